@@ -1,0 +1,90 @@
+# Every target works on a fresh machine with Python >= 3.11, make and a package index: it creates
+# .venv first. PYTHON=python3.12 chooses another interpreter, PYTEST_ARGS="-k tree" a part of tests.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PYTEST_ARGS ?=
+# One BLAS thread per worker: the workers are the parallelism, and results do not depend on cores.
+PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
+PARALLEL := -n auto --maxprocesses=8
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check test-fast doctest fuzz mutate bench docs golden size gpu format clean
+
+help:
+	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
+	@echo "make test       every test"
+	@echo "make check      format, lint, types, layers, sizes, fast tests, doctests (< 90 s)"
+	@echo "make test-fast  two samples per row, no slow programs"
+	@echo "make fuzz       random programs against NumPy and finite differences"
+	@echo "make mutate     planted bugs: every one must be caught"
+	@echo "make bench      a quick comparison with the systems that are installed"
+	@echo "make docs       execute notebooks, check links"
+	@echo "make golden     rewrite golden files and show the difference"
+	@echo "make size       lines per folder"
+	@echo "make gpu        tests that need a CUDA device, or why they did not run"
+
+# --- environment: one stamp for each set of extras, renewed when pyproject.toml changes -----------
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit("ftrace needs Python >= 3.11; set PYTHON=python3.x" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed-%: pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+# --- what users run ---------------------------------------------------------------------------
+
+demo: $(VENV)/.installed-examples
+	$(PY) examples/demo.py
+
+test: $(VENV)/.installed-test
+	$(PYTEST) $(PARALLEL) tests $(PYTEST_ARGS)
+
+# --- what contributors run --------------------------------------------------------------------
+
+check: $(VENV)/.installed-dev
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m basedpyright
+	$(VENV)/bin/lint-imports --no-timing
+	$(PY) tools/size.py
+	$(MAKE) --no-print-directory test-fast doctest
+
+test-fast: $(VENV)/.installed-test
+	FTRACE_LAWS=fast $(PYTEST) $(PARALLEL) -m "not slow and not fuzz" tests $(PYTEST_ARGS)
+
+doctest: $(VENV)/.installed-test
+	$(PYTEST) --doctest-modules --doctest-glob=README.md ftrace README.md
+
+fuzz: $(VENV)/.installed-test
+	$(PYTEST) --hypothesis-profile=fuzz tests/fuzz $(PYTEST_ARGS)
+
+mutate: $(VENV)/.installed-test
+	$(PY) tools/mutate.py
+
+bench: $(VENV)/.installed-test
+	$(PY) -m benchmarks.run --quick
+
+docs: $(VENV)/.installed-test
+	$(PY) tests/notebooks/executing.py
+	$(PY) tools/links.py
+
+golden: $(VENV)/.installed-test
+	$(PYTEST) tests/golden --update-golden $(PYTEST_ARGS)
+	git diff --stat -- tests/golden
+
+size: $(PY)
+	$(PY) tools/size.py
+
+gpu: $(VENV)/.installed-test
+	$(PYTEST) tests/gpu $(PYTEST_ARGS)
+
+format: $(VENV)/.installed-dev
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+clean:
+	rm -rf build .pytest_cache .ruff_cache .hypothesis .import_linter_cache

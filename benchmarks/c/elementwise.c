@@ -1,0 +1,129 @@
+/* Elementwise programs with derivatives: HM-LSTM, arity, chains, Black-Scholes, Newton. */
+#include "bench.h"
+
+static void hmlstm_row(int64_t n, int update, const float **x, float **y) {
+    for (int64_t k = 0; k < n; k++) {
+        float si = 1.0f / (1.0f + expf(-x[2][k])), tg = tanhf(x[3][k]);
+        float h = si * tg, sf = 0.0f, df = 0.0f;
+        if (update) {
+            sf = 1.0f / (1.0f + expf(-x[1][k]));
+            df = sf * (1.0f - sf) * x[0][k];
+            h += sf * x[0][k];
+        }
+        y[0][k] = h;
+        y[1][k] = sf;
+        y[2][k] = df;
+        y[3][k] = si * (1.0f - si) * tg;
+        y[4][k] = si * (1.0f - tg * tg);
+    }
+}
+
+KERNEL(hmlstm) {
+    int64_t n = size[0];
+    const float *z1 = in[4], *z2 = in[5];
+#pragma omp parallel for schedule(dynamic, 16)
+    for (int64_t r = 0; r < n; r++) {
+        const float *x[4];
+        float *y[5];
+        for (int k = 0; k < 4; k++) x[k] = (const float *)in[k] + r * n;
+        for (int k = 0; k < 5; k++) y[k] = (float *)out[k] + r * n;
+        if (z1[r] == 1.0f || z2[r] == 1.0f) {
+            hmlstm_row(n, z1[r] != 1.0f, x, y);
+            continue;
+        }
+        memcpy(y[0], x[0], n * sizeof(float));
+        for (int64_t k = 0; k < n; k++) y[1][k] = 1.0f;
+        for (int k = 2; k < 5; k++) memset(y[k], 0, n * sizeof(float));
+    }
+}
+
+KERNEL(arity) {
+    int64_t n = size[0], arity = size[1];
+#pragma omp parallel for
+    for (int64_t i = 0; i < n; i++) {
+        float factor[32], slope[32], before[33], after = 1.0f;
+        before[0] = 1.0f;
+        for (int64_t k = 0; k < arity; k++) {
+            float x = ((const float *)in[k])[i], sign = x > 0.5f ? 1.0f : -1.0f;
+            factor[k] = tanhf(sign * x);
+            slope[k] = sign * (1.0f - factor[k] * factor[k]);
+            before[k + 1] = before[k] * factor[k];
+        }
+        ((float *)out[0])[i] = before[arity];
+        for (int64_t k = arity - 1; k >= 0; k--) {
+            ((float *)out[k + 1])[i] = before[k] * slope[k] * after;
+            after *= factor[k];
+        }
+    }
+}
+
+static inline double link(int k, double *x) {
+    double slope = 0.99;
+    *x = *x * 0.99 + 0.01 * (k % 5);
+    if (k % 4 == 3) {
+        slope *= 1.0 - 0.6 * *x;
+        *x = *x - 0.3 * (*x * *x);
+    } else {
+        slope *= 0.5;
+        *x *= 0.5;
+    }
+    return slope;
+}
+
+KERNEL(chain_fwd) {
+    const double *x = in[0];
+    double *y = out[0];
+#pragma omp parallel for simd
+    for (int64_t i = 0; i < size[0]; i++) {
+        double v = x[i];
+        for (int k = 0; k < 10; k++) link(k, &v);
+        y[i] = v;
+    }
+}
+
+KERNEL(chain_grad) {
+    const double *x = in[0];
+    double *y = out[0];
+#pragma omp parallel for simd
+    for (int64_t i = 0; i < size[0]; i++) {
+        double v = x[i], slope = 1.0;
+        for (int k = 0; k < 10; k++) slope *= link(k, &v);
+        y[i] = slope;
+    }
+}
+
+KERNEL(black_scholes) {
+    const double *spot = in[0], *strike = in[1], *time = in[2], *vol = in[3], *rate = in[4];
+    double **y = (double **)out;
+#pragma omp parallel for
+    for (int64_t i = 0; i < size[0]; i++) {
+        double root = sqrt(time[i]), spread = vol[i] * root;
+        double d1 = (log(spot[i] / strike[i]) + (rate[i] + 0.5 * vol[i] * vol[i]) * time[i]) / spread;
+        double up = 0.5 * (1.0 + erf(d1 * M_SQRT1_2));
+        double down = 0.5 * (1.0 + erf((d1 - spread) * M_SQRT1_2));
+        double density = exp(-0.5 * d1 * d1) / sqrt(2.0 * PI);
+        double owed = strike[i] * exp(-rate[i] * time[i]) * down;
+        y[0][i] = spot[i] * up - owed;
+        y[1][i] = up;
+        y[2][i] = spot[i] * density * vol[i] / (2.0 * root) + rate[i] * owed;
+        y[3][i] = spot[i] * density * root;
+        y[4][i] = time[i] * owed;
+        y[5][i] = density / (spot[i] * spread);
+    }
+}
+
+KERNEL(newton) {
+    const double *a = in[0];
+    double *root = out[0], *slope = out[1];
+#pragma omp parallel for
+    for (int64_t i = 0; i < size[0]; i++) {
+        double r = 0.5 * a[i] + 0.5, d = 0.5;
+        while (fabs(r * r - a[i]) > 1e-9 * a[i]) {
+            double q = a[i] / r;
+            d = 0.5 * (d + (1.0 - q * d) / r);
+            r = 0.5 * (r + q);
+        }
+        root[i] = r;
+        slope[i] = d;
+    }
+}

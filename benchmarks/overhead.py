@@ -1,0 +1,236 @@
+"""What ftrace promises per operation, measured in one process, each promise with its bar.
+
+    python -m benchmarks.overhead [--json FILE] [--rounds N]
+
+Import cost beside NumPy's; eager jvp and grad of a 15-operation scalar chain beside autograd's;
+staging per operation; what `fnp.sin` adds to `np.sin`; what cells and protected captures cost
+programs that never mutate (`variant.py` says what is switched off for that). The idea: both sides
+of a ratio take turns inside one process, and the minimum of all turns counts. Exit code 0 always:
+the table says what is met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.pool import ROOT
+from benchmarks.variant import unprotected
+from benchmarks.worker import seconds_per_call
+
+OPERATIONS = 15
+SAMPLE = 0.01
+Promise = dict[str, Any]
+
+
+def chain(xp: Any, x: Any) -> Any:
+    """Fifteen operations on scalars, a third of them transcendental."""
+    for _ in range(3):
+        y = xp.sin(x)
+        y = y * x
+        y = y + 0.5
+        x = xp.cos(y)
+        x = x - y
+    return x
+
+
+def interleaved(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The minimum of each call's samples; the calls take turns."""
+    best = dict.fromkeys(calls, float("inf"))
+    counts = {}
+    for name, call in calls.items():
+        call()
+        once = min(seconds_per_call(call, 3) for _ in range(3))
+        counts[name] = max(1, int(SAMPLE / once))
+    for _ in range(rounds):
+        for name, call in calls.items():
+            best[name] = min(best[name], seconds_per_call(call, counts[name]))
+    return best
+
+
+def promise(line: str, figure: float, bar: float, unit: str, detail: str = "") -> Promise:
+    """One line of the table."""
+    figure = round(figure, 3)
+    return {"line": line, "figure": figure, "bar": bar, "unit": unit, "detail": detail}
+
+
+def _start(code: str) -> float:
+    begin = perf_counter()
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    return perf_counter() - begin
+
+
+def import_cost(rounds: int) -> list[Promise]:
+    """`import ftrace` over `import numpy`, the interpreter's start subtracted."""
+    codes = {"nothing": "pass", "numpy": "import numpy", "ftrace": "import ftrace"}
+    best = dict.fromkeys(codes, float("inf"))
+    for _ in range(max(rounds, 15)):
+        for name, code in codes.items():
+            best[name] = min(best[name], _start(code))
+    ours, theirs = best["ftrace"] - best["nothing"], best["numpy"] - best["nothing"]
+    detail = f"{ours * 1e3:.1f} ms / {theirs * 1e3:.1f} ms"
+    return [promise("import ftrace / import numpy", ours / theirs, 1.3, "x", detail)]
+
+
+def against_autograd(rounds: int) -> list[Promise]:
+    """Eager jvp and grad of the chain, beside autograd's."""
+    import ftrace
+    import ftrace.numpy as fnp
+
+    try:
+        import autograd
+        import autograd.numpy as anp
+    except ImportError:
+        missing = {"figure": None, "bar": None, "unit": "x", "detail": "autograd not installed"}
+        return [{"line": "eager jvp and grad / autograd", **missing}]
+    x, t = 0.7, 1.0
+    ours, theirs = (lambda v: chain(fnp, v)), (lambda v: chain(anp, v))
+    make_jvp, grad, their_grad = autograd.make_jvp(theirs), ftrace.grad(ours), autograd.grad(theirs)
+    best = interleaved(
+        {
+            "jvp": lambda: ftrace.jvp(ours, (x,), (t,)),
+            "autograd jvp": lambda: make_jvp(x)(t),
+            "grad": lambda: grad(x),
+            "autograd grad": lambda: their_grad(x),
+        },
+        rounds,
+    )
+    lines = []
+    for mode, bar in (("jvp", 0.6), ("grad", 1.0)):
+        mine, other = best[mode], best[f"autograd {mode}"]
+        detail = f"{mine / OPERATIONS * 1e6:.2f} / {other / OPERATIONS * 1e6:.2f} us per op"
+        lines.append(promise(f"eager {mode} / autograd", mine / other, bar, "x", detail))
+    return lines
+
+
+def staging_cost(rounds: int) -> list[Promise]:
+    """`make_jaxpr` of the chain, per operation."""
+    import ftrace
+    import ftrace.numpy as fnp
+
+    def fresh() -> Any:
+        return ftrace.make_jaxpr(lambda v: chain(fnp, v))(0.7)
+
+    best = interleaved({"staging": fresh}, rounds)["staging"]
+    return [promise("staging", best / OPERATIONS * 1e6, 5.0, "us/op")]
+
+
+def untransformed_cost(rounds: int) -> list[Promise]:
+    """`fnp.sin` on ten doubles outside any transformation, minus `np.sin`."""
+    import ftrace.numpy as fnp
+
+    a = np.linspace(0.0, 1.0, 10)
+    calls = {"fnp": lambda f=fnp.sin: f(a), "np": lambda f=np.sin: f(a)}
+    best = interleaved(calls, 3 * rounds)
+    detail = f"{best['fnp'] * 1e9:.0f} - {best['np'] * 1e9:.0f} ns"
+    extra = (best["fnp"] - best["np"]) * 1e9
+    return [promise("untransformed fnp.sin over np.sin", extra, 150.0, "ns", detail)]
+
+
+def _never_mutating(fnp: Any) -> dict[str, tuple[Callable[..., Any], Any]]:
+    """Programs without a write: a scalar chain, captured operands, elements and slices."""
+    captured = [np.linspace(0.1, 1.0, 10) + k for k in range(10)]
+    large = np.linspace(0.1, 1.0, 100_000)
+
+    def captures(x: Any) -> Any:
+        for c in captured:
+            x = fnp.sin(x) * c
+        return fnp.sum(x)
+
+    def views(x: Any) -> Any:
+        total = x[0] * x[1]
+        for k in range(2, 6):
+            total = total + x[k] * fnp.sum(x[k:])
+        return total
+
+    x = np.linspace(0.2, 0.9, 10)
+    return {
+        "scalar chain": (lambda v: chain(fnp, v), np.float64(0.7)),
+        "ten captured arrays": (captures, x),
+        "one large capture": (lambda v: fnp.sum(fnp.sin(v * large) * large), large + 0.1),
+        "elements and slices": (views, x),
+    }
+
+
+def protection_cost(rounds: int) -> list[Promise]:
+    """jvp, grad, staging and vmap of programs that never mutate, with and without protection."""
+    import ftrace
+    import ftrace.numpy as fnp
+
+    lines = []
+    for name, (f, x) in _never_mutating(fnp).items():
+        grad, two = ftrace.grad(f), np.stack([x, x])
+        modes = {
+            "jvp": lambda f=f, x=x: ftrace.jvp(f, (x,), (x,)),
+            "grad": lambda grad=grad, x=x: grad(x),
+            "staging": lambda f=f, x=x: ftrace.make_jaxpr(lambda v: f(v))(x),
+            "vmap": lambda f=f, xs=two: ftrace.vmap(f)(xs),
+        }
+        for mode, call in modes.items():
+            ratio = _with_over_without(call, rounds)
+            lines.append(promise(f"cells and captures: {mode} of {name}", ratio, 1.1, "x"))
+    return lines
+
+
+def _with_over_without(call: Callable[[], Any], rounds: int) -> float:
+    """Minimum with protection over minimum without; the two take turns."""
+    call()
+    count = max(1, int(SAMPLE / min(seconds_per_call(call, 3) for _ in range(3))))
+    best = [float("inf")] * 2
+    for _ in range(rounds):
+        best[0] = min(best[0], seconds_per_call(call, count))
+        with unprotected():
+            best[1] = min(best[1], seconds_per_call(call, count))
+    return best[0] / best[1]
+
+
+SECTIONS = (import_cost, against_autograd, staging_cost, untransformed_cost, protection_cost)
+
+
+def measured(rounds: int) -> list[Promise]:
+    """Every line; a section that cannot run says why."""
+    lines: list[Promise] = []
+    for section in SECTIONS:
+        try:
+            lines += section(rounds)
+        except (ImportError, AttributeError) as gap:
+            blank = {"figure": None, "bar": None, "unit": "", "detail": f"not measured: {gap}"}
+            lines.append({"line": section.__name__, **blank})
+    return lines
+
+
+def table(lines: list[Promise]) -> str:
+    """The lines as Markdown."""
+    text = ["| line | figure | bar | met | detail |", "|---|---|---|---|---|"]
+    for p in lines:
+        if p["figure"] is None:
+            text.append(f"| {p['line']} | - | - | - | {p['detail']} |")
+            continue
+        met = "yes" if p["figure"] <= p["bar"] else "NO"
+        figure, bar = f"{p['figure']:.3g} {p['unit']}", f"{p['bar']:g} {p['unit']}"
+        text.append(f"| {p['line']} | {figure} | {bar} | {met} | {p['detail']} |")
+    return "\n".join(text)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measure, print, and write JSON where asked."""
+    parser = argparse.ArgumentParser(prog="benchmarks.overhead")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--rounds", type=int, default=15)
+    args = parser.parse_args(argv)
+    lines = measured(args.rounds)
+    print(table(lines))
+    if args.json:
+        args.json.write_text(json.dumps(lines, indent=1))
+
+
+if __name__ == "__main__":
+    main()

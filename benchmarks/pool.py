@@ -1,0 +1,108 @@
+"""The parent's side: starts one worker per system, asks them in turn, and survives them.
+
+A worker that does not answer in time is ended and started again for the next case. Every worker
+gets the same thread count through the environment and the same CPUs. Read next:
+`benchmarks/worker.py`, which answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NPROC",
+)
+
+
+def cpus() -> list[int]:
+    """The CPUs this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The environment that gives every library the same number of threads."""
+    env = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(threads))
+    eigen = "true" if threads > 1 else "false"
+    env["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={eigen}"
+    env["JAX_PLATFORMS"] = "cpu"
+    return env
+
+
+def python_for(system: str) -> str:
+    """The interpreter of a system: `FTRACE_BENCH_PYTHON_<SYSTEM>`, `FTRACE_BENCH_PYTHON`, ours."""
+    general = os.environ.get("FTRACE_BENCH_PYTHON", sys.executable)
+    return os.environ.get(f"FTRACE_BENCH_PYTHON_{system.upper()}", general)
+
+
+class Worker:
+    """One system's process."""
+
+    def __init__(self, system: str, threads: int, log: Path, cases: str = "benchmarks.cases"):
+        self.system, self.threads, self.log, self.cases = system, threads, log, cases
+        self.process: subprocess.Popen[str] | None = None
+        self.hello: dict[str, Any] = {}
+
+    def start(self, limit: float = 120.0) -> dict[str, Any]:
+        """Start, and say what the system answered."""
+        pinned = set(cpus()[-self.threads :])
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [python_for(self.system), "-m", "benchmarks.worker", self.system, self.cases],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                bufsize=1,
+                cwd=ROOT,
+                env=environment(self.threads),
+            )
+        if hasattr(os, "sched_setaffinity"):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(self.process.pid, pinned)
+        self.hello = self._read(limit)
+        return self.hello
+
+    def ask(self, limit: float, **message: Any) -> dict[str, Any]:
+        """Send one message and wait; a worker that is late or dead is ended."""
+        if self.process is None and self.start()["status"] != "ok":
+            return self.hello
+        try:
+            print(json.dumps(message), file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            self.stop()
+            return {"status": "failed", "reason": "the process died"}
+        return self._read(limit)
+
+    def _read(self, limit: float) -> dict[str, Any]:
+        ready, _, _ = select.select([self.process.stdout], [], [], limit)
+        line = self.process.stdout.readline() if ready else ""
+        if line:
+            return json.loads(line)
+        self.stop()
+        if ready:
+            return {"status": "failed", "reason": f"the process died; see {self.log.name}"}
+        return {"status": "unsupported", "reason": f"no answer in {limit:.0f} s"}
+
+    def stop(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.stdin.close()
+            self.process.stdout.close()
+            self.process.wait()
+        self.process = None

@@ -1,0 +1,43 @@
+"""ftrace: derivatives, batching and compiling for Python functions over NumPy and CuPy arrays.
+
+Functions are traced into small typed graphs of primitives (jaxprs), transformed by composable
+interpreters, and compiled. Arrays stay `numpy.ndarray` and `cupy.ndarray`; names are JAX's.
+"""
+
+from ftrace import config as config
+from ftrace import errors as errors
+from ftrace import flatten_util as flatten_util
+from ftrace import lax as lax
+from ftrace import numpy as numpy
+from ftrace import tree as tree
+from ftrace import tree_util as tree_util
+from ftrace.api.autodiff import grad as grad
+from ftrace.api.autodiff import jvp as jvp
+from ftrace.api.autodiff import linear_transpose as linear_transpose
+from ftrace.api.autodiff import linearize as linearize
+from ftrace.api.autodiff import value_and_grad as value_and_grad
+from ftrace.api.autodiff import vjp as vjp
+from ftrace.api.batching import vmap as vmap
+from ftrace.api.compiling import block_until_ready as block_until_ready
+from ftrace.api.compiling import disable_jit as disable_jit
+from ftrace.api.compiling import ensure_compile_time_eval as ensure_compile_time_eval
+from ftrace.api.compiling import jit as jit
+from ftrace.api.compiling import named_call as named_call
+from ftrace.api.custom import checkpoint as checkpoint
+from ftrace.api.custom import custom_jvp as custom_jvp
+from ftrace.api.custom import custom_vjp as custom_vjp
+from ftrace.api.custom import remat as remat
+from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
+from ftrace.api.inspecting import eval_shape as eval_shape
+from ftrace.api.inspecting import make_jaxpr as make_jaxpr
+from ftrace.api.jacobians import hessian as hessian
+from ftrace.api.jacobians import hvp as hvp
+from ftrace.api.jacobians import jacfwd as jacfwd
+from ftrace.api.jacobians import jacobian as jacobian
+from ftrace.api.jacobians import jacrev as jacrev
+from ftrace.core import pretty as _pretty  # gives jaxprs their text form
+from ftrace.core.primitive import Primitive as Primitive
+from ftrace.core.zero import SymbolicZero as SymbolicZero
+from ftrace.typing import Array as Array
+
+__version__ = "0.1.0"

@@ -1,0 +1,155 @@
+"""`vmap`: a function of one member made a function of a whole axis of them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+from ftrace.api.calls import check_callable, name_of, transformed
+from ftrace.control.functions import FlatFunction, leaf_avals
+from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.errors import AxisError, ShapeError, TreeError
+from ftrace.core.tree import PyTreeDef, broadcast_prefix, paths, tree_flatten
+from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.captures import owned
+
+P = ParamSpec("P")
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def vmap(
+    fun: Callable[P, Any],
+    in_axes: int | None | Sequence[Any] = 0,
+    out_axes: Any = 0,
+    axis_name: Any = None,
+    axis_size: int | None = None,
+) -> Callable[P, Any]:
+    """Map a function over array axes, as one batched computation.
+
+    Args:
+        fun: function of one member.
+        in_axes: for each positional argument the axis to map, or None for "the same for all";
+            an integer for all arguments, or a tuple whose entries may be containers matching
+            the arguments. Keyword arguments are mapped over axis 0.
+        out_axes: where the axis appears in the results; None for a result that is not mapped.
+        axis_name: a name that collectives such as `ftrace.lax.psum` refer to.
+        axis_size: the size, needed only where no argument is mapped.
+
+    Returns:
+        A function with `fun`'s signature over batched arguments.
+
+    Raises:
+        ShapeError: mapped axes of different sizes, or none at all.
+        AxisError: an argument does not have the axis.
+        TreeError: `in_axes` or `out_axes` does not match.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.vmap(lambda x, w: np.sum(x * w), in_axes=(0, None))(np.eye(2), np.array([3., 4.]))
+        array([3., 4.])
+    """
+    check_callable(fun, "vmap")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or isinstance(in_axes, int | tuple)):
+        raise TypeError(f"in_axes must be an int, None or a tuple, not {in_axes!r}.")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_flatten((args, kwargs))
+        avals = leaf_avals(leaves, tree, name_of(fun))
+        dims = _in_dims(fun, in_axes, args, kwargs)
+        dims = [_checked(d, a, i, (fun, tree)) for i, (d, a) in enumerate(zip(dims, avals, strict=True))]
+        axis = Axis(_size(fun, tree, dims, avals, axis_size), axis_name)
+        flat = FlatFunction(fun, tree)
+        ys, found = batch_flat(flat, axis, leaves, dims)
+        wanted = _out_dims(out_axes, flat.out_tree, ys)
+        placed = [
+            _place(y, d, w, axis, path)
+            for y, d, w, path in zip(ys, found, wanted, paths(flat.out_tree, "result"), strict=True)
+        ]
+        return flat.out_tree.unflatten(owned(placed, leaves))
+
+    key = ("vmap", _hashable(in_axes), _hashable(out_axes), axis_name, axis_size)
+    return transformed(fun, call, key, f"{name_of(fun)} mapped over axes {in_axes!r}.")
+
+
+def _hashable(axes: Any) -> Any:
+    leaves, tree = tree_flatten(axes, _is_none)
+    return tree, tuple(leaves)
+
+
+def _in_dims(fun: Any, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise TreeError(
+            f"vmap of {name_of(fun)}: in_axes has {len(in_axes)} entries for {len(args)} "
+            "positional arguments.",
+            "Give one entry for each argument.",
+        )
+    count = len(tree_flatten(kwargs)[0])
+    if in_axes is None or isinstance(in_axes, int):
+        return [in_axes] * len(tree_flatten(args)[0]) + [0] * count
+    return broadcast_prefix(in_axes, args, _is_none, "in_axes") + [0] * count
+
+
+def _checked(dim: Any, a: ShapedArray, index: int, where: tuple[Any, PyTreeDef]) -> Any:
+    if dim is None:
+        return None
+    fun, tree = where
+    if not isinstance(dim, int):
+        raise TreeError(
+            f"vmap of {name_of(fun)}: an in_axes entry is {dim!r}.", "Use integers and None."
+        )
+    if not -a.ndim <= dim < a.ndim:
+        path = paths(tree, name_of(fun))[index]
+        raise AxisError(
+            f"vmap was asked to map axis {dim} of {path}, which has type {a}.",
+            "Use in_axes=None for an argument that is the same for every member.",
+        )
+    return dim % a.ndim
+
+
+def _size(
+    fun: Any, tree: PyTreeDef, dims: list[Any], avals: list[ShapedArray], given: int | None
+) -> int:
+    sizes = {a.shape[d] for d, a in zip(dims, avals, strict=True) if d is not None}
+    if given is not None:
+        sizes.add(given)
+    if len(sizes) == 1:
+        return sizes.pop()
+    if not sizes:
+        raise ShapeError(
+            f"vmap of {name_of(fun)}: no argument is mapped, so the size is not known.",
+            "Map an argument (in_axes=0) or give axis_size.",
+        )
+    described = ", ".join(
+        f"{path}: {a} over axis {d}"
+        for path, a, d in zip(paths(tree, name_of(fun)), avals, dims, strict=True)
+        if d is not None
+    )
+    raise ShapeError(
+        f"vmap of {name_of(fun)}: mapped axes have different sizes ({described}).",
+        "All mapped axes must have one size.",
+    )
+
+
+def _out_dims(out_axes: Any, tree: PyTreeDef, ys: list[Any]) -> list[Any]:
+    if out_axes is None or isinstance(out_axes, int):
+        return [out_axes] * len(ys)
+    return broadcast_prefix(out_axes, tree.unflatten(ys), _is_none, "out_axes")
+
+
+def _place(y: Any, dim: Any, wanted: Any, axis: Axis, path: str) -> Any:
+    if wanted is None:
+        if dim is not None:
+            raise TreeError(
+                f"out_axes is None for {path}, which differs between members.",
+                "Give the axis where the members are to be stacked.",
+            )
+        return y
+    rank = len(typeof(y).shape) + (dim is None)
+    if not -rank <= wanted < rank:
+        raise AxisError(f"out_axes={wanted} for {path}, which has {rank} axes.", "Use 0 or -1.")
+    return place_axis(y, dim, axis, wanted)
+
+

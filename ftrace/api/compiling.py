@@ -1,0 +1,278 @@
+"""`jit`: trace once per signature, keep the jaxpr, call it as one primitive.
+
+The cache of traces is `control/traces.py`, the row is `control/jit.py`; here are the options, the
+object that users get, and the switches that belong to compiling.
+"""
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from ftrace.api.calls import check_callable, name_of, parameters, shortened
+from ftrace.control.jit import jit_call
+from ftrace.control.traces import Trace, Traces
+from ftrace.core import config
+from ftrace.core.errors import FtraceError, TreeError
+from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
+from ftrace.core.trace import EVAL, ctx
+from ftrace.core.tree import tree_flatten
+from ftrace.interpreters.quiet import quietly
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class JitFunction(Generic[P, R]):
+    """What `jit` returns: a callable with `trace` and `clear_cache`."""
+
+    def __init__(self, fun: Callable[P, R], options: "_Options") -> None:
+        self._fun = fun
+        self._options = options
+        self._traces = Traces(fun, options.key)
+        functools.update_wrapper(self, fun)
+        self.__ftrace__ = (fun, ("jit", options.key))
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return self._call(args, kwargs)
+        except FtraceError as error:
+            raise shortened(error)  # noqa: B904 - the same error, with fewer frames
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if config.config.settings.disable_jit:
+            return self._fun(*args, **kwargs)
+        leaves, entry = self._find(args, kwargs)
+        operands = [*entry.captured, *leaves]
+        if self._options.inline and ctx.trace is not EVAL:
+            outs = eval_jaxpr(entry.jaxpr, operands)
+        elif ctx.trace is EVAL:
+            with quietly():
+                outs = jit_call(*operands, jaxpr=entry.jaxpr, name=name_of(self._fun))
+        else:
+            outs = jit_call(*operands, jaxpr=entry.jaxpr, name=name_of(self._fun))
+        return entry.out_tree.unflatten(outs)
+
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Trace]:
+        fun, args, kwargs, static = self._options.bind(self._fun, args, kwargs)
+        return self._traces.find(fun, args, kwargs, static)
+
+    def trace(self, *args: P.args, **kwargs: P.kwargs) -> Jaxpr:
+        """The jaxpr for these arguments (arrays or `ShapeDtypeStruct`s)."""
+        return self._find(args, kwargs)[1].jaxpr
+
+    def clear_cache(self) -> None:
+        """Forget every trace of this function."""
+        self._traces.clear()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {name_of(self._fun)}>"
+
+
+class _Options:
+    """Static arguments and the rest of `jit`'s options."""
+
+    __slots__ = ("inline", "key", "names", "nums", "parameters")
+
+    def __init__(
+        self, fun: Any, nums: Any, names: Any, donate: Any, inline: bool
+    ) -> None:
+        self.parameters = parameters(fun)
+        given_nums = _tuple(nums, int)
+        given_names = _tuple(names, str)
+        self.nums = frozenset(_normal(fun, n, self.parameters) for n in given_nums) | frozenset(
+            self.parameters.index(n) for n in given_names if n in self.parameters
+        )
+        self.names = frozenset(given_names) | frozenset(
+            self.parameters[n] for n in self.nums if n < len(self.parameters)
+        )
+        self.inline = inline
+        self.key = (tuple(sorted(self.nums)), tuple(sorted(self.names)), _tuple(donate, int), inline)
+
+    def bind(
+        self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, tuple[Any, ...], dict[str, Any], Any]:
+        """The function of the dynamic arguments, these, and the static ones as a key."""
+        if not self.nums and not self.names:
+            return fun, args, kwargs, ()
+        fixed = {i: a for i, a in enumerate(args) if i in self.nums}
+        named = {k: v for k, v in kwargs.items() if k in self.names}
+        for label, value in [*fixed.items(), *named.items()]:
+            _check_hashable(fun, label, value, self.parameters)
+        dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+        rest = {k: v for k, v in kwargs.items() if k not in named}
+        total = len(args)
+
+        def partial(*values: Any, **keywords: Any) -> Any:
+            supply = iter(values)
+            full = [fixed[i] if i in fixed else next(supply) for i in range(total)]
+            return fun(*full, **keywords, **named)
+
+        static = (
+            tuple((i, type(v), v) for i, v in fixed.items()),
+            tuple(sorted((k, type(v).__name__, v) for k, v in named.items())),
+        )
+        return partial, dynamic, rest, static
+
+
+def _tuple(value: Any, kind: type) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, kind) else tuple(value)
+
+
+def _normal(fun: Any, n: int, known: tuple[str, ...]) -> int:
+    if n < 0:
+        n += len(known)
+    if n < 0 or (known and n >= len(known) and not _has_varargs(fun)):
+        raise TreeError(
+            f"static_argnums names argument {n}, and {name_of(fun)} has {len(known)}.",
+            "Count positional arguments from 0.",
+        )
+    return n
+
+
+def _has_varargs(fun: Any) -> bool:
+    try:
+        kinds = [p.kind for p in inspect.signature(fun).parameters.values()]
+    except (TypeError, ValueError):
+        return True
+    return inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+def _check_hashable(fun: Any, label: Any, value: Any, known: tuple[str, ...]) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        name = known[label] if isinstance(label, int) and label < len(known) else label
+        raise TypeError(
+            f"The static argument {name} of {name_of(fun)} is a {type(value).__name__}, which "
+            "cannot be hashed. Static arguments are part of the cache key: pass a tuple instead "
+            "of a list, or make the argument an ordinary one."
+        ) from None
+
+
+def jit(
+    fun: Callable[P, R] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    inline: bool = False,
+    lift: bool = True,
+) -> Any:
+    """Trace a function once per signature and run the recorded program after that.
+
+    Args:
+        fun: function of arrays, or containers of arrays. Without it, `jit(**options)` is a
+            decorator.
+        static_argnums, static_argnames: arguments that are Python values: part of the
+            signature, hashable, never traced.
+        donate_argnums: arguments whose memory may be reused. Donation happens only where
+            nobody else holds the array; in this release it is accepted and has no effect.
+        inline: under an outer trace, record the function's equations instead of a call.
+        lift: accepted for the coming rewriting of native control flow; False switches it off.
+
+    Returns:
+        A function with `fun`'s signature. `f.trace(*args)` gives its jaxpr.
+
+    Raises:
+        TracerBoolConversionError: Python's `if` or `while` on a traced value.
+        UnexpectedTracerError: a traced value escaped from an earlier call.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> f = ftrace.jit(lambda x: np.sin(x) * x)
+        >>> f(np.array([0.0, 1.0]))
+        array([0.        , 0.84147098])
+    """
+    if fun is None:
+        return functools.partial(
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            inline=inline,
+            lift=lift,
+        )
+    check_callable(fun, "jit")
+    options = _Options(fun, static_argnums, static_argnames, donate_argnums, inline)
+    return JitFunction(fun, options)
+
+
+@contextmanager
+def disable_jit(disable: bool = True) -> Iterator[None]:
+    """Inside the block, jitted functions run as plain Python.
+
+    Example:
+        >>> import ftrace
+        >>> with ftrace.disable_jit():
+        ...     ftrace.jit(lambda x: x + 1 if x > 0 else x)(2)
+        3
+    """
+    with config.update(disable_jit=disable):
+        yield
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """Inside the block, operations on concrete values compute now, even while tracing.
+
+    Raises:
+        UnexpectedTracerError: an operation inside meets a traced value.
+
+    Example:
+        >>> import ftrace, ftrace.numpy as fnp
+        >>> def f(x):
+        ...     with ftrace.ensure_compile_time_eval():
+        ...         n = int(fnp.sum(fnp.ones(3)))
+        ...     return x * n
+        >>> float(ftrace.jit(f)(2.0))
+        6.0
+    """
+    before = ctx.trace
+    ctx.trace = EVAL
+    try:
+        yield
+    finally:
+        ctx.trace = before
+
+
+def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
+    """A function that appears in jaxprs as one call with its name.
+
+    Args:
+        fun: function of arrays, or containers of arrays.
+        name: the name to show (default: the function's own).
+    """
+    label = name or name_of(fun)
+    jitted = jit(fun)
+
+    @functools.wraps(fun)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        if ctx.trace is EVAL:
+            return fun(*args, **kwargs)
+        leaves, entry = jitted._find(args, kwargs)
+        outs = jit_call(*entry.captured, *leaves, jaxpr=entry.jaxpr, name=label)
+        return entry.out_tree.unflatten(outs)
+
+    return wrapper
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until every array in a container is computed, and return it.
+
+    On the CPU arrays are ready when they are returned; on a GPU this waits for the stream.
+    """
+    for leaf in tree_flatten(x)[0]:
+        wait = getattr(getattr(leaf, "device", None), "synchronize", None)
+        if wait is not None:
+            wait()
+    return x
+
+

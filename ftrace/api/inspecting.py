@@ -1,0 +1,121 @@
+"""Looking at programs without running them: `make_jaxpr`, `eval_shape`, `ShapeDtypeStruct`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ftrace.api.calls import check_callable, name_of, transformed
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.dtypes import canonical
+from ftrace.core.jaxpr import Jaxpr
+from ftrace.core.tree import tree_flatten
+from ftrace.control.functions import FlatFunction
+from ftrace.interpreters.quiet import quietly
+from ftrace.interpreters.staging import trace_to_jaxpr
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeDtypeStruct:
+    """A stand-in for an array: its shape and dtype.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.eval_shape(lambda x: x @ x.T, ftrace.ShapeDtypeStruct((2, 3), np.float32))
+        ShapeDtypeStruct(shape=(2, 2), dtype=dtype('float32'))
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+        object.__setattr__(self, "dtype", canonical(self.dtype))
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+def abstract(x: Any) -> ShapedArray:
+    """The aval of an array, a scalar, a tracer or a `ShapeDtypeStruct`."""
+    return aval(x.shape, x.dtype) if isinstance(x, ShapeDtypeStruct) else typeof(x)
+
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = (),
+    return_shape: bool = False,
+) -> Callable[..., Any]:
+    """Make a function that returns the jaxpr of `fun` for its arguments.
+
+    Args:
+        fun: function of arrays, or containers of arrays.
+        static_argnums: arguments that are passed as they are.
+        return_shape: also return the result's containers with `ShapeDtypeStruct` leaves.
+
+    Returns:
+        A function with `fun`'s signature; arguments may be `ShapeDtypeStruct`s.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.make_jaxpr(lambda x: np.sin(x) * x)(np.ones(3))
+        { lambda a:f64[3] . let
+            b:f64[3] = sin a
+            c:f64[3] = mul b a
+          in (c,) }
+    """
+    check_callable(fun, "make_jaxpr")
+    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        jaxpr, out_tree = _staged(fun, static, args, kwargs)
+        if not return_shape:
+            return jaxpr
+        structs = [ShapeDtypeStruct(a.shape, a.dtype) for a in jaxpr.out_avals]
+        return jaxpr, out_tree.unflatten(structs)
+
+    return transformed(fun, call, ("make_jaxpr", static), f"The jaxpr of {name_of(fun)}.")
+
+
+def _staged(fun: Any, static: tuple[int, ...], args: Any, kwargs: Any) -> tuple[Jaxpr, Any]:
+    fixed = {i % len(args): args[i] for i in static}
+    dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+
+    def partial(*values: Any, **keywords: Any) -> Any:
+        supply = iter(values)
+        full = [fixed[i] if i in fixed else next(supply) for i in range(len(args))]
+        return fun(*full, **keywords)
+
+    leaves, tree = tree_flatten((dynamic, kwargs))
+    flat = FlatFunction(partial, tree)
+    with quietly():
+        jaxpr, _ = trace_to_jaxpr(flat, [abstract(x) for x in leaves])
+    return jaxpr, flat.out_tree
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The shapes and dtypes of a function's result, without computing it.
+
+    Args:
+        fun: function of arrays, or containers of arrays.
+        *args, **kwargs: arrays or `ShapeDtypeStruct`s.
+
+    Returns:
+        The result's containers with `ShapeDtypeStruct` leaves.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.eval_shape(np.sin, np.float32(1))
+        ShapeDtypeStruct(shape=(), dtype=dtype('float32'))
+    """
+    check_callable(fun, "eval_shape")
+    jaxpr, out_tree = _staged(fun, (), args, kwargs)
+    return out_tree.unflatten([ShapeDtypeStruct(a.shape, a.dtype) for a in jaxpr.out_avals])

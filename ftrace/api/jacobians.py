@@ -1,0 +1,342 @@
+"""Whole Jacobians and Hessians, in passes of `chunk_size` directions at a time.
+
+A pass runs one transformed evaluation with a batch of unit tangents (or cotangents): the batch
+is an ordinary `vmap` over the linear part, so the primal runs once a pass and k inputs take
+ceil(k / N) passes. Blocks are laid out as in JAX: the result's structure outside, the inputs'
+inside, shapes `result.shape + input.shape`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from ftrace.api.autodiff import grad, jvp
+from ftrace.api.calls import ArgNums, Selection, check_callable, name_of, transformed
+from ftrace.control.functions import FlatFunction
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.dtypes import is_inexact
+from ftrace.core.errors import DtypeError
+from ftrace.core.tree import PyTreeDef, tree_flatten
+from ftrace.core.zero import ZERO
+from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.captures import owned
+from ftrace.interpreters.jvp import jvp_flat
+from ftrace.interpreters.linearize import linearize_flat
+from ftrace.interpreters.quiet import quietly
+from ftrace.interpreters.tangents import instantiate, zeros
+from ftrace.primitives.shape import concatenate, reshape
+from ftrace.primitives.slicing import slice as slice_row
+
+P = ParamSpec("P")
+
+
+def jacfwd(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[P, Any]:
+    """Jacobian by forward mode: cheap for few inputs.
+
+    Args:
+        fun: function of arrays, or containers of arrays.
+        argnums: which arguments, as in `grad`.
+        has_aux: `fun` returns `(result, aux)`.
+        holomorphic: `fun` is complex-analytic.
+        chunk_size: how many of the k input elements go through one pass together (default:
+            all); there are ceil(k / chunk_size) passes.
+
+    Returns:
+        A function with `fun`'s signature. For each result and input array a block of shape
+        `result.shape + input.shape`.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
+        array([[2., 0.],
+               [0., 4.]])
+    """
+    check_callable(fun, "jacfwd")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        chosen, leaves, flat = _inputs(fun, argnums, args, kwargs, holomorphic, "jacfwd")
+        avals = [typeof(x) for x in leaves]
+        columns: list[list[Any]] = []
+        outs: list[Any] = []
+        with quietly():
+            for basis, count in _chunks(avals, chunk_size):
+                outs, tangents = _forward_pass(flat, leaves, basis, count)
+                columns.append(tangents)
+        n = len(outs)
+        if has_aux:
+            n = flat.out_tree.children()[0].num_leaves
+        joined = [_join([c[i] for c in columns]) for i in range(n)]
+        blocks = [
+            _split_last(j, typeof(y), avals) for j, y in zip(joined, outs[:n], strict=True)
+        ]
+        return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
+
+    key = ("jacfwd", argnums, has_aux, holomorphic, chunk_size)
+    return transformed(fun, call, key, f"Forward-mode Jacobian of {name_of(fun)}.")
+
+
+def jacrev(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[P, Any]:
+    """Jacobian by reverse mode: cheap for few results.
+
+    Args:
+        fun, argnums, has_aux, holomorphic: as in `jacfwd`.
+        allow_int: integer arrays among the arguments get None.
+        chunk_size: how many result elements are pulled back together (default: all).
+
+    Returns:
+        A function with `fun`'s signature, giving blocks as `jacfwd` does.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.jacrev(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+        array([ 3., 12.])
+    """
+    check_callable(fun, "jacrev")
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        chosen, leaves, flat = _inputs(
+            fun, argnums, args, kwargs, holomorphic, "jacrev", allow_int=allow_int
+        )
+        with quietly():
+            outs, tape = linearize_flat(flat, leaves, outlives=False)
+            n = flat.out_tree.children()[0].num_leaves if has_aux else len(outs)
+            out_avals = [typeof(y) for y in outs[:n]]
+            rows = [
+                _backward_pass(tape, basis, leaves, (count, len(outs) - n))
+                for basis, count in _chunks(out_avals, chunk_size)
+            ]
+        joined = [_join_rows([r[i] for r in rows], x) for i, x in enumerate(leaves)]
+        per_input = [_split_first(j, typeof(x), out_avals) for j, x in zip(joined, leaves, strict=True)]
+        blocks = [[column[i] for column in per_input] for i in range(n)]
+        return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
+
+    key = ("jacrev", argnums, has_aux, holomorphic, allow_int, chunk_size)
+    return transformed(fun, call, key, f"Reverse-mode Jacobian of {name_of(fun)}.")
+
+
+jacobian = jacrev
+
+
+def hessian(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[P, Any]:
+    """Second derivatives: forward over reverse, `chunk_size` columns a pass.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+        array([[ 6.,  0.],
+               [ 0., 12.]])
+    """
+    inner = jacrev(fun, argnums, has_aux, holomorphic)
+    return jacfwd(inner, argnums, has_aux, holomorphic, chunk_size)
+
+
+def hvp(
+    fun: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any]
+) -> Any:
+    """Hessian-vector product of a scalar function, by forward over reverse.
+
+    Args:
+        fun: returns a real scalar.
+        primals: a tuple of arguments.
+        vectors: a tuple of directions of the same structure.
+
+    Returns:
+        One product of `primals[0]`'s structure, or a tuple if there are several primals.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.ones(2),))
+        array([ 6., 12.])
+    """
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(grad(fun, argnums), primals, vectors)[1]
+
+
+def _inputs(
+    fun: Any,
+    argnums: ArgNums,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    holomorphic: bool,
+    what: str,
+    allow_int: bool = False,
+) -> tuple[Selection, list[Any], FlatFunction]:
+    argnums = tuple(argnums) if not isinstance(argnums, int | str) else argnums
+    chosen = Selection(fun, argnums, args, kwargs)
+    leaves, tree = tree_flatten((chosen.values, {}))
+    leaves = [float(x) if type(x) is int else x for x in leaves]
+    for x in leaves:
+        kind = typeof(x).dtype.kind
+        if not (kind == "c" if holomorphic else kind in "fc" or allow_int):
+            raise DtypeError(
+                f"{what} of {name_of(fun)} was asked with respect to "
+                f"{', '.join(chosen.describe(fun))}, of type {typeof(x)}.",
+                "Pass floating-point arrays (complex ones with holomorphic=True).",
+            )
+    return chosen, leaves, FlatFunction(lambda *values: chosen.call(fun, values), tree)
+
+
+def _chunks(avals: Sequence[ShapedArray], chunk: int | None) -> Any:
+    """Unit vectors over all elements of arrays, a chunk at a time: [count, *shape] each."""
+    live = [a for a in avals if is_inexact(a.dtype)]
+    total = sum(a.size for a in live)
+    step = max(total, 1) if chunk is None else chunk
+    if step < 1:
+        raise ValueError(f"chunk_size must be at least 1, not {chunk}.")
+    for start in range(0, max(total, 1), step):
+        count = min(step, total - start)
+        basis: list[Any] = []
+        offset = 0
+        for a in avals:
+            if not is_inexact(a.dtype):
+                basis.append(None)
+                continue
+            unit = np.zeros((count, a.size), a.dtype)
+            first, last = max(offset, start), min(offset + a.size, start + count)
+            for k in range(first, last):
+                unit[k - start, k - offset] = 1
+            basis.append(unit.reshape((count, *a.shape)))
+            offset += a.size
+        yield basis, count
+
+
+def _forward_pass(
+    flat: FlatFunction, leaves: list[Any], basis: list[Any], count: int
+) -> tuple[list[Any], list[Any]]:
+    """Results, and their tangents with the batch as last axis."""
+    nonzero: list[bool] = []
+    live = [b for b in basis if b is not None]
+
+    def pushed(*args: Any) -> list[Any]:
+        supply = iter(args)
+        ys, ts = jvp_flat(flat, leaves, [ZERO if b is None else next(supply) for b in basis])
+        nonzero[:] = [t is not ZERO for t in ts]
+        return [*ys, *(t for t in ts if t is not ZERO)]
+
+    axis = Axis(count)
+    values, dims = batch_flat(pushed, axis, live, [0] * len(live))
+    n = len(nonzero)
+    rest = iter(place_axis(v, d, axis, -1) for v, d in zip(values[n:], dims[n:], strict=True))
+    ys = values[:n]
+    tangents = [next(rest) if z else _no_tangent(y, count) for z, y in zip(nonzero, ys, strict=True)]
+    return ys, tangents
+
+
+def _no_tangent(y: Any, count: int) -> Any:
+    try:
+        a = typeof(y)
+    except DtypeError:  # an aux value that is no array
+        return None
+    return zeros(aval((*a.shape, count), a.dtype))
+
+
+def _backward_pass(tape: Any, basis: list[Any], leaves: list[Any], sizes: tuple[int, int]) -> list[Any]:
+    """Cotangents of the inputs with the batch as first axis (None for integers)."""
+    count, n_aux = sizes
+    axis = Axis(count)
+    live = [b for b in basis if b is not None]
+
+    def pulled(*args: Any) -> list[Any]:
+        supply = iter(args)
+        cts = [None if b is None else next(supply) for b in basis]
+        found = tape.pull([*cts, *([None] * n_aux)])
+        return [
+            instantiate(ZERO if c is None else c, x)
+            for c, x in zip(found, leaves, strict=True)
+            if is_inexact(typeof(x).dtype)
+        ]
+
+    values, dims = batch_flat(pulled, axis, live, [0] * len(live))
+    supply = iter(place_axis(v, d, axis, 0) for v, d in zip(values, dims, strict=True))
+    return [next(supply) if is_inexact(typeof(x).dtype) else None for x in leaves]
+
+
+def _join(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return concatenate(*parts, dimension=len(typeof(parts[0]).shape) - 1)
+
+
+def _join_rows(parts: list[Any], x: Any) -> Any:
+    if parts[0] is None or len(parts) == 1:
+        return parts[0]
+    return concatenate(*parts, dimension=0)
+
+
+def _split_last(joined: Any, result: ShapedArray, inputs: list[ShapedArray]) -> list[Any]:
+    """Blocks of each input from an array of shape result.shape + (all input elements,)."""
+    blocks, start = [], 0
+    for a in inputs:
+        part = _slice_axis(joined, len(result.shape), start, start + a.size)
+        blocks.append(_reshaped(part, (*result.shape, *a.shape)))
+        start += a.size
+    return blocks
+
+
+def _split_first(joined: Any, given: ShapedArray, results: list[ShapedArray]) -> list[Any]:
+    """Blocks of each result from an array of shape (all result elements,) + input.shape."""
+    blocks, start = [], 0
+    for a in results:
+        if joined is None:
+            blocks.append(None)
+            continue
+        part = _slice_axis(joined, 0, start, start + a.size)
+        blocks.append(_reshaped(part, (*a.shape, *given.shape)))
+        start += a.size
+    return blocks
+
+
+def _slice_axis(x: Any, axis: int, start: int, stop: int) -> Any:
+    shape = typeof(x).shape
+    if start == 0 and stop == shape[axis]:
+        return x
+    lows = tuple(start if i == axis else 0 for i in range(len(shape)))
+    highs = tuple(stop if i == axis else n for i, n in enumerate(shape))
+    return slice_row(x, start_indices=lows, limit_indices=highs, strides=(1,) * len(shape))
+
+
+def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if typeof(x).shape == shape else reshape(x, new_sizes=shape)
+
+
+def _finish(
+    out_tree: PyTreeDef,
+    blocks: list[list[Any]],
+    outs: list[Any],
+    inputs: tuple[Selection, list[Any]],
+    has_aux: bool,
+) -> Any:
+    chosen, leaves = inputs
+    result_tree = out_tree.children()[0] if has_aux else out_tree
+    _, in_tree = tree_flatten(chosen.values)
+    rows = []
+    for row in blocks:
+        per_input = in_tree.unflatten(owned(row, leaves))
+        rows.append(per_input[0] if chosen.single else per_input)
+    jacobian_tree = result_tree.unflatten(rows)
+    if not has_aux:
+        return jacobian_tree
+    n = result_tree.num_leaves
+    return jacobian_tree, out_tree.children()[1].unflatten(owned(outs[n:], leaves))
+
+

@@ -1,0 +1,134 @@
+"""Guards: has the user rebound a name that a traced function read?
+
+Arrays a function captured are read again at every call, so writing into them needs no guard.
+Rebinding does: the closure cells and globals that the code (and the user's own functions it
+calls) names, and the attribute and item paths it reads from them, are listed once, and one
+generated expression of identity tests checks them at each call. Modules, functions and classes
+are not guarded.
+"""
+
+import dis
+import sysconfig
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ftrace.core import source
+from ftrace.core.trace import Tracer
+
+_UNGUARDED = (types.ModuleType, type, types.BuiltinFunctionType, types.FunctionType)
+_MISSING = object()
+_MAX_FUNCTIONS = 200
+_LIBRARIES = (source.PACKAGE, *(sysconfig.get_path(p) for p in ("stdlib", "purelib", "platlib")))
+
+Path = tuple[tuple[str, Any], ...]  # ("attr", name) or ("item", key) steps
+
+
+def make_guard(fun: Callable[..., Any]) -> Callable[[], bool] | None:
+    """A function that tells whether every name `fun` read is still bound to the same object.
+
+    Returns:
+        None if there is nothing to guard.
+    """
+    tests: list[str] = []
+    scope: dict[str, Any] = {"missing": _MISSING, "walk": _walk}
+    for i, (holder, key, path) in enumerate(_reads(fun)):
+        base = _fetch(holder, key)
+        if base is _MISSING or isinstance(base, Tracer):
+            continue
+        value = _walk(base, path)
+        if value is _MISSING or isinstance(value, _UNGUARDED):
+            continue
+        scope[f"h{i}"], scope[f"v{i}"] = holder, value
+        if isinstance(holder, types.CellType):
+            text = f"h{i}.cell_contents"
+        else:
+            text = f"h{i}.get({key!r}, missing)"
+        if path:
+            scope[f"p{i}"] = path
+            text = f"walk({text}, p{i})"
+        tests.append(f"{text} is v{i}")
+    if not tests:
+        return None
+    code = compile(f"lambda: {' and '.join(tests)}", "<ftrace guard>", "eval")
+    return eval(code, scope)  # noqa: S307 - the text is ours
+
+
+def _fetch(holder: Any, key: Any) -> Any:
+    if isinstance(holder, types.CellType):
+        try:
+            return holder.cell_contents
+        except ValueError:  # a cell that is not filled yet
+            return _MISSING
+    return holder.get(key, _MISSING)
+
+
+def _walk(value: Any, path: Path) -> Any:
+    for kind, key in path:
+        try:
+            value = getattr(value, key) if kind == "attr" else value[key]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            return _MISSING
+    return value
+
+
+def _reads(fun: Callable[..., Any]) -> Iterator[tuple[Any, Any, Path]]:
+    """(cell or globals, name, path) of everything the function and its callees read."""
+    seen: set[Any] = set()
+    queue = [fun]
+    found: set[Any] = set()
+    while queue and len(seen) < _MAX_FUNCTIONS:
+        f = queue.pop()
+        layer = getattr(f, "__ftrace__", None)
+        if layer is not None:
+            queue.append(layer[0])
+            continue
+        if isinstance(f, types.MethodType):
+            f = f.__func__
+        if not isinstance(f, types.FunctionType) or f in seen or _is_library(f):
+            continue
+        seen.add(f)
+        cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+        for name, path in _named_paths(f.__code__):
+            holder: Any = cells.get(name, f.__globals__)
+            key = (id(holder), name, path)
+            if key in found:
+                continue
+            found.add(key)
+            yield holder, name, path
+            value = _fetch(holder, name)
+            if callable(value):
+                queue.append(value)
+
+
+def _is_library(f: types.FunctionType) -> bool:
+    """Whether a function belongs to ftrace or to an installed package."""
+    name = f.__code__.co_filename
+    return name.startswith(_LIBRARIES) or name.startswith("<f")
+
+
+def _named_paths(code: types.CodeType) -> Iterator[tuple[str, Path]]:
+    """Names the code loads from outside, each with the longest attribute/item path it reads."""
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _named_paths(const)
+    name: str | None = None
+    path: list[tuple[str, Any]] = []
+    item: Any = _MISSING
+    for op in dis.get_instructions(code):
+        if op.opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME"):
+            if name is not None:
+                yield name, tuple(path)
+            name, path, item = op.argval, [], _MISSING
+        elif name is not None and op.opname == "LOAD_ATTR":
+            path.append(("attr", op.argval))
+        elif name is not None and op.opname == "LOAD_CONST" and item is _MISSING:
+            item = op.argval
+        elif name is not None and op.opname == "BINARY_SUBSCR" and isinstance(item, str | int):
+            path.append(("item", item))
+            item = _MISSING
+        elif name is not None and op.opname not in ("CACHE", "RESUME", "PRECALL", "PUSH_NULL"):
+            yield name, tuple(path)
+            name = None
+    if name is not None:
+        yield name, tuple(path)

@@ -1,0 +1,109 @@
+"""The `jit` row: a call of a jaxpr, and what every row that holds one jaxpr shares.
+
+Every array the user's function captured is an ordinary leading operand, so that it is read at
+each call and protected like any other; the jaxpr itself is closed. Derived jaxprs are cached on
+the jaxpr they come from: `grad(jit(f))` called twice traces and derives nothing the second time.
+Evaluation here interprets the jaxpr; compiling it is `lowering`'s work.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
+from ftrace.core.primitive import Effects, Linear, Primitive
+from ftrace.core.zero import ZERO
+from ftrace.interpreters.batching import batch_jaxpr
+from ftrace.interpreters.captures import owned
+from ftrace.interpreters.jvp import jvp_jaxpr
+from ftrace.interpreters.partial import RES, Half, Split, partial_jaxpr
+from ftrace.interpreters.transpose import (
+    flatten_masked,
+    kinds_of,
+    transpose_jaxpr,
+    unflatten_masked,
+)
+
+
+def call_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> Any:
+    """The result types of a jaxpr."""
+    return jaxpr.out_avals
+
+
+def call_effects(*, jaxpr: Jaxpr, **params: Any) -> Effects:
+    """The effects of a jaxpr."""
+    return jaxpr.effects
+
+
+def call_jvp(bind: Callable[..., Any]) -> Callable[..., Any]:
+    """The jvp column of a row that holds one jaxpr: the same row over the jvp jaxpr."""
+
+    def jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
+        pushed, nonzero = jvp_jaxpr(jaxpr, tuple(t is not ZERO for t in tangents))
+        live = [t for t in tangents if t is not ZERO]
+        outs = bind(*primals, *live, jaxpr=pushed, **params)
+        n = len(jaxpr.outvars)
+        rest = iter(outs[n:])
+        return outs[:n], [next(rest) if z else ZERO for z in nonzero]
+
+    return jvp
+
+
+def call_batch(bind: Callable[..., Any]) -> Callable[..., Any]:
+    """The batch column of a row that holds one jaxpr."""
+
+    def batch(axis: Any, values: Any, dims: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
+        batched, out_dims = batch_jaxpr(jaxpr, axis, tuple(dims), False)
+        return bind(*values, jaxpr=batched, **params), list(out_dims)
+
+    return batch
+
+
+def call_transpose(bind: Callable[..., Any]) -> Callable[..., Any]:
+    """The transpose column of a row that holds one jaxpr; masks go through as operands."""
+
+    def transpose(cts: Any, *operands: Any, jaxpr: Jaxpr, **params: Any) -> Any:
+        linear = tuple(type(x) is Linear for x in operands)
+        backward, kinds = transpose_jaxpr(jaxpr, linear, kinds_of(cts))
+        known = [x for x, f in zip(operands, linear, strict=True) if not f]
+        found = bind(*known, *flatten_masked(cts), jaxpr=backward, **params)
+        supply = iter(unflatten_masked(found, kinds))
+        return [next(supply) if f else None for f in linear]
+
+    return transpose
+
+
+def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
+    return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
+
+
+def _jit_partial(known: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> Split:
+    split = partial_jaxpr(jaxpr, known)
+    indices = tuple(i for i, k in enumerate(known) if k)
+    unknown = tuple(i for i, k in enumerate(known) if not k)
+    return Split(
+        Half(jit_call, {"jaxpr": split.known, "name": name}, indices),
+        Half(
+            jit_call, {"jaxpr": split.linear, "name": name}, (RES, *split.forwarded, *unknown)
+        ),
+        split.out_known,
+    )
+
+
+def _bind(*args: Any, **params: Any) -> Any:
+    return jit_call(*args, **params)
+
+
+jit_call = Primitive(
+    name="jit",
+    impl=_jit_impl,
+    type=call_type,
+    jvp=call_jvp(_bind),
+    transpose=call_transpose(_bind),
+    batch=call_batch(_bind),
+    partial=_jit_partial,
+    mask="call",
+    zeros=True,
+    effects=call_effects,
+    multiple=True,
+    doc="A call of a jaxpr.",
+)

@@ -1,0 +1,124 @@
+"""Abstract values: shape, dtype and weakness, interned, and `typeof` that gives a value's.
+
+Avals are compared by identity on hot paths (they are interned) and by fields elsewhere. A *weak*
+aval is that of a Python scalar: it adapts to the dtype it meets, as in NumPy 2.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ftrace.core import dtypes
+from ftrace.core.errors import DtypeError
+
+Shape = tuple[int, ...]
+
+
+class ShapedArray:
+    """The type of an array: `shape`, `dtype`, and whether it is a weak scalar."""
+
+    __slots__ = ("__weakref__", "dtype", "shape", "weak")
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.weak = weak
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, ShapedArray)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.weak == other.weak
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.weak))
+
+    def __repr__(self) -> str:
+        star = "*" if self.weak else ""
+        return f"{dtypes.short_name(self.dtype)}{star}[{','.join(map(str, self.shape))}]"
+
+
+_strong: dict[tuple[Shape, np.dtype[Any]], ShapedArray] = {}
+_weak: dict[np.dtype[Any], ShapedArray] = {}
+
+
+def aval(shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> ShapedArray:
+    """The interned abstract value with these fields; `dtype` must be canonical."""
+    if weak:
+        found = _weak.get(dtype)
+        if found is None:
+            found = _weak[dtype] = ShapedArray((), dtype, weak=True)
+        return found
+    found = _strong.get((shape, dtype))
+    if found is None:
+        if len(_strong) > 1 << 16:
+            _strong.clear()
+        found = _strong[shape, dtype] = ShapedArray(shape, dtype)
+    return found
+
+
+def strengthen(a: ShapedArray) -> ShapedArray:
+    """The same aval, not weak."""
+    return aval(a.shape, a.dtype) if a.weak else a
+
+
+SCALAR_AVALS: dict[type, ShapedArray] = {
+    bool: aval((), dtypes.bool_, weak=True),
+    int: aval((), dtypes.int64, weak=True),
+    float: aval((), dtypes.float64, weak=True),
+    complex: aval((), dtypes.complex128, weak=True),
+    **{d.type: aval((), d) for d in dtypes.SUPPORTED},
+}
+
+
+def _typeof_ndarray(x: Any) -> ShapedArray:
+    found = _strong.get((x.shape, x.dtype))
+    return found if found is not None else aval(x.shape, dtypes.canonical(x.dtype))
+
+
+# type -> how to get its aval; tracers and device arrays add theirs when they come into being
+TYPEOF: dict[type, Callable[[Any], ShapedArray]] = {np.ndarray: _typeof_ndarray}
+
+
+def typeof(x: Any) -> ShapedArray:
+    """The abstract value of an array, scalar or tracer.
+
+    Raises:
+        DtypeError: for anything else (lists, strings, object arrays, array subclasses).
+    """
+    cls = type(x)
+    found = SCALAR_AVALS.get(cls)
+    if found is not None:
+        return found
+    rule = TYPEOF.get(cls)
+    if rule is not None:
+        return rule(x)
+    return _typeof_unusual(x)
+
+
+def _typeof_unusual(x: Any) -> ShapedArray:
+    if isinstance(x, np.memmap):  # plain memory, only the mapping differs
+        return _typeof_ndarray(x)
+    if isinstance(x, np.generic):  # np.longlong and its like: another name of a known dtype
+        return aval((), dtypes.canonical(x.dtype))
+    if isinstance(x, int | float | complex):
+        base = bool if isinstance(x, bool) else int if isinstance(x, int) else float
+        return SCALAR_AVALS[complex if isinstance(x, complex) else base]
+    raise DtypeError(
+        f"A value of type {type(x).__name__} is not an array or a number.",
+        "Pass numpy arrays, numbers, or containers of them; mark other arguments static.",
+    )

@@ -1,0 +1,80 @@
+"""Settings: one frozen record, read everywhere, changed in one place.
+
+Every setting has a default, an environment variable `FTRACE_<NAME>` read at import, and can be
+changed for a while with `with ftrace.config.update(name=value)` or for good with `set_default`.
+The record is replaced as a whole, so a reader never sees half a change.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be configured.
+
+    Attributes:
+        check_jaxprs: type-check every jaxpr as soon as it is made (on in the tests).
+        check_captures: compare large captured arrays with their content at capture time and
+            raise `MutationError` if they changed before they were used (0.6 of the design).
+        traceback: "user" hides ftrace's own frames, "full" shows them.
+        disable_jit: `jit` calls its function directly.
+        deterministic: library calls are pinned to one thread.
+    """
+
+    check_jaxprs: bool = False
+    check_captures: bool = False
+    traceback: str = "user"
+    disable_jit: bool = False
+    deterministic: bool = False
+
+
+def _from_environment() -> Settings:
+    changes: dict[str, Any] = {}
+    for field in fields(Settings):
+        text = os.environ.get(f"FTRACE_{field.name.upper()}")
+        if text is not None:
+            truth = text.lower() in ("1", "true", "yes", "on")
+            changes[field.name] = truth if isinstance(field.default, bool) else text
+    return Settings(**changes)
+
+
+class _Config:
+    """Holds the current record; attribute reads go to it."""
+
+    __slots__ = ("settings",)
+
+    def __init__(self) -> None:
+        self.settings = _from_environment()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.settings, name)
+
+
+config = _Config()
+
+
+def set_default(**changes: Any) -> None:
+    """Change settings for the rest of the process."""
+    config.settings = replace(config.settings, **changes)
+
+
+@contextmanager
+def update(**changes: Any) -> Iterator[None]:
+    """Change settings inside a `with` block.
+
+    Example:
+        >>> import ftrace
+        >>> with ftrace.config.update(check_jaxprs=True):
+        ...     float(ftrace.grad(lambda x: x * x)(3.0))
+        6.0
+    """
+    before = config.settings
+    config.settings = replace(before, **changes)
+    try:
+        yield
+    finally:
+        config.settings = before

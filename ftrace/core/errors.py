@@ -1,0 +1,119 @@
+"""The exception tree. Every class's docstring is its documentation page.
+
+A message has three sentences: what happened, with the values; where in the user's file; what to
+do. `FtraceError(what, fix)` adds the place by itself. JAX's names are used where JAX has one.
+"""
+
+from ftrace.core import source
+
+
+class FtraceError(Exception):
+    """The root of all errors that ftrace raises on purpose."""
+
+    def __init__(self, what: str, fix: str = "", *, place: source.Location | None = None) -> None:
+        where = source.describe(place if place is not None else source.location())
+        self.what, self.where, self.fix = what, where, fix
+        parts = [what, f"At {where}" if where else "", fix]
+        super().__init__("\n".join(part for part in parts if part))
+
+
+class UnexpectedTracerError(FtraceError):
+    """A tracer was used after, or outside, the transformation that made it.
+
+    A tracer stands for a value while `grad`, `vmap` or `jit` runs a function. Storing it in a
+    global, an attribute or a closure and using it later has no meaning: the value it stood for
+    existed only during that run. Return the value from the function instead. The same error is
+    raised when a custom rule closes over a tracer of the transformation being applied, and when
+    a thread started inside a transformed function uses its tracers.
+
+    Example:
+        leaked = []
+        ftrace.grad(lambda x: leaked.append(x) or x * x)(1.0)
+        leaked[0] + 1.0         # UnexpectedTracerError: return it with has_aux=True instead
+    """
+
+
+class ConcretizationTypeError(FtraceError, TypeError):
+    """A Python value was asked of something that has none yet.
+
+    While `jit` stages a function or `vmap` batches it, a traced value has a shape and a dtype
+    but no single value. The three subclasses say which conversion was asked for.
+    """
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """`if`, `while`, `and`, `or`, `not` or `bool()` on a traced value.
+
+    Under `grad`, `jvp` and `vjp` this works: the primal decides. Under `jit` and `vmap` use
+    `ftrace.lax.cond`, `ftrace.lax.while_loop` or `numpy.where`, or mark the argument static.
+    """
+
+
+class TracerIntegerConversionError(ConcretizationTypeError):
+    """`int()`, `range()`, a shape or a list index was given a traced value.
+
+    Shapes and Python indices must be known while tracing: mark the argument static
+    (`static_argnums`), or index with `numpy.take`, which accepts traced indices.
+    """
+
+
+class TracerArrayConversionError(ConcretizationTypeError):
+    """A traced value was asked to become a plain array or float.
+
+    `np.array([t, 1.0])`, `plain[i] = t`, `math.sin(t)`, `float(t)` ask a tracer for numbers that
+    would drop its derivative or do not exist yet. Use `ftrace.numpy.array`/`stack`,
+    `ftrace.numpy.zeros` for arrays that are filled later, and `numpy.sin`.
+    """
+
+
+class MutationError(FtraceError, ValueError):
+    """A write that would have escaped the transformation, or changed a value already used.
+
+    Arguments of a transformed function, arrays captured from outside it and their views are
+    frozen while it runs: write to a copy (`x = x.copy()`). A large array captured by `grad`,
+    `vjp` or `linearize` is read-only until the transforming call returns.
+    """
+
+
+class LiftError(FtraceError):
+    """Native control flow or a NumPy constructor could not be rewritten for tracing."""
+
+
+class ShapeError(FtraceError, ValueError):
+    """Shapes do not fit: broadcasting, reshaping, contracting, stacking, mapped axis sizes."""
+
+
+class DtypeError(FtraceError, TypeError):
+    """A dtype that ftrace does not trace, or that the operation is not defined for.
+
+    Also raised when `grad` is asked of a function of integers or of a complex output without
+    `holomorphic=True`.
+    """
+
+
+class TreeError(FtraceError, ValueError):
+    """Two nested containers that must have the same structure do not. Paths name the place."""
+
+
+class AxisError(FtraceError, ValueError, IndexError):
+    """An axis that the array does not have, or one named twice."""
+
+
+class RuleError(FtraceError, NotImplementedError):
+    """A primitive has no rule for this transformation. The message says why, and what instead."""
+
+
+class CustomRuleError(FtraceError, TypeError):
+    """A user's derivative rule is missing, or returned the wrong structure, shape or dtype."""
+
+
+class CallbackError(FtraceError):
+    """A host callback failed, or returned something other than it promised."""
+
+
+class JaxprError(FtraceError):
+    """A jaxpr is not well formed. This is a bug in ftrace: please report it with the message."""
+
+
+class BackendError(FtraceError, RuntimeError):
+    """Compiling or running on a device failed: no driver, out of memory, a kernel's error."""

@@ -1,0 +1,213 @@
+"""Jaxprs: the typed intermediate representation, and the one forward loop over it.
+
+`Jaxpr(invars, eqns, outvars)` is in single-assignment form; binders are typed `Var`s, operands
+are `Var`s or `Literal`s. A jaxpr is always closed: arrays it captured are `consts`, held by
+reference and read at every evaluation; tracers it captured were made leading inputs by whoever
+staged it. `eval_jaxpr` binds each equation, so that evaluating under another trace *is* every
+forward transformation of a jaxpr. Derived jaxprs are cached on the jaxpr they come from.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from ftrace.core import source
+from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.primitive import NO_EFFECTS, Effects, Primitive
+
+
+class Var:
+    """A binder; identity is its name. Printing gives it letters in order of appearance."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+
+class Literal:
+    """A constant operand. In a finished jaxpr a scalar; while recording, any known value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    @property
+    def aval(self) -> ShapedArray:
+        return typeof(self.value)
+
+
+Atom = Var | Literal
+
+
+class Eqn:
+    """One application of a primitive: `outvars = primitive[params] invars`."""
+
+    __slots__ = ("invars", "outvars", "params", "primitive", "source")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        invars: Sequence[Any],
+        params: dict[str, Any],
+        outvars: Sequence[Var],
+        place: source.Location | None,
+    ) -> None:
+        self.primitive = primitive
+        self.invars = invars
+        self.params = params
+        self.outvars = outvars
+        self.source = place
+
+    @property
+    def effects(self) -> Effects:
+        rule = self.primitive.effects
+        return NO_EFFECTS if rule is None else rule(**self.params)
+
+
+class Jaxpr:
+    """A typed program.
+
+    Attributes:
+        invars: typed inputs.
+        eqns: equations in order.
+        outvars: outputs, each a `Var` or a `Literal`.
+        constvars, consts: binders of captured arrays and the arrays themselves, by reference.
+        names: the user's argument names of the inputs, where known (for messages).
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "cache",
+        "consts",
+        "constvars",
+        "effects",
+        "eqns",
+        "invars",
+        "names",
+        "outvars",
+    )
+
+    def __init__(
+        self,
+        invars: Sequence[Var],
+        eqns: Sequence[Eqn],
+        outvars: Sequence[Atom],
+        constvars: Sequence[Var] = (),
+        consts: Sequence[Any] = (),
+        names: tuple[str, ...] = (),
+    ) -> None:
+        self.invars = tuple(invars)
+        self.eqns = tuple(eqns)
+        self.outvars = tuple(outvars)
+        self.constvars = tuple(constvars)
+        self.consts = tuple(consts)
+        self.names = names
+        self.effects: Effects = NO_EFFECTS.union(*(e.effects for e in self.eqns))
+        self.cache: dict[Any, Any] = {}
+
+    @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        return tuple(v.aval for v in self.invars)
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        return tuple(v.aval for v in self.outvars)
+
+    def __repr__(self) -> str:
+        return _printer(self)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(_printer(self))}</pre>"
+
+
+def _plain(jaxpr: Jaxpr) -> str:
+    return f"<jaxpr with {len(jaxpr.eqns)} equations>"
+
+
+_printer: Callable[[Jaxpr], str] = _plain
+
+
+def set_printer(printer: Callable[[Jaxpr], str]) -> None:
+    """`pretty.py` lies above this module and gives jaxprs their text form."""
+    global _printer
+    _printer = printer
+
+
+def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """Bind every equation in order under the current trace; values are dropped at last use."""
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    for eqn, dead in zip(jaxpr.eqns, _last_uses(jaxpr), strict=True):
+        operands = [env[v] if type(v) is Var else v.value for v in eqn.invars]
+        result = eqn.primitive(*operands, **eqn.params)
+        if eqn.primitive.multiple:
+            env.update(zip(eqn.outvars, result, strict=True))
+        else:
+            env[eqn.outvars[0]] = result
+        for v in dead:
+            del env[v]
+    return [env[v] if type(v) is Var else v.value for v in jaxpr.outvars]
+
+
+def _last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
+    """For each equation the variables that nothing after it reads."""
+    found = jaxpr.cache.get("last uses")
+    if found is not None:
+        return found
+    seen: set[Any] = {v for v in jaxpr.outvars if type(v) is Var}
+    dead: list[list[Var]] = []
+    for eqn in reversed(jaxpr.eqns):
+        here = dict.fromkeys(v for v in (*eqn.invars, *eqn.outvars) if type(v) is Var)
+        dead.append([v for v in here if v not in seen])
+        seen.update(here)
+    dead.reverse()
+    jaxpr.cache["last uses"] = dead
+    return dead
+
+
+def subjaxprs(params: dict[str, Any]) -> Iterator[tuple[str, Jaxpr]]:
+    """The jaxprs among an equation's params, with the param's name."""
+    for key in sorted(params):
+        value = params[key]
+        for item in value if isinstance(value, tuple) else (value,):
+            inner = getattr(item, "jaxpr", item)
+            if isinstance(inner, Jaxpr):
+                yield key, inner
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def cached_on_jaxpr(
+    fn: Callable[Concatenate[Jaxpr, P], R],
+) -> Callable[Concatenate[Jaxpr, P], R]:
+    """Remember `fn(jaxpr, *hashable)` on the jaxpr itself, so that it lives as long as it."""
+
+    @wraps(fn)
+    def wrapper(jaxpr: Jaxpr, *args: P.args, **kwargs: P.kwargs) -> R:
+        key = (fn, args, tuple(kwargs.items()))
+        try:
+            return jaxpr.cache[key]
+        except KeyError:
+            pass
+        result = jaxpr.cache[key] = fn(jaxpr, *args, **kwargs)
+        return result
+
+    return wrapper
+
+
+class JaxprFun:
+    """A jaxpr used where a row expects a function of flat values."""
+
+    __slots__ = ("jaxpr",)
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self.jaxpr = jaxpr
+
+    def __call__(self, *args: Any) -> list[Any]:
+        return eval_jaxpr(self.jaxpr, args)

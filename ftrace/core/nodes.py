@@ -1,0 +1,290 @@
+"""Kinds of pytree nodes: which classes are containers, and how each is taken apart.
+
+Nodes are dict, OrderedDict, defaultdict, list, tuple, namedtuples, None (no children), dataclasses
+and attrs classes (found by themselves; fields marked static are data) and registered classes;
+everything else is a leaf. Class hierarchy is ignored: a subclass of list is a leaf.
+
+The idea: a class is looked at once; two tables then answer by one lookup of `type(x)`. Next:
+`core/tree.py`, which walks trees with these kinds.
+"""
+
+import dataclasses
+import enum
+import sys
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from ftrace.core.errors import TreeError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SequenceKey:
+    """The step `[idx]` of a path: an item of a list or tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx}]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DictKey:
+    """The step `['key']` of a path: a value of a dict."""
+
+    key: Hashable
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GetAttrKey:
+    """The step `.name` of a path: a field of a dataclass or namedtuple."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FlattenedIndexKey:
+    """The step of a path into a class that was registered without keys: the child's number."""
+
+    key: int
+
+    def __str__(self) -> str:
+        return f"[<flat index {self.key}>]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class NodeKind:
+    """How one class is taken apart and put together; compared by identity.
+
+    `flatten(x)` gives (children, data), `unflatten(data, children)` the object, `keys(data, n)`
+    one key for each child. `keyed(x)`, where a class has it, gives (keys, children, data). `label`
+    replaces the class name in the printed structure.
+    """
+
+    type: type
+    flatten: Callable[[Any], tuple[Sequence[Any], Any]]
+    unflatten: Callable[[Any, Sequence[Any]], Any]
+    keys: Callable[[Any, int], Sequence[Any]]
+    keyed: Callable[[Any], tuple[Sequence[Any], Sequence[Any], Any]] | None = None
+    label: str = ""
+
+
+def flatten_keyed(kind: NodeKind, x: Any) -> tuple[Sequence[Any], Sequence[Any], Any]:
+    """(keys, children, data) of one node."""
+    if kind.keyed is not None:
+        return kind.keyed(x)
+    children, data = kind.flatten(x)
+    return kind.keys(data, len(children)), children, data
+
+
+def index_keys(_: Any, n: int) -> Sequence[Any]:
+    """Numbers, for classes that were registered without keys."""
+    return [FlattenedIndexKey(i) for i in range(n)]
+
+
+def _sequence_keys(_: Any, n: int) -> Sequence[Any]:
+    return [SequenceKey(i) for i in range(n)]
+
+
+def _dict_keys(data: Any, _: int) -> Sequence[Any]:
+    return [DictKey(key) for key in data]
+
+
+def _flatten_dict(x: dict[Any, Any]) -> tuple[Sequence[Any], Any]:
+    try:
+        keys = tuple(sorted(x))
+    except TypeError:
+        raise TreeError(
+            f"The keys of a dict in a pytree must be sortable, got {list(x)!r}.",
+            "Use keys of one type, or an OrderedDict, which keeps the order of insertion.",
+        ) from None
+    return tuple(map(x.__getitem__, keys)), keys
+
+
+def _flatten_defaultdict(x: Any) -> tuple[Sequence[Any], Any]:
+    children, keys = _flatten_dict(x)
+    return children, (x.default_factory, keys)
+
+
+_BUILTIN = (
+    NodeKind(tuple, lambda x: (x, None), lambda _, xs: tuple(xs), _sequence_keys),
+    NodeKind(list, lambda x: (x, None), lambda _, xs: list(xs), _sequence_keys),
+    NodeKind(type(None), lambda _: ((), None), lambda _, xs: None, _sequence_keys),
+    NodeKind(dict, _flatten_dict, lambda keys, xs: dict(zip(keys, xs, strict=True)), _dict_keys),
+    NodeKind(
+        OrderedDict,
+        lambda x: (tuple(x.values()), tuple(x)),
+        lambda keys, xs: OrderedDict(zip(keys, xs, strict=True)),
+        _dict_keys,
+    ),
+    NodeKind(
+        defaultdict,
+        _flatten_defaultdict,
+        lambda data, xs: defaultdict(data[0], zip(data[1], xs, strict=True)),
+        lambda data, n: _dict_keys(data[1], n),
+    ),
+)
+
+
+def fields_kind(cls: type, names: Sequence[str], static: Sequence[str]) -> NodeKind:
+    """The kind of a class whose state is in attributes: `names` are children, `static` is data.
+
+    Objects are made without calling `__init__`: under a transformation the fields hold tracers,
+    or nothing at all, and a constructor that validates or computes would refuse them.
+    """
+    get_children, get_static = _getter(cls, names), _getter(cls, static)
+    keys = tuple(GetAttrKey(name) for name in names)
+    everything, new, assign = (*names, *static), object.__new__, object.__setattr__
+
+    def unflatten(data: Any, children: Sequence[Any]) -> Any:
+        made = new(cls)
+        for name, value in zip(everything, (*children, *data)):  # noqa: B905 (speed; equal lengths)
+            assign(made, name, value)
+        return made
+
+    def flatten(x: Any) -> tuple[Sequence[Any], Any]:
+        return get_children(x), get_static(x)
+
+    return NodeKind(cls, flatten, unflatten, lambda data, n: keys)
+
+
+def _getter(cls: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    if not names:
+        return lambda x: ()
+    read: Callable[[Any], Any] = attrgetter(*names)
+    single = len(names) == 1
+
+    def get(x: Any) -> tuple[Any, ...]:
+        try:
+            return (read(x),) if single else read(x)
+        except AttributeError as error:
+            raise TreeError(
+                f"A {cls.__name__} cannot be taken apart: {error}.",
+                f"Set the fields {', '.join(names)} before the object is used as an argument.",
+            ) from None
+
+    return get
+
+
+def dataclass_fields(cls: type) -> tuple[list[str], list[str]] | None:
+    """Names of the children and of the static fields of a dataclass or attrs class."""
+    if dataclasses.is_dataclass(cls):
+        fields: Any = dataclasses.fields(cls)
+    else:
+        fields = getattr(cls, "__attrs_attrs__", None)
+        if fields is None:
+            return None
+    split: tuple[list[str], list[str]] = ([], [])
+    for field in fields:
+        split[bool(field.metadata.get("static", False))].append(field.name)
+    return split
+
+
+KINDS: dict[type, NodeKind] = {kind.type: kind for kind in _BUILTIN}
+LEAF_TYPES: set[type] = {int, float, complex, bool, str}
+_REGISTERED: set[type] = {kind.type for kind in _BUILTIN}
+
+
+def register(kind: NodeKind | None, cls: type) -> None:
+    """Make `cls` a node of this kind, or a leaf for good if `kind` is None."""
+    if cls in _REGISTERED:
+        raise TreeError(
+            f"{cls.__name__} is already registered as a pytree node.",
+            "Register a class once, where it is defined.",
+        )
+    _REGISTERED.add(cls)
+    KINDS.pop(cls, None)
+    LEAF_TYPES.discard(cls)
+    if kind is None:
+        LEAF_TYPES.add(cls)
+    else:
+        KINDS[cls] = kind
+
+
+def kind_of(cls: type) -> NodeKind | None:
+    """The kind of a class, or None for a class of leaves; decided once for each class."""
+    if cls in LEAF_TYPES:
+        return None
+    kind = KINDS.get(cls) or _find_kind(cls)
+    if kind is None:
+        LEAF_TYPES.add(cls)
+    else:
+        KINDS[cls] = kind
+    return kind
+
+
+def _find_kind(cls: type) -> NodeKind | None:
+    if _is_own_record(cls) or issubclass(cls, enum.Enum):
+        return None
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _namedtuple_kind(cls)
+    split = dataclass_fields(cls)
+    return None if split is None else fields_kind(cls, *split)
+
+
+def _is_own_record(cls: type) -> bool:
+    """Whether it is ftrace's (avals, jaxprs): values that travel in trees, not containers."""
+    if not cls.__module__.startswith("ftrace."):
+        return False
+    return getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
+
+
+def _namedtuple_kind(cls: Any) -> NodeKind:
+    keys = tuple(GetAttrKey(name) for name in cls._fields)
+    return NodeKind(
+        cls,
+        lambda x: (x, None),
+        lambda _, xs: cls._make(xs),
+        lambda data, n: keys,
+        label=f"namedtuple[{cls.__name__}]",
+    )
+
+
+# --- words for messages -----------------------------------------------------------------------
+
+Node = tuple[NodeKind | None, Any, int]  # kind (None for a leaf), data, number of children
+
+
+def difference(expected: Node, actual: Node, leaf: Any = None) -> str:
+    """What differs between two nodes: `expected a tuple of 2, got a list of 3`."""
+    kind, data, size = expected
+    other, other_data, other_size = actual
+    if kind is not None and kind is other and kind.keys is not index_keys:
+        keys = [str(key)[1:-1] for key in kind.keys(data, size)]
+        got = [str(key)[1:-1] for key in kind.keys(other_data, other_size)]
+        missing = [key for key in keys if key not in got]
+        unexpected = [key for key in got if key not in keys]
+        if issubclass(kind.type, dict) and (missing or unexpected):
+            parts = [
+                f"{word} {', '.join(some)}"
+                for word, some in (("missing", missing), ("unexpected", unexpected))
+                if some
+            ]
+            return f"{_with_article(kind.type.__name__)} with other keys: {'; '.join(parts)}"
+    return f"expected {describe(*expected)}, got {describe(*actual, leaf)}"
+
+
+def describe(kind: NodeKind | None, data: Any, size: int, leaf: Any = None) -> str:
+    """A node in words: `a tuple of 2`, `a dict with keys 'a', 'b'`, `a leaf of type float`."""
+    if kind is None:
+        return "a leaf" if leaf is None else f"a leaf of type {type(leaf).__name__}"
+    if kind.type is type(None):
+        return "None"
+    name = _with_article(kind.type.__name__)
+    if kind.type in (tuple, list):
+        return f"{name} of {size}"
+    if kind.type in (dict, OrderedDict, defaultdict):
+        keys = ", ".join(str(key)[1:-1] for key in kind.keys(data, size))
+        return f"{name} with keys {keys}" if keys else f"{name} without keys"
+    return name if data is None or data == () else f"{name} with static data {data!r}"
+
+
+def _with_article(name: str) -> str:
+    return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"

@@ -1,0 +1,246 @@
+"""Traces and tracers: the stackless core.
+
+There is one current trace per thread (`ctx.trace`). A transformation makes a trace whose
+`parent` is the trace current at that moment, runs the user's function under it with `run`, and
+the trace dies when the function returns. A primitive applied anywhere goes to the current
+trace's one verb, `process`; a rule always runs with the parent as the current trace. Nesting is
+structure (parent pointers), identity is the tag: nothing is numbered and nothing can invert.
+
+A foreign tracer can only travel down to the parent, so one check at the bottom (`EVAL`, and the
+staging trace) catches every leak. See `primitive.py` for `bind`, `interpreters/` for the traces.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core import avals
+from ftrace.core.avals import ShapedArray
+from ftrace.core.errors import (
+    ConcretizationTypeError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+)
+
+
+class Trace:
+    """One running transformation: a parent and a verb."""
+
+    __slots__ = ("__weakref__", "alive", "parent")
+    name = "trace"
+
+    def __init__(self, parent: "Trace | None") -> None:
+        self.parent: Any = parent
+        self.alive = True
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Apply a primitive to operands, some of which are this trace's tracers."""
+        raise NotImplementedError
+
+    def lift(self, value: Any) -> Any:
+        """A new tracer of this trace for a value from outside it."""
+        raise NotImplementedError
+
+
+class _Unknown:
+    __slots__ = ()
+
+
+UNKNOWN: Final = _Unknown()  # what `known` answers when there is no value yet
+FROZEN: Final = _Unknown()  # the alias slot of arguments: an object that may not be written
+
+
+class Tracer:
+    """A value inside a transformation. Behaves as the array it stands for.
+
+    A tracer object is also a *cell*: writing `x[i] = v` replaces the object's slots by those of
+    the functionally updated value. `alias` says whose view it is, is left unset on all others,
+    and is `FROZEN` on arguments. Operators and methods are installed by `numpy/protocols.py`.
+    """
+
+    __slots__ = ("__weakref__", "alias", "trace")
+    __array_priority__ = 1000
+    trace: Any
+    alias: Any
+
+    @property
+    def aval(self) -> ShapedArray:
+        raise NotImplementedError
+
+    def known(self, exact: bool) -> Any:
+        """The concrete value, or UNKNOWN; `exact` also demands that no derivative is lost."""
+        return UNKNOWN
+
+    def fresh(self) -> Any:
+        """A new object for the same value: what crosses a boundary is never the user's cell."""
+        new = object.__new__(type(self))
+        for slot in self.slots:
+            setattr(new, slot, getattr(self, slot))
+        return new
+
+    def adopt(self, other: Any) -> None:
+        """Become `other`: the write of a cell."""
+        for slot in self.slots:
+            setattr(self, slot, getattr(other, slot))
+
+    slots: tuple[str, ...] = ("trace",)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.aval.shape)
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    def __bool__(self) -> bool:
+        value = self.known(exact=False)
+        if value is UNKNOWN:
+            raise TracerBoolConversionError(
+                f"The truth of {self!r} is needed to choose a branch, and it is not known while "
+                f"{self.trace.name} traces.",
+                "Use ftrace.lax.cond, ftrace.lax.while_loop or numpy.where, or make the argument "
+                "static (static_argnums).",
+            )
+        return bool(value)
+
+    def _exactly(self, wanted: str, error: type[ConcretizationTypeError], fix: str) -> Any:
+        value = self.known(exact=True)
+        if value is UNKNOWN:
+            if self.known(exact=False) is UNKNOWN:
+                why = f"it has none while {self.trace.name} traces"
+            else:
+                why = "that would drop its derivative"
+            raise error(f"{wanted} of {self!r} was asked for, but {why}.", fix)
+        return value
+
+    def __int__(self) -> int:
+        return int(self._exactly("int()", TracerIntegerConversionError, _INT_FIX))
+
+    def __index__(self) -> int:
+        value = self._exactly("An index value", TracerIntegerConversionError, _INT_FIX)
+        return value.__index__()
+
+    def __float__(self) -> float:
+        return float(self._exactly("float()", TracerArrayConversionError, _FLOAT_FIX))
+
+    def __complex__(self) -> complex:
+        return complex(self._exactly("complex()", TracerArrayConversionError, _FLOAT_FIX))
+
+    def item(self) -> Any:
+        """The Python scalar, where it is known and no derivative is lost."""
+        return np.asarray(self._exactly("item()", TracerArrayConversionError, _FLOAT_FIX)).item()
+
+    def tolist(self) -> Any:
+        """The nested list, where it is known and no derivative is lost."""
+        return np.asarray(self._exactly("tolist()", TracerArrayConversionError, _FLOAT_FIX)).tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = self._exactly("A plain array", TracerArrayConversionError, _ARRAY_FIX)
+        return np.array(value, dtype=dtype)
+
+    def __hash__(self) -> int:
+        raise TypeError(f"unhashable type: {type(self).__name__}; tracers are compared by value")
+
+    def __repr__(self) -> str:
+        value = self.known(exact=False)
+        text = "" if value is UNKNOWN else f", value={np.asarray(value).tolist()!r}"
+        return f"{type(self).__name__}<{self.aval!r}{text}>"
+
+
+_INT_FIX = (
+    "Shapes and Python indices must be known: make the argument static (static_argnums), or index "
+    "with numpy.take or x[i], which accept traced integers."
+)
+_FLOAT_FIX = "Keep it an array: use numpy.sin instead of math.sin, and no float() on the way."
+_ARRAY_FIX = (
+    "np.array([t, 1.0]), np.full(3, t) and plain[i] = t convert: use ftrace.numpy.array or stack, "
+    "ftrace.numpy.full, and ftrace.numpy.zeros for an array that is filled later."
+)
+
+
+class EvalTrace(Trace):
+    """The bottom: runs a primitive's implementation on plain values."""
+
+    __slots__ = ()
+    name = "evaluation"
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        for a in args:
+            if isinstance(a, Tracer):
+                raise leaked(a, primitive.name)
+        return primitive.impl(*args, **params)
+
+    def lift(self, value: Any) -> Any:
+        return value
+
+
+EVAL: Final = EvalTrace(None)
+
+
+class _Context(threading.local):
+    trace: Any = EVAL
+
+
+ctx: Final = _Context()
+
+
+def leaked(tracer: Tracer, where: str) -> UnexpectedTracerError:
+    """The error for a tracer met where it cannot belong."""
+    if tracer.trace.alive:
+        what = (
+            f"{where} met a tracer of {tracer.trace.name} outside the code it runs: a custom rule "
+            "that closes over it, or another thread."
+        )
+        fix = "Pass the value as an argument of the function instead of closing over it."
+    else:
+        what = f"{where} met {tracer.aval!r}, a tracer of {tracer.trace.name} that has ended."
+        fix = (
+            "It escaped through a global, an attribute, a list or a closure: return it from the "
+            "transformed function instead (has_aux=True returns values beside the result)."
+        )
+    return UnexpectedTracerError(what, fix)
+
+
+def run(trace: Trace, fn: Callable[..., Any], *args: Any) -> Any:
+    """Call `fn` with `trace` as the current trace; restore whatever happens.
+
+    The caller ends the trace (`trace.alive = False`) once it has unpacked the results.
+    """
+    before = ctx.trace
+    ctx.trace = trace
+    try:
+        return fn(*args)
+    finally:
+        ctx.trace = before
+
+
+def is_within(trace: Trace, inner: Trace) -> bool:
+    """Whether `trace` is `inner` or one of its ancestors (so that its tracers may be captured)."""
+    t: Any = inner
+    while t is not None:
+        if t is trace:
+            return True
+        t = t.parent
+    return False
+
+
+def register(cls: type[Tracer]) -> None:
+    """Make `typeof` know a tracer class."""
+    avals.TYPEOF[cls] = _tracer_aval
+
+
+def _tracer_aval(x: Any) -> ShapedArray:
+    return x.aval

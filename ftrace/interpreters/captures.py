@@ -1,0 +1,169 @@
+"""Protected captures: a user's array that became a residual keeps the value it had then.
+
+Arrays a user can still write are known by their owner, recorded when they enter a trace as a raw
+operand (temporaries are not). One of at most 64 KiB that becomes a residual is copied, every
+time; a larger one is marked read-only until the transforming call ends, and copied once on
+return where residuals outlive the call. Marks are counted under a lock and remember the old
+flag. `config.check_captures` also finds writes that went through another view.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.config import config
+from ftrace.core.errors import MutationError
+from ftrace.core.jaxpr import Eqn, Literal
+
+COPY_LIMIT = 1 << 16  # bytes; below it a copy is cheaper than the bookkeeping it saves
+
+_lock = threading.Lock()
+_marks: dict[int, list[Any]] = {}  # id -> [array, how many calls hold it, its flag before]
+
+
+def owner(array: Any) -> Any:
+    """The array at the root of a chain of views."""
+    base = array.base
+    while base is not None and isinstance(base, np.ndarray):
+        array, base = base, base.base
+    return array
+
+
+def is_read_only(array: Any) -> bool:
+    """Whether nobody can write this memory through the array or any array it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return False
+        array = array.base
+    return array is None or isinstance(array, bytes)
+
+
+class Captures:
+    """What one transforming call has seen of the user's arrays, and holds."""
+
+    __slots__ = ("held", "seen", "sums")
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Any] = {}
+        self.held: list[Any] = []
+        self.sums: list[int] = []
+
+    def enter(self, array: Any) -> None:
+        """Record an array that arrived from the user."""
+        self.seen[id(owner(array))] = array
+
+    def argument(self, array: Any) -> Any:
+        """An argument's value at the moment of the call: a copy if small, else recorded."""
+        if array.nbytes <= COPY_LIMIT:
+            return array.copy()
+        self.enter(array)
+        return array
+
+    def protect(self, value: Any) -> Any:
+        """The value to keep as a residual."""
+        mine = self.seen.get(id(owner(value)))
+        if mine is None or is_read_only(value) and not self._is_held(mine):
+            return value
+        if value.nbytes <= COPY_LIMIT:
+            return value.copy()
+        if not self._is_held(mine):
+            self._hold(mine)
+        return value
+
+    def _is_held(self, array: Any) -> bool:
+        return any(array is h for h in self.held)
+
+    def _hold(self, array: Any) -> None:
+        with _lock:
+            entry = _marks.setdefault(id(array), [array, 0, array.flags.writeable])
+            entry[1] += 1
+            array.flags.writeable = False
+        self.held.append(array)
+        if config.check_captures:
+            self.sums.append(_word_sum(array))
+
+    def release(self, *, check: bool = True) -> None:
+        """Give every held array its flag back. Called exactly once, when the call ends."""
+        if not self.held:
+            return
+        with _lock:
+            for array in self.held:
+                entry = _marks[id(array)]
+                entry[1] -= 1
+                if not entry[1]:
+                    del _marks[id(array)]
+                    array.flags.writeable = entry[2]
+        held, sums = self.held, self.sums
+        self.held, self.sums = [], []
+        for array, before in zip(held, sums, strict=bool(sums)):
+            if check and _word_sum(array) != before:
+                raise MutationError(
+                    f"A captured array of shape {array.shape} was changed through another view "
+                    "while its derivative was being computed.",
+                    "Pass a copy, or finish writing before the call.",
+                )
+
+    def detach(self, eqns: list[Eqn]) -> None:
+        """Replace held residuals by copies, so that they outlive the call."""
+        if not self.held:
+            return
+        roots = {id(owner(a)) for a in self.held}
+        copies: dict[int, Literal] = {}
+        for eqn in eqns:
+            for i, atom in enumerate(eqn.invars):
+                if type(atom) is not Literal or not isinstance(atom.value, np.ndarray):
+                    continue
+                if id(owner(atom.value)) in roots:
+                    key = id(atom.value)
+                    if key not in copies:
+                        copies[key] = Literal(atom.value.copy())
+                    eqn.invars[i] = copies[key]
+
+    def explain(self, error: ValueError) -> None:
+        """Turn NumPy's complaint about a read-only array that is held here into ours."""
+        if not self.held or "read-only" not in str(error):
+            return
+        name = _name_of(self.held, error)
+        raise MutationError(
+            f"{name} was written while a derivative that uses its value was being computed.",
+            f"Write to a copy: `{name} = {name}.copy()`.",
+        ) from error
+
+
+def _word_sum(array: Any) -> int:
+    data = np.ascontiguousarray(array).view(np.uint8).ravel()
+    whole = data[: data.size // 8 * 8].view(np.uint64)
+    return int(whole.sum(dtype=np.uint64)) + int(data[whole.nbytes :].sum())
+
+
+def _name_of(arrays: list[Any], error: BaseException) -> str:
+    traceback = error.__traceback__
+    found = "A captured array"
+    while traceback is not None:
+        for name, value in traceback.tb_frame.f_locals.items():
+            if isinstance(value, np.ndarray) and any(
+                np.may_share_memory(value, a) for a in arrays
+            ):
+                found = name
+        traceback = traceback.tb_next
+    return found
+
+
+def owned(values: Iterable[Any], borrowed: Iterable[Any] = ()) -> list[Any]:
+    """Results as the caller may have them: writeable, with memory of their own.
+
+    Args:
+        values: results, arrays or tracers.
+        borrowed: inputs, constants and residuals, whose memory belongs to somebody else.
+    """
+    taken = {id(b) for b in borrowed if isinstance(b, np.ndarray)}
+    out: list[Any] = []
+    for v in values:
+        if isinstance(v, np.ndarray):
+            if v.base is not None or id(v) in taken or not v.flags.writeable:
+                v = v.copy() if v.ndim else v[()]
+            taken.add(id(v))
+        out.append(v)
+    return out

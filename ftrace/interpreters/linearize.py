@@ -1,0 +1,116 @@
+"""Reverse mode is composed, not written: jvp over partial, then one backward walk.
+
+`linearize_flat` runs a function once under `JVPTrace` over `PartialTrace`: the primal is computed
+on the way and the tangent computation is recorded as a `Tape`, a linear program whose residuals
+are its literals. `pull` walks it backwards, `push` evaluates it forwards.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ftrace.core import trace as core
+from ftrace.core.avals import aval, typeof
+from ftrace.core.dtypes import is_inexact
+from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
+from ftrace.core.trace import ctx
+from ftrace.core.zero import ZERO
+from ftrace.interpreters.captures import Captures
+from ftrace.interpreters.jvp import JVPTrace, JVPTracer
+from ftrace.interpreters.partial import PartialTrace, PartialTracer, close
+from ftrace.interpreters.tangents import materialise, zeros
+from ftrace.interpreters.transpose import backward_pass
+
+
+class Tape:
+    """A recorded linear map: equations over variables, residuals as literals.
+
+    `invars[i]` is None for an input without tangent, `outs[i]` for an output whose tangent is
+    zero.
+    """
+
+    __slots__ = ("eqns", "invars", "outs")
+
+    def __init__(
+        self, eqns: list[Eqn], invars: list[Var | None], outs: list[Atom | None]
+    ) -> None:
+        self.eqns = eqns
+        self.invars = invars
+        self.outs = outs
+
+    def pull(self, cts: Sequence[Any]) -> list[Any]:
+        """Cotangents of the inputs (None: none reaches it) from those of the outputs."""
+        live = [(a, ct) for a, ct in zip(self.outs, cts, strict=True) if a is not None]
+        invars = [v for v in self.invars if v is not None]
+        found = iter(backward_pass(self.eqns, invars, *zip(*live, strict=True)) if live else ())
+        return [materialise(next(found, None)) if v is not None else None for v in self.invars]
+
+    def residuals(self) -> list[Any]:
+        """The plain arrays among the literals."""
+        return [
+            a.value
+            for e in self.eqns
+            for a in e.invars
+            if type(a) is Literal and isinstance(a.value, np.ndarray)
+        ]
+
+    def jaxpr(self) -> tuple[Jaxpr, list[Any]]:
+        """The same map as a jaxpr of (residuals, tangents), outputs without tangent as zeros."""
+        outs = [a for a in self.outs if a is not None]
+        return close(self.eqns, [v for v in self.invars if v is not None], outs, arrays=True)
+
+
+def linearize_flat(
+    fn: Callable[..., Sequence[Any]], primals: Sequence[Any], *, outlives: bool
+) -> tuple[list[Any], Tape]:
+    """Run a function of flat values, recording its derivative.
+
+    Args:
+        fn: flat values to flat values.
+        primals: inputs; those that are not float or complex get no tangent.
+        outlives: whether the tape is used after the caller returns (vjp, linearize).
+
+    Returns:
+        The outputs and the tape.
+    """
+    captures = Captures()
+    partial = PartialTrace(ctx.trace, captures)
+    jvp = JVPTrace(partial, captures)
+    inputs: list[JVPTracer] = []
+    invars: list[Var | None] = []
+    for p in primals:
+        a = typeof(p)
+        if isinstance(p, np.ndarray):
+            p = captures.argument(p)
+        tangent = partial.unknown(aval(a.shape, a.dtype)) if is_inexact(a.dtype) else ZERO
+        x = JVPTracer(jvp, p, tangent)
+        x.alias = core.FROZEN
+        inputs.append(x)
+        invars.append(tangent.var if isinstance(tangent, PartialTracer) else None)
+    finished = False
+    try:
+        results = [jvp.unpack(y) for y in core.run(jvp, fn, *inputs)]
+        finished = True
+    except ValueError as error:
+        captures.explain(error)
+        raise
+    finally:
+        jvp.alive = partial.alive = False
+        if outlives and finished:
+            captures.detach(partial.eqns)
+        captures.release(check=finished)
+    outs: list[Atom | None] = []
+    for _, t in results:
+        outs.append(t.var if partial.owns(t) else None if t is ZERO else Literal(t))
+    return [y for y, _ in results], Tape(partial.eqns, invars, outs)
+
+
+def push(tape: Tape, tangents: Sequence[Any], out_primals: Sequence[Any]) -> list[Any]:
+    """Evaluate the recorded map on tangents of all inputs that have one."""
+    jaxpr, residuals = tape.jaxpr()
+    found = iter(eval_jaxpr(jaxpr, [*residuals, *tangents]))
+    return [
+        zeros(typeof(y)) if a is None else next(found)
+        for a, y in zip(tape.outs, out_primals, strict=True)
+    ]

@@ -1,0 +1,218 @@
+"""Known and unknown: `PartialTrace` runs what is known and records what depends on unknowns.
+
+The unknowns are always tangents, so this is no general partial evaluator: known work goes to the
+parent, an operation on unknowns is recorded whole, with the known operands beside it as literals
+(the residuals). A row that holds jaxprs splits itself (its `partial` column), so that its known
+half runs exactly once. `close` turns a recording into a jaxpr whose residuals are inputs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core import trace as core
+from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.primitive import Primitive
+from ftrace.core.trace import Trace, Tracer, ctx
+from ftrace.interpreters.captures import Captures
+from ftrace.interpreters.dce import dce_equations
+from ftrace.interpreters.staging import trace_closed
+
+RES: Final = -1  # in `Split.linear` positions: where the residuals go
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """A row to bind, its params, and which original operands it takes (RES: the residuals)."""
+
+    row: Primitive
+    params: dict[str, Any]
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What a row's `partial` column answers: plain data, no values.
+
+    `known` returns the known outputs, then the residuals; `linear` returns the others.
+    """
+
+    known: Half
+    linear: Half
+    out_known: tuple[bool, ...]
+
+
+class PartialTracer(Tracer):
+    """An unknown: a variable of the linear recording."""
+
+    __slots__ = ("var",)
+    slots = ("trace", "var")
+
+    def __init__(self, trace: Trace, var: Var) -> None:
+        self.trace = trace
+        self.var = var
+
+    @property
+    def aval(self) -> ShapedArray:
+        return self.var.aval
+
+
+core.register(PartialTracer)
+
+
+class PartialTrace(Trace):
+    """Known operations go to the parent, the others are recorded."""
+
+    __slots__ = ("captures", "eqns")
+    name = "linearization"
+
+    def __init__(self, parent: Trace, captures: Captures | None = None) -> None:
+        self.parent = parent
+        self.alive = True
+        self.eqns: list[Eqn] = []
+        self.captures = captures
+
+    def unknown(self, aval: ShapedArray) -> PartialTracer:
+        return PartialTracer(self, Var(aval))
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        for a in args:
+            if type(a) is PartialTracer and a.trace is self:
+                break
+        else:
+            ctx.trace = self.parent
+            return self.parent.process(primitive, args, params)
+        if primitive.partial is not None:
+            known = tuple(not self.owns(a) for a in args)
+            if any(known):
+                return self._split(primitive.partial(known, **params), args)
+        return self.record(primitive, args, params)
+
+    def owns(self, a: Any) -> bool:
+        return type(a) is PartialTracer and a.trace is self
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        atoms: list[Any] = []
+        for a in args:
+            if type(a) is PartialTracer and a.trace is self:
+                atoms.append(a.var)
+            elif self.captures is not None and isinstance(a, np.ndarray):
+                atoms.append(Literal(self.captures.protect(a)))
+            else:
+                atoms.append(Literal(a))
+        result = primitive.type(*[a.aval for a in atoms], **params)
+        if primitive.multiple:
+            outs = [Var(a) for a in result]
+            self.eqns.append(Eqn(primitive, atoms, params, outs, None))
+            return [PartialTracer(self, v) for v in outs]
+        out = Var(result)
+        self.eqns.append(Eqn(primitive, atoms, params, (out,), None))
+        return PartialTracer(self, out)
+
+    def _split(self, split: Split, args: tuple[Any, ...]) -> Any:
+        known, linear = split.known, split.linear
+        ctx.trace = self.parent
+        done = known.row(*[args[i] for i in known.positions], **known.params)
+        ctx.trace = self
+        n = sum(split.out_known)
+        outs, residuals = iter(done[:n]), done[n:]
+        operands: list[Any] = []
+        for i in linear.positions:
+            operands.extend(residuals if i == RES else (args[i],))
+        rest = iter(self.record(linear.row, operands, linear.params))
+        return [next(outs) if k else next(rest) for k in split.out_known]
+
+    def lift(self, value: Any) -> Any:
+        return value
+
+
+def close(
+    eqns: Sequence[Eqn], invars: Sequence[Var], outs: Sequence[Atom], *, arrays: bool
+) -> tuple[Jaxpr, list[Any]]:
+    """A recording as a jaxpr of (residuals, unknowns), and the residuals.
+
+    Args:
+        eqns, invars, outs: the recording.
+        arrays: whether plain arrays become residuals too (else consts of the jaxpr).
+    """
+    residuals: dict[int, tuple[Any, Var]] = {}
+    consts: dict[int, tuple[Any, Var]] = {}
+
+    def atom(a: Any) -> Atom:
+        if type(a) is Var or not isinstance(a.value, np.ndarray | Tracer):
+            return a
+        table = residuals if arrays or isinstance(a.value, Tracer) else consts
+        found = table.get(id(a.value))
+        if found is None:
+            found = table[id(a.value)] = (a.value, Var(typeof(a.value)))
+        return found[1]
+
+    closed = [
+        Eqn(e.primitive, [atom(a) for a in e.invars], e.params, e.outvars, e.source)
+        for e in dce_equations(eqns, outs)
+    ]
+    outs = [atom(a) for a in outs]
+    jaxpr = Jaxpr(
+        [*(v for _, v in residuals.values()), *invars],
+        closed,
+        outs,
+        [v for _, v in consts.values()],
+        [c for c, _ in consts.values()],
+    )
+    return jaxpr, [r for r, _ in residuals.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitJaxpr:
+    """`known` gives known outputs and new residuals; `linear` takes residuals, then `forwarded`
+    known inputs (indices into the original inputs), then the unknown inputs."""
+
+    known: Jaxpr
+    linear: Jaxpr
+    out_known: tuple[bool, ...]
+    forwarded: tuple[int, ...]
+
+
+@cached_on_jaxpr
+def partial_jaxpr(jaxpr: Jaxpr, known: tuple[bool, ...]) -> SplitJaxpr:
+    """Split a jaxpr into what needs only the known inputs, and the rest."""
+    found: list[Any] = []
+    indices = [i for i, k in enumerate(known) if k]
+
+    def known_part(*args: Any) -> list[Any]:
+        trace = PartialTrace(ctx.trace)
+        supply = iter(args)
+        inputs = [
+            next(supply) if k else trace.unknown(a)
+            for k, a in zip(known, jaxpr.in_avals, strict=True)
+        ]
+        outs = core.run(trace, eval_jaxpr, jaxpr, inputs)
+        trace.alive = False
+        unknown_in = [x.var for x, k in zip(inputs, known, strict=True) if not k]
+        unknown_out = [y.var for y in outs if trace.owns(y)]
+        linear, residuals = close(trace.eqns, unknown_in, unknown_out, arrays=False)
+        by_id = {id(a): i for a, i in zip(args, indices, strict=True)}
+        forwarded = [id(r) in by_id for r in residuals]
+        order = sorted(range(len(residuals)), key=lambda i: forwarded[i])
+        n = len(residuals)
+        linear = Jaxpr(
+            [*(linear.invars[i] for i in order), *linear.invars[n:]],
+            linear.eqns,
+            linear.outvars,
+            linear.constvars,
+            linear.consts,
+        )
+        found[:] = [
+            linear,
+            tuple(not trace.owns(y) for y in outs),
+            tuple(by_id[id(residuals[i])] for i in order if forwarded[i]),
+        ]
+        new = [residuals[i] for i in order if not forwarded[i]]
+        return [*(y for y in outs if not trace.owns(y)), *new]
+
+    known_jaxpr = trace_closed(known_part, [jaxpr.in_avals[i] for i in indices])
+    linear, out_known, forwarded = found
+    return SplitJaxpr(known_jaxpr, linear, out_known, forwarded)

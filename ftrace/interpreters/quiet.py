@@ -1,0 +1,30 @@
+"""No NumPy warnings about numbers that only a derivative rule computed.
+
+Inside a transformation the floating-point warnings of the derivative's own arithmetic (1/sqrt(x)
+at the masked 0) would point at code the user never wrote. A user's `np.errstate(... "raise")` is
+kept: it is how people look for NaNs.
+"""
+
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+
+class quietly:  # noqa: N801 - used like a function
+    """Context manager: floating-point conditions set to "warn" are ignored."""
+
+    __slots__ = ("_state",)
+
+    def __enter__(self) -> None:
+        self._state: Any = np.geterr()
+        if "warn" in self._state.values():
+            np.seterr(**{k: "ignore" if v == "warn" else v for k, v in self._state.items()})
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        np.seterr(**self._state)

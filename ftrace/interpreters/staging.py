@@ -1,0 +1,153 @@
+"""Staging: `JaxprTrace` records every primitive as an equation; nothing is computed.
+
+`trace_to_jaxpr` runs a function of flat values once on abstract inputs. Tracers of outer
+transformations that it captured come back as leading inputs; arrays it captured become the
+jaxpr's consts, by reference. A tracer of anything else is a leak.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ftrace.core import source
+from ftrace.core import trace as core
+from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.check import check_jaxpr
+from ftrace.core.config import config
+from ftrace.core.errors import JaxprError
+from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from ftrace.core.primitive import Primitive
+from ftrace.core.trace import Trace, Tracer, ctx
+from ftrace.interpreters.dce import dce_equations
+
+
+class JaxprTracer(Tracer):
+    """An abstract value: a variable of the jaxpr being recorded."""
+
+    __slots__ = ("atom",)
+    slots = ("trace", "atom")
+
+    def __init__(self, trace: Trace, atom: Atom) -> None:
+        self.trace = trace
+        self.atom = atom
+
+    @property
+    def aval(self) -> ShapedArray:
+        return self.atom.aval
+
+    def known(self, exact: bool) -> Any:
+        atom = self.atom
+        return atom.value if type(atom) is Literal else core.UNKNOWN
+
+
+core.register(JaxprTracer)
+
+
+class JaxprTrace(Trace):
+    """Appends one equation per primitive, typed by the row."""
+
+    __slots__ = ("consts", "eqns", "hoisted")
+    name = "jit"
+
+    def __init__(self, parent: Trace) -> None:
+        self.parent = parent
+        self.alive = True
+        self.eqns: list[Eqn] = []
+        self.hoisted: dict[int, tuple[Tracer, Var]] = {}
+        self.consts: dict[int, tuple[Any, Var]] = {}
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if primitive.stage is not None:
+            args, params = primitive.stage(args, params)
+        atoms = [
+            a.atom if type(a) is JaxprTracer and a.trace is self else self.atom(a) for a in args
+        ]
+        result = primitive.type(*[a.aval for a in atoms], **params)
+        place = source.location()
+        if primitive.multiple:
+            outs = [Var(a) for a in result]
+            self.eqns.append(Eqn(primitive, atoms, params, outs, place))
+            return [JaxprTracer(self, v) for v in outs]
+        out = Var(result)
+        self.eqns.append(Eqn(primitive, atoms, params, (out,), place))
+        return JaxprTracer(self, out)
+
+    def atom(self, a: Any) -> Atom:
+        """The atom of an operand from outside: a literal, a const, or a hoisted tracer."""
+        if isinstance(a, Tracer):
+            return self._hoist(a)
+        if isinstance(a, np.ndarray):
+            found = self.consts.get(id(a))
+            if found is None:
+                found = self.consts[id(a)] = (a, Var(typeof(a)))
+            return found[1]
+        typeof(a)  # refuses what is neither array nor number
+        return Literal(a)
+
+    def _hoist(self, a: Tracer) -> Atom:
+        if type(a) is JaxprTracer and a.trace is self:
+            return a.atom
+        if not a.trace.alive or not core.is_within(a.trace, self.parent):
+            raise core.leaked(a, "jit")
+        found = self.hoisted.get(id(a))
+        if found is None:
+            found = self.hoisted[id(a)] = (a, Var(a.aval))
+        return found[1]
+
+    def lift(self, value: Any) -> JaxprTracer:
+        return JaxprTracer(self, self.atom(value))
+
+
+def trace_to_jaxpr(
+    fn: Callable[..., Sequence[Any]],
+    avals: Sequence[ShapedArray],
+    names: tuple[str, ...] = (),
+) -> tuple[Jaxpr, list[Tracer]]:
+    """Stage a function of flat values.
+
+    Returns:
+        The jaxpr, whose leading inputs are the captured tracers, and these tracers.
+    """
+    trace = JaxprTrace(ctx.trace)
+    invars = [Var(a) for a in avals]
+    inputs = [JaxprTracer(trace, v) for v in invars]
+    for x in inputs:
+        x.alias = core.FROZEN
+    try:
+        outs = [trace.atom(y) for y in core.run(trace, fn, *inputs)]
+    finally:
+        trace.alive = False
+    hoisted = list(trace.hoisted.values())
+    eqns = dce_equations(trace.eqns, outs)
+    read = {v for e in eqns for v in e.invars if type(v) is Var} | set(outs)
+    consts = [(a, v) for a, v in trace.consts.values() if v in read]
+    jaxpr = Jaxpr(
+        [*(v for _, v in hoisted), *invars],
+        eqns,
+        outs,
+        [v for _, v in consts],
+        [a for a, _ in consts],
+        names,
+    )
+    if config.check_jaxprs:
+        check_jaxpr(jaxpr)
+    return jaxpr, [t for t, _ in hoisted]
+
+
+def trace_closed(fn: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:
+    """Stage a function that captures no tracers: what transforms one jaxpr into another."""
+    jaxpr, captured = core.run(core.EVAL, trace_to_jaxpr, fn, avals)
+    if captured:
+        raise JaxprError("a jaxpr transformation captured a tracer.")
+    return jaxpr
+
+
+def hoist_consts(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Any, ...]]:
+    """The same jaxpr with its captured arrays as leading inputs, and these arrays."""
+    if not jaxpr.consts:
+        return jaxpr, ()
+    closed = Jaxpr(
+        [*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars, names=jaxpr.names
+    )
+    return closed, jaxpr.consts

@@ -1,0 +1,40 @@
+"""Tangents and cotangents as values: zeros made real, sums, masks made real.
+
+Everything here is built from rows, so it works under any trace.
+"""
+
+from typing import Any
+
+from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.zero import ZERO, Masked
+from ftrace.primitives.compare import bitwise_or, select
+from ftrace.primitives.linear import add, broadcast_in_dim
+
+
+def zeros(aval: ShapedArray) -> Any:
+    """Zeros of an aval; a NumPy scalar for rank 0."""
+    zero = aval.dtype.type(0)
+    if not aval.shape:
+        return zero
+    return broadcast_in_dim(zero, shape=aval.shape, broadcast_dimensions=())
+
+
+def instantiate(tangent: Any, primal: Any) -> Any:
+    """The tangent itself, or real zeros of the primal's type for a symbolic zero."""
+    return zeros(typeof(primal)) if tangent is ZERO else tangent
+
+
+def materialise(ct: Any) -> Any:
+    """A masked cotangent as a plain one."""
+    if type(ct) is Masked:
+        return select(ct.mask, ct.value, typeof(ct.value).dtype.type(0))
+    return ct
+
+
+def add_cotangents(a: Any, b: Any) -> Any:
+    """The sum where two cotangents meet; it is masked only where both are."""
+    if type(a) is Masked and type(b) is Masked:
+        if a.mask is b.mask:
+            return Masked(add(a.value, b.value), a.mask)
+        return Masked(add(materialise(a), materialise(b)), bitwise_or(a.mask, b.mask))
+    return add(materialise(a), materialise(b))

@@ -1,0 +1,224 @@
+"""The backward walk: cotangents from outputs to inputs through linear equations.
+
+Each row's `transpose` column gives the cotangents of the operands it is linear in; those are the
+variables, known operands are literals. A masked cotangent (from `select`) crosses a row as the
+row's `mask` column says, so that an untaken side contributes exactly nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ftrace.core import trace as core
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.dtypes import bool_
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.primitive import Linear
+from ftrace.core.trace import ctx
+from ftrace.core.zero import Masked
+from ftrace.interpreters.partial import PartialTrace
+from ftrace.interpreters.staging import trace_closed
+from ftrace.interpreters.tangents import add_cotangents, materialise, zeros
+from ftrace.primitives.reduce import reduce_or
+from ftrace.primitives.compare import bitwise_and
+from ftrace.primitives.linear import broadcast_in_dim
+
+
+def backward_pass(
+    eqns: Sequence[Eqn], invars: Sequence[Var], outs: Sequence[Any], cts: Sequence[Any]
+) -> list[Any]:
+    """Cotangents of `invars` (None where none arrives) from cotangents of `outs`."""
+    env: dict[Any, Any] = {}
+    for v, ct in zip(outs, cts, strict=True):
+        if type(v) is Var and ct is not None:
+            env[v] = ct if v not in env else add_cotangents(env[v], ct)
+    for eqn in reversed(eqns):
+        outvars = eqn.outvars
+        primitive = eqn.primitive
+        if primitive.multiple:
+            ct = [env.pop(v, None) for v in outvars]
+            if all(c is None for c in ct):
+                continue
+            masked = any(type(c) is Masked for c in ct)
+        else:
+            ct = env.pop(outvars[0], None)
+            if ct is None:
+                continue
+            masked = type(ct) is Masked
+        operands = [Linear(a.aval) if type(a) is Var else a.value for a in eqn.invars]
+        if masked:
+            found = _CROSSINGS[primitive.mask](eqn, ct, operands)
+        else:
+            found = primitive.transpose(ct, *operands, **eqn.params)
+        for v, c in zip(eqn.invars, found, strict=True):
+            if c is not None and type(v) is Var:
+                env[v] = c if v not in env else add_cotangents(env[v], c)
+    return [env.get(v) for v in invars]
+
+
+def _materialised(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
+    plain = [materialise(c) for c in ct] if isinstance(ct, list) else materialise(ct)
+    return eqn.primitive.transpose(plain, *operands, **eqn.params)
+
+
+def _same(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
+    """Elementwise rows: the mask stays; a rank-0 operand's is whether any element lives."""
+    shape = typeof(ct.value).shape
+    if all(type(x) is not Linear or x.aval.shape == shape for x in operands):
+        found = eqn.primitive.transpose(ct.value, *operands, **eqn.params)
+        return [None if c is None else _narrow(c, ct.mask) for c in found]
+    found = _materialised(eqn, ct, operands)
+    anywhere = _any(ct.mask, tuple(range(len(shape))))
+    return [
+        None if c is None else _narrow(c, ct.mask if _shape(c) == shape else anywhere)
+        for c in found
+    ]
+
+
+def _shape(ct: Any) -> tuple[int, ...]:
+    return typeof(ct.value if type(ct) is Masked else ct).shape
+
+
+def _narrow(ct: Any, mask: Any) -> Masked:
+    """A cotangent that lives only where `mask` does too."""
+    if type(ct) is Masked:
+        return Masked(ct.value, bitwise_and(ct.mask, mask))
+    return Masked(ct, mask)
+
+
+def _any(mask: Any, axes: tuple[int, ...]) -> Any:
+    return reduce_or(mask, axes=axes) if axes and typeof(mask).shape else mask
+
+
+def _full(mask: Any, shape: tuple[int, ...]) -> Any:
+    """A rank-0 mask at the shape of its cotangent."""
+    if typeof(mask).shape == shape:
+        return mask
+    return broadcast_in_dim(mask, shape=shape, broadcast_dimensions=())
+
+
+def _move(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
+    """Movement rows: the row's own transpose moves the mask; what it fills in is untaken.
+
+    The cotangent of a rank-0 operand (a padding value) is a sum: its untaken terms must be zero.
+    """
+    as_mask = [Linear(aval(x.aval.shape, bool_)) if type(x) is Linear else x for x in operands]
+    transpose, params = eqn.primitive.transpose, eqn.params
+    summed = any(type(x) is Linear and not x.aval.shape for x in operands)
+    found = transpose(materialise(ct) if summed else ct.value, *operands, **params)
+    masks = transpose(_full(ct.mask, typeof(ct.value).shape), *as_mask, **params)
+    return [
+        c if c is None else Masked(c, m) for c, m in zip(found, masks, strict=True)
+    ]
+
+
+def _sum(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
+    """Broadcasts: cotangents are summed, a sum is taken where any of its terms is."""
+    shape = typeof(ct.value).shape
+    kept = eqn.params["broadcast_dimensions"]
+    source = operands[0].aval.shape
+    axes = tuple(i for i in range(len(shape)) if i not in kept)
+    mask = _any(_full(ct.mask, shape), axes)
+    stretched = tuple(
+        j for j, i in enumerate(kept) if source[j] == 1 and shape[i] != 1
+    )
+    if stretched:
+        mask = broadcast_in_dim(
+            _any(mask, stretched),
+            shape=source,
+            broadcast_dimensions=tuple(j for j in range(len(source)) if j not in stretched),
+        )
+    return [Masked(c, mask) for c in _materialised(eqn, ct, operands)]
+
+
+def _call(eqn: Eqn, cts: list[Any], operands: list[Any]) -> Sequence[Any]:
+    """Rows that hold jaxprs take masked cotangents as they are and return masked ones."""
+    return eqn.primitive.transpose(cts, *operands, **eqn.params)
+
+
+_CROSSINGS = {"": _materialised, "same": _same, "move": _move, "sum": _sum, "call": _call}
+
+
+@cached_on_jaxpr
+def transpose_jaxpr(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], live: tuple[int, ...]
+) -> tuple[Jaxpr, tuple[int, ...]]:
+    """The backward program of a jaxpr that is linear in some inputs.
+
+    Args:
+        jaxpr: outputs linear in the inputs marked by `linear`.
+        linear: one flag per input.
+        live: per output 0 (no cotangent), 1 (a cotangent) or 2 (a cotangent and its mask).
+
+    Returns:
+        The jaxpr of (known inputs, cotangents and masks) -> cotangents and masks of the linear
+        inputs, and per linear input 0, 1 or 2 as above.
+    """
+    kinds: list[int] = []
+    avals = _operand_avals(jaxpr, linear, live)
+
+    def backward(*args: Any) -> list[Any]:
+        n = len(linear) - sum(linear)
+        known, supply = iter(args[:n]), iter(args[n:])
+        cts = [None if k == 0 else _take(supply, k) for k in live]
+        found = pull_jaxpr(jaxpr, [None if f else next(known) for f in linear], linear, cts)
+        kinds[:] = [0 if c is None else 2 if type(c) is Masked else 1 for c in found]
+        return flatten_masked(found)
+
+    return trace_closed(backward, avals), tuple(kinds)
+
+
+def _operand_avals(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], live: tuple[int, ...]
+) -> list[ShapedArray]:
+    avals = [a for a, f in zip(jaxpr.in_avals, linear, strict=True) if not f]
+    for a, k in zip(jaxpr.out_avals, live, strict=True):
+        avals.extend([aval(a.shape, a.dtype), aval(a.shape, bool_)][:k])
+    return avals
+
+
+def _take(supply: Any, kind: int) -> Any:
+    value = next(supply)
+    return value if kind == 1 else Masked(value, next(supply))
+
+
+def flatten_masked(cts: Sequence[Any]) -> list[Any]:
+    """Cotangents as operands: each masked one as two values, absent ones left out."""
+    flat: list[Any] = []
+    for c in cts:
+        if type(c) is Masked:
+            flat.extend((c.value, _full(c.mask, typeof(c.value).shape)))
+        elif c is not None:
+            flat.append(c)
+    return flat
+
+
+def unflatten_masked(values: Sequence[Any], kinds: Sequence[int]) -> list[Any]:
+    """The inverse of `flatten_masked`, given what each cotangent is."""
+    supply = iter(values)
+    return [None if k == 0 else _take(supply, k) for k in kinds]
+
+
+def kinds_of(cts: Sequence[Any]) -> tuple[int, ...]:
+    """Per cotangent 0 (absent), 1 (plain) or 2 (masked)."""
+    return tuple(0 if c is None else 2 if type(c) is Masked else 1 for c in cts)
+
+
+def pull_jaxpr(
+    jaxpr: Jaxpr, known: Sequence[Any], linear: Sequence[bool], cts: Sequence[Any]
+) -> list[Any]:
+    """Evaluate a jaxpr on its known inputs and walk it back for the linear ones."""
+    trace = PartialTrace(ctx.trace)
+    inputs = [
+        trace.unknown(a) if f else k
+        for a, k, f in zip(jaxpr.in_avals, known, linear, strict=True)
+    ]
+    outs = core.run(trace, eval_jaxpr, jaxpr, inputs)
+    trace.alive = False
+    invars = [x.var for x, f in zip(inputs, linear, strict=True) if f]
+    atoms = [y.var if trace.owns(y) else None for y in outs]
+    return backward_pass(trace.eqns, invars, atoms, cts)
+
+
+def instantiate_cotangent(ct: Any, aval: ShapedArray) -> Any:
+    """A plain cotangent: zeros where none arrived."""
+    return zeros(aval) if ct is None else materialise(ct)

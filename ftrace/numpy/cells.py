@@ -1,0 +1,227 @@
+"""Cells: in-place operations of tracers, computed functionally.
+
+A tracer object is a cell. A write computes the new value by rows and copies the new tracer's
+slots into the object; nothing that a trace has recorded changes. A write needs the running trace
+to be the cell's own, and a cell that is no argument: else it would escape the transformation.
+What is a view of what is told in `views.py`, keys are turned into rows by `indexing.py`, NumPy's
+functions that write into an argument are in `writers.py`. Reads of cells cost nothing.
+"""
+
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core import source
+from ftrace.core.avals import typeof
+from ftrace.core.errors import (
+    DtypeError,
+    MutationError,
+    ShapeError,
+    TracerArrayConversionError,
+)
+from ftrace.core.trace import FROZEN, Tracer, ctx, is_within, leaked
+from ftrace.numpy import ufuncs
+from ftrace.numpy.indexing import Basic, advanced, basic, setitem_value
+from ftrace.numpy.promote import cast, stretch, value
+from ftrace.numpy.views import READ_ONLY, Root, View, alias_of, link, living, root_of
+from ftrace.primitives.convert import copy
+
+# ---------------------------------------------------------------------------------- reads
+
+
+def getitem(x: Tracer, key: Any) -> Any:
+    """`x[key]` of a tracer: a view for a basic key, a copy for integers and index arrays."""
+    shape = x.aval.shape
+    plan = basic(shape, key)
+    if plan is None:
+        return advanced(shape, key).get(x)
+    y = plan.get(x)
+    return y if plan.element else link(x, y, plan)
+
+
+# ---------------------------------------------------------------------------------- writes
+
+
+def setitem(x: Tracer, key: Any, v: Any) -> None:
+    """`x[key] = v` of a tracer.
+
+    Raises:
+        MutationError: where the write would escape the transformation.
+        IndexError: a key out of range.
+        ShapeError, DtypeError: a value that does not fit.
+    """
+    check_writable(x)
+    if not _is_written(x, key, v):
+        store(x, setitem_value(x, key, v))
+
+
+def _is_written(x: Tracer, key: Any, v: Any) -> bool:
+    """Whether `v` is the view `x[key]` itself, as at the end of `x[key] += w`."""
+    alias = alias_of(v) if isinstance(v, Tracer) else None
+    if type(alias) is not View or alias.base is not root_of(x):
+        return False
+    plan = alias.steps[-1]
+    mine = alias_of(x)
+    return (
+        isinstance(plan, Basic)
+        and alias.steps[:-1] == (mine.steps if type(mine) is View else ())
+        and basic(x.aval.shape, key) is plan
+    )
+
+
+def store(x: Tracer, new: Any) -> None:
+    """Replace the content of a writable cell: of its root if it is a view, and of all views.
+
+    Args:
+        x: the cell.
+        new: a tracer of the cell's trace, shape and dtype.
+    """
+    alias = alias_of(x)
+    root = x
+    if type(alias) is View:
+        root = alias.base
+        whole = alias.write(root, new)
+        root.adopt(whole)
+        alias = alias_of(root)
+    x.adopt(new)
+    if type(alias) is Root:
+        refs = alias.views = living(alias.views)
+        for ref in refs:
+            view = ref()
+            if view is not None and view is not x:
+                view.adopt(view.alias.read(root))
+
+
+def replace(x: Tracer, new: Any, what: str) -> Tracer:
+    """Write a whole result into `x`, converted and broadcast as NumPy's `out=` does.
+
+    Raises:
+        ShapeError: a result that does not broadcast to the cell's shape.
+        DtypeError: a conversion that is not of the same kind.
+    """
+    check_writable(x)
+    a, b = x.aval, typeof(new)
+    if not b.weak and not np.can_cast(b.dtype, a.dtype, "same_kind"):
+        raise DtypeError(
+            f"{what} gives {b.dtype}, which cannot be stored in an array of {a.dtype}.",
+            "Make the array of the wider dtype, or convert the result with `.astype`.",
+        )
+    if len(b.shape) > len(a.shape) or any(
+        n not in (1, m) for n, m in zip(b.shape[::-1], a.shape[::-1], strict=False)
+    ):
+        raise ShapeError(
+            f"{what} gives shape {b.shape}, which does not fit an array of shape {a.shape}.",
+            "The array written to must have the shape of the result.",
+        )
+    new = stretch(cast(new, a.dtype), a.shape)
+    store(x, new if isinstance(new, Tracer) and new.trace is x.trace else copy(new))
+    return x
+
+
+def write_out(out: Any, result: Any) -> Any:
+    """Deliver a result to an `out=` argument; gives `out`.
+
+    Raises:
+        TracerArrayConversionError: `out` is a plain array and the result is traced.
+    """
+    if isinstance(out, Tracer):
+        return replace(out, result, "The operation")
+    if isinstance(result, Tracer):
+        raise TracerArrayConversionError(
+            f"A traced result ({result.aval}) was to be written into a plain array (out=).",
+            "Make the output with ftrace.numpy.zeros or empty inside the function, or leave out= "
+            "out.",
+        )
+    out[...] = result
+    return out
+
+
+ufuncs.write_out = write_out
+
+
+# ---------------------------------------------------------------------------------- permission
+
+
+def check_writable(x: Tracer) -> None:
+    """Raise `MutationError` unless a write to `x` stays inside the running transformation."""
+    alias = alias_of(x)
+    root = x
+    if type(alias) is View:
+        root = alias.base
+        alias = alias_of(root)
+    trace = ctx.trace
+    if x.trace is not trace or root.trace is not trace:
+        owner = root.trace if root.trace is not trace else x.trace
+        if not owner.alive or not is_within(owner, trace):
+            raise leaked(x, "A write")
+        raise _refused(
+            x, root, f"belongs to code outside the function that {trace.name} runs, and was written"
+        )
+    if alias is FROZEN:
+        raise _refused(
+            x, root, f"is an argument of the function that {trace.name} runs, and was written"
+        )
+    if alias is READ_ONLY:
+        raise _refused(x, root, "is read-only, as in NumPy, and was written")
+    if type(alias) is Root and alias.partners:
+        alias.partners = living(alias.partners)
+        if alias.partners:
+            raise _refused(
+                x,
+                root,
+                "was written, but whether NumPy's reshape or ravel shares its memory with another "
+                "array that is still in use depends on a memory layout that is not known here",
+                "Reshape a copy",
+            )
+
+
+def _refused(
+    x: Tracer, root: Tracer, why: str, advice: str = "Write to a copy"
+) -> MutationError:
+    name = _name_of(x)
+    if name is None and root is not x:
+        name = _name_of(root)
+        what = f"A view of `{name}`" if name else "A view of an array"
+    else:
+        what = f"`{name}`" if name else "An array"
+    line = f"{name} = {name}.copy()" if name else "x = x.copy()"
+    return MutationError(f"{what} {why}.", f"{advice}: `{line}`.")
+
+
+def _name_of(x: Tracer) -> str | None:
+    """The user's name for an object, looked up in the frame of the user's line."""
+    place = source.location()
+    frame = sys._getframe(1)
+    while place is not None and frame.f_code is not place[0] and frame.f_back is not None:
+        frame = frame.f_back
+    for names in (frame.f_locals, frame.f_globals):
+        for name, found in names.items():
+            if found is x:
+                return name
+    return None
+
+
+# ---------------------------------------------------------------------------------- operators
+
+
+def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    name = operate.__name__
+
+    def write(x: Tracer, y: Any) -> Any:
+        if not x.aval.shape:  # NumPy's scalars are values: `loss += term` makes a new one
+            return operate(x, y)
+        check_writable(x)
+        return replace(x, operate(x, value(y)), name)
+
+    return write
+
+
+INPLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    f"__i{name.rstrip('_')}__": _in_place(getattr(operator, name))
+    for name in (
+        "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift".split()
+    )
+}

@@ -1,0 +1,298 @@
+"""Elementwise functions that are not ufuncs: where, clip, round, real, sinc, isclose and others.
+
+Each is written in ufuncs and rows, in the dtypes NumPy's own definition gives.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ftrace.core import dtypes
+from ftrace.core.avals import typeof
+from ftrace.core.trace import EVAL, ctx
+from ftrace.numpy import ufuncs
+from ftrace.numpy.lowerings import constant_like, truth
+from ftrace.numpy.promote import (
+    TRACED,
+    broadcast,
+    cast,
+    common_dtype,
+    document,
+    inexact,
+    known,
+    numpy_function,
+    promote,
+    promote_inexact,
+    static_int,
+    strong,
+    value,
+)
+from ftrace.primitives import elementwise as e
+from ftrace.primitives.convert import copy as copy_row
+from ftrace.primitives.linear import add
+
+
+def multiply(x: Any, y: Any) -> Any:
+    """x * y for any operands, as the ufunc."""
+    return ufuncs.apply(np.multiply, x, y)
+
+
+# ---------------------------------------------------------------------------------- choice
+
+
+@numpy_function
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """x where the condition is true, y elsewhere; the indices of true elements without them."""
+    which = value(condition)
+    if x is None and y is None:
+        return np.nonzero(known(which, "numpy.where with one argument"))
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    return e.select(*broadcast(truth(strong(which)), *promote(value(x), value(y))))
+
+
+@numpy_function
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """For each element the choice of the first condition that is true there."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ValueError("list of cases must be same length as list of conditions, and not empty")
+    *choices, found = promote(*map(value, choicelist), value(default))
+    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
+        found = where(condition, choice, found)
+    return found
+
+
+@numpy_function
+def piecewise(
+    x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
+) -> Any:
+    """For each element the function of the last condition that is true there.
+
+    Every function is evaluated on the whole array; results are chosen afterwards.
+    """
+    x = strong(value(x))
+    conditions = list(condlist) if isinstance(condlist, list | tuple) else [condlist]
+    if len(conditions) == 1 and isinstance(conditions[0], list | tuple):
+        conditions = list(conditions[0])
+    n = len(conditions)
+    if len(funclist) not in (n, n + 1):
+        raise ValueError(
+            f"with {n} condition(s), either {n} or {n + 1} functions are expected"
+        )
+    found = constant_like(x, typeof(x).dtype, 0)
+    if len(funclist) == n + 1:
+        found = _piece(funclist[-1], x, args, kw)
+    for condition, function in zip(conditions, funclist, strict=False):
+        found = where(condition, _piece(function, x, args, kw), found)
+    return cast(found, typeof(x).dtype)
+
+
+def _piece(function: Any, x: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
+    dtype = typeof(x).dtype
+    return cast(value(function(x, *args, **kw)), dtype) if callable(function) else dtype.type(
+        function
+    )
+
+
+@numpy_function
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """For each element the choice whose number stands there."""
+    index = strong(value(a))
+    arrays = promote(*[value(c) for c in choices])
+    n = len(arrays)
+    if mode == "wrap":
+        index = ufuncs.apply(np.remainder, index, n)
+    found = arrays[-1]
+    for i in range(n - 2, -1, -1):
+        found = where(ufuncs.apply(np.less_equal, index, i), arrays[i], found)
+    return ufuncs.finish(np.add, where(True, found, found), out)
+
+
+# ---------------------------------------------------------------------------------- rounding
+
+
+@numpy_function
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None
+) -> Any:
+    """Values limited to an interval."""
+    low = a_min if min is None else min
+    high = a_max if max is None else max
+    found = value(a)
+    if low is None and high is None:
+        found = copy_row(found)
+    if low is not None:
+        found = ufuncs.apply(np.maximum, found, low)
+    if high is not None:
+        found = ufuncs.apply(np.minimum, found, high)
+    return ufuncs.finish(np.add, found, out)
+
+
+def round_to(x: Any, decimals: int = 0) -> Any:
+    """Rounding to a number of decimals, half to even."""
+    kind = typeof(x).dtype.kind
+    if kind == "c":
+        return e.complex(round_to(e.real(x), decimals), round_to(e.imag(x), decimals))
+    if kind != "f":
+        return copy_row(x) if decimals >= 0 else cast(round_to(inexact(x), decimals), typeof(x).dtype)
+    if not decimals:
+        return e.round(strong(x))
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return e.div(e.round(e.mul(x, scale)), scale)
+    return e.mul(e.round(e.div(x, scale)), scale)
+
+
+@numpy_function
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """Values rounded to a number of decimals, half to even."""
+    found = round_to(strong(value(a)), static_int(decimals, "decimals"))
+    return ufuncs.finish(np.add, found, out)
+
+
+around = round
+TRACED[np.around] = TRACED[np.round]
+
+
+@numpy_function
+def fix(x: Any, out: Any = None) -> Any:
+    """Values rounded towards zero."""
+    return ufuncs.finish(np.trunc, ufuncs.apply(np.trunc, x), out)
+
+
+@numpy_function
+def nan_to_num(
+    x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """NaN and infinities replaced by numbers."""
+    x = strong(value(x))
+    dtype = typeof(x).dtype
+    if dtype.kind == "c":
+        parts = [nan_to_num(part(x), True, nan, posinf, neginf) for part in (e.real, e.imag)]
+        return e.complex(*parts)
+    if dtype.kind != "f":
+        return copy_row(x)
+    limits = np.finfo(dtype)
+    top = limits.max if posinf is None else posinf
+    bottom = limits.min if neginf is None else neginf
+    x = where(e.isnan(x), cast(nan, dtype), x)
+    x = where(e.eq(x, dtype.type(np.inf)), cast(top, dtype), x)
+    return where(e.eq(x, dtype.type(-np.inf)), cast(bottom, dtype), x)
+
+
+# ---------------------------------------------------------------------------------- complex
+
+
+@numpy_function
+def real(val: Any) -> Any:
+    """The real part."""
+    x = strong(value(val))
+    return e.real(x) if typeof(x).dtype.kind == "c" else copy_row(x)
+
+
+@numpy_function
+def imag(val: Any) -> Any:
+    """The imaginary part."""
+    x = strong(value(val))
+    return e.imag(x) if typeof(x).dtype.kind == "c" else constant_like(x, typeof(x).dtype, 0)
+
+
+@numpy_function
+def angle(z: Any, deg: bool = False) -> Any:
+    """The angle of a complex number."""
+    z = inexact(z)
+    found = ufuncs.apply(np.arctan2, imag(z), real(z))
+    return multiply(found, 180 / np.pi) if deg else found
+
+
+@numpy_function
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """The real part, where all imaginary parts are known to be close to zero."""
+    x = value(a)
+    if typeof(x).dtype.kind != "c":
+        return copy_row(x)
+    parts = known(imag(x), "numpy.real_if_close")
+    limit = tol * np.finfo(parts.dtype).eps if tol > 1 else tol
+    return real(x) if np.all(np.abs(parts) < limit) else copy_row(x)
+
+
+@numpy_function
+def iscomplex(x: Any) -> Any:
+    """Whether the imaginary part is not zero."""
+    return truth(imag(x))
+
+
+@numpy_function
+def isreal(x: Any) -> Any:
+    """Whether the imaginary part is zero."""
+    return e.bitwise_not(iscomplex(x))
+
+
+@numpy_function
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is complex."""
+    return typeof(value(x)).dtype.kind == "c"
+
+
+@numpy_function
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype is not complex."""
+    return typeof(value(x)).dtype.kind != "c"
+
+
+# ---------------------------------------------------------------------------------- functions
+
+
+@numpy_function
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), and 1 at zero, with all derivatives there."""
+    x = inexact(x)
+    dtype = typeof(x).dtype
+    at_zero = e.eq(x, dtype.type(0))
+    y = e.mul(x, dtype.type(np.pi))
+    safe = e.select(at_zero, dtype.type(1), y)
+    series = _sinc_series(y)
+    return e.select(at_zero, series, e.div(e.sin(safe), safe))
+
+
+def _sinc_series(y: Any) -> Any:
+    """1 - y^2/6 + y^4/120 - ...: right to the eighth derivative at zero."""
+    dtype = typeof(y).dtype
+    square = e.square(y)
+    found = dtype.type(1 / 362880)
+    for coefficient in (-1 / 5040, 1 / 120, -1 / 6, 1.0):
+        found = add(e.mul(found, square), dtype.type(coefficient))
+    return found
+
+
+@numpy_function
+def isneginf(x: Any, out: Any = None) -> Any:
+    """Whether a value is negative infinity."""
+    return ufuncs.finish(np.add, ufuncs.apply(np.equal, x, -np.inf), out)
+
+
+@numpy_function
+def isposinf(x: Any, out: Any = None) -> Any:
+    """Whether a value is positive infinity."""
+    return ufuncs.finish(np.add, ufuncs.apply(np.equal, x, np.inf), out)
+
+
+@numpy_function
+def isclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """|a - b| <= atol + rtol |b|, elementwise."""
+    x, y = broadcast(*promote_inexact(value(a), value(b)))
+    gap = ufuncs.apply(np.absolute, e.sub(x, y))
+    size = ufuncs.apply(np.absolute, y)
+    bound = ufuncs.apply(np.add, atol, multiply(rtol, size))
+    close = e.bitwise_and(
+        ufuncs.apply(np.less_equal, gap, bound), ufuncs.apply(np.isfinite, y)
+    )
+    found = e.bitwise_or(close, e.eq(x, y))
+    if not equal_nan:
+        return found
+    return e.bitwise_or(found, e.bitwise_and(e.isnan(x), e.isnan(y)))

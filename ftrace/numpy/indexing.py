@@ -1,0 +1,464 @@
+"""NumPy's indexing by rows: what `x[key]` reads, and the functional form of what it writes.
+
+A key becomes a *plan*: `Basic` (integers, slices, newaxis, Ellipsis) is a slice, a flip and a
+change of axes, and is remembered for its shape and key; `Advanced` (integer arrays, masks) is a
+`Basic` that leaves the indexed axes whole, then a gather. `plan.get(x)` reads; `plan.put(x, v)`
+is x with `v` written there. `.at` is in `at.py`; tracers as cells, and views, are in `cells.py`.
+"""
+
+import operator
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.core.errors import DtypeError, ShapeError, TracerBoolConversionError
+from ftrace.core.trace import UNKNOWN, Tracer
+from ftrace.numpy.promote import cast, stretch, value
+from ftrace.primitives.convert import copy
+from ftrace.primitives.elementwise import select
+from ftrace.primitives.index import gather, scatter
+from ftrace.primitives.linear import broadcast_in_dim, transpose
+from ftrace.primitives.shape import expand_dims, reshape, rev, squeeze
+from ftrace.primitives.slicing import slice as slice_row
+from ftrace.primitives.slicing import update_slice
+
+Shape = tuple[int, ...]
+WHOLE: Final = (None, None, None)  # the slice `:` in a frozen key
+
+_BAD_KEY = (
+    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
+    "boolean arrays are valid indices, not {}"
+)
+
+
+# ---------------------------------------------------------------------------------- basic keys
+
+
+class Basic:
+    """Slices, integers and new axes: `window`, then `flip`, then `drop` and `new` axes.
+
+    Attributes:
+        shape: of the result.
+        window: params of the slice row, or None where all of the array is taken.
+        cut: the shape after the slice.
+        flip, drop, new: axes to reverse, to squeeze, to add.
+        element: whether only integers were given, so that the result is a copy in NumPy.
+    """
+
+    __slots__ = ("cut", "drop", "element", "flip", "new", "shape", "window")
+
+    shape: Shape
+    window: dict[str, Shape] | None
+    cut: Shape
+    flip: Shape
+    drop: Shape
+    new: Shape
+    element: bool
+
+    def get(self, x: Any) -> Any:
+        """What the key reads. `x` itself where nothing changes."""
+        if self.window is not None:
+            x = slice_row(x, **self.window)
+        if self.flip:
+            x = rev(x, dimensions=self.flip)
+        if self.drop:
+            x = squeeze(x, dimensions=self.drop)
+        return expand_dims(x, dimensions=self.new) if self.new else x
+
+    def put(self, x: Any, v: Any) -> Any:
+        """`x` with `v` (of this plan's shape, or rank 0, and of x's dtype) written there."""
+        shape = typeof(v).shape
+        u = v
+        if shape != self.shape:
+            u = broadcast_in_dim(v, shape=self.cut, broadcast_dimensions=())
+        elif shape != self.cut:
+            u = reshape(v, new_sizes=self.cut)
+        if self.flip and shape:
+            u = rev(u, dimensions=self.flip)
+        if self.window is None:
+            return copy(v) if u is v else u
+        return update_slice(x, u, **self.window)
+
+
+def _span(part: tuple[Any, Any, Any], n: int) -> tuple[int, int, int, bool]:
+    """Start, limit, positive stride of a slice of an axis, and whether it runs backwards."""
+    start, stop, step = slice(*part).indices(n)
+    count = len(range(start, stop, step))
+    if not count:
+        return 0, 0, 1, False
+    last = start + (count - 1) * step
+    return (start, last + 1, step, False) if step > 0 else (last, start + 1, -step, True)
+
+
+def _integer(i: int, axis: int, n: int) -> int:
+    if not -n <= i < n:
+        raise IndexError(f"index {i} is out of bounds for axis {axis} with size {n}")
+    return i + n if i < 0 else i
+
+
+def _too_many(shape: Shape, given: int) -> IndexError:
+    return IndexError(
+        f"too many indices for array: array is {len(shape)}-dimensional, but {given} were indexed"
+    )
+
+
+def _complete(shape: Shape, items: tuple[Any, ...], used: int) -> list[Any]:
+    """The items with Ellipsis spelled out, so that every axis is named."""
+    if used > len(shape):
+        raise _too_many(shape, used)
+    dots = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    at = dots[0] if dots else len(items)
+    return [*items[:at], *[WHOLE] * (len(shape) - used), *items[at + 1 :]]
+
+
+@lru_cache(maxsize=8192)
+def _basic(shape: Shape, items: tuple[Any, ...]) -> Basic:
+    """The plan of a frozen key: ints, (start, stop, step), None, Ellipsis."""
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    windows: list[tuple[int, int, int]] = []
+    flip: list[int] = []
+    drop: list[int] = []
+    new: list[int] = []
+    result: list[int] = []
+    for item in _complete(shape, items, used):
+        axis = len(windows)
+        if item is None:
+            new.append(len(result))
+            result.append(1)
+        elif type(item) is tuple:
+            start, limit, stride, backwards = _span(item, shape[axis])
+            windows.append((start, limit, stride))
+            result.append(len(range(start, limit, stride)))
+            if backwards:
+                flip.append(axis)
+        else:
+            i = _integer(item, axis, shape[axis])
+            windows.append((i, i + 1, 1))
+            drop.append(axis)
+    plan = Basic()
+    plan.cut = tuple(len(range(*w)) for w in windows)
+    starts, limits, strides = zip(*windows, strict=True) if windows else ((), (), ())
+    full = plan.cut == shape
+    plan.window = (
+        None if full else {"start_indices": starts, "limit_indices": limits, "strides": strides}
+    )
+    plan.flip, plan.drop, plan.new, plan.shape = map(tuple, (flip, drop, new, result))
+    plan.element = bool(items) and all(type(item) is int for item in items) and not result
+    return plan
+
+
+def _freeze(item: Any) -> Any:
+    """A basic item as a hashable: an int, a slice's parts, None or Ellipsis; else UNKNOWN."""
+    cls = type(item)
+    if cls is int or item is None or item is Ellipsis:
+        return item
+    if cls is slice:
+        return tuple(
+            p if p is None else operator.index(p) for p in (item.start, item.stop, item.step)
+        )
+    if isinstance(item, np.integer):
+        return int(item)
+    return UNKNOWN
+
+
+def basic(shape: Shape, key: Any) -> Basic | None:
+    """The plan of a basic key; None for a key with arrays, lists, booleans or tracers."""
+    if type(key) is int:
+        return _basic(shape, (key,))
+    items = tuple(map(_freeze, key if type(key) is tuple else (key,)))
+    return None if any(item is UNKNOWN for item in items) else _basic(shape, items)
+
+
+# ---------------------------------------------------------------------------------- arrays
+
+
+class Advanced:
+    """A `Basic` that leaves the indexed axes whole, then a gather of them.
+
+    Attributes:
+        shape: of the result.
+        basic: what comes first.
+        axes, indices: the gathered axes and their equally shaped index arrays.
+        gathered: the shape of what the gather gives, index axes first.
+        permutation: from there to NumPy's order, or None.
+    """
+
+    __slots__ = ("axes", "basic", "gathered", "indices", "permutation", "shape")
+
+    def __init__(self, basic: Basic, found: list[tuple[int, Any]], lead: int) -> None:
+        shapes = [typeof(i).shape for _, i in found]
+        try:
+            common = np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise IndexError(
+                "shape mismatch: indexing arrays could not be broadcast together with shapes "
+                + " ".join(map(str, shapes))
+            ) from None
+        self.basic = basic
+        self.axes = tuple(axis for axis, _ in found)
+        self.indices = tuple(
+            i
+            if typeof(i).shape == common
+            else stretch(i, common)
+            if isinstance(i, Tracer)
+            else np.broadcast_to(i, common)
+            for _, i in found
+        )
+        rest = tuple(n for axis, n in enumerate(basic.shape) if axis not in self.axes)
+        gathered = common + rest
+        k = len(common)
+        order = (*range(k, k + lead), *range(k), *range(k + lead, len(gathered)))
+        self.gathered = gathered
+        self.permutation = order if lead and k else None
+        self.shape = tuple(gathered[i] for i in order)
+
+    def at(self, indices: tuple[Any, ...]) -> "Advanced":
+        """The same plan with other indices of the same shapes."""
+        plan = object.__new__(Advanced)
+        for slot in Advanced.__slots__:
+            setattr(plan, slot, getattr(self, slot))
+        plan.indices = indices
+        return plan
+
+    def get(self, x: Any, mode: str = "raise") -> Any:
+        """What the key reads."""
+        y = gather(self.basic.get(x), *self.indices, axes=self.axes, mode=mode)
+        return y if self.permutation is None else transpose(y, permutation=self.permutation)
+
+    def put(
+        self, x: Any, v: Any, mode: str = "raise", row: Callable[..., Any] = scatter
+    ) -> Any:
+        """`x` with `v` (of a shape that broadcasts to this plan's) written there."""
+        v = stretch(v, self.shape)
+        if self.permutation is not None:
+            inverse = tuple(int(i) for i in np.argsort(self.permutation))
+            v = transpose(v, permutation=inverse)
+        inner = self.basic.get(x)
+        changed = row(inner, v, *self.indices, axes=self.axes, mode=mode)
+        return changed if inner is x else self.basic.put(x, changed)
+
+
+class _Mask:
+    """A boolean array in a key, with its values."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+def _item(item: Any) -> Any:
+    """One item of a key: frozen if basic, a `_Mask`, or an integer array or tracer."""
+    frozen = _freeze(item)
+    if frozen is not UNKNOWN:
+        return frozen
+    if isinstance(item, list | tuple):
+        item = np.zeros(0, np.intp) if not len(item) else value(item)
+    if isinstance(item, Tracer):
+        found = item.known(exact=True)
+        if found is UNKNOWN and item.dtype == np.bool_:
+            raise TracerBoolConversionError(
+                f"x[mask] has a shape that depends on the values of {item!r}, which are not known "
+                f"while {item.trace.name} traces.",
+                "Use numpy.where(mask, x, other), which keeps the shape; `x[mask] = number` works.",
+            )
+        item = item if found is UNKNOWN else found
+    if not isinstance(item, Tracer):
+        item = _known_array(item)
+    dtype = getattr(item, "dtype", None)
+    if dtype is not None and dtype.kind not in "iub":
+        raise IndexError(f"arrays used as indices must be of integer (or boolean) type, not {dtype}")
+    return item
+
+
+def _known_array(item: Any) -> Any:
+    if not isinstance(item, np.ndarray | bool | np.bool_) and not hasattr(item, "__index__"):
+        if isinstance(item, np.generic):
+            return item
+        raise IndexError(_BAD_KEY.format(repr(item)))
+    array = np.asarray(item)
+    if array.dtype == np.bool_:
+        return _Mask(array)
+    return array if array.ndim or array.dtype.kind not in "iu" else int(array)
+
+
+def _check_mask(mask: Any, shape: Shape, axis: int) -> None:
+    for i, n in enumerate(mask.shape):
+        if n != shape[axis + i]:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {axis + i}; size of axis is "
+                f"{shape[axis + i]} but size of corresponding boolean axis is {n}"
+            )
+
+
+def _check_range(index: Any, axis: int, n: int) -> None:
+    """Known indices are checked while tracing; others when they are evaluated."""
+    if isinstance(index, np.ndarray) and index.size:
+        low, high = int(index.min()), int(index.max())
+        if low < -n or high >= n:
+            worst = low if low < -n else high
+            raise IndexError(f"index {worst} is out of bounds for axis {axis} with size {n}")
+
+
+def _used(item: Any) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    return item.array.ndim if type(item) is _Mask else 1
+
+
+def _is_array(item: Any) -> bool:
+    return type(item) is _Mask or isinstance(item, np.ndarray | Tracer)
+
+
+def _placed(flags: list[bool], kept: list[int]) -> int:
+    """How many kept axes come before the index axes in the result.
+
+    Args:
+        flags: per item, whether it counts as an array.
+        kept: per item, how many axes of the result it makes if it is no array.
+    """
+    first = flags.index(True)
+    last = len(flags) - flags[::-1].index(True)
+    return sum(kept[:first]) if all(flags[first:last]) else 0
+
+
+def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Advanced:
+    """The plan of a key with index arrays.
+
+    Args:
+        shape: of the indexed array.
+        key: NumPy's key.
+        lenient: whether integers out of range are left to the mode (`.at`).
+    """
+    items = [_item(k) for k in (key if type(key) is tuple else (key,))]
+    used = sum(map(_used, items))
+    if used > len(shape):
+        raise _too_many(shape, used)
+    # With an array in the key, an integer counts as an array; Ellipsis only separates.
+    flags = [_is_array(i) or type(i) is int for i in items]
+    kept = [
+        0 if f else len(shape) - used if i is Ellipsis else 1
+        for f, i in zip(flags, items, strict=True)
+    ]
+    lead = _placed(flags, kept)
+    first: list[Any] = []  # the key of the basic part
+    found: list[tuple[int, Any]] = []  # gathered axes of its result
+    axis = place = 0
+    for item in _complete(shape, tuple(items), used):
+        if type(item) is int and lenient:
+            item = np.asarray(item)
+        if not _is_array(item):
+            first.append(item)
+            axis += item is not None
+            place += type(item) is not int
+            continue
+        parts = _parts(item, shape, axis, lenient)
+        first.extend([None] if _used(item) == 0 else [WHOLE] * len(parts))
+        found.extend((place + i, part) for i, part in enumerate(parts))
+        axis += _used(item)
+        place += len(parts)
+    return Advanced(_basic(shape, tuple(first)), found, lead)
+
+
+def _parts(item: Any, shape: Shape, axis: int, lenient: bool) -> list[Any]:
+    """The index arrays of one item: one for an array, one an axis for a mask."""
+    if type(item) is not _Mask:
+        if not lenient:
+            _check_range(item, axis, shape[axis])
+        return [item]
+    _check_mask(item.array, shape, axis)
+    if not item.array.ndim:  # x[True] is x[None][[0]]
+        return [np.zeros(int(item.array), np.intp)]
+    return list(item.array.nonzero())
+
+
+# ---------------------------------------------------------------------------------- read, write
+
+
+def plan(shape: Shape, key: Any) -> Basic | Advanced:
+    """How to read and write `key` of an array of this shape.
+
+    Raises:
+        IndexError: too many indices, out of range, or of a wrong type.
+    """
+    found = basic(shape, key)
+    return advanced(shape, key) if found is None else found
+
+
+def getitem(x: Any, key: Any) -> Any:
+    """`x[key]` as a value. It may be `x` itself for `x[:]`; cells make a view of it."""
+    return plan(typeof(x).shape, key).get(x)
+
+
+def assignable(v: Any, dtype: np.dtype[Any]) -> Any:
+    """A value in the dtype of the array it is stored in, as NumPy's assignment converts."""
+    v = value(v)
+    a = typeof(v)
+    if a.dtype.kind == "c" and dtype.kind not in "cb":
+        raise DtypeError(
+            f"A complex value ({a}) cannot be stored in an array of {dtype}.",
+            "Store its `.real`, or make the array complex.",
+        )
+    return cast(v, dtype)
+
+
+def fit(v: Any, shape: Shape) -> Any:
+    """A value as assignment broadcasts it: leading axes of size 1 fall away; rank 0 is left.
+
+    Raises:
+        ShapeError: where it does not fit.
+    """
+    own = typeof(v).shape
+    if own == shape or not own:
+        return v
+    extra = max(len(own) - len(shape), 0)
+    fits = all(n == 1 for n in own[:extra]) and all(
+        n in (1, m) for n, m in zip(own[extra:][::-1], shape[::-1], strict=False)
+    )
+    if not fits:
+        raise ShapeError(
+            f"could not broadcast input array from shape {own} into shape {shape}",
+            "The stored value must have the shape of what is indexed, or broadcast to it.",
+        )
+    return stretch(reshape(v, new_sizes=own[extra:]) if extra else v, shape)
+
+
+def setitem_value(x: Any, key: Any, v: Any) -> Any:
+    """The array that `x` is after `x[key] = v`; `x` is left alone."""
+    a = typeof(x)
+    v = assignable(v, a.dtype)
+    if type(key) is tuple and len(key) == 1:
+        (key,) = key
+    if is_mask(key):
+        chosen = _masked(x, key, v)
+        if chosen is not None:
+            return chosen
+    found = plan(a.shape, key)
+    return found.put(x, fit(v, found.shape))
+
+
+def is_mask(key: Any) -> bool:
+    """Whether a key is one boolean array with axes."""
+    return isinstance(key, np.ndarray | Tracer) and key.dtype == np.bool_ and key.ndim > 0
+
+
+def _masked(x: Any, mask: Any, v: Any) -> Any:
+    """`x[mask] = v` as a choice, which needs no values of the mask; None where v has a row for
+    each chosen element."""
+    a, shape = typeof(x), mask.shape
+    if len(shape) > a.ndim:
+        raise _too_many(a.shape, len(shape))
+    _check_mask(mask, a.shape, 0)
+    rest = a.shape[len(shape) :]
+    own = typeof(v).shape
+    extra = len(own) - len(rest)
+    if extra > 0 and any(n != 1 for n in own[:extra]):
+        return None
+    v = fit(v, rest)
+    mask = broadcast_in_dim(mask, shape=a.shape, broadcast_dimensions=tuple(range(len(shape))))
+    return select(mask, stretch(v, a.shape) if typeof(v).shape else v, x)

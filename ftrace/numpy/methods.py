@@ -1,0 +1,120 @@
+"""Methods and properties of tracers: ndarray's, in one table.
+
+Each is the function of `ftrace.numpy` of the same name with the array first, where ndarray's
+method has the same arguments; the others are written out. Views (`T`, `reshape` ...) become
+views of a cell in `cells.py`, whose table is installed after this one.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.core.errors import TracerArrayConversionError
+from ftrace.numpy import elementary, products, reductions, shaping, sorting
+from ftrace.numpy.promote import cast, numpy_function
+from ftrace.numpy.ufuncs import conjugate
+from ftrace.primitives.convert import copy as copy_row
+
+
+def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`x.reshape(2, 3)` and `x.reshape((2, 3))`."""
+
+    def method(x: Any, *sizes: Any, **options: Any) -> Any:
+        whole = sizes[0] if len(sizes) == 1 else sizes
+        return function(x, whole, **options) if sizes else function(x, **options)
+
+    return method
+
+
+def _astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", **ignored: Any) -> Any:
+    found = cast(x, np.dtype(dtype))
+    return copy_row(x) if found is x else found
+
+
+def _copy(x: Any, order: str = "C") -> Any:
+    return copy_row(x)
+
+
+def _sort(x: Any, *args: Any, **options: Any) -> Any:
+    x.adopt(sorting.sort(x, *args, **options))
+
+
+def _conj(x: Any) -> Any:
+    return conjugate(x)
+
+
+def _view(x: Any, *args: Any, **options: Any) -> Any:
+    raise TracerArrayConversionError(
+        f"view() of {x!r} was asked for: a traced value has no memory.",
+        "Use astype() for another dtype, or ftrace.lax.bitcast_convert_type for its bits.",
+    )
+
+
+def _plain(name: str) -> Callable[..., Any]:
+    def method(x: Any, *args: Any, **options: Any) -> Any:
+        return FUNCTIONS[name](x, *args, **options)
+
+    method.__name__ = name
+    return method
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "sum": reductions.sum,
+    "prod": reductions.prod,
+    "max": reductions.max,
+    "min": reductions.min,
+    "mean": reductions.mean,
+    "var": reductions.var,
+    "std": reductions.std,
+    "all": reductions.all,
+    "any": reductions.any,
+    "argmax": reductions.argmax,
+    "argmin": reductions.argmin,
+    "cumsum": reductions.cumsum,
+    "cumprod": reductions.cumprod,
+    "ravel": shaping.ravel,
+    "flatten": shaping.ravel,
+    "squeeze": shaping.squeeze,
+    "swapaxes": shaping.swapaxes,
+    "diagonal": shaping.diagonal,
+    "trace": shaping.trace,
+    "dot": products.dot,
+    "clip": elementary.clip,
+    "round": elementary.round,
+    "conj": conjugate,
+    "conjugate": conjugate,
+    "repeat": sorting.repeat,
+    "take": sorting.take,
+    "argsort": sorting.argsort,
+    "searchsorted": sorting.searchsorted,
+    "nonzero": sorting.nonzero,
+    "compress": sorting.compress,
+    "choose": elementary.choose,
+}
+
+
+def _compress(x: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    return sorting.compress(condition, x, axis, out)
+
+
+METHODS: Final[dict[str, Any]] = {
+    **FUNCTIONS,
+    "compress": _compress,
+    "reshape": _variadic(shaping.reshape),
+    "transpose": _variadic(shaping.transpose),
+    "astype": _astype,
+    "copy": _copy,
+    "__copy__": _copy,
+    "__deepcopy__": lambda x, memo: copy_row(x),
+    "sort": _sort,
+    "view": _view,
+    "T": property(shaping.transpose),
+    "mT": property(shaping.matrix_transpose),
+    "real": property(elementary.real),
+    "imag": property(elementary.imag),
+    "flat": property(shaping.ravel),
+    "itemsize": property(lambda x: x.aval.dtype.itemsize),
+    "nbytes": property(lambda x: x.aval.size * x.aval.dtype.itemsize),
+}

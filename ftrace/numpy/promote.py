@@ -1,0 +1,268 @@
+"""Operands for rows: values from array-likes, NumPy-2 promotion, broadcasting, axes.
+
+Primitives neither promote nor broadcast (equal dtypes or weak, equal shapes or rank 0), so every
+function of `ftrace.numpy` prepares its operands here. A Python scalar stays a literal of the kind
+it meets, so that jaxprs read `mul x 2.0`. `numpy_function` makes a public function of an
+implementation: with no trace running it *is* NumPy's. Ufuncs have their own door, `ufuncs.py`.
+"""
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ftrace.core import dtypes
+from ftrace.core.avals import SCALAR_AVALS, TYPEOF, typeof
+from ftrace.core.errors import (
+    AxisError,
+    ConcretizationTypeError,
+    RuleError,
+    ShapeError,
+)
+from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx
+from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.linear import PYTHON_SCALARS, broadcast_in_dim
+from ftrace.primitives.shape import concatenate, reshape
+
+Shape = tuple[int, ...]
+TRACED: dict[Any, Callable[..., Any]] = {}  # NumPy function -> implementation for tracers
+
+
+# ---------------------------------------------------------------------------------- functions
+
+
+def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The public function for an implementation on traced values.
+
+    With no trace running it calls NumPy's function of the same name; plain NumPy's function
+    reaches the implementation through `__array_function__`.
+    """
+    plain = getattr(np, fn.__name__, fn)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if ctx.trace is EVAL:
+            return plain(*args, **kwargs)
+        return fn(*args, **kwargs)
+
+    functools.update_wrapper(call, fn)
+    call.__doc__ = document(fn.__doc__, f"numpy.{fn.__name__}")
+    if plain is not fn:
+        TRACED[plain] = fn
+    return call
+
+
+def document(summary: str | None, counterpart: str) -> str:
+    """A docstring: what it does, and whose semantics it follows."""
+    return f"{summary}\n\nArguments, dtypes and shapes are those of `{counterpart}`."
+
+
+def unsupported(function: str, option: str) -> RuleError:
+    """The error for an option of a NumPy function that tracing does not know."""
+    return RuleError(
+        f"{function} was called with {option}, which is not supported on traced arrays.",
+        "Leave the option out, or write it with numpy.where and the plain function.",
+    )
+
+
+# ---------------------------------------------------------------------------------- values
+
+
+def value(x: Any) -> Any:
+    """An array, scalar or tracer from anything array-like."""
+    cls = type(x)
+    if cls in TYPEOF or cls in SCALAR_AVALS or isinstance(x, np.ndarray | np.generic):
+        return x
+    if cls is list or cls is tuple:
+        return nested(x)
+    if isinstance(x, int | float | complex):
+        return x
+    return np.asarray(x)
+
+
+def nested(x: Any) -> Any:
+    """The array of a nested list or tuple that may hold tracers."""
+    if not _holds_tracer(x):
+        return np.asarray(x)
+    items = promote(*[value(item) for item in x])
+    shape = np.shape(items[0]) if not isinstance(items[0], Tracer) else items[0].shape
+    for item in items:
+        if typeof(item).shape != shape:
+            raise ShapeError(
+                f"The parts of a nested list have shapes {shape} and {typeof(item).shape}.",
+                "All parts must have one shape: use concatenate for unequal lengths.",
+            )
+    dtype = typeof(items[0]).dtype
+    rows = [reshape(cast(item, dtype), new_sizes=(1, *shape)) for item in items]
+    return concatenate(*rows, dimension=0)
+
+
+def _holds_tracer(x: Any) -> bool:
+    if type(x) is list or type(x) is tuple:
+        return any(_holds_tracer(item) for item in x)
+    return isinstance(x, Tracer)
+
+
+def known(x: Any, wanted: str) -> Any:
+    """The concrete value of an operand (the primal decides), for data-dependent shapes."""
+    if not isinstance(x, Tracer):
+        return x
+    found = x.known(exact=False)
+    if found is UNKNOWN:
+        raise ConcretizationTypeError(
+            f"{wanted} depends on the values of {x!r}, which has none while "
+            f"{x.trace.name} traces.",
+            "Use a form with a fixed shape (numpy.where, a mask times the array), or make the "
+            "argument static.",
+        )
+    return np.asarray(found)
+
+
+def static_int(x: Any, what: str) -> int:
+    """A Python int for a shape, an axis or a count."""
+    try:
+        return operator.index(x)
+    except TypeError as error:
+        if isinstance(error, ConcretizationTypeError):
+            raise
+        raise TypeError(f"{what} must be an integer, not {type(x).__name__} {x!r}") from None
+
+
+def static_shape(shape: Any) -> Shape:
+    """A tuple of ints from an int or a sequence of ints."""
+    if isinstance(shape, Sequence | np.ndarray) and np.ndim(shape) == 1:
+        return tuple(static_int(n, "a size") for n in shape)
+    return (static_int(shape, "a size"),)
+
+
+# ---------------------------------------------------------------------------------- dtypes
+
+
+def cast(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The operand strongly in this dtype; the same object if it is already."""
+    if type(x) in PYTHON_SCALARS:
+        return dtype.type(x)
+    a = typeof(x)
+    if a.dtype == dtype and not a.weak:
+        return x
+    return convert_element_type(x, new_dtype=dtype)
+
+
+def adapt(x: Any, dtype: np.dtype[Any]) -> Any:
+    """The operand in this dtype, where a Python scalar stays a literal of the dtype's kind."""
+    cls = type(x)
+    if cls in PYTHON_SCALARS:
+        kind = dtype.kind
+        if kind == "f":
+            return x if cls is float else float(x)
+        if kind in "iu":
+            dtype.type(x)  # refuses what does not fit
+            return x if cls is int else int(x)
+        return dtype.type(x) if kind == "b" else x
+    a = typeof(x)
+    return x if a.dtype == dtype else convert_element_type(x, new_dtype=dtype)
+
+
+def strong(x: Any) -> Any:
+    """The operand, made strong if it is weak."""
+    a = typeof(x)
+    return cast(x, a.dtype) if a.weak else x
+
+
+def inexact(x: Any) -> Any:
+    """The operand as float or complex, and strong."""
+    x = value(x)
+    return cast(x, dtypes.to_inexact(typeof(x).dtype))
+
+
+def common_dtype(*xs: Any) -> np.dtype[Any]:
+    """The NumPy-2 result dtype of operands."""
+    avals = [typeof(x) for x in xs]
+    return dtypes.canonical(dtypes.promote(*((a.dtype, a.weak) for a in avals))[0])
+
+
+def promote(*xs: Any) -> list[Any]:
+    """Operands in their common dtype, strong but for literals beside a strong operand."""
+    dtype = common_dtype(*xs)
+    if all(typeof(x).weak for x in xs):
+        return [cast(x, dtype) for x in xs]
+    return [adapt(x, dtype) for x in xs]
+
+
+def promote_inexact(*xs: Any) -> list[Any]:
+    """Operands in their common float or complex dtype, all strong."""
+    dtype = dtypes.to_inexact(common_dtype(*xs))
+    return [cast(x, dtype) for x in xs]
+
+
+# ---------------------------------------------------------------------------------- shapes
+
+
+def broadcast_shape(*shapes: Shape) -> Shape:
+    """NumPy's broadcast of shapes.
+
+    Raises:
+        ShapeError: where they do not fit.
+    """
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError(
+            f"Operands of shapes {', '.join(map(str, shapes))} do not broadcast together.",
+            "Sizes of aligned axes must be equal or 1; add axes with x[:, None].",
+        ) from None
+
+
+def stretch(x: Any, shape: Shape) -> Any:
+    """The operand broadcast to a shape; the same object if it has it."""
+    own = typeof(x).shape
+    if own == shape:
+        return x
+    first = len(shape) - len(own)
+    if first < 0 or any(n not in (1, m) for n, m in zip(own, shape[first:], strict=True)):
+        raise ShapeError(
+            f"An array of shape {own} cannot be broadcast to {shape}.",
+            "Its axes, aligned at the end, must have the target's size or 1.",
+        )
+    return broadcast_in_dim(
+        x, shape=shape, broadcast_dimensions=tuple(range(first, len(shape)))
+    )
+
+
+def broadcast(*xs: Any) -> list[Any]:
+    """Operands as elementwise rows take them: one shape, or rank 0."""
+    shapes = {s for x in xs if (s := typeof(x).shape)}
+    if len(shapes) < 2:
+        return list(xs)
+    shape = broadcast_shape(*shapes)
+    return [stretch(x, shape) if typeof(x).shape else x for x in xs]
+
+
+# ---------------------------------------------------------------------------------- axes
+
+
+def one_axis(axis: Any, ndim: int) -> int:
+    """An axis from 0 to ndim - 1.
+
+    Raises:
+        AxisError: an axis that is not there.
+    """
+    i = static_int(axis, "an axis")
+    if not -ndim <= i < ndim:
+        raise AxisError(
+            f"axis {i} is out of bounds for an array of dimension {ndim}.",
+            f"Axes of this array go from {-ndim} to {ndim - 1}.",
+        )
+    return i % ndim
+
+
+def many_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Distinct axes in range from None (all), an int or a tuple, in the order given."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    found = tuple(one_axis(a, ndim) for a in axes)
+    if len(set(found)) != len(found):
+        raise AxisError(f"axes {axis} name one axis twice.", "Name every axis once.")
+    return found

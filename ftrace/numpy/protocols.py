@@ -1,0 +1,80 @@
+"""The protocols by which plain NumPy drives tracers, and what is installed on `Tracer`.
+
+`np.sin(t)` comes in through `__array_ufunc__`, `np.concatenate([t, x])` through
+`__array_function__`; both find the implementations that `ftrace.numpy` uses itself. A NumPy
+function without one raises `RuleError`: never an array of objects. Operators, methods and
+properties are tables (`operators.py`, `methods.py`, `cells.py`) set on the class once.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.errors import RuleError
+from ftrace.core.trace import EVAL, Tracer, ctx, leaked
+from ftrace.numpy import ufunc_methods
+from ftrace.numpy.promote import TRACED
+from ftrace.numpy.special import SPECIAL
+from ftrace.numpy.ufuncs import UFUNCS
+
+_namespace: Any = None  # the module ftrace.numpy, told by its __init__
+
+
+def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """NumPy's door for ufuncs and their methods."""
+    if ctx.trace is EVAL:
+        raise leaked(self, ufunc.__name__)
+    if method != "__call__":
+        return ufunc_methods.call(ufunc, method, inputs, kwargs)
+    function = UFUNCS.get(ufunc)
+    if function is None:
+        function = SPECIAL.get(ufunc.__name__)
+        if function is None:
+            raise no_rule(ufunc.__name__)
+    return function(*inputs, **kwargs)
+
+
+def array_function(
+    self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: Mapping[str, Any]
+) -> Any:
+    """NumPy's door for all its other functions."""
+    if ctx.trace is EVAL:
+        raise leaked(self, func.__name__)
+    function = TRACED.get(func)
+    if function is None:
+        raise no_rule(f"{func.__module__}.{func.__name__}")
+    return function(*args, **kwargs)
+
+
+def no_rule(name: str) -> RuleError:
+    """The error for a NumPy function that has no rule."""
+    return RuleError(
+        f"{name} has no rule for traced arrays.",
+        "Write it with supported functions, or give it a rule with ftrace.custom_jvp.",
+    )
+
+
+def array_namespace(self: Any, *, api_version: str | None = None) -> Any:
+    """The array API's door: the module whose functions understand this array."""
+    return _namespace
+
+
+def install(*tables: Mapping[str, Any]) -> None:
+    """Set operators, methods and properties on `Tracer`; later tables win."""
+    for table in tables:
+        for name, member in table.items():
+            setattr(Tracer, name, member)
+
+
+PROTOCOLS: dict[str, Callable[..., Any]] = {
+    "__array_ufunc__": array_ufunc,
+    "__array_function__": array_function,
+    "__array_namespace__": array_namespace,
+}
+
+
+def set_namespace(module: Any) -> None:
+    """Tell `__array_namespace__` the module ftrace.numpy."""
+    global _namespace
+    _namespace = module

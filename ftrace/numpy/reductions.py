@@ -1,0 +1,405 @@
+"""Reductions along axes: sum, prod, max, mean, var, argmax, cumsum and their kin.
+
+Small integers and booleans are summed in 64 bits, means of integers are float64 and float16 is
+accumulated in float32, as in NumPy. The versions that skip NaN are in `nanfunctions.py`, those
+that sort (median, quantile) in `statistics.py`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.numpy import ufuncs
+from ftrace.numpy.elementary import multiply, where
+from ftrace.numpy.lowerings import constant_like, truth
+from ftrace.numpy.promote import (
+    TRACED,
+    cast,
+    many_axes,
+    numpy_function,
+    one_axis,
+    strong,
+    stretch,
+    unsupported,
+    value,
+)
+from ftrace.primitives import cumulative as c
+from ftrace.primitives import elementwise as e
+from ftrace.primitives import reduce as r
+from ftrace.primitives.linear import add, reduce_sum
+from ftrace.primitives.linear import transpose as transpose_row
+from ftrace.primitives.shape import concatenate, expand_dims, reshape
+
+
+def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which NumPy adds and multiplies values of a dtype."""
+    if dtype.kind in "bi":
+        return np.dtype(np.int64)
+    return np.dtype(np.uint64) if dtype.kind == "u" else dtype
+
+
+def reduced(row: Callable[..., Any], x: Any, axis: Any, keepdims: Any) -> Any:
+    """A reducing row along axes as NumPy names them."""
+    axes = tuple(sorted(many_axes(axis, typeof(x).ndim)))
+    found = row(x, axes=axes)
+    return expand_dims(found, dimensions=axes) if keepdims is True and axes else found
+
+
+def count_along(x: Any, axis: Any) -> int:
+    """How many elements a reduction takes together."""
+    shape = typeof(x).shape
+    return int(np.prod([shape[i] for i in many_axes(axis, len(shape))], dtype=np.int64))
+
+
+def masked(x: Any, mask: Any, otherwise: Any) -> Any:
+    """The operand with a neutral number where the `where=` mask is false."""
+    if mask is True or mask is None:
+        return x
+    return where(mask, x, typeof(x).dtype.type(otherwise))
+
+
+def _in_accumulator(a: Any, dtype: Any) -> Any:
+    x = value(a)
+    return cast(x, accumulator(typeof(x).dtype) if dtype is None else np.dtype(dtype))
+
+
+# ---------------------------------------------------------------------------------- sum and prod
+
+
+@numpy_function
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """The sum along axes."""
+    x = masked(_in_accumulator(a, dtype), where, 0)
+    found = reduced(reduce_sum, x, axis, keepdims)
+    if initial is not None:
+        found = add(found, cast(initial, typeof(found).dtype))
+    return ufuncs.finish(np.add, found, out)
+
+
+@numpy_function
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """The product along axes."""
+    x = masked(_in_accumulator(a, dtype), where, 1)
+    found = reduced(r.reduce_prod, x, axis, keepdims)
+    if initial is not None:
+        found = e.mul(found, cast(initial, typeof(found).dtype))
+    return ufuncs.finish(np.add, found, out)
+
+
+# ---------------------------------------------------------------------------------- max and min
+
+
+def _extreme(
+    ufunc: np.ufunc, row: Callable[..., Any]
+) -> Callable[..., Any]:
+    """max or min as NumPy calls it."""
+
+    def extreme(
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        x = strong(value(a))
+        if where is not True:
+            if initial is None:
+                raise ValueError(
+                    f"reduction operation {ufunc.__name__!r} does not have an identity, so to "
+                    "use a where mask one has to specify 'initial'"
+                )
+            x = masked(x, where, initial)
+        if not count_along(x, axis):
+            if initial is None:
+                raise ValueError(
+                    f"zero-size array to reduction operation {ufunc.__name__} which has no "
+                    "identity"
+                )
+            found = sum(x, axis=axis, keepdims=keepdims, dtype=typeof(x).dtype)
+            return ufuncs.finish(ufunc, constant_like(found, typeof(x).dtype, initial), out)
+        found = reduced(row, x, axis, keepdims)
+        if initial is not None:
+            found = ufuncs.apply(ufunc, found, initial)
+        return ufuncs.finish(ufunc, found, out)
+
+    return extreme
+
+
+def _named(name: str, summary: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    fn.__name__, fn.__qualname__, fn.__doc__ = name, name, summary
+    return numpy_function(fn)
+
+
+max = amax = _named("max", "The maximum along axes.", _extreme(np.maximum, r.reduce_max))
+min = amin = _named("min", "The minimum along axes.", _extreme(np.minimum, r.reduce_min))
+TRACED[np.amax], TRACED[np.amin] = TRACED[np.max], TRACED[np.min]
+
+
+@numpy_function
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """The maximum less the minimum along axes."""
+    found = ufuncs.apply(
+        np.subtract, max(a, axis=axis, keepdims=keepdims), min(a, axis=axis, keepdims=keepdims)
+    )
+    return ufuncs.finish(np.subtract, found, out)
+
+
+def _arg_extreme(row: Callable[..., Any]) -> Callable[..., Any]:
+    def arg(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        x = strong(value(a))
+        ndim = typeof(x).ndim
+        if not typeof(x).size:
+            raise ValueError("attempt to get argmax or argmin of an empty sequence")
+        if axis is None:
+            x = reshape(x, new_sizes=(typeof(x).size,))
+        i = 0 if axis is None else one_axis(axis, ndim)
+        found = row(x, axis=i, index_dtype=np.dtype(np.intp))
+        if keepdims is True:
+            found = (
+                reshape(found, new_sizes=(1,) * ndim)
+                if axis is None
+                else expand_dims(found, dimensions=(i,))
+            )
+        return ufuncs.finish(np.add, found, out)
+
+    return arg
+
+
+argmax = _named("argmax", "The index of the first maximum along an axis.", _arg_extreme(r.argmax))
+argmin = _named("argmin", "The index of the first minimum along an axis.", _arg_extreme(r.argmin))
+
+
+# ---------------------------------------------------------------------------------- truth
+
+
+@numpy_function
+def all(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    """Whether all elements are true along axes."""
+    x = masked(truth(strong(value(a))), where, True)
+    return ufuncs.finish(np.add, reduced(r.reduce_and, x, axis, keepdims), out)
+
+
+@numpy_function
+def any(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    """Whether any element is true along axes."""
+    x = masked(truth(strong(value(a))), where, False)
+    return ufuncs.finish(np.add, reduced(r.reduce_or, x, axis, keepdims), out)
+
+
+@numpy_function
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """How many elements are not zero along axes."""
+    return sum(truth(strong(value(a))), axis=axis, keepdims=keepdims)
+
+
+# ---------------------------------------------------------------------------------- moments
+
+
+def _mean_dtypes(x: Any, dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """The dtypes in which a mean is computed and returned."""
+    own = typeof(x).dtype
+    if dtype is not None:
+        return np.dtype(dtype), np.dtype(dtype)
+    if own.kind in "biu":
+        return np.dtype(np.float64), np.dtype(np.float64)
+    return (np.dtype(np.float32) if own == np.float16 else own), own
+
+
+@numpy_function
+def mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+) -> Any:
+    """The arithmetic mean along axes."""
+    x = value(a)
+    inner, outer = _mean_dtypes(x, dtype)
+    x = cast(x, inner)
+    total = reduced(reduce_sum, masked(x, where, 0), axis, keepdims)
+    if where is True:
+        count = inner.type(count_along(x, axis))
+    else:
+        taken = stretch(value(where), typeof(x).shape)
+        count = cast(sum(taken, axis=axis, keepdims=keepdims), inner)
+    return ufuncs.finish(np.add, cast(e.div(total, count), outer), out)
+
+
+@numpy_function
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """The variance along axes."""
+    if where is not True:
+        raise unsupported("var", "where=")
+    x = value(a)
+    inner, outer = _mean_dtypes(x, dtype)
+    x = cast(x, inner)
+    center = _mean_of(x, axis) if mean is None else cast(value(mean), inner)
+    gap = ufuncs.apply(np.subtract, x, center)
+    if typeof(gap).dtype.kind == "c":
+        square = add(e.square(e.real(gap)), e.square(e.imag(gap)))
+        outer = typeof(square).dtype
+    else:
+        square = e.square(gap)
+    free = count_along(x, axis) - (ddof if correction is None else correction)
+    total = reduced(reduce_sum, square, axis, keepdims)
+    found = e.div(total, typeof(total).dtype.type(free if free > 0 else 0))
+    return ufuncs.finish(np.add, cast(found, outer), out)
+
+
+def _mean_of(x: Any, axis: Any) -> Any:
+    total = reduced(reduce_sum, x, axis, True)
+    return e.div(total, typeof(x).dtype.type(count_along(x, axis)))
+
+
+@numpy_function
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = None,
+    correction: Any = None,
+) -> Any:
+    """The standard deviation along axes."""
+    spread = var(
+        a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction
+    )
+    return ufuncs.finish(np.sqrt, e.sqrt(spread), out)
+
+
+@numpy_function
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
+) -> Any:
+    """The weighted mean along axes."""
+    x = value(a)
+    if weights is None:
+        found = mean(x, axis=axis, keepdims=keepdims)
+        scale = constant_like(found, typeof(found).dtype, count_along(x, axis))
+    else:
+        found, scale = _weighted(x, axis, value(weights), keepdims)
+    return (found, scale) if returned else found
+
+
+def _weighted(x: Any, axis: Any, weights: Any, keepdims: Any) -> tuple[Any, Any]:
+    dtype = typeof(ufuncs.apply(np.multiply, weights, x)).dtype
+    if dtype.kind in "biu":
+        dtype = np.dtype(np.float64)
+    shape = typeof(x).shape
+    if typeof(weights).shape != shape:
+        axes = many_axes(axis, len(shape))
+        if axis is None or tuple(shape[i] for i in axes) != typeof(weights).shape:
+            raise ValueError(
+                "Shape of weights must be consistent with shape of a along specified axis."
+            )
+        weights = transpose_row(weights, permutation=tuple(int(i) for i in np.argsort(axes)))
+        weights = reshape(
+            weights, new_sizes=tuple(n if i in axes else 1 for i, n in enumerate(shape))
+        )
+    weights = cast(weights, dtype)
+    scale = sum(stretch(weights, shape), axis=axis, keepdims=keepdims)
+    total = sum(multiply(cast(x, dtype), weights), axis=axis, keepdims=keepdims)
+    return e.div(total, scale), scale
+
+
+# ---------------------------------------------------------------------------------- cumulative
+
+
+def cumulated(row: Callable[..., Any], x: Any, axis: Any) -> Any:
+    """A cumulative row along an axis; of the flat array without one."""
+    if axis is None:
+        x = reshape(x, new_sizes=(typeof(x).size,))
+    return row(x, axis=0 if axis is None else one_axis(axis, typeof(x).ndim), reverse=False)
+
+
+@numpy_function
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Cumulative sums along an axis."""
+    return ufuncs.finish(np.add, cumulated(c.cumsum, _in_accumulator(a, dtype), axis), out)
+
+
+@numpy_function
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Cumulative products along an axis."""
+    return ufuncs.finish(np.add, cumulated(c.cumprod, _in_accumulator(a, dtype), axis), out)
+
+
+def _with_start(found: Any, axis: int, number: int) -> Any:
+    shape = list(typeof(found).shape)
+    shape[axis] = 1
+    first = stretch(typeof(found).dtype.type(number), tuple(shape))
+    return concatenate(first, found, dimension=axis)
+
+
+def _array_api(
+    row: Callable[..., Any], start: int
+) -> Callable[..., Any]:
+    def cumulative(
+        x: Any,
+        /,
+        *,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        include_initial: bool = False,
+    ) -> Any:
+        x = _in_accumulator(x, dtype)
+        if axis is None and typeof(x).ndim != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` is required.")
+        i = 0 if axis is None else one_axis(axis, typeof(x).ndim)
+        found = row(x, axis=i, reverse=False)
+        found = _with_start(found, i, start) if include_initial else found
+        return ufuncs.finish(np.add, found, out)
+
+    return cumulative
+
+
+cumulative_sum = _named(
+    "cumulative_sum", "Cumulative sums along an axis, perhaps from zero.", _array_api(c.cumsum, 0)
+)
+cumulative_prod = _named(
+    "cumulative_prod",
+    "Cumulative products along an axis, perhaps from one.",
+    _array_api(c.cumprod, 1),
+)

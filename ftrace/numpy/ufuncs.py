@@ -1,0 +1,254 @@
+"""Every NumPy ufunc as a function of ftrace.numpy, from one table.
+
+NumPy itself says which dtypes a ufunc computes in (`ufunc.resolve_dtypes`), operands are brought
+there and broadcast, and the row of `LOWERINGS` does the rest. `UFUNCS` maps each NumPy ufunc to
+its traced implementation, which `__array_ufunc__` calls too: `np.sin(t)` and `fnp.sin(t)` give
+the same jaxpr. With no trace running the functions are NumPy's. Reductions and the other methods
+of ufuncs are in `ufunc_methods.py`; matrix products in `products.py`.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core import dtypes
+from ftrace.core.avals import SCALAR_AVALS, typeof
+from ftrace.core.errors import DtypeError
+from ftrace.core.primitive import Primitive
+from ftrace.core.trace import EVAL, Tracer, ctx
+from ftrace.numpy.lowerings import LOWERINGS, static_power
+from ftrace.numpy.promote import (
+    adapt,
+    broadcast,
+    cast,
+    document,
+    unsupported,
+    value,
+)
+
+PYTHON_TYPE: Final = {"i": int, "f": float, "c": complex}
+IGNORED: Final = {"casting": "same_kind", "order": "K", "subok": True}
+
+UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
+write_out: Any = None  # (out, value) -> out: the write-through of `out=`, set by cells.py
+
+
+@lru_cache(maxsize=4096)
+def loop_dtypes(
+    ufunc: np.ufunc, operands: tuple[tuple[np.dtype[Any], bool], ...], dtype: Any
+) -> tuple[np.dtype[Any], ...]:
+    """The dtypes in which NumPy computes a ufunc on (dtype, weak) operands.
+
+    Raises:
+        DtypeError: where NumPy has no loop.
+    """
+    kinds = [PYTHON_TYPE.get(d.kind, d) if weak else d for d, weak in operands]
+    wanted = None if dtype is None else (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+    try:
+        found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout), signature=wanted)
+    except TypeError as error:
+        names = ", ".join(str(d) for d, _ in operands)
+        raise DtypeError(
+            f"{ufunc.__name__} is not defined for operands of dtype {names}.",
+            "Convert an operand: `x.astype(float)`.",
+        ) from error
+    return tuple(dtypes.canonical(d) for d in found)
+
+
+def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None) -> Any:
+    """A ufunc on any operands: convert, broadcast, then its row."""
+    operands = [value(x) for x in xs]
+    if ufunc is np.power and dtype is None:
+        found = static_power(*operands)
+        if found is not None:
+            return found
+    avals = [typeof(x) for x in operands]
+    loop = loop_dtypes(ufunc, tuple((a.dtype, a.weak) for a in avals), dtype)
+    if all(a.weak for a in avals):
+        operands = [cast(x, d) for x, d in zip(operands, loop, strict=False)]
+    else:
+        operands = [adapt(x, d) for x, d in zip(operands, loop, strict=False)]
+    return LOWERINGS[ufunc.__name__](*broadcast(*operands))
+
+
+def finish(ufunc: np.ufunc, result: Any, out: Any) -> Any:
+    """Deliver a result to `out=`, if it was given."""
+    targets = out if isinstance(out, tuple) else (out,)
+    if all(o is None for o in targets):
+        return result
+    if ufunc.nout == 1:
+        return write_out(targets[0], result)
+    return tuple(
+        r if o is None else write_out(o, r) for o, r in zip(targets, result, strict=True)
+    )
+
+
+def general(ufunc: np.ufunc, xs: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
+    """A ufunc call with all of NumPy's keyword arguments."""
+    dtype = options.pop("dtype", None)
+    where = options.pop("where", True)
+    if where is not True:
+        raise unsupported(ufunc.__name__, "where=")
+    for name in options:
+        if name not in IGNORED:
+            raise unsupported(ufunc.__name__, f"{name}=")
+    return finish(ufunc, apply(ufunc, *xs, dtype=dtype), out)
+
+
+def direct_kinds(ufunc: np.ufunc) -> str:
+    """Kinds of dtypes on which NumPy computes this ufunc without converting operands."""
+    loops = {t.split("->")[0] for t in ufunc.types}
+    chars = (("f", "efd"), ("c", "FD"))
+    return "".join(kind for kind, cs in chars if all(c * ufunc.nin in loops for c in cs))
+
+
+def keeps_weak(row: Callable[..., Any], nin: int) -> bool:
+    """Whether a row of Python scalars gives a Python scalar, which ufuncs never do."""
+    weak = SCALAR_AVALS[float]
+    return not isinstance(row, Primitive) or row.type(*[weak] * nin).weak
+
+
+def unary(ufunc: np.ufunc) -> Callable[..., Any]:
+    """The function of ftrace.numpy for a ufunc of one operand."""
+    row, kinds = LOWERINGS[ufunc.__name__], direct_kinds(ufunc)
+    weak = "f" in kinds and keeps_weak(row, 1)
+
+    def traced(x: Any, /, out: Any = None, **options: Any) -> Any:
+        if out is None and not options and isinstance(x, Tracer):
+            a = x.aval
+            if a.dtype.kind in kinds and not (weak and a.weak):
+                return row(x)
+        return general(ufunc, (x,), out, options)
+
+    def function(x: Any, /, out: Any = None, **options: Any) -> Any:
+        if ctx.trace is EVAL:
+            return ufunc(x) if out is None and not options else ufunc(x, out=out, **options)
+        return traced(x, out, **options)
+
+    return _register(ufunc, function, traced)
+
+
+def binary(ufunc: np.ufunc) -> Callable[..., Any]:
+    """The function of ftrace.numpy for a ufunc of two operands."""
+    row, kinds = LOWERINGS[ufunc.__name__], direct_kinds(ufunc)
+
+    def traced(x: Any, y: Any, /, out: Any = None, **options: Any) -> Any:
+        if out is None and not options and type(x) is type(y) and isinstance(x, Tracer):
+            a = x.aval
+            if a is y.aval and a.dtype.kind in kinds and not a.weak:
+                return row(x, y)
+        return general(ufunc, (x, y), out, options)
+
+    def function(x: Any, y: Any, /, out: Any = None, **options: Any) -> Any:
+        if ctx.trace is EVAL:
+            plain = out is None and not options
+            return ufunc(x, y) if plain else ufunc(x, y, out=out, **options)
+        return traced(x, y, out, **options)
+
+    return _register(ufunc, function, traced)
+
+
+def _register(
+    ufunc: np.ufunc, function: Callable[..., Any], traced: Callable[..., Any]
+) -> Callable[..., Any]:
+    UFUNCS[ufunc] = traced
+    name = ufunc.__name__
+    row = LOWERINGS[name]
+    summary = row.doc if isinstance(row, Primitive) else f"NumPy's `{name}`, elementwise."
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = document(summary, f"numpy.{name}")
+    function.ufunc, function.identity = ufunc, ufunc.identity  # type: ignore[attr-defined]
+    function.nin, function.nout = ufunc.nin, ufunc.nout  # type: ignore[attr-defined]
+    return function
+
+
+# arithmetic
+add = binary(np.add)
+subtract = binary(np.subtract)
+multiply = binary(np.multiply)
+divide = true_divide = binary(np.divide)
+floor_divide = binary(np.floor_divide)
+remainder = mod = binary(np.remainder)
+fmod = binary(np.fmod)
+divmod = binary(np.divmod)
+power = pow = binary(np.power)
+float_power = binary(np.float_power)
+negative = unary(np.negative)
+positive = unary(np.positive)
+absolute = abs = unary(np.absolute)
+fabs = unary(np.fabs)
+sign = unary(np.sign)
+square = unary(np.square)
+sqrt = unary(np.sqrt)
+cbrt = unary(np.cbrt)
+reciprocal = unary(np.reciprocal)
+conjugate = conj = unary(np.conjugate)
+spacing = unary(np.spacing)
+frexp = unary(np.frexp)
+modf = unary(np.modf)
+maximum = binary(np.maximum)
+minimum = binary(np.minimum)
+fmax = binary(np.fmax)
+fmin = binary(np.fmin)
+copysign = binary(np.copysign)
+nextafter = binary(np.nextafter)
+heaviside = binary(np.heaviside)
+ldexp = binary(np.ldexp)
+hypot = binary(np.hypot)
+gcd = binary(np.gcd)
+lcm = binary(np.lcm)
+# elementary functions
+sin = unary(np.sin)
+cos = unary(np.cos)
+tan = unary(np.tan)
+arcsin = asin = unary(np.arcsin)
+arccos = acos = unary(np.arccos)
+arctan = atan = unary(np.arctan)
+sinh = unary(np.sinh)
+cosh = unary(np.cosh)
+tanh = unary(np.tanh)
+arcsinh = asinh = unary(np.arcsinh)
+arccosh = acosh = unary(np.arccosh)
+arctanh = atanh = unary(np.arctanh)
+exp = unary(np.exp)
+exp2 = unary(np.exp2)
+expm1 = unary(np.expm1)
+log = unary(np.log)
+log2 = unary(np.log2)
+log10 = unary(np.log10)
+log1p = unary(np.log1p)
+degrees = unary(np.degrees)
+rad2deg = unary(np.rad2deg)
+radians = unary(np.radians)
+deg2rad = unary(np.deg2rad)
+arctan2 = atan2 = binary(np.arctan2)
+logaddexp = binary(np.logaddexp)
+logaddexp2 = binary(np.logaddexp2)
+# rounding, tests, comparisons, bits
+floor = unary(np.floor)
+ceil = unary(np.ceil)
+trunc = unary(np.trunc)
+rint = unary(np.rint)
+isnan = unary(np.isnan)
+isinf = unary(np.isinf)
+isfinite = unary(np.isfinite)
+signbit = unary(np.signbit)
+logical_not = unary(np.logical_not)
+invert = bitwise_not = bitwise_invert = unary(np.invert)
+bitwise_count = unary(np.bitwise_count)
+equal = binary(np.equal)
+not_equal = binary(np.not_equal)
+less = binary(np.less)
+less_equal = binary(np.less_equal)
+greater = binary(np.greater)
+greater_equal = binary(np.greater_equal)
+logical_and = binary(np.logical_and)
+logical_or = binary(np.logical_or)
+logical_xor = binary(np.logical_xor)
+bitwise_and = binary(np.bitwise_and)
+bitwise_or = binary(np.bitwise_or)
+bitwise_xor = binary(np.bitwise_xor)
+left_shift = bitwise_left_shift = binary(np.left_shift)
+right_shift = bitwise_right_shift = binary(np.right_shift)

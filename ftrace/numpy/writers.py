@@ -1,0 +1,217 @@
+"""NumPy's functions and methods that write into an argument, on cells.
+
+`np.add.at`, `copyto`, `put`, `place`, `putmask`, `fill_diagonal`, `put_along_axis`, and the
+methods `fill`, `sort`, `partition`, `put`. Each computes the new content by rows and stores it in
+the cell (`cells.py`); a plain array cannot receive a traced value, and says so.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.core.errors import DtypeError, RuleError, ShapeError, TracerArrayConversionError
+from ftrace.core.trace import Tracer
+from ftrace.numpy import ufuncs
+from ftrace.numpy.at import At
+from ftrace.numpy.cells import check_writable, getitem, replace, setitem, store
+from ftrace.numpy.indexing import assignable, basic, setitem_value
+from ftrace.numpy.promote import known, numpy_function, one_axis, stretch, value
+from ftrace.primitives.elementwise import clamp, mod, select
+from ftrace.primitives.index import gather
+from ftrace.primitives.shape import reshape
+from ftrace.primitives.sort import sort as sort_row
+
+SCATTERS: Final = {
+    "add": "add",
+    "subtract": "subtract",
+    "multiply": "multiply",
+    "divide": "divide",
+    "true_divide": "divide",
+    "minimum": "min",
+    "maximum": "max",
+}
+
+
+def cell(x: Any, what: str) -> Tracer:
+    """The target of a write, which must be a traced array that may be written.
+
+    Raises:
+        TracerArrayConversionError: it is a plain array.
+    """
+    if not isinstance(x, Tracer):
+        raise TracerArrayConversionError(
+            f"{what} was to write a traced value into a plain array.",
+            "Make the array with ftrace.numpy.zeros or ftrace.numpy.array inside the function.",
+        )
+    check_writable(x)
+    return x
+
+
+# ---------------------------------------------------------------------------------- ufunc.at
+
+
+def ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, *values: Any) -> None:
+    """`ufunc.at(x, indices, values)`: unbuffered, so an element indexed twice changes twice.
+
+    Raises:
+        RuleError: a ufunc other than the arithmetic ones, with an element indexed twice.
+        DtypeError: a result that is not of the array's kind.
+    """
+    x = cell(x, f"np.{ufunc.__name__}.at")
+    dtype = x.aval.dtype
+    operands = [(dtype, False), *((a.dtype, a.weak) for a in map(typeof, map(value, values)))]
+    result = ufuncs.loop_dtypes(ufunc, tuple(operands), None)[-1]
+    if not np.can_cast(result, dtype, "same_kind"):
+        raise DtypeError(
+            f"np.{ufunc.__name__}.at gives {result}, which cannot be stored in an array of {dtype}.",
+            "Make the array of the wider dtype, or convert the values.",
+        )
+    method = SCATTERS.get(ufunc.__name__)
+    if method is not None and dtype.kind != "b":
+        store(x, getattr(At(x)[indices], method)(*values, mode="raise"))
+        return
+    if not _distinct(x, indices):
+        raise RuleError(
+            f"np.{ufunc.__name__}.at on a traced array needs indices that are known to differ.",
+            "Use one of the arithmetic ufuncs, or x[i] = ufunc(x[i], v) for different indices.",
+        )
+    setitem(x, indices, ufunc(getitem(x, indices), *values))
+
+
+def _distinct(x: Tracer, indices: Any) -> bool:
+    """Whether no element is indexed twice, as far as is known."""
+    if basic(x.aval.shape, indices) is not None:
+        return True
+    parts = indices if type(indices) is tuple else (indices,)
+    if any(isinstance(p, Tracer) for p in parts):
+        return False
+    touched = np.arange(x.aval.size).reshape(x.aval.shape)[indices]
+    return np.unique(touched).size == touched.size
+
+
+# ---------------------------------------------------------------------------------- functions
+
+
+def _flat(x: Any) -> Any:
+    x = value(x)
+    return reshape(x, new_sizes=(typeof(x).size,))
+
+
+def _repeated(x: Any, n: int) -> Any:
+    """The first n elements of a flat array repeated endlessly."""
+    m = typeof(x).size
+    if m == n:
+        return x
+    if not m:
+        raise ShapeError(f"{n} elements were to be written, and no values were given.", "Give one.")
+    return gather(x, np.arange(n) % m, axes=(0,), mode="raise")
+
+
+def _write_flat(a: Tracer, indices: Any, v: Any) -> None:
+    """`a.flat[indices] = v`, the values repeated as often as needed."""
+    flat = _flat(a)
+    count = basic(flat.aval.shape, indices)
+    n = typeof(indices).size if count is None else count.shape[0]
+    changed = setitem_value(flat, indices, _repeated(_flat(v), n))
+    store(a, reshape(changed, new_sizes=a.aval.shape))
+
+
+@numpy_function
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """`src` written into `dst`, where `where` is true."""
+    dst, v = cell(dst, "np.copyto"), value(src)
+    if where is True:
+        replace(dst, v, "np.copyto")
+        return
+    a = dst.aval
+    v = stretch(assignable(v, a.dtype), a.shape)
+    store(dst, select(stretch(value(where), a.shape), v, dst))
+
+
+@numpy_function
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """`a.flat[ind] = v`, the values repeated as often as needed."""
+    a = cell(a, "np.put")
+    indices = _flat(ind)
+    if mode == "clip":
+        indices = clamp(0, indices, a.aval.size - 1)
+    elif mode == "wrap":
+        indices = mod(indices, a.aval.size)
+    _write_flat(a, indices, v)
+
+
+@numpy_function
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """`values` written where `mask` is true, each at its own place."""
+    a = cell(a, "np.putmask")
+    shape, dtype = a.aval.shape, a.aval.dtype
+    v = reshape(_repeated(_flat(assignable(values, dtype)), a.aval.size), new_sizes=shape)
+    store(a, select(value(mask), v, a))
+
+
+@numpy_function
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """The first values written, one after the other, where `mask` is true."""
+    arr = cell(arr, "np.place")
+    _write_flat(arr, np.flatnonzero(known(mask, "np.place")), vals)
+
+
+@numpy_function
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """The main diagonal written."""
+    a = cell(a, "np.fill_diagonal")
+    shape = a.aval.shape
+    if len(shape) < 2 or len(shape) > 2 and len(set(shape)) != 1:
+        raise ShapeError(
+            f"np.fill_diagonal was given an array of shape {shape}.",
+            "It must be a matrix, or have more axes that are all equally long.",
+        )
+    step = shape[1] + 1 if len(shape) == 2 else sum(shape[0] ** i for i in range(len(shape)))
+    end = shape[1] ** 2 if len(shape) == 2 and not wrap else None
+    _write_flat(a, slice(None, end, step), val)
+
+
+@numpy_function
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """`values` written at the places along one axis that `indices` give."""
+    arr = cell(arr, "np.put_along_axis")
+    if axis is None:
+        _write_flat(arr, _flat(indices), values)
+        return
+    shape, axis = arr.aval.shape, one_axis(axis, arr.aval.ndim)
+    key = [
+        np.arange(n).reshape([-1 if i == j else 1 for j in range(len(shape))])
+        for i, n in enumerate(shape)
+    ]
+    setitem(arr, (*key[:axis], indices, *key[axis + 1 :]), values)
+
+
+# ---------------------------------------------------------------------------------- methods
+
+
+def _fill(x: Tracer, v: Any) -> None:
+    """Every element set to one value."""
+    setitem(x, ..., v)
+
+
+def _sort(x: Tracer, axis: int = -1, kind: Any = None, order: Any = None, **_: Any) -> None:
+    """Sorted in place along one axis."""
+    check_writable(x)
+    axis = one_axis(axis, x.aval.ndim)
+    (sorted_x,) = sort_row(x, dimension=axis, is_stable=True, num_keys=1)
+    store(x, sorted_x)
+
+
+def _partition(x: Tracer, kth: Any, axis: int = -1, **_: Any) -> None:
+    """Sorted in place, which is one of the orders that `partition` allows."""
+    _sort(x, axis)
+
+
+METHODS: Final[dict[str, Callable[..., None]]] = {
+    "fill": _fill,
+    "sort": _sort,
+    "partition": _partition,
+    "put": lambda x, indices, values, mode="raise": put(x, indices, values, mode),
+}

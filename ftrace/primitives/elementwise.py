@@ -1,0 +1,213 @@
+"""Elementwise functions: circular and hyperbolic here, all others under the same name.
+
+One row a function: implementation, dtypes, derivative, domain of its samples. The family
+(`families.py`) supplies everything else. `y` in a derivative is the primal result, free to use.
+Other modules find every elementwise row here; those of powers.py, arithmetic.py and compare.py
+are only imported. Special functions are in special.py.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ftrace.primitives.arithmetic import (
+    abs as abs,
+    complex as complex,
+    conj as conj,
+    copysign as copysign,
+    div as div,
+    floor_divide as floor_divide,
+    fmax as fmax,
+    fmin as fmin,
+    frexp as frexp,
+    heaviside as heaviside,
+    imag as imag,
+    ldexp as ldexp,
+    max as max,
+    min as min,
+    mod as mod,
+    modf as modf,
+    mul as mul,
+    neg as neg,
+    nextafter as nextafter,
+    real as real,
+    rem as rem,
+    sign as sign,
+    spacing as spacing,
+    sub as sub,
+)
+from ftrace.primitives.compare import (
+    and_ as and_,
+    bitwise_and as bitwise_and,
+    bitwise_not as bitwise_not,
+    bitwise_or as bitwise_or,
+    bitwise_xor as bitwise_xor,
+    ceil as ceil,
+    clamp as clamp,
+    eq as eq,
+    floor as floor,
+    gcd as gcd,
+    ge as ge,
+    gt as gt,
+    isfinite as isfinite,
+    isinf as isinf,
+    isnan as isnan,
+    lcm as lcm,
+    le as le,
+    lt as lt,
+    ne as ne,
+    not_ as not_,
+    or_ as or_,
+    population_count as population_count,
+    round as round,
+    select as select,
+    shift_left as shift_left,
+    shift_right as shift_right,
+    signbit as signbit,
+    trunc as trunc,
+    xor as xor,
+)
+from ftrace.primitives.families import FLOATING, REAL, Reals, binary, unary
+from ftrace.primitives.linear import add
+from ftrace.primitives.powers import (
+    cbrt as cbrt,
+    exp as exp,
+    exp2 as exp2,
+    expm1 as expm1,
+    hypot as hypot,
+    integer_pow as integer_pow,
+    log as log,
+    log10 as log10,
+    log1p as log1p,
+    log2 as log2,
+    logaddexp as logaddexp,
+    logaddexp2 as logaddexp2,
+    pow as pow,
+    rsqrt as rsqrt,
+    sqrt as sqrt,
+    square as square,
+)
+
+INSIDE = Reals(-0.9, 0.9)
+
+# ---------------------------------------------------------------------------------- circular
+
+sin = unary(
+    "sin",
+    np.sin,
+    FLOATING,
+    jvp=lambda t, y, x: mul(t, cos(x)),
+    domain=Reals(-100, 100),
+    doc="Sine, elementwise; `x` in radians.",
+)
+cos = unary(
+    "cos",
+    np.cos,
+    FLOATING,
+    jvp=lambda t, y, x: neg(mul(t, sin(x))),
+    domain=Reals(-100, 100),
+    doc="Cosine, elementwise; `x` in radians.",
+)
+tan = unary(
+    "tan",
+    np.tan,
+    FLOATING,
+    jvp=lambda t, y, x: mul(t, add(square(y), 1.0)),
+    domain=Reals(-1.2, 1.2),
+    doc="Tangent, elementwise; `x` in radians.",
+)
+asin = unary(
+    "asin",
+    np.arcsin,
+    FLOATING,
+    jvp=lambda t, y, x: div(t, _cosine_of_arc(x)),
+    domain=INSIDE,
+    doc="Inverse sine, elementwise, in radians.",
+)
+acos = unary(
+    "acos",
+    np.arccos,
+    FLOATING,
+    jvp=lambda t, y, x: neg(div(t, _cosine_of_arc(x))),
+    domain=INSIDE,
+    doc="Inverse cosine, elementwise, in radians.",
+)
+atan = unary(
+    "atan",
+    np.arctan,
+    FLOATING,
+    jvp=lambda t, y, x: div(t, add(square(x), 1.0)),
+    doc="Inverse tangent, elementwise, in radians.",
+)
+
+
+def _cosine_of_arc(x: Any) -> Any:
+    """cos(asin(x)), also next to 1 and on the complex branch cuts."""
+    return mul(sqrt(sub(1.0, x)), sqrt(add(1.0, x)))
+
+
+def _atan2_part(t: Any, z: Any, x: Any, y: Any) -> Any:
+    """t * y / (x**2 + y**2) without overflow."""
+    r = hypot(x, y)
+    return mul(t, div(div(y, r), r))
+
+
+atan2 = binary(
+    "atan2",
+    np.arctan2,
+    REAL,
+    jvp=(_atan2_part, lambda t, z, x, y: neg(_atan2_part(t, z, y, x))),
+    domains=(Reals(-2, 2), Reals(0.5, 2)),
+    doc="The angle of the point (y, x), operands in the order x, y of this row's formula "
+    "atan(x / y), in radians between -pi and pi.",
+)
+
+# ---------------------------------------------------------------------------------- hyperbolic
+
+sinh = unary(
+    "sinh",
+    np.sinh,
+    FLOATING,
+    jvp=lambda t, y, x: mul(t, cosh(x)),
+    points=(0.0,),
+    doc="Hyperbolic sine, elementwise.",
+)
+cosh = unary(
+    "cosh",
+    np.cosh,
+    FLOATING,
+    jvp=lambda t, y, x: mul(t, sinh(x)),
+    points=(0.0,),
+    doc="Hyperbolic cosine, elementwise.",
+)
+tanh = unary(
+    "tanh",
+    np.tanh,
+    FLOATING,
+    jvp=lambda t, y, x: mul(mul(t, add(y, 1.0)), sub(1.0, y)),
+    points=(0.0,),
+    doc="Hyperbolic tangent, elementwise.",
+)
+asinh = unary(
+    "asinh",
+    np.arcsinh,
+    FLOATING,
+    jvp=lambda t, y, x: div(t, cosh(y)),
+    doc="Inverse hyperbolic sine, elementwise.",
+)
+acosh = unary(
+    "acosh",
+    np.arccosh,
+    FLOATING,
+    jvp=lambda t, y, x: div(t, mul(sqrt(sub(x, 1.0)), sqrt(add(x, 1.0)))),
+    domain=Reals(1.2, 4),
+    doc="Inverse hyperbolic cosine, elementwise.",
+)
+atanh = unary(
+    "atanh",
+    np.arctanh,
+    FLOATING,
+    jvp=lambda t, y, x: div(t, mul(sub(1.0, x), add(1.0, x))),
+    domain=INSIDE,
+    doc="Inverse hyperbolic tangent, elementwise.",
+)

@@ -1,0 +1,302 @@
+"""Row constructors: what all unary, binary, comparing and moving primitives share.
+
+A family fills in the type rule, batching, symbolic zeros, rank-0 broadcasting of tangents and
+cotangents, the mask column and the samples, so that a row says only what is particular to it.
+Primitives never broadcast arrays against each other: operands have one shape, or rank 0.
+Weak operands (Python scalars) adapt to the dtype they meet; `weak=True` rows of two weak
+operands give a Python scalar, as Python's operators do.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ftrace.core import dtypes
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.primitive import (
+    NONDIFFERENTIABLE,
+    ErrorSample,
+    Linear,
+    Primitive,
+    Rule,
+    Sample,
+    Unsupported,
+)
+from ftrace.core.zero import ZERO
+from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.linear import (
+    NO_TRANSPOSE,
+    PYTHON_SCALARS,
+    add,
+    batch_elementwise,
+    binary_type,
+    check_kinds,
+    collapse,
+    spread,
+    weakly,
+)
+
+FLOATING = "fc"
+REAL = "f"
+NUMBER = "iufc"
+ORDERED = "biuf"
+INTEGER = "iu"
+BITS = "biu"
+ANY = "biufc"
+
+
+@dataclass(frozen=True, slots=True)
+class Reals:
+    """Where samples of an operand lie: an interval, and integers for integer dtypes."""
+
+    low: float = -2.0
+    high: float = 2.0
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Random values of a shape and dtype in the domain."""
+        dtype = np.dtype(dtype)
+        if dtype.kind == "b":
+            return rng.random(shape) < 0.5
+        if dtype.kind in "iu":
+            low = max(0.0, self.low) if dtype.kind == "u" else self.low
+            return rng.integers(int(np.ceil(low)), int(self.high) + 1, shape).astype(dtype)
+        values = rng.uniform(self.low, self.high, shape)
+        if dtype.kind == "c":
+            values = values + 1j * rng.uniform(-0.9, 0.9, shape)
+        return np.asarray(values).astype(dtype)
+
+
+ANYWHERE = Reals()
+_DTYPE_OF_KIND = {"b": "?", "i": "i8", "u": "u1", "f": "f8", "c": "c16"}
+
+
+def elementwise_samples(
+    kinds: str, domains: Sequence[Reals], points: Sequence[Any] = ()
+) -> Callable[[], Iterable[Sample]]:
+    """Rank 0, 1, 2, an empty axis, a non-contiguous view, rank-0 partners, each dtype kind.
+
+    Args:
+        kinds: dtype kinds to draw.
+        domains: where each operand lies.
+        points: special values at which the derivative exists; a tuple each for two operands.
+    """
+
+    def samples() -> Iterable[Sample]:
+        rng = np.random.default_rng(7)
+        main = "f8" if "f" in kinds else _DTYPE_OF_KIND[kinds[-1]]
+        for shape in ((3,), (), (2, 3), (0, 2)):
+            yield Sample(tuple(d.draw(rng, shape, main) for d in domains), {})
+        yield Sample(tuple(d.draw(rng, (3, 4), main).T[::2] for d in domains), {})
+        if len(domains) == 2:
+            x, y = (d.draw(rng, (2, 3), main) for d in domains)
+            yield Sample((x, y[0, 0]), {})
+            yield Sample((x[0, 0], y), {})
+        for kind in kinds:
+            if kind != np.dtype(main).kind:
+                yield Sample(tuple(d.draw(rng, (4,), _DTYPE_OF_KIND[kind]) for d in domains), {})
+        if "f" in kinds:
+            yield Sample(tuple(d.draw(rng, (4,), "f4") for d in domains), {})
+        if points:
+            columns = np.array(points, main).reshape(len(points), len(domains)).T
+            yield Sample(tuple(columns), {})
+
+    return samples
+
+
+def elementwise_errors(kinds: str, operands: int) -> Callable[[], Iterable[ErrorSample]]:
+    """A dtype the row is not defined for; for several operands, unequal dtypes and shapes."""
+
+    def errors() -> Iterable[ErrorSample]:
+        for kind, name in _DTYPE_OF_KIND.items():
+            if kind not in kinds:
+                x = np.ones(3, name)
+                yield ErrorSample((x,) * operands, {}, DtypeError, f"for {x.dtype} operands")
+        x = np.ones(3, _DTYPE_OF_KIND[kinds[0]])
+        if operands == 2:
+            other = np.ones(3, "i4" if kinds[0] != "f" else "f4")
+            yield ErrorSample((x, other), {}, DtypeError, "Primitives do not promote")
+            yield ErrorSample((x, x[:2]), {}, ShapeError, "Primitives do not broadcast")
+
+    return errors
+
+
+def constant(value: Any, like: Any) -> Any:
+    """A scalar of the dtype of `like`."""
+    return typeof(like).dtype.type(value)
+
+
+# ---------------------------------------------------------------------------------- unary
+
+
+def unary(
+    name: str,
+    impl: Rule,
+    kinds: str,
+    *,
+    jvp: Rule | str,
+    doc: str,
+    domain: Reals = ANYWHERE,
+    points: Sequence[float] = (),
+    out: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
+    transpose: Rule | None = None,
+    weak: bool = False,
+    lower: Rule | None = None,
+    samples: Callable[[], Iterable[Any]] | None = None,
+    errors: Callable[[], Iterable[Any]] | None = None,
+) -> Primitive:
+    """A row of one operand whose result has its shape. Params go to every rule.
+
+    Args:
+        name, impl, doc: as in `Primitive`.
+        kinds: dtype kinds it is defined for.
+        jvp: `(t, y, x) -> tangent`, LINEAR (then `transpose: (ct, x) -> ct`) or NONDIFFERENTIABLE.
+        domain, points: where samples lie.
+        out: result dtype from operand dtype (default: the same).
+        weak: a Python scalar gives a Python scalar.
+    """
+    row: Primitive
+
+    def type_rule(x: ShapedArray, **params: Any) -> ShapedArray:
+        check_kinds(name, kinds, x)
+        if out is None and not x.weak:
+            return x
+        dtype = x.dtype if out is None else out(x.dtype)
+        return aval(x.shape, dtype, x.weak and weak)
+
+    rule = jvp
+    if callable(jvp):
+
+        def rule(primals: Any, tangents: Any, **params: Any) -> Any:
+            y = row(primals[0], **params)
+            return y, jvp(tangents[0], y, primals[0], **params)
+
+    def transpose_rule(ct: Any, x: Any, **params: Any) -> Any:
+        return (transpose(ct, x, **params),)  # type: ignore[misc]
+
+    row = Primitive(
+        name=name,
+        impl=weakly(impl) if weak else impl,
+        type=type_rule,
+        jvp=rule,
+        transpose=transpose_rule if transpose else NO_TRANSPOSE,
+        batch=lambda axis, values, dims, **params: (row(*values, **params), dims[0]),
+        mask="same" if transpose else "",
+        doc=doc,
+        linear_in=(0,) if transpose else (),
+        lower=lower,
+        samples=samples or elementwise_samples(kinds, (domain,), points),
+        errors=errors or elementwise_errors(kinds, 1),
+    )
+    return row
+
+
+# ---------------------------------------------------------------------------------- binary
+
+
+def binary(
+    name: str,
+    impl: Rule,
+    kinds: str,
+    *,
+    jvp: tuple[Rule | None, Rule | None] | str,
+    doc: str,
+    domains: tuple[Reals, Reals] = (ANYWHERE, ANYWHERE),
+    points: Sequence[tuple[float, float]] = (),
+    out: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
+    transpose: tuple[Rule | None, Rule | None] | None = None,
+    weak: bool = False,
+    samples: Callable[[], Iterable[Any]] | None = None,
+    errors: Callable[[], Iterable[Any]] | None = None,
+) -> Primitive:
+    """A row of two operands of one shape and dtype, either of which may have rank 0.
+
+    Args:
+        name, impl, doc: as in `Primitive`.
+        kinds: dtype kinds it is defined for.
+        jvp: per operand `(t, z, x, y) -> tangent` (None: the tangent is zero), or LINEAR, or
+            NONDIFFERENTIABLE.
+        domains, points: where samples of each operand lie.
+        out: result dtype from operand dtype (default: the same).
+        transpose: per operand `(ct, other) -> ct` where the row is linear in that operand alone,
+            the other being known (None: not linear in it).
+        weak: two Python scalars give a Python scalar.
+    """
+    row: Primitive
+
+    def type_rule(x: ShapedArray, y: ShapedArray) -> ShapedArray:
+        found = binary_type(name, kinds, weak, x, y)
+        return found if out is None else aval(found.shape, out(found.dtype))
+
+    row = Primitive(
+        name=name,
+        impl=weakly(impl) if weak else impl,
+        type=type_rule,
+        jvp=jvp if isinstance(jvp, str) else _binary_jvp(lambda x, y: row(x, y), weak, *jvp),
+        transpose=_binary_transpose(name, *transpose) if transpose else NO_TRANSPOSE,
+        batch=lambda axis, values, dims: batch_elementwise(row, axis, values, dims),
+        mask="same" if transpose else "",
+        zeros=True,
+        doc=doc,
+        linear_in=tuple(i for i in (0, 1) if transpose and transpose[i]),
+        samples=samples or elementwise_samples(kinds, domains, points),
+        errors=errors or elementwise_errors(kinds, 2),
+    )
+    return row
+
+
+def _binary_jvp(row: Rule, weak: bool, rule_x: Rule | None, rule_y: Rule | None) -> Rule:
+    def jvp(primals: Any, tangents: Any) -> Any:
+        x, y = primals
+        tx, ty = tangents
+        z = row(x, y)
+        if type(x) is not np.ndarray:
+            x, tx = adapted(x, tx, z, weak)
+        if type(y) is not np.ndarray:
+            y, ty = adapted(y, ty, z, weak)
+        if ty is ZERO or rule_y is None:
+            if tx is ZERO or rule_x is None:
+                return z, ZERO
+            return z, spread(rule_x(tx, z, x, y), z)
+        if tx is ZERO or rule_x is None:
+            return z, spread(rule_y(ty, z, x, y), z)
+        return z, add(rule_x(tx, z, x, y), rule_y(ty, z, x, y))
+
+    return jvp
+
+
+def adapted(x: Any, t: Any, z: Any, literals: bool) -> tuple[Any, Any]:
+    """A weak operand and its tangent in the dtype of the strong result they led to.
+
+    With `literals` a Python scalar stays one: it adapts by itself in every further operator.
+    """
+    if not typeof(x).weak or typeof(z).weak:
+        return x, t
+    dtype = typeof(z).dtype
+    if type(x) not in PYTHON_SCALARS:
+        x = convert_element_type(x, new_dtype=dtype)
+    elif not literals:
+        x = dtype.type(x)
+    return x, t if t is ZERO else convert_element_type(t, new_dtype=dtype)
+
+
+def _binary_transpose(name: str, rule_x: Rule | None, rule_y: Rule | None) -> Rule:
+    def transpose(ct: Any, x: Any, y: Any) -> Any:
+        linear_x, linear_y = type(x) is Linear, type(y) is Linear
+        if linear_x and not rule_x or linear_y and not rule_y:
+            return Unsupported(f"{name} is not linear in an operand it is transposed for.")()
+        return (
+            collapse(rule_x(ct, y), x.aval) if rule_x and linear_x else None,
+            collapse(rule_y(ct, x), y.aval) if rule_y and linear_y else None,
+        )
+
+    return transpose
+
+
+def compare(name: str, impl: Rule, kinds: str, doc: str) -> Primitive:
+    """A comparison: two operands of one dtype, a boolean result, no tangent."""
+    return binary(
+        name, impl, kinds, jvp=NONDIFFERENTIABLE, doc=doc, out=lambda dtype: dtypes.bool_
+    )

@@ -1,0 +1,40 @@
+"""Names for annotations: `Array`, and jaxtyping's shaped types, resolved at first use."""
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.trace import Tracer
+
+
+class _ArrayMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, np.ndarray | np.generic | Tracer) or _is_device(instance)
+
+
+def _is_device(x: Any) -> bool:
+    return hasattr(x, "__cuda_array_interface__")
+
+
+class Array(metaclass=_ArrayMeta):
+    """Anything ftrace computes with: numpy and cupy arrays, NumPy scalars, and tracers.
+
+    For annotations and `isinstance`; there is no array class of ftrace's own.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> isinstance(np.ones(3), ftrace.Array)
+        True
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def __getattr__(name: str) -> Any:
+    """`Float`, `Int`, `Complex`, ... of jaxtyping, imported when first asked for."""
+    try:
+        return getattr(importlib.import_module("jaxtyping"), name)
+    except AttributeError:
+        raise AttributeError(f"module 'ftrace.typing' has no attribute {name!r}") from None

@@ -1,0 +1,39 @@
+"""What holds for every test: settings, hypothesis profiles, and the check for leaks.
+
+Every jaxpr that a test makes is type-checked and every captured array is compared with what it
+was. After each test no trace may be running and no array may still be marked read-only. Which
+warnings are errors is said in pyproject.toml.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from ftrace.core.config import set_default
+from ftrace.core.trace import EVAL, ctx
+from ftrace.interpreters import captures
+
+set_default(check_jaxprs=True, check_captures=True)
+
+settings.register_profile(
+    "default",
+    derandomize=True,
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "fuzz", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("default")  # `pytest --hypothesis-profile=fuzz` selects the other one
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """No trace is still running and no array is still held when a test ends."""
+    yield
+    running, ctx.trace = ctx.trace, EVAL
+    assert running is EVAL, f"{running.name} is still the current trace"
+    held = {key: entry[0].shape for key, entry in captures._marks.items()}
+    assert not held, f"arrays of these shapes are still read-only: {held}"

@@ -1,0 +1,169 @@
+"""NumPy's function for each row that has one, with the row's parameters."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_UFUNCS = {
+    **{
+        name: name
+        for name in (
+            "add cbrt ceil copysign cos cosh exp exp2 expm1 floor floor_divide fmax fmin frexp "
+            "gcd heaviside hypot isfinite isinf isnan lcm ldexp log log10 log1p log2 logaddexp "
+            "logaddexp2 modf nextafter rint sign signbit sin sinh spacing sqrt square tan tanh "
+            "trunc"
+        ).split()
+    },
+    **{
+        "neg": "negative",
+        "sub": "subtract",
+        "mul": "multiply",
+        "div": "true_divide",
+        "mod": "remainder",
+        "rem": "fmod",
+        "pow": "power",
+        "abs": "absolute",
+        "asin": "arcsin",
+        "acos": "arccos",
+        "atan": "arctan",
+        "asinh": "arcsinh",
+        "acosh": "arccosh",
+        "atanh": "arctanh",
+        "atan2": "arctan2",
+        "max": "maximum",
+        "min": "minimum",
+        "conj": "conjugate",
+        "eq": "equal",
+        "ne": "not_equal",
+        "lt": "less",
+        "le": "less_equal",
+        "gt": "greater",
+        "ge": "greater_equal",
+        "and": "bitwise_and",
+        "or": "bitwise_or",
+        "xor": "bitwise_xor",
+        "not": "bitwise_not",
+        "shift_left": "left_shift",
+        "shift_right": "right_shift",
+        "population_count": "bitwise_count",
+        "round": "rint",
+    },
+}
+
+
+def _reduce(ufunc: Any) -> Callable[..., Any]:
+    return lambda x, axes: ufunc.reduce(x, axis=axes, dtype=np.asarray(x).dtype)
+
+
+def _accumulate(function: Any) -> Callable[..., Any]:
+    def reference(x: Any, axis: int, reverse: bool) -> Any:
+        turned = np.flip(x, axis) if reverse else x
+        found = function(turned, axis=axis, dtype=x.dtype)
+        return np.flip(found, axis) if reverse else found
+
+    return reference
+
+
+def _convert(x: Any, new_dtype: Any, **_: Any) -> Any:
+    """The real part where a complex number becomes something else; NumPy only warns."""
+    to_real = np.iscomplexobj(x) and new_dtype.kind not in "cb"
+    return np.asarray(np.real(x) if to_real else x).astype(new_dtype)
+
+
+def _bitcast(x: Any, new_dtype: Any) -> Any:
+    """The bytes of each element read anew; a new or consumed axis is the last one."""
+    old, new = np.asarray(x).dtype.itemsize, new_dtype.itemsize
+    added = (old // new,) if old > new else ()
+    kept = np.shape(x)[:-1] if old < new else np.shape(x)
+    return np.frombuffer(np.asarray(x).tobytes(), new_dtype).reshape(kept + added)
+
+
+def _dot_general(lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
+    """Every contraction as one einsum."""
+    (lc, rc), (lb, rb) = dimension_numbers
+    left = list(range(np.ndim(lhs)))
+    right = list(range(20, 20 + np.ndim(rhs)))
+    for i, j in (*zip(lc, rc, strict=True), *zip(lb, rb, strict=True)):
+        right[j] = left[i]
+    free = [left[i] for i in range(np.ndim(lhs)) if i not in (*lc, *lb)]
+    free += [right[j] for j in range(np.ndim(rhs)) if j not in (*rc, *rb)]
+    return np.einsum(lhs, left, rhs, right, [*(left[i] for i in lb), *free])
+
+
+def _pad(x: Any, value: Any, padding_config: Any) -> Any:
+    """Interior, then outer padding, one axis at a time; negative amounts cut."""
+    out = np.asarray(x)
+    for axis, (low, high, interior) in enumerate(padding_config):
+        n = out.shape[axis]
+        shape = list(out.shape)
+        shape[axis] = n + max(0, n - 1) * interior
+        spaced = np.full(shape, value, out.dtype)
+        spaced[(slice(None),) * axis + (slice(None, None, interior + 1),)] = out
+        outer = [(0, 0)] * out.ndim
+        outer[axis] = (max(low, 0), max(high, 0))
+        out = np.pad(spaced, outer, constant_values=value)
+        cut = slice(max(-low, 0), out.shape[axis] - max(-high, 0))
+        out = out[(slice(None),) * axis + (cut,)]
+    return out
+
+
+def _window(start: Any, limit: Any, strides: Any = None) -> tuple[slice, ...]:
+    strides = (1,) * len(start) if strides is None else strides
+    return tuple(slice(*window) for window in zip(start, limit, strides, strict=True))
+
+
+def _update_slice(x: Any, v: Any, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    out = np.array(x)
+    out[_window(start_indices, limit_indices, strides)] = v
+    return out
+
+
+def _broadcast_in_dim(x: Any, shape: Any, broadcast_dimensions: Any) -> Any:
+    expanded = [1] * len(shape)
+    for i, n in zip(broadcast_dimensions, np.shape(x), strict=True):
+        expanded[i] = n
+    return np.broadcast_to(np.reshape(x, expanded), shape)
+
+
+REFERENCES: dict[str, Callable[..., Any]] = {
+    **{row: getattr(np, name) for row, name in _UFUNCS.items()},
+    "real": np.real,
+    "imag": np.imag,
+    "complex": lambda re, im: re + 1j * im,
+    "integer_pow": lambda x, y: x**y if y >= 0 else 1 / x**-y,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "select": np.where,
+    "clamp": lambda low, x, high: np.clip(x, low, high),
+    "convert_element_type": _convert,
+    "bitcast_convert_type": _bitcast,
+    "copy": np.array,
+    "stop_gradient": np.array,
+    "transpose": lambda x, permutation: np.transpose(x, permutation),
+    "reshape": lambda x, new_sizes: np.reshape(x, new_sizes),
+    "squeeze": lambda x, dimensions: np.squeeze(x, dimensions),
+    "expand_dims": lambda x, dimensions: np.expand_dims(x, dimensions),
+    "rev": lambda x, dimensions: np.flip(x, dimensions),
+    "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
+    "pad": _pad,
+    "slice": lambda x, start_indices, limit_indices, strides: x[
+        _window(start_indices, limit_indices, strides)
+    ],
+    "update_slice": _update_slice,
+    "broadcast_in_dim": _broadcast_in_dim,
+    "reduce_sum": _reduce(np.add),
+    "reduce_prod": _reduce(np.multiply),
+    "reduce_max": _reduce(np.maximum),
+    "reduce_min": _reduce(np.minimum),
+    "reduce_and": _reduce(np.bitwise_and),
+    "reduce_or": _reduce(np.bitwise_or),
+    "reduce_xor": _reduce(np.bitwise_xor),
+    "argmax": lambda x, axis, index_dtype: np.argmax(x, axis),
+    "argmin": lambda x, axis, index_dtype: np.argmin(x, axis),
+    "cumsum": _accumulate(np.cumsum),
+    "cumprod": _accumulate(np.cumprod),
+    "cummax": _accumulate(np.maximum.accumulate),
+    "cummin": _accumulate(np.minimum.accumulate),
+    "cumlogsumexp": _accumulate(np.logaddexp.accumulate),
+    "dot_general": _dot_general,
+}

@@ -1,0 +1,139 @@
+"""Laws of transposition: each declared operand directly, and masked cotangents across the row."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import aval, typeof
+from ftrace.core.dtypes import bool_, is_inexact
+from ftrace.core.jaxpr import Eqn, Literal, Var
+from ftrace.core.primitive import LINEAR, Linear
+from ftrace.core.zero import Masked
+from ftrace.interpreters.tangents import materialise
+from ftrace.interpreters.transpose import backward_pass
+from tests.laws.cases import (
+    DIFFERENTIABLE,
+    Case,
+    assert_close,
+    assert_type,
+    inner,
+    over_operands,
+    precision,
+    random_like,
+)
+
+TRANSPOSABLE = [
+    c
+    for c in DIFFERENTIABLE
+    if c.row.linear_in and all(is_inexact(a.dtype) for a in c.types(*c.avals))
+]
+
+
+def linear_operands(case: Case) -> list[int]:
+    """The operands of this sample that the row is linear in."""
+    return [i for i in case.row.linear_in if i in case.differentiable]
+
+
+def choices(case: Case) -> Iterator[tuple[int, ...]]:
+    """Each declared operand alone; all together where the row is linear in all together."""
+    found = linear_operands(case)
+    for i in found:
+        yield (i,)
+    if len(found) > 1 and case.row.jvp == LINEAR:
+        yield tuple(found)
+
+
+def linear_map(case: Case, operands: tuple[int, ...], vs: list[Any]) -> list[Any]:
+    """The row as a linear map of some operands, the others as in the sample."""
+
+    def at(values: list[Any]) -> list[Any]:
+        args = list(case.args)
+        for i, v in zip(operands, values, strict=True):
+            args[i] = v
+        return case.flat(*args)
+
+    zeros = [np.zeros_like(v) if np.ndim(v) else np.asarray(v).dtype.type(0) for v in vs]
+    return [a - b for a, b in zip(at(vs), at(zeros), strict=True)]
+
+
+def equation(case: Case, operands: tuple[int, ...]) -> tuple[Eqn, list[Var]]:
+    """The row as the only equation of a linear program."""
+    invars: list[Any] = [
+        Var(aval(a.shape, a.dtype)) if i in operands else Literal(x)
+        for i, (a, x) in enumerate(zip(case.avals, case.args, strict=True))
+    ]
+    types = case.row.type(*(a.aval for a in invars), **case.sample.params)
+    outs = [Var(a) for a in (types if case.row.multiple else (types,))]
+    return Eqn(case.row, invars, case.sample.params, outs, None), [invars[i] for i in operands]
+
+
+def pull(case: Case, operands: tuple[int, ...], cts: list[Any]) -> list[Any]:
+    """Cotangents of some operands by the interpreters' backward walk."""
+    eqn, variables = equation(case, operands)
+    return backward_pass([eqn], variables, eqn.outvars, cts)
+
+
+@over_operands(TRANSPOSABLE, choices)
+def test_transpose_is_that_of_the_linear_map(case: Case, operands: tuple[int, ...]) -> None:
+    rng = case.rng()
+    args: list[Any] = list(case.args)
+    for i in operands:
+        args[i] = Linear(aval(case.avals[i].shape, case.avals[i].dtype))
+    cts = [random_like(rng, v.aval) for v in equation(case, operands)[0].outvars]
+    found = case.row.transpose(
+        cts if case.row.multiple else cts[0], *args, **case.sample.params
+    )
+    assert len(found) == len(args), "one cotangent or None for each operand"
+    assert all(c is None for i, c in enumerate(found) if i not in operands)
+    pulled = [materialise(found[i]) for i in operands]
+    for i, ct in zip(operands, pulled, strict=True):
+        assert_type(ct, case.avals[i], f"cotangent of operand {i}")
+    vs = [random_like(rng, args[i].aval) for i in operands]
+    forward = linear_map(case, operands, vs)
+    tolerance = 10 * precision([*vs, *forward]) * (1 + sum(np.size(y) for y in forward))
+    assert_close(inner(vs, pulled), inner(forward, cts), tolerance)
+
+
+MASKED = [c for c in TRANSPOSABLE if not c.row.multiple]
+
+
+def masked_cotangent(case: Case, operands: tuple[int, ...], live: float) -> tuple[Masked, Any]:
+    """A cotangent with NaN wherever it is masked, and the same with zeros there."""
+    rng = case.rng()
+    (out,) = equation(case, operands)[0].outvars
+    value = np.asarray(random_like(rng, out.aval))
+    mask = np.asarray(rng.random(value.shape) < live)
+    spoilt, plain = np.where(mask, value, np.nan), np.where(mask, value, 0)
+    dtype = out.aval.dtype
+    return Masked(spoilt.astype(dtype)[()], mask[()]), plain.astype(dtype)[()]
+
+
+@over_operands(MASKED, choices)
+def test_a_masked_cotangent_equals_one_with_zeros(case: Case, operands: tuple[int, ...]) -> None:
+    masked, plain = masked_cotangent(case, operands, 0.5)
+    found = pull(case, operands, [masked])
+    expected = pull(case, operands, [plain])
+    for i, ct, e in zip(operands, found, expected, strict=True):
+        assert_close(materialise(ct), materialise(e))
+        assert_type(materialise(ct), case.avals[i], f"cotangent of operand {i}")
+
+
+@over_operands([c for c in MASKED if c.row.mask in ("same", "move", "sum")], choices)
+def test_a_mask_that_kills_everything_arrives(case: Case, operands: tuple[int, ...]) -> None:
+    masked, _ = masked_cotangent(case, operands, 0.0)
+    for ct in pull(case, operands, [masked]):
+        assert type(ct) is Masked
+        assert not np.any(ct.mask)
+        assert not np.any(materialise(ct))
+
+
+@over_operands([c for c in MASKED if c.row.mask == "move"], choices)
+def test_movement_rows_move_the_mask(case: Case, operands: tuple[int, ...]) -> None:
+    masked, plain = masked_cotangent(case, operands, 0.5)
+    ones = np.asarray(masked.mask).astype(np.asarray(plain).dtype)[()]
+    for i, ct, e in zip(
+        operands, pull(case, operands, [masked]), pull(case, operands, [ones]), strict=True
+    ):
+        assert typeof(ct.mask) == aval(case.avals[i].shape, bool_)
+        np.testing.assert_array_equal(ct.mask, e != 0)

@@ -1,0 +1,93 @@
+"""Lines per folder, and the limits on files and functions.
+
+Prints a table of source and test lines by folder. Exits 1 when a file has more than 600 lines, or a
+function outside the tests more than 60, and lists those above the softer aims (400 and 40) as a
+reminder. Counts what git would commit: tracked files and new ones that are not ignored.
+"""
+
+import ast
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+FILE_AIM, FILE_LIMIT = 400, 600
+FUNCTION_AIM, FUNCTION_LIMIT = 40, 60
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def python_files(root: Path) -> list[Path]:
+    """Python files of the repository; without git, all outside hidden and build folders."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        names = [Path(name) for name in listed.stdout.splitlines()]
+    else:
+        names = [path.relative_to(root) for path in root.rglob("*.py")]
+    hidden = ("build", "dist")
+    kept = (p for p in names if p.parts[0] not in hidden and not p.parts[0].startswith("."))
+    return sorted(path for path in kept if (root / path).is_file())
+
+
+def functions(source: str) -> Iterator[tuple[str, int, int]]:
+    """(name, first line, number of lines) of each function, its docstring not counted."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            last = node.end_lineno or node.lineno
+            yield node.name, node.lineno, last - node.lineno + 1 - _docstring_lines(node)
+
+
+def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    if ast.get_docstring(node, clean=False) is None:
+        return 0
+    first = node.body[0]
+    return (first.end_lineno or first.lineno) - first.lineno + 1
+
+
+def excesses(path: Path, source: str, limits: tuple[int, int]) -> Iterator[str]:
+    """Sentences about a file and its functions that are longer than (file, function) limits."""
+    file_limit, function_limit = limits
+    lines = source.count("\n")
+    if lines > file_limit:
+        yield f"{path}: {lines} lines, more than {file_limit}"
+    if path.parts[0] == "tests":
+        return
+    for name, line, length in functions(source):
+        if length > function_limit:
+            yield f"{path}:{line}: {name} has {length} lines, more than {function_limit}"
+
+
+def folder(path: Path) -> str:
+    """The row of the table that a file belongs to: `ftrace/core`, `tests/laws`, `tools`."""
+    parts = path.parts[:-1]
+    return "/".join(parts[:2]) or "."
+
+
+def report(root: Path) -> int:
+    """Print the table and the excesses; the number of broken limits."""
+    lines: dict[str, int] = defaultdict(int)
+    files: dict[str, int] = defaultdict(int)
+    broken: list[str] = []
+    above_aim: list[str] = []
+    for path in python_files(root):
+        source = (root / path).read_text(encoding="utf-8")
+        lines[folder(path)] += source.count("\n")
+        files[folder(path)] += 1
+        over = list(excesses(path, source, (FILE_LIMIT, FUNCTION_LIMIT)))
+        broken += over
+        if not over:
+            above_aim += excesses(path, source, (FILE_AIM, FUNCTION_AIM))
+    for name in sorted(lines):
+        print(f"{name:<24}{files[name]:>5} files{lines[name]:>8} lines")
+    shipped = sum(count for name, count in lines.items() if name.split("/")[0] == "ftrace")
+    print(f"{'package':<24}{'':>11}{shipped:>8} lines")
+    print(f"{'all':<24}{'':>11}{sum(lines.values()):>8} lines")
+    for title, sentences in (("above the aim", above_aim), ("TOO LONG", broken)):
+        for sentence in sentences:
+            print(f"{title}: {sentence}")
+    return len(broken)
+
+
+if __name__ == "__main__":
+    sys.exit(1 if report(ROOT) else 0)
