@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import ftrace.numpy as fnp
+from ftrace import numpy as fnp
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
 from ftrace.core.tree import tree_flatten
@@ -53,12 +53,12 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
                 "Pass a vector of the length that ravel_pytree returned.",
             )
         parts = [
-            fnp.astype(fnp.reshape(vector[start : start + size], aval.shape), aval.dtype)
+            fnp.reshape(vector[start : start + size], aval.shape).astype(aval.dtype)
             for aval, start, size in zip(avals, ends[:-1], sizes, strict=True)
         ]
         return treedef.unflatten(parts)
 
     if not leaves:
         return fnp.zeros(0, common), unravel
-    parts = [fnp.astype(fnp.ravel(fnp.asarray(leaf)), common) for leaf in leaves]
+    parts = [fnp.ravel(fnp.asarray(leaf)).astype(common) for leaf in leaves]
     return fnp.concatenate(parts), unravel

@@ -6,6 +6,9 @@ nothing here promotes or broadcasts: operands have one dtype, and one shape or r
 
 from typing import Any
 
+from ftrace.control.collectives import axis_index as axis_index
+from ftrace.control.collectives import pmean as pmean
+from ftrace.control.collectives import psum as psum
 from ftrace.control.loops import cond as cond
 from ftrace.control.loops import while_loop as while_loop
 from ftrace.core.tree import tree_map

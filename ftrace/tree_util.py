@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from ftrace.core.errors import TreeError
+from ftrace.core.keypaths import KeyPath, keystr, tree_flatten_with_path
 from ftrace.core.nodes import (
     DictKey,
     FlattenedIndexKey,
@@ -41,14 +42,11 @@ from ftrace.core.registration import (
 from ftrace.core.tree import (
     LEAF,
     IsLeaf,
-    KeyPath,
     PyTreeDef,
     broadcast_prefix,
-    keystr,
     make_node,
     mismatch_error,
     tree_flatten,
-    tree_flatten_with_path,
     tree_leaves,
     tree_map,
     tree_mismatch,

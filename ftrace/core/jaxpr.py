@@ -28,14 +28,11 @@ class Var:
 class Literal:
     """A constant operand. In a finished jaxpr a scalar; while recording, any known value."""
 
-    __slots__ = ("value",)
+    __slots__ = ("aval", "value")
 
     def __init__(self, value: Any) -> None:
         self.value = value
-
-    @property
-    def aval(self) -> ShapedArray:
-        return typeof(self.value)
+        self.aval: ShapedArray = typeof(value)
 
 
 Atom = Var | Literal

@@ -10,6 +10,7 @@ The idea: a class is looked at once; two tables then answer by one lookup of `ty
 
 import dataclasses
 import enum
+import math
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -245,6 +246,26 @@ def _namedtuple_kind(cls: Any) -> NodeKind:
         lambda data, n: keys,
         label=f"namedtuple[{cls.__name__}]",
     )
+
+
+def same_data(a: Any, b: Any) -> bool:
+    """Equality that keeps 1, 1.0 and True apart, and 0.0 and -0.0: functions are cached by it."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) is tuple:
+        return len(a) == len(b) and all(map(same_data, a, b))
+    if isinstance(a, float):
+        same = a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
+        return same or (math.isnan(a) and math.isnan(b))
+    try:
+        return bool(a == b)
+    except ValueError as error:
+        raise TreeError(
+            f"Static data of class {type(a).__name__} cannot be compared: {error}.",
+            "Make arrays ordinary fields, not static ones.",
+        ) from None
 
 
 # --- words for messages -----------------------------------------------------------------------

@@ -62,9 +62,9 @@ class Tracer:
     and is `FROZEN` on arguments. Operators and methods are installed by `numpy/protocols.py`.
     """
 
-    __slots__ = ("__weakref__", "alias", "trace")
+    __slots__ = ("__weakref__", "alias", "owner")
     __array_priority__ = 1000
-    trace: Any
+    owner: Any
     alias: Any
 
     @property
@@ -87,7 +87,7 @@ class Tracer:
         for slot in self.slots:
             setattr(self, slot, getattr(other, slot))
 
-    slots: tuple[str, ...] = ("trace",)
+    slots: tuple[str, ...] = ("owner",)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -110,7 +110,7 @@ class Tracer:
         if value is UNKNOWN:
             raise TracerBoolConversionError(
                 f"The truth of {self!r} is needed to choose a branch, and it is not known while "
-                f"{self.trace.name} traces.",
+                f"{self.owner.name} traces.",
                 "Use ftrace.lax.cond, ftrace.lax.while_loop or numpy.where, or make the argument "
                 "static (static_argnums).",
             )
@@ -120,7 +120,7 @@ class Tracer:
         value = self.known(exact=True)
         if value is UNKNOWN:
             if self.known(exact=False) is UNKNOWN:
-                why = f"it has none while {self.trace.name} traces"
+                why = f"it has none while {self.owner.name} traces"
             else:
                 why = "that would drop its derivative"
             raise error(f"{wanted} of {self!r} was asked for, but {why}.", fix)
@@ -199,14 +199,14 @@ ctx: Final = _Context()
 
 def leaked(tracer: Tracer, where: str) -> UnexpectedTracerError:
     """The error for a tracer met where it cannot belong."""
-    if tracer.trace.alive:
+    if tracer.owner.alive:
         what = (
-            f"{where} met a tracer of {tracer.trace.name} outside the code it runs: a custom rule "
+            f"{where} met a tracer of {tracer.owner.name} outside the code it runs: a custom rule "
             "that closes over it, or another thread."
         )
         fix = "Pass the value as an argument of the function instead of closing over it."
     else:
-        what = f"{where} met {tracer.aval!r}, a tracer of {tracer.trace.name} that has ended."
+        what = f"{where} met {tracer.aval!r}, a tracer of {tracer.owner.name} that has ended."
         fix = (
             "It escaped through a global, an attribute, a list or a closure: return it from the "
             "transformed function instead (has_aux=True returns values beside the result)."

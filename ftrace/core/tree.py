@@ -1,22 +1,27 @@
 """Pytrees: nested containers taken apart into leaves and a hashable structure, and put together.
 
 Which classes are containers is decided in `core/nodes.py`. Here: the structure `PyTreeDef`, flatten
-and map, key paths, trees that are prefixes of others, and the words for the first difference of two
-trees. Registration and the derived functions are in `ftrace.tree_util`.
+and map, trees that are prefixes of others, and the words for the first difference of two trees.
+Key paths are in `core/keypaths.py`, registration and the derived functions in `ftrace.tree_util`.
 
 The idea: structures whose data are strings are shared through a table, so that equal ones are
 nearly always the same object: comparing costs an identity test and hashing happens once.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ftrace.core.errors import TreeError
-from ftrace.core.nodes import KINDS, LEAF_TYPES, NodeKind, difference, flatten_keyed, kind_of
+from ftrace.core.nodes import (
+    KINDS,
+    LEAF_TYPES,
+    NodeKind,
+    difference,
+    kind_of,
+    same_data,
+)
 
 IsLeaf = Callable[[Any], bool] | None
-KeyPath = tuple[Any, ...]
 
 
 class PyTreeDef:
@@ -89,7 +94,7 @@ class PyTreeDef:
         return (
             self.kind is other.kind
             and self.num_nodes == other.num_nodes
-            and _same_data(self.data, other.data)
+            and same_data(self.data, other.data)
             and self.subs == other.subs
         )
 
@@ -154,26 +159,6 @@ LEAF = PyTreeDef(None, None, ())
 _TUPLES = [make_node(KINDS[tuple], None, (LEAF,) * size) for size in range(16)]
 
 
-def _same_data(a: Any, b: Any) -> bool:
-    """Equality that keeps 1, 1.0 and True apart, and 0.0 and -0.0: functions are cached by it."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if type(a) is tuple:
-        return len(a) == len(b) and all(map(_same_data, a, b))
-    if isinstance(a, float):
-        same = a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
-        return same or (math.isnan(a) and math.isnan(b))
-    try:
-        return bool(a == b)
-    except ValueError as error:
-        raise TreeError(
-            f"Static data of class {type(a).__name__} cannot be compared: {error}.",
-            "Make arrays ordinary fields, not static ones.",
-        ) from None
-
-
 def _unhashable(treedef: PyTreeDef, error: TypeError) -> TreeError:
     name = "tree" if treedef.kind is None else treedef.kind.type.__name__
     return TreeError(
@@ -204,7 +189,22 @@ def _text(treedef: PyTreeDef) -> str:
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
-    """The leaves of a tree from left to right, and its structure."""
+    """Take a tree apart into its leaves, from left to right, and its structure.
+
+    Args:
+        tree: any pytree.
+        is_leaf: called on every node; where it returns true, the node is taken as a leaf.
+
+    Returns:
+        The list of leaves, and the hashable `PyTreeDef`.
+
+    Raises:
+        TreeError: if the keys of a dict cannot be sorted, or a field of a dataclass is not set.
+
+    Example:
+        >>> tree_flatten({"b": (1, None), "a": 2})
+        ([2, 1], PyTreeDef({'a': *, 'b': (*, None)}))
+    """
     leaves: list[Any] = []
     if is_leaf is not None:
         return leaves, _flatten_until(tree, is_leaf, leaves)
@@ -253,22 +253,57 @@ def _flatten_until(tree: Any, is_leaf: Callable[[Any], bool], leaves: list[Any])
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of this structure with these leaves: the inverse of `tree_flatten`."""
+    """Put a tree together: the inverse of `tree_flatten`.
+
+    Raises:
+        TreeError: if the number of leaves is not that of the structure.
+
+    Example:
+        >>> tree_unflatten(tree_structure({"a": 0, "b": [0]}), ["x", "y"])
+        {'a': 'x', 'b': ['y']}
+    """
     return treedef.unflatten(leaves)
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves of a tree from left to right."""
+    """The leaves of a tree from left to right.
+
+    Example:
+        >>> tree_leaves([1, (2, {"k": 3}), None])
+        [1, 2, 3]
+    """
     return tree_flatten(tree, is_leaf)[0]
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
-    """The structure of a tree."""
+    """The structure of a tree, hashable and comparable.
+
+    Example:
+        >>> tree_structure([1, (2, None)])
+        PyTreeDef([*, (*, None)])
+    """
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """Apply `f` to the leaves of `tree`, together with what `rest` has at the same places."""
+    """Apply a function to every leaf.
+
+    Args:
+        f: a function of as many arguments as there are trees.
+        tree: the tree that decides the structure of the result.
+        *rest: trees of which `tree` is a prefix: they may have subtrees where it has leaves.
+        is_leaf: called on the nodes of `tree`; where it returns true, the node is taken as a leaf.
+
+    Returns:
+        A tree of the structure of `tree`.
+
+    Raises:
+        TreeError: if `tree` is no prefix of a tree of `rest`; the message names the place.
+
+    Example:
+        >>> tree_map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
+        {'a': 11, 'b': (22, 33)}
+    """
     leaves, treedef = tree_flatten(tree, is_leaf)
     if not rest:
         return treedef.unflatten([f(leaf) for leaf in leaves])
@@ -277,44 +312,6 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
 
 
 # --- paths ------------------------------------------------------------------------------------
-
-
-def keystr(keys: Iterable[Any], *, simple: bool = False, separator: str = "") -> str:
-    """A path as text: `[0]['w'].b`; with `simple`, only the bare keys and a separator."""
-    if not simple:
-        return separator.join(map(str, keys))
-    return separator.join(map(_bare_key, keys))
-
-
-def _bare_key(key: Any) -> str:
-    for name in ("idx", "key", "name"):
-        if hasattr(key, name):
-            return str(getattr(key, name))
-    return str(key)
-
-
-def tree_flatten_with_path(
-    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
-) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """Like `tree_flatten`, with pairs (key path, leaf) instead of leaves."""
-    pairs: list[tuple[KeyPath, Any]] = []
-
-    def stops(path: KeyPath, node: Any) -> bool:
-        if is_leaf is None:
-            return False
-        return is_leaf(path, node) if is_leaf_takes_path else is_leaf(node)
-
-    def walk(node: Any, path: KeyPath) -> PyTreeDef:
-        kind = None if stops(path, node) else kind_of(type(node))
-        if kind is None:
-            pairs.append((path, node))
-            return LEAF
-        keys, children, data = flatten_keyed(kind, node)
-        steps = zip(keys, children, strict=True)
-        return make_node(kind, data, tuple([walk(child, (*path, key)) for key, child in steps]))
-
-    treedef = walk(tree, ())
-    return pairs, treedef
 
 
 def paths(treedef: PyTreeDef, name: str = "") -> list[str]:
@@ -340,7 +337,7 @@ def _split(treedef: PyTreeDef, tree: Any, path: str, parts: list[Any]) -> None:
         raise mismatch_error(path, difference(expected, (None, None, 0), tree))
     children, data = kind.flatten(tree)
     size = len(children)
-    if kind is not expected[0] or size != expected[2] or not _same_data(expected[1], data):
+    if kind is not expected[0] or size != expected[2] or not same_data(expected[1], data):
         raise mismatch_error(path, difference(expected, (kind, data, size)))
     for key, sub, child in zip(kind.keys(data, size), treedef.subs, children, strict=True):
         _split(sub, child, f"{path}{key}", parts)
@@ -373,7 +370,7 @@ def _first_difference(expected: PyTreeDef, actual: PyTreeDef, path: str) -> str:
         kind is None
         or kind is not actual.kind
         or size != others
-        or not _same_data(data, actual.data)
+        or not same_data(data, actual.data)
     ):
         words = difference((kind, data, size), (actual.kind, actual.data, others))
         return f"at {path or 'the root'}: {words}"

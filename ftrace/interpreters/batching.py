@@ -31,10 +31,10 @@ class BatchTracer(Tracer):
     """A value with a mapped axis `dim`; None if it is the same for every member."""
 
     __slots__ = ("dim", "value")
-    slots = ("trace", "value", "dim")
+    slots = ("owner", "value", "dim")
 
     def __init__(self, trace: Trace, value: Any, dim: Dim) -> None:
-        self.trace = trace
+        self.owner = trace
         self.value = value
         self.dim = dim
 
@@ -71,7 +71,7 @@ class BatchTrace(Trace):
         dims: list[Dim] = []
         mapped = False
         for a in args:
-            if type(a) is BatchTracer and a.trace is self:
+            if type(a) is BatchTracer and a.owner is self:
                 values.append(a.value)
                 dims.append(a.dim)
                 mapped = mapped or a.dim is not None
@@ -93,7 +93,7 @@ class BatchTrace(Trace):
 
     def unpack(self, value: Any) -> tuple[Any, Dim]:
         """Value and mapped axis of a result, whether or not it belongs to this trace."""
-        if type(value) is BatchTracer and value.trace is self:
+        if type(value) is BatchTracer and value.owner is self:
             return value.value, value.dim
         return (value.fresh() if isinstance(value, Tracer) else value), None
 

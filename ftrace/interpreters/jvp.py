@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core import trace as core
-from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import LINEAR, NONDIFFERENTIABLE, Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
@@ -25,10 +25,10 @@ class JVPTracer(Tracer):
     """A primal and its tangent."""
 
     __slots__ = ("primal", "tangent")
-    slots = ("trace", "primal", "tangent")
+    slots = ("owner", "primal", "tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
-        self.trace = trace
+        self.owner = trace
         self.primal = primal
         self.tangent = tangent
 
@@ -63,12 +63,15 @@ class JVPTrace(Trace):
         tangents: list[Any] = []
         active = False
         for a in args:
-            if type(a) is JVPTracer and a.trace is self:
+            cls = type(a)
+            if cls is JVPTracer and a.owner is self:
                 primals.append(a.primal)
-                tangents.append(a.tangent)
-                active = active or a.tangent is not ZERO
+                t = a.tangent
+                tangents.append(t)
+                if t is not ZERO:
+                    active = True
             else:
-                primals.append(self._enter(a))
+                primals.append(a if cls in SCALAR_AVALS else self._enter(a))
                 tangents.append(ZERO)
         rule = primitive.jvp
         if not active or rule is NONDIFFERENTIABLE:
@@ -100,7 +103,7 @@ class JVPTrace(Trace):
 
     def unpack(self, value: Any) -> tuple[Any, Any]:
         """Primal and tangent of a result, whether or not it belongs to this trace."""
-        if type(value) is JVPTracer and value.trace is self:
+        if type(value) is JVPTracer and value.owner is self:
             return value.primal, value.tangent
         return self._enter(value), ZERO
 

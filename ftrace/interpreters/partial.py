@@ -49,10 +49,10 @@ class PartialTracer(Tracer):
     """An unknown: a variable of the linear recording."""
 
     __slots__ = ("var",)
-    slots = ("trace", "var")
+    slots = ("owner", "var")
 
     def __init__(self, trace: Trace, var: Var) -> None:
-        self.trace = trace
+        self.owner = trace
         self.var = var
 
     @property
@@ -80,7 +80,7 @@ class PartialTrace(Trace):
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         for a in args:
-            if type(a) is PartialTracer and a.trace is self:
+            if type(a) is PartialTracer and a.owner is self:
                 break
         else:
             ctx.trace = self.parent
@@ -92,12 +92,12 @@ class PartialTrace(Trace):
         return self.record(primitive, args, params)
 
     def owns(self, a: Any) -> bool:
-        return type(a) is PartialTracer and a.trace is self
+        return type(a) is PartialTracer and a.owner is self
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         atoms: list[Any] = []
         for a in args:
-            if type(a) is PartialTracer and a.trace is self:
+            if type(a) is PartialTracer and a.owner is self:
                 atoms.append(a.var)
             elif self.captures is not None and isinstance(a, np.ndarray):
                 atoms.append(Literal(self.captures.protect(a)))

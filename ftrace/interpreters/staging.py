@@ -12,7 +12,7 @@ import numpy as np
 
 from ftrace.core import source
 from ftrace.core import trace as core
-from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.check import check_jaxpr
 from ftrace.core.config import config
 from ftrace.core.errors import JaxprError
@@ -26,10 +26,10 @@ class JaxprTracer(Tracer):
     """An abstract value: a variable of the jaxpr being recorded."""
 
     __slots__ = ("atom",)
-    slots = ("trace", "atom")
+    slots = ("owner", "atom")
 
     def __init__(self, trace: Trace, atom: Atom) -> None:
-        self.trace = trace
+        self.owner = trace
         self.atom = atom
 
     @property
@@ -60,10 +60,13 @@ class JaxprTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if primitive.stage is not None:
             args, params = primitive.stage(args, params)
-        atoms = [
-            a.atom if type(a) is JaxprTracer and a.trace is self else self.atom(a) for a in args
-        ]
-        result = primitive.type(*[a.aval for a in atoms], **params)
+        atoms: list[Atom] = []
+        avals: list[ShapedArray] = []
+        for a in args:
+            atom = a.atom if type(a) is JaxprTracer and a.owner is self else self.atom(a)
+            atoms.append(atom)
+            avals.append(atom.aval)
+        result = primitive.type(*avals, **params)
         place = source.location()
         if primitive.multiple:
             outs = [Var(a) for a in result]
@@ -75,6 +78,8 @@ class JaxprTrace(Trace):
 
     def atom(self, a: Any) -> Atom:
         """The atom of an operand from outside: a literal, a const, or a hoisted tracer."""
+        if type(a) in SCALAR_AVALS:
+            return Literal(a)
         if isinstance(a, Tracer):
             return self._hoist(a)
         if isinstance(a, np.ndarray):
@@ -82,13 +87,12 @@ class JaxprTrace(Trace):
             if found is None:
                 found = self.consts[id(a)] = (a, Var(typeof(a)))
             return found[1]
-        typeof(a)  # refuses what is neither array nor number
-        return Literal(a)
+        return Literal(a)  # refuses what is neither array nor number
 
     def _hoist(self, a: Tracer) -> Atom:
-        if type(a) is JaxprTracer and a.trace is self:
+        if type(a) is JaxprTracer and a.owner is self:
             return a.atom
-        if not a.trace.alive or not core.is_within(a.trace, self.parent):
+        if not a.owner.alive or not core.is_within(a.owner, self.parent):
             raise core.leaked(a, "jit")
         found = self.hoisted.get(id(a))
         if found is None:

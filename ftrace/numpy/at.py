@@ -16,17 +16,9 @@ from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
-from ftrace.numpy.indexing import (
-    Advanced,
-    Basic,
-    advanced,
-    assignable,
-    basic,
-    fit,
-    is_mask,
-    setitem_value,
-)
-from ftrace.numpy.promote import cast, stretch
+from ftrace.numpy.assigning import assignable, fit, is_mask, setitem_value
+from ftrace.numpy.indexing import Advanced, Basic, advanced, basic
+from ftrace.numpy.promote import cast
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.elementwise import bitwise_and, clamp, ge, lt, mod, neg, select
 from ftrace.primitives.index import scatter, scatter_add
@@ -215,14 +207,10 @@ def _ranged(plan: Advanced, x: Any, mode: str) -> Advanced:
 
 def _inside(plan: Advanced, x: Any) -> Any:
     """Which elements of the result were in range, at the result's shape."""
-    inside = reduce(
-        bitwise_and, (bitwise_and(ge(i, 0), lt(i, n)) for i, n in _from_end(plan, x))
-    )
+    inside = reduce(bitwise_and, (bitwise_and(ge(i, 0), lt(i, n)) for i, n in _from_end(plan, x)))
     kept = len(typeof(inside).shape)
     gathered = plan.gathered
-    inside = broadcast_in_dim(
-        inside, shape=gathered, broadcast_dimensions=tuple(range(kept))
-    )
+    inside = broadcast_in_dim(inside, shape=gathered, broadcast_dimensions=tuple(range(kept)))
     return inside if plan.permutation is None else transpose(inside, permutation=plan.permutation)
 
 

@@ -4,7 +4,8 @@ A tracer object is a cell. A write computes the new value by rows and copies the
 slots into the object; nothing that a trace has recorded changes. A write needs the running trace
 to be the cell's own, and a cell that is no argument: else it would escape the transformation.
 What is a view of what is told in `views.py`, keys are turned into rows by `indexing.py`, NumPy's
-functions that write into an argument are in `writers.py`. Reads of cells cost nothing.
+functions that write into an argument are in `writers.py`. Reads of cells cost nothing. `CELLS` is
+what is installed on `Tracer`.
 """
 
 import operator
@@ -19,14 +20,17 @@ from ftrace.core.avals import typeof
 from ftrace.core.errors import (
     DtypeError,
     MutationError,
+    RuleError,
     ShapeError,
     TracerArrayConversionError,
 )
 from ftrace.core.trace import FROZEN, Tracer, ctx, is_within, leaked
-from ftrace.numpy import ufuncs
-from ftrace.numpy.indexing import Basic, advanced, basic, setitem_value
+from ftrace.numpy import ufunc_methods, ufuncs
+from ftrace.numpy.assigning import setitem_value
+from ftrace.numpy.at import At
+from ftrace.numpy.indexing import Basic, advanced, basic
 from ftrace.numpy.promote import cast, stretch, value
-from ftrace.numpy.views import READ_ONLY, Root, View, alias_of, link, living, root_of
+from ftrace.numpy.views import Root, View, alias_of, link, living, root_of
 from ftrace.primitives.convert import copy
 
 # ---------------------------------------------------------------------------------- reads
@@ -117,7 +121,7 @@ def replace(x: Tracer, new: Any, what: str) -> Tracer:
             "The array written to must have the shape of the result.",
         )
     new = stretch(cast(new, a.dtype), a.shape)
-    store(x, new if isinstance(new, Tracer) and new.trace is x.trace else copy(new))
+    store(x, new if isinstance(new, Tracer) and new.owner is x.owner else copy(new))
     return x
 
 
@@ -139,7 +143,78 @@ def write_out(out: Any, result: Any) -> Any:
     return out
 
 
+
+
+# ---------------------------------------------------------------------------------- ufunc.at
+
+SCATTERS: Final = {
+    "add": "add",
+    "subtract": "subtract",
+    "multiply": "multiply",
+    "divide": "divide",
+    "true_divide": "divide",
+    "minimum": "min",
+    "maximum": "max",
+}
+
+
+def cell(x: Any, what: str) -> Tracer:
+    """The target of a write, which must be a traced array that may be written.
+
+    Raises:
+        TracerArrayConversionError: it is a plain array.
+    """
+    if not isinstance(x, Tracer):
+        raise TracerArrayConversionError(
+            f"{what} was to write a traced value into a plain array.",
+            "Make the array with ftrace.numpy.zeros or ftrace.numpy.array inside the function.",
+        )
+    check_writable(x)
+    return x
+
+
+def ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, v: Any = None) -> None:
+    """`ufunc.at(x, indices, v)`: unbuffered, so an element indexed twice changes twice.
+
+    Raises:
+        RuleError: a ufunc other than the arithmetic ones, with an element indexed twice.
+        DtypeError: a result that is not of the array's kind.
+    """
+    x = cell(x, f"np.{ufunc.__name__}.at")
+    dtype = x.aval.dtype
+    values = () if v is None else (value(v),)
+    operands = [(dtype, False), *((a.dtype, a.weak) for a in map(typeof, values))]
+    result = ufuncs.loop_dtypes(ufunc, tuple(operands), None)[-1]
+    if not np.can_cast(result, dtype, "same_kind"):
+        raise DtypeError(
+            f"np.{ufunc.__name__}.at gives {result}, which an array of {dtype} cannot hold.",
+            "Make the array of the wider dtype, or convert the values.",
+        )
+    method = SCATTERS.get(ufunc.__name__)
+    if method is not None and dtype.kind != "b":
+        store(x, getattr(At(x)[indices], method)(*values, mode="raise"))
+        return
+    if not _distinct(x, indices):
+        raise RuleError(
+            f"np.{ufunc.__name__}.at on a traced array needs indices that are known to differ.",
+            "Use one of the arithmetic ufuncs, or x[i] = ufunc(x[i], v) for different indices.",
+        )
+    setitem(x, indices, ufunc(getitem(x, indices), *values))
+
+
+def _distinct(x: Tracer, indices: Any) -> bool:
+    """Whether no element is indexed twice, as far as is known."""
+    if basic(x.aval.shape, indices) is not None:
+        return True
+    parts = indices if type(indices) is tuple else (indices,)
+    if any(isinstance(p, Tracer) for p in parts):
+        return False
+    touched = np.arange(x.aval.size).reshape(x.aval.shape)[indices]
+    return np.unique(touched).size == touched.size
+
+
 ufuncs.write_out = write_out
+ufunc_methods.write_at = ufunc_at
 
 
 # ---------------------------------------------------------------------------------- permission
@@ -150,11 +225,13 @@ def check_writable(x: Tracer) -> None:
     alias = alias_of(x)
     root = x
     if type(alias) is View:
+        if alias.read_only:
+            raise _refused(x, root, "is a read-only view, as in NumPy, and was written")
         root = alias.base
         alias = alias_of(root)
     trace = ctx.trace
-    if x.trace is not trace or root.trace is not trace:
-        owner = root.trace if root.trace is not trace else x.trace
+    if x.owner is not trace or root.owner is not trace:
+        owner = root.owner if root.owner is not trace else x.owner
         if not owner.alive or not is_within(owner, trace):
             raise leaked(x, "A write")
         raise _refused(
@@ -164,8 +241,6 @@ def check_writable(x: Tracer) -> None:
         raise _refused(
             x, root, f"is an argument of the function that {trace.name} runs, and was written"
         )
-    if alias is READ_ONLY:
-        raise _refused(x, root, "is read-only, as in NumPy, and was written")
     if type(alias) is Root and alias.partners:
         alias.partners = living(alias.partners)
         if alias.partners:
@@ -178,9 +253,7 @@ def check_writable(x: Tracer) -> None:
             )
 
 
-def _refused(
-    x: Tracer, root: Tracer, why: str, advice: str = "Write to a copy"
-) -> MutationError:
+def _refused(x: Tracer, root: Tracer, why: str, advice: str = "Write to a copy") -> MutationError:
     name = _name_of(x)
     if name is None and root is not x:
         name = _name_of(root)
@@ -220,8 +293,27 @@ def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 INPLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    f"__i{name.rstrip('_')}__": _in_place(getattr(operator, name))
-    for name in (
-        "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift".split()
+    f"__i{operate.__name__.rstrip('_')}__": _in_place(operate)
+    for operate in (
+        operator.add,
+        operator.sub,
+        operator.mul,
+        operator.truediv,
+        operator.floordiv,
+        operator.mod,
+        operator.pow,
+        operator.matmul,
+        operator.and_,
+        operator.or_,
+        operator.xor,
+        operator.lshift,
+        operator.rshift,
     )
+}
+
+CELLS: Final[dict[str, Any]] = {
+    "__getitem__": getitem,
+    "__setitem__": setitem,
+    "at": property(At, doc="Functional updates: `x.at[key].set(v)`, as in JAX."),
+    **INPLACE,
 }

@@ -1,9 +1,10 @@
-"""NumPy's indexing by rows: what `x[key]` reads, and the functional form of what it writes.
+"""NumPy's indexing by rows: every key of `x[key]` as a plan to read and to write.
 
 A key becomes a *plan*: `Basic` (integers, slices, newaxis, Ellipsis) is a slice, a flip and a
 change of axes, and is remembered for its shape and key; `Advanced` (integer arrays, masks) is a
 `Basic` that leaves the indexed axes whole, then a gather. `plan.get(x)` reads; `plan.put(x, v)`
-is x with `v` written there. `.at` is in `at.py`; tracers as cells, and views, are in `cells.py`.
+is x with `v` written there. What may be written is in `assigning.py`, `.at` in `at.py`; tracers as
+cells, and views, are in `cells.py`.
 """
 
 import operator
@@ -14,11 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.errors import DtypeError, ShapeError, TracerBoolConversionError
+from ftrace.core.errors import TracerBoolConversionError
 from ftrace.core.trace import UNKNOWN, Tracer
-from ftrace.numpy.promote import cast, stretch, value
+from ftrace.numpy.promote import stretch, value
 from ftrace.primitives.convert import copy
-from ftrace.primitives.elementwise import select
 from ftrace.primitives.index import gather, scatter
 from ftrace.primitives.linear import broadcast_in_dim, transpose
 from ftrace.primitives.shape import expand_dims, reshape, rev, squeeze
@@ -99,7 +99,8 @@ def _integer(i: int, axis: int, n: int) -> int:
     return i + n if i < 0 else i
 
 
-def _too_many(shape: Shape, given: int) -> IndexError:
+def too_many(shape: Shape, given: int) -> IndexError:
+    """The error for a key with more indices than the array has axes."""
     return IndexError(
         f"too many indices for array: array is {len(shape)}-dimensional, but {given} were indexed"
     )
@@ -108,7 +109,7 @@ def _too_many(shape: Shape, given: int) -> IndexError:
 def _complete(shape: Shape, items: tuple[Any, ...], used: int) -> list[Any]:
     """The items with Ellipsis spelled out, so that every axis is named."""
     if used > len(shape):
-        raise _too_many(shape, used)
+        raise too_many(shape, used)
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -230,9 +231,7 @@ class Advanced:
         y = gather(self.basic.get(x), *self.indices, axes=self.axes, mode=mode)
         return y if self.permutation is None else transpose(y, permutation=self.permutation)
 
-    def put(
-        self, x: Any, v: Any, mode: str = "raise", row: Callable[..., Any] = scatter
-    ) -> Any:
+    def put(self, x: Any, v: Any, mode: str = "raise", row: Callable[..., Any] = scatter) -> Any:
         """`x` with `v` (of a shape that broadcasts to this plan's) written there."""
         v = stretch(v, self.shape)
         if self.permutation is not None:
@@ -264,7 +263,7 @@ def _item(item: Any) -> Any:
         if found is UNKNOWN and item.dtype == np.bool_:
             raise TracerBoolConversionError(
                 f"x[mask] has a shape that depends on the values of {item!r}, which are not known "
-                f"while {item.trace.name} traces.",
+                f"while {item.owner.name} traces.",
                 "Use numpy.where(mask, x, other), which keeps the shape; `x[mask] = number` works.",
             )
         item = item if found is UNKNOWN else found
@@ -272,7 +271,9 @@ def _item(item: Any) -> Any:
         item = _known_array(item)
     dtype = getattr(item, "dtype", None)
     if dtype is not None and dtype.kind not in "iub":
-        raise IndexError(f"arrays used as indices must be of integer (or boolean) type, not {dtype}")
+        raise IndexError(
+            f"arrays used as indices must be of integer (or boolean) type, not {dtype}"
+        )
     return item
 
 
@@ -287,7 +288,8 @@ def _known_array(item: Any) -> Any:
     return array if array.ndim or array.dtype.kind not in "iu" else int(array)
 
 
-def _check_mask(mask: Any, shape: Shape, axis: int) -> None:
+def check_mask(mask: Any, shape: Shape, axis: int) -> None:
+    """Raise `IndexError` unless a mask fits the axes from `axis` on."""
     for i, n in enumerate(mask.shape):
         if n != shape[axis + i]:
             raise IndexError(
@@ -338,7 +340,7 @@ def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Advanced:
     items = [_item(k) for k in (key if type(key) is tuple else (key,))]
     used = sum(map(_used, items))
     if used > len(shape):
-        raise _too_many(shape, used)
+        raise too_many(shape, used)
     # With an array in the key, an integer counts as an array; Ellipsis only separates.
     flags = [_is_array(i) or type(i) is int for i in items]
     kept = [
@@ -371,13 +373,13 @@ def _parts(item: Any, shape: Shape, axis: int, lenient: bool) -> list[Any]:
         if not lenient:
             _check_range(item, axis, shape[axis])
         return [item]
-    _check_mask(item.array, shape, axis)
+    check_mask(item.array, shape, axis)
     if not item.array.ndim:  # x[True] is x[None][[0]]
         return [np.zeros(int(item.array), np.intp)]
     return list(item.array.nonzero())
 
 
-# ---------------------------------------------------------------------------------- read, write
+# ---------------------------------------------------------------------------------- both
 
 
 def plan(shape: Shape, key: Any) -> Basic | Advanced:
@@ -393,72 +395,3 @@ def plan(shape: Shape, key: Any) -> Basic | Advanced:
 def getitem(x: Any, key: Any) -> Any:
     """`x[key]` as a value. It may be `x` itself for `x[:]`; cells make a view of it."""
     return plan(typeof(x).shape, key).get(x)
-
-
-def assignable(v: Any, dtype: np.dtype[Any]) -> Any:
-    """A value in the dtype of the array it is stored in, as NumPy's assignment converts."""
-    v = value(v)
-    a = typeof(v)
-    if a.dtype.kind == "c" and dtype.kind not in "cb":
-        raise DtypeError(
-            f"A complex value ({a}) cannot be stored in an array of {dtype}.",
-            "Store its `.real`, or make the array complex.",
-        )
-    return cast(v, dtype)
-
-
-def fit(v: Any, shape: Shape) -> Any:
-    """A value as assignment broadcasts it: leading axes of size 1 fall away; rank 0 is left.
-
-    Raises:
-        ShapeError: where it does not fit.
-    """
-    own = typeof(v).shape
-    if own == shape or not own:
-        return v
-    extra = max(len(own) - len(shape), 0)
-    fits = all(n == 1 for n in own[:extra]) and all(
-        n in (1, m) for n, m in zip(own[extra:][::-1], shape[::-1], strict=False)
-    )
-    if not fits:
-        raise ShapeError(
-            f"could not broadcast input array from shape {own} into shape {shape}",
-            "The stored value must have the shape of what is indexed, or broadcast to it.",
-        )
-    return stretch(reshape(v, new_sizes=own[extra:]) if extra else v, shape)
-
-
-def setitem_value(x: Any, key: Any, v: Any) -> Any:
-    """The array that `x` is after `x[key] = v`; `x` is left alone."""
-    a = typeof(x)
-    v = assignable(v, a.dtype)
-    if type(key) is tuple and len(key) == 1:
-        (key,) = key
-    if is_mask(key):
-        chosen = _masked(x, key, v)
-        if chosen is not None:
-            return chosen
-    found = plan(a.shape, key)
-    return found.put(x, fit(v, found.shape))
-
-
-def is_mask(key: Any) -> bool:
-    """Whether a key is one boolean array with axes."""
-    return isinstance(key, np.ndarray | Tracer) and key.dtype == np.bool_ and key.ndim > 0
-
-
-def _masked(x: Any, mask: Any, v: Any) -> Any:
-    """`x[mask] = v` as a choice, which needs no values of the mask; None where v has a row for
-    each chosen element."""
-    a, shape = typeof(x), mask.shape
-    if len(shape) > a.ndim:
-        raise _too_many(a.shape, len(shape))
-    _check_mask(mask, a.shape, 0)
-    rest = a.shape[len(shape) :]
-    own = typeof(v).shape
-    extra = len(own) - len(rest)
-    if extra > 0 and any(n != 1 for n in own[:extra]):
-        return None
-    v = fit(v, rest)
-    mask = broadcast_in_dim(mask, shape=a.shape, broadcast_dimensions=tuple(range(len(shape))))
-    return select(mask, stretch(v, a.shape) if typeof(v).shape else v, x)

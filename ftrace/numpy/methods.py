@@ -79,7 +79,6 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "squeeze": shaping.squeeze,
     "swapaxes": shaping.swapaxes,
     "diagonal": shaping.diagonal,
-    "trace": shaping.trace,
     "dot": products.dot,
     "clip": elementary.clip,
     "round": elementary.round,

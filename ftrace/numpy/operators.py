@@ -14,10 +14,10 @@ import numpy as np
 from ftrace.core.avals import SCALAR_AVALS, TYPEOF, typeof
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
+from ftrace.numpy.elementary import round_to
 from ftrace.numpy.lowerings import LOWERINGS, static_power
-from ftrace.numpy.promote import PYTHON_SCALARS
 from ftrace.numpy.products import matmul
-from ftrace.numpy.rounding import round_to
+from ftrace.numpy.promote import PYTHON_SCALARS
 from ftrace.primitives.convert import convert_element_type, copy
 
 Operator = Callable[[Any, Any], Any]
@@ -34,6 +34,11 @@ def _operand(x: Any) -> bool:
         or cls in SCALAR_AVALS
         or isinstance(x, np.ndarray | np.generic | int | float | complex | list | tuple)
     )
+
+
+def _fit(s: tuple[int, ...], t: tuple[int, ...]) -> bool:
+    """Whether rows take operands of these shapes as they are."""
+    return s == t or not s or not t
 
 
 def _is_weak(x: Any) -> bool:
@@ -70,9 +75,10 @@ def _binary(ufunc: np.ufunc, direct: str) -> tuple[Operator, Operator]:
     def forward(x: Any, y: Any) -> Any:
         cls = type(y)
         if cls is type(x):
-            a = x.aval
-            if a is y.aval and a.dtype.kind in direct:
-                return row(x, y)
+            a, b = x.aval, y.aval
+            if a is b or a.dtype is b.dtype and _fit(a.shape, b.shape):
+                if a.dtype.kind in direct:
+                    return row(x, y)
         elif cls is float or cls is int:
             if x.aval.dtype.kind in INEXACT:
                 return row(x, float(y))

@@ -112,7 +112,7 @@ def known(x: Any, wanted: str) -> Any:
     if found is UNKNOWN:
         raise ConcretizationTypeError(
             f"{wanted} depends on the values of {x!r}, which has none while "
-            f"{x.trace.name} traces.",
+            f"{x.owner.name} traces.",
             "Use a form with a fixed shape (numpy.where, a mask times the array), or make the "
             "argument static.",
         )
@@ -146,6 +146,8 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     a = typeof(x)
     if a.dtype == dtype and not a.weak:
         return x
+    if isinstance(x, np.generic):
+        return x.astype(dtype)
     return convert_element_type(x, new_dtype=dtype)
 
 
@@ -161,7 +163,7 @@ def adapt(x: Any, dtype: np.dtype[Any]) -> Any:
             return x if cls is int else int(x)
         return dtype.type(x) if kind == "b" else x
     a = typeof(x)
-    return x if a.dtype == dtype else convert_element_type(x, new_dtype=dtype)
+    return x if a.dtype == dtype else cast(x, dtype)
 
 
 def strong(x: Any) -> Any:

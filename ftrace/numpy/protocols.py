@@ -13,9 +13,8 @@ import numpy as np
 
 from ftrace.core.errors import RuleError
 from ftrace.core.trace import EVAL, Tracer, ctx, leaked
-from ftrace.numpy import ufunc_methods
+from ftrace.numpy import special, ufunc_methods
 from ftrace.numpy.promote import TRACED
-from ftrace.numpy.special import SPECIAL
 from ftrace.numpy.ufuncs import UFUNCS
 
 _namespace: Any = None  # the module ftrace.numpy, told by its __init__
@@ -29,7 +28,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         return ufunc_methods.call(ufunc, method, inputs, kwargs)
     function = UFUNCS.get(ufunc)
     if function is None:
-        function = SPECIAL.get(ufunc.__name__)
+        function = special.find(ufunc)
         if function is None:
             raise no_rule(ufunc.__name__)
     return function(*inputs, **kwargs)

@@ -45,9 +45,11 @@ def loop_dtypes(
         DtypeError: where NumPy has no loop.
     """
     kinds = [PYTHON_TYPE.get(d.kind, d) if weak else d for d, weak in operands]
-    wanted = None if dtype is None else (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+    options = {}
+    if dtype is not None:
+        options["signature"] = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
     try:
-        found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout), signature=wanted)
+        found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout), **options)
     except TypeError as error:
         names = ", ".join(str(d) for d, _ in operands)
         raise DtypeError(
@@ -57,8 +59,8 @@ def loop_dtypes(
     return tuple(dtypes.canonical(d) for d in found)
 
 
-def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None) -> Any:
-    """A ufunc on any operands: convert, broadcast, then its row."""
+def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None, row: Any = None) -> Any:
+    """A ufunc on any operands: convert, broadcast, then its row (by default its lowering)."""
     operands = [value(x) for x in xs]
     if ufunc is np.power and dtype is None:
         found = static_power(*operands)
@@ -70,7 +72,7 @@ def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None) -> Any:
         operands = [cast(x, d) for x, d in zip(operands, loop, strict=False)]
     else:
         operands = [adapt(x, d) for x, d in zip(operands, loop, strict=False)]
-    return LOWERINGS[ufunc.__name__](*broadcast(*operands))
+    return (row or LOWERINGS[ufunc.__name__])(*broadcast(*operands))
 
 
 def finish(ufunc: np.ufunc, result: Any, out: Any) -> Any:
@@ -85,7 +87,9 @@ def finish(ufunc: np.ufunc, result: Any, out: Any) -> Any:
     )
 
 
-def general(ufunc: np.ufunc, xs: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
+def general(
+    ufunc: np.ufunc, xs: tuple[Any, ...], out: Any, options: dict[str, Any], row: Any = None
+) -> Any:
     """A ufunc call with all of NumPy's keyword arguments."""
     dtype = options.pop("dtype", None)
     where = options.pop("where", True)
@@ -94,7 +98,7 @@ def general(ufunc: np.ufunc, xs: tuple[Any, ...], out: Any, options: dict[str, A
     for name in options:
         if name not in IGNORED:
             raise unsupported(ufunc.__name__, f"{name}=")
-    return finish(ufunc, apply(ufunc, *xs, dtype=dtype), out)
+    return finish(ufunc, apply(ufunc, *xs, dtype=dtype, row=row), out)
 
 
 def direct_kinds(ufunc: np.ufunc) -> str:

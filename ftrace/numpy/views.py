@@ -1,7 +1,7 @@
 """Views of cells: which tracer shares memory with which, as NumPy would have it.
 
-A tracer's `alias` slot is unset, FROZEN or READ_ONLY (it may not be written), C_ORDER (its memory
-layout is known), a `Root` (it has views) or a `View` (base, and the steps from base to view).
+A tracer's `alias` slot is unset, FROZEN (it may not be written), C_ORDER (its memory layout is
+known), a `Root` (it has views) or a `View` (base, and the steps from base to view).
 Views of views go straight to the root. Nothing here is consulted by a read: a write goes up to
 the root by the steps' `put`, and the root pushes fresh content to its living views (`cells.py`).
 
@@ -12,14 +12,13 @@ is an error.
 
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from ftrace.core.trace import EVAL, FROZEN, Tracer, ctx, run
-from ftrace.primitives.linear import transpose
-from ftrace.primitives.shape import reshape
+from ftrace.primitives import linear, slicing
+from ftrace.primitives import shape as rows
 
 Shape = tuple[int, ...]
 
@@ -34,7 +33,6 @@ class _Mark:
         return self.text
 
 
-READ_ONLY: Final = _Mark("READ_ONLY")  # a result that NumPy makes read-only
 C_ORDER: Final = _Mark("C_ORDER")  # a cell without views whose memory NumPy lays out in C order
 
 
@@ -44,16 +42,17 @@ class Step(Protocol):
     def get(self, x: Any) -> Any:
         """The view's content."""
 
-    def put(self, x: Any, v: Any) -> Any:
-        """The array with the view's content replaced by `v`."""
+    @property
+    def put(self) -> Any:
+        """`(array, v) -> array` with the view's content replaced, or None: read-only."""
 
 
 class Rows:
-    """A step of two functions."""
+    """A step of two functions; without `put` the view is read-only."""
 
     __slots__ = ("get", "put")
 
-    def __init__(self, get: Callable[[Any], Any], put: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, get: Callable[[Any], Any], put: Any) -> None:
         self.get = get
         self.put = put
 
@@ -76,6 +75,7 @@ class Root:
         self.c_order = c_order
 
     def add(self, view: Tracer) -> None:
+        """Remember a view, weakly."""
         views = self.views
         if len(views) >= self.limit:
             views = self.views = [r for r in views if r() is not None]
@@ -91,6 +91,11 @@ class View:
     def __init__(self, base: Tracer, steps: tuple[Step, ...]) -> None:
         self.base = base
         self.steps = steps
+
+    @property
+    def read_only(self) -> bool:
+        """Whether some step of it cannot be written."""
+        return any(step.put is None for step in self.steps)
 
     def read(self, root: Any) -> Any:
         """The view's content, from the root's."""
@@ -148,13 +153,13 @@ def link(x: Tracer, y: Any, step: Step) -> Any:
     else:
         base, steps = x, (step,)
     y.alias = View(base, steps)
-    if alias is not FROZEN and alias is not READ_ONLY and base.trace is ctx.trace:
+    if alias is not FROZEN and base.owner is ctx.trace:
         (alias if type(alias) is Root else record_of(base)).add(y)
     return y
 
 
 def as_view(
-    x: Any, y: Any, get: Callable[[Any], Any], put: Callable[[Any, Any], Any]
+    x: Any, y: Any, get: Callable[[Any], Any], put: Callable[[Any, Any], Any] | None
 ) -> Any:
     """Make `y = get(x)` a view of `x`, as NumPy's function of the same name does.
 
@@ -162,7 +167,7 @@ def as_view(
         x: the operand. If it is no tracer nothing happens.
         y: the result.
         get: the result from the operand, by rows.
-        put: `(x, v) -> x` with the view's content replaced by `v`, by rows.
+        put: `(x, v) -> x` with the view's content replaced by `v`, by rows; None: read-only.
 
     Returns:
         The view.
@@ -172,25 +177,14 @@ def as_view(
     return y
 
 
+def read_only(x: Any, y: Any, get: Callable[[Any], Any]) -> Any:
+    """Make `y = get(x)` a view that cannot be written, as `broadcast_to` and `diagonal` give."""
+    return as_view(x, y, get, None)
+
+
 def same(x: Any) -> Any:
     """A new name for all of `x`: what `np.asarray(x)` is."""
     return as_view(x, x, lambda b: b, lambda b, v: v)
-
-
-def transposed(x: Any, y: Any, permutation: Shape) -> Any:
-    """Make `y`, the transpose of `x`, a view of it."""
-    inverse = tuple(int(i) for i in np.argsort(permutation))
-    return as_view(
-        x, y, partial(transpose, permutation=permutation),
-        lambda b, v: transpose(v, permutation=inverse),
-    )
-
-
-def read_only(y: Any) -> Any:
-    """Mark a result that NumPy makes read-only (`broadcast_to`, `diagonal`)."""
-    if isinstance(y, Tracer):
-        y.alias = READ_ONLY
-    return y
 
 
 def c_order(y: Any) -> Any:
@@ -198,6 +192,58 @@ def c_order(y: Any) -> Any:
     if isinstance(y, Tracer) and alias_of(y) is None:
         y.alias = C_ORDER
     return y
+
+
+# ---------------------------------------------------------------------------------- rows that view
+
+
+def transpose(x: Any, *, permutation: Shape) -> Any:
+    """The transpose row; a view of a cell."""
+    y = linear.transpose(x, permutation=permutation)
+    inverse = tuple(int(i) for i in np.argsort(permutation))
+    return as_view(
+        x,
+        y,
+        lambda b: linear.transpose(b, permutation=permutation),
+        lambda b, v: linear.transpose(v, permutation=inverse),
+    )
+
+
+def rev(x: Any, *, dimensions: Shape) -> Any:
+    """The rev row; a view of a cell."""
+    y = rows.rev(x, dimensions=dimensions)
+    return as_view(
+        x,
+        y,
+        lambda b: rows.rev(b, dimensions=dimensions),
+        lambda b, v: rows.rev(v, dimensions=dimensions),
+    )
+
+
+def slice(x: Any, **window: Shape) -> Any:
+    """The slice row; a view of a cell."""
+    y = slicing.slice(x, **window)
+    return as_view(
+        x,
+        y,
+        lambda b: slicing.slice(b, **window),
+        lambda b, v: slicing.update_slice(b, v, **window),
+    )
+
+
+def squeeze(x: Any, *, dimensions: Shape) -> Any:
+    """The squeeze row; a view of a cell."""
+    return reshaped(x, rows.squeeze(x, dimensions=dimensions))
+
+
+def expand_dims(x: Any, *, dimensions: Shape) -> Any:
+    """The expand_dims row; a view of a cell."""
+    return reshaped(x, rows.expand_dims(x, dimensions=dimensions))
+
+
+def reshape(x: Any, *, new_sizes: Shape) -> Any:
+    """The reshape row; a view of a cell where NumPy gives one."""
+    return reshaped(x, rows.reshape(x, new_sizes=new_sizes))
 
 
 # ---------------------------------------------------------------------------------- reshape
@@ -225,8 +271,11 @@ def reshaped(x: Any, y: Any, *, contiguous: bool = False) -> Any:
         return y
     if not shares:
         return c_order(y)
-    get = partial(reshape, new_sizes=y.aval.shape)
-    return link(x, y, Rows(get, lambda b, v: reshape(v, new_sizes=shape)))
+    sizes = y.aval.shape
+    step = Rows(
+        lambda b: rows.reshape(b, new_sizes=sizes), lambda b, v: rows.reshape(v, new_sizes=shape)
+    )
+    return link(x, y, step)
 
 
 def _long(shape: Shape) -> Shape:
@@ -238,11 +287,11 @@ def _shares(x: Tracer, sizes: Shape, contiguous: bool) -> bool | None:
     root = root_of(x)
     alias = alias_of(root)
     own = _long(x.aval.shape)
-    if alias is FROZEN or alias is READ_ONLY or root.trace is not ctx.trace or 0 in own:
+    if alias is FROZEN or root.owner is not ctx.trace or 0 in own:
         return True
     if not contiguous and (own == _long(sizes) or len(own) < 2):
         return True
-    known = alias is C_ORDER or type(alias) is Root and alias.c_order
+    known = alias is C_ORDER or (type(alias) is Root and alias.c_order)
     if not known and len(_long(root.aval.shape)) > 1:
         return None
     memory: Any = np.empty(root.aval.shape, np.bool_)

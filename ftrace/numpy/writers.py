@@ -1,8 +1,8 @@
 """NumPy's functions and methods that write into an argument, on cells.
 
-`np.add.at`, `copyto`, `put`, `place`, `putmask`, `fill_diagonal`, `put_along_axis`, and the
-methods `fill`, `sort`, `partition`, `put`. Each computes the new content by rows and stores it in
-the cell (`cells.py`); a plain array cannot receive a traced value, and says so.
+`copyto`, `put`, `place`, `putmask`, `fill_diagonal`, `put_along_axis`, and the methods `fill`,
+`sort`, `partition`, `put`. Each computes the new content by rows and stores it in the cell
+(`cells.py`, which also has `np.add.at`); a plain array cannot receive a traced value.
 """
 
 from collections.abc import Callable
@@ -11,85 +11,16 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.errors import DtypeError, RuleError, ShapeError, TracerArrayConversionError
+from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
-from ftrace.numpy import ufuncs
-from ftrace.numpy.at import At
-from ftrace.numpy.cells import check_writable, getitem, replace, setitem, store
-from ftrace.numpy.indexing import assignable, basic, setitem_value
+from ftrace.numpy.assigning import assignable, setitem_value
+from ftrace.numpy.cells import cell, check_writable, replace, setitem, store
+from ftrace.numpy.indexing import basic
 from ftrace.numpy.promote import known, numpy_function, one_axis, stretch, value
 from ftrace.primitives.elementwise import clamp, mod, select
 from ftrace.primitives.index import gather
 from ftrace.primitives.shape import reshape
 from ftrace.primitives.sort import sort as sort_row
-
-SCATTERS: Final = {
-    "add": "add",
-    "subtract": "subtract",
-    "multiply": "multiply",
-    "divide": "divide",
-    "true_divide": "divide",
-    "minimum": "min",
-    "maximum": "max",
-}
-
-
-def cell(x: Any, what: str) -> Tracer:
-    """The target of a write, which must be a traced array that may be written.
-
-    Raises:
-        TracerArrayConversionError: it is a plain array.
-    """
-    if not isinstance(x, Tracer):
-        raise TracerArrayConversionError(
-            f"{what} was to write a traced value into a plain array.",
-            "Make the array with ftrace.numpy.zeros or ftrace.numpy.array inside the function.",
-        )
-    check_writable(x)
-    return x
-
-
-# ---------------------------------------------------------------------------------- ufunc.at
-
-
-def ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, *values: Any) -> None:
-    """`ufunc.at(x, indices, values)`: unbuffered, so an element indexed twice changes twice.
-
-    Raises:
-        RuleError: a ufunc other than the arithmetic ones, with an element indexed twice.
-        DtypeError: a result that is not of the array's kind.
-    """
-    x = cell(x, f"np.{ufunc.__name__}.at")
-    dtype = x.aval.dtype
-    operands = [(dtype, False), *((a.dtype, a.weak) for a in map(typeof, map(value, values)))]
-    result = ufuncs.loop_dtypes(ufunc, tuple(operands), None)[-1]
-    if not np.can_cast(result, dtype, "same_kind"):
-        raise DtypeError(
-            f"np.{ufunc.__name__}.at gives {result}, which cannot be stored in an array of {dtype}.",
-            "Make the array of the wider dtype, or convert the values.",
-        )
-    method = SCATTERS.get(ufunc.__name__)
-    if method is not None and dtype.kind != "b":
-        store(x, getattr(At(x)[indices], method)(*values, mode="raise"))
-        return
-    if not _distinct(x, indices):
-        raise RuleError(
-            f"np.{ufunc.__name__}.at on a traced array needs indices that are known to differ.",
-            "Use one of the arithmetic ufuncs, or x[i] = ufunc(x[i], v) for different indices.",
-        )
-    setitem(x, indices, ufunc(getitem(x, indices), *values))
-
-
-def _distinct(x: Tracer, indices: Any) -> bool:
-    """Whether no element is indexed twice, as far as is known."""
-    if basic(x.aval.shape, indices) is not None:
-        return True
-    parts = indices if type(indices) is tuple else (indices,)
-    if any(isinstance(p, Tracer) for p in parts):
-        return False
-    touched = np.arange(x.aval.size).reshape(x.aval.shape)[indices]
-    return np.unique(touched).size == touched.size
-
 
 # ---------------------------------------------------------------------------------- functions
 
@@ -163,7 +94,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """The main diagonal written."""
     a = cell(a, "np.fill_diagonal")
     shape = a.aval.shape
-    if len(shape) < 2 or len(shape) > 2 and len(set(shape)) != 1:
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) != 1):
         raise ShapeError(
             f"np.fill_diagonal was given an array of shape {shape}.",
             "It must be a matrix, or have more axes that are all equally long.",

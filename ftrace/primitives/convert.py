@@ -50,9 +50,7 @@ def _convert_impl(x: Any, new_dtype: Dtype, weak_type: bool = False) -> Any:
     return y if y.ndim else y[()]
 
 
-def _convert_jvp(
-    primals: Any, tangents: Any, *, new_dtype: Dtype, weak_type: bool = False
-) -> Any:
+def _convert_jvp(primals: Any, tangents: Any, *, new_dtype: Dtype, weak_type: bool = False) -> Any:
     y = convert_element_type(primals[0], new_dtype=new_dtype, weak_type=weak_type)
     if tangents[0] is ZERO or not is_inexact(new_dtype):
         return y, ZERO
@@ -132,6 +130,10 @@ def _bitcast_samples() -> Iterable[Sample]:
     for x in _draws():
         yield Sample((x,), {"new_dtype": np.dtype("i8")})
         yield Sample((x,), {"new_dtype": np.dtype("u2")})
+    for x in _draws("f4", "i4"):
+        if x.dtype.itemsize == 4:
+            yield Sample((x,), {"new_dtype": np.dtype("u4")})
+    yield Sample((np.array([1 + 2j, 3j]),), {"new_dtype": np.dtype("f8")})
     pairs = np.arange(12, dtype="i4").reshape(3, 2, 2)
     yield Sample((pairs,), {"new_dtype": np.dtype("f8")})
     yield Sample((pairs[0, 0],), {"new_dtype": np.dtype("i8")})
@@ -164,9 +166,7 @@ bitcast_convert_type = Primitive(
 # ---------------------------------------------------------------------------------- precision
 
 
-def _precision_type(
-    x: ShapedArray, *, exponent_bits: int, mantissa_bits: int
-) -> ShapedArray:
+def _precision_type(x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -> ShapedArray:
     if x.dtype.kind != "f":
         raise DtypeError(f"reduce_precision is for floats, not {x}.", "Convert with astype.")
     if exponent_bits < 1 or mantissa_bits < 0:

@@ -13,9 +13,7 @@ from ftrace.primitives.linear import NO_TRANSPOSE
 
 def _iota_type(*, dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) -> ShapedArray:
     if not 0 <= dimension < len(shape):
-        raise AxisError(
-            f"iota: {dimension} is not an axis of shape {shape}.", "Use 0 .. ndim - 1."
-        )
+        raise AxisError(f"iota: {dimension} is not an axis of shape {shape}.", "Use 0 .. ndim - 1.")
     if dtype.kind == "b":
         raise DtypeError("iota counts: it has no boolean form.", "Compare an integer iota.")
     return aval(shape, dtype)

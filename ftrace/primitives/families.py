@@ -37,6 +37,7 @@ from ftrace.primitives.linear import (
     collapse,
     spread,
     weakly,
+    weakly_unary,
 )
 
 FLOATING = "fc"
@@ -97,8 +98,9 @@ def elementwise_samples(
         for kind in kinds:
             if kind != np.dtype(main).kind:
                 yield Sample(tuple(d.draw(rng, (4,), _DTYPE_OF_KIND[kind]) for d in domains), {})
-        if "f" in kinds:
-            yield Sample(tuple(d.draw(rng, (4,), "f4") for d in domains), {})
+        single = "f4" if "f" in kinds else "c8"
+        if single[0] in kinds:
+            yield Sample(tuple(d.draw(rng, (4,), single) for d in domains), {})
         if points:
             columns = np.array(points, main).reshape(len(points), len(domains)).T
             yield Sample(tuple(columns), {})
@@ -178,7 +180,7 @@ def unary(
 
     row = Primitive(
         name=name,
-        impl=weakly(impl) if weak else impl,
+        impl=weakly_unary(impl) if weak else impl,
         type=type_rule,
         jvp=rule,
         transpose=transpose_rule if transpose else NO_TRANSPOSE,
@@ -285,7 +287,7 @@ def adapted(x: Any, t: Any, z: Any, literals: bool) -> tuple[Any, Any]:
 def _binary_transpose(name: str, rule_x: Rule | None, rule_y: Rule | None) -> Rule:
     def transpose(ct: Any, x: Any, y: Any) -> Any:
         linear_x, linear_y = type(x) is Linear, type(y) is Linear
-        if linear_x and not rule_x or linear_y and not rule_y:
+        if (linear_x and not rule_x) or (linear_y and not rule_y):
             return Unsupported(f"{name} is not linear in an operand it is transposed for.")()
         return (
             collapse(rule_x(ct, y), x.aval) if rule_x and linear_x else None,
@@ -297,6 +299,4 @@ def _binary_transpose(name: str, rule_x: Rule | None, rule_y: Rule | None) -> Ru
 
 def compare(name: str, impl: Rule, kinds: str, doc: str) -> Primitive:
     """A comparison: two operands of one dtype, a boolean result, no tangent."""
-    return binary(
-        name, impl, kinds, jvp=NONDIFFERENTIABLE, doc=doc, out=lambda dtype: dtypes.bool_
-    )
+    return binary(name, impl, kinds, jvp=NONDIFFERENTIABLE, doc=doc, out=lambda dtype: dtypes.bool_)

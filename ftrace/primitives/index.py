@@ -32,7 +32,7 @@ from ftrace.primitives.places import (
     scatter_type,
 )
 from ftrace.primitives.shape import reshape
-from ftrace.primitives.slicing import Ints, place, whole_mask, zeros
+from ftrace.primitives.slicing import Ints, place, plain, whole_mask, zeros
 
 # ---------------------------------------------------------------------------------- gather
 
@@ -51,8 +51,15 @@ def _back(mode: str) -> str:
 
 
 def _gather_transpose(ct: Any, x: Any, *indices: Any, axes: Ints, mode: str) -> Any:
-    empty = zeros(aval(x.aval.shape, typeof(ct).dtype))
-    to_x = scatter_add(empty, ct, *indices, axes=axes, mode=_back(mode))
+    """What was read twice adds up, so that masked terms must be zero before they are added."""
+
+    def back(c: Any) -> Any:
+        empty = zeros(aval(x.aval.shape, typeof(c).dtype))
+        return scatter_add(empty, c, *indices, axes=axes, mode=_back(mode))
+
+    to_x = back(plain(ct))
+    if type(ct) is Masked:
+        to_x = Masked(to_x, back(whole_mask(ct)))
     return (to_x, *(None for _ in indices))
 
 
@@ -99,7 +106,7 @@ gather = Primitive(
     jvp=_gather_jvp,
     transpose=_gather_transpose,
     batch=_gather_batch,
-    mask="move",
+    mask="call",
     zeros=True,
     linear_in=(0,),
     samples=_gather_samples,

@@ -14,6 +14,7 @@ import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
+from ftrace.core.dtypes import KIND
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.primitive import LINEAR, Linear, Primitive, Rule, Sample, Unsupported
 from ftrace.core.zero import ZERO
@@ -349,20 +350,35 @@ def collapse(ct: Any, target: ShapedArray) -> Any:
 
 def weakly(impl: Rule) -> Rule:
     """An implementation that gives a Python scalar for Python scalars, by NumPy's arithmetic."""
+    python = PYTHON_SCALARS
 
-    def evaluate(*args: Any) -> Any:
-        for a in args:
-            if type(a) not in PYTHON_SCALARS:
-                return impl(*args)
-        return impl(*[np.asarray(a)[()] for a in args]).item()
+    def evaluate(x: Any, y: Any) -> Any:
+        if type(x) in python and type(y) in python:
+            return impl(np.asarray(x)[()], np.asarray(y)[()]).item()
+        return impl(x, y)
+
+    return evaluate
+
+
+def weakly_unary(impl: Rule) -> Rule:
+    """`weakly` for one operand."""
+    python = PYTHON_SCALARS
+
+    def evaluate(x: Any, **params: Any) -> Any:
+        if type(x) in python:
+            return impl(np.asarray(x)[()], **params).item()
+        return impl(x, **params)
 
     return evaluate
 
 
 def binary_type(name: str, kinds: str, weak: bool, x: ShapedArray, y: ShapedArray) -> ShapedArray:
     """The type of an elementwise row of two operands that keeps their dtype."""
-    if x is y and not x.weak and x.dtype.kind in kinds:
-        return x
+    if not x.weak and x.dtype.kind in kinds:
+        if x is y or (y.weak and KIND[y.dtype.kind] <= KIND[x.dtype.kind]):
+            return x
+    elif not y.weak and y.dtype.kind in kinds and KIND[x.dtype.kind] <= KIND[y.dtype.kind]:
+        return y
     dtype, all_weak = join(name, x, y)
     check_kinds(name, kinds, aval((), dtype))
     return aval(join_shapes(name, x, y), dtype, all_weak and weak)

@@ -102,8 +102,8 @@ def _resolve(x: Any, indices: Sequence[Any], axes: Ints, mode: str) -> tuple[lis
     for i, a in zip(indices, axes, strict=True):
         n = x.shape[a]
         i = np.asarray(i)
-        if i.dtype.kind == "u":
-            i = np.minimum(i, np.iinfo(np.intp).max)
+        if i.dtype == np.uint64:
+            i = np.minimum(i, np.uint64(np.iinfo(np.intp).max))
         i = i.astype(np.intp, copy=False)
         if mode in ("clip", "wrap"):
             if not n and i.size:

@@ -47,7 +47,7 @@ def check_not_empty(name: str, x: ShapedArray, axes: Axes) -> None:
 
 
 def _reduction_errors() -> Iterable[ErrorSample]:
-    x = np.ones((2, 3))
+    x = np.ones((2, 3), dtypes.int64)
     yield ErrorSample((x,), {"axes": (2,)}, AxisError, "are not distinct axes")
     yield ErrorSample((x,), {"axes": (0, 0)}, AxisError, "are not distinct axes")
 

@@ -15,8 +15,8 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Sample
 from ftrace.core.zero import Masked
-from ftrace.primitives.linear import broadcast_rank0, join, move_axis
-from ftrace.primitives.slicing import Ints, bring_together, inserted, slice, zeros
+from ftrace.primitives.linear import join, move_axis
+from ftrace.primitives.slicing import Ints, bring_together, inserted, slice, whole_mask, zeros
 
 
 def _reshaped(x: Any, shape: Sequence[int]) -> Any:
@@ -364,24 +364,16 @@ def _split_impl(x: Any, sizes: Ints, axis: int) -> list[Any]:
 
 
 def _split_transpose(cts: list[Any], x: Linear, sizes: Ints, axis: int) -> Any:
-    """Parts without cotangent are zeros; where a part is masked, so is the whole."""
+    """Parts without cotangent are zeros; where a part is masked, the whole has a mask."""
     avals = _split_type(x.aval, sizes=sizes, axis=axis)
-    if all(ct is None for ct in cts):
-        return (None,)
-    values = [
-        zeros(a) if ct is None else ct.value if type(ct) is Masked else ct
-        for ct, a in zip(cts, avals, strict=True)
-    ]
-    value = concatenate(*values, dimension=axis)
-    if not any(type(ct) is Masked for ct in cts):
-        return (value,)
-    masks = [_part_mask(ct, a) for ct, a in zip(cts, avals, strict=True)]
-    return (Masked(value, concatenate(*masks, dimension=axis)),)
-
-
-def _part_mask(ct: Any, a: ShapedArray) -> Any:
-    mask = ct.mask if type(ct) is Masked else np.bool_(ct is not None)
-    return mask if typeof(mask).shape else broadcast_rank0(mask, a.shape)
+    masked = [type(ct) is Masked for ct in cts]
+    values, masks = [], []
+    for ct, a, m in zip(cts, avals, masked, strict=True):
+        values.append(zeros(a) if ct is None else ct.value if m else ct)
+        if any(masked):
+            masks.append(whole_mask(ct if m else Masked(values[-1], np.bool_(ct is not None))))
+    whole = concatenate(*values, dimension=axis)
+    return (Masked(whole, concatenate(*masks, dimension=axis)) if masks else whole,)
 
 
 def _split_batch(mapped: Any, values: Any, dims: Any, *, sizes: Ints, axis: int) -> Any:

@@ -14,8 +14,9 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
-from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Sample
-from ftrace.primitives.elementwise import select
+from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Rule, Sample
+from ftrace.core.zero import Masked
+from ftrace.primitives.compare import bitwise_and, select
 from ftrace.primitives.linear import (
     broadcast_in_dim,
     broadcast_rank0,
@@ -56,6 +57,24 @@ def bring_together(axis: Any, values: Sequence[Any], dims: Sequence[int | None])
 def inserted(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
     """Parameters per axis with one for the mapped axis."""
     return (*values[:at], value, *values[at:])
+
+
+def whole_mask(ct: Masked) -> Any:
+    """The mask of a cotangent at the cotangent's shape."""
+    shape = typeof(ct.value).shape
+    return ct.mask if typeof(ct.mask).shape == shape else broadcast_rank0(ct.mask, shape)
+
+
+def plain(ct: Any) -> Any:
+    """A cotangent without mask: zero where it was masked."""
+    if type(ct) is not Masked:
+        return ct
+    return select(ct.mask, ct.value, typeof(ct.value).dtype.type(0))
+
+
+def carry(ct: Any, move: Rule) -> Any:
+    """A cotangent moved together with its mask."""
+    return Masked(move(ct.value), move(whole_mask(ct))) if type(ct) is Masked else move(ct)
 
 
 # ---------------------------------------------------------------------------------- pad
@@ -105,26 +124,31 @@ def _pad_impl(x: Any, padding_value: Any, padding_config: PaddingConfig) -> Any:
 
 
 def _pad_transpose(ct: Any, x: Any, padding_value: Any, padding_config: PaddingConfig) -> Any:
-    a = typeof(ct)
-    zero = a.dtype.type(0)
     to_x = to_value = None
     if type(x) is Linear:
-        cut = tuple((-low, -high, 0) for low, high, _ in padding_config)
-        dilated = pad(ct, zero, padding_config=cut)
-        limits = typeof(dilated).shape
-        strides = tuple(interior + 1 for *_, interior in padding_config)
-        to_x = slice(
-            dilated, start_indices=(0,) * len(limits), limit_indices=limits, strides=strides
-        )
+        to_x = carry(ct, lambda c: _unpad(c, padding_config))
     if type(padding_value) is Linear:
-        # A select, not sum(ct) - sum(to_x): a difference cancels and turns infinity into NaN.
         shape = x.aval.shape if type(x) is Linear else typeof(x).shape
+        places = _padded_places(shape, padding_config) if shape else np.False_
+        to_value = plain(ct)
+        # A select, not sum(ct) - sum(to_x): a difference cancels and turns infinity into NaN.
+        a = typeof(to_value)
+        to_value = select(places, to_value, a.dtype.type(0))
         if shape:
-            places = _padded_places(shape, padding_config)
-            to_value = reduce_sum(select(places, ct, zero), axes=tuple(range(a.ndim)))
-        else:
-            to_value = zero
+            to_value = reduce_sum(to_value, axes=tuple(range(a.ndim)))
+        if type(ct) is Masked:
+            live = bitwise_and(whole_mask(ct), places)
+            to_value = Masked(to_value, reduce_sum(live, axes=tuple(range(a.ndim))))  # or
     return to_x, to_value
+
+
+def _unpad(ct: Any, padding_config: PaddingConfig) -> Any:
+    """The elements that are not padding; zero for those that were cut off."""
+    cut = tuple((-low, -high, 0) for low, high, _ in padding_config)
+    dilated = pad(ct, typeof(ct).dtype.type(0), padding_config=cut)
+    limits = typeof(dilated).shape
+    strides = tuple(interior + 1 for *_, interior in padding_config)
+    return slice(dilated, start_indices=(0,) * len(limits), limit_indices=limits, strides=strides)
 
 
 def _padded_places(shape: Ints, padding_config: PaddingConfig) -> Any:
@@ -186,7 +210,7 @@ pad = Primitive(
     jvp=LINEAR,
     transpose=_pad_transpose,
     batch=_pad_batch,
-    mask="move",
+    mask="call",
     linear_in=(0, 1),
     samples=_pad_samples,
     errors=_pad_errors,

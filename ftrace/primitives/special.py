@@ -11,12 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.avals import typeof
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.errors import DtypeError, RuleError, ShapeError
 from ftrace.core.lazy import lazy
-from ftrace.core.primitive import Primitive, Rule, Sample, Unsupported
-from ftrace.primitives.elementwise import div, exp, log, log1p, mul, neg, sign, square, sub
+from ftrace.core.primitive import ErrorSample, Primitive, Rule, Sample
+from ftrace.core.zero import ZERO
+from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.elementwise import div, exp, log, mul, neg, sign, square, sub
 from ftrace.primitives.families import FLOATING, REAL, Reals, binary, constant, unary
-from ftrace.primitives.linear import add
+from ftrace.primitives.linear import (
+    NO_TRANSPOSE,
+    add,
+    batch_elementwise,
+    check_kinds,
+    join,
+    join_shapes,
+    spread,
+)
 
 POSITIVE = Reals(0.3, 4)
 
@@ -100,11 +111,6 @@ logistic = unary(
 
 # ---------------------------------------------------------------------------------- gamma
 
-
-def _no_derivative(name: str, operand: str) -> Rule:
-    return Unsupported(f"{name} has no derivative by {operand} in closed form.")
-
-
 gamma = unary(
     "gamma",
     _scipy("gamma"),
@@ -125,29 +131,201 @@ digamma = unary(
     "digamma",
     _scipy("psi"),
     REAL,
-    jvp=lambda t, y, x: mul(t, polygamma(constant(1, x), x)),
+    jvp=lambda t, y, x: mul(t, polygamma(np.int64(1), x)),
     domain=POSITIVE,
     doc="The derivative of lgamma, elementwise.",
 )
-polygamma = binary(
+
+
+def _with_parameter(name: str, impl: Rule, rule: Rule, doc: str) -> Primitive:
+    """A row of a parameter and an operand, differentiable by the operand only.
+
+    The parameter is of any signed integer dtype, or of the operand's. `rule: (t, z, p, x) -> tangent`.
+    """
+
+    def type_rule(p: ShapedArray, x: ShapedArray) -> ShapedArray:
+        check_kinds(name, REAL, x)
+        check_kinds(name, "if", p)
+        dtype = x.dtype if p.dtype.kind == "i" else join(name, p, x)[0]
+        return aval(join_shapes(name, p, x), dtype)
+
+    def evaluate(p: Any, x: Any) -> Any:
+        dtype = typeof(x).dtype
+        y = impl(np.asarray(p, dtype)[()], x)
+        return y if y.dtype == dtype else y.astype(dtype)
+
+    def jvp(primals: Any, tangents: Any) -> Any:
+        p, x = primals
+        if tangents[0] is not ZERO:
+            raise RuleError(
+                f"{name} has no derivative by its first operand in closed form.",
+                "Apply stop_gradient to that operand, or differentiate by the second only.",
+            )
+        z = row(p, x)
+        return z, spread(rule(tangents[1], z, p, x), z)
+
+    row = Primitive(
+        name=name,
+        impl=evaluate,
+        type=type_rule,
+        jvp=jvp,
+        transpose=NO_TRANSPOSE,
+        batch=lambda axis, values, dims: batch_elementwise(row, axis, values, dims),
+        zeros=True,
+        samples=_parameter_samples,
+        errors=_parameter_errors,
+        doc=doc,
+    )
+    return row
+
+
+def _parameter_samples() -> Iterable[Sample]:
+    """Whole parameters: no derivative is asked by those."""
+    rng = np.random.default_rng(14)
+    whole = np.arange(2, 5)
+    x = POSITIVE.draw(rng, (3,), "f8")
+    yield Sample((whole, x), {})
+    for p in (2, 3, 4):
+        yield Sample((np.int64(p), POSITIVE.draw(rng, (2, 3), "f8")), {})
+    yield Sample((whole, np.float64(1.5)), {})
+    yield Sample((np.int32(2), np.float64(1.5)), {})
+    yield Sample((np.int8(2), POSITIVE.draw(rng, (3, 4), "f8").T[::2]), {})
+    yield Sample((np.zeros((0, 2), int), np.zeros((0, 2))), {})
+    yield Sample((whole, x.astype("f4")), {})
+
+
+def _parameter_errors() -> Iterable[ErrorSample]:
+    x, p = np.ones(3), np.ones(3, int)
+    yield ErrorSample((x.astype(complex), x), {}, DtypeError, "is not defined for complex128")
+    yield ErrorSample((p, p), {}, DtypeError, "is not defined for int64")
+    yield ErrorSample((x.astype("f4"), x), {}, DtypeError, "Primitives do not promote")
+    yield ErrorSample((p[:2], x), {}, ShapeError, "Primitives do not broadcast")
+
+
+def _shifted(p: Any, by: int) -> Any:
+    """The parameter plus a whole number."""
+    return add(p, constant(by, p)) if by > 0 else sub(p, constant(-by, p))
+
+
+def _polygamma_impl(m: Any, x: Any) -> Any:
+    """(-1)**(m + 1) * m! * zeta(m + 1, x), in double precision; digamma where m is 0."""
+    n = np.asarray(m, np.float64) + 1
+    y = _zeta(n, np.asarray(x, np.float64)) * _gamma(n)
+    y = np.where(n == 1, _psi(x), np.where(n % 2, -y, y))
+    return np.where(n % 1, np.nan, y)[()]
+
+
+_zeta, _gamma, _psi = (lazy("scipy.special", name) for name in ("zeta", "gamma", "psi"))
+polygamma = _with_parameter(
     "polygamma",
-    _scipy("polygamma"),
-    REAL,
-    jvp=(
-        _no_derivative("polygamma", "its order"),
-        lambda t, z, m, x: mul(t, polygamma(add(m, 1.0), x)),
-    ),
-    samples=lambda: _ordered_samples((0, 1, 2, 3)),
-    doc="The m-th derivative of digamma, m >= 0 a whole number in the dtype of x.",
+    _polygamma_impl,
+    lambda t, z, m, x: mul(t, polygamma(_shifted(m, 1), x)),
+    doc="The m-th derivative of digamma at x, for whole m >= 0: polygamma(m, x).",
 )
-zeta = binary(
+zeta = _with_parameter(
     "zeta",
-    lazy_zeta := _scipy("zeta"),
+    _zeta,
+    lambda t, z, s, q: neg(mul(t, mul(zeta(_shifted(s, 1), q), _as_operand(s, q)))),
+    doc="Hurwitz' zeta function zeta(s, q): the sum of (q + k)**-s over k = 0, 1, 2, ...",
+)
+
+
+def _as_operand(p: Any, x: Any) -> Any:
+    """The parameter in the dtype of the operand."""
+    return convert_element_type(p, new_dtype=typeof(x).dtype)
+
+
+def _gamma_density(a: Any, x: Any) -> Any:
+    """x**(a - 1) * exp(-x) / gamma(a), the derivative of `igamma` by x."""
+    a = _as_operand(a, x)
+    return exp(sub(sub(xlogy(sub(a, constant(1, a)), x), x), lgamma(a)))
+
+
+igamma = _with_parameter(
+    "igamma",
+    lazy("scipy.special", "gammainc"),
+    lambda t, z, a, x: mul(t, _gamma_density(a, x)),
+    doc="The regularised lower incomplete gamma function: igamma(a, x).",
+)
+igammac = _with_parameter(
+    "igammac",
+    lazy("scipy.special", "gammaincc"),
+    lambda t, z, a, x: neg(mul(t, _gamma_density(a, x))),
+    doc="The regularised upper incomplete gamma function: igammac(a, x).",
+)
+xlogy = binary(
+    "xlogy",
+    _scipy("xlogy"),
     REAL,
     jvp=(
-        _no_derivative("zeta", "its exponent"),
-        lambda t, z, x, q: neg(mul(t, mul(x, zeta(add(x, 1.0), q)))),
+        lambda t, z, x, y: mul(t, log(y)),
+        lambda t, z, x, y: mul(t, div(x, y)),
     ),
-    samples=lambda: _ordered_samples((2, 3, 4)),
-    doc="Hurwitz' zeta function: the sum of (q + k)**-x over k = 0, 1, 2, ...",
+    domains=(Reals(), POSITIVE),
+    doc="x * log(y), which is 0 where x is 0.",
+)
+
+# ---------------------------------------------------------------------------------- Bessel
+
+
+def _scaled(t: Any, y: Any, x: Any, below: Any, above: Any) -> Any:
+    """The derivative of exp(-|x|) * I(x): that of I by the neighbours, minus sign(x) * y."""
+    return mul(t, sub(mul(add(below, above), 0.5), mul(sign(x), y)))
+
+
+i0 = unary(
+    "i0",
+    _scipy("i0"),
+    REAL,
+    jvp=lambda t, y, x: mul(t, i1(x)),
+    points=(0.0,),
+    doc="Modified Bessel function of the first kind, order 0.",
+)
+i1 = unary(
+    "i1",
+    _scipy("i1"),
+    REAL,
+    jvp=lambda t, y, x: mul(t, mul(add(i0(x), bessel_iv(np.int64(2), x)), 0.5)),
+    points=(0.0,),
+    doc="Modified Bessel function of the first kind, order 1.",
+)
+i0e = unary(
+    "i0e",
+    _scipy("i0e"),
+    REAL,
+    jvp=lambda t, y, x: mul(t, sub(i1e(x), mul(sign(x), y))),
+    domain=Reals(0.2, 3),
+    doc="exp(-|x|) * i0(x). The derivative at 0 is 0.",
+)
+i1e = unary(
+    "i1e",
+    _scipy("i1e"),
+    REAL,
+    jvp=lambda t, y, x: _scaled(t, y, x, i0e(x), bessel_ive(np.int64(2), x)),
+    domain=Reals(0.2, 3),
+    doc="exp(-|x|) * i1(x).",
+)
+bessel_iv = _with_parameter(
+    "bessel_iv",
+    lazy("scipy.special", "iv"),
+    lambda t, z, v, x: mul(
+        t, mul(add(bessel_iv(_shifted(v, -1), x), bessel_iv(_shifted(v, 1), x)), 0.5)
+    ),
+    doc="Modified Bessel function of the first kind of order v: bessel_iv(v, x).",
+)
+bessel_ive = _with_parameter(
+    "bessel_ive",
+    lazy("scipy.special", "ive"),
+    lambda t, z, v, x: _scaled(
+        t, z, x, bessel_ive(_shifted(v, -1), x), bessel_ive(_shifted(v, 1), x)
+    ),
+    doc="exp(-|x|) * bessel_iv(v, x).",
+)
+bessel_jv = _with_parameter(
+    "bessel_jv",
+    lazy("scipy.special", "jv"),
+    lambda t, z, v, x: mul(
+        t, mul(sub(bessel_jv(_shifted(v, -1), x), bessel_jv(_shifted(v, 1), x)), 0.5)
+    ),
+    doc="Bessel function of the first kind of order v: bessel_jv(v, x).",
 )

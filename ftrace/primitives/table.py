@@ -12,7 +12,7 @@ from ftrace.core.primitive import Primitive
 import importlib  # TEMP
 
 MODULES = []
-for _name in ("linear", "elementwise", "arithmetic", "compare", "special", "convert", "create", "slicing", "shape", "slicing", "index", "dynamic", "sort", "scatter", "reduce", "cumulative", "dot"):
+for _name in ("linear", "compare", "arithmetic", "powers", "trigonometry", "elementwise", "special", "special2", "gammas", "bessel", "convert", "create", "shape", "slicing", "dynamic", "index", "scatter", "sort", "reduce", "cumulative", "dot"):
     try:
         MODULES.append(importlib.import_module("ftrace.primitives." + _name))
     except ImportError:

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.zero import ZERO
-from ftrace.interpreters.batching import Axis, batch_flat
+from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.linearize import linearize_flat
 from ftrace.primitives.linear import PYTHON_SCALARS
@@ -20,7 +21,7 @@ from tests.laws.cases import (
     over_cases,
     random_like,
 )
-from tests.laws.test_vmap import in_front, stacked
+from tests.laws.test_vmap import stacked
 
 SIZE = 3
 Flat = Callable[..., list[Any]]
@@ -29,9 +30,11 @@ Flat = Callable[..., list[Any]]
 def vmapped(f: Flat, dims: Sequence[int | None]) -> Flat:
     """`f` over mapped operands; results with the mapped axis in front."""
 
+    axis = Axis(SIZE)
+
     def mapped(*args: Any) -> list[Any]:
-        ys, found = batch_flat(f, Axis(SIZE), args, dims)
-        return [in_front(y, d, SIZE) for y, d in zip(ys, found, strict=True)]
+        ys, found = batch_flat(f, axis, args, dims)
+        return [place_axis(y, d, axis, 0) for y, d in zip(ys, found, strict=True)]
 
     return mapped
 
@@ -52,7 +55,7 @@ def jvp_of(case: Case, f: Flat) -> Flat:
     def pushed(*flat: Any) -> list[Any]:
         tangents = [t if i in case.differentiable else ZERO for i, t in enumerate(flat[n:])]
         ys, ts = jvp_flat(f, flat[:n], tangents)
-        inexact = [is_inexact(np.result_type(y)) for y in ys]
+        inexact = [is_inexact(typeof(y).dtype) for y in ys]
         real = materialised(ts, ys)
         return [*ys, *(t for t, keep in zip(real, inexact, strict=True) if keep)]
 

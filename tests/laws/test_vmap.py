@@ -16,20 +16,21 @@ INNER = 3
 Dims = tuple[int | None, ...]
 
 
-def dims_of(case: Case) -> Iterator[Dims]:
-    """Mapped axes: every nonempty subset of operands, each first or last, all four mixtures."""
-    seen: set[Dims] = set()
-    for chosen in itertools.product((False, True), repeat=len(case.args)):
-        if not any(chosen):
-            continue
-        for pattern in ((0, 0), (-1, -1), (0, -1), (-1, 0)):
-            dims = tuple(
-                None if not c else 0 if pattern[i % 2] == 0 else a.ndim
-                for i, (c, a) in enumerate(zip(chosen, case.avals, strict=True))
-            )
-            if dims not in seen:
-                seen.add(dims)
-                yield dims
+def subsets(case: Case) -> Iterator[tuple[bool, ...]]:
+    """Every choice of mapped operands."""
+    return (chosen for chosen in itertools.product((True, False), repeat=len(case.args)) if any(chosen))
+
+
+def dims_of(case: Case, chosen: tuple[bool, ...]) -> list[Dims]:
+    """Mapped axes of the chosen operands: all first, all last, and both mixtures."""
+    found = [
+        tuple(
+            None if not c else 0 if (i + shift) % 2 < firsts else a.ndim
+            for i, (c, a) in enumerate(zip(chosen, case.avals, strict=True))
+        )
+        for firsts, shift in ((2, 0), (0, 0), (1, 0), (1, 1))
+    ]
+    return list(dict.fromkeys(found))
 
 
 def member(x: Any, k: int) -> Any:
@@ -65,16 +66,17 @@ def loop(case: Case, args: Sequence[Any], dims: Dims, size: int) -> list[Any]:
 VMAPPED = [c for c in CASES if c.args]
 
 
-@over_operands(VMAPPED, dims_of)
-def test_vmap_is_the_stacked_loop(case: Case, operands: Dims) -> None:
-    args = [stacked(x, d, SIZE) for x, d in zip(case.args, operands, strict=True)]
-    with np.errstate(all="ignore"):
-        expected = loop(case, args, operands, SIZE)
-        ys, dims = batch_flat(case.flat, Axis(SIZE), args, operands)
-    for y, d, e in zip(ys, dims, expected, strict=True):
-        assert d is not None
-        assert_type(in_front(y, d, SIZE), typeof(e))
-        assert_close(in_front(y, d, SIZE), e)
+@over_operands(VMAPPED, subsets)
+def test_vmap_is_the_stacked_loop(case: Case, operands: tuple[bool, ...]) -> None:
+    for in_dims in dims_of(case, operands):
+        args = [stacked(x, d, SIZE) for x, d in zip(case.args, in_dims, strict=True)]
+        with np.errstate(all="ignore"):
+            expected = loop(case, args, in_dims, SIZE)
+            ys, dims = batch_flat(case.flat, Axis(SIZE), args, in_dims)
+        for y, d, e in zip(ys, dims, expected, strict=True):
+            assert d is not None, f"the result is not mapped, operands are by {in_dims}"
+            assert_type(in_front(y, d, SIZE), typeof(e), f"operands mapped by {in_dims}:")
+            assert_close(in_front(y, d, SIZE), e, None, f"operands mapped by {in_dims}")
 
 
 def nested_dims(case: Case) -> Iterator[Dims]:

@@ -1,5 +1,7 @@
 """The size report counts what it says and fails where it must."""
 
+import subprocess
+
 import pytest
 
 from tools import size
@@ -27,7 +29,7 @@ def test_lines_are_summed_by_folder(project, capsys):
     root, _ = project
     assert size.report(root) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["ftrace/core", "1", "files", "10", "lines"] in rows
+    assert ["ftrace/core", "10", "lines"] in rows
     assert ["package", "10", "lines"] in rows
     assert ["all", "15", "lines"] in rows
 
@@ -64,3 +66,18 @@ def test_tests_may_be_long(project):
     root, write = project
     write("tests/test_long.py", function(700))
     assert size.report(root) == 0
+
+
+def test_the_change_since_main_is_shown(project, capsys):
+    root, write = project
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-b", "main"], ["add", "."], [*who, "commit", "-m", "first"]):
+        subprocess.run(["git", *command], cwd=root, check=True, capture_output=True)
+    write("ftrace/core/small.py", "x = 1\n" * 7)
+    write("ftrace/api/new.py", "x = 1\n" * 4)
+    assert size.report(root) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["ftrace/core", "7", "lines", "-3"] in rows
+    assert ["ftrace/api", "4", "lines", "+4"] in rows
+    assert ["tests", "5", "lines"] in rows
+    assert ["package", "11", "lines", "+1"] in rows

@@ -1,0 +1,90 @@
+"""Assignment by rows: the array that `x` is after `x[key] = v`, and what NumPy converts on the way.
+
+The value is converted to the array's dtype and broadcast to what the key names; a mask with one
+value is a choice and needs no known mask. Keys are understood by `indexing.py`; `cells.py` makes
+writes of it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.trace import Tracer
+from ftrace.numpy.indexing import Shape, check_mask, plan, too_many
+from ftrace.numpy.promote import cast, stretch, value
+from ftrace.primitives.elementwise import select
+from ftrace.primitives.linear import broadcast_in_dim
+from ftrace.primitives.shape import reshape
+
+
+def assignable(v: Any, dtype: np.dtype[Any]) -> Any:
+    """A value in the dtype of the array it is stored in, as NumPy's assignment converts."""
+    v = value(v)
+    a = typeof(v)
+    if a.dtype.kind == "c" and dtype.kind not in "cb":
+        raise DtypeError(
+            f"A complex value ({a}) cannot be stored in an array of {dtype}.",
+            "Store its `.real`, or make the array complex.",
+        )
+    return cast(v, dtype)
+
+
+def fit(v: Any, shape: Shape) -> Any:
+    """A value as assignment broadcasts it: leading axes of size 1 fall away; rank 0 is left.
+
+    Raises:
+        ShapeError: where it does not fit.
+    """
+    own = typeof(v).shape
+    if own == shape or not own:
+        return v
+    extra = max(len(own) - len(shape), 0)
+    fits = all(n == 1 for n in own[:extra]) and all(
+        n in (1, m) for n, m in zip(own[extra:][::-1], shape[::-1], strict=False)
+    )
+    if not fits:
+        raise ShapeError(
+            f"could not broadcast input array from shape {own} into shape {shape}",
+            "The stored value must have the shape of what is indexed, or broadcast to it.",
+        )
+    return stretch(reshape(v, new_sizes=own[extra:]) if extra else v, shape)
+
+
+def setitem_value(x: Any, key: Any, v: Any) -> Any:
+    """The array that `x` is after `x[key] = v`; `x` is left alone."""
+    a = typeof(x)
+    v = assignable(v, a.dtype)
+    if type(key) is tuple and len(key) == 1:
+        (key,) = key
+    if is_mask(key):
+        chosen = _masked(x, key, v)
+        if chosen is not None:
+            return chosen
+    found = plan(a.shape, key)
+    return found.put(x, fit(v, found.shape))
+
+
+def is_mask(key: Any) -> bool:
+    """Whether a key is one boolean array with axes."""
+    return isinstance(key, np.ndarray | Tracer) and key.dtype == np.bool_ and key.ndim > 0
+
+
+def _masked(x: Any, mask: Any, v: Any) -> Any:
+    """`x[mask] = v` as a choice, which needs no values of the mask.
+
+    None where `v` has a row for each chosen element.
+    """
+    a, shape = typeof(x), mask.shape
+    if len(shape) > a.ndim:
+        raise too_many(a.shape, len(shape))
+    check_mask(mask, a.shape, 0)
+    rest = a.shape[len(shape) :]
+    own = typeof(v).shape
+    extra = len(own) - len(rest)
+    if extra > 0 and any(n != 1 for n in own[:extra]):
+        return None
+    v = fit(v, rest)
+    mask = broadcast_in_dim(mask, shape=a.shape, broadcast_dimensions=tuple(range(len(shape))))
+    return select(mask, stretch(v, a.shape) if typeof(v).shape else v, x)

@@ -1,0 +1,322 @@
+"""Joining and splitting arrays: concatenate, stack, split, tile, pad and their kin."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.core.errors import ShapeError
+from ftrace.core.trace import Tracer
+from ftrace.numpy import ufuncs
+from ftrace.numpy.promote import (
+    TRACED,
+    cast,
+    common_dtype,
+    numpy_function,
+    one_axis,
+    static_int,
+    stretch,
+    strong,
+    unsupported,
+    value,
+)
+from ftrace.numpy.shaping import atleast, index_axis, slice_axis
+from ftrace.numpy.sorting import take
+from ftrace.primitives import shape as rows
+from ftrace.primitives.convert import copy as copy_row
+from ftrace.primitives.slicing import pad as pad_row
+
+
+def parts(arrays: Any, name: str) -> list[Any]:
+    """The arrays of a sequence, or along the first axis of one array."""
+    if isinstance(arrays, Tracer | np.ndarray):
+        x = value(arrays)
+        return [index_axis(x, i, 0) for i in range(typeof(x).shape[0])]
+    found = [value(x) for x in arrays]
+    if not found:
+        raise ValueError(f"need at least one array to {name}")
+    return found
+
+
+def joined(xs: Sequence[Any], axis: int, dtype: Any = None) -> Any:
+    """Arrays of one rank, promoted and put behind each other along an axis."""
+    target = common_dtype(*xs) if dtype is None else np.dtype(dtype)
+    shape = typeof(xs[0]).shape
+    for x in xs:
+        other = typeof(x).shape
+        fits = len(other) == len(shape) and all(
+            m == n for i, (m, n) in enumerate(zip(shape, other, strict=True)) if i != axis
+        )
+        if not fits:
+            raise ShapeError(
+                f"Arrays of shapes {shape} and {other} cannot be joined along axis {axis}.",
+                "All axes but the joined one must have equal sizes.",
+            )
+    if len(xs) == 1:
+        found = cast(xs[0], target)
+        return copy_row(found) if found is xs[0] else found
+    return rows.concatenate(*[cast(x, target) for x in xs], dimension=axis)
+
+
+# ---------------------------------------------------------------------------------- joining
+
+
+@numpy_function
+def concatenate(
+    arrays: Any,
+    /,
+    axis: Any = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Any:
+    """Arrays put behind each other along an axis; flattened for axis=None."""
+    xs = parts(arrays, "concatenate")
+    if axis is None:
+        xs = [rows.reshape(x, new_sizes=(typeof(x).size,)) for x in xs]
+    if not typeof(xs[0]).ndim:
+        raise ShapeError(
+            "zero-dimensional arrays cannot be concatenated.", "Use stack, or give them an axis."
+        )
+    i = 0 if axis is None else one_axis(axis, typeof(xs[0]).ndim)
+    return ufuncs.finish(np.add, joined(xs, i, dtype), out)
+
+
+concat = concatenate
+
+
+@numpy_function
+def stack(
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
+    """Arrays of one shape along a new axis."""
+    xs = parts(arrays, "stack")
+    shape = typeof(xs[0]).shape
+    for x in xs:
+        if typeof(x).shape != shape:
+            raise ShapeError(
+                f"stack was given arrays of shapes {shape} and {typeof(x).shape}.",
+                "All arrays must have one shape.",
+            )
+    i = one_axis(axis, len(shape) + 1)
+    wide = [rows.expand_dims(x, dimensions=(i,)) for x in xs]
+    return ufuncs.finish(np.add, joined(wide, i, dtype), out)
+
+
+def _along(rank: int, axis: int, arrays: Any, name: str, dtype: Any) -> Any:
+    xs = [atleast(x, rank) for x in parts(arrays, name)]
+    return joined(xs, axis, dtype)
+
+
+@numpy_function
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays as rows below each other."""
+    return _along(2, 0, tup, "vstack", dtype)
+
+
+@numpy_function
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """Arrays beside each other: along the second axis, or the only one."""
+    xs = [atleast(x, 1) for x in parts(tup, "hstack")]
+    return joined(xs, 0 if typeof(xs[0]).ndim == 1 else 1, dtype)
+
+
+@numpy_function
+def dstack(tup: Any) -> Any:
+    """Arrays along a third axis."""
+    return _along(3, 2, tup, "dstack", None)
+
+
+@numpy_function
+def column_stack(tup: Any) -> Any:
+    """Vectors as columns beside each other."""
+    xs = []
+    for x in parts(tup, "column_stack"):
+        y = atleast(x, 1)
+        n = typeof(y).shape[0]
+        xs.append(rows.reshape(y, new_sizes=(n, 1)) if typeof(y).ndim == 1 else y)
+    return joined(xs, 1)
+
+
+@numpy_function
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """Values put behind an array."""
+    return concatenate([value(arr), value(values)], axis=axis)
+
+
+@numpy_function
+def block(arrays: Any) -> Any:
+    """An array from nested lists of blocks."""
+    depth = _depth(arrays)
+    return _block(arrays, 1, depth, max(depth, _rank(arrays)))
+
+
+def _depth(arrays: Any) -> int:
+    return 1 + _depth(arrays[0]) if isinstance(arrays, list) else 0
+
+
+def _rank(arrays: Any) -> int:
+    if isinstance(arrays, list):
+        return max(_rank(x) for x in arrays)
+    return typeof(value(arrays)).ndim
+
+
+def _block(arrays: Any, level: int, depth: int, rank: int) -> Any:
+    if not isinstance(arrays, list):
+        x = value(arrays)
+        shape = typeof(x).shape
+        return rows.reshape(x, new_sizes=(1,) * (rank - len(shape)) + shape)
+    inner = [_block(x, level + 1, depth, rank) for x in arrays]
+    return joined(inner, rank - depth + level - 1)
+
+
+@numpy_function
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """Values put into an array before known places."""
+    x, v = value(arr), value(values)
+    if axis is None:
+        x, axis = rows.reshape(x, new_sizes=(typeof(x).size,)), 0
+    axis = one_axis(axis, typeof(x).ndim)
+    n = typeof(x).shape[axis]
+    scalar = isinstance(obj, int | np.integer)
+    count = 1
+    if scalar and typeof(v).ndim == typeof(x).ndim:
+        count = typeof(v).shape[axis]
+    elif not scalar:
+        count = len(np.arange(n)[obj]) if isinstance(obj, slice) else np.size(obj)
+    places = [obj] * count if scalar else obj
+    order = np.insert(np.arange(n), places, np.arange(n, n + count))
+    shape = list(typeof(x).shape)
+    shape[axis] = count
+    if scalar and typeof(v).ndim == typeof(x).ndim - 1 and typeof(v).ndim:
+        v = rows.expand_dims(v, dimensions=(axis,))
+    whole = joined([x, stretch(cast(v, typeof(x).dtype), tuple(shape))], axis)
+    return take(whole, order, axis=axis)
+
+
+# ---------------------------------------------------------------------------------- splitting
+
+
+@numpy_function
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Equal parts of an array, or parts cut at indices."""
+    x = value(ary)
+    n = typeof(x).shape[one_axis(axis, typeof(x).ndim)]
+    if np.ndim(indices_or_sections) == 0 and n % static_int(indices_or_sections, "sections"):
+        raise ValueError("array split does not result in an equal division")
+    return array_split(x, indices_or_sections, axis)
+
+
+@numpy_function
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Nearly equal parts of an array, or parts cut at indices."""
+    x = value(ary)
+    i = one_axis(axis, typeof(x).ndim)
+    n = typeof(x).shape[i]
+    if np.ndim(indices_or_sections) == 0:
+        sections = static_int(indices_or_sections, "sections")
+        if sections <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        each, extra = divmod(n, sections)
+        cuts = np.cumsum([0] + [each + 1] * extra + [each] * (sections - extra)).tolist()
+    else:
+        inner = [static_int(k, "a split index") for k in indices_or_sections]
+        cuts = [0, *inner, n]
+    found = []
+    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+        low, high, _ = slice(start, stop).indices(n)
+        found.append(slice_axis(x, low, max(low, high), i))
+    return found
+
+
+def _splitter(name: str, axis: int, rank: int) -> Callable[..., Any]:
+    def splitter(ary: Any, indices_or_sections: Any) -> list[Any]:
+        ndim = typeof(value(ary)).ndim
+        if ndim < rank:
+            raise ValueError(f"{name} only works on arrays of {rank} or more dimensions")
+        return split(ary, indices_or_sections, 0 if ndim == 1 else axis)
+
+    splitter.__name__ = splitter.__qualname__ = name
+    splitter.__doc__ = f"Parts of an array along axis {axis}."
+    return numpy_function(splitter)
+
+
+hsplit = _splitter("hsplit", 1, 1)
+vsplit = _splitter("vsplit", 0, 2)
+dsplit = _splitter("dsplit", 2, 3)
+
+
+@numpy_function
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """The parts of an array along an axis."""
+    x = value(x)
+    i = one_axis(axis, typeof(x).ndim)
+    return tuple(index_axis(x, k, i) for k in range(typeof(x).shape[i]))
+
+
+# ---------------------------------------------------------------------------------- repeating
+
+
+@numpy_function
+def tile(A: Any, reps: Any) -> Any:
+    """The array repeated along each axis."""
+    x = strong(value(A))
+    counts = tuple(static_int(r, "a repetition") for r in (reps if np.ndim(reps) else (reps,)))
+    shape = typeof(x).shape
+    counts = (1,) * (len(shape) - len(counts)) + counts
+    shape = (1,) * (len(counts) - len(shape)) + shape
+    wide = tuple(n for r, m in zip(counts, shape, strict=True) for n in (1, m))
+    full = tuple(n for r, m in zip(counts, shape, strict=True) for n in (r, m))
+    spread = stretch(rows.reshape(x, new_sizes=wide), full)
+    return rows.reshape(
+        spread, new_sizes=tuple(r * m for r, m in zip(counts, shape, strict=True))
+    )
+
+
+# ---------------------------------------------------------------------------------- padding
+
+
+@numpy_function
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    """The array with elements added at both ends of each axis."""
+    x = strong(value(array))
+    widths = _widths(pad_width, typeof(x).ndim)
+    if mode == "constant" or mode == "empty":
+        return _pad_constant(x, widths, kwargs.get("constant_values", 0))
+    if mode in ("edge", "reflect", "symmetric", "wrap"):
+        for axis, (before, after) in enumerate(widths):
+            if before or after:
+                n = typeof(x).shape[axis]
+                places = np.pad(np.arange(n), (before, after), mode, **kwargs)
+                x = take(x, places, axis=axis)
+        return x if any(b or a for b, a in widths) else copy_row(x)
+    raise unsupported("pad", f"mode={mode!r}")
+
+
+def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+    if isinstance(pad_width, dict):
+        full = [(0, 0)] * ndim
+        for axis, width in pad_width.items():
+            full[one_axis(axis, ndim)] = tuple(np.broadcast_to(width, (2,)).tolist())
+        return full
+    widths = np.broadcast_to(np.asarray(pad_width), (ndim, 2)).tolist()
+    if any(n < 0 for pair in widths for n in pair):
+        raise ValueError("index can't contain negative values")
+    return [(static_int(b, "a width"), static_int(a, "a width")) for b, a in widths]
+
+
+def _pad_constant(x: Any, widths: list[tuple[int, int]], fill: Any) -> Any:
+    dtype = typeof(x).dtype
+    if isinstance(fill, Tracer) or np.ndim(fill) == 0:
+        config = tuple((before, after, 0) for before, after in widths)
+        return pad_row(x, cast(fill, dtype), padding_config=config)
+    fills = np.broadcast_to(np.asarray(fill), (typeof(x).ndim, 2))
+    for axis, (before, after) in enumerate(widths):
+        for start, width, number in ((True, before, fills[axis][0]), (False, after, fills[axis][1])):
+            config = [(0, 0, 0)] * typeof(x).ndim
+            config[axis] = (width, 0, 0) if start else (0, width, 0)
+            x = pad_row(x, dtype.type(number), padding_config=tuple(config))
+    return x
+

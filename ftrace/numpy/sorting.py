@@ -1,0 +1,337 @@
+"""Sorting, searching, and taking by index: sort, argsort, searchsorted, take, repeat, unique.
+
+Results whose shape depends on values (`nonzero`, `unique`, `compress`) need the values known:
+under differentiation the primal decides, while `jit` or `vmap` trace they raise.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ftrace.core import dtypes
+from ftrace.core.avals import typeof
+from ftrace.core.errors import ShapeError
+from ftrace.core.trace import Tracer
+from ftrace.numpy import ufuncs
+from ftrace.numpy.promote import (
+    cast,
+    known,
+    numpy_function,
+    one_axis,
+    promote,
+    static_int,
+    stretch,
+    strong,
+    unsupported,
+    value,
+)
+from ftrace.primitives import elementwise as e
+from ftrace.primitives.create import iota
+from ftrace.primitives.index import gather, scatter_add
+from ftrace.primitives.linear import add
+from ftrace.primitives.linear import transpose as transpose_row
+from ftrace.primitives.reduce import reduce_or
+from ftrace.primitives.shape import reshape, rev
+from ftrace.primitives.sort import sort as sort_row
+
+INDEX = np.dtype(np.intp)
+
+
+def flat(x: Any) -> Any:
+    """All elements in one axis."""
+    return reshape(x, new_sizes=(typeof(x).size,))
+
+
+def flat_or_axis(x: Any, axis: Any) -> tuple[Any, int]:
+    """The array and its axis; flat, and axis 0, for None."""
+    if axis is None:
+        return flat(x), 0
+    return x, one_axis(axis, typeof(x).ndim)
+
+
+# ---------------------------------------------------------------------------------- sorting
+
+
+@numpy_function
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Any:
+    """The elements in ascending order along an axis, NaN last."""
+    if order is not None:
+        raise unsupported("sort", "order=")
+    x, i = flat_or_axis(strong(value(a)), axis)
+    return sort_row(x, dimension=i, is_stable=True, num_keys=1)[0]
+
+
+@numpy_function
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Any:
+    """The indices that sort an axis; equal elements keep their order."""
+    if order is not None:
+        raise unsupported("argsort", "order=")
+    x, i = flat_or_axis(strong(value(a)), axis)
+    places = iota(dtype=INDEX, shape=typeof(x).shape, dimension=i)
+    return sort_row(x, places, dimension=i, is_stable=True, num_keys=1)[1]
+
+
+@numpy_function
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """The indices that sort by several keys, the last one first."""
+    xs = [strong(value(k)) for k in keys]
+    i = one_axis(axis, typeof(xs[0]).ndim)
+    places = iota(dtype=INDEX, shape=typeof(xs[0]).shape, dimension=i)
+    found = sort_row(*reversed(xs), places, dimension=i, is_stable=True, num_keys=len(xs))
+    return found[-1]
+
+
+@numpy_function
+def partition(
+    a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
+) -> Any:
+    """A sorted copy: every element is in its place."""
+    return sort(a, axis=axis)
+
+
+@numpy_function
+def argpartition(
+    a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
+) -> Any:
+    """The indices that sort an axis: every element is in its place."""
+    return argsort(a, axis=axis)
+
+
+@numpy_function
+def sort_complex(a: Any) -> Any:
+    """The elements sorted as complex numbers."""
+    x = value(a)
+    return sort(cast(x, dtypes.complex_dtype(dtypes.to_inexact(typeof(x).dtype))))
+
+
+@numpy_function
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Where elements would have to be put into a sorted array to keep it sorted."""
+    x, y = promote(value(a), value(v))
+    x, y = strong(x), strong(y)
+    if sorter is not None:
+        x = take(x, sorter)
+    n = typeof(x).shape[0]
+    shape = typeof(y).shape
+    low = stretch(INDEX.type(0), shape)
+    high = stretch(INDEX.type(n), shape)
+    for _ in range(n.bit_length()):
+        middle = e.shift_right(add(low, high), INDEX.type(1))
+        probe = gather(x, e.min(middle, INDEX.type(n - 1)), axes=(0,), mode="clip")
+        open_ = e.lt(low, high)
+        right = e.bitwise_and(open_, _before(probe, y, side))
+        left = e.bitwise_and(open_, e.bitwise_not(right))
+        low = e.select(right, add(middle, INDEX.type(1)), low)
+        high = e.select(left, middle, high)
+    return low
+
+
+def _before(x: Any, y: Any, side: str) -> Any:
+    """x < y (left) or x <= y (right), NaN after all numbers."""
+    if typeof(x).dtype.kind not in "fc":
+        return e.lt(x, y) if side == "left" else e.le(x, y)
+    if side == "left":
+        late = e.bitwise_and(e.isnan(y), e.bitwise_not(e.isnan(x)))
+        return e.bitwise_or(e.lt(x, y), late)
+    return e.bitwise_or(e.le(x, y), e.isnan(y))
+
+
+@numpy_function
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """The number of the bin each element falls into."""
+    edges = strong(value(bins))
+    ends = known(edges, "numpy.digitize") if not isinstance(edges, Tracer) else None
+    if ends is not None and len(ends) > 1 and ends[0] > ends[-1]:
+        found = searchsorted(rev(edges, dimensions=(0,)), x, side="left" if not right else "right")
+        return e.sub(INDEX.type(len(ends)), found)
+    return searchsorted(edges, x, side="left" if right else "right")
+
+
+# ---------------------------------------------------------------------------------- taking
+
+
+def as_index(indices: Any) -> Any:
+    """Integer indices as int64."""
+    i = strong(value(indices))
+    kind = typeof(i).dtype.kind
+    if not typeof(i).size and not isinstance(i, Tracer):
+        i = np.asarray(i, INDEX)
+    elif kind not in "iu":
+        raise IndexError("arrays used as indices must be of integer type")
+    return cast(i, INDEX)
+
+
+@numpy_function
+def take(
+    a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise"
+) -> Any:
+    """The parts of an array at these indices along an axis."""
+    x, i = flat_or_axis(strong(value(a)), axis)
+    index = as_index(indices)
+    found = gather(x, index, axes=(i,), mode=mode)
+    rank = typeof(index).ndim
+    if i:
+        order = [*range(rank, rank + i), *range(rank), *range(rank + i, typeof(found).ndim)]
+        found = transpose_row(found, permutation=tuple(order))
+    return ufuncs.finish(np.add, found, out)
+
+
+@numpy_function
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """For each place of `indices`, the element of that index along the axis."""
+    x, i = flat_or_axis(strong(value(arr)), axis)
+    index = as_index(indices)
+    if typeof(index).ndim != typeof(x).ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    return gather(x, *along_axis(x, index, i), axes=tuple(range(typeof(x).ndim)), mode="raise")
+
+
+def along_axis(x: Any, index: Any, axis: int) -> list[Any]:
+    """Indices of all axes from those of one: the other axes' own places."""
+    own, shape = typeof(x).shape, list(typeof(index).shape)
+    for j, n in enumerate(own):
+        if j != axis and shape[j] == 1:
+            shape[j] = n
+    if any(j != axis and shape[j] not in (n, 1) and n != 1 for j, n in enumerate(own)):
+        raise ShapeError(
+            f"indices of shape {typeof(index).shape} do not broadcast to an array of {own}.",
+            f"All axes but axis {axis} must agree.",
+        )
+    places = []
+    for j, n in enumerate(own):
+        if j == axis:
+            places.append(stretch(index, tuple(shape)))
+        else:
+            at = iota(dtype=INDEX, shape=tuple(shape), dimension=j)
+            places.append(at if n != 1 else stretch(INDEX.type(0), tuple(shape)))
+    return places
+
+
+@numpy_function
+def repeat(
+    a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int | None = None
+) -> Any:
+    """Each part repeated along an axis."""
+    x, i = flat_or_axis(strong(value(a)), axis)
+    counts = known(value(repeats), "numpy.repeat with traced counts")
+    places = np.repeat(np.arange(typeof(x).shape[i]), counts)
+    if total_repeat_length is not None:
+        places = np.pad(places, (0, max(0, total_repeat_length - len(places))), "edge")
+        places = places[:total_repeat_length]
+    return take(x, places, axis=i)
+
+
+@numpy_function
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """The parts of an array where a known condition holds."""
+    x, i = flat_or_axis(strong(value(a)), axis)
+    places = np.flatnonzero(known(value(condition), "numpy.compress"))
+    return ufuncs.finish(np.add, take(x, places, axis=i), out)
+
+
+@numpy_function
+def extract(condition: Any, arr: Any) -> Any:
+    """The elements where a known condition holds."""
+    return compress(flat(strong(value(condition))), flat(strong(value(arr))))
+
+
+@numpy_function
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    """The array without these known parts."""
+    x, i = flat_or_axis(strong(value(arr)), axis)
+    index = obj if isinstance(obj, slice) else known(value(obj), "numpy.delete")
+    return take(x, np.delete(np.arange(typeof(x).shape[i]), index), axis=i)
+
+
+# ---------------------------------------------------------------------------------- nonzero
+
+
+@numpy_function
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """The indices of the elements that are not zero, of known values."""
+    return np.nonzero(known(strong(value(a)), "numpy.nonzero"))
+
+
+@numpy_function
+def flatnonzero(a: Any) -> Any:
+    """The flat indices of the elements that are not zero, of known values."""
+    return np.flatnonzero(known(value(a), "numpy.flatnonzero"))
+
+
+@numpy_function
+def argwhere(a: Any) -> Any:
+    """The indices of the elements that are not zero, one per row, of known values."""
+    return np.argwhere(known(value(a), "numpy.argwhere"))
+
+
+@numpy_function
+def bincount(
+    x: Any, /, weights: Any = None, minlength: int = 0, *, length: int | None = None
+) -> Any:
+    """How often each integer occurs, or the sum of its weights.
+
+    Under `jit` and `vmap` give `length`, the number of bins.
+    """
+    index = as_index(x)
+    if length is None:
+        values = known(index, "numpy.bincount without length=")
+        length = max(int(values.max(initial=-1)) + 1, static_int(minlength, "minlength"))
+    if weights is None:
+        addend = stretch(np.int64(1), typeof(index).shape)
+    else:
+        addend = cast(value(weights), np.dtype(np.float64))
+    start = stretch(typeof(addend).dtype.type(0), (length,))
+    return scatter_add(start, addend, index, axes=(0,), mode="drop")
+
+
+# ---------------------------------------------------------------------------------- sets
+
+
+@numpy_function
+def unique(
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    *,
+    equal_nan: bool = True,
+) -> Any:
+    """The distinct elements, sorted, of known values."""
+    x = strong(value(ar))
+    found = np.unique(
+        known(x, "numpy.unique"),
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+        axis=axis,
+        equal_nan=equal_nan,
+    )
+    _, index, inverse, counts = found
+    first = take(flat(x), index) if axis is None else take(x, index, axis=axis)
+    wanted = (return_index, return_inverse, return_counts)
+    rest = [r for r, w in zip((index, inverse, counts), wanted, strict=True) if w]
+    return (first, *rest) if rest else first
+
+
+@numpy_function
+def isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: Any = None,
+) -> Any:
+    """For each element, whether it is among the others."""
+    x, y = promote(value(element), value(test_elements))
+    x, y = strong(x), flat(strong(y))
+    wide = reshape(x, new_sizes=(*typeof(x).shape, 1))
+    found = reduce_or(
+        ufuncs.apply(np.equal, wide, y), axes=(typeof(x).ndim,)
+    )
+    return e.bitwise_not(found) if invert else found

@@ -1,0 +1,183 @@
+"""The methods of ufuncs on traced values: reduce, accumulate, outer, reduceat and at.
+
+Where a ufunc has a reduction or cumulative function of its own that is used; associative ufuncs
+without one are folded in halves (log2(n) steps), the others element by element. `at` writes into
+its first operand and belongs to the cells (`cells.py`).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.core.errors import RuleError
+from ftrace.numpy import reductions, ufuncs
+from ftrace.numpy.lowerings import constant_like
+from ftrace.numpy.promote import cast, many_axes, one_axis, strong, unsupported, value
+from ftrace.numpy.reductions import cumulated
+from ftrace.numpy.shaping import index_axis, slice_axis
+from ftrace.primitives import cumulative as c
+from ftrace.primitives.convert import copy as copy_row
+from ftrace.primitives.reduce import reduce_and, reduce_or, reduce_xor
+from ftrace.primitives.shape import concatenate, expand_dims, reshape
+
+write_at: Any = None  # (ufunc, target, indices, *values) -> None, set by cells.py
+
+ASSOCIATIVE: Final = frozenset(
+    {"logaddexp", "logaddexp2", "hypot", "gcd", "lcm", "fmax", "fmin", "logical_xor"}
+)
+REDUCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "add": reductions.sum,
+    "multiply": reductions.prod,
+    "maximum": reductions.max,
+    "minimum": reductions.min,
+    "logical_and": reductions.all,
+    "logical_or": reductions.any,
+}
+BIT_REDUCTIONS: Final = {
+    "bitwise_and": reduce_and,
+    "bitwise_or": reduce_or,
+    "bitwise_xor": reduce_xor,
+}
+CUMULATIVE: Final = {
+    "add": c.cumsum,
+    "multiply": c.cumprod,
+    "maximum": c.cummax,
+    "minimum": c.cummin,
+    "logaddexp": c.cumlogsumexp,
+}
+
+
+def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A method of a ufunc, as `__array_ufunc__` names it."""
+    rule = METHODS.get(method)
+    if rule is None or ufunc.nin != 2 or ufunc.nout != 1:
+        raise RuleError(
+            f"{ufunc.__name__}.{method} has no rule for traced arrays.",
+            "Write it with indexing and the plain function.",
+        )
+    return rule(ufunc, *inputs, **kwargs)
+
+
+def reduce(
+    ufunc: np.ufunc,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """`ufunc.reduce`: the axis is the first one unless it is named."""
+    name = ufunc.__name__
+    known = REDUCTIONS.get(name)
+    if known is not None:
+        options = {"axis": axis, "keepdims": keepdims, "where": where}
+        options |= {"dtype": dtype} if name in ("add", "multiply") and dtype is not None else {}
+        options |= {"initial": initial} if initial is not None and "l" not in name[:1] else {}
+        return ufuncs.finish(ufunc, known(array, **options), _only(out))
+    if where is not True:
+        raise unsupported(f"{name}.reduce", "where=")
+    x = strong(value(array))
+    if name in BIT_REDUCTIONS:
+        found = reductions.reduced(BIT_REDUCTIONS[name], x, axis, keepdims)
+        found = found if initial is None else ufuncs.apply(ufunc, found, initial)
+    else:
+        found = _folded(ufunc, x, axis, keepdims, initial)
+    return ufuncs.finish(ufunc, found, _only(out))
+
+
+def _only(out: Any) -> Any:
+    return out[0] if isinstance(out, tuple) else out
+
+
+def _folded(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool, initial: Any) -> Any:
+    axes = tuple(sorted(many_axes(axis, typeof(x).ndim)))
+    for i in reversed(axes):
+        x = _fold_axis(ufunc, x, i)
+    if initial is not None:
+        x = ufuncs.apply(ufunc, initial, x)
+    return expand_dims(x, dimensions=axes) if keepdims else x
+
+
+def _fold_axis(ufunc: np.ufunc, x: Any, axis: int) -> Any:
+    n = typeof(x).shape[axis]
+    if not n:
+        return _empty_fold(ufunc, x, axis)
+    if ufunc.__name__ not in ASSOCIATIVE:
+        found = index_axis(x, 0, axis)
+        for i in range(1, n):
+            found = ufuncs.apply(ufunc, found, index_axis(x, i, axis))
+        return found
+    while n > 1:
+        half = n // 2
+        both = ufuncs.apply(
+            ufunc, slice_axis(x, 0, half, axis), slice_axis(x, half, 2 * half, axis)
+        )
+        rest = [slice_axis(x, n - 1, n, axis)] if n % 2 else []
+        x = concatenate(both, *rest, dimension=axis) if rest else both
+        n = typeof(x).shape[axis]
+    return index_axis(x, 0, axis)
+
+
+def _empty_fold(ufunc: np.ufunc, x: Any, axis: int) -> Any:
+    if ufunc.identity is None:
+        raise ValueError(
+            f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
+        )
+    total = reductions.sum(x, axis=axis)
+    dtype = typeof(ufuncs.apply(ufunc, total, total)).dtype
+    return constant_like(total, dtype, ufunc.identity)
+
+
+def accumulate(
+    ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
+) -> Any:
+    """`ufunc.accumulate`: every prefix's reduction."""
+    x = strong(value(array))
+    name = ufunc.__name__
+    if dtype is not None:
+        x = cast(x, np.dtype(dtype))
+    elif name in ("add", "multiply"):
+        x = cast(x, reductions.accumulator(typeof(x).dtype))
+    if name in CUMULATIVE:
+        found = cumulated(CUMULATIVE[name], x, axis)
+    else:
+        found = _prefixes(ufunc, x, one_axis(axis, typeof(x).ndim))
+    return ufuncs.finish(ufunc, found, _only(out))
+
+
+def _prefixes(ufunc: np.ufunc, x: Any, axis: int) -> Any:
+    n = typeof(x).shape[axis]
+    if not n:
+        return copy_row(x)
+    parts = [index_axis(x, 0, axis)]
+    for i in range(1, n):
+        parts.append(ufuncs.apply(ufunc, parts[-1], index_axis(x, i, axis)))
+    dtype = typeof(parts[-1]).dtype
+    wide = [expand_dims(cast(p, dtype), dimensions=(axis,)) for p in parts]
+    return concatenate(*wide, dimension=axis)
+
+
+def outer(ufunc: np.ufunc, a: Any, b: Any, /, **options: Any) -> Any:
+    """`ufunc.outer`: all pairs of an element of `a` and one of `b`."""
+    x, y = value(a), value(b)
+    rank = typeof(y).ndim
+    if rank:
+        x = reshape(strong(x), new_sizes=typeof(x).shape + (1,) * rank)
+    return ufuncs.UFUNCS[ufunc](x, y, **options)
+
+
+def at(ufunc: np.ufunc, *operands: Any) -> None:
+    """`ufunc.at`: the ufunc applied in place, once for every index."""
+    write_at(ufunc, *operands)
+
+
+METHODS: Final[dict[str, Callable[..., Any]]] = {
+    "reduce": reduce,
+    "accumulate": accumulate,
+    "outer": outer,
+    "at": at,
+}

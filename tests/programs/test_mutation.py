@@ -1,0 +1,792 @@
+"""In-place programs: what plain NumPy computes, and its derivative, under every transformation.
+
+Each program is written once, for NumPy or `ftrace.numpy` (`xp`), changes arrays in place and
+gives a number. NumPy itself gives the value, central differences of NumPy the gradient. Nine
+compositions must agree with them. What would escape a transformation must raise, by name.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import grad, jit, jvp, lax, vjp, vmap
+from ftrace.errors import (
+    DtypeError,
+    MutationError,
+    RuleError,
+    ShapeError,
+    TracerArrayConversionError,
+    UnexpectedTracerError,
+)
+
+X = np.array([0.9, 1.3, -0.7, 0.4])
+V = np.array([0.3, -1.1, 0.8, 0.6])
+BATCH = np.stack([X, X[::-1] * 1.1, X + 0.2])
+
+Program = Callable[[Any, Any], Any]
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(f: Program) -> Program:
+    PROGRAMS[f.__name__] = f
+    return f
+
+
+# ---------------------------------------------------------------------------------- programs
+
+
+@program
+def cholesky_in_place(xp: Any, x: Any) -> Any:
+    a = xp.zeros((3, 3))
+    a[0, 0], a[1, 1], a[2, 2] = 4.0 + x[0], 5.0, 6.0 + x[2]
+    a[1, 0] = a[0, 1] = x[1]
+    a[2, 0] = a[0, 2] = 0.5
+    a[2, 1] = a[1, 2] = x[3] + 0.3
+    for k in range(3):
+        a[k, k] = np.sqrt(a[k, k])
+        a[k + 1 :, k] /= a[k, k]
+        for j in range(k + 1, 3):
+            a[j:, j] -= a[j:, k] * a[j, k]
+    return a[0, 0] + 2 * a[1, 0] + 3 * a[1, 1] + 4 * a[2, 0] + 5 * a[2, 1] + 6 * a[2, 2]
+
+
+@program
+def product_prefix_scan(xp: Any, x: Any) -> Any:
+    y = x.copy()
+    for i in range(1, 4):
+        y[i] *= y[i - 1]
+    return (y * np.array([1.0, 2.0, 3.0, 4.0])).sum()
+
+
+@program
+def stencil_over_two_views(xp: Any, x: Any) -> Any:
+    u = x.copy()
+    a, b = u[:-1], u[1:]
+    b[:] = b * a
+    a *= 2
+    b += np.sin(a)
+    return (u * np.array([1.0, -2.0, 3.0, 0.5])).sum() + (a * b).sum()
+
+
+@program
+def chained_views(xp: Any, x: Any) -> Any:
+    u = x * 1.0
+    y = u[1:]
+    z = y[1:]
+    u[1] = u[0] * u[2]
+    y[1] = np.sin(u[1])
+    z[1] = y[0] * z[0]
+    return (u * u).sum() + (y * np.array([1.0, 2.0, 3.0])).sum() + z[0] * z[1]
+
+
+@program
+def filling_zeros(xp: Any, x: Any) -> Any:
+    out = xp.zeros(4)
+    for i in range(4):
+        out[i] = np.sin(x[i]) * (i + 1)
+    out[1:3] += out[0]
+    return (out * x).sum()
+
+
+@program
+def writes_through_a_transpose(xp: Any, x: Any) -> Any:
+    b = xp.zeros((2, 3))
+    b[0] = x[:3]
+    b[1] = x[1:] ** 2
+    c = b.T
+    c[0] = x[2] * x[3]
+    r = c[2]
+    r *= b[0, 0]
+    return (b * np.arange(6.0).reshape(2, 3)).sum() + c[2, 1]
+
+
+@program
+def reads_before_writes_keep_their_value(xp: Any, x: Any) -> Any:
+    u = x * 1.0
+    y = u * u
+    u[0] = u[3]
+    u *= 3
+    return (y * u).sum()
+
+
+@program
+def steps_and_negative_steps(xp: Any, x: Any) -> Any:
+    u = xp.zeros(6)
+    u[::2] = x[:3]
+    u[5::-2] += x[1:] * u[0]
+    u[::-1][1] = x[3] * u[2]
+    u[-2] -= 2 * x[0]
+    return (u * np.arange(1.0, 7.0)).sum() + u[3:0:-1].prod()
+
+
+@program
+def overlapping_source_and_target(xp: Any, x: Any) -> Any:
+    u = x * 1.0
+    u[1:] = u[:-1]
+    u[:-1] = u[1:] * u[::-1][1:]
+    return (u * np.array([1.0, 2.0, 4.0, 8.0])).sum()
+
+
+@program
+def index_arrays(xp: Any, x: Any) -> Any:
+    u = xp.zeros((3, 4))
+    u[[0, 2]] = x
+    u[[0, 1, 2], [3, 2, 1]] = x[1:] * 2
+    u[1:, [0, 3]] += x[0]
+    u[np.array([[0], [2]]), np.array([0, 0])] = x[:2]
+    return (u * np.arange(12.0).reshape(3, 4)).sum() + (u[[2, 0, 2]] ** 2).sum()
+
+
+@program
+def equal_indices_add_up_with_at_and_not_with_assignment(xp: Any, x: Any) -> Any:
+    u = xp.zeros(3)
+    np.add.at(u, np.array([0, 2, 0, 0]), x)
+    np.subtract.at(u, [1, 1], x[:2])
+    np.multiply.at(u, np.array([2, 2]), x[2:])
+    v = xp.zeros(3)
+    v[np.array([0, 2, 0, 0])] = x
+    v[[1, 1]] += x[:2]
+    return (u * np.array([1.0, 2.0, 3.0])).sum() + (v * np.array([5.0, 7.0, 11.0])).sum()
+
+
+@program
+def masks(xp: Any, x: Any) -> Any:
+    u = x * 1.0
+    u[np.array([True, False, True, False])] *= 3.0
+    u[u < 0] = 0.5
+    u[np.array([False, True, True, False])] = x[2:]
+    return (u * np.array([1.0, 2.0, 3.0, 4.0])).sum()
+
+
+@program
+def reshape_views(xp: Any, x: Any) -> Any:
+    u = x * 1.0
+    m = u.reshape(2, 2)
+    m[0] = m[1] * x[0]
+    u[3] = m[0, 1] * 2
+    flat = m.ravel()
+    flat[1:3] += x[:2]
+    w = xp.zeros((2, 3))
+    w.reshape(-1)[1:5] = x
+    w.reshape(3, 2)[1] *= 2
+    return (u * np.array([1.0, 2.0, 3.0, 4.0])).sum() + m[1, 0] + (w * w).sum()
+
+
+@program
+def reshape_of_a_transpose_is_a_copy(xp: Any, x: Any) -> Any:
+    w = xp.zeros((2, 2))
+    w[0] = x[:2]
+    w[1] = x[2:]
+    t = w.T.reshape(-1)
+    t[1] = 10 * x[0]
+    w[0, 1] *= 3
+    return (w * np.array([[1.0, 2.0], [3.0, 4.0]])).sum() + (t * np.arange(1.0, 5.0)).sum()
+
+
+@program
+def axes_added_removed_and_moved(xp: Any, x: Any) -> Any:
+    w = xp.zeros((1, 4, 2))
+    np.squeeze(w)[1:, 0] = x[1:]
+    np.swapaxes(w, 1, 2)[0, 1] = x * x
+    np.moveaxis(w, 1, 0)[3] += x[0]
+    w[0][:, None, 1][0] = x[2] * x[3]
+    np.expand_dims(w, 0)[..., 2, :] *= x[1]
+    np.flip(w, 1)[0, 0, 0] -= x[2]
+    first, second = np.split(w, 2, axis=1)
+    second[:] = first * x[3]
+    return (w * np.arange(1.0, 9.0).reshape(1, 4, 2)).sum()
+
+
+@program
+def out_arguments(xp: Any, x: Any) -> Any:
+    u = xp.zeros(4)
+    np.multiply(x, x, out=u)
+    v = u[1:]
+    np.sin(v, out=v)
+    np.add(u, 1.0, out=u)
+    w = xp.zeros(2)
+    np.sum(u.reshape(2, 2), axis=0, out=w)
+    return (u * np.array([1.0, 2.0, 3.0, 4.0])).sum() + w[0] * w[1]
+
+
+@program
+def writing_functions(xp: Any, x: Any) -> Any:
+    u = xp.zeros((3, 3))
+    np.fill_diagonal(u, x[:3])
+    np.copyto(u[0], x[1:] * 2)
+    np.copyto(u[2], x[0], where=np.array([True, False, True]))
+    np.put(u, [1, -2], x[2:] * 3)
+    np.putmask(u, np.eye(3) > 0, u * u)
+    np.place(u, np.arange(9).reshape(3, 3) % 4 == 3, x[:2])
+    np.put_along_axis(u, np.array([[1], [0], [2]]), x[:3].reshape(3, 1), axis=1)
+    v = xp.zeros(2)
+    v.fill(x[1])
+    w = x * 1.0
+    w.sort()
+    return (u * np.arange(9.0).reshape(3, 3)).sum() + v.sum() + (w * np.array([1, 2, 3, 4])).sum()
+
+
+@program
+def rank_zero_is_a_value(xp: Any, x: Any) -> Any:
+    loss = x[0]
+    before = loss
+    loss += x[1]
+    loss *= x[2]
+    return loss * 2 + before
+
+
+@program
+def rows_of_a_loop(xp: Any, x: Any) -> Any:
+    w = xp.zeros((3, 4))
+    for i, row in enumerate(w):
+        row += x * (i + 1)
+        row[i] = x[3]
+    return (w * w).sum()
+
+
+@program
+def every_augmented_operator(xp: Any, x: Any) -> Any:
+    u = x * 1.0
+    u += x
+    u -= 0.1
+    u *= x
+    u /= x + 2
+    u **= 2
+    u %= 1.7
+    m = xp.zeros((2, 2))
+    m[:] = x.reshape(2, 2)
+    m @= m
+    k = xp.zeros(4, dtype=int)
+    k += 7
+    k //= 2
+    k <<= 2
+    k >>= 1
+    k |= 1
+    k &= 6
+    k ^= 3
+    return (u * k).sum() + (m * m).sum()
+
+
+@program
+def conversions_on_the_way_in(xp: Any, x: Any) -> Any:
+    u = xp.zeros(4, dtype=np.float32)
+    u[:2] = x[:2].astype(np.float64)
+    u[2] = 3
+    u[3] = True
+    n = xp.zeros(3, dtype=int)
+    n[:] = 2.7
+    n[0] = x[1] * 10
+    return (u.astype(float) * x).sum() + n.sum()
+
+
+@program
+def broadcast_values(xp: Any, x: Any) -> Any:
+    w = xp.zeros((2, 3, 4))
+    w[:] = x
+    w[0] *= x[:3].reshape(3, 1)
+    w[..., 1] = x[:2].reshape(2, 1)
+    w[1, :, 2:] = x.reshape(1, 1, 4)[..., :2]
+    return (w * np.arange(24.0).reshape(2, 3, 4)).sum()
+
+
+# ---------------------------------------------------------------------------------- modes
+
+
+def numpy_value(f: Program, x: Any) -> Any:
+    return np.float64(f(np, x.copy()))
+
+
+def differences(f: Callable[[Any], Any], x: Any) -> Any:
+    step = 1e-5
+    unit = np.eye(x.size) * step
+    return np.array([(f(x + d) - f(x - d)) / (2 * step) for d in unit])
+
+
+def close(found: Any, wanted: Any, tolerance: float = 1e-7) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+# conversions to float32 and to integers have no useful differences
+EXACT_ONLY = {"conversions_on_the_way_in"}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_writes_computes_what_numpy_computes(name: str) -> None:
+    f = PROGRAMS[name]
+
+    def traced(x: Any) -> Any:
+        return f(fnp, x)
+
+    value = numpy_value(f, X)
+    close(traced(X.copy()), value, 1e-12)
+    close(jit(traced)(X), value, 1e-12)
+    close(jvp(traced, (X,), (V,))[0], value, 1e-12)
+    close(vmap(traced)(BATCH), [numpy_value(f, x) for x in BATCH], 1e-12)
+    close(jit(vmap(traced))(BATCH), [numpy_value(f, x) for x in BATCH], 1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - EXACT_ONLY))
+def test_a_program_that_writes_has_the_derivative_of_what_numpy_computes(name: str) -> None:
+    f = PROGRAMS[name]
+
+    def traced(x: Any) -> Any:
+        return f(fnp, x)
+
+    slope = differences(lambda x: numpy_value(f, x), X)
+    slopes = np.array([differences(lambda x: numpy_value(f, x), x) for x in BATCH])
+    first = grad(traced)
+    close(first(X), slope)
+    close(jvp(traced, (X,), (V,))[1], slope @ V)
+    close(jit(first)(X), slope)
+    close(grad(jit(traced))(X), slope)
+    close(vmap(first)(BATCH), slopes)
+    close(jit(vmap(first))(BATCH), slopes)
+
+    def weighted(x: Any) -> Any:
+        return (first(x) * V).sum()
+
+    close(grad(weighted)(X), differences(weighted, X))
+
+
+def test_the_gradient_of_converted_writes_follows_the_float_parts() -> None:
+    f = PROGRAMS["conversions_on_the_way_in"]
+    x = X.astype(np.float32).astype(float)
+    wanted = np.array([2 * x[0], 2 * x[1], 3.0, 1.0])
+    close(grad(lambda x: f(fnp, x))(x), wanted, 1e-6)
+    close(jit(grad(lambda x: f(fnp, x)))(x), wanted, 1e-6)
+
+
+# ---------------------------------------------------------------------------------- captures
+
+
+def test_a_linear_map_over_a_captured_cell_keeps_the_value_it_was_made_with() -> None:
+    def f(x: Any) -> Any:
+        c = x * 1.0
+        _, pull = vjp(lambda z: (z * c).sum(), c * 1.0)
+        c[0] = 100.0
+        (g,) = pull(1.0)
+        return (g * g).sum()
+
+    close(grad(f)(X), 2 * X, 1e-12)
+    close(grad(f)(X)[0], 1.8, 1e-12)
+    close(jit(grad(f))(X), 2 * X, 1e-12)
+    close(grad(jit(f))(X), 2 * X, 1e-12)
+    close(vmap(grad(f))(BATCH), 2 * BATCH, 1e-12)
+
+
+def test_a_linear_map_at_a_cell_keeps_the_value_of_its_argument() -> None:
+    def f(x: Any) -> Any:
+        c = x * 1.0
+        y, pull = vjp(lambda z: z * z, c)
+        c[0] = 100.0
+        y[1] = 50.0
+        (g,) = pull(np.ones(4))
+        return (g * g).sum()
+
+    close(grad(f)(X), 8 * X, 1e-12)
+    close(jit(grad(f))(X), 8 * X, 1e-12)
+
+
+def test_writing_a_result_does_not_change_the_linear_map_that_uses_it() -> None:
+    def f(x: Any) -> Any:
+        c = x * 1.0
+        y, pull = vjp(np.exp, c)
+        y[:] = 0.0
+        (g,) = pull(np.ones(4))
+        return (g * np.array([1.0, 2.0, 3.0, 4.0])).sum()
+
+    close(grad(f)(X), np.exp(X) * np.arange(1.0, 5.0), 1e-12)
+
+
+def test_a_cell_captured_by_jit_may_change_between_calls() -> None:
+    def f(x: Any) -> Any:
+        c = np.copy(x)
+        g = jit(lambda y: (c * y).sum())
+        first = g(2.0)
+        c[0] = 10 * c[1]
+        return first + g(3.0)
+
+    close(grad(f)(X), [2, 35, 5, 5], 1e-12)
+    close(jit(grad(f))(X), [2, 35, 5, 5], 1e-12)
+    close(vmap(grad(f))(BATCH), np.tile([2.0, 35, 5, 5], (3, 1)), 1e-12)
+
+
+def the_argument_as_aux(c: Any) -> Any:
+    (_, aux), _ = ftrace.value_and_grad(lambda z: ((z * z).sum(), z), has_aux=True)(c)
+    return aux
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        jit(lambda z: z),
+        vmap(lambda z: z),
+        ftrace.checkpoint(lambda z: z),
+        lambda c: jvp(lambda z: z, (c,), (c,))[0],
+        lambda c: jvp(lambda z: z, (c,), (c,))[1],
+        lambda c: vjp(lambda z: z, c)[0],
+        lambda c: lax.cond(c[0] > 0, lambda z: z, lambda z: -z, c),
+        the_argument_as_aux,
+        np.positive,
+        np.asarray(1.0).__mul__,
+        lambda c: c.astype(float),
+        lambda c: c.copy(),
+        lambda c: fnp.at(c)[:].get(),
+        lambda c: c[...].copy(),
+        lambda c: np.where(True, c, 0.0),
+        lambda c: np.clip(c, None, None),
+        lambda c: np.concatenate([c]),
+        lambda c: np.round(c, 15),
+        lambda c: np.roll(c, 0),
+        lambda c: c.flatten(),
+    ],
+)
+def test_a_result_that_is_the_operand_is_a_new_array(identity: Callable[..., Any]) -> None:
+    def f(x: Any) -> Any:
+        c = x * 1.0
+        d = identity(c)
+        d[0] = 0.0
+        return (c * c).sum()
+
+    close(grad(f)(X), 2 * X, 1e-12)
+    close(jit(f)(X), (X * X).sum(), 1e-12)
+
+
+def test_one_array_returned_twice_gives_two_arrays() -> None:
+    def f(x: Any) -> Any:
+        c = x * 1.0
+        a, b = jit(lambda z: (z, z))(c)
+        a[0] = 7.0
+        d, e = vmap(lambda z: (z, z))(c)
+        d[0] = 7.0
+        return (b * e * c).sum()
+
+    close(grad(f)(X), 3 * X**2, 1e-12)
+
+
+def test_what_is_born_in_a_region_can_hold_inner_values() -> None:
+    def f(x: Any) -> Any:
+        def inner(z: Any) -> Any:
+            b = x * 2
+            b[0] = z
+            return (b * b).sum()
+
+        return grad(inner)(x[1]) * x[2]
+
+    # the derivative of inner is 2z
+    close(grad(f)(X), [0, 2 * X[2], 2 * X[1], 0], 1e-12)
+    close(jit(grad(f))(X), [0, 2 * X[2], 2 * X[1], 0], 1e-12)
+
+
+def test_a_mapped_value_can_be_written_into_an_unmapped_cell() -> None:
+    table = np.arange(12.0).reshape(4, 3)
+
+    def f(i: Any, v: Any) -> Any:
+        t = fnp.array(table)
+        t[i] = v
+        t[:, 0] += i
+        return t
+
+    places = np.array([2, 0, -1])
+    values = np.array([10.0, 20.0, 30.0])
+    found = vmap(f)(places, values)
+    for i, v, t in zip(places, values, found, strict=True):
+        wanted = table.copy()
+        wanted[i] = v
+        wanted[:, 0] += i
+        close(t, wanted, 1e-15)
+    assert table[2, 0] == 6.0
+
+
+# ---------------------------------------------------------------------------------- refusals
+
+
+def raised(f: Callable[..., Any], *args: Any) -> str:
+    with pytest.raises(MutationError) as caught:
+        f(*args)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("transform", [grad, jit, vmap, ftrace.checkpoint])
+def test_writing_an_argument_is_refused_by_name(transform: Callable[..., Any]) -> None:
+    def f(weights: Any) -> Any:
+        weights[0] = 1.0
+        return weights.sum()
+
+    message = raised(transform(f), BATCH if transform is vmap else X)
+    assert "`weights` is an argument" in message
+    assert "`weights = weights.copy()`" in message
+    assert "test_mutation.py" in message
+
+
+def test_writing_a_view_of_an_argument_is_refused_by_name() -> None:
+    def named(x: Any) -> Any:
+        part = x[1:]
+        part[0] = 1.0
+        return x.sum()
+
+    def chained(x: Any) -> Any:
+        x[1:][0] = 1.0
+        return x.sum()
+
+    def augmented(x: Any) -> Any:
+        x[1:] += 1.0
+        return x.sum()
+
+    def transposed(x: Any) -> Any:
+        t = x.reshape(2, 2).T
+        t *= 2.0
+        return x.sum()
+
+    assert "`part` is an argument" in raised(grad(named), X)
+    assert "A view of `x` is an argument" in raised(grad(chained), X)
+    assert "`x = x.copy()`" in raised(jit(augmented), X)
+    assert "`t = t.copy()`" in raised(grad(transposed), X)
+
+
+def test_writing_an_inner_value_into_an_outer_cell_is_refused() -> None:
+    def f(x: Any) -> Any:
+        buffer = x * 1.0
+
+        def inner(z: Any) -> Any:
+            buffer[0] = z
+            return buffer.sum()
+
+        return grad(inner)(x[1])
+
+    for outer, argument in ((grad(f), X), (jit(f), X), (vmap(f), BATCH)):
+        assert "`buffer` belongs to code outside" in raised(outer, argument)
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        lambda body, x: jit(body)(x),
+        lambda body, x: vmap(body)(x),
+        lambda body, x: lax.cond(x[0] > 0, body, lambda z: z, x),
+        lambda body, x: lax.while_loop(lambda z: z[0] < 9.0, body, x),
+        lambda body, x: ftrace.checkpoint(body)(x),
+        lambda body, x: ftrace.custom_jvp(body)(x),
+        lambda body, x: jvp(body, (x,), (x,))[0],
+    ],
+    ids=["jit", "vmap", "cond", "while", "checkpoint", "custom_jvp", "jvp"],
+)
+def test_a_captured_cell_is_frozen_in_every_region(region: Callable[..., Any]) -> None:
+    def f(x: Any) -> Any:
+        cell = x * 1.0
+
+        def body(z: Any) -> Any:
+            cell[0] = 5.0
+            return z + 1.0
+
+        return region(body, x).sum()
+
+    assert "`cell` belongs to code outside" in raised(grad(f), X)
+
+
+def test_a_leaked_cell_cannot_be_written() -> None:
+    kept: list[Any] = []
+    grad(lambda x: kept.append(x * 1.0) or (x * x).sum())(X)
+    with pytest.raises(UnexpectedTracerError):
+        kept[0][0] = 1.0
+
+
+def test_a_refused_write_leaves_the_array_as_it_was() -> None:
+    def f(x: Any) -> Any:
+        with pytest.raises(MutationError):
+            x[0] = 100.0
+        with pytest.raises(MutationError):
+            x *= 2.0
+        return (x * x).sum()
+
+    close(grad(f)(X), 2 * X, 1e-12)
+
+
+def test_a_plain_array_cannot_receive_a_traced_value() -> None:
+    plain = np.zeros(4)
+
+    def store(x: Any) -> Any:
+        plain[0] = x[0]
+        return x.sum()
+
+    def out(x: Any) -> Any:
+        np.add(x, 1.0, out=plain)
+        return x.sum()
+
+    def augmented(x: Any) -> Any:
+        buffer = plain
+        buffer += x
+        return x.sum()
+
+    def scattered(x: Any) -> Any:
+        np.add.at(plain, [0, 1], x[:2])
+        return x.sum()
+
+    def copied(x: Any) -> Any:
+        np.copyto(plain, x)
+        return x.sum()
+
+    for f in (store, out, augmented, scattered, copied):
+        for transform in (grad, jit):
+            with pytest.raises(TracerArrayConversionError, match=r"ftrace\.numpy\.zeros"):
+                transform(f)(X)
+    assert not plain.any()
+
+
+def test_in_place_operators_keep_the_shape_and_the_kind() -> None:
+    def wider(x: Any) -> Any:
+        u = x * 1.0
+        u += np.ones((2, 4))
+        return u.sum()
+
+    def other_kind(x: Any) -> Any:
+        n = fnp.zeros(4, dtype=int)
+        n += x
+        return n.sum()
+
+    def complex_into_real(x: Any) -> Any:
+        u = x * 1.0
+        u[0] = 1j
+        return u.sum()
+
+    def wrong_length(x: Any) -> Any:
+        u = x * 1.0
+        u[:2] = x[:3]
+        return u.sum()
+
+    for transform in (grad, jit):
+        with pytest.raises(ShapeError, match="does not fit"):
+            transform(wider)(X)
+        with pytest.raises(DtypeError, match="cannot be stored"):
+            transform(other_kind)(X)
+        with pytest.raises(DtypeError, match="complex"):
+            transform(complex_into_real)(X)
+        with pytest.raises(ShapeError, match="could not broadcast"):
+            transform(wrong_length)(X)
+
+
+def test_at_with_equal_indices_needs_an_arithmetic_ufunc() -> None:
+    def distinct(x: Any) -> Any:
+        u = x * 1.0
+        np.arctan2.at(u, [0, 2], x[:2])
+        return u.sum()
+
+    def equal(x: Any) -> Any:
+        u = x * 1.0
+        np.arctan2.at(u, [0, 0], x[:2])
+        return u.sum()
+
+    wanted = np.arctan2(X[0], X[0]) + X[1] + np.arctan2(X[2], X[1]) + X[3]
+    close(jit(distinct)(X), wanted, 1e-12)
+    with pytest.raises(RuleError, match=r"arctan2\.at"):
+        jit(equal)(X)
+
+
+# ---------------------------------------------------------------------------------- layout
+
+
+def test_where_numpy_decides_by_layout_a_later_write_is_refused() -> None:
+    def write_the_original(x: Any) -> Any:
+        y = fnp.outer(x, x) * 2.0
+        flat = y.reshape(-1)
+        y[0, 0] = 0.0
+        return flat.sum()
+
+    def write_the_reshaped(x: Any) -> Any:
+        y = fnp.outer(x, x) * 2.0
+        flat = y.ravel()
+        flat[0] = 0.0
+        return y.sum()
+
+    for f in (write_the_original, write_the_reshaped):
+        for transform in (grad, jit):
+            message = raised(transform(f), X)
+            assert "depends on a memory layout" in message
+
+
+def test_where_only_one_name_is_left_the_layout_does_not_matter() -> None:
+    def f(xp: Any, x: Any) -> Any:
+        flat = (xp.outer(x, x) * 2.0).reshape(-1)
+        flat[0] = x[3]
+        flat *= 3.0
+        y = xp.outer(x, x) * 1.0
+        y = y.ravel()
+        y[1:3] = 0.0
+        return (flat * y).sum()
+
+    close(jit(lambda x: f(fnp, x))(X), f(np, X), 1e-12)
+    close(grad(lambda x: f(fnp, x))(X), differences(lambda x: f(np, x), X))
+
+
+def test_a_copy_has_a_known_layout() -> None:
+    def f(xp: Any, x: Any) -> Any:
+        y = (xp.outer(x, x) * 2.0).T.copy()
+        flat = y.reshape(-1)
+        flat[1] = x[0]
+        y[0, 0] = x[1]
+        return (y * np.arange(16.0).reshape(4, 4)).sum() + flat[0]
+
+    close(jit(lambda x: f(fnp, x))(X), f(np, X), 1e-12)
+    close(grad(lambda x: f(fnp, x))(X), differences(lambda x: f(np, x), X))
+
+
+def test_read_only_views_are_refused_as_in_numpy() -> None:
+    def broadcast(x: Any) -> Any:
+        y = x * 1.0
+        w = np.broadcast_to(y, (2, 4))
+        y[0] = 5.0
+        assert w.shape == (2, 4)
+        w[0, 0] = 1.0
+        return y.sum()
+
+    def diagonal(x: Any) -> Any:
+        y = fnp.outer(x, x) * 1.0
+        d = np.diagonal(y)
+        d[0] = 1.0
+        return y.sum()
+
+    assert "`w` is a read-only view" in raised(jit(broadcast), X)
+    assert "`d` is a read-only view" in raised(jit(diagonal), X)
+
+
+def test_a_read_only_view_follows_its_base() -> None:
+    def f(xp: Any, x: Any) -> Any:
+        y = x * 1.0
+        w = np.broadcast_to(y, (2, 4))
+        y[0] = x[1] * x[2]
+        m = xp.outer(x, x) * 1.0
+        d = np.diagonal(m)
+        m[1, 1] = x[0]
+        return (w * w).sum() + (d * np.arange(4.0)).sum()
+
+    close(jit(lambda x: f(fnp, x))(X), f(np, X), 1e-12)
+    close(grad(lambda x: f(fnp, x))(X), differences(lambda x: f(np, x), X))
+
+
+# ---------------------------------------------------------------------------------- cost
+
+
+def test_dead_views_add_no_equations() -> None:
+    def f(x: Any) -> Any:
+        u = x * 1.0
+        for i in range(4):
+            u[i:].sum()
+        u[0] = 1.0
+        return u
+
+    names = [e.primitive.name for e in ftrace.make_jaxpr(f)(X).eqns]
+    assert names == ["mul", "broadcast_in_dim", "update_slice"]
+
+
+def test_an_augmented_slice_is_written_once() -> None:
+    def f(x: Any) -> Any:
+        u = x * 1.0
+        u[1:] += 2.0
+        return u
+
+    names = [e.primitive.name for e in ftrace.make_jaxpr(f)(X).eqns]
+    assert names == ["mul", "slice", "add", "update_slice"]
