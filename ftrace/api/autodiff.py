@@ -73,7 +73,7 @@ def jvp(
             ys, dys = jvp_flat(flat, leaves, ts)
         else:
             ys, dys = _batched_jvp(flat, leaves, given, avals, count)
-    return _forward_results(flat.out_tree, ys, dys, leaves, has_aux, count)
+    return _forward_results(flat.out_tree, ys, dys, (*leaves, *given), has_aux, count)
 
 
 def _forward_results(
@@ -85,7 +85,7 @@ def _forward_results(
         n = result_tree.num_leaves
     else:
         result_tree, aux_tree, n = out_tree, None, len(ys)
-    ts = owned([_real_tangent(t, y, count) for t, y in zip(dys[:n], ys[:n], strict=True)], ys)
+    ts = owned([_real_tangent(t, y, count) for t, y in zip(dys[:n], ys[:n], strict=True)], (*inputs, *ys))
     result = result_tree.unflatten(ys[:n]), result_tree.unflatten(ts)
     return (*result, aux_tree.unflatten(ys[n:])) if aux_tree is not None else result
 

@@ -20,6 +20,7 @@ from ftrace.core import avals
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import (
     ConcretizationTypeError,
+    FtraceError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -223,6 +224,10 @@ def run(trace: Trace, fn: Callable[..., Any], *args: Any) -> Any:
     ctx.trace = trace
     try:
         return fn(*args)
+    except ValueError as error:
+        if isinstance(error.__cause__, FtraceError):  # NumPy hides ours: plain[0] = tracer
+            raise error.__cause__ from None
+        raise
     finally:
         ctx.trace = before
 
@@ -235,6 +240,20 @@ def is_within(trace: Trace, inner: Trace) -> bool:
             return True
         t = t.parent
     return False
+
+
+def foreign(value: Any, parent: Trace, where: str) -> Any:
+    """A result that is not the ending trace's own: a new object for it, if it may be captured."""
+    if isinstance(value, Tracer):
+        if not value.owner.alive or not is_within(value.owner, parent):
+            raise leaked(value, where)
+        return value.fresh()
+    return value
+
+
+def renew(value: Any) -> Any:
+    """A value that crosses a boundary: a cell that users hold never is what a trace has stored."""
+    return value.fresh() if isinstance(value, Tracer) else value
 
 
 def register(cls: type[Tracer]) -> None:

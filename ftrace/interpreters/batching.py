@@ -94,8 +94,8 @@ class BatchTrace(Trace):
     def unpack(self, value: Any) -> tuple[Any, Dim]:
         """Value and mapped axis of a result, whether or not it belongs to this trace."""
         if type(value) is BatchTracer and value.owner is self:
-            return value.value, value.dim
-        return (value.fresh() if isinstance(value, Tracer) else value), None
+            return core.renew(value.value), value.dim
+        return core.foreign(value, self.parent, "The result"), None
 
 
 def batch_flat(

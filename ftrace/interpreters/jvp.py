@@ -104,8 +104,8 @@ class JVPTrace(Trace):
     def unpack(self, value: Any) -> tuple[Any, Any]:
         """Primal and tangent of a result, whether or not it belongs to this trace."""
         if type(value) is JVPTracer and value.owner is self:
-            return value.primal, value.tangent
-        return self._enter(value), ZERO
+            return core.renew(value.primal), core.renew(value.tangent)
+        return core.foreign(value, self.parent, "The result"), ZERO
 
 
 def jvp_flat(

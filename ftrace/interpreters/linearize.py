@@ -84,7 +84,7 @@ def linearize_flat(
         if isinstance(p, np.ndarray):
             p = captures.argument(p)
         tangent = partial.unknown(aval(a.shape, a.dtype)) if is_inexact(a.dtype) else ZERO
-        x = JVPTracer(jvp, p, tangent)
+        x = JVPTracer(jvp, core.renew(p), tangent)
         x.alias = core.FROZEN
         inputs.append(x)
         invars.append(tangent.var if isinstance(tangent, PartialTracer) else None)

@@ -143,8 +143,6 @@ def write_out(out: Any, result: Any) -> Any:
     return out
 
 
-
-
 # ---------------------------------------------------------------------------------- ufunc.at
 
 SCATTERS: Final = {

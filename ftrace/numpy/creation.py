@@ -30,7 +30,7 @@ from ftrace.numpy.promote import (
     value,
 )
 from ftrace.numpy.shaping import diagonal, swapaxes
-from ftrace.numpy.views import c_order
+from ftrace.numpy.views import c_order, kept_order
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.create import iota
@@ -71,7 +71,7 @@ def array(
     missing = ndmin - typeof(found).ndim
     if missing > 0:
         found = expand_dims(found, dimensions=tuple(range(missing)))
-    return c_order(found)
+    return c_order(found) if order == "C" or x is not object else kept_order(x, found)
 
 
 @numpy_function
@@ -89,7 +89,7 @@ def asarray(
     target = typeof(x).dtype if dtype is None else dtypes.canonical(dtype)
     found = cast(x, target)
     if copy or not isinstance(found, Tracer):
-        return c_order(copy_row(found))
+        return kept_order(found, copy_row(found))
     return found
 
 
@@ -99,7 +99,9 @@ asanyarray = ascontiguousarray = asfortranarray = asarray
 @numpy_function
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """A new array with the same elements."""
-    return c_order(copy_row(strong(value(a))))
+    x = strong(value(a))
+    found = copy_row(x)
+    return c_order(found) if order == "C" else kept_order(x, found)
 
 
 @numpy_function

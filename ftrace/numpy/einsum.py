@@ -46,7 +46,7 @@ def einsum(
         chosen = [terms[i] for i in pair]
         terms = [t for i, t in enumerate(terms) if i not in pair]
         needed = set(output).union(*(labels for _, labels in terms))
-        terms.append(_product(chosen, needed))
+        terms.append(_product(*chosen, needed) if len(chosen) == 2 else _single(*chosen[0], needed))
     found, labels = _single(*terms[0], set(output))
     found = _ordered(found, labels, output)
     return ufuncs.finish(np.matmul, copy_row(found) if found is arrays[0] else found, out)
@@ -75,7 +75,7 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
             f"einsum {subscripts!r} names {len(inputs)} operands, but {len(ranks)} were given"
         )
     unused = [c for c in reversed(LETTERS) if c not in subscripts]
-    extra = [r - len(t.replace("...", "")) if "..." in t else 0 for t, r in zip(inputs, ranks)]
+    extra = [r - len(t.replace("...", "")) if "..." in t else 0 for t, r in zip(inputs, ranks, strict=True)]
     hidden = "".join(unused[: max(extra)])
     for i, text in enumerate(inputs):
         inputs[i] = text.replace("...", hidden[len(hidden) - extra[i] :])
@@ -138,7 +138,7 @@ def _path(
             count -= 1
             rest = [i - 2 for i in rest[2:]] + [count - 1]
         pairs.append(tuple(rest))
-    return [p for p in pairs if len(p) == 2]
+    return pairs
 
 
 def _single(x: Any, labels: str, needed: set[str]) -> Labelled:
@@ -155,9 +155,9 @@ def _single(x: Any, labels: str, needed: set[str]) -> Labelled:
     return x, "".join(label for label in labels if label in needed)
 
 
-def _product(pair: Sequence[Labelled], needed: set[str]) -> Labelled:
+def _product(first: Labelled, second: Labelled, needed: set[str]) -> Labelled:
     """Two operands contracted over the labels that only they have."""
-    (x, a), (y, b) = pair
+    (x, a), (y, b) = first, second
     x, a = _single(x, a, needed | set(b))
     y, b = _single(y, b, needed | set(a))
     if set(a) == set(b) and set(a) <= needed or not a or not b:

@@ -12,8 +12,8 @@ import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
-from ftrace.core.trace import EVAL, ctx
-from ftrace.numpy import ufuncs
+from ftrace.core.trace import Tracer
+from ftrace.numpy import ufuncs, views
 from ftrace.numpy.lowerings import constant_like, truth
 from ftrace.numpy.promote import (
     TRACED,
@@ -190,14 +190,18 @@ def nan_to_num(
 def real(val: Any) -> Any:
     """The real part."""
     x = strong(value(val))
-    return e.real(x) if typeof(x).dtype.kind == "c" else copy_row(x)
+    if typeof(x).dtype.kind == "c":
+        return views.as_view(x, e.real(x), e.real, lambda b, v: e.complex(v, e.imag(b)))
+    return views.same(x) if isinstance(x, Tracer) else copy_row(x)
 
 
 @numpy_function
 def imag(val: Any) -> Any:
     """The imaginary part."""
     x = strong(value(val))
-    return e.imag(x) if typeof(x).dtype.kind == "c" else constant_like(x, typeof(x).dtype, 0)
+    if typeof(x).dtype.kind == "c":
+        return views.as_view(x, e.imag(x), e.imag, lambda b, v: e.complex(e.real(b), v))
+    return constant_like(x, typeof(x).dtype, 0)
 
 
 @numpy_function

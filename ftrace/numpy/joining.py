@@ -227,7 +227,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     found = []
     for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
         low, high, _ = slice(start, stop).indices(n)
-        found.append(slice_axis(x, low, max(low, high), i))
+        found.append(x[(slice(None),) * i + (slice(low, max(low, high)),)])
     return found
 
 
@@ -253,7 +253,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The parts of an array along an axis."""
     x = value(x)
     i = one_axis(axis, typeof(x).ndim)
-    return tuple(index_axis(x, k, i) for k in range(typeof(x).shape[i]))
+    return tuple(x[(slice(None),) * i + (k,)] for k in range(typeof(x).shape[i]))
 
 
 # ---------------------------------------------------------------------------------- repeating

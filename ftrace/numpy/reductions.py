@@ -25,6 +25,7 @@ from ftrace.numpy.promote import (
     unsupported,
     value,
 )
+from ftrace.numpy.shaping import diagonal
 from ftrace.primitives import cumulative as c
 from ftrace.primitives import elementwise as e
 from ftrace.primitives import reduce as r
@@ -102,6 +103,14 @@ def prod(
     if initial is not None:
         found = e.mul(found, cast(initial, typeof(found).dtype))
     return ufuncs.finish(np.add, found, out)
+
+
+@numpy_function
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    """The sum of a diagonal."""
+    return sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
 # ---------------------------------------------------------------------------------- max and min

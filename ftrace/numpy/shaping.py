@@ -11,7 +11,7 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
-from ftrace.core.trace import Tracer
+from ftrace.numpy import views
 from ftrace.numpy.promote import (
     TRACED,
     broadcast_shape,
@@ -55,10 +55,10 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     x = value(a)
     sizes = _fill_in(typeof(x).size, static_shape(shape), typeof(x).shape)
     if order == "F":
-        return _reversed(rows.reshape(_reversed(x), new_sizes=sizes[::-1]))
+        return _reversed(views.reshape(_reversed(x), new_sizes=sizes[::-1]))
     if order not in ("C", "A"):
         raise unsupported("reshape", f"order={order!r}")
-    return rows.reshape(x, new_sizes=sizes)
+    return views.reshape(x, new_sizes=sizes)
 
 
 def _fill_in(size: int, sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ def _fill_in(size: int, sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[i
 
 
 def _reversed(x: Any) -> Any:
-    return transpose_row(x, permutation=tuple(range(typeof(x).ndim))[::-1])
+    return views.transpose(x, permutation=tuple(range(typeof(x).ndim))[::-1])
 
 
 @numpy_function
@@ -85,7 +85,7 @@ def ravel(a: Any, order: str = "C") -> Any:
         x = _reversed(x)
     elif order not in ("C", "A", "K"):
         raise unsupported("ravel", f"order={order!r}")
-    return rows.reshape(x, new_sizes=(typeof(x).size,))
+    return views.ravel(x)
 
 
 @numpy_function
@@ -94,7 +94,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     x = value(a)
     count = len(axis) if isinstance(axis, tuple | list) else 1
     axes = many_axes(axis, typeof(x).ndim + count)
-    return rows.expand_dims(x, dimensions=tuple(sorted(axes)))
+    return views.expand_dims(x, dimensions=tuple(sorted(axes)))
 
 
 @numpy_function
@@ -111,7 +111,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
             f"cannot select an axis to squeeze out of shape {shape}: axes {axes}.",
             "Only axes of size 1 can be dropped.",
         )
-    return rows.squeeze(x, dimensions=axes)
+    return views.squeeze(x, dimensions=axes)
 
 
 def atleast(x: Any, rank: int) -> Any:
@@ -120,14 +120,18 @@ def atleast(x: Any, rank: int) -> Any:
     if len(shape) >= rank:
         return x
     if rank == 3 and len(shape) == 2:
-        return rows.reshape(x, new_sizes=(*shape, 1))
+        return views.reshape(x, new_sizes=(*shape, 1))
     if rank == 3:
-        return rows.reshape(x, new_sizes=(1, *shape, 1) if shape else (1, 1, 1))
-    return rows.reshape(x, new_sizes=(1,) * (rank - len(shape)) + shape)
+        return views.reshape(x, new_sizes=(1, *shape, 1) if shape else (1, 1, 1))
+    return views.reshape(x, new_sizes=(1,) * (rank - len(shape)) + shape)
+
+
+def _renamed(x: Any) -> Any:
+    return views.same(x) if isinstance(x, Tracer) else copy_row(x)
 
 
 def _atleast(arrays: Sequence[Any], rank: int) -> Any:
-    found = tuple(copy_row(x) if (y := atleast(x, rank)) is x else y for x in map(value, arrays))
+    found = tuple(_renamed(x) if (y := atleast(x, rank)) is x else y for x in map(value, arrays))
     return found[0] if len(found) == 1 else found
 
 
@@ -162,7 +166,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
         raise ShapeError(
             f"transpose: axes {axes} don't match an array of rank {ndim}.", "Name every axis once."
         )
-    return transpose_row(x, permutation=order)
+    return views.transpose(x, permutation=order)
 
 
 permute_dims = transpose
@@ -184,7 +188,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     order = list(range(typeof(x).ndim))
     i, j = one_axis(axis1, len(order)), one_axis(axis2, len(order))
     order[i], order[j] = order[j], order[i]
-    return transpose_row(x, permutation=tuple(order))
+    return views.transpose(x, permutation=tuple(order))
 
 
 @numpy_function
@@ -198,7 +202,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     order = [i for i in range(ndim) if i not in old]
     for target, axis in sorted(zip(new, old, strict=True)):
         order.insert(target, axis)
-    return transpose_row(x, permutation=tuple(order))
+    return views.transpose(x, permutation=tuple(order))
 
 
 @numpy_function
@@ -216,9 +220,14 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 @numpy_function
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """The array repeated to a shape."""
-    x = value(array)
-    found = stretch(x, static_shape(shape))
-    return copy_row(x) if found is x else found
+    return _stretched(value(array), static_shape(shape))
+
+
+def _stretched(x: Any, shape: tuple[int, ...]) -> Any:
+    found = stretch(x, shape)
+    if found is x and not isinstance(x, Tracer):
+        return copy_row(x)
+    return views.read_only(x, found, lambda b: stretch(b, shape))
 
 
 @numpy_function
@@ -226,7 +235,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """All arrays at their common shape."""
     xs = [value(x) for x in args]
     shape = broadcast_shape(*(typeof(x).shape for x in xs))
-    return tuple(copy_row(x) if (y := stretch(x, shape)) is x else y for x in xs)
+    return tuple(_stretched(x, shape) for x in xs)
 
 
 # ---------------------------------------------------------------------------------- order
@@ -236,7 +245,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
 def flip(m: Any, axis: Any = None) -> Any:
     """The order of elements reversed along axes (default: all)."""
     x = value(m)
-    return rows.rev(x, dimensions=tuple(sorted(many_axes(axis, typeof(x).ndim))))
+    return views.rev(x, dimensions=tuple(sorted(many_axes(axis, typeof(x).ndim))))
 
 
 @numpy_function
@@ -258,7 +267,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     first, second = many_axes(tuple(axes), typeof(x).ndim)
     k = static_int(k, "k") % 4
     if k == 0:
-        return copy_row(x)
+        return _renamed(x)
     if k == 2:
         return flip(x, axis=(first, second))
     if k == 1:
@@ -298,23 +307,21 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonal of two axes, as the last axis of the result."""
     x = value(a)
     i, j = many_axes((axis1, axis2), typeof(x).ndim)
+    offset = static_int(offset, "offset")
+    return views.read_only(
+        x, _diagonal(x, offset, i, j), lambda b: _diagonal(b, offset, i, j)
+    )
+
+
+def _diagonal(x: Any, offset: int, i: int, j: int) -> Any:
     order = [k for k in range(typeof(x).ndim) if k not in (i, j)]
     x = transpose_row(x, permutation=(*order, i, j))
     *lead, m, n = typeof(x).shape
-    offset = static_int(offset, "offset")
     count = max(0, min(m, n - offset) if offset >= 0 else min(m + offset, n))
     start = (offset if offset >= 0 else -offset * n) if count else 0
     flat = rows.reshape(x, new_sizes=(*lead, m * n))
     stop = start + (count - 1) * (n + 1) + 1 if count else start
     return slice_axis(flat, start, stop, len(lead), n + 1)
-
-
-@numpy_function
-def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
-) -> Any:
-    """The sum of a diagonal."""
-    return total(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
 @numpy_function
@@ -358,7 +365,3 @@ def size(a: Any, axis: Any = None) -> int:
     own = typeof(value(a)).shape
     return int(np.prod([own[i] for i in many_axes(axis, len(own))]))
 
-
-def is_traced(x: Any) -> bool:
-    """Whether a value is a tracer."""
-    return isinstance(x, Tracer)

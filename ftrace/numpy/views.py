@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from ftrace.core.avals import typeof
 from ftrace.core.trace import EVAL, FROZEN, Tracer, ctx, run
 from ftrace.primitives import linear, slicing
 from ftrace.primitives import shape as rows
@@ -187,6 +188,13 @@ def same(x: Any) -> Any:
     return as_view(x, x, lambda b: b, lambda b, v: v)
 
 
+def kept_order(x: Any, y: Any) -> Any:
+    """Mark a new array that keeps the layout of `x` (`np.copy`), where that is known."""
+    if isinstance(x, Tracer):
+        return c_order(y) if _is_contiguous(x) else y
+    return c_order(y) if np.ndim(x) < 2 or x.flags.c_contiguous else y
+
+
 def c_order(y: Any) -> Any:
     """Mark a new array as laid out in C order: what creation functions and `copy` return."""
     if isinstance(y, Tracer) and alias_of(y) is None:
@@ -246,6 +254,22 @@ def reshape(x: Any, *, new_sizes: Shape) -> Any:
     return reshaped(x, rows.reshape(x, new_sizes=new_sizes))
 
 
+def ravel(x: Any) -> Any:
+    """All elements in one axis; a view of a cell whose memory is contiguous."""
+    return reshaped(x, rows.reshape(x, new_sizes=(typeof(x).size,)), contiguous=True)
+
+
+def flat(x: Any) -> Any:
+    """All elements in C order, always written through: what `x.flat` is."""
+    a = typeof(x)
+    return as_view(
+        x,
+        rows.reshape(x, new_sizes=(a.size,)),
+        lambda b: rows.reshape(b, new_sizes=(a.size,)),
+        lambda b, v: rows.reshape(v, new_sizes=a.shape),
+    )
+
+
 # ---------------------------------------------------------------------------------- reshape
 
 
@@ -291,18 +315,36 @@ def _shares(x: Tracer, sizes: Shape, contiguous: bool) -> bool | None:
         return True
     if not contiguous and (own == _long(sizes) or len(own) < 2):
         return True
+    memory = _memory(x, root)
+    if memory is None:
+        return None
+    if not isinstance(memory, np.ndarray):  # one element
+        return True
+    if contiguous:
+        return memory.flags.c_contiguous
+    return np.may_share_memory(memory, np.reshape(memory, sizes))
+
+
+def _memory(x: Tracer, root: Tracer) -> Any:
+    """A NumPy array laid out as `x` would be, or None where the root's layout is not known."""
+    alias = alias_of(root)
     known = alias is C_ORDER or (type(alias) is Root and alias.c_order)
     if not known and len(_long(root.aval.shape)) > 1:
         return None
     memory: Any = np.empty(root.aval.shape, np.bool_)
     mine = alias_of(x)
-    if type(mine) is View:
-        memory = run(EVAL, mine.read, memory)
-    if not own:
-        return True
-    if contiguous:
-        return memory.flags.c_contiguous
-    return np.may_share_memory(memory, np.reshape(memory, sizes))
+    return run(EVAL, mine.read, memory) if type(mine) is View else memory
+
+
+def _is_contiguous(x: Tracer) -> bool:
+    """Whether `x` is known to be in C order."""
+    root = root_of(x)
+    if alias_of(root) is FROZEN or root.owner is not ctx.trace:
+        return len(x.aval.shape) < 2
+    memory = _memory(x, root)
+    return not isinstance(memory, np.ndarray | None) or (
+        memory is not None and memory.flags.c_contiguous
+    )
 
 
 def _partner(x: Tracer, y: Tracer) -> None:

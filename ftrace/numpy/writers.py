@@ -5,7 +5,6 @@
 (`cells.py`, which also has `np.add.at`); a plain array cannot receive a traced value.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -17,8 +16,11 @@ from ftrace.numpy.assigning import assignable, setitem_value
 from ftrace.numpy.cells import cell, check_writable, replace, setitem, store
 from ftrace.numpy.indexing import basic
 from ftrace.numpy.promote import known, numpy_function, one_axis, stretch, value
+from ftrace.numpy.views import c_order, flat, kept_order
+from ftrace.primitives.convert import copy
 from ftrace.primitives.elementwise import clamp, mod, select
 from ftrace.primitives.index import gather
+from ftrace.primitives.linear import transpose
 from ftrace.primitives.shape import reshape
 from ftrace.primitives.sort import sort as sort_row
 
@@ -140,7 +142,25 @@ def _partition(x: Tracer, kth: Any, axis: int = -1, **_: Any) -> None:
     _sort(x, axis)
 
 
-METHODS: Final[dict[str, Callable[..., None]]] = {
+def _copy(x: Tracer, order: str = "C") -> Any:
+    """A new array, laid out in C order."""
+    found = copy(x)
+    return c_order(found) if order == "C" else kept_order(x, found)
+
+
+def _flatten(x: Tracer, order: str = "C") -> Any:
+    """A new array with all elements in one axis."""
+    if order == "F":
+        x = transpose(x, permutation=tuple(range(x.aval.ndim))[::-1])
+    return reshape(x, new_sizes=(x.aval.size,))
+
+
+METHODS: Final[dict[str, Any]] = {
+    "copy": _copy,
+    "__copy__": _copy,
+    "__deepcopy__": lambda x, memo: _copy(x),
+    "flatten": _flatten,
+    "flat": property(flat, doc="All elements in C order; writes go through."),
     "fill": _fill,
     "sort": _sort,
     "partition": _partition,

@@ -24,6 +24,7 @@ from ftrace.primitives.families import (
     ORDERED,
     REAL,
     Reals,
+    adapted,
     binary,
     compare,
     constant,
@@ -231,8 +232,9 @@ def _select_jvp(primals: Any, tangents: Any) -> Any:
     _, tx, ty = tangents
     z = select(which, x, y)
     zero = constant(0, z)
-    t = select(which, zero if tx is ZERO else tx, zero if ty is ZERO else ty)
-    return z, spread(t, z)
+    tx = zero if tx is ZERO else adapted(x, tx, z, True)[1]
+    ty = zero if ty is ZERO else adapted(y, ty, z, True)[1]
+    return z, spread(select(which, tx, ty), z)
 
 
 def _select_transpose(ct: Any, which: Any, x: Any, y: Any) -> Any:
@@ -309,8 +311,8 @@ def _clamp_jvp(primals: Any, tangents: Any) -> Any:
         lambda: lt(high, x),
     )
     terms = [
-        spread(select(test(), t, zero), z)
-        for test, t in zip(tests, tangents, strict=True)
+        spread(select(test(), adapted(p, t, z, True)[1], zero), z)
+        for test, p, t in zip(tests, primals, tangents, strict=True)
         if t is not ZERO
     ]
     total = terms[0]

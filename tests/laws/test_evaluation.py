@@ -135,7 +135,7 @@ TRAITS = {
     "a view that is not contiguous": lambda a, x: (
         isinstance(x, np.ndarray) and x.size > 1 and not x.flags.c_contiguous
     ),
-    "single precision": lambda a, x: a.dtype == dtypes.float32,
+    "single precision": lambda a, x: a.dtype in (dtypes.float32, np.dtype(np.complex64)),
 }
 NEEDS_AN_AXIS = {"argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"}
 NOT_APPLICABLE: dict[str, set[str]] = {"rank 0": NEEDS_AN_AXIS}

@@ -1,0 +1,260 @@
+"""`ftrace.numpy.linalg`: norms and products. Decompositions come with their rows.
+
+Norms are guarded: where a vector is zero its norm has derivative zero, not NaN.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.core.errors import ShapeError
+from ftrace.core.trace import EVAL, ctx
+from ftrace.numpy import products, reductions, shaping, ufuncs
+from ftrace.numpy.promote import (
+    TRACED,
+    document,
+    many_axes,
+    static_int,
+    strong,
+    unsupported,
+    value,
+)
+from ftrace.primitives import elementwise as e
+from ftrace.primitives.convert import copy as copy_row
+from ftrace.primitives.shape import expand_dims, reshape
+
+
+def linalg_function(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The public function for an implementation of a function of numpy.linalg."""
+    plain = getattr(np.linalg, fn.__name__)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return plain(*args, **kwargs) if ctx.trace is EVAL else fn(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = fn.__name__
+    call.__doc__ = document(fn.__doc__, f"numpy.linalg.{fn.__name__}")
+    TRACED[plain] = fn
+    return call
+
+
+# ---------------------------------------------------------------------------------- norms
+
+
+def _size(x: Any) -> Any:
+    return ufuncs.apply(np.absolute, x)
+
+
+def _guarded(x: Any, axes: tuple[int, ...], keepdims: bool, norm: Callable[[Any], Any]) -> Any:
+    """A norm of a vector that is nowhere zero, and zero where the vector is."""
+    size = _size(x)
+    dtype = typeof(size).dtype
+    zero = reductions.all(e.eq(size, dtype.type(0)), axis=axes, keepdims=True)
+    found = norm(e.select(shaping.broadcast_to(zero, typeof(x).shape), dtype.type(1), size))
+    found = e.select(zero, dtype.type(0), found)
+    return found if keepdims else _dropped(found, axes)
+
+
+def _dropped(x: Any, axes: tuple[int, ...]) -> Any:
+    shape = typeof(x).shape
+    return reshape(x, new_sizes=tuple(n for i, n in enumerate(shape) if i not in axes))
+
+
+def _vector(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> Any:
+    """The norm of vectors that lie along axes."""
+    if order in (None, 2, 2.0):
+        return _guarded(
+            x, axes, keepdims, lambda s: e.sqrt(reductions.sum(e.square(s), axis=axes, keepdims=True))
+        )
+    if order == np.inf:
+        return reductions.max(_size(x), axis=axes, keepdims=keepdims)
+    if order == -np.inf:
+        return reductions.min(_size(x), axis=axes, keepdims=keepdims)
+    if order == 0:
+        dtype = typeof(_size(x)).dtype
+        present = e.ne(x, typeof(x).dtype.type(0))
+        return reductions.sum(present, axis=axes, keepdims=keepdims, dtype=dtype)
+    if order == 1:
+        return reductions.sum(_size(x), axis=axes, keepdims=keepdims)
+    if isinstance(order, str):
+        raise ValueError(f"Invalid norm order '{order}' for vectors")
+
+    def general(size: Any) -> Any:
+        total = reductions.sum(ufuncs.apply(np.power, size, order), axis=axes, keepdims=True)
+        return ufuncs.apply(np.power, total, 1.0 / order)
+
+    return _guarded(x, axes, keepdims, general)
+
+
+def _matrix(x: Any, axes: tuple[int, int], order: Any, keepdims: bool) -> Any:
+    """The norm of matrices that lie in two axes."""
+    if order in (None, "fro", "f"):
+        return _vector(x, axes, 2, keepdims)
+    row, column = axes
+    inner, outer = (row, column) if order in (1, -1) else (column, row)
+    if order not in (1, -1, np.inf, -np.inf):
+        raise unsupported("numpy.linalg.norm", f"ord={order!r} (it needs singular values)")
+    extreme = reductions.max if order > 0 else reductions.min
+    sums = reductions.sum(_size(x), axis=inner, keepdims=True)
+    found = extreme(sums, axis=outer, keepdims=True)
+    return found if keepdims else _dropped(found, axes)
+
+
+@linalg_function
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """A norm of vectors or matrices, with derivative zero where they are zero."""
+    x = inexact_64(x)
+    ndim = typeof(x).ndim
+    if axis is None:
+        if ord is None or ndim == 1:
+            axes = tuple(range(ndim))
+            return _vector(x, axes, ord if ndim == 1 else None, keepdims)
+        axes = tuple(range(ndim))
+    else:
+        axes = many_axes(axis, ndim)
+    if len(axes) == 1:
+        return _vector(x, axes, ord, keepdims)
+    if len(axes) != 2:
+        raise ValueError("Improper number of dimensions to norm.")
+    return _matrix(x, (axes[0], axes[1]), ord, keepdims)
+
+
+def inexact_64(x: Any) -> Any:
+    """The operand as float or complex; integers as float64, as numpy.linalg does."""
+    x = strong(value(x))
+    return ufuncs.apply(np.add, x, 0.0) if typeof(x).dtype.kind in "biu" else x
+
+
+@linalg_function
+def vector_norm(
+    x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+) -> Any:
+    """The norm of vectors along axes; of all elements without an axis."""
+    x = inexact_64(x)
+    return _vector(x, many_axes(axis, typeof(x).ndim), ord, keepdims)
+
+
+@linalg_function
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """The norm of the matrices in the last two axes."""
+    x = inexact_64(x)
+    ndim = typeof(x).ndim
+    if ndim < 2:
+        raise ShapeError("matrix_norm was given fewer than two axes.", "Pass a matrix.")
+    return _matrix(x, (ndim - 2, ndim - 1), ord, keepdims)
+
+
+# ---------------------------------------------------------------------------------- products
+
+
+@linalg_function
+def matmul(x1: Any, x2: Any, /) -> Any:
+    """The matrix product."""
+    return products.matmul(x1, x2)
+
+
+@linalg_function
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The product of vectors along an axis; the first is conjugated."""
+    return products.vecdot(x1, x2, axis=axis)
+
+
+@linalg_function
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    """The product over any axes."""
+    return products.tensordot(x1, x2, axes)
+
+
+@linalg_function
+def outer(x1: Any, x2: Any, /) -> Any:
+    """The outer product of two vectors."""
+    if typeof(value(x1)).ndim != 1 or typeof(value(x2)).ndim != 1:
+        raise ShapeError("linalg.outer takes two vectors.", "Use numpy.outer, which flattens.")
+    return products.outer(x1, x2)
+
+
+@linalg_function
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The cross product of vectors of 3 components."""
+    return products.cross(x1, x2, axis=axis)
+
+
+@linalg_function
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """The diagonals of the matrices in the last two axes."""
+    return shaping.diagonal(x, offset, -2, -1)
+
+
+@linalg_function
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """The sums of the diagonals of the matrices in the last two axes."""
+    return reductions.trace(x, offset, -2, -1, dtype)
+
+
+@linalg_function
+def matrix_transpose(x: Any, /) -> Any:
+    """The last two axes exchanged."""
+    return shaping.matrix_transpose(x)
+
+
+@linalg_function
+def matrix_power(a: Any, n: int) -> Any:
+    """A square matrix to a power, by repeated squaring."""
+    x = strong(value(a))
+    shape = typeof(x).shape
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise ShapeError(f"matrix_power of shape {shape}.", "The last two axes must be equal.")
+    n = static_int(n, "n")
+    if n < 0:
+        raise unsupported("numpy.linalg.matrix_power", "a negative power (it needs an inverse)")
+    if n == 0:
+        side = np.broadcast_to(np.eye(shape[-1], dtype=typeof(x).dtype), shape)
+        return copy_row(np.array(side))
+    found, square = None, x
+    while n:
+        if n & 1:
+            found = square if found is None else products.matmul(found, square)
+        n >>= 1
+        square = products.matmul(square, square) if n else square
+    return copy_row(x) if found is x else found
+
+
+@linalg_function
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    """The product of a chain of matrices, in the cheapest order."""
+    xs = [value(x) for x in arrays]
+    if len(xs) < 2:
+        raise ValueError("Expecting at least two arrays.")
+    first, last = typeof(xs[0]).ndim == 1, typeof(xs[-1]).ndim == 1
+    if first:
+        xs[0] = expand_dims(xs[0], dimensions=(0,))
+    if last:
+        xs[-1] = expand_dims(xs[-1], dimensions=(1,))
+    sizes = [typeof(x).shape[0] for x in xs] + [typeof(xs[-1]).shape[1]]
+    found = _chain(xs, _cuts(sizes), 0, len(xs) - 1)
+    shape = typeof(found).shape
+    found = reshape(found, new_sizes=shape[first : 2 - last]) if first or last else found
+    return ufuncs.finish(np.matmul, found, out)
+
+
+def _cuts(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Where to split each stretch of a chain so that the fewest products are made."""
+    n = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(n)}
+    cut: dict[tuple[int, int], int] = {}
+    for width in range(1, n):
+        for i in range(n - width):
+            j = i + width
+            cost[i, j], cut[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
+            )
+    return cut
+
+
+def _chain(xs: list[Any], cut: Any, i: int, j: int) -> Any:
+    if i == j:
+        return xs[i]
+    k = cut[i, j]
+    return products.matmul(_chain(xs, cut, i, k), _chain(xs, cut, k + 1, j))

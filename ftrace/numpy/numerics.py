@@ -1,0 +1,354 @@
+"""Differences, integrals, interpolation, convolution, comparison of whole arrays."""
+
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.numpy import reductions, ufuncs
+from ftrace.numpy.elementary import isclose, multiply, where
+from ftrace.numpy.joining import joined
+from ftrace.numpy.lowerings import LOWERINGS
+from ftrace.numpy.promote import (
+    cast,
+    inexact,
+    known,
+    many_axes,
+    numpy_function,
+    one_axis,
+    promote,
+    promote_inexact,
+    stretch,
+    strong,
+    value,
+)
+from ftrace.numpy.shaping import slice_axis
+from ftrace.numpy.sorting import searchsorted, take
+from ftrace.primitives import elementwise as e
+from ftrace.primitives.dot import dot_general
+from ftrace.primitives.index import gather
+from ftrace.primitives.linear import add
+from ftrace.primitives.shape import reshape, rev
+from ftrace.primitives.slicing import pad as pad_row
+from ftrace.primitives.special import i0 as i0_row
+
+
+def subtract(x: Any, y: Any) -> Any:
+    """x - y for any operands, as the ufunc."""
+    return ufuncs.apply(np.subtract, x, y)
+
+
+def divide(x: Any, y: Any) -> Any:
+    """x / y for any operands, as the ufunc."""
+    return ufuncs.apply(np.divide, x, y)
+
+
+def _part(x: Any, start: int | None, stop: int | None, axis: int) -> Any:
+    """`x[start:stop]` along an axis, with Python's meaning of negative numbers."""
+    low, high, _ = slice(start, stop).indices(typeof(x).shape[axis])
+    return slice_axis(x, low, max(low, high), axis)
+
+
+# ---------------------------------------------------------------------------------- differences
+
+
+@numpy_function
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The n-th difference of neighbours along an axis."""
+    x = strong(value(a))
+    if n < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    if not typeof(x).ndim:
+        raise ValueError("diff requires input that is at least one dimensional")
+    i = one_axis(axis, typeof(x).ndim)
+    ends = [_end(v, x, i) if v is not None else None for v in (prepend, append)]
+    if ends != [None, None]:
+        x = joined([v for v in (ends[0], x, ends[1]) if v is not None], i)
+    for _ in range(n):
+        later, earlier = _part(x, 1, None, i), _part(x, None, -1, i)
+        is_bool = typeof(x).dtype == np.bool_
+        x = e.ne(later, earlier) if is_bool else e.sub(later, earlier)
+    return x if n else ufuncs.apply(np.positive, x)
+
+
+def _end(v: Any, x: Any, axis: int) -> Any:
+    v = value(v)
+    if typeof(v).ndim:
+        return v
+    shape = list(typeof(x).shape)
+    shape[axis] = 1
+    return stretch(strong(v), tuple(shape))
+
+
+@numpy_function
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours of the flat array, with parts put around them."""
+    x = strong(value(ary))
+    x = reshape(x, new_sizes=(typeof(x).size,))
+    found = e.sub(_part(x, 1, None, 0), _part(x, None, -1, 0))
+    dtype = typeof(found).dtype
+    around = [None if v is None else cast(value(v), dtype) for v in (to_begin, to_end)]
+    flat = [v if v is None else reshape(v, new_sizes=(typeof(v).size,)) for v in around]
+    return joined([v for v in (flat[0], found, flat[1]) if v is not None], 0)
+
+
+@numpy_function
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Derivatives of sampled values by central differences."""
+    x = inexact(f)
+    if typeof(strong(value(f))).dtype.kind in "biu":
+        x = cast(x, np.dtype(np.float64))
+    axes = many_axes(axis, typeof(x).ndim)
+    steps = list(varargs) or [1.0]
+    steps = steps * len(axes) if len(steps) == 1 else steps
+    if len(steps) != len(axes):
+        raise TypeError("invalid number of arguments")
+    if edge_order not in (1, 2):
+        raise ValueError("'edge_order' greater than 2 not supported")
+    found = tuple(
+        _gradient_axis(x, value(h), i, edge_order) for h, i in zip(steps, axes, strict=True)
+    )
+    return found[0] if len(found) == 1 else found
+
+
+def _gradient_axis(x: Any, h: Any, axis: int, edge_order: int) -> Any:
+    n = typeof(x).shape[axis]
+    if n < edge_order + 1:
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least "
+            "(edge_order + 1) elements are required."
+        )
+    wide = tuple(-1 if i == axis else 1 for i in range(typeof(x).ndim))
+    if typeof(h).ndim:
+        if typeof(h).shape != (n,):
+            raise ValueError("when 1d, distances must match the length of the dimension")
+        gaps = diff(h)
+    else:
+        gaps = stretch(strong(h), (n - 1,))
+    gaps = cast(gaps, typeof(x).dtype)
+
+    def gap(start: int | None, stop: int | None) -> Any:
+        part = _part(gaps, start, stop, 0)
+        return reshape(part, new_sizes=tuple(typeof(part).size if k == -1 else 1 for k in wide))
+
+    left, right = gap(None, -1), gap(1, None)
+    before, here, after = (_part(x, i, n - 2 + i, axis) for i in range(3))
+    total = add(left, right)
+    inner = add(
+        multiply(divide(left, multiply(right, total)), subtract(after, here)),
+        multiply(divide(right, multiply(left, total)), subtract(here, before)),
+    )
+    first, last = (_edge(x, gap, axis, edge_order, end) for end in (False, True))
+    return joined([first, inner, last], axis)
+
+
+def _edge(x: Any, gap: Any, axis: int, edge_order: int, end: bool) -> Any:
+    """The one-sided derivative at an end, of first or second order."""
+    n = typeof(x).shape[axis]
+
+    def at(i: int) -> Any:
+        i = n - 1 - i if end else i
+        return _part(x, i, i + 1, axis)
+
+    def step(i: int) -> Any:
+        m = n - 1
+        i = m - 1 - i if end else i
+        return gap(i, i + 1)
+
+    sign = -1.0 if end else 1.0
+    slope = multiply(divide(subtract(at(1), at(0)), step(0)), sign)
+    if edge_order == 1:
+        return slope
+    next_slope = multiply(divide(subtract(at(2), at(1)), step(1)), sign)
+    bend = divide(subtract(next_slope, slope), add(step(0), step(1)))
+    return subtract(slope, multiply(bend, step(0)))
+
+
+@numpy_function
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """The integral along an axis by the trapezoidal rule."""
+    f = strong(value(y))
+    i = one_axis(axis, typeof(f).ndim)
+    if x is None:
+        step = value(dx)
+    else:
+        points = strong(value(x))
+        if typeof(points).ndim == 1:
+            gaps = diff(points)
+            step = reshape(
+                gaps,
+                new_sizes=tuple(typeof(gaps).size if k == i else 1 for k in range(typeof(f).ndim)),
+            )
+        else:
+            step = diff(points, axis=axis)
+    pairs = ufuncs.apply(np.add, _part(f, 1, None, i), _part(f, None, -1, i))
+    return reductions.sum(divide(multiply(step, pairs), 2.0), axis=i)
+
+
+@numpy_function
+def unwrap(
+    p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi
+) -> Any:
+    """Angles with jumps of whole periods taken out."""
+    x = strong(value(p))
+    i = one_axis(axis, typeof(x).ndim)
+    if typeof(x).dtype.kind in "biu" and isinstance(period, float):
+        x = cast(x, np.dtype(np.float64))
+    half = period / 2
+    jump = diff(x, axis=i)
+    folded = subtract(ufuncs.apply(np.remainder, ufuncs.apply(np.add, jump, half), period), half)
+    at_edge = e.bitwise_and(
+        ufuncs.apply(np.equal, folded, -half), ufuncs.apply(np.greater, jump, 0)
+    )
+    folded = where(at_edge, half, folded)
+    limit = half if discont is None else discont
+    small = ufuncs.apply(np.less, ufuncs.apply(np.absolute, jump), limit)
+    correction = where(small, 0, subtract(folded, jump))
+    correction = cast(correction, typeof(x).dtype)
+    moved = reductions.cumsum(correction, axis=i)
+    head, rest = _part(x, None, 1, i), _part(x, 1, None, i)
+    return joined([head, ufuncs.apply(np.add, rest, moved)], i)
+
+
+# ---------------------------------------------------------------------------------- interpolation
+
+
+@numpy_function
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    """Linear interpolation in sorted points."""
+    points, places = promote_inexact(value(x), value(xp))
+    heights = strong(value(fp))
+    double = np.dtype(np.complex128 if typeof(heights).dtype.kind == "c" else np.float64)
+    points, places = (cast(v, np.dtype(np.float64)) for v in (points, places))
+    heights = cast(heights, double)
+    if period is not None:
+        points, places, heights = _periodic(points, places, heights, abs(period))
+        left = right = None
+    n = typeof(places).shape[0]
+    if typeof(heights).shape != (n,):
+        raise ValueError("fp and xp are not of the same length.")
+    if not n:
+        raise ValueError("array of sample points is empty")
+    if n == 1:
+        found = stretch(take(heights, 0), typeof(points).shape)
+    else:
+        found = _between(points, places, heights)
+    found = _outside(found, e.lt, points, take(places, 0), left, take(heights, 0))
+    return _outside(found, e.gt, points, take(places, n - 1), right, take(heights, n - 1))
+
+
+def _outside(found: Any, row: Any, points: Any, limit: Any, given: Any, height: Any) -> Any:
+    return where(row(points, limit), height if given is None else given, found)
+
+
+def _between(points: Any, places: Any, heights: Any) -> Any:
+    n = typeof(places).shape[0]
+    i = searchsorted(places, points, side="right")
+    i = e.clamp(np.int64(1), i, np.int64(n - 1))
+    before = e.sub(i, np.int64(1))
+    x0, x1 = take(places, before), take(places, i)
+    y0, y1 = take(heights, before), take(heights, i)
+    width = e.sub(x1, x0)
+    flat = e.eq(width, np.float64(0))
+    slope = divide(e.sub(y1, y0), where(flat, 1.0, width))
+    return where(flat, y0, ufuncs.apply(np.add, y0, multiply(slope, e.sub(points, x0))))
+
+
+def _periodic(points: Any, places: Any, heights: Any, period: Any) -> tuple[Any, Any, Any]:
+    points = ufuncs.apply(np.remainder, points, period)
+    places = ufuncs.apply(np.remainder, places, period)
+    from_known = np.argsort(known(places, "numpy.interp with period="))
+    places, heights = take(places, from_known), take(heights, from_known)
+    last, first = _part(places, -1, None, 0), _part(places, None, 1, 0)
+    places = joined([subtract(last, period), places, ufuncs.apply(np.add, first, period)], 0)
+    heights = joined([_part(heights, -1, None, 0), heights, _part(heights, None, 1, 0)], 0)
+    return points, places, heights
+
+
+# ---------------------------------------------------------------------------------- convolution
+
+
+def _vector(x: Any) -> Any:
+    x = strong(value(x))
+    if typeof(x).ndim > 1:
+        raise ValueError("object too deep for desired array")
+    return reshape(x, new_sizes=(typeof(x).size,))
+
+
+@numpy_function
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """The discrete convolution of two vectors."""
+    x, y = promote(_vector(a), _vector(v))
+    if typeof(y).size > typeof(x).size:
+        x, y = y, x
+    return _sliding(x, rev(y, dimensions=(0,)), mode)
+
+
+@numpy_function
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """The cross-correlation of two vectors; the second is conjugated."""
+    x, y = promote(_vector(a), _vector(v))
+    y = LOWERINGS["conjugate"](y)
+    if typeof(y).size <= typeof(x).size:
+        return _sliding(x, y, mode)
+    return rev(_sliding(y, x, mode), dimensions=(0,))
+
+
+def _sliding(x: Any, y: Any, mode: str) -> Any:
+    m = typeof(y).shape[0]
+    if not m:
+        raise ValueError("v cannot be empty")
+    before = {"full": m - 1, "same": m // 2, "valid": 0}.get(mode)
+    after = {"full": m - 1, "same": m - 1 - m // 2, "valid": 0}.get(mode)
+    if before is None or after is None:
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    wide = pad_row(x, typeof(x).dtype.type(0), padding_config=((before, after, 0),))
+    count = typeof(wide).shape[0] - m + 1
+    places = np.arange(count)[:, None] + np.arange(m)
+    windows = gather(wide, places, axes=(0,), mode="clip")
+    return dot_general(windows, y, dimension_numbers=(((1,), (0,)), ((), ())))
+
+
+# ---------------------------------------------------------------------------------- whole arrays
+
+
+@numpy_function
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Any:
+    """Whether all elements are close."""
+    return reductions.all(isclose(a, b, rtol, atol, equal_nan))
+
+
+@numpy_function
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """Whether shapes and all elements are equal."""
+    x, y = value(a1), value(a2)
+    if typeof(x).shape != typeof(y).shape:
+        return np.False_
+    same = ufuncs.apply(np.equal, x, y)
+    if equal_nan:
+        both = ufuncs.apply(
+            np.logical_and, ufuncs.apply(np.isnan, x), ufuncs.apply(np.isnan, y)
+        )
+        same = e.bitwise_or(same, both)
+    return reductions.all(same)
+
+
+@numpy_function
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """Whether arrays are equal after broadcasting."""
+    x, y = value(a1), value(a2)
+    try:
+        np.broadcast_shapes(typeof(x).shape, typeof(y).shape)
+    except ValueError:
+        return np.False_
+    return reductions.all(ufuncs.apply(np.equal, x, y))
+
+
+@numpy_function
+def i0(x: Any) -> Any:
+    """The modified Bessel function of the first kind, order 0."""
+    return i0_row(cast(value(x), np.dtype(np.float64)))

@@ -1,0 +1,154 @@
+"""Polynomials by their coefficients, highest power first: polyval, polymul, polyder and kin.
+
+`roots` and `polyfit` need eigenvalues and least squares and come with the decompositions.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.numpy import ufuncs
+from ftrace.numpy.elementary import multiply
+from ftrace.numpy.joining import joined
+from ftrace.numpy.lowerings import constant_like
+from ftrace.numpy.numerics import convolve, divide, subtract
+from ftrace.numpy.promote import (
+    cast,
+    common_dtype,
+    known,
+    numpy_function,
+    promote,
+    static_int,
+    strong,
+    value,
+)
+from ftrace.numpy.shaping import atleast, index_axis, slice_axis
+from ftrace.primitives.slicing import pad as pad_row
+
+
+def _coefficients(p: Any) -> Any:
+    return atleast(strong(value(p)), 1)
+
+
+@numpy_function
+def polyval(p: Any, x: Any) -> Any:
+    """The value of a polynomial, by Horner's rule."""
+    p, x = strong(value(p)), value(x)
+    dtype = common_dtype(p, x)
+    found = constant_like(x, dtype, 0)
+    for i in range(typeof(p).shape[0]):
+        found = ufuncs.apply(np.add, multiply(found, x), index_axis(p, i, 0))
+    return found
+
+
+def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
+    """Coefficients of one length, zeros in front of the shorter."""
+    x, y = promote(_coefficients(a), _coefficients(b))
+    n = max(typeof(x).shape[0], typeof(y).shape[0])
+    zero = typeof(x).dtype.type(0)
+    x, y = (
+        pad_row(v, zero, padding_config=((n - typeof(v).shape[0], 0, 0),)) for v in (x, y)
+    )
+    return x, y
+
+
+@numpy_function
+def polyadd(a1: Any, a2: Any) -> Any:
+    """The sum of two polynomials."""
+    return ufuncs.apply(np.add, *_aligned(a1, a2))
+
+
+@numpy_function
+def polysub(a1: Any, a2: Any) -> Any:
+    """The difference of two polynomials."""
+    return subtract(*_aligned(a1, a2))
+
+
+@numpy_function
+def polymul(a1: Any, a2: Any) -> Any:
+    """The product of two polynomials."""
+    return convolve(_coefficients(a1), _coefficients(a2))
+
+
+@numpy_function
+def polyder(p: Any, m: int = 1) -> Any:
+    """The m-th derivative of a polynomial."""
+    p = _coefficients(p)
+    for _ in range(static_int(m, "m")):
+        n = typeof(p).shape[0] - 1
+        powers = np.arange(n, 0, -1)
+        p = multiply(slice_axis(p, 0, n, 0), powers)
+    return ufuncs.apply(np.positive, p)
+
+
+@numpy_function
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """The m-th antiderivative of a polynomial, with constants k."""
+    p = _coefficients(p)
+    m = static_int(m, "m")
+    constants = [0.0] * m if k is None else [k] * m if np.ndim(k) == 0 else list(k)
+    for i in range(m):
+        powers = np.arange(typeof(p).shape[0], 0, -1)
+        last = atleast(strong(value(constants[i])), 1)
+        p = joined([divide(p, powers), last], 0)
+    return ufuncs.apply(np.positive, p)
+
+
+@numpy_function
+def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+    """Quotient and remainder of two polynomials; the divisor's degree must be known."""
+    u, v = _coefficients(u), _coefficients(v)
+    dtype = common_dtype(u, v, np.float32(0))
+    u, v = cast(u, dtype), cast(v, dtype)
+    m, n = typeof(u).shape[0] - 1, typeof(v).shape[0] - 1
+    if m < n:
+        return slice_axis(u, 0, 1, 0) * 0, ufuncs.apply(np.positive, u)
+    scale = divide(1.0, index_axis(v, 0, 0))
+    quotient = []
+    rest = u
+    for k in range(m - n + 1):
+        digit = multiply(index_axis(rest, 0, 0), scale)
+        quotient.append(atleast(digit, 1))
+        head = subtract(slice_axis(rest, 1, n + 1, 0), multiply(digit, slice_axis(v, 1, n + 1, 0)))
+        tail = slice_axis(rest, n + 1, m + 1 - k, 0)
+        rest = joined([head, tail], 0)
+    return joined(quotient, 0), _trimmed(rest, dtype)
+
+
+def _trimmed(rest: Any, dtype: np.dtype[Any]) -> Any:
+    """The remainder without leading zeros, as far as its values are known."""
+    if not typeof(rest).shape[0]:
+        return constant_like(np.empty(1), dtype, 0)
+    values = known(rest, "numpy.polydiv: the degree of the remainder")
+    first = 0
+    while first < len(values) - 1 and np.allclose(values[first], 0, rtol=1e-14):
+        first += 1
+    return slice_axis(rest, first, len(values), 0)
+
+
+@numpy_function
+def poly(seq_of_zeros: Any) -> Any:
+    """The polynomial with these roots."""
+    roots = _coefficients(seq_of_zeros)
+    if typeof(roots).ndim != 1:
+        raise ValueError("input must be 1d array of roots: a matrix needs its eigenvalues")
+    found = strong(value(np.ones(1, typeof(roots).dtype)))
+    one = np.ones(1, typeof(roots).dtype)
+    for i in range(typeof(roots).shape[0]):
+        minus = ufuncs.apply(np.negative, slice_axis(roots, i, i + 1, 0))
+        found = convolve(found, joined([one, minus], 0))
+    return found
+
+
+@numpy_function
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """A vector without its known zeros at the ends."""
+    x = strong(value(filt))
+    places = np.flatnonzero(known(x, "numpy.trim_zeros"))
+    n = typeof(x).shape[0]
+    first = int(places[0]) if len(places) else n
+    last = int(places[-1]) + 1 if len(places) else n
+    start = first if "f" in trim.lower() else 0
+    stop = last if "b" in trim.lower() else n
+    return slice_axis(x, start, max(start, stop), 0)

@@ -1,0 +1,284 @@
+"""Order statistics and moments of several variables: median, quantile, cov, histogram."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.numpy import reductions, ufuncs
+from ftrace.numpy.creation import linspace
+from ftrace.numpy.elementary import clip, imag, multiply, real, where
+from ftrace.numpy.joining import joined
+from ftrace.numpy.lowerings import LOWERINGS
+from ftrace.numpy.numerics import divide
+from ftrace.numpy.products import contract
+from ftrace.numpy.promote import (
+    cast,
+    common_dtype,
+    inexact,
+    many_axes,
+    numpy_function,
+    stretch,
+    strong,
+    unsupported,
+    value,
+)
+from ftrace.numpy.shaping import atleast, diagonal, index_axis, slice_axis
+from ftrace.numpy.sorting import bincount, searchsorted, take_along_axis
+from ftrace.primitives import elementwise as e
+from ftrace.primitives.linear import transpose
+from ftrace.primitives.shape import expand_dims, reshape
+from ftrace.primitives.sort import sort as sort_row
+
+INDEX: Final = np.dtype(np.int64)
+
+
+# ---------------------------------------------------------------------------------- quantiles
+
+
+def _flattened(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
+    """The array with the reduced axes merged into the last one, and which they were."""
+    shape = typeof(x).shape
+    axes = tuple(sorted(many_axes(axis, len(shape))))
+    kept = tuple(i for i in range(len(shape)) if i not in axes)
+    x = transpose(x, permutation=(*kept, *axes))
+    n = int(np.prod([shape[i] for i in axes]))
+    return reshape(x, new_sizes=(*(shape[i] for i in kept), n)), axes
+
+
+def _positions(method: str, q: Any, count: Any) -> tuple[Any, Any, Any]:
+    """The indices below and above a quantile, and the weight of the upper one."""
+    last = ufuncs.apply(np.subtract, count, 1.0)
+    place = multiply(q, last)
+    if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
+        raise unsupported("quantile", f"method={method!r}")
+    low = ufuncs.apply(np.floor, place)
+    high = ufuncs.apply(np.minimum, ufuncs.apply(np.add, low, 1.0), last)
+    weight = ufuncs.apply(np.subtract, place, low)
+    if method == "lower":
+        weight = multiply(weight, 0.0)
+    elif method == "higher":
+        weight = cast(ufuncs.apply(np.greater, weight, 0.0), typeof(weight).dtype)
+    elif method == "nearest":
+        weight = cast(_nearest_is_upper(weight, low), typeof(weight).dtype)
+    elif method == "midpoint":
+        weight = where(ufuncs.apply(np.greater, weight, 0.0), 0.5, 0.0)
+    return cast(low, INDEX), cast(high, INDEX), weight
+
+
+def _nearest_is_upper(weight: Any, low: Any) -> Any:
+    """Whether the upper neighbour is nearer; of two equally near ones the even index."""
+    odd = ufuncs.apply(np.equal, ufuncs.apply(np.remainder, low, 2.0), 1.0)
+    tie = e.bitwise_and(ufuncs.apply(np.equal, weight, 0.5), odd)
+    return e.bitwise_or(ufuncs.apply(np.greater, weight, 0.5), tie)
+
+
+def _blend(below: Any, above: Any, weight: Any) -> Any:
+    gap = ufuncs.apply(np.subtract, above, below)
+    low = ufuncs.apply(np.add, below, multiply(gap, weight))
+    high = ufuncs.apply(
+        np.subtract, above, multiply(gap, ufuncs.apply(np.subtract, 1.0, weight))
+    )
+    return where(ufuncs.apply(np.greater_equal, weight, 0.5), high, low)
+
+
+def _one_quantile(x: Any, q: Any, count: Any, method: str) -> Any:
+    """A quantile of the sorted last axis; `count` elements of it are numbers."""
+    low, high, weight = (_column(i) for i in _positions(method, q, count))
+    shape = (*typeof(x).shape[:-1], 1)
+    below, above = (take_along_axis(x, stretch(i, shape), axis=-1) for i in (low, high))
+    found = _blend(below, above, stretch(weight, shape))
+    return reshape(found, new_sizes=shape[:-1])
+
+
+def _column(x: Any) -> Any:
+    return reshape(x, new_sizes=(*typeof(x).shape, 1))
+
+
+def _quantiles(a: Any, q: Any, axis: Any, keepdims: Any, how: tuple[str, bool]) -> Any:
+    """Quantiles along axes; `how` is the method and whether NaN is skipped."""
+    method, skip_nan = how
+    x = inexact(a) if typeof(value(a)).dtype.kind in "fc" else cast(value(a), np.dtype(float))
+    q = cast(q, common_dtype(x, q)) if typeof(q).weak else strong(q)
+    shape = typeof(x).shape
+    x, axes = _flattened(x, axis)
+    rank, n = typeof(x).ndim - 1, typeof(x).shape[-1]
+    if not n:
+        raise ValueError("a quantile of an empty axis was asked for")
+    (x,) = sort_row(x, dimension=rank, is_stable=True, num_keys=1)
+    present = e.bitwise_not(e.isnan(x))
+    count = typeof(q).dtype.type(n)
+    if skip_nan:
+        numbers = cast(reductions.sum(present, axis=-1), typeof(q).dtype)
+        count = ufuncs.apply(np.maximum, numbers, 1.0)
+    flat = reshape(q, new_sizes=(typeof(q).size,))
+    each = []
+    for k in range(typeof(q).size):
+        found = _one_quantile(x, index_axis(flat, k, 0), count, method)
+        if not skip_nan:
+            found = where(reductions.all(present, axis=-1), found, np.nan)
+        each.append(expand_dims(found, dimensions=(0,)))
+    kept = [1 if i in axes else m for i, m in enumerate(shape) if keepdims is True or i not in axes]
+    return reshape(joined(each, 0), new_sizes=(*typeof(q).shape, *kept))
+
+
+def _quantile(
+    name: str, summary: str, scale: float, skip_nan: bool
+) -> Callable[..., Any]:
+    """quantile, percentile and their versions that skip NaN."""
+
+    def quantile(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        if weights is not None:
+            raise unsupported(name, "weights=")
+        part = value(q)
+        if typeof(part).dtype.kind in "biu":
+            part = float(part) if typeof(part).weak else cast(part, np.dtype(float))
+        part = part if scale == 1 else divide(part, scale)
+        found = _quantiles(a, part, axis, keepdims, (method, skip_nan))
+        return ufuncs.finish(np.add, found, out)
+
+    quantile.__name__ = quantile.__qualname__ = name
+    quantile.__doc__ = summary
+    return numpy_function(quantile)
+
+
+quantile = _quantile("quantile", "Quantiles along axes.", 1, False)
+percentile = _quantile("percentile", "Percentiles along axes.", 100, False)
+nanquantile = _quantile("nanquantile", "Quantiles without NaN.", 1, True)
+nanpercentile = _quantile("nanpercentile", "Percentiles without NaN.", 100, True)
+
+
+@numpy_function
+def median(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
+) -> Any:
+    """The median along axes."""
+    return ufuncs.finish(np.add, _quantiles(a, 0.5, axis, keepdims, ("linear", False)), out)
+
+
+@numpy_function
+def nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
+) -> Any:
+    """The median without NaN."""
+    return ufuncs.finish(np.add, _quantiles(a, 0.5, axis, keepdims, ("linear", True)), out)
+
+
+# ---------------------------------------------------------------------------------- covariance
+
+
+@numpy_function
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """The covariance matrix of variables."""
+    x = _variables(m, rowvar, dtype)
+    if y is not None:
+        x = joined([x, _variables(y, rowvar, dtype)], 0)
+    x = inexact(x) if typeof(x).dtype.kind in "fc" else cast(x, np.dtype(float))
+    free = (0 if bias else 1) if ddof is None else ddof
+    weights = None
+    for each in (fweights, aweights):
+        if each is not None:
+            weights = value(each) if weights is None else multiply(weights, each)
+    count, scale = _freedom(typeof(x).shape[1], weights, aweights, free)
+    weighted = x if weights is None else multiply(x, weights)
+    total = reductions.sum(weighted, axis=1, keepdims=True)
+    gap = ufuncs.apply(np.subtract, x, divide(total, count))
+    other = gap if weights is None else multiply(gap, weights)
+    found = contract(gap, LOWERINGS["conjugate"](other), (1,), (1,))
+    found = divide(found, scale)
+    side = typeof(found).shape[0]
+    return reshape(found, new_sizes=()) if side == 1 else found
+
+
+def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:
+    x = atleast(strong(value(m)), 2)
+    if typeof(x).ndim > 2:
+        raise ValueError("m has more than 2 dimensions")
+    x = x if dtype is None else cast(x, np.dtype(dtype))
+    flip = not rowvar and typeof(value(m)).ndim != 1
+    return transpose(x, permutation=(1, 0)) if flip else x
+
+
+def _freedom(n: int, weights: Any, aweights: Any, ddof: int) -> tuple[Any, Any]:
+    """The sum of the weights, and the divisor of the covariance."""
+    if weights is None:
+        return float(n), float(max(n - ddof, 0))
+    total = reductions.sum(weights)
+    if ddof == 0 or aweights is None:
+        return total, ufuncs.apply(np.subtract, total, ddof)
+    squares = reductions.sum(multiply(weights, aweights))
+    return total, ufuncs.apply(np.subtract, total, divide(multiply(squares, ddof), total))
+
+
+@numpy_function
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """The matrix of correlation coefficients."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not typeof(c).ndim:
+        return divide(c, c)
+    size = ufuncs.apply(np.sqrt, real(diagonal(c)))
+    n = typeof(size).shape[0]
+    c = divide(divide(c, reshape(size, new_sizes=(n, 1))), size)
+    if typeof(c).dtype.kind == "c":
+        return e.complex(clip(real(c), -1, 1), clip(imag(c), -1, 1))
+    return clip(c, -1, 1)
+
+
+# ---------------------------------------------------------------------------------- histograms
+
+
+@numpy_function
+def histogram_bin_edges(
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None
+) -> Any:
+    """The edges of the bins of a histogram."""
+    if not isinstance(bins, int | np.integer):
+        return strong(value(bins))
+    x = strong(value(a))
+    low, high = (reductions.min(x), reductions.max(x)) if range is None else range
+    same = ufuncs.apply(np.equal, low, high)
+    low = where(same, ufuncs.apply(np.subtract, low, 0.5), low)
+    high = where(same, ufuncs.apply(np.add, high, 0.5), high)
+    return linspace(low, high, int(bins) + 1)
+
+
+@numpy_function
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> Any:
+    """How many elements fall into each bin, and the edges of the bins."""
+    x = strong(value(a))
+    x = reshape(x, new_sizes=(typeof(x).size,))
+    edges = histogram_bin_edges(x, bins, range)
+    n = typeof(edges).shape[0] - 1
+    at = e.sub(searchsorted(edges, x, side="right"), INDEX.type(1))
+    last = ufuncs.apply(np.equal, x, index_axis(edges, n, 0))
+    at = e.select(last, INDEX.type(n - 1), at)
+    at = e.select(ufuncs.apply(np.less, at, 0), INDEX.type(n), at)
+    own = None if weights is None else reshape(value(weights), new_sizes=typeof(x).shape)
+    counts = bincount(at, own, length=n)
+    if density:
+        widths = e.sub(slice_axis(edges, 1, n + 1, 0), slice_axis(edges, 0, n, 0))
+        counts = divide(divide(counts, widths), reductions.sum(counts))
+    return counts, edges
