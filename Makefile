@@ -49,7 +49,7 @@ check: $(VENV)/.installed-dev
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m basedpyright
-	$(VENV)/bin/lint-imports --no-timing
+	$(VENV)/bin/lint-imports --no-logo
 	$(PY) tools/size.py
 	$(MAKE) --no-print-directory test-fast doctest
 

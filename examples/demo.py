@@ -82,7 +82,7 @@ def find_launch_angle() -> projectile.Launch:
 def show_jaxpr_and_third_derivative():
     """Part (c): what a gradient looks like inside, and derivatives of derivatives."""
     heading("(c) The jaxpr of grad(f), and grad(grad(grad(f))) against the closed form")
-    traced = ftrace.make_jaxpr(ftrace.grad(f))(0.7)
+    traced = ftrace.make_jaxpr(ftrace.grad(f))(np.float64(0.7))
     print(inspect.getsource(f))
     print(traced)
     third = ftrace.grad(ftrace.grad(ftrace.grad(f)))

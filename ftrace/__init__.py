@@ -2,42 +2,106 @@
 
 Functions are traced into small typed graphs of primitives (jaxprs), transformed by composable
 interpreters, and compiled. Arrays stay `numpy.ndarray` and `cupy.ndarray`; names are JAX's.
+
+Everything is loaded when it is first asked for, so that `import ftrace` costs little more than
+`import numpy`.
 """
 
-from ftrace import config as config
-from ftrace import errors as errors
-from ftrace import flatten_util as flatten_util
-from ftrace import lax as lax
-from ftrace import numpy as numpy
-from ftrace import tree as tree
-from ftrace import tree_util as tree_util
-from ftrace.api.autodiff import grad as grad
-from ftrace.api.autodiff import jvp as jvp
-from ftrace.api.autodiff import linear_transpose as linear_transpose
-from ftrace.api.autodiff import linearize as linearize
-from ftrace.api.autodiff import value_and_grad as value_and_grad
-from ftrace.api.autodiff import vjp as vjp
-from ftrace.api.batching import vmap as vmap
-from ftrace.api.compiling import block_until_ready as block_until_ready
-from ftrace.api.compiling import disable_jit as disable_jit
-from ftrace.api.compiling import ensure_compile_time_eval as ensure_compile_time_eval
-from ftrace.api.compiling import jit as jit
-from ftrace.api.compiling import named_call as named_call
-from ftrace.api.custom import checkpoint as checkpoint
-from ftrace.api.custom import custom_jvp as custom_jvp
-from ftrace.api.custom import custom_vjp as custom_vjp
-from ftrace.api.custom import remat as remat
-from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
-from ftrace.api.inspecting import eval_shape as eval_shape
-from ftrace.api.inspecting import make_jaxpr as make_jaxpr
-from ftrace.api.jacobians import hessian as hessian
-from ftrace.api.jacobians import hvp as hvp
-from ftrace.api.jacobians import jacfwd as jacfwd
-from ftrace.api.jacobians import jacobian as jacobian
-from ftrace.api.jacobians import jacrev as jacrev
-from ftrace.core import pretty as _pretty  # gives jaxprs their text form
-from ftrace.core.primitive import Primitive as Primitive
-from ftrace.core.zero import SymbolicZero as SymbolicZero
-from ftrace.typing import Array as Array
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ftrace import config as config
+    from ftrace import errors as errors
+    from ftrace import flatten_util as flatten_util
+    from ftrace import lax as lax
+    from ftrace import numpy as numpy
+    from ftrace import tree as tree
+    from ftrace import tree_util as tree_util
+    from ftrace.api.autodiff import grad as grad
+    from ftrace.api.autodiff import jvp as jvp
+    from ftrace.api.autodiff import linear_transpose as linear_transpose
+    from ftrace.api.autodiff import linearize as linearize
+    from ftrace.api.autodiff import value_and_grad as value_and_grad
+    from ftrace.api.autodiff import vjp as vjp
+    from ftrace.api.batching import vmap as vmap
+    from ftrace.api.compiling import block_until_ready as block_until_ready
+    from ftrace.api.compiling import disable_jit as disable_jit
+    from ftrace.api.compiling import ensure_compile_time_eval as ensure_compile_time_eval
+    from ftrace.api.compiling import jit as jit
+    from ftrace.api.compiling import named_call as named_call
+    from ftrace.api.custom import checkpoint as checkpoint
+    from ftrace.api.custom import custom_jvp as custom_jvp
+    from ftrace.api.custom import custom_vjp as custom_vjp
+    from ftrace.api.custom import remat as remat
+    from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
+    from ftrace.api.inspecting import eval_shape as eval_shape
+    from ftrace.api.inspecting import make_jaxpr as make_jaxpr
+    from ftrace.api.jacobians import hessian as hessian
+    from ftrace.api.jacobians import hvp as hvp
+    from ftrace.api.jacobians import jacfwd as jacfwd
+    from ftrace.api.jacobians import jacobian as jacobian
+    from ftrace.api.jacobians import jacrev as jacrev
+    from ftrace.core.primitive import Primitive as Primitive
+    from ftrace.core.zero import SymbolicZero as SymbolicZero
+    from ftrace.typing import Array as Array
 
 __version__ = "0.1.0"
+
+_MODULES = ("config", "errors", "flatten_util", "lax", "numpy", "tree", "tree_util")
+_HOMES = {
+    "ftrace.api.autodiff": (
+        "grad",
+        "jvp",
+        "linear_transpose",
+        "linearize",
+        "value_and_grad",
+        "vjp",
+    ),
+    "ftrace.api.batching": ("vmap",),
+    "ftrace.api.compiling": (
+        "block_until_ready",
+        "disable_jit",
+        "ensure_compile_time_eval",
+        "jit",
+        "named_call",
+    ),
+    "ftrace.api.custom": (
+        "checkpoint",
+        "custom_jvp",
+        "custom_vjp",
+        "remat",
+    ),
+    "ftrace.api.inspecting": (
+        "ShapeDtypeStruct",
+        "eval_shape",
+        "make_jaxpr",
+    ),
+    "ftrace.api.jacobians": (
+        "hessian",
+        "hvp",
+        "jacfwd",
+        "jacobian",
+        "jacrev",
+    ),
+    "ftrace.core.primitive": ("Primitive",),
+    "ftrace.core.zero": ("SymbolicZero",),
+    "ftrace.typing": ("Array",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name, or a submodule, at its first use."""
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"ftrace.{name}")
+    else:
+        raise AttributeError(f"module 'ftrace' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_HOME_OF})

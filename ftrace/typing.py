@@ -34,7 +34,6 @@ class Array(metaclass=_ArrayMeta):
 
 def __getattr__(name: str) -> Any:
     """`Float`, `Int`, `Complex`, ... of jaxtyping, imported when first asked for."""
-    try:
-        return getattr(importlib.import_module("jaxtyping"), name)
-    except AttributeError:
-        raise AttributeError(f"module 'ftrace.typing' has no attribute {name!r}") from None
+    if name.startswith("_") or not hasattr(jaxtyping := importlib.import_module("jaxtyping"), name):
+        raise AttributeError(f"module 'ftrace.typing' has no attribute {name!r}")
+    return getattr(jaxtyping, name)

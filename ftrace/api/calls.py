@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+import ftrace.numpy  # noqa: F401 - makes tracers behave as arrays
 from ftrace.control.functions import name_of
 from ftrace.core import source
 from ftrace.core.config import config

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core import source as places
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, set_printer
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 
 
 class _Names:
@@ -100,6 +100,3 @@ def _value(value: Any, indent: str, source: bool) -> str:
     if callable(value):
         return getattr(value, "__name__", type(value).__name__)
     return repr(value)
-
-
-set_printer(to_text)

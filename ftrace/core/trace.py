@@ -165,7 +165,10 @@ _INT_FIX = (
     "Shapes and Python indices must be known: make the argument static (static_argnums), or index "
     "with numpy.take or x[i], which accept traced integers."
 )
-_FLOAT_FIX = "Keep it an array: use numpy.sin instead of math.sin, and no float() on the way."
+_FLOAT_FIX = (
+    "Keep it an array: numpy.sin instead of math.sin, no float() on the way, and an array made by "
+    "ftrace.numpy.zeros instead of a plain one that is filled (plain[i] = t)."
+)
 _ARRAY_FIX = (
     "np.array([t, 1.0]), np.full(3, t) and plain[i] = t convert: use ftrace.numpy.array or stack, "
     "ftrace.numpy.full, and ftrace.numpy.zeros for an array that is filled later."
@@ -248,6 +251,8 @@ def foreign(value: Any, parent: Trace, where: str) -> Any:
         if not value.owner.alive or not is_within(value.owner, parent):
             raise leaked(value, where)
         return value.fresh()
+    if isinstance(value, np.ndarray):  # the user's own array: the result must not share it
+        return value.copy()
     return value
 
 

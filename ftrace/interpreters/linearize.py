@@ -44,7 +44,10 @@ class Tape:
         live = [(a, ct) for a, ct in zip(self.outs, cts, strict=True) if a is not None]
         invars = [v for v in self.invars if v is not None]
         found = iter(backward_pass(self.eqns, invars, *zip(*live, strict=True)) if live else ())
-        return [materialise(next(found, None)) if v is not None else None for v in self.invars]
+        return [
+            core.renew(materialise(next(found, None))) if v is not None else None
+            for v in self.invars
+        ]
 
     def residuals(self) -> list[Any]:
         """The plain arrays among the literals."""
@@ -111,6 +114,6 @@ def push(tape: Tape, tangents: Sequence[Any], out_primals: Sequence[Any]) -> lis
     jaxpr, residuals = tape.jaxpr()
     found = iter(eval_jaxpr(jaxpr, [*residuals, *tangents]))
     return [
-        zeros(typeof(y)) if a is None else next(found)
+        zeros(typeof(y)) if a is None else core.renew(next(found))
         for a, y in zip(tape.outs, out_primals, strict=True)
     ]

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core import source
+from ftrace.core import pretty, source
 from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.check import check_jaxpr
 from ftrace.core.config import config
 from ftrace.core.errors import JaxprError
-from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, set_printer
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
 from ftrace.interpreters.dce import dce_equations
@@ -42,6 +42,7 @@ class JaxprTracer(Tracer):
 
 
 core.register(JaxprTracer)
+set_printer(pretty.to_text)
 
 
 class JaxprTrace(Trace):

@@ -12,7 +12,7 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.trace import Tracer
-from ftrace.numpy.indexing import Shape, check_mask, plan, too_many
+from ftrace.numpy.indexing import Basic, Shape, check_mask, plan, too_many
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.primitives.elementwise import select
 from ftrace.primitives.linear import broadcast_in_dim
@@ -63,6 +63,11 @@ def setitem_value(x: Any, key: Any, v: Any) -> Any:
         if chosen is not None:
             return chosen
     found = plan(a.shape, key)
+    if isinstance(found, Basic) and found.element and typeof(v).shape:
+        raise ShapeError(
+            f"setting an array element with a sequence: a value of shape {typeof(v).shape}.",
+            "One element takes a value of rank 0: `v[0]`, or index with a slice.",
+        )
     return found.put(x, fit(v, found.shape))
 
 
@@ -83,7 +88,7 @@ def _masked(x: Any, mask: Any, v: Any) -> Any:
     rest = a.shape[len(shape) :]
     own = typeof(v).shape
     extra = len(own) - len(rest)
-    if extra > 0 and any(n != 1 for n in own[:extra]):
+    if a.shape[: len(shape)] != shape or (extra > 0 and any(n != 1 for n in own[:extra])):
         return None
     v = fit(v, rest)
     mask = broadcast_in_dim(mask, shape=a.shape, broadcast_dimensions=tuple(range(len(shape))))

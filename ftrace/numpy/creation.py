@@ -68,6 +68,8 @@ def array(
     found = cast(x, target)
     if found is x or not isinstance(found, Tracer):
         found = copy_row(found)
+    if order == "K":
+        found = kept_order(x, found)
     missing = ndmin - typeof(found).ndim
     if missing > 0:
         found = expand_dims(found, dimensions=tuple(range(missing)))

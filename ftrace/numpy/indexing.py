@@ -291,7 +291,7 @@ def _known_array(item: Any) -> Any:
 def check_mask(mask: Any, shape: Shape, axis: int) -> None:
     """Raise `IndexError` unless a mask fits the axes from `axis` on."""
     for i, n in enumerate(mask.shape):
-        if n != shape[axis + i]:
+        if n and n != shape[axis + i]:  # an empty mask fits anywhere, as in NumPy
             raise IndexError(
                 f"boolean index did not match indexed array along axis {axis + i}; size of axis is "
                 f"{shape[axis + i]} but size of corresponding boolean axis is {n}"

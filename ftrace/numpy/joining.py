@@ -8,7 +8,7 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
-from ftrace.numpy import ufuncs
+from ftrace.numpy import ufuncs, views
 from ftrace.numpy.promote import (
     TRACED,
     cast,
@@ -21,7 +21,7 @@ from ftrace.numpy.promote import (
     unsupported,
     value,
 )
-from ftrace.numpy.shaping import atleast, index_axis, slice_axis
+from ftrace.numpy.shaping import atleast, index_axis
 from ftrace.numpy.sorting import take
 from ftrace.primitives import shape as rows
 from ftrace.primitives.convert import copy as copy_row

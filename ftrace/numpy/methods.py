@@ -79,6 +79,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "squeeze": shaping.squeeze,
     "swapaxes": shaping.swapaxes,
     "diagonal": shaping.diagonal,
+    "trace": reductions.trace,
     "dot": products.dot,
     "clip": elementary.clip,
     "round": elementary.round,

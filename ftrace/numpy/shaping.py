@@ -11,6 +11,8 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
+from ftrace.core.trace import Tracer
+from ftrace.numpy import views
 from ftrace.numpy import views
 from ftrace.numpy.promote import (
     TRACED,
@@ -315,7 +317,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 def _diagonal(x: Any, offset: int, i: int, j: int) -> Any:
     order = [k for k in range(typeof(x).ndim) if k not in (i, j)]
-    x = transpose_row(x, permutation=(*order, i, j))
+    x = views.transpose(x, permutation=(*order, i, j))
     *lead, m, n = typeof(x).shape
     count = max(0, min(m, n - offset) if offset >= 0 else min(m + offset, n))
     start = (offset if offset >= 0 else -offset * n) if count else 0
@@ -341,7 +343,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     if not n or not size:
         return np.zeros(shape, typeof(x).dtype)
     whole = rows.concatenate(*[x] * -(-size // n), dimension=0)
-    return rows.reshape(slice_axis(whole, 0, size, 0), new_sizes=shape)
+    return views.reshape(slice_axis(whole, 0, size, 0), new_sizes=shape)
 
 
 # ---------------------------------------------------------------------------------- questions

@@ -144,7 +144,8 @@ def _quantile(
         part = value(q)
         if typeof(part).dtype.kind in "biu":
             part = float(part) if typeof(part).weak else cast(part, np.dtype(float))
-        part = part if scale == 1 else divide(part, scale)
+        if scale != 1:
+            part = part / scale if typeof(part).weak else divide(part, scale)
         found = _quantiles(a, part, axis, keepdims, (method, skip_nan))
         return ufuncs.finish(np.add, found, out)
 

@@ -125,9 +125,7 @@ def _past(axes: Axes, d: int | None) -> Axes:
     return axes if d is None else tuple(a if a < d else a + 1 for a in axes)
 
 
-def _dot_batch(
-    axis: Any, values: Any, dims: Any, *, dimension_numbers: DimensionNumbers
-) -> Any:
+def _dot_batch(axis: Any, values: Any, dims: Any, *, dimension_numbers: DimensionNumbers) -> Any:
     (lc, rc), (lb, rb) = dimension_numbers
     (x, y), (dx, dy) = values, dims
     lc, lb, rc, rb = _past(lc, dx), _past(lb, dx), _past(rc, dy), _past(rb, dy)

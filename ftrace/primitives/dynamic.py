@@ -131,6 +131,7 @@ def _cases() -> Iterable[tuple[Any, Ints, tuple[Any, ...]]]:
         (x, (4, 5), (1, 1)),
         (x.T[::2, ::-1], (2, 2), (1, 1)),
         (x, (0, 2), (1, 1)),
+        (np.zeros((0, 3)), (0, 2), (0, 1)),
         (np.float64(1.5), (), ()),
         *(((x[0] * 3).astype(name), (2,), (2,)) for name in ("i8", "?", "c16", "f4")),
     ):

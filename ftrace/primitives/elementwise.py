@@ -143,7 +143,7 @@ atan = unary(
 
 def _cosine_of_arc(x: Any) -> Any:
     """cos(asin(x)), also next to 1 and on the complex branch cuts."""
-    return mul(sqrt(sub(1.0, x)), sqrt(add(1.0, x)))
+    return mul(sqrt(neg(sub(x, 1.0))), sqrt(add(x, 1.0)))  # -(x - 1) keeps the sign of 0j
 
 
 def _atan2_part(t: Any, z: Any, x: Any, y: Any) -> Any:
@@ -158,8 +158,7 @@ atan2 = binary(
     REAL,
     jvp=(_atan2_part, lambda t, z, x, y: neg(_atan2_part(t, z, y, x))),
     domains=(Reals(-2, 2), Reals(0.5, 2)),
-    doc="The angle of the point (y, x), operands in the order x, y of this row's formula "
-    "atan(x / y), in radians between -pi and pi.",
+    doc="atan(x / y) in radians, in the quadrant of the point of height x and width y.",
 )
 
 # ---------------------------------------------------------------------------------- hyperbolic

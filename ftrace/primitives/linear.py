@@ -92,7 +92,9 @@ def _transpose_samples() -> Iterable[Sample]:
     yield Sample((rng.normal(size=(4, 3, 2))[::2, ::-1],), {"permutation": (1, 2, 0)})
     yield Sample((np.float64(2.0),), {"permutation": ()})
     yield Sample((np.zeros((0, 3)),), {"permutation": (1, 0)})
-    yield Sample((np.arange(6).reshape(2, 3),), {"permutation": (1, 0)})
+    yield Sample((rng.normal(size=3),), {"permutation": (0,)})
+    for name in ("i8", "?", "f4", "c16"):
+        yield Sample((np.arange(6).reshape(2, 3).astype(name),), {"permutation": (1, 0)})
 
 
 transpose = Primitive(
@@ -187,7 +189,8 @@ def _broadcast_samples() -> Iterable[Sample]:
         (rng.normal(size=(2, 1)), (2, 5, 3), (0, 2)),
         (rng.normal(size=3), (0, 3), (1,)),
         (rng.normal(size=(4, 3))[::2, 0], (2, 2), (0,)),
-        (np.arange(3), (2, 3), (1,)),
+        (np.zeros((0, 1)), (0, 2), (0, 1)),
+        *((np.arange(3).astype(name), (2, 3), (1,)) for name in ("i8", "?", "f4", "c16")),
         (rng.normal(size=(70,)), (70, 70), (0,)),
     ):
         yield Sample((x,), {"shape": shape, "broadcast_dimensions": kept})
@@ -239,7 +242,7 @@ def reduction_samples(dtypes_: Sequence[str] = ("f8", "i8", "c16", "f4")) -> Ite
 
 
 def _sum_samples() -> Iterable[Sample]:
-    yield from reduction_samples()
+    yield from reduction_samples(("f8", "f4", "i8", "c16", "?"))
     yield Sample((np.zeros((0, 2)),), {"axes": (0,)})
 
 

@@ -1,34 +1,60 @@
 """The table of all rows: `ALL` in a fixed order, `by_name`.
 
 The only module that imports every row file. A row is listed by being a module-level value of its
-file; aliases count once, private rows (leading underscore) count too. The generated tests and the
-reference documentation go through this table.
+file; rows that a file imports from another count once. The generated tests and the reference
+documentation go through this table.
 """
 
 from types import ModuleType
 from typing import Final
 
 from ftrace.core.primitive import Primitive
-import importlib  # TEMP
+from ftrace.primitives import (
+    arithmetic,
+    compare,
+    convert,
+    create,
+    cumulative,
+    dot,
+    dynamic,
+    elementwise,
+    index,
+    linear,
+    powers,
+    reduce,
+    scatter,
+    shape,
+    slicing,
+    sort,
+    special,
+)
 
-MODULES = []
-for _name in ("linear", "compare", "arithmetic", "powers", "trigonometry", "elementwise", "special", "special2", "gammas", "bessel", "convert", "create", "shape", "slicing", "dynamic", "index", "scatter", "sort", "reduce", "cumulative", "dot"):
-    try:
-        MODULES.append(importlib.import_module("ftrace.primitives." + _name))
-    except ImportError:
-        continue
-MODULES = tuple(MODULES)
+MODULES: Final = (
+    linear,
+    compare,
+    arithmetic,
+    powers,
+    elementwise,
+    special,
+    convert,
+    create,
+    shape,
+    slicing,
+    dynamic,
+    index,
+    scatter,
+    sort,
+    reduce,
+    cumulative,
+    dot,
+)
 
 
-def _collect(modules: tuple[ModuleType, ...]) -> dict[Primitive, str]:
-    """Each row with the module it was first seen in, in order of definition."""
-    found: dict[Primitive, str] = {}
-    for module in modules:
-        for value in vars(module).values():
-            if isinstance(value, Primitive):
-                found.setdefault(value, module.__name__)
-    return found
+def _rows(modules: tuple[ModuleType, ...]) -> tuple[Primitive, ...]:
+    """The rows among the values of some modules, each once."""
+    found = [v for m in modules for v in vars(m).values() if isinstance(v, Primitive)]
+    return tuple(dict.fromkeys(found))
 
 
-ALL: Final = tuple(_collect(MODULES))
+ALL: Final = _rows(MODULES)
 by_name: Final = {row.name: row for row in ALL}

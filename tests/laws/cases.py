@@ -22,14 +22,6 @@ from ftrace.interpreters.tangents import instantiate
 from ftrace.primitives.linear import PYTHON_SCALARS
 from ftrace.primitives.table import ALL
 
-# Operands that a row refuses to differentiate, saying so: there is no closed form.
-REFUSED = {
-    "igamma": (0,),
-    "igammac": (0,),
-    "polygamma": (0,),
-    "zeta": (0, 1),
-    "bessel_jv": (0,),
-}
 FAST = os.environ.get("FTRACE_LAWS") == "fast"
 
 # How closely two ways to the same number agree, relative to the largest number involved.
@@ -62,13 +54,8 @@ class Case:
 
     @cached_property
     def differentiable(self) -> tuple[int, ...]:
-        """The operands that have tangents, but for those the row refuses to differentiate."""
-        refused = REFUSED.get(self.row.name, ())
-        return tuple(
-            i
-            for i, a in enumerate(self.avals)
-            if dtypes.is_inexact(a.dtype) and i not in refused
-        )
+        """The operands that have tangents."""
+        return tuple(i for i, a in enumerate(self.avals) if dtypes.is_inexact(a.dtype))
 
     @cached_property
     def double(self) -> bool:
@@ -112,9 +99,7 @@ def samples_of(row: Primitive) -> list[Sample]:
 
 
 CASES = tuple(Case(row, sample) for row in ALL for sample in samples_of(row))
-DIFFERENTIABLE = tuple(
-    c for c in CASES if c.row.jvp is not NONDIFFERENTIABLE and c.differentiable
-)
+DIFFERENTIABLE = tuple(c for c in CASES if c.row.jvp is not NONDIFFERENTIABLE and c.differentiable)
 
 
 def parametrised(name: str, values: Iterable[Any], ids: Callable[[Any], str]) -> Any:

@@ -1,20 +1,22 @@
 """NumPy's function for each row that has one, with the row's parameters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from scipy import special
 
+# fmt: off
+_SAME_NAME = (
+    "add", "cbrt", "ceil", "copysign", "cos", "cosh", "exp", "exp2", "expm1", "floor",
+    "floor_divide", "fmax", "fmin", "frexp", "gcd", "heaviside", "hypot", "isfinite", "isinf",
+    "isnan", "lcm", "ldexp", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "modf",
+    "nextafter", "sign", "signbit", "sin", "sinh", "spacing", "sqrt", "square", "tan", "tanh",
+    "trunc",
+)
+# fmt: on
 _UFUNCS = {
-    **{
-        name: name
-        for name in (
-            "add cbrt ceil copysign cos cosh exp exp2 expm1 floor floor_divide fmax fmin frexp "
-            "gcd heaviside hypot isfinite isinf isnan lcm ldexp log log10 log1p log2 logaddexp "
-            "logaddexp2 modf nextafter rint sign signbit sin sinh spacing sqrt square tan tanh "
-            "trunc"
-        ).split()
-    },
+    **{name: name for name in _SAME_NAME},
     **{
         "neg": "negative",
         "sub": "subtract",
@@ -49,6 +51,17 @@ _UFUNCS = {
         "population_count": "bitwise_count",
         "round": "rint",
     },
+}
+
+
+# Where SciPy has the function, else a formula.
+_SPECIAL = {
+    **{
+        name: name for name in ("erf", "erfc", "ndtri", "log_ndtr", "gamma", "digamma", "polygamma")
+    },
+    **{name: name for name in ("zeta", "xlogy", "i0", "i1", "i0e", "i1e")},
+    **{"erf_inv": "erfinv", "lgamma": "gammaln", "igamma": "gammainc"},
+    **{"igammac": "gammaincc", "bessel_iv": "iv", "bessel_ive": "ive", "bessel_jv": "jv"},
 }
 
 
@@ -126,8 +139,82 @@ def _broadcast_in_dim(x: Any, shape: Any, broadcast_dimensions: Any) -> Any:
     return np.broadcast_to(np.reshape(x, expanded), shape)
 
 
+def _places(x: Any, indices: Any, axes: Any, mode: str) -> Iterator[tuple[Any, Any]]:
+    """(position among the indices, place in x or None) one by one, by the rules of `mode`."""
+    shape = np.broadcast_shapes(*(np.shape(i) for i in indices))
+    columns = [np.broadcast_to(i, shape) for i in indices]
+    for position in np.ndindex(shape):
+        place: Any = [slice(None)] * x.ndim
+        for column, axis in zip(columns, axes, strict=True):
+            i, n = int(column[position]), x.shape[axis]
+            if mode == "wrap":
+                i %= n
+            elif mode == "clip":
+                i = min(max(i, 0), n - 1)
+            elif not -n <= i < n:
+                place = None
+                break
+            place[axis] = i
+        yield position, place if place is None else tuple(place)
+
+
+def _gather(x: Any, *indices: Any, axes: Any, mode: str) -> Any:
+    shape = np.broadcast_shapes(*(np.shape(i) for i in indices))
+    rest = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    empty = np.nan if mode == "fill" and x.dtype.kind in "fc" else 0
+    out = np.full(shape + rest, empty, x.dtype)
+    for position, place in _places(x, indices, axes, mode):
+        if place is not None:
+            out[position] = x[place]
+    return out
+
+
+def _scatter(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def reference(x: Any, v: Any, *indices: Any, axes: Any, mode: str) -> Any:
+        out = np.array(x)
+        for position, place in _places(x, indices, axes, mode):
+            if place is not None:
+                out[place] = combine(out[place], v[position] if np.ndim(v) else v)
+        return out
+
+    return reference
+
+
+def _clamped(shape: Any, sizes: Any, starts: Any) -> tuple[slice, ...]:
+    first = [np.clip(int(i), 0, n - m) for i, n, m in zip(starts, shape, sizes, strict=True)]
+    return tuple(slice(i, i + m) for i, m in zip(first, sizes, strict=True))
+
+
+def _dynamic_update_slice(x: Any, v: Any, *starts: Any) -> Any:
+    out = np.array(x)
+    out[_clamped(np.shape(x), np.shape(v), starts)] = v
+    return out
+
+
+def _sort(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
+    """One line after the other, as Python sorts tuples of keys."""
+    out = [np.array(x) for x in operands]
+    moved = [np.moveaxis(x, dimension, -1) for x in out]
+    for line in np.ndindex(moved[0].shape[:-1]):
+        keys = [np.unique(m[line], return_inverse=True)[1] for m in moved[:num_keys]]
+        order = sorted(range(moved[0].shape[-1]), key=lambda i: tuple(k[i] for k in keys))
+        for m in moved:
+            m[line] = m[line][order]
+    return out
+
+
+def _split(x: Any, sizes: Any, axis: int) -> list[Any]:
+    return np.split(x, np.cumsum(sizes)[:-1], axis)
+
+
+def _iota(dtype: Any, shape: Any, dimension: int) -> Any:
+    return np.indices(shape, dtype)[dimension]
+
+
 REFERENCES: dict[str, Callable[..., Any]] = {
     **{row: getattr(np, name) for row, name in _UFUNCS.items()},
+    **{row: getattr(special, name) for row, name in _SPECIAL.items()},
+    "logistic": lambda x: 1 / (1 + np.exp(-x)),
     "real": np.real,
     "imag": np.imag,
     "complex": lambda re, im: re + 1j * im,
@@ -151,6 +238,19 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     ],
     "update_slice": _update_slice,
     "broadcast_in_dim": _broadcast_in_dim,
+    "gather": _gather,
+    "scatter": _scatter(lambda old, new: new),
+    "scatter_add": _scatter(np.add),
+    "scatter_mul": _scatter(np.multiply),
+    "scatter_min": _scatter(np.minimum),
+    "scatter_max": _scatter(np.maximum),
+    "dynamic_slice": lambda x, *starts, slice_sizes: np.asarray(x)[
+        _clamped(np.shape(x), slice_sizes, starts)
+    ],
+    "dynamic_update_slice": _dynamic_update_slice,
+    "sort": _sort,
+    "split": _split,
+    "iota": _iota,
     "reduce_sum": _reduce(np.add),
     "reduce_prod": _reduce(np.multiply),
     "reduce_max": _reduce(np.maximum),

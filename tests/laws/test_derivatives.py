@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ftrace.core import dtypes
+from ftrace.core.errors import RuleError
 from ftrace.core.primitive import LINEAR, NONDIFFERENTIABLE
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.linearize import linearize_flat, push
+from ftrace.primitives.table import by_name
 from tests.laws.cases import (
     CASES,
     DIFFERENCES,
@@ -86,6 +89,16 @@ def test_rows_without_derivative_have_symbolic_zeros(case: Case) -> None:
     assert all(t is ZERO for t in ts)
 
 
+WITHOUT_DERIVATIVE = ["bessel_iv", "bessel_ive", "bessel_jv", "igamma", "igammac", "polygamma"]
+
+
+@pytest.mark.parametrize("name", [*WITHOUT_DERIVATIVE, "zeta"])
+def test_a_parameter_without_derivative_is_refused(name: str) -> None:
+    one, two = np.float64(1), np.float64(2)
+    with pytest.raises(RuleError, match="no derivative by its first operand"):
+        jvp_flat(lambda p: [by_name[name](p, two)], [two], [one])
+
+
 @over_operands(SMOOTH, choices)
 def test_jvp_agrees_with_differences(case: Case, operands: tuple[int, ...]) -> None:
     tangents = directions(case, operands, case.rng())
@@ -101,9 +114,7 @@ def test_jvp_agrees_with_differences(case: Case, operands: tuple[int, ...]) -> N
 
 
 @over_operands(SMOOTH, choices)
-def test_jvp_of_jvp_agrees_with_differences_of_jvp(
-    case: Case, operands: tuple[int, ...]
-) -> None:
+def test_jvp_of_jvp_agrees_with_differences_of_jvp(case: Case, operands: tuple[int, ...]) -> None:
     rng = case.rng()
     first = directions(case, operands, rng)
     second = directions(case, case.differentiable, rng)

@@ -5,7 +5,6 @@ from typing import Any
 import ftrace
 from ftrace.core.zero import ZERO
 from tests.laws.cases import (
-    CASES,
     DIFFERENTIABLE,
     Case,
     assert_all_close,

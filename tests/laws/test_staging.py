@@ -10,7 +10,6 @@ from ftrace.interpreters.jvp import jvp_flat, jvp_jaxpr
 from ftrace.interpreters.linearize import linearize_flat
 from ftrace.interpreters.staging import trace_to_jaxpr
 from tests.laws.cases import (
-    CASES,
     DIFFERENTIABLE,
     Case,
     assert_all_close,

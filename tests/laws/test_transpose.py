@@ -81,9 +81,7 @@ def test_transpose_is_that_of_the_linear_map(case: Case, operands: tuple[int, ..
     for i in operands:
         args[i] = Linear(aval(case.avals[i].shape, case.avals[i].dtype))
     cts = [random_like(rng, v.aval) for v in equation(case, operands)[0].outvars]
-    found = case.row.transpose(
-        cts if case.row.multiple else cts[0], *args, **case.sample.params
-    )
+    found = case.row.transpose(cts if case.row.multiple else cts[0], *args, **case.sample.params)
     assert len(found) == len(args), "one cotangent or None for each operand"
     assert all(c is None for i, c in enumerate(found) if i not in operands)
     pulled = [materialise(found[i]) for i in operands]

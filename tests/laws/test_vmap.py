@@ -18,7 +18,9 @@ Dims = tuple[int | None, ...]
 
 def subsets(case: Case) -> Iterator[tuple[bool, ...]]:
     """Every choice of mapped operands."""
-    return (chosen for chosen in itertools.product((True, False), repeat=len(case.args)) if any(chosen))
+    return (
+        chosen for chosen in itertools.product((True, False), repeat=len(case.args)) if any(chosen)
+    )
 
 
 def dims_of(case: Case, chosen: tuple[bool, ...]) -> list[Dims]:
@@ -111,4 +113,3 @@ def test_vmap_of_vmap_is_the_loop_of_loops(case: Case, operands: Dims) -> None:
         member_first = in_front(y, d, SIZE)
         actual = np.stack([in_front(m, found[0][i], INNER) for m in member_first])
         assert_close(actual, np.stack([r[i] for r in rows]))
-

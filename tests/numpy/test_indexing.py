@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import ftrace
@@ -136,6 +136,10 @@ def numpy_write(x: Any, key: Any, v: Any) -> Any:
         y[key] = v
     except (IndexError, ValueError) as error:
         return type(error)
+    except DeprecationWarning:  # what became an error in NumPy 2.4
+        return ValueError
+    except TypeError:  # NumPy takes leading axes of size 1 everywhere but for one mask
+        reject()
     return y
 
 
@@ -390,7 +394,7 @@ def test_at_modes_hold_for_traced_indices_and_have_derivatives() -> None:
     np.testing.assert_array_equal(slope, [31.0, 0.0, 31.0])
     slope = grad(lambda x: (w * x.at[FAR].get()).sum())(x)
     np.testing.assert_array_equal(slope, [9.0, 0.0, 22.0])
-    slope = grad(lambda v: (x * x.at[FAR].set(v)).sum())(w)
+    slope = grad(lambda v: (x * fnp.at(x)[FAR].set(v)).sum())(w)
     np.testing.assert_array_equal(slope, [10.0, 0.0, 30.0, 0.0, 0.0])
     slope = grad(lambda x: x.at[FAR].set(w, mode="drop").sum())(x)
     np.testing.assert_array_equal(slope, [0.0, 1.0, 0.0])

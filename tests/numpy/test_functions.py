@@ -1,0 +1,111 @@
+"""Every function of ftrace.numpy on traced values against NumPy on plain ones."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ftrace.numpy as fnp
+from ftrace.core.avals import typeof
+from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.jvp import jvp_flat
+from ftrace.interpreters.staging import trace_to_jaxpr
+from ftrace.interpreters.tangents import instantiate
+from tests.numpy.cases import CASES
+from tests.numpy.function_table import Case, leaves, lookup, rebuild
+
+SAMPLES = [pytest.param(case, id=repr(case)) for case in CASES]
+
+
+def outputs(result: Any) -> list[Any]:
+    """The arrays of a result."""
+    return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def flat(case: Case, module: Any) -> Any:
+    """The case as a function of flat arrays."""
+    function = lookup(module, case.name)
+    return lambda *xs: outputs(function(*rebuild(case.args, iter(xs)), **case.kwargs))
+
+
+def arrays(case: Case) -> list[Any]:
+    return list(leaves(case.args))
+
+
+def close(x: Any, y: Any, tolerance: float = 1e-10) -> None:
+    x, y = np.asarray(x), np.asarray(y)
+    assert x.shape == y.shape
+    assert x.dtype == y.dtype
+    single = x.dtype.kind in "fc" and np.finfo(x.dtype).eps > 1e-10
+    limit = 100 * float(np.finfo(x.dtype).eps) if single else tolerance
+    np.testing.assert_allclose(x, y, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("case", SAMPLES)
+def test_staged_function_gives_numpys_values_shapes_and_dtypes(case: Case) -> None:
+    xs = arrays(case)
+    expected = flat(case, np)(*xs)
+    jaxpr, captured = trace_to_jaxpr(flat(case, fnp), [typeof(x) for x in xs])
+    assert not captured
+    found = eval_jaxpr(jaxpr, xs)
+    assert len(found) == len(expected)
+    for x, y, v in zip(found, expected, jaxpr.outvars, strict=True):
+        close(x, y)
+        assert (v.aval.shape, v.aval.dtype) == (np.shape(x), np.asarray(x).dtype)
+        assert not v.aval.weak
+
+
+@pytest.mark.parametrize("case", SAMPLES)
+def test_plain_numpy_on_a_tracer_gives_the_same_jaxpr(case: Case) -> None:
+    avals = [typeof(x) for x in arrays(case)]
+    ours, _ = trace_to_jaxpr(flat(case, fnp), avals)
+    numpys, _ = trace_to_jaxpr(flat(case, np), avals)
+    assert repr(ours) == repr(numpys)
+
+
+def numerical(case: Case, xs: list[Any], ts: list[Any]) -> list[Any]:
+    """Directional derivatives by central differences."""
+    h = 1e-6
+    run = flat(case, np)
+    plus = run(*[x + h * t if t is not None else x for x, t in zip(xs, ts, strict=True)])
+    minus = run(*[x - h * t if t is not None else x for x, t in zip(xs, ts, strict=True)])
+    return [(p - m) / (2 * h) for p, m in zip(plus, minus, strict=True)]
+
+
+def is_double(x: Any) -> bool:
+    return np.asarray(x).dtype in (np.float64, np.complex128)
+
+
+@pytest.mark.parametrize("case", SAMPLES)
+def test_derivative_agrees_with_central_differences(case: Case) -> None:
+    xs = arrays(case)
+    if not case.smooth or not any(is_double(x) for x in xs):
+        close(*[flat(case, fnp)(*xs)[0]] * 2)
+        return
+    rng = np.random.default_rng(5)
+    ts = [rng.normal(size=x.shape) if is_double(x) else None for x in xs]
+    zeros = [np.zeros_like(x) if t is None else t.astype(x.dtype) for x, t in zip(xs, ts)]
+    expected = numerical(case, xs, ts)
+    ys, found = jvp_flat(flat(case, fnp), xs, zeros)
+    for y, t, wanted in zip(ys, found, expected, strict=True):
+        close(instantiate(t, y), wanted, 2e-6)
+
+
+@pytest.mark.parametrize("case", SAMPLES)
+def test_batched_function_is_the_function_of_each_member(case: Case) -> None:
+    xs = arrays(case)
+    run = flat(case, fnp)
+    stacked = [np.stack([x, x[..., ::-1] if x.ndim else x]) for x in xs]
+    if case.name in NEEDS_VALUES:
+        with pytest.raises(TypeError, match="vmap"):
+            batch_flat(run, Axis(2), stacked, [0] * len(xs))
+        return
+    ys, dims = batch_flat(run, Axis(2), stacked, [0] * len(xs))
+    for i in range(2):
+        expected = flat(case, np)(*[s[i] for s in stacked])
+        for y, d, wanted in zip(ys, dims, expected, strict=True):
+            close(np.asarray(place_axis(y, d, Axis(2), 0))[i], wanted)
+
+
+NEEDS_VALUES = frozenset({"unique", "nonzero", "compress"})
