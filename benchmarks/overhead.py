@@ -29,6 +29,8 @@ from benchmarks.worker import seconds_per_call
 OPERATIONS = 15
 BURST = 0.001
 """Seconds per sample: short, so that some samples of a busy machine are not interrupted."""
+TURN, WARM = 10, 30
+"""Samples per turn, and calls before the first of them, where a switch is thrown in between."""
 Promise = dict[str, Any]
 
 
@@ -184,14 +186,24 @@ def protection_cost(rounds: int) -> list[Promise]:
 
 
 def _with_over_without(call: Callable[[], Any], rounds: int) -> float:
-    """Minimum with protection over minimum without; the two take turns."""
+    """Minimum with protection over minimum without; the two take turns.
+
+    A switch makes the interpreter forget what it specialised, so every turn warms up first.
+    """
     call()
     count = max(1, int(BURST / min(seconds_per_call(call, 3) for _ in range(3))))
     best = [float("inf")] * 2
-    for _ in range(rounds):
-        best[0] = min(best[0], seconds_per_call(call, count))
+
+    def turn(side: int) -> None:
+        seconds_per_call(call, WARM)
+        best[side] = min(best[side], *(seconds_per_call(call, count) for _ in range(TURN)))
+
+    for _ in range(max(1, rounds // TURN)):
+        turn(0)
         with unprotected():
-            best[1] = min(best[1], seconds_per_call(call, count))
+            turn(1)
+            turn(1)
+        turn(0)
     return best[0] / best[1]
 
 

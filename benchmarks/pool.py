@@ -57,8 +57,8 @@ class Worker:
         self.process: subprocess.Popen[str] | None = None
         self.hello: dict[str, Any] = {}
 
-    def start(self, limit: float = 120.0) -> dict[str, Any]:
-        """Start, and say what the system answered."""
+    def launch(self) -> None:
+        """Start the process; its first answer is `greeting`."""
         pinned = set(cpus()[-self.threads :])
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
@@ -74,29 +74,41 @@ class Worker:
         if hasattr(os, "sched_setaffinity"):
             with contextlib.suppress(ProcessLookupError):
                 os.sched_setaffinity(self.process.pid, pinned)
-        self.hello = self._read(limit)
+
+    def greeting(self, limit: float = 120.0) -> dict[str, Any]:
+        """What the system says of itself: its version, or why it is not there."""
+        self.hello = self.answer(limit)
+        if self.hello["status"] != "ok":
+            self.stop()
         return self.hello
 
     def ask(self, limit: float, **message: Any) -> dict[str, Any]:
-        """Send one message and wait; a worker that is late or dead is ended."""
-        if self.process is None and self.start()["status"] != "ok":
-            return self.hello
-        try:
-            print(json.dumps(message), file=self.process.stdin, flush=True)
-        except BrokenPipeError:
-            self.stop()
-            return {"status": "failed", "reason": "the process died"}
-        return self._read(limit)
+        """Send one message and wait for its answer."""
+        self.tell(**message)
+        return self.answer(limit)
 
-    def _read(self, limit: float) -> dict[str, Any]:
+    def tell(self, **message: Any) -> None:
+        """Send one message; a process that is gone is started again."""
+        if self.process is None:
+            self.launch()
+            self.greeting()
+        if self.process is not None:
+            with contextlib.suppress(BrokenPipeError):
+                print(json.dumps(message), file=self.process.stdin, flush=True)
+
+    def answer(self, limit: float) -> dict[str, Any]:
+        """The next answer; a worker that is late or dead is ended."""
+        if self.process is None:
+            return self.hello
         ready, _, _ = select.select([self.process.stdout], [], [], limit)
         line = self.process.stdout.readline() if ready else ""
         if line:
             return json.loads(line)
         self.stop()
+        self.hello = {"status": "unsupported", "reason": f"no answer in {limit:.0f} s"}
         if ready:
-            return {"status": "failed", "reason": f"the process died; see {self.log.name}"}
-        return {"status": "unsupported", "reason": f"no answer in {limit:.0f} s"}
+            self.hello = {"status": "failed", "reason": f"the process died; see {self.log.name}"}
+        return self.hello
 
     def stop(self) -> None:
         """End the process."""

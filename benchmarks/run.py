@@ -84,18 +84,22 @@ def measure(
         record["moved"] = case.moved
         if case.kind == "memory":
             worker.stop()
-        answer = worker.ask(limit, do="prepare", case=key, sample=sample)
-        records.append(record | answer)
-        if answer["status"] == "ok":
-            racing.append((worker, records[-1]))
+        worker.tell(do="prepare", case=key, sample=sample)
+        records.append(record)
+    for worker, record in zip(workers, records, strict=True):
+        record |= worker.answer(limit)
+        if record["status"] == "ok":
+            racing.append((worker, record))
     for turn in range(1 if case.kind == "memory" else rounds):
         shift = turn % max(len(racing), 1)
         for worker, record in racing[shift:] + racing[:shift]:
             answer = worker.ask(limit, do="time")
+            record["status"] = answer["status"]
             if answer["status"] == "ok":
                 record["times"].append(answer["value"])
             else:
-                record |= answer
+                record["reason"] = answer["reason"]
+        racing = [(worker, record) for worker, record in racing if record["status"] == "ok"]
     for worker, _ in racing:
         worker.ask(limit, do="drop")
     return [report.summarise(r) for r in records]
@@ -103,14 +107,13 @@ def measure(
 
 def start(args: argparse.Namespace, threads: int, found: dict[str, str]) -> list[Worker]:
     """Workers of the systems that are here; what each said is noted in `found`."""
-    workers = []
-    for name in args.systems:
-        worker = Worker(name, threads, args.out / f"{name}.log")
-        hello = worker.start()
-        found[name] = hello.get("version") or hello["reason"]
-        if hello["status"] == "ok":
-            workers.append(worker)
-    return workers
+    launched = [Worker(name, threads, args.out / f"{name}.log") for name in args.systems]
+    for worker in launched:
+        worker.launch()
+    for worker in launched:
+        hello = worker.greeting()
+        found[worker.system] = hello.get("version") or hello["reason"]
+    return [worker for worker in launched if worker.hello["status"] == "ok"]
 
 
 def measure_all(args: argparse.Namespace, found: dict[str, str]) -> list[Record]:

@@ -26,6 +26,16 @@ def given(self: Any, value: Any) -> Any:
     return value
 
 
+def first(value: Any, *rest: Any) -> Any:
+    """Instead of a function that renews or marks its first argument."""
+    return value
+
+
+def second(base: Any, result: Any, *rest: Any) -> Any:
+    """Instead of recording that a result is a view of its operand."""
+    return result
+
+
 def listed(values: Any, borrowed: Any = ()) -> list[Any]:
     """Instead of making results own their memory."""
     return list(values)
@@ -38,6 +48,13 @@ WITHOUT: dict[str, Callable[..., Any]] = {
     "ftrace.interpreters.captures:Captures.release": nothing,
     "ftrace.interpreters.captures:Captures.detach": nothing,
     "ftrace.interpreters.captures:owned": listed,
+    "ftrace.interpreters.jvp:JVPTrace._enter": given,
+    "ftrace.core.trace:renew": first,
+    "ftrace.control.functions:frozen": first,
+    "ftrace.numpy.views:link": second,
+    "ftrace.numpy.views:as_view": second,
+    "ftrace.numpy.views:kept_order": second,
+    "ftrace.numpy.views:c_order": first,
 }
 
 

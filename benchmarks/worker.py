@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import json
-import math
 import os
 import resource
 import sys
@@ -46,6 +45,10 @@ def seconds_per_call(call: Callable[[], Any], calls: int) -> float:
     return elapsed / calls
 
 
+def _unprepared() -> float:
+    raise RuntimeError("nothing is prepared: the process was started again")
+
+
 def _calibrate(call: Callable[[], Any], sample: float) -> tuple[int, int]:
     """How many calls make a burst, and how many bursts a sample (whose minimum counts)."""
     once = min(seconds_per_call(call, 1) for _ in range(3))
@@ -58,7 +61,7 @@ class Session:
 
     def __init__(self, system: Any, cases: dict[str, Case]) -> None:
         self.system, self.cases = system, cases
-        self.take: Callable[[], float] = lambda: math.nan
+        self.drop()
 
     def prepare(self, case: str, sample: float) -> dict[str, Any]:
         """Build, check, calibrate."""
@@ -118,7 +121,7 @@ class Session:
 
     def drop(self) -> dict[str, Any]:
         """Free what the case held."""
-        self.take = lambda: math.nan
+        self.take: Callable[[], float] = _unprepared
         gc.collect()
         return {"status": "ok"}
 

@@ -23,7 +23,6 @@ import ftrace
 
 
 def f(x):
-    """Three lines whose derivatives are worth a look."""
     y = np.sin(x)
     z = x * y
     return z + np.exp(-x)

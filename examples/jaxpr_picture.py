@@ -87,7 +87,7 @@ def routes_of(boxes: list[Box]) -> list[list[Box]]:
 
 
 def place(boxes: list[Box], routes: list[list[Box]]) -> None:
-    """Give every box its `x`: each layer ordered by the mean of its neighbours, up and down."""
+    """Give every box its `x`: each layer near the mean of its neighbours, up and down."""
     everything = boxes + [bend for route in routes for bend in route[1:-1]]
     above: dict[int, list[Box]] = {id(box): [] for box in everything}
     below: dict[int, list[Box]] = {id(box): [] for box in everything}
@@ -96,22 +96,22 @@ def place(boxes: list[Box], routes: list[list[Box]]) -> None:
         below[id(upper)].append(lower)
     depth = 1 + max(box.layer for box in boxes)
     layers = [[box for box in everything if box.layer == k] for k in range(depth)]
-    for layer in layers:
-        _spread(layer)
     for sweep in range(SWEEPS):
         order, neighbours = (layers, above) if sweep % 2 == 0 else (layers[::-1], below)
         for layer in order:
-            layer.sort(key=lambda box, near=neighbours: _pull(box, near[id(box)]))
-            _spread(layer)
+            _spread(layer, {id(box): _pull(box, neighbours[id(box)]) for box in layer})
 
 
-def _spread(layer: list[Box]) -> None:
-    """Set the boxes of a layer side by side, centred on 0."""
-    total = sum(box.width for box in layer) + GAP * (len(layer) - 1)
-    left = -total / 2
+def _spread(layer: list[Box], wanted: dict[int, float]) -> None:
+    """Set the boxes of a layer side by side, as near to their wanted places as they fit."""
+    layer.sort(key=lambda box: wanted[id(box)])
+    free = -np.inf
     for box in layer:
-        box.x = left + box.width / 2
-        left += box.width + GAP
+        box.x = max(wanted[id(box)], free + box.width / 2)
+        free = box.x + box.width / 2 + GAP
+    shift = np.mean([wanted[id(box)] - box.x for box in layer])
+    for box in layer:
+        box.x += float(shift)
 
 
 def _pull(box: Box, neighbours: list[Box]) -> float:

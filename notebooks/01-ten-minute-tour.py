@@ -149,9 +149,9 @@ def energy(position):
     return (radius - 1.0) ** 2
 
 
-positions = np.array([[3.0, 4.0], [0.6, 0.8], [0.0, 0.5]])
+positions = np.array([[3.0, 4.0], [0.0, 2.0], [0.3, 0.4]])
 print("energies", ftrace.vmap(energy)(positions))
-print("forces\n", -ftrace.vmap(ftrace.grad(energy))(positions))
+print("gradients\n", ftrace.vmap(ftrace.grad(energy))(positions))
 
 # %% [markdown]
 # `in_axes` says which arguments have the extra axis, and where:
@@ -224,7 +224,8 @@ print("Hessian times (1, 0):", ftrace.hvp(rosenbrock, (x,), (np.array([1.0, 0.0]
 # ## 7. Errors that say what to do
 #
 # What cannot be right is refused, by an error with three parts: what happened, where in *your* code,
-# and what to do instead. A few that everybody meets:
+# and what to do instead. A few that everybody meets (the place, a line of this notebook, is left out
+# here):
 
 
 # %%

@@ -27,6 +27,8 @@ import numpy as np
 
 import ftrace
 
+np.set_printoptions(precision=6)
+
 
 def f(x):
     y = np.sin(x)
@@ -80,7 +82,7 @@ ftrace.make_jaxpr(lambda x, t: ftrace.jvp(f, (x,), (t,)))(x, x)
 
 # %%
 value, f_lin = ftrace.linearize(f, x)
-print("value", value)
+print(f"value {value:.6f}")
 ftrace.make_jaxpr(f_lin)(x)
 
 # %% [markdown]
@@ -88,7 +90,7 @@ ftrace.make_jaxpr(f_lin)(x)
 
 # %%
 for t in np.eye(3):
-    print(t, "->", f_lin(t))
+    print(t, "->", f"{f_lin(t):.6f}")
 
 # %% [markdown]
 # ## 4. transpose: run the linear program backwards
@@ -100,7 +102,7 @@ for t in np.eye(3):
 # %%
 f_transposed = ftrace.linear_transpose(f_lin, x)
 print(f_transposed(1.0))
-ftrace.make_jaxpr(f_transposed)(1.0)
+ftrace.make_jaxpr(f_transposed)(np.float64(1.0))
 
 # %% [markdown]
 # `grad` is the three steps in a row: linearize, transpose, apply to 1. As one program:
@@ -138,19 +140,22 @@ print(batched_gradient)
 
 
 # %%
+s = np.float64(0.5)
+
+
 @ftrace.jit
 def inner(y):
     return np.tanh(y) * 2.0
 
 
-ftrace.make_jaxpr(lambda x: ftrace.lax.cond(x > 0.0, inner, np.negative, x) + 1.0)(0.5)
+ftrace.make_jaxpr(lambda x: ftrace.lax.cond(x > 0.0, inner, np.negative, x) + 1.0)(s)
 
 # %% [markdown]
 # Differentiating such a program differentiates the bodies. In the gradient of `cond`, the forward
 # `cond` hands over what the backward one needs (its residuals):
 
 # %%
-ftrace.make_jaxpr(ftrace.grad(lambda x: ftrace.lax.cond(x > 0.0, np.sin, np.exp, x)))(0.5)
+ftrace.make_jaxpr(ftrace.grad(lambda x: ftrace.lax.cond(x > 0.0, np.sin, np.exp, x)))(s)
 
 # %% [markdown]
 # ## 7. How programs grow
@@ -165,7 +170,7 @@ def g(x):
 
 
 for order in range(4):
-    eqns = ftrace.make_jaxpr(g)(0.5).eqns
+    eqns = ftrace.make_jaxpr(g)(s).eqns
     names = Counter(eqn.primitive.name for eqn in eqns)
     counts = ", ".join(f"{n} {name}" for name, n in sorted(names.items()))
     print(f"order {order}: {len(eqns):2d} equations ({counts})")
@@ -174,4 +179,5 @@ for order in range(4):
 # %% [markdown]
 # ## What comes after the jaxpr
 #
-# This notebook ends where the compiler begins: the jaxpr is what a backend receives.
+# This notebook ends where a compiler would begin: the jaxpr is all that a backend needs to know of
+# your function.

@@ -12,11 +12,9 @@ ANGLE, DT, GRAVITY = 0.8, 1e-4, 9.8
 STEPS = 100
 
 
-def _f(xp, x):
-    s = x * 0.0 + 1.0
-    for _ in range(STEPS):
-        s = s + (x * x + 1.0) / s
-    return 4.0 * xp.cumsum(s, axis=0) ** 2
+def _f(system, x):
+    s = system.scan(lambda s, _: s + (x * x + 1.0) / s, x * 0.0 + 1.0, STEPS)
+    return 4.0 * system.np.cumsum(s, axis=0) ** 2
 
 
 def _with_slopes(x):
@@ -58,7 +56,7 @@ def _loop(x):
 
 def _value_and_jacobian(s):
     def f(x):
-        return _f(s.np, x)
+        return _f(s, x)
 
     jacobian = s.jacobian(f)
     return s.jit(lambda x: (f(x), jacobian(x)))
@@ -124,7 +122,7 @@ def _summed(n):
         name=f"pqR f: value+grad of sum n={n}",
         inputs=lambda: random((n,), low=3.0, high=9.0),
         reference=_sum_and_grad,
-        body=lambda s: s.jit(s.value_and_grad(lambda x: s.np.sum(_f(s.np, x)))),
+        body=lambda s: s.jit(s.value_and_grad(lambda x: s.np.sum(_f(s, x)))),
         own={
             "numba": compiled(_loop),
             "c": kernel("pqr_sum", lambda x: [((), x.dtype), (x.shape, x.dtype)], n),

@@ -113,7 +113,7 @@ def transformed(
         doc: first line of the wrapper's docstring.
     """
 
-    @functools.wraps(fun)
+    @functools.wraps(fun, updated=())
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return call(*args, **kwargs)

@@ -32,7 +32,7 @@ class JitFunction(Generic[P, R]):
         self._fun = fun
         self._options = options
         self._traces = Traces(fun, options.key)
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=())
         self.__ftrace__ = (fun, ("jit", options.key))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -253,7 +253,7 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     label = name or name_of(fun)
     jitted = jit(fun)
 
-    @functools.wraps(fun)
+    @functools.wraps(fun, updated=())
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if ctx.trace is EVAL:
             return fun(*args, **kwargs)

@@ -2,8 +2,11 @@
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
+
+import numpy as np
 
 from ftrace.api.calls import check_callable, name_of
 from ftrace.control.checkpoint import checkpoint_call
@@ -28,17 +31,14 @@ def _positional(
     fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
     """All arguments of a call by position, defaults included."""
-    if not kwargs:
-        try:
-            bound = inspect.signature(fun).bind(*args)
-        except (TypeError, ValueError):
-            return args
-    else:
-        bound = inspect.signature(fun).bind(*args, **kwargs)
+    if isinstance(fun, np.ufunc | types.BuiltinFunctionType):  # their defaults are not arrays
+        return args
+    bound = inspect.signature(fun).bind(*args, **kwargs)
     bound.apply_defaults()
-    if bound.kwargs:
+    named = sorted(kwargs.keys() & bound.kwargs.keys())
+    if named:
         raise CustomRuleError(
-            f"{name_of(fun)} has keyword-only arguments {sorted(bound.kwargs)}.",
+            f"{name_of(fun)} was given the keyword-only arguments {named}.",
             "Functions with custom rules take positional arguments.",
         )
     return bound.args
@@ -101,7 +101,7 @@ class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
         self.nondiff = tuple(nondiff_argnums)
         self.rule: Any = None
         self.symbolic = False
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=())
 
     def defjvp(self, rule: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Set the rule `(*nondiff, primals, tangents) -> (result, tangent)`.
@@ -235,7 +235,7 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
         self.nondiff = tuple(nondiff_argnums)
         self.fwd: Any = None
         self.bwd: Any = None
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=())
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Set the forward function and the backward rule."""
@@ -344,7 +344,7 @@ def checkpoint(
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     traces = Traces(fun, ("checkpoint", static))
 
-    @functools.wraps(fun)
+    @functools.wraps(fun, updated=())
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if ctx.trace is EVAL:
             return fun(*args, **kwargs)

@@ -43,7 +43,7 @@ def getitem(x: Tracer, key: Any) -> Any:
     if plan is None:
         return advanced(shape, key).get(x)
     y = plan.get(x)
-    return y if plan.element else link(x, y, plan)
+    return y if plan.element and y is not x else link(x, y, plan)
 
 
 # ---------------------------------------------------------------------------------- writes
@@ -92,8 +92,8 @@ def store(x: Tracer, new: Any) -> None:
         alias = alias_of(root)
     x.adopt(new)
     if type(alias) is Root:
-        refs = alias.views = living(alias.views)
-        for ref in refs:
+        alias.views = living(alias.views)
+        for ref in tuple(alias.views):
             view = ref()
             if view is not None and view is not x:
                 view.adopt(view.alias.read(root))

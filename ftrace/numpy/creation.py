@@ -4,22 +4,17 @@ Inside a transformation they make traced values, so that `out = fnp.zeros(n); ou
 works. Sizes are Python ints.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
-from ftrace.core.errors import DtypeError
-from ftrace.core.trace import EVAL, Tracer, ctx
+from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
-from ftrace.numpy.elementary import multiply, where
+from ftrace.numpy.elementary import multiply
 from ftrace.numpy.promote import (
     cast,
-    common_dtype,
-    document,
-    nested,
     numpy_function,
     one_axis,
     promote_inexact,
@@ -29,14 +24,12 @@ from ftrace.numpy.promote import (
     strong,
     value,
 )
-from ftrace.numpy.shaping import diagonal, swapaxes
 from ftrace.numpy.views import c_order, kept_order
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.create import iota
 from ftrace.primitives.linear import add, move_axis
 from ftrace.primitives.shape import concatenate, expand_dims, reshape
-from ftrace.primitives.slicing import pad as pad_row
 from ftrace.primitives.slicing import slice as slice_row
 
 INDEX = np.dtype(np.intp)
@@ -135,9 +128,7 @@ def ones(shape: Any, dtype: Any = None, order: str = "C", **ignored: Any) -> Any
 
 
 @numpy_function
-def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **ignored: Any
-) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **ignored: Any) -> Any:
     """An array of one value, or of values broadcast to a shape."""
     x = value(fill_value)
     target = typeof(x).dtype if dtype is None else dtypes.canonical(dtype)
@@ -154,7 +145,12 @@ def _like(a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], np.dtype[Any
 
 @numpy_function
 def zeros_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **ignored: Any
+    a: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    **ignored: Any,
 ) -> Any:
     """Zeros of the shape and dtype of an array."""
     sizes, target = _like(a, dtype, shape)
@@ -163,7 +159,12 @@ def zeros_like(
 
 @numpy_function
 def empty_like(
-    prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **ignored: Any
+    prototype: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    **ignored: Any,
 ) -> Any:
     """An array to be filled, of the shape and dtype of another; it holds zeros."""
     sizes, target = _like(prototype, dtype, shape)
@@ -172,7 +173,12 @@ def empty_like(
 
 @numpy_function
 def ones_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **ignored: Any
+    a: Any,
+    dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
+    shape: Any = None,
+    **ignored: Any,
 ) -> Any:
     """Ones of the shape and dtype of an array."""
     sizes, target = _like(a, dtype, shape)
@@ -198,7 +204,9 @@ def full_like(
 
 
 @numpy_function
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, **ignored: Any) -> Any:
+def arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, **ignored: Any
+) -> Any:
     """Evenly spaced values; the count must be known, so the limits are numbers."""
     if stop is None:
         start, stop = 0, start
@@ -271,7 +279,13 @@ def _floats(*xs: Any) -> list[Any]:
 
 @numpy_function
 def logspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
 ) -> Any:
     """base to the power of evenly spaced values."""
     found = ufuncs.apply(np.power, base, linspace(start, stop, num, endpoint, axis=axis))
@@ -294,155 +308,3 @@ def geomspace(
     found = multiply(low, powers)
     found = move_axis(found, 0, one_axis(axis, typeof(found).ndim))
     return found if dtype is None else cast(found, np.dtype(dtype))
-
-
-# ---------------------------------------------------------------------------------- matrices
-
-
-def _band(n: int, m: int, k: int, row: Any) -> Any:
-    """A comparison of `column` with `row + k` on an n x m grid."""
-    rows = iota(dtype=INDEX, shape=(n, m), dimension=0)
-    columns = iota(dtype=INDEX, shape=(n, m), dimension=1)
-    return row(columns, add(rows, INDEX.type(k)) if k else rows)
-
-
-@numpy_function
-def eye(
-    N: Any, M: Any = None, k: int = 0, dtype: Any = float, order: str = "C", **ignored: Any
-) -> Any:
-    """Ones on a diagonal, zeros elsewhere."""
-    n = static_int(N, "N")
-    m = n if M is None else static_int(M, "M")
-    return c_order(cast(_band(n, m, static_int(k, "k"), e.eq), dtypes.canonical(dtype)))
-
-
-@numpy_function
-def identity(n: Any, dtype: Any = None, **ignored: Any) -> Any:
-    """The identity matrix."""
-    return eye(n, dtype=dtype or float)
-
-
-@numpy_function
-def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = float, **ignored: Any) -> Any:
-    """Ones on and below a diagonal."""
-    n = static_int(N, "N")
-    m = n if M is None else static_int(M, "M")
-    return c_order(cast(_band(n, m, static_int(k, "k"), e.le), dtypes.canonical(dtype)))
-
-
-def _triangle(m: Any, k: Any, below: bool) -> Any:
-    x = strong(value(m))
-    shape = typeof(x).shape
-    if len(shape) < 2:
-        x = stretch(x, (*shape, *shape)) if shape else x
-        shape = typeof(x).shape
-    keep = _band(*shape[-2:], static_int(k, "k"), e.le if below else e.ge)
-    return e.select(stretch(keep, shape), x, typeof(x).dtype.type(0))
-
-
-@numpy_function
-def tril(m: Any, k: int = 0) -> Any:
-    """The part of matrices on and below a diagonal."""
-    return _triangle(m, k, True)
-
-
-@numpy_function
-def triu(m: Any, k: int = 0) -> Any:
-    """The part of matrices on and above a diagonal."""
-    return _triangle(m, k, False)
-
-
-@numpy_function
-def diag(v: Any, k: int = 0) -> Any:
-    """The diagonal of a matrix, or the matrix with a diagonal."""
-    x = strong(value(v))
-    if typeof(x).ndim == 2:
-        return diagonal(x, k)
-    if typeof(x).ndim != 1:
-        raise ValueError("Input must be 1- or 2-d.")
-    return _diagonal_matrix(x, static_int(k, "k"))
-
-
-def _diagonal_matrix(x: Any, k: int) -> Any:
-    n = typeof(x).shape[0]
-    side = n + abs(k)
-    zero = typeof(x).dtype.type(0)
-    if not side:
-        return filled((0, 0), zero)
-    start = k if k >= 0 else -k * side
-    spread = max(n - 1, 0) * (side + 1) + min(n, 1)
-    flat = pad_row(x, zero, padding_config=((start, side * side - start - spread, side),))
-    return reshape(flat, new_sizes=(side, side))
-
-
-@numpy_function
-def diagflat(v: Any, k: int = 0) -> Any:
-    """The matrix with all elements of an array on a diagonal."""
-    x = strong(value(v))
-    return _diagonal_matrix(reshape(x, new_sizes=(typeof(x).size,)), static_int(k, "k"))
-
-
-@numpy_function
-def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
-    """Powers of a vector's elements, one row each."""
-    x = strong(value(x))
-    n = typeof(x).shape[0] if N is None else static_int(N, "N")
-    if typeof(x).dtype.kind in "biu":
-        x = cast(x, np.dtype(np.int64))
-    exponents = range(n) if increasing else range(n - 1, -1, -1)
-    columns = [expand_dims(ufuncs.apply(np.power, x, p), dimensions=(1,)) for p in exponents]
-    if not columns:
-        return filled((typeof(x).shape[0], 0), typeof(x).dtype.type(0))
-    return concatenate(*columns, dimension=1)
-
-
-# ---------------------------------------------------------------------------------- grids
-
-
-@numpy_function
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
-    """Coordinate arrays of a grid from coordinate vectors."""
-    if indexing not in ("xy", "ij"):
-        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    rank = len(xi)
-    vectors = [strong(value(x)) for x in xi]
-    sizes = tuple(typeof(x).size for x in vectors)
-    found = []
-    for i, x in enumerate(vectors):
-        wide = tuple(n if j == i else 1 for j, n in enumerate(sizes))
-        y = reshape(x, new_sizes=wide)
-        y = y if sparse else stretch(y, sizes)
-        swapped = indexing == "xy" and rank > 1
-        found.append(swapaxes(y, 0, 1) if swapped else y)
-    return tuple(found)
-
-
-@numpy_function
-def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    """The indices of a grid, one array per axis."""
-    shape = static_shape(dimensions)
-    target = dtypes.canonical(dtype)
-    if sparse:
-        return tuple(
-            cast(
-                iota(
-                    dtype=INDEX,
-                    shape=tuple(n if j == i else 1 for j, n in enumerate(shape)),
-                    dimension=i,
-                ),
-                target,
-            )
-            for i in range(len(shape))
-        )
-    grids = [
-        expand_dims(cast(iota(dtype=INDEX, shape=shape, dimension=i), target), dimensions=(0,))
-        for i in range(len(shape))
-    ]
-    return concatenate(*grids, dimension=0) if grids else filled((0,), target.type(0))
-
-
-@numpy_function
-def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
-    """A function of a grid's indices."""
-    grid = indices(shape, dtype=dtype)
-    return function(*[grid[i] for i in range(len(static_shape(shape)))], **kwargs)

@@ -75,7 +75,10 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
             f"einsum {subscripts!r} names {len(inputs)} operands, but {len(ranks)} were given"
         )
     unused = [c for c in reversed(LETTERS) if c not in subscripts]
-    extra = [r - len(t.replace("...", "")) if "..." in t else 0 for t, r in zip(inputs, ranks, strict=True)]
+    extra = [
+        r - len(t.replace("...", "")) if "..." in t else 0
+        for t, r in zip(inputs, ranks, strict=True)
+    ]
     hidden = "".join(unused[: max(extra)])
     for i, text in enumerate(inputs):
         inputs[i] = text.replace("...", hidden[len(hidden) - extra[i] :])
@@ -160,7 +163,7 @@ def _product(first: Labelled, second: Labelled, needed: set[str]) -> Labelled:
     (x, a), (y, b) = first, second
     x, a = _single(x, a, needed | set(b))
     y, b = _single(y, b, needed | set(a))
-    if set(a) == set(b) and set(a) <= needed or not a or not b:
+    if (set(a) == set(b) and set(a) <= needed) or not a or not b:
         if a and b:
             y = _ordered(y, b, a)
         return mul(x, y), a or b

@@ -3,14 +3,11 @@
 Each is written in ufuncs and rows, in the dtypes NumPy's own definition gives.
 """
 
-import operator
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs, views
@@ -19,8 +16,6 @@ from ftrace.numpy.promote import (
     TRACED,
     broadcast,
     cast,
-    common_dtype,
-    document,
     inexact,
     known,
     numpy_function,
@@ -66,9 +61,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 
 @numpy_function
-def piecewise(
-    x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
-) -> Any:
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
     """For each element the function of the last condition that is true there.
 
     Every function is evaluated on the whole array; results are chosen afterwards.
@@ -79,9 +72,7 @@ def piecewise(
         conditions = list(conditions[0])
     n = len(conditions)
     if len(funclist) not in (n, n + 1):
-        raise ValueError(
-            f"with {n} condition(s), either {n} or {n + 1} functions are expected"
-        )
+        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
     found = constant_like(x, typeof(x).dtype, 0)
     if len(funclist) == n + 1:
         found = _piece(funclist[-1], x, args, kw)
@@ -92,8 +83,8 @@ def piecewise(
 
 def _piece(function: Any, x: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
     dtype = typeof(x).dtype
-    return cast(value(function(x, *args, **kw)), dtype) if callable(function) else dtype.type(
-        function
+    return (
+        cast(value(function(x, *args, **kw)), dtype) if callable(function) else dtype.type(function)
     )
 
 
@@ -116,7 +107,13 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 
 @numpy_function
 def clip(
-    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
 ) -> Any:
     """Values limited to an interval."""
     low = a_min if min is None else min
@@ -137,7 +134,9 @@ def round_to(x: Any, decimals: int = 0) -> Any:
     if kind == "c":
         return e.complex(round_to(e.real(x), decimals), round_to(e.imag(x), decimals))
     if kind != "f":
-        return copy_row(x) if decimals >= 0 else cast(round_to(inexact(x), decimals), typeof(x).dtype)
+        return (
+            copy_row(x) if decimals >= 0 else cast(round_to(inexact(x), decimals), typeof(x).dtype)
+        )
     if not decimals:
         return e.round(strong(x))
     scale = 10.0 ** abs(decimals)
@@ -285,17 +284,13 @@ def isposinf(x: Any, out: Any = None) -> Any:
 
 
 @numpy_function
-def isclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """|a - b| <= atol + rtol |b|, elementwise."""
     x, y = broadcast(*promote_inexact(value(a), value(b)))
     gap = ufuncs.apply(np.absolute, e.sub(x, y))
     size = ufuncs.apply(np.absolute, y)
     bound = ufuncs.apply(np.add, atol, multiply(rtol, size))
-    close = e.bitwise_and(
-        ufuncs.apply(np.less_equal, gap, bound), ufuncs.apply(np.isfinite, y)
-    )
+    close = e.bitwise_and(ufuncs.apply(np.less_equal, gap, bound), ufuncs.apply(np.isfinite, y))
     found = e.bitwise_or(close, e.eq(x, y))
     if not equal_nan:
         return found

@@ -149,7 +149,7 @@ def _basic(shape: Shape, items: tuple[Any, ...]) -> Basic:
         None if full else {"start_indices": starts, "limit_indices": limits, "strides": strides}
     )
     plan.flip, plan.drop, plan.new, plan.shape = map(tuple, (flip, drop, new, result))
-    plan.element = bool(items) and all(type(item) is int for item in items) and not result
+    plan.element = all(type(item) is int for item in items) and not result
     return plan
 
 
@@ -159,9 +159,14 @@ def _freeze(item: Any) -> Any:
     if cls is int or item is None or item is Ellipsis:
         return item
     if cls is slice:
-        return tuple(
-            p if p is None else operator.index(p) for p in (item.start, item.stop, item.step)
-        )
+        start, stop, step = item.start, item.stop, item.step
+        if start is not None and type(start) is not int:
+            start = operator.index(start)
+        if stop is not None and type(stop) is not int:
+            stop = operator.index(stop)
+        if step is not None and type(step) is not int:
+            step = operator.index(step)
+        return start, stop, step
     if isinstance(item, np.integer):
         return int(item)
     return UNKNOWN
@@ -169,10 +174,19 @@ def _freeze(item: Any) -> Any:
 
 def basic(shape: Shape, key: Any) -> Basic | None:
     """The plan of a basic key; None for a key with arrays, lists, booleans or tracers."""
-    if type(key) is int:
+    cls = type(key)
+    if cls is int:
         return _basic(shape, (key,))
-    items = tuple(map(_freeze, key if type(key) is tuple else (key,)))
-    return None if any(item is UNKNOWN for item in items) else _basic(shape, items)
+    if cls is not tuple:
+        item = _freeze(key)
+        return None if item is UNKNOWN else _basic(shape, (item,))
+    items: list[Any] = []
+    for k in key:
+        item = k if type(k) is int else _freeze(k)
+        if item is UNKNOWN:
+            return None
+        items.append(item)
+    return _basic(shape, tuple(items))
 
 
 # ---------------------------------------------------------------------------------- arrays

@@ -8,9 +8,8 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
-from ftrace.numpy import ufuncs, views
+from ftrace.numpy import ufuncs
 from ftrace.numpy.promote import (
-    TRACED,
     cast,
     common_dtype,
     numpy_function,
@@ -270,9 +269,7 @@ def tile(A: Any, reps: Any) -> Any:
     wide = tuple(n for r, m in zip(counts, shape, strict=True) for n in (1, m))
     full = tuple(n for r, m in zip(counts, shape, strict=True) for n in (r, m))
     spread = stretch(rows.reshape(x, new_sizes=wide), full)
-    return rows.reshape(
-        spread, new_sizes=tuple(r * m for r, m in zip(counts, shape, strict=True))
-    )
+    return rows.reshape(spread, new_sizes=tuple(r * m for r, m in zip(counts, shape, strict=True)))
 
 
 # ---------------------------------------------------------------------------------- padding
@@ -314,9 +311,11 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], fill: Any) -> Any:
         return pad_row(x, cast(fill, dtype), padding_config=config)
     fills = np.broadcast_to(np.asarray(fill), (typeof(x).ndim, 2))
     for axis, (before, after) in enumerate(widths):
-        for start, width, number in ((True, before, fills[axis][0]), (False, after, fills[axis][1])):
+        for start, width, number in (
+            (True, before, fills[axis][0]),
+            (False, after, fills[axis][1]),
+        ):
             config = [(0, 0, 0)] * typeof(x).ndim
             config[axis] = (width, 0, 0) if start else (0, width, 0)
             x = pad_row(x, dtype.type(number), padding_config=tuple(config))
     return x
-

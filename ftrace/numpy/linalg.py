@@ -65,7 +65,10 @@ def _vector(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> Any:
     """The norm of vectors that lie along axes."""
     if order in (None, 2, 2.0):
         return _guarded(
-            x, axes, keepdims, lambda s: e.sqrt(reductions.sum(e.square(s), axis=axes, keepdims=True))
+            x,
+            axes,
+            keepdims,
+            lambda s: e.sqrt(reductions.sum(e.square(s), axis=axes, keepdims=True)),
         )
     if order == np.inf:
         return reductions.max(_size(x), axis=axes, keepdims=keepdims)
@@ -127,9 +130,7 @@ def inexact_64(x: Any) -> Any:
 
 
 @linalg_function
-def vector_norm(
-    x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
-) -> Any:
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The norm of vectors along axes; of all elements without an axis."""
     x = inexact_64(x)
     return _vector(x, many_axes(axis, typeof(x).ndim), ord, keepdims)

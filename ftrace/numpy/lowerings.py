@@ -124,7 +124,7 @@ def _mixed(row: Callable[..., Any], signed: Any, x: Any, y: Any, answer: bool) -
 
 def static_power(x: Any, y: Any) -> Any:
     """x**n for a Python int n as a product; None where it is no such power."""
-    if type(y) is not int or not isinstance(x, Tracer) and type(x) in PYTHON_SCALARS:
+    if type(y) is not int or (not isinstance(x, Tracer) and type(x) in PYTHON_SCALARS):
         return None
     kind = typeof(x).dtype.kind
     if kind == "b" or abs(y) > MAX_STATIC_POWER:

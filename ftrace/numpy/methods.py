@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.avals import typeof
 from ftrace.core.errors import TracerArrayConversionError
-from ftrace.numpy import elementary, products, reductions, shaping, sorting
-from ftrace.numpy.promote import cast, numpy_function
+from ftrace.numpy import cumulative, elementary, products, reductions, shaping, sorting
+from ftrace.numpy.promote import cast
 from ftrace.numpy.ufuncs import conjugate
 from ftrace.primitives.convert import copy as copy_row
 
@@ -72,8 +71,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "any": reductions.any,
     "argmax": reductions.argmax,
     "argmin": reductions.argmin,
-    "cumsum": reductions.cumsum,
-    "cumprod": reductions.cumprod,
+    "cumsum": cumulative.cumsum,
+    "cumprod": cumulative.cumprod,
     "ravel": shaping.ravel,
     "flatten": shaping.ravel,
     "squeeze": shaping.squeeze,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.numpy import reductions, ufuncs
+from ftrace.numpy import cumulative, reductions, ufuncs
 from ftrace.numpy.promote import cast, inexact, many_axes, numpy_function, strong, value
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.shape import reshape
@@ -57,13 +57,13 @@ def nanprod(
 @numpy_function
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Cumulative sums that pass over NaN."""
-    return reductions.cumsum(replaced(a, 0)[0], axis, dtype, out)
+    return cumulative.cumsum(replaced(a, 0)[0], axis, dtype, out)
 
 
 @numpy_function
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Cumulative products that pass over NaN."""
-    return reductions.cumprod(replaced(a, 1)[0], axis, dtype, out)
+    return cumulative.cumprod(replaced(a, 1)[0], axis, dtype, out)
 
 
 def _nan_extreme(
@@ -176,8 +176,10 @@ def nanvar(
     center = ufuncs.apply(np.divide, total, count) if mean is None else value(mean)
     gap = ufuncs.apply(np.subtract, x, center)
     gap = e.select(present, gap, typeof(gap).dtype.type(0))
-    size = e.square(ufuncs.apply(np.absolute, gap)) if typeof(gap).dtype.kind == "c" else (
-        e.square(gap)
+    size = (
+        e.square(ufuncs.apply(np.absolute, gap))
+        if typeof(gap).dtype.kind == "c"
+        else (e.square(gap))
     )
     free = ufuncs.apply(np.subtract, count, ddof if correction is None else correction)
     nothing = e.le(free, typeof(free).dtype.type(0))

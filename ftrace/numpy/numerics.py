@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.numpy import reductions, ufuncs
+from ftrace.numpy import cumulative, reductions, ufuncs
 from ftrace.numpy.elementary import isclose, multiply, where
 from ftrace.numpy.joining import joined
 from ftrace.numpy.lowerings import LOWERINGS
@@ -186,9 +186,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 @numpy_function
-def unwrap(
-    p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi
-) -> Any:
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
     """Angles with jumps of whole periods taken out."""
     x = strong(value(p))
     i = one_axis(axis, typeof(x).ndim)
@@ -205,7 +203,7 @@ def unwrap(
     small = ufuncs.apply(np.less, ufuncs.apply(np.absolute, jump), limit)
     correction = where(small, 0, subtract(folded, jump))
     correction = cast(correction, typeof(x).dtype)
-    moved = reductions.cumsum(correction, axis=i)
+    moved = cumulative.cumsum(correction, axis=i)
     head, rest = _part(x, None, 1, i), _part(x, 1, None, i)
     return joined([head, ufuncs.apply(np.add, rest, moved)], i)
 
@@ -315,9 +313,7 @@ def _sliding(x: Any, y: Any, mode: str) -> Any:
 
 
 @numpy_function
-def allclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Any:
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Whether all elements are close."""
     return reductions.all(isclose(a, b, rtol, atol, equal_nan))
 
@@ -330,9 +326,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
         return np.False_
     same = ufuncs.apply(np.equal, x, y)
     if equal_nan:
-        both = ufuncs.apply(
-            np.logical_and, ufuncs.apply(np.isnan, x), ufuncs.apply(np.isnan, y)
-        )
+        both = ufuncs.apply(np.logical_and, ufuncs.apply(np.isnan, x), ufuncs.apply(np.isnan, y))
         same = e.bitwise_or(same, both)
     return reductions.all(same)
 

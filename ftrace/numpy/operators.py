@@ -42,20 +42,26 @@ def _fit(s: tuple[int, ...], t: tuple[int, ...]) -> bool:
 
 
 def _is_weak(x: Any) -> bool:
-    return type(x) in PYTHON_SCALARS or isinstance(x, Tracer) and x.aval.weak
+    return type(x) in PYTHON_SCALARS or (isinstance(x, Tracer) and x.aval.weak)
 
 
 def _weak_pair(ufunc: np.ufunc, row: Callable[..., Any], x: Any, y: Any) -> Any:
     """An operator of two Python-scalar values: of Python scalars where the row allows."""
-    if ufunc is np.power:
-        return ufuncs.apply(ufunc, x, y)
     avals = [typeof(x), typeof(y)]
     loop = ufuncs.loop_dtypes(ufunc, tuple((a.dtype, a.weak) for a in avals), None)
     operands = [
         v if a.dtype == d else convert_element_type(v, new_dtype=d, weak_type=True)
         for v, a, d in zip((x, y), avals, loop, strict=False)
     ]
-    return row(*operands)
+    return _weak_again(row(*operands))
+
+
+def _weak_again(x: Any) -> Any:
+    """The result of an operator on Python scalars as a Python scalar again."""
+    a = typeof(x)
+    if a.weak or a.dtype.kind == "b":
+        return x
+    return convert_element_type(x, new_dtype=a.dtype, weak_type=True)
 
 
 def _binary(ufunc: np.ufunc, direct: str) -> tuple[Operator, Operator]:
@@ -76,7 +82,7 @@ def _binary(ufunc: np.ufunc, direct: str) -> tuple[Operator, Operator]:
         cls = type(y)
         if cls is type(x):
             a, b = x.aval, y.aval
-            if a is b or a.dtype is b.dtype and _fit(a.shape, b.shape):
+            if a is b or (a.dtype is b.dtype and _fit(a.shape, b.shape)):
                 if a.dtype.kind in direct:
                     return row(x, y)
         elif cls is float or cls is int:
@@ -96,24 +102,29 @@ def _binary(ufunc: np.ufunc, direct: str) -> tuple[Operator, Operator]:
 
 
 def _power(x: Any, y: Any) -> Any:
-    if type(y) is int:
-        found = static_power(x, y)
-        if found is not None:
-            return found
-    return ufuncs.apply(np.power, x, y) if _operand(y) else NotImplemented
+    if not _operand(y):
+        return NotImplemented
+    found = static_power(x, y) if type(y) is int else None
+    if found is None:
+        found = ufuncs.apply(np.power, x, y)
+    return _weak_again(found) if _is_weak(x) and _is_weak(y) else found
 
 
 def _rpower(y: Any, x: Any) -> Any:
-    return ufuncs.apply(np.power, x, y) if _operand(x) else NotImplemented
+    if not _operand(x):
+        return NotImplemented
+    found = ufuncs.apply(np.power, x, y)
+    return _weak_again(found) if _is_weak(x) and _is_weak(y) else found
 
 
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
     row = LOWERINGS[ufunc.__name__]
 
     def operate(x: Any) -> Any:
-        if x.aval.dtype.kind in NUMBERS:
-            return row(x)
-        return ufuncs.apply(ufunc, x)
+        a = x.aval
+        if a.weak:
+            return _weak_again(row(x))
+        return row(x) if a.dtype.kind in NUMBERS else ufuncs.apply(ufunc, x)
 
     return operate
 

@@ -47,9 +47,7 @@ def _aligned(a: Any, b: Any) -> tuple[Any, Any]:
     x, y = promote(_coefficients(a), _coefficients(b))
     n = max(typeof(x).shape[0], typeof(y).shape[0])
     zero = typeof(x).dtype.type(0)
-    x, y = (
-        pad_row(v, zero, padding_config=((n - typeof(v).shape[0], 0, 0),)) for v in (x, y)
-    )
+    x, y = (pad_row(v, zero, padding_config=((n - typeof(v).shape[0], 0, 0),)) for v in (x, y))
     return x, y
 
 

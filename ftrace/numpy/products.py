@@ -13,10 +13,11 @@ from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import EVAL, ctx
 from ftrace.numpy import ufuncs
+from ftrace.numpy.lowerings import LOWERINGS, constant_like
 from ftrace.numpy.promote import (
     broadcast_shape,
-    common_dtype,
     cast,
+    common_dtype,
     document,
     many_axes,
     numpy_function,
@@ -26,7 +27,6 @@ from ftrace.numpy.promote import (
     unsupported,
     value,
 )
-from ftrace.numpy.lowerings import LOWERINGS, constant_like
 from ftrace.numpy.shaping import index_axis
 from ftrace.primitives.dot import dot_general
 from ftrace.primitives.linear import move_axis
@@ -92,9 +92,7 @@ def matmul(x: Any, y: Any) -> Any:
     """The matrix product, broadcasting leading axes."""
     nx, ny = typeof(x).ndim, typeof(y).ndim
     if not nx or not ny:
-        raise ShapeError(
-            "matmul was given an operand of rank 0.", "Multiply by a scalar with `*`."
-        )
+        raise ShapeError("matmul was given an operand of rank 0.", "Multiply by a scalar with `*`.")
     if ny <= 2:
         return contract(x, y, (nx - 1,), (max(ny - 2, 0),))
     if nx == 1:
@@ -244,7 +242,10 @@ def cross(
 
     if len(first) == len(second) == 2:
         return minor(0, 1)
-    first, second = ([*c, constant_like(c[0], typeof(c[0]).dtype, 0)] if len(c) == 2 else c for c in (first, second))
+    first, second = (
+        [*c, constant_like(c[0], typeof(c[0]).dtype, 0)] if len(c) == 2 else c
+        for c in (first, second)
+    )
     parts = [minor(1, 2), minor(2, 0), minor(0, 1)]
     at = one_axis(axisc, typeof(parts[0]).ndim + 1)
     return concatenate(*[expand_dims(p, dimensions=(at,)) for p in parts], dimension=at)

@@ -111,8 +111,7 @@ def known(x: Any, wanted: str) -> Any:
     found = x.known(exact=False)
     if found is UNKNOWN:
         raise ConcretizationTypeError(
-            f"{wanted} depends on the values of {x!r}, which has none while "
-            f"{x.owner.name} traces.",
+            f"{wanted} depends on the values of {x!r}, which has none while {x.owner.name} traces.",
             "Use a form with a fixed shape (numpy.where, a mask times the array), or make the "
             "argument static.",
         )
@@ -227,9 +226,7 @@ def stretch(x: Any, shape: Shape) -> Any:
             f"An array of shape {own} cannot be broadcast to {shape}.",
             "Its axes, aligned at the end, must have the target's size or 1.",
         )
-    return broadcast_in_dim(
-        x, shape=shape, broadcast_dimensions=tuple(range(first, len(shape)))
-    )
+    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=tuple(range(first, len(shape))))
 
 
 def broadcast(*xs: Any) -> list[Any]:

@@ -1,7 +1,8 @@
-"""Reductions along axes: sum, prod, max, mean, var, argmax, cumsum and their kin.
+"""Reductions along axes: sum, prod, max, mean, var, argmax and their kin.
 
 Small integers and booleans are summed in 64 bits, means of integers are float64 and float16 is
-accumulated in float32, as in NumPy. The versions that skip NaN are in `nanfunctions.py`, those
+accumulated in float32, as in NumPy. Cumulative functions are
+in `cumulative.py`, the versions that skip NaN are in `nanfunctions.py`, those
 that sort (median, quantile) in `statistics.py`.
 """
 
@@ -20,18 +21,17 @@ from ftrace.numpy.promote import (
     many_axes,
     numpy_function,
     one_axis,
-    strong,
     stretch,
+    strong,
     unsupported,
     value,
 )
 from ftrace.numpy.shaping import diagonal
-from ftrace.primitives import cumulative as c
 from ftrace.primitives import elementwise as e
 from ftrace.primitives import reduce as r
 from ftrace.primitives.linear import add, reduce_sum
 from ftrace.primitives.linear import transpose as transpose_row
-from ftrace.primitives.shape import concatenate, expand_dims, reshape
+from ftrace.primitives.shape import expand_dims, reshape
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -61,7 +61,7 @@ def masked(x: Any, mask: Any, otherwise: Any) -> Any:
     return where(mask, x, typeof(x).dtype.type(otherwise))
 
 
-def _in_accumulator(a: Any, dtype: Any) -> Any:
+def in_accumulator(a: Any, dtype: Any) -> Any:
     x = value(a)
     return cast(x, accumulator(typeof(x).dtype) if dtype is None else np.dtype(dtype))
 
@@ -80,7 +80,7 @@ def sum(
     where: Any = True,
 ) -> Any:
     """The sum along axes."""
-    x = masked(_in_accumulator(a, dtype), where, 0)
+    x = masked(in_accumulator(a, dtype), where, 0)
     found = reduced(reduce_sum, x, axis, keepdims)
     if initial is not None:
         found = add(found, cast(initial, typeof(found).dtype))
@@ -98,7 +98,7 @@ def prod(
     where: Any = True,
 ) -> Any:
     """The product along axes."""
-    x = masked(_in_accumulator(a, dtype), where, 1)
+    x = masked(in_accumulator(a, dtype), where, 1)
     found = reduced(r.reduce_prod, x, axis, keepdims)
     if initial is not None:
         found = e.mul(found, cast(initial, typeof(found).dtype))
@@ -116,9 +116,7 @@ def trace(
 # ---------------------------------------------------------------------------------- max and min
 
 
-def _extreme(
-    ufunc: np.ufunc, row: Callable[..., Any]
-) -> Callable[..., Any]:
+def _extreme(ufunc: np.ufunc, row: Callable[..., Any]) -> Callable[..., Any]:
     """max or min as NumPy calls it."""
 
     def extreme(
@@ -140,8 +138,7 @@ def _extreme(
         if not count_along(x, axis):
             if initial is None:
                 raise ValueError(
-                    f"zero-size array to reduction operation {ufunc.__name__} which has no "
-                    "identity"
+                    f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
                 )
             found = sum(x, axis=axis, keepdims=keepdims, dtype=typeof(x).dtype)
             return ufuncs.finish(ufunc, constant_like(found, typeof(x).dtype, initial), out)
@@ -153,13 +150,13 @@ def _extreme(
     return extreme
 
 
-def _named(name: str, summary: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+def named(name: str, summary: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     fn.__name__, fn.__qualname__, fn.__doc__ = name, name, summary
     return numpy_function(fn)
 
 
-max = amax = _named("max", "The maximum along axes.", _extreme(np.maximum, r.reduce_max))
-min = amin = _named("min", "The minimum along axes.", _extreme(np.minimum, r.reduce_min))
+max = amax = named("max", "The maximum along axes.", _extreme(np.maximum, r.reduce_max))
+min = amin = named("min", "The minimum along axes.", _extreme(np.minimum, r.reduce_min))
 TRACED[np.amax], TRACED[np.amin] = TRACED[np.max], TRACED[np.min]
 
 
@@ -193,8 +190,8 @@ def _arg_extreme(row: Callable[..., Any]) -> Callable[..., Any]:
     return arg
 
 
-argmax = _named("argmax", "The index of the first maximum along an axis.", _arg_extreme(r.argmax))
-argmin = _named("argmin", "The index of the first minimum along an axis.", _arg_extreme(r.argmin))
+argmax = named("argmax", "The index of the first maximum along an axis.", _arg_extreme(r.argmax))
+argmin = named("argmin", "The index of the first minimum along an axis.", _arg_extreme(r.argmin))
 
 
 # ---------------------------------------------------------------------------------- truth
@@ -350,65 +347,3 @@ def _weighted(x: Any, axis: Any, weights: Any, keepdims: Any) -> tuple[Any, Any]
     scale = sum(stretch(weights, shape), axis=axis, keepdims=keepdims)
     total = sum(multiply(cast(x, dtype), weights), axis=axis, keepdims=keepdims)
     return e.div(total, scale), scale
-
-
-# ---------------------------------------------------------------------------------- cumulative
-
-
-def cumulated(row: Callable[..., Any], x: Any, axis: Any) -> Any:
-    """A cumulative row along an axis; of the flat array without one."""
-    if axis is None:
-        x = reshape(x, new_sizes=(typeof(x).size,))
-    return row(x, axis=0 if axis is None else one_axis(axis, typeof(x).ndim), reverse=False)
-
-
-@numpy_function
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Cumulative sums along an axis."""
-    return ufuncs.finish(np.add, cumulated(c.cumsum, _in_accumulator(a, dtype), axis), out)
-
-
-@numpy_function
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Cumulative products along an axis."""
-    return ufuncs.finish(np.add, cumulated(c.cumprod, _in_accumulator(a, dtype), axis), out)
-
-
-def _with_start(found: Any, axis: int, number: int) -> Any:
-    shape = list(typeof(found).shape)
-    shape[axis] = 1
-    first = stretch(typeof(found).dtype.type(number), tuple(shape))
-    return concatenate(first, found, dimension=axis)
-
-
-def _array_api(
-    row: Callable[..., Any], start: int
-) -> Callable[..., Any]:
-    def cumulative(
-        x: Any,
-        /,
-        *,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        include_initial: bool = False,
-    ) -> Any:
-        x = _in_accumulator(x, dtype)
-        if axis is None and typeof(x).ndim != 1:
-            raise ValueError("For arrays which have more than one dimension ``axis`` is required.")
-        i = 0 if axis is None else one_axis(axis, typeof(x).ndim)
-        found = row(x, axis=i, reverse=False)
-        found = _with_start(found, i, start) if include_initial else found
-        return ufuncs.finish(np.add, found, out)
-
-    return cumulative
-
-
-cumulative_sum = _named(
-    "cumulative_sum", "Cumulative sums along an axis, perhaps from zero.", _array_api(c.cumsum, 0)
-)
-cumulative_prod = _named(
-    "cumulative_prod",
-    "Cumulative products along an axis, perhaps from one.",
-    _array_api(c.cumprod, 1),
-)

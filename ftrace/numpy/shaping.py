@@ -13,7 +13,6 @@ from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import views
-from ftrace.numpy import views
 from ftrace.numpy.promote import (
     TRACED,
     broadcast_shape,
@@ -310,14 +309,12 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     x = value(a)
     i, j = many_axes((axis1, axis2), typeof(x).ndim)
     offset = static_int(offset, "offset")
-    return views.read_only(
-        x, _diagonal(x, offset, i, j), lambda b: _diagonal(b, offset, i, j)
-    )
+    return views.read_only(x, _diagonal(x, offset, i, j), lambda b: _diagonal(b, offset, i, j))
 
 
 def _diagonal(x: Any, offset: int, i: int, j: int) -> Any:
     order = [k for k in range(typeof(x).ndim) if k not in (i, j)]
-    x = views.transpose(x, permutation=(*order, i, j))
+    x = transpose_row(x, permutation=(*order, i, j))
     *lead, m, n = typeof(x).shape
     count = max(0, min(m, n - offset) if offset >= 0 else min(m + offset, n))
     start = (offset if offset >= 0 else -offset * n) if count else 0
@@ -343,7 +340,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     if not n or not size:
         return np.zeros(shape, typeof(x).dtype)
     whole = rows.concatenate(*[x] * -(-size // n), dimension=0)
-    return views.reshape(slice_axis(whole, 0, size, 0), new_sizes=shape)
+    return rows.reshape(slice_axis(whole, 0, size, 0), new_sizes=shape)
 
 
 # ---------------------------------------------------------------------------------- questions
@@ -366,4 +363,3 @@ def size(a: Any, axis: Any = None) -> int:
     """The number of elements, or the size along axes."""
     own = typeof(value(a)).shape
     return int(np.prod([own[i] for i in many_axes(axis, len(own))]))
-

@@ -53,9 +53,7 @@ def flat_or_axis(x: Any, axis: Any) -> tuple[Any, int]:
 
 
 @numpy_function
-def sort(
-    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
-) -> Any:
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """The elements in ascending order along an axis, NaN last."""
     if order is not None:
         raise unsupported("sort", "order=")
@@ -144,11 +142,19 @@ def _before(x: Any, y: Any, side: str) -> Any:
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The number of the bin each element falls into."""
     edges = strong(value(bins))
-    ends = known(edges, "numpy.digitize") if not isinstance(edges, Tracer) else None
-    if ends is not None and len(ends) > 1 and ends[0] > ends[-1]:
-        found = searchsorted(rev(edges, dimensions=(0,)), x, side="left" if not right else "right")
-        return e.sub(INDEX.type(len(ends)), found)
-    return searchsorted(edges, x, side="left" if right else "right")
+    n = typeof(edges).shape[0]
+    rising = searchsorted(edges, x, side="left" if right else "right")
+    if n < 2:
+        return rising
+    flipped = searchsorted(rev(edges, dimensions=(0,)), x, side="right" if right else "left")
+    falling = e.sub(INDEX.type(n), flipped)
+    return e.select(_falls(edges, n), falling, rising)
+
+
+def _falls(edges: Any, n: int) -> Any:
+    """Whether the first of sorted values is greater than the last."""
+    first, last = (gather(edges, INDEX.type(i), axes=(0,), mode="clip") for i in (0, n - 1))
+    return e.gt(first, last)
 
 
 # ---------------------------------------------------------------------------------- taking
@@ -166,9 +172,7 @@ def as_index(indices: Any) -> Any:
 
 
 @numpy_function
-def take(
-    a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise"
-) -> Any:
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     """The parts of an array at these indices along an axis."""
     x, i = flat_or_axis(strong(value(a)), axis)
     index = as_index(indices)
@@ -331,7 +335,5 @@ def isin(
     x, y = promote(value(element), value(test_elements))
     x, y = strong(x), flat(strong(y))
     wide = reshape(x, new_sizes=(*typeof(x).shape, 1))
-    found = reduce_or(
-        ufuncs.apply(np.equal, wide, y), axes=(typeof(x).ndim,)
-    )
+    found = reduce_or(ufuncs.apply(np.equal, wide, y), axes=(typeof(x).ndim,))
     return e.bitwise_not(found) if invert else found

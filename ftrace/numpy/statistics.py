@@ -77,9 +77,7 @@ def _nearest_is_upper(weight: Any, low: Any) -> Any:
 def _blend(below: Any, above: Any, weight: Any) -> Any:
     gap = ufuncs.apply(np.subtract, above, below)
     low = ufuncs.apply(np.add, below, multiply(gap, weight))
-    high = ufuncs.apply(
-        np.subtract, above, multiply(gap, ufuncs.apply(np.subtract, 1.0, weight))
-    )
+    high = ufuncs.apply(np.subtract, above, multiply(gap, ufuncs.apply(np.subtract, 1.0, weight)))
     return where(ufuncs.apply(np.greater_equal, weight, 0.5), high, low)
 
 
@@ -123,9 +121,7 @@ def _quantiles(a: Any, q: Any, axis: Any, keepdims: Any, how: tuple[str, bool]) 
     return reshape(joined(each, 0), new_sizes=(*typeof(q).shape, *kept))
 
 
-def _quantile(
-    name: str, summary: str, scale: float, skip_nan: bool
-) -> Callable[..., Any]:
+def _quantile(name: str, summary: str, scale: float, skip_nan: bool) -> Callable[..., Any]:
     """quantile, percentile and their versions that skip NaN."""
 
     def quantile(
@@ -250,9 +246,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 
 
 @numpy_function
-def histogram_bin_edges(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None
-) -> Any:
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
     """The edges of the bins of a histogram."""
     if not isinstance(bins, int | np.integer):
         return strong(value(bins))

@@ -13,9 +13,9 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError
 from ftrace.numpy import reductions, ufuncs
+from ftrace.numpy.cumulative import cumulated
 from ftrace.numpy.lowerings import constant_like
 from ftrace.numpy.promote import cast, many_axes, one_axis, strong, unsupported, value
-from ftrace.numpy.reductions import cumulated
 from ftrace.numpy.shaping import index_axis, slice_axis
 from ftrace.primitives import cumulative as c
 from ftrace.primitives.convert import copy as copy_row

@@ -18,7 +18,7 @@ from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.errors import DtypeError
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import EVAL, Tracer, ctx
-from ftrace.numpy.lowerings import LOWERINGS, static_power
+from ftrace.numpy.lowerings import LOWERINGS, constant_like, static_power
 from ftrace.numpy.promote import (
     adapt,
     broadcast,
@@ -30,6 +30,10 @@ from ftrace.numpy.promote import (
 
 PYTHON_TYPE: Final = {"i": int, "f": float, "c": complex}
 IGNORED: Final = {"casting": "same_kind", "order": "K", "subok": True}
+
+COMPARISONS: Final = frozenset(
+    {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
+)
 
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
 write_out: Any = None  # (out, value) -> out: the write-through of `out=`, set by cells.py
@@ -68,11 +72,29 @@ def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None, row: Any = None) -> Any:
             return found
     avals = [typeof(x) for x in operands]
     loop = loop_dtypes(ufunc, tuple((a.dtype, a.weak) for a in avals), dtype)
+    if ufunc in COMPARISONS:
+        found = _beyond(ufunc, operands, loop)
+        if found is not None:
+            return found
     if all(a.weak for a in avals):
         operands = [cast(x, d) for x, d in zip(operands, loop, strict=False)]
     else:
         operands = [adapt(x, d) for x, d in zip(operands, loop, strict=False)]
     return (row or LOWERINGS[ufunc.__name__])(*broadcast(*operands))
+
+
+def _beyond(ufunc: np.ufunc, operands: list[Any], loop: tuple[np.dtype[Any], ...]) -> Any:
+    """A comparison with a Python integer that the other operand's dtype cannot hold."""
+    for i in (0, 1):
+        number, dtype, other = operands[i], loop[1 - i], operands[1 - i]
+        if type(number) is not int or dtype.kind not in "iu" or typeof(other).weak:
+            continue
+        limits = np.iinfo(dtype)
+        if not limits.min <= number <= limits.max:
+            side = 1 if number > 0 else -1
+            answer = bool(ufunc(side, 0) if i == 0 else ufunc(0, side))
+            return constant_like(other, dtypes.bool_, answer)
+    return None
 
 
 def finish(ufunc: np.ufunc, result: Any, out: Any) -> Any:
@@ -82,9 +104,7 @@ def finish(ufunc: np.ufunc, result: Any, out: Any) -> Any:
         return result
     if ufunc.nout == 1:
         return write_out(targets[0], result)
-    return tuple(
-        r if o is None else write_out(o, r) for o, r in zip(targets, result, strict=True)
-    )
+    return tuple(r if o is None else write_out(o, r) for o, r in zip(targets, result, strict=True))
 
 
 def general(

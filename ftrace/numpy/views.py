@@ -40,8 +40,9 @@ C_ORDER: Final = _Mark("C_ORDER")  # a cell without views whose memory NumPy lay
 class Step(Protocol):
     """One way from an array to a view of it."""
 
-    def get(self, x: Any) -> Any:
-        """The view's content."""
+    @property
+    def get(self) -> Any:
+        """`array -> the view's content`."""
 
     @property
     def put(self) -> Any:
@@ -53,7 +54,7 @@ class Rows:
 
     __slots__ = ("get", "put")
 
-    def __init__(self, get: Callable[[Any], Any], put: Any) -> None:
+    def __init__(self, get: Any, put: Any) -> None:
         self.get = get
         self.put = put
 
@@ -147,10 +148,10 @@ def link(x: Tracer, y: Any, step: Step) -> Any:
     """
     if y is x:
         y = x.fresh()
-    alias = alias_of(x)
+    alias = getattr(x, "alias", None)
     if type(alias) is View:
         base, steps = alias.base, (*alias.steps, step)
-        alias = alias_of(base)
+        alias = getattr(base, "alias", None)
     else:
         base, steps = x, (step,)
     y.alias = View(base, steps)

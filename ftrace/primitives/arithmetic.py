@@ -267,7 +267,7 @@ def _join_parts(re: Any, im: Any) -> Any:
 
 real = unary(
     "real",
-    lambda x: np.asarray(x).real[()],
+    lambda x: np.real(np.asarray(x))[()],
     COMPLEX,
     jvp=LINEAR,
     transpose=lambda ct, x: complex(ct, constant(0, ct)),
@@ -276,7 +276,7 @@ real = unary(
 )
 imag = unary(
     "imag",
-    lambda x: np.asarray(x).imag[()],
+    lambda x: np.imag(np.asarray(x))[()],
     COMPLEX,
     jvp=LINEAR,
     transpose=lambda ct, x: complex(constant(0, ct), neg(ct)),

@@ -222,7 +222,8 @@ def _select_type(which: ShapedArray, x: ShapedArray, y: ShapedArray) -> ShapedAr
 def _select_impl(which: Any, x: Any, y: Any) -> Any:
     cls = type(which)
     if (cls is np.bool_ or cls is bool) and type(x) is type(y) and isinstance(x, np.generic):
-        return (x if which else y)[()]
+        chosen: Any = x if which else y
+        return chosen[()]
     z = np.where(which, x, y)
     return z if z.ndim else z[()]
 

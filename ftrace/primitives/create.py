@@ -1,4 +1,8 @@
-"""Rows that make arrays from nothing: `iota`. Constants are broadcasts of scalars, not rows."""
+"""Rows that make arrays from nothing: `iota`.
+
+They have no operands, so they have no tangents and are never mapped. Constants are no rows: an
+array of one number is a broadcast scalar (linear.py), other arrays are constants of the jaxpr.
+"""
 
 from collections.abc import Iterable
 from typing import Any

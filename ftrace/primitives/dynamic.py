@@ -20,7 +20,7 @@ from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
 from ftrace.primitives.index import gather, scatter, tangents_of
 from ftrace.primitives.linear import add, broadcast_in_dim, join, move_axis, transpose
-from ftrace.primitives.slicing import Ints, inserted, place, zeros
+from ftrace.primitives.movement import Ints, inserted, place, zeros
 
 
 def _check(name: str, x: ShapedArray, sizes: Ints, starts: Sequence[ShapedArray]) -> None:
@@ -111,7 +111,7 @@ def _read_batch(axis: Any, values: Any, dims: Any, *, slice_sizes: Ints) -> Any:
     member = shape if d is None else shape[:d] + shape[d + 1 :]
     axes, indices = _window_indices(axis, member, slice_sizes, starts, start_dims)
     if not axes:  # the whole array, wherever it starts
-        return x, d
+        return place(axis, x, d, 0), 0
     order = _order(len(member), axes)
     axes, indices = _with_members(axis, indices, axes, d)
     y = gather(x if d is None else move_axis(x, d, 0), *indices, axes=axes, mode="clip")
@@ -131,6 +131,7 @@ def _cases() -> Iterable[tuple[Any, Ints, tuple[Any, ...]]]:
         (x, (4, 5), (1, 1)),
         (x.T[::2, ::-1], (2, 2), (1, 1)),
         (x, (0, 2), (1, 1)),
+        (np.zeros((0, 3)), (0, 2), (0, 2)),
         (np.zeros((0, 3)), (0, 2), (0, 1)),
         (np.float64(1.5), (), ()),
         *(((x[0] * 3).astype(name), (2,), (2,)) for name in ("i8", "?", "c16", "f4")),

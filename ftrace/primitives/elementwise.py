@@ -5,6 +5,7 @@ One row a function: implementation, dtypes, derivative, domain of its samples. T
 Other modules find every elementwise row here; those of powers.py, arithmetic.py and compare.py
 are only imported. Special functions are in special.py.
 """
+# pyright: reportUnusedImport=false
 
 from typing import Any
 

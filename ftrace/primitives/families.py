@@ -168,12 +168,9 @@ def unary(
         dtype = x.dtype if out is None else out(x.dtype)
         return aval(x.shape, dtype, x.weak and weak)
 
-    rule = jvp
-    if callable(jvp):
-
-        def rule(primals: Any, tangents: Any, **params: Any) -> Any:
-            y = row(primals[0], **params)
-            return y, jvp(tangents[0], y, primals[0], **params)
+    def jvp_rule(primals: Any, tangents: Any, **params: Any) -> Any:
+        y = row(primals[0], **params)
+        return y, jvp(tangents[0], y, primals[0], **params)  # type: ignore[operator]
 
     def transpose_rule(ct: Any, x: Any, **params: Any) -> Any:
         return (transpose(ct, x, **params),)  # type: ignore[misc]
@@ -182,7 +179,7 @@ def unary(
         name=name,
         impl=weakly_unary(impl) if weak else impl,
         type=type_rule,
-        jvp=rule,
+        jvp=jvp if isinstance(jvp, str) else jvp_rule,
         transpose=transpose_rule if transpose else NO_TRANSPOSE,
         batch=lambda axis, values, dims, **params: (row(*values, **params), dims[0]),
         mask="same" if transpose else "",

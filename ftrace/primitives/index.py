@@ -20,6 +20,7 @@ from ftrace.primitives.compare import eq, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
 from ftrace.primitives.linear import add, align, broadcast_in_dim, check_kinds
+from ftrace.primitives.movement import Ints, place, plain, whole_mask, zeros
 from ftrace.primitives.places import (
     BAD_INDICES,
     gather_impl,
@@ -32,7 +33,6 @@ from ftrace.primitives.places import (
     scatter_type,
 )
 from ftrace.primitives.shape import reshape
-from ftrace.primitives.slicing import Ints, place, plain, whole_mask, zeros
 
 # ---------------------------------------------------------------------------------- gather
 
@@ -147,8 +147,6 @@ def tangents_of(x: Any, v: Any, tangents: Sequence[Any]) -> tuple[Any, Any]:
     return tx, tv
 
 
-
-
 def _scatter_jvp(primals: Any, tangents: Any, **where: Any) -> Any:
     """The same places win for tangents: the winner depends on the indices alone."""
     x, v, *indices = primals
@@ -197,7 +195,7 @@ scatter = Primitive(
     mask="move",
     zeros=True,
     linear_in=(0, 1),
-    samples=scatter_samples(lambda new, old: new),
+    samples=scatter_samples("biufc"),
     errors=scatter_errors,
     doc="A copy of x with v written at the places that `indices` give along `axes`; of equal "
     "places the last one wins.",
@@ -236,7 +234,7 @@ scatter_add = Primitive(
     mask="move",
     zeros=True,
     linear_in=(0, 1),
-    samples=scatter_samples(lambda new, old: new),
+    samples=scatter_samples("biufc"),
     errors=scatter_errors,
     doc="x with v added at the places that `indices` give along `axes`, as often as they occur; "
     "booleans are or-ed.",

@@ -47,8 +47,9 @@ def _integer_pow_impl(x: Any, y: int) -> Any:
     if y == 3:
         return x * x * x
     if y == 4:
-        square = x * x
-        return square * square
+        z = x * x
+        z *= z
+        return z
     return np.power(x, y)
 
 

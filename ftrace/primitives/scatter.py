@@ -20,9 +20,16 @@ from ftrace.primitives.arithmetic import div, mul
 from ftrace.primitives.compare import bitwise_or, eq, isnan, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
-from ftrace.primitives.index import gather, places_of, scatter, scatter_add, scatter_batch
-from ftrace.primitives.index import tangents_of
+from ftrace.primitives.index import (
+    gather,
+    places_of,
+    scatter,
+    scatter_add,
+    scatter_batch,
+    tangents_of,
+)
 from ftrace.primitives.linear import NO_TRANSPOSE, broadcast_in_dim, check_kinds
+from ftrace.primitives.movement import Ints, zeros
 from ftrace.primitives.places import (
     index_shape,
     scatter_errors,
@@ -31,7 +38,7 @@ from ftrace.primitives.places import (
     scatter_type,
 )
 from ftrace.primitives.shape import reshape, rev
-from ftrace.primitives.slicing import Ints, pad, zeros
+from ftrace.primitives.slicing import pad
 from ftrace.primitives.sort import sort
 
 # ---------------------------------------------------------------------------------- products
@@ -119,7 +126,7 @@ scatter_mul = Primitive(
     mask="same",
     zeros=True,
     linear_in=(0,),
-    samples=scatter_samples(lambda new, old: new),
+    samples=scatter_samples("biufc"),
     errors=scatter_errors,
     doc="x multiplied by v at the places that `indices` give along `axes`, as often as they occur.",
 )
@@ -145,9 +152,7 @@ def _extreme(name: str, ufunc: Any, doc: str) -> Primitive:
         zero = dtype.type(0)
         kept = bitwise_or(eq(x, y), isnan(x))
         won = bitwise_or(eq(v, gather(y, *indices, **where)), isnan(v))
-        total = scatter_add(
-            select(kept, tx, zero), select(won, tv, zero), *indices, **where
-        )
+        total = scatter_add(select(kept, tx, zero), select(won, tv, zero), *indices, **where)
         kept = convert_element_type(kept, new_dtype=dtype)
         won = convert_element_type(won, new_dtype=dtype)
         return y, div(total, scatter_add(kept, won, *indices, **where))
@@ -160,7 +165,7 @@ def _extreme(name: str, ufunc: Any, doc: str) -> Primitive:
         transpose=NO_TRANSPOSE,
         batch=scatter_batch(lambda: row),
         zeros=True,
-        samples=scatter_samples(lambda new, old: np.where(np.arange(new.size).reshape(new.shape) % 2, new, 2 * old - new)),
+        samples=scatter_samples("biuf"),
         errors=scatter_errors,
         doc=doc,
     )

@@ -16,7 +16,14 @@ from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Sample
 from ftrace.core.zero import Masked
 from ftrace.primitives.linear import join, move_axis
-from ftrace.primitives.slicing import Ints, bring_together, inserted, slice, whole_mask, zeros
+from ftrace.primitives.movement import (
+    Ints,
+    bring_together,
+    check_dimensions,
+    whole_mask,
+    zeros,
+)
+from ftrace.primitives.slicing import along
 
 
 def _reshaped(x: Any, shape: Sequence[int]) -> Any:
@@ -27,13 +34,6 @@ def _reshaped(x: Any, shape: Sequence[int]) -> Any:
 
 def _reshape_back(ct: Any, x: Linear, **_: Any) -> Any:
     return (reshape(ct, new_sizes=x.aval.shape),)
-
-
-def _check_dimensions(name: str, dimensions: Ints, ndim: int, x: ShapedArray) -> None:
-    if len(set(dimensions)) != len(dimensions) or any(not 0 <= d < ndim for d in dimensions):
-        raise AxisError(
-            f"{name}: {dimensions} are not distinct axes, for {x}.", f"Use 0 .. {ndim - 1}, once."
-        )
 
 
 # ---------------------------------------------------------------------------------- reshape
@@ -98,7 +98,7 @@ def _without(shape: Ints, dimensions: Ints) -> Ints:
 
 
 def _squeeze_type(x: ShapedArray, *, dimensions: Ints) -> ShapedArray:
-    _check_dimensions("squeeze", dimensions, x.ndim, x)
+    check_dimensions("squeeze", dimensions, x.ndim, x)
     if any(x.shape[d] != 1 for d in dimensions):
         raise ShapeError(
             f"squeeze: axes {dimensions} of {x} do not all have size 1.", "Drop axes of size 1."
@@ -157,7 +157,7 @@ def _with_ones(shape: Ints, dimensions: Ints) -> Ints:
 
 
 def _expand_type(x: ShapedArray, *, dimensions: Ints) -> ShapedArray:
-    _check_dimensions("expand_dims", dimensions, x.ndim + len(dimensions), x)
+    check_dimensions("expand_dims", dimensions, x.ndim + len(dimensions), x)
     return aval(_with_ones(x.shape, dimensions), x.dtype)
 
 
@@ -210,7 +210,7 @@ expand_dims = Primitive(
 
 
 def _rev_type(x: ShapedArray, *, dimensions: Ints) -> ShapedArray:
-    _check_dimensions("rev", dimensions, x.ndim, x)
+    check_dimensions("rev", dimensions, x.ndim, x)
     return aval(x.shape, x.dtype)
 
 
@@ -241,10 +241,6 @@ def _rev_samples() -> Iterable[Sample]:
         yield Sample((x,), {"dimensions": dimensions})
 
 
-def _rev_errors() -> Iterable[ErrorSample]:
-    yield ErrorSample((np.ones(2),), {"dimensions": (1,)}, AxisError, "not distinct axes")
-
-
 rev = Primitive(
     name="rev",
     impl=_rev_impl,
@@ -255,7 +251,9 @@ rev = Primitive(
     mask="move",
     linear_in=(0,),
     samples=_rev_samples,
-    errors=_rev_errors,
+    errors=lambda: [
+        ErrorSample((np.ones(2),), {"dimensions": (1,)}, AxisError, "not distinct axes")
+    ],
     doc="Reverse the order of the elements along the axes `dimensions`; a view.",
 )
 
@@ -263,22 +261,11 @@ rev = Primitive(
 # ---------------------------------------------------------------------------------- joining
 
 
-def _along(x: Any, axis: int, start: int, limit: int) -> Any:
-    """The part of an array from `start` to `limit` along one axis."""
-    shape = typeof(x).shape
-    return slice(
-        x,
-        start_indices=tuple(start if i == axis else 0 for i in range(len(shape))),
-        limit_indices=tuple(limit if i == axis else n for i, n in enumerate(shape)),
-        strides=(1,) * len(shape),
-    )
-
-
 def _concatenate_type(*xs: ShapedArray, dimension: int) -> ShapedArray:
     if not xs:
         raise ShapeError("concatenate was given no arrays.", "Give at least one.")
     first = xs[0]
-    _check_dimensions("concatenate", (dimension,), first.ndim, first)
+    check_dimensions("concatenate", (dimension,), first.ndim, first)
     rest = _without(first.shape, (dimension,))
     for x in xs:
         if x.ndim != first.ndim or _without(x.shape, (dimension,)) != rest:
@@ -297,7 +284,7 @@ def _concatenate_transpose(ct: Any, *xs: Any, dimension: int) -> Any:
     for x in xs:
         linear = type(x) is Linear
         limit = start + (x.aval if linear else typeof(x)).shape[dimension]
-        found.append(_along(ct, dimension, start, limit) if linear else None)
+        found.append(along(ct, dimension, start, limit) if linear else None)
         start = limit
     return found
 
@@ -348,7 +335,7 @@ concatenate = Primitive(
 
 
 def _split_type(x: ShapedArray, *, sizes: Ints, axis: int) -> tuple[ShapedArray, ...]:
-    _check_dimensions("split", (axis,), x.ndim, x)
+    check_dimensions("split", (axis,), x.ndim, x)
     if sum(sizes) != x.shape[axis] or any(n < 0 for n in sizes):
         raise ShapeError(
             f"split: sizes {sizes} do not make up axis {axis} of {x}.",

@@ -2,80 +2,34 @@
 
 All bounds are parameters; starts that are values live in `dynamic.py`, index arrays in `index.py`.
 The three are linear and close under transposition: a slice transposes to a pad, a pad to a pad
-with negated widths and a strided slice, a write to a write of zeros and a slice. `zeros` and
-`bring_together` serve the other movement rows.
+with negated widths and a strided slice, a write to a write of zeros and a slice.
 """
 
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
-from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Rule, Sample
+from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Sample
 from ftrace.core.zero import Masked
 from ftrace.primitives.compare import bitwise_and, select
-from ftrace.primitives.linear import (
-    broadcast_in_dim,
-    broadcast_rank0,
-    join,
-    move_axis,
-    reduce_sum,
+from ftrace.primitives.linear import broadcast_in_dim, broadcast_rank0, join, reduce_sum
+from ftrace.primitives.movement import (
+    Ints,
+    add_axis,
+    bring_together,
+    carry,
+    inserted,
+    place,
+    plain,
+    whole_mask,
+    zeros,
 )
 
-Ints = tuple[int, ...]
 PaddingConfig = tuple[tuple[int, int, int], ...]
-
-
-def zeros(a: ShapedArray) -> Any:
-    """Zeros of an aval (False for booleans); a NumPy scalar for rank 0."""
-    zero = a.dtype.type(0)
-    return broadcast_rank0(zero, a.shape) if a.shape else zero
-
-
-def add_axis(axis: Any, x: Any, at: int) -> Any:
-    """An unmapped value repeated along a new mapped axis."""
-    shape = typeof(x).shape
-    kept = tuple(i if i < at else i + 1 for i in range(len(shape)))
-    full = (*shape[:at], axis.size, *shape[at:])
-    return broadcast_in_dim(x, shape=full, broadcast_dimensions=kept)
-
-
-def place(axis: Any, x: Any, dim: int | None, at: int) -> Any:
-    """A value with its mapped axis at `at`, repeated along it if it has none."""
-    return add_axis(axis, x, at) if dim is None else move_axis(x, dim, at)
-
-
-def bring_together(axis: Any, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
-    """Operands of one rank with the mapped axis at one place, and that place."""
-    at = next(d for d in dims if d is not None)
-    return [place(axis, v, d, at) for v, d in zip(values, dims, strict=True)], at
-
-
-def inserted(values: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
-    """Parameters per axis with one for the mapped axis."""
-    return (*values[:at], value, *values[at:])
-
-
-def whole_mask(ct: Masked) -> Any:
-    """The mask of a cotangent at the cotangent's shape."""
-    shape = typeof(ct.value).shape
-    return ct.mask if typeof(ct.mask).shape == shape else broadcast_rank0(ct.mask, shape)
-
-
-def plain(ct: Any) -> Any:
-    """A cotangent without mask: zero where it was masked."""
-    if type(ct) is not Masked:
-        return ct
-    return select(ct.mask, ct.value, typeof(ct.value).dtype.type(0))
-
-
-def carry(ct: Any, move: Rule) -> Any:
-    """A cotangent moved together with its mask."""
-    return Masked(move(ct.value), move(whole_mask(ct))) if type(ct) is Masked else move(ct)
-
 
 # ---------------------------------------------------------------------------------- pad
 
@@ -322,6 +276,17 @@ slice = Primitive(
     errors=_slice_errors,
     doc="x[start:limit:stride] along every axis; a view.",
 )
+
+
+def along(x: Any, axis: int, start: int, limit: int) -> Any:
+    """The part of an array from `start` to `limit` along one axis."""
+    shape = typeof(x).shape
+    return slice(
+        x,
+        start_indices=tuple(start if i == axis else 0 for i in range(len(shape))),
+        limit_indices=tuple(limit if i == axis else n for i, n in enumerate(shape)),
+        strides=(1,) * len(shape),
+    )
 
 
 # ---------------------------------------------------------------------------------- update

@@ -18,7 +18,7 @@ from ftrace.core.zero import ZERO
 from ftrace.primitives.create import iota
 from ftrace.primitives.index import gather
 from ftrace.primitives.linear import NO_TRANSPOSE
-from ftrace.primitives.slicing import bring_together
+from ftrace.primitives.movement import bring_together
 
 
 def _sort_type(
@@ -69,9 +69,7 @@ def _sort_jvp(
 ) -> Any:
     shape = typeof(primals[0]).shape
     places = iota(dtype=dtypes.int64, shape=shape, dimension=dimension)
-    *ys, order = sort(
-        *primals, places, dimension=dimension, is_stable=is_stable, num_keys=num_keys
-    )
+    *ys, order = sort(*primals, places, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
     return ys, [ZERO if t is ZERO else take_along(t, order, dimension) for t in tangents]
 
 

@@ -140,7 +140,8 @@ digamma = unary(
 def _with_parameter(name: str, impl: Rule, rule: Rule, doc: str) -> Primitive:
     """A row of a parameter and an operand, differentiable by the operand only.
 
-    The parameter is of any signed integer dtype, or of the operand's. `rule: (t, z, p, x) -> tangent`.
+    The parameter is of any signed integer dtype, or of the operand's. The derivative is
+    `rule: (t, z, p, x) -> tangent`.
     """
 
     def type_rule(p: ShapedArray, x: ShapedArray) -> ShapedArray:

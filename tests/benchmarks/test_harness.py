@@ -12,8 +12,16 @@ from benchmarks.cases import all_cases
 from benchmarks.worker import Session
 
 FAKE = """
+import os
 import numpy as np
 from benchmarks.case import Case, UnsupportedError, hand
+
+class Later(list):
+    def pop(self):
+        self.append(0)
+        return np.arange(4.0) * 2 if len(self) < 40 else os._exit(3)
+
+LATER = Later()
 
 def refuse(system, *inputs):
     raise UnsupportedError("it has no double")
@@ -31,6 +39,8 @@ def all_cases():
         case("wrong", hand(lambda x: x + x + 1e-3)),
         case("refused", refuse),
         case("crashed", crash),
+        case("died", lambda system, *inputs: os._exit(3)),
+        case("died later", lambda system, *inputs: LATER.pop),
         case("remembered", hand(lambda x: x + x), kind="memory"),
     )}
 """
@@ -79,6 +89,14 @@ def test_a_crash_is_recorded_and_the_worker_goes_on(worker):
     assert measured(worker, "right")["status"] == "ok"
 
 
+@pytest.mark.parametrize("name", ["died", "died later"])
+def test_a_process_that_dies_is_recorded_and_started_again(worker, name):
+    record = measured(worker, name)
+    assert (record["status"], "min" in record) == ("failed", False)
+    assert "died" in record["reason"]
+    assert measured(worker, "right")["status"] == "ok"
+
+
 def test_memory_is_one_figure_in_megabytes(worker):
     record = measured(worker, "remembered")
     assert (record["unit"], len(record["times"])) == ("MB", 1)
@@ -91,7 +109,8 @@ def test_a_missing_system_is_a_statement_and_not_an_error(tmp_path, monkeypatch)
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     worker = pool.Worker("numba", 1, tmp_path / "numba.log")
-    assert worker.start() == {"status": "not installed", "reason": "not installed: numba"}
+    worker.launch()
+    assert worker.greeting() == {"status": "not installed", "reason": "not installed: numba"}
     worker.stop()
 
 
@@ -184,8 +203,11 @@ def test_every_name_switched_off_by_the_unprotected_variant_exists():
     import ftrace
 
     before = dict(vars(ftrace.interpreters.captures))
+    slope = ftrace.grad(lambda x: x[0] * x[1:].sum())(np.arange(1.0, 4.0))
     with variant.unprotected():
         assert vars(ftrace.interpreters.captures) != before
+        same = ftrace.grad(lambda x: x[0] * x[1:].sum())(np.arange(1.0, 4.0))
+    assert [5.0, 1.0, 1.0] == list(slope) == list(same)
     assert vars(ftrace.interpreters.captures) == before
 
 

@@ -1,6 +1,7 @@
 """The cases of the generated tests: every row of the table with every one of its samples.
 
-`FTRACE_LAWS=fast` keeps two samples of each row. Random directions are seeded by the row's name,
+`FTRACE_LAWS=fast` keeps two samples of each row, and `FTRACE_LAWS_ROWS=sin,add` only those rows
+(`tools/mutate.py` asks for the rows that a change can reach). Random directions are seeded by the row's name,
 so a failure repeats. One table says how closely numbers must agree, and why.
 """
 
@@ -23,6 +24,8 @@ from ftrace.primitives.linear import PYTHON_SCALARS
 from ftrace.primitives.table import ALL
 
 FAST = os.environ.get("FTRACE_LAWS") == "fast"
+_WANTED = os.environ.get("FTRACE_LAWS_ROWS")
+ROWS = tuple(row for row in ALL if _WANTED is None or row.name in _WANTED.split(","))
 
 # How closely two ways to the same number agree, relative to the largest number involved.
 # Rounding of a short sum of products is a few units in the last place: 2^-11, 2^-24, 2^-53.
@@ -98,7 +101,7 @@ def samples_of(row: Primitive) -> list[Sample]:
     return [found[0], found[len(found) // 2]] if FAST and len(found) > 2 else found
 
 
-CASES = tuple(Case(row, sample) for row in ALL for sample in samples_of(row))
+CASES = tuple(Case(row, sample) for row in ROWS for sample in samples_of(row))
 DIFFERENTIABLE = tuple(c for c in CASES if c.row.jvp is not NONDIFFERENTIABLE and c.differentiable)
 
 

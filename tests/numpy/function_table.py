@@ -73,7 +73,6 @@ def normal(*shape: int) -> np.ndarray:
 A, B, C = normal(3, 4), normal(3, 4), normal(2, 3, 4)
 V, W, U = normal(4), normal(4), normal(3)
 S = normal(3, 3)
-POSITIVE = np.abs(A) + 0.5
 Z = normal(3) + 1j * normal(3)
 ZM = normal(2, 3) + 1j * normal(2, 3)
 I = np.array([3, 1, 2, 1])

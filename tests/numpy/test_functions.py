@@ -8,6 +8,7 @@ import pytest
 import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
 from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.staging import trace_to_jaxpr
@@ -77,35 +78,43 @@ def is_double(x: Any) -> bool:
     return np.asarray(x).dtype in (np.float64, np.complex128)
 
 
-@pytest.mark.parametrize("case", SAMPLES)
+def has_derivative(case: Case) -> bool:
+    """Whether finite differences can say something about a case."""
+    xs = arrays(case)
+    results = flat(case, np)(*xs)
+    return case.smooth and any(map(is_double, xs)) and any(map(is_double, results))
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=repr(case)) for case in CASES if has_derivative(case)]
+)
 def test_derivative_agrees_with_central_differences(case: Case) -> None:
     xs = arrays(case)
-    if not case.smooth or not any(is_double(x) for x in xs):
-        close(*[flat(case, fnp)(*xs)[0]] * 2)
-        return
     rng = np.random.default_rng(5)
     ts = [rng.normal(size=x.shape) if is_double(x) else None for x in xs]
-    zeros = [np.zeros_like(x) if t is None else t.astype(x.dtype) for x, t in zip(xs, ts)]
+    tangents = [ZERO if t is None else np.asarray(t, x.dtype) for x, t in zip(xs, ts, strict=True)]
     expected = numerical(case, xs, ts)
-    ys, found = jvp_flat(flat(case, fnp), xs, zeros)
+    ys, found = jvp_flat(
+        flat(case, fnp), [x[()] for x in xs], [t if t is ZERO else t[()] for t in tangents]
+    )
     for y, t, wanted in zip(ys, found, expected, strict=True):
-        close(instantiate(t, y), wanted, 2e-6)
+        if is_double(y):
+            close(instantiate(t, y), wanted, 2e-6)
+
+
+def another(x: Any) -> Any:
+    """A second member for a batch: in reverse, but sorted points stay sorted."""
+    if x.ndim == 1 and x.dtype.kind == "f" and np.all(np.diff(x) > 0):
+        return x + 0.25
+    return x[..., ::-1] if x.ndim else x
 
 
 @pytest.mark.parametrize("case", SAMPLES)
 def test_batched_function_is_the_function_of_each_member(case: Case) -> None:
     xs = arrays(case)
-    run = flat(case, fnp)
-    stacked = [np.stack([x, x[..., ::-1] if x.ndim else x]) for x in xs]
-    if case.name in NEEDS_VALUES:
-        with pytest.raises(TypeError, match="vmap"):
-            batch_flat(run, Axis(2), stacked, [0] * len(xs))
-        return
-    ys, dims = batch_flat(run, Axis(2), stacked, [0] * len(xs))
+    stacked = [np.stack([x, another(x)]) for x in xs]
+    ys, dims = batch_flat(flat(case, fnp), Axis(2), stacked, [0] * len(xs))
     for i in range(2):
         expected = flat(case, np)(*[s[i] for s in stacked])
         for y, d, wanted in zip(ys, dims, expected, strict=True):
             close(np.asarray(place_axis(y, d, Axis(2), 0))[i], wanted)
-
-
-NEEDS_VALUES = frozenset({"unique", "nonzero", "compress"})

@@ -121,7 +121,7 @@ def writes(draw: Any) -> tuple[Any, Any, Any]:
     if how == "scalar":
         shape = ()
     elif how == "ones":
-        shape = (1,) + tuple(1 if draw(st.booleans()) else n for n in shape)
+        shape = (1, *tuple(1 if draw(st.booleans()) else n for n in shape))
     elif how == "row":
         shape = shape[1:]
     elif how == "wrong" and draw(st.booleans()):
@@ -399,7 +399,9 @@ def test_at_modes_hold_for_traced_indices_and_have_derivatives() -> None:
     slope = grad(lambda x: x.at[FAR].set(w, mode="drop").sum())(x)
     np.testing.assert_array_equal(slope, [0.0, 1.0, 0.0])
     mapped = vmap(lambda i: fnp.at(x)[i].add(1.0))(FAR)
-    np.testing.assert_array_equal(mapped, x + np.array([[1, 0, 0], [0, 0, 0], [0, 0, 1]] + [[0] * 3] * 2))
+    np.testing.assert_array_equal(
+        mapped, x + np.array([[1, 0, 0], [0, 0, 0], [0, 0, 1]] + [[0] * 3] * 2)
+    )
 
 
 def test_at_fills_integers_as_jax_does() -> None:

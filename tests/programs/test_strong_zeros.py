@@ -1,0 +1,195 @@
+"""Untaken sides contribute exactly zero, at every order, through every row that can stand between.
+
+The value is `where(taken, f(x), g(x))` at a point where the untaken side's derivative is infinite
+or NaN. A genuine NaN on a taken side stays one.
+"""
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace import grad, jit, jvp, vmap
+
+
+def second(f):
+    return grad(grad(f))
+
+
+# program, point, first derivative, second derivative
+PROGRAMS = {
+    "sqrt": (lambda x: np.where(x > 0, np.sqrt(x), 0.0), 0.0, 0.0, 0.0),
+    "log": (lambda x: np.where(x > 1, np.log(x - 1), x * x), 1.0, 2.0, 2.0),
+    "sqrt times itself": (lambda x: np.where(x > 0, np.sqrt(x) * np.sqrt(x), 0.0), 0.0, 0.0, 0.0),
+    "shared sqrt": (
+        lambda x: (lambda s: np.where(x > 0, s * s, 0.0))(np.sqrt(x)),
+        0.0,
+        0.0,
+        0.0,
+    ),
+    "nested where": (
+        lambda x: np.where(x > 0, np.where(x > 1, np.log(x), np.sqrt(x)), x),
+        0.0,
+        1.0,
+        0.0,
+    ),
+    "division by zero": (lambda x: np.where(x > 0, 1.0 / x, 3.0 * x), 0.0, 3.0, 0.0),
+    "maximum": (lambda x: np.maximum(np.sqrt(x), x * x + 1.0), 0.0, 0.0, 2.0),
+    "power": (lambda x: np.where(x > 0, x**0.5, 3.0 * x), 0.0, 3.0, 0.0),
+}
+
+WRAPPERS = {
+    "grad": lambda f: (grad(f), second(f)),
+    "jit of grad": lambda f: (jit(grad(f)), jit(second(f))),
+    "grad of jit": lambda f: (grad(jit(f)), grad(jit(grad(jit(f))))),
+    "vmap of grad": lambda f: (
+        lambda x: vmap(grad(f))(np.array([x, 4.0]))[0],
+        lambda x: vmap(second(f))(np.array([x, 4.0]))[0],
+    ),
+    "jvp": lambda f: (
+        lambda x: jvp(f, (x,), (1.0,))[1],
+        lambda x: jvp(lambda y: jvp(f, (y,), (1.0,))[1], (x,), (1.0,))[1],
+    ),
+    "jvp of grad": lambda f: (grad(f), lambda x: jvp(grad(f), (x,), (1.0,))[1]),
+    "grad of jvp": lambda f: (grad(f), grad(lambda y: jvp(f, (y,), (1.0,))[1])),
+    "checkpoint": lambda f: (
+        grad(ftrace.checkpoint(f)),
+        grad(grad(ftrace.checkpoint(f))),
+    ),
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_scalar_programs_to_order_two(program, wrapper):
+    f, point, first, curvature = PROGRAMS[program]
+    one, two = WRAPPERS[wrapper](f)
+    assert one(point) == first
+    assert two(point) == curvature
+
+
+def through_custom_vjp(f):
+    g = ftrace.custom_vjp(f)
+    g.defvjp(lambda x: (f(x), f(x)), lambda y, ct: (ct * 0.5 / y,))
+    return g
+
+
+def through_custom_jvp(f):
+    g = ftrace.custom_jvp(f)
+    g.defjvp(lambda p, t: (g(*p), t[0] * 0.5 / g(*p)))
+    return g
+
+
+ROWS = {
+    "plain": lambda f: f,
+    "jit": jit,
+    "jit of jit": lambda f: jit(jit(f)),
+    "cond": lambda f: lambda x: ftrace.lax.cond(x > -1, f, lambda y: y, x),
+    "cond of jit": lambda f: lambda x: ftrace.lax.cond(x > -1, jit(f), lambda y: y, x),
+    "checkpoint": ftrace.checkpoint,
+    "custom_vjp": through_custom_vjp,
+    "custom_jvp": through_custom_jvp,
+    "named_call": ftrace.named_call,
+}
+
+
+@pytest.mark.parametrize("composition", ["grad", "jit of grad", "grad of jit", "vmap of grad"])
+@pytest.mark.parametrize("row", ROWS)
+def test_an_untaken_side_behind_every_row_that_holds_functions(row, composition):
+    inner = ROWS[row](np.sqrt)
+    one, _ = WRAPPERS[composition](lambda x: np.where(x > 0, inner(x), 3.0 * x))
+    assert one(0.0) == 3.0
+
+
+def test_a_mapped_cond_takes_each_members_own_side():
+    f = vmap(lambda x: ftrace.lax.cond(x > 0, np.sqrt, lambda y: 3.0 * y, x))
+    x = np.array([0.0, 4.0, -1.0])
+    np.testing.assert_array_equal(grad(lambda x: np.sum(f(x)))(x), [3.0, 0.25, 3.0])
+    np.testing.assert_array_equal(jit(grad(lambda x: np.sum(f(x))))(x), [3.0, 0.25, 3.0])
+
+
+ARRAYS = {
+    "guarded division": (
+        lambda x: (lambda n: np.sum(np.where(n > 0, x / n, 0.0)))(np.sqrt(np.sum(x * x))),
+        np.zeros(3),
+        np.zeros(3),
+    ),
+    "guarded norm": (
+        lambda x: (lambda s: np.where(s > 0, np.sqrt(s), 0.0))(np.sum(x * x)),
+        np.zeros(3),
+        np.zeros(3),
+    ),
+    "linalg.norm": (lambda x: np.linalg.norm(x), np.zeros(3), np.zeros(3)),
+    "broadcast and transpose": (
+        lambda x: np.sum(
+            np.where(x[:, None] > 0, np.broadcast_to(np.sqrt(x), (3, 3)).T, 0.0)
+            * np.arange(9.0).reshape(3, 3)
+        ),
+        np.array([0.0, 4.0, 0.0]),
+        np.array([0.0, 12 * 0.25, 0.0]),
+    ),
+    "slices, reshapes and reversals": (
+        lambda x: np.sum(np.where(x > 0, np.sqrt(x[::-1].reshape(1, 3))[0][::-1], x)),
+        np.array([0.0, 4.0, 0.0]),
+        np.array([1.0, 0.25, 1.0]),
+    ),
+    "gather": (
+        lambda x: np.sum(np.where(x[np.array([1, 0, 1])] > 0, np.sqrt(x)[np.array([1, 0, 1])], 0)),
+        np.array([0.0, 4.0]),
+        np.array([0.0, 0.5]),
+    ),
+    "concatenate and pad": (
+        lambda x: np.sum(
+            np.where(np.concatenate([x, x]) > 0, np.concatenate([np.sqrt(x), np.sqrt(x)]), 0.0)
+        ),
+        np.array([0.0, 4.0]),
+        np.array([0.0, 0.5]),
+    ),
+    "a reduced side, wholly untaken": (
+        lambda x: np.where(np.sum(x) > 1.0, np.sum(np.sqrt(x)), np.sum(2.0 * x)),
+        np.zeros(3),
+        np.full(3, 2.0),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        grad,
+        lambda f: jit(grad(f)),
+        lambda f: grad(jit(f)),
+        lambda f: lambda x: vmap(grad(f))(np.stack([x, x]))[1],
+        lambda f: lambda x: ftrace.jacfwd(f)(x),
+    ],
+    ids=["grad", "jit of grad", "grad of jit", "vmap of grad", "jacfwd"],
+)
+@pytest.mark.parametrize("program", ARRAYS)
+def test_array_programs(program, transform):
+    f, point, expected = ARRAYS[program]
+    np.testing.assert_array_equal(transform(f)(point), expected)
+
+
+def test_a_taken_use_keeps_its_infinity():
+    def f(x):
+        s = np.sqrt(x)
+        return np.where(x > 0, s, 0.0) + s
+
+    assert grad(f)(0.0) == np.inf
+
+
+@pytest.mark.parametrize("transform", [grad, lambda f: jit(grad(f)), lambda f: grad(jit(f))])
+def test_a_genuine_nan_on_a_taken_side_stays(transform):
+    assert np.isnan(transform(lambda x: np.where(x > 0, np.sqrt(x - 1), 0.0))(0.5))
+
+
+def test_a_product_of_square_roots_at_zero_is_a_genuine_nan():
+    def f(x):
+        s = np.sqrt(x)
+        return s * s
+
+    assert np.isnan(grad(f)(0.0))
+
+
+def test_programs_without_a_choice_pay_nothing():
+    jaxpr = ftrace.make_jaxpr(grad(lambda x: np.sum(np.sin(x) * x)))(np.ones(3))
+    assert "select" not in str(jaxpr)
