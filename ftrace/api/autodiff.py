@@ -85,7 +85,9 @@ def _forward_results(
         n = result_tree.num_leaves
     else:
         result_tree, aux_tree, n = out_tree, None, len(ys)
-    ts = owned([_real_tangent(t, y, count) for t, y in zip(dys[:n], ys[:n], strict=True)], (*inputs, *ys))
+    ts = owned(
+        [_real_tangent(t, y, count) for t, y in zip(dys[:n], ys[:n], strict=True)], (*inputs, *ys)
+    )
     result = result_tree.unflatten(ys[:n]), result_tree.unflatten(ts)
     return (*result, aux_tree.unflatten(ys[n:])) if aux_tree is not None else result
 
@@ -185,9 +187,7 @@ def _tangent(t: Any, a: ShapedArray) -> Any:
 # ---------------------------------------------------------------------------------- linearize
 
 
-def linearize(
-    fun: Callable[..., Any], *primals: Any, has_aux: bool = False
-) -> tuple[Any, ...]:
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """Value at a point, and the derivative there as a linear function.
 
     Args:
@@ -528,5 +528,3 @@ def _struct_aval(x: Any) -> ShapedArray:
     if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, Tracer | np.ndarray):
         return aval(tuple(x.shape), np.dtype(x.dtype))
     return typeof(x)
-
-

@@ -20,7 +20,7 @@ def _is_none(x: Any) -> bool:
 
 def vmap(
     fun: Callable[P, Any],
-    in_axes: int | None | Sequence[Any] = 0,
+    in_axes: int | Sequence[Any] | None = 0,
     out_axes: Any = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
@@ -46,7 +46,8 @@ def vmap(
 
     Example:
         >>> import numpy as np, ftrace
-        >>> ftrace.vmap(lambda x, w: np.sum(x * w), in_axes=(0, None))(np.eye(2), np.array([3., 4.]))
+        >>> dot = ftrace.vmap(lambda x, w: np.sum(x * w), in_axes=(0, None))
+        >>> dot(np.eye(2), np.array([3.0, 4.0]))
         array([3., 4.])
     """
     check_callable(fun, "vmap")
@@ -59,7 +60,9 @@ def vmap(
         leaves, tree = tree_flatten((args, kwargs))
         avals = leaf_avals(leaves, tree, name_of(fun))
         dims = _in_dims(fun, in_axes, args, kwargs)
-        dims = [_checked(d, a, i, (fun, tree)) for i, (d, a) in enumerate(zip(dims, avals, strict=True))]
+        dims = [
+            _checked(d, a, i, (fun, tree)) for i, (d, a) in enumerate(zip(dims, avals, strict=True))
+        ]
         axis = Axis(_size(fun, tree, dims, avals, axis_size), axis_name)
         flat = FlatFunction(fun, tree)
         ys, found = batch_flat(flat, axis, leaves, dims)
@@ -151,5 +154,3 @@ def _place(y: Any, dim: Any, wanted: Any, axis: Axis, path: str) -> Any:
     if not -rank <= wanted < rank:
         raise AxisError(f"out_axes={wanted} for {path}, which has {rank} axes.", "Use 0 or -1.")
     return place_axis(y, dim, axis, wanted)
-
-

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-import ftrace.numpy  # noqa: F401 - makes tracers behave as arrays
+import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
 from ftrace.control.functions import name_of
 from ftrace.core import source
 from ftrace.core.config import config
@@ -62,9 +62,7 @@ class Selection:
         self.single = isinstance(argnums, int | str)
         wanted = (argnums,) if isinstance(argnums, int | str) else tuple(argnums)
         self._slots = [_slot(fun, n, args, kwargs) for n in wanted]
-        self.values = tuple(
-            kwargs[s] if isinstance(s, str) else args[s] for s in self._slots
-        )
+        self.values = tuple(kwargs[s] if isinstance(s, str) else args[s] for s in self._slots)
         self.names: list[str] = []
 
     def describe(self, fun: Any) -> list[str]:
@@ -83,9 +81,7 @@ class Selection:
         return fun(*args, **kwargs)
 
 
-def _slot(
-    fun: Any, argnum: int | str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> int | str:
+def _slot(fun: Any, argnum: int | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str:
     if isinstance(argnum, str):
         if argnum in kwargs:
             return argnum

@@ -7,7 +7,7 @@ object that users get, and the switches that belong to compiling.
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -36,6 +36,7 @@ class JitFunction(Generic[P, R]):
         self.__ftrace__ = (fun, ("jit", options.key))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Trace at a new signature, then run the recorded program."""
         try:
             return self._call(args, kwargs)
         except FtraceError as error:
@@ -79,9 +80,7 @@ class _Options:
 
     __slots__ = ("inline", "key", "names", "nums", "parameters")
 
-    def __init__(
-        self, fun: Any, nums: Any, names: Any, donate: Any, inline: bool
-    ) -> None:
+    def __init__(self, fun: Any, nums: Any, names: Any, donate: Any, inline: bool) -> None:
         self.parameters = parameters(fun)
         given_nums = _tuple(nums, int)
         given_names = _tuple(names, str)
@@ -92,7 +91,12 @@ class _Options:
             self.parameters[n] for n in self.nums if n < len(self.parameters)
         )
         self.inline = inline
-        self.key = (tuple(sorted(self.nums)), tuple(sorted(self.names)), _tuple(donate, int), inline)
+        self.key = (
+            tuple(sorted(self.nums)),
+            tuple(sorted(self.names)),
+            _tuple(donate, int),
+            inline,
+        )
 
     def bind(
         self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -206,7 +210,7 @@ def jit(
 
 
 @contextmanager
-def disable_jit(disable: bool = True) -> Iterator[None]:
+def disable_jit(disable: bool = True) -> Generator[None]:
     """Inside the block, jitted functions run as plain Python.
 
     Example:
@@ -220,7 +224,7 @@ def disable_jit(disable: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def ensure_compile_time_eval() -> Iterator[None]:
+def ensure_compile_time_eval() -> Generator[None]:
     """Inside the block, operations on concrete values compute now, even while tracing.
 
     Raises:
@@ -274,5 +278,3 @@ def block_until_ready(x: Any) -> Any:
         if wait is not None:
             wait()
     return x
-
-

@@ -27,9 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _positional(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+def _positional(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments of a call by position, defaults included."""
     if isinstance(fun, np.ufunc | types.BuiltinFunctionType):  # their defaults are not arrays
         return args
@@ -116,7 +114,8 @@ class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
 
         def rule(*args: Any) -> Any:
             *nondiff, primals, tangents = args
-            result = self(*nondiff, *primals)
+            again: Any = self
+            result = again(*nondiff, *primals)
             parts = [
                 r(t, result, *primals)
                 for r, t in zip(rules, tangents, strict=True)
@@ -127,6 +126,7 @@ class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
         self.rule = rule
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function, with its rule for whoever differentiates it."""
         if self.rule is None:
             raise CustomRuleError(
                 f"{name_of(self.fun)} is a custom_jvp function without a rule.",
@@ -242,6 +242,7 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
         self.fwd, self.bwd = fwd, bwd
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function, with its rule for whoever differentiates it."""
         if self.fwd is None:
             raise CustomRuleError(
                 f"{name_of(self.fun)} is a custom_vjp function without rules.",
@@ -315,9 +316,7 @@ class _VjpRules:
                 "A cotangent has the structure of its argument.",
             )
         names = paths(tree, name)
-        return [
-            _fit(self.owner.fun, c, a, p) for c, a, p in zip(leaves, avals, names, strict=True)
-        ]
+        return [_fit(self.owner.fun, c, a, p) for c, a, p in zip(leaves, avals, names, strict=True)]
 
 
 def checkpoint(

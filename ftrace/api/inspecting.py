@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ftrace.api.calls import check_callable, name_of, transformed
+from ftrace.control.functions import FlatFunction
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.tree import tree_flatten
-from ftrace.control.functions import FlatFunction
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_to_jaxpr
 

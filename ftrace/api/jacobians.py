@@ -73,9 +73,7 @@ def jacfwd(
         if has_aux:
             n = flat.out_tree.children()[0].num_leaves
         joined = [_join([c[i] for c in columns]) for i in range(n)]
-        blocks = [
-            _split_last(j, typeof(y), avals) for j, y in zip(joined, outs[:n], strict=True)
-        ]
+        blocks = [_split_last(j, typeof(y), avals) for j, y in zip(joined, outs[:n], strict=True)]
         return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
 
     key = ("jacfwd", argnums, has_aux, holomorphic, chunk_size)
@@ -120,7 +118,9 @@ def jacrev(
                 for basis, count in _chunks(out_avals, chunk_size)
             ]
         joined = [_join_rows([r[i] for r in rows], x) for i, x in enumerate(leaves)]
-        per_input = [_split_first(j, typeof(x), out_avals) for j, x in zip(joined, leaves, strict=True)]
+        per_input = [
+            _split_first(j, typeof(x), out_avals) for j, x in zip(joined, leaves, strict=True)
+        ]
         blocks = [[column[i] for column in per_input] for i in range(n)]
         return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
 
@@ -150,9 +150,7 @@ def hessian(
     return jacfwd(inner, argnums, has_aux, holomorphic, chunk_size)
 
 
-def hvp(
-    fun: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any]
-) -> Any:
+def hvp(fun: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any]) -> Any:
     """Hessian-vector product of a scalar function, by forward over reverse.
 
     Args:
@@ -238,7 +236,9 @@ def _forward_pass(
     n = len(nonzero)
     rest = iter(place_axis(v, d, axis, -1) for v, d in zip(values[n:], dims[n:], strict=True))
     ys = values[:n]
-    tangents = [next(rest) if z else _no_tangent(y, count) for z, y in zip(nonzero, ys, strict=True)]
+    tangents = [
+        next(rest) if z else _no_tangent(y, count) for z, y in zip(nonzero, ys, strict=True)
+    ]
     return ys, tangents
 
 
@@ -250,7 +250,9 @@ def _no_tangent(y: Any, count: int) -> Any:
     return zeros(aval((*a.shape, count), a.dtype))
 
 
-def _backward_pass(tape: Any, basis: list[Any], leaves: list[Any], sizes: tuple[int, int]) -> list[Any]:
+def _backward_pass(
+    tape: Any, basis: list[Any], leaves: list[Any], sizes: tuple[int, int]
+) -> list[Any]:
     """Cotangents of the inputs with the batch as first axis (None for integers)."""
     count, n_aux = sizes
     axis = Axis(count)
@@ -338,5 +340,3 @@ def _finish(
         return jacobian_tree
     n = result_tree.num_leaves
     return jacobian_tree, out_tree.children()[1].unflatten(owned(outs[n:], leaves))
-
-

@@ -93,9 +93,7 @@ def pmean(x: Any, axis_name: Any) -> Any:
 
     def mean(leaf: Any) -> Any:
         one = typeof(leaf).dtype.type(1)
-        return div(
-            psum_call(leaf, axis_name=axis_name), psum_call(one, axis_name=axis_name)
-        )
+        return div(psum_call(leaf, axis_name=axis_name), psum_call(one, axis_name=axis_name))
 
     return tree_map(mean, x)
 

@@ -67,9 +67,7 @@ def _cond_jvp(primals: Any, tangents: Any, *, branches: Branches) -> Any:
 def _cond_batch(axis: Any, values: Any, dims: Any, *, branches: Branches) -> Any:
     (index, *operands), (d, *ds) = values, dims
     if d is None:
-        mapped = _union(
-            [tuple(o is not None for o in _out_dims(b, axis, ds)) for b in branches]
-        )
+        mapped = _union([tuple(o is not None for o in _out_dims(b, axis, ds)) for b in branches])
         batched = tuple(batch_jaxpr(b, axis, tuple(ds), mapped)[0] for b in branches)
         outs = cond_call(index, *operands, branches=batched)
         return outs, [0 if m else None for m in mapped]
@@ -102,7 +100,9 @@ def _cond_partial(known: tuple[bool, ...], *, branches: Branches) -> Split:
     splits = [partial_jaxpr(b, mask) for b in branches]
     out_known = tuple(all(k) for k in zip(*(s.out_known for s in splits), strict=True))
     pieces = [_settle(b, mask, out_known) for b in branches]
-    avals = [tuple(r.aval for r in known_part.outvars[sum(out_known) :]) for known_part, _ in pieces]
+    avals = [
+        tuple(r.aval for r in known_part.outvars[sum(out_known) :]) for known_part, _ in pieces
+    ]
     knowns = tuple(_pad_results(k, i, avals, sum(out_known)) for i, (k, _) in enumerate(pieces))
     linears = tuple(_pad_operands(p, i, avals) for i, (_, p) in enumerate(pieces))
     positions = tuple(i for i, k in enumerate(known) if k)
@@ -127,12 +127,10 @@ def _settle(
     n_own = sum(split.out_known)
     results = split.known.outvars
     owns = iter(results[:n_own])
-    by_output = [next(owns) if k else None for k in split.out_known]
+    by_output: list[Any] = [next(owns) if k else None for k in split.out_known]
     kept = [v for v, k in zip(by_output, out_known, strict=True) if k]
     demoted = [
-        v
-        for v, own, k in zip(by_output, split.out_known, out_known, strict=True)
-        if own and not k
+        v for v, own, k in zip(by_output, split.out_known, out_known, strict=True) if own and not k
     ]
     forwarded = [split.known.invars[inputs.index(i)] for i in split.forwarded]
     known_half = Jaxpr(
@@ -243,4 +241,3 @@ cond_call = Primitive(
     multiple=True,
     doc="Evaluate one of several jaxprs, chosen by an index.",
 )
-

@@ -53,7 +53,7 @@ class LazyFun:
     def __init__(self, fn: Flat, avals: Callable[[], Sequence[ShapedArray]]) -> None:
         self._fn = fn
         self._avals = avals
-        self._jaxpr: JaxprFun | None = None
+        self._jaxpr: Any = None
 
     def traced(self) -> JaxprFun:
         """The rule as a jaxpr."""
@@ -107,7 +107,9 @@ def _custom_jvp_batch(axis: Axis, values: Any, dims: Any, *, fun: Flat, rule: Fl
         v if d is None else place_axis(v, d, axis, 0) for v, d in zip(values, ds, strict=True)
     ]
     ds = tuple(None if d is None else 0 for d in ds)
-    t_dims = tuple(None if typeof(v).dtype.kind not in "fc" else d for v, d in zip(values, ds, strict=True))
+    t_dims = tuple(
+        None if typeof(v).dtype.kind not in "fc" else d for v, d in zip(values, ds, strict=True)
+    )
     outs = custom_jvp_call(
         *values, fun=_batched(fun, axis, ds), rule=_batched(rule, axis, ds + t_dims)
     )
@@ -151,12 +153,10 @@ def _custom_vjp_jvp(
     live = [t for t in tangents if t is not ZERO]
     out_avals = tuple(strengthen(typeof(y)) for y in ys)
     ts = custom_lin(*residuals, *live, bwd=bwd, active=active, out_avals=out_avals)
-    return ys, [
-        t if a.dtype.kind in "fc" else ZERO for t, a in zip(ts, out_avals, strict=True)
-    ]
+    return ys, [t if a.dtype.kind in "fc" else ZERO for t, a in zip(ts, out_avals, strict=True)]
 
 
-def _custom_vjp_batch(
+def _custom_vjp_batch(  # noqa: PLR0913 - a row's params
     axis: Axis, values: Any, dims: Any, *, fun: Flat, fwd: Flat, bwd: Flat, n_out: Count
 ) -> Any:
     values = [
@@ -184,8 +184,7 @@ def _batched_bwd(bwd: Flat, axis: Axis, dims: tuple[Any, ...]) -> Flat:
         ys, ds = batch_flat(from_rule, axis, args, (0,) * len(args))
         ys = [place_axis(y, d, axis, 0) for y, d in zip(ys, ds, strict=True)]
         return [
-            y if d is not None else reduce_sum(y, axes=(0,))
-            for y, d in zip(ys, dims, strict=True)
+            y if d is not None else reduce_sum(y, axes=(0,)) for y, d in zip(ys, dims, strict=True)
         ]
 
     return batched
@@ -255,9 +254,7 @@ def _lin_jvp(
     primals: Any, tangents: Any, *, bwd: Flat, active: tuple[bool, ...], out_avals: OutAvals
 ) -> Any:
     """Second order in forward mode goes through the transposed rule, operation by operation."""
-    return jvp_flat(
-        lambda *xs: _lin_forward(xs, bwd, active, out_avals), primals, tangents
-    )
+    return jvp_flat(lambda *xs: _lin_forward(xs, bwd, active, out_avals), primals, tangents)
 
 
 def _lin_transpose(
@@ -279,9 +276,7 @@ def _lin_batch(
     active: tuple[bool, ...],
     out_avals: OutAvals,
 ) -> Any:
-    ys, ds = batch_flat(
-        lambda *xs: _lin_forward(xs, bwd, active, out_avals), axis, values, dims
-    )
+    ys, ds = batch_flat(lambda *xs: _lin_forward(xs, bwd, active, out_avals), axis, values, dims)
     return ys, ds
 
 

@@ -20,8 +20,17 @@ _UNGUARDED = (types.ModuleType, type, types.BuiltinFunctionType, types.FunctionT
 _MISSING = object()
 _MAX_FUNCTIONS = 200
 _LIBRARIES = (source.PACKAGE, *(sysconfig.get_path(p) for p in ("stdlib", "purelib", "platlib")))
+_ENDS = ("CACHE", "RESUME", "PRECALL", "PUSH_NULL", "NOP")
 
 Path = tuple[tuple[str, Any], ...]  # ("attr", name) or ("item", key) steps
+
+_TEMPLATE = """
+def guard():
+    try:
+        return {tests}
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+        return False
+"""
 
 
 def make_guard(fun: Callable[..., Any]) -> Callable[[], bool] | None:
@@ -31,27 +40,30 @@ def make_guard(fun: Callable[..., Any]) -> Callable[[], bool] | None:
         None if there is nothing to guard.
     """
     tests: list[str] = []
-    scope: dict[str, Any] = {"missing": _MISSING, "walk": _walk}
+    scope: dict[str, Any] = {}
     for i, (holder, key, path) in enumerate(_reads(fun)):
         base = _fetch(holder, key)
         if base is _MISSING or isinstance(base, Tracer):
             continue
-        value = _walk(base, path)
-        if value is _MISSING or isinstance(value, _UNGUARDED):
+        path, value = _stable(base, path)
+        if _is_code(value):
             continue
         scope[f"h{i}"], scope[f"v{i}"] = holder, value
-        if isinstance(holder, types.CellType):
-            text = f"h{i}.cell_contents"
-        else:
-            text = f"h{i}.get({key!r}, missing)"
-        if path:
-            scope[f"p{i}"] = path
-            text = f"walk({text}, p{i})"
+        text = f"h{i}.cell_contents" if isinstance(holder, types.CellType) else f"h{i}[{key!r}]"
+        for kind, step in path:
+            text += f".{step}" if kind == "attr" else f"[{step!r}]"
         tests.append(f"{text} is v{i}")
     if not tests:
         return None
-    code = compile(f"lambda: {' and '.join(tests)}", "<ftrace guard>", "eval")
-    return eval(code, scope)  # noqa: S307 - the text is ours
+    exec(compile(_TEMPLATE.format(tests=" and ".join(tests)), "<ftrace guard>", "exec"), scope)
+    return scope["guard"]
+
+
+def _is_code(value: Any) -> bool:
+    """Modules, functions and classes, which are not guarded."""
+    if isinstance(value, _UNGUARDED):
+        return True
+    return callable(value) and type(value).__module__.partition(".")[0] in ("numpy", "ftrace")
 
 
 def _fetch(holder: Any, key: Any) -> Any:
@@ -61,6 +73,16 @@ def _fetch(holder: Any, key: Any) -> Any:
         except ValueError:  # a cell that is not filled yet
             return _MISSING
     return holder.get(key, _MISSING)
+
+
+def _stable(base: Any, path: Path) -> tuple[Path, Any]:
+    """The longest part of a path that gives one object, and it (`w.T` is new each time)."""
+    while path:
+        first, second = _walk(base, path), _walk(base, path)
+        if first is second and first is not _MISSING:
+            return path, first
+        path = path[:-1]
+    return path, base
 
 
 def _walk(value: Any, path: Path) -> Any:
@@ -107,7 +129,7 @@ def _is_library(f: types.FunctionType) -> bool:
     return name.startswith(_LIBRARIES) or name.startswith("<f")
 
 
-def _named_paths(code: types.CodeType) -> Iterator[tuple[str, Path]]:
+def _named_paths(code: types.CodeType) -> Iterator[tuple[str, Path]]:  # noqa: C901, PLR0912 - one scan
     """Names the code loads from outside, each with the longest attribute/item path it reads."""
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
@@ -120,15 +142,21 @@ def _named_paths(code: types.CodeType) -> Iterator[tuple[str, Path]]:
             if name is not None:
                 yield name, tuple(path)
             name, path, item = op.argval, [], _MISSING
-        elif name is not None and op.opname == "LOAD_ATTR":
+        elif name is None or op.opname in _ENDS:
+            continue
+        elif op.opname == "LOAD_ATTR":
             path.append(("attr", op.argval))
-        elif name is not None and op.opname == "LOAD_CONST" and item is _MISSING:
+        elif op.opname in ("LOAD_CONST", "LOAD_SMALL_INT") and item is _MISSING:
             item = op.argval
-        elif name is not None and op.opname == "BINARY_SUBSCR" and isinstance(item, str | int):
+        elif _is_subscript(op) and isinstance(item, str | int):
             path.append(("item", item))
             item = _MISSING
-        elif name is not None and op.opname not in ("CACHE", "RESUME", "PRECALL", "PUSH_NULL"):
+        else:
             yield name, tuple(path)
             name = None
     if name is not None:
         yield name, tuple(path)
+
+
+def _is_subscript(op: dis.Instruction) -> bool:
+    return op.opname == "BINARY_SUBSCR" or op.argrepr == "[]"

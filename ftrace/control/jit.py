@@ -82,9 +82,7 @@ def _jit_partial(known: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> Split:
     unknown = tuple(i for i, k in enumerate(known) if not k)
     return Split(
         Half(jit_call, {"jaxpr": split.known, "name": name}, indices),
-        Half(
-            jit_call, {"jaxpr": split.linear, "name": name}, (RES, *split.forwarded, *unknown)
-        ),
+        Half(jit_call, {"jaxpr": split.linear, "name": name}, (RES, *split.forwarded, *unknown)),
         split.out_known,
     )
 

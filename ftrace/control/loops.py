@@ -108,7 +108,8 @@ def cond(
 
     Example:
         >>> import ftrace
-        >>> float(ftrace.grad(lambda x: ftrace.lax.cond(x > 0, lambda y: y * y, lambda y: -y, x))(3.0))
+        >>> f = lambda x: ftrace.lax.cond(x > 0, lambda y: y * y, lambda y: -y, x)
+        >>> float(ftrace.grad(f)(3.0))
         6.0
     """
     predicate = typeof(pred)
@@ -140,9 +141,7 @@ def _index(pred: Any) -> Any:
     return convert_element_type(pred, new_dtype=int64)
 
 
-def while_loop(
-    cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T
-) -> T:
+def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T) -> T:
     """Repeat `body_fun` while `cond_fun` holds.
 
     Args:

@@ -25,9 +25,7 @@ class Trace:
 
     __slots__ = ("captured", "guard", "jaxpr", "out_tree")
 
-    def __init__(
-        self, jaxpr: Jaxpr, captured: list[Any], out_tree: PyTreeDef, guard: Any
-    ) -> None:
+    def __init__(self, jaxpr: Jaxpr, captured: list[Any], out_tree: PyTreeDef, guard: Any) -> None:
         self.jaxpr = jaxpr
         self.captured = captured
         self.out_tree = out_tree

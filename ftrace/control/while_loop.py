@@ -40,9 +40,7 @@ def _while_effects(*, cond: Jaxpr, body: Jaxpr, n_consts: int) -> Effects:
     return cond.effects | body.effects
 
 
-def _while_jvp(
-    primals: Any, tangents: Any, *, cond: Jaxpr, body: Jaxpr, n_consts: int
-) -> Any:
+def _while_jvp(primals: Any, tangents: Any, *, cond: Jaxpr, body: Jaxpr, n_consts: int) -> Any:
     active = [t is not ZERO for t in tangents]
     fixed, moving = tuple(active[:n_consts]), tuple(active[n_consts:])
     while True:
@@ -96,7 +94,10 @@ def _while_batch(
     while True:
         _, (p,) = batch_jaxpr(cond, axis, fixed + moving, False)
         _, out = batch_jaxpr(body, axis, fixed + moving, False)
-        mapped = [p is not None or a is not None or b is not None for a, b in zip(moving, out, strict=True)]
+        mapped = [
+            p is not None or a is not None or b is not None
+            for a, b in zip(moving, out, strict=True)
+        ]
         grown = tuple(0 if m else None for m in mapped)
         if grown == moving:
             break
@@ -110,9 +111,7 @@ def _while_batch(
         v if m is None else place_axis(v, d, axis, 0)
         for v, d, m in zip(values[n_consts:], dims[n_consts:], moving, strict=True)
     ]
-    outs = while_call(
-        *values[:n_consts], *carry, cond=new_cond, body=new_body, n_consts=n_consts
-    )
+    outs = while_call(*values[:n_consts], *carry, cond=new_cond, body=new_body, n_consts=n_consts)
     return outs, list(moving)
 
 

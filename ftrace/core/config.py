@@ -6,7 +6,7 @@ The record is replaced as a whole, so a reader never sees half a change.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -63,7 +63,7 @@ def set_default(**changes: Any) -> None:
 
 
 @contextmanager
-def update(**changes: Any) -> Iterator[None]:
+def update(**changes: Any) -> Generator[None]:
     """Change settings inside a `with` block.
 
     Example:

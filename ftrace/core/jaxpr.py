@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from ftrace.core import source
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.primitive import NO_EFFECTS, Effects, Primitive
+from ftrace.core.source import Location
 
 
 class Var:
@@ -46,10 +46,10 @@ class Eqn:
     def __init__(
         self,
         primitive: Primitive,
-        invars: Sequence[Any],
+        invars: list[Any],
         params: dict[str, Any],
         outvars: Sequence[Var],
-        place: source.Location | None,
+        place: Location | None,
     ) -> None:
         self.primitive = primitive
         self.invars = invars
@@ -139,7 +139,7 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     for eqn, dead in zip(jaxpr.eqns, _last_uses(jaxpr), strict=True):
-        operands = [env[v] if type(v) is Var else v.value for v in eqn.invars]
+        operands = [env[a] if type(a) is Var else a.value for a in eqn.invars]
         result = eqn.primitive(*operands, **eqn.params)
         if eqn.primitive.multiple:
             env.update(zip(eqn.outvars, result, strict=True))
@@ -147,7 +147,7 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
             env[eqn.outvars[0]] = result
         for v in dead:
             del env[v]
-    return [env[v] if type(v) is Var else v.value for v in jaxpr.outvars]
+    return [a.value if isinstance(a, Literal) else env[a] for a in jaxpr.outvars]
 
 
 def _last_uses(jaxpr: Jaxpr) -> list[list[Var]]:

@@ -29,7 +29,7 @@ def _internal(code: CodeType) -> bool:
 
 def location() -> Location | None:
     """The innermost frame that is not ftrace's, as `(code, line)`."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage] - 20 times cheaper than inspect
     known = _is_internal.get
     while frame is not None:
         code = frame.f_code

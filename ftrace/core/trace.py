@@ -146,7 +146,9 @@ class Tracer:
 
     def tolist(self) -> Any:
         """The nested list, where it is known and no derivative is lost."""
-        return np.asarray(self._exactly("tolist()", TracerArrayConversionError, _FLOAT_FIX)).tolist()
+        return np.asarray(
+            self._exactly("tolist()", TracerArrayConversionError, _FLOAT_FIX)
+        ).tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self._exactly("A plain array", TracerArrayConversionError, _ARRAY_FIX)

@@ -83,7 +83,7 @@ class BatchTrace(Trace):
             y, dim = primitive.batch(self.axis, values, dims, **params)
         else:
             y = primitive(*values, **params)
-            dim = [None] * len(y) if primitive.multiple else None
+            dim: Any = [None] * len(y) if primitive.multiple else None
         if primitive.multiple:
             return list(map(BatchTracer, (self,) * len(y), y, dim))
         return BatchTracer(self, y, dim)
@@ -141,9 +141,7 @@ def batch_jaxpr(
 
     def batched(*args: Any) -> list[Any]:
         ys, ds = batch_flat(lambda *xs: eval_jaxpr(jaxpr, xs), axis, args, dims)
-        ys = [
-            place_axis(y, d, axis, 0) if f else y for y, d, f in zip(ys, ds, must, strict=True)
-        ]
+        ys = [place_axis(y, d, axis, 0) if f else y for y, d, f in zip(ys, ds, must, strict=True)]
         found[:] = [0 if f else d for d, f in zip(ds, must, strict=True)]
         return ys
 

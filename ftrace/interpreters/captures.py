@@ -64,7 +64,7 @@ class Captures:
     def protect(self, value: Any) -> Any:
         """The value to keep as a residual."""
         mine = self.seen.get(id(owner(value)))
-        if mine is None or is_read_only(value) and not self._is_held(mine):
+        if mine is None or (is_read_only(value) and not self._is_held(mine)):
             return value
         if value.nbytes <= COPY_LIMIT:
             return value.copy()
@@ -143,9 +143,7 @@ def _name_of(arrays: list[Any], error: BaseException) -> str:
     found = "A captured array"
     while traceback is not None:
         for name, value in traceback.tb_frame.f_locals.items():
-            if isinstance(value, np.ndarray) and any(
-                np.may_share_memory(value, a) for a in arrays
-            ):
+            if isinstance(value, np.ndarray) and any(np.may_share_memory(value, a) for a in arrays):
                 found = name
         traceback = traceback.tb_next
     return found

@@ -24,8 +24,6 @@ def dce_jaxpr(jaxpr: Jaxpr, used: tuple[bool, ...]) -> tuple[Jaxpr, tuple[bool, 
     eqns = dce_equations(jaxpr.eqns, outs)
     read = {v for e in eqns for v in e.invars if type(v) is Var} | set(outs)
     needed = tuple(v in read for v in jaxpr.invars)
-    consts = [
-        (v, c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True) if v in read
-    ]
+    consts = [(v, c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True) if v in read]
     invars = [v for v, n in zip(jaxpr.invars, needed, strict=True) if n]
     return Jaxpr(invars, eqns, outs, [v for v, _ in consts], [c for _, c in consts]), needed

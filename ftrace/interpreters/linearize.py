@@ -32,9 +32,7 @@ class Tape:
 
     __slots__ = ("eqns", "invars", "outs")
 
-    def __init__(
-        self, eqns: list[Eqn], invars: list[Var | None], outs: list[Atom | None]
-    ) -> None:
+    def __init__(self, eqns: list[Eqn], invars: list[Var | None], outs: list[Atom | None]) -> None:
         self.eqns = eqns
         self.invars = invars
         self.outs = outs

@@ -167,8 +167,11 @@ def close(
 
 @dataclass(frozen=True, slots=True)
 class SplitJaxpr:
-    """`known` gives known outputs and new residuals; `linear` takes residuals, then `forwarded`
-    known inputs (indices into the original inputs), then the unknown inputs."""
+    """The two halves of a jaxpr.
+
+    `known` gives known outputs and new residuals; `linear` takes residuals, then the `forwarded`
+    known inputs (indices into the original inputs), then the unknown inputs.
+    """
 
     known: Jaxpr
     linear: Jaxpr

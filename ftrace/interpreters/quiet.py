@@ -19,7 +19,8 @@ class quietly:  # noqa: N801 - used like a function
     def __enter__(self) -> None:
         self._state: Any = np.geterr()
         if "warn" in self._state.values():
-            np.seterr(**{k: "ignore" if v == "warn" else v for k, v in self._state.items()})
+            changed: Any = {k: "ignore" if v == "warn" else v for k, v in self._state.items()}
+            np.seterr(**changed)
 
     def __exit__(
         self,

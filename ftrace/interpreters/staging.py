@@ -152,7 +152,5 @@ def hoist_consts(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Any, ...]]:
     """The same jaxpr with its captured arrays as leading inputs, and these arrays."""
     if not jaxpr.consts:
         return jaxpr, ()
-    closed = Jaxpr(
-        [*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars, names=jaxpr.names
-    )
+    closed = Jaxpr([*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars, names=jaxpr.names)
     return closed, jaxpr.consts

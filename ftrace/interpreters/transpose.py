@@ -6,6 +6,7 @@ row's `mask` column says, so that an untaken side contributes exactly nothing.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from ftrace.core import trace as core
@@ -18,12 +19,12 @@ from ftrace.core.zero import Masked
 from ftrace.interpreters.partial import PartialTrace
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import add_cotangents, materialise, zeros
-from ftrace.primitives.reduce import reduce_or
-from ftrace.primitives.compare import bitwise_and
+from ftrace.primitives.compare import bitwise_and, bitwise_or
 from ftrace.primitives.linear import broadcast_in_dim
+from ftrace.primitives.reduce import reduce_or
 
 
-def backward_pass(
+def backward_pass(  # noqa: PLR0912 - the one backward loop
     eqns: Sequence[Eqn], invars: Sequence[Var], outs: Sequence[Any], cts: Sequence[Any]
 ) -> list[Any]:
     """Cotangents of `invars` (None where none arrives) from cotangents of `outs`."""
@@ -35,15 +36,15 @@ def backward_pass(
         outvars = eqn.outvars
         primitive = eqn.primitive
         if primitive.multiple:
-            ct = [env.pop(v, None) for v in outvars]
+            ct: Any = [env.pop(v, None) for v in outvars]
+            masked = any(type(c) is Masked for c in ct)
             if all(c is None for c in ct):
                 continue
-            masked = any(type(c) is Masked for c in ct)
         else:
             ct = env.pop(outvars[0], None)
+            masked = type(ct) is Masked
             if ct is None:
                 continue
-            masked = type(ct) is Masked
         operands = [Linear(a.aval) if type(a) is Var else a.value for a in eqn.invars]
         if masked:
             found = _CROSSINGS[primitive.mask](eqn, ct, operands)
@@ -97,18 +98,12 @@ def _full(mask: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _move(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
-    """Movement rows: the row's own transpose moves the mask; what it fills in is untaken.
-
-    The cotangent of a rank-0 operand (a padding value) is a sum: its untaken terms must be zero.
-    """
+    """Movement rows: the row's own transpose moves the mask; what it fills in is untaken."""
     as_mask = [Linear(aval(x.aval.shape, bool_)) if type(x) is Linear else x for x in operands]
     transpose, params = eqn.primitive.transpose, eqn.params
-    summed = any(type(x) is Linear and not x.aval.shape for x in operands)
-    found = transpose(materialise(ct) if summed else ct.value, *operands, **params)
+    found = transpose(ct.value, *operands, **params)
     masks = transpose(_full(ct.mask, typeof(ct.value).shape), *as_mask, **params)
-    return [
-        c if c is None else Masked(c, m) for c, m in zip(found, masks, strict=True)
-    ]
+    return [c if c is None else Masked(c, m) for c, m in zip(found, masks, strict=True)]
 
 
 def _sum(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
@@ -118,9 +113,7 @@ def _sum(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     source = operands[0].aval.shape
     axes = tuple(i for i in range(len(shape)) if i not in kept)
     mask = _any(_full(ct.mask, shape), axes)
-    stretched = tuple(
-        j for j, i in enumerate(kept) if source[j] == 1 and shape[i] != 1
-    )
+    stretched = tuple(j for j, i in enumerate(kept) if source[j] == 1 and shape[i] != 1)
     if stretched:
         mask = broadcast_in_dim(
             _any(mask, stretched),
@@ -135,7 +128,18 @@ def _call(eqn: Eqn, cts: list[Any], operands: list[Any]) -> Sequence[Any]:
     return eqn.primitive.transpose(cts, *operands, **eqn.params)
 
 
-_CROSSINGS = {"": _materialised, "same": _same, "move": _move, "sum": _sum, "call": _call}
+def _whole(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
+    """Any other row: all that is known is whether anything at all is taken."""
+    cts = [c for c in ct if c is not None] if isinstance(ct, list) else [ct]
+    found = _materialised(eqn, ct, operands)
+    if any(type(c) is not Masked for c in cts):
+        return found
+    alive = [_any(c.mask, tuple(range(len(typeof(c.mask).shape)))) for c in cts]
+    mask = reduce(bitwise_or, alive)
+    return [None if c is None else _narrow(c, mask) for c in found]
+
+
+_CROSSINGS = {"": _whole, "same": _same, "move": _move, "sum": _sum, "call": _call}
 
 
 @cached_on_jaxpr
@@ -209,8 +213,7 @@ def pull_jaxpr(
     """Evaluate a jaxpr on its known inputs and walk it back for the linear ones."""
     trace = PartialTrace(ctx.trace)
     inputs = [
-        trace.unknown(a) if f else k
-        for a, k, f in zip(jaxpr.in_avals, known, linear, strict=True)
+        trace.unknown(a) if f else k for a, k, f in zip(jaxpr.in_avals, known, linear, strict=True)
     ]
     outs = core.run(trace, eval_jaxpr, jaxpr, inputs)
     trace.alive = False

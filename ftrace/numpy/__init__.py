@@ -8,914 +8,321 @@ dtypes and helpers that never see a tracer are NumPy's own (`passive.py`).
 
 import sys
 
-from ftrace.numpy import cells, linalg, methods, operators, protocols, writers
-from ftrace.numpy.at import (
-    at as at,
-)
-from ftrace.numpy.creation import (
-    arange as arange,
-)
-from ftrace.numpy.creation import (
-    array as array,
-)
-from ftrace.numpy.creation import (
-    asanyarray as asanyarray,
-)
-from ftrace.numpy.creation import (
-    asarray as asarray,
-)
-from ftrace.numpy.creation import (
-    asarray_chkfinite as asarray_chkfinite,
-)
-from ftrace.numpy.creation import (
-    ascontiguousarray as ascontiguousarray,
-)
-from ftrace.numpy.creation import (
-    asfortranarray as asfortranarray,
-)
-from ftrace.numpy.creation import (
-    copy as copy,
-)
-from ftrace.numpy.creation import (
-    empty as empty,
-)
-from ftrace.numpy.creation import (
-    empty_like as empty_like,
-)
-from ftrace.numpy.creation import (
-    full as full,
-)
-from ftrace.numpy.creation import (
-    full_like as full_like,
-)
-from ftrace.numpy.creation import (
-    geomspace as geomspace,
-)
-from ftrace.numpy.creation import (
-    linspace as linspace,
-)
-from ftrace.numpy.creation import (
-    logspace as logspace,
-)
-from ftrace.numpy.creation import (
-    ones as ones,
-)
-from ftrace.numpy.creation import (
-    ones_like as ones_like,
-)
-from ftrace.numpy.creation import (
-    zeros as zeros,
-)
-from ftrace.numpy.creation import (
-    zeros_like as zeros_like,
-)
-from ftrace.numpy.cumulative import (
-    cumprod as cumprod,
-)
-from ftrace.numpy.cumulative import (
-    cumsum as cumsum,
-)
-from ftrace.numpy.cumulative import (
-    cumulative_prod as cumulative_prod,
-)
-from ftrace.numpy.cumulative import (
-    cumulative_sum as cumulative_sum,
-)
-from ftrace.numpy.einsum import (
-    einsum as einsum,
-)
-from ftrace.numpy.einsum import (
-    einsum_path as einsum_path,
-)
-from ftrace.numpy.elementary import (
-    angle as angle,
-)
-from ftrace.numpy.elementary import (
-    around as around,
-)
-from ftrace.numpy.elementary import (
-    choose as choose,
-)
-from ftrace.numpy.elementary import (
-    clip as clip,
-)
-from ftrace.numpy.elementary import (
-    fix as fix,
-)
-from ftrace.numpy.elementary import (
-    imag as imag,
-)
-from ftrace.numpy.elementary import (
-    isclose as isclose,
-)
-from ftrace.numpy.elementary import (
-    iscomplex as iscomplex,
-)
-from ftrace.numpy.elementary import (
-    iscomplexobj as iscomplexobj,
-)
-from ftrace.numpy.elementary import (
-    isneginf as isneginf,
-)
-from ftrace.numpy.elementary import (
-    isposinf as isposinf,
-)
-from ftrace.numpy.elementary import (
-    isreal as isreal,
-)
-from ftrace.numpy.elementary import (
-    isrealobj as isrealobj,
-)
-from ftrace.numpy.elementary import (
-    nan_to_num as nan_to_num,
-)
-from ftrace.numpy.elementary import (
-    piecewise as piecewise,
-)
-from ftrace.numpy.elementary import (
-    real as real,
-)
-from ftrace.numpy.elementary import (
-    real_if_close as real_if_close,
-)
-from ftrace.numpy.elementary import (
-    round as round,
-)
-from ftrace.numpy.elementary import (
-    select as select,
-)
-from ftrace.numpy.elementary import (
-    sinc as sinc,
-)
-from ftrace.numpy.elementary import (
-    where as where,
-)
-from ftrace.numpy.joining import (
-    append as append,
-)
-from ftrace.numpy.joining import (
-    array_split as array_split,
-)
-from ftrace.numpy.joining import (
-    block as block,
-)
-from ftrace.numpy.joining import (
-    column_stack as column_stack,
-)
-from ftrace.numpy.joining import (
-    concat as concat,
-)
-from ftrace.numpy.joining import (
-    concatenate as concatenate,
-)
-from ftrace.numpy.joining import (
-    dsplit as dsplit,
-)
-from ftrace.numpy.joining import (
-    dstack as dstack,
-)
-from ftrace.numpy.joining import (
-    hsplit as hsplit,
-)
-from ftrace.numpy.joining import (
-    hstack as hstack,
-)
-from ftrace.numpy.joining import (
-    insert as insert,
-)
-from ftrace.numpy.joining import (
-    pad as pad,
-)
-from ftrace.numpy.joining import (
-    split as split,
-)
-from ftrace.numpy.joining import (
-    stack as stack,
-)
-from ftrace.numpy.joining import (
-    tile as tile,
-)
-from ftrace.numpy.joining import (
-    unstack as unstack,
-)
-from ftrace.numpy.joining import (
-    vsplit as vsplit,
-)
-from ftrace.numpy.joining import (
-    vstack as vstack,
-)
-from ftrace.numpy.matrices import (
-    diag as diag,
-)
-from ftrace.numpy.matrices import (
-    diagflat as diagflat,
-)
-from ftrace.numpy.matrices import (
-    eye as eye,
-)
-from ftrace.numpy.matrices import (
-    fromfunction as fromfunction,
-)
-from ftrace.numpy.matrices import (
-    identity as identity,
-)
-from ftrace.numpy.matrices import (
-    indices as indices,
-)
-from ftrace.numpy.matrices import (
-    meshgrid as meshgrid,
-)
-from ftrace.numpy.matrices import (
-    tri as tri,
-)
-from ftrace.numpy.matrices import (
-    tril as tril,
-)
-from ftrace.numpy.matrices import (
-    triu as triu,
-)
-from ftrace.numpy.matrices import (
-    vander as vander,
-)
-from ftrace.numpy.nanfunctions import (
-    nanargmax as nanargmax,
-)
-from ftrace.numpy.nanfunctions import (
-    nanargmin as nanargmin,
-)
-from ftrace.numpy.nanfunctions import (
-    nancumprod as nancumprod,
-)
-from ftrace.numpy.nanfunctions import (
-    nancumsum as nancumsum,
-)
-from ftrace.numpy.nanfunctions import (
-    nanmax as nanmax,
-)
-from ftrace.numpy.nanfunctions import (
-    nanmean as nanmean,
-)
-from ftrace.numpy.nanfunctions import (
-    nanmin as nanmin,
-)
-from ftrace.numpy.nanfunctions import (
-    nanprod as nanprod,
-)
-from ftrace.numpy.nanfunctions import (
-    nanstd as nanstd,
-)
-from ftrace.numpy.nanfunctions import (
-    nansum as nansum,
-)
-from ftrace.numpy.nanfunctions import (
-    nanvar as nanvar,
-)
-from ftrace.numpy.numerics import (
-    allclose as allclose,
-)
-from ftrace.numpy.numerics import (
-    array_equal as array_equal,
-)
-from ftrace.numpy.numerics import (
-    array_equiv as array_equiv,
-)
-from ftrace.numpy.numerics import (
-    convolve as convolve,
-)
-from ftrace.numpy.numerics import (
-    correlate as correlate,
-)
-from ftrace.numpy.numerics import (
-    diff as diff,
-)
-from ftrace.numpy.numerics import (
-    ediff1d as ediff1d,
-)
-from ftrace.numpy.numerics import (
-    gradient as gradient,
-)
-from ftrace.numpy.numerics import (
-    i0 as i0,
-)
-from ftrace.numpy.numerics import (
-    interp as interp,
-)
-from ftrace.numpy.numerics import (
-    trapezoid as trapezoid,
-)
-from ftrace.numpy.numerics import (
-    unwrap as unwrap,
-)
+from ftrace.numpy import cells, methods, operators, protocols, writers
+from ftrace.numpy import linalg as linalg
+from ftrace.numpy.at import at as at
+from ftrace.numpy.creation import arange as arange
+from ftrace.numpy.creation import array as array
+from ftrace.numpy.creation import asanyarray as asanyarray
+from ftrace.numpy.creation import asarray as asarray
+from ftrace.numpy.creation import asarray_chkfinite as asarray_chkfinite
+from ftrace.numpy.creation import ascontiguousarray as ascontiguousarray
+from ftrace.numpy.creation import asfortranarray as asfortranarray
+from ftrace.numpy.creation import copy as copy
+from ftrace.numpy.creation import empty as empty
+from ftrace.numpy.creation import empty_like as empty_like
+from ftrace.numpy.creation import full as full
+from ftrace.numpy.creation import full_like as full_like
+from ftrace.numpy.creation import geomspace as geomspace
+from ftrace.numpy.creation import linspace as linspace
+from ftrace.numpy.creation import logspace as logspace
+from ftrace.numpy.creation import ones as ones
+from ftrace.numpy.creation import ones_like as ones_like
+from ftrace.numpy.creation import zeros as zeros
+from ftrace.numpy.creation import zeros_like as zeros_like
+from ftrace.numpy.cumulative import cumprod as cumprod
+from ftrace.numpy.cumulative import cumsum as cumsum
+from ftrace.numpy.cumulative import cumulative_prod as cumulative_prod
+from ftrace.numpy.cumulative import cumulative_sum as cumulative_sum
+from ftrace.numpy.einsum import einsum as einsum
+from ftrace.numpy.einsum import einsum_path as einsum_path
+from ftrace.numpy.elementary import angle as angle
+from ftrace.numpy.elementary import around as around
+from ftrace.numpy.elementary import choose as choose
+from ftrace.numpy.elementary import clip as clip
+from ftrace.numpy.elementary import fix as fix
+from ftrace.numpy.elementary import imag as imag
+from ftrace.numpy.elementary import isclose as isclose
+from ftrace.numpy.elementary import iscomplex as iscomplex
+from ftrace.numpy.elementary import iscomplexobj as iscomplexobj
+from ftrace.numpy.elementary import isneginf as isneginf
+from ftrace.numpy.elementary import isposinf as isposinf
+from ftrace.numpy.elementary import isreal as isreal
+from ftrace.numpy.elementary import isrealobj as isrealobj
+from ftrace.numpy.elementary import nan_to_num as nan_to_num
+from ftrace.numpy.elementary import piecewise as piecewise
+from ftrace.numpy.elementary import real as real
+from ftrace.numpy.elementary import real_if_close as real_if_close
+from ftrace.numpy.elementary import round as round
+from ftrace.numpy.elementary import select as select
+from ftrace.numpy.elementary import sinc as sinc
+from ftrace.numpy.elementary import where as where
+from ftrace.numpy.joining import append as append
+from ftrace.numpy.joining import array_split as array_split
+from ftrace.numpy.joining import block as block
+from ftrace.numpy.joining import column_stack as column_stack
+from ftrace.numpy.joining import concat as concat
+from ftrace.numpy.joining import concatenate as concatenate
+from ftrace.numpy.joining import dsplit as dsplit
+from ftrace.numpy.joining import dstack as dstack
+from ftrace.numpy.joining import hsplit as hsplit
+from ftrace.numpy.joining import hstack as hstack
+from ftrace.numpy.joining import insert as insert
+from ftrace.numpy.joining import pad as pad
+from ftrace.numpy.joining import split as split
+from ftrace.numpy.joining import stack as stack
+from ftrace.numpy.joining import tile as tile
+from ftrace.numpy.joining import unstack as unstack
+from ftrace.numpy.joining import vsplit as vsplit
+from ftrace.numpy.joining import vstack as vstack
+from ftrace.numpy.matrices import diag as diag
+from ftrace.numpy.matrices import diagflat as diagflat
+from ftrace.numpy.matrices import eye as eye
+from ftrace.numpy.matrices import fromfunction as fromfunction
+from ftrace.numpy.matrices import identity as identity
+from ftrace.numpy.matrices import indices as indices
+from ftrace.numpy.matrices import meshgrid as meshgrid
+from ftrace.numpy.matrices import ravel_multi_index as ravel_multi_index
+from ftrace.numpy.matrices import tri as tri
+from ftrace.numpy.matrices import tril as tril
+from ftrace.numpy.matrices import triu as triu
+from ftrace.numpy.matrices import unravel_index as unravel_index
+from ftrace.numpy.matrices import vander as vander
+from ftrace.numpy.nanfunctions import nanargmax as nanargmax
+from ftrace.numpy.nanfunctions import nanargmin as nanargmin
+from ftrace.numpy.nanfunctions import nancumprod as nancumprod
+from ftrace.numpy.nanfunctions import nancumsum as nancumsum
+from ftrace.numpy.nanfunctions import nanmax as nanmax
+from ftrace.numpy.nanfunctions import nanmean as nanmean
+from ftrace.numpy.nanfunctions import nanmin as nanmin
+from ftrace.numpy.nanfunctions import nanprod as nanprod
+from ftrace.numpy.nanfunctions import nanstd as nanstd
+from ftrace.numpy.nanfunctions import nansum as nansum
+from ftrace.numpy.nanfunctions import nanvar as nanvar
+from ftrace.numpy.numerics import allclose as allclose
+from ftrace.numpy.numerics import array_equal as array_equal
+from ftrace.numpy.numerics import array_equiv as array_equiv
+from ftrace.numpy.numerics import convolve as convolve
+from ftrace.numpy.numerics import correlate as correlate
+from ftrace.numpy.numerics import diff as diff
+from ftrace.numpy.numerics import ediff1d as ediff1d
+from ftrace.numpy.numerics import gradient as gradient
+from ftrace.numpy.numerics import i0 as i0
+from ftrace.numpy.numerics import interp as interp
+from ftrace.numpy.numerics import trapezoid as trapezoid
+from ftrace.numpy.numerics import unwrap as unwrap
 from ftrace.numpy.passive import *
-from ftrace.numpy.polynomials import (
-    poly as poly,
-)
-from ftrace.numpy.polynomials import (
-    polyadd as polyadd,
-)
-from ftrace.numpy.polynomials import (
-    polyder as polyder,
-)
-from ftrace.numpy.polynomials import (
-    polydiv as polydiv,
-)
-from ftrace.numpy.polynomials import (
-    polyint as polyint,
-)
-from ftrace.numpy.polynomials import (
-    polymul as polymul,
-)
-from ftrace.numpy.polynomials import (
-    polysub as polysub,
-)
-from ftrace.numpy.polynomials import (
-    polyval as polyval,
-)
-from ftrace.numpy.polynomials import (
-    trim_zeros as trim_zeros,
-)
-from ftrace.numpy.products import (
-    cross as cross,
-)
-from ftrace.numpy.products import (
-    dot as dot,
-)
-from ftrace.numpy.products import (
-    inner as inner,
-)
-from ftrace.numpy.products import (
-    kron as kron,
-)
-from ftrace.numpy.products import (
-    matmul as matmul,
-)
-from ftrace.numpy.products import (
-    matvec as matvec,
-)
-from ftrace.numpy.products import (
-    outer as outer,
-)
-from ftrace.numpy.products import (
-    tensordot as tensordot,
-)
-from ftrace.numpy.products import (
-    vdot as vdot,
-)
-from ftrace.numpy.products import (
-    vecdot as vecdot,
-)
-from ftrace.numpy.products import (
-    vecmat as vecmat,
-)
-from ftrace.numpy.reductions import (
-    all as all,
-)
-from ftrace.numpy.reductions import (
-    amax as amax,
-)
-from ftrace.numpy.reductions import (
-    amin as amin,
-)
-from ftrace.numpy.reductions import (
-    any as any,
-)
-from ftrace.numpy.reductions import (
-    argmax as argmax,
-)
-from ftrace.numpy.reductions import (
-    argmin as argmin,
-)
-from ftrace.numpy.reductions import (
-    average as average,
-)
-from ftrace.numpy.reductions import (
-    count_nonzero as count_nonzero,
-)
-from ftrace.numpy.reductions import (
-    max as max,
-)
-from ftrace.numpy.reductions import (
-    mean as mean,
-)
-from ftrace.numpy.reductions import (
-    min as min,
-)
-from ftrace.numpy.reductions import (
-    prod as prod,
-)
-from ftrace.numpy.reductions import (
-    ptp as ptp,
-)
-from ftrace.numpy.reductions import (
-    std as std,
-)
-from ftrace.numpy.reductions import (
-    sum as sum,
-)
-from ftrace.numpy.reductions import (
-    trace as trace,
-)
-from ftrace.numpy.reductions import (
-    var as var,
-)
-from ftrace.numpy.shaping import (
-    astype as astype,
-)
-from ftrace.numpy.shaping import (
-    atleast_1d as atleast_1d,
-)
-from ftrace.numpy.shaping import (
-    atleast_2d as atleast_2d,
-)
-from ftrace.numpy.shaping import (
-    atleast_3d as atleast_3d,
-)
-from ftrace.numpy.shaping import (
-    broadcast_arrays as broadcast_arrays,
-)
-from ftrace.numpy.shaping import (
-    broadcast_to as broadcast_to,
-)
-from ftrace.numpy.shaping import (
-    diagonal as diagonal,
-)
-from ftrace.numpy.shaping import (
-    expand_dims as expand_dims,
-)
-from ftrace.numpy.shaping import (
-    flip as flip,
-)
-from ftrace.numpy.shaping import (
-    fliplr as fliplr,
-)
-from ftrace.numpy.shaping import (
-    flipud as flipud,
-)
-from ftrace.numpy.shaping import (
-    matrix_transpose as matrix_transpose,
-)
-from ftrace.numpy.shaping import (
-    moveaxis as moveaxis,
-)
-from ftrace.numpy.shaping import (
-    ndim as ndim,
-)
-from ftrace.numpy.shaping import (
-    permute_dims as permute_dims,
-)
-from ftrace.numpy.shaping import (
-    ravel as ravel,
-)
-from ftrace.numpy.shaping import (
-    reshape as reshape,
-)
-from ftrace.numpy.shaping import (
-    resize as resize,
-)
-from ftrace.numpy.shaping import (
-    roll as roll,
-)
-from ftrace.numpy.shaping import (
-    rollaxis as rollaxis,
-)
-from ftrace.numpy.shaping import (
-    rot90 as rot90,
-)
-from ftrace.numpy.shaping import (
-    shape as shape,
-)
-from ftrace.numpy.shaping import (
-    size as size,
-)
-from ftrace.numpy.shaping import (
-    squeeze as squeeze,
-)
-from ftrace.numpy.shaping import (
-    swapaxes as swapaxes,
-)
-from ftrace.numpy.shaping import (
-    transpose as transpose,
-)
-from ftrace.numpy.sorting import (
-    argpartition as argpartition,
-)
-from ftrace.numpy.sorting import (
-    argsort as argsort,
-)
-from ftrace.numpy.sorting import (
-    argwhere as argwhere,
-)
-from ftrace.numpy.sorting import (
-    bincount as bincount,
-)
-from ftrace.numpy.sorting import (
-    compress as compress,
-)
-from ftrace.numpy.sorting import (
-    delete as delete,
-)
-from ftrace.numpy.sorting import (
-    digitize as digitize,
-)
-from ftrace.numpy.sorting import (
-    extract as extract,
-)
-from ftrace.numpy.sorting import (
-    flatnonzero as flatnonzero,
-)
-from ftrace.numpy.sorting import (
-    isin as isin,
-)
-from ftrace.numpy.sorting import (
-    lexsort as lexsort,
-)
-from ftrace.numpy.sorting import (
-    nonzero as nonzero,
-)
-from ftrace.numpy.sorting import (
-    partition as partition,
-)
-from ftrace.numpy.sorting import (
-    repeat as repeat,
-)
-from ftrace.numpy.sorting import (
-    searchsorted as searchsorted,
-)
-from ftrace.numpy.sorting import (
-    sort as sort,
-)
-from ftrace.numpy.sorting import (
-    sort_complex as sort_complex,
-)
-from ftrace.numpy.sorting import (
-    take as take,
-)
-from ftrace.numpy.sorting import (
-    take_along_axis as take_along_axis,
-)
-from ftrace.numpy.sorting import (
-    unique as unique,
-)
-from ftrace.numpy.statistics import (
-    corrcoef as corrcoef,
-)
-from ftrace.numpy.statistics import (
-    cov as cov,
-)
-from ftrace.numpy.statistics import (
-    histogram as histogram,
-)
-from ftrace.numpy.statistics import (
-    histogram_bin_edges as histogram_bin_edges,
-)
-from ftrace.numpy.statistics import (
-    median as median,
-)
-from ftrace.numpy.statistics import (
-    nanmedian as nanmedian,
-)
-from ftrace.numpy.statistics import (
-    nanpercentile as nanpercentile,
-)
-from ftrace.numpy.statistics import (
-    nanquantile as nanquantile,
-)
-from ftrace.numpy.statistics import (
-    percentile as percentile,
-)
-from ftrace.numpy.statistics import (
-    quantile as quantile,
-)
-from ftrace.numpy.ufuncs import (
-    abs as abs,
-)
-from ftrace.numpy.ufuncs import (
-    absolute as absolute,
-)
-from ftrace.numpy.ufuncs import (
-    acos as acos,
-)
-from ftrace.numpy.ufuncs import (
-    acosh as acosh,
-)
-from ftrace.numpy.ufuncs import (
-    add as add,
-)
-from ftrace.numpy.ufuncs import (
-    arccos as arccos,
-)
-from ftrace.numpy.ufuncs import (
-    arccosh as arccosh,
-)
-from ftrace.numpy.ufuncs import (
-    arcsin as arcsin,
-)
-from ftrace.numpy.ufuncs import (
-    arcsinh as arcsinh,
-)
-from ftrace.numpy.ufuncs import (
-    arctan as arctan,
-)
-from ftrace.numpy.ufuncs import (
-    arctan2 as arctan2,
-)
-from ftrace.numpy.ufuncs import (
-    arctanh as arctanh,
-)
-from ftrace.numpy.ufuncs import (
-    asin as asin,
-)
-from ftrace.numpy.ufuncs import (
-    asinh as asinh,
-)
-from ftrace.numpy.ufuncs import (
-    atan as atan,
-)
-from ftrace.numpy.ufuncs import (
-    atan2 as atan2,
-)
-from ftrace.numpy.ufuncs import (
-    atanh as atanh,
-)
-from ftrace.numpy.ufuncs import (
-    bitwise_and as bitwise_and,
-)
-from ftrace.numpy.ufuncs import (
-    bitwise_count as bitwise_count,
-)
-from ftrace.numpy.ufuncs import (
-    bitwise_invert as bitwise_invert,
-)
-from ftrace.numpy.ufuncs import (
-    bitwise_left_shift as bitwise_left_shift,
-)
-from ftrace.numpy.ufuncs import (
-    bitwise_not as bitwise_not,
-)
-from ftrace.numpy.ufuncs import (
-    bitwise_or as bitwise_or,
-)
-from ftrace.numpy.ufuncs import (
-    bitwise_right_shift as bitwise_right_shift,
-)
-from ftrace.numpy.ufuncs import (
-    bitwise_xor as bitwise_xor,
-)
-from ftrace.numpy.ufuncs import (
-    cbrt as cbrt,
-)
-from ftrace.numpy.ufuncs import (
-    ceil as ceil,
-)
-from ftrace.numpy.ufuncs import (
-    conj as conj,
-)
-from ftrace.numpy.ufuncs import (
-    conjugate as conjugate,
-)
-from ftrace.numpy.ufuncs import (
-    copysign as copysign,
-)
-from ftrace.numpy.ufuncs import (
-    cos as cos,
-)
-from ftrace.numpy.ufuncs import (
-    cosh as cosh,
-)
-from ftrace.numpy.ufuncs import (
-    deg2rad as deg2rad,
-)
-from ftrace.numpy.ufuncs import (
-    degrees as degrees,
-)
-from ftrace.numpy.ufuncs import (
-    divide as divide,
-)
-from ftrace.numpy.ufuncs import (
-    divmod as divmod,
-)
-from ftrace.numpy.ufuncs import (
-    equal as equal,
-)
-from ftrace.numpy.ufuncs import (
-    exp as exp,
-)
-from ftrace.numpy.ufuncs import (
-    exp2 as exp2,
-)
-from ftrace.numpy.ufuncs import (
-    expm1 as expm1,
-)
-from ftrace.numpy.ufuncs import (
-    fabs as fabs,
-)
-from ftrace.numpy.ufuncs import (
-    float_power as float_power,
-)
-from ftrace.numpy.ufuncs import (
-    floor as floor,
-)
-from ftrace.numpy.ufuncs import (
-    floor_divide as floor_divide,
-)
-from ftrace.numpy.ufuncs import (
-    fmax as fmax,
-)
-from ftrace.numpy.ufuncs import (
-    fmin as fmin,
-)
-from ftrace.numpy.ufuncs import (
-    fmod as fmod,
-)
-from ftrace.numpy.ufuncs import (
-    frexp as frexp,
-)
-from ftrace.numpy.ufuncs import (
-    gcd as gcd,
-)
-from ftrace.numpy.ufuncs import (
-    greater as greater,
-)
-from ftrace.numpy.ufuncs import (
-    greater_equal as greater_equal,
-)
-from ftrace.numpy.ufuncs import (
-    heaviside as heaviside,
-)
-from ftrace.numpy.ufuncs import (
-    hypot as hypot,
-)
-from ftrace.numpy.ufuncs import (
-    invert as invert,
-)
-from ftrace.numpy.ufuncs import (
-    isfinite as isfinite,
-)
-from ftrace.numpy.ufuncs import (
-    isinf as isinf,
-)
-from ftrace.numpy.ufuncs import (
-    isnan as isnan,
-)
-from ftrace.numpy.ufuncs import (
-    lcm as lcm,
-)
-from ftrace.numpy.ufuncs import (
-    ldexp as ldexp,
-)
-from ftrace.numpy.ufuncs import (
-    left_shift as left_shift,
-)
-from ftrace.numpy.ufuncs import (
-    less as less,
-)
-from ftrace.numpy.ufuncs import (
-    less_equal as less_equal,
-)
-from ftrace.numpy.ufuncs import (
-    log as log,
-)
-from ftrace.numpy.ufuncs import (
-    log1p as log1p,
-)
-from ftrace.numpy.ufuncs import (
-    log2 as log2,
-)
-from ftrace.numpy.ufuncs import (
-    log10 as log10,
-)
-from ftrace.numpy.ufuncs import (
-    logaddexp as logaddexp,
-)
-from ftrace.numpy.ufuncs import (
-    logaddexp2 as logaddexp2,
-)
-from ftrace.numpy.ufuncs import (
-    logical_and as logical_and,
-)
-from ftrace.numpy.ufuncs import (
-    logical_not as logical_not,
-)
-from ftrace.numpy.ufuncs import (
-    logical_or as logical_or,
-)
-from ftrace.numpy.ufuncs import (
-    logical_xor as logical_xor,
-)
-from ftrace.numpy.ufuncs import (
-    maximum as maximum,
-)
-from ftrace.numpy.ufuncs import (
-    minimum as minimum,
-)
-from ftrace.numpy.ufuncs import (
-    mod as mod,
-)
-from ftrace.numpy.ufuncs import (
-    modf as modf,
-)
-from ftrace.numpy.ufuncs import (
-    multiply as multiply,
-)
-from ftrace.numpy.ufuncs import (
-    negative as negative,
-)
-from ftrace.numpy.ufuncs import (
-    nextafter as nextafter,
-)
-from ftrace.numpy.ufuncs import (
-    not_equal as not_equal,
-)
-from ftrace.numpy.ufuncs import (
-    positive as positive,
-)
-from ftrace.numpy.ufuncs import (
-    pow as pow,
-)
-from ftrace.numpy.ufuncs import (
-    power as power,
-)
-from ftrace.numpy.ufuncs import (
-    rad2deg as rad2deg,
-)
-from ftrace.numpy.ufuncs import (
-    radians as radians,
-)
-from ftrace.numpy.ufuncs import (
-    reciprocal as reciprocal,
-)
-from ftrace.numpy.ufuncs import (
-    remainder as remainder,
-)
-from ftrace.numpy.ufuncs import (
-    right_shift as right_shift,
-)
-from ftrace.numpy.ufuncs import (
-    rint as rint,
-)
-from ftrace.numpy.ufuncs import (
-    sign as sign,
-)
-from ftrace.numpy.ufuncs import (
-    signbit as signbit,
-)
-from ftrace.numpy.ufuncs import (
-    sin as sin,
-)
-from ftrace.numpy.ufuncs import (
-    sinh as sinh,
-)
-from ftrace.numpy.ufuncs import (
-    spacing as spacing,
-)
-from ftrace.numpy.ufuncs import (
-    sqrt as sqrt,
-)
-from ftrace.numpy.ufuncs import (
-    square as square,
-)
-from ftrace.numpy.ufuncs import (
-    subtract as subtract,
-)
-from ftrace.numpy.ufuncs import (
-    tan as tan,
-)
-from ftrace.numpy.ufuncs import (
-    tanh as tanh,
-)
-from ftrace.numpy.ufuncs import (
-    true_divide as true_divide,
-)
-from ftrace.numpy.ufuncs import (
-    trunc as trunc,
-)
-from ftrace.numpy.vectorizing import (
-    apply_along_axis as apply_along_axis,
-)
-from ftrace.numpy.vectorizing import (
-    apply_over_axes as apply_over_axes,
-)
-from ftrace.numpy.vectorizing import (
-    vectorize as vectorize,
-)
-from ftrace.numpy.writers import (
-    copyto as copyto,
-)
-from ftrace.numpy.writers import (
-    fill_diagonal as fill_diagonal,
-)
-from ftrace.numpy.writers import (
-    place as place,
-)
-from ftrace.numpy.writers import (
-    put as put,
-)
-from ftrace.numpy.writers import (
-    put_along_axis as put_along_axis,
-)
-from ftrace.numpy.writers import (
-    putmask as putmask,
-)
+from ftrace.numpy.polynomials import poly as poly
+from ftrace.numpy.polynomials import polyadd as polyadd
+from ftrace.numpy.polynomials import polyder as polyder
+from ftrace.numpy.polynomials import polydiv as polydiv
+from ftrace.numpy.polynomials import polyint as polyint
+from ftrace.numpy.polynomials import polymul as polymul
+from ftrace.numpy.polynomials import polysub as polysub
+from ftrace.numpy.polynomials import polyval as polyval
+from ftrace.numpy.polynomials import trim_zeros as trim_zeros
+from ftrace.numpy.products import cross as cross
+from ftrace.numpy.products import dot as dot
+from ftrace.numpy.products import inner as inner
+from ftrace.numpy.products import kron as kron
+from ftrace.numpy.products import matmul as matmul
+from ftrace.numpy.products import matvec as matvec
+from ftrace.numpy.products import outer as outer
+from ftrace.numpy.products import tensordot as tensordot
+from ftrace.numpy.products import vdot as vdot
+from ftrace.numpy.products import vecdot as vecdot
+from ftrace.numpy.products import vecmat as vecmat
+from ftrace.numpy.reductions import all as all
+from ftrace.numpy.reductions import amax as amax
+from ftrace.numpy.reductions import amin as amin
+from ftrace.numpy.reductions import any as any
+from ftrace.numpy.reductions import argmax as argmax
+from ftrace.numpy.reductions import argmin as argmin
+from ftrace.numpy.reductions import average as average
+from ftrace.numpy.reductions import count_nonzero as count_nonzero
+from ftrace.numpy.reductions import max as max
+from ftrace.numpy.reductions import mean as mean
+from ftrace.numpy.reductions import min as min
+from ftrace.numpy.reductions import prod as prod
+from ftrace.numpy.reductions import ptp as ptp
+from ftrace.numpy.reductions import std as std
+from ftrace.numpy.reductions import sum as sum
+from ftrace.numpy.reductions import trace as trace
+from ftrace.numpy.reductions import var as var
+from ftrace.numpy.sets import intersect1d as intersect1d
+from ftrace.numpy.sets import isin as isin
+from ftrace.numpy.sets import setdiff1d as setdiff1d
+from ftrace.numpy.sets import setxor1d as setxor1d
+from ftrace.numpy.sets import union1d as union1d
+from ftrace.numpy.sets import unique as unique
+from ftrace.numpy.sets import unique_all as unique_all
+from ftrace.numpy.sets import unique_counts as unique_counts
+from ftrace.numpy.sets import unique_inverse as unique_inverse
+from ftrace.numpy.sets import unique_values as unique_values
+from ftrace.numpy.shaping import astype as astype
+from ftrace.numpy.shaping import atleast_1d as atleast_1d
+from ftrace.numpy.shaping import atleast_2d as atleast_2d
+from ftrace.numpy.shaping import atleast_3d as atleast_3d
+from ftrace.numpy.shaping import broadcast_arrays as broadcast_arrays
+from ftrace.numpy.shaping import broadcast_to as broadcast_to
+from ftrace.numpy.shaping import diagonal as diagonal
+from ftrace.numpy.shaping import expand_dims as expand_dims
+from ftrace.numpy.shaping import flip as flip
+from ftrace.numpy.shaping import fliplr as fliplr
+from ftrace.numpy.shaping import flipud as flipud
+from ftrace.numpy.shaping import matrix_transpose as matrix_transpose
+from ftrace.numpy.shaping import moveaxis as moveaxis
+from ftrace.numpy.shaping import ndim as ndim
+from ftrace.numpy.shaping import permute_dims as permute_dims
+from ftrace.numpy.shaping import ravel as ravel
+from ftrace.numpy.shaping import reshape as reshape
+from ftrace.numpy.shaping import resize as resize
+from ftrace.numpy.shaping import roll as roll
+from ftrace.numpy.shaping import rollaxis as rollaxis
+from ftrace.numpy.shaping import rot90 as rot90
+from ftrace.numpy.shaping import shape as shape
+from ftrace.numpy.shaping import size as size
+from ftrace.numpy.shaping import squeeze as squeeze
+from ftrace.numpy.shaping import swapaxes as swapaxes
+from ftrace.numpy.shaping import transpose as transpose
+from ftrace.numpy.sorting import argpartition as argpartition
+from ftrace.numpy.sorting import argsort as argsort
+from ftrace.numpy.sorting import argwhere as argwhere
+from ftrace.numpy.sorting import bincount as bincount
+from ftrace.numpy.sorting import compress as compress
+from ftrace.numpy.sorting import delete as delete
+from ftrace.numpy.sorting import digitize as digitize
+from ftrace.numpy.sorting import extract as extract
+from ftrace.numpy.sorting import flatnonzero as flatnonzero
+from ftrace.numpy.sorting import lexsort as lexsort
+from ftrace.numpy.sorting import nonzero as nonzero
+from ftrace.numpy.sorting import partition as partition
+from ftrace.numpy.sorting import repeat as repeat
+from ftrace.numpy.sorting import searchsorted as searchsorted
+from ftrace.numpy.sorting import sort as sort
+from ftrace.numpy.sorting import sort_complex as sort_complex
+from ftrace.numpy.sorting import take as take
+from ftrace.numpy.sorting import take_along_axis as take_along_axis
+from ftrace.numpy.statistics import corrcoef as corrcoef
+from ftrace.numpy.statistics import cov as cov
+from ftrace.numpy.statistics import histogram as histogram
+from ftrace.numpy.statistics import histogram_bin_edges as histogram_bin_edges
+from ftrace.numpy.statistics import median as median
+from ftrace.numpy.statistics import nanmedian as nanmedian
+from ftrace.numpy.statistics import nanpercentile as nanpercentile
+from ftrace.numpy.statistics import nanquantile as nanquantile
+from ftrace.numpy.statistics import percentile as percentile
+from ftrace.numpy.statistics import quantile as quantile
+from ftrace.numpy.ufuncs import abs as abs
+from ftrace.numpy.ufuncs import absolute as absolute
+from ftrace.numpy.ufuncs import acos as acos
+from ftrace.numpy.ufuncs import acosh as acosh
+from ftrace.numpy.ufuncs import add as add
+from ftrace.numpy.ufuncs import arccos as arccos
+from ftrace.numpy.ufuncs import arccosh as arccosh
+from ftrace.numpy.ufuncs import arcsin as arcsin
+from ftrace.numpy.ufuncs import arcsinh as arcsinh
+from ftrace.numpy.ufuncs import arctan as arctan
+from ftrace.numpy.ufuncs import arctan2 as arctan2
+from ftrace.numpy.ufuncs import arctanh as arctanh
+from ftrace.numpy.ufuncs import asin as asin
+from ftrace.numpy.ufuncs import asinh as asinh
+from ftrace.numpy.ufuncs import atan as atan
+from ftrace.numpy.ufuncs import atan2 as atan2
+from ftrace.numpy.ufuncs import atanh as atanh
+from ftrace.numpy.ufuncs import bitwise_and as bitwise_and
+from ftrace.numpy.ufuncs import bitwise_count as bitwise_count
+from ftrace.numpy.ufuncs import bitwise_invert as bitwise_invert
+from ftrace.numpy.ufuncs import bitwise_left_shift as bitwise_left_shift
+from ftrace.numpy.ufuncs import bitwise_not as bitwise_not
+from ftrace.numpy.ufuncs import bitwise_or as bitwise_or
+from ftrace.numpy.ufuncs import bitwise_right_shift as bitwise_right_shift
+from ftrace.numpy.ufuncs import bitwise_xor as bitwise_xor
+from ftrace.numpy.ufuncs import cbrt as cbrt
+from ftrace.numpy.ufuncs import ceil as ceil
+from ftrace.numpy.ufuncs import conj as conj
+from ftrace.numpy.ufuncs import conjugate as conjugate
+from ftrace.numpy.ufuncs import copysign as copysign
+from ftrace.numpy.ufuncs import cos as cos
+from ftrace.numpy.ufuncs import cosh as cosh
+from ftrace.numpy.ufuncs import deg2rad as deg2rad
+from ftrace.numpy.ufuncs import degrees as degrees
+from ftrace.numpy.ufuncs import divide as divide
+from ftrace.numpy.ufuncs import divmod as divmod
+from ftrace.numpy.ufuncs import equal as equal
+from ftrace.numpy.ufuncs import exp as exp
+from ftrace.numpy.ufuncs import exp2 as exp2
+from ftrace.numpy.ufuncs import expm1 as expm1
+from ftrace.numpy.ufuncs import fabs as fabs
+from ftrace.numpy.ufuncs import float_power as float_power
+from ftrace.numpy.ufuncs import floor as floor
+from ftrace.numpy.ufuncs import floor_divide as floor_divide
+from ftrace.numpy.ufuncs import fmax as fmax
+from ftrace.numpy.ufuncs import fmin as fmin
+from ftrace.numpy.ufuncs import fmod as fmod
+from ftrace.numpy.ufuncs import frexp as frexp
+from ftrace.numpy.ufuncs import gcd as gcd
+from ftrace.numpy.ufuncs import greater as greater
+from ftrace.numpy.ufuncs import greater_equal as greater_equal
+from ftrace.numpy.ufuncs import heaviside as heaviside
+from ftrace.numpy.ufuncs import hypot as hypot
+from ftrace.numpy.ufuncs import invert as invert
+from ftrace.numpy.ufuncs import isfinite as isfinite
+from ftrace.numpy.ufuncs import isinf as isinf
+from ftrace.numpy.ufuncs import isnan as isnan
+from ftrace.numpy.ufuncs import lcm as lcm
+from ftrace.numpy.ufuncs import ldexp as ldexp
+from ftrace.numpy.ufuncs import left_shift as left_shift
+from ftrace.numpy.ufuncs import less as less
+from ftrace.numpy.ufuncs import less_equal as less_equal
+from ftrace.numpy.ufuncs import log as log
+from ftrace.numpy.ufuncs import log1p as log1p
+from ftrace.numpy.ufuncs import log2 as log2
+from ftrace.numpy.ufuncs import log10 as log10
+from ftrace.numpy.ufuncs import logaddexp as logaddexp
+from ftrace.numpy.ufuncs import logaddexp2 as logaddexp2
+from ftrace.numpy.ufuncs import logical_and as logical_and
+from ftrace.numpy.ufuncs import logical_not as logical_not
+from ftrace.numpy.ufuncs import logical_or as logical_or
+from ftrace.numpy.ufuncs import logical_xor as logical_xor
+from ftrace.numpy.ufuncs import maximum as maximum
+from ftrace.numpy.ufuncs import minimum as minimum
+from ftrace.numpy.ufuncs import mod as mod
+from ftrace.numpy.ufuncs import modf as modf
+from ftrace.numpy.ufuncs import multiply as multiply
+from ftrace.numpy.ufuncs import negative as negative
+from ftrace.numpy.ufuncs import nextafter as nextafter
+from ftrace.numpy.ufuncs import not_equal as not_equal
+from ftrace.numpy.ufuncs import positive as positive
+from ftrace.numpy.ufuncs import pow as pow
+from ftrace.numpy.ufuncs import power as power
+from ftrace.numpy.ufuncs import rad2deg as rad2deg
+from ftrace.numpy.ufuncs import radians as radians
+from ftrace.numpy.ufuncs import reciprocal as reciprocal
+from ftrace.numpy.ufuncs import remainder as remainder
+from ftrace.numpy.ufuncs import right_shift as right_shift
+from ftrace.numpy.ufuncs import rint as rint
+from ftrace.numpy.ufuncs import sign as sign
+from ftrace.numpy.ufuncs import signbit as signbit
+from ftrace.numpy.ufuncs import sin as sin
+from ftrace.numpy.ufuncs import sinh as sinh
+from ftrace.numpy.ufuncs import spacing as spacing
+from ftrace.numpy.ufuncs import sqrt as sqrt
+from ftrace.numpy.ufuncs import square as square
+from ftrace.numpy.ufuncs import subtract as subtract
+from ftrace.numpy.ufuncs import tan as tan
+from ftrace.numpy.ufuncs import tanh as tanh
+from ftrace.numpy.ufuncs import true_divide as true_divide
+from ftrace.numpy.ufuncs import trunc as trunc
+from ftrace.numpy.vectorizing import apply_along_axis as apply_along_axis
+from ftrace.numpy.vectorizing import apply_over_axes as apply_over_axes
+from ftrace.numpy.vectorizing import vectorize as vectorize
+from ftrace.numpy.writers import copyto as copyto
+from ftrace.numpy.writers import fill_diagonal as fill_diagonal
+from ftrace.numpy.writers import place as place
+from ftrace.numpy.writers import put as put
+from ftrace.numpy.writers import put_along_axis as put_along_axis
+from ftrace.numpy.writers import putmask as putmask
 
 protocols.install(
     protocols.PROTOCOLS,

@@ -110,11 +110,12 @@ def _check_sizes(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> No
 
 def _without_ones(terms: list[Labelled]) -> list[Labelled]:
     """Operands without the axes of size 1 that another operand's axis stretches."""
-    longest: dict[str, int] = {}
-    for x, labels in terms:
-        for label, n in zip(labels, typeof(x).shape, strict=True):
-            if n != 1:
-                longest[label] = n
+    longest = {
+        label: n
+        for x, labels in terms
+        for label, n in zip(labels, typeof(x).shape, strict=True)
+        if n != 1
+    }
     found = []
     for x, labels in terms:
         shape = typeof(x).shape

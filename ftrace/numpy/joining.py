@@ -1,6 +1,7 @@
 """Joining and splitting arrays: concatenate, stack, split, tile, pad and their kin."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -224,7 +225,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         inner = [static_int(k, "a split index") for k in indices_or_sections]
         cuts = [0, *inner, n]
     found = []
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in pairwise(cuts):
         low, high, _ = slice(start, stop).indices(n)
         found.append(x[(slice(None),) * i + (slice(low, max(low, high)),)])
     return found

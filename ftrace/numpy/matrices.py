@@ -175,3 +175,32 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any
     """A function of a grid's indices."""
     grid = indices(shape, dtype=dtype)
     return function(*[grid[i] for i in range(len(static_shape(shape)))], **kwargs)
+
+
+@numpy_function
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+    """The index along each axis from flat indices."""
+    rest = cast(value(indices), INDEX)
+    sizes = static_shape(shape)
+    found = []
+    for n in reversed(sizes) if order == "C" else sizes:
+        found.append(e.mod(rest, INDEX.type(n)))
+        rest = e.floor_divide(rest, INDEX.type(n))
+    return tuple(reversed(found)) if order == "C" else tuple(found)
+
+
+@numpy_function
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    """Flat indices from the index along each axis."""
+    sizes = static_shape(dims)
+    modes = (mode,) * len(sizes) if isinstance(mode, str) else tuple(mode)
+    found = INDEX.type(0)
+    triples = list(zip(multi_index, sizes, modes, strict=True))
+    for index, n, how in triples if order == "C" else reversed(triples):
+        i = cast(value(index), INDEX)
+        if how == "wrap":
+            i = e.mod(i, INDEX.type(n))
+        elif how == "clip":
+            i = e.clamp(INDEX.type(0), i, INDEX.type(n - 1))
+        found = ufuncs.apply(np.add, e.mul(found, INDEX.type(n)), i)
+    return found

@@ -1,8 +1,8 @@
 """Methods and properties of tracers: ndarray's, in one table.
 
 Each is the function of `ftrace.numpy` of the same name with the array first, where ndarray's
-method has the same arguments; the others are written out. Views (`T`, `reshape` ...) become
-views of a cell in `cells.py`, whose table is installed after this one.
+method has the same arguments; the others are written out. Methods that write (`sort`, `fill`) or
+promise a new array (`copy`, `flatten`) are in `writers.py`.
 """
 
 from collections.abc import Callable
@@ -32,31 +32,11 @@ def _astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", **ign
     return copy_row(x) if found is x else found
 
 
-def _copy(x: Any, order: str = "C") -> Any:
-    return copy_row(x)
-
-
-def _sort(x: Any, *args: Any, **options: Any) -> Any:
-    x.adopt(sorting.sort(x, *args, **options))
-
-
-def _conj(x: Any) -> Any:
-    return conjugate(x)
-
-
 def _view(x: Any, *args: Any, **options: Any) -> Any:
     raise TracerArrayConversionError(
         f"view() of {x!r} was asked for: a traced value has no memory.",
         "Use astype() for another dtype, or ftrace.lax.bitcast_convert_type for its bits.",
     )
-
-
-def _plain(name: str) -> Callable[..., Any]:
-    def method(x: Any, *args: Any, **options: Any) -> Any:
-        return FUNCTIONS[name](x, *args, **options)
-
-    method.__name__ = name
-    return method
 
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -74,7 +54,6 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "cumsum": cumulative.cumsum,
     "cumprod": cumulative.cumprod,
     "ravel": shaping.ravel,
-    "flatten": shaping.ravel,
     "squeeze": shaping.squeeze,
     "swapaxes": shaping.swapaxes,
     "diagonal": shaping.diagonal,
@@ -104,16 +83,11 @@ METHODS: Final[dict[str, Any]] = {
     "reshape": _variadic(shaping.reshape),
     "transpose": _variadic(shaping.transpose),
     "astype": _astype,
-    "copy": _copy,
-    "__copy__": _copy,
-    "__deepcopy__": lambda x, memo: copy_row(x),
-    "sort": _sort,
     "view": _view,
     "T": property(shaping.transpose),
     "mT": property(shaping.matrix_transpose),
     "real": property(elementary.real),
     "imag": property(elementary.imag),
-    "flat": property(shaping.ravel),
     "itemsize": property(lambda x: x.aval.dtype.itemsize),
     "nbytes": property(lambda x: x.aval.size * x.aval.dtype.itemsize),
 }

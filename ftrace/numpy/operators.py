@@ -78,13 +78,17 @@ def _binary(ufunc: np.ufunc, direct: str) -> tuple[Operator, Operator]:
             return _weak_pair(ufunc, row, x, y)
         return ufuncs.apply(ufunc, x, y)
 
+    return _forward(row, direct, general), _reflected(row, general)
+
+
+def _forward(row: Callable[..., Any], direct: str, general: Operator) -> Operator:
     def forward(x: Any, y: Any) -> Any:
         cls = type(y)
         if cls is type(x):
             a, b = x.aval, y.aval
-            if a is b or (a.dtype is b.dtype and _fit(a.shape, b.shape)):
-                if a.dtype.kind in direct:
-                    return row(x, y)
+            same = a is b or (a.dtype is b.dtype and _fit(a.shape, b.shape))
+            if same and a.dtype.kind in direct:
+                return row(x, y)
         elif cls is float or cls is int:
             if x.aval.dtype.kind in INEXACT:
                 return row(x, float(y))
@@ -92,13 +96,17 @@ def _binary(ufunc: np.ufunc, direct: str) -> tuple[Operator, Operator]:
             return NotImplemented
         return general(x, y)
 
+    return forward
+
+
+def _reflected(row: Callable[..., Any], general: Operator) -> Operator:
     def reflected(y: Any, x: Any) -> Any:
         cls = type(x)
         if (cls is float or cls is int) and y.aval.dtype.kind in INEXACT:
             return row(float(x), y)
         return general(x, y) if _operand(x) else NotImplemented
 
-    return forward, reflected
+    return reflected
 
 
 def _power(x: Any, y: Any) -> Any:

@@ -30,7 +30,6 @@ from ftrace.primitives.create import iota
 from ftrace.primitives.index import gather, scatter_add
 from ftrace.primitives.linear import add
 from ftrace.primitives.linear import transpose as transpose_row
-from ftrace.primitives.reduce import reduce_or
 from ftrace.primitives.shape import reshape, rev
 from ftrace.primitives.sort import sort as sort_row
 
@@ -290,50 +289,3 @@ def bincount(
         addend = cast(value(weights), np.dtype(np.float64))
     start = stretch(typeof(addend).dtype.type(0), (length,))
     return scatter_add(start, addend, index, axes=(0,), mode="drop")
-
-
-# ---------------------------------------------------------------------------------- sets
-
-
-@numpy_function
-def unique(
-    ar: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: Any = None,
-    *,
-    equal_nan: bool = True,
-) -> Any:
-    """The distinct elements, sorted, of known values."""
-    x = strong(value(ar))
-    found = np.unique(
-        known(x, "numpy.unique"),
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
-        axis=axis,
-        equal_nan=equal_nan,
-    )
-    _, index, inverse, counts = found
-    first = take(flat(x), index) if axis is None else take(x, index, axis=axis)
-    wanted = (return_index, return_inverse, return_counts)
-    rest = [r for r, w in zip((index, inverse, counts), wanted, strict=True) if w]
-    return (first, *rest) if rest else first
-
-
-@numpy_function
-def isin(
-    element: Any,
-    test_elements: Any,
-    assume_unique: bool = False,
-    invert: bool = False,
-    *,
-    kind: Any = None,
-) -> Any:
-    """For each element, whether it is among the others."""
-    x, y = promote(value(element), value(test_elements))
-    x, y = strong(x), flat(strong(y))
-    wide = reshape(x, new_sizes=(*typeof(x).shape, 1))
-    found = reduce_or(ufuncs.apply(np.equal, wide, y), axes=(typeof(x).ndim,))
-    return e.bitwise_not(found) if invert else found

@@ -156,7 +156,8 @@ def gather_impl(x: Any, *indices: Any, axes: Ints, mode: str) -> Any:
         return front[tuple(resolved)]
     fill = x.dtype.type(np.nan if mode == "fill" and x.dtype.kind in "fc" else 0)
     if any(x.shape[a] == 0 for a in axes):
-        return np.full(valid.shape + front.shape[len(axes) :], fill)[()]
+        shape = np.broadcast_shapes(*(i.shape for i in resolved))
+        return np.full(shape + front.shape[len(axes) :], fill)[()]
     found = front[tuple(resolved)]
     seen = np.reshape(valid, valid.shape + (1,) * (np.ndim(found) - valid.ndim))
     return np.where(seen, found, fill)[()]

@@ -1,8 +1,8 @@
 """The cases of the generated tests: every row of the table with every one of its samples.
 
 `FTRACE_LAWS=fast` keeps two samples of each row, and `FTRACE_LAWS_ROWS=sin,add` only those rows
-(`tools/mutate.py` asks for the rows that a change can reach). Random directions are seeded by the row's name,
-so a failure repeats. One table says how closely numbers must agree, and why.
+(`tools/mutate.py` asks for the rows that a change can reach). Random directions are seeded by the
+row's name, so a failure repeats. One table says how closely numbers must agree, and why.
 """
 
 import os

@@ -207,6 +207,11 @@ def _as_kind(args: tuple[Any, ...], dtype: np.dtype[Any]) -> list[ShapedArray]:
 
 
 @over_rows
+def test_the_row_has_at_least_five_samples(row: Primitive) -> None:
+    assert len(list(row.samples())) >= 5
+
+
+@over_rows
 def test_the_samples_contain_every_kind_of_dtype_that_is_accepted(row: Primitive) -> None:
     samples = [s for s in row.samples() if s.args]
     present = {typeof(a).dtype.kind for s in samples for a in s.args}

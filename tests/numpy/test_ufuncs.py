@@ -22,8 +22,10 @@ UFUNCS = [getattr(np, name) for name in LOWERINGS]
 DTYPES = ("?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "c8", "c16")
 POSITIVE = {"log", "log2", "log10", "sqrt", "power", "float_power", "log1p", "arccosh"}
 BOUNDED = {"arcsin", "arccos", "arctanh"}
-PAIRS = [("f8", "f8"), ("f4", "f8"), ("i8", "f4"), ("i1", "i8"), ("?", "f8"), ("u8", "i8"),
-         ("i1", "u1"), ("c8", "f8"), ("i8", "i8"), ("?", "?"), ("f2", "f2"), ("c16", "c16")]  # fmt: skip
+PAIRS = [
+    *[("f8", "f8"), ("f4", "f8"), ("i8", "f4"), ("i1", "i8"), ("?", "f8"), ("u8", "i8")],
+    *[("i1", "u1"), ("c8", "f8"), ("i8", "i8"), ("?", "?"), ("f2", "f2"), ("c16", "c16")],
+]
 
 
 def draw(ufunc: np.ufunc, dtype: str, shape: tuple[int, ...], seed: int) -> Any:
@@ -86,7 +88,7 @@ def test_staged_ufunc_gives_numpys_values_and_dtypes_or_a_dtype_error(
 ) -> None:
     function = getattr(fnp, ufunc.__name__)
     if expected is None:
-        with pytest.raises((DtypeError, TypeError), match="not defined|not supported"):
+        with pytest.raises((DtypeError, TypeError), match=r"not defined|not supported"):
             staged(function, *xs)
         return
     with np.errstate(all="ignore"):
@@ -174,7 +176,7 @@ def test_operators_follow_numpys_promotion(operate: Any, other: Any, x: Any) -> 
 
 
 @pytest.mark.parametrize("operate", BITS)
-@pytest.mark.parametrize("other", (2, np.int8(3), np.array([1, 2, 0])), ids=repr)
+@pytest.mark.parametrize("other", [2, np.int8(3), np.array([1, 2, 0])], ids=repr)
 def test_bit_operators_follow_numpys_promotion(operate: Any, other: Any) -> None:
     x = np.array([1, 2, 3], np.int8)
     for f in (lambda t: operate(t, other), lambda t: operate(other, t)):
@@ -182,9 +184,9 @@ def test_bit_operators_follow_numpys_promotion(operate: Any, other: Any) -> None
         assert_same(found, f(x))
 
 
-@pytest.mark.parametrize("n", (-3, -1, 0, 1, 2, 3, 7, 100))
+@pytest.mark.parametrize("n", [-3, -1, 0, 1, 2, 3, 7, 100])
 @pytest.mark.parametrize(
-    "x", (np.array([1.5, -0.5]), np.array([1 + 2j, 0.5j])), ids=("real", "complex")
+    "x", [np.array([1.5, -0.5]), np.array([1 + 2j, 0.5j])], ids=("real", "complex")
 )
 def test_static_integer_powers_equal_numpys(x: Any, n: int) -> None:
     (found,) = eval_jaxpr(staged(lambda t: t**n, x), [x])
@@ -244,7 +246,7 @@ def test_shapes_that_do_not_broadcast_raise_a_named_error() -> None:
         staged(operator.add, np.ones(3), np.ones(2))
 
 
-# ---------------------------------------------------------------------------------- methods of ufuncs
+# ---------------------------------------------------------------------------- methods of ufuncs
 
 X = np.array([[0.5, 1.5, -2.0], [3.0, 0.25, 1.0]])
 M = np.array([[5, 2, 3], [1, 4, 7]])
@@ -293,7 +295,7 @@ def test_outer_equals_numpys_for_arrays_of_any_rank() -> None:
 
 
 def test_reduceat_raises_a_named_error() -> None:
-    with pytest.raises(RuleError, match="add.reduceat has no rule"):
+    with pytest.raises(RuleError, match=r"add\.reduceat has no rule"):
         staged(lambda t: np.add.reduceat(t, [0, 1]), X)
 
 
@@ -317,7 +319,7 @@ def test_lists_and_plain_arrays_beside_tracers_are_operands() -> None:
         lambda t: np.add([1.0, 2.0, 3.0], t),
         lambda t: np.array([1.0, 2.0, 3.0]) * t,
         lambda t: np.float32(2) * t,
-        lambda t: [1.0, 2.0, 3.0] + t,
+        lambda t: operator.add([1.0, 2.0, 3.0], t),
         lambda t: divmod(t, 2),
         lambda t: divmod(7.0, abs(t)),
     ):
@@ -325,10 +327,13 @@ def test_lists_and_plain_arrays_beside_tracers_are_operands() -> None:
             assert_same(found, wanted)
 
 
+SCIPY = ("erf", "erfc", "erfinv", "ndtri", "expit", "gammaln", "psi", "i0", "i1", "i0e", "i1e")
+
+
 def test_scipys_ufuncs_reach_the_rows_of_special_functions() -> None:
     special = pytest.importorskip("scipy.special")
     x = np.array([0.3, 0.7])
-    for name in ["erf", "erfc", "erfinv", "ndtri", "expit", "gammaln", "psi", "i0", "i1", "i0e", "i1e"]:
+    for name in SCIPY:
         f = getattr(special, name)
         (found,) = eval_jaxpr(staged(f, x), [x])
         assert_same(found, f(x))

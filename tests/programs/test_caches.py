@@ -166,3 +166,19 @@ def test_a_dropped_function_leaves_no_trace_behind():
     reference = make()
     gc.collect()
     assert reference() is None
+
+
+WEIGHTS = np.arange(6.0).reshape(2, 3)
+
+
+def test_attributes_that_are_new_objects_each_time_cost_no_retrace():
+    f = ftrace.jit(lambda x: x @ WEIGHTS.T + WEIGHTS.shape[0] * WEIGHTS.real.sum())
+    assert traced_by(lambda: f(np.ones(3))) == 1
+    assert traced_by(lambda: f(np.ones(3))) == 0
+
+
+def test_nested_wrappers_keep_their_own_functions():
+    f = ftrace.jit(lambda x: x * x * x)
+    second = ftrace.jit(ftrace.grad(ftrace.jit(ftrace.grad(f))))
+    assert second(2.0) == 12.0
+    assert ftrace.grad(second)(2.0) == 6.0

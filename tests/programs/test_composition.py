@@ -91,9 +91,7 @@ COMPOSITIONS = {
     "jit of hessian": lambda f: jit(hessian(total(f)))(X),
     "checkpoint of grad": lambda f: ftrace.checkpoint(grad(total(f)))(X),
     "grad of checkpoint": lambda f: grad(ftrace.checkpoint(total(f)))(X),
-    "grad of checkpoint of jit of vmap": lambda f: grad(
-        ftrace.checkpoint(jit(total(each(f))))
-    )(X),
+    "grad of checkpoint of jit of vmap": lambda f: grad(ftrace.checkpoint(jit(total(each(f)))))(X),
     "grad of cond": lambda f: grad(
         lambda x: ftrace.lax.cond(x[0] > 0, total(f), lambda y: np.sum(y), x)
     )(X),
@@ -101,9 +99,7 @@ COMPOSITIONS = {
         lambda x: ftrace.lax.cond(x > 0, grad(lambda y: np.sum(f(y))), lambda y: y, x)
     )(X),
     "grad of vmap of cond": lambda f: grad(
-        lambda x: np.sum(
-            vmap(lambda y: ftrace.lax.cond(y > 0, f, lambda z: z * z, y))(x) * WEIGHTS
-        )
+        lambda x: np.sum(vmap(lambda y: ftrace.lax.cond(y > 0, f, lambda z: z * z, y))(x) * WEIGHTS)
     )(X),
 }
 

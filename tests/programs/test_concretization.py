@@ -48,7 +48,9 @@ def test_float_of_a_comparison_or_a_constant_is_allowed():
     assert ftrace.grad(f)(2.0) == 1.0
 
 
-@pytest.mark.parametrize("use", [float, complex, np.asarray, lambda x: x.item(), lambda x: x.tolist()])
+@pytest.mark.parametrize(
+    "use", [float, complex, np.asarray, lambda x: x.item(), lambda x: x.tolist()]
+)
 def test_conversions_that_would_drop_a_derivative_are_refused(use):
     with pytest.raises(TracerArrayConversionError):
         ftrace.grad(lambda x: (use(x), x)[1])(2.0)

@@ -225,8 +225,10 @@ def writing_functions(xp: Any, x: Any) -> Any:
     np.putmask(u, np.eye(3) > 0, u * u)
     np.place(u, np.arange(9).reshape(3, 3) % 4 == 3, x[:2])
     np.put_along_axis(u, np.array([[1], [0], [2]]), x[:3].reshape(3, 1), axis=1)
-    v = xp.zeros(2)
+    v = xp.zeros(3)
     v.fill(x[1])
+    v.put([-1], x[3])
+    v.partition(1)
     w = x * 1.0
     w.sort()
     return (u * np.arange(9.0).reshape(3, 3)).sum() + v.sum() + (w * np.array([1, 2, 3, 4])).sum()
@@ -470,6 +472,37 @@ def test_one_array_returned_twice_gives_two_arrays() -> None:
     close(grad(f)(X), 3 * X**2, 1e-12)
 
 
+def test_linear_maps_return_new_arrays() -> None:
+    def f(x: Any) -> Any:
+        c = x * 1.0
+        _, pull = vjp(lambda a, b: a + b, c, c)
+        left, right = pull(c)
+        left[0] = 0.0
+        right[1] = 0.0
+        _, push = ftrace.linearize(lambda a: a, c)
+        pushed = push(c)
+        pushed[2] = 0.0
+        return (c * left * right * pushed).sum()
+
+    wanted = 4 * X**3 * np.array([0.0, 0.0, 0.0, 1.0])
+    close(grad(f)(X), wanted, 1e-12)
+    close(jit(grad(f))(X), wanted, 1e-12)
+
+
+def test_a_second_name_for_the_whole_array_leaves_its_views_alone() -> None:
+    def f(xp: Any, x: Any) -> Any:
+        u = x * 1.0
+        part = u[1:]
+        whole = u[...]
+        u[1] = x[0] * x[2]
+        whole[2] = x[0]
+        part[2] = x[1]
+        return (u + whole).sum() + (part * np.array([1.0, 2.0, 3.0])).sum()
+
+    close(jit(lambda x: f(fnp, x))(X), f(np, X), 1e-12)
+    close(grad(lambda x: f(fnp, x))(X), differences(lambda x: f(np, x), X))
+
+
 def test_what_is_born_in_a_region_can_hold_inner_values() -> None:
     def f(x: Any) -> Any:
         def inner(z: Any) -> Any:
@@ -491,6 +524,7 @@ def test_a_mapped_value_can_be_written_into_an_unmapped_cell() -> None:
         t = fnp.array(table)
         t[i] = v
         t[:, 0] += i
+        np.add.at(t, (slice(None), i), v)
         return t
 
     places = np.array([2, 0, -1])
@@ -500,6 +534,7 @@ def test_a_mapped_value_can_be_written_into_an_unmapped_cell() -> None:
         wanted = table.copy()
         wanted[i] = v
         wanted[:, 0] += i
+        wanted[:, i] += v
         close(t, wanted, 1e-15)
     assert table[2, 0] == 6.0
 
@@ -747,7 +782,13 @@ def test_where_numpy_decides_by_layout_a_later_write_is_refused() -> None:
         flat[0] = 0.0
         return y.sum()
 
-    for f in (write_the_original, write_the_reshaped):
+    def write_after_two_steps(x: Any) -> Any:
+        y = fnp.outer(x, x) * 2.0
+        z = y.reshape(2, 8).reshape(8, 2)
+        y[0, 0] = 0.0
+        return z.sum()
+
+    for f in (write_the_original, write_the_reshaped, write_after_two_steps):
         for transform in (grad, jit):
             message = raised(transform(f), X)
             assert "depends on a memory layout" in message

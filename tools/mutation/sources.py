@@ -1,0 +1,306 @@
+"""From source files to a fixed sample of mutants: places, texts, identities.
+
+A *unit* is what one change belongs to: a top-level function, a method, or a column of a row
+(`sub.jvp`). A mutant is a span of a file and the text that replaces it. Its identity is made of
+the unit, the operator and the texts, so that it survives edits elsewhere in the file. Error
+messages, documentation, annotations and the samples of rows are not mutated.
+"""
+
+import ast
+import difflib
+import random
+import textwrap
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.mutation import operators
+
+SEED = 2
+# Columns and arguments of rows that say how they are tested or described, and type annotations.
+NOT_MUTATED = frozenset({"samples", "errors", "doc", "domain", "domains", "points", "name", "lower"})
+COLUMNS = ("jvp", "transpose", "batch", "type", "partial")
+# The kinds of change whose survival would be worst: always in the sample.
+PRIORITY = (
+    "drop-tag-check",
+    "drop-liveness-check",
+    "negate-tag-check",
+    "negate-liveness-check",
+    "drop-zero-handling",
+    "drop-renew",
+    "drop-fresh",
+    "drop-owned",
+    "drop-materialise",
+    "drop-collapse",
+    "drop-spread",
+    "drop-statement",
+    "drop-mask",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change of one file."""
+
+    path: str
+    unit: str
+    operator: str
+    start: int
+    end: int
+    before: str
+    after: str
+    line: int
+    number: int
+
+    @property
+    def name(self) -> str:
+        """The identity: where, what kind, and a number made of the texts."""
+        key = f"{self.before}\0{self.after}\0{self.number}".encode()
+        place = self.path.removeprefix("ftrace/").removesuffix(".py")
+        return f"{place}:{self.unit}:{self.operator}:{zlib.crc32(key) & 0xFFFFFF:06x}"
+
+    def applied(self, source: str) -> str:
+        """The source with the change."""
+        return source[: self.start] + self.after + source[self.end :]
+
+    def diff(self, source: str) -> str:
+        """The change as a unified diff."""
+        lines = difflib.unified_diff(
+            source.splitlines(), self.applied(source).splitlines(), self.path, self.name, "", "", 2, ""
+        )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    node: ast.AST
+    operator: str
+    after: str
+
+
+class _Places:
+    """Text positions of nodes: `ast` counts bytes of a line, Python strings characters."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.lines = source.splitlines(keepends=True)
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line))
+
+    def _at(self, line: int, column: int) -> int:
+        text = self.lines[line - 1]
+        if not text.isascii():
+            column = len(text.encode()[:column].decode())
+        return self.starts[line - 1] + column
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        first = self._at(node.lineno, node.col_offset)  # type: ignore[attr-defined]
+        return first, self._at(node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+    def text(self, node: ast.AST) -> str:
+        start, end = self.span(node)
+        return self.source[start:end]
+
+
+# ---------------------------------------------------------------------------------- units
+
+
+def units(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    """(name, node) of every part of a module that is mutated."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            if not node.name.endswith(("_samples", "_errors")):
+                yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef) and part.name != "__repr__":
+                    yield f"{node.name}.{part.name}", part
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            target = node.targets[0]
+            if isinstance(target, ast.Name):
+                yield from _columns(target.id, node.value)
+
+
+def _columns(row: str, call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
+    for i, argument in enumerate(call.args[1:], 1):
+        if not (isinstance(argument, ast.Constant) and isinstance(argument.value, str)):
+            yield f"{row}.{'impl' if i == 1 else i}", argument
+    for keyword in call.keywords:
+        if keyword.arg and keyword.arg not in NOT_MUTATED:
+            yield f"{row}.{keyword.arg}", keyword
+
+
+# ---------------------------------------------------------------------------------- edits
+
+
+class _Finder:
+    """Collects the edits of one unit."""
+
+    def __init__(self, places: _Places, bound: frozenset[str]) -> None:
+        self.text = places.text
+        self.bound = bound
+        self.edits: list[_Edit] = []
+
+    def unit(self, node: ast.AST) -> list[_Edit]:
+        if isinstance(node, ast.keyword):
+            self._add(node.value, operators.of_column(node, self.text))
+            self._expression(node.value)
+        elif isinstance(node, ast.FunctionDef):
+            known = {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
+            self._body(node.body, known)
+        else:
+            self._expression(node)
+        return self.edits
+
+    def _add(self, node: ast.AST, changes: Iterator[operators.Change]) -> None:
+        self.edits += [_Edit(node, name, after) for name, after in changes]
+
+    def _body(self, body: Sequence[ast.stmt], known: set[str]) -> None:
+        for node in body:
+            if operators.droppable(node, known):
+                self.edits.append(_Edit(node, "drop-statement", "pass"))
+            self._statement(node, known)
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                known.add(node.targets[0].id)
+
+    def _statement(self, node: ast.stmt, known: set[str]) -> None:
+        if isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.ClassDef):
+            return
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            return
+        if isinstance(node, ast.FunctionDef):
+            names = {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
+            self._body(node.body, names)
+            return
+        if isinstance(node, ast.If):
+            for name, after in operators.of_condition(node):
+                test = operators.wrapped(node.test, self.text(node.test))
+                self.edits.append(_Edit(node.test, name, f"not {test}" if after == "not" else after))
+        for field, value in ast.iter_fields(node):
+            if field in ("annotation", "returns", "targets", "target", "type"):
+                continue
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, ast.ExceptHandler):
+                    self._body(part.body, known)
+                elif isinstance(part, ast.withitem):
+                    self._expression(part.context_expr)
+                elif isinstance(part, ast.expr):
+                    self._expression(part)
+        for field in ("body", "orelse", "finalbody"):
+            inner = getattr(node, field, None)
+            if isinstance(inner, list):
+                self._body(inner, known)
+
+    def _expression(self, node: ast.AST) -> None:
+        if isinstance(node, ast.JoinedStr) or _is_type(node):
+            return
+        operator = operators.EXPRESSIONS.get(type(node))
+        if operator:
+            self._add(node, operator(node, self.text, self.bound))
+        if isinstance(node, ast.comprehension):
+            for test in node.ifs:
+                after = f"not {operators.wrapped(test, self.text(test))}"
+                self.edits.append(_Edit(test, f"negate-{operators.checks(test)}", after))
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.keyword) and child.arg in NOT_MUTATED | {"strict"}:
+                continue
+            self._expression(child)
+
+
+def _is_type(node: ast.AST) -> bool:
+    """Whether a call builds an error, whose words are tested elsewhere."""
+    return operators.called(node).endswith(("Error", "sorted_names", "leaked"))
+
+
+def _neighbour_rules(tree: ast.Module, text: operators.Text) -> dict[str, list[str]]:
+    """For each column of a row, that of the row before it made by the same constructor."""
+    last: dict[tuple[str, str, str], str] = {}
+    found: dict[str, list[str]] = {}
+    for name, node in units(tree):
+        row, _, column = name.partition(".")
+        value = node.value if isinstance(node, ast.keyword) else node
+        if not isinstance(value, ast.expr) or column not in (*COLUMNS, "impl", "out"):
+            continue
+        shape = f"{type(value).__name__}{_arity(value)}"
+        before = last.get((column, shape, "")) if shape else None
+        if before is not None and before.replace(row, "") != text(value).replace(row, ""):
+            found[name] = [before]
+        last[column, shape, ""] = text(value)
+    return found
+
+
+def _arity(value: ast.expr) -> str:
+    if isinstance(value, ast.Lambda):
+        return ",".join(a.arg for a in (*value.args.args, *value.args.kwonlyargs))
+    return "name" if isinstance(value, ast.Name | ast.Attribute) else ""
+
+
+# ---------------------------------------------------------------------------------- mutants
+
+
+def mutants_of(path: str, source: str) -> list[Mutant]:
+    """All mutants of a file in the order of their places; each changes what the file means."""
+    tree = ast.parse(source)
+    places = _Places(source)
+    bound = frozenset(
+        n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    ) | {a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    rules = _neighbour_rules(tree, places.text)
+    original = ast.dump(tree)
+    seen: set[str] = {original}
+    found: list[Mutant] = []
+    numbers: dict[tuple[str, str, str, str], int] = defaultdict(int)
+    for unit, node in units(tree):
+        edits = _Finder(places, bound).unit(node)
+        value = node.value if isinstance(node, ast.keyword) else node
+        edits += [_Edit(value, "neighbour-rule", text) for text in rules.get(unit, ())]
+        for edit in edits:
+            start, end = places.span(edit.node)
+            before = source[start:end]
+            key = (unit, edit.operator, before, edit.after)
+            mutant = Mutant(
+                path, unit, edit.operator, start, end, before, edit.after,
+                getattr(edit.node, "lineno", 0), numbers[key],
+            )  # fmt: skip
+            meaning = _meaning(mutant, source)
+            if meaning and meaning not in seen:
+                seen.add(meaning)
+                numbers[key] += 1
+                found.append(mutant)
+    return sorted(found, key=lambda m: (m.start, m.end, m.after))
+
+
+def _meaning(mutant: Mutant, source: str) -> str | None:
+    """The syntax tree of the changed unit's file, or None where the text is no program."""
+    try:
+        return ast.dump(ast.parse(mutant.applied(source)))
+    except SyntaxError:
+        return None
+
+
+def sample(mutants: Sequence[Mutant], most: int, wanted: int) -> list[Mutant]:
+    """A fixed choice: at least `wanted` of each unit, its most telling kinds of change first.
+
+    Args:
+        mutants: all mutants of a file.
+        most: how many of one unit at most.
+        wanted: how many of one unit at least, where it has so many.
+    """
+    by_unit: dict[str, list[Mutant]] = defaultdict(list)
+    for m in mutants:
+        by_unit[m.unit].append(m)
+    chosen: list[Mutant] = []
+    for unit, found in by_unit.items():
+        rng = random.Random(f"{SEED}:{found[0].path}:{unit}")
+        order = sorted(found, key=lambda m: (m.operator not in PRIORITY, rng.random()))
+        count = min(most, max(wanted, len(found) // 12))
+        chosen += order[:count]
+    return sorted(chosen, key=lambda m: (m.path, m.start, m.end, m.after))
+
+
+def excerpt(text: str) -> str:
+    """A text in one line, shortened."""
+    return textwrap.shorten(" ".join(text.split()), 60, placeholder=" ...")
