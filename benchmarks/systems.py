@@ -151,7 +151,7 @@ class Jax(JaxLike):
 
             return self.lax.map(one, jnp.arange(0, x.size, chunk)).reshape(-1)
 
-        return run
+        return self.jit(run)
 
 
 class Autograd(System):

@@ -10,7 +10,6 @@ import sys
 
 from ftrace.numpy import cells, methods, operators, protocols, writers
 from ftrace.numpy import linalg as linalg
-from ftrace.numpy.at import at as at
 from ftrace.numpy.creation import arange as arange
 from ftrace.numpy.creation import array as array
 from ftrace.numpy.creation import asanyarray as asanyarray
@@ -314,6 +313,7 @@ from ftrace.numpy.ufuncs import tan as tan
 from ftrace.numpy.ufuncs import tanh as tanh
 from ftrace.numpy.ufuncs import true_divide as true_divide
 from ftrace.numpy.ufuncs import trunc as trunc
+from ftrace.numpy.updates import at as at
 from ftrace.numpy.vectorizing import apply_along_axis as apply_along_axis
 from ftrace.numpy.vectorizing import apply_over_axes as apply_over_axes
 from ftrace.numpy.vectorizing import vectorize as vectorize

@@ -27,9 +27,9 @@ from ftrace.core.errors import (
 from ftrace.core.trace import FROZEN, Tracer, ctx, is_within, leaked
 from ftrace.numpy import ufunc_methods, ufuncs
 from ftrace.numpy.assigning import setitem_value
-from ftrace.numpy.at import At
 from ftrace.numpy.indexing import Basic, advanced, basic
 from ftrace.numpy.promote import cast, stretch, value
+from ftrace.numpy.updates import At
 from ftrace.numpy.views import Root, View, alias_of, link, living, root_of
 from ftrace.primitives.convert import copy
 

@@ -14,6 +14,7 @@ from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
 from ftrace.numpy.elementary import multiply
 from ftrace.numpy.promote import (
+    broadcast_shape,
     cast,
     numpy_function,
     one_axis,
@@ -56,6 +57,8 @@ def array(
     like: Any = None,
 ) -> Any:
     """A new array from anything array-like; nested lists may hold traced values."""
+    if copy is not True and not ndmin:
+        return asarray(object, dtype, order)
     x = value(object)
     target = typeof(x).dtype if dtype is None else dtypes.canonical(dtype)
     found = cast(x, target)
@@ -245,7 +248,7 @@ def linspace(
     if n < 0:
         raise ValueError(f"Number of samples, {n}, must be non-negative.")
     low, high = promote_inexact(*_floats(start, stop))
-    shape = np.broadcast_shapes(typeof(low).shape, typeof(high).shape)
+    shape = broadcast_shape(typeof(low).shape, typeof(high).shape)
     low, high = stretch(low, shape), stretch(high, shape)
     kind = typeof(low).dtype
     parts = n - 1 if endpoint else n

@@ -46,7 +46,10 @@ def einsum(
         chosen = [terms[i] for i in pair]
         terms = [t for i, t in enumerate(terms) if i not in pair]
         needed = set(output).union(*(labels for _, labels in terms))
-        terms.append(_product(*chosen, needed) if len(chosen) == 2 else _single(*chosen[0], needed))
+        alone = len(chosen) == 1
+        terms.append(
+            _single(*chosen[0], needed) if alone else _product(chosen[0], chosen[1], needed)
+        )
     found, labels = _single(*terms[0], set(output))
     found = _ordered(found, labels, output)
     return ufuncs.finish(np.matmul, copy_row(found) if found is arrays[0] else found, out)

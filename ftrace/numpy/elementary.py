@@ -164,22 +164,25 @@ def fix(x: Any, out: Any = None) -> Any:
 
 @numpy_function
 def nan_to_num(
-    x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
-    """NaN and infinities replaced by numbers."""
-    x = strong(value(x))
+    """NaN and infinities replaced by numbers; in place for copy=False."""
+    found = _numbers(strong(value(x)), nan, posinf, neginf)
+    return found if copy or not isinstance(x, Tracer) else ufuncs.finish(np.add, found, x)
+
+
+def _numbers(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     dtype = typeof(x).dtype
     if dtype.kind == "c":
-        parts = [nan_to_num(part(x), True, nan, posinf, neginf) for part in (e.real, e.imag)]
-        return e.complex(*parts)
+        return e.complex(*(_numbers(part(x), nan, posinf, neginf) for part in (e.real, e.imag)))
     if dtype.kind != "f":
         return copy_row(x)
     limits = np.finfo(dtype)
     top = limits.max if posinf is None else posinf
     bottom = limits.min if neginf is None else neginf
-    x = where(e.isnan(x), cast(nan, dtype), x)
-    x = where(e.eq(x, dtype.type(np.inf)), cast(top, dtype), x)
-    return where(e.eq(x, dtype.type(-np.inf)), cast(bottom, dtype), x)
+    x = where(e.isnan(x), cast(value(nan), dtype), x)
+    x = where(e.eq(x, dtype.type(np.inf)), cast(value(top), dtype), x)
+    return where(e.eq(x, dtype.type(-np.inf)), cast(value(bottom), dtype), x)
 
 
 # ---------------------------------------------------------------------------------- complex

@@ -3,8 +3,8 @@
 A key becomes a *plan*: `Basic` (integers, slices, newaxis, Ellipsis) is a slice, a flip and a
 change of axes, and is remembered for its shape and key; `Advanced` (integer arrays, masks) is a
 `Basic` that leaves the indexed axes whole, then a gather. `plan.get(x)` reads; `plan.put(x, v)`
-is x with `v` written there. What may be written is in `assigning.py`, `.at` in `at.py`; tracers as
-cells, and views, are in `cells.py`.
+is x with `v` written there. What may be written is in `assigning.py`, `.at` in `updates.py`;
+tracers as cells, and views, are in `cells.py`.
 """
 
 import operator

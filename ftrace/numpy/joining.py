@@ -25,6 +25,7 @@ from ftrace.numpy.shaping import atleast, index_axis
 from ftrace.numpy.sorting import take
 from ftrace.primitives import shape as rows
 from ftrace.primitives.convert import copy as copy_row
+from ftrace.primitives.linear import move_axis
 from ftrace.primitives.slicing import pad as pad_row
 
 
@@ -180,18 +181,17 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         x, axis = rows.reshape(x, new_sizes=(typeof(x).size,)), 0
     axis = one_axis(axis, typeof(x).ndim)
     n = typeof(x).shape[axis]
-    scalar = isinstance(obj, int | np.integer)
-    count = 1
-    if scalar and typeof(v).ndim == typeof(x).ndim:
+    if isinstance(obj, int | np.integer):
+        missing = typeof(x).ndim - typeof(v).ndim
+        v = rows.expand_dims(v, dimensions=tuple(range(missing))) if missing > 0 else v
+        v = move_axis(v, 0, axis)
         count = typeof(v).shape[axis]
-    elif not scalar:
+        order = np.insert(np.arange(n), [obj] * count, np.arange(n, n + count))
+    else:
         count = len(np.arange(n)[obj]) if isinstance(obj, slice) else np.size(obj)
-    places = [obj] * count if scalar else obj
-    order = np.insert(np.arange(n), places, np.arange(n, n + count))
+        order = np.insert(np.arange(n), obj, np.arange(n, n + count))
     shape = list(typeof(x).shape)
     shape[axis] = count
-    if scalar and typeof(v).ndim == typeof(x).ndim - 1 and typeof(v).ndim:
-        v = rows.expand_dims(v, dimensions=(axis,))
     whole = joined([x, stretch(cast(v, typeof(x).dtype), tuple(shape))], axis)
     return take(whole, order, axis=axis)
 
@@ -267,7 +267,7 @@ def tile(A: Any, reps: Any) -> Any:
     shape = typeof(x).shape
     counts = (1,) * (len(shape) - len(counts)) + counts
     shape = (1,) * (len(counts) - len(shape)) + shape
-    wide = tuple(n for r, m in zip(counts, shape, strict=True) for n in (1, m))
+    wide = tuple(n for m in shape for n in (1, m))
     full = tuple(n for r, m in zip(counts, shape, strict=True) for n in (r, m))
     spread = stretch(rows.reshape(x, new_sizes=wide), full)
     return rows.reshape(spread, new_sizes=tuple(r * m for r, m in zip(counts, shape, strict=True)))

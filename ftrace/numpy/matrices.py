@@ -65,7 +65,8 @@ def _triangle(m: Any, k: Any, below: bool) -> Any:
     if len(shape) < 2:
         x = stretch(x, (*shape, *shape)) if shape else x
         shape = typeof(x).shape
-    keep = _band(*shape[-2:], static_int(k, "k"), e.le if below else e.ge)
+    rows, columns = shape[-2:]
+    keep = _band(rows, columns, static_int(k, "k"), e.le if below else e.ge)
     return e.select(stretch(keep, shape), x, typeof(x).dtype.type(0))
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.errors import TracerArrayConversionError
+from ftrace.core.trace import UNKNOWN
 from ftrace.numpy import cumulative, elementary, products, reductions, shaping, sorting
 from ftrace.numpy.promote import cast
 from ftrace.numpy.ufuncs import conjugate
@@ -30,6 +31,14 @@ def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
 def _astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", **ignored: Any) -> Any:
     found = cast(x, np.dtype(dtype))
     return copy_row(x) if found is x else found
+
+
+def _format(x: Any, spec: str) -> str:
+    """A known scalar in the format, so that progress can be printed; else what `str` gives."""
+    known = x.known(exact=False)
+    if not spec or known is UNKNOWN or x.aval.shape:
+        return str(x)
+    return format(np.asarray(known).item(), spec)
 
 
 def _view(x: Any, *args: Any, **options: Any) -> Any:
@@ -86,8 +95,9 @@ METHODS: Final[dict[str, Any]] = {
     "view": _view,
     "T": property(shaping.transpose),
     "mT": property(shaping.matrix_transpose),
-    "real": property(elementary.real),
-    "imag": property(elementary.imag),
+    "real": property(elementary.real, lambda x, v: x.real.__setitem__(..., v)),
+    "imag": property(elementary.imag, lambda x, v: x.imag.__setitem__(..., v)),
+    "__format__": _format,
     "itemsize": property(lambda x: x.aval.dtype.itemsize),
     "nbytes": property(lambda x: x.aval.size * x.aval.dtype.itemsize),
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.numpy import cumulative, reductions, ufuncs
 from ftrace.numpy.promote import cast, inexact, many_axes, numpy_function, strong, value
@@ -118,11 +119,7 @@ def _counted(a: Any, axis: Any) -> tuple[Any, Any, Any]:
     x, hole = replaced(inexact(a), 0)
     present = e.bitwise_not(hole)
     count = reductions.sum(present, axis=axis, keepdims=True)
-    return x, present, cast(count, _real(typeof(x).dtype))
-
-
-def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.zeros((), dtype).real.dtype
+    return x, present, cast(count, dtypes.real_dtype(typeof(x).dtype))
 
 
 def _drop(x: Any, axis: Any, keepdims: Any) -> Any:

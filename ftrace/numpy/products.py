@@ -66,6 +66,9 @@ def _gufunc(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def _strong_pair(x: Any, y: Any) -> list[Any]:
     x, y = value(x), value(y)
+    a, b = typeof(x), typeof(y)
+    if a.dtype is b.dtype and not a.weak and not b.weak:
+        return [x, y]
     dtype = common_dtype(x, y)
     return [cast(x, dtype), cast(y, dtype)]
 

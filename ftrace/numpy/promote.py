@@ -200,6 +200,7 @@ def promote_inexact(*xs: Any) -> list[Any]:
 # ---------------------------------------------------------------------------------- shapes
 
 
+@functools.lru_cache(maxsize=4096)
 def broadcast_shape(*shapes: Shape) -> Shape:
     """NumPy's broadcast of shapes.
 
@@ -215,18 +216,24 @@ def broadcast_shape(*shapes: Shape) -> Shape:
         ) from None
 
 
-def stretch(x: Any, shape: Shape) -> Any:
-    """The operand broadcast to a shape; the same object if it has it."""
-    own = typeof(x).shape
-    if own == shape:
-        return x
+@functools.lru_cache(maxsize=4096)
+def _kept_axes(own: Shape, shape: Shape) -> tuple[int, ...]:
+    """Where the axes of an operand lie in the shape it is broadcast to."""
     first = len(shape) - len(own)
     if first < 0 or any(n not in (1, m) for n, m in zip(own, shape[first:], strict=True)):
         raise ShapeError(
             f"An array of shape {own} cannot be broadcast to {shape}.",
             "Its axes, aligned at the end, must have the target's size or 1.",
         )
-    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=tuple(range(first, len(shape))))
+    return tuple(range(first, len(shape)))
+
+
+def stretch(x: Any, shape: Shape) -> Any:
+    """The operand broadcast to a shape; the same object if it has it."""
+    own = typeof(x).shape
+    if own == shape:
+        return x
+    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=_kept_axes(own, shape))
 
 
 def broadcast(*xs: Any) -> list[Any]:
@@ -260,6 +267,8 @@ def many_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Distinct axes in range from None (all), an int or a tuple, in the order given."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     found = tuple(one_axis(a, ndim) for a in axes)
     if len(set(found)) != len(found):

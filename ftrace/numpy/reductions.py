@@ -6,6 +6,7 @@ in `cumulative.py`, the versions that skip NaN are in `nanfunctions.py`, those
 that sort (median, quantile) in `statistics.py`.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,7 @@ def reduced(row: Callable[..., Any], x: Any, axis: Any, keepdims: Any) -> Any:
 def count_along(x: Any, axis: Any) -> int:
     """How many elements a reduction takes together."""
     shape = typeof(x).shape
-    return int(np.prod([shape[i] for i in many_axes(axis, len(shape))], dtype=np.int64))
+    return math.prod([shape[i] for i in many_axes(axis, len(shape))])
 
 
 def masked(x: Any, mask: Any, otherwise: Any) -> Any:

@@ -4,8 +4,7 @@ How many elements a set has depends on values, so all but `isin` need them known
 themselves are taken by index and have their derivatives.
 """
 
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,9 +63,27 @@ def isin(
     return e.bitwise_not(found) if invert else found
 
 
-UniqueAllResult = namedtuple("UniqueAllResult", "values indices inverse_indices counts")
-UniqueCountsResult = namedtuple("UniqueCountsResult", "values counts")
-UniqueInverseResult = namedtuple("UniqueInverseResult", "values inverse_indices")
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Any
+    inverse_indices: Any
 
 
 @numpy_function

@@ -4,6 +4,7 @@ Joining and splitting are in `joining.py`, making arrays in `creation.py`. `slic
 `index_axis` are what the other modules use to take static parts.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,10 +64,10 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
 
 
 def _fill_in(size: int, sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
-    rest = int(np.prod([n for n in sizes if n != -1]))
+    rest = math.prod([n for n in sizes if n != -1])
     if sizes.count(-1) == 1 and rest and not size % rest:
         sizes = tuple(size // rest if n == -1 else n for n in sizes)
-    if any(n < 0 for n in sizes) or int(np.prod(sizes)) != size:
+    if any(n < 0 for n in sizes) or math.prod(sizes) != size:
         raise ShapeError(
             f"cannot reshape array of size {size} (shape {old}) into shape {sizes}.",
             "The number of elements must stay the same; one size may be -1.",
@@ -336,7 +337,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     """The elements repeated to fill a new shape."""
     x = ravel(a)
     shape = static_shape(new_shape)
-    size, n = int(np.prod(shape)), typeof(x).size
+    size, n = math.prod(shape), typeof(x).size
     if not n or not size:
         return np.zeros(shape, typeof(x).dtype)
     whole = rows.concatenate(*[x] * -(-size // n), dimension=0)
@@ -362,4 +363,4 @@ def ndim(a: Any) -> int:
 def size(a: Any, axis: Any = None) -> int:
     """The number of elements, or the size along axes."""
     own = typeof(value(a)).shape
-    return int(np.prod([own[i] for i in many_axes(axis, len(own))]))
+    return math.prod([own[i] for i in many_axes(axis, len(own))])

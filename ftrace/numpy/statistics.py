@@ -1,5 +1,6 @@
 """Order statistics and moments of several variables: median, quantile, cov, histogram."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -43,7 +44,7 @@ def _flattened(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     axes = tuple(sorted(many_axes(axis, len(shape))))
     kept = tuple(i for i in range(len(shape)) if i not in axes)
     x = transpose(x, permutation=(*kept, *axes))
-    n = int(np.prod([shape[i] for i in axes]))
+    n = math.prod([shape[i] for i in axes])
     return reshape(x, new_sizes=(*(shape[i] for i in kept), n)), axes
 
 

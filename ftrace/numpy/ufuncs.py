@@ -48,7 +48,9 @@ def loop_dtypes(
     Raises:
         DtypeError: where NumPy has no loop.
     """
-    kinds = [PYTHON_TYPE.get(d.kind, d) if weak else d for d, weak in operands]
+    # Two Python integers would be compared as objects: weakness only matters beside an array.
+    strong = all(weak for _, weak in operands)
+    kinds = [PYTHON_TYPE.get(d.kind, d) if weak and not strong else d for d, weak in operands]
     options = {}
     if dtype is not None:
         options["signature"] = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
@@ -66,6 +68,12 @@ def loop_dtypes(
 def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None, row: Any = None) -> Any:
     """A ufunc on any operands: convert, broadcast, then its row (by default its lowering)."""
     operands = [value(x) for x in xs]
+    if len(xs) == 2 and dtype is None and row is None:
+        x, y = operands
+        a, b = typeof(x), typeof(y)
+        ready = a.dtype is b.dtype and not a.weak and not b.weak
+        if ready and a.dtype.kind in direct_kinds(ufunc):
+            return LOWERINGS[ufunc.__name__](*broadcast(x, y))
     if ufunc is np.power and dtype is None:
         found = static_power(*operands)
         if found is not None:
@@ -121,6 +129,7 @@ def general(
     return finish(ufunc, apply(ufunc, *xs, dtype=dtype, row=row), out)
 
 
+@lru_cache(maxsize=256)
 def direct_kinds(ufunc: np.ufunc) -> str:
     """Kinds of dtypes on which NumPy computes this ufunc without converting operands."""
     loops = {t.split("->")[0] for t in ufunc.types}

@@ -4,6 +4,7 @@ On traced values the function is batched (as by `ftrace.vmap`), not called once 
 no transformation running NumPy's own loop runs it.
 """
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +37,7 @@ def over_leading(
     Returns:
         The results with the leading axes in front, and whether the function returned a tuple.
     """
-    count = int(np.prod(loop))
+    count = math.prod(loop)
     flat = [
         reshape(stretch(x, (*loop, *core)), new_sizes=(count, *core))
         for x, core in zip(xs, cores, strict=True)

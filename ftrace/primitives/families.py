@@ -229,11 +229,29 @@ def binary(
         found = binary_type(name, kinds, weak, x, y)
         return found if out is None else aval(found.shape, out(found.dtype))
 
+    rule_x, rule_y = (None, None) if isinstance(jvp, str) else jvp
+
+    def tangents(primals: Any, tangents: Any) -> Any:
+        x, y = primals
+        tx, ty = tangents
+        z = row(x, y)
+        if type(x) not in STRONG_TYPES:
+            x, tx = adapted(x, tx, z, weak)
+        if type(y) not in STRONG_TYPES:
+            y, ty = adapted(y, ty, z, weak)
+        if ty is ZERO or rule_y is None:
+            if tx is ZERO or rule_x is None:
+                return z, ZERO
+            return z, spread(rule_x(tx, z, x, y), z)
+        if tx is ZERO or rule_x is None:
+            return z, spread(rule_y(ty, z, x, y), z)
+        return z, add(rule_x(tx, z, x, y), rule_y(ty, z, x, y))
+
     row = Primitive(
         name=name,
         impl=weakly(impl) if weak else impl,
         type=type_rule,
-        jvp=jvp if isinstance(jvp, str) else _binary_jvp(lambda x, y: row(x, y), weak, *jvp),
+        jvp=jvp if isinstance(jvp, str) else tangents,
         transpose=_binary_transpose(name, *transpose) if transpose else NO_TRANSPOSE,
         batch=lambda axis, values, dims: batch_elementwise(row, axis, values, dims),
         mask="same" if transpose else "",
@@ -246,24 +264,8 @@ def binary(
     return row
 
 
-def _binary_jvp(row: Rule, weak: bool, rule_x: Rule | None, rule_y: Rule | None) -> Rule:
-    def jvp(primals: Any, tangents: Any) -> Any:
-        x, y = primals
-        tx, ty = tangents
-        z = row(x, y)
-        if type(x) is not np.ndarray:
-            x, tx = adapted(x, tx, z, weak)
-        if type(y) is not np.ndarray:
-            y, ty = adapted(y, ty, z, weak)
-        if ty is ZERO or rule_y is None:
-            if tx is ZERO or rule_x is None:
-                return z, ZERO
-            return z, spread(rule_x(tx, z, x, y), z)
-        if tx is ZERO or rule_x is None:
-            return z, spread(rule_y(ty, z, x, y), z)
-        return z, add(rule_x(tx, z, x, y), rule_y(ty, z, x, y))
-
-    return jvp
+# values of these types are never weak, so no operand of them has to adapt
+STRONG_TYPES = frozenset({np.ndarray, *(d.type for d in dtypes.SUPPORTED)})
 
 
 def adapted(x: Any, t: Any, z: Any, literals: bool) -> tuple[Any, Any]:

@@ -402,3 +402,48 @@ def test_sinc_has_its_derivatives_at_zero() -> None:
     assert first == 0.0
     _, (second,) = jvp_flat(slope, [np.float64(0.0)], [np.float64(1.0)])
     np.testing.assert_allclose(second, -(np.pi**2) / 3, rtol=1e-12)
+
+
+def test_parts_of_complex_arrays_are_views_that_can_be_written() -> None:
+    def f(z: Any) -> Any:
+        z = z * 1.0
+        z.real[0] = 5.0
+        z.imag *= 2.0
+        z.real = z.real + z.imag
+        return z
+
+    assert_as_plain(f, Z)
+
+
+def test_nan_to_num_works_in_place_where_it_is_asked_to() -> None:
+    def f(x: Any) -> Any:
+        x = x * 1.0
+        y = np.nan_to_num(x, copy=False, nan=3.0)
+        return x + y
+
+    assert_as_plain(f, np.array([1.0, np.nan]))
+
+
+def test_a_known_scalar_can_be_formatted_and_an_unknown_one_shows_its_type() -> None:
+    seen: list[str] = []
+    jvp_flat(lambda x: [seen.append(f"{x:.2f} {x[()]}") or x], [np.float64(1.5)], [np.float64(1)])
+    staged(lambda x: seen.append(f"{x:.2f}") or x, 1.0)
+    assert seen[0].startswith("1.50 ")
+    assert "f64" in seen[1]
+
+
+def test_two_component_cross_products_equal_the_third_component() -> None:
+    x, y = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([0.5, 4.0])
+    (found,) = eval_jaxpr(staged(fnp.cross, x, y), [x, y])
+    np.testing.assert_allclose(found, x[:, 0] * y[1] - x[:, 1] * y[0])
+    z = np.array([1.0, 2.0, 3.0])
+    (found,) = eval_jaxpr(staged(fnp.cross, x[0], z), [x[0], z])
+    np.testing.assert_allclose(found, np.cross([1.0, 2.0, 0.0], z))
+
+
+def test_polynomial_division_gives_quotient_and_remainder() -> None:
+    u, v = np.array([2.0, -3.0, 1.0, 5.0]), np.array([1.0, 2.0])
+    quotient, remainder = np.polydiv(u, v)
+    ys, _ = jvp_flat(lambda a, b: list(np.polydiv(a, b)), [u, v], [u, v])
+    np.testing.assert_allclose(ys[0], quotient)
+    np.testing.assert_allclose(ys[1], remainder)

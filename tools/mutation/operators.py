@@ -91,7 +91,7 @@ def of_call(node: ast.Call, text: Text, bound: frozenset[str]) -> Iterator[Chang
     if isinstance(node.func, ast.Attribute) and name in METHODS and not args:
         yield f"drop-{name}", text(node.func.value)
     if plain and args:
-        for i in TERMS.get(name, ()):
+        for i in TERMS.get(name, ()) if len(args) == 2 else ():
             yield "drop-term", wrapped(args[i], text(args[i]))
         if name in WRAPPERS:
             yield _dropped(name), wrapped(args[0], text(args[0]))

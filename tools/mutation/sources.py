@@ -249,11 +249,12 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
         n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     ) | {a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
     rules = _neighbour_rules(tree, places.text)
-    original = ast.dump(tree)
-    seen: set[str] = {original}
     found: list[Mutant] = []
     numbers: dict[tuple[str, str, str, str], int] = defaultdict(int)
-    for unit, node in units(tree):
+    for unit, node, statement in _with_statements(tree):
+        whole = places.span(statement)
+        indent = "if 1:\n" + " " * statement.col_offset if statement.col_offset else ""
+        seen = {_meaning(indent + source[whole[0] : whole[1]])}
         edits = _Finder(places, bound).unit(node)
         value = node.value if isinstance(node, ast.keyword) else node
         edits += [_Edit(value, "neighbour-rule", text) for text in rules.get(unit, ())]
@@ -265,7 +266,8 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
                 path, unit, edit.operator, start, end, before, edit.after,
                 getattr(edit.node, "lineno", 0), numbers[key],
             )  # fmt: skip
-            meaning = _meaning(mutant, source)
+            changed = source[whole[0] : start] + edit.after + source[end : whole[1]]
+            meaning = _meaning(indent + changed)
             if meaning and meaning not in seen:
                 seen.add(meaning)
                 numbers[key] += 1
@@ -273,10 +275,22 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     return sorted(found, key=lambda m: (m.start, m.end, m.after))
 
 
-def _meaning(mutant: Mutant, source: str) -> str | None:
-    """The syntax tree of the changed unit's file, or None where the text is no program."""
+def _with_statements(tree: ast.Module) -> Iterator[tuple[str, ast.AST, ast.stmt]]:
+    """The units, each with the statement it is a part of."""
+    of_row = {
+        node.targets[0].id: node
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    for name, node in units(tree):
+        whole = node if isinstance(node, ast.FunctionDef) else of_row[name.partition(".")[0]]
+        yield name, node, whole
+
+
+def _meaning(statement: str) -> str | None:
+    """The syntax tree of a statement, or None where the text is no program."""
     try:
-        return ast.dump(ast.parse(mutant.applied(source)))
+        return ast.dump(ast.parse(statement))
     except SyntaxError:
         return None
 

@@ -1,0 +1,83 @@
+"""How `ftrace.lax` applies a row: check the operands' types first, return a value of its own.
+
+Rows themselves trust their callers: evaluating one runs its implementation. Here the type rule
+runs before it, so that a mistake is named with shapes and dtypes, eagerly as under `jit`. The
+result of an eager call never shares memory with an operand, as it does not under a trace.
+"""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.core.dtypes import canonical
+from ftrace.core.errors import AxisError, ShapeError
+from ftrace.core.primitive import Primitive
+from ftrace.core.trace import EVAL, ctx
+from ftrace.interpreters.captures import owned
+
+Ints = tuple[int, ...]
+
+
+def bind(row: Primitive, *operands: Any, **params: Any) -> Any:
+    """Apply a row to checked operands."""
+    row.type(*map(typeof, operands), **params)
+    result = row(*operands, **params)
+    if ctx.trace is not EVAL:
+        return result
+    return owned(result, operands) if row.multiple else owned([result], operands)[0]
+
+
+def shape_of(x: Any) -> Ints:
+    """The shape of an array, a scalar or a tracer."""
+    return typeof(x).shape
+
+
+def dtype_of(dtype: Any) -> np.dtype[Any]:
+    """A dtype as the user names it (`np.float32`, `"f4"`, `float`), canonical."""
+    return canonical(np.dtype(dtype))
+
+
+def axis_of(name: str, axis: Any, ndim: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        AxisError: there is no such axis.
+    """
+    found = operator.index(axis)
+    if not -ndim <= found < ndim:
+        raise AxisError(
+            f"lax.{name} was given axis {found} of an array with {ndim} axes.",
+            f"Use an axis from {-ndim} to {ndim - 1}." if ndim else "A scalar has no axes.",
+        )
+    return found % ndim
+
+
+def axes_of(name: str, axes: Any, ndim: int) -> Ints:
+    """Several axes counted from the front; one integer is one axis.
+
+    Raises:
+        AxisError: there is no such axis, or one is named twice.
+    """
+    given = (axes,) if isinstance(axes, int | np.integer) else tuple(axes)
+    found = tuple(axis_of(name, a, ndim) for a in given)
+    if len(set(found)) != len(found):
+        raise AxisError(f"lax.{name} was given an axis twice: {given}.", "Name each axis once.")
+    return found
+
+
+def ints(values: Any) -> Ints:
+    """A shape, or other static integers, as a tuple."""
+    single = isinstance(values, int | np.integer)
+    return tuple(operator.index(v) for v in ((values,) if single else values))
+
+
+def one_per_axis(name: str, what: str, values: Sequence[Any], ndim: int) -> None:
+    """Raise `ShapeError` unless there is one value for each axis."""
+    if len(values) != ndim:
+        raise ShapeError(
+            f"lax.{name} was given {len(values)} {what} for an array with {ndim} axes.",
+            f"Give one for each axis: {ndim} in all.",
+        )
