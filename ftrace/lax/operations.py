@@ -44,10 +44,9 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     """
     if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
         return bind(compare.round, x)
-    whole = bind(compare.trunc, x)
-    one = typeof(whole).dtype.type(1)
-    half = typeof(whole).dtype.type(0.5)
-    up = compare.ge(arithmetic.abs(arithmetic.sub(x, whole)), half)
+    fraction, whole = bind(arithmetic.modf, x)
+    one, half = map(typeof(whole).dtype.type, (1, 0.5))
+    up = compare.ge(arithmetic.abs(fraction), half)
     return compare.select(up, add(whole, arithmetic.copysign(one, x)), whole)
 
 

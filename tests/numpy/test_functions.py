@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ftrace
 import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
 from ftrace.core.jaxpr import eval_jaxpr
@@ -78,6 +79,10 @@ def is_double(x: Any) -> bool:
     return np.asarray(x).dtype in (np.float64, np.complex128)
 
 
+def is_real_double(x: Any) -> bool:
+    return np.asarray(x).dtype == np.float64
+
+
 def has_derivative(case: Case) -> bool:
     """Whether finite differences can say something about a case."""
     xs = arrays(case)
@@ -118,3 +123,31 @@ def test_batched_function_is_the_function_of_each_member(case: Case) -> None:
         expected = flat(case, np)(*[s[i] for s in stacked])
         for y, d, wanted in zip(ys, dims, expected, strict=True):
             close(np.asarray(place_axis(y, d, Axis(2), 0))[i], wanted)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=repr(case))
+        for case in CASES
+        if has_derivative(case) and all(map(is_real_double, arrays(case)))
+    ],
+)
+def test_reverse_mode_is_the_transpose_of_forward_mode(case: Case) -> None:
+    xs = [x[()] for x in arrays(case)]
+    rng = np.random.default_rng(6)
+    ts = [np.asarray(rng.normal(size=np.shape(x)))[()] for x in xs]
+    run = flat(case, fnp)
+    chosen = [i for i, y in enumerate(run(*xs)) if is_double(y)]
+
+    def smooth(*args: Any) -> list[Any]:
+        found = run(*args)
+        return [found[i] for i in chosen]
+
+    ys, dys = ftrace.jvp(smooth, tuple(xs), tuple(ts))
+    cts = [np.asarray(rng.normal(size=np.shape(y)))[()] for y in ys]
+    _, pull = ftrace.vjp(smooth, *xs)
+    found = pull(cts)
+    left = sum(np.sum(ct * dy) for ct, dy in zip(cts, dys, strict=True))
+    right = sum(np.sum(t * g) for t, g in zip(ts, found, strict=True))
+    np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)

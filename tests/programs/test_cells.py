@@ -249,7 +249,7 @@ def test_writing_an_argument_is_refused_by_name(transform: Callable[..., Any]) -
     message = raised(transform(f), BATCH if transform is vmap else X)
     assert "`weights` is an argument" in message
     assert "`weights = weights.copy()`" in message
-    assert "test_mutation.py" in message
+    assert "test_cells.py" in message
 
 
 def test_writing_a_view_of_an_argument_is_refused_by_name() -> None:

@@ -21,7 +21,10 @@ from tools.mutation import operators
 SEED = 2
 # Columns and arguments of rows that say how they are tested or described, and type annotations.
 NOT_MUTATED = frozenset({"samples", "errors", "doc", "domain", "domains", "points", "name", "lower"})
-COLUMNS = ("jvp", "transpose", "batch", "type", "partial")
+COLUMNS = ("jvp", "transpose", "batch", "type", "partial", "2", "3", "4")
+ROW_COLUMNS = (*COLUMNS, "impl", "out", "weak", "mask", "zeros", "effects", "stage", "linear_in", "multiple")
+# Changes of a whole column: for rows whose rules are functions, which are units themselves.
+COARSE = ("other-rule", "neighbour-rule", "drop-partial", "drop-stage", "drop-effects")
 # The kinds of change whose survival would be worst: always in the sample.
 PRIORITY = (
     "drop-tag-check",
@@ -35,7 +38,6 @@ PRIORITY = (
     "drop-materialise",
     "drop-collapse",
     "drop-spread",
-    "drop-statement",
     "drop-mask",
 )
 
@@ -60,6 +62,12 @@ class Mutant:
         key = f"{self.before}\0{self.after}\0{self.number}".encode()
         place = self.path.removeprefix("ftrace/").removesuffix(".py")
         return f"{place}:{self.unit}:{self.operator}:{zlib.crc32(key) & 0xFFFFFF:06x}"
+
+    @property
+    def column(self) -> str:
+        """The column of a row; empty for functions and methods."""
+        last = self.unit.rpartition(".")[2]
+        return last if last.isdigit() or last in ROW_COLUMNS and "." in self.unit else ""
 
     def applied(self, source: str) -> str:
         """The source with the change."""
@@ -116,12 +124,24 @@ def units(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
                 yield node.name, node
         elif isinstance(node, ast.ClassDef):
             for part in node.body:
-                if isinstance(part, ast.FunctionDef) and part.name != "__repr__":
+                if isinstance(part, ast.FunctionDef) and part.name not in ("__repr__", "__init__"):
                     yield f"{node.name}.{part.name}", part
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             target = node.targets[0]
-            if isinstance(target, ast.Name):
+            if row_of(node) and isinstance(target, ast.Name):
                 yield from _columns(target.id, node.value)
+
+
+def row_of(node: ast.AST) -> str | None:
+    """The name of the row that a statement makes: the first text, or `name=`, of the call."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+        return None
+    call = node.value
+    named = [k.value for k in call.keywords if k.arg == "name"] or call.args[:1]
+    made = operators.called(call) == "Primitive" or not operators.called(call)[:1].isupper()
+    if named and made and isinstance(named[0], ast.Constant) and isinstance(named[0].value, str):
+        return named[0].value if len(node.targets) == 1 else None
+    return None
 
 
 def _columns(row: str, call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
@@ -295,22 +315,32 @@ def _meaning(statement: str) -> str | None:
         return None
 
 
-def sample(mutants: Sequence[Mutant], most: int, wanted: int) -> list[Mutant]:
+def sample(mutants: Sequence[Mutant], wanted: int, most: int) -> list[Mutant]:
     """A fixed choice: at least `wanted` of each unit, its most telling kinds of change first.
+
+    Of a row's columns those with rules are units; its other columns count where it has none.
 
     Args:
         mutants: all mutants of a file.
-        most: how many of one unit at most.
         wanted: how many of one unit at least, where it has so many.
+        most: how many of one unit at most.
     """
+    rules = [m for m in mutants if m.column in COLUMNS and m.operator not in COARSE]
+    ruled = {m.unit.partition(".")[0] for m in rules}
     by_unit: dict[str, list[Mutant]] = defaultdict(list)
     for m in mutants:
-        by_unit[m.unit].append(m)
+        row = m.unit.partition(".")[0]
+        if not m.column or m.column in COLUMNS and m.operator not in COARSE:
+            by_unit[m.unit].append(m)
+        elif row not in ruled and (m.column in COLUMNS or not any(
+            o.unit.partition(".")[0] == row and o.column in COLUMNS for o in mutants
+        )):
+            by_unit[row].append(m)
     chosen: list[Mutant] = []
     for unit, found in by_unit.items():
         rng = random.Random(f"{SEED}:{found[0].path}:{unit}")
         order = sorted(found, key=lambda m: (m.operator not in PRIORITY, rng.random()))
-        count = min(most, max(wanted, len(found) // 12))
+        count = min(most, max(wanted, len(found) // 16))
         chosen += order[:count]
     return sorted(chosen, key=lambda m: (m.path, m.start, m.end, m.after))
 

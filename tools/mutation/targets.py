@@ -1,0 +1,238 @@
+"""Which files are mutated, and which tests can notice a change: the likeliest first.
+
+A change of a row, or of a function that rows use, is tried on the laws of these rows only. Who
+uses whom is read from the sources: the names that each top-level definition mentions. A change of
+a trace or of control flow is tried on the programs. Each mutant has several *tiers* of tests; a
+tier runs where the ones before it noticed nothing.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.mutation.sources import COLUMNS, Mutant, mutants_of, row_of, sample
+
+# (files, how many mutants of one unit at least and at most)
+FILES = (
+    ("ftrace/primitives/*.py", 1, 1),
+    ("ftrace/interpreters/*.py", 1, 3),
+    ("ftrace/control/*.py", 1, 3),
+    ("ftrace/core/trace.py", 1, 3),
+    ("ftrace/core/primitive.py", 1, 3),
+    ("ftrace/core/jaxpr.py", 1, 2),
+    ("ftrace/core/zero.py", 1, 1),
+    ("ftrace/numpy/cells.py", 1, 2),
+    ("ftrace/numpy/views.py", 1, 1),
+    ("ftrace/numpy/indexing.py", 1, 1),
+    ("ftrace/numpy/assigning.py", 1, 1),
+    ("ftrace/numpy/writers.py", 1, 1),
+)
+LAWS = "tests/laws/test_"
+# Rows of different kinds: elementwise, masked, of several results, moving, contracting, indexed.
+MIXED = (
+    "mul,div,select,max,sin,frexp,transpose,broadcast_in_dim,reduce_sum,reduce_prod,reshape,pad,"
+    "concatenate,split,gather,scatter_add,dynamic_slice,sort,cumsum,dot_general"
+)
+# The files that most often notice a change of a module, by its name.
+PROGRAMS = {
+    "jvp": "confusion life_of_a_call composition",
+    "batching": "confusion composition strong_zeros",
+    "partial": "life_of_a_call caches composition captures",
+    "linearize": "captures life_of_a_call confusion",
+    "transpose": "strong_zeros composition confusion",
+    "tangents": "strong_zeros composition",
+    "staging": "caches life_of_a_call confusion concretization",
+    "captures": "captures mutation",
+    "dce": "life_of_a_call composition",
+    "cond": "strong_zeros composition life_of_a_call",
+    "while_loop": "composition life_of_a_call",
+    "loops": "composition life_of_a_call",
+    "custom": "life_of_a_call composition confusion",
+    "checkpoint": "life_of_a_call composition",
+    "jit": "life_of_a_call caches composition",
+    "traces": "caches",
+    "guards": "caches",
+    "functions": "caches life_of_a_call",
+    "trace": "concretization confusion life_of_a_call mutation",
+    "cells": "mutation views",
+    "views": "views mutation",
+    "indexing": "mutation views",
+    "assigning": "mutation views",
+    "writers": "mutation views",
+}
+# Slow, or about something else than what is mutated.
+LEFT_OUT = ("tests/programs/test_demo.py",)
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Test files to run, restricted to some rows where they are generated from rows."""
+
+    files: tuple[str, ...]
+    rows: str | None = None
+    fast: bool = False
+
+
+def sources(root: Path) -> dict[str, str]:
+    """The mutated files and their texts."""
+    paths = (p for pattern, *_ in FILES for p in sorted(root.glob(pattern)))
+    return {p.relative_to(root).as_posix(): p.read_text(encoding="utf-8") for p in paths}
+
+
+def mutants(texts: dict[str, str], *, every: bool = False) -> list[Mutant]:
+    """The sample of mutants, or every one, in the order of files and places."""
+    found: list[Mutant] = []
+    for path, text in texts.items():
+        wanted, most = next((w, m) for pattern, w, m in FILES if Path(path).match(pattern))
+        these = mutants_of(path, text)
+        found += these if every else sample(these, wanted, most)
+    return found
+
+
+# ---------------------------------------------------------------------------------- who uses whom
+
+Name = tuple[str, str]  # (module, top-level name)
+
+
+class Uses:
+    """Which rows mention a definition of `ftrace/primitives`, directly or through others."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.users: dict[Name, list[Name]] = defaultdict(list)
+        self.rows: dict[Name, str] = {}
+        for path, text in texts.items():
+            if path.startswith("ftrace/primitives/"):
+                self._read(Path(path).stem, ast.parse(text))
+
+    def _read(self, module: str, tree: ast.Module) -> None:
+        imported = dict(_imports(tree))
+        for node in tree.body:
+            name = _defined(node)
+            if name is None:
+                continue
+            row = row_of(node)
+            if row:
+                self.rows[module, name] = row
+            for used in _mentioned(node, module, imported):
+                if used != (module, name):
+                    self.users[used].append((module, name))
+
+    def rows_reached(self, module: str, name: str) -> list[list[str]]:
+        """The rows that a change of a definition can reach, those nearest to it first."""
+        level, seen = [(module, name)], {(module, name)}
+        found: list[list[str]] = []
+        while level:
+            rows = [self.rows[n] for n in level if n in self.rows]
+            if rows:
+                found.append(rows)
+            level = list(dict.fromkeys(u for n in level for u in self.users[n] if u not in seen))
+            seen.update(level)
+        return found
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, Name]]:
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            package, _, module = node.module.rpartition(".")
+            for a in node.names:
+                if package == "ftrace.primitives":
+                    yield a.asname or a.name, (module, a.name)
+                elif node.module == "ftrace.primitives":
+                    yield a.asname or a.name, (a.name, "")
+
+
+def _defined(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return node.name
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _mentioned(node: ast.AST, module: str, imported: dict[str, Name]) -> set[Name]:
+    found: set[Name] = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            found.add(imported.get(part.id, (module, part.id)))
+        elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+            home = imported.get(part.value.id)
+            if home and not home[1]:
+                found.add((home[0], part.attr))
+    return found
+
+
+def spread(levels: Sequence[Sequence[str]], count: int) -> list[str]:
+    """Some rows of some levels: near ones first, evenly spaced within a level."""
+    chosen: list[str] = []
+    for level in levels:
+        room = count - len(chosen)
+        if len(level) <= room:
+            chosen += level
+        elif room > 0:
+            chosen += [level[i * len(level) // room] for i in range(room)]
+    return chosen
+
+
+# ---------------------------------------------------------------------------------- tiers
+
+
+def tiers(mutant: Mutant, uses: Uses, root: Path) -> list[Tier]:
+    """The tests to try a mutant on."""
+    programs = _existing(root, "tests/programs/test_*.py")
+    others = _existing(root, "tests/numpy/test_*.py", "tests/core/test_*.py", "tests/primitives/*.py")
+    laws = _existing(root, f"{LAWS}*.py")
+    if mutant.path.startswith("ftrace/primitives/"):
+        return _tiers_of_row(mutant, uses, laws, (*others, *programs))
+    stem = Path(mutant.path).stem
+    likely = [f"tests/programs/test_{name}.py" for name in PROGRAMS.get(stem, "confusion").split()]
+    likely = [f for f in likely if f in programs]
+    if "numpy" in mutant.path:
+        likely.append("tests/numpy/test_indexing.py")
+    generated = [f for f in laws if f.endswith(("squares.py", "jit.py", "survivors.py"))]
+    rest = [f for f in (*programs, *others) if f not in likely]
+    return [
+        Tier((likely[0],)),
+        Tier(tuple(likely[1:])),
+        Tier(tuple(generated), "mul,select,frexp,sort,reduce_prod,dot_general"),
+        Tier(tuple(rest)),
+        Tier(laws, MIXED, fast=True),
+    ]
+
+
+def _tiers_of_row(
+    mutant: Mutant, uses: Uses, laws: tuple[str, ...], others: tuple[str, ...]
+) -> list[Tier]:
+    name, _, column = mutant.unit.partition(".")
+    levels = uses.rows_reached(Path(mutant.path).stem, name)
+    if levels and column:
+        levels = [levels[0][:1], *levels[1:]]
+    first = "vmap" if "batch" in mutant.unit else "evaluation"
+    if "jvp" in mutant.unit or "transpose" in mutant.unit:
+        first = "derivatives"
+    likely = [f"{LAWS}{n}.py" for n in dict.fromkeys((first, "transpose", "derivatives"))][:2]
+    near = ",".join(spread(levels, 1 if column else 4))
+    rest = tuple(f for f in laws if f not in likely)
+    return [
+        Tier(tuple(likely), near),
+        Tier(rest, near),
+        Tier(tuple(f for f in others if "primitives" in f or "numpy" in f)),
+        Tier(laws, ",".join(spread(levels, 16)), fast=True),
+        Tier(tuple(f for f in others if "primitives" not in f and "numpy" not in f)),
+    ]
+
+
+def _existing(root: Path, *patterns: str) -> tuple[str, ...]:
+    found = (p.relative_to(root).as_posix() for pattern in patterns for p in root.glob(pattern))
+    return tuple(sorted(f for f in found if f not in LEFT_OUT and Path(f).name.startswith("test_")))
+
+
+def uncovered(chosen: Sequence[Mutant], uses: Uses) -> list[str]:
+    """Rows without a mutant of one of their rules, or of a function that only few rows share."""
+    reached: set[str] = set()
+    for m in chosen:
+        name, _, column = m.unit.partition(".")
+        if m.path.startswith("ftrace/primitives/") and column in (*COLUMNS, "impl", "out", ""):
+            for level in uses.rows_reached(Path(m.path).stem, name)[:1]:
+                reached.update(level if len(level) <= 4 else ())
+    return sorted(set(uses.rows.values()) - reached)
