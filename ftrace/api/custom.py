@@ -15,7 +15,7 @@ from ftrace.control.functions import FlatFunction, frozen, leaf_avals
 from ftrace.control.traces import Traces
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import CustomRuleError
+from ftrace.core.errors import CustomRuleError, FtraceError, MutationError
 from ftrace.core.trace import EVAL, ctx
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch
 from ftrace.core.zero import SymbolicZero
@@ -42,6 +42,20 @@ def _positional(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     return bound.args
 
 
+def _called(fn: Callable[..., Any], *args: Any) -> Any:
+    """A user's function on values it cannot write; NumPy's complaint becomes ours."""
+    try:
+        return fn(*args)
+    except ValueError as error:
+        if isinstance(error, FtraceError) or "read-only" not in str(error):
+            raise
+        raise MutationError(
+            f"{name_of(fn)}, which belongs to a function with a custom rule, wrote one of its "
+            "arguments.",
+            "Write to a copy (`x = x.copy()`).",
+        ) from error
+
+
 class _Call:
     """One call of a function with rules: its flat function of the differentiable leaves."""
 
@@ -63,7 +77,7 @@ class _Call:
 
     def run(self, *leaves: Any) -> list[Any]:
         """The function on flat values that it cannot write."""
-        return self.flat(*map(frozen, leaves))
+        return _called(self.flat, *map(frozen, leaves))
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The dynamic arguments with these leaves."""
@@ -140,7 +154,7 @@ class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
             tangents = call.arguments(
                 [self._shown(frozen(t), x) for t, x in zip(flat[n:], flat, strict=False)]
             )
-            answer = self.rule(*call.nondiff, primals, tangents)
+            answer = _called(self.rule, *call.nondiff, primals, tangents)
             return _checked_pair(self.fun, call, answer)
 
         outs = custom_jvp_call(*call.leaves, fun=call.run, rule=rule)
@@ -274,7 +288,8 @@ class _VjpRules:
 
     def forward(self, *leaves: Any) -> list[Any]:
         call, fun = self.call, self.owner.fun
-        answer = self.owner.fwd(*call.merge(call.arguments([frozen(x) for x in leaves])))
+        arguments = call.merge(call.arguments([frozen(x) for x in leaves]))
+        answer = _called(self.owner.fwd, *arguments)
         if not isinstance(answer, tuple | list) or len(answer) != 2:
             raise CustomRuleError(
                 f"The fwd rule of {name_of(fun)} returned {type(answer).__name__}, not a pair.",
@@ -291,7 +306,7 @@ class _VjpRules:
         values = [frozen(x) for x in flat]
         residuals = self.residual_tree.unflatten(values[:n])
         ct = call.flat.out_tree.unflatten(values[n:])
-        answer = self.owner.bwd(*call.nondiff, residuals, ct)
+        answer = _called(self.owner.bwd, *call.nondiff, residuals, ct)
         expected = call.tree.children()[0]
         if not isinstance(answer, tuple | list) or len(answer) != len(expected.children()):
             raise CustomRuleError(

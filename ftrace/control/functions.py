@@ -41,12 +41,13 @@ class FlatFunction:
     `out_tree` is the structure of the last result.
     """
 
-    __slots__ = ("fn", "in_tree", "out_tree")
+    __slots__ = ("__name__", "fn", "in_tree", "out_tree")
 
     def __init__(self, fn: Callable[..., Any], in_tree: PyTreeDef) -> None:
         self.fn = fn
         self.in_tree = in_tree
         self.out_tree: Any = None
+        self.__name__ = name_of(fn)
 
     def __call__(self, *leaves: Any) -> list[Any]:
         args, kwargs = self.in_tree.unflatten(leaves)

@@ -201,6 +201,7 @@ class _Context(threading.local):
 
 
 ctx: Final = _Context()
+running: Final[set[Trace]] = set()  # of all threads; while it is empty `ctx.trace` is EVAL
 
 
 def leaked(tracer: Tracer, where: str) -> UnexpectedTracerError:
@@ -227,6 +228,9 @@ def run(trace: Trace, fn: Callable[..., Any], *args: Any) -> Any:
     """
     before = ctx.trace
     ctx.trace = trace
+    entered = trace is not EVAL and trace not in running
+    if entered:
+        running.add(trace)
     try:
         return fn(*args)
     except ValueError as error:
@@ -235,6 +239,8 @@ def run(trace: Trace, fn: Callable[..., Any], *args: Any) -> Any:
         raise
     finally:
         ctx.trace = before
+        if entered:
+            running.discard(trace)
 
 
 def is_within(trace: Trace, inner: Trace) -> bool:
