@@ -12,7 +12,6 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.tree import tree_flatten
-from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_to_jaxpr
 
 
@@ -96,8 +95,7 @@ def _staged(fun: Any, static: tuple[int, ...], args: Any, kwargs: Any) -> tuple[
 
     leaves, tree = tree_flatten((dynamic, kwargs))
     flat = FlatFunction(partial, tree)
-    with quietly():
-        jaxpr, _ = trace_to_jaxpr(flat, [abstract(x) for x in leaves])
+    jaxpr, _ = trace_to_jaxpr(flat, [abstract(x) for x in leaves])
     return jaxpr, flat.out_tree
 
 

@@ -17,7 +17,6 @@ from ftrace.control.guards import make_guard
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.trace import Tracer
 from ftrace.core.tree import PyTreeDef, tree_flatten
-from ftrace.interpreters.quiet import quietly
 
 
 class Trace:
@@ -90,8 +89,7 @@ class Traces:
 
     def _trace(self, fun: Any, tree: PyTreeDef, avals: Sequence[Any]) -> Trace:
         counter.count += 1
-        with quietly():
-            staged = stage_function(fun, tree, avals)
+        staged = stage_function(fun, tree, avals)
         guard = make_guard(self._fun)
         return Trace(staged.jaxpr, staged.captured, staged.out_tree, guard)
 

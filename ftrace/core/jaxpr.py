@@ -101,7 +101,10 @@ class Jaxpr:
         self.constvars = tuple(constvars)
         self.consts = tuple(consts)
         self.names = names
-        self.effects: Effects = NO_EFFECTS.union(*(e.effects for e in self.eqns))
+        self.effects: Effects = NO_EFFECTS
+        for e in self.eqns:
+            if e.primitive.effects is not None:
+                self.effects |= e.effects
         self.cache: dict[Any, Any] = {}
 
     @property

@@ -10,9 +10,16 @@ def dce_equations(eqns: Sequence[Eqn], outs: Sequence[Atom]) -> list[Eqn]:
     needed = {v for v in outs if type(v) is Var}
     kept: list[Eqn] = []
     for eqn in reversed(eqns):
-        if eqn.effects or any(v in needed for v in eqn.outvars):
-            kept.append(eqn)
-            needed.update(v for v in eqn.invars if type(v) is Var)
+        for v in eqn.outvars:
+            if v in needed:
+                break
+        else:
+            if eqn.primitive.effects is None or not eqn.effects:
+                continue
+        kept.append(eqn)
+        for a in eqn.invars:
+            if type(a) is Var:
+                needed.add(a)
     kept.reverse()
     return kept
 

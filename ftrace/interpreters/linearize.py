@@ -88,7 +88,7 @@ def linearize_flat(
         x = JVPTracer(jvp, core.renew(p), tangent)
         x.alias = core.FROZEN
         inputs.append(x)
-        invars.append(tangent.var if isinstance(tangent, PartialTracer) else None)
+        invars.append(tangent.binder if isinstance(tangent, PartialTracer) else None)
     finished = False
     try:
         results = [jvp.unpack(y) for y in core.run(jvp, fn, *inputs)]
@@ -103,7 +103,7 @@ def linearize_flat(
         captures.release(check=finished)
     outs: list[Atom | None] = []
     for _, t in results:
-        outs.append(t.var if partial.owns(t) else None if t is ZERO else Literal(t))
+        outs.append(t.binder if partial.owns(t) else None if t is ZERO else Literal(t))
     return [y for y, _ in results], Tape(partial.eqns, invars, outs)
 
 

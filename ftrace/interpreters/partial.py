@@ -48,16 +48,16 @@ class Split:
 class PartialTracer(Tracer):
     """An unknown: a variable of the linear recording."""
 
-    __slots__ = ("var",)
-    slots = ("owner", "var")
+    __slots__ = ("binder",)
+    slots = ("owner", "binder")
 
     def __init__(self, trace: Trace, var: Var) -> None:
         self.owner = trace
-        self.var = var
+        self.binder = var
 
     @property
     def aval(self) -> ShapedArray:
-        return self.var.aval
+        return self.binder.aval
 
 
 core.register(PartialTracer)
@@ -98,7 +98,7 @@ class PartialTrace(Trace):
         atoms: list[Any] = []
         for a in args:
             if type(a) is PartialTracer and a.owner is self:
-                atoms.append(a.var)
+                atoms.append(a.binder)
             elif self.captures is not None and isinstance(a, np.ndarray):
                 atoms.append(Literal(self.captures.protect(a)))
             else:
@@ -194,8 +194,8 @@ def partial_jaxpr(jaxpr: Jaxpr, known: tuple[bool, ...]) -> SplitJaxpr:
         ]
         outs = core.run(trace, eval_jaxpr, jaxpr, inputs)
         trace.alive = False
-        unknown_in = [x.var for x, k in zip(inputs, known, strict=True) if not k]
-        unknown_out = [y.var for y in outs if trace.owns(y)]
+        unknown_in = [x.binder for x, k in zip(inputs, known, strict=True) if not k]
+        unknown_out = [y.binder for y in outs if trace.owns(y)]
         linear, residuals = close(trace.eqns, unknown_in, unknown_out, arrays=False)
         by_id = {id(a): i for a, i in zip(args, indices, strict=True)}
         forwarded = [id(r) in by_id for r in residuals]

@@ -25,16 +25,13 @@ from ftrace.interpreters.dce import dce_equations
 class JaxprTracer(Tracer):
     """An abstract value: a variable of the jaxpr being recorded."""
 
-    __slots__ = ("atom",)
-    slots = ("owner", "atom")
+    __slots__ = ("atom", "aval")
+    slots = ("owner", "atom", "aval")
 
-    def __init__(self, trace: Trace, atom: Atom) -> None:
+    def __init__(self, trace: Trace, atom: Atom, aval: ShapedArray) -> None:
         self.owner = trace
         self.atom = atom
-
-    @property
-    def aval(self) -> ShapedArray:
-        return self.atom.aval
+        self.aval = aval  # pyright: ignore[reportIncompatibleMethodOverride] - a slot is faster
 
     def known(self, exact: bool) -> Any:
         atom = self.atom
@@ -64,18 +61,22 @@ class JaxprTrace(Trace):
         atoms: list[Atom] = []
         avals: list[ShapedArray] = []
         for a in args:
-            atom = a.atom if type(a) is JaxprTracer and a.owner is self else self.atom(a)
-            atoms.append(atom)
-            avals.append(atom.aval)
+            if type(a) is JaxprTracer and a.owner is self:
+                atoms.append(a.atom)
+                avals.append(a.aval)
+            else:
+                atom = self.atom(a)
+                atoms.append(atom)
+                avals.append(atom.aval)
         result = primitive.type(*avals, **params)
-        place = source.location()
+        place = source.location(3)
         if primitive.multiple:
             outs = [Var(a) for a in result]
             self.eqns.append(Eqn(primitive, atoms, params, outs, place))
-            return [JaxprTracer(self, v) for v in outs]
+            return [JaxprTracer(self, v, v.aval) for v in outs]
         out = Var(result)
         self.eqns.append(Eqn(primitive, atoms, params, (out,), place))
-        return JaxprTracer(self, out)
+        return JaxprTracer(self, out, result)
 
     def atom(self, a: Any) -> Atom:
         """The atom of an operand from outside: a literal, a const, or a hoisted tracer."""
@@ -101,7 +102,8 @@ class JaxprTrace(Trace):
         return found[1]
 
     def lift(self, value: Any) -> JaxprTracer:
-        return JaxprTracer(self, self.atom(value))
+        atom = self.atom(value)
+        return JaxprTracer(self, atom, atom.aval)
 
 
 def trace_to_jaxpr(
@@ -116,7 +118,7 @@ def trace_to_jaxpr(
     """
     trace = JaxprTrace(ctx.trace)
     invars = [Var(a) for a in avals]
-    inputs = [JaxprTracer(trace, v) for v in invars]
+    inputs = [JaxprTracer(trace, v, v.aval) for v in invars]
     for x in inputs:
         x.alias = core.FROZEN
     try:
@@ -125,8 +127,7 @@ def trace_to_jaxpr(
         trace.alive = False
     hoisted = list(trace.hoisted.values())
     eqns = dce_equations(trace.eqns, outs)
-    read = {v for e in eqns for v in e.invars if type(v) is Var} | set(outs)
-    consts = [(a, v) for a, v in trace.consts.values() if v in read]
+    consts = _read_consts(trace, eqns, outs) if trace.consts else []
     jaxpr = Jaxpr(
         [*(v for _, v in hoisted), *invars],
         eqns,
@@ -138,6 +139,14 @@ def trace_to_jaxpr(
     if config.check_jaxprs:
         check_jaxpr(jaxpr)
     return jaxpr, [t for t, _ in hoisted]
+
+
+def _read_consts(
+    trace: JaxprTrace, eqns: list[Eqn], outs: list[Atom]
+) -> list[tuple[Any, Var]]:
+    """The captured arrays that something still reads."""
+    read = {v for e in eqns for v in e.invars if type(v) is Var} | set(outs)
+    return [(a, v) for a, v in trace.consts.values() if v in read]
 
 
 def trace_closed(fn: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:

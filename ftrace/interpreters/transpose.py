@@ -217,8 +217,8 @@ def pull_jaxpr(
     ]
     outs = core.run(trace, eval_jaxpr, jaxpr, inputs)
     trace.alive = False
-    invars = [x.var for x, f in zip(inputs, linear, strict=True) if f]
-    atoms = [y.var if trace.owns(y) else None for y in outs]
+    invars = [x.binder for x, f in zip(inputs, linear, strict=True) if f]
+    atoms = [y.binder if trace.owns(y) else None for y in outs]
     return backward_pass(trace.eqns, invars, atoms, cts)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
-from ftrace.core.trace import EVAL, ctx
+from ftrace.core.trace import EVAL, ctx, running
 from ftrace.numpy import ufuncs
 from ftrace.numpy.lowerings import LOWERINGS, constant_like
 from ftrace.numpy.promote import (
@@ -51,7 +51,7 @@ def _gufunc(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             return ufuncs.finish(np.matmul, fn(*operands, **axis), out)
 
         def function(x1: Any, x2: Any, /, out: Any = None, **options: Any) -> Any:
-            if ctx.trace is EVAL and ufunc is not None:
+            if ufunc is not None and (not running or ctx.trace is EVAL):
                 return ufunc(x1, x2, out=out, **options)
             return traced(x1, x2, out, **options)
 

@@ -21,7 +21,7 @@ from ftrace.core.errors import (
     RuleError,
     ShapeError,
 )
-from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx
+from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, running
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import PYTHON_SCALARS, broadcast_in_dim
 from ftrace.primitives.shape import concatenate, reshape
@@ -42,7 +42,7 @@ def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     plain = getattr(np, fn.__name__, fn)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if ctx.trace is EVAL:
+        if not running or ctx.trace is EVAL:
             return plain(*args, **kwargs)
         return fn(*args, **kwargs)
 

@@ -17,7 +17,7 @@ from ftrace.core import dtypes
 from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.errors import DtypeError
 from ftrace.core.primitive import Primitive
-from ftrace.core.trace import EVAL, Tracer, ctx
+from ftrace.core.trace import EVAL, Tracer, ctx, running
 from ftrace.numpy.lowerings import LOWERINGS, constant_like, static_power
 from ftrace.numpy.promote import (
     adapt,
@@ -156,7 +156,7 @@ def unary(ufunc: np.ufunc) -> Callable[..., Any]:
         return general(ufunc, (x,), out, options)
 
     def function(x: Any, /, out: Any = None, **options: Any) -> Any:
-        if ctx.trace is EVAL:
+        if not running or ctx.trace is EVAL:
             return ufunc(x) if out is None and not options else ufunc(x, out=out, **options)
         return traced(x, out, **options)
 
@@ -175,7 +175,7 @@ def binary(ufunc: np.ufunc) -> Callable[..., Any]:
         return general(ufunc, (x, y), out, options)
 
     def function(x: Any, y: Any, /, out: Any = None, **options: Any) -> Any:
-        if ctx.trace is EVAL:
+        if not running or ctx.trace is EVAL:
             plain = out is None and not options
             return ufunc(x, y) if plain else ufunc(x, y, out=out, **options)
         return traced(x, y, out, **options)

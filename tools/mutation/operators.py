@@ -103,10 +103,8 @@ def of_call(node: ast.Call, text: Text, bound: frozenset[str]) -> Iterator[Chang
     if not plain and len(args) >= 2 and name not in ("zip", "map"):
         yield "swap-operands", _with_args(node, text, [args[1], args[0], *args[2:]])
     other = NEIGHBOURS.get(name)
-    known = isinstance(node.func, ast.Name) and other in bound
-    if known or (isinstance(node.func, ast.Attribute) and text(node.func.value) == "np" and other):
-        function = text(node.func).removesuffix(name) + str(other)
-        yield "neighbour", function + text(node).removeprefix(text(node.func))
+    if isinstance(node.func, ast.Name) and other in bound:
+        yield "neighbour", str(other) + text(node).removeprefix(name)
 
 
 def _dropped(name: str) -> str:
@@ -116,6 +114,12 @@ def _dropped(name: str) -> str:
 def _with_args(node: ast.Call, text: Text, args: list[ast.expr]) -> str:
     keywords = [f"{k.arg}={text(k.value)}" if k.arg else f"**{text(k.value)}" for k in node.keywords]
     return f"{text(node.func)}({', '.join([*map(text, args), *keywords])})"
+
+
+def of_attribute(node: ast.Attribute, text: Text, bound: frozenset[str]) -> Iterator[Change]:
+    """NumPy's or Python's neighbouring function."""
+    if text(node.value) in ("np", "operator") and node.attr in NEIGHBOURS:
+        yield "neighbour", f"{text(node.value)}.{NEIGHBOURS[node.attr]}"
 
 
 def of_binop(node: ast.BinOp, text: Text, bound: frozenset[str]) -> Iterator[Change]:
@@ -209,6 +213,7 @@ def of_sequence(node: ast.Tuple | ast.List, text: Text, bound: frozenset[str]) -
 
 
 EXPRESSIONS: dict[type[ast.AST], Callable[..., Iterator[Change]]] = {
+    ast.Attribute: of_attribute,
     ast.Call: of_call,
     ast.BinOp: of_binop,
     ast.BoolOp: of_boolop,

@@ -140,7 +140,9 @@ def row_of(node: ast.AST) -> str | None:
     named = [k.value for k in call.keywords if k.arg == "name"] or call.args[:1]
     made = operators.called(call) == "Primitive" or not operators.called(call)[:1].isupper()
     if named and made and isinstance(named[0], ast.Constant) and isinstance(named[0].value, str):
-        return named[0].value if len(node.targets) == 1 else None
+        target = node.targets[0]
+        public = isinstance(target, ast.Name) and not target.id.startswith("_")
+        return named[0].value if public else None
     return None
 
 

@@ -1,0 +1,232 @@
+"""Running mutants: each tier in a forked child of a process that has everything but ftrace.
+
+The parent imports NumPy, SciPy, pytest and hypothesis once. A child puts an import hook in place
+that compiles the changed text for one module, then imports ftrace and runs pytest on the chosen
+files until the first failure. Everything happens in a copy of the sources made at the start, so
+that edits meanwhile change nothing. A child that does not end in time has noticed the bug, too.
+"""
+
+import contextlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from tools.mutation.sources import Mutant
+from tools.mutation.targets import Tier
+
+CPU_SECONDS = 90  # a tier that computes longer runs in circles
+WALL_SECONDS = 600
+MEMORY = 8 << 30
+COPIED = ("ftrace", "tests", "pyproject.toml")
+ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:terminalreporter", "--tb=no")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the tests said to a mutant: the test that failed, or None."""
+
+    mutant: Mutant
+    killed_by: str | None = None
+    tier: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Job:
+    outcome: Outcome
+    tiers: list[Tier]
+    tier: int = 0
+    pid: int = 0
+    report: Path = Path()
+    started: float = field(default=0.0)
+
+
+# ---------------------------------------------------------------------------------- the child
+
+
+class _Changed(importlib.machinery.SourceFileLoader):
+    """Loads a module from a changed text."""
+
+    def __init__(self, name: str, path: str, text: str) -> None:
+        super().__init__(name, path)
+        self._text = text
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._text, self.path, "exec", dont_inherit=True)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the changed module before anything else does."""
+
+    def __init__(self, name: str, path: str, text: str) -> None:
+        self.name, self.path, self.text = name, path, text
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname != self.name:
+            return None
+        loader = _Changed(fullname, self.path, self.text)
+        return importlib.util.spec_from_file_location(fullname, self.path, loader=loader)
+
+
+class FirstFailure:
+    """A pytest plugin that remembers the first test, or file, that failed."""
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self.count = 0
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.count += 1
+        if report.failed and self.name is None:
+            self.name = report.nodeid
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed and self.name is None:
+            self.name = f"import of {report.nodeid}"
+
+
+def _run_tests(arguments: Sequence[str], tier: Tier) -> FirstFailure:
+    import pytest
+
+    os.environ.pop("FTRACE_LAWS_ROWS", None)
+    if tier.rows is not None:
+        os.environ["FTRACE_LAWS_ROWS"] = tier.rows
+    os.environ["FTRACE_LAWS"] = "fast" if tier.fast else ""
+    plugin = FirstFailure()
+    code = pytest.main([*ARGUMENTS, *arguments], plugins=[plugin])
+    if code not in (0, 1, 5) and plugin.name is None:
+        plugin.name = f"pytest ended with code {int(code)}"
+    return plugin
+
+
+def _child(root: Path, mutant: Mutant | None, text: str, tier: Tier, report: Path) -> None:
+    """Run a tier and leave the name of the first failing test in the report."""
+    os.setpgid(0, 0)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    os.chdir(root)
+    sys.path.insert(0, str(root))
+    if mutant is not None:
+        name = mutant.path.removesuffix(".py").replace("/", ".")
+        sys.meta_path.insert(0, _Finder(name, str(root / mutant.path), text))
+    found = _run_tests(tier.files, tier)
+    report.write_text(json.dumps([found.name, found.count]), encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------------- the parent
+
+
+@contextlib.contextmanager
+def snapshot(root: Path) -> Iterator[Path]:
+    """A copy of the sources and tests that nobody edits."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as name:
+        ignored = shutil.ignore_patterns("__pycache__", "*.ipynb", ".*")
+        for part in COPIED:
+            if (root / part).is_dir():
+                shutil.copytree(root / part, Path(name) / part, ignore=ignored)
+            elif (root / part).exists():
+                shutil.copy(root / part, name)
+        yield Path(name)
+
+
+def preload() -> None:
+    """Import what every child needs and no mutant changes."""
+    for name in ("numpy", "scipy.special", "scipy.linalg", "hypothesis", "pytest"):
+        importlib.import_module(name)
+    if any(name.startswith("ftrace") for name in sys.modules):
+        raise RuntimeError("ftrace is imported already: its mutants could not be")
+
+
+class Runner:
+    """Runs mutants, `workers` at a time."""
+
+    def __init__(self, root: Path, texts: dict[str, str], workers: int) -> None:
+        self.root = root
+        self.texts = texts
+        self.workers = workers
+        self._running: dict[int, _Job] = {}
+
+    def outcomes(self, work: Sequence[tuple[Mutant, list[Tier]]]) -> Iterator[Outcome]:
+        """Each mutant's outcome, as soon as it is known."""
+        waiting = [_Job(Outcome(m), [t for t in tiers if t.files]) for m, tiers in work]
+        waiting.reverse()
+        try:
+            while waiting or self._running:
+                while waiting and len(self._running) < self.workers:
+                    self._start(waiting.pop())
+                yield from self._finished()
+        finally:
+            for pid in self._running:
+                _kill(pid)
+
+    def check(self, tier: Tier, names: Sequence[str]) -> bool:
+        """Whether the named tests pass without any change."""
+        only = Tier(tuple(names), tier.rows, tier.fast)
+        job = _Job(Outcome(None), [only])  # type: ignore[arg-type]
+        self._start(job)
+        while self._running:
+            for outcome in self._finished():
+                return outcome.killed_by is None
+        return False
+
+    def _start(self, job: _Job) -> None:
+        mutant, tier = job.outcome.mutant, job.tiers[job.tier]
+        text = mutant.applied(self.texts[mutant.path]) if mutant else ""
+        handle, name = tempfile.mkstemp(dir=self.root)
+        os.close(handle)
+        job.report, job.started = Path(name), time.monotonic()
+        sys.stdout.flush()
+        job.pid = os.fork()
+        if job.pid == 0:
+            code = 1
+            try:
+                _child(self.root, mutant, text, tier, job.report)
+                code = 0
+            finally:
+                os._exit(code)
+        self._running[job.pid] = job
+
+    def _finished(self) -> Iterator[Outcome]:
+        time.sleep(0.01)
+        for pid, job in list(self._running.items()):
+            late = time.monotonic() - job.started > WALL_SECONDS
+            if late:
+                _kill(pid)
+            done, _ = os.waitpid(pid, 0 if late else os.WNOHANG)
+            if not done:
+                continue
+            del self._running[pid]
+            _kill(pid)
+            written = job.report.read_text(encoding="utf-8")
+            job.report.unlink()
+            outcome = job.outcome
+            outcome.seconds += time.monotonic() - job.started
+            outcome.tier = job.tier
+            outcome.killed_by = json.loads(written)[0] if written else "no end, or a crash"
+            job.tier += 1
+            if outcome.killed_by is None and job.tier < len(job.tiers):
+                self._start(job)
+            else:
+                yield outcome
+
+
+def _kill(pid: int) -> None:
+    """End a child and what it has started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
