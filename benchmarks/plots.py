@@ -47,8 +47,7 @@ def _draw_group(title: str, table: dict[str, Row], path: Path) -> None:
     axes.set_yticks(ticks, list(table))
     axes.invert_yaxis()
     axes.axvline(1.0, color="#999999", linewidth=0.8, zorder=0)
-    axes.legend(fontsize="small", ncols=min(len(seen), 8), loc="upper center", frameon=False,
-                bbox_to_anchor=(0.5, -0.12 - 0.6 / max(height, 1)))  # fmt: skip
+    figure.legend(fontsize="small", ncols=8, loc="outside lower center", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
 

@@ -1,9 +1,9 @@
 """One system in one process: prepares a case, checks its output, then takes times when asked.
 
-Speaks JSON lines: `prepare` (build, run once, compare with the reference, choose the number of
-calls per sample), `time` (one sample, seconds per call or megabytes), `drop`. What a case prints
-goes to standard error. The idea: the parent asks the systems in turn, so that a slow minute of the
-machine falls on everybody. Read next: `benchmarks/pool.py`, which asks.
+Speaks JSON lines: `prepare` (build, run once, compare with the reference), `time` (one sample,
+seconds per call or megabytes), `drop`. What a case prints goes to standard error. The idea: the
+parent asks the systems in turn, so that a slow minute of the machine falls on everybody. Read
+next: `benchmarks/pool.py`, which asks.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def _unprepared() -> float:
 
 def _calibrate(call: Callable[[], Any], sample: float) -> tuple[int, int]:
     """How many calls make a burst, and how many bursts a sample (whose minimum counts)."""
-    once = seconds_per_call(call, 1)
-    if once >= sample:
-        return 1, 1
-    once = seconds_per_call(call, max(1, int(BURST / max(once, 1e-7))))
-    return max(1, int(BURST / once)), max(1, int(sample / max(once, BURST)))
+    calls, once = 1, min(seconds_per_call(call, 1) for _ in range(2))
+    while once * calls < BURST:
+        calls *= 2
+        once = min(seconds_per_call(call, calls) for _ in range(2))
+    return calls, max(1, int(sample / (once * calls)))
 
 
 class Session:
@@ -72,16 +72,25 @@ class Session:
         inputs = arrays if chosen.numpy_in else tuple(self.system.put(a) for a in arrays)
         if chosen.kind == "memory":
             return self._memory(chosen, arrays, inputs)
-        out = self._build(chosen, inputs)()
+        call = self._build(chosen, inputs)
+        out = call()
         expected = chosen.reference(*[np.asarray(a) for a in arrays])
         wrong = mismatch([self.system.get(x) for x in leaves(out)], expected, chosen.tolerance)
         if wrong:
             return {"status": "wrong", "reason": wrong}
         del out, expected
-        call = self._timed(chosen, inputs)
-        calls, bursts = (1, 1) if chosen.kind == "first" else _calibrate(call, sample)
-        self.take = lambda: min(seconds_per_call(call, calls) for _ in range(bursts))
-        return {"status": "ok", "calls": calls, "bursts": bursts}
+        call = self._timed(chosen, inputs, call)
+        plan = [(1, 1)] if chosen.kind == "first" else []
+
+        def take() -> float:
+            """A sample; the first one, taken alone, also chooses the number of calls."""
+            if not plan:
+                plan.append(_calibrate(call, sample))
+            calls, bursts = plan[0]
+            return min(seconds_per_call(call, calls) for _ in range(bursts))
+
+        self.take = take
+        return {"status": "ok"}
 
     def _build(self, case: Case, inputs: tuple[Any, ...]) -> Callable[[], Any]:
         system = self.system
@@ -92,13 +101,14 @@ class Session:
         else:
             f = case.body(system)
             f = f if case.kind == "steady" else system.jit(f)
-            put = system.put
+            accept = system.accept
             if case.numpy_in:
-                return lambda: system.sync(f(*map(put, inputs)))
+                return lambda: system.sync(f(*map(accept, inputs)))
             call = lambda: f(*inputs)  # noqa: E731
         return lambda: system.sync(call())
 
-    def _timed(self, case: Case, inputs: tuple[Any, ...]) -> Callable[[], Any]:
+    def _timed(self, case: Case, inputs: tuple[Any, ...], checked: Any) -> Callable[[], Any]:
+        """What is timed: the call that was checked, or the making of one like it."""
         if case.kind == "stage":
             system = self.system
             return lambda: system.make_jaxpr(case.body(system))(*inputs)
@@ -109,7 +119,7 @@ class Session:
                 return self._build(case, inputs)()
 
             return first
-        return self._build(case, inputs)
+        return checked
 
     def _memory(self, case: Case, arrays: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
         """The growth of the peak over one call, in a process that did nothing else."""
@@ -119,7 +129,7 @@ class Session:
         grown = _peak_mb() - before
         wrong = mismatch([self.system.get(x) for x in leaves(out)], expected, case.tolerance)
         self.take = lambda: grown
-        return {"status": "wrong", "reason": wrong} if wrong else {"status": "ok", "calls": 1}
+        return {"status": "wrong", "reason": wrong} if wrong else {"status": "ok"}
 
     def drop(self) -> dict[str, Any]:
         """Free what the case held."""

@@ -13,6 +13,8 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -25,8 +27,10 @@ from tools.mutation.targets import Tier
 
 ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = Path(__file__).parent / "mutation" / "equivalent.toml"
+Found = tuple[list[Outcome], list[str]]  # and the tests that fail without any change
 
 
+@cache
 def reasons(path: Path = EQUIVALENT) -> dict[tuple[str, str, str, str], str]:
     """(file, unit, before, after) of the changes that change nothing, and why."""
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", [])
@@ -81,39 +85,48 @@ def verdict(outcome: Outcome, known: dict[tuple[str, str, str, str], str]) -> st
     return "refuted" if listed else "killed"
 
 
-def run(mutants: Sequence[Mutant], texts: dict[str, str], root: Path, workers: int) -> list[Outcome]:
-    """Run the tests on each mutant; those listed as equivalent only on the likeliest ones."""
-    known, uses = reasons(), targets.Uses(texts)
-    work = []
-    for m in mutants:
-        tiers = targets.tiers(m, uses, root)
-        work.append((m, tiers[:2] if reason(m, known) else tiers))
-    found: list[Outcome] = []
-    for outcome in running.Runner(root, texts, workers).outcomes(work):
-        found.append(outcome)
-        says = verdict(outcome, known)
-        by = outcome.killed_by or ""
-        print(
-            f"{len(found):>4}/{len(work)} {says:<10} {outcome.seconds:5.1f} s  {outcome.mutant.name}  {by}",
-            flush=True,
-        )
-    return found
+def run(mutants: Sequence[Mutant], texts: dict[str, str], root: Path, workers: int) -> Found:
+    """Run the tests on each mutant; those listed as equivalent only on the likeliest ones.
+
+    A test that fails without any change, too, proves nothing: what it killed runs again without it.
+    """
+    uses = targets.Uses(texts)
+    found: dict[Mutant, Outcome] = {}
+    broken: set[str] = set()
+    left = list(mutants)
+    while left:
+        work = [(m, _tiers(m, uses, root, broken)) for m in left]
+        for i, outcome in enumerate(running.Runner(root, texts, workers).outcomes(work), 1):
+            found[outcome.mutant] = outcome
+            print(f"{i:>4}/{len(work)} {_line(outcome)}", flush=True)
+        new = set(unsound(list(found.values()), root, texts))
+        left = [m for m, o in found.items() if o.killed_by in new]
+        broken |= new
+    return list(found.values()), sorted(broken)
+
+
+def _line(outcome: Outcome) -> str:
+    says, by = verdict(outcome, reasons()), outcome.killed_by or ""
+    return f"{says:<10} {outcome.seconds:5.1f} s  {outcome.mutant.name}  {by}"
+
+
+def _tiers(mutant: Mutant, uses: targets.Uses, root: Path, broken: set[str]) -> list[Tier]:
+    found = targets.tiers(mutant, uses, root)
+    found = found[:2] if reason(mutant, reasons()) else found
+    return [replace(tier, without=tuple(sorted(broken))) for tier in found]
 
 
 def unsound(outcomes: Sequence[Outcome], root: Path, texts: dict[str, str]) -> list[str]:
     """The tests that killed mutants but fail without any change too."""
-    names = sorted({o.killed_by for o in outcomes if o.killed_by and "::" in o.killed_by})
-    if not names:
-        return []
+    by_file: dict[str, set[str]] = {}
+    for o in outcomes:
+        if o.killed_by and "::" in o.killed_by:
+            by_file.setdefault(o.killed_by.partition("::")[0], set()).add(o.killed_by)
     runner = running.Runner(root, texts, 1)
-    files = sorted({n.partition("::")[0] for n in names})
-    rows = None
-    failing = []
-    for file in files:
-        mine = [n for n in names if n.startswith(file)]
-        if not runner.check(Tier((), rows), mine):
-            failing += [n for n in mine if not runner.check(Tier((), rows), [n])]
-    return failing
+    suspects: list[str] = []
+    for names in by_file.values():
+        suspects += sorted(names) if runner.failing(sorted(names)) else ()
+    return [name for name in suspects if runner.failing([name]) not in (None, "unknown")]
 
 
 def report(outcomes: Sequence[Outcome], texts: dict[str, str], seconds: float) -> int:
@@ -155,8 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     running.preload()
     with running.snapshot(ROOT) as root:
         texts = targets.sources(root)
-        outcomes = run(mutants, texts, root, asked.workers)
-        wrong = unsound(outcomes, root, texts)
+        outcomes, wrong = run(mutants, texts, root, asked.workers)
     bad = report(outcomes, texts, time.monotonic() - started)
     for name in wrong:
         print(f"this test fails without any change: {name}")

@@ -10,13 +10,29 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from ftrace.api.calls import ArgNums, Selection, check_callable, name_of, transformed
-from ftrace.control.functions import FlatFunction, leaf_avals, stage_function
+from ftrace.api.calls import (
+    ArgNums,
+    Selection,
+    brief,
+    check_argnums,
+    check_callable,
+    differentiable,
+    name_of,
+    transformed,
+)
+from ftrace.control.functions import (
+    FlatFunction,
+    argument_avals,
+    flatten_call,
+    result_avals,
+    stage_function,
+)
+from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DtypeError, RuleError, ShapeError, TreeError
+from ftrace.core.errors import DtypeError, FtraceError, RuleError, ShapeError, TreeError
 from ftrace.core.trace import Tracer
-from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch
+from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
@@ -60,16 +76,16 @@ def jvp(
         True
     """
     check_callable(fun, "jvp")
-    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
-        raise TypeError("jvp expects a tuple of primals and a tuple of tangents.")
-    leaves, tree = tree_flatten((tuple(primals), {}))
-    given = _match_tangents(fun, tuple(primals), tuple(tangents))
-    avals = leaf_avals(leaves, tree, name_of(fun))
+    check_tuple("jvp", "primals", primals)
+    check_tuple("jvp", "tangents", tangents)
+    leaves, tree = flatten_call(tuple(primals))
+    given = match_tangents(f"jvp of {name_of(fun)}", tuple(primals), tuple(tangents))
+    avals = argument_avals(fun, leaves, tree)
     flat = FlatFunction(fun, tree)
     count = _extra_axis(avals, given)
     with quietly():
         if count is None:
-            ts = [_tangent(t, a) for t, a in zip(given, avals, strict=True)]
+            ts = _tangents(given, avals, tree.children()[0])
             ys, dys = jvp_flat(flat, leaves, ts)
         else:
             ys, dys = _batched_jvp(flat, leaves, given, avals, count)
@@ -103,23 +119,42 @@ def _aux_trees(out_tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
     parts = out_tree.children()
     if out_tree.node_data() is None or out_tree.node_data()[0] is not tuple or len(parts) != 2:  # type: ignore[index]
         raise TreeError(
-            f"With has_aux=True the function must return a pair (result, aux), not {out_tree}.",
+            f"With has_aux=True the function must return a pair (result, aux), and it returned "
+            f"{tree_words(out_tree)}.",
             "Return two things, the differentiated result first.",
         )
     return parts[0], parts[1]
 
 
-def _match_tangents(fun: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> list[Any]:
+def check_tuple(what: str, name: str, values: Any) -> None:
+    """Raise `DtypeError`, which is a TypeError, unless arguments came as a tuple or a list."""
+    if not isinstance(values, tuple | list):
+        raise DtypeError(
+            f"{what} takes a tuple of {name}, one for each argument, and was given "
+            f"{brief(values)}.",
+            f"Write `({name[:-1]},)` for a single one.",
+        )
+
+
+def match_tangents(
+    what: str, primals: tuple[Any, ...], tangents: tuple[Any, ...], name: str = "tangents"
+) -> list[Any]:
+    """The leaves of tangents, which have the containers of the primals.
+
+    Raises:
+        TreeError: they do not.
+    """
+
     def nothing(x: Any) -> bool:
         return x is None
 
     leaves, tree = tree_flatten(tangents, nothing)
     _, expected = tree_flatten(primals)
     if tree != expected:
-        words = tree_mismatch(expected, tree, "tangents")
+        words = tree_mismatch(expected, tree, name)
         raise TreeError(
-            f"jvp of {name_of(fun)}: primals and tangents differ {words}.",
-            "Give one tangent for each primal, in the same containers.",
+            f"{what}: primals and {name} differ {words}.",
+            f"Give {name} in the containers of the primals, one for each.",
         )
     return leaves
 
@@ -139,7 +174,7 @@ def _batched_jvp(
 ) -> tuple[list[Any], list[Any]]:
     members = [aval(a.shape, a.dtype) for a in avals]
     ts = [
-        _tangent(t, aval((count, *a.shape), a.dtype)) if is_inexact(a.dtype) else ZERO
+        _tangent(t, aval((count, *a.shape), a.dtype), "") if is_inexact(a.dtype) else ZERO
         for t, a in zip(given, members, strict=True)
     ]
     live = [t for t in ts if t is not ZERO]
@@ -158,30 +193,43 @@ def _batched_jvp(
     return outs[:n], [next(rest) if s else ZERO for s in shape]
 
 
-def _tangent(t: Any, a: ShapedArray) -> Any:
+def _tangents(given: list[Any], avals: Sequence[ShapedArray], tree: PyTreeDef) -> list[Any]:
+    """Tangents, checked against their primals' types; the error names the first that fails."""
+    try:
+        return [_tangent(t, a, "") for t, a in zip(given, avals, strict=True)]
+    except FtraceError:
+        for t, a, path in zip(given, avals, paths(tree), strict=True):
+            _tangent(t, a, path)
+        raise
+
+
+def _tangent(t: Any, a: ShapedArray, path: str) -> Any:
     """One tangent, checked against its primal's type."""
     if not is_inexact(a.dtype):
         if t is None or not np.any(t if isinstance(t, np.ndarray | np.generic) else t != 0):
             return ZERO
         raise DtypeError(
-            f"A {a.dtype} primal has no tangent, and was given {t!r}.", "Pass 0 or None for it."
+            f"tangents{path} is {brief(t)}, and primals{path} is {a}, which has no tangent.",
+            "Pass 0 or None for integers and booleans.",
         )
     if t is None:
         return ZERO
     given = typeof(t)
     if given.shape != a.shape:
         raise ShapeError(
-            f"A primal of type {a} was given a tangent of shape {given.shape}.",
-            "Tangents have the shape of their primals.",
+            f"tangents{path} has shape {given.shape}, and primals{path} is {a}.",
+            "A tangent has the shape of its primal; a batch of tangents has one leading axis more, "
+            "all of them.",
         )
-    if given.dtype != a.dtype:
-        if not given.weak and not (given.dtype.kind in "biu" or a.dtype.kind == "c"):
-            raise DtypeError(
-                f"A primal of type {a} was given a tangent of dtype {given.dtype}.",
-                f"Convert it: `t.astype(np.{a.dtype})`.",
-            )
-        return convert_element_type(t, new_dtype=a.dtype)
-    return convert_element_type(t, new_dtype=a.dtype) if given.weak else t
+    if given.dtype == a.dtype and not given.weak:
+        return t
+    adapts = given.weak or a.dtype.kind == "c" or not is_inexact(given.dtype)
+    if not adapts or dtypes.KIND[given.dtype.kind] > dtypes.KIND[a.dtype.kind]:
+        raise DtypeError(
+            f"tangents{path} has dtype {given.dtype}, and primals{path} is {a}.",
+            f"Convert it: `t.astype(np.{a.dtype})`.",
+        )
+    return convert_element_type(t, new_dtype=a.dtype)
 
 
 # ---------------------------------------------------------------------------------- linearize
@@ -211,10 +259,11 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     n = result_tree.num_leaves
     tape = Tape(tape.eqns, tape.invars, tape.outs[:n])
     avals = [typeof(x) for x in leaves]
+    _, in_tree = tree_flatten(primals)
 
     def pushforward(*tangents: Any) -> Any:
-        given = _match_tangents(fun, primals, tangents)
-        ts = [_tangent(t, a) for t, a in zip(given, avals, strict=True)]
+        given = match_tangents(f"The linearized {name_of(fun)}", primals, tangents)
+        ts = _tangents(given, avals, in_tree)
         live = [
             instantiate(t, x)
             for t, x, v in zip(ts, leaves, tape.invars, strict=True)
@@ -231,8 +280,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 def _linearized(
     fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, outlives: bool
 ) -> tuple[list[Any], FlatFunction, list[Any], Tape]:
-    leaves, tree = tree_flatten((args, kwargs))
-    leaf_avals(leaves, tree, name_of(fun))
+    leaves, tree = flatten_call(args, kwargs)
+    argument_avals(fun, leaves, tree)
     flat = FlatFunction(fun, tree)
     with quietly():
         ys, tape = linearize_flat(flat, leaves, outlives=outlives)
@@ -282,7 +331,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     leaves, flat, ys, tape = _linearized(fun, primals, {}, outlives=True)
     result_tree, aux = _split_aux(flat.out_tree, ys, has_aux)
     n = result_tree.num_leaves
-    out_avals = leaf_avals(ys[:n], result_tree, "result")
+    out_avals = result_avals(fun, ys[:n], result_tree)
     avals = [typeof(x) for x in leaves]
     _, in_tree = tree_flatten(primals)
     tape = Tape(tape.eqns, tape.invars, tape.outs[:n])
@@ -324,12 +373,15 @@ def _cotangent(ct: Any, a: ShapedArray, path: str) -> Any:
     given = typeof(ct)
     if given.shape != a.shape:
         raise ShapeError(
-            f"{path} has shape {given.shape}, the result has type {a}.",
-            "A cotangent has the shape of the result it belongs to.",
+            f"{path} has shape {given.shape}, and the result it belongs to is {a}.",
+            "A cotangent has the shape of its result.",
         )
     if given.dtype != a.dtype or given.weak:
-        if not given.weak and given.dtype.kind == "c" and a.dtype.kind != "c":
-            raise DtypeError(f"{path} is complex, the result has type {a}.", "Take its real part.")
+        if given.dtype.kind == "c" and a.dtype.kind != "c":
+            raise DtypeError(
+                f"{path} is complex, and the result it belongs to is {a}.",
+                "Pass its real part.",
+            )
         return convert_element_type(ct, new_dtype=a.dtype)
     return ct
 
@@ -374,12 +426,11 @@ def value_and_grad(
         (33.0, [14.0, 3.0])
     """
     check_callable(fun, "value_and_grad")
-    argnums = tuple(argnums) if not isinstance(argnums, int | str) else argnums
+    argnums = check_argnums("value_and_grad", argnums)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen = Selection(fun, argnums, args, kwargs)
-        leaves, tree = tree_flatten((chosen.values, {}))
-        leaves = [_differentiable(x, chosen, fun, tree, holomorphic, allow_int) for x in leaves]
+        leaves, tree = differentiable("The gradient", fun, chosen, holomorphic, allow_int)
         flat = FlatFunction(lambda *values: chosen.call(fun, values), tree)
         with quietly():
             ys, tape = linearize_flat(flat, leaves, outlives=False)
@@ -419,6 +470,7 @@ def grad(
         True
     """
     check_callable(fun, "grad")
+    argnums = check_argnums("grad", argnums)
     both: Any = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -430,37 +482,19 @@ def grad(
     return transformed(fun, call, key, doc)
 
 
-def _differentiable(
-    x: Any, chosen: Selection, fun: Any, tree: PyTreeDef, holomorphic: bool, allow_int: bool
-) -> Any:
-    if type(x) is int:
-        return float(x)
-    kind = typeof(x).dtype.kind
-    if (kind == "c" if holomorphic else kind in "fc") or (allow_int and kind in "biu"):
-        return x
-    where = ", ".join(chosen.describe(fun))
-    if holomorphic:
-        raise DtypeError(
-            f"With holomorphic=True the argument {where} must be complex, not {typeof(x)}.",
-            "Pass complex numbers (`1.0 + 0j`).",
-        )
-    raise DtypeError(
-        f"The gradient of {name_of(fun)} was asked with respect to {where}, of type {typeof(x)}.",
-        "Integers and booleans have no derivative: pass `x.astype(float)`, choose other argnums, "
-        "or allow_int=True to get None for them.",
-    )
-
-
 def _scalar(fun: Any, out_tree: PyTreeDef, ys: list[Any], holomorphic: bool) -> Any:
     if out_tree.num_leaves != 1 or out_tree.children():
+        words = tree_words(out_tree)
         raise TreeError(
-            f"The gradient of {name_of(fun)} needs one scalar result, and it returns {out_tree}.",
-            "Return one number; use has_aux=True for more, jacrev for arrays.",
+            f"The gradient of {name_of(fun)} needs one scalar result, and it returned {words}.",
+            "End the function with `return`: Python returns None otherwise."
+            if words == "None"
+            else "Return one number; use has_aux=True for more values, jacrev for arrays.",
         )
-    a = typeof(ys[0])
+    (a,) = result_avals(fun, ys[:1], out_tree)
     if a.shape:
         raise ShapeError(
-            f"The gradient of {name_of(fun)} needs a scalar result, and it returns {a}.",
+            f"The gradient of {name_of(fun)} needs a scalar result, and it returned {a}.",
             "Sum or average it, or use ftrace.jacrev.",
         )
     if holomorphic and a.dtype.kind != "c":
@@ -472,7 +506,9 @@ def _scalar(fun: Any, out_tree: PyTreeDef, ys: list[Any], holomorphic: bool) -> 
         raise DtypeError(
             f"The gradient of {name_of(fun)} needs a real floating-point result, not {a}.",
             "For a complex-analytic function pass holomorphic=True; otherwise return np.real or "
-            "np.abs of it.",
+            "np.abs of it."
+            if a.dtype.kind == "c"
+            else "Integers and booleans have no derivative: return a float.",
         )
     return ys[0]
 
@@ -500,7 +536,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
         (np.float64(6.0),)
     """
     check_callable(fun, "linear_transpose")
-    leaves, tree = tree_flatten((primals, {}))
+    leaves, tree = flatten_call(primals)
     avals = [_struct_aval(x) for x in leaves]
     staged = stage_function(fun, tree, avals)
     out_avals = staged.jaxpr.out_avals
@@ -515,8 +551,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
             )
         except RuleError as error:
             raise RuleError(
-                f"{name_of(fun)} cannot be transposed, it is not linear: {error.what}",
-                "Use vjp, which linearizes first.",
+                f"{name_of(fun)} cannot be transposed. {error.what}",
+                "Transpose linear functions only; vjp linearizes first.",
             ) from None
         found = [None if c is None else materialise(c) for c in found]
         return in_tree.unflatten(owned(_real_cotangents(found, avals), cts))

@@ -3,10 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
-from ftrace.api.calls import check_callable, name_of, transformed
-from ftrace.control.functions import FlatFunction, leaf_avals
+from ftrace.api.calls import brief, check_callable, name_of, transformed
+from ftrace.control.functions import (
+    FlatFunction,
+    argument_avals,
+    argument_paths,
+    flatten_call,
+    result_avals,
+)
 from ftrace.core.avals import ShapedArray, typeof
-from ftrace.core.errors import AxisError, ShapeError, TreeError
+from ftrace.core.errors import AxisError, DtypeError, ShapeError, TreeError
 from ftrace.core.tree import PyTreeDef, broadcast_prefix, paths, tree_flatten
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
@@ -54,11 +60,14 @@ def vmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or isinstance(in_axes, int | tuple)):
-        raise TypeError(f"in_axes must be an int, None or a tuple, not {in_axes!r}.")
+        raise DtypeError(
+            f"in_axes of vmap must be an int, None or a tuple, not {brief(in_axes)}.",
+            "Give one axis for all arguments, or a tuple with one entry for each.",
+        )
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, tree = tree_flatten((args, kwargs))
-        avals = leaf_avals(leaves, tree, name_of(fun))
+        leaves, tree = flatten_call(args, kwargs)
+        avals = argument_avals(fun, leaves, tree)
         dims = _in_dims(fun, in_axes, args, kwargs)
         dims = [
             _checked(d, a, i, (fun, tree)) for i, (d, a) in enumerate(zip(dims, avals, strict=True))
@@ -66,7 +75,8 @@ def vmap(
         axis = Axis(_size(fun, tree, dims, avals, axis_size), axis_name)
         flat = FlatFunction(fun, tree)
         ys, found = batch_flat(flat, axis, leaves, dims)
-        wanted = _out_dims(out_axes, flat.out_tree, ys)
+        result_avals(fun, ys, flat.out_tree)
+        wanted = _out_dims(fun, out_axes, flat.out_tree, ys)
         placed = [
             _place(y, d, w, axis, path)
             for y, d, w, path in zip(ys, found, wanted, paths(flat.out_tree, "result"), strict=True)
@@ -92,7 +102,20 @@ def _in_dims(fun: Any, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, An
     count = len(tree_flatten(kwargs)[0])
     if in_axes is None or isinstance(in_axes, int):
         return [in_axes] * len(tree_flatten(args)[0]) + [0] * count
-    return broadcast_prefix(in_axes, args, _is_none, "in_axes") + [0] * count
+    return _prefix(fun, "in_axes", in_axes, args) + [0] * count
+
+
+def _prefix(fun: Any, what: str, axes: Any, full: Any) -> list[Any]:
+    """One axis for every leaf of arguments or results."""
+    try:
+        return broadcast_prefix(axes, full, _is_none, what)
+    except TreeError as error:
+        owner = "arguments" if what == "in_axes" else "result"
+        raise TreeError(
+            f"vmap of {name_of(fun)}: {what} does not fit the {owner}. {error.what}",
+            f"Give {what} the containers of the {owner}; an integer or None may stand for a whole "
+            "container.",
+        ) from None
 
 
 def _checked(dim: Any, a: ShapedArray, index: int, where: tuple[Any, PyTreeDef]) -> Any:
@@ -100,14 +123,18 @@ def _checked(dim: Any, a: ShapedArray, index: int, where: tuple[Any, PyTreeDef])
         return None
     fun, tree = where
     if not isinstance(dim, int):
+        path = argument_paths(fun, tree)[index]
         raise TreeError(
-            f"vmap of {name_of(fun)}: an in_axes entry is {dim!r}.", "Use integers and None."
+            f"vmap of {name_of(fun)}: in_axes has {dim!r} for {path}.", "Use integers and None."
         )
     if not -a.ndim <= dim < a.ndim:
-        path = paths(tree, name_of(fun))[index]
+        path = argument_paths(fun, tree)[index]
         raise AxisError(
-            f"vmap was asked to map axis {dim} of {path}, which has type {a}.",
-            "Use in_axes=None for an argument that is the same for every member.",
+            f"vmap of {name_of(fun)} was to map axis {dim} of {path}, which is {a}.",
+            "Use in_axes=None for an argument that is the same for every member."
+            if not a.ndim
+            else f"Its axes go from {-a.ndim} to {a.ndim - 1}; None is for an argument that is the "
+            "same for every member.",
         )
     return dim % a.ndim
 
@@ -125,32 +152,36 @@ def _size(
             f"vmap of {name_of(fun)}: no argument is mapped, so the size is not known.",
             "Map an argument (in_axes=0) or give axis_size.",
         )
-    described = ", ".join(
-        f"{path}: {a} over axis {d}"
-        for path, a, d in zip(paths(tree, name_of(fun)), avals, dims, strict=True)
+    described = [
+        f"{path} is {a} and maps axis {d} of size {a.shape[d]}"
+        for path, a, d in zip(argument_paths(fun, tree), avals, dims, strict=True)
         if d is not None
-    )
+    ]
+    described += [] if given is None else [f"axis_size is {given}"]
     raise ShapeError(
-        f"vmap of {name_of(fun)}: mapped axes have different sizes ({described}).",
-        "All mapped axes must have one size.",
+        f"vmap of {name_of(fun)}: mapped axes differ in size: {'; '.join(described)}.",
+        "All mapped axes must have one size; give in_axes=None for what is not mapped.",
     )
 
 
-def _out_dims(out_axes: Any, tree: PyTreeDef, ys: list[Any]) -> list[Any]:
+def _out_dims(fun: Any, out_axes: Any, tree: PyTreeDef, ys: list[Any]) -> list[Any]:
     if out_axes is None or isinstance(out_axes, int):
         return [out_axes] * len(ys)
-    return broadcast_prefix(out_axes, tree.unflatten(ys), _is_none, "out_axes")
+    return _prefix(fun, "out_axes", out_axes, tree.unflatten(ys))
 
 
 def _place(y: Any, dim: Any, wanted: Any, axis: Axis, path: str) -> Any:
     if wanted is None:
         if dim is not None:
             raise TreeError(
-                f"out_axes is None for {path}, which differs between members.",
+                f"out_axes of vmap is None for {path}, which differs between members.",
                 "Give the axis where the members are to be stacked.",
             )
         return y
     rank = len(typeof(y).shape) + (dim is None)
     if not -rank <= wanted < rank:
-        raise AxisError(f"out_axes={wanted} for {path}, which has {rank} axes.", "Use 0 or -1.")
+        raise AxisError(
+            f"out_axes of vmap is {wanted} for {path}, which has {rank} axes with the mapped one.",
+            f"Use an axis from {-rank} to {rank - 1}.",
+        )
     return place_axis(y, dim, axis, wanted)

@@ -1,20 +1,28 @@
 """What all transformations do around a call: choose arguments, keep signatures, hide frames.
 
-Nothing here is public. `selection` turns `argnums` (integers, tuples, parameter names) into the
-arguments to transform; `transformed` makes the wrapper that users get.
+Nothing here is public. `Selection` turns `argnums` (integers, tuples, parameter names) into the
+arguments to transform, `differentiable` checks them; `transformed` makes the wrapper that users
+get.
 """
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
-from ftrace.control.functions import name_of
+from ftrace.control.functions import (
+    argument_name,
+    flatten_call,
+    name_of,
+    parameters,
+    untraceable,
+)
 from ftrace.core import source
+from ftrace.core.avals import typeof
 from ftrace.core.config import config
-from ftrace.core.errors import FtraceError, TreeError
+from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.trace import EVAL, ctx
+from ftrace.core.tree import PyTreeDef, paths
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,25 +31,49 @@ ArgNums = int | str | Sequence[int | str]
 
 
 def check_callable(fun: Any, what: str) -> None:
-    """Raise TypeError unless `fun` can be called."""
+    """Raise `DtypeError`, which is a TypeError, unless `fun` can be called."""
     if not callable(fun):
-        raise TypeError(f"{what} expects a function as its first argument, got {fun!r}.")
+        raise DtypeError(
+            f"{what} takes a function first, and was given {brief(fun)}.",
+            f"Pass the function itself, `{what}(f)`, not the result of calling it, `{what}(f(x))`.",
+        )
 
 
-def parameters(fun: Any) -> tuple[str, ...]:
-    """The positional parameter names of a function; empty where they cannot be known."""
+def brief(x: Any) -> str:
+    """A wrong argument in a message: its type, and its value where that is short."""
+    text = repr(x)
+    kind = f"of type {type(x).__name__}"
+    return f"{text} ({kind})" if len(text) <= 40 and "\n" not in text else f"a value {kind}"
+
+
+def positions(option: str, fun: Any, nums: Sequence[int], count: int) -> tuple[int, ...]:
+    """Positions of arguments, counted from the front.
+
+    Raises:
+        TreeError: one that a call with `count` positional arguments does not have.
+    """
+    for n in nums:
+        if not -count <= n < count:
+            raise TreeError(
+                f"{option}={n} names an argument that this call of {name_of(fun)} does not have: "
+                f"it has {count} positional arguments.",
+                "Count positional arguments from 0.",
+            )
+    return tuple(n % count for n in nums)
+
+
+def check_hashable(fun: Any, label: int | str, value: Any) -> None:
+    """Raise `DtypeError`, which is a TypeError, unless a static argument can be hashed."""
     try:
-        signature = inspect.signature(fun)
-    except (TypeError, ValueError):
-        return ()
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(n for n, p in signature.parameters.items() if p.kind in kinds)
-
-
-def argument_names(fun: Any, count: int) -> list[str]:
-    """Names for messages of the positional arguments of a call."""
-    known = parameters(fun)
-    return [known[i] if i < len(known) else f"args[{i}]" for i in range(count)]
+        hash(value)
+    except TypeError:
+        name = label if isinstance(label, str) else argument_name(fun, label)
+        raise DtypeError(
+            f"The static argument {name} of {name_of(fun)} is a {type(value).__name__}, which "
+            "cannot be hashed.",
+            "Static arguments are part of the cache key: pass a tuple instead of a list, or make "
+            "the argument an ordinary one.",
+        ) from None
 
 
 class Selection:
@@ -50,25 +82,29 @@ class Selection:
     Attributes:
         values: the selected arguments, in the order of `argnums`.
         single: whether `argnums` was one argument rather than a tuple.
-        names: their names, for messages.
     """
 
-    __slots__ = ("_args", "_kwargs", "_slots", "names", "single", "values")
+    __slots__ = ("_args", "_kwargs", "_slots", "single", "values")
 
     def __init__(
         self, fun: Any, argnums: ArgNums, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self._args, self._kwargs = args, kwargs
         self.single = isinstance(argnums, int | str)
-        wanted = (argnums,) if isinstance(argnums, int | str) else tuple(argnums)
+        wanted = (argnums,) if isinstance(argnums, int | str) else argnums
         self._slots = [_slot(fun, n, args, kwargs) for n in wanted]
+        if len(self._slots) > 1 and len(set(self._slots)) < len(self._slots):
+            raise TreeError(
+                f"argnums={argnums!r} names an argument of {name_of(fun)} twice.",
+                "Name each argument once.",
+            )
         self.values = tuple(kwargs[s] if isinstance(s, str) else args[s] for s in self._slots)
-        self.names: list[str] = []
 
-    def describe(self, fun: Any) -> list[str]:
-        """The names of the selected arguments."""
-        names = argument_names(fun, len(self._args))
-        return [s if isinstance(s, str) else names[s] for s in self._slots]
+    def paths(self, fun: Any, tree: PyTreeDef) -> list[str]:
+        """The user's names of the leaves of the selected arguments; `tree` is that of `values`."""
+        names = [s if isinstance(s, str) else argument_name(fun, s) for s in self._slots]
+        parts = zip(names, tree.children(), strict=True)
+        return [path for name, part in parts for path in paths(part, name)]
 
     def call(self, fun: Callable[..., Any], values: Sequence[Any]) -> Any:
         """Call `fun` with the selected arguments replaced."""
@@ -90,10 +126,69 @@ def _slot(fun: Any, argnum: int | str, args: tuple[Any, ...], kwargs: dict[str, 
             return known.index(argnum)
     elif isinstance(argnum, int) and -len(args) <= argnum < len(args):
         return argnum % len(args)
+    given = [*(argument_name(fun, i) for i in range(len(args))), *(f"{k}=" for k in sorted(kwargs))]
     raise TreeError(
-        f"argnums={argnum!r} names an argument that this call of {name_of(fun)} does not have: "
-        f"it has {len(args)} positional arguments and the keywords {sorted(kwargs)}.",
-        "Give a position from 0 on, or the name of a parameter that is passed.",
+        f"argnums={argnum!r} names an argument that this call of {name_of(fun)} does not have. It "
+        f"was given ({', '.join(given)}).",
+        "Give a position, counted from 0, or the name of a parameter that is passed.",
+    )
+
+
+def check_argnums(what: str, argnums: Any) -> ArgNums:
+    """The `argnums` option in a form that can be hashed.
+
+    Raises:
+        DtypeError: neither integers nor names; a DtypeError is a TypeError.
+    """
+    if isinstance(argnums, int | str) and not isinstance(argnums, bool):
+        return argnums
+    wanted = tuple(argnums) if isinstance(argnums, Sequence) else (argnums,)
+    if not all(isinstance(n, int | str) and not isinstance(n, bool) for n in wanted):
+        raise DtypeError(
+            f"argnums of {what} must be positions or parameter names, not {brief(argnums)}.",
+            "Give an int, a str, or a tuple of them.",
+        )
+    return wanted
+
+
+def differentiable(
+    what: str, fun: Any, chosen: Selection, holomorphic: bool, allow_int: bool
+) -> tuple[list[Any], PyTreeDef]:
+    """The leaves to differentiate with respect to, and the structure of `(values, {})`.
+
+    Python integers become floats.
+
+    Raises:
+        DtypeError: a leaf that has no derivative, named by its path.
+    """
+    leaves, tree = flatten_call(chosen.values)
+    for i, x in enumerate(leaves):
+        if type(x) is int:
+            leaves[i] = float(x)
+            continue
+        try:
+            kind = typeof(x).dtype.kind
+        except DtypeError:
+            raise untraceable(fun, leaves, chosen.paths(fun, tree.children()[0])) from None
+        if (kind == "c" if holomorphic else kind in "fc") or (allow_int and kind in "biu"):
+            continue
+        raise _no_derivative(what, fun, chosen.paths(fun, tree.children()[0])[i], x, holomorphic)
+    return leaves, tree
+
+
+def _no_derivative(what: str, fun: Any, path: str, x: Any, holomorphic: bool) -> DtypeError:
+    if holomorphic:
+        return DtypeError(
+            f"{what} of {name_of(fun)}: with holomorphic=True {path} must be complex, not "
+            f"{typeof(x)}.",
+            "Pass complex numbers (`1.0 + 0j`), or leave holomorphic out.",
+        )
+    others = "or choose other argnums."
+    if what != "jacfwd":
+        others = "choose other argnums, or allow_int=True to get None for it."
+    return DtypeError(
+        f"{what} of {name_of(fun)} was asked with respect to {path}, which is {typeof(x)}.",
+        f"Integers and booleans have no derivative: pass floats (`x.astype(float)`), {others}",
     )
 
 

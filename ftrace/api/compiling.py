@@ -11,11 +11,18 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from ftrace.api.calls import check_callable, name_of, parameters, shortened
+from ftrace.api.calls import (
+    brief,
+    check_callable,
+    check_hashable,
+    name_of,
+    parameters,
+    shortened,
+)
 from ftrace.control.jit import jit_call
 from ftrace.control.traces import Trace, Traces
 from ftrace.core import config
-from ftrace.core.errors import FtraceError, TreeError
+from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.trace import EVAL, ctx
 from ftrace.core.tree import tree_flatten
@@ -31,7 +38,7 @@ class JitFunction(Generic[P, R]):
     def __init__(self, fun: Callable[P, R], options: "_Options") -> None:
         self._fun = fun
         self._options = options
-        self._traces = Traces(fun, options.key)
+        self._traces = Traces(fun, options.key, sorted(options.nums))
         functools.update_wrapper(self, fun, updated=())
         self.__ftrace__ = (fun, ("jit", options.key))
 
@@ -82,9 +89,16 @@ class _Options:
 
     def __init__(self, fun: Any, nums: Any, names: Any, donate: Any, inline: bool) -> None:
         self.parameters = parameters(fun)
-        given_nums = _tuple(nums, int)
-        given_names = _tuple(names, str)
-        self.nums = frozenset(_normal(fun, n, self.parameters) for n in given_nums) | frozenset(
+        given_nums = _tuple("static_argnums", nums, int)
+        given_names = _tuple("static_argnames", names, str)
+        donated = _tuple("donate_argnums", donate, int)
+        for option, positions in (("static_argnums", given_nums), ("donate_argnums", donated)):
+            for n in positions:
+                _check_position(fun, option, n, self.parameters)
+        for name in given_names:
+            _check_name(fun, name)
+        known = len(self.parameters)
+        self.nums = frozenset(n % known if n < 0 else n for n in given_nums) | frozenset(
             self.parameters.index(n) for n in given_names if n in self.parameters
         )
         self.names = frozenset(given_names) | frozenset(
@@ -94,7 +108,7 @@ class _Options:
         self.key = (
             tuple(sorted(self.nums)),
             tuple(sorted(self.names)),
-            _tuple(donate, int),
+            donated,
             inline,
         )
 
@@ -107,7 +121,7 @@ class _Options:
         fixed = {i: a for i, a in enumerate(args) if i in self.nums}
         named = {k: v for k, v in kwargs.items() if k in self.names}
         for label, value in [*fixed.items(), *named.items()]:
-            _check_hashable(fun, label, value, self.parameters)
+            check_hashable(fun, label, value)
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         rest = {k: v for k, v in kwargs.items() if k not in named}
         total = len(args)
@@ -117,6 +131,7 @@ class _Options:
             full = [fixed[i] if i in fixed else next(supply) for i in range(total)]
             return fun(*full, **keywords, **named)
 
+        partial.__name__ = name_of(fun)
         static = (
             tuple((i, type(v), v) for i, v in fixed.items()),
             tuple(sorted((k, type(v).__name__, v) for k, v in named.items())),
@@ -124,41 +139,45 @@ class _Options:
         return partial, dynamic, rest, static
 
 
-def _tuple(value: Any, kind: type) -> tuple[Any, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, kind) else tuple(value)
-
-
-def _normal(fun: Any, n: int, known: tuple[str, ...]) -> int:
-    if n < 0:
-        n += len(known)
-    if n < 0 or (known and n >= len(known) and not _has_varargs(fun)):
-        raise TreeError(
-            f"static_argnums names argument {n}, and {name_of(fun)} has {len(known)}.",
-            "Count positional arguments from 0.",
+def _tuple(option: str, value: Any, kind: type) -> tuple[Any, ...]:
+    """An option that is one integer (or name) or several, as a tuple."""
+    found = () if value is None else (value,) if isinstance(value, kind) else value
+    if not isinstance(found, Sequence) or not all(isinstance(v, kind) for v in found):
+        raise DtypeError(
+            f"{option} of jit must be of {kind.__name__}, or a tuple of them, not {brief(value)}.",
+            "Positions go into static_argnums, parameter names into static_argnames.",
         )
-    return n
+    return tuple(found)
 
 
-def _has_varargs(fun: Any) -> bool:
+def _check_position(fun: Any, option: str, n: int, known: tuple[str, ...]) -> None:
+    if -len(known) <= n < len(known) or (
+        n >= 0 and _accepts(fun, inspect.Parameter.VAR_POSITIONAL)
+    ):
+        return
+    raise TreeError(
+        f"{option}={n} of jit names a parameter that {name_of(fun)}({', '.join(known)}) does not "
+        "have.",
+        "Count positional parameters from 0.",
+    )
+
+
+def _check_name(fun: Any, name: str) -> None:
+    if _accepts(fun, inspect.Parameter.VAR_KEYWORD) or name in inspect.signature(fun).parameters:
+        return
+    raise TreeError(
+        f"static_argnames={name!r} of jit names a parameter that "
+        f"{name_of(fun)}({', '.join(inspect.signature(fun).parameters)}) does not have.",
+        "Give the name as it is written in the function's signature.",
+    )
+
+
+def _accepts(fun: Any, kind: Any) -> bool:
+    """Whether a function has a parameter of this kind, or a signature that cannot be known."""
     try:
-        kinds = [p.kind for p in inspect.signature(fun).parameters.values()]
+        return any(p.kind == kind for p in inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
         return True
-    return inspect.Parameter.VAR_POSITIONAL in kinds
-
-
-def _check_hashable(fun: Any, label: Any, value: Any, known: tuple[str, ...]) -> None:
-    try:
-        hash(value)
-    except TypeError:
-        name = known[label] if isinstance(label, int) and label < len(known) else label
-        raise TypeError(
-            f"The static argument {name} of {name_of(fun)} is a {type(value).__name__}, which "
-            "cannot be hashed. Static arguments are part of the cache key: pass a tuple instead "
-            "of a list, or make the argument an ordinary one."
-        ) from None
 
 
 def jit(

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.api.calls import check_callable, name_of, transformed
-from ftrace.control.functions import FlatFunction
+from ftrace.api.calls import check_callable, name_of, positions, transformed
+from ftrace.control.functions import FlatFunction, flatten_call
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.jaxpr import Jaxpr
-from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.staging import trace_to_jaxpr
 
 
@@ -85,7 +84,7 @@ def make_jaxpr(
 
 
 def _staged(fun: Any, static: tuple[int, ...], args: Any, kwargs: Any) -> tuple[Jaxpr, Any]:
-    fixed = {i % len(args): args[i] for i in static}
+    fixed = {i: args[i] for i in positions("static_argnums", fun, static, len(args))}
     dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
 
     def partial(*values: Any, **keywords: Any) -> Any:
@@ -93,7 +92,7 @@ def _staged(fun: Any, static: tuple[int, ...], args: Any, kwargs: Any) -> tuple[
         full = [fixed[i] if i in fixed else next(supply) for i in range(len(args))]
         return fun(*full, **keywords)
 
-    leaves, tree = tree_flatten((dynamic, kwargs))
+    leaves, tree = flatten_call(dynamic, kwargs)
     flat = FlatFunction(partial, tree)
     jaxpr, _ = trace_to_jaxpr(flat, [abstract(x) for x in leaves])
     return jaxpr, flat.out_tree

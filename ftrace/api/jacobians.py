@@ -11,12 +11,21 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from ftrace.api.autodiff import grad, jvp
-from ftrace.api.calls import ArgNums, Selection, check_callable, name_of, transformed
+from ftrace.api.autodiff import check_tuple, grad, jvp, match_tangents
+from ftrace.api.calls import (
+    ArgNums,
+    Selection,
+    brief,
+    check_argnums,
+    check_callable,
+    differentiable,
+    name_of,
+    transformed,
+)
 from ftrace.control.functions import FlatFunction
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DtypeError
+from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.tree import PyTreeDef, tree_flatten
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
@@ -59,6 +68,8 @@ def jacfwd(
                [0., 4.]])
     """
     check_callable(fun, "jacfwd")
+    argnums = check_argnums("jacfwd", argnums)
+    _check_chunk(chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen, leaves, flat = _inputs(fun, argnums, args, kwargs, holomorphic, "jacfwd")
@@ -104,6 +115,8 @@ def jacrev(
         array([ 3., 12.])
     """
     check_callable(fun, "jacrev")
+    argnums = check_argnums("jacrev", argnums)
+    _check_chunk(chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen, leaves, flat = _inputs(
@@ -166,6 +179,10 @@ def hvp(fun: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any])
         >>> ftrace.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.ones(2),))
         array([ 6., 12.])
     """
+    check_callable(fun, "hvp")
+    check_tuple("hvp", "primals", primals)
+    check_tuple("hvp", "vectors", vectors)
+    match_tangents(f"hvp of {name_of(fun)}", tuple(primals), tuple(vectors), "vectors")
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
     return jvp(grad(fun, argnums), primals, vectors)[1]
 
@@ -179,19 +196,17 @@ def _inputs(
     what: str,
     allow_int: bool = False,
 ) -> tuple[Selection, list[Any], FlatFunction]:
-    argnums = tuple(argnums) if not isinstance(argnums, int | str) else argnums
     chosen = Selection(fun, argnums, args, kwargs)
-    leaves, tree = tree_flatten((chosen.values, {}))
-    leaves = [float(x) if type(x) is int else x for x in leaves]
-    for x in leaves:
-        kind = typeof(x).dtype.kind
-        if not (kind == "c" if holomorphic else kind in "fc" or allow_int):
-            raise DtypeError(
-                f"{what} of {name_of(fun)} was asked with respect to "
-                f"{', '.join(chosen.describe(fun))}, of type {typeof(x)}.",
-                "Pass floating-point arrays (complex ones with holomorphic=True).",
-            )
+    leaves, tree = differentiable(what, fun, chosen, holomorphic, allow_int)
     return chosen, leaves, FlatFunction(lambda *values: chosen.call(fun, values), tree)
+
+
+def _check_chunk(chunk_size: Any) -> None:
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise ShapeError(
+            f"chunk_size must be a positive integer or None, not {brief(chunk_size)}.",
+            "It says how many directions go through one pass; None takes all at once.",
+        )
 
 
 def _chunks(avals: Sequence[ShapedArray], chunk: int | None) -> Any:
@@ -199,8 +214,6 @@ def _chunks(avals: Sequence[ShapedArray], chunk: int | None) -> Any:
     live = [a for a in avals if is_inexact(a.dtype)]
     total = sum(a.size for a in live)
     step = max(total, 1) if chunk is None else chunk
-    if step < 1:
-        raise ValueError(f"chunk_size must be at least 1, not {chunk}.")
     for start in range(0, max(total, 1), step):
         count = min(step, total - start)
         basis: list[Any] = []

@@ -40,7 +40,10 @@ def _cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
 
 def _cond_type(index: ShapedArray, *operands: ShapedArray, branches: Branches) -> Any:
     if index.shape or index.dtype.kind not in "iu":
-        raise DtypeError(f"cond: the index must be an integer scalar, not {index}.")
+        raise DtypeError(
+            f"cond: the index of a branch must be an integer scalar, and it is {index}.",
+            "Convert it: `index.astype(int)`.",
+        )
     return branches[0].out_avals
 
 

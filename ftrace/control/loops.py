@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ftrace.control.cond import cond_call
-from ftrace.control.functions import name_of
+from ftrace.control.functions import result_avals
 from ftrace.control.traces import Trace, Traces
 from ftrace.control.while_loop import while_call
 from ftrace.core.avals import ShapedArray, strengthen, typeof
@@ -18,7 +18,7 @@ from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from ftrace.core.trace import Tracer
-from ftrace.core.tree import paths, tree_flatten, tree_mismatch
+from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_closed
 from ftrace.primitives.convert import convert_element_type
@@ -57,32 +57,32 @@ def _strong(jaxpr: Jaxpr, wanted: Sequence[ShapedArray]) -> Jaxpr:
     return trace_closed(converted, jaxpr.in_avals)
 
 
-def _check_same(what: str, traces: Sequence[Trace]) -> list[ShapedArray]:
-    """The common result types of branches; names the first difference."""
-    first = traces[0]
-    for other in traces[1:]:
-        if other.out_tree != first.out_tree:
-            raise TreeError(
-                f"{what}: branches return different containers "
-                f"{tree_mismatch(first.out_tree, other.out_tree, 'result')}: "
-                f"{first.out_tree} and {other.out_tree}.",
-                "Return the same structure from every branch.",
+def _check_same(true: Trace, false: Trace) -> list[ShapedArray]:
+    """The common result types of two branches; names the first difference."""
+    if false.out_tree != true.out_tree:
+        raise TreeError(
+            "cond: false_fun must return the containers that true_fun returns, and its result "
+            f"differs {tree_mismatch(true.out_tree, false.out_tree, 'result')}.",
+            "Return the same structure from both functions.",
+        )
+    pairs = list(zip(true.jaxpr.out_avals, false.jaxpr.out_avals, strict=True))
+    for (a, b), path in zip(pairs, paths(true.out_tree, "result"), strict=True):
+        if a.shape != b.shape or (a.dtype != b.dtype and not (a.weak or b.weak)):
+            error = ShapeError if a.shape != b.shape else DtypeError
+            raise error(
+                f"cond: true_fun returns {a} and false_fun returns {b} for {path}.",
+                "Return the same shapes and dtypes from both functions (`x.astype(...)`).",
             )
-        for a, b, path in zip(
-            first.jaxpr.out_avals,
-            other.jaxpr.out_avals,
-            paths(first.out_tree, "result"),
-            strict=True,
-        ):
-            if a.shape != b.shape:
-                raise ShapeError(f"{what}: branches return {a} and {b} at {path}.", _SAME)
-            if a.dtype != b.dtype and not (a.weak or b.weak):
-                raise DtypeError(f"{what}: branches return {a} and {b} at {path}.", _SAME)
-    columns = zip(*(t.jaxpr.out_avals for t in traces), strict=True)
-    return [strengthen(next((a for a in c if not a.weak), c[0])) for c in columns]
+    return [strengthen(b if a.weak else a) for a, b in pairs]
 
 
-_SAME = "Give every branch the same shapes and dtypes (`x.astype(...)`)."
+def _check_functions(what: str, **functions: Any) -> None:
+    for name, fun in functions.items():
+        if not callable(fun):
+            raise DtypeError(
+                f"{name} of {what} must be a function, not a value of type {type(fun).__name__}.",
+                "Pass the function itself, not the result of calling it.",
+            )
 
 
 def cond(
@@ -115,13 +115,15 @@ def cond(
     predicate = typeof(pred)
     if predicate.shape:
         raise ShapeError(
-            f"cond: the predicate must be a scalar, not {predicate}.",
-            "Use numpy.where for an elementwise choice, or reduce with any()/all().",
+            f"cond: the predicate must be a scalar, and it is {predicate}.",
+            "Use numpy.where for an elementwise choice, or reduce the predicate with any() or "
+            "all().",
         )
+    _check_functions("cond", true_fun=true_fun, false_fun=false_fun)
     found = [Traces(f, ("cond",)).find(f, operands, {}) for f in (false_fun, true_fun)]
     leaves = found[0][0]
     traces = [t for _, t in found]
-    wanted = _check_same(f"cond of {name_of(true_fun)} and {name_of(false_fun)}", traces)
+    wanted = _check_same(traces[1], traces[0])
     captured = [t.captured for t in traces]
     branches = (
         _strong(_padded(traces[0], (), captured[1]), wanted),
@@ -162,29 +164,22 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         >>> float(ftrace.lax.while_loop(lambda x: x < 100.0, lambda x: x * 2, 3.0))
         192.0
     """
+    _check_functions("while_loop", cond_fun=cond_fun, body_fun=body_fun)
     leaves, tree = tree_flatten(init_val)
+    result_avals(while_loop, leaves, tree, "init_val")
     leaves = [_strengthened(x) for x in leaves]
     carry = tree.unflatten(leaves)
     _, test = Traces(cond_fun, ("while",)).find(cond_fun, (carry,), {})
     leaves, step = Traces(body_fun, ("while",)).find(body_fun, (carry,), {})
     wanted = [typeof(x) for x in leaves]
-    if step.out_tree != tree:
-        raise TreeError(
-            f"while_loop: the body {name_of(body_fun)} changes the carry "
-            f"{tree_mismatch(tree, step.out_tree, 'carry')}: {tree} becomes {step.out_tree}.",
-            "Return the same containers as init_val.",
-        )
-    for a, b, path in zip(wanted, step.jaxpr.out_avals, paths(tree, "carry"), strict=True):
-        if a.shape != b.shape or (a.dtype != b.dtype and not b.weak):
-            error = ShapeError if a.shape != b.shape else DtypeError
-            raise error(
-                f"while_loop: the body {name_of(body_fun)} changes {path} from {a} to {b}.",
-                "Convert init_val to the type the body returns.",
-            )
-    if len(test.jaxpr.outvars) != 1:
-        raise TreeError(
-            f"while_loop: the condition {name_of(cond_fun)} returns {test.out_tree}.",
-            "Return one boolean scalar.",
+    _check_carry(tree, wanted, step)
+    _check_condition(test)
+    predicate = test.jaxpr.out_avals[0]
+    if predicate.shape or predicate.dtype != bool_:
+        raise DtypeError(
+            f"while_loop: the condition {name_of(cond_fun)} gives {predicate}, not a boolean "
+            "scalar.",
+            "Compare: `x != 0`; combine elements with any() or all().",
         )
     body = _strong(_padded(step, test.captured, ()), wanted)
     with quietly():
@@ -197,6 +192,45 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
             n_consts=len(test.captured) + len(step.captured),
         )
     return tree.unflatten(outs)
+
+
+def _check_carry(tree: PyTreeDef, wanted: Sequence[ShapedArray], step: Trace) -> None:
+    """Raise unless a loop's body keeps the containers, shapes and dtypes of the carry."""
+    if step.out_tree != tree:
+        raise TreeError(
+            "while_loop: body_fun must return the containers of init_val, and its result differs "
+            f"{tree_mismatch(tree, step.out_tree, 'carry')}.",
+            "Return the carry in the same containers.",
+        )
+    for a, b, path in zip(wanted, step.jaxpr.out_avals, paths(tree, "carry"), strict=True):
+        if a.shape != b.shape:
+            raise ShapeError(
+                f"while_loop: body_fun changes {path} from {a} to {b}.",
+                "A carry keeps its shape: make the array as large as it will be, and write into "
+                "it at an index.",
+            )
+        if a.dtype != b.dtype and not b.weak:
+            raise DtypeError(
+                f"while_loop: body_fun changes {path} from {a} to {b}.",
+                f"Start from the dtype that the body returns (`np.{b.dtype}(...)`), or convert "
+                "in the body.",
+            )
+
+
+def _check_condition(test: Trace) -> None:
+    """Raise unless a loop's condition is one boolean scalar."""
+    if test.out_tree.num_leaves != 1 or test.out_tree.children():
+        raise TreeError(
+            f"while_loop: cond_fun returned {tree_words(test.out_tree)}.",
+            "Return one boolean scalar.",
+        )
+    (a,) = test.jaxpr.out_avals
+    if a.shape or a.dtype != bool_:
+        error = ShapeError if a.shape else DtypeError
+        raise error(
+            f"while_loop: cond_fun must return a boolean scalar, and it returned {a}.",
+            "Reduce an array with any() or all()." if a.shape else "Compare: `n > 0`, not `n`.",
+        )
 
 
 def _strengthened(x: Any) -> Any:

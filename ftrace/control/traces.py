@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ftrace.control.functions import leaf_avals, name_of, stage_function
+from ftrace.control.functions import argument_avals, flatten_call, stage_function
 from ftrace.control.guards import make_guard
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.trace import Tracer
-from ftrace.core.tree import PyTreeDef, tree_flatten
+from ftrace.core.tree import PyTreeDef
 
 
 class Trace:
@@ -67,18 +67,19 @@ def _table(fun: Any, options: tuple[Any, ...]) -> dict[Any, Trace]:
 class Traces:
     """The traces of one function under one set of options."""
 
-    __slots__ = ("_entries", "_fun")
+    __slots__ = ("_entries", "_fun", "_static")
 
-    def __init__(self, fun: Any, options: tuple[Any, ...]) -> None:
+    def __init__(self, fun: Any, options: tuple[Any, ...], static: Sequence[int] = ()) -> None:
         self._fun = fun
+        self._static = static  # positions that are not among the dynamic arguments
         self._entries = _table(fun, options)
 
     def find(
         self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: Any = ()
     ) -> tuple[list[Any], Trace]:
         """The flat dynamic arguments and the trace for them; `fun` is what is traced."""
-        leaves, tree = tree_flatten((args, kwargs))
-        avals = leaf_avals(leaves, tree, name_of(self._fun))
+        leaves, tree = flatten_call(args, kwargs)
+        avals = argument_avals(self._fun, leaves, tree, self._static)
         key = (tree, tuple(avals), static)
         entry = self._entries.get(key)
         if entry is None or (entry.guard is not None and not entry.guard()):

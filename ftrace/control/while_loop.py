@@ -32,7 +32,10 @@ def _while_impl(*operands: Any, cond: Jaxpr, body: Jaxpr, n_consts: int) -> list
 def _while_type(*operands: ShapedArray, cond: Jaxpr, body: Jaxpr, n_consts: int) -> Any:
     (predicate,) = cond.out_avals
     if predicate.shape or predicate.dtype.kind != "b":
-        raise DtypeError(f"while_loop: the condition gives {predicate}, not a boolean scalar.")
+        raise DtypeError(
+            f"while_loop: the condition gives {predicate}, not a boolean scalar.",
+            "Compare, and reduce arrays with any() or all().",
+        )
     return body.out_avals
 
 
@@ -139,7 +142,9 @@ while_call = Primitive(
     type=_while_type,
     jvp=_while_jvp,
     transpose=Unsupported(
-        "Reverse mode through while_loop needs the number of steps, which is not recorded yet."
+        "Reverse mode (grad, vjp) was asked to go through a while_loop, whose number of steps is "
+        "not recorded.",
+        "Use forward mode (jvp, jacfwd), a native Python loop, or a custom_vjp rule.",
     ),
     batch=_while_batch,
     zeros=True,

@@ -84,8 +84,10 @@ class ShapeError(FtraceError, ValueError):
 
 
 class DtypeError(FtraceError, TypeError):
-    """A dtype that ftrace does not trace, or that the operation is not defined for.
+    """A value or dtype that ftrace does not trace, or that the operation is not defined for.
 
+    Also any other argument of the wrong Python type: no function, no tuple, a static argument
+    that cannot be hashed.
     Also raised when `grad` is asked of a function of integers or of a complex output without
     `holomorphic=True`.
     """
@@ -112,7 +114,14 @@ class CallbackError(FtraceError):
 
 
 class JaxprError(FtraceError):
-    """A jaxpr is not well formed. This is a bug in ftrace: please report it with the message."""
+    """A jaxpr is not well formed. This is a bug in ftrace: please report it with the message.
+
+    The other cause is a user's own `Primitive` whose rules do not fit its type rule.
+    """
+
+    def __init__(self, what: str, fix: str = "", *, place: source.Location | None = None) -> None:
+        report = "This is a bug of ftrace, or of your own Primitive: please report this message."
+        super().__init__(what, fix or report, place=place)
 
 
 class BackendError(FtraceError, RuntimeError):

@@ -46,12 +46,13 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A rule that does not exist, and why. Calling it raises `RuleError`."""
+    """A rule that does not exist, why, and what to do. Calling it raises `RuleError`."""
 
     why: str
+    fix: str = "Write it with supported operations, or give it a custom rule."
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        raise RuleError(self.why, "Write it with supported operations, or give it a custom rule.")
+        raise RuleError(self.why, self.fix)
 
 
 LINEAR: Final = "linear"  # jvp column: the row is linear in all its operands together

@@ -33,6 +33,7 @@ class Trace:
 
     __slots__ = ("__weakref__", "alive", "parent")
     name = "trace"
+    stages = False  # whether it records a program that runs later
 
     def __init__(self, parent: "Trace | None") -> None:
         self.parent: Any = parent
@@ -110,8 +111,8 @@ class Tracer:
         value = self.known(exact=False)
         if value is UNKNOWN:
             raise TracerBoolConversionError(
-                f"The truth of {self!r} is needed to choose a branch, and it is not known while "
-                f"{self.owner.name} traces.",
+                f"Python asked whether {self!r} is true, which is not known while "
+                f"{self.owner.name} traces the function.",
                 "Use ftrace.lax.cond, ftrace.lax.while_loop or numpy.where, or make the argument "
                 "static (static_argnums).",
             )
@@ -121,17 +122,19 @@ class Tracer:
         value = self.known(exact=True)
         if value is UNKNOWN:
             if self.known(exact=False) is UNKNOWN:
-                why = f"it has none while {self.owner.name} traces"
+                why = f"which has none while {self.owner.name} traces the function"
             else:
-                why = "that would drop its derivative"
-            raise error(f"{wanted} of {self!r} was asked for, but {why}.", fix)
+                why = "which would drop its derivative"
+            raise error(f"{wanted} needs the plain value of {self!r}, {why}.", fix)
         return value
 
     def __int__(self) -> int:
         return int(self._exactly("int()", TracerIntegerConversionError, _INT_FIX))
 
     def __index__(self) -> int:
-        value = self._exactly("An index value", TracerIntegerConversionError, _INT_FIX)
+        value = self._exactly(
+            "A shape, a range or a list index", TracerIntegerConversionError, _INT_FIX
+        )
         return value.__index__()
 
     def __float__(self) -> float:
@@ -151,7 +154,7 @@ class Tracer:
         ).tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = self._exactly("A plain array", TracerArrayConversionError, _ARRAY_FIX)
+        value = self._exactly("Making a plain array", TracerArrayConversionError, _ARRAY_FIX)
         return np.array(value, dtype=dtype)
 
     def __hash__(self) -> int:
@@ -208,15 +211,19 @@ def leaked(tracer: Tracer, where: str) -> UnexpectedTracerError:
     """The error for a tracer met where it cannot belong."""
     if tracer.owner.alive:
         what = (
-            f"{where} met a tracer of {tracer.owner.name} outside the code it runs: a custom rule "
-            "that closes over it, or another thread."
+            f"{where} was given {tracer.aval!r}, a traced value of a {tracer.owner.name} that does "
+            "not run here: in another thread, in a custom rule that closes over the value, or "
+            "under ensure_compile_time_eval."
         )
-        fix = "Pass the value as an argument of the function instead of closing over it."
+        fix = "Pass the value as an argument instead of closing over it."
     else:
-        what = f"{where} met {tracer.aval!r}, a tracer of {tracer.owner.name} that has ended."
+        what = (
+            f"{where} was given {tracer.aval!r}, a traced value of a {tracer.owner.name} that has "
+            "ended: its value existed only while that ran."
+        )
         fix = (
-            "It escaped through a global, an attribute, a list or a closure: return it from the "
-            "transformed function instead (has_aux=True returns values beside the result)."
+            "It escaped through a global, an attribute, a list or a closure. Return it from the "
+            "transformed function instead; has_aux=True returns values beside the result."
         )
     return UnexpectedTracerError(what, fix)
 
@@ -253,14 +260,28 @@ def is_within(trace: Trace, inner: Trace) -> bool:
     return False
 
 
+def is_staged(trace: Trace) -> bool:
+    """Whether what `trace` does becomes part of a recorded program.
+
+    Arrays of the user are then read by reference at every run of the program: a copy made now
+    would freeze them at what they are while tracing.
+    """
+    t: Any = trace
+    while t is not EVAL:
+        if t.stages:
+            return True
+        t = t.parent
+    return False
+
+
 def foreign(value: Any, parent: Trace, where: str) -> Any:
     """A result that is not the ending trace's own: a new object for it, if it may be captured."""
     if isinstance(value, Tracer):
         if not value.owner.alive or not is_within(value.owner, parent):
             raise leaked(value, where)
         return value.fresh()
-    if isinstance(value, np.ndarray):  # the user's own array: the result must not share it
-        return value.copy()
+    if isinstance(value, np.ndarray) and not is_staged(parent):
+        return value.copy()  # the user's own array: the result must not share it
     return value
 
 

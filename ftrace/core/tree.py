@@ -16,6 +16,7 @@ from ftrace.core.nodes import (
     KINDS,
     LEAF_TYPES,
     NodeKind,
+    describe,
     difference,
     kind_of,
     same_data,
@@ -321,6 +322,13 @@ def paths(treedef: PyTreeDef, name: str = "") -> list[str]:
     keys = treedef.kind.keys(treedef.data, len(treedef.subs))
     steps = zip(keys, treedef.subs, strict=True)
     return [path for key, sub in steps for path in paths(sub, f"{name}{key}")]
+
+
+def tree_words(treedef: PyTreeDef) -> str:
+    """The outermost node of a structure in words: `a tuple of 2`, `a single value`, `None`."""
+    if treedef.kind is None:
+        return "a single value"
+    return describe(treedef.kind, treedef.data, len(treedef.subs))
 
 
 # --- prefixes and differences -----------------------------------------------------------------

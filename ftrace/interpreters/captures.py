@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core import source
 from ftrace.core.config import config
 from ftrace.core.errors import MutationError
 from ftrace.core.jaxpr import Eqn, Literal
+from ftrace.core.trace import EVAL, ctx, is_staged
 
 COPY_LIMIT = 1 << 16  # bytes; below it a copy is cheaper than the bookkeeping it saves
 
@@ -41,11 +43,15 @@ def is_read_only(array: Any) -> bool:
 
 
 class Captures:
-    """What one transforming call has seen of the user's arrays, and holds."""
+    """What one transforming call has seen of the user's arrays, and holds.
 
-    __slots__ = ("held", "seen", "sums")
+    A call that is itself `staged` holds nothing: its jaxpr reads users' arrays by reference.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("held", "seen", "staged", "sums")
+
+    def __init__(self, *, staged: bool = False) -> None:
+        self.staged = staged
         self.seen: dict[int, Any] = {}
         self.held: list[Any] = []
         self.sums: list[int] = []
@@ -56,14 +62,14 @@ class Captures:
 
     def argument(self, array: Any) -> Any:
         """An argument's value at the moment of the call: a copy if small, else recorded."""
-        if array.nbytes <= COPY_LIMIT:
+        if array.nbytes <= COPY_LIMIT and not self.staged:
             return array.copy()
         self.enter(array)
         return array
 
     def protect(self, value: Any) -> Any:
         """The value to keep as a residual."""
-        mine = self.seen.get(id(owner(value)))
+        mine = None if self.staged else self.seen.get(id(owner(value)))
         if mine is None or (is_read_only(value) and not self._is_held(mine)):
             return value
         if value.nbytes <= COPY_LIMIT:
@@ -82,7 +88,7 @@ class Captures:
             array.flags.writeable = False
         self.held.append(array)
         if config.check_captures:
-            self.sums.append(_word_sum(array))
+            self.sums.append(word_sum(array))
 
     def release(self, *, check: bool = True) -> None:
         """Give every held array its flag back. Called exactly once, when the call ends."""
@@ -98,7 +104,7 @@ class Captures:
         held, sums = self.held, self.sums
         self.held, self.sums = [], []
         for array, before in zip(held, sums, strict=bool(sums)):
-            if check and _word_sum(array) != before:
+            if check and word_sum(array) != before:
                 raise MutationError(
                     f"A captured array of shape {array.shape} was changed through another view "
                     "while its derivative was being computed.",
@@ -126,21 +132,23 @@ class Captures:
         if not self.held or "read-only" not in str(error):
             return
         name = _name_of(self.held, error)
+        what = f"`{name}`, a captured array," if name else "A captured array"
         raise MutationError(
-            f"{name} was written while a derivative that uses its value was being computed.",
-            f"Write to a copy: `{name} = {name}.copy()`.",
+            f"{what} was written while a derivative that uses its value was being computed.",
+            f"Write to a copy: `{name or 'x'} = {name or 'x'}.copy()`.",
+            place=source.raised_at(error),
         ) from error
 
 
-def _word_sum(array: Any) -> int:
+def word_sum(array: Any) -> int:
     data = np.ascontiguousarray(array).view(np.uint8).ravel()
     whole = data[: data.size // 8 * 8].view(np.uint64)
     return int(whole.sum(dtype=np.uint64)) + int(data[whole.nbytes :].sum())
 
 
-def _name_of(arrays: list[Any], error: BaseException) -> str:
+def _name_of(arrays: list[Any], error: BaseException) -> str | None:
     traceback = error.__traceback__
-    found = "A captured array"
+    found = None
     while traceback is not None:
         for name, value in traceback.tb_frame.f_locals.items():
             if isinstance(value, np.ndarray) and any(np.may_share_memory(value, a) for a in arrays):
@@ -152,10 +160,14 @@ def _name_of(arrays: list[Any], error: BaseException) -> str:
 def owned(values: Iterable[Any], borrowed: Iterable[Any] = ()) -> list[Any]:
     """Results as the caller may have them: writeable, with memory of their own.
 
+    While a program is recorded they stay as they are: it gives its caller results of its own.
+
     Args:
         values: results, arrays or tracers.
         borrowed: inputs, constants and residuals, whose memory belongs to somebody else.
     """
+    if ctx.trace is not EVAL and is_staged(ctx.trace):
+        return list(values)
     taken = {id(b) for b in borrowed if isinstance(b, np.ndarray)}
     out: list[Any] = []
     for v in values:

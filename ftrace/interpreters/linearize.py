@@ -75,7 +75,7 @@ def linearize_flat(
     Returns:
         The outputs and the tape.
     """
-    captures = Captures()
+    captures = Captures(staged=core.is_staged(ctx.trace))
     partial = PartialTrace(ctx.trace, captures)
     jvp = JVPTrace(partial, captures)
     inputs: list[JVPTracer] = []

@@ -99,9 +99,11 @@ class PartialTrace(Trace):
         for a in args:
             if type(a) is PartialTracer and a.owner is self:
                 atoms.append(a.binder)
-            elif self.captures is not None and isinstance(a, np.ndarray):
-                atoms.append(Literal(self.captures.protect(a)))
+            elif isinstance(a, np.ndarray):
+                atoms.append(Literal(a if self.captures is None else self.captures.protect(a)))
             else:
+                if isinstance(a, Tracer) and not core.is_within(a.owner, self.parent):
+                    raise core.leaked(a, primitive.name)
                 atoms.append(Literal(a))
         result = primitive.type(*[a.aval for a in atoms], **params)
         if primitive.multiple:

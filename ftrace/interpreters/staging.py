@@ -15,10 +15,11 @@ from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.check import check_jaxpr
 from ftrace.core.config import config
-from ftrace.core.errors import JaxprError
+from ftrace.core.errors import JaxprError, MutationError
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, set_printer
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
+from ftrace.interpreters.captures import COPY_LIMIT, word_sum
 from ftrace.interpreters.dce import dce_equations
 
 
@@ -45,8 +46,9 @@ set_printer(pretty.to_text)
 class JaxprTrace(Trace):
     """Appends one equation per primitive, typed by the row."""
 
-    __slots__ = ("consts", "eqns", "hoisted")
+    __slots__ = ("consts", "eqns", "hoisted", "snapshots")
     name = "jit"
+    stages = True
 
     def __init__(self, parent: Trace) -> None:
         self.parent = parent
@@ -54,6 +56,7 @@ class JaxprTrace(Trace):
         self.eqns: list[Eqn] = []
         self.hoisted: dict[int, tuple[Tracer, Var]] = {}
         self.consts: dict[int, tuple[Any, Var]] = {}
+        self.snapshots: dict[Var, Any] = {}  # what each const held when it was first read
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if primitive.stage is not None:
@@ -88,6 +91,7 @@ class JaxprTrace(Trace):
             found = self.consts.get(id(a))
             if found is None:
                 found = self.consts[id(a)] = (a, Var(typeof(a)))
+                self.snapshots[found[1]] = _content(a)
             return found[1]
         return Literal(a)  # refuses what is neither array nor number
 
@@ -141,12 +145,24 @@ def trace_to_jaxpr(
     return jaxpr, [t for t, _ in hoisted]
 
 
-def _read_consts(
-    trace: JaxprTrace, eqns: list[Eqn], outs: list[Atom]
-) -> list[tuple[Any, Var]]:
+def _read_consts(trace: JaxprTrace, eqns: list[Eqn], outs: list[Atom]) -> list[tuple[Any, Var]]:
     """The captured arrays that something still reads."""
     read = {v for e in eqns for v in e.invars if type(v) is Var} | set(outs)
-    return [(a, v) for a, v in trace.consts.values() if v in read]
+    found = [(a, v) for a, v in trace.consts.values() if v in read]
+    for a, v in found:
+        if _content(a) != trace.snapshots[v]:
+            raise MutationError(
+                f"A plain array ({v.aval}) was changed while the function that reads it was being "
+                "traced: the recorded program would see its last content everywhere.",
+                "Make it with ftrace.numpy (fnp.zeros, fnp.array), whose writes are traced, or "
+                "use `array.copy()` where it is read.",
+            )
+    return found
+
+
+def _content(array: Any) -> Any:
+    """What tells whether an array was written: its bytes, or a sum of them if it is large."""
+    return array.tobytes() if array.nbytes <= COPY_LIMIT else word_sum(array)
 
 
 def trace_closed(fn: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:

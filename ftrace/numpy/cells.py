@@ -224,7 +224,7 @@ def check_writable(x: Tracer) -> None:
     root = x
     if type(alias) is View:
         if alias.read_only:
-            raise _refused(x, root, "is a read-only view, as in NumPy, and was written")
+            raise _refused(x, root, "is a read-only view, as in NumPy, and was")
         root = alias.base
         alias = alias_of(root)
     trace = ctx.trace
@@ -233,33 +233,31 @@ def check_writable(x: Tracer) -> None:
         if not owner.alive or not is_within(owner, trace):
             raise leaked(x, "A write")
         raise _refused(
-            x, root, f"belongs to code outside the function that {trace.name} runs, and was written"
+            x, root, f"belongs to code outside the function that {trace.name} runs, and was"
         )
     if alias is FROZEN:
-        raise _refused(
-            x, root, f"is an argument of the function that {trace.name} runs, and was written"
-        )
+        raise _refused(x, root, f"is an argument of the function that {trace.name} runs, and was")
     if type(alias) is Root and alias.partners:
         alias.partners = living(alias.partners)
         if alias.partners:
             raise _refused(
                 x,
                 root,
-                "was written, but whether NumPy's reshape or ravel shares its memory with another "
-                "array that is still in use depends on a memory layout that is not known here",
+                "may share its memory with the result of a reshape or ravel, as NumPy decides by a "
+                "memory layout that is not known here, and was",
                 "Reshape a copy",
             )
 
 
 def _refused(x: Tracer, root: Tracer, why: str, advice: str = "Write to a copy") -> MutationError:
     name = _name_of(x)
-    if name is None and root is not x:
-        name = _name_of(root)
-        what = f"A view of `{name}`" if name else "A view of an array"
-    else:
-        what = f"`{name}`" if name else "An array"
-    line = f"{name} = {name}.copy()" if name else "x = x.copy()"
-    return MutationError(f"{what} {why}.", f"{advice}: `{line}`.")
+    base = None if root is x else _name_of(root)
+    through = "" if root is x else f" through its view `{name}`" if name else " through a view"
+    subject = f"`{base}`" if base else f"`{name}`" if name and root is x else "An array"
+    copied = name or base or "x"
+    return MutationError(
+        f"{subject} {why} written{through}.", f"{advice}: `{copied} = {copied}.copy()`."
+    )
 
 
 def _name_of(x: Tracer) -> str | None:

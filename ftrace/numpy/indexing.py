@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.errors import TracerBoolConversionError
+from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.numpy.promote import stretch, value
 from ftrace.primitives.convert import copy
@@ -275,9 +275,9 @@ def _item(item: Any) -> Any:
     if isinstance(item, Tracer):
         found = item.known(exact=True)
         if found is UNKNOWN and item.dtype == np.bool_:
-            raise TracerBoolConversionError(
+            raise ConcretizationTypeError(
                 f"x[mask] has a shape that depends on the values of {item!r}, which are not known "
-                f"while {item.owner.name} traces.",
+                f"while {item.owner.name} traces the function.",
                 "Use numpy.where(mask, x, other), which keeps the shape; `x[mask] = number` works.",
             )
         item = item if found is UNKNOWN else found

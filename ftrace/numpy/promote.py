@@ -130,7 +130,7 @@ def static_int(x: Any, what: str) -> int:
 
 def static_shape(shape: Any) -> Shape:
     """A tuple of ints from an int or a sequence of ints."""
-    if isinstance(shape, Sequence | np.ndarray) and np.ndim(shape) == 1:
+    if isinstance(shape, Sequence) or (isinstance(shape, np.ndarray) and shape.ndim == 1):
         return tuple(static_int(n, "a size") for n in shape)
     return (static_int(shape, "a size"),)
 

@@ -84,6 +84,7 @@ mul = binary(
     ANY,
     jvp=(lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)),
     transpose=(lambda ct, y: mul(ct, y), lambda ct, x: mul(x, ct)),
+    bilinear=True,
     weak=True,
     doc="x * y, elementwise.",
 )

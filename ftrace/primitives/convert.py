@@ -51,7 +51,8 @@ def _convert_impl(x: Any, new_dtype: Dtype, weak_type: bool = False) -> Any:
 
 
 def _convert_jvp(primals: Any, tangents: Any, *, new_dtype: Dtype, weak_type: bool = False) -> Any:
-    y = convert_element_type(primals[0], new_dtype=new_dtype, weak_type=weak_type)
+    params = {"weak_type": True} if weak_type else {}
+    y = convert_element_type(primals[0], new_dtype=new_dtype, **params)
     if tangents[0] is ZERO or not is_inexact(new_dtype):
         return y, ZERO
     return y, convert_element_type(tangents[0], new_dtype=new_dtype)
@@ -84,8 +85,8 @@ convert_element_type = Primitive(
     type=_convert_type,
     jvp=_convert_jvp,
     transpose=_convert_transpose,
-    batch=lambda axis, values, dims, **params: (
-        convert_element_type(*values, **{**params, "weak_type": False}),
+    batch=lambda axis, values, dims, new_dtype, weak_type=False: (
+        convert_element_type(*values, new_dtype=new_dtype),
         dims[0],
     ),
     mask="same",

@@ -13,7 +13,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
-from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample
+from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
 from ftrace.primitives.linear import add, join, transpose
 
@@ -111,6 +111,8 @@ def _operand_cotangent(
 
 
 def _dot_transpose(ct: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumbers) -> Any:
+    if type(x) is Linear and type(y) is Linear:
+        return Unsupported("dot_general is not linear in both of its operands together.")()
     if type(x) is Linear:
         return _operand_cotangent(ct, x, y, dimension_numbers, False), None
     (xc, yc), (xb, yb) = dimension_numbers

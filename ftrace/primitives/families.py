@@ -206,6 +206,7 @@ def binary(
     points: Sequence[tuple[float, float]] = (),
     out: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
     transpose: tuple[Rule | None, Rule | None] | None = None,
+    bilinear: bool = False,
     weak: bool = False,
     samples: Callable[[], Iterable[Any]] | None = None,
     errors: Callable[[], Iterable[Any]] | None = None,
@@ -221,6 +222,7 @@ def binary(
         out: result dtype from operand dtype (default: the same).
         transpose: per operand `(ct, other) -> ct` where the row is linear in that operand alone,
             the other being known (None: not linear in it).
+        bilinear: linear in each operand, and not in both together.
         weak: two Python scalars give a Python scalar.
     """
     row: Primitive
@@ -252,7 +254,7 @@ def binary(
         impl=weakly(impl) if weak else impl,
         type=type_rule,
         jvp=jvp if isinstance(jvp, str) else tangents,
-        transpose=_binary_transpose(name, *transpose) if transpose else NO_TRANSPOSE,
+        transpose=_binary_transpose(name, *transpose, bilinear) if transpose else NO_TRANSPOSE,
         batch=lambda axis, values, dims: batch_elementwise(row, axis, values, dims),
         mask="same" if transpose else "",
         zeros=True,
@@ -283,11 +285,13 @@ def adapted(x: Any, t: Any, z: Any, literals: bool) -> tuple[Any, Any]:
     return x, t if t is ZERO else convert_element_type(t, new_dtype=dtype)
 
 
-def _binary_transpose(name: str, rule_x: Rule | None, rule_y: Rule | None) -> Rule:
+def _binary_transpose(name: str, rule_x: Rule | None, rule_y: Rule | None, bilinear: bool) -> Rule:
     def transpose(ct: Any, x: Any, y: Any) -> Any:
         linear_x, linear_y = type(x) is Linear, type(y) is Linear
         if (linear_x and not rule_x) or (linear_y and not rule_y):
             return Unsupported(f"{name} is not linear in an operand it is transposed for.")()
+        if bilinear and linear_x and linear_y:
+            return Unsupported(f"{name} is not linear in both of its operands together.")()
         return (
             collapse(rule_x(ct, y), x.aval) if rule_x and linear_x else None,
             collapse(rule_y(ct, x), y.aval) if rule_y and linear_y else None,

@@ -20,7 +20,7 @@ from ftrace.core.primitive import LINEAR, Linear, Primitive, Rule, Sample, Unsup
 from ftrace.core.zero import ZERO
 
 PYTHON_SCALARS: Final = frozenset({bool, int, float, complex})
-NO_TRANSPOSE: Final = Unsupported("This operation is not linear: it has no transpose.")
+NO_TRANSPOSE: Final = Unsupported("An operation in it is not linear and has no transpose.")
 MATERIALISE = 4096  # elements up to which a broadcast is cheaper written than viewed
 
 

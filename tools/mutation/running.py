@@ -30,7 +30,7 @@ from tools.mutation.targets import Tier
 CPU_SECONDS = 90  # a tier that computes longer runs in circles
 WALL_SECONDS = 600
 MEMORY = 8 << 30
-COPIED = ("ftrace", "tests", "pyproject.toml")
+COPIED = ("ftrace", "tests", "docs", "pyproject.toml", "README.md", "CONTRIBUTING.md")
 ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:terminalreporter", "--tb=no")
 
 
@@ -106,8 +106,11 @@ def _run_tests(arguments: Sequence[str], tier: Tier) -> FirstFailure:
         os.environ["FTRACE_LAWS_ROWS"] = tier.rows
     os.environ["FTRACE_LAWS"] = "fast" if tier.fast else ""
     plugin = FirstFailure()
-    code = pytest.main([*ARGUMENTS, *arguments], plugins=[plugin])
-    if code not in (0, 1, 5) and plugin.name is None:
+    left_out = [part for name in tier.without for part in ("--deselect", name)]
+    code = pytest.main([*ARGUMENTS, *left_out, *arguments], plugins=[plugin])
+    if code == pytest.ExitCode.USAGE_ERROR:  # a test of this name exists with the change only
+        plugin.name = "unknown"
+    elif code not in (0, 1, 5) and plugin.name is None:
         plugin.name = f"pytest ended with code {int(code)}"
     return plugin
 
@@ -175,15 +178,12 @@ class Runner:
             for pid in self._running:
                 _kill(pid)
 
-    def check(self, tier: Tier, names: Sequence[str]) -> bool:
-        """Whether the named tests pass without any change."""
-        only = Tier(tuple(names), tier.rows, tier.fast)
-        job = _Job(Outcome(None), [only])  # type: ignore[arg-type]
-        self._start(job)
-        while self._running:
+    def failing(self, names: Sequence[str]) -> str | None:
+        """The first of the named tests that fails without any change; `unknown` for no such name."""
+        self._start(_Job(Outcome(None), [Tier(tuple(names))]))  # type: ignore[arg-type]
+        while True:
             for outcome in self._finished():
-                return outcome.killed_by is None
-        return False
+                return outcome.killed_by
 
     def _start(self, job: _Job) -> None:
         mutant, tier = job.outcome.mutant, job.tiers[job.tier]

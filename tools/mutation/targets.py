@@ -37,24 +37,25 @@ MIXED = (
 )
 # The files that most often notice a change of a module, by its name.
 PROGRAMS = {
-    "jvp": "confusion life_of_a_call composition",
-    "batching": "confusion composition strong_zeros",
-    "partial": "life_of_a_call caches composition captures",
-    "linearize": "captures life_of_a_call confusion",
-    "transpose": "strong_zeros composition confusion",
-    "tangents": "strong_zeros composition",
+    "jvp": "confusion control life_of_a_call composition",
+    "batching": "confusion control composition strong_zeros",
+    "partial": "control life_of_a_call caches composition captures",
+    "linearize": "captures control life_of_a_call confusion",
+    "transpose": "strong_zeros control composition confusion",
+    "tangents": "strong_zeros control composition",
     "staging": "caches life_of_a_call confusion concretization",
     "captures": "captures mutation",
-    "dce": "life_of_a_call composition",
-    "cond": "strong_zeros composition life_of_a_call",
-    "while_loop": "composition life_of_a_call",
-    "loops": "composition life_of_a_call",
-    "custom": "life_of_a_call composition confusion",
-    "checkpoint": "life_of_a_call composition",
-    "jit": "life_of_a_call caches composition",
+    "dce": "control life_of_a_call composition",
+    "cond": "control strong_zeros composition life_of_a_call",
+    "while_loop": "control composition life_of_a_call",
+    "loops": "control composition life_of_a_call",
+    "custom": "control life_of_a_call composition confusion",
+    "checkpoint": "control life_of_a_call composition",
+    "jit": "control life_of_a_call caches composition",
     "traces": "caches",
     "guards": "caches",
-    "functions": "caches life_of_a_call",
+    "collectives": "control",
+    "functions": "control caches life_of_a_call",
     "trace": "concretization confusion life_of_a_call mutation",
     "cells": "mutation views",
     "views": "views mutation",
@@ -68,11 +69,15 @@ LEFT_OUT = ("tests/programs/test_demo.py",)
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Test files to run, restricted to some rows where they are generated from rows."""
+    """Test files to run, restricted to some rows where they are generated from rows.
+
+    `without` names single tests that are left out.
+    """
 
     files: tuple[str, ...]
     rows: str | None = None
     fast: bool = False
+    without: tuple[str, ...] = ()
 
 
 def sources(root: Path) -> dict[str, str]:
@@ -180,7 +185,7 @@ def spread(levels: Sequence[Sequence[str]], count: int) -> list[str]:
 def tiers(mutant: Mutant, uses: Uses, root: Path) -> list[Tier]:
     """The tests to try a mutant on."""
     programs = _existing(root, "tests/programs/test_*.py")
-    others = _existing(root, "tests/numpy/test_*.py", "tests/core/test_*.py", "tests/primitives/*.py")
+    others = _existing(root, "tests/numpy/test_*.py", "tests/core/test_*.py", "tests/primitives/*.py", "tests/golden/*.py")
     laws = _existing(root, f"{LAWS}*.py")
     if mutant.path.startswith("ftrace/primitives/"):
         return _tiers_of_row(mutant, uses, laws, (*others, *programs))

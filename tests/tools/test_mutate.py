@@ -1,0 +1,214 @@
+"""The mutation tool changes what it says, chooses the same sample again, and reports survivors."""
+
+import ast
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tools import mutate
+from tools.mutation import sources, targets
+from tools.mutation.running import Outcome
+
+ROOT = Path(mutate.ROOT)
+ROWS = '''
+"""A module."""
+
+
+def _double_jvp(t, y, x):
+    """The rule; not 1."""
+    if t is ZERO:
+        return ZERO
+    return mul(sub(t, x), 2)
+
+
+double = unary("double", np.add, REAL, jvp=_double_jvp, doc="x - 1.")
+half = unary("half", np.subtract, REAL, jvp=lambda t, y, x: neg(t), mask="same", doc="x / 2.")
+
+
+def _half_samples():
+    yield Sample((1 - 2,), {})
+
+
+class Trace:
+    def process(self, a):
+        if type(a) is Tracer and a.owner is self:
+            return a.fresh()
+        raise ValueError(f"{a - 1}")
+'''
+
+
+def changes(unit, source=ROWS, path="ftrace/primitives/some.py"):
+    return {(m.operator, m.before, m.after) for m in sources.mutants_of(path, source) if m.unit == unit}
+
+
+def test_a_rule_loses_terms_swaps_operands_and_is_off_by_one():
+    found = changes("_double_jvp")
+    assert ("drop-term", "mul(sub(t, x), 2)", "sub(t, x)") in found
+    assert ("swap-operands", "sub(t, x)", "sub(x, t)") in found
+    assert ("off-by-one", "2", "3") in found
+    assert ("drop-zero-handling", "t is ZERO", "False") in found
+
+
+def test_a_row_loses_its_sign_and_its_mask():
+    assert ("flip-sign", "neg(t)", "t") in changes("half.jvp")
+    assert ("drop-mask", '"same"', "''") in changes("half.mask")
+
+
+def test_a_row_gets_the_rule_of_the_row_before_it():
+    assert ("neighbour-rule", "np.subtract", "np.add") in changes("half.impl")
+
+
+def test_a_trace_loses_its_tag_check_and_its_copy():
+    found = changes("Trace.process")
+    condition = "type(a) is Tracer and a.owner is self"
+    assert ("drop-tag-check", condition, "(type(a) is Tracer)") in found
+    assert ("drop-fresh", "a.fresh()", "a") in found
+
+
+def test_messages_documentation_and_samples_are_not_mutated():
+    mutants = sources.mutants_of("ftrace/primitives/some.py", ROWS)
+    assert not [m for m in mutants if "samples" in m.unit or "doc" in m.unit]
+    assert not [m for m in mutants if "a - 1" in m.before or "A module" in m.before]
+
+
+def test_every_mutant_is_another_program():
+    original = ast.dump(ast.parse(ROWS))
+    mutants = sources.mutants_of("ftrace/primitives/some.py", ROWS)
+    programs = [ast.dump(ast.parse(m.applied(ROWS))) for m in mutants]
+    assert original not in programs
+    assert len(set(programs)) == len(programs) > 20
+
+
+def test_positions_count_characters_not_bytes():
+    text = "def f(x):\n    y = 'é → ü'; return x - 1\n"
+    (swapped,) = [
+        m for m in sources.mutants_of("ftrace/core/x.py", text) if m.operator == "swap-operands"
+    ]
+    assert "return (1 - x)" in swapped.applied(text)
+
+
+def test_names_survive_edits_elsewhere_in_the_file():
+    before = [m.name for m in sources.mutants_of("ftrace/primitives/some.py", ROWS)]
+    edited = ROWS.replace('"""A module."""', '"""A module."""\n\nimport numpy as np\n')
+    after = [m.name for m in sources.mutants_of("ftrace/primitives/some.py", edited)]
+    assert before == after
+    assert len(set(before)) == len(before)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return targets.sources(ROOT)
+
+
+def test_the_sample_is_large_fixed_and_reaches_every_row(texts):
+    chosen = targets.mutants(texts)
+    assert len(chosen) >= 300
+    assert [m.name for m in chosen] == [m.name for m in targets.mutants(texts)]
+    assert targets.uncovered(chosen, targets.Uses(texts)) == []
+    assert {m.path for m in chosen} >= {
+        f"ftrace/interpreters/{n}.py" for n in ("jvp", "partial", "transpose", "batching", "staging")
+    } | {f"ftrace/control/{n}.py" for n in ("cond", "while_loop", "custom", "checkpoint", "jit")}
+
+
+def test_every_tag_and_liveness_check_of_the_traces_is_in_the_sample(texts):
+    chosen = {m.name for m in targets.mutants(texts)}
+    checks = [
+        m
+        for m in targets.mutants(texts, every=True)
+        if m.operator == "drop-tag-check" and "interpreters" in m.path and "owner" in m.before
+    ]
+    assert len(checks) >= 4
+    assert sum(m.name in chosen for m in checks) >= len(checks) / 2
+
+
+def test_each_entry_of_the_list_of_equivalent_mutants_names_one(texts):
+    known = mutate.reasons()
+    named = {
+        (m.path, m.unit, " ".join(m.before.split()), " ".join(m.after.split()))
+        for m in targets.mutants(texts, every=True)
+    }
+    assert set(known) <= named
+    assert all(len(why) > 20 for why in known.values())
+
+
+def test_uses_of_a_helper_lead_to_its_rows():
+    uses = targets.Uses(
+        {
+            "ftrace/primitives/low.py": "def helper(x): ...\nlow = unary('low', helper)\n",
+            "ftrace/primitives/high.py": textwrap.dedent("""
+                from ftrace.primitives.low import helper, low
+                high = unary("high", None, jvp=lambda t: low(t))
+            """),
+        }
+    )
+    assert uses.rows_reached("low", "helper") == [["low"], ["high"]]
+    assert targets.spread([["a", "b", "c", "d"], ["e"]], 2) == ["a", "c"]
+
+
+# ---------------------------------------------------------------------------------- running
+
+
+SMALL = "def f(x, y):\n    return x - y\n\n\ndef g(x):\n    return x + 0\n"
+
+
+def test_a_report_names_the_survivors_and_counts_them(capsys):
+    source = SMALL
+    mutants = sources.mutants_of("ftrace/core/trace.py", source)
+    outcomes = [Outcome(m, None if m.unit == "g" else "tests/test_f.py::test_f") for m in mutants]
+    bad = mutate.report(outcomes, {"ftrace/core/trace.py": source}, 60.0)
+    out = capsys.readouterr().out
+    assert bad == sum(m.unit == "g" for m in mutants) > 0
+    assert f"{len(mutants)} mutants in 1.0 minutes; {bad} to be explained" in out
+    assert "-    return x + 0" in out
+
+
+def test_an_equivalent_mutant_that_is_killed_refutes_the_list():
+    (mutant,) = [
+        m
+        for m in sources.mutants_of("ftrace/core/x.py", "def f(x):\n    return x - 1\n")
+        if m.operator == "swap-operands"
+    ]
+    known = {(mutant.path, mutant.unit, mutant.before, mutant.after): "because"}
+    assert mutate.verdict(Outcome(mutant, "a test"), known) == "refuted"
+    assert mutate.verdict(Outcome(mutant, None), known) == "equivalent"
+    assert mutate.verdict(Outcome(mutant, None), {}) == "survived"
+    assert mutate.verdict(Outcome(mutant, "a test"), {}) == "killed"
+
+
+@pytest.mark.slow
+def test_a_change_that_a_test_notices_is_killed_and_another_survives(tmp_path):
+    """In a process of its own: this one has imported ftrace, and a mutant must be first."""
+    program = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from tools.mutation import running, sources, targets
+        root = Path(sys.argv[1])
+        text = (root / "ftrace/core/trace.py").read_text()
+        running.preload()
+        mutants = sources.mutants_of("ftrace/core/trace.py", text)
+        work = [(m, [targets.Tier(("tests/test_f.py",))]) for m in mutants]
+        runner = running.Runner(root, {"ftrace/core/trace.py": text}, 2)
+        for o in runner.outcomes(work):
+            print(o.mutant.unit, o.killed_by)
+        print("unchanged", runner.failing(["tests/test_f.py::test_f"]))
+        print("missing", runner.failing(["tests/test_f.py::test_none"]))
+    """)
+    (tmp_path / "ftrace" / "core").mkdir(parents=True)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "ftrace" / "core" / "trace.py").write_text(SMALL)
+    test = "from ftrace.core.trace import f\n\n\ndef test_f():\n    assert f(3, 1) == 2\n"
+    (tmp_path / "tests" / "test_f.py").write_text(test)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    lines = set(done.stdout.splitlines())
+    assert lines == {
+        "f tests/test_f.py::test_f",
+        "g None",
+        "unchanged None",
+        "missing unknown",
+    }
