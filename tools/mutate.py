@@ -92,7 +92,7 @@ def run(mutants: Sequence[Mutant], texts: dict[str, str], root: Path, workers: i
     """
     uses = targets.Uses(texts)
     found: dict[Mutant, Outcome] = {}
-    broken: set[str] = set()
+    broken = set(running.Runner(root, texts, 1).failing(targets.unchanged(root)))
     left = list(mutants)
     while left:
         work = [(m, _tiers(m, uses, root, broken)) for m in left]
@@ -125,8 +125,8 @@ def unsound(outcomes: Sequence[Outcome], root: Path, texts: dict[str, str]) -> l
     runner = running.Runner(root, texts, 1)
     suspects: list[str] = []
     for names in by_file.values():
-        suspects += sorted(names) if runner.failing(sorted(names)) else ()
-    return [name for name in suspects if runner.failing([name]) not in (None, "unknown")]
+        suspects += sorted(names) if runner.failing(Tier(tuple(sorted(names)))) else ()
+    return [name for name in suspects if runner.failing(Tier((name,))) not in ([], ["unknown"])]
 
 
 def report(outcomes: Sequence[Outcome], texts: dict[str, str], seconds: float) -> int:

@@ -174,13 +174,6 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
     wanted = [typeof(x) for x in leaves]
     _check_carry(tree, wanted, step)
     _check_condition(test)
-    predicate = test.jaxpr.out_avals[0]
-    if predicate.shape or predicate.dtype != bool_:
-        raise DtypeError(
-            f"while_loop: the condition {name_of(cond_fun)} gives {predicate}, not a boolean "
-            "scalar.",
-            "Compare: `x != 0`; combine elements with any() or all().",
-        )
     body = _strong(_padded(step, test.captured, ()), wanted)
     with quietly():
         outs = while_call(
@@ -228,8 +221,8 @@ def _check_condition(test: Trace) -> None:
     if a.shape or a.dtype != bool_:
         error = ShapeError if a.shape else DtypeError
         raise error(
-            f"while_loop: cond_fun must return a boolean scalar, and it returned {a}.",
-            "Reduce an array with any() or all()." if a.shape else "Compare: `n > 0`, not `n`.",
+            f"while_loop: cond_fun returned {a}, not a boolean scalar.",
+            "Combine elements with any() or all()." if a.shape else "Compare: `n != 0`, not `n`.",
         )
 
 

@@ -243,8 +243,8 @@ def check_writable(x: Tracer) -> None:
             raise _refused(
                 x,
                 root,
-                "may share its memory with the result of a reshape or ravel, as NumPy decides by a "
-                "memory layout that is not known here, and was",
+                "may share its memory with the result of a reshape or ravel, which in NumPy "
+                "depends on a memory layout that is not known here, and was",
                 "Reshape a copy",
             )
 

@@ -101,13 +101,13 @@ def test_the_traceback_shows_only_the_users_frames_unless_all_are_asked_for():
 
 
 def test_a_users_own_exception_passes_through_unchanged():
-    class Mine(Exception):
+    class OwnError(Exception):
         pass
 
     def f(x):
-        raise Mine("own words")
+        raise OwnError("own words")
 
     for transform in (ftrace.grad, ftrace.jit, ftrace.vmap, ftrace.checkpoint, ftrace.jacfwd):
-        with pytest.raises(Mine, match="^own words$"):
+        with pytest.raises(OwnError, match=r"^own words$"):
             transform(f)(np.ones(2))
         assert ctx.trace is EVAL

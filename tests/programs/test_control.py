@@ -25,6 +25,7 @@ def close(actual, expected):
 
 # ---------------------------------------------------------------------------------- own memory
 
+
 def identity_with_jvp():
     f = ftrace.custom_jvp(lambda x: x)
     f.defjvp(lambda p, t: (p[0], t[0]))
@@ -64,7 +65,9 @@ def test_a_result_shares_no_memory_with_a_captured_array(name):
     programs = {
         "jit": jit(lambda x: captured),
         "cond": lambda x: lax.cond(x > 0, lambda y: captured, lambda y: captured, x),
-        "while_loop": lambda x: lax.while_loop(lambda y: y[0] < 1.0, lambda y: captured, x * captured),
+        "while_loop": lambda x: lax.while_loop(
+            lambda y: y[0] < 1.0, lambda y: captured, x * captured
+        ),
     }
     y = programs[name](0.5)
     y[0] = 9.0
@@ -320,7 +323,9 @@ def powers_plainly(x, c, limit):
 
 @pytest.mark.parametrize("limit", [10.0, 0.1])
 def test_a_loop_ends_where_the_plain_one_does(limit):
-    for actual, expected in zip(powers(1.5, 2.0, limit), powers_plainly(1.5, 2.0, limit), strict=True):
+    for actual, expected in zip(
+        powers(1.5, 2.0, limit), powers_plainly(1.5, 2.0, limit), strict=True
+    ):
         close(actual, expected)
     for actual, expected in zip(
         jit(powers)(1.5, 2.0, limit), powers_plainly(1.5, 2.0, limit), strict=True
@@ -365,7 +370,9 @@ def test_members_of_a_mapped_loop_stop_by_themselves():
 
 def test_a_loop_whose_condition_is_not_mapped_runs_once_for_all_members():
     def f(x):
-        return lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * x, c[2] * 2), (0, 1.0, 5))
+        return lax.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * x, c[2] * 2), (0, 1.0, 5)
+        )
 
     xs = np.array([2.0, 3.0])
     n, y, z = vmap(f, out_axes=(None, 0, None))(xs)
@@ -383,7 +390,10 @@ def test_derivatives_of_a_mapped_loop():
     xs = np.array([1.5, 20.0, 0.2])
     f = vmap(lambda x: powers(x, 2.0, 10.0)[0])
     close(jvp(f, (xs,), (np.ones(3),))[1], [8.0, 1.0, 64.0])
-    close(vmap(lambda x: jvp(lambda y: powers(y, 2.0, 10.0)[0], (x,), (1.0,))[1])(xs), [8.0, 1.0, 64.0])
+    close(
+        vmap(lambda x: jvp(lambda y: powers(y, 2.0, 10.0)[0], (x,), (1.0,))[1])(xs),
+        [8.0, 1.0, 64.0],
+    )
 
 
 def test_reverse_mode_through_a_loop_is_refused():
@@ -412,7 +422,9 @@ def mixed_loss(f):
     return value
 
 
-@pytest.mark.parametrize("wrap", [jit, checkpoint, lambda f: jit(checkpoint(f)), lambda f: checkpoint(jit(f))])
+@pytest.mark.parametrize(
+    "wrap", [jit, checkpoint, lambda f: jit(checkpoint(f)), lambda f: checkpoint(jit(f))]
+)
 def test_calls_of_several_operands_have_the_derivatives_of_the_function(wrap):
     f, g = mixed_loss(wrap(mixed)), mixed_loss(mixed)
     close(f(A, W, 2), g(A, W, 2))
@@ -459,7 +471,10 @@ def twisted(x, w):
 
 twisted.defvjp(
     lambda x, w: (twisted(x, w), (x, w)),
-    lambda residuals, cts: (cts[0] * residuals[1] * 7.0, cts[0] * residuals[0] * 5.0 + cts[1] * 3.0),
+    lambda residuals, cts: (
+        cts[0] * residuals[1] * 7.0,
+        cts[0] * residuals[0] * 5.0 + cts[1] * 3.0,
+    ),
 )
 
 
@@ -491,7 +506,10 @@ def test_custom_rules_under_vmap(axes):
             return np.sum(vmap(f, in_axes=axes)(*args) * np.array([[1.0], [2.0]]))
 
         for i in (0, 1):
-            each = [grad(lambda *v, f=f, k=k: np.sum(f(*v)) * (k + 1.0), i)(*m) for k, m in enumerate(members)]
+            each = [
+                grad(lambda *v, f=f, k=k: np.sum(f(*v)) * (k + 1.0), i)(*m)
+                for k, m in enumerate(members)
+            ]
             expected = sum(each) if axes[i] is None else np.stack(each, axis=axes[i])
             close(grad(total, i)(*args), expected)
             close(grad(jit(total), i)(*args), expected)

@@ -145,7 +145,8 @@ def of_boolop(node: ast.BoolOp, text: Text, bound: frozenset[str]) -> Iterator[C
     word, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
     parts = [wrapped(v, text(v)) for v in node.values]
     for i, value in enumerate(node.values):
-        yield f"drop-{checks(value)}", f"({f' {word} '.join(parts[:i] + parts[i + 1 :])})"
+        left = parts[:i] + parts[i + 1 :]
+        yield f"drop-{checks(value)}", f"({f' {word} '.join(left)})" if left[1:] else left[0]
     yield "and-or", f"({f' {other} '.join(parts)})"
 
 
@@ -167,8 +168,8 @@ def of_ifexp(node: ast.IfExp, text: Text, bound: frozenset[str]) -> Iterator[Cha
     """The two sides exchanged; one side always."""
     body, test, other = (wrapped(x, text(x)) for x in (node.body, node.test, node.orelse))
     yield f"negate-{checks(node.test)}", f"({other} if {test} else {body})"
-    yield f"drop-{checks(node.test)}", body
-    yield f"drop-{checks(node.test)}", other
+    yield "one-side", body
+    yield "one-side", other
 
 
 def of_unary(node: ast.UnaryOp, text: Text, bound: frozenset[str]) -> Iterator[Change]:

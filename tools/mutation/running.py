@@ -31,17 +31,22 @@ CPU_SECONDS = 90  # a tier that computes longer runs in circles
 WALL_SECONDS = 600
 MEMORY = 8 << 30
 COPIED = ("ftrace", "tests", "docs", "pyproject.toml", "README.md", "CONTRIBUTING.md")
-ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:terminalreporter", "--tb=no")
+ARGUMENTS = ("-q", "-p", "no:cacheprovider", "-p", "no:terminalreporter", "--tb=no")
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What the tests said to a mutant: the test that failed, or None."""
+    """What the tests said to a mutant: those that failed."""
 
     mutant: Mutant
-    killed_by: str | None = None
+    failed: list[str] = field(default_factory=list)
     tier: int = 0
     seconds: float = 0.0
+
+    @property
+    def killed_by(self) -> str | None:
+        """The first test that failed."""
+        return self.failed[0] if self.failed else None
 
 
 @dataclass(slots=True)
@@ -81,42 +86,42 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(fullname, self.path, loader=loader)
 
 
-class FirstFailure:
-    """A pytest plugin that remembers the first test, or file, that failed."""
+class Failures:
+    """A pytest plugin that remembers the tests, or files, that failed."""
 
     def __init__(self) -> None:
-        self.name: str | None = None
-        self.count = 0
+        self.names: list[str] = []
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        self.count += 1
-        if report.failed and self.name is None:
-            self.name = report.nodeid
+        if report.failed:
+            self.names.append(report.nodeid)
 
     def pytest_collectreport(self, report: Any) -> None:
-        if report.failed and self.name is None:
-            self.name = f"import of {report.nodeid}"
+        if report.failed:
+            self.names.append(f"import of {report.nodeid}")
 
 
-def _run_tests(arguments: Sequence[str], tier: Tier) -> FirstFailure:
+def _run_tests(tier: Tier) -> list[str]:
+    """The names of the tests that failed."""
     import pytest
 
     os.environ.pop("FTRACE_LAWS_ROWS", None)
     if tier.rows is not None:
         os.environ["FTRACE_LAWS_ROWS"] = tier.rows
     os.environ["FTRACE_LAWS"] = "fast" if tier.fast else ""
-    plugin = FirstFailure()
+    plugin = Failures()
     left_out = [part for name in tier.without for part in ("--deselect", name)]
-    code = pytest.main([*ARGUMENTS, *left_out, *arguments], plugins=[plugin])
-    if code == pytest.ExitCode.USAGE_ERROR:  # a test of this name exists with the change only
-        plugin.name = "unknown"
-    elif code not in (0, 1, 5) and plugin.name is None:
-        plugin.name = f"pytest ended with code {int(code)}"
-    return plugin
+    first = () if tier.whole else ("-x",)
+    code = pytest.main([*ARGUMENTS, *first, *left_out, *tier.files], plugins=[plugin])
+    if code == pytest.ExitCode.USAGE_ERROR and not plugin.names:
+        return ["unknown"]  # a test of this name exists with the change only
+    if code not in (0, 1, 5) and not plugin.names:
+        return [f"pytest ended with code {int(code)}"]
+    return plugin.names
 
 
 def _child(root: Path, mutant: Mutant | None, text: str, tier: Tier, report: Path) -> None:
-    """Run a tier and leave the name of the first failing test in the report."""
+    """Run a tier and leave the names of the failing tests in the report."""
     os.setpgid(0, 0)
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
@@ -128,8 +133,7 @@ def _child(root: Path, mutant: Mutant | None, text: str, tier: Tier, report: Pat
     if mutant is not None:
         name = mutant.path.removesuffix(".py").replace("/", ".")
         sys.meta_path.insert(0, _Finder(name, str(root / mutant.path), text))
-    found = _run_tests(tier.files, tier)
-    report.write_text(json.dumps([found.name, found.count]), encoding="utf-8")
+    report.write_text(json.dumps(_run_tests(tier)), encoding="utf-8")
 
 
 # ---------------------------------------------------------------------------------- the parent
@@ -178,12 +182,12 @@ class Runner:
             for pid in self._running:
                 _kill(pid)
 
-    def failing(self, names: Sequence[str]) -> str | None:
-        """The first of the named tests that fails without any change; `unknown` for no such name."""
-        self._start(_Job(Outcome(None), [Tier(tuple(names))]))  # type: ignore[arg-type]
+    def failing(self, tier: Tier) -> list[str]:
+        """The tests of a tier that fail without any change; `unknown` for an unknown name."""
+        self._start(_Job(Outcome(None), [tier]))  # type: ignore[arg-type]
         while True:
             for outcome in self._finished():
-                return outcome.killed_by
+                return outcome.failed
 
     def _start(self, job: _Job) -> None:
         mutant, tier = job.outcome.mutant, job.tiers[job.tier]
@@ -218,7 +222,7 @@ class Runner:
             outcome = job.outcome
             outcome.seconds += time.monotonic() - job.started
             outcome.tier = job.tier
-            outcome.killed_by = json.loads(written)[0] if written else "no end, or a crash"
+            outcome.failed = json.loads(written) if written else ["no end, or a crash"]
             job.tier += 1
             if outcome.killed_by is None and job.tier < len(job.tiers):
                 self._start(job)

@@ -25,7 +25,7 @@ COLUMNS = ("jvp", "transpose", "batch", "type", "partial", "2", "3", "4")
 ROW_COLUMNS = (*COLUMNS, "impl", "out", "weak", "mask", "zeros", "effects", "stage", "linear_in", "multiple")
 # Changes of a whole column: for rows whose rules are functions, which are units themselves.
 COARSE = ("other-rule", "neighbour-rule", "drop-partial", "drop-stage", "drop-effects")
-# The kinds of change whose survival would be worst: always in the sample.
+# The kinds of change whose survival would be worst come into the sample first.
 PRIORITY = (
     "drop-tag-check",
     "drop-liveness-check",
@@ -341,10 +341,15 @@ def sample(mutants: Sequence[Mutant], wanted: int, most: int) -> list[Mutant]:
     chosen: list[Mutant] = []
     for unit, found in by_unit.items():
         rng = random.Random(f"{SEED}:{found[0].path}:{unit}")
-        order = sorted(found, key=lambda m: (m.operator not in PRIORITY, rng.random()))
-        count = min(most, max(wanted, len(found) // 16))
+        order = sorted(found, key=lambda m: (_rank(m.operator), rng.random()))
+        checks = sum(m.operator in PRIORITY[:2] for m in found)
+        count = min(most, max(wanted, checks, len(found) // 16))
         chosen += order[:count]
     return sorted(chosen, key=lambda m: (m.path, m.start, m.end, m.after))
+
+
+def _rank(operator: str) -> int:
+    return PRIORITY.index(operator) if operator in PRIORITY else len(PRIORITY)
 
 
 def excerpt(text: str) -> str:
