@@ -175,7 +175,7 @@ def test_pullback_checks_shapes_and_dtypes():
 
 
 def test_pushforward_and_pullback_are_functions_that_transform():
-    y, push = ftrace.linearize(lambda x: np.sin(x) * x, X)
+    _, push = ftrace.linearize(lambda x: np.sin(x) * x, X)
     basis = np.eye(5)
     jacobian = np.diag(np.cos(X) * X + np.sin(X))
     np.testing.assert_allclose(ftrace.vmap(push)(basis), jacobian)

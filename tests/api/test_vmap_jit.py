@@ -25,7 +25,7 @@ def test_in_axes_may_be_trees_and_prefixes():
     params = {"w": A, "b": np.array([1.0, 2.0])}
     f = lambda p, x: np.sum(p["w"] * x) + p["b"]  # noqa: E731 - a short program
     got = ftrace.vmap(f, in_axes=({"w": 0, "b": 0}, None))(params, np.ones(3))
-    np.testing.assert_array_equal(got, A.sum(1) + [1.0, 2.0])
+    np.testing.assert_array_equal(got, A.sum(1) + np.array([1.0, 2.0]))
     shared = ftrace.vmap(f, in_axes=({"w": 0, "b": None}, None))({"w": A, "b": 1.0}, np.ones(3))
     np.testing.assert_array_equal(shared, A.sum(1) + 1.0)
     np.testing.assert_array_equal(ftrace.vmap(f, in_axes=(0, None))(params, np.ones(3)), got)

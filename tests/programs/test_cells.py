@@ -341,7 +341,7 @@ def test_a_function_with_its_own_rule_can_write_neither_captures_nor_arguments(
     for transform in (jit, vmap):
         assert "`x` is an argument" in raised(transform(wrap(argument)), BATCH)
     x = X.copy()
-    with pytest.raises(ValueError, match="custom rule|copy"):
+    with pytest.raises(ValueError, match="custom rule"):
         grad(lambda x: wrap(argument)(x).sum())(x)
     close(x, X, 0.0)
 
