@@ -11,6 +11,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar
 
+import numpy as np
+
 from ftrace.api.calls import (
     brief,
     check_callable,
@@ -19,6 +21,7 @@ from ftrace.api.calls import (
     parameters,
     shortened,
 )
+from ftrace.api.inspecting import ShapeDtypeStruct
 from ftrace.control.jit import jit_call
 from ftrace.control.traces import Trace, Traces
 from ftrace.core import config
@@ -69,6 +72,8 @@ class JitFunction(Generic[P, R]):
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Jaxpr:
         """The jaxpr for these arguments (arrays or `ShapeDtypeStruct`s)."""
+        args = tuple(map(_stand_in, args))  # type: ignore[assignment]
+        kwargs = {k: _stand_in(v) for k, v in kwargs.items()}  # type: ignore[assignment]
         return self._find(args, kwargs)[1].jaxpr
 
     def clear_cache(self) -> None:
@@ -80,6 +85,19 @@ class JitFunction(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<jit of {name_of(self._fun)}>"
+
+
+def _stand_in(tree: Any) -> Any:
+    """An argument with arrays, of which only the types are read, in place of its structs."""
+    leaves, treedef = tree_flatten(tree)
+    if not any(isinstance(x, ShapeDtypeStruct) for x in leaves):
+        return tree
+    return treedef.unflatten(
+        [
+            np.broadcast_to(np.zeros((), x.dtype), x.shape) if type(x) is ShapeDtypeStruct else x
+            for x in leaves
+        ]
+    )
 
 
 class _Options:

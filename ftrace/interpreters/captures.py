@@ -70,8 +70,8 @@ class Captures:
     def protect(self, value: Any) -> Any:
         """The value to keep as a residual."""
         mine = None if self.staged else self.seen.get(id(owner(value)))
-        if mine is None or (is_read_only(value) and not self._is_held(mine)):
-            return value
+        if mine is None or (is_read_only(value) and id(mine) not in _marks):
+            return value  # read-only for good, not because some call holds it
         if value.nbytes <= COPY_LIMIT:
             return value.copy()
         if not self._is_held(mine):

@@ -32,7 +32,8 @@ class JaxprTracer(Tracer):
     def __init__(self, trace: Trace, atom: Atom, aval: ShapedArray) -> None:
         self.owner = trace
         self.atom = atom
-        self.aval = aval  # pyright: ignore[reportIncompatibleMethodOverride] - a slot is faster
+        # a slot where the base has a property: it is read twice per staged operation
+        self.aval = aval  # pyright: ignore
 
     def known(self, exact: bool) -> Any:
         atom = self.atom

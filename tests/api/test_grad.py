@@ -121,7 +121,7 @@ def test_aux_of_nested_gradients_is_plain_at_the_end():
 
     curvature, aux = ftrace.grad(outer, has_aux=True)(2.0)
     assert (curvature, aux) == (12.0, 20.0)
-    assert type(aux) is np.float64
+    assert isinstance(aux, float)
 
 
 # ---------------------------------------------------------------------------------- integers
@@ -354,4 +354,4 @@ def test_decorators_can_be_stacked():
     def third(x):
         return x**3
 
-    assert third(2.0) == 12.0 / 2.0
+    assert third(2.0) == 12.0

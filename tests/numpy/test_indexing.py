@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, jit, jvp, vjp, vmap
-from ftrace.errors import RuleError, ShapeError, TracerBoolConversionError
+from ftrace.errors import ConcretizationTypeError, RuleError, ShapeError
 
 SHAPES = st.sampled_from([(4,), (3, 4), (2, 3, 4), (1, 3), (0, 2), (5, 1, 2), ()])
 
@@ -281,7 +281,7 @@ def test_an_unknown_mask_selects_by_number_but_not_by_shape() -> None:
     np.testing.assert_array_equal(jit(clipped)(M), clipped(M))
     np.testing.assert_array_equal(vmap(clipped)(np.stack([M, -M])), [clipped(M), clipped(-M)])
     np.testing.assert_array_equal(grad(lambda x: clipped(x).sum())(M), (M <= 5) & (M >= 4))
-    with pytest.raises(TracerBoolConversionError, match=r"numpy\.where"):
+    with pytest.raises(ConcretizationTypeError, match=r"numpy\.where"):
         jit(lambda x: x[x > 5])(M)
     np.testing.assert_array_equal(grad(lambda x: (x[x > 5] ** 2).sum())(M), 2 * M * (M > 5))
 

@@ -1,0 +1,145 @@
+"""What crosses the boundary of a transformation: values of outer ones, captured arrays, copies.
+
+An inner function may return, unchanged, a value that belongs to a transformation around it; the
+inner transformation must not take it for its own. Captured arrays are held once and given back.
+"""
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import checkpoint, grad, jit, jvp, lax, linearize, vjp, vmap
+from ftrace.interpreters import captures
+from ftrace.interpreters.captures import COPY_LIMIT, Captures, is_read_only
+
+X = np.array([1.0, 2.0, 4.0])
+Y = np.array([10.0, 20.0, 30.0])
+
+# ---------------------------------------------------------------------------------- outer values
+
+INNER = {
+    "vmap": lambda x: np.sum(vmap(lambda y: x)(Y) * Y),
+    "vmap, one of two results": lambda x: np.sum(vmap(lambda y: (x, y))(Y)[0] * Y),
+    "jvp": lambda x: jvp(lambda y: x, (3.0,), (7.0,))[0] * 60.0,
+    "jvp, its tangent": lambda x: x * 60.0 + jvp(lambda y: x, (3.0,), (7.0,))[1],
+    "grad": lambda x: 60.0 * x + grad(lambda y: x)(3.0),
+    "value_and_grad": lambda x: 60.0 * ftrace.value_and_grad(lambda y: x)(3.0)[0],
+    "vjp": lambda x: vjp(lambda y: x, 3.0)[0] * 60.0,
+    "vjp, its cotangent": lambda x: x * 60.0 + vjp(lambda y: x, 3.0)[1](5.0)[0],
+    "linearize": lambda x: linearize(lambda y: x, 3.0)[0] * 60.0,
+    "jit": lambda x: jit(lambda y: x)(3.0) * 60.0,
+    "checkpoint": lambda x: checkpoint(lambda y: x)(3.0) * 60.0,
+    "cond": lambda x: lax.cond(True, lambda y: x, lambda y: y, 3.0) * 60.0,
+}
+OUTER = {
+    "vmap": lambda f: vmap(f)(X),
+    "vmap of jvp": lambda f: vmap(lambda x: jvp(f, (x,), (2.0,))[0])(X),
+    "jvp": lambda f: np.array([jvp(f, (x,), (2.0,))[0] for x in X]),
+    "jit": lambda f: np.array([jit(f)(x) for x in X]),
+    "jit of vmap": lambda f: jit(vmap(f))(X),
+    "value_and_grad": lambda f: np.array([ftrace.value_and_grad(f)(x)[0] for x in X]),
+}
+SLOPES = {
+    "grad": lambda f: np.array([grad(f)(x) for x in X]),
+    "jvp": lambda f: np.array([jvp(f, (x,), (1.0,))[1] for x in X]),
+    "vmap of grad": lambda f: vmap(grad(f))(X),
+    "grad of vmap": lambda f: grad(lambda x: np.sum(vmap(f)(x)))(X),
+    "grad of jit": lambda f: np.array([grad(jit(f))(x) for x in X]),
+    "jit of grad": lambda f: np.array([jit(grad(f))(x) for x in X]),
+}
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("inner", INNER)
+def test_an_inner_function_may_return_a_value_of_an_outer_one(inner, outer):
+    np.testing.assert_array_equal(OUTER[outer](INNER[inner]), 60.0 * X)
+
+
+@pytest.mark.parametrize("outer", SLOPES)
+@pytest.mark.parametrize("inner", INNER)
+def test_the_derivative_of_an_outer_value_returned_by_an_inner_function(inner, outer):
+    np.testing.assert_array_equal(SLOPES[outer](INNER[inner]), [60.0, 60.0, 60.0])
+
+
+def test_a_returned_cell_is_not_what_is_written_later():
+    def f(x):
+        y = fnp.zeros(2)
+        y[0] = x
+        kept = vmap(lambda v: y)(np.ones(2))
+        same = jvp(lambda v: y, (1.0,), (1.0,))[0]
+        staged = jit(lambda v: y)(1.0)
+        y[0] = 100.0 * x
+        return np.sum(kept) + same[0] + staged[0] + y[0]
+
+    assert f(2.0) == 208.0
+    assert grad(f)(2.0) == 104.0
+    assert jit(grad(f))(2.0) == 104.0
+    assert vmap(f)(X).tolist() == (104.0 * X).tolist()
+
+
+# ---------------------------------------------------------------------------------- captured arrays
+
+
+def test_an_array_that_nobody_can_write_is_neither_copied_nor_marked():
+    memory = bytes(8 * 4)
+    for x in (np.frombuffer(memory), np.frombuffer(memory).reshape(2, 2)[0]):
+        seen = Captures()
+        seen.enter(x)
+        assert is_read_only(x)
+        assert seen.protect(x) is x
+        assert seen.held == []
+    frozen = np.ones(4)
+    frozen.flags.writeable = False
+    assert is_read_only(frozen)
+    view = np.ones(4)[1:]
+    view.flags.writeable = False
+    assert not is_read_only(view)
+
+
+def large(value):
+    return np.full(COPY_LIMIT // 8 + 1, value)
+
+
+def test_a_large_array_is_held_once_and_given_back():
+    x, y = large(1.0), large(2.0)
+    seen = Captures()
+    for array in (x, y):
+        seen.enter(array)
+    for _ in range(3):
+        assert seen.protect(x) is x
+        assert seen.protect(y) is y
+    assert [h is a for h, a in zip(seen.held, (x, y), strict=True)] == [True, True]
+    assert not x.flags.writeable
+    assert not y.flags.writeable
+    seen.release()
+    assert x.flags.writeable
+    assert y.flags.writeable
+    assert captures._marks == {}
+
+
+def test_two_calls_that_hold_one_array_give_it_back_after_the_second():
+    x = large(1.0)
+    first, second = Captures(), Captures()
+    for seen in (first, second):
+        seen.enter(x)
+        seen.protect(x)
+    first.release()
+    assert not x.flags.writeable
+    second.release()
+    assert x.flags.writeable
+
+
+def test_an_array_at_the_limit_is_copied_and_one_above_it_is_held():
+    for extra, held in ((0, 0), (1, 1)):
+        x = np.zeros(COPY_LIMIT // 8 + extra)
+        seen = Captures()
+        seen.enter(x)
+        assert (seen.protect(x) is x) == bool(held)
+        assert len(seen.held) == held
+        seen.release()
+
+
+def test_an_array_that_did_not_come_from_the_user_is_kept_as_it_is():
+    x = np.ones(3)
+    assert Captures().protect(x) is x
