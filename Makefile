@@ -63,7 +63,7 @@ fuzz: $(VENV)/.installed-test
 	$(PYTEST) --hypothesis-profile=fuzz tests/fuzz $(PYTEST_ARGS)
 
 mutate: $(VENV)/.installed-test
-	$(PY) tools/mutate.py
+	$(PY) -m tools.mutate
 
 bench: $(VENV)/.installed-test
 	$(PY) -m benchmarks.run --quick

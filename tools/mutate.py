@@ -34,7 +34,9 @@ Found = tuple[list[Outcome], list[str]]  # and the tests that fail without any c
 def reasons(path: Path = EQUIVALENT) -> dict[tuple[str, str, str, str], str]:
     """(file, unit, before, after) of the changes that change nothing, and why."""
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", [])
-    return {(e["file"], e["unit"], _words(e["before"]), _words(e["after"])): e["why"] for e in entries}
+    return {
+        (e["file"], e["unit"], _words(e["before"]), _words(e["after"])): e["why"] for e in entries
+    }
 
 
 def _words(text: str) -> str:
@@ -50,9 +52,12 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--all", action="store_true", help="every mutant, not the sample")
-    parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="names with TEXT")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="TEXT", help="names with TEXT"
+    )
     parser.add_argument("--list", action="store_true", help="print the mutants")
     parser.add_argument("--show", metavar="NAME", help="print the change of one mutant")
+    parser.add_argument("--tiers", type=int, help="only the likeliest of the tests, 1 to 6")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     return parser.parse_args(arguments)
 
@@ -85,18 +90,21 @@ def verdict(outcome: Outcome, known: dict[tuple[str, str, str, str], str]) -> st
     return "refuted" if listed else "killed"
 
 
-def run(mutants: Sequence[Mutant], texts: dict[str, str], root: Path, workers: int) -> Found:
+def run(
+    mutants: Sequence[Mutant], texts: dict[str, str], root: Path, asked: argparse.Namespace
+) -> Found:
     """Run the tests on each mutant; those listed as equivalent only on the likeliest ones.
 
     A test that fails without any change, too, proves nothing: what it killed runs again without it.
     """
     uses = targets.Uses(texts)
     found: dict[Mutant, Outcome] = {}
-    broken = set(running.Runner(root, texts, 1).failing(targets.unchanged(root)))
+    first = targets.unchanged(root)
+    broken = set(running.Runner(root, texts, 1).failing(first)) if asked.tiers is None else set()
     left = list(mutants)
     while left:
-        work = [(m, _tiers(m, uses, root, broken)) for m in left]
-        for i, outcome in enumerate(running.Runner(root, texts, workers).outcomes(work), 1):
+        work = [(m, _tiers(m, uses, root, broken)[: asked.tiers]) for m in left]
+        for i, outcome in enumerate(running.Runner(root, texts, asked.workers).outcomes(work), 1):
             found[outcome.mutant] = outcome
             print(f"{i:>4}/{len(work)} {_line(outcome)}", flush=True)
         new = set(unsound(list(found.values()), root, texts))
@@ -168,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     running.preload()
     with running.snapshot(ROOT) as root:
         texts = targets.sources(root)
-        outcomes, wrong = run(mutants, texts, root, asked.workers)
+        outcomes, wrong = run(mutants, texts, root, asked)
     bad = report(outcomes, texts, time.monotonic() - started)
     for name in wrong:
         print(f"this test fails without any change: {name}")

@@ -16,6 +16,7 @@ from ftrace.core.errors import CustomRuleError
 from ftrace.core.trace import EVAL, ctx
 from ftrace.core.tree import tree_flatten
 from ftrace.core.zero import SymbolicZero
+from ftrace.interpreters.captures import owned
 from ftrace.interpreters.tangents import zeros
 from ftrace.primitives.linear import add
 
@@ -208,7 +209,8 @@ def checkpoint(
     @functools.wraps(fun, updated=())
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if ctx.trace is EVAL:
-            return fun(*args, **kwargs)
+            outs, tree = tree_flatten(fun(*args, **kwargs))
+            return tree.unflatten(owned(outs, tree_flatten((args, kwargs))[0]))
         fixed = {i: args[i] for i in positions("static_argnums", fun, static, len(args))}
         for i, value in fixed.items():
             check_hashable(fun, i, value)

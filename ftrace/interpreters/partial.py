@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core import trace as core
-from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
@@ -97,8 +97,11 @@ class PartialTrace(Trace):
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         atoms: list[Any] = []
         for a in args:
-            if type(a) is PartialTracer and a.owner is self:
+            cls = type(a)
+            if cls is PartialTracer and a.owner is self:
                 atoms.append(a.binder)
+            elif cls in SCALAR_AVALS:
+                atoms.append(Literal(a))
             elif isinstance(a, np.ndarray):
                 atoms.append(Literal(a if self.captures is None else self.captures.protect(a)))
             else:

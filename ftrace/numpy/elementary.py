@@ -119,6 +119,7 @@ def clip(
     low = a_min if min is None else min
     high = a_max if max is None else max
     found = value(a)
+    low, high = _in_range(low, high, typeof(found).dtype)
     if low is None and high is None:
         found = copy_row(found)
     if low is not None:
@@ -126,6 +127,17 @@ def clip(
     if high is not None:
         found = ufuncs.apply(np.minimum, found, high)
     return ufuncs.finish(np.add, found, out)
+
+
+def _in_range(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Bounds without Python integers that no integer of the dtype can pass."""
+    if dtype.kind not in "iu":
+        return low, high
+    info = np.iinfo(dtype)
+    return (
+        None if type(low) is int and low <= info.min else low,
+        None if type(high) is int and high >= info.max else high,
+    )
 
 
 def round_to(x: Any, decimals: int = 0) -> Any:

@@ -162,7 +162,13 @@ def adapt(x: Any, dtype: np.dtype[Any]) -> Any:
             return x if cls is int else int(x)
         return dtype.type(x) if kind == "b" else x
     a = typeof(x)
-    return x if a.dtype == dtype else cast(x, dtype)
+    if a.dtype == dtype:
+        return x
+    if a.weak and dtype.kind in "iu" and isinstance(x, Tracer):
+        found = x.known(exact=False)
+        if found is not UNKNOWN:
+            dtype.type(found)
+    return cast(x, dtype)
 
 
 def strong(x: Any) -> Any:

@@ -129,6 +129,8 @@ def _extreme(ufunc: np.ufunc, row: Callable[..., Any]) -> Callable[..., Any]:
         where: Any = True,
     ) -> Any:
         x = strong(value(a))
+        if initial is not None:
+            initial = cast(initial, typeof(x).dtype)
         if where is not True:
             if initial is None:
                 raise ValueError(
@@ -174,11 +176,11 @@ def _arg_extreme(row: Callable[..., Any]) -> Callable[..., Any]:
     def arg(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         x = strong(value(a))
         ndim = typeof(x).ndim
-        if not typeof(x).size:
-            raise ValueError("attempt to get argmax or argmin of an empty sequence")
         if axis is None:
             x = reshape(x, new_sizes=(typeof(x).size,))
         i = 0 if axis is None else one_axis(axis, ndim)
+        if not typeof(x).shape[i]:
+            raise ValueError("attempt to get argmax or argmin of an empty sequence")
         found = row(x, axis=i, index_dtype=np.dtype(np.intp))
         if keepdims is True:
             found = (

@@ -163,10 +163,10 @@ def _prefixes(ufunc: np.ufunc, x: Any, axis: int) -> Any:
 
 def outer(ufunc: np.ufunc, a: Any, b: Any, /, **options: Any) -> Any:
     """`ufunc.outer`: all pairs of an element of `a` and one of `b`."""
-    x, y = value(a), value(b)
+    x, y = strong(value(a)), strong(value(b))  # NumPy makes arrays of Python scalars here
     rank = typeof(y).ndim
     if rank:
-        x = reshape(strong(x), new_sizes=typeof(x).shape + (1,) * rank)
+        x = reshape(x, new_sizes=typeof(x).shape + (1,) * rank)
     return ufuncs.UFUNCS[ufunc](x, y, **options)
 
 

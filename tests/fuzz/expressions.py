@@ -21,6 +21,11 @@ def real(x: Any) -> Any:
     return np.real(x) if np.iscomplexobj(x) else x
 
 
+def row(x: Any) -> Any:
+    """Something with axes: NumPy sometimes lets rank 0 pass as one axis, ftrace never."""
+    return np.atleast_1d(x)
+
+
 UNARY: dict[str, Callable[[Any], Any]] = {
     "negative": np.negative,
     "positive": np.positive,
@@ -42,21 +47,21 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "shifted": lambda x: x + 1.5,
     "reciprocal": lambda x: 1 / (1 + np.abs(x)),
     "sum": np.sum,
-    "sum of the last axis": lambda x: np.sum(x, axis=-1),
-    "sum kept": lambda x: np.sum(x, axis=0, keepdims=True),
-    "narrow sum": lambda x: np.sum(x, dtype=np.float32),
-    "mean": lambda x: np.mean(x, axis=-1),
+    "sum of the last axis": lambda x: np.sum(row(x), axis=-1),
+    "sum kept": lambda x: np.sum(row(x), axis=0, keepdims=True),
+    "narrow sum": lambda x: np.sum(real(x), dtype=np.float32),
+    "mean": lambda x: np.mean(row(x), axis=-1),
     "variance": np.var,
     "prod": lambda x: np.prod(np.sign(x)),
-    "max": lambda x: np.max(real(x), axis=-1, initial=1),
+    "max": lambda x: np.max(real(row(x)), axis=-1, initial=1),
     "min": lambda x: np.min(real(x), initial=0),
-    "any": lambda x: np.any(x, axis=0),
+    "any": lambda x: np.any(row(x), axis=0),
     "all": np.all,
-    "argmax": lambda x: np.argmax(real(x), axis=-1),
-    "count": lambda x: np.count_nonzero(x, axis=-1),
-    "cumsum": lambda x: np.cumsum(x, axis=-1),
-    "sort": lambda x: np.sort(real(x), axis=-1),
-    "argsort": lambda x: np.argsort(real(x), axis=-1, stable=True),
+    "argmax": lambda x: np.argmax(real(row(x)), axis=-1),
+    "count": lambda x: np.count_nonzero(row(x), axis=-1),
+    "cumsum": lambda x: np.cumsum(row(x), axis=-1),
+    "sort": lambda x: np.sort(real(row(x)), axis=-1),
+    "argsort": lambda x: np.argsort(real(row(x)), axis=-1, stable=True),
     "transpose": np.transpose,
     "ravel": np.ravel,
     "reshape": lambda x: np.reshape(x, (1, -1)),
@@ -69,14 +74,14 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "element": lambda x: x[0],
     "new axis": lambda x: x[None],
     "mask": lambda x: np.where(x, x, 0),
-    "repeat": lambda x: np.repeat(x, 2, axis=-1),
+    "repeat": lambda x: np.repeat(row(x), 2, axis=-1),
     "tile": lambda x: np.tile(x, 2),
-    "to float32": lambda x: np.asarray(x).astype(np.float32) if np.isrealobj(x) else x,
-    "to int8": lambda x: np.sign(real(x)).astype(np.int8),
+    "to float32": lambda x: real(row(x)).astype(np.float32),
+    "to int8": lambda x: np.sign(real(row(x))).astype(np.int8),
     "clip": lambda x: np.clip(real(x), -1, 2),
     "round": lambda x: np.round(x, 1),
     "trace": lambda x: np.trace(np.atleast_2d(x)),
-    "diff": lambda x: np.diff(x, axis=-1),
+    "diff": lambda x: np.diff(row(x), axis=-1),
     "broadcast": lambda x: np.broadcast_to(x, (2, *np.shape(x))),
     "ones": np.ones_like,
     "full": lambda x: np.full_like(x, 1),
@@ -104,9 +109,11 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "stack": lambda x, y: np.stack(np.broadcast_arrays(x, y), axis=-1),
     "outer": np.multiply.outer,
     "matmul": lambda x, y: np.atleast_2d(x) @ np.atleast_2d(y).swapaxes(-1, -2),
-    "inner": lambda x, y: np.sum(x * y, axis=-1),
+    "inner": lambda x, y: np.sum(row(x * y), axis=-1),
     "einsum": lambda x, y: np.einsum("...i,...i->...", np.atleast_1d(x), np.atleast_1d(y)),
-    "take": lambda x, y: np.take(x, np.clip(real(y), 0, 1).astype(np.int32), axis=-1, mode="clip"),
+    "take": lambda x, y: np.take(
+        row(x), np.clip(real(y), 0, 1).astype(np.int32), axis=-1, mode="clip"
+    ),
     "isin": lambda x, y: np.isin(real(x), real(y)),
     "copysign": lambda x, y: np.copysign(real(x), real(y)),
     "allclose": np.isclose,
@@ -147,8 +154,8 @@ class Operand:
         else:
             value = np.round(rng.uniform(-2, 2, shape), 2)
             value = value + 1j * np.round(rng.uniform(-2, 2, shape), 2) if kind == "c" else value
-        if self.scalar:
-            return np.asarray(value).item()
+        if self.scalar:  # negative integers do not fit unsigned arrays
+            return np.asarray(np.abs(value) if kind in "iu" else value).item()
         return np.asarray(value).astype(self.dtype)[()]
 
 
@@ -158,7 +165,7 @@ OPERANDS = st.lists(
         st.sampled_from(DTYPES),
         st.sampled_from(SHAPES),
         st.sampled_from([False, False, False, True]),
-    ),
+    ).filter(lambda o: not o.scalar or o.dtype in ("i8", "f8")),  # `True.real` is an int
     min_size=1,
     max_size=3,
 )

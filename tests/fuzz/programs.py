@@ -95,11 +95,38 @@ def through_custom(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return g
 
 
-WRAPPERS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
+def through_custom_vjp(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function whose backward rule is its own pullback."""
+    g = ftrace.custom_vjp(f)
+    g.defvjp(lambda x: (f(x), x), lambda x, ct: ftrace.vjp(f, x)[1](ct))
+    return g
+
+
+def through_cond(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Two branches of one value, chosen by the data."""
+    return lambda x: ftrace.lax.cond(np.sum(x) > 0, f, lambda y: f(y * 1.0), x)
+
+
+def through_loop(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """One turn of a loop; forward mode only."""
+
+    def looped(x: Any) -> Any:
+        return ftrace.lax.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, f(c[1])), (0, x))[1]
+
+    return looped
+
+
+Wrapper = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
+
+WRAPPERS: dict[str, Wrapper] = {
     "plain": lambda f: f,
     "jit": ftrace.jit,
     "checkpoint": ftrace.checkpoint,
+    "jit of checkpoint": lambda f: ftrace.jit(ftrace.checkpoint(f)),
     "cond": lambda f: lambda x: ftrace.lax.cond(np.bool_(True), f, lambda y: y * 0.0, x),
+    "cond on data": through_cond,
+    "cond of jit": lambda f: through_cond(ftrace.jit(f)),
+    "custom vjp": through_custom_vjp,
     "rows": lambda f: lambda x: f(ftrace.vmap(lambda row: row * 1.0)(x)),
     "custom": through_custom,
 }
@@ -125,14 +152,15 @@ STEPS = st.builds(
 PROGRAMS = st.lists(STEPS, min_size=1, max_size=7)
 
 
-def run(steps: list[Step], x: Any, *, wrapped: bool) -> Any:
-    """The value of a program: an array of `SHAPE`."""
+def run(steps: list[Step], x: Any, *, wrapped: bool, wrapper: Wrapper | None = None) -> Any:
+    """The value of a program: an array of `SHAPE`; `wrapper` goes around every function of one."""
     pool = [x, x * 0.5 + WEIGHTS]
     for step in steps:
         a, b = pool[step.first % len(pool)], pool[step.second % len(pool)]
         if step.name in UNARY:
             f = UNARY[step.name]
-            pool.append(WRAPPERS[step.wrapper](f)(a) if wrapped else f(a))
+            around = wrapper or WRAPPERS[step.wrapper]
+            pool.append(around(f)(a) if wrapped else f(a))
         else:
             pool.append(BINARY[step.name](a, b))
     return pool[-1]

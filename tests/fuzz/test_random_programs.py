@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import ftrace
-from tests.fuzz.programs import PROGRAMS, SHAPE, WEIGHTS, Step, run
+from tests.fuzz.programs import PROGRAMS, SHAPE, WEIGHTS, Step, run, through_loop
 
 SEEDS = st.integers(0, 10_000)
 
@@ -110,3 +110,19 @@ def test_second_derivatives_agree_in_every_order_of_modes(steps: list[Step], see
     assume(np.all(np.isfinite(forward)) and np.max(np.abs(forward)) < 1e5)
     close(ftrace.grad(lambda y: ftrace.jvp(f, (y,), (v,))[1])(x), forward, 1e-8)
     close(ftrace.grad(lambda y: np.sum(ftrace.grad(loss(steps))(y) * v))(x), forward, 1e-8)
+
+
+@given(PROGRAMS, SEEDS)
+def test_forward_mode_and_vmap_go_through_loops(steps: list[Step], seed: int) -> None:
+    x, v = point(seed)
+    value(steps, x)
+
+    def looped(y: Any) -> Any:
+        return run(steps, y, wrapped=True, wrapper=through_loop)
+
+    pushed = ftrace.jvp(program(steps, wrapped=False), (x,), (v,))
+    assume(np.all(np.isfinite(pushed[1])) and np.max(np.abs(pushed[1])) < 1e6)
+    for actual, expected in zip(ftrace.jvp(looped, (x,), (v,)), pushed, strict=True):
+        close(actual, expected, 1e-10)
+    batch = np.stack([x, v * 0.3])
+    close(ftrace.vmap(looped)(batch), np.stack([value(steps, y) for y in batch]), 1e-11)

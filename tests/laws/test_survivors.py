@@ -1,8 +1,14 @@
 """Laws that a planted bug taught: each fails for a change that no other law noticed."""
 
+import numpy as np
+
 from ftrace.core import dtypes
+from ftrace.core.avals import aval, typeof
+from ftrace.core.dtypes import bool_
 from ftrace.core.primitive import NONDIFFERENTIABLE
-from tests.laws.cases import CASES, Case, over_cases
+from ftrace.core.zero import Masked
+from tests.laws.cases import CASES, Case, over_cases, over_operands
+from tests.laws.test_transpose import TRANSPOSABLE, choices, masked_cotangents, pull
 
 # Rows from floats to floats whose result is constant between jumps.
 CONSTANT = {"floor", "ceil", "round", "trunc", "floor_divide", "spacing"}
@@ -16,3 +22,16 @@ def has_inexact_result(case: Case) -> bool:
 @over_cases([c for c in CASES if c.differentiable and has_inexact_result(c)])
 def test_exactly_the_rows_that_are_constant_between_jumps_have_no_derivative(case: Case) -> None:
     assert (case.row.jvp is NONDIFFERENTIABLE) == (case.row.name in CONSTANT | BY_DEFINITION)
+
+
+@over_operands([c for c in TRANSPOSABLE if c.row.mask == "sum"], choices)
+def test_a_sum_is_taken_exactly_where_one_of_its_terms_is(
+    case: Case, operands: tuple[int, ...]
+) -> None:
+    (masked,), (plain,) = masked_cotangents(case, operands, 0.5)
+    taken = np.asarray(masked.mask).astype(np.asarray(plain).dtype)[()]
+    counts = pull(case, operands, [taken])
+    for i, ct, n in zip(operands, pull(case, operands, [masked]), counts, strict=True):
+        assert type(ct) is Masked
+        assert typeof(ct.mask) == aval(case.avals[i].shape, bool_)
+        np.testing.assert_array_equal(ct.mask, n != 0)

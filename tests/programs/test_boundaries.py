@@ -78,6 +78,71 @@ def test_a_returned_cell_is_not_what_is_written_later():
     assert vmap(f)(X).tolist() == (104.0 * X).tolist()
 
 
+def pull_of(f, x):
+    pull = vjp(f, x)[1]
+    return lambda: pull(ONES)[0]
+
+
+def push_of(f, x):
+    push = linearize(f, x)[1]
+    return lambda: push(ONES)
+
+
+def kept(value):
+    return lambda: value
+
+
+ONES = np.ones(2)
+# A derivative or a result made from a cell; what it weighs, and its slope.
+USES = {
+    "vjp of an argument": (lambda y: pull_of(lambda v: v * v, y), 64.0, 2.0),
+    "vjp of a captured cell": (lambda y: pull_of(lambda v: v * y, ONES), 32.0, 1.0),
+    "linearize at an argument": (lambda y: push_of(lambda v: v * v, y), 64.0, 2.0),
+    "a captured cell of jit": (lambda y: kept(jit(lambda v: v * y)(ONES)), 32.0, 1.0),
+    "the identity's cotangent": (lambda y: kept(vjp(lambda v: v, ONES)[1](y)[0]), 32.0, 1.0),
+    "the identity's tangent": (lambda y: kept(linearize(lambda v: v, ONES)[1](y)), 32.0, 1.0),
+    "the identity's primal": (lambda y: kept(jvp(lambda v: v, (y,), (ONES,))[0]), 32.0, 1.0),
+    "the identity pushing": (lambda y: kept(jvp(lambda v: v, (ONES,), (y,))[1]), 32.0, 1.0),
+    "the identity mapped": (lambda y: kept(vmap(lambda v: v)(y)), 32.0, 1.0),
+    "the identity jitted": (lambda y: kept(jit(lambda v: v)(y)), 32.0, 1.0),
+    "the identity checkpointed": (lambda y: kept(checkpoint(lambda v: v)(y)), 32.0, 1.0),
+    "a branch": (lambda y: kept(lax.cond(True, lambda v: v, lambda v: v, y)), 32.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_derivative_keeps_what_a_cell_held_when_it_was_made(name):
+    make, value, slope = USES[name]
+
+    def f(x):
+        y = fnp.zeros(2)
+        y[0] = x
+        y[1] = 3.0
+        use = make(y)
+        y[0] = 100.0
+        return np.sum(use() * np.array([1.0, 10.0]))
+
+    assert f(2.0) == value
+    assert grad(f)(2.0) == slope
+    assert jit(f)(2.0) == value
+    assert jit(grad(f))(2.0) == slope
+    assert jvp(f, (2.0,), (1.0,)) == (value, slope)
+    assert vmap(f)(np.array([2.0]))[0] == value
+
+
+# -------------------------------------------------------------------------------- linear in linear
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit, checkpoint])
+def test_a_linear_function_inside_a_linear_function(wrap):
+    def f(x):
+        return ftrace.linear_transpose(lambda y: wrap(lambda a, b: a * b)(y, x), 1.0)(2.0)[0]
+
+    assert f(3.0) == 6.0
+    assert ftrace.linear_transpose(f, 3.0)(5.0)[0] == 10.0
+    assert ftrace.linear_transpose(lambda x: f(x) + x, 3.0)(5.0)[0] == 15.0
+
+
 # ---------------------------------------------------------------------------------- captured arrays
 
 

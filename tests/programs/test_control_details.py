@@ -238,3 +238,26 @@ def test_reading_a_pullback_twice_gives_the_same_numbers():
     first = pull((X, 2 * X))
     np.testing.assert_array_equal(first, pull((X, 2 * X)))
     np.testing.assert_allclose(first[0], np.cos(X) * X + 4 * X * X)
+
+
+OFFSET = 3.0
+TABLE = {"scale": 2.0, "rows": [1.0, 5.0]}
+
+
+def test_a_global_beside_a_constant_is_guarded(monkeypatch):
+    f = jit(lambda x: x * (OFFSET + 2) - (OFFSET - 1))
+    assert f(2.0) == 8.0
+    monkeypatch.setitem(globals(), "OFFSET", 20.0)
+    assert f(2.0) == 25.0
+
+
+def test_an_item_beside_a_constant_is_guarded(monkeypatch):
+    f = jit(lambda x: x * (TABLE["scale"] + 2) + TABLE["rows"][1])
+    assert f(1.0) == 9.0
+    monkeypatch.setitem(TABLE, "scale", 5.0)
+    assert f(1.0) == 12.0
+    TABLE["rows"][1] = 6.0
+    try:
+        assert f(1.0) == 13.0
+    finally:
+        TABLE["rows"][1] = 5.0

@@ -41,7 +41,9 @@ class Trace:
 
 
 def changes(unit, source=ROWS, path="ftrace/primitives/some.py"):
-    return {(m.operator, m.before, m.after) for m in sources.mutants_of(path, source) if m.unit == unit}
+    return {
+        (m.operator, m.before, m.after) for m in sources.mutants_of(path, source) if m.unit == unit
+    }
 
 
 def test_a_rule_loses_terms_swaps_operands_and_is_off_by_one():
@@ -120,22 +122,23 @@ def test_the_sample_is_large_fixed_and_reaches_every_row(texts, chosen):
     assert again == [m.name for m in chosen if m.path in some]
     assert targets.uncovered(chosen, targets.Uses(texts)) == []
     assert {m.path for m in chosen} >= {
-        f"ftrace/interpreters/{n}.py" for n in ("jvp", "partial", "transpose", "batching", "staging")
+        f"ftrace/interpreters/{n}.py"
+        for n in ("jvp", "partial", "transpose", "batching", "staging")
     } | {f"ftrace/control/{n}.py" for n in ("cond", "while_loop", "custom", "checkpoint", "jit")}
 
 
 def test_every_tag_check_of_the_traces_is_in_the_sample(chosen, every):
     names = {m.name for m in chosen}
-    checks = [m for m in every if m.operator == "drop-tag-check" and m.unit.endswith("Trace.process")]
+    checks = [
+        m for m in every if m.operator == "drop-tag-check" and m.unit.endswith("Trace.process")
+    ]
     assert len(checks) >= 3
     assert all(m.name in names for m in checks)
 
 
 def test_each_entry_of_the_list_of_equivalent_mutants_names_one(every):
     known = mutate.reasons()
-    named = {
-        (m.path, m.unit, " ".join(m.before.split()), " ".join(m.after.split())) for m in every
-    }
+    named = {(m.path, m.unit, " ".join(m.before.split()), " ".join(m.after.split())) for m in every}
     assert set(known) <= named
     assert all(len(why) > 20 for why in known.values())
 

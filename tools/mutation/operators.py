@@ -13,12 +13,13 @@ Change = tuple[str, str]  # operator, replacement
 Text = Callable[[ast.AST], str]
 
 # Calls with a first operand that a careless rule would forget to make.
-WRAPPERS = frozenset(
+_WRAPPERS = (
     "collapse spread materialise instantiate renew owned move_axis place_axis reversed sorted "
     "squeeze reshape convert_element_type broadcast_rank0 place add_axis plain whole_mask conj "
     "neg expand_dims rev frozen strengthen reduce_sum _full _nonzero abs real imag sign transpose "
-    "flatten_masked".split()
+    "flatten_masked"
 )
+WRAPPERS = frozenset(_WRAPPERS.split())
 METHODS = frozenset({"fresh", "copy", "view"})
 TERMS = {
     "add": (0, 1),
@@ -28,10 +29,11 @@ TERMS = {
     "bitwise_and": (0, 1),
     "bitwise_or": (0, 1),
 }
-ORDERED = frozenset(
+_ORDERED = (
     "sub div pow mod rem floor_divide atan2 copysign complex gt ge lt le xlogy ldexp igamma "
-    "igammac zeta polygamma shift_left shift_right".split()
+    "igammac zeta polygamma shift_left shift_right"
 )
+ORDERED = frozenset(_ORDERED.split())
 _PAIRS = (
     "add sub,mul div,sin cos,sinh cosh,gt lt,ge le,eq ne,max min,fmax fmin,real imag,floor ceil,"
     "bitwise_and bitwise_or,exp expm1,log log1p,reduce_max reduce_min,reduce_and reduce_or,"
@@ -112,7 +114,9 @@ def _dropped(name: str) -> str:
 
 
 def _with_args(node: ast.Call, text: Text, args: list[ast.expr]) -> str:
-    keywords = [f"{k.arg}={text(k.value)}" if k.arg else f"**{text(k.value)}" for k in node.keywords]
+    keywords = [
+        f"{k.arg}={text(k.value)}" if k.arg else f"**{text(k.value)}" for k in node.keywords
+    ]
     return f"{text(node.func)}({', '.join([*map(text, args), *keywords])})"
 
 

@@ -14,15 +14,27 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tools.mutation import operators
 
 SEED = 2
 # Columns and arguments of rows that say how they are tested or described, and type annotations.
-NOT_MUTATED = frozenset({"samples", "errors", "doc", "domain", "domains", "points", "name", "lower"})
+NOT_MUTATED = frozenset(
+    {"samples", "errors", "doc", "domain", "domains", "points", "name", "lower"}
+)
 COLUMNS = ("jvp", "transpose", "batch", "type", "partial", "2", "3", "4")
-ROW_COLUMNS = (*COLUMNS, "impl", "out", "weak", "mask", "zeros", "effects", "stage", "linear_in", "multiple")
+ROW_COLUMNS = (
+    *COLUMNS,
+    "impl",
+    "out",
+    "weak",
+    "mask",
+    "zeros",
+    "effects",
+    "stage",
+    "linear_in",
+    "multiple",
+)
 # Changes of a whole column: for rows whose rules are functions, which are units themselves.
 COARSE = ("other-rule", "neighbour-rule", "drop-partial", "drop-stage", "drop-effects")
 # The kinds of change whose survival would be worst come into the sample first.
@@ -64,10 +76,15 @@ class Mutant:
         return f"{place}:{self.unit}:{self.operator}:{zlib.crc32(key) & 0xFFFFFF:06x}"
 
     @property
+    def row(self) -> str:
+        """The name before the column, or of the function or class."""
+        return self.unit.partition(".")[0]
+
+    @property
     def column(self) -> str:
         """The column of a row; empty for functions and methods."""
         last = self.unit.rpartition(".")[2]
-        return last if last.isdigit() or last in ROW_COLUMNS and "." in self.unit else ""
+        return last if last.isdigit() or (last in ROW_COLUMNS and "." in self.unit) else ""
 
     def applied(self, source: str) -> str:
         """The source with the change."""
@@ -76,7 +93,14 @@ class Mutant:
     def diff(self, source: str) -> str:
         """The change as a unified diff."""
         lines = difflib.unified_diff(
-            source.splitlines(), self.applied(source).splitlines(), self.path, self.name, "", "", 2, ""
+            source.splitlines(),
+            self.applied(source).splitlines(),
+            self.path,
+            self.name,
+            "",
+            "",
+            2,
+            "",
         )
         return "\n".join(lines)
 
@@ -189,35 +213,27 @@ class _Finder:
                 known.add(node.targets[0].id)
 
     def _statement(self, node: ast.stmt, known: set[str]) -> None:
-        if isinstance(node, ast.Raise | ast.Import | ast.ImportFrom | ast.ClassDef):
-            return
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        if isinstance(node, _NOT_MUTATED) or _is_docstring(node):
             return
         if isinstance(node, ast.FunctionDef):
-            names = {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
-            self._body(node.body, names)
+            self._body(node.body, {a.arg for a in (*node.args.args, *node.args.kwonlyargs)})
             return
         if isinstance(node, ast.If):
-            for name, after in operators.of_condition(node):
-                test = operators.wrapped(node.test, self.text(node.test))
-                self.edits.append(_Edit(node.test, name, f"not {test}" if after == "not" else after))
-        for field, value in ast.iter_fields(node):
-            if field in ("annotation", "returns", "targets", "target", "type"):
-                continue
-            for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, ast.ExceptHandler):
-                    self._body(part.body, known)
-                elif isinstance(part, ast.withitem):
-                    self._expression(part.context_expr)
-                elif isinstance(part, ast.expr):
-                    self._expression(part)
-        for field in ("body", "orelse", "finalbody"):
-            inner = getattr(node, field, None)
-            if isinstance(inner, list):
-                self._body(inner, known)
+            self._condition(node)
+        for part in _expressions(node):
+            self._expression(part)
+        handlers = (h.body for h in getattr(node, "handlers", ()))
+        blocks = (getattr(node, field, None) for field in ("body", "orelse", "finalbody"))
+        for block in (*handlers, *(b for b in blocks if isinstance(b, list))):
+            self._body(block, known)
+
+    def _condition(self, node: ast.If) -> None:
+        for name, after in operators.of_condition(node):
+            test = operators.wrapped(node.test, self.text(node.test))
+            self.edits.append(_Edit(node.test, name, f"not {test}" if after == "not" else after))
 
     def _expression(self, node: ast.AST) -> None:
-        if isinstance(node, ast.JoinedStr) or _is_type(node):
+        if isinstance(node, ast.JoinedStr) or _is_error(node):
             return
         operator = operators.EXPRESSIONS.get(type(node))
         if operator:
@@ -232,9 +248,29 @@ class _Finder:
             self._expression(child)
 
 
-def _is_type(node: ast.AST) -> bool:
+_NOT_MUTATED = (ast.Raise, ast.Import, ast.ImportFrom, ast.ClassDef)
+_TYPES_AND_TARGETS = ("annotation", "returns", "targets", "target", "type")
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _expressions(node: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions that a statement evaluates, without those of the statements in it."""
+    for field, value in ast.iter_fields(node):
+        if field in _TYPES_AND_TARGETS:
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, ast.withitem):
+                yield part.context_expr
+            elif isinstance(part, ast.expr):
+                yield part
+
+
+def _is_error(node: ast.AST) -> bool:
     """Whether a call builds an error, whose words are tested elsewhere."""
-    return operators.called(node).endswith(("Error", "sorted_names", "leaked"))
+    return operators.called(node).endswith(("Error", "leaked"))
 
 
 def _neighbour_rules(tree: ast.Module, text: operators.Text) -> dict[str, list[str]]:
@@ -327,25 +363,29 @@ def sample(mutants: Sequence[Mutant], wanted: int, most: int) -> list[Mutant]:
         wanted: how many of one unit at least, where it has so many.
         most: how many of one unit at most.
     """
-    rules = [m for m in mutants if m.column in COLUMNS and m.operator not in COARSE]
-    ruled = {m.unit.partition(".")[0] for m in rules}
-    by_unit: dict[str, list[Mutant]] = defaultdict(list)
-    for m in mutants:
-        row = m.unit.partition(".")[0]
-        if not m.column or m.column in COLUMNS and m.operator not in COARSE:
-            by_unit[m.unit].append(m)
-        elif row not in ruled and (m.column in COLUMNS or not any(
-            o.unit.partition(".")[0] == row and o.column in COLUMNS for o in mutants
-        )):
-            by_unit[row].append(m)
     chosen: list[Mutant] = []
-    for unit, found in by_unit.items():
+    for unit, found in _by_unit(mutants).items():
         rng = random.Random(f"{SEED}:{found[0].path}:{unit}")
         order = sorted(found, key=lambda m: (_rank(m.operator), rng.random()))
         checks = sum(m.operator in PRIORITY[:2] for m in found)
         count = min(most, max(wanted, checks, len(found) // 16))
         chosen += order[:count]
     return sorted(chosen, key=lambda m: (m.path, m.start, m.end, m.after))
+
+
+def _by_unit(mutants: Sequence[Mutant]) -> dict[str, list[Mutant]]:
+    """Mutants by unit; of a row without a rule written in place, by row."""
+    rules = [m for m in mutants if m.column in COLUMNS]
+    written = {m.row for m in rules if m.operator not in COARSE}
+    ruled = {m.row for m in rules}
+    found: dict[str, list[Mutant]] = defaultdict(list)
+    for m in mutants:
+        fine = m.column in COLUMNS and m.operator not in COARSE
+        if not m.column or fine:
+            found[m.unit].append(m)
+        elif m.row not in written and (m.column in COLUMNS or m.row not in ruled):
+            found[m.row].append(m)
+    return found
 
 
 def _rank(operator: str) -> int:

@@ -189,7 +189,13 @@ def spread(levels: Sequence[Sequence[str]], count: int) -> list[str]:
 def tiers(mutant: Mutant, uses: Uses, root: Path) -> list[Tier]:
     """The tests to try a mutant on."""
     programs = _existing(root, "tests/programs/test_*.py")
-    others = _existing(root, "tests/numpy/test_*.py", "tests/core/test_*.py", "tests/primitives/*.py", "tests/golden/*.py")
+    others = _existing(
+        root,
+        "tests/numpy/test_*.py",
+        "tests/core/test_*.py",
+        "tests/primitives/*.py",
+        "tests/golden/*.py",
+    )
     laws = _existing(root, f"{LAWS}*.py")
     if mutant.path.startswith("ftrace/primitives/"):
         return _tiers_of_row(mutant, uses, laws, (*others, *programs))
