@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace.core.primitive import Primitive, Unsupported
 from ftrace.errors import DtypeError, FtraceError, ShapeError, TreeError
-from ftrace.primitives.elementwise import cos, mul
+from tests.counting import CountedSin
 
 X = np.array([0.3, 0.7, -0.4, 1.2, 0.5])
 
@@ -191,26 +190,6 @@ def test_linear_transpose_of_a_matrix_product_is_the_product_with_its_transpose(
     np.testing.assert_array_equal(transposed(np.array([1.0, 2.0]))[0], a.T @ [1.0, 2.0])
     with pytest.raises(FtraceError, match="not linear"):
         ftrace.linear_transpose(np.sin, 1.0)(1.0)
-
-
-class CountedSin:
-    """`sin` as a user's primitive that counts evaluations."""
-
-    def __init__(self):
-        self.runs = 0
-        self.row = Primitive(
-            name="counted_sin",
-            impl=self.impl,
-            type=lambda x: x,
-            jvp=lambda p, t: (self.row(*p), mul(t[0], cos(p[0]))),
-            transpose=Unsupported("not linear"),
-            batch=lambda axis, values, dims: (self.row(*values), dims[0]),
-            doc="Sine, counted.",
-        )
-
-    def impl(self, x):
-        self.runs += 1
-        return np.sin(x)
 
 
 @pytest.mark.parametrize(("chunk", "passes"), [(None, 1), (1, 5), (2, 3), (3, 2), (5, 1), (9, 1)])

@@ -8,28 +8,7 @@ import pytest
 
 import ftrace
 from ftrace.control.traces import counter
-from ftrace.core.primitive import Primitive, Unsupported
-from ftrace.primitives.elementwise import cos, mul
-
-
-class Counted:
-    """`sin` as a user's primitive that counts how often its value is computed."""
-
-    def __init__(self):
-        self.runs = 0
-        self.row = Primitive(
-            name="counted_sin",
-            impl=self.impl,
-            type=lambda x: x,
-            jvp=lambda p, t: (self.row(*p), mul(t[0], cos(p[0]))),
-            transpose=Unsupported("not linear"),
-            batch=lambda axis, values, dims: (self.row(*values), dims[0]),
-            doc="Sine, counted.",
-        )
-
-    def impl(self, x):
-        self.runs += 1
-        return np.sin(x)
+from tests.counting import CountedSin
 
 
 def through_jit(f):
@@ -73,7 +52,7 @@ VARIANTS = {
 @pytest.mark.parametrize("name", VARIANTS)
 def test_grad_runs_the_known_primal_the_expected_number_of_times(name):
     variant, expected = VARIANTS[name]
-    counted = Counted()
+    counted = CountedSin()
     f = variant(lambda x: counted.row(x) * x)
     gradient = ftrace.grad(lambda x: np.sum(f(x) * np.array([1.0, 2.0, 3.0])))
     x = np.array([0.3, 0.7, -0.4])
@@ -82,7 +61,7 @@ def test_grad_runs_the_known_primal_the_expected_number_of_times(name):
 
 
 def test_jvp_through_checkpoint_runs_the_primal_once():
-    counted = Counted()
+    counted = CountedSin()
     f = ftrace.checkpoint(lambda x: counted.row(x) * x)
     ftrace.jvp(f, (2.0,), (1.0,))
     assert counted.runs == 1
