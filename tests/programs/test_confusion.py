@@ -336,3 +336,13 @@ def test_no_tracer_is_alive_after_a_transformation():
     ftrace.jit(lambda x: np.sum(np.sin(x) * x))(np.ones(3))
     ftrace.vmap(ftrace.grad(ftrace.jit(np.sin)))(np.ones(3))
     assert tracers_in_memory() <= before
+
+
+@modes
+@inner_modes
+def test_a_rule_may_differentiate_a_function_that_closes_over_its_tangent(outer, inner):
+    """Inside the rule the tangent is an unknown of the outer reverse mode, foreign to the inner."""
+    cube = ftrace.custom_jvp(lambda x: x**3)
+    cube.defjvp(lambda p, t: (p[0] ** 3, MODES[inner](lambda y: y**3 * t[0], p[0])))
+    value = MODES[outer](lambda x: cube(x) * x, 1.25)
+    np.testing.assert_allclose(value, 4 * 1.25**3, rtol=1e-12)
