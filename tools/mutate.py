@@ -7,6 +7,7 @@ running; `--only TEXT` takes the mutants whose names contain the text. See `tool
 """
 
 import argparse
+import ast
 import os
 import sys
 import time
@@ -40,7 +41,11 @@ def reasons(path: Path = EQUIVALENT) -> dict[tuple[str, str, str, str], str]:
 
 
 def _words(text: str) -> str:
-    return " ".join(text.split())
+    """A text without its layout: parentheses and white space that mean nothing."""
+    try:
+        return ast.unparse(ast.parse(text.strip()))
+    except SyntaxError:  # a slice
+        return " ".join(text.split())
 
 
 def reason(mutant: Mutant, known: dict[tuple[str, str, str, str], str]) -> str | None:
@@ -126,15 +131,14 @@ def _tiers(mutant: Mutant, uses: targets.Uses, root: Path, broken: set[str]) -> 
 
 def unsound(outcomes: Sequence[Outcome], root: Path, texts: dict[str, str]) -> list[str]:
     """The tests that killed mutants but fail without any change too."""
-    by_file: dict[str, set[str]] = {}
-    for o in outcomes:
-        if o.killed_by and "::" in o.killed_by:
-            by_file.setdefault(o.killed_by.partition("::")[0], set()).add(o.killed_by)
-    runner = running.Runner(root, texts, 1)
-    suspects: list[str] = []
-    for names in by_file.values():
-        suspects += sorted(names) if runner.failing(Tier(tuple(sorted(names)))) else ()
-    return [name for name in suspects if runner.failing(Tier((name,))) not in ([], ["unknown"])]
+    names = frozenset(o.killed_by for o in outcomes if o.killed_by and "::" in o.killed_by)
+    if not names:
+        return []
+    files = sorted({name.partition("::")[0] for name in names})
+    known = targets.Uses(texts).rows.values()
+    rows = {r for name in names for r in known if f"[{r}-" in name or f"[{r}]" in name}
+    tier = Tier(tuple(files), ",".join(sorted(rows)), names=names, whole=True)
+    return running.Runner(root, texts, 1).failing(tier)
 
 
 def report(outcomes: Sequence[Outcome], texts: dict[str, str], seconds: float) -> int:

@@ -267,7 +267,7 @@ def is_staged(trace: Trace) -> bool:
     would freeze them at what they are while tracing.
     """
     t: Any = trace
-    while t is not EVAL:
+    while t is not None:
         if t.stages:
             return True
         t = t.parent

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -94,3 +95,40 @@ def test_vmap_is_the_loop(
     with silence():
         actual = ftrace.vmap(partial(evaluate, expression), in_axes=axes)(*values)
     same(actual, np.stack(expected))
+
+
+PRECISE = OPERANDS.map(
+    lambda operands: [
+        replace(o, dtype="c16" if o.dtype[0] == "c" else "f8") if o.dtype[0] in "fc" else o
+        for o in operands
+    ]
+)
+
+
+@given(EXPRESSIONS, PRECISE, SEEDS)
+def test_forward_and_reverse_mode_agree(
+    expression: list[Application], operands: list[Operand], seed: int
+) -> None:
+    values = drawn(operands, seed)
+    assume(any(np.asarray(v).dtype.kind in "fc" for v in values))
+    assume(not any(step.name in ("narrow sum", "to float32") for step in expression))
+    expected = numpys(expression, values)
+    assume(np.asarray(expected).dtype in (np.float64, np.complex128))
+    tangents = [v if np.asarray(v).dtype.kind in "fc" else None for v in drawn(operands, seed + 1)]
+    f = partial(evaluate, expression)
+    with silence():
+        _, t = ftrace.jvp(f, tuple(values), tuple(tangents))
+        _, pull = ftrace.vjp(f, *values)
+        w = np.random.default_rng(seed).normal(size=np.shape(t)).astype(np.asarray(t).dtype)[()]
+        cts = pull(w)
+        forward = np.sum(w * t).real
+        terms = [np.sum(c * v) for c, v in zip(cts, tangents, strict=True) if v is not None]
+    assume(np.isfinite(forward) and np.abs(forward) < 1e8)
+    for c, v in zip(cts, values, strict=True):
+        assert (c is None) == (np.asarray(v).dtype.kind not in "fc")
+        assert c is None or (np.shape(c), np.asarray(c).dtype) == (
+            np.shape(v),
+            np.asarray(v).dtype,
+        )
+    size = sum(np.abs(term) for term in terms) + np.sum(np.abs(w * t)) + 1.0
+    np.testing.assert_allclose(sum(terms).real, forward, rtol=0, atol=1e-12 * size)

@@ -4,6 +4,8 @@ An inner function may return, unchanged, a value that belongs to a transformatio
 inner transformation must not take it for its own. Captured arrays are held once and given back.
 """
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -143,6 +145,13 @@ def test_a_linear_function_inside_a_linear_function(wrap):
     assert ftrace.linear_transpose(lambda x: f(x) + x, 3.0)(5.0)[0] == 15.0
 
 
+def test_an_inner_linear_function_computes_with_a_value_of_the_outer_one():
+    def f(x):
+        return ftrace.linear_transpose(lambda y: y * (x * 4.0), 1.0)(2.0)[0]
+
+    assert ftrace.linear_transpose(f, 3.0)(5.0)[0] == 40.0
+
+
 # ---------------------------------------------------------------------------------- captured arrays
 
 
@@ -208,3 +217,69 @@ def test_an_array_at_the_limit_is_copied_and_one_above_it_is_held():
 def test_an_array_that_did_not_come_from_the_user_is_kept_as_it_is():
     x = np.ones(3)
     assert Captures().protect(x) is x
+
+
+@pytest.mark.parametrize("use", [grad, lambda f: lambda x: vjp(f, x)[1](1.0)[0]])
+def test_an_argument_has_the_value_that_it_had_at_the_call(use):
+    x = np.array([1.0, 2.0])
+
+    def f(v):
+        x[0] = 50.0
+        return np.sum(v * v)
+
+    np.testing.assert_array_equal(use(f)(x), [2.0, 4.0])
+
+
+@pytest.mark.parametrize("within", [grad, lambda f: lambda x: vmap(f)(np.full(2, x))[0]])
+@pytest.mark.parametrize("wrap", [vmap, jit, checkpoint, lambda f: lambda x: jvp(f, (x,), (x,))[0]])
+def test_a_result_inside_a_transformation_shares_no_memory_either(wrap, within):
+    def f(x):
+        plain = np.array([1.0, 2.0])
+        result = wrap(lambda v: v)(plain)
+        if isinstance(result, np.ndarray):
+            result[0] = 5.0
+        return x * plain[0]
+
+    assert within(f)(1.0) == 1.0
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
+def test_a_change_of_any_byte_changes_the_sum_of_words(dtype):
+    array = np.arange(1, 14).astype(dtype)
+    before = captures.word_sum(array)
+    for i in range(array.size):
+        changed = array.copy()
+        changed[i] += 1
+        assert captures.word_sum(changed) != before
+    assert captures.word_sum(array[::2]) == captures.word_sum(array[::2].copy())
+
+
+def test_the_floating_point_settings_of_the_user_come_back():
+    with np.errstate(divide="warn", invalid="raise", over="ignore", under="warn"):
+        before = np.geterr()
+        grad(lambda x: np.where(x > 0, np.sqrt(x), 0.0))(0.0)
+        assert np.geterr() == before
+        with pytest.raises(ZeroDivisionError):
+            grad(lambda x: x * (1 / 0))(1.0)
+        assert np.geterr() == before
+
+
+def test_a_tracer_of_another_thread_is_a_leak():
+    found = []
+
+    def f(x):
+        def elsewhere():
+            for use in (lambda: jit(lambda y: x * y)(2.0), lambda: vmap(lambda y: x)(X)):
+                try:
+                    found.append(use())
+                except ftrace.errors.UnexpectedTracerError as error:
+                    found.append(type(error))
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        return x
+
+    jit(f)(1.0)
+    jvp(f, (1.0,), (1.0,))
+    assert found == [ftrace.errors.UnexpectedTracerError] * 4

@@ -16,6 +16,11 @@ from ftrace.control.while_loop import while_call
 from ftrace.core.avals import aval, typeof
 from ftrace.core.dtypes import float32, float64
 from ftrace.core.errors import DtypeError
+from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.core.zero import ZERO, Masked
+from ftrace.interpreters.dce import dce_jaxpr
+from ftrace.interpreters.jvp import jvp_flat
+from ftrace.interpreters.transpose import flatten_masked
 
 X = np.array([0.5, -1.5, 2.0])
 
@@ -140,8 +145,9 @@ def test_a_rule_sees_python_numbers_as_weak_when_it_is_staged():
 def test_tangents_of_python_numbers_are_strong():
     f = ftrace.custom_vjp(lambda x: x * 2.0)
     f.defvjp(lambda x: (x * 2.0, None), lambda _, ct: (2.0 * ct,))
-    text = str(make_jaxpr(lambda x: jvp(f, (x,), (x,)))(1.0))
-    assert "custom_lin" in text
+    jaxpr = make_jaxpr(lambda x: jvp(f, (x,), (1.0,)))(1.0)
+    assert "custom_lin" in str(jaxpr)
+    assert not jaxpr.out_avals[1].weak
     _, t = jvp(f, (3.0,), (1.0,))
     assert type(t) is np.float64
 
@@ -157,6 +163,18 @@ def test_an_integer_result_of_a_custom_rule_has_no_tangent():
     for g in (product, jit(product)):
         assert jvp(g, (3.5,), (1.0,))[1] == 21.0
         assert grad(g)(3.5) == 21.0
+
+
+def test_the_tangent_of_an_integer_result_is_the_symbolic_zero():
+    (_, _), (t, zero) = jvp_flat(
+        lambda x: custom_jvp_call(
+            x, fun=lambda x: [x * 2.0, 3], rule=lambda x, t: [x * 2.0, 3, 2.0 * t, 5]
+        ),
+        [1.0],
+        [1.0],
+    )
+    assert t == 2.0
+    assert zero is ZERO
 
 
 def test_residuals_of_a_custom_rule_may_have_any_shape_and_dtype():
@@ -261,3 +279,86 @@ def test_an_item_beside_a_constant_is_guarded(monkeypatch):
         assert f(1.0) == 13.0
     finally:
         TABLE["rows"][1] = 5.0
+
+
+def test_dead_code_keeps_the_captured_arrays_that_are_read():
+    c, d = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    jaxpr = make_jaxpr(lambda x, y: (x * c, y * d))(X, X)
+    for used, kept in (((True, False), c), ((False, True), d)):
+        found, needed = dce_jaxpr(jaxpr, used)
+        assert needed == used
+        assert [k is kept for k in found.consts] == [True]
+        np.testing.assert_array_equal(eval_jaxpr(found, [X])[0], X * kept)
+
+
+# ---------------------------------------------------------------------------------- cotangents
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit, checkpoint])
+@pytest.mark.parametrize("weights", [(1.0, 0.0), (0.0, 1.0), (2.0, 5.0)])
+def test_one_value_returned_twice_has_the_sum_of_both_cotangents(wrap, weights):
+    def pair(v):
+        w = np.sin(v)
+        return w, w
+
+    def f(x):
+        first, second = wrap(pair)(x)
+        return sum(w * y for w, y in zip(weights, (first, second), strict=True) if w)
+
+    np.testing.assert_allclose(grad(f)(0.5), sum(weights) * np.cos(0.5))
+
+
+@pytest.mark.parametrize("p", [True, False])
+def test_a_branch_that_is_constant_has_a_zero_derivative(p):
+    def f(x, p):
+        return lax.cond(p, lambda v: (v * v, 3.0), lambda v: (7.0, v * 5.0), x)
+
+    def total(x, p):
+        a, b = f(x, p)
+        return a + 10.0 * b
+
+    expected = 6.0 if p else 50.0
+    assert grad(total)(3.0, p) == expected
+    assert jit(grad(total))(3.0, p) == expected
+    assert grad(jit(total))(3.0, p) == expected
+    assert jvp(lambda x: f(x, p), (3.0,), (1.0,))[1] == ((6.0, 0.0) if p else (0.0, 5.0))
+    a, b = vjp(lambda x: f(x, p), 3.0)[0]
+    assert (a, b) == ((9.0, 3.0) if p else (7.0, 15.0))
+
+
+A = np.array([[1.0, 2.0, 0.5], [3.0, -1.0, 4.0], [0.0, 1.0, 1.0]])
+TAKEN = np.array([True, False, True])
+ROWS = {
+    "a product": lambda x: A @ x,
+    "a cumulative sum": np.cumsum,
+    "a sort": np.sort,
+    "a call": jit(lambda x: A @ (x * x)),
+    "a prefix product": np.cumprod,
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_masked_cotangent_crosses_rows_of_every_kind(name):
+    f = ROWS[name]
+    w = np.array([1.0, 10.0, 100.0])
+    expected = grad(lambda x: np.sum(f(x) * w * TAKEN))(X)
+    for g in (f, jit(f)):
+        chosen = lambda x, g=g: np.sum(np.where(TAKEN, g(x), 5.0) * w)  # noqa: E731
+        np.testing.assert_allclose(grad(chosen)(X), expected)
+        np.testing.assert_allclose(jit(grad(chosen))(X), expected)
+
+
+def test_a_choice_in_a_backward_rule_is_transposed_in_forward_mode():
+    f = ftrace.custom_vjp(lambda x: x * x)
+    f.defvjp(lambda x: (x * x, x), lambda x, ct: (np.where(x > 0, 2.0 * x * ct, 7.0 * ct),))
+    expected = np.where(X > 0, 2.0 * X, 7.0)
+    for g in (f, jit(f)):
+        np.testing.assert_allclose(grad(lambda x, g=g: np.sum(g(x)))(X), expected)
+        np.testing.assert_allclose(jvp(g, (X,), (np.ones(3),))[1], expected)
+
+
+def test_a_mask_is_an_operand_of_the_shape_of_its_cotangent():
+    value, mask = flatten_masked([None, Masked(X, np.bool_(True))])
+    assert value is X
+    assert mask.shape == X.shape
+    assert mask.all()

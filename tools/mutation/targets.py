@@ -74,13 +74,15 @@ LEFT_OUT = ("tests/programs/test_demo.py",)
 class Tier:
     """Test files to run, restricted to some rows where they are generated from rows.
 
-    `without` names single tests that are left out; `whole` goes on after a failure.
+    Single tests are left out (`without`), or the others are (`names`). A `whole` tier goes on
+    after a failure, however long it takes.
     """
 
     files: tuple[str, ...]
     rows: str | None = None
     fast: bool = False
     without: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
     whole: bool = False
 
 
