@@ -13,12 +13,18 @@ import numpy as np
 from ftrace.api.calls import (
     ArgNums,
     Selection,
-    brief,
     check_argnums,
     check_callable,
     differentiable,
     name_of,
     transformed,
+)
+from ftrace.api.matching import (
+    check_tuple,
+    checked_tangent,
+    checked_tangents,
+    match_cotangents,
+    match_tangents,
 )
 from ftrace.control.functions import (
     FlatFunction,
@@ -27,12 +33,11 @@ from ftrace.control.functions import (
     result_avals,
     stage_function,
 )
-from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DtypeError, FtraceError, RuleError, ShapeError, TreeError
+from ftrace.core.errors import DtypeError, RuleError, ShapeError, TreeError
 from ftrace.core.trace import Tracer
-from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
+from ftrace.core.tree import PyTreeDef, tree_flatten, tree_words
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
@@ -41,7 +46,6 @@ from ftrace.interpreters.linearize import Tape, linearize_flat, push
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.tangents import instantiate, materialise, zeros
 from ftrace.interpreters.transpose import pull_jaxpr
-from ftrace.primitives.convert import convert_element_type
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,7 +89,7 @@ def jvp(
     count = _extra_axis(avals, given)
     with quietly():
         if count is None:
-            ts = _tangents(given, avals, tree.children()[0])
+            ts = checked_tangents(given, avals, tree.children()[0])
             ys, dys = jvp_flat(flat, leaves, ts)
         else:
             ys, dys = _batched_jvp(flat, leaves, given, avals, count)
@@ -126,39 +130,6 @@ def _aux_trees(out_tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
     return parts[0], parts[1]
 
 
-def check_tuple(what: str, name: str, values: Any) -> None:
-    """Raise `DtypeError`, which is a TypeError, unless arguments came as a tuple or a list."""
-    if not isinstance(values, tuple | list):
-        raise DtypeError(
-            f"{what} takes a tuple of {name}, one for each argument, and was given "
-            f"{brief(values)}.",
-            f"Write `({name[:-1]},)` for a single one.",
-        )
-
-
-def match_tangents(
-    what: str, primals: tuple[Any, ...], tangents: tuple[Any, ...], name: str = "tangents"
-) -> list[Any]:
-    """The leaves of tangents, which have the containers of the primals.
-
-    Raises:
-        TreeError: they do not.
-    """
-
-    def nothing(x: Any) -> bool:
-        return x is None
-
-    leaves, tree = tree_flatten(tangents, nothing)
-    _, expected = tree_flatten(primals)
-    if tree != expected:
-        words = tree_mismatch(expected, tree, name)
-        raise TreeError(
-            f"{what}: primals and {name} differ {words}.",
-            f"Give {name} in the containers of the primals, one for each.",
-        )
-    return leaves
-
-
 def _extra_axis(avals: Sequence[ShapedArray], tangents: Sequence[Any]) -> int | None:
     """The length of the leading axis that all tangents have beyond their primals, if any."""
     counts = {
@@ -174,7 +145,7 @@ def _batched_jvp(
 ) -> tuple[list[Any], list[Any]]:
     members = [aval(a.shape, a.dtype) for a in avals]
     ts = [
-        _tangent(t, aval((count, *a.shape), a.dtype), "") if is_inexact(a.dtype) else ZERO
+        checked_tangent(t, aval((count, *a.shape), a.dtype), "") if is_inexact(a.dtype) else ZERO
         for t, a in zip(given, members, strict=True)
     ]
     live = [t for t in ts if t is not ZERO]
@@ -191,45 +162,6 @@ def _batched_jvp(
     n = len(shape)
     rest = iter(place_axis(v, d, axis, 0) for v, d in zip(outs[n:], dims[n:], strict=True))
     return outs[:n], [next(rest) if s else ZERO for s in shape]
-
-
-def _tangents(given: list[Any], avals: Sequence[ShapedArray], tree: PyTreeDef) -> list[Any]:
-    """Tangents, checked against their primals' types; the error names the first that fails."""
-    try:
-        return [_tangent(t, a, "") for t, a in zip(given, avals, strict=True)]
-    except FtraceError:
-        for t, a, path in zip(given, avals, paths(tree), strict=True):
-            _tangent(t, a, path)
-        raise
-
-
-def _tangent(t: Any, a: ShapedArray, path: str) -> Any:
-    """One tangent, checked against its primal's type."""
-    if not is_inexact(a.dtype):
-        if t is None or not np.any(t if isinstance(t, np.ndarray | np.generic) else t != 0):
-            return ZERO
-        raise DtypeError(
-            f"tangents{path} is {brief(t)}, and primals{path} is {a}, which has no tangent.",
-            "Pass 0 or None for integers and booleans.",
-        )
-    if t is None:
-        return ZERO
-    given = typeof(t)
-    if given.shape != a.shape:
-        raise ShapeError(
-            f"tangents{path} has shape {given.shape}, and primals{path} is {a}.",
-            "A tangent has the shape of its primal; a batch of tangents has one leading axis more, "
-            "all of them.",
-        )
-    if given.dtype == a.dtype and not given.weak:
-        return t
-    adapts = given.weak or a.dtype.kind == "c" or not is_inexact(given.dtype)
-    if not adapts or dtypes.KIND[given.dtype.kind] > dtypes.KIND[a.dtype.kind]:
-        raise DtypeError(
-            f"tangents{path} has dtype {given.dtype}, and primals{path} is {a}.",
-            f"Convert it: `t.astype(np.{a.dtype})`.",
-        )
-    return convert_element_type(t, new_dtype=a.dtype)
 
 
 # ---------------------------------------------------------------------------------- linearize
@@ -263,7 +195,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     def pushforward(*tangents: Any) -> Any:
         given = match_tangents(f"The linearized {name_of(fun)}", primals, tangents)
-        ts = _tangents(given, avals, in_tree)
+        ts = checked_tangents(given, avals, in_tree)
         live = [
             instantiate(t, x)
             for t, x, v in zip(ts, leaves, tape.invars, strict=True)
@@ -337,53 +269,13 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     tape = Tape(tape.eqns, tape.invars, tape.outs[:n])
 
     def pullback(ct: Any) -> Any:
-        cts = _match_cotangents(fun, result_tree, out_avals, ct)
+        cts = match_cotangents(fun, result_tree, out_avals, ct)
         with quietly():
             found = _real_cotangents(tape.pull(cts), avals)
         return in_tree.unflatten(owned(found, (*cts, *tape.residuals())))
 
     result = result_tree.unflatten(_detached(ys, leaves, tape)[:n])
     return (result, pullback, aux) if has_aux else (result, pullback)
-
-
-def _match_cotangents(
-    fun: Any, tree: PyTreeDef, avals: Sequence[ShapedArray], ct: Any
-) -> list[Any]:
-    def nothing(x: Any) -> bool:
-        return x is None
-
-    leaves, given = tree_flatten(ct, nothing)
-    if given != tree:
-        if ct is None:
-            return [None] * len(avals)
-        words = tree_mismatch(tree, given, "ct")
-        raise TreeError(
-            f"The pullback of {name_of(fun)} was given a cotangent that differs {words}.",
-            "A cotangent has the structure of the function's result.",
-        )
-    return [
-        None if t is None else _cotangent(t, a, path)
-        for t, a, path in zip(leaves, avals, paths(tree, "ct"), strict=True)
-    ]
-
-
-def _cotangent(ct: Any, a: ShapedArray, path: str) -> Any:
-    if not is_inexact(a.dtype):
-        return None
-    given = typeof(ct)
-    if given.shape != a.shape:
-        raise ShapeError(
-            f"{path} has shape {given.shape}, and the result it belongs to is {a}.",
-            "A cotangent has the shape of its result.",
-        )
-    if given.dtype != a.dtype or given.weak:
-        if given.dtype.kind == "c" and a.dtype.kind != "c":
-            raise DtypeError(
-                f"{path} is complex, and the result it belongs to is {a}.",
-                "Pass its real part.",
-            )
-        return convert_element_type(ct, new_dtype=a.dtype)
-    return ct
 
 
 def _real_cotangents(cts: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
@@ -544,7 +436,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     _, in_tree = tree_flatten(primals)
 
     def transposed(ct: Any) -> Any:
-        cts = _match_cotangents(fun, staged.out_tree, out_avals, ct)
+        cts = match_cotangents(fun, staged.out_tree, out_avals, ct)
         try:
             found = pull_jaxpr(
                 staged.jaxpr, [*staged.captured, *(None for _ in avals)], linear, cts

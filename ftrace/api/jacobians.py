@@ -11,7 +11,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from ftrace.api.autodiff import check_tuple, grad, jvp, match_tangents
+from ftrace.api.autodiff import grad, jvp
 from ftrace.api.calls import (
     ArgNums,
     Selection,
@@ -22,6 +22,7 @@ from ftrace.api.calls import (
     name_of,
     transformed,
 )
+from ftrace.api.matching import check_tuple, match_tangents
 from ftrace.control.functions import FlatFunction
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact

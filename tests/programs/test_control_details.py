@@ -269,6 +269,38 @@ def test_a_global_beside_a_constant_is_guarded(monkeypatch):
     assert f(2.0) == 25.0
 
 
+class Settings:
+    """An object with an attribute that a function reads."""
+
+    def __init__(self):
+        self.scale = 2.0
+        self.inner = {"shift": 1.0}
+
+
+def test_an_attribute_beside_a_constant_is_guarded():
+    settings = Settings()
+    f = jit(lambda x: x * (settings.scale + 2) + settings.inner["shift"])
+    assert f(1.0) == 5.0
+    settings.scale = 5.0
+    assert f(1.0) == 8.0
+    settings.inner["shift"] = 4.0
+    assert f(1.0) == 11.0
+
+
+def test_keyword_arguments_reach_a_staged_function():
+    f = jit(lambda x, *, scale, shift=1.0: x * scale + shift)
+    assert f(3.0, scale=2.0) == 7.0
+    assert f(3.0, shift=0.5, scale=2.0) == 6.5
+    assert grad(f)(3.0, scale=4.0) == 4.0
+
+
+def test_an_argument_without_a_name_is_named_by_its_position():
+    with pytest.raises(DtypeError, match=r"args\[0\]"):
+        jit(lambda *values: values[0])("text")
+    with pytest.raises(DtypeError, match=r"args\[1\]"):
+        jit(lambda x, *rest: x)(1.0, "text")
+
+
 def test_an_item_beside_a_constant_is_guarded(monkeypatch):
     f = jit(lambda x: x * (TABLE["scale"] + 2) + TABLE["rows"][1])
     assert f(1.0) == 9.0
