@@ -323,9 +323,8 @@ def _clamp_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _clamp_impl(low: Any, x: Any, high: Any) -> Any:
-    if type(x) in PYTHON_SCALARS:
-        x = np.asarray(x)[()]
-    return np.minimum(np.maximum(x, low), high)
+    dtype = np.result_type(low, x, high)
+    return np.minimum(np.maximum(x, low, dtype=dtype), high, dtype=dtype)
 
 
 def _clamp_samples() -> Iterable[Sample]:

@@ -1,12 +1,15 @@
 """Laws that a planted bug taught: each fails for a change that no other law noticed."""
 
 import numpy as np
+import pytest
 
 from ftrace.core import dtypes
 from ftrace.core.avals import aval, typeof
 from ftrace.core.dtypes import bool_
 from ftrace.core.primitive import NONDIFFERENTIABLE
 from ftrace.core.zero import Masked
+from ftrace.interpreters.jvp import jvp_flat
+from ftrace.primitives.compare import clamp, select
 from tests.laws.cases import CASES, Case, over_cases, over_operands
 from tests.laws.test_transpose import TRANSPOSABLE, choices, masked_cotangents, pull
 
@@ -35,3 +38,25 @@ def test_a_sum_is_taken_exactly_where_one_of_its_terms_is(
         assert type(ct) is Masked
         assert typeof(ct.mask) == aval(case.avals[i].shape, bool_)
         np.testing.assert_array_equal(ct.mask, n != 0)
+
+
+def test_the_tangent_of_a_chosen_scalar_has_the_shape_of_the_result() -> None:
+    y = np.array([1.0, 2.0, 3.0])
+    for which, t in ((np.bool_(True), 5.0), (np.bool_(False), 0.0)):
+        (z,), (found,) = jvp_flat(lambda x, w=which: [select(w, x, y)], [2.0], [5.0])
+        assert np.shape(z) == np.shape(found) == (3,)
+        np.testing.assert_array_equal(found, np.full(3, t))
+
+
+@pytest.mark.parametrize("weak", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "i8"])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_clamp_of_python_numbers_has_the_type_that_its_rule_says(
+    weak: tuple[int, ...], dtype: str, shape: tuple[int, ...]
+) -> None:
+    strong = [np.full(shape, v, dtype)[()] for v in (1, 5, 3)]
+    python = [np.dtype(dtype).type(v).item() for v in (1, 5, 3)]
+    args = [python[i] if i in weak else strong[i] for i in range(3)]
+    found, expected = clamp(*args), clamp.type(*map(typeof, args))
+    assert (np.shape(found), found.dtype) == (expected.shape, expected.dtype)
+    assert np.all(found == 3)
