@@ -32,7 +32,6 @@ from ftrace.primitives.families import (
 )
 from ftrace.primitives.linear import (
     NO_TRANSPOSE,
-    PYTHON_SCALARS,
     add,
     batch_elementwise,
     check_kinds,
