@@ -48,9 +48,14 @@ def _words(text: str) -> str:
         return " ".join(text.split())
 
 
+def identity(mutant: Mutant) -> tuple[str, str, str, str]:
+    """A mutant as the list of equivalent ones names it."""
+    return mutant.path, mutant.unit, _words(mutant.before), _words(mutant.after)
+
+
 def reason(mutant: Mutant, known: dict[tuple[str, str, str, str], str]) -> str | None:
     """Why a mutant is equivalent, if the list says so."""
-    return known.get((mutant.path, mutant.unit, _words(mutant.before), _words(mutant.after)))
+    return known.get(identity(mutant))
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
