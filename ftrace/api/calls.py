@@ -5,6 +5,8 @@ arguments to transform, `differentiable` checks them; `transformed` makes the wr
 get.
 """
 
+from __future__ import annotations  # inner functions are made at every call
+
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar

@@ -1,5 +1,8 @@
 """Looking at programs without running them: `make_jaxpr`, `eval_shape`, `ShapeDtypeStruct`."""
 
+from __future__ import annotations  # inner functions are made at every call
+
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,18 +87,25 @@ def make_jaxpr(
 
 
 def _staged(fun: Any, static: tuple[int, ...], args: Any, kwargs: Any) -> tuple[Jaxpr, Any]:
-    fixed = {i: args[i] for i in positions("static_argnums", fun, static, len(args))}
-    dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
+    if static:
+        fun, args = _without(fun, args, positions("static_argnums", fun, static, len(args)))
+    leaves, tree = flatten_call(args, kwargs)
+    flat = FlatFunction(fun, tree)
+    jaxpr, _ = trace_to_jaxpr(flat, [abstract(x) for x in leaves])
+    return jaxpr, flat.out_tree
+
+
+def _without(fun: Any, args: Any, static: tuple[int, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The function of the other arguments alone, and these."""
 
     def partial(*values: Any, **keywords: Any) -> Any:
         supply = iter(values)
-        full = [fixed[i] if i in fixed else next(supply) for i in range(len(args))]
+        full = [a if i in static else next(supply) for i, a in enumerate(args)]
         return fun(*full, **keywords)
 
-    leaves, tree = flatten_call(dynamic, kwargs)
-    flat = FlatFunction(partial, tree)
-    jaxpr, _ = trace_to_jaxpr(flat, [abstract(x) for x in leaves])
-    return jaxpr, flat.out_tree
+    return functools.wraps(fun, updated=())(partial), tuple(
+        a for i, a in enumerate(args) if i not in static
+    )
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

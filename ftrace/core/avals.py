@@ -18,12 +18,13 @@ Shape = tuple[int, ...]
 class ShapedArray:
     """The type of an array: `shape`, `dtype`, and whether it is a weak scalar."""
 
-    __slots__ = ("__weakref__", "dtype", "shape", "weak")
+    __slots__ = ("__weakref__", "_hash", "dtype", "shape", "weak")
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> None:
         self.shape = shape
         self.dtype = dtype
         self.weak = weak
+        self._hash = hash((shape, dtype, weak))
 
     @property
     def ndim(self) -> int:
@@ -45,7 +46,7 @@ class ShapedArray:
         )
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.dtype, self.weak))
+        return self._hash
 
     def __repr__(self) -> str:
         star = "*" if self.weak else ""

@@ -19,17 +19,18 @@ _INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.s
 
 Location = tuple[CodeType, int]  # code and the offset of the instruction in it
 
-_is_internal: dict[CodeType, bool] = {}
+# by file name: looking up a code object hashes its constants
+_is_internal: dict[str, bool] = {}
 
 
-def _internal(code: CodeType) -> bool:
-    name = code.co_filename
-    answer = name.startswith(_SKIPPED) or (
-        name.startswith(_STANDARD) and not any(part in name for part in _INSTALLED)
-    )
-    if len(_is_internal) > 20_000:
-        _is_internal.clear()
-    _is_internal[code] = answer
+def _internal(name: str) -> bool:
+    answer = _is_internal.get(name)
+    if answer is None:
+        if len(_is_internal) > 20_000:
+            _is_internal.clear()
+        answer = _is_internal[name] = name.startswith(_SKIPPED) or (
+            name.startswith(_STANDARD) and not any(part in name for part in _INSTALLED)
+        )
     return answer
 
 
@@ -39,9 +40,9 @@ def location(depth: int = 1) -> Location | None:
     known = _is_internal.get
     while frame is not None:
         code = frame.f_code
-        inside = known(code)
+        inside = known(code.co_filename)
         if inside is None:
-            inside = _internal(code)
+            inside = _internal(code.co_filename)
         if not inside:
             return code, frame.f_lasti
         frame = frame.f_back
@@ -62,7 +63,7 @@ def raised_at(error: BaseException) -> Location | None:
     found: Location | None = None
     traceback = error.__traceback__
     while traceback is not None:
-        if not _internal(traceback.tb_frame.f_code):
+        if not _internal(traceback.tb_frame.f_code.co_filename):
             found = traceback.tb_frame.f_code, traceback.tb_lasti
         traceback = traceback.tb_next
     return found
@@ -89,8 +90,7 @@ def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """The same traceback without ftrace's own frames."""
     kept: list[TracebackType] = []
     while traceback is not None:
-        code = traceback.tb_frame.f_code
-        if not _is_internal.get(code, _internal(code)):
+        if not _internal(traceback.tb_frame.f_code.co_filename):
             kept.append(traceback)
         traceback = traceback.tb_next
     result: TracebackType | None = None

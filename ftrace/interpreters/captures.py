@@ -87,7 +87,7 @@ class Captures:
             entry[1] += 1
             array.flags.writeable = False
         self.held.append(array)
-        if config.check_captures:
+        if config.settings.check_captures:
             self.sums.append(word_sum(array))
 
     def release(self, *, check: bool = True) -> None:

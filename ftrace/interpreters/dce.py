@@ -7,19 +7,13 @@ from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr
 
 def dce_equations(eqns: Sequence[Eqn], outs: Sequence[Atom]) -> list[Eqn]:
     """The equations needed for `outs`, in order."""
-    needed = {v for v in outs if type(v) is Var}
+    needed: set[Atom] = set(outs)
     kept: list[Eqn] = []
     for eqn in reversed(eqns):
-        for v in eqn.outvars:
-            if v in needed:
-                break
-        else:
-            if eqn.primitive.effects is None or not eqn.effects:
-                continue
+        if needed.isdisjoint(eqn.outvars) and (eqn.primitive.effects is None or not eqn.effects):
+            continue
         kept.append(eqn)
-        for a in eqn.invars:
-            if type(a) is Var:
-                needed.add(a)
+        needed.update(eqn.invars)
     kept.reverse()
     return kept
 

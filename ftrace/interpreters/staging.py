@@ -130,20 +130,21 @@ def trace_to_jaxpr(
         outs = [trace.atom(y) for y in core.run(trace, fn, *inputs)]
     finally:
         trace.alive = False
-    hoisted = list(trace.hoisted.values())
+    captured = [t for t, _ in trace.hoisted.values()]
+    hoisted = [v for _, v in trace.hoisted.values()]
     eqns = dce_equations(trace.eqns, outs)
     consts = _read_consts(trace, eqns, outs) if trace.consts else []
     jaxpr = Jaxpr(
-        [*(v for _, v in hoisted), *invars],
+        [*hoisted, *invars],
         eqns,
         outs,
         [v for _, v in consts],
         [a for a, _ in consts],
         names,
     )
-    if config.check_jaxprs:
+    if config.settings.check_jaxprs:
         check_jaxpr(jaxpr)
-    return jaxpr, [t for t, _ in hoisted]
+    return jaxpr, captured
 
 
 def _read_consts(trace: JaxprTrace, eqns: list[Eqn], outs: list[Atom]) -> list[tuple[Any, Var]]:

@@ -156,9 +156,14 @@ def unary(ufunc: np.ufunc) -> Callable[..., Any]:
         return general(ufunc, (x,), out, options)
 
     def function(x: Any, /, out: Any = None, **options: Any) -> Any:
+        plain = out is None and not options
         if not running or ctx.trace is EVAL:
-            return ufunc(x) if out is None and not options else ufunc(x, out=out, **options)
-        return traced(x, out, **options)
+            return ufunc(x) if plain else ufunc(x, out=out, **options)
+        if plain and isinstance(x, Tracer):  # as in `traced`, a frame less
+            a = x.aval
+            if a.dtype.kind in kinds and not (weak and a.weak):
+                return row(x)
+        return general(ufunc, (x,), out, options)
 
     return _register(ufunc, function, traced)
 

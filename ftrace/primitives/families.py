@@ -162,7 +162,8 @@ def unary(
     row: Primitive
 
     def type_rule(x: ShapedArray, **params: Any) -> ShapedArray:
-        check_kinds(name, kinds, x)
+        if x.dtype.kind not in kinds:
+            check_kinds(name, kinds, x)
         if out is None and not x.weak:
             return x
         dtype = x.dtype if out is None else out(x.dtype)
@@ -227,9 +228,11 @@ def binary(
     """
     row: Primitive
 
-    def type_rule(x: ShapedArray, y: ShapedArray) -> ShapedArray:
-        found = binary_type(name, kinds, weak, x, y)
-        return found if out is None else aval(found.shape, out(found.dtype))
+    same_type = binary_type(name, kinds, weak)
+
+    def out_type(x: ShapedArray, y: ShapedArray) -> ShapedArray:
+        found = same_type(x, y)
+        return aval(found.shape, out(found.dtype))  # type: ignore[misc]
 
     rule_x, rule_y = (None, None) if isinstance(jvp, str) else jvp
 
@@ -252,7 +255,7 @@ def binary(
     row = Primitive(
         name=name,
         impl=weakly(impl) if weak else impl,
-        type=type_rule,
+        type=same_type if out is None else out_type,
         jvp=jvp if isinstance(jvp, str) else tangents,
         transpose=_binary_transpose(name, *transpose, bilinear) if transpose else NO_TRANSPOSE,
         batch=lambda axis, values, dims: batch_elementwise(row, axis, values, dims),

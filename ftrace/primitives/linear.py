@@ -8,6 +8,7 @@ operands (Python scalars) adapt to the dtype they meet.
 
 import operator
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -375,16 +376,24 @@ def weakly_unary(impl: Rule) -> Rule:
     return evaluate
 
 
-def binary_type(name: str, kinds: str, weak: bool, x: ShapedArray, y: ShapedArray) -> ShapedArray:
-    """The type of an elementwise row of two operands that keeps their dtype."""
-    if not x.weak and x.dtype.kind in kinds:
-        if x is y or (y.weak and KIND[y.dtype.kind] <= KIND[x.dtype.kind]):
-            return x
-    elif not y.weak and y.dtype.kind in kinds and KIND[x.dtype.kind] <= KIND[y.dtype.kind]:
-        return y
-    dtype, all_weak = join(name, x, y)
-    check_kinds(name, kinds, aval((), dtype))
-    return aval(join_shapes(name, x, y), dtype, all_weak and weak)
+def binary_type(name: str, kinds: str, weak: bool) -> Rule:
+    """The type rule of an elementwise row of two operands that keeps their dtype."""
+
+    @lru_cache(maxsize=4096)
+    def joined(x: ShapedArray, y: ShapedArray) -> ShapedArray:
+        dtype, all_weak = join(name, x, y)
+        check_kinds(name, kinds, aval((), dtype))
+        return aval(join_shapes(name, x, y), dtype, all_weak and weak)
+
+    def type_rule(x: ShapedArray, y: ShapedArray) -> ShapedArray:
+        if not x.weak and x.dtype.kind in kinds:
+            if x is y or (y.weak and KIND[y.dtype.kind] <= KIND[x.dtype.kind]):
+                return x
+        elif not y.weak and y.dtype.kind in kinds and KIND[x.dtype.kind] <= KIND[y.dtype.kind]:
+            return y
+        return joined(x, y)
+
+    return type_rule
 
 
 def _add_jvp(primals: Any, tangents: Any) -> Any:
@@ -420,7 +429,7 @@ def _add_samples() -> Iterable[Sample]:
 add = Primitive(
     name="add",
     impl=weakly(operator.add),
-    type=lambda x, y: binary_type("add", "biufc", True, x, y),
+    type=binary_type("add", "biufc", True),
     jvp=_add_jvp,
     transpose=_add_transpose,
     batch=lambda axis, values, dims: batch_elementwise(add, axis, values, dims),
