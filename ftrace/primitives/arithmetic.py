@@ -22,7 +22,9 @@ from ftrace.core.primitive import (
     Rule,
     Sample,
 )
+from ftrace.core.scalar import Pointwise
 from ftrace.core.zero import ZERO
+from ftrace.primitives import elements
 from ftrace.primitives.compare import (
     bitwise_or,
     eq,
@@ -224,6 +226,7 @@ sign = unary(
     np.sign,
     NUMBER,
     jvp=_sign_jvp,
+    lower=Pointwise(elements.sign, "iuf"),
     doc="-1, 0 or 1 by the sign of x; x / |x| for complex numbers.",
 )
 copysign = binary(
@@ -273,6 +276,7 @@ real = unary(
     jvp=LINEAR,
     transpose=lambda ct, x: complex(ct, constant(0, ct)),
     out=dtypes.real_dtype,
+    lower=Pointwise(elements.real, "fc"),
     doc="The real part of a complex array.",
 )
 imag = unary(
@@ -282,6 +286,7 @@ imag = unary(
     jvp=LINEAR,
     transpose=lambda ct, x: complex(constant(0, ct), neg(ct)),
     out=dtypes.real_dtype,
+    lower=Pointwise(elements.imag, "c"),
     doc="The imaginary part of a complex array.",
 )
 conj = unary(
@@ -290,6 +295,7 @@ conj = unary(
     NUMBER,
     jvp=LINEAR,
     transpose=lambda ct, x: conj(ct),
+    lower=Pointwise(elements.conj, "fc"),
     doc="The complex conjugate; a copy for real dtypes.",
 )
 complex = binary(
@@ -299,6 +305,7 @@ complex = binary(
     jvp=LINEAR,
     transpose=(lambda ct, im: real(ct), lambda ct, re: neg(imag(ct))),
     out=dtypes.complex_dtype,
+    lower=Pointwise(elements.make_complex, "f"),
     doc="A complex array from its real and imaginary parts.",
 )
 

@@ -15,7 +15,9 @@ from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Linear, Primitive, Rule, Sample
+from ftrace.core.scalar import Pointwise
 from ftrace.core.zero import ZERO, Masked
+from ftrace.primitives import elements
 from ftrace.primitives.families import (
     ANY,
     BITS,
@@ -72,6 +74,7 @@ isnan = unary(
     ANY,
     jvp=NONDIFFERENTIABLE,
     out=_boolean,
+    lower=Pointwise(elements.isnan),
     doc="Whether x is NaN (in either part), elementwise.",
 )
 isinf = unary(
@@ -80,6 +83,7 @@ isinf = unary(
     ANY,
     jvp=NONDIFFERENTIABLE,
     out=_boolean,
+    lower=Pointwise(elements.isinf),
     doc="Whether x is infinite (in either part), elementwise.",
 )
 isfinite = unary(
@@ -88,6 +92,7 @@ isfinite = unary(
     ANY,
     jvp=NONDIFFERENTIABLE,
     out=_boolean,
+    lower=Pointwise(elements.isfinite),
     doc="Whether x is neither infinite nor NaN, elementwise.",
 )
 signbit = unary(
@@ -277,6 +282,7 @@ def _select_errors() -> Iterable[ErrorSample]:
 
 select = Primitive(
     name="select",
+    lower=Pointwise(elements.select),
     impl=_select_impl,
     type=_select_type,
     jvp=_select_jvp,
@@ -349,6 +355,7 @@ def _clamp_errors() -> Iterable[ErrorSample]:
 
 clamp = Primitive(
     name="clamp",
+    lower=Pointwise(elements.clamp),
     impl=_clamp_impl,
     type=_clamp_type,
     jvp=_clamp_jvp,

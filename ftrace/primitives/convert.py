@@ -15,7 +15,9 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.primitive import LINEAR, NONDIFFERENTIABLE, ErrorSample, Primitive, Sample
+from ftrace.core.scalar import Pointwise
 from ftrace.core.zero import ZERO
+from ftrace.primitives import elements
 from ftrace.primitives.linear import NO_TRANSPOSE, PYTHON_SCALARS, move_axis
 
 Dtype = np.dtype[Any]
@@ -81,6 +83,7 @@ def _convert_errors() -> Iterable[ErrorSample]:
 
 convert_element_type = Primitive(
     name="convert_element_type",
+    lower=Pointwise(elements.convert, "biufc"),
     impl=_convert_impl,
     type=_convert_type,
     jvp=_convert_jvp,
@@ -239,6 +242,7 @@ def _same_samples() -> Iterable[Sample]:
 
 copy = Primitive(
     name="copy",
+    lower=Pointwise(elements.same, "biufc"),
     impl=lambda x: np.array(x)[()] if np.ndim(x) == 0 else np.array(x),
     type=lambda x: aval(x.shape, x.dtype),
     jvp=LINEAR,
@@ -257,6 +261,7 @@ def _stop_impl(x: Any) -> Any:
 
 stop_gradient = Primitive(
     name="stop_gradient",
+    lower=Pointwise(elements.same, "biufc"),
     impl=_stop_impl,
     type=lambda x: x,
     jvp=NONDIFFERENTIABLE,

@@ -12,6 +12,8 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.errors import AxisError, DtypeError
 from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Primitive, Sample
+from ftrace.core.scalar import Moving
+from ftrace.primitives import elements
 from ftrace.primitives.linear import NO_TRANSPOSE
 
 
@@ -53,6 +55,7 @@ def _iota_errors() -> Iterable[ErrorSample]:
 
 iota = Primitive(
     name="iota",
+    lower=Moving(elements.iota),
     impl=_iota_impl,
     type=_iota_type,
     jvp=NONDIFFERENTIABLE,

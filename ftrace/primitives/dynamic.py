@@ -14,7 +14,9 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import int64
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample
+from ftrace.core.scalar import Moving
 from ftrace.core.zero import ZERO
+from ftrace.primitives import elements
 from ftrace.primitives.compare import clamp
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
@@ -161,6 +163,7 @@ def _read_errors() -> Iterable[ErrorSample]:
 
 dynamic_slice = Primitive(
     name="dynamic_slice",
+    lower=Moving(elements.dynamic_slice),
     impl=_read_impl,
     type=_read_type,
     jvp=_read_jvp,
@@ -238,6 +241,7 @@ def _write_errors() -> Iterable[ErrorSample]:
 
 dynamic_update_slice = Primitive(
     name="dynamic_update_slice",
+    lower=Moving(elements.dynamic_update_slice),
     impl=_write_impl,
     type=_write_type,
     jvp=_write_jvp,

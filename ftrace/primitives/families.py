@@ -25,6 +25,7 @@ from ftrace.core.primitive import (
     Sample,
     Unsupported,
 )
+from ftrace.core.scalar import OPS, Pointwise
 from ftrace.core.zero import ZERO
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import (
@@ -130,6 +131,11 @@ def constant(value: Any, like: Any) -> Any:
     return typeof(like).dtype.type(value)
 
 
+def pointwise(name: str) -> Pointwise | None:
+    """The scalar operation of a row's name, if there is one."""
+    return Pointwise(name) if name in OPS else None
+
+
 # ---------------------------------------------------------------------------------- unary
 
 
@@ -145,7 +151,7 @@ def unary(
     out: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
     transpose: Rule | None = None,
     weak: bool = False,
-    lower: Rule | None = None,
+    lower: Pointwise | None = None,
     samples: Callable[[], Iterable[Any]] | None = None,
     errors: Callable[[], Iterable[Any]] | None = None,
 ) -> Primitive:
@@ -186,7 +192,7 @@ def unary(
         mask="same" if transpose else "",
         doc=doc,
         linear_in=(0,) if transpose else (),
-        lower=lower,
+        lower=lower or pointwise(name),
         samples=samples or elementwise_samples(kinds, (domain,), points),
         errors=errors or elementwise_errors(kinds, 1),
     )
@@ -209,6 +215,7 @@ def binary(
     transpose: tuple[Rule | None, Rule | None] | None = None,
     bilinear: bool = False,
     weak: bool = False,
+    lower: Pointwise | None = None,
     samples: Callable[[], Iterable[Any]] | None = None,
     errors: Callable[[], Iterable[Any]] | None = None,
 ) -> Primitive:
@@ -263,6 +270,7 @@ def binary(
         zeros=True,
         doc=doc,
         linear_in=tuple(i for i in (0, 1) if transpose and transpose[i]),
+        lower=lower or pointwise(name),
         samples=samples or elementwise_samples(kinds, domains, points),
         errors=errors or elementwise_errors(kinds, 2),
     )

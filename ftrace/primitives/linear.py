@@ -18,7 +18,9 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.dtypes import KIND
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.primitive import LINEAR, Linear, Primitive, Rule, Sample, Unsupported
+from ftrace.core.scalar import Moving, Pointwise, Reduction
 from ftrace.core.zero import ZERO
+from ftrace.primitives import elements
 
 PYTHON_SCALARS: Final = frozenset({bool, int, float, complex})
 NO_TRANSPOSE: Final = Unsupported("An operation in it is not linear and has no transpose.")
@@ -100,6 +102,7 @@ def _transpose_samples() -> Iterable[Sample]:
 
 transpose = Primitive(
     name="transpose",
+    lower=Moving(elements.transpose),
     impl=lambda x, permutation: np.transpose(x, permutation),
     type=_transpose_type,
     jvp=LINEAR,
@@ -199,6 +202,7 @@ def _broadcast_samples() -> Iterable[Sample]:
 
 broadcast_in_dim = Primitive(
     name="broadcast_in_dim",
+    lower=Moving(elements.broadcast),
     impl=_broadcast_impl,
     type=_broadcast_type,
     jvp=LINEAR,
@@ -258,6 +262,7 @@ def _sum_transpose(ct: Any, x: Linear, axes: tuple[int, ...]) -> Any:
 
 reduce_sum = Primitive(
     name="reduce_sum",
+    lower=Reduction("sum", "biufc"),
     impl=lambda x, axes: np.add.reduce(x, axis=axes, dtype=typeof(x).dtype),
     type=_sum_type,
     jvp=LINEAR,
@@ -428,6 +433,7 @@ def _add_samples() -> Iterable[Sample]:
 
 add = Primitive(
     name="add",
+    lower=Pointwise("add"),
     impl=weakly(operator.add),
     type=binary_type("add", "biufc", True),
     jvp=_add_jvp,

@@ -13,6 +13,8 @@ import numpy as np
 
 from ftrace.core.avals import SCALAR_AVALS
 from ftrace.core.primitive import Sample
+from ftrace.core.scalar import Pointwise
+from ftrace.primitives import elements
 from ftrace.primitives.arithmetic import div, mul, sub
 from ftrace.primitives.compare import bitwise_and, eq, select
 from ftrace.primitives.families import FLOATING, NUMBER, REAL, Reals, binary, constant, unary
@@ -88,6 +90,7 @@ integer_pow = unary(
     jvp=_integer_pow_jvp,
     weak=True,
     samples=_integer_pow_samples,
+    lower=Pointwise(elements.integer_pow, "iuf"),
     doc="x to a power `y` that is a Python int.",
 )
 square = unary(
@@ -95,6 +98,7 @@ square = unary(
     np.square,
     NUMBER,
     jvp=lambda t, y, x: mul(t, mul(x, constant(2, x))),
+    lower=Pointwise(elements.square, "iufc"),
     doc="x * x, elementwise.",
 )
 sqrt = unary(
@@ -111,6 +115,7 @@ rsqrt = unary(
     FLOATING,
     jvp=lambda t, y, x: mul(mul(t, -0.5), div(y, x)),
     domain=POSITIVE,
+    lower=Pointwise(elements.rsqrt, "f"),
     doc="1 / sqrt(x), elementwise.",
 )
 cbrt = unary(
@@ -210,6 +215,7 @@ logaddexp = binary(
         lambda t, z, x, y: mul(t, exp(_below(x, z))),
         lambda t, z, x, y: mul(t, exp(_below(y, z))),
     ),
+    lower=Pointwise(elements.logaddexp, "f"),
     doc="log(exp(x) + exp(y)) without overflow.",
 )
 logaddexp2 = binary(

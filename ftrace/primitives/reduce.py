@@ -20,6 +20,7 @@ from ftrace.core.primitive import (
     Rule,
     Sample,
 )
+from ftrace.core.scalar import Reduction
 from ftrace.primitives import slicing
 from ftrace.primitives.elementwise import div, eq, mul, select
 from ftrace.primitives.linear import (
@@ -83,6 +84,7 @@ def _reduction(
     row = Primitive(
         name=name,
         impl=lambda x, axes: ufunc.reduce(x, axis=axes, dtype=typeof(x).dtype),
+        lower=Reduction(name.removeprefix("reduce_"), kinds.replace("c", "")),
         type=type_rule,
         jvp=jvp,
         transpose=NO_TRANSPOSE,
@@ -300,6 +302,7 @@ def _arg_reduction(name: str, function: Any, doc: str) -> Primitive:
     row = Primitive(
         name=name,
         impl=lambda x, axis, index_dtype: function(x, axis=axis).astype(index_dtype),
+        lower=Reduction(name),
         type=type_rule,
         jvp=NONDIFFERENTIABLE,
         transpose=NO_TRANSPOSE,

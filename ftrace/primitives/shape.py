@@ -14,7 +14,9 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Sample
+from ftrace.core.scalar import Moving
 from ftrace.core.zero import Masked
+from ftrace.primitives import elements
 from ftrace.primitives.linear import join, move_axis
 from ftrace.primitives.movement import (
     Ints,
@@ -72,6 +74,7 @@ def _reshape_samples() -> Iterable[Sample]:
 
 reshape = Primitive(
     name="reshape",
+    lower=Moving(elements.reshape),
     impl=lambda x, new_sizes: _reshaped(x, new_sizes),
     type=_reshape_type,
     jvp=LINEAR,
@@ -134,6 +137,7 @@ def _squeeze_errors() -> Iterable[ErrorSample]:
 
 squeeze = Primitive(
     name="squeeze",
+    lower=Moving(elements.squeeze),
     impl=lambda x, dimensions: _reshaped(x, _without(np.shape(x), dimensions)),
     type=_squeeze_type,
     jvp=LINEAR,
@@ -185,6 +189,7 @@ def _expand_samples() -> Iterable[Sample]:
 
 expand_dims = Primitive(
     name="expand_dims",
+    lower=Moving(elements.expand_dims),
     impl=lambda x, dimensions: _reshaped(x, _with_ones(np.shape(x), dimensions)),
     type=_expand_type,
     jvp=LINEAR,
@@ -238,6 +243,7 @@ def _rev_samples() -> Iterable[Sample]:
 
 rev = Primitive(
     name="rev",
+    lower=Moving(elements.rev),
     impl=_rev_impl,
     type=_rev_type,
     jvp=LINEAR,
@@ -313,6 +319,7 @@ def _concatenate_errors() -> Iterable[ErrorSample]:
 
 concatenate = Primitive(
     name="concatenate",
+    lower=Moving(elements.concatenate),
     impl=lambda *xs, dimension: np.concatenate(xs, axis=dimension),
     type=_concatenate_type,
     jvp=LINEAR,
@@ -386,6 +393,7 @@ def _split_errors() -> Iterable[ErrorSample]:
 
 split = Primitive(
     name="split",
+    lower=Moving(elements.split),
     impl=_split_impl,
     type=_split_type,
     jvp=LINEAR,

@@ -15,7 +15,9 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, RuleError, ShapeError
 from ftrace.core.lazy import lazy
 from ftrace.core.primitive import ErrorSample, Primitive, Rule, Sample
+from ftrace.core.scalar import Pointwise
 from ftrace.core.zero import ZERO
+from ftrace.primitives import elements
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.elementwise import div, exp, log, mul, neg, sign, square, sub
 from ftrace.primitives.families import FLOATING, REAL, Reals, binary, constant, unary
@@ -263,6 +265,7 @@ xlogy = binary(
         lambda t, z, x, y: mul(t, div(x, y)),
     ),
     domains=(Reals(), POSITIVE),
+    lower=Pointwise(elements.xlogy, "f"),
     doc="x * log(y), which is 0 where x is 0.",
 )
 

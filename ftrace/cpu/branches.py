@@ -1,0 +1,158 @@
+"""If and While: branches where all lanes agree, masks and selects where they do not.
+
+In lanes, an arm that is dear or touches memory is skipped for a vector in which no lane takes it,
+and runs under a mask otherwise; cheap arms are both computed. A `While` runs until no lane is
+active, and lanes that are done keep their values. Where nothing differs between lanes (or there
+is one lane), both are plain branches.
+"""
+
+from ftrace.core.scalar import OPS
+from ftrace.cpu.spelling import spell
+from ftrace.cpu.state import State
+from ftrace.cpu.text import Value, type_of
+from ftrace.cpu.vectors import both, invert, zero
+from ftrace.lowering.ir import Block, If, Let, Var, While
+
+FEW = 4  # statements in both arms that are computed rather than jumped over by a uniform branch
+
+
+def branch(s: State, stmt: If) -> None:
+    """Write an If."""
+    cond = s.value(stmt.cond)
+    if _cheap(stmt.then) and _cheap(stmt.orelse) and (cond.lanes > 1 or _small(stmt)):
+        then, orelse = s.block(stmt.then), s.block(stmt.orelse)
+        outs = [_select(s, cond, a, b) for a, b in zip(then, orelse, strict=True)]
+    elif cond.lanes == 1:
+        outs = _uniform(s, cond, stmt)
+    else:
+        outs = _masked(s, cond, stmt)
+    for var, value in zip(stmt.outs, outs, strict=True):
+        s.define(var, value)
+
+
+def _cheap(block: Block) -> bool:
+    """Whether to compute a block for lanes that do not need it."""
+    for stmt in block.stmts:
+        if isinstance(stmt, If):
+            if not (_cheap(stmt.then) and _cheap(stmt.orelse)):
+                return False
+        elif not isinstance(stmt, Let) or OPS[stmt.op].costly:
+            return False
+    return True
+
+
+def _small(stmt: If) -> bool:
+    return bool(stmt.outs) and len(stmt.then.stmts) + len(stmt.orelse.stmts) <= FEW
+
+
+def _select(s: State, cond: Value, a: Value, b: Value) -> Value:
+    if a == b:
+        return a
+    lanes = max(cond.lanes, a.lanes, b.lanes)
+    cond, a, b = (s.text.splat(v, lanes) for v in (cond, a, b))
+    return spell(s.text, "select", (cond, a, b), a.dtype)
+
+
+def _uniform(s: State, cond: Value, stmt: If) -> list[Value]:
+    """One arm or the other."""
+    text = s.text
+    then, orelse, done = text.fresh("then"), text.fresh("else"), text.fresh("done")
+    wide = [s.lanes > 1 and v.id in s.varying for v in stmt.outs]
+    text.branch(cond, then, orelse)
+    ends: list[tuple[list[Value], str]] = []
+    for label, block in ((then, stmt.then), (orelse, stmt.orelse)):
+        text.label(label)
+        left = _arm(s, block, s.mask)
+        left = [s.widen(v) if w else v for v, w in zip(left, wide, strict=True)]
+        ends.append((left, text.block))
+        text.jump(done)
+    text.label(done)
+    (a, from_a), (b, from_b) = ends
+    return [
+        text.phi(x.dtype, x.lanes, [(x, from_a), (y, from_b)]) for x, y in zip(a, b, strict=True)
+    ]
+
+
+def _arm(s: State, block: Block, mask: Value | None) -> list[Value]:
+    """A block as a scope of its own, under a mask."""
+    outer, s.mask = s.mask, mask
+    s.push()
+    left = s.block(block)
+    s.pop()
+    s.mask = outer
+    return left
+
+
+def _masked(s: State, cond: Value, stmt: If) -> list[Value]:
+    """Both arms, each only if some lane takes it."""
+    then = _taken(s, stmt.then, cond)
+    orelse = _taken(s, stmt.orelse, None if _cheap(stmt.orelse) else invert(s.text, cond))
+    return [_select(s, cond, a, b) for a, b in zip(then, orelse, strict=True)]
+
+
+def _taken(s: State, block: Block, cond: Value | None) -> list[Value]:
+    """What a block leaves where `cond` holds; anything elsewhere."""
+    if cond is None or _cheap(block):
+        return s.block(block)
+    text = s.text
+    active = both(text, s.mask, cond)
+    assert active is not None
+    arm, done = text.fresh("arm"), text.fresh("done")
+    some = text.any(active)
+    before = text.block
+    text.branch(some, arm, done)
+    text.label(arm)
+    left = [s.widen(v) for v in _arm(s, block, active)]
+    end = text.block
+    text.jump(done)
+    text.label(done)
+    return [
+        text.phi(v.dtype, v.lanes, [(zero(v.dtype, v.lanes), before), (v, end)]) for v in left
+    ]
+
+
+def repeat(s: State, stmt: While) -> None:
+    """Write a While: `test` and `work` are its blocks, `active` the lanes still in it."""
+    text = s.text
+    differs = s.lanes > 1 and any(a.id in s.varying for a in stmt.cond.results if isinstance(a, Var))
+    wide = [s.lanes > 1 and v.id in s.varying for v in stmt.params]
+    inits = [s.wide(a) if w else s.scalar(a) for a, w in zip(stmt.inits, wide, strict=True)]
+    outer = s.mask
+    if differs:
+        inits.append(outer or text.const(True, "b1", s.lanes))
+    test, work, done = text.fresh("test"), text.fresh("work"), text.fresh("done")
+    s.push()
+    before, mark = text.block, len(text.lines) + 2
+    text.jump(test)
+    text.label(test)
+    phis = [text.same(v, f"%{text.fresh()}") for v in inits]
+    text.lines.extend([""] * len(phis))
+    active = phis[-1] if differs else outer
+    s.push()
+    for var, value in zip(stmt.params, phis, strict=False):
+        s.define(var, value)
+    s.mask = active
+    (more,) = s.block(stmt.cond)
+    if differs:
+        active = both(text, active, s.widen(more))
+        assert active is not None
+        more = text.any(active)
+    text.branch(more, work, done)
+    text.label(work)
+    s.mask = active
+    left = s.block(stmt.body)
+    left = [s.widen(v) if w else v for v, w in zip(left, wide, strict=True)]
+    if differs and active is not None:
+        kept = zip(left, phis, strict=False)
+        left = [_select(s, active, new, old) for new, old in kept] + [active]
+    s.mask = outer
+    s.pop()
+    for k, (phi, first, last) in enumerate(zip(phis, inits, left, strict=True)):
+        kind = type_of(phi.dtype, phi.lanes)
+        ends = f"[ {first.name}, %{before} ], [ {last.name}, %{text.block} ]"
+        text.lines[mark + k] = f"  {phi.name} = phi {kind} {ends}"
+    text.jump(test)
+    text.label(done)
+    s.pop()
+    for var, value in zip(stmt.outs, phis, strict=False):
+        s.define(var, value)

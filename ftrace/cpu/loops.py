@@ -1,0 +1,361 @@
+"""Loops: serial ones, and lane loops that run whole vectors of iterations at once.
+
+A lane loop has full vectors and a ragged end. Hosts with masks run the end as one masked
+iteration: of the same copy of the body if that is long, since code generation is most of the
+compile time, and of a second copy if it is short. Other hosts run the end one iteration at a
+time, into the accumulator (i mod ways) that the fold's tree demands. Blocks of a fold end where
+the counter reaches a multiple of their length.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ftrace.cpu import folds
+from ftrace.cpu.state import State
+from ftrace.cpu.text import Value, type_of
+from ftrace.cpu.varying import varying_in
+from ftrace.cpu.vectors import both, iota, part
+from ftrace.lowering.ir import Fold, Loop, Stmt, blocks_of
+from ftrace.lowering.schedule import LANE
+
+SHORT = 12  # statements of a body that is written twice
+Cells = list[Value]
+Body = Callable[[Value, Cells], Cells]
+
+
+def loop(s: State, stmt: Loop) -> None:
+    """Write a loop."""
+    lanes = _lanes(s, stmt)
+    outs = _lane_loop(s, stmt, lanes) if lanes > 1 else _serial_loop(s, stmt)
+    for var, value in zip(stmt.outs, outs, strict=True):
+        s.define(var, value)
+
+
+def _lanes(s: State, stmt: Loop) -> int:
+    """How many iterations run at once: enough for every fold's ways, and dividing its blocks."""
+    schedule = s.launch.schedule
+    if s.lanes > 1 or schedule.lanes == 1 or stmt.params or schedule.role(stmt) != LANE:
+        return 1
+    ways = max((f.ways for f in stmt.folds if folds.has_tree(f)), default=1)
+    for lanes in (max(schedule.lanes, ways), ways):
+        if all(f.block % lanes == 0 for f in stmt.folds):
+            return lanes
+    return 1
+
+
+def _index_types(stmt: Loop) -> list[str]:
+    """Per fold, the type of its last result: of the index of a pair."""
+    places, first = [], 0
+    for fold in stmt.folds:
+        first += folds.width(fold)
+        places.append(stmt.body.results[first - 1].dtype)
+    return places
+
+
+def _split(stmt: Loop, left: Sequence[Value]) -> list[Sequence[Value]]:
+    """The values that a body leaves, by fold."""
+    found, first = [], 0
+    for fold in stmt.folds:
+        found.append(left[first : first + folds.width(fold)])
+        first += folds.width(fold)
+    return found
+
+
+def _regroup(states: Sequence[Cells], cells: Cells) -> list[Cells]:
+    """Cells in groups as long as those of `states`."""
+    found, first = [], 0
+    for state in states:
+        found.append(cells[first : first + len(state)])
+        first += len(state)
+    return found
+
+
+# --- the skeleton of every loop
+
+
+def counted(s: State, start: Value, stop: Value, step: int, cells: Cells, body: Body) -> Cells:
+    """`for i in range(start, stop, step)`, with values carried around in registers."""
+    text = s.text
+    head, work, done = text.fresh("head"), text.fresh("body"), text.fresh("done")
+    s.push()
+    before = text.block
+    text.jump(head)
+    text.label(head)
+    at = Value(f"%{text.fresh()}", "i8", 1)
+    names = [text.same(c, f"%{text.fresh()}") for c in cells]
+    marks = len(text.lines)
+    text.lines.extend([""] * (len(cells) + 1))
+    text.branch(text.compare("slt", at, stop), work, done)
+    text.label(work)
+    left = body(at, names)
+    following = text.add(at, Value(str(step), "i8", 1))
+    for k, (phi, first, last) in enumerate(
+        zip([at, *names], [start, *cells], [following, *left], strict=True)
+    ):
+        kind = type_of(phi.dtype, phi.lanes)
+        ends = f"[ {first.name}, %{before} ], [ {last.name}, %{text.block} ]"
+        text.lines[marks + k] = f"  {phi.name} = phi {kind} {ends}"
+    text.jump(head)
+    text.label(done)
+    s.pop()
+    return names
+
+
+def _flushed(s: State, fold: Fold, at: Value, state: Cells) -> Cells:
+    """The state with the block before ended, if one starts here."""
+    if not fold.block:
+        return state
+    text = s.text
+    begin, go = text.fresh("block"), text.fresh("go")
+    before = text.block
+    text.branch(_starts(s, fold, at), begin, go)
+    text.label(begin)
+    ended = folds.flush(text, state)
+    text.jump(go)
+    text.label(go)
+    both_ways = zip(state, ended, strict=True)
+    return [text.phi(a.dtype, a.lanes, [(a, before), (b, begin)]) for a, b in both_ways]
+
+
+def _starts(s: State, fold: Fold, at: Value) -> Value:
+    """Whether iteration `at` is the first of a block."""
+    text, zero = s.text, Value("0", "i8", 1)
+    if fold.block & (fold.block - 1) == 0:
+        rest = text.op("and", at, Value(str(fold.block - 1), "i8", 1))
+    else:
+        rest = text.op("urem", at, Value(str(fold.block), "i8", 1))
+    return text.compare("eq", rest, zero)
+
+
+# --- serial loops
+
+
+def _serial_loop(s: State, stmt: Loop) -> Cells:
+    """One iteration after the other; the values may be vectors of the lanes around us."""
+    text, zero = s.text, Value("0", "i8", 1)
+    apart = [folds.has_tree(f) and f.ways > 1 for f in stmt.folds]
+    count = len(stmt.outs) - len(stmt.params)
+    where, states, first = [], [], 0
+    for fold, index, split in zip(stmt.folds, _index_types(stmt), apart, strict=True):
+        wide = s.lanes if stmt.outs[first].id in s.varying else 1
+        state = folds.start(text, fold, index, wide)
+        where.append(_Apart(s, fold, state) if split else None)
+        states.append([] if split else state)
+        first += folds.width(fold)
+    pairs = zip(stmt.params, stmt.inits, strict=True)
+    inits = [s.wide(a) if v.id in s.varying else s.scalar(a) for v, a in pairs]
+
+    def body(at: Value, cells: Cells) -> Cells:
+        s.define(stmt.axis, at)
+        *groups, carried = _regroup([*states, inits], cells)
+        for var, value in zip(stmt.params, carried, strict=True):
+            s.define(var, value)
+        s.push()
+        groups = [_flushed(s, f, at, g) if g else g for f, g in zip(stmt.folds, groups, strict=True)]
+        left = s.block(stmt.body)
+        parts = zip(stmt.folds, _split(stmt, left), groups, where, strict=True)
+        new: Cells = []
+        for fold, values, state, memory in parts:
+            if memory is not None:
+                memory.take(at, values)
+            else:
+                given = [v if v.lanes == state[0].lanes else s.widen(v) for v in values]
+                new += folds.step(text, fold, state, given, None)
+        nexts = zip(left[count:], inits, strict=True)
+        new += [v if v.lanes == i.lanes else s.widen(v) for v, i in nexts]
+        s.pop()
+        return new
+
+    cells = counted(s, zero, s.scalar(stmt.extent), 1, [c for g in [*states, inits] for c in g], body)
+    *groups, carried = _regroup([*states, inits], cells)
+    outs: Cells = []
+    for fold, state, memory in zip(stmt.folds, groups, where, strict=True):
+        if memory is not None:
+            state = memory.collect()
+        elif fold.block:
+            state = folds.flush(text, state)
+        outs += folds.finish(text, fold, state)
+    return outs + carried
+
+
+class _Apart:
+    """Accumulators of a serial fold with several ways, in the function's frame."""
+
+    def __init__(self, s: State, fold: Fold, state: Cells) -> None:
+        self.s, self.fold = s, fold
+        self.kind = type_of(state[0].dtype, state[0].lanes)
+        self.like = state[0]
+        self.places = [self._reserve() for _ in state]
+        for way in range(fold.ways):
+            self._save(Value(str(way), "i8", 1), state)
+
+    def _reserve(self) -> str:
+        text, place = self.s.text, self.s.text.fresh("frame")
+        given = f"  %{place} = alloca [{self.fold.ways} x {self.kind}], align 64"
+        self.s.scopes[0].lines.append(given)
+        return f"%{place}"
+
+    def _at(self, place: str, way: Value) -> str:
+        given = f"getelementptr {self.kind}, ptr {place}, i64 {way.name}"
+        return self.s.text.let(given, "i8", 1).name
+
+    def _load(self, way: Value) -> Cells:
+        text = self.s.text
+        return [
+            text.let(f"load {self.kind}, ptr {self._at(p, way)}", v.dtype, v.lanes)
+            for p, v in zip(self.places, [self.like] * len(self.places), strict=True)
+        ]
+
+    def _save(self, way: Value, state: Cells) -> None:
+        for place, cell in zip(self.places, state, strict=True):
+            self.s.text.line(f"store {self.kind} {cell.name}, ptr {self._at(place, way)}")
+
+    def take(self, at: Value, values: Sequence[Value]) -> None:
+        """Take in one iteration's value; the first of a block ends the one before."""
+        s, fold = self.s, self.fold
+        if fold.block:
+            begin, go = s.text.fresh("block"), s.text.fresh("go")
+            s.text.branch(_starts(s, fold, at), begin, go)
+            s.text.label(begin)
+            self._flush()
+            s.text.jump(go)
+            s.text.label(go)
+        way = s.text.op("and", at, Value(str(fold.ways - 1), "i8", 1))
+        given = [v if v.lanes == self.like.lanes else s.widen(v) for v in values]
+        self._save(way, folds.step(s.text, fold, self._load(way), given, None))
+
+    def _flush(self) -> None:
+        def body(way: Value, cells: Cells) -> Cells:
+            self._save(way, folds.flush(self.s.text, self._load(way)))
+            return cells
+
+        counted(self.s, Value("0", "i8", 1), Value(str(self.fold.ways), "i8", 1), 1, [], body)
+
+    def collect(self) -> Cells:
+        """All accumulators as one."""
+        if self.fold.block:
+            self._flush()
+        states = [self._load(Value(str(way), "i8", 1)) for way in range(self.fold.ways)]
+        return folds.fold_list(self.s.text, self.fold, states)
+
+
+# --- lane loops
+
+
+def _lane_loop(s: State, stmt: Loop, lanes: int) -> Cells:
+    """Many iterations at once, on accumulators that are vectors of `ways`."""
+    text = s.text
+    stop, zero = s.scalar(stmt.extent), Value("0", "i8", 1)
+    ways = [f.ways if folds.has_tree(f) else lanes for f in stmt.folds]
+    kinds = zip(stmt.folds, _index_types(stmt), ways, strict=True)
+    states = [folds.start(text, f, index, w) for f, index, w in kinds]
+    cells = [c for state in states for c in state]
+    run = _Lanes(s, stmt, lanes, states)
+    if s.text.host.masked and _length(stmt.body.stmts) > SHORT:
+        cells = counted(s, zero, stop, lanes, cells, run.ragged(stop))
+    else:
+        full = text.op("and", stop, Value(str(-lanes), "i8", 1))
+        cells = counted(s, zero, full, lanes, cells, run.full)
+        if s.text.host.masked:
+            cells = counted(s, full, stop, lanes, cells, run.masked(stop))
+        else:
+            cells = counted(s, full, stop, 1, cells, run.single)
+    outs: Cells = []
+    for fold, state in zip(stmt.folds, _regroup(states, cells), strict=True):
+        ended = folds.flush(text, state) if fold.block else state
+        outs += folds.finish(text, fold, folds.fold_lanes(text, fold, ended))
+    return outs
+
+
+def _length(stmts: Sequence[Stmt]) -> int:
+    return sum(1 + sum(_length(b.stmts) for b in blocks_of(stmt)) for stmt in stmts)
+
+
+class _Lanes:
+    """The ways to run the body of a lane loop."""
+
+    def __init__(self, s: State, stmt: Loop, lanes: int, states: list[Cells]) -> None:
+        self.s, self.stmt, self.lanes, self.states = s, stmt, lanes, states
+
+    def full(self, at: Value, cells: Cells) -> Cells:
+        """A vector of iterations, all of them active."""
+        return self._vector(at, cells, None)
+
+    def masked(self, stop: Value) -> Body:
+        """A vector of which some iterations may lie beyond the end."""
+        return lambda at, cells: self._vector(at, cells, self._active(at, stop))
+
+    def ragged(self, stop: Value) -> Body:
+        """Either; the mask is all true but in the last round."""
+
+        def body(at: Value, cells: Cells) -> Cells:
+            text, lanes = self.s.text, self.lanes
+            last, go = text.fresh("last"), text.fresh("go")
+            before = text.block
+            left = text.sub(stop, at)
+            text.branch(text.compare("sge", left, Value(str(lanes), "i8", 1)), go, last)
+            text.label(last)
+            mask = self._active(at, stop)
+            text.jump(go)
+            text.label(go)
+            true = Value("splat (i1 true)", "b1", lanes)
+            mask = text.phi("b1", lanes, [(true, before), (mask, last)])
+            return self._vector(at, cells, mask)
+
+        return body
+
+    def single(self, at: Value, cells: Cells) -> Cells:
+        """One iteration, into the accumulators of its place."""
+        s, text = self.s, self.s.text
+        s.define(self.stmt.axis, at)
+        s.push()
+        groups = self._begin(at, cells)
+        left = s.block(self.stmt.body)
+        s.pop()
+        new: Cells = []
+        for fold, state, values in zip(
+            self.stmt.folds, groups, _split(self.stmt, left), strict=True
+        ):
+            ways, mask = state[0].lanes, None
+            if ways > 1:
+                way = text.op("and", at, Value(str(ways - 1), "i8", 1))
+                mask = text.compare("eq", text.splat(way, ways), iota("i8", ways))
+            spread = [text.splat(v, ways) for v in values]
+            new += folds.step(text, fold, state, spread, mask)
+        return new
+
+    def _begin(self, at: Value, cells: Cells) -> list[Cells]:
+        groups = _regroup(self.states, cells)
+        return [_flushed(self.s, f, at, g) for f, g in zip(self.stmt.folds, groups, strict=True)]
+
+    def _active(self, at: Value, stop: Value) -> Value:
+        """The iterations before the end; fewer than `lanes` are left."""
+        text = self.s.text
+        kind = "u1" if self.lanes <= 128 else "u2"
+        left = text.convert("trunc", text.sub(stop, at), kind)
+        return text.compare("ult", iota(kind, self.lanes), text.splat(left, self.lanes))
+
+    def _vector(self, at: Value, cells: Cells, mask: Value | None) -> Cells:
+        s = self.s
+        s.define(self.stmt.axis, at)
+        s.push()
+        groups = self._begin(at, cells)
+        s.lanes, s.axis, s.mask = self.lanes, self.stmt.axis, mask
+        s.varying = varying_in(self.stmt.body, self.stmt.axis)
+        left = [s.widen(v) for v in s.block(self.stmt.body)]
+        new: Cells = []
+        for fold, state, values in zip(
+            self.stmt.folds, groups, _split(self.stmt, left), strict=True
+        ):
+            new += self._take(fold, state, values, mask)
+        s.lanes, s.axis, s.mask, s.varying = 1, None, None, set()
+        s.pop()
+        return new
+
+    def _take(self, fold: Fold, state: Cells, values: Sequence[Value], mask: Value | None) -> Cells:
+        """A vector onto the accumulators, in as many parts as there are rounds in it."""
+        text, ways = self.s.text, state[0].lanes
+        for first in range(0, self.lanes, ways):
+            piece = [part(text, v, first, ways) for v in values]
+            active = None if mask is None else part(text, mask, first, ways)
+            state = folds.step(text, fold, state, piece, active)
+        return state

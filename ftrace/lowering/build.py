@@ -1,0 +1,176 @@
+"""Building: a group of targets becomes a kernel.
+
+Outer loops over the kept axes, and in them the passes in order: loops over the inner axes in
+which elementwise targets are computed and stored, and the operands of folds are computed and
+folded. Loops that run over memory as one are joined afterwards (`collapse.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ftrace.core.scalar import Reduction
+from ftrace.lowering.builder import Builder, part_code
+from ftrace.lowering.collapse import collapse
+from ftrace.lowering.complexes import Parts
+from ftrace.lowering.fuse import Group, Pass, Target
+from ftrace.lowering.indexing import ORIGIN, Coord, Index
+from ftrace.lowering.ir import PAIRS, Atom, Fold, Var
+from ftrace.lowering.launching import Launch
+from ftrace.lowering.reading import Producers, Reader, is_fold
+from ftrace.lowering.schedule import schedule
+
+WAYS = 32  # accumulators of a sum over neighbours in memory
+BLOCK = 1024  # elements that are summed without keeping the rounding error
+ROWS = 64  # the same for a sum over rows, one accumulator per column
+
+
+def build(
+    name: str,
+    group: Group,
+    producers: Producers,
+    slots: Mapping[Any, int],
+    table: list[int],
+    vector_bytes: int,
+) -> Launch:
+    """The kernel of a group, scheduled.
+
+    Args:
+        group: what to compute.
+        producers: equations of pulled variables.
+        slots: slots of stored variables; targets without one stay in the kernel.
+        table: where run-time numbers are appended.
+        vector_bytes: of the host.
+    """
+    builder = Builder(name, table)
+    readable = {v: s for v, s in slots.items() if v not in group.where}
+    work = _Work(builder, Reader(builder, producers, readable), group, slots)
+    work.run()
+    kernel, operands, scalars = builder.kernel()
+    kernel, operands, scalars = collapse(kernel, operands, scalars, table)
+    return Launch(kernel, schedule(kernel, vector_bytes), operands, scalars)
+
+
+class _Work:
+    """Builds one group."""
+
+    def __init__(
+        self, builder: Builder, reader: Reader, group: Group, slots: Mapping[Any, int]
+    ) -> None:
+        self.builder = builder
+        self.reader = reader
+        self.group = group
+        self.slots = slots
+        self.outer: list[Var] = []
+
+    def run(self) -> None:
+        """Outer loops, passes, and the ends of the loops."""
+        outer = self._open(self.group.kept, "kept")
+        self.outer = [axis for axis, _ in outer]
+        for number, sweep in enumerate(self.group.passes):
+            self._sweep(number, sweep, outer)
+        for axis, extent in reversed(outer):
+            self.builder.end_loop(axis, extent)
+
+    def _open(self, sizes: Sequence[int], name: Any) -> list[tuple[Var, Atom]]:
+        """Open loops over these sizes."""
+        axes: list[tuple[Var, Atom]] = []
+        for i, n in enumerate(sizes):
+            extent = self.builder.number(("extent", name, i), n)
+            axes.append((self.builder.loop_axis(), extent))
+        return axes
+
+    def _sweep(self, number: int, sweep: Pass, outer: list[tuple[Var, Atom]]) -> None:
+        inner = self._open(sweep.inner, number)
+        loops = [axis for axis, _ in (*outer, *inner)]
+        folded: list[tuple[Target, list[Atom]]] = []
+        for target in sweep.targets:
+            place = self._place(target, loops)
+            for var, index in target.cone:
+                self.reader.at(var, _substitute(index, place))
+            index = _substitute(target.index, place)
+            value = self.reader.at(target.source, index)
+            if is_fold(target.eqn) and target.inner:
+                folded.append((target, self._operands(target, value, loops)))
+            else:
+                self._store(target, index, value)
+        self._fold(folded, inner)
+
+    def _place(self, target: Target, loops: Sequence[Any]) -> dict[Var, Var]:
+        """Which loop each symbolic axis of a target is."""
+        return dict(zip(self.group.loops(target), loops, strict=False))
+
+    def _store(self, target: Target, index: Index, value: Any) -> None:
+        slot = self.slots.get(target.var)
+        if slot is not None:
+            self.reader.store(slot, target.var.aval, index, value)
+
+    # --- folds
+
+    def _operands(self, target: Target, value: Any, loops: Sequence[Any]) -> list[Atom]:
+        """What a fold takes at each point: a value (or both parts), and an index for pairs."""
+        rule = target.eqn.primitive.lower
+        assert isinstance(rule, Reduction)
+        if isinstance(value, Parts):
+            return [value.re, value.im]
+        acc = self._fold_of(target, False).acc
+        value = self.builder.cast(value, acc)
+        return [value, loops[-1]] if rule.fold in PAIRS else [value]
+
+    def _fold_of(self, target: Target, neighbours: bool) -> Fold:
+        """The fold of a reduction; `neighbours` where it runs over neighbours in memory."""
+        rule = target.eqn.primitive.lower
+        assert isinstance(rule, Reduction)
+        dtype = target.source.aval.dtype
+        part = part_code(dtype)
+        wide = "f4" if part == "f2" else part
+        if rule.fold in ("sum", "prod") and part == "b1":
+            return Fold("or" if rule.fold == "sum" else "and", "b1")
+        if rule.fold in ("max", "min") and part == "b1":
+            return Fold("or" if rule.fold == "max" else "and", "b1")
+        if rule.fold != "sum" or dtype.kind not in "fc":
+            return Fold(rule.fold, wide, WAYS if neighbours else 1)
+        ways = WAYS if neighbours else 1
+        block = 0 if wide != "f8" else BLOCK if neighbours else ROWS
+        return Fold("sum", "f8", ways, block)
+
+    def _fold(
+        self,
+        folded: list[tuple[Target, list[Atom]]],
+        inner: list[tuple[Var, Atom]],
+    ) -> None:
+        """Close the inner loops, folding; what is folded becomes known to later passes."""
+        values = [v for _, operands in folded for v in operands]
+        for depth, (axis, extent) in enumerate(reversed(inner)):
+            folds: list[Fold] = []
+            for target, operands in folded:
+                neighbours = depth == 0 and target.trailing
+                fold = self._fold_of(target, neighbours)
+                folds += [fold] * (1 if fold.op in PAIRS else len(operands))
+            values = list(self.builder.end_loop(axis, extent, folds, values))
+        supply = iter(values)
+        for target, operands in folded:
+            self._finish(target, [next(supply) for _ in operands])
+
+    def _finish(self, target: Target, values: list[Any]) -> None:
+        """The result of a fold, in its dtype; stored if others need it."""
+        aval = target.var.aval
+        rule = target.eqn.primitive.lower
+        assert isinstance(rule, Reduction)
+        if aval.dtype.kind == "c":
+            result = self.builder.complex(values[0], values[1], aval.dtype)
+        elif rule.fold in PAIRS:
+            result = self.builder.convert(values[1], aval.dtype)
+        else:
+            result = self.builder.convert(values[0], aval.dtype)
+        self.reader.local[target.var] = result
+        axes = iter(self.outer)
+        index = tuple(Coord(next(axes)) if n != 1 else ORIGIN for n in aval.shape)
+        self._store(target, index, result)
+
+
+def _substitute(index: Index, place: Mapping[Var, Any]) -> Index:
+    """An index in the loops' axes."""
+    return tuple(
+        Coord(place[c.axis], c.scale, c.offset) if type(c) is Coord and c.axis is not None else c
+        for c in index
+    )

@@ -1,0 +1,353 @@
+"""The kernel builder: scopes, hoisting and sharing; what rows' `lower` columns are given.
+
+Statements are shared (the same operation on the same operands is written once) and placed in the
+outermost open scope that has their operands, so that nothing in a loop is computed twice; nothing
+leaves the arm of an `If` or a loop's condition, where it may not run at all. Numbers that depend
+on sizes, and literals, become run-time operands (entries of the table); 0, 1, -1, 2 and 0.5 stay.
+Complex scalars are `Parts`; float16 scalars are computed in float32 and rounded after every
+operation. Groups of equations become kernels in build.py.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.scalar import OPS
+from ftrace.lowering.complexes import OPERATIONS, Parts
+from ftrace.lowering.indexing import ORIGIN, Coord, Gathered, Index
+from ftrace.lowering.ir import (
+    PAIRS,
+    Atom,
+    Block,
+    Buffer,
+    Fold,
+    If,
+    Kernel,
+    Let,
+    Lit,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+    Var,
+)
+from ftrace.lowering.launching import Operand
+
+Scalar = Atom | Parts
+KEPT: Final = frozenset({0, 1, -1, 2, 0.5})  # literals that stay in the code
+_BOOLEAN: Final = {"add": "or", "mul": "and", "max": "or", "min": "and"}
+
+
+def code(dtype: np.dtype[Any]) -> str:
+    """A real dtype as kernel IR writes it."""
+    return "b1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
+
+
+def part_code(dtype: np.dtype[Any]) -> str:
+    """The type of a scalar of this dtype, or of its parts."""
+    return f"f{dtype.itemsize // 2}" if dtype.kind == "c" else code(dtype)
+
+
+def bits(value: Any, dtype: str) -> int:
+    """A scalar as a table entry."""
+    if dtype == "f8":
+        return struct.unpack("<q", struct.pack("<d", value))[0]
+    if dtype == "f4":
+        return int(np.float32(value).view(np.int32))
+    if dtype == "f2":
+        return int(np.float16(value).view(np.int16))
+    n = int(value)
+    return n - (1 << 64) if n >= 1 << 63 else n
+
+
+class Scope:
+    """An open block."""
+
+    __slots__ = ("axis", "cache", "depth", "guarded", "stmts")
+
+    def __init__(self, depth: int, guarded: int) -> None:
+        self.stmts: list[Stmt] = []
+        self.cache: dict[Any, Any] = {}
+        self.depth = depth
+        self.guarded = guarded  # depth of the innermost arm it lies in: nothing leaves that
+
+
+class Builder:
+    """Writes one kernel."""
+
+    def __init__(self, name: str, table: list[int]) -> None:
+        self.name = name
+        self.table = table
+        self.scopes = [Scope(0, 0)]
+        self.depths: dict[int, int] = {}  # variable -> depth of its scope
+        self.scalars: dict[Any, tuple[Var, int]] = {}
+        self.buffers: dict[Any, tuple[Buffer, Operand]] = {}
+        self.site: Any = None  # the equation being lowered: names its run-time numbers
+        self._ids = 0
+
+    # --- variables, scopes, operands
+
+    def fresh(self, dtype: str, depth: int) -> Var:
+        """A new variable of a scope."""
+        self._ids += 1
+        self.depths[self._ids] = depth
+        return Var(self._ids, dtype)
+
+    def find(self, key: Any) -> Any:
+        """What an open scope remembers under a key."""
+        for scope in reversed(self.scopes):
+            found = scope.cache.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def remember(self, key: Any, value: Any) -> None:
+        """Remember a value as long as the innermost scope is open."""
+        self.scopes[-1].cache[key] = value
+
+    def open(self, *, arm: bool = False) -> Scope:
+        """Open a block inside the innermost one."""
+        depth = len(self.scopes)
+        self.scopes.append(Scope(depth, depth if arm else self.scopes[-1].guarded))
+        return self.scopes[-1]
+
+    def close(self, results: Sequence[Atom] = ()) -> Block:
+        """Close the innermost block."""
+        return Block(tuple(self.scopes.pop().stmts), tuple(results))
+
+    def number(self, key: Any, value: Any, dtype: str = "i8") -> Var:
+        """A run-time operand, one per key."""
+        found = self.scalars.get(key)
+        if found is None:
+            self.table.append(bits(value, dtype))
+            found = self.scalars[key] = (self.fresh(dtype, 0), len(self.table) - 1)
+        return found[0]
+
+    def _home(self, args: Sequence[Any]) -> Scope:
+        """The outermost scope in which these operands are known and that is surely run."""
+        depth = self.scopes[-1].guarded
+        for a in args:
+            if type(a) is Var:
+                depth = max(depth, self.depths[a.id])
+        return self.scopes[depth]
+
+    # --- operations
+
+    def let(self, op: str, args: tuple[Atom, ...], dtype: str) -> Atom:
+        """One operation of core/scalar.py on real scalars."""
+        key = (op, args, dtype)
+        found = self.find(key)
+        if found is not None:
+            return found
+        home = self._home(args)
+        out = self.fresh(dtype, home.depth)
+        home.stmts.append(Let(out, op, args))
+        home.cache[key] = out
+        return out
+
+    def op(self, op: str, *args: Scalar) -> Any:
+        """An operation on scalars of one type: real, complex, float16 or boolean."""
+        first = args[-1]
+        if isinstance(first, Parts):
+            return OPERATIONS[op](self, *args)
+        atoms: tuple[Any, ...] = args
+        if first.dtype == "f2" and op not in ("select", "cast"):
+            wide = tuple(self.cast(a, "f4") for a in atoms)
+            found = self.op(op, *wide)
+            return self.cast(found, "f2") if OPS[op].result == "same" else found
+        if first.dtype == "b1":
+            op = _BOOLEAN.get(op, op)
+        return self.let(op, atoms, "b1" if OPS[op].result == "b1" else first.dtype)
+
+    def cast(self, x: Scalar, dtype: str) -> Atom:
+        """A real scalar as another type."""
+        assert not isinstance(x, Parts)
+        if x.dtype == dtype:
+            return x
+        if isinstance(x, Lit) and dtype != "b1" and dtype[0] in "f" and x.dtype[0] in "iuf":
+            return self.lit(float(x.value), dtype)
+        return self.let("cast", (x,), dtype)
+
+    def convert(self, x: Scalar, dtype: np.dtype[Any]) -> Any:
+        """A scalar as another dtype, as `astype` does it."""
+        to = part_code(dtype)
+        if dtype.kind == "c":
+            re, im = x if isinstance(x, Parts) else (x, Lit(0.0, to))
+            return Parts(self.cast(re, to), self.cast(im, to))
+        if not isinstance(x, Parts):
+            return self.cast(x, to)
+        if to == "b1":
+            return self.op("or", self.cast(x.re, "b1"), self.cast(x.im, "b1"))
+        return self.cast(x.re, to)
+
+    def complex(self, re: Atom, im: Atom, dtype: np.dtype[Any]) -> Parts:
+        """A complex scalar of a dtype."""
+        part = part_code(dtype)
+        return Parts(self.cast(re, part), self.cast(im, part))
+
+    def lit(self, value: Any, dtype: str) -> Lit:
+        """A constant that stays in the code."""
+        kind = bool if dtype == "b1" else float if dtype[0] == "f" else int
+        return Lit(kind(value), dtype)
+
+    def constant(self, value: Any, dtype: np.dtype[Any], key: Any) -> Any:
+        """A literal of a program: a run-time operand unless it is one of a few."""
+        if dtype.kind == "c":
+            half = np.dtype(part_code(dtype))
+            number = complex(value)
+            return Parts(
+                self.constant(number.real, half, (key, "re")),
+                self.constant(number.imag, half, (key, "im")),
+            )
+        to = code(dtype)
+        plain = value.item() if isinstance(value, np.generic) else value
+        if to == "b1" or (plain in KEPT and not (plain == 0 and str(plain)[0] == "-")):
+            return self.lit(plain, to)
+        return self.number((key, to), plain, to)
+
+    def when(self, cond: Atom, then: Callable[[], Scalar], orelse: Callable[[], Scalar]) -> Any:
+        """One of two values; only the one taken is computed."""
+        arms: list[tuple[Block, Any]] = []
+        for arm in (then, orelse):
+            self.open(arm=True)
+            value: Any = arm()
+            arms.append((self.close(value if isinstance(value, Parts) else (value,)), value))
+        depth = len(self.scopes) - 1
+        outs = tuple(self.fresh(r.dtype, depth) for r in arms[0][0].results)
+        self.scopes[-1].stmts.append(If(outs, cond, arms[0][0], arms[1][0]))
+        return Parts(*outs) if isinstance(arms[0][1], Parts) else outs[0]
+
+    # --- coordinates
+
+    origin: Final = ORIGIN
+
+    def size(self, value: int) -> Var:
+        """A run-time number of the equation that is being lowered."""
+        return self.number((self.site, value), value)
+
+    def position(self, c: Coord | Gathered) -> Atom:
+        """A coordinate as an integer."""
+        if isinstance(c, Gathered):
+            return c.atom
+        x: Atom = Lit(0, "i8") if c.axis is None else c.axis
+        if c.axis is not None and c.scale == -1:
+            x = self.op("neg", x)
+        elif c.axis is not None and c.scale != 1:
+            x = self.op("mul", x, self.size(c.scale))
+        if c.offset == 0:
+            return x
+        by = self.size(c.offset)
+        return by if c.axis is None else self.op("add", x, by)
+
+    def gathered(self, atom: Atom) -> Gathered:
+        """A computed number as a coordinate."""
+        return Gathered(atom)
+
+    def shift(self, c: Coord | Gathered, by: int) -> Coord | Gathered:
+        """The coordinate `by` elements on."""
+        if isinstance(c, Gathered):
+            return Gathered(self.op("add", c.atom, self.size(by))) if by else c
+        return c.shifted(by)
+
+    def scale(self, c: Coord | Gathered, by: int) -> Coord | Gathered:
+        """The coordinate times a number."""
+        if isinstance(c, Gathered):
+            return Gathered(self.op("mul", c.atom, self.size(by))) if by != 1 else c
+        return c.scaled(by)
+
+    def flip(self, c: Coord | Gathered, n: int) -> Coord | Gathered:
+        """The coordinate counted from the other end of an axis of size n."""
+        if isinstance(c, Gathered):
+            return Gathered(self.op("sub", self.size(n - 1), c.atom))
+        return c.flipped(n)
+
+    def inside(self, c: Coord | Gathered, low: int, high: int) -> Atom:
+        """Whether low <= coordinate < high."""
+        x = self.position(c)
+        above = self.op("ge", x, self.size(low))
+        return self.op("and", above, self.op("lt", x, self.size(high)))
+
+    # --- memory
+
+    def buffer(
+        self, slot: int, dtype: str, index: Index, strides: Sequence[int], shift: int, space: str
+    ) -> tuple[str, tuple[Atom, ...]]:
+        """A buffer for an index map of an array, and the coordinates in it.
+
+        Args:
+            slot: where the array lies.
+            index: one coordinate per axis.
+            strides: elements of `dtype` between neighbours along each axis.
+            shift: elements to add (the imaginary parts lie one behind the real ones).
+        """
+        steps: dict[Var, int] = {}
+        offset = shift
+        gathered: list[tuple[Atom, int]] = []
+        for c, stride in zip(index, strides, strict=True):
+            if isinstance(c, Gathered):
+                gathered.append((c.atom, stride))
+                continue
+            offset += c.offset * stride
+            if c.axis is not None:
+                steps[c.axis] = steps.get(c.axis, 0) + c.scale * stride
+        coordinates = [*((a, s) for a, s in steps.items() if s), *gathered]
+        key = (slot, dtype, tuple(coordinates), offset, space)
+        found = self.buffers.get(key)
+        if found is None:
+            classes = tuple({1: "one", -1: "minus"}.get(s, "any") for _, s in coordinates)
+            name = f"{'x' if space == 'in' else 'o'}{len(self.buffers)}"
+            size = int(dtype[1])
+            entry = len(self.table)
+            self.table.append(offset * size)
+            self.table.extend(s for _, s in coordinates if s not in (1, -1))
+            n_any = classes.count("any")
+            operand = Operand(slot, entry, tuple(range(entry + 1, entry + 1 + n_any)))
+            found = self.buffers[key] = (Buffer(name, dtype, classes, space), operand)
+        return found[0].name, tuple(a for a, _ in coordinates)
+
+    def load(self, buffer: str, dtype: str, at: tuple[Atom, ...]) -> Atom:
+        """The element of an input."""
+        key = ("load", buffer, at)
+        found = self.find(key)
+        if found is not None:
+            return found
+        home = self._home(at)
+        out = self.fresh(dtype, home.depth)
+        home.stmts.append(Load(out, buffer, at))
+        home.cache[key] = out
+        return out
+
+    def store(self, buffer: str, at: tuple[Atom, ...], value: Atom) -> None:
+        """Write an element."""
+        self.scopes[-1].stmts.append(Store(buffer, at, value))
+
+    # --- loops
+
+    def loop_axis(self) -> Var:
+        """Open a loop; its variable."""
+        scope = self.open()
+        return self.fresh("i8", scope.depth)
+
+    def end_loop(
+        self, axis: Var, extent: Atom, folds: Sequence[Fold] = (), values: Sequence[Atom] = ()
+    ) -> tuple[Var, ...]:
+        """Close a loop that leaves these values to be folded; the folded values."""
+        body = self.close(values)
+        depth = len(self.scopes) - 1
+        outs: list[Var] = []
+        for fold in folds:
+            outs.append(self.fresh(fold.acc, depth))
+            if fold.op in PAIRS:
+                outs.append(self.fresh("i8", depth))
+        self.scopes[-1].stmts.append(Loop(tuple(outs), axis, extent, body, tuple(folds)))
+        return tuple(outs)
+
+    def kernel(self) -> tuple[Kernel, tuple[Operand, ...], tuple[int, ...]]:
+        """The kernel, where its buffers lie, and the table entries of its scalars."""
+        pairs = list(self.buffers.values())
+        numbers = list(self.scalars.values())
+        body = Block(tuple(self.scopes[0].stmts))
+        kernel = Kernel(self.name, tuple(b for b, _ in pairs), tuple(v for v, _ in numbers), body)
+        return kernel, tuple(o for _, o in pairs), tuple(n for _, n in numbers)

@@ -1,0 +1,53 @@
+"""Inlining: the equations of a jaxpr with the calls in it opened.
+
+A `jit` inside a program is only a name for its equations; so is the function of a `custom_jvp` or
+`custom_vjp` once derivatives are done with it. `cond` and `while` stay.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ftrace.core.jaxpr import Eqn, Jaxpr, JaxprFun, Literal, Var
+
+
+def called(eqn: Eqn) -> Jaxpr | None:
+    """The jaxpr that a call is a name for."""
+    found = eqn.params.get("jaxpr") or eqn.params.get("fun")
+    found = found.jaxpr if isinstance(found, JaxprFun) else found
+    simple = isinstance(found, Jaxpr) and found.out_avals == tuple(v.aval for v in eqn.outvars)
+    named = eqn.primitive.name in ("jit", "checkpoint", "custom_jvp", "custom_vjp")
+    return found if simple and named else None
+
+
+def inline(jaxpr: Jaxpr, args: Sequence[Any]) -> tuple[list[Eqn], list[Any], list[tuple[Any, Any]]]:
+    """Open the calls of a jaxpr.
+
+    Args:
+        jaxpr: the program.
+        args: atoms for its inputs.
+
+    Returns:
+        The equations, the atoms of the results, and (variable, array) of the constants.
+    """
+    eqns: list[Eqn] = []
+    consts: list[tuple[Any, Any]] = []
+    return eqns, _open(jaxpr, args, eqns, consts), consts
+
+
+def _open(
+    jaxpr: Jaxpr, args: Sequence[Any], eqns: list[Eqn], consts: list[tuple[Any, Any]]
+) -> list[Any]:
+    env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    for var, array in zip(jaxpr.constvars, jaxpr.consts, strict=True):
+        env[var] = Var(var.aval)
+        consts.append((env[var], array))
+    for eqn in jaxpr.eqns:
+        operands = [a if type(a) is Literal else env[a] for a in eqn.invars]
+        inner = called(eqn)
+        if inner is not None:
+            env.update(zip(eqn.outvars, _open(inner, operands, eqns, consts), strict=True))
+            continue
+        outs = [Var(v.aval) for v in eqn.outvars]
+        eqns.append(Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source))
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]

@@ -1,0 +1,249 @@
+"""Planning: a jaxpr becomes a program of kernels, library rows, branches and loops.
+
+Calls are opened (inline.py), equations are gathered into groups (fuse.py), groups become kernels
+(build.py), and every variable that has to be stored gets a slot: a result's, or a place in the
+arena that is free from the last use of what lay there. `cond` and `while` are planned like
+programs of their own that share slots with the one around them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from ftrace.interpreters.dce import dce_equations
+from ftrace.lowering.arena import Arena
+from ftrace.lowering.build import build
+from ftrace.lowering.builder import code
+from ftrace.lowering.fuse import Group, Item, fuse
+from ftrace.lowering.inline import inline
+from ftrace.lowering.program import (
+    ARENA,
+    ARGUMENT,
+    CONSTANT,
+    RESULT,
+    Branch,
+    Call,
+    Callback,
+    Copy,
+    Program,
+    Repeat,
+    Slot,
+    Step,
+)
+
+Slots = dict[Any, int]
+BOOLEAN: Final = aval((), np.dtype(bool))
+
+
+def plan(jaxpr: Jaxpr, vector_bytes: int) -> Program:
+    """Plan the program of a jaxpr for a host whose vectors have so many bytes."""
+    return _Planner(vector_bytes).program(jaxpr)
+
+
+class _Planner:
+    """What one program needs while it is planned."""
+
+    def __init__(self, vector_bytes: int) -> None:
+        self.vector_bytes = vector_bytes
+        self.slots: list[Slot] = []
+        self.table: list[int] = []
+        self.calls: list[Call] = []
+        self.constants: list[Any] = []
+        self.known: dict[int, int] = {}  # id of a constant -> slot
+        self.arena = Arena()
+        self.kernels = 0
+
+    def program(self, jaxpr: Jaxpr) -> Program:
+        """The whole program."""
+        args = [Var(a) for a in jaxpr.in_avals]
+        slots: Slots = {v: self._slot(ARGUMENT, v.aval, i) for i, v in enumerate(args)}
+        results = [self._slot(RESULT, a, i) for i, a in enumerate(jaxpr.out_avals)]
+        steps = self.region(jaxpr, args, slots, results)
+        return Program(
+            tuple(self.slots),
+            tuple(self.table),
+            tuple(steps),
+            tuple(self.calls),
+            tuple(self.constants),
+            self.arena.size,
+            tuple(a.weak for a in jaxpr.out_avals),
+        )
+
+    # --- slots
+
+    def _slot(self, place: str, a: ShapedArray, entry: int) -> int:
+        self.slots.append(Slot(place, a, entry))
+        return len(self.slots) - 1
+
+    def _entry(self, value: int) -> int:
+        self.table.append(value)
+        return len(self.table) - 1
+
+    def _scratch(self, a: ShapedArray) -> int:
+        """A new place in the arena."""
+        return self._slot(ARENA, a, self._entry(self.arena.take(_bytes(a))))
+
+    def _free(self, slot: int) -> None:
+        self.arena.give(self.table[self.slots[slot].entry], _bytes(self.slots[slot].aval))
+
+    def _constant(self, array: Any) -> int:
+        """The slot of a captured array, or of a literal."""
+        found = self.known.get(id(array))
+        if found is None:
+            self.constants.append(array)
+            a = aval(np.shape(array), np.asarray(array).dtype)
+            found = self._slot(CONSTANT, a, len(self.constants) - 1)
+            self.known[id(array)] = found
+        return found
+
+    def _slot_of(self, atom: Any, slots: Slots) -> int:
+        if type(atom) is not Literal:
+            return slots[atom]
+        return self._constant(np.asarray(atom.value, atom.aval.dtype))
+
+    def _copy(self, source: int, target: int) -> Copy:
+        return Copy(source, target, self._entry(_bytes(self.slots[target].aval)))
+
+    # --- regions
+
+    def region(
+        self, jaxpr: Jaxpr, args: Sequence[Any], outer: Slots, into: Sequence[int]
+    ) -> list[Step]:
+        """The steps of a jaxpr.
+
+        Args:
+            jaxpr: what to compute.
+            args: atoms for its inputs.
+            outer: slots of the variables around it.
+            into: slots for its results.
+        """
+        eqns, outs, consts = inline(jaxpr, args)
+        eqns = dce_equations(eqns, outs)
+        slots = dict(outer)
+        slots.update((v, self._constant(array)) for v, array in consts)
+        items, producers = fuse(eqns, outs)
+        made = {v for item in items for v in _made(item)}
+        aliases = _aliases(items)
+        for out, slot in zip(outs, into, strict=True):
+            if out in made and out not in slots and out not in aliases:
+                slots[out] = slot
+        needed = _last_uses(items, outs, aliases)
+        steps: list[Step] = []
+        mine: list[tuple[int, int]] = []  # (last use, slot) of places in the arena
+        for number, item in enumerate(items):
+            for v in _made(item):
+                if v not in slots and v not in aliases and needed.get(v, -1) > number:
+                    slots[v] = self._scratch(v.aval)
+                    mine.append((needed[v], slots[v]))
+            if isinstance(item, Group):
+                steps.append(self._launch(item, producers, slots))
+            elif item.outvars and item.outvars[0] in aliases:
+                slots[item.outvars[0]] = slots[item.invars[0]]
+            else:
+                steps += self._step(item, slots)
+            for last, slot in mine:
+                if last == number:
+                    self._free(slot)
+            mine = [(last, slot) for last, slot in mine if last != number]
+        for out, slot in zip(outs, into, strict=True):
+            if self._slot_of(out, slots) != slot:
+                steps.append(self._copy(self._slot_of(out, slots), slot))
+        for _, slot in mine:
+            self._free(slot)
+        return steps
+
+    def _launch(self, group: Group, producers: Any, slots: Slots) -> Step:
+        self.kernels += 1
+        name = f"k{self.kernels}"
+        return build(name, group, producers, slots, self.table, self.vector_bytes)
+
+    def _step(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        """An equation that is no kernel: every result has a slot from here on."""
+        unused: list[int] = []
+        for v in eqn.outvars:
+            if v not in slots:
+                slots[v] = self._scratch(v.aval)
+                unused.append(slots[v])
+        name = eqn.primitive.name
+        make = {"cond": self._cond, "while": self._while}.get(name, self._callback)
+        steps = make(eqn, slots)
+        for slot in unused:
+            self._free(slot)
+        return steps
+
+    def _callback(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        operands = tuple(None if type(a) is Literal else slots[a] for a in eqn.invars)
+        self.calls.append(Call(eqn, operands, tuple(slots[v] for v in eqn.outvars)))
+        return [Callback(len(self.calls) - 1)]
+
+    def _cond(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        index, *operands = eqn.invars
+        into = [slots[v] for v in eqn.outvars]
+        arms = [tuple(self.region(b, operands, slots, into)) for b in eqn.params["branches"]]
+        return [Branch(self._slot_of(index, slots), code(index.aval.dtype), tuple(arms))]
+
+    def _while(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        """The results' slots hold the carried values; the body leaves the next ones beside them."""
+        n = eqn.params["n_consts"]
+        consts, inits = eqn.invars[:n], eqn.invars[n:]
+        carry = [slots[v] for v in eqn.outvars]
+        steps: list[Step] = [
+            self._copy(self._slot_of(a, slots), s) for a, s in zip(inits, carry, strict=True)
+        ]
+        state = [Var(v.aval) for v in eqn.outvars]
+        inside = {**slots, **dict(zip(state, carry, strict=True))}
+        predicate = self._scratch(BOOLEAN)
+        cond = self.region(eqn.params["cond"], [*consts, *state], inside, [predicate])
+        following = [self._scratch(v.aval) for v in eqn.outvars]
+        body = self.region(eqn.params["body"], [*consts, *state], inside, following)
+        body += [self._copy(new, old) for new, old in zip(following, carry, strict=True)]
+        for slot in (predicate, *following):
+            self._free(slot)
+        return [*steps, Repeat(tuple(cond), predicate, tuple(body))]
+
+
+def _bytes(a: ShapedArray) -> int:
+    return a.size * a.dtype.itemsize
+
+
+def _made(item: Item) -> list[Any]:
+    return list(item.where) if isinstance(item, Group) else list(item.outvars)
+
+
+def _aliases(items: Sequence[Item]) -> dict[Any, Any]:
+    """Reshapes of stored arrays: the same memory under another variable."""
+    return {
+        e.outvars[0]: e.invars[0]
+        for e in items
+        if isinstance(e, Eqn) and e.primitive.name == "reshape"
+    }
+
+
+def _last_uses(
+    items: Sequence[Item], outs: Sequence[Any], aliases: dict[Any, Any]
+) -> dict[Any, int]:
+    """The last item that reads each variable, beyond those that make it; outputs live on."""
+    found: dict[Any, int] = {}
+
+    def use(v: Any, number: int) -> None:
+        while type(v) is not Literal:
+            found[v] = max(found.get(v, -1), number)
+            if v not in aliases:
+                return
+            v = aliases[v]
+
+    for number, item in enumerate(items):
+        if isinstance(item, Group):
+            for target in item.targets:
+                for v in target.reads:
+                    if v not in item.where:
+                        use(v, number)
+        else:
+            for a in item.invars:
+                use(a, number)
+    for v in outs:
+        use(v, len(items))
+    return found

@@ -1,0 +1,136 @@
+"""Programs: what a compiled function does with memory, step by step.
+
+A program works on `slots`, base addresses of arrays: arguments and constants (given at each
+call), results (allocated at each call) and places in one arena per call. Everything that depends
+on sizes is in its `table`, so that programs of the same structure share machine code. Steps run
+in order; `Branch` and `Repeat` hold steps. Rows that kernels cannot do are `Callback`s, which run
+the row on views of the slots. plan.py makes programs; `cpu/` compiles and runs them.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Union
+
+from ftrace.core.avals import ShapedArray
+from ftrace.core.jaxpr import Eqn
+from ftrace.lowering.launching import Launch
+
+ARGUMENT = "argument"
+CONSTANT = "constant"
+RESULT = "result"
+ARENA = "arena"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An array of a program, contiguous in row-major order.
+
+    Attributes:
+        place: ARGUMENT, CONSTANT, RESULT or ARENA.
+        aval: shape and dtype, as planned.
+        entry: for ARENA the table entry of its distance from the arena's start, in bytes; for the
+            others the position among the arguments, constants or results.
+    """
+
+    place: str
+    aval: ShapedArray
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy `table[size]` bytes from one slot to another."""
+
+    source: int
+    target: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """Run a row of Python on slots.
+
+    Attributes:
+        number: position in `Program.callbacks`.
+    """
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Run one of several lists of steps: that of the index in a slot, clamped."""
+
+    index: int
+    dtype: str
+    arms: tuple[tuple["Step", ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """While the boolean in slot `predicate` is true after `cond`, run `body`."""
+
+    cond: tuple["Step", ...]
+    predicate: int
+    body: tuple["Step", ...]
+
+
+Step = Union[Launch, Copy, Callback, Branch, Repeat]  # noqa: UP007 - named in Branch above
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a `Callback` runs: an equation on arrays; literals are given as they are.
+
+    Attributes:
+        eqn: the equation, whose row is evaluated.
+        operands: per operand a slot, or None for a literal.
+        results: slots.
+    """
+
+    eqn: Eqn
+    operands: tuple[int | None, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled function before it is code.
+
+    Attributes:
+        slots: every array; arguments first, then constants, results, and the arena.
+        table: numbers that depend on sizes, and literals.
+        steps: what to do.
+        callbacks: what Python does in between.
+        constants: captured arrays, read at each call.
+        arena: bytes.
+        weak: per result, whether it is a Python scalar.
+    """
+
+    slots: tuple[Slot, ...]
+    table: tuple[int, ...]
+    steps: tuple[Step, ...]
+    callbacks: tuple[Call, ...]
+    constants: tuple[Any, ...]
+    arena: int
+    weak: tuple[bool, ...]
+
+    def of_place(self, place: str) -> list[int]:
+        """The numbers of the slots in a place, in the order of their entries."""
+        return [i for i, s in enumerate(self.slots) if s.place == place]
+
+    @property
+    def launches(self) -> list[Launch]:
+        """Every kernel, in the order of the code."""
+        return _launches(self.steps)
+
+
+def _launches(steps: tuple[Step, ...]) -> list[Launch]:
+    found: list[Launch] = []
+    for step in steps:
+        if isinstance(step, Launch):
+            found.append(step)
+        elif isinstance(step, Branch):
+            found += [x for arm in step.arms for x in _launches(arm)]
+        elif isinstance(step, Repeat):
+            found += _launches(step.cond) + _launches(step.body)
+    return found

@@ -1,0 +1,294 @@
+"""What an element needs: elements of results as expressions over stored arrays.
+
+Equations with a `Pointwise` or `Moving` column are *pulled*: whoever wants an element of their
+result asks at an index, and the rule asks its operands in turn, down to what is stored. Nothing
+is copied for a slice, a transpose or a broadcast; they only change the index. `Reader` writes the
+expression into a kernel; `reads` only finds out which stored elements it would touch.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import ShapedArray
+from ftrace.core.jaxpr import Eqn, Literal
+from ftrace.core.scalar import OPS, Moving, Pointwise, Reduction
+from ftrace.lowering.builder import Builder
+from ftrace.lowering.complexes import ROWS, Parts
+from ftrace.lowering.indexing import ORIGIN, Coord, Gathered, Index
+from ftrace.lowering.ir import PAIRS, Lit
+from ftrace.primitives.linear import join
+
+Producers = Mapping[Any, tuple[int, Eqn, int]]  # variable -> number and equation, which result
+
+
+def is_pulled(eqn: Eqn) -> bool:
+    """Whether elements of the results can be asked for one at a time."""
+    rule = eqn.primitive.lower
+    dtypes = tuple(a.aval.dtype for a in (*eqn.invars, *eqn.outvars))
+    if isinstance(rule, Moving):
+        return eqn.primitive.name != "reshape" or _same_order(eqn)
+    if not isinstance(rule, Pointwise):
+        return False
+    if any(d.kind == "c" for d in dtypes):
+        return eqn.primitive.name in ROWS
+    if isinstance(rule.rule, str):
+        return rule.accepts((common(eqn),))
+    return rule.accepts(tuple(a.aval.dtype for a in eqn.invars))
+
+
+def is_fold(eqn: Eqn) -> bool:
+    """Whether the equation is a reduction that kernels can do."""
+    rule = eqn.primitive.lower
+    if not isinstance(rule, Reduction):
+        return False
+    dtype = eqn.invars[0].aval.dtype
+    return dtype.kind in rule.kinds and (dtype.kind != "f" or dtype.itemsize > 1)
+
+
+def _same_order(eqn: Eqn) -> bool:
+    """Whether a reshape only adds or removes axes of size 1."""
+    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    return [n for n in before if n != 1] == [n for n in after if n != 1]
+
+
+def common(eqn: Eqn) -> np.dtype[Any]:
+    """The dtype in which a pointwise operation computes."""
+    avals = [a.aval for a in eqn.invars]
+    return avals[0].dtype if len(avals) == 1 else join(eqn.primitive.name, *avals)[0]
+
+
+def reduced_axes(eqn: Eqn) -> tuple[int, ...]:
+    """The axes that a reduction folds."""
+    params = eqn.params
+    return tuple(params["axes"]) if "axes" in params else (params["axis"],)
+
+
+def unreduced(eqn: Eqn, index: Index) -> Index:
+    """The operand's index of a reduction of axes of size 1."""
+    axes, rest = reduced_axes(eqn), iter(index)
+    return tuple(ORIGIN if i in axes else next(rest) for i in range(eqn.invars[0].aval.ndim))
+
+
+class Element:
+    """An operand of a `Moving` rule: `x.at(index)`."""
+
+    __slots__ = ("_ask", "_atom", "aval")
+
+    def __init__(self, atom: Any, ask: Callable[[Any, Index], Any]) -> None:
+        self._atom = atom
+        self._ask = ask
+        self.aval: ShapedArray = atom.aval
+
+    def at(self, index: Index) -> Any:
+        """The element at an index."""
+        return self._ask(self._atom, index)
+
+
+class Reader:
+    """Elements of variables, written into a kernel.
+
+    Args:
+        builder: the kernel.
+        producers: the equations of pulled variables.
+        slots: where stored variables lie.
+    """
+
+    def __init__(self, builder: Builder, producers: Producers, slots: Mapping[Any, int]) -> None:
+        self.builder = builder
+        self.producers = producers
+        self.slots = slots
+        self.local: dict[Any, Any] = {}  # folded values of this kernel
+
+    def at(self, atom: Any, index: Index) -> Any:
+        """The element of an atom at an index (which rank-0 values ignore)."""
+        if not atom.aval.shape:
+            index = ()
+        if type(atom) is Literal:
+            return self.builder.constant(atom.value, atom.aval.dtype, id(atom))
+        found = self.local.get(atom)
+        if found is not None:
+            return found
+        key = (atom, index)
+        found = self.builder.find(key)
+        if found is None:
+            found = self._compute(atom, index)
+            self.builder.remember(key, found)
+        return found
+
+    def _compute(self, var: Any, index: Index) -> Any:
+        slot = self.slots.get(var)
+        if slot is not None:
+            return self.load(slot, var.aval, index)
+        number, eqn, position = self.producers[var]
+        builder, rule = self.builder, eqn.primitive.lower
+        if isinstance(rule, Moving):
+            before, builder.site = builder.site, number
+            params = eqn.params if len(eqn.outvars) == 1 else {**eqn.params, "position": position}
+            operands = [Element(a, self.at) for a in eqn.invars]
+            found = rule.rule(builder, index, var.aval, *operands, **params)
+            builder.site = before
+            return found
+        if isinstance(rule, Reduction):
+            return self._folded(eqn, rule, index)
+        values = [self.at(a, index) for a in eqn.invars]
+        assert isinstance(rule, Pointwise)
+        if not isinstance(rule.rule, str):
+            return rule.rule(builder, var.aval, *values, **eqn.params)
+        dtype = common(eqn)
+        found = builder.op(rule.rule, *(builder.convert(v, dtype) for v in values))
+        return found if OPS[rule.rule].result == "b1" else builder.convert(found, var.aval.dtype)
+
+    def _folded(self, eqn: Eqn, rule: Reduction, index: Index) -> Any:
+        """A reduction of axes of size 1."""
+        value = self.at(eqn.invars[0], unreduced(eqn, index))
+        if rule.fold in PAIRS:
+            return self.builder.constant(0, eqn.outvars[0].aval.dtype, None)
+        return value
+
+    def load(self, slot: int, aval: ShapedArray, index: Index) -> Any:
+        """An element of a stored array."""
+        return _parts(self.builder, slot, aval, index, "in", self.builder.load)
+
+    def store(self, slot: int, aval: ShapedArray, index: Index, value: Any) -> None:
+        """Write an element of a stored array."""
+        values = iter(value if isinstance(value, Parts) else (value,))
+
+        def put(buffer: str, dtype: str, at: Any) -> Any:
+            self.builder.store(buffer, at, next(values))
+            return Lit(0, "i8")
+
+        _parts(self.builder, slot, aval, index, "out", put)
+
+
+def row_major(shape: Sequence[int]) -> list[int]:
+    """Elements between neighbours along each axis of a contiguous array."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return strides[::-1]
+
+
+def _parts(
+    b: Builder,
+    slot: int,
+    aval: ShapedArray,
+    index: Index,
+    space: str,
+    access: Callable[[str, str, Any], Any],
+) -> Any:
+    """Access an element, or both parts of a complex one."""
+    strides = row_major(aval.shape)
+    kind, size = aval.dtype.kind, aval.dtype.itemsize
+    if kind != "c":
+        dtype = "b1" if kind == "b" else f"{kind}{size}"
+        name, at = b.buffer(slot, dtype, index, strides, 0, space)
+        return access(name, dtype, at)
+    dtype, strides = f"f{size // 2}", [2 * s for s in strides]
+    places = [b.buffer(slot, dtype, index, strides, shift, space) for shift in (0, 1)]
+    re, im = (access(name, dtype, at) for name, at in places)
+    return Parts(re, im)
+
+
+# ---------------------------------------------------------------------------------- probing
+
+
+class _Probe:
+    """Stands for a builder where only indices matter."""
+
+    origin = ORIGIN
+
+    def __init__(self) -> None:
+        self.guarded = 0
+
+    def _nothing(self, *args: Any, **kwargs: Any) -> Any:
+        return Lit(0, "i8")
+
+    op = cast = convert = lit = size = position = inside = complex = constant = _nothing
+
+    def gathered(self, atom: Any) -> Gathered:
+        return Gathered(atom)
+
+    def shift(self, c: Any, by: int) -> Any:
+        return c.shifted(by) if type(c) is Coord else c
+
+    def scale(self, c: Any, by: int) -> Any:
+        return c.scaled(by) if type(c) is Coord else c
+
+    def flip(self, c: Any, n: int) -> Any:
+        return c.flipped(n) if type(c) is Coord else c
+
+    def when(self, cond: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+        self.guarded += 1
+        then()
+        orelse()
+        self.guarded -= 1
+        return Lit(0, "i8")
+
+
+Places = dict[Any, dict[Index, bool]]  # variable -> index -> whether it is read unguarded
+
+
+def reads(
+    wanted: Iterable[tuple[Any, Index]], producers: Producers, stop: Callable[[Any], bool]
+) -> tuple[Places, list[tuple[Any, Index]]]:
+    """Which stored elements the wanted ones need.
+
+    Args:
+        wanted: variables and indices in symbolic axes.
+        producers: the equations of pulled variables.
+        stop: whether a variable is stored.
+
+    Returns:
+        The stored variables and where they are read; and every computed (variable, index) that
+        is needed whatever happens, operands first.
+    """
+    open_: dict[int, Places] = {}
+    order: list[int] = []  # a heap: the last equation first
+    found: Places = {}
+    cone: list[tuple[Any, Index]] = []
+    probe = _Probe()
+
+    def ask(atom: Any, index: Index) -> Any:
+        if type(atom) is not Literal:
+            index = index if atom.aval.shape else ()
+            if stop(atom):
+                places = found
+            else:
+                number = -producers[atom][0]
+                if number not in open_:
+                    heapq.heappush(order, number)
+                places = open_.setdefault(number, {})
+            at = places.setdefault(atom, {})
+            affine = all(type(c) is Coord for c in index)
+            at[index] = at.get(index, False) or (affine and not probe.guarded)
+        return Lit(0, "i8")
+
+    for var, index in wanted:
+        ask(var, index)
+    while order:
+        for var, indices in open_.pop(heapq.heappop(order)).items():
+            for index, certain in indices.items():
+                if certain:
+                    cone.append((var, index))
+                probe.guarded = 0 if certain else 1
+                _ask_operands(probe, var, index, producers[var], ask)
+    return found, cone[::-1]
+
+
+def _ask_operands(
+    probe: Any, var: Any, index: Index, producer: tuple[int, Eqn, int], ask: Any
+) -> None:
+    _, eqn, position = producer
+    rule = eqn.primitive.lower
+    if isinstance(rule, Moving):
+        params = eqn.params if len(eqn.outvars) == 1 else {**eqn.params, "position": position}
+        rule.rule(probe, index, var.aval, *(Element(a, ask) for a in eqn.invars), **params)
+        return
+    if isinstance(rule, Reduction):
+        index = unreduced(eqn, index)
+    for a in eqn.invars:
+        ask(a, index)

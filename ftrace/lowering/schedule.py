@@ -1,0 +1,127 @@
+"""Schedules: how the loops of a kernel run, as a value beside it.
+
+A schedule gives every loop a role, by the loop's axis variable: it is total, because a loop that
+nobody thought of would run one element at a time, correctly and silently. `lane` loops run many
+iterations at once in the lanes of vectors, `serial` loops one after the other. This is the only
+file that makes such choices.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ftrace.lowering.ir import (
+    Atom,
+    Block,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Store,
+    Var,
+    While,
+    blocks_of,
+    loops_of,
+)
+
+LANE = "lane"
+SERIAL = "serial"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How a kernel runs.
+
+    Attributes:
+        roles: (axis id, role) of every loop, in the order of `loops_of`.
+        lanes: iterations of a `lane` loop that run at once: a power of two, at least the `ways`
+            of every fold of such a loop.
+    """
+
+    roles: tuple[tuple[int, str], ...]
+    lanes: int
+
+    def role(self, loop: Loop) -> str:
+        """The role of a loop."""
+        for axis, role in self.roles:
+            if axis == loop.axis.id:
+                return role
+        raise KeyError(loop.axis.id)
+
+
+def schedule(kernel: Kernel, vector_bytes: int) -> Schedule:
+    """Choose roles and lanes for a host whose vectors have so many bytes."""
+    classes = {b.name: b.steps for b in kernel.buffers}
+    roles: dict[int, str] = {loop.axis.id: SERIAL for loop in loops_of(kernel.body)}
+    lanes = [lane for top in _top(kernel.body) for lane in _best(top, classes)[1]]
+    for loop in lanes:
+        roles[loop.axis.id] = LANE
+    return Schedule(tuple(roles.items()), _lanes(lanes, vector_bytes))
+
+
+def _top(block: Block) -> list[Loop]:
+    """The outermost loops of a block."""
+    return [s for s in block.stmts if isinstance(s, Loop)]
+
+
+def _best(loop: Loop, classes: dict[str, tuple[str, ...]]) -> tuple[int, list[Loop]]:
+    """The best score, and the loops that get lanes for it: this one, or some inside it."""
+    inner = [_best(child, classes) for child in _top(loop.body)]
+    below = (sum(s for s, _ in inner), [x for _, found in inner for x in found])
+    if loop.params:  # in order
+        return below
+    here = sum(_score(at, classes[b], loop.axis) for b, at in _accesses(loop.body) if b in classes)
+    return below if inner and below[0] >= here else (here, [loop])
+
+
+def _accesses(block: Block) -> list[tuple[str, tuple[Atom, ...]]]:
+    """Buffer and coordinates of every load and store in a block."""
+    found: list[tuple[str, tuple[Atom, ...]]] = []
+    for stmt in block.stmts:
+        if isinstance(stmt, Load | Store):
+            found.append((stmt.buffer, stmt.at))
+        for inner in blocks_of(stmt):
+            found.extend(_accesses(inner))
+    return found
+
+
+def _score(at: Sequence[Atom], steps: tuple[str, ...], axis: Var) -> int:
+    """What lanes along an axis are worth to one access: whole vectors, a splat, or a gather."""
+    classes = [step for atom, step in zip(at, steps, strict=True) if atom == axis]
+    if not classes:
+        return 1
+    return {"one": 4, "minus": 3, "any": -4}[classes[0]] if len(classes) == 1 else -4
+
+
+def _lanes(lane_loops: Sequence[Loop], vector_bytes: int) -> int:
+    """Vectors of two registers; more where latency would show or a column is summed."""
+    if not lane_loops:
+        return 1
+    widest, registers, ways = 4, 2, 1
+    for loop in lane_loops:
+        ways = max([ways, *(f.ways for f in loop.folds)])
+        widest = max([widest, *(_size(d) for d in _dtypes(loop.body))])
+        if any(inner.folds for inner in loops_of(loop.body)) or _has_while(loop.body):
+            registers = 4
+    return max(ways, registers * vector_bytes // widest)
+
+
+def _size(dtype: str) -> int:
+    return int(dtype[1:])
+
+
+def _dtypes(block: Block) -> set[str]:
+    """Types of the values that a block computes, coordinates aside."""
+    found: set[str] = set()
+    for stmt in block.stmts:
+        if isinstance(stmt, Let | Load) and stmt.out.dtype != "i8":
+            found.add(stmt.out.dtype)
+        for inner in blocks_of(stmt):
+            found |= _dtypes(inner)
+    return found
+
+
+def _has_while(block: Block) -> bool:
+    return any(
+        isinstance(s, While) or any(_has_while(inner) for inner in blocks_of(s))
+        for s in block.stmts
+    )

@@ -1,0 +1,101 @@
+"""Running a program step by step in NumPy, kernels by their reference: the oracle of backends.
+
+Slow and simple: every slot is an array of its own, so that a place in the arena that is used
+while something else lies there shows up as a difference between this and a backend.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ftrace.lowering.launching import Launch
+from ftrace.lowering.program import (
+    ARGUMENT,
+    CONSTANT,
+    RESULT,
+    Branch,
+    Call,
+    Callback,
+    Copy,
+    Program,
+    Step,
+)
+from ftrace.lowering.reference import run
+
+Memory = list[Any]
+
+
+def simulate(program: Program, args: Sequence[Any], *, reverse: bool = False) -> list[Any]:
+    """The results of a program, as arrays.
+
+    Args:
+        program: what to run.
+        args: arrays or scalars, as planned.
+        reverse: run independent loops backwards.
+    """
+    given = {ARGUMENT: args, CONSTANT: program.constants}
+    memory: Memory = []
+    for slot in program.slots:
+        if slot.place in given:
+            value = np.array(given[slot.place][slot.entry], slot.aval.dtype, order="C")
+        else:
+            value = np.full(slot.aval.shape, 77, slot.aval.dtype)
+        memory.append(value)
+    _run(program.steps, program, memory, reverse)
+    return [memory[i] for i in program.of_place(RESULT)]
+
+
+def _run(steps: Sequence[Step], program: Program, memory: Memory, reverse: bool) -> None:
+    for step in steps:
+        if isinstance(step, Launch):
+            _launch(step, program.table, memory, reverse)
+        elif isinstance(step, Copy):
+            memory[step.target] = memory[step.source].reshape(memory[step.target].shape).copy()
+        elif isinstance(step, Callback):
+            _call(program.callbacks[step.number], memory)
+        elif isinstance(step, Branch):
+            arm = min(max(int(memory[step.index]), 0), len(step.arms) - 1)
+            _run(step.arms[arm], program, memory, reverse)
+        else:
+            _run(step.cond, program, memory, reverse)
+            while memory[step.predicate]:
+                _run(step.body, program, memory, reverse)
+                _run(step.cond, program, memory, reverse)
+
+
+def _launch(launch: Launch, table: Sequence[int], memory: Memory, reverse: bool) -> None:
+    buffers: dict[str, Any] = {}
+    for buffer, operand in zip(launch.kernel.buffers, launch.operands, strict=True):
+        base = memory[operand.slot].reshape(-1).view(buffer.dtype)
+        numbers = iter(operand.steps)
+        steps = tuple(
+            table[next(numbers)] if c == "any" else 1 if c == "one" else -1 for c in buffer.steps
+        )
+        offset = table[operand.offset] // base.dtype.itemsize
+        buffers[buffer.name] = (base, offset, steps)
+    scalars = [
+        _number(table[entry], var.dtype)
+        for var, entry in zip(launch.kernel.scalars, launch.scalars, strict=True)
+    ]
+    run(launch.kernel, buffers, scalars, reverse=reverse)
+
+
+def _number(bits: int, dtype: str) -> Any:
+    """A table entry as a scalar."""
+    whole = np.array([bits], np.int64)
+    return whole.view(dtype)[0] if dtype[0] == "f" else whole.astype(dtype)[0]
+
+
+def _call(call: Call, memory: Memory) -> None:
+    """Evaluate a row on slots."""
+    operands: list[Any] = []
+    for atom, slot in zip(call.eqn.invars, call.operands, strict=True):
+        value = atom.value if slot is None else memory[slot].reshape(atom.aval.shape)
+        if slot is not None and not atom.aval.shape:
+            value = value.item() if atom.aval.weak else value[()]
+        operands.append(value)
+    found = call.eqn.primitive(*operands, **call.eqn.params)
+    outs = found if call.eqn.primitive.multiple else [found]
+    for value, slot in zip(outs, call.results, strict=True):
+        memory[slot] = np.array(value, memory[slot].dtype, order="C")
