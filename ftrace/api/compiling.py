@@ -22,17 +22,70 @@ from ftrace.api.calls import (
     shortened,
 )
 from ftrace.api.inspecting import ShapeDtypeStruct
-from ftrace.control.jit import jit_call
+from ftrace.control.jit import BACKENDS, executable, jit_call
 from ftrace.control.traces import Trace, Traces
 from ftrace.core import config
+from ftrace.core.avals import SCALAR_AVALS
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
+from ftrace.core.lazy import lazy
 from ftrace.core.trace import EVAL, ctx
-from ftrace.core.tree import tree_flatten
+from ftrace.core.tree import LEAF, tree_flatten
 from ftrace.interpreters.quiet import quietly
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Signature:
+    """The arguments of the last call, if they were plain arrays and numbers, and what to run.
+
+    Most functions are called with the same signature again and again: comparing with the last one
+    costs a fraction of finding it.
+    """
+
+    __slots__ = ("_captured", "_guard", "_plain", "_run", "_specs", "_unflatten")
+
+    def __init__(self, specs: list[tuple[Any, ...]], entry: Trace, run: Any) -> None:
+        self._specs = specs
+        self._guard = entry.guard
+        self._captured = tuple(entry.captured)
+        self._run = run
+        self._plain = entry.out_tree == LEAF
+        self._unflatten = entry.out_tree.unflatten
+
+    @staticmethod
+    def of(args: tuple[Any, ...], entry: Trace, run: Any) -> "Signature | None":
+        """The signature of a call, unless an argument is a container."""
+        specs: list[tuple[Any, ...]] = []
+        for a in args:
+            if type(a) is np.ndarray:
+                specs.append((np.ndarray, a.shape, a.dtype))
+            elif type(a) in SCALAR_AVALS:
+                specs.append((type(a), None, None))
+            else:
+                return None
+        return Signature(specs, entry, run)
+
+    def fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether a call has this signature, and the function still means the same."""
+        specs = self._specs
+        if len(args) != len(specs):
+            return False
+        for a, (cls, shape, dtype) in zip(args, specs):  # noqa: B905 - checked above
+            if type(a) is not cls or (
+                shape is not None and (a.shape != shape or a.dtype is not dtype)
+            ):
+                return False
+        return self._guard is None or self._guard()
+
+    def run(self, args: tuple[Any, ...]) -> Any:
+        """Run the code."""
+        outs = self._run((*self._captured, *args) if self._captured else args)
+        return outs[0] if self._plain else self._unflatten(outs)
+
+
+_lowered = lazy("ftrace.lowering.backend", "Lowered")
 
 
 class JitFunction(Generic[P, R]):
@@ -42,6 +95,7 @@ class JitFunction(Generic[P, R]):
         self._fun = fun
         self._options = options
         self._traces = Traces(fun, options.key, sorted(options.nums))
+        self._last: Signature | None = None
         functools.update_wrapper(self, fun, updated=())
         self.__ftrace__ = (fun, ("jit", options.key))
 
@@ -53,15 +107,26 @@ class JitFunction(Generic[P, R]):
             raise shortened(error)  # noqa: B904 - the same error, with fewer frames
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if config.config.settings.disable_jit:
+        settings = config.config.settings
+        if settings.disable_jit:
             return self._fun(*args, **kwargs)
+        evaluated = ctx.trace is EVAL
+        if evaluated and settings.compile:
+            last = self._last
+            if last is not None and not kwargs and last.fits(args):
+                return last.run(args)
         leaves, entry = self._find(args, kwargs)
         operands = [*entry.captured, *leaves]
-        if self._options.inline and ctx.trace is not EVAL:
-            outs = eval_jaxpr(entry.jaxpr, operands)
-        elif ctx.trace is EVAL:
+        if evaluated and settings.compile:
+            run = executable(entry.jaxpr)
+            outs = run(operands)
+            if not kwargs and not self._options.nums:
+                self._last = Signature.of(args, entry, run)
+        elif evaluated:
             with quietly():
                 outs = jit_call(*operands, jaxpr=entry.jaxpr, name=name_of(self._fun))
+        elif self._options.inline:
+            outs = eval_jaxpr(entry.jaxpr, operands)
         else:
             outs = jit_call(*operands, jaxpr=entry.jaxpr, name=name_of(self._fun))
         return entry.out_tree.unflatten(outs)
@@ -76,9 +141,29 @@ class JitFunction(Generic[P, R]):
         kwargs = {k: _stand_in(v) for k, v in kwargs.items()}  # type: ignore[assignment]
         return self._find(args, kwargs)[1].jaxpr
 
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """The program for these arguments (arrays or `ShapeDtypeStruct`s), to look at.
+
+        Returns:
+            An object with `jaxpr`, `program`, `kernels`, `llvm`, `asm` and `cost()`.
+
+        Example:
+            >>> import numpy as np, ftrace
+            >>> f = ftrace.jit(lambda x: np.sin(x) * x)
+            >>> print(*f.lower(np.ones(3)).kernels)
+            kernel k1(in x0:f8[1], out o1:f8[1]; n0:i8):
+              for v1 < n0:
+                v2:f8 = x0[v1]
+                v3:f8 = sin v2
+                v4:f8 = mul v3 v2
+                o1[v1] = v4
+        """
+        return _lowered(self.trace(*args, **kwargs), BACKENDS["cpu"]())
+
     def clear_cache(self) -> None:
         """Forget every trace of this function."""
         self._traces.clear()
+        self._last = None
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

@@ -3,25 +3,55 @@
 Every array the user's function captured is an ordinary leading operand, so that it is read at
 each call and protected like any other; the jaxpr itself is closed. Derived jaxprs are cached on
 the jaxpr they come from: `grad(jit(f))` called twice traces and derives nothing the second time.
-Evaluation here interprets the jaxpr; compiling it is `lowering`'s work.
+Evaluating the row compiles the jaxpr, once, for the backend of the arrays' device, and runs the
+code; `ftrace.config.compile = False` interprets it instead, equation by equation.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+from ftrace.core.config import config
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
+from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import RES, Half, Split, partial_jaxpr
+from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.transpose import (
     flatten_masked,
     kinds_of,
     transpose_jaxpr,
     unflatten_masked,
 )
+
+BACKENDS: Final = {"cpu": lazy("ftrace.cpu.backend", "cpu_backend")}
+"""By the device of the arrays; imported when something is first compiled."""
+
+
+def executable(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
+    """The compiled code of a jaxpr: a function of the list of its arguments."""
+    found = jaxpr.cache.get("code")
+    if found is None:
+        backend = BACKENDS["cpu"]()
+        program = backend.plan(jaxpr)
+        found = backend.compile(program)
+        if program.callbacks:
+            found = _silent(found)
+        jaxpr.cache["code"] = found
+    return found
+
+
+def _silent(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Code that calls rows of NumPy, without NumPy's warnings about numbers."""
+
+    def silent(args: Any) -> list[Any]:
+        with quietly():
+            return run(args)
+
+    return silent
 
 
 def call_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> Any:
@@ -73,6 +103,8 @@ def call_transpose(bind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
+    if config.settings.compile:
+        return executable(jaxpr)(args)
     return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
 
 

@@ -22,6 +22,7 @@ class Settings:
             raise `MutationError` if they changed before they were used (0.6 of the design).
         traceback: "user" hides ftrace's own frames, "full" shows them.
         disable_jit: `jit` calls its function directly.
+        compile: `jit` turns jaxprs into machine code; False interprets them.
         deterministic: library calls are pinned to one thread.
     """
 
@@ -29,6 +30,7 @@ class Settings:
     check_captures: bool = False
     traceback: str = "user"
     disable_jit: bool = False
+    compile: bool = True
     deterministic: bool = False
 
 

@@ -8,8 +8,8 @@ is one lane), both are plain branches.
 
 from ftrace.core.scalar import OPS
 from ftrace.cpu.spelling import spell
-from ftrace.cpu.state import State
-from ftrace.cpu.text import Value, type_of
+from ftrace.cpu.state import Carried, State
+from ftrace.cpu.text import Value
 from ftrace.cpu.vectors import both, invert, zero
 from ftrace.lowering.ir import Block, If, Let, Var, While
 
@@ -106,53 +106,51 @@ def _taken(s: State, block: Block, cond: Value | None) -> list[Value]:
     end = text.block
     text.jump(done)
     text.label(done)
-    return [
-        text.phi(v.dtype, v.lanes, [(zero(v.dtype, v.lanes), before), (v, end)]) for v in left
-    ]
+    return [text.phi(v.dtype, v.lanes, [(zero(v.dtype, v.lanes), before), (v, end)]) for v in left]
 
 
 def repeat(s: State, stmt: While) -> None:
-    """Write a While: `test` and `work` are its blocks, `active` the lanes still in it."""
-    text = s.text
-    differs = s.lanes > 1 and any(a.id in s.varying for a in stmt.cond.results if isinstance(a, Var))
+    """Write a While. Lanes that end at different times carry the mask of those still in it."""
+    text, outer = s.text, s.mask
+    differs = s.lanes > 1 and any(
+        a.id in s.varying for a in stmt.cond.results if isinstance(a, Var)
+    )
     wide = [s.lanes > 1 and v.id in s.varying for v in stmt.params]
     inits = [s.wide(a) if w else s.scalar(a) for a, w in zip(stmt.inits, wide, strict=True)]
-    outer = s.mask
     if differs:
         inits.append(outer or text.const(True, "b1", s.lanes))
     test, work, done = text.fresh("test"), text.fresh("work"), text.fresh("done")
     s.push()
-    before, mark = text.block, len(text.lines) + 2
+    before = text.block
     text.jump(test)
     text.label(test)
-    phis = [text.same(v, f"%{text.fresh()}") for v in inits]
-    text.lines.extend([""] * len(phis))
-    active = phis[-1] if differs else outer
+    around = Carried(text, inits, before)
     s.push()
-    for var, value in zip(stmt.params, phis, strict=False):
+    for var, value in zip(stmt.params, around.values, strict=False):
         s.define(var, value)
-    s.mask = active
-    (more,) = s.block(stmt.cond)
-    if differs:
-        active = both(text, active, s.widen(more))
-        assert active is not None
-        more = text.any(active)
-    text.branch(more, work, done)
+    s.mask = around.values[-1] if differs else outer
+    text.branch(_go_on(s, stmt.cond, differs), work, done)
     text.label(work)
-    s.mask = active
     left = s.block(stmt.body)
     left = [s.widen(v) if w else v for v, w in zip(left, wide, strict=True)]
-    if differs and active is not None:
-        kept = zip(left, phis, strict=False)
+    if differs and s.mask is not None:
+        active, kept = s.mask, zip(left, around.values, strict=False)
         left = [_select(s, active, new, old) for new, old in kept] + [active]
     s.mask = outer
     s.pop()
-    for k, (phi, first, last) in enumerate(zip(phis, inits, left, strict=True)):
-        kind = type_of(phi.dtype, phi.lanes)
-        ends = f"[ {first.name}, %{before} ], [ {last.name}, %{text.block} ]"
-        text.lines[mark + k] = f"  {phi.name} = phi {kind} {ends}"
+    around.close(left)
     text.jump(test)
     text.label(done)
     s.pop()
-    for var, value in zip(stmt.outs, phis, strict=False):
+    for var, value in zip(stmt.outs, around.values, strict=False):
         s.define(var, value)
+
+
+def _go_on(s: State, cond: Block, differs: bool) -> Value:
+    """Whether some lane goes on; the mask becomes those that do."""
+    (more,) = s.block(cond)
+    if not differs:
+        return more
+    s.mask = both(s.text, s.mask, s.widen(more))
+    assert s.mask is not None
+    return s.text.any(s.mask)

@@ -104,7 +104,9 @@ def _parse(text: str, context: Any) -> Any:
         numbers = [int(n) for n in re.findall(r":(\d+):\d+:", str(error))]
         first = max(0, numbers[0] - 4) if numbers else 0
         shown = "\n".join(lines[first : first + 12])
-        raise BackendError(f"LLVM {VERSION} refuses the generated text: {error}\n{shown}") from error
+        raise BackendError(
+            f"LLVM {VERSION} refuses the generated text: {error}\n{shown}"
+        ) from error
 
 
 def _machine(made_for: Host, *, jit: bool) -> Any:

@@ -20,9 +20,7 @@ def divide_op(text: Text, op: str, a: Value, b: Value) -> Value:
     zero = text.like(a, 0.0)
     by_zero = text.compare("oeq", b, zero)
     exact = text.compare("oeq", remainder, zero)
-    unlike = text.op(
-        "xor", text.compare("olt", b, zero), text.compare("olt", remainder, zero)
-    )
+    unlike = text.op("xor", text.compare("olt", b, zero), text.compare("olt", remainder, zero))
     adjust = text.op("and", unlike, invert(text, exact))
     if op == "mod":
         signed = text.intrinsic("copysign", (zero, b))
@@ -43,10 +41,9 @@ def _integers(text: Text, op: str, a: Value, b: Value) -> Value:
     signed = a.dtype[0] == "i"
     zero, one = text.like(a, 0), text.like(a, 1)
     by_zero = text.compare("eq", b, zero)
-    bad = by_zero
-    if signed:  # -1 is taken apart, since the lowest number by -1 traps
-        negate = text.compare("eq", b, text.like(a, -1))
-        bad = text.op("or", by_zero, negate)
+    # -1 is taken apart, since the lowest number by -1 traps
+    negate = text.compare("eq", b, text.like(a, -1)) if signed else by_zero
+    bad = text.op("or", by_zero, negate) if signed else by_zero
     safe = text.select(bad, one, b)
     word = "s" if signed else "u"
     if op == "floor_divide":

@@ -1,23 +1,23 @@
 """Loops: serial ones, and lane loops that run whole vectors of iterations at once.
 
-A lane loop has full vectors and a ragged end. Hosts with masks run the end as one masked
-iteration: of the same copy of the body if that is long, since code generation is most of the
-compile time, and of a second copy if it is short. Other hosts run the end one iteration at a
-time, into the accumulator (i mod ways) that the fold's tree demands. Blocks of a fold end where
-the counter reaches a multiple of their length.
+A lane loop has full vectors and a ragged end. On hosts with masks every vector runs under one,
+all true but in the last round: that costs next to nothing, and the body is written once, where
+code generation is most of the compile time. Other hosts run the end one iteration at a time, into
+the accumulator (i mod ways) that the fold's tree demands. Blocks of a fold end where the counter
+reaches a multiple of their length.
 """
 
 from collections.abc import Callable, Sequence
 
 from ftrace.cpu import folds
-from ftrace.cpu.state import State
+from ftrace.cpu.state import Carried, State
 from ftrace.cpu.text import Value, type_of
 from ftrace.cpu.varying import varying_in
-from ftrace.cpu.vectors import both, iota, part
-from ftrace.lowering.ir import Fold, Loop, Stmt, blocks_of
+from ftrace.cpu.vectors import iota, part
+from ftrace.lowering.ir import Fold, Loop
 from ftrace.lowering.schedule import LANE
 
-SHORT = 12  # statements of a body that is written twice
+SPLIT = False
 Cells = list[Value]
 Body = Callable[[Value, Cells], Cells]
 
@@ -80,20 +80,12 @@ def counted(s: State, start: Value, stop: Value, step: int, cells: Cells, body: 
     before = text.block
     text.jump(head)
     text.label(head)
-    at = Value(f"%{text.fresh()}", "i8", 1)
-    names = [text.same(c, f"%{text.fresh()}") for c in cells]
-    marks = len(text.lines)
-    text.lines.extend([""] * (len(cells) + 1))
+    around = Carried(text, [start, *cells], before)
+    at, *names = around.values
     text.branch(text.compare("slt", at, stop), work, done)
     text.label(work)
     left = body(at, names)
-    following = text.add(at, Value(str(step), "i8", 1))
-    for k, (phi, first, last) in enumerate(
-        zip([at, *names], [start, *cells], [following, *left], strict=True)
-    ):
-        kind = type_of(phi.dtype, phi.lanes)
-        ends = f"[ {first.name}, %{before} ], [ {last.name}, %{text.block} ]"
-        text.lines[marks + k] = f"  {phi.name} = phi {kind} {ends}"
+    around.close([text.add(at, Value(str(step), "i8", 1)), *left])
     text.jump(head)
     text.label(done)
     s.pop()
@@ -131,50 +123,67 @@ def _starts(s: State, fold: Fold, at: Value) -> Value:
 
 def _serial_loop(s: State, stmt: Loop) -> Cells:
     """One iteration after the other; the values may be vectors of the lanes around us."""
-    text, zero = s.text, Value("0", "i8", 1)
-    apart = [folds.has_tree(f) and f.ways > 1 for f in stmt.folds]
-    count = len(stmt.outs) - len(stmt.params)
-    where, states, first = [], [], 0
-    for fold, index, split in zip(stmt.folds, _index_types(stmt), apart, strict=True):
-        wide = s.lanes if stmt.outs[first].id in s.varying else 1
-        state = folds.start(text, fold, index, wide)
-        where.append(_Apart(s, fold, state) if split else None)
-        states.append([] if split else state)
-        first += folds.width(fold)
-    pairs = zip(stmt.params, stmt.inits, strict=True)
-    inits = [s.wide(a) if v.id in s.varying else s.scalar(a) for v, a in pairs]
+    run = _Serial(s, stmt)
+    start = [c for group in (*run.states, run.inits) for c in group]
+    cells = counted(s, Value("0", "i8", 1), s.scalar(stmt.extent), 1, start, run.body)
+    *groups, carried = _regroup([*run.states, run.inits], cells)
+    outs: Cells = []
+    for fold, state, apart in zip(stmt.folds, groups, run.apart, strict=True):
+        if apart is not None:
+            ended = apart.collect()
+        else:
+            ended = folds.flush(s.text, state) if fold.block else state
+        outs += folds.finish(s.text, fold, ended)
+    return outs + carried
 
-    def body(at: Value, cells: Cells) -> Cells:
-        s.define(stmt.axis, at)
-        *groups, carried = _regroup([*states, inits], cells)
-        for var, value in zip(stmt.params, carried, strict=True):
+
+class _Serial:
+    """The body of a serial loop, and what it carries: folds in registers or apart, variables."""
+
+    def __init__(self, s: State, stmt: Loop) -> None:
+        self.s, self.stmt = s, stmt
+        self.apart: list[_Apart | None] = []
+        self.states: list[Cells] = []
+        first = 0
+        for fold, index in zip(stmt.folds, _index_types(stmt), strict=True):
+            wide = s.lanes if stmt.outs[first].id in s.varying else 1
+            state = folds.start(s.text, fold, index, wide)
+            split = folds.has_tree(fold) and fold.ways > 1
+            self.apart.append(_Apart(s, fold, state) if split else None)
+            self.states.append([] if split else state)
+            first += folds.width(fold)
+        pairs = zip(stmt.params, stmt.inits, strict=True)
+        self.inits = [s.wide(a) if v.id in s.varying else s.scalar(a) for v, a in pairs]
+
+    def body(self, at: Value, cells: Cells) -> Cells:
+        """One iteration: the next cells."""
+        s, stmt = self.s, self.stmt
+        *groups, carried = _regroup([*self.states, self.inits], cells)
+        for var, value in zip((stmt.axis, *stmt.params), (at, *carried), strict=True):
             s.define(var, value)
         s.push()
-        groups = [_flushed(s, f, at, g) if g else g for f, g in zip(stmt.folds, groups, strict=True)]
+        groups = [
+            g if apart else _flushed(s, f, at, g)
+            for f, g, apart in zip(stmt.folds, groups, self.apart, strict=True)
+        ]
         left = s.block(stmt.body)
-        parts = zip(stmt.folds, _split(stmt, left), groups, where, strict=True)
+        parts = zip(stmt.folds, _split(stmt, left), groups, self.apart, strict=True)
         new: Cells = []
-        for fold, values, state, memory in parts:
-            if memory is not None:
-                memory.take(at, values)
+        for fold, values, state, apart in parts:
+            if apart is not None:
+                apart.take(at, values)
             else:
-                given = [v if v.lanes == state[0].lanes else s.widen(v) for v in values]
-                new += folds.step(text, fold, state, given, None)
-        nexts = zip(left[count:], inits, strict=True)
-        new += [v if v.lanes == i.lanes else s.widen(v) for v, i in nexts]
+                new += folds.step(s.text, fold, state, _fit(s, values, state[0]), None)
+        count = len(stmt.outs) - len(stmt.params)
+        for value, like in zip(left[count:], self.inits, strict=True):
+            new += _fit(s, [value], like)
         s.pop()
         return new
 
-    cells = counted(s, zero, s.scalar(stmt.extent), 1, [c for g in [*states, inits] for c in g], body)
-    *groups, carried = _regroup([*states, inits], cells)
-    outs: Cells = []
-    for fold, state, memory in zip(stmt.folds, groups, where, strict=True):
-        if memory is not None:
-            state = memory.collect()
-        elif fold.block:
-            state = folds.flush(text, state)
-        outs += folds.finish(text, fold, state)
-    return outs + carried
+
+def _fit(s: State, values: Sequence[Value], like: Value) -> list[Value]:
+    """Values with as many lanes as another."""
+    return [v if v.lanes == like.lanes else s.widen(v) for v in values]
 
 
 class _Apart:
@@ -189,7 +198,7 @@ class _Apart:
             self._save(Value(str(way), "i8", 1), state)
 
     def _reserve(self) -> str:
-        text, place = self.s.text, self.s.text.fresh("frame")
+        place = self.s.text.fresh("frame")
         given = f"  %{place} = alloca [{self.fold.ways} x {self.kind}], align 64"
         self.s.scopes[0].lines.append(given)
         return f"%{place}"
@@ -220,7 +229,7 @@ class _Apart:
             s.text.jump(go)
             s.text.label(go)
         way = s.text.op("and", at, Value(str(fold.ways - 1), "i8", 1))
-        given = [v if v.lanes == self.like.lanes else s.widen(v) for v in values]
+        given = _fit(s, values, self.like)
         self._save(way, folds.step(s.text, fold, self._load(way), given, None))
 
     def _flush(self) -> None:
@@ -250,24 +259,21 @@ def _lane_loop(s: State, stmt: Loop, lanes: int) -> Cells:
     states = [folds.start(text, f, index, w) for f, index, w in kinds]
     cells = [c for state in states for c in state]
     run = _Lanes(s, stmt, lanes, states)
-    if s.text.host.masked and _length(stmt.body.stmts) > SHORT:
+    if text.host.masked and SPLIT:
+        full = text.op("and", stop, Value(str(-lanes), "i8", 1))
+        cells = counted(s, zero, full, lanes, cells, run.full)
+        cells = counted(s, full, stop, lanes, cells, run.ragged(stop))
+    elif text.host.masked:
         cells = counted(s, zero, stop, lanes, cells, run.ragged(stop))
     else:
         full = text.op("and", stop, Value(str(-lanes), "i8", 1))
         cells = counted(s, zero, full, lanes, cells, run.full)
-        if s.text.host.masked:
-            cells = counted(s, full, stop, lanes, cells, run.masked(stop))
-        else:
-            cells = counted(s, full, stop, 1, cells, run.single)
+        cells = counted(s, full, stop, 1, cells, run.single)
     outs: Cells = []
     for fold, state in zip(stmt.folds, _regroup(states, cells), strict=True):
         ended = folds.flush(text, state) if fold.block else state
         outs += folds.finish(text, fold, folds.fold_lanes(text, fold, ended))
     return outs
-
-
-def _length(stmts: Sequence[Stmt]) -> int:
-    return sum(1 + sum(_length(b.stmts) for b in blocks_of(stmt)) for stmt in stmts)
 
 
 class _Lanes:
@@ -280,12 +286,8 @@ class _Lanes:
         """A vector of iterations, all of them active."""
         return self._vector(at, cells, None)
 
-    def masked(self, stop: Value) -> Body:
-        """A vector of which some iterations may lie beyond the end."""
-        return lambda at, cells: self._vector(at, cells, self._active(at, stop))
-
     def ragged(self, stop: Value) -> Body:
-        """Either; the mask is all true but in the last round."""
+        """A vector of iterations under a mask, which is all true but in the last round."""
 
         def body(at: Value, cells: Cells) -> Cells:
             text, lanes = self.s.text, self.lanes

@@ -207,7 +207,32 @@ def _pointers(s: State, place: Access) -> str:
     return s.text.let(given, "i8", s.lanes).name
 
 
+def _each(s: State, place: Access) -> list[str]:
+    """The addresses of all lanes, as scalars."""
+    assert place.offsets is not None
+    kind = memory_type(place.buffer.dtype)
+    found: list[str] = []
+    for k in range(s.lanes):
+        far = lane(s.text, place.offsets, k)
+        given = f"getelementptr {kind}, ptr {place.pointer}, i64 {far.name}"
+        found.append(s.text.let(given, "i8", 1).name)
+    return found
+
+
+def _collect(s: State, place: Access, dtype: str) -> Value:
+    """A gather without a mask: scalar loads are faster than the instruction made for it."""
+    got = Value("poison", dtype, s.lanes)
+    kind = type_of(dtype, s.lanes)
+    for k, address in enumerate(_each(s, place)):
+        one = _read_run(s, address, dtype, 1, None)
+        given = f"insertelement {kind} {got.name}, {memory_type(dtype)} {one.name}, i64 {k}"
+        got = s.text.let(given, dtype, s.lanes)
+    return got
+
+
 def _gather(s: State, place: Access, dtype: str, mask: Value | None) -> Value:
+    if mask is None:
+        return _collect(s, place, dtype)
     lanes, kind = s.lanes, type_of(dtype, s.lanes)
     name = f"llvm.masked.gather.v{lanes}{MANGLED[memory_type(dtype)]}.v{lanes}p0"
     flags, places = type_of("b1", lanes), f"<{lanes} x ptr>"
@@ -258,7 +283,7 @@ def _one_by_one(s: State, place: Access, value: Value, combine: str) -> None:
     each_lane(s, lambda at: _combine_lane(s, place, lane(s.text, value, at), combine, offsets, at))
 
 
-def _combine_lane(  # noqa: PLR0913 - one lane's part of everything
+def _combine_lane(
     s: State, place: Access, value: Value, combine: str, offsets: Value | None, at: Value
 ) -> None:
     kind, pointer = memory_type(place.buffer.dtype), place.pointer

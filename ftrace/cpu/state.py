@@ -7,13 +7,15 @@ value with `lanes == 1` is uniform, a vector differs between lanes; `wide` makes
 uniform values where they were defined. loops.py, branches.py and memory.py write the statements.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from ftrace.core.errors import BackendError
-from ftrace.cpu.text import Text, Value, memory_type
+from ftrace.cpu.text import Text, Value, memory_type, type_of
 from ftrace.cpu.vectors import iota
 from ftrace.lowering.ir import Atom, Block, Lit, Var
 from ftrace.lowering.launching import Launch
+
+REGISTERS = 8  # kernel scalars that are kept in vector registers
 
 
 class Scope:
@@ -25,6 +27,24 @@ class Scope:
         self.mark = mark
         self.lines: list[str] = []
         self.cache: dict[Hashable, Value] = {}
+
+
+class Carried:
+    """Values that go around a loop: phis at its head, completed at its end."""
+
+    def __init__(self, text: Text, firsts: Sequence[Value], before: str) -> None:
+        self._text, self._firsts, self._before = text, firsts, before
+        self.values = [text.same(v, f"%{text.fresh()}") for v in firsts]
+        self._mark = len(text.lines)
+        text.lines.extend([""] * len(firsts))
+
+    def close(self, lasts: Sequence[Value]) -> None:
+        """Give the next values; the current block is the one that jumps back."""
+        rows = zip(self.values, self._firsts, lasts, strict=True)
+        for k, (phi, first, last) in enumerate(rows):
+            kind = type_of(phi.dtype, phi.lanes)
+            ends = f"[ {first.name}, %{self._before} ], [ {last.name}, %{self._text.block} ]"
+            self._text.lines[self._mark + k] = f"  {phi.name} = phi {kind} {ends}"
 
 
 class State:
@@ -54,6 +74,7 @@ class State:
         self.axis: Var | None = None
         self.mask: Value | None = None
         self.varying: set[int] = set()
+        self._in_registers = 0
 
     def block(self, block: Block) -> list[Value]:
         """Write a block's statements; the values it leaves, uniform ones as scalars."""
@@ -105,17 +126,16 @@ class State:
 
     def entry(self, position: int, dtype: str = "i8") -> Value:
         """An entry of the operand table, read when the kernel begins."""
+        return self.hoisted(-1, ("entry", position, dtype), lambda: self._read(position, dtype))
 
-        def read() -> Value:
-            place = self.text.fresh()
-            self.text.line(f"%{place} = getelementptr i64, ptr %table, i64 {position}")
-            kind, size = memory_type(dtype), max(1, int(dtype[1:]))
-            got = self.text.let(f"load {kind}, ptr %{place}, align {size}", dtype, 1)
-            if dtype != "b1":
-                return got
-            return self.text.let(f"trunc i8 {got.name} to i1", "b1", 1)
-
-        return self.hoisted(-1, ("entry", position, dtype), read)
+    def _read(self, position: int, dtype: str) -> Value:
+        place = self.text.fresh()
+        self.text.line(f"%{place} = getelementptr i64, ptr %table, i64 {position}")
+        kind, size = memory_type(dtype), int(dtype[1:])
+        got = self.text.let(f"load {kind}, ptr %{place}, align {size}", dtype, 1)
+        if dtype != "b1":
+            return got
+        return self.text.let(f"trunc i8 {got.name} to i1", "b1", 1)
 
     def scalar(self, atom: Atom) -> Value:
         """A uniform atom; for the lane axis its first lane."""
@@ -139,10 +159,30 @@ class State:
             return self.text.const(atom.value, atom.dtype, self.lanes)
         if atom == self.axis:
             return self.hoisted(self.depth_of(atom), ("axis", atom.id), self._axis)
+        if atom.id in self._entries:
+            return self._operand(atom)
         got = self.scalar(atom)
         if got.lanes == self.lanes:
             return got
         return self.spread(got, self.depth_of(atom))
+
+    def _operand(self, var: Var) -> Value:
+        """A kernel scalar in every lane: in a register for the first few, else read at each use.
+
+        A broadcast from memory is part of the instruction that uses it; hundreds of values that
+        live across a loop would cost the register allocator far more than they save.
+        """
+        key = ("operand", var.id, self.lanes)
+        found = self.scopes[0].cache.get(key)
+        if found is not None:
+            return found
+        if self._in_registers < REGISTERS:
+            self._in_registers += 1
+            return self.hoisted(-1, key, lambda: self.text.splat(self.scalar(var), self.lanes))
+        entry = self._entries[var.id]
+        return self.hoisted(
+            self.depth, key, lambda: self.text.splat(self._read(entry, var.dtype), self.lanes)
+        )
 
     def spread(self, v: Value, depth: int) -> Value:
         """A scalar known in scope `depth`, in every lane."""

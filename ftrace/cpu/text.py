@@ -148,9 +148,7 @@ class Text:
             f"insertelement {kind} poison, {LLVM_TYPE[v.dtype]} {v.name}, i64 0", v.dtype, lanes
         )
         zeros = f"<{lanes} x i32> zeroinitializer"
-        return self.let(
-            f"shufflevector {kind} {one.name}, {kind} poison, {zeros}", v.dtype, lanes
-        )
+        return self.let(f"shufflevector {kind} {one.name}, {kind} poison, {zeros}", v.dtype, lanes)
 
     def same(self, v: Value, name: str) -> Value:
         """A value of the type of another."""

@@ -62,6 +62,21 @@ def bits(value: Any, dtype: str) -> int:
     return n - (1 << 64) if n >= 1 << 63 else n
 
 
+def _unchanged(op: str, args: tuple[Atom, ...]) -> Atom | None:
+    """The operand that an operation gives back, whatever it is: x 1, x / 1, x - 0, equal arms."""
+    if op == "select" and args[1] == args[2]:
+        return args[1]
+    if op in ("mul", "div") and _is(args[1], 1):
+        return args[0]
+    if op == "mul" and _is(args[0], 1):
+        return args[1]
+    return args[0] if op == "sub" and _is(args[1], 0) else None
+
+
+def _is(x: Atom, number: int) -> bool:
+    return isinstance(x, Lit) and x.value == number and str(x.value)[0] != "-"
+
+
 class Scope:
     """An open block."""
 
@@ -137,6 +152,9 @@ class Builder:
 
     def let(self, op: str, args: tuple[Atom, ...], dtype: str) -> Atom:
         """One operation of core/scalar.py on real scalars."""
+        same = _unchanged(op, args)
+        if same is not None:
+            return same
         key = (op, args, dtype)
         found = self.find(key)
         if found is not None:

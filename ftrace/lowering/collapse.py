@@ -43,9 +43,8 @@ def collapse(
 def _steps(buffer: Buffer, operand: Operand, table: list[int]) -> list[int]:
     """The step of every coordinate, as a number."""
     numbers = iter(operand.steps)
-    return [
-        {"one": 1, "minus": -1}[c] if c != "any" else table[next(numbers)] for c in buffer.steps
-    ]
+    plain = {"one": 1, "minus": -1}
+    return [table[next(numbers)] if c == "any" else plain[c] for c in buffer.steps]
 
 
 def _extent(kernel: Kernel, scalars: tuple[int, ...], table: list[int], extent: Atom) -> int:

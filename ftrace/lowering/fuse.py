@@ -20,6 +20,7 @@ from ftrace.lowering.reading import Places, is_fold, is_pulled, reads, reduced_a
 LOOK_BACK: Final = 8  # items that a target may join
 OPERANDS: Final = 40  # stored variables that one kernel touches
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
+CHEAP: Final = 8  # operations that are done again rather than stored
 AXES: Final = tuple(ir.Var(-1 - i, "i8") for i in range(64))  # symbolic axes of a domain
 KEEPS_PLACE: Final = frozenset({"transpose", "squeeze", "expand_dims", "reshape"})
 
@@ -313,7 +314,7 @@ def _again(
     if name in KEEPS_PLACE:
         return False
     if name != "broadcast_in_dim":
-        return users[a] > 1 or depth[a] > DEPTH
+        return depth[a] > DEPTH or (users[a] > 1 and (costly[a] or depth[a] > CHEAP))
     first = next(
         (
             d

@@ -125,35 +125,43 @@ class _Planner:
         slots = dict(outer)
         slots.update((v, self._constant(array)) for v, array in consts)
         items, producers = fuse(eqns, outs)
-        made = {v for item in items for v in _made(item)}
         aliases = _aliases(items)
+        made = {v for item in items for v in _made(item)} - aliases.keys()
         for out, slot in zip(outs, into, strict=True):
-            if out in made and out not in slots and out not in aliases:
-                slots[out] = slot
-        needed = _last_uses(items, outs, aliases)
+            if type(out) is not Literal and out in made:
+                slots.setdefault(out, slot)
+        last = _last_uses(items, outs, aliases)
         steps: list[Step] = []
-        mine: list[tuple[int, int]] = []  # (last use, slot) of places in the arena
+        places: list[tuple[int, int]] = []  # (last use, slot) of what lies in the arena
         for number, item in enumerate(items):
             for v in _made(item):
-                if v not in slots and v not in aliases and needed.get(v, -1) > number:
+                if v in made and v not in slots and last.get(v, -1) > number:
                     slots[v] = self._scratch(v.aval)
-                    mine.append((needed[v], slots[v]))
-            if isinstance(item, Group):
-                steps.append(self._launch(item, producers, slots))
-            elif item.outvars and item.outvars[0] in aliases:
-                slots[item.outvars[0]] = slots[item.invars[0]]
-            else:
-                steps += self._step(item, slots)
-            for last, slot in mine:
-                if last == number:
-                    self._free(slot)
-            mine = [(last, slot) for last, slot in mine if last != number]
+                    places.append((last[v], slots[v]))
+            steps += self._item(item, producers, slots, aliases)
+            places = self._release(places, number)
         for out, slot in zip(outs, into, strict=True):
             if self._slot_of(out, slots) != slot:
                 steps.append(self._copy(self._slot_of(out, slots), slot))
-        for _, slot in mine:
-            self._free(slot)
+        self._release(places, len(items))
         return steps
+
+    def _release(self, places: list[tuple[int, int]], number: int) -> list[tuple[int, int]]:
+        """Free the places that no later item reads; the others."""
+        for last, slot in places:
+            if last <= number:
+                self._free(slot)
+        return [(last, slot) for last, slot in places if last > number]
+
+    def _item(
+        self, item: Item, producers: Any, slots: Slots, aliases: dict[Any, Any]
+    ) -> list[Step]:
+        if isinstance(item, Group):
+            return [self._launch(item, producers, slots)]
+        if item.outvars and item.outvars[0] in aliases:
+            slots[item.outvars[0]] = self._slot_of(item.invars[0], slots)
+            return []
+        return self._step(item, slots)
 
     def _launch(self, group: Group, producers: Any, slots: Slots) -> Step:
         self.kernels += 1
@@ -227,23 +235,23 @@ def _last_uses(
 ) -> dict[Any, int]:
     """The last item that reads each variable, beyond those that make it; outputs live on."""
     found: dict[Any, int] = {}
-
-    def use(v: Any, number: int) -> None:
-        while type(v) is not Literal:
-            found[v] = max(found.get(v, -1), number)
-            if v not in aliases:
-                return
-            v = aliases[v]
-
     for number, item in enumerate(items):
-        if isinstance(item, Group):
-            for target in item.targets:
-                for v in target.reads:
-                    if v not in item.where:
-                        use(v, number)
-        else:
-            for a in item.invars:
-                use(a, number)
+        for v in _read(item):
+            found.update((w, number) for w in _chain(v, aliases))
     for v in outs:
-        use(v, len(items))
+        found.update((w, len(items)) for w in _chain(v, aliases))
     return found
+
+
+def _chain(v: Any, aliases: dict[Any, Any]) -> list[Any]:
+    """A variable, and what it is another name for."""
+    if type(v) is Literal:
+        return []
+    return [v, *_chain(aliases[v], aliases)] if v in aliases else [v]
+
+
+def _read(item: Item) -> list[Any]:
+    """The variables that an item reads, beyond those it makes."""
+    if isinstance(item, Group):
+        return [v for t in item.targets for v in t.reads if v not in item.where]
+    return list(item.invars)

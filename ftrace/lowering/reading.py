@@ -72,6 +72,11 @@ def unreduced(eqn: Eqn, index: Index) -> Index:
     return tuple(ORIGIN if i in axes else next(rest) for i in range(eqn.invars[0].aval.ndim))
 
 
+def _params(eqn: Eqn, position: int) -> dict[str, Any]:
+    """A row's params; a row of several results is told which one is asked for."""
+    return {**eqn.params, "position": position} if eqn.primitive.multiple else eqn.params
+
+
 class Element:
     """An operand of a `Moving` rule: `x.at(index)`."""
 
@@ -126,7 +131,7 @@ class Reader:
         builder, rule = self.builder, eqn.primitive.lower
         if isinstance(rule, Moving):
             before, builder.site = builder.site, number
-            params = eqn.params if len(eqn.outvars) == 1 else {**eqn.params, "position": position}
+            params = _params(eqn, position)
             operands = [Element(a, self.at) for a in eqn.invars]
             found = rule.rule(builder, index, var.aval, *operands, **params)
             builder.site = before
@@ -168,7 +173,7 @@ def row_major(shape: Sequence[int]) -> list[int]:
     strides, step = [], 1
     for n in reversed(shape):
         strides.append(step)
-        step *= n
+        step *= max(n, 1)
     return strides[::-1]
 
 
@@ -285,7 +290,7 @@ def _ask_operands(
     _, eqn, position = producer
     rule = eqn.primitive.lower
     if isinstance(rule, Moving):
-        params = eqn.params if len(eqn.outvars) == 1 else {**eqn.params, "position": position}
+        params = _params(eqn, position)
         rule.rule(probe, index, var.aval, *(Element(a, ask) for a in eqn.invars), **params)
         return
     if isinstance(rule, Reduction):

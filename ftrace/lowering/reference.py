@@ -91,7 +91,12 @@ class _Run:
     def atom(self, a: Atom) -> Array:
         """The value of an atom, with one axis per enclosing loop."""
         value = np.asarray(a.value, a.dtype) if isinstance(a, Lit) else self.values[a.id]
-        return value.reshape(value.shape + (1,) * (len(self.lanes) - value.ndim))
+        return self.deepened(value)
+
+    def deepened(self, x: Array) -> Array:
+        """A value with an axis for each enclosing loop: those of inner ones have length 1."""
+        missing = len(self.lanes) - x.ndim
+        return x.reshape(x.shape + (1,) * missing) if missing else x
 
     def block(self, block: Block) -> list[Array]:
         """Run a block; what it leaves."""
@@ -124,20 +129,24 @@ class _Run:
     def index(self, buffer: str, at: tuple[Atom, ...]) -> Array:
         """Place of an element in its buffer's memory, for each iteration."""
         memory = self.memory[buffer]
-        place = memory.offset
-        place = place.reshape(place.shape + (1,) * (len(self.lanes) - place.ndim))
+        place = self.deepened(memory.offset)
         for a, step in zip(at, memory.steps, strict=True):
             place = place + self.atom(a) * step
         return place
 
     def inside(self, buffer: str, places: Array) -> None:
         """Raise unless all places lie in a buffer's memory."""
-        outside = (places < 0) | (places >= self.memory[buffer].base.size)
-        if outside.any():
+        size = self.memory[buffer].base.size
+        if places.size and (places.min() < 0 or places.max() >= size):
+            outside = places[(places < 0) | (places >= size)]
             raise JaxprError(
-                f"kernel {self.kernel.name}: element {places[outside].flat[0]} of buffer {buffer} "
-                f"lies outside of its memory of {self.memory[buffer].base.size} elements."
+                f"kernel {self.kernel.name}: element {outside.flat[0]} of buffer {buffer} lies "
+                f"outside of its memory of {size} elements."
             )
+
+    def full(self, x: Array) -> Array:
+        """A value, for every iteration apart."""
+        return x if x.shape == self.lanes else np.broadcast_to(x, self.lanes)
 
     def load(self, stmt: Load) -> Array:
         """Read; inactive iterations read nothing and get zero."""
@@ -145,7 +154,7 @@ class _Run:
         if self.mask is None:
             self.inside(stmt.buffer, place)
             return np.asarray(base[place])
-        place, mask = np.broadcast_arrays(place, self.mask)
+        place, mask = self.full(place), self.full(self.mask)
         self.inside(stmt.buffer, place[mask])
         value = np.zeros(place.shape, base.dtype)
         value[mask] = base[place[mask]]
@@ -153,17 +162,16 @@ class _Run:
 
     def store(self, stmt: Store) -> None:
         """Write the active iterations, in order."""
-        base = self.memory[stmt.buffer].base
-        active = np.asarray(True) if self.mask is None else self.mask
-        place = np.broadcast_to(self.index(stmt.buffer, stmt.at), self.lanes)
-        chosen = np.broadcast_to(active, self.lanes)
-        value = np.broadcast_to(self.atom(stmt.value), self.lanes)[chosen]
-        place = place[chosen]
-        self.inside(stmt.buffer, place)
+        base, places = self.memory[stmt.buffer].base, self.full(self.index(stmt.buffer, stmt.at))
+        value = self.full(self.atom(stmt.value))
+        if self.mask is not None:
+            active = self.full(self.mask)
+            places, value = places[active], value[active]
+        self.inside(stmt.buffer, places)
         if stmt.combine is None:
-            base[place] = value
+            base[places] = value
         else:
-            folds.UFUNCS[stmt.combine].at(base, place, value)
+            folds.UFUNCS[stmt.combine].at(base, places, value)
 
     def alloc(self, stmt: Alloc) -> None:
         """Memory for every iteration of the enclosing loops, full of what nobody expects."""

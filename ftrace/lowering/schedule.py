@@ -67,10 +67,19 @@ def _best(loop: Loop, classes: dict[str, tuple[str, ...]]) -> tuple[int, list[Lo
     """The best score, and the loops that get lanes for it: this one, or some inside it."""
     inner = [_best(child, classes) for child in _top(loop.body)]
     below = (sum(s for s, _ in inner), [x for _, found in inner for x in found])
-    if loop.params:  # in order
+    if loop.params or _combines(loop.body, loop.axis):  # in order
         return below
     here = sum(_score(at, classes[b], loop.axis) for b, at in _accesses(loop.body) if b in classes)
     return below if inner and below[0] >= here else (here, [loop])
+
+
+def _combines(block: Block, axis: Var) -> bool:
+    """Whether iterations along an axis combine into the same cells."""
+    return any(
+        (isinstance(s, Store) and s.combine is not None and axis not in s.at)
+        or any(_combines(inner, axis) for inner in blocks_of(s))
+        for s in block.stmts
+    )
 
 
 def _accesses(block: Block) -> list[tuple[str, tuple[Atom, ...]]]:

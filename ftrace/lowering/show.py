@@ -291,16 +291,31 @@ def _operand(given: Operand) -> str:
 
 
 def _operands(kernel: Kernel) -> tuple[dict[str, Operand], list[Any]]:
-    """Sizes of 3, and memory of 4 elements per coordinate."""
+    """Sizes of 3, and memory with a little more per coordinate, or up to its literals."""
     scalars = [3 if v.dtype == "i8" else np.dtype(v.dtype).type(1.5).item() for v in kernel.scalars]
-    return {b.name: _memory(b) for b in kernel.buffers}, scalars
+    length = max([4, *(value + 1 for value in _literals(kernel.body))])
+    return {b.name: _memory(b, length) for b in kernel.buffers}, scalars
 
 
-def _memory(b: Buffer) -> Operand:
-    steps, size = [0] * len(b.steps), 4
+def _literals(block: Block) -> list[int]:
+    """Coordinates and extents that are literals."""
+    found: list[int] = []
+    for stmt in block.stmts:
+        if isinstance(stmt, Load | Store):
+            found += [int(a.value) for a in stmt.at if isinstance(a, Lit)]
+        elif isinstance(stmt, Loop) and isinstance(stmt.extent, Lit):
+            found.append(int(stmt.extent.value))
+        for inner in ir.blocks_of(stmt):
+            found += _literals(inner)
+    return found
+
+
+def _memory(b: Buffer, length: int) -> Operand:
+    steps, size = [0] * len(b.steps), length
     for i in reversed(range(len(b.steps))):
         steps[i] = {"one": 1, "minus": -1}.get(b.steps[i], size)
-        size *= 4 if b.steps[i] == "any" else 1
+        size *= length if b.steps[i] == "any" else 1
     count = np.arange(size)
     values = count % 3 if b.dtype[0] in "iub" else 0.5 + count / size
-    return values.astype(b.dtype), 3 * b.steps.count("minus"), tuple(steps)
+    offset = (length - 1) * b.steps.count("minus")
+    return values.astype(b.dtype), offset, tuple(steps)

@@ -10,5 +10,6 @@ ULP. Write more with `Nest` (nests.py) in array_kernels.py and control_kernels.p
 
 from tests.lowering import array_kernels, control_kernels
 from tests.lowering.nests import SAMPLES, Nest, Sample
+from tests.lowering.randoms import kernels
 
-__all__ = ["SAMPLES", "Nest", "Sample", "array_kernels", "control_kernels"]
+__all__ = ["SAMPLES", "Nest", "Sample", "array_kernels", "control_kernels", "kernels"]

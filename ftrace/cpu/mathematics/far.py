@@ -27,7 +27,8 @@ TABLE: Final = (
 )
 # {r, whether an odd multiple was taken off}: of x and `moved` quarter turns, modulo pi (doubling 0)
 # or pi/2 (doubling 1). Arguments below 2**-8 and not finite give something, without harm.
-REDUCE: Final = f"""define internal {{ double, i1 }} @far_reduce(double %x, i128 %moved, i64 %doubling) {{
+REDUCE: Final = f"""define internal {{ double, i1 }}
+@far_reduce(double %x, i128 %moved, i64 %doubling) {{
   %b = bitcast double %x to i64
   %f = and i64 %b, {(1 << 52) - 1}
   %m = or i64 %f, {1 << 52}
@@ -107,7 +108,10 @@ def declare_reduction(text: Text) -> None:
 
 
 def reduce_far(text: Text, dtype: str, moved: int, doubling: int) -> None:
-    """Append: `%r` (of `dtype`) and `%odd`, from the argument `%x` of a scalar function."""
+    """Append: `%r`, `%left` (of `dtype`) and `%odd`, from the argument `%x` of a scalar function.
+
+    `%left` is what rounding `%r` to `dtype` left out.
+    """
     declare_reduction(text)
     wide = "%x"
     if dtype == "f4":
@@ -119,6 +123,11 @@ def reduce_far(text: Text, dtype: str, moved: int, doubling: int) -> None:
     text.line("%odd = extractvalue { double, i1 } %both, 1")
     if dtype == "f4":
         text.line("%r = fptrunc double %r8 to float")
+        text.line("%back = fpext float %r to double")
+        text.line("%left8 = fsub double %r8, %back")
+        text.line("%left = fptrunc double %left8 to float")
+    else:
+        text.line("%left = fsub double %r, %r")
 
 
 def finish_far(text: Text, name: str, result: str, dtype: str) -> str:

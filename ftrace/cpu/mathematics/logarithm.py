@@ -163,6 +163,7 @@ def log_of_sum(text: Text, high: Value, low: Value, one: bool = True) -> Value:
     # 2**-k from the bits of m less those of the sum
     down = text.sub(bits, as_bits(text, total))
     down = text.add(down, text.like(bits, form.bias << form.fraction))
+    down = text.intrinsic("smax", (down, text.like(bits, 0)))
     near = text.sub(as_float(text, bits), text.like(high, 1.0))
     f, rest = fast_two_sum(text, near, text.mul(left, as_float(text, down)))
     half, tail = series(text, f)

@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from typing import Final
 
+from ftrace.cpu.mathematics.erf import erf, erfc
 from ftrace.cpu.mathematics.exponential import exp, exp2, expm1, logistic
-from ftrace.cpu.mathematics.hyperbolic import tanh
+from ftrace.cpu.mathematics.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
+from ftrace.cpu.mathematics.inverse import acos, asin, atan, atan2
+from ftrace.cpu.mathematics.library import SCIPY, library_call
 from ftrace.cpu.mathematics.logarithm import log, log1p, log2, log10
-from ftrace.cpu.mathematics.trigonometric import cos, sin
+from ftrace.cpu.mathematics.powers import cbrt, hypot, pow_
+from ftrace.cpu.mathematics.trigonometric import cos, sin, tan
 from ftrace.cpu.text import Value
 
 SPELLINGS: Final[dict[str, Callable[..., Value]]] = {
@@ -19,6 +23,22 @@ SPELLINGS: Final[dict[str, Callable[..., Value]]] = {
     "log1p": log1p,
     "sin": sin,
     "cos": cos,
+    "tan": tan,
+    "asin": asin,
+    "acos": acos,
+    "atan": atan,
+    "sinh": sinh,
+    "cosh": cosh,
     "tanh": tanh,
+    "asinh": asinh,
+    "acosh": acosh,
+    "atanh": atanh,
+    "cbrt": cbrt,
+    "pow": pow_,
+    "atan2": atan2,
+    "hypot": hypot,
     "logistic": logistic,
+    "erf": erf,
+    "erfc": erfc,
+    **{op: library_call(op) for op in SCIPY},
 }

@@ -1,0 +1,310 @@
+"""Compiling and calling a program.
+
+`compile_program` finds or makes the machine code (one module per structure, whatever the sizes)
+and binds it to the program's own numbers. A call allocates the results and hands the arrays to
+the native entry (entry.py), which looks at them; only what it refuses, a strided or swapped or
+foreign array, is looked at here and copied. The memory of a call belongs to that call, so that
+calls may nest, in callbacks (calls.py), and run in threads. Programs without a kernel are run by
+Python itself.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
+from ftrace.core.dtypes import canonical
+from ftrace.core.errors import BackendError, DtypeError, ShapeError
+from ftrace.cpu.calls import Frame, as_planned, enter, interpret, is_interpreted, leave
+from ftrace.cpu.compile import Module, compile_module, host
+from ftrace.cpu.entry import REJECTED, STACK_ARENA, Item, Needs, bind
+from ftrace.cpu.main import kernel_text, module_text
+from ftrace.cpu.mathematics.library import PREFIX, pointers
+from ftrace.cpu.text import Host
+from ftrace.lowering.ir import Block, While, blocks_of
+from ftrace.lowering.launching import Launch
+from ftrace.lowering.program import ARGUMENT, CONSTANT, RESULT, Branch, Program, Repeat, Step
+
+Array = np.ndarray[Any, Any]
+KEPT: Final = 1024  # modules; what is in use lives on when it is dropped here
+SMALL: Final = 1 << 14  # bytes that kernels do in microseconds
+BYTES: Final = np.dtype(np.uint8)
+
+_LOCK: Final = threading.Lock()
+_modules: Final[dict[str, Module]] = {}
+_count: Final = [0]
+
+
+def compilations() -> int:
+    """How many modules this process has compiled."""
+    return _count[0]
+
+
+def compile_program(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
+    """Machine code for a program.
+
+    Args:
+        program: what to run; its constants are read at every call.
+
+    Returns:
+        A function of a sequence of arrays and scalars (the program's arguments) that gives the
+        list of its results: new arrays, NumPy scalars for rank 0, Python scalars where weak.
+
+    Raises:
+        BackendError: LLVM or this backend refuses a kernel; the message names it.
+    """
+    if is_interpreted(program.steps):
+        return Interpreted(program)
+    return Compiled(program, module_of(program, host()))
+
+
+def module_of(program: Program, made_for: Host) -> Module:
+    """The code of a program: that of an earlier one of the same structure, if there was one."""
+    text = module_text(program, made_for)
+    with _LOCK:
+        found = _modules.get(text)
+        if found is None:
+            found = _compile(text, program, made_for)
+            _count[0] += 1
+            if len(_modules) >= KEPT:
+                del _modules[next(iter(_modules))]
+            _modules[text] = found
+    return found
+
+
+def _compile(text: str, program: Program, made_for: Host) -> Module:
+    symbols = pointers() if f"@{PREFIX}" in text else {}
+    try:
+        return compile_module(text, symbols, made_for)
+    except BackendError as error:
+        for launch in program.launches:  # which kernel is it?
+            try:
+                compile_module(kernel_text(launch, made_for), symbols, made_for)
+            except BackendError as why:
+                name = launch.kernel.name
+                raise BackendError(f"Kernel {name} cannot be compiled. {why.what}") from error
+        raise
+
+
+# --- calls
+
+
+class Compiled:
+    """A program bound to its machine code. Call it with a sequence of arguments."""
+
+    __slots__ = (
+        "_arena",
+        "_avals",
+        "_boxed",
+        "_constants",
+        "_enter",
+        "_kept",
+        "_makers",
+        "_one",
+        "_program",
+        "_unboxed",
+    )
+
+    def __init__(self, program: Program, module: Module) -> None:
+        self._program = program
+        slots = program.slots
+        places = {p: program.of_place(p) for p in (ARGUMENT, CONSTANT, RESULT)}
+        given = [*places[ARGUMENT], *places[CONSTANT]]
+        self._avals = [slots[k].aval for k in given]
+        results = [slots[k].aval for k in places[RESULT]]
+        self._makers = [partial(np.empty, a.shape, a.dtype) for a in results]
+        self._one = self._makers[0] if len(results) == 1 else None
+        self._boxed = [i for i in range(len(places[ARGUMENT])) if not self._avals[i].shape]
+        self._unboxed = [(i, weak) for i, weak in enumerate(program.weak) if not results[i].shape]
+        behind = self._avals[len(places[ARGUMENT]) :]
+        self._constants = tuple(
+            c if type(c) is np.ndarray else _plain(c, a, "A captured value")
+            for c, a in zip(program.constants, behind, strict=True)
+        )
+        items = [Item(k, slots[k].aval.dtype, slots[k].aval.shape) for k in given]
+        items += [Item(k, None, ()) for k in places[RESULT]]
+        on_stack = program.arena <= STACK_ARENA and not program.callbacks
+        self._arena = 0 if on_stack else program.arena + 64
+        table = np.array([n & (1 << 64) - 1 for n in program.table], np.uint64)
+        addresses = (module.address("main"), table.ctypes.data)
+        needs = Needs(len(slots), program.arena if on_stack else None, _is_long(program))
+        self._enter = bind(addresses, items, needs)
+        self._kept = (module, table)
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """Run the program."""
+        if self._boxed:
+            args = self._box(args)
+        one = self._one
+        results = [one()] if one is not None else [make() for make in self._makers]
+        if self._arena:
+            arena = np.empty(self._arena, BYTES)
+            if self._program.callbacks:
+                self._with_frame(args, results, arena)
+            elif self._enter(*args, *self._constants, *results, arena):
+                self._run(*self._copied(args), *results, arena)
+        elif self._enter(*args, *self._constants, *results):
+            self._run(*self._copied(args), *results)
+        for i, weak in self._unboxed:
+            results[i] = results[i].item() if weak else results[i][()]
+        return results
+
+    def _box(self, args: Sequence[Any]) -> list[Any]:
+        """Scalars as arrays."""
+        args = list(args)
+        for i in self._boxed:
+            x = args[i]
+            cls = type(x)
+            if cls is not np.ndarray:
+                found = SCALAR_AVALS.get(cls)
+                a = self._avals[i]
+                if found is not None and found.dtype is a.dtype:
+                    args[i] = np.array(x, a.dtype)
+                else:
+                    args[i] = _plain(x, a, _argument(i))
+        return args
+
+    def _copied(self, args: Sequence[Any]) -> list[Any]:
+        """Arguments and constants after the entry refused one, each plain."""
+        expected = len(self._avals) - len(self._constants)
+        if len(args) != expected:
+            raise BackendError(f"A program of {expected} arguments was called with {len(args)}.")
+        return [
+            _plain(x, a, _argument(i) if i < expected else "A captured array")
+            for i, (x, a) in enumerate(zip((*args, *self._constants), self._avals, strict=True))
+        ]
+
+    def _with_frame(self, args: Sequence[Any], results: list[Any], arena: Array) -> None:
+        """Run a program that calls back."""
+        program = self._program
+        arrays = [*args, *self._constants]
+        if len(arrays) != len(self._avals) or not all(map(_is_plain, arrays, self._avals)):
+            arrays = self._copied(args)
+        behind = (program.of_place(p) for p in (ARGUMENT, CONSTANT, RESULT))
+        slots = [k for place in behind for k in place]
+        frame = Frame(program, dict(zip(slots, [*arrays, *results], strict=True)), arena)
+        enter(frame)
+        try:
+            self._run(*arrays, *results, arena)
+        finally:
+            leave(frame)
+
+    def _run(self, *arrays: Array) -> None:
+        """Run on arrays that were looked at."""
+        if self._enter(*arrays) == REJECTED:
+            raise BackendError(
+                "The entry of a compiled program refused arrays that are plain.",
+                "This is a bug of ftrace: please report this message.",
+            )
+
+
+def _is_long(program: Program) -> bool:
+    """Whether a program may run for more than some microseconds."""
+    size = sum(s.aval.size * s.aval.dtype.itemsize for s in program.slots)
+    return size > SMALL or _repeats(program.steps)
+
+
+def _repeats(steps: Sequence[Step]) -> bool:
+    """Whether something runs a number of times that is not known before."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            return True
+        if isinstance(step, Branch) and any(map(_repeats, step.arms)):
+            return True
+        if isinstance(step, Launch) and _has_while(step.kernel.body):
+            return True
+    return False
+
+
+def _has_while(block: Block) -> bool:
+    return any(isinstance(s, While) or any(map(_has_while, blocks_of(s))) for s in block.stmts)
+
+
+class Interpreted:
+    """A program that holds nothing but rows of Python."""
+
+    __slots__ = ("_avals", "_program", "_results")
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._avals = [program.slots[k].aval for k in program.of_place(ARGUMENT)]
+        self._results = [(k, program.slots[k].aval) for k in program.of_place(RESULT)]
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """Run the program."""
+        program = self._program
+        given = [
+            x
+            if type(x) is np.ndarray and x.dtype is a.dtype and x.shape == a.shape
+            else as_planned(_plain(x, a, _argument(i)), a)
+            for i, (x, a) in enumerate(zip(args, self._avals, strict=True))
+        ]
+        values: dict[int, Any] = dict(zip(program.of_place(ARGUMENT), given, strict=True))
+        values.update(zip(program.of_place(CONSTANT), program.constants, strict=True))
+        shared = {id(x) for x in values.values()}
+        interpret(program.steps, program, values)
+        results: list[Any] = []
+        for (k, a), weak in zip(self._results, program.weak, strict=True):
+            results.append(_owned(values[k], a, weak, shared))
+        return results
+
+
+def _owned(value: Any, planned: ShapedArray, weak: bool, shared: set[int]) -> Any:
+    """A result that shares memory with nothing; `shared` are ids of what may not be given away."""
+    if weak or not planned.shape:
+        scalar = as_planned(value, planned)
+        return scalar.item() if weak and isinstance(scalar, np.generic) else scalar
+    flags = value.flags
+    own = flags.owndata and flags.writeable and value.shape == planned.shape
+    if own and id(value) not in shared:
+        shared.add(id(value))
+        return value
+    copy = np.empty(planned.shape, planned.dtype)
+    copy[...] = value.reshape(planned.shape)
+    return copy
+
+
+# --- arguments that need a look
+
+
+def _argument(number: int) -> str:
+    return f"Argument {number} of a compiled function"
+
+
+def _is_plain(x: Any, planned: ShapedArray) -> bool:
+    """Whether native code can read it where it lies."""
+    return (
+        type(x) is np.ndarray
+        and x.dtype is planned.dtype
+        and x.shape == planned.shape
+        and x.flags.c_contiguous
+        and x.flags.aligned
+    )
+
+
+def _plain(x: Any, planned: ShapedArray, name: str) -> Array:
+    """An array as planned: contiguous, aligned, in native byte order, of no subclass.
+
+    Raises:
+        DtypeError, ShapeError: it is of another type than planned.
+    """
+    if isinstance(x, np.ndarray):
+        dtype, shape = canonical(x.dtype), x.shape
+    else:
+        a = typeof(x)
+        dtype, shape = a.dtype, a.shape
+    if dtype != planned.dtype:
+        raise DtypeError(
+            f"{name} is of {dtype}, but the code was compiled for {planned.dtype}.",
+            "Compile for this argument: call the function that jit returned.",
+        )
+    if shape != planned.shape:
+        raise ShapeError(
+            f"{name} has shape {shape}, but the code was compiled for {planned.shape}.",
+            "Compile for this argument: call the function that jit returned.",
+        )
+    array = np.require(x, planned.dtype, ["C", "ALIGNED", "ENSUREARRAY"])
+    return array if array.dtype is planned.dtype else array.view(planned.dtype)

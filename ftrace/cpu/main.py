@@ -1,0 +1,186 @@
+"""A program's module: its kernels, and a `main` that runs its steps.
+
+`main(slots, table, callback)` gets the base addresses of arguments, constants and results; the
+arena's base follows the last slot, and main computes the addresses inside it. Sizes are read from
+the table, so the text depends on the program's structure alone: it is the key under which
+compiled code is kept. Only what has one element is written with its size, so that a loop over
+scalars calls nothing but its kernels. launch.py calls it.
+"""
+
+from collections.abc import Sequence
+
+from ftrace.cpu.emit import emit
+from ftrace.cpu.text import Host, Text, Value, memory_type
+from ftrace.lowering.launching import Launch
+from ftrace.lowering.program import ARENA, Branch, Callback, Copy, Program, Repeat, Step
+
+FINISHED = 0
+FAILED = 1  # a callback raised a Python exception, which is set
+
+
+def module_text(program: Program, host: Host) -> str:
+    """The LLVM text of a whole program.
+
+    Args:
+        program: what to compile.
+        host: what to compile it for.
+
+    Returns:
+        A module with `i32 @main(ptr slots, ptr table, ptr callback)`, which gives FINISHED or
+        FAILED. `callback` is `i32 (i64 number)` and gives 0 if it succeeded.
+    """
+    declarations: dict[str, str] = {}
+    launches = program.launches
+    kernels = [
+        emit(launch, symbol(number), host, declarations) for number, launch in enumerate(launches)
+    ]
+    main = _Main(program, Text(host, declarations)).write()
+    return "\n\n".join((*declarations.values(), *kernels, main))
+
+
+def kernel_text(launch: Launch, host: Host) -> str:
+    """The module of one kernel alone: to find out which one LLVM refuses."""
+    declarations: dict[str, str] = {}
+    kernel = emit(launch, symbol(0), host, declarations)
+    call = f"call void @{symbol(0)}(ptr %slots, ptr %table)"
+    main = f"define void @main(ptr %slots, ptr %table) {{\n  {call}\n  ret void\n}}"
+    return "\n\n".join((*declarations.values(), kernel, main))
+
+
+def symbol(number: int) -> str:
+    """The name of a kernel's function."""
+    return f"kernel{number}"
+
+
+class _Main:
+    """Writes the steps, in the order in which `Program.launches` counts the kernels."""
+
+    def __init__(self, program: Program, text: Text) -> None:
+        self.program = program
+        self.text = text
+        self._kernels = 0
+
+    def write(self) -> str:
+        """The function."""
+        text = self.text
+        self._arena()
+        self._steps(self.program.steps)
+        text.line(f"ret i32 {FINISHED}")
+        text.label("failed")
+        text.line(f"ret i32 {FAILED}")
+        body = "\n".join(text.lines)
+        return f"define i32 @main(ptr %slots, ptr %table, ptr %callback) {{\nentry:\n{body}\n}}"
+
+    def _arena(self) -> None:
+        """Addresses of the slots in the arena."""
+        text = self.text
+        slots = self.program.slots
+        places = self.program.of_place(ARENA)
+        if not places:
+            return
+        base = self._slot(len(slots))
+        for k in places:
+            distance = self._entry(slots[k].entry)
+            address, place = text.fresh(), text.fresh()
+            text.line(f"%{address} = getelementptr i8, ptr {base}, i64 {distance}")
+            text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {k}")
+            text.line(f"store ptr %{address}, ptr %{place}, align 8")
+
+    def _slot(self, number: int) -> str:
+        """The base address of a slot."""
+        place, base = self.text.fresh(), self.text.fresh()
+        self.text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {number}")
+        self.text.line(f"%{base} = load ptr, ptr %{place}, align 8")
+        return f"%{base}"
+
+    def _entry(self, position: int) -> str:
+        """A number of the table."""
+        place, number = self.text.fresh(), self.text.fresh()
+        self.text.line(f"%{place} = getelementptr i64, ptr %table, i64 {position}")
+        self.text.line(f"%{number} = load i64, ptr %{place}, align 8")
+        return f"%{number}"
+
+    # --- steps
+
+    def _steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Launch):
+                self.text.line(f"call void @{symbol(self._kernels)}(ptr %slots, ptr %table)")
+                self._kernels += 1
+            elif isinstance(step, Copy):
+                self._copy(step)
+            elif isinstance(step, Callback):
+                self._callback(step)
+            elif isinstance(step, Branch):
+                self._branch(step)
+            else:
+                self._repeat(step)
+
+    def _copy(self, step: Copy) -> None:
+        aval = self.program.slots[step.source].aval
+        source, target = self._slot(step.source), self._slot(step.target)
+        size = aval.dtype.itemsize if aval.size == 1 else self._entry(step.size)
+        name = "llvm.memcpy.p0.p0.i64"
+        self.text.declare(name, f"declare void @{name}(ptr, ptr, i64, i1 immarg)")
+        self.text.line(f"call void @{name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+    def _callback(self, step: Callback) -> None:
+        text = self.text
+        code, good, after = text.fresh(), text.fresh(), text.fresh("after")
+        text.line(f"%{code} = call i32 %callback(i64 {step.number})")
+        text.line(f"%{good} = icmp eq i32 %{code}, 0")
+        text.line(f"br i1 %{good}, label %{after}, label %failed")
+        text.label(after)
+
+    def _branch(self, step: Branch) -> None:
+        text = self.text
+        arms = [text.fresh("arm") for _ in step.arms]
+        end = text.fresh("end")
+        index = self._index(step)
+        cases = " ".join(f"i64 {i}, label %{arm}" for i, arm in enumerate(arms[:-1]))
+        text.line(f"switch i64 {index}, label %{arms[-1]} [ {cases} ]")
+        for arm, steps in zip(arms, step.arms, strict=True):
+            text.label(arm)
+            self._steps(steps)
+            text.jump(end)
+        text.label(end)
+
+    def _index(self, step: Branch) -> str:
+        """The number of the arm; too large ones fall to the last by the switch."""
+        text = self.text
+        kind = step.dtype[0]
+        got = self._load(step.index, step.dtype).name
+        if step.dtype == "b1":
+            wide = text.fresh()
+            text.line(f"%{wide} = zext i1 {got} to i64")
+            return f"%{wide}"
+        if memory_type(step.dtype) != "i64":
+            wide = text.fresh()
+            how = "sext" if kind == "i" else "zext"
+            text.line(f"%{wide} = {how} {memory_type(step.dtype)} {got} to i64")
+            got = f"%{wide}"
+        if kind == "u":
+            return got
+        value = Value(got, "i8", 1)
+        zero = text.like(value, 0)
+        return text.select(text.compare("slt", value, zero), zero, value).name
+
+    def _load(self, slot: int, dtype: str) -> Value:
+        """The scalar in a slot."""
+        kind = memory_type(dtype)
+        got = self.text.let(f"load {kind}, ptr {self._slot(slot)}, align {dtype[1:]}", dtype, 1)
+        if dtype != "b1":
+            return got
+        return self.text.let(f"icmp ne i8 {got.name}, 0", "b1", 1)
+
+    def _repeat(self, step: Repeat) -> None:
+        text = self.text
+        head, body, end = text.fresh("head"), text.fresh("body"), text.fresh("end")
+        text.jump(head)
+        text.label(head)
+        self._steps(step.cond)
+        text.branch(self._load(step.predicate, "b1"), body, end)
+        text.label(body)
+        self._steps(step.body)
+        text.jump(head)
+        text.label(end)

@@ -1,0 +1,81 @@
+"""Backends: who turns programs into code, and what `jit(f).lower(*args)` shows of them.
+
+A backend is one object with the attributes of `Backend`; `control/jit.py` has the table. The
+next levels down are for looking only: `Lowered` keeps a jaxpr, its program and its kernels, and
+asks the backend for text.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+from ftrace.core.jaxpr import Jaxpr
+from ftrace.lowering.cost import Cost, cost
+from ftrace.lowering.program import Program
+from ftrace.lowering.show import text
+
+
+class Backend(Protocol):
+    """Compiles programs for the arrays of one kind of device."""
+
+    name: str
+
+    def plan(self, jaxpr: Jaxpr) -> Program:
+        """The program of a jaxpr."""
+        ...
+
+    def compile(self, program: Program) -> Callable[[Sequence[Any]], list[Any]]:
+        """A function of the program's arguments that gives its results."""
+        ...
+
+    def code(self, program: Program) -> str:
+        """What the backend's compiler is given."""
+        ...
+
+    def assembly(self, program: Program) -> str:
+        """What comes out of it."""
+        ...
+
+
+class Lowered:
+    """A jitted function for one signature, at every level: `jit(f).lower(*args)`.
+
+    Attributes:
+        jaxpr: the traced program.
+        program: steps, slots and table.
+        kernels: the kernels' text, in the order in which they run.
+        llvm: what LLVM is given (on the CPU).
+        asm: machine code as text.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, backend: Backend) -> None:
+        self.jaxpr = jaxpr
+        self.backend = backend
+
+    @cached_property
+    def program(self) -> Program:
+        """Steps, slots and table."""
+        return self.backend.plan(self.jaxpr)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels' text."""
+        return tuple(text(launch.kernel) for launch in self.program.launches)
+
+    @property
+    def llvm(self) -> str:
+        """LLVM's text of the whole program."""
+        return self.backend.code(self.program)
+
+    @property
+    def asm(self) -> str:
+        """Machine code as text."""
+        return self.backend.assembly(self.program)
+
+    def cost(self) -> Cost:
+        """Kernels, bytes and operations."""
+        return cost(self.program)
+
+    def __repr__(self) -> str:
+        c = self.cost()
+        return f"<lowered: {c.kernels} kernels, {c.callbacks} library rows, {c.bytes} bytes>"

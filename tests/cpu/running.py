@@ -1,0 +1,89 @@
+"""Kernels compiled for a host and run on a sample's memory, as a test of the emitter needs it."""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ftrace.cpu.compile import compile_module
+from ftrace.cpu.emit import emit
+from ftrace.cpu.text import Host
+from ftrace.lowering.ir import Kernel
+from ftrace.lowering.launching import Launch, Operand
+from ftrace.lowering.schedule import Schedule, schedule
+from tests.lowering.nests import Sample
+
+ENTRY = "define void @entry(ptr %s, ptr %t) {\n call void @kernel(ptr %s, ptr %t)\n ret void\n}\n"
+
+
+def launch(kernel: Kernel, chosen: Schedule) -> Launch:
+    """Slots in the order of the buffers; table entries in the order of `table`."""
+    operands, entry = [], 0
+    for k, buffer in enumerate(kernel.buffers):
+        steps = buffer.steps.count("any")
+        operands.append(Operand(k, entry, tuple(range(entry + 1, entry + 1 + steps))))
+        entry += 1 + steps
+    scalars = tuple(range(entry, entry + len(kernel.scalars)))
+    return Launch(kernel, chosen, tuple(operands), scalars)
+
+
+def table(kernel: Kernel, operands: dict[str, Any], scalars: Sequence[Any]) -> np.ndarray:
+    """The operand table: byte offsets, `any` steps, scalars as bit patterns."""
+    entries: list[int] = []
+    for buffer in kernel.buffers:
+        memory, offset, steps = operands[buffer.name]
+        entries.append(offset * memory.itemsize)
+        entries += [s for s, c in zip(steps, buffer.steps, strict=True) if c == "any"]
+    entries += [_bits(v, var.dtype) for v, var in zip(scalars, kernel.scalars, strict=True)]
+    return np.array(entries, "i8")
+
+
+def _bits(value: Any, dtype: str) -> int:
+    given = np.asarray(value, dtype)
+    if dtype[0] == "f":
+        given = given.view(f"u{given.itemsize}")
+    return int(given.astype("u8").view("i8")) if dtype == "u8" else int(given.astype("i8"))
+
+
+class Compiled:
+    """A kernel as machine code; called with operands and scalars as `reference.run` is."""
+
+    def __init__(self, kernel: Kernel, chosen: Schedule, host: Host) -> None:
+        self.kernel = kernel
+        declarations: dict[str, str] = {}
+        text = emit(launch(kernel, chosen), "kernel", host, declarations)
+        self.text = "\n".join([*declarations.values(), text, ENTRY])
+        self.module = compile_module(self.text, {}, host)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+        self.entry = kind(self.module.address("entry"))
+
+    def __call__(self, operands: dict[str, Any], scalars: Sequence[Any]) -> None:
+        bases = [operands[b.name][0].ctypes.data for b in self.kernel.buffers]
+        slots, entries = np.array(bases, "i8"), table(self.kernel, operands, scalars)
+        self.entry(slots.ctypes.data, entries.ctypes.data)
+
+
+def with_lanes(kernel: Kernel, lanes: int) -> Schedule:
+    """The usual roles with another number of lanes."""
+    return Schedule(schedule(kernel, 64).roles, lanes)
+
+
+def run(sample: Sample, host: Host, chosen: Schedule | None = None) -> dict[str, Any]:
+    """Compile and run; the whole memory of every buffer afterwards."""
+    operands = sample.operands()
+    chosen = schedule(sample.kernel, host.vector_bytes) if chosen is None else chosen
+    Compiled(sample.kernel, chosen, host)(operands, sample.scalars)
+    return operands
+
+
+def differences(got: np.ndarray, want: np.ndarray, ulp: int = 0) -> str:
+    """Which elements differ: NaN equals NaN, and 0.0 equals -0.0 as folds allow."""
+    equal = got == want
+    if got.dtype.kind == "f":
+        equal |= (got != got) & (want != want)
+    if ulp and got.size:
+        with np.errstate(all="ignore"):
+            size = np.maximum(np.abs(got), np.abs(want))
+            equal |= np.abs(got - want) <= ulp * np.spacing(size)
+    return "" if equal.all() else f"{got[~equal][:5]}, not {want[~equal][:5]}"

@@ -1,0 +1,73 @@
+"""Text to machine code: symbols, errors, hosts, threads and lifetimes."""
+
+import ctypes
+import gc
+import threading
+
+import pytest
+
+from ftrace.core.errors import BackendError
+from ftrace.cpu.compile import LEVELS, compile_module, host
+
+TWICE = """
+declare i64 @outside(i64)
+declare void @unused()
+define i64 @twice(i64 %x) {
+  %y = call i64 @outside(i64 %x)
+  %z = mul i64 %y, 2
+  ret i64 %z
+}
+"""
+KIND = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+
+def test_external_functions_are_called_at_the_addresses_given():
+    outside = KIND(lambda x: x + 5)
+    address = ctypes.cast(outside, ctypes.c_void_p).value
+    module = compile_module(TWICE, {"outside": address, "never": 1}, host())
+    assert KIND(module.address("twice"))(16) == 42
+
+
+def test_text_that_llvm_refuses_is_shown():
+    text = "define void @f() {\n  %x = add i32 1, undefined_name\n  ret void\n}\n"
+    with pytest.raises(BackendError, match=r"%x = add i32 1, undefined_name"):
+        compile_module(text, {}, host())
+
+
+def test_a_function_that_is_not_there_is_named():
+    module = compile_module("define void @f() {\n  ret void\n}\n", {}, host())
+    with pytest.raises(BackendError, match="no function 'g'"):
+        module.address("g")
+
+
+def test_assembly_shows_the_machine_code():
+    text = "define double @f(double %x) {\n  %y = fmul double %x, %x\n  ret double %y\n}\n"
+    assert "mulsd" in compile_module(text, {}, host("sse2")).assembly()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_level_describes_its_vectors(level):
+    made = host(level)
+    assert (made.vector_bytes, made.masked) == {
+        "avx512": (64, True),
+        "avx2": (32, False),
+        "sse2": (16, False),
+    }[level]
+    assert made.fma == (level != "sse2")
+
+
+def test_modules_compile_and_run_in_many_threads():
+    results: dict[int, int] = {}
+
+    def work(i: int) -> None:
+        text = f"define i64 @f(i64 %x) {{\n  %y = add i64 %x, {i}\n  ret i64 %y\n}}\n"
+        module = compile_module(text, {}, host())
+        gc.collect(0)
+        results[i] = KIND(module.address("f"))(100)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {i: 100 + i for i in range(8)}

@@ -1,0 +1,251 @@
+"""Emitted kernels against the reference interpreter, for several hosts and numbers of lanes."""
+
+import ctypes
+import mmap
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ftrace.core.errors import BackendError
+from ftrace.cpu.compile import host
+from ftrace.lowering import reference
+from ftrace.lowering.ir import Alloc, Block, Fold, Kernel, blocks_of, loops_of
+from ftrace.lowering.schedule import LANE, SERIAL, Schedule, schedule
+from tests.cpu.running import Compiled, differences, run, with_lanes
+from tests.lowering.kernels import SAMPLES, kernels
+from tests.lowering.nests import Nest, Sample, f8, i8
+
+LEVELS = ["native", "avx2", "sse2"]
+
+
+def has_scratch(block: Block) -> bool:
+    return any(
+        isinstance(s, Alloc) or any(has_scratch(b) for b in blocks_of(s)) for s in block.stmts
+    )
+
+
+WITHOUT_SCRATCH = [n for n, make in SAMPLES.items() if not has_scratch(make().kernel.body)]
+
+
+def check(sample: Sample, level: str, chosen: Schedule | None = None) -> None:
+    """Every byte of every buffer must be as the reference leaves it."""
+    want = sample.operands()
+    reference.run(sample.kernel, want, sample.scalars)
+    got = run(sample, host(level), chosen)
+    for buffer in sample.kernel.buffers:
+        ulp = 0 if sample.exact else 4
+        assert differences(got[buffer.name][0], want[buffer.name][0], ulp) == "", buffer.name
+
+
+# --- against the reference
+
+
+@pytest.mark.parametrize("name", WITHOUT_SCRATCH)
+def test_a_sample_kernel_equals_the_reference(name):
+    check(SAMPLES[name](), "native")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", [1, 4, 32])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", WITHOUT_SCRATCH)
+def test_a_sample_kernel_equals_the_reference_on_every_host(name, level, lanes):
+    sample = SAMPLES[name]()
+    check(sample, level, with_lanes(sample.kernel, lanes))
+
+
+def random_schedule(kernel: Kernel, seed: int) -> tuple[str, Schedule]:
+    """Any role is legal for any loop: what cannot run in lanes runs in order."""
+    rng = random.Random(seed)
+    roles = tuple((loop.axis.id, rng.choice([LANE, SERIAL])) for loop in loops_of(kernel.body))
+    return rng.choice(LEVELS), Schedule(roles, rng.choice([1, 2, 4, 8, 16, 32]))
+
+
+@settings(max_examples=12)
+@given(kernels(), st.integers(0, 10**6))
+def test_a_random_kernel_under_a_random_schedule_equals_the_reference(sample, seed):
+    level, chosen = random_schedule(sample.kernel, seed)
+    check(sample, level, chosen)
+
+
+@pytest.mark.fuzz
+@given(kernels(), st.integers(0, 10**6))
+def test_many_random_kernels_equal_the_reference(sample, seed):
+    level, chosen = random_schedule(sample.kernel, seed)
+    check(sample, level, chosen)
+
+
+# --- sizes, alignment, borders
+
+
+def scaled(n: int, shift: int = 0, step: str = "one") -> Sample:
+    """o = 3 x + 1 along one axis that does not begin at the memory's start."""
+    k = Nest("scaled")
+    x, o = k.buffer("x", "f4", [step]), k.buffer("o", "f4", [step], "out")
+    size, factor = k.scalar(), k.scalar("f4")
+    with k.loop(size) as row:
+        value = k.let("mul", k.load(x, row.axis), factor)
+        k.store(o, (row.axis,), value)
+    memory = np.random.default_rng(n).normal(size=n + 64).astype("f4")
+    cut = slice(7 + shift, 7 + shift + n)
+    views = {"x": memory[cut], "o": memory.copy()[cut]}
+    if step == "minus":
+        views = {name: a[::-1] for name, a in views.items()}
+    return Sample(k.kernel(), views, [n, 3.0])
+
+
+SIZES = [0, 1, 15, 16, 17, 50]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("step", ["one", "minus"])
+def test_every_size_and_alignment_writes_only_its_own_elements(level, step):
+    kernel = scaled(1, 0, step).kernel
+    compiled = Compiled(kernel, with_lanes(kernel, 16), host(level))
+    for n in SIZES:
+        for shift in (0, 1, 9):
+            sample = scaled(n, shift, step)
+            got, want = sample.operands(), sample.operands()
+            compiled(got, sample.scalars)
+            reference.run(kernel, want, sample.scalars)
+            assert differences(got["o"][0], want["o"][0]) == "", (n, shift)
+
+
+@pytest.fixture
+def page():
+    """Two pages of memory, of which the second may not be touched."""
+    size = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * size)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    assert protect(ctypes.c_void_p(start + size), ctypes.c_size_t(size), 0) == 0
+    yield np.frombuffer((ctypes.c_char * size).from_address(start), "f4")
+    assert protect(ctypes.c_void_p(start + size), ctypes.c_size_t(size), 3) == 0
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_lanes_beyond_the_end_touch_no_memory(level, page):
+    sample = scaled(5)
+    compiled = Compiled(sample.kernel, with_lanes(sample.kernel, 16), host(level))
+    last = np.arange(5, dtype="f4")
+    page[-5:] = last
+    operands = dict.fromkeys(("x", "o"), (page, page.size - 5, (1,)))
+    compiled(operands, [5, 3.0])
+    assert (3 * last == page[-5:]).all()
+
+
+def guarded(n: int) -> Sample:
+    """o[i] = x[at[i]] where at[i] >= 0, else -1: other positions must not be read."""
+    k = Nest("guarded")
+    x, at = k.buffer("x", "f8", ["one"]), k.buffer("at", "i8", ["one"])
+    o = k.buffer("o", "f8", ["one"], "out")
+    with k.loop(k.scalar()) as row:
+        place = k.load(at, row.axis)
+        with k.part() as then:
+            then.leave(k.load(x, place))
+        with k.part() as orelse:
+            orelse.leave(f8(-1.0))
+        (value,) = k.branch(k.let("ge", place, i8(0)), then, orelse)
+        k.store(o, (row.axis,), value)
+    places = np.where(np.arange(n) % 3, np.arange(n) % 4, -(2**40))
+    return Sample(k.kernel(), {"x": np.arange(4.0), "at": places, "o": np.zeros(n)}, [n])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_arm_reads_nothing_for_lanes_that_do_not_take_it(level):
+    sample = guarded(37)
+    check(sample, level, with_lanes(sample.kernel, 16))
+
+
+def test_offsets_beyond_two_to_the_31_are_reached():
+    k = Nest("far")
+    x, o = k.buffer("x", "i1", ["any"]), k.buffer("o", "i1", ["one"], "out")
+    with k.loop(k.scalar()) as row:
+        k.store(o, (row.axis,), k.load(x, row.axis))
+    memory = np.zeros(3 * 2**30 + 1, "i1")  # touched in four places only
+    memory[:: 2**30] = [1, 2, 3, 4]
+    operands = {"x": (memory, 0, (2**30,)), "o": (np.zeros(4, "i1"), 0, (1,))}
+    Compiled(k.kernel(), with_lanes(k.kernel(), 16), host())(operands, [4])
+    assert operands["o"][0].tolist() == [1, 2, 3, 4]
+
+
+# --- folds
+
+
+def folded(n: int, fold: Fold, dtype: str) -> Sample:
+    k = Nest("folded")
+    x, o = k.buffer("x", dtype, ["one"]), k.buffer("o", fold.acc, [], "out")
+    with k.loop(k.scalar(), fold) as row:
+        row.leave(k.load(x, row.axis))
+    k.store(o, (), row.outs[0])
+    values = np.random.default_rng(n).normal(size=n) * 10.0 ** np.arange(n)[::-1].clip(0, 16)
+    return Sample(k.kernel(), {"x": values.astype(dtype), "o": np.zeros((), fold.acc)}, [n])
+
+
+FOLDS = [
+    (Fold("sum", "f8", 8), "f8"),
+    (Fold("sum", "f8", 16, 32), "f8"),
+    (Fold("sum", "f8", 4, 12), "f8"),  # no power of two
+    (Fold("sum", "f8", 16), "f4"),
+    (Fold("prod", "f8", 4), "f8"),
+    (Fold("max", "f8"), "f8"),
+]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("fold", "dtype"), FOLDS, ids=lambda f: str(f))
+def test_the_tree_of_a_fold_does_not_depend_on_lanes(fold, dtype, level):
+    kernel = folded(1, fold, dtype).kernel
+    for lanes in (1, 32) if level == "native" else (8,):
+        compiled = Compiled(kernel, with_lanes(kernel, lanes), host(level))
+        for n in (0, 1, 31, 33, 100):
+            sample = folded(n, fold, dtype)
+            got, want = sample.operands(), sample.operands()
+            compiled(got, [n])
+            reference.run(kernel, want, [n])
+            assert got["o"][0].tobytes() == want["o"][0].tobytes(), (lanes, n)
+
+
+# --- the text
+
+
+def test_invariants_stand_before_the_loop():
+    k = Nest("invariant")
+    x, o = k.buffer("x", "f8", ["any", "one"]), k.buffer("o", "f8", ["any", "one"], "out")
+    rows, columns, factor = k.scalar(), k.scalar(), k.scalar("f8")
+    with k.loop(rows) as r:
+        offset = k.let("cast", r.axis, to="f8")
+        with k.loop(columns) as c:
+            value = k.let("add", k.let("mul", k.load(x, r.axis, c.axis), factor), offset)
+            k.store(o, (r.axis, c.axis), value)
+    text = Compiled(k.kernel(), schedule(k.kernel(), 64), host("avx512")).text
+    inner = text[text.index("fadd <") - 1200 : text.index("fadd <")].split("body")[-1]
+    assert "shufflevector" in text
+    assert "shufflevector" not in inner
+    assert "mul i64" not in inner
+
+
+def test_kernels_of_all_sizes_share_one_text():
+    assert (
+        Compiled(scaled(3).kernel, with_lanes(scaled(3).kernel, 8), host()).text
+        == Compiled(scaled(50).kernel, with_lanes(scaled(50).kernel, 8), host()).text
+    )
+
+
+def test_scratch_memory_is_refused_by_name():
+    sample = SAMPLES["scratch_matrix"]()
+    with pytest.raises(BackendError, match="scratch_matrix cannot be compiled: scratch memory"):
+        run(sample, host())
+
+
+def test_colliding_stores_are_refused():
+    k = Nest("collide")
+    o = k.buffer("o", "f8", ["any"], "out")
+    with k.loop(k.scalar()) as row:
+        k.store(o, (i8(0),), k.let("cast", row.axis, to="f8"))
+    sample = Sample(k.kernel(), {"o": np.zeros(4)}, [4])
+    with pytest.raises(BackendError, match="two iterations may write one element of o"):
+        run(sample, host(), Schedule(schedule(sample.kernel, 64).roles, 8))
