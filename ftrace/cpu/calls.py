@@ -17,6 +17,7 @@ from ftrace.core.errors import JaxprError
 from ftrace.core.trace import EVAL, ctx
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import Branch, Call, Callback, Copy, Program, Step
+from ftrace.primitives.table import ALL
 
 
 def evaluate(call: Call, operands: Sequence[Any]) -> Sequence[Any]:
@@ -49,6 +50,8 @@ def _check(name: str, value: Any, promised: ShapedArray) -> None:
 
 # --- native code calls back
 
+OURS: Final = frozenset(ALL)
+
 
 class Frame:
     """One running call of a program with callbacks: the arrays behind its slots."""
@@ -69,6 +72,8 @@ class Frame:
             atom.value if slot is None else self._operand(slot, atom.aval)
             for atom, slot in zip(invars, call.operands, strict=True)
         ]
+        if call.eqn.primitive not in OURS:  # it may keep what it is given; our memory changes
+            operands = [x.copy() if type(x) is np.ndarray else x for x in operands]
         results = evaluate(call, operands)
         for value, slot in zip(results, call.results, strict=True):
             view = self._array(slot)

@@ -50,12 +50,8 @@ class Module:
         with _LOCK:
             self._context = llvm.create_context()
             parsed = _parse(text, self._context)
-            self._engine = llvm.create_mcjit_compiler(parsed, _machine(made_for, jit=True))
-            for name, address in symbols.items():
-                try:
-                    self._engine.add_global_mapping(parsed.get_function(name), address)
-                except NameError:  # not used by this module
-                    continue
+            self._engine = llvm.create_mcjit_compiler(parsed, _machine(made_for))
+            _bind(self._engine, parsed, symbols)
             self._engine.finalize_object()
 
     def address(self, name: str) -> int:
@@ -70,7 +66,7 @@ class Module:
         """The machine code as text, made again: the engine keeps only bytes."""
         with _LOCK:
             parsed = _parse(self._text, self._context)
-            return _machine(self._host, jit=False).emit_assembly(parsed)
+            return _machine(self._host).emit_assembly(parsed)
 
 
 def compile_module(text: str, symbols: Mapping[str, int], host: Host) -> Module:
@@ -78,11 +74,12 @@ def compile_module(text: str, symbols: Mapping[str, int], host: Host) -> Module:
 
     Args:
         text: LLVM text: definitions and declarations.
-        symbols: addresses of the external functions that it declares.
+        symbols: addresses of what it declares and the process does not export (those of others
+            are ignored).
         host: what the code is made for; the machine that runs it must have those instructions.
 
     Raises:
-        BackendError: LLVM refused the text.
+        BackendError: LLVM refused the text, or nothing has a name that it declares.
     """
     _start()
     return Module(text, symbols, host)
@@ -109,8 +106,20 @@ def _parse(text: str, context: Any) -> Any:
         ) from error
 
 
-def _machine(made_for: Host, *, jit: bool) -> Any:
+def _bind(engine: Any, parsed: Any, symbols: Mapping[str, int]) -> None:
+    """Give external names their addresses; LLVM would end the process over a missing one."""
+    for value in (*parsed.functions, *parsed.global_variables):
+        name = value.name
+        if not value.is_declaration or name.startswith("llvm."):
+            continue
+        if name in symbols:
+            engine.add_global_mapping(value, symbols[name])
+        elif not llvm.address_of_symbol(name):
+            raise BackendError(f"The generated code needs {name!r}, which this process has not.")
+
+
+def _machine(made_for: Host) -> Any:
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=made_for.cpu, features=made_for.features, opt=2, jit=jit
+        cpu=made_for.cpu, features=made_for.features, opt=2, jit=True
     )

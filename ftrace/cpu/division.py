@@ -1,20 +1,20 @@
 """Quotients and remainders, of integers and floats, with NumPy's signs and special values.
 
 Integers never trap: a divisor of zero gives 0, and the lowest number by -1 wraps. Floats follow
-NumPy's definitions on top of the exact remainder of C (`frem`); the floor quotient is snapped to
-the nearest whole number as NumPy does.
+NumPy's definitions on top of the exact remainder of C; the floor quotient is snapped to the
+nearest whole number as NumPy does.
 """
 
-from ftrace.cpu.rounding import floor
-from ftrace.cpu.text import Text, Value
-from ftrace.cpu.vectors import invert
+from ftrace.cpu.rounding import floor, round_op
+from ftrace.cpu.text import Text, Value, type_of
+from ftrace.cpu.vectors import invert, lane
 
 
 def divide_op(text: Text, op: str, a: Value, b: Value) -> Value:
     """floor_divide, mod or rem."""
     if a.dtype[0] != "f":
         return _integers(text, op, a, b)
-    remainder = text.op("frem", a, b)
+    remainder = _remainder(text, a, b)
     if op == "rem":
         return remainder
     zero = text.like(a, 0.0)
@@ -35,6 +35,59 @@ def divide_op(text: Text, op: str, a: Value, b: Value) -> Value:
     none = text.compare("oeq", quotient, zero)
     whole = text.select(none, text.intrinsic("copysign", (zero, plain)), whole)
     return text.select(by_zero, plain, whole)
+
+
+def _remainder(text: Text, a: Value, b: Value) -> Value:
+    """C's fmod, exactly: from one quotient where that is small, else from the C library."""
+    if a.lanes == 1 or (a.dtype == "f8" and not text.host.fma):
+        return text.op("frem", a, b)
+    x, y = text.fabs(a), text.fabs(b)
+    wide = [text.convert("fpext", v, "f8") for v in (x, y)] if a.dtype == "f4" else [x, y]
+    ratio = text.div(*wide)
+    # the quotient times y is exact: 29 + 24 bits in float64, or within a fused multiply-add
+    small = text.compare("olt", ratio, text.like(ratio, 2.0 ** (29 if a.dtype == "f4" else 53)))
+    finite = text.compare("olt", wide[1], text.like(ratio, float("inf")))
+    easy = text.op("and", small, finite)
+    quotient = round_op(text, "trunc", ratio)
+    if a.dtype == "f4":
+        rest = text.sub(wide[0], text.mul(quotient, wide[1]))
+    else:
+        rest = text.fma(text.fneg(quotient), y, x)
+    rest = text.select(
+        text.compare("olt", rest, text.like(rest, 0.0)), text.add(rest, wide[1]), rest
+    )
+    rest = text.select(text.compare("oge", rest, wide[1]), text.sub(rest, wide[1]), rest)
+    rest = text.convert("fptrunc", rest, "f4") if a.dtype == "f4" else rest
+    rest = text.intrinsic("copysign", (rest, a))
+    hard, done = text.fresh("hard"), text.fresh("exact")
+    before = text.block
+    text.branch(text.any(invert(text, easy)), hard, done)
+    text.label(hard)
+    slow = _each_remainder(text, a, b)
+    end = text.block
+    text.jump(done)
+    text.label(done)
+    return text.phi(a.dtype, a.lanes, [(rest, before), (slow, end)])
+
+
+def _each_remainder(text: Text, a: Value, b: Value) -> Value:
+    """The C library's, one lane after the other, in a loop to keep the code short."""
+    head, done = text.fresh("lane"), text.fresh("lanes")
+    before = text.block
+    text.jump(head)
+    text.label(head)
+    kind, following, new = type_of(a.dtype, a.lanes), text.fresh(), text.fresh()
+    at = text.let(f"phi i64 [ 0, %{before} ], [ %{following}, %{head} ]", "i8", 1)
+    start = f"[ zeroinitializer, %{before} ]"
+    got = text.let(f"phi {kind} {start}, [ %{new}, %{head} ]", a.dtype, a.lanes)
+    one = text.op("frem", lane(text, a, at), lane(text, b, at))
+    scalar = type_of(a.dtype, 1)
+    text.line(f"%{new} = insertelement {kind} {got.name}, {scalar} {one.name}, i64 {at.name}")
+    text.line(f"%{following} = add i64 {at.name}, 1")
+    last = text.compare("eq", text.same(at, f"%{following}"), Value(str(a.lanes), "i8", 1))
+    text.branch(last, done, head)
+    text.label(done)
+    return text.same(a, f"%{new}")
 
 
 def _integers(text: Text, op: str, a: Value, b: Value) -> Value:

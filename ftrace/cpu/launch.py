@@ -171,7 +171,7 @@ class Compiled:
         """Arguments and constants after the entry refused one, each plain."""
         expected = len(self._avals) - len(self._constants)
         if len(args) != expected:
-            raise BackendError(f"A program of {expected} arguments was called with {len(args)}.")
+            raise _wrong_number(expected, len(args))
         return [
             _plain(x, a, _argument(i) if i < expected else "A captured array")
             for i, (x, a) in enumerate(zip((*args, *self._constants), self._avals, strict=True))
@@ -236,6 +236,8 @@ class Interpreted:
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """Run the program."""
         program = self._program
+        if len(args) != len(self._avals):
+            raise _wrong_number(len(self._avals), len(args))
         given = [
             x
             if type(x) is np.ndarray and x.dtype is a.dtype and x.shape == a.shape
@@ -272,6 +274,13 @@ def _owned(value: Any, planned: ShapedArray, weak: bool, shared: set[int]) -> An
 
 def _argument(number: int) -> str:
     return f"Argument {number} of a compiled function"
+
+
+def _wrong_number(expected: int, given: int) -> BackendError:
+    return BackendError(
+        f"Code that was compiled for {expected} arguments was called with {given}.",
+        "Compile for these arguments: call the function that jit returned.",
+    )
 
 
 def _is_plain(x: Any, planned: ShapedArray) -> bool:

@@ -2,14 +2,16 @@
 
 A lane loop has full vectors and a ragged end. On hosts with masks every vector runs under one,
 all true but in the last round: that costs next to nothing, and the body is written once, where
-code generation is most of the compile time. Other hosts run the end one iteration at a time, into
-the accumulator (i mod ways) that the fold's tree demands. Blocks of a fold end where the counter
-reaches a multiple of their length.
+code generation is most of the compile time. Only gathers are faster without a mask, and get a
+second copy for the end. Other hosts run the end one iteration at a time, into the accumulator
+(i mod ways) that the fold's tree demands. Blocks of a fold end where the counter reaches a
+multiple of their length.
 """
 
 from collections.abc import Callable, Sequence
 
 from ftrace.cpu import folds
+from ftrace.cpu.memory import gathers
 from ftrace.cpu.state import Carried, State
 from ftrace.cpu.text import Value, type_of
 from ftrace.cpu.varying import varying_in
@@ -17,7 +19,6 @@ from ftrace.cpu.vectors import iota, part
 from ftrace.lowering.ir import Fold, Loop
 from ftrace.lowering.schedule import LANE
 
-SPLIT = False
 Cells = list[Value]
 Body = Callable[[Value, Cells], Cells]
 
@@ -259,16 +260,13 @@ def _lane_loop(s: State, stmt: Loop, lanes: int) -> Cells:
     states = [folds.start(text, f, index, w) for f, index, w in kinds]
     cells = [c for state in states for c in state]
     run = _Lanes(s, stmt, lanes, states)
-    if text.host.masked and SPLIT:
-        full = text.op("and", stop, Value(str(-lanes), "i8", 1))
-        cells = counted(s, zero, full, lanes, cells, run.full)
-        cells = counted(s, full, stop, lanes, cells, run.ragged(stop))
-    elif text.host.masked:
+    if text.host.masked and not gathers(s, stmt):
         cells = counted(s, zero, stop, lanes, cells, run.ragged(stop))
     else:
         full = text.op("and", stop, Value(str(-lanes), "i8", 1))
         cells = counted(s, zero, full, lanes, cells, run.full)
-        cells = counted(s, full, stop, 1, cells, run.single)
+        step, end = (lanes, run.ragged(stop)) if text.host.masked else (1, run.single)
+        cells = counted(s, full, stop, step, cells, end)
     outs: Cells = []
     for fold, state in zip(stmt.folds, _regroup(states, cells), strict=True):
         ended = folds.flush(text, state) if fold.block else state

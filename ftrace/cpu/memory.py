@@ -13,8 +13,9 @@ from typing import NamedTuple
 from ftrace.cpu.folds import combine_values
 from ftrace.cpu.state import State
 from ftrace.cpu.text import MANGLED, Value, memory_type, type_of
+from ftrace.cpu.varying import varying_in
 from ftrace.cpu.vectors import iota, lane, reverse
-from ftrace.lowering.ir import Atom, Buffer, Lit, Load, Store
+from ftrace.lowering.ir import Atom, Block, Buffer, Lit, Load, Loop, Store, Var, blocks_of
 
 UNIFORM, RUN, BACKWARDS, SCATTERED = "uniform", "run", "backwards", "scattered"
 
@@ -52,6 +53,23 @@ def store(s: State, stmt: Store) -> None:
         raise s.fail(f"two iterations may write one element of {place.buffer.name}")
     else:
         _one_by_one(s, place, s.wide(stmt.value), stmt.combine)
+
+
+def gathers(s: State, loop: Loop) -> bool:
+    """Whether lanes along a loop's axis would read places that are no run."""
+    return _gathers(s, loop.body, loop.axis, varying_in(loop.body, loop.axis))
+
+
+def _gathers(s: State, block: Block, axis: Var, varying: set[int]) -> bool:
+    for stmt in block.stmts:
+        if isinstance(stmt, Load) and stmt.buffer in s.buffers:
+            for atom, step in zip(stmt.at, s.buffers[stmt.buffer][0].steps, strict=True):
+                apart = step == "any" if atom == axis else True
+                if apart and isinstance(atom, Var) and atom.id in varying:
+                    return True
+        if any(_gathers(s, inner, axis, varying) for inner in blocks_of(stmt)):
+            return True
+    return False
 
 
 # --- addresses

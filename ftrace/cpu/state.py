@@ -104,7 +104,7 @@ class State:
         found = scope.cache.get(key)
         if found is not None:
             return found
-        if scope is self.scopes[-1]:
+        if depth >= self.depth:  # of this scope itself: it cannot stand before it
             found = make()
         else:
             lines, self.text.lines = self.text.lines, scope.lines

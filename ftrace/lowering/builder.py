@@ -73,6 +73,16 @@ def _unchanged(op: str, args: tuple[Atom, ...]) -> Atom | None:
     return args[0] if op == "sub" and _is(args[1], 0) else None
 
 
+def _decided(op: str, args: tuple[Atom, ...]) -> Atom | None:
+    """The result of `and` or `or` of which one operand is known."""
+    if op not in ("and", "or") or args[0].dtype != "b1":
+        return None
+    for known, other in (args, args[::-1]):
+        if isinstance(known, Lit):
+            return other if known.value == (op == "and") else known
+    return None
+
+
 def _is(x: Atom, number: int) -> bool:
     return isinstance(x, Lit) and x.value == number and str(x.value)[0] != "-"
 
@@ -152,7 +162,7 @@ class Builder:
 
     def let(self, op: str, args: tuple[Atom, ...], dtype: str) -> Atom:
         """One operation of core/scalar.py on real scalars."""
-        same = _unchanged(op, args)
+        same = _unchanged(op, args) or _decided(op, args)
         if same is not None:
             return same
         key = (op, args, dtype)
@@ -227,6 +237,8 @@ class Builder:
 
     def when(self, cond: Atom, then: Callable[[], Scalar], orelse: Callable[[], Scalar]) -> Any:
         """One of two values; only the one taken is computed."""
+        if isinstance(cond, Lit):
+            return then() if cond.value else orelse()
         arms: list[tuple[Block, Any]] = []
         for arm in (then, orelse):
             self.open(arm=True)
@@ -282,7 +294,9 @@ class Builder:
         return c.flipped(n)
 
     def inside(self, c: Coord | Gathered, low: int, high: int) -> Atom:
-        """Whether low <= coordinate < high."""
+        """Whether low <= coordinate < high; known where the coordinate is a number."""
+        if isinstance(c, Coord) and c.axis is None:
+            return Lit(low <= c.offset < high, "b1")
         x = self.position(c)
         above = self.op("ge", x, self.size(low))
         return self.op("and", above, self.op("lt", x, self.size(high)))

@@ -24,6 +24,8 @@ CHEAP: Final = 8  # operations that are done again rather than stored
 AXES: Final = tuple(ir.Var(-1 - i, "i8") for i in range(64))  # symbolic axes of a domain
 KEEPS_PLACE: Final = frozenset({"transpose", "squeeze", "expand_dims", "reshape"})
 
+BRANCHES: Final = frozenset({"pad", "concatenate", "update_slice", "dynamic_update_slice"})
+
 
 class Target:
     """A variable that a kernel computes.
@@ -287,6 +289,8 @@ def _stored(
         dear = any(costly[a] for a in known)
         if isinstance(eqn.primitive.lower, Pointwise):
             deep, dear = deep + 1, dear or _costly(eqn.primitive.lower)
+        elif eqn.primitive.name in BRANCHES:
+            deep += CHEAP // 2
         for v in eqn.outvars:
             depth[v], costly[v] = deep, dear
     for eqn, pull in zip(eqns, pulled, strict=True):

@@ -9,23 +9,38 @@ import pytest
 from ftrace.core.errors import BackendError
 from ftrace.cpu.compile import LEVELS, compile_module, host
 
-TWICE = """
+PRODUCT = """
 declare i64 @outside(i64)
-declare void @unused()
-define i64 @twice(i64 %x) {
+@number = external global i64
+define i64 @product(i64 %x) {
   %y = call i64 @outside(i64 %x)
-  %z = mul i64 %y, 2
+  %n = load i64, ptr @number
+  %z = mul i64 %y, %n
   ret i64 %z
 }
 """
 KIND = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
-def test_external_functions_are_called_at_the_addresses_given():
+def test_external_names_lie_at_the_addresses_given():
     outside = KIND(lambda x: x + 5)
     address = ctypes.cast(outside, ctypes.c_void_p).value
-    module = compile_module(TWICE, {"outside": address, "never": 1}, host())
-    assert KIND(module.address("twice"))(16) == 42
+    number = ctypes.c_int64(2)
+    symbols = {"outside": address, "number": ctypes.addressof(number), "never": 1}
+    module = compile_module(PRODUCT, symbols, host())
+    assert KIND(module.address("product"))(16) == 42
+
+
+def test_functions_of_the_c_library_need_no_address():
+    text = "declare i64 @labs(i64)\n"
+    text += "define i64 @f(i64 %x) {\n  %y = call i64 @labs(i64 %x)\n  ret i64 %y\n}\n"
+    assert KIND(compile_module(text, {}, host()).address("f"))(-7) == 7
+
+
+def test_a_name_without_an_address_is_an_error():
+    text = "declare void @nobody_has_this()\n"
+    with pytest.raises(BackendError, match="needs 'nobody_has_this'"):
+        compile_module(text, {}, host())
 
 
 def test_text_that_llvm_refuses_is_shown():

@@ -71,7 +71,7 @@ def long_polynomial(text: Text, x: Value, coefficients: tuple[float, ...]) -> Va
 
 
 def rounded(text: Text, x: Value, scale: float) -> tuple[Value, Value]:
-    """The integer nearest to x * scale: with 1.5 * 2**fraction plus the bias on it, and as float."""
+    """The integer n nearest to x * scale: as n + magic + bias, and as n."""
     form = FORMATS[x.dtype]
     magic = text.like(x, form.magic + form.bias)
     with_magic = text.fma(x, text.like(x, scale), magic)

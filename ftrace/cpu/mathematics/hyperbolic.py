@@ -63,7 +63,11 @@ BIG: Final = {"f4": 2.0**40, "f8": 2.0**100}  # asinh and acosh are log(2 |x|) f
 
 
 class Halves(NamedTuple):
-    """sinh r = odd + odd_tail, cosh r = 1 + even; 2**(n-1) + 2**(-n-1) and their difference, / 2."""
+    """Halves of what makes sinh and cosh of n ln 2 + r.
+
+    sinh r = odd + odd_tail, cosh r = 1 + even; total and difference are those of 2**(n - 2) and
+    2**(-n - 2).
+    """
 
     odd: Value
     odd_tail: Value
@@ -90,7 +94,7 @@ def _halves(text: Text, size: Value) -> Halves:
 
 
 def sinh(text: Text, x: Value) -> Value:
-    """sinh(n ln 2 + r) = sinh(r) cosh(n ln 2) + cosh(r) sinh(n ln 2), of |x|."""
+    """The addition theorem for |x| = n ln 2 + r, with the sign of x; tiny x are their own."""
     h = _halves(text, text.fabs(x))
     high = text.mul(h.odd, h.total)
     total, left = two_sum(text, h.difference, high)
@@ -104,7 +108,7 @@ def sinh(text: Text, x: Value) -> Value:
 
 
 def cosh(text: Text, x: Value) -> Value:
-    """cosh(n ln 2 + r) = cosh(r) cosh(n ln 2) + sinh(r) sinh(n ln 2), of |x|."""
+    """The addition theorem for |x| = n ln 2 + r."""
     h = _halves(text, text.fabs(x))
     tail = text.fma(h.even, h.total, text.mul(h.odd_tail, h.difference))
     high = text.mul(h.odd, h.difference)

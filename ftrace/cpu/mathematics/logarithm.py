@@ -26,8 +26,8 @@ from ftrace.cpu.mathematics.pieces import (
 from ftrace.cpu.text import Text, Value
 
 ROOT_HALF: Final = {"f4": 0x3F3504F3, "f8": 0x3FE6A09E667F3BCD}
-# f8: 2 atanh(s)/s = 2 + s**2 R(s**2), relative error 2**-58.5; f4: (log(1+f) - f + f**2/2) / f**3
-# on [sqrt(1/2) - 1, sqrt(2) - 1], 2**-30
+# f8: R of the text above, relative error of the logarithm 2**-58.5;
+# f4: P, on sqrt(1/2) - 1 <= f <= sqrt(2) - 1, 2**-30
 LOG: Final = {
     "f4": (
         0.3333331,
@@ -112,7 +112,7 @@ def edges(text: Text, x: Value, value: Value) -> Value:
 
 
 def log(text: Text, x: Value) -> Value:
-    """log(x) = k ln 2 + log(1+f), ln 2 in two parts of which the first gives exact products."""
+    """As k ln 2 + f - (f**2/2 - tail); ln 2 in two parts, the first with exact products."""
     k, f, half, tail = decomposed(text, x)
     high, low = LN2[x.dtype]
     inner = text.sub(half, text.fma(k, text.like(x, low), tail))
@@ -138,12 +138,12 @@ def _scaled_log(text: Text, x: Value, scale: float, unit: tuple[float, float] | 
 
 
 def log2(text: Text, x: Value) -> Value:
-    """log2(x), exact at powers of two: the leading part of log(1+f) times log2(e) is exact."""
+    """Base 2, exact at powers of two; the leading part of f - f**2/2 has exact products."""
     return _scaled_log(text, x, 1.4426950408889634, None)
 
 
 def log10(text: Text, x: Value) -> Value:
-    """log10(x) in the same way, with log10(2) in two parts."""
+    """Base 10 in the same way, with the logarithm of 2 in two parts."""
     unit = {
         "f4": (0.301025390625, 4.6050389811952134e-06),
         "f8": (0.30102999566361177, 3.6942390771589308e-13),
@@ -151,14 +151,14 @@ def log10(text: Text, x: Value) -> Value:
     return _scaled_log(text, x, 0.4342944819032518, unit[x.dtype])
 
 
-def log_of_sum(text: Text, high: Value, low: Value, one: bool = True) -> Value:
-    """log(1 + high + low), or log(high + low), of a positive normal sum; |low| is far below.
+def log_of_sum(text: Text, high: Value, low: Value) -> Value:
+    """log(1 + high + low) of a positive normal sum; |low| is far below high.
 
     f is made of 1 + high and the error of that sum, so that small sums keep every bit.
     """
     form = FORMATS[high.dtype]
-    total, left = two_sum(text, text.like(high, 1.0), high) if one else (high, low)
-    left = text.add(left, low) if one else left
+    total, left = two_sum(text, text.like(high, 1.0), high)
+    left = text.add(left, low)
     k, bits = exponent_and_bits(text, as_bits(text, total), 2.0**form.fraction + form.bias)
     # 2**-k from the bits of m less those of the sum
     down = text.sub(bits, as_bits(text, total))
@@ -173,7 +173,7 @@ def log_of_sum(text: Text, high: Value, low: Value, one: bool = True) -> Value:
 
 
 def log1p(text: Text, x: Value) -> Value:
-    """log(1 + x) with the rounding error of 1 + x carried into f."""
+    """log(1+x) with the rounding error of 1 + x carried into f."""
     value = log_of_sum(text, x, text.like(x, 0.0))
     value = text.select(text.compare("olt", x, text.like(x, INFINITY)), value, x)
     least = text.like(x, -1.0)

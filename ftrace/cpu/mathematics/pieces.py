@@ -136,6 +136,14 @@ def two_product(text: Text, a: Value, b: Value) -> tuple[Value, Value]:
     return product, text.add(error, text.mul(al, bl))
 
 
+def corrected_product(text: Text, a: Value, b: Value, small: Value) -> Value:
+    """a * b + small, as if rounded once, where small is far below the product."""
+    if text.host.fma:
+        return text.fma(a, b, small)
+    product, error = two_product(text, a, b)
+    return text.add(product, text.add(error, small))
+
+
 def residual(text: Text, c: Value, a: Value, b: Value) -> Value:
     """c - a * b, where the product nearly cancels c."""
     if text.host.fma:

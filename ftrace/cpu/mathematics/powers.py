@@ -93,7 +93,7 @@ def _decomposed(text: Text, x: Value) -> Number:
 
 
 def _log_pair(text: Text, x: Value) -> tuple[Value, Value]:
-    """log x as a pair: k ln 2 + 2 s (1 + z/3 + z**2 P(z)), s = (m-1)/(m+1) and z = s**2 as pairs."""
+    """log x as a pair: k ln 2 + 2 s (1 + z/3 + z**2 P(z)), s = (m-1)/(m+1), z = s**2 (pairs)."""
     k, m = _decomposed(text, x)
     one = text.like(x, 1.0)
     above = text.sub(m, one)

@@ -1,4 +1,10 @@
-"""How each operation of core/scalar.py that is "within 2 ULP" is written: op -> function of Text."""
+"""How the dear operations of core/scalar.py are written as LLVM text: op -> function of Text.
+
+The first part are those "within 2 ULP", written out here for every vector width; the others call
+SciPy lane by lane (library.py). `SPELLINGS[op](text, *operands)` appends instructions and returns
+the value; operands are of one type, f4 or f8, and of any number of lanes. Branches are written
+only for huge arguments of sin, cos and tan.
+"""
 
 from collections.abc import Callable
 from typing import Final

@@ -156,14 +156,14 @@ def _write_far(text: Text, symbol: str, name: str, dtype: str) -> None:
 
 
 def sin(text: Text, x: Value) -> Value:
-    """sin(x) = (-1)**n sin(r), a polynomial of degree 9 (f4) or 17 (f8) in r; sin(-0) is -0."""
+    """With x = n pi + r: (-1)**n times an odd polynomial of degree 9 (f4) or 17 (f8) in r."""
     value = _near(text, x, False)
     value = text.select(text.compare("oeq", x, text.like(x, 0.0)), x, value)
     return _beyond(text, x, value, "sin")
 
 
 def cos(text: Text, x: Value) -> Value:
-    """cos(x) = -(-1)**n sin(r) with r = x - (n + 1/2) pi."""
+    """With x = (n + 1/2) pi + r: -(-1)**n times the polynomial of sin."""
     return _beyond(text, x, _near(text, x, True), "cos")
 
 
@@ -196,7 +196,7 @@ def _tangent(text: Text, r: Value, left: Value, odd: Value) -> Value:
 
 
 def tan(text: Text, x: Value) -> Value:
-    """tan(r) or -1 / tan(r), r = x - n pi/2 as a pair, a polynomial of degree 13 or 31."""
+    """With x = n pi/2 + r, r a pair: a polynomial of degree 13 or 31 in r, or -1 over it."""
     form = FORMATS[x.dtype]
     magic = text.like(x, form.magic)
     with_magic = text.fma(x, text.like(x, 2 * ONE_OVER_PI), magic)

@@ -1,0 +1,185 @@
+"""Loops over scalars as one kernel: what is replaced, and that it computes the same."""
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace import lax
+from ftrace.control.cond import cond_call
+from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.lowering.launching import Launch
+from ftrace.lowering.plan import _Planner
+from ftrace.lowering.program import Branch, Repeat
+from ftrace.lowering.scalars import roll
+from ftrace.lowering.simulate import simulate
+from ftrace.lowering.verify import verify, verify_schedule
+
+
+def unrolled(jaxpr):
+    """The program before its loops are looked at."""
+    return _Planner(64).program(jaxpr)
+
+
+def repeats(steps):
+    """How many loops are left among steps."""
+    found = 0
+    for step in steps:
+        if isinstance(step, Repeat):
+            found += 1 + repeats(step.cond) + repeats(step.body)
+        elif isinstance(step, Branch):
+            found += sum(map(repeats, step.arms))
+    return found
+
+
+def fibonacci(n):
+    return lax.while_loop(lambda c: c[0] > 0, lambda c: (c[0] - 1, c[2], c[1] + c[2]), (n, 0, 1))
+
+
+def collatz(n):
+    return lax.while_loop(
+        lambda c: c[0] != 1,
+        lambda c: (lax.cond(c[0] % 2 == 0, lambda k: k // 2, lambda k: 3 * k + 1, c[0]), c[1] + 1),
+        (n, 0),
+    )
+
+
+def triangle(n):
+    def row(c):
+        i, total = c
+        inner = lax.while_loop(
+            lambda d: d[0] < i, lambda d: (d[0] + 1, d[1] + d[0] * i), (0, total)
+        )
+        return i + 1, inner[1]
+
+    return lax.while_loop(lambda c: c[0] < n, row, (0, 0))
+
+
+def mandelbrot(z):
+    return lax.while_loop(
+        lambda c: (c[0].real ** 2 + c[0].imag ** 2 < 4.0) & (c[1] < 50),
+        lambda c: (c[0] * c[0] + z, c[1] + 1),
+        (z * 0, 0),
+    )
+
+
+def flags(x):
+    return lax.while_loop(
+        lambda c: ~c[0], lambda c: (c[1] > 20.0, c[1] * 1.5, ~c[2]), (x > 1e9, x, x > 0)
+    )
+
+
+def three_arms(n):
+    arms = (lambda k: k + 1, lambda k: k * 2, lambda k: k + 5)
+    branches = tuple(ftrace.make_jaxpr(f)(np.int32(0)) for f in arms)
+    return lax.while_loop(
+        lambda k: k < 1000, lambda k: cond_call(k % 4 - 1, k, branches=branches)[0], n
+    )
+
+
+def one_in_an_arm(x):
+    """A cell that one arm writes and the other leaves as it was."""
+    return lax.while_loop(
+        lambda c: c[0] < 9,
+        lambda c: (c[0] + 1, lax.cond(c[0] % 3 == 0, lambda y: y * 2.0, lambda y: y, c[1]), c[1]),
+        (0, x, x),
+    )
+
+
+def searching_condition(x):
+    """The condition has a loop of its own."""
+    return lax.while_loop(
+        lambda y: lax.while_loop(lambda z: z > 1.0, lambda z: z * 0.5, y) > 0.75,
+        lambda y: y + 1.0,
+        x,
+    )
+
+
+def unused_results(x):
+    out = lax.while_loop(
+        lambda c: c[0] < 4, lambda c: (c[0] + 1, c[1] + 1.0, c[2] * 2.0), (0, x, x)
+    )
+    return out[2] * 2.0
+
+
+SCALAR = {
+    "fibonacci": (fibonacci, np.int64(30)),
+    "no turn": (fibonacci, np.int64(0)),
+    "collatz": (collatz, np.int64(27)),
+    "triangle": (triangle, np.int64(9)),
+    "complex": (mandelbrot, np.complex128(-0.4 + 0.6j)),
+    "flags": (flags, np.float32(3)),
+    "three arms": (three_arms, np.int32(1)),
+    "one in an arm": (one_in_an_arm, np.float64(1.5)),
+    "condition with a loop": (searching_condition, np.float64(2.25)),
+    "unused results": (unused_results, np.float64(3)),
+}
+
+
+@pytest.mark.parametrize("name", SCALAR)
+def test_a_loop_over_scalars_becomes_a_kernel_that_computes_the_same(name):
+    fn, x = SCALAR[name]
+    jaxpr = ftrace.make_jaxpr(fn)(x)
+    program = unrolled(jaxpr)
+    rolled = roll(program)
+    assert repeats(rolled.steps) == 0
+    for launch in rolled.launches:
+        verify(launch.kernel)
+        verify_schedule(launch.kernel, launch.schedule)
+    expected = eval_jaxpr(jaxpr, [x])
+    for got, wanted in zip(simulate(rolled, [x]), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_loops_over_arrays_stay_and_those_inside_them_do_not():
+    def fn(x):
+        def body(c):
+            i, y = c
+            n = lax.while_loop(lambda k: k < 10, lambda k: k * 2 + 1, i)
+            return i + 1, y * n
+
+        return lax.while_loop(lambda c: c[0] < 3, body, (0, x))
+
+    jaxpr = ftrace.make_jaxpr(fn)(np.ones(3))
+    program = unrolled(jaxpr)
+    rolled = roll(program)
+    assert (repeats(program.steps), repeats(rolled.steps)) == (2, 1)
+    np.testing.assert_array_equal(
+        simulate(rolled, [np.ones(3)])[1], eval_jaxpr(jaxpr, [np.ones(3)])[1]
+    )
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: lax.while_loop(lambda y: y < 9.0, lambda y: y + np.sort(np.stack([y, y]))[0], x),
+        lambda x: lax.while_loop(lambda y: y.sum() < 9.0, lambda y: y + 1.0, np.stack([x, x])),
+        lambda x: lax.while_loop(lambda y: y < 9.0, lambda y: y * 2.0, x.astype(np.float16)),
+    ],
+)
+def test_what_is_not_scalar_arithmetic_is_left_alone(fn):
+    program = unrolled(ftrace.make_jaxpr(fn)(np.float64(1)))
+    assert roll(program).steps == program.steps
+
+
+def test_what_the_condition_leaves_to_others_is_not_replaced():
+    """Planning never makes such a program; the rule must not depend on that."""
+    program = unrolled(ftrace.make_jaxpr(fibonacci)(np.int64(3)))
+    (loop,) = (s for s in program.steps if isinstance(s, Repeat))
+    (test,) = loop.cond
+    assert isinstance(test, Launch)
+    moved = Repeat((), loop.predicate, (*loop.body, test))
+    changed = type(program)(
+        program.slots,
+        program.table,
+        (test, moved, test),
+        (),
+        program.constants,
+        program.arena,
+        program.weak,
+    )
+    assert repeats(roll(changed).steps) == 0  # the predicate is carried
+    both = Repeat((*loop.body, test), loop.predicate, ())
+    changed = type(program)(
+        program.slots, program.table, (both,), (), program.constants, program.arena, program.weak
+    )
+    assert repeats(roll(changed).steps) == 1
