@@ -5,12 +5,13 @@ was. After each test no trace may be running and no array may still be marked re
 warnings are errors is said in pyproject.toml.
 """
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ftrace.core.config import set_default
+from ftrace.core.config import set_default, update
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters import captures
 
@@ -27,6 +28,19 @@ settings.register_profile(
     "fuzz", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("default")  # `pytest --hypothesis-profile=fuzz` selects the other one
+
+
+# What is about machine code compiles always; in a fast run the other tests interpret what they jit.
+COMPILED = ("tests/cpu/", "tests/lowering/", "tests/laws/test_jit.py", "compiled")
+FAST = os.environ.get("FTRACE_LAWS") == "fast"
+
+
+@pytest.fixture(autouse=True)
+def compiled_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fast runs compile only where that is the point."""
+    name = request.node.nodeid
+    with update(compile=not FAST or any(part in name for part in COMPILED)):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -315,5 +315,4 @@ def _plain(x: Any, planned: ShapedArray, name: str) -> Array:
             f"{name} has shape {shape}, but the code was compiled for {planned.shape}.",
             "Compile for this argument: call the function that jit returned.",
         )
-    array = np.require(x, planned.dtype, ["C", "ALIGNED", "ENSUREARRAY"])
-    return array if array.dtype is planned.dtype else array.view(planned.dtype)
+    return np.require(x, planned.dtype, ["C", "ALIGNED", "ENSUREARRAY"])

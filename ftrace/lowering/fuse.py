@@ -44,7 +44,7 @@ class Target:
     def __init__(self, var: Var, eqn: Eqn) -> None:
         self.var = var
         self.eqn = eqn
-        folds = is_fold(eqn)
+        folds = is_fold(eqn) and folds_something(eqn)
         self.source = eqn.invars[0] if folds else var
         shape = self.source.aval.shape
         wide = [i for i, n in enumerate(shape) if n != 1]
@@ -216,7 +216,7 @@ def fuse(eqns: Sequence[Eqn], outs: Sequence[Any]) -> tuple[list[Item], dict[Any
         (variable -> number, equation, position of the result) of everything that is pulled.
     """
     producers = {v: (i, e, k) for i, e in enumerate(eqns) for k, v in enumerate(e.outvars)}
-    pulled = [is_pulled(e) or (is_fold(e) and not _folds(e)) for e in eqns]
+    pulled = [is_pulled(e) or (is_fold(e) and not folds_something(e)) for e in eqns]
     stored = _stored(eqns, outs, pulled, producers)
 
     def stop(var: Any) -> bool:
@@ -236,7 +236,7 @@ def fuse(eqns: Sequence[Eqn], outs: Sequence[Any]) -> tuple[list[Item], dict[Any
     return items, producers
 
 
-def _folds(eqn: Eqn) -> bool:
+def folds_something(eqn: Eqn) -> bool:
     """Whether a reduction has more than one element to fold somewhere."""
     shape = eqn.invars[0].aval.shape
     return any(shape[a] != 1 for a in reduced_axes(eqn))

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.arena import Arena
@@ -33,6 +34,7 @@ from ftrace.lowering.program import (
     Slot,
     Step,
 )
+from ftrace.lowering.verify import verify, verify_schedule
 
 Slots = dict[Any, int]
 BOOLEAN: Final = aval((), np.dtype(bool))
@@ -166,7 +168,11 @@ class _Planner:
     def _launch(self, group: Group, producers: Any, slots: Slots) -> Step:
         self.kernels += 1
         name = f"k{self.kernels}"
-        return build(name, group, producers, slots, self.table, self.vector_bytes)
+        launch = build(name, group, producers, slots, self.table, self.vector_bytes)
+        if config.settings.check_jaxprs:
+            verify(launch.kernel)
+            verify_schedule(launch.kernel, launch.schedule)
+        return launch
 
     def _step(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """An equation that is no kernel: every result has a slot from here on."""

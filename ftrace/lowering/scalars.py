@@ -121,34 +121,9 @@ class _Work:
         return sorted(c for c in self.written(steps) if not self._local(c[0], inside))
 
     def carried(self, step: Repeat) -> list[Cell]:
-        """What one turn leaves to the next, or to what follows the loop."""
-        outside = set(self.kept((step,)))
+        """What a turn leaves: scratch of its own is written before it is read in every turn."""
         written = self.written(step.body)
-        early = self._read_early((*step.cond, *step.body), frozenset())[0]
-        return sorted(c for c in written if c in outside or c in early)
-
-    def _read_early(self, steps: Iterable[Step], known: Cells) -> tuple[Cells, Cells]:
-        """What steps may read before they write it, and what is surely written after them."""
-        early: set[Cell] = set()
-        for step in steps:
-            if isinstance(step, Launch):
-                ins = [i for i, b in enumerate(step.kernel.buffers) if b.space == "in"]
-                early.update({self.cell(step, i) for i in ins} - known)
-                known |= self.written((step,))
-            elif isinstance(step, Copy):
-                early.update(set(self.cells(step.source)) - known)
-                known |= self.written((step,))
-            elif isinstance(step, Branch):
-                early.update(set(self.cells(step.index)) - known)
-                for arm in step.arms:
-                    early |= self._read_early(arm, known)[0]
-                # an arm that does not write a cell leaves what was there before
-                early |= self.written((step,)) - known
-            elif isinstance(step, Repeat):
-                early |= self._read_early(step.cond, known)[0]
-                early |= self._read_early(step.body, known)[0]
-                early |= self.written((step,)) - known
-        return frozenset(early), known
+        return [c for c in self.kept((step,)) if c in written]
 
 
 def _uses(steps: Iterable[Step], program: Program) -> dict[int, int]:

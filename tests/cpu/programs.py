@@ -48,11 +48,11 @@ def row(impl, *, effects=None):
     )
 
 
-def tripled(source, target):
-    """A kernel: `target = 3 * source`, both one float."""
+def tripled(source, target, factor=3):
+    """A kernel: `target = factor * source`, both one float."""
     k = Nest("tripled")
     x, y = k.buffer("x", "f8", []), k.buffer("y", "f8", [], "out")
-    k.store(y, [], k.let("mul", k.load(x), f8(3)))
+    k.store(y, [], k.let("mul", k.load(x), f8(factor)))
     kernel = k.kernel()
     return Launch(
         kernel, schedule(kernel, VECTOR), (Operand(source, 0, ()), Operand(target, 0, ())), ()
@@ -71,3 +71,13 @@ def scalar_program(*dtypes, steps, callbacks=(), arena=()):
     return Program(
         tuple(slots), table, tuple(steps), tuple(callbacks), (), 64 * len(arena), (False,)
     )
+
+
+def below(source, target, limit):
+    """A kernel: `target = source < limit`."""
+    k = Nest("below")
+    x, y = k.buffer("x", "f8", []), k.buffer("y", "b1", [], "out")
+    k.store(y, [], k.let("lt", k.load(x), f8(limit)))
+    kernel = k.kernel()
+    operands = (Operand(source, 0, ()), Operand(target, 0, ()))
+    return Launch(kernel, schedule(kernel, VECTOR), operands, ())

@@ -11,10 +11,11 @@ from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.cpu import entry, launch
 from ftrace.cpu.calls import Frame
 from ftrace.cpu.compile import host
+from ftrace.cpu.entry import REJECTED
 from ftrace.cpu.launch import Compiled, Interpreted, compilations, compile_program
-from ftrace.cpu.main import module_text
+from ftrace.cpu.main import FINISHED, module_text
 from ftrace.lowering.scalars import roll
-from tests.cpu.programs import F8, X, compiled, planned, scalar_program, tripled
+from tests.cpu.programs import F8, X, compiled, planned, row, scalar_program, tripled
 from tests.lowering.test_scalars import SCALAR
 
 # --- programs that were planned
@@ -58,6 +59,7 @@ PROGRAMS = {
     "arm beyond": (chosen, (np.int64(2**40), X)),
     "nested": (nested, (7, X)),
     "captured": (lambda x: x + CAPTURED[:, ::2], (X,)),
+    "backwards": (lambda x: x.ravel()[::-3] * -1.25, (X,)),
     "nothing to do": (lambda x: x, (X,)),
     "empty": (lambda x: (x * 2, x.sum()), (X[:0],)),
 }
@@ -149,6 +151,16 @@ def test_arrays_of_every_kind_are_understood_and_left_alone(kind, inside, each_e
     np.testing.assert_array_equal(np.array(given), before)
 
 
+@pytest.mark.parametrize("kind", UNUSUAL)
+def test_the_entry_takes_plain_arrays_only(kind, each_entry):
+    call = compiled(lambda x: x * 2.0, X)
+    result = np.zeros_like(X)
+    code = FINISHED if kind == "read only" else REJECTED
+    assert call._enter(UNUSUAL[kind](X), result) == code
+    assert result.any() == (code == FINISHED)
+    assert call._enter(X, result) == FINISHED
+
+
 @pytest.mark.parametrize(
     "given", [2.5, np.float64(2.5), np.array(2.5), np.array([9, 2.5])[1:].reshape(())]
 )
@@ -210,6 +222,15 @@ def test_results_own_their_memory_and_share_none(each_entry):
             assert a.flags.owndata
             assert a.flags.writeable
             assert not any(np.shares_memory(a, b) for b in arrays[:i])
+
+
+@pytest.mark.parametrize("impl", [lambda x: x[::-1], lambda x: np.broadcast_to(x[:1], x.shape)])
+def test_a_row_that_gives_a_view_gives_no_results_of_ours(impl):
+    x = X.copy()
+    (got,) = compiled(row(impl), x)([x])
+    assert got.flags.owndata
+    assert got.flags.writeable
+    np.testing.assert_array_equal(got, impl(X))
 
 
 def test_captured_arrays_are_read_at_each_call(each_entry):

@@ -12,8 +12,11 @@ from ftrace import lax
 from ftrace.core.avals import aval
 from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.primitive import Primitive
+from ftrace.core.trace import EVAL, ctx
 from ftrace.cpu import launch
+from ftrace.cpu.compile import host
 from ftrace.cpu.launch import Interpreted, compilations, compile_program
+from ftrace.cpu.main import module_text
 from ftrace.lowering.program import (
     ARENA,
     ARGUMENT,
@@ -26,9 +29,11 @@ from ftrace.lowering.program import (
     Repeat,
     Slot,
 )
+from ftrace.lowering.scalars import roll
 from tests.cpu.programs import (
     F8,
     X,
+    below,
     compiled,
     planned,
     row,
@@ -64,6 +69,30 @@ def test_the_index_of_a_branch_is_clamped(dtype):
     for d, index, arm in INDICES:
         if d == dtype:
             assert call([kind.type(index), np.float64(2)]) == [2.0 * 3**arm], index
+
+
+@pytest.mark.parametrize("dtype", dict.fromkeys(d for d, _, _ in INDICES))
+def test_a_branch_in_a_loop_takes_the_same_arm_when_the_loop_is_a_kernel(dtype):
+    kind = np.dtype("?" if dtype == "b1" else dtype)
+    factors = (2, 3) if dtype == "b1" else (2, 3, 5)
+    arms = tuple((tripled(2, 4, f), Copy(4, 2, 1)) for f in factors)
+    loop = Repeat((below(2, 3, 1000),), 3, (Branch(0, dtype, arms),))
+    program = scalar_program(kind, F8, steps=[Copy(1, 2, 1), loop], arena=["?", F8])
+    rolled = roll(program)
+    assert not any(isinstance(s, Repeat) for s in rolled.steps)
+    calls = compile_program(program), compile_program(rolled)
+    for d, index, arm in INDICES:
+        if d == dtype:
+            expected = 1.0
+            while expected < 1000:
+                expected *= factors[arm]
+            for call in calls:
+                assert call([kind.type(index), np.float64(1)]) == [expected], index
+
+
+def test_what_is_one_element_is_copied_without_a_call():
+    program = scalar_program(F8, steps=[tripled(0, 2), Copy(2, 1, 1)], arena=[F8])
+    assert "i64 8, i1 false" in module_text(program, host())
 
 
 def test_one_arm_is_always_taken():
@@ -178,7 +207,7 @@ def test_a_row_may_call_the_program_that_it_is_part_of(each_entry):
 
 
 @pytest.mark.parametrize("small", [launch.SMALL, -1])
-def test_threads_do_not_meet(small, monkeypatch):
+def test_threads_do_not_meet(small, each_entry, monkeypatch):
     monkeypatch.setattr(launch, "SMALL", small)  # -1: every program lets other threads run
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
@@ -258,6 +287,22 @@ def test_a_row_of_the_user_may_keep_its_operands():
     )
     call([np.ones(2)])
     assert [list(x) for x in kept] == [[2, 2], [4, 4], [8, 8]]
+
+
+def test_rows_are_evaluated_whatever_transformation_runs():
+    seen = []
+    spy = row(lambda x: seen.append(ctx.trace) or x * 1)
+    calls = compiled(lambda x: spy(x * 2.0) + 1.0, X), compiled(spy, X)
+
+    def fn(x):
+        before = ctx.trace
+        for call in calls:
+            call([X])
+        assert ctx.trace is before is not EVAL
+        return x
+
+    ftrace.jvp(fn, (X,), (X,))
+    assert seen == [EVAL, EVAL]
 
 
 def test_steps_after_an_exception_do_not_run():

@@ -3,7 +3,7 @@
 x * 2/pi modulo 4 needs only those bits of 2/pi that do not multiply x to whole turns: a window of
 192 bits is taken from a table of 1280, multiplied with the 53-bit significand, and its upper 128
 bits kept: two are the quadrant, 126 the fraction (Payne and Hanek 1983). The reduced argument is
-right to 2**-62 of itself before it is rounded once. Used beyond `FAR` of trigonometric.py only.
+right to 2**-62 of itself, and comes as a pair. Used beyond `FAR` of trigonometric.py only.
 """
 
 from typing import Final
@@ -25,9 +25,9 @@ TABLE: Final = (
     f"@two_over_pi = internal constant [{len(WORDS)} x i64] "
     f"[{', '.join(f'i64 {word}' for word in WORDS)}]"
 )
-# {r, whether an odd multiple was taken off}: of x and `moved` quarter turns, modulo pi (doubling 0)
-# or pi/2 (doubling 1). Arguments below 2**-8 and not finite give something, without harm.
-REDUCE: Final = f"""define internal {{ double, i1 }}
+# {r, its rest, whether an odd multiple went}, of x and `moved` quarter turns, modulo pi
+# (doubling 0) or pi/2 (doubling 1). Arguments below 2**-8 give something, without harm.
+REDUCE: Final = f"""define internal {{ double, double, i1 }}
 @far_reduce(double %x, i128 %moved, i64 %doubling) {{
   %b = bitcast double %x to i64
   %f = and i64 %b, {(1 << 52) - 1}
@@ -81,20 +81,25 @@ REDUCE: Final = f"""define internal {{ double, i1 }}
   %times = mul i128 %top, {PI_OVER_4}
   %times1 = lshr i128 %times, 64
   %sig = trunc i128 %times1 to i64
-  %value = uitofp i64 %sig to double
+  %rest = and i64 %sig, 2047
+  %first53 = xor i64 %sig, %rest
+  %value = uitofp i64 %first53 to double
+  %value2 = uitofp i64 %rest to double
   %lz2 = trunc i128 %lz1 to i64
   %ex0 = sub i64 {1023 - 61}, %lz2
   %ex1 = sub i64 %ex0, %doubling
   %ex = shl i64 %ex1, 52
   %scale = bitcast i64 %ex to double
-  %y0 = fmul double %value, %scale
-  %y1 = fneg double %y0
-  %y2 = select i1 %rneg, double %y1, double %y0
+  %way = fneg double %scale
+  %factor = select i1 %rneg, double %way, double %scale
+  %y0 = fmul double %value, %factor
+  %left = fmul double %value2, %factor
   %nan = fsub double %x, %x
-  %y = fadd double %y2, %nan
-  %o0 = insertvalue {{ double, i1 }} poison, double %y, 0
-  %o = insertvalue {{ double, i1 }} %o0, i1 %odd, 1
-  ret {{ double, i1 }} %o
+  %y = fadd double %y0, %nan
+  %o0 = insertvalue {{ double, double, i1 }} poison, double %y, 0
+  %o1 = insertvalue {{ double, double, i1 }} %o0, double %left, 1
+  %o = insertvalue {{ double, double, i1 }} %o1, i1 %odd, 2
+  ret {{ double, double, i1 }} %o
 }}
 """
 
@@ -110,24 +115,24 @@ def declare_reduction(text: Text) -> None:
 def reduce_far(text: Text, dtype: str, moved: int, doubling: int) -> None:
     """Append: `%r`, `%left` (of `dtype`) and `%odd`, from the argument `%x` of a scalar function.
 
-    `%left` is what rounding `%r` to `dtype` left out.
+    The argument reduced is `%r` + `%left`.
     """
     declare_reduction(text)
-    wide = "%x"
-    if dtype == "f4":
+    single = dtype == "f4"
+    if single:
         text.line("%wide = fpext float %x to double")
-        wide = "%wide"
-    args = f"double {wide}, i128 {moved * QUARTER}, i64 {doubling}"
-    text.line(f"%both = call {{ double, i1 }} @far_reduce({args})")
-    text.line(f"%{'r' if dtype == 'f8' else 'r8'} = extractvalue {{ double, i1 }} %both, 0")
-    text.line("%odd = extractvalue { double, i1 } %both, 1")
-    if dtype == "f4":
-        text.line("%r = fptrunc double %r8 to float")
-        text.line("%back = fpext float %r to double")
-        text.line("%left8 = fsub double %r8, %back")
-        text.line("%left = fptrunc double %left8 to float")
-    else:
-        text.line("%left = fsub double %r, %r")
+    kind = "{ double, double, i1 }"
+    args = f"double {'%wide' if single else '%x'}, i128 {moved * QUARTER}, i64 {doubling}"
+    text.line(f"%all = call {kind} @far_reduce({args})")
+    text.line(f"{'%r8' if single else '%r'} = extractvalue {kind} %all, 0")
+    text.line(f"%odd = extractvalue {kind} %all, 2")
+    if not single:
+        text.line(f"%left = extractvalue {kind} %all, 1")
+        return
+    text.line("%r = fptrunc double %r8 to float")
+    text.line("%back = fpext float %r to double")
+    text.line("%left8 = fsub double %r8, %back")
+    text.line("%left = fptrunc double %left8 to float")
 
 
 def finish_far(text: Text, name: str, result: str, dtype: str) -> str:

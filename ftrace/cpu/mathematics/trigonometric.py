@@ -16,6 +16,7 @@ from ftrace.cpu.mathematics.pieces import (
     as_bits,
     fast_two_sum,
     negate_where_odd,
+    polynomial,
     residual,
     two_product,
     two_sum,
@@ -110,7 +111,7 @@ def _odd(text: Text, r: Value, left: Value | None = None) -> Value:
     inner = text.fma(text.mul(z, z), rest, inner)
     if left is None:
         return text.fma(inner, r, text.mul(r, half))
-    slope = text.fma(z, text.like(r, -0.5), text.like(r, 1.0))
+    slope = polynomial(text, z, (1.0, -0.5, 1 / 24))
     tail = text.fma(inner, r, text.mul(left, slope))
     return text.add(tail, text.mul(r, half))
 
@@ -146,11 +147,11 @@ def _beyond(text: Text, x: Value, near: Value, name: str) -> Value:
 def _write_far(text: Text, symbol: str, name: str, dtype: str) -> None:
     inner = Text(text.host, text.declarations)
     reduce_far(inner, dtype, moved=1 if name == "cos" else 0, doubling=1 if name == "tan" else 0)
-    r, odd = Value("%r", dtype, 1), Value("%odd", "b1", 1)
+    r, left, odd = Value("%r", dtype, 1), Value("%left", dtype, 1), Value("%odd", "b1", 1)
     if name == "tan":
-        value = _tangent(inner, r, Value("%left", dtype, 1), odd)
+        value = _tangent(inner, r, left, odd)
     else:
-        value = _odd(inner, r)
+        value = _odd(inner, r, left)
         value = inner.select(odd, inner.fneg(value), value)
     text.declare(symbol, finish_far(inner, symbol, value.name, dtype))
 
