@@ -14,7 +14,7 @@ from ftrace.control.functions import result_avals
 from ftrace.control.traces import Trace, Traces
 from ftrace.control.while_loop import while_call
 from ftrace.core.avals import ShapedArray, strengthen, typeof
-from ftrace.core.dtypes import bool_, int64
+from ftrace.core.dtypes import bool_, int64, promote
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from ftrace.core.trace import Tracer
@@ -202,7 +202,8 @@ def _check_carry(tree: PyTreeDef, wanted: Sequence[ShapedArray], step: Trace) ->
                 "A carry keeps its shape: make the array as large as it will be, and write into "
                 "it at an index.",
             )
-        if a.dtype != b.dtype and not b.weak:
+        kept = promote((a.dtype, False), (b.dtype, True))[0] if b.weak else b.dtype
+        if kept != a.dtype:
             raise DtypeError(
                 f"while_loop: body_fun changes {path} from {a} to {b}.",
                 f"Start from the dtype that the body returns (`np.{b.dtype}(...)`), or convert "

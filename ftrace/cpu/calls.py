@@ -39,13 +39,14 @@ def evaluate(call: Call, operands: Sequence[Any]) -> Sequence[Any]:
 def _check(name: str, value: Any, promised: ShapedArray) -> None:
     """Whether a row gave what its type rule says."""
     if isinstance(value, np.ndarray | np.generic):
-        right = value.shape == promised.shape and value.dtype == promised.dtype
+        if value.shape == promised.shape and value.dtype == promised.dtype:
+            return
         found = f"{value.dtype}{list(value.shape)}"
-    else:  # a Python scalar
-        right = not promised.shape
+    elif promised.shape:
         found = type(value).__name__
-    if not right:
-        raise JaxprError(f"{name} promised {promised!r}, but its evaluation gave {found}.")
+    else:  # a Python scalar
+        return
+    raise JaxprError(f"{name} promised {promised!r}, but its evaluation gave {found}.")
 
 
 # --- native code calls back
@@ -56,13 +57,14 @@ OURS: Final = frozenset(ALL)
 class Frame:
     """One running call of a program with callbacks: the arrays behind its slots."""
 
-    __slots__ = ("_arena", "_arrays", "_calls", "_program")
+    __slots__ = ("_arena", "_arrays", "_calls", "_program", "_start")
 
     def __init__(self, program: Program, arrays: dict[int, Any], arena: Any) -> None:
         self._program = program
         self._calls = program.callbacks
         self._arrays = arrays
         self._arena = arena
+        self._start = -1
 
     def run(self, number: int) -> None:
         """Run a callback."""
@@ -94,9 +96,11 @@ class Frame:
         found = self._arrays.get(slot)
         if found is None:
             where = self._program.slots[slot]
-            start = -self._arena.ctypes.data % 64 + self._program.table[where.entry]
+            if self._start < 0:  # where the arena begins in its memory
+                self._start = -self._arena.ctypes.data % 64
+            start = self._start + self._program.table[where.entry]
             a = where.aval
-            found = np.ndarray(a.shape, a.dtype, self._arena.data, start)
+            found = np.ndarray(a.shape, a.dtype, self._arena, start)
             self._arrays[slot] = found
         return found
 

@@ -20,7 +20,8 @@ from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
 from ftrace.cpu.calls import Frame, as_planned, enter, interpret, is_interpreted, leave
 from ftrace.cpu.compile import Module, compile_module, host
-from ftrace.cpu.entry import REJECTED, STACK_ARENA, Item, Needs, bind
+from ftrace.cpu.entry import STACK_ARENA, Item, Needs, bind
+from ftrace.cpu.entry_text import REJECTED
 from ftrace.cpu.main import kernel_text, module_text
 from ftrace.cpu.mathematics.library import PREFIX, pointers
 from ftrace.cpu.text import Host
@@ -104,6 +105,7 @@ class Compiled:
         "_kept",
         "_makers",
         "_one",
+        "_order",
         "_program",
         "_unboxed",
     )
@@ -124,6 +126,7 @@ class Compiled:
             c if type(c) is np.ndarray else _plain(c, a, "A captured value")
             for c, a in zip(program.constants, behind, strict=True)
         )
+        self._order = [*given, *places[RESULT]]
         items = [Item(k, slots[k].aval.dtype, slots[k].aval.shape) for k in given]
         items += [Item(k, None, ()) for k in places[RESULT]]
         on_stack = program.arena <= STACK_ARENA and not program.callbacks
@@ -183,9 +186,7 @@ class Compiled:
         arrays = [*args, *self._constants]
         if len(arrays) != len(self._avals) or not all(map(_is_plain, arrays, self._avals)):
             arrays = self._copied(args)
-        behind = (program.of_place(p) for p in (ARGUMENT, CONSTANT, RESULT))
-        slots = [k for place in behind for k in place]
-        frame = Frame(program, dict(zip(slots, [*arrays, *results], strict=True)), arena)
+        frame = Frame(program, dict(zip(self._order, [*arrays, *results], strict=True)), arena)
         enter(frame)
         try:
             self._run(*arrays, *results, arena)

@@ -18,6 +18,7 @@ from ftrace.lowering.ir import PAIRS, Atom, Fold, Var
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.reading import Producers, Reader, is_fold
 from ftrace.lowering.schedule import schedule
+from ftrace.lowering.split import split
 
 WAYS = 32  # accumulators of a sum over neighbours in memory
 BLOCK = 1024  # elements that are summed without keeping the rounding error
@@ -47,7 +48,8 @@ def build(
     work.run()
     kernel, operands, scalars = builder.kernel()
     kernel, operands, scalars = collapse(kernel, operands, scalars, table)
-    return Launch(kernel, schedule(kernel, vector_bytes), operands, scalars)
+    kernel, operands, scalars, short = split(kernel, operands, scalars, table)
+    return Launch(kernel, schedule(kernel, vector_bytes, short), operands, scalars)
 
 
 class _Work:

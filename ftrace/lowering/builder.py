@@ -62,6 +62,11 @@ def bits(value: Any, dtype: str) -> int:
     return n - (1 << 64) if n >= 1 << 63 else n
 
 
+def folded(op: str, args: tuple[Atom, ...]) -> Atom | None:
+    """The atom that an operation surely gives, if its operands tell."""
+    return _unchanged(op, args) or _decided(op, args)
+
+
 def _unchanged(op: str, args: tuple[Atom, ...]) -> Atom | None:
     """The operand that an operation gives back, whatever it is: x 1, x / 1, x - 0, equal arms."""
     if op == "select" and args[1] == args[2]:
@@ -162,7 +167,7 @@ class Builder:
 
     def let(self, op: str, args: tuple[Atom, ...], dtype: str) -> Atom:
         """One operation of core/scalar.py on real scalars."""
-        same = _unchanged(op, args) or _decided(op, args)
+        same = folded(op, args)
         if same is not None:
             return same
         key = (op, args, dtype)

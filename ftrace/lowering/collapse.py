@@ -151,7 +151,7 @@ def _joined(
         kernel, scalars, table, inner.extent
     )
     table.append(n)
-    used = 1 + max(v.id for v in _variables(kernel))
+    used = 1 + max(v.id for v in variables_of(kernel))
     extent = Var(used, "i8")
     touched: dict[str, int] = {}
     body = _without(inner.body, outer.axis, touched)
@@ -179,7 +179,8 @@ def _joined(
     return _pruned(new, tuple(places), (*scalars, len(table) - 1))
 
 
-def _variables(kernel: Kernel) -> list[Var]:
+def variables_of(kernel: Kernel) -> list[Var]:
+    """Every variable of a kernel."""
     found = list(kernel.scalars)
     for stmt in _inside(kernel.body):
         if isinstance(stmt, Let | Load):

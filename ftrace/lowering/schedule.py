@@ -48,11 +48,14 @@ class Schedule:
         raise KeyError(loop.axis.id)
 
 
-def schedule(kernel: Kernel, vector_bytes: int) -> Schedule:
-    """Choose roles and lanes for a host whose vectors have so many bytes."""
+def schedule(kernel: Kernel, vector_bytes: int, short: frozenset[int] = frozenset()) -> Schedule:
+    """Choose roles and lanes for a host whose vectors have so many bytes.
+
+    Loops over the axes in `short` have few iterations and get no lanes.
+    """
     classes = {b.name: b.steps for b in kernel.buffers}
     roles: dict[int, str] = {loop.axis.id: SERIAL for loop in loops_of(kernel.body)}
-    lanes = [lane for top in _top(kernel.body) for lane in _best(top, classes)[1]]
+    lanes = [lane for top in _top(kernel.body) for lane in _best(top, classes, short)[1]]
     for loop in lanes:
         roles[loop.axis.id] = LANE
     return Schedule(tuple(roles.items()), _lanes(lanes, vector_bytes))
@@ -63,11 +66,14 @@ def _top(block: Block) -> list[Loop]:
     return [s for s in block.stmts if isinstance(s, Loop)]
 
 
-def _best(loop: Loop, classes: dict[str, tuple[str, ...]]) -> tuple[int, list[Loop]]:
+def _best(
+    loop: Loop, classes: dict[str, tuple[str, ...]], short: frozenset[int]
+) -> tuple[int, list[Loop]]:
     """The best score, and the loops that get lanes for it: this one, or some inside it."""
-    inner = [_best(child, classes) for child in _top(loop.body)]
+    inner = [_best(child, classes, short) for child in _top(loop.body)]
     below = (sum(s for s, _ in inner), [x for _, found in inner for x in found])
-    if loop.params or _combines(loop.body, loop.axis):  # in order
+    in_order = bool(loop.params) or _combines(loop.body, loop.axis)
+    if in_order or loop.axis.id in short:
         return below
     here = sum(_score(at, classes[b], loop.axis) for b, at in _accesses(loop.body) if b in classes)
     return below if inner and below[0] >= here else (here, [loop])
@@ -109,8 +115,10 @@ def _lanes(lane_loops: Sequence[Loop], vector_bytes: int) -> int:
     for loop in lane_loops:
         ways = max([ways, *(f.ways for f in loop.folds)])
         widest = max([widest, *(_size(d) for d in _dtypes(loop.body))])
-        if any(inner.folds for inner in loops_of(loop.body)) or _has_while(loop.body):
-            registers = 4
+        if any(inner.folds for inner in loops_of(loop.body)):
+            registers = 8
+        elif _has_while(loop.body):
+            registers = max(registers, 4)
     return max(ways, registers * vector_bytes // widest)
 
 

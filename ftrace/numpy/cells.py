@@ -27,7 +27,7 @@ from ftrace.core.errors import (
 from ftrace.core.trace import FROZEN, Tracer, ctx, is_within, leaked
 from ftrace.numpy import ufunc_methods, ufuncs
 from ftrace.numpy.assigning import setitem_value
-from ftrace.numpy.indexing import Basic, advanced, basic
+from ftrace.numpy.indexing import advanced, basic
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.numpy.updates import At
 from ftrace.numpy.views import Root, View, alias_of, link, living, root_of
@@ -43,7 +43,9 @@ def getitem(x: Tracer, key: Any) -> Any:
     if plan is None:
         return advanced(shape, key).get(x)
     y = plan.get(x)
-    return y if plan.element and y is not x else link(x, y, plan)
+    if plan.element:
+        return y.fresh() if y is x else y
+    return link(x, y, plan)
 
 
 # ---------------------------------------------------------------------------------- writes
@@ -70,8 +72,7 @@ def _is_written(x: Tracer, key: Any, v: Any) -> bool:
     plan = alias.steps[-1]
     mine = alias_of(x)
     return (
-        isinstance(plan, Basic)
-        and alias.steps[:-1] == (mine.steps if type(mine) is View else ())
+        alias.steps[:-1] == (mine.steps if type(mine) is View else ())
         and basic(x.aval.shape, key) is plan
     )
 

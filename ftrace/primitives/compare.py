@@ -237,8 +237,8 @@ def _select_jvp(primals: Any, tangents: Any) -> Any:
     _, tx, ty = tangents
     z = select(which, x, y)
     zero = constant(0, z)
-    tx = zero if tx is ZERO else adapted(x, tx, z, True)[1]
-    ty = zero if ty is ZERO else adapted(y, ty, z, True)[1]
+    tx = zero if tx is ZERO else adapted(x, tx, z)[1]
+    ty = zero if ty is ZERO else adapted(y, ty, z)[1]
     return z, spread(select(which, tx, ty), z)
 
 
@@ -317,7 +317,7 @@ def _clamp_jvp(primals: Any, tangents: Any) -> Any:
         lambda: lt(high, x),
     )
     terms = [
-        spread(select(test(), adapted(p, t, z, True)[1], zero), z)
+        spread(select(test(), adapted(p, t, z)[1], zero), z)
         for test, p, t in zip(tests, primals, tangents, strict=True)
         if t is not ZERO
     ]

@@ -37,7 +37,9 @@ def _draws(*names: str) -> Iterable[Any]:
 
 def _convert_type(x: ShapedArray, *, new_dtype: Dtype, weak_type: bool = False) -> ShapedArray:
     if weak_type and x.shape:
-        raise ShapeError(f"Only a scalar can be weak, not {x}.", "Leave weak_type=False.")
+        raise ShapeError(
+            f"convert_element_type: only a scalar can be weak, not {x}.", "Leave weak_type=False."
+        )
     return aval(x.shape, new_dtype, weak_type)
 
 
@@ -78,7 +80,7 @@ def _convert_samples() -> Iterable[Sample]:
 
 def _convert_errors() -> Iterable[ErrorSample]:
     params = {"new_dtype": np.dtype("f4"), "weak_type": True}
-    yield ErrorSample((np.zeros(3),), params, ShapeError, "Only a scalar can be weak")
+    yield ErrorSample((np.zeros(3),), params, ShapeError, "only a scalar can be weak")
 
 
 convert_element_type = Primitive(
@@ -127,7 +129,7 @@ def _bitcast_type(x: ShapedArray, *, new_dtype: Dtype) -> ShapedArray:
 
 def _bitcast_impl(x: Any, new_dtype: Dtype) -> Any:
     shape = _bitcast_type(typeof(x), new_dtype=new_dtype).shape
-    return np.asarray(x).copy(order="C").reshape(-1).view(new_dtype).reshape(shape)[()]
+    return np.asarray(x).flatten().view(new_dtype).reshape(shape)[()]
 
 
 def _bitcast_samples() -> Iterable[Sample]:

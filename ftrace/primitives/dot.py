@@ -185,6 +185,8 @@ def _dot_errors() -> Iterable[ErrorSample]:
     yield ErrorSample((x, y), {"dimension_numbers": numbers}, ShapeError, "differ in size")
     numbers = (((2,), (0,)), ((), ()))
     yield ErrorSample((x, y), {"dimension_numbers": numbers}, AxisError, "not distinct axes")
+    numbers = (((0, 0), (1, 1)), ((), ()))
+    yield ErrorSample((x, y), {"dimension_numbers": numbers}, AxisError, "contracting (0, 0)")
     numbers = (((0,), (1,)), ((), ()))
     z = y.astype(np.float32)
     yield ErrorSample((x, z), {"dimension_numbers": numbers}, DtypeError, "operands of types")

@@ -248,9 +248,9 @@ def binary(
         tx, ty = tangents
         z = row(x, y)
         if type(x) not in STRONG_TYPES:
-            x, tx = adapted(x, tx, z, weak)
+            x, tx = adapted(x, tx, z)
         if type(y) not in STRONG_TYPES:
-            y, ty = adapted(y, ty, z, weak)
+            y, ty = adapted(y, ty, z)
         if ty is ZERO or rule_y is None:
             if tx is ZERO or rule_x is None:
                 return z, ZERO
@@ -281,18 +281,16 @@ def binary(
 STRONG_TYPES = frozenset({np.ndarray, *(d.type for d in dtypes.SUPPORTED)})
 
 
-def adapted(x: Any, t: Any, z: Any, literals: bool) -> tuple[Any, Any]:
+def adapted(x: Any, t: Any, z: Any) -> tuple[Any, Any]:
     """A weak operand and its tangent in the dtype of the strong result they led to.
 
-    With `literals` a Python scalar stays one: it adapts by itself in every further operator.
+    A Python scalar stays one: it adapts by itself in every further operator.
     """
     if not typeof(x).weak or typeof(z).weak:
         return x, t
     dtype = typeof(z).dtype
     if type(x) not in PYTHON_SCALARS:
         x = convert_element_type(x, new_dtype=dtype)
-    elif not literals:
-        x = dtype.type(x)
     return x, t if t is ZERO else convert_element_type(t, new_dtype=dtype)
 
 

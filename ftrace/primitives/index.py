@@ -19,7 +19,7 @@ from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives.compare import eq, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
-from ftrace.primitives.linear import add, align, broadcast_in_dim, check_kinds
+from ftrace.primitives.linear import add, align, broadcast_in_dim
 from ftrace.primitives.movement import Ints, place, plain, whole_mask, zeros
 from ftrace.primitives.places import (
     BAD_INDICES,
@@ -40,8 +40,6 @@ from ftrace.primitives.shape import reshape
 def _gather_jvp(primals: Any, tangents: Any, *, axes: Ints, mode: str) -> Any:
     x, *indices = primals
     y = gather(x, *indices, axes=axes, mode=mode)
-    if tangents[0] is ZERO:
-        return y, ZERO
     return y, gather(tangents[0], *indices, axes=axes, mode=_back(mode))
 
 
@@ -219,15 +217,10 @@ def _scatter_add_transpose(ct: Any, x: Any, v: Any, *indices: Any, **where: Any)
     return (ct if type(x) is Linear else None, to_v, *(None for _ in indices))
 
 
-def _add_type(x: ShapedArray, v: ShapedArray, *indices: ShapedArray, **where: Any) -> ShapedArray:
-    check_kinds("scatter_add", "biufc", x)
-    return scatter_type("scatter_add", x, v, indices, **where)
-
-
 scatter_add = Primitive(
     name="scatter_add",
     impl=scatter_impl(np.add),
-    type=_add_type,
+    type=lambda x, v, *indices, **where: scatter_type("scatter_add", x, v, indices, **where),
     jvp=_scatter_add_jvp,
     transpose=_scatter_add_transpose,
     batch=scatter_batch(lambda: scatter_add),

@@ -93,11 +93,6 @@ def _product_before(factors: Any, place: Any) -> Any:
     return product
 
 
-def _mul_type(x: ShapedArray, v: ShapedArray, *indices: ShapedArray, **where: Any) -> ShapedArray:
-    check_kinds("scatter_mul", "biufc", x)
-    return scatter_type("scatter_mul", x, v, indices, **where)
-
-
 def _mul_jvp(primals: Any, tangents: Any, **where: Any) -> Any:
     x, v, *indices = primals
     y = scatter_mul(x, v, *indices, **where)
@@ -119,7 +114,7 @@ def _mul_transpose(ct: Any, x: Any, v: Any, *indices: Any, **where: Any) -> Any:
 scatter_mul = Primitive(
     name="scatter_mul",
     impl=scatter_impl(np.multiply),
-    type=_mul_type,
+    type=lambda x, v, *indices, **where: scatter_type("scatter_mul", x, v, indices, **where),
     jvp=_mul_jvp,
     transpose=_mul_transpose,
     batch=scatter_batch(lambda: scatter_mul),

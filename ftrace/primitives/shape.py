@@ -164,9 +164,8 @@ def _expand_type(x: ShapedArray, *, dimensions: Ints) -> ShapedArray:
 
 def _expand_batch(axis: Any, values: Any, dims: Any, *, dimensions: Ints) -> Any:
     (d,) = dims
-    ndim = len(typeof(values[0]).shape) - 1 + len(dimensions)
-    kept = [i for i in range(ndim) if i not in dimensions]
-    at = kept[d] if d < len(kept) else ndim
+    ndim = len(typeof(values[0]).shape) + len(dimensions)
+    at = [i for i in range(ndim) if i not in dimensions][d]
     shifted = tuple(i if i < at else i + 1 for i in dimensions)
     return expand_dims(values[0], dimensions=shifted), at
 

@@ -28,7 +28,6 @@ from ftrace.primitives.linear import (
     check_kinds,
     join,
     join_shapes,
-    spread,
 )
 
 POSITIVE = Reals(0.3, 4)
@@ -165,7 +164,7 @@ def _with_parameter(name: str, impl: Rule, rule: Rule, doc: str) -> Primitive:
                 "Apply stop_gradient to that operand, or differentiate by the second only.",
             )
         z = row(p, x)
-        return z, spread(rule(tangents[1], z, p, x), z)
+        return z, rule(tangents[1], z, p, x)
 
     row = Primitive(
         name=name,

@@ -11,7 +11,7 @@ from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.cpu import entry, launch
 from ftrace.cpu.calls import Frame
 from ftrace.cpu.compile import host
-from ftrace.cpu.entry import REJECTED
+from ftrace.cpu.entry_text import REJECTED
 from ftrace.cpu.launch import Compiled, Interpreted, compilations, compile_program
 from ftrace.cpu.main import FINISHED, module_text
 from ftrace.lowering.scalars import roll

@@ -107,8 +107,9 @@ def test_bad_operands_raise_the_stated_error(row_and_error: tuple[Primitive, Any
         row.type(*(typeof(a) for a in bad.args), **bad.params)
         row(*bad.args, **bad.params)  # an error of values, not of types
 
-    with pytest.raises(bad.error, match=re.escape(bad.phrase)):
+    with pytest.raises(bad.error, match=re.escape(bad.phrase)) as caught:
         attempt()
+    assert row.name in str(caught.value).partition("\n")[0]
 
 
 # ---------------------------------------------------------------------------------- columns

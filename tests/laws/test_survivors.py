@@ -5,11 +5,13 @@ import pytest
 
 from ftrace.core import dtypes
 from ftrace.core.avals import aval, typeof
-from ftrace.core.dtypes import bool_
-from ftrace.core.primitive import NONDIFFERENTIABLE
+from ftrace.core.dtypes import bool_, float64
+from ftrace.core.errors import ShapeError
+from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive
 from ftrace.core.zero import Masked
 from ftrace.interpreters.jvp import jvp_flat
 from ftrace.primitives.compare import clamp, select
+from ftrace.primitives.reduce import reduce_max, reduce_min
 from tests.laws.cases import CASES, Case, over_cases, over_operands
 from tests.laws.test_transpose import TRANSPOSABLE, choices, masked_cotangents, pull
 
@@ -60,3 +62,10 @@ def test_clamp_of_python_numbers_has_the_type_that_its_rule_says(
     found, expected = clamp(*args), clamp.type(*map(typeof, args))
     assert (np.shape(found), found.dtype) == (expected.shape, expected.dtype)
     assert np.all(found == 3)
+
+
+@pytest.mark.parametrize("row", [reduce_max, reduce_min], ids=repr)
+def test_a_choice_among_no_elements_is_refused_before_anything_is_computed(row: Primitive) -> None:
+    with pytest.raises(ShapeError, match="no elements to choose from"):
+        row.type(aval((3, 0), float64), axes=(1,))
+    assert row.type(aval((3, 0), float64), axes=(0,)) == aval((0,), float64)

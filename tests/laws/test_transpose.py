@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ftrace.core.avals import aval, typeof
 from ftrace.core.dtypes import bool_, is_inexact
+from ftrace.core.errors import RuleError
 from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.primitive import LINEAR, Linear
 from ftrace.core.zero import Masked
@@ -91,6 +93,19 @@ def test_transpose_is_that_of_the_linear_map(case: Case, operands: tuple[int, ..
     forward = linear_map(case, operands, vs)
     tolerance = 10 * precision([*vs, *forward]) * (1 + sum(np.size(y) for y in forward))
     assert_close(inner(vs, pulled), inner(forward, cts), tolerance)
+
+
+@over_operands(TRANSPOSABLE, lambda c: ((i,) for i in c.differentiable if i not in c.row.linear_in))
+def test_an_operand_that_the_row_is_not_linear_in_has_no_cotangent(
+    case: Case, operands: tuple[int, ...]
+) -> None:
+    args: list[Any] = [
+        Linear(aval(a.shape, a.dtype)) if i in operands else x
+        for i, (a, x) in enumerate(zip(case.avals, case.args, strict=True))
+    ]
+    cts = [random_like(case.rng(), a) for a in case.types(*case.avals)]
+    with pytest.raises(RuleError, match="linear in"):
+        case.row.transpose(cts if case.row.multiple else cts[0], *args, **case.sample.params)
 
 
 def masked_cotangents(

@@ -434,6 +434,7 @@ def test_unary_operators_of_a_python_scalar_give_a_python_scalar() -> None:
     assert type(e.neg(2.0)) is float
     assert type(e.abs(-2)) is int
     assert type(e.abs(3 + 4j)) is float
+    assert type(e.integer_pow(1.5, y=5)) is float
     assert type(e.bitwise_not(True)) is bool
 
 

@@ -251,6 +251,15 @@ def test_a_python_scalar_is_written_in_the_arrays_dtype() -> None:
     )
     np.testing.assert_array_equal(t[0], [0, 3, 0])
     assert typeof(t[0]).dtype == np.float32
+    assert gradient(lambda s: scatter(x, s, 1, **FIRST), 2.5, ct=np.arange(5, 8, dtype="f4")) == 6
+
+
+def test_adding_a_constant_leaves_the_tangent_as_it_is() -> None:
+    x, t = np.array([2.0, 3.0, 5.0]), np.array([1.0, 10.0, 100.0])
+    for indices in (np.int64(1), np.array([1, 1])):
+        v = np.full(np.shape(indices), 7.0)[()]
+        add = lambda a, v=v, i=indices: [scatter_add(a, v, i, **FIRST)]  # noqa: E731
+        assert jvp_flat(add, [x], [t])[1][0] is t
 
 
 # ---------------------------------------------------------------------------------- products
@@ -296,6 +305,12 @@ def test_products_with_updates_outside_have_derivatives() -> None:
     g_x, g_v = gradient(lambda x, v: scatter_mul(x, v, i, **write), np.full(3, 2.0), v)
     np.testing.assert_array_equal(g_x, [1, 10, 1])
     np.testing.assert_array_equal(g_v, [10, 0, 4, 0])
+
+
+def test_an_infinite_element_times_a_constant_has_the_constant_as_its_slope() -> None:
+    x, v, i = np.array([INF, 3.0, 2.0]), np.array([5.0, 7.0]), np.array([0, 2])
+    t = tangent(lambda a: scatter_mul(a, v, i, **FIRST), [x], [np.array([1.0, 10.0, 100.0])])
+    np.testing.assert_array_equal(t, [5.0, 10.0, 700.0])
 
 
 def test_scatter_mul_says_in_what_it_is_linear() -> None:

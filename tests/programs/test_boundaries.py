@@ -64,6 +64,27 @@ def test_the_derivative_of_an_outer_value_returned_by_an_inner_function(inner, o
     np.testing.assert_array_equal(SLOPES[outer](INNER[inner]), [60.0, 60.0, 60.0])
 
 
+@pytest.mark.parametrize("outer", ["jvp", "grad of jit", "vmap of grad"])
+@pytest.mark.parametrize(
+    "inner",
+    [jit, lambda f: lambda y: vmap(f)(y[None]), lambda f: lambda y: jvp(f, (y,), (y,))[0]],
+    ids=["jit", "vmap", "jvp"],
+)
+def test_a_cell_that_received_an_outer_value_stays_the_inner_functions_own(inner, outer):
+    def f(x):
+        powers = np.stack([x, x * x])
+
+        def filled(y):
+            cell = y * 1.0
+            np.copyto(cell, powers)
+            cell[0] = cell[0] * 10.0 + y[1]
+            return cell
+
+        return np.sum(inner(filled)(np.array([5.0, 7.0])))
+
+    np.testing.assert_array_equal(SLOPES[outer](f), 10.0 + 2.0 * X)
+
+
 def test_a_returned_cell_is_not_what_is_written_later():
     def f(x):
         y = fnp.zeros(2)
@@ -269,7 +290,12 @@ def test_a_tracer_of_another_thread_is_a_leak():
 
     def f(x):
         def elsewhere():
-            for use in (lambda: jit(lambda y: x * y)(2.0), lambda: vmap(lambda y: x)(X)):
+            for use in (
+                lambda: jit(lambda y: x * y)(2.0),
+                lambda: vmap(lambda y: x)(X),
+                lambda: jvp(lambda y: x, (2.0,), (3.0,)),
+                lambda: ftrace.make_jaxpr(lambda y: x * y)(2.0),
+            ):
                 try:
                     found.append(use())
                 except ftrace.errors.UnexpectedTracerError as error:
@@ -282,4 +308,4 @@ def test_a_tracer_of_another_thread_is_a_leak():
 
     jit(f)(1.0)
     jvp(f, (1.0,), (1.0,))
-    assert found == [ftrace.errors.UnexpectedTracerError] * 4
+    assert found == [ftrace.errors.UnexpectedTracerError] * 8

@@ -25,6 +25,13 @@ def overwriting(buffer):
     return f
 
 
+def test_a_number_in_a_linear_program_is_written_where_it_is_used_and_not_captured():
+    _, push = ftrace.linearize(ftrace.jit(lambda x: np.sqrt(x) * x), 4.0)
+    (call,) = [e for e in ftrace.make_jaxpr(push)(1.0).eqns if e.primitive.name == "jit"]
+    assert call.params["jaxpr"].consts == ()
+    assert " 0.5\n" in str(call.params["jaxpr"])
+
+
 def test_each_capture_of_a_small_array_keeps_its_own_value():
     gradient = ftrace.grad(overwriting(np.full(SMALL, 2.0)))(np.ones(SMALL))
     np.testing.assert_array_equal(gradient, np.full(SMALL, 22.0))

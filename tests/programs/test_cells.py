@@ -271,6 +271,13 @@ def test_writing_a_view_of_an_argument_is_refused_by_name() -> None:
         t *= 2.0
         return x.sum()
 
+    def unnamed(arrays: Any) -> Any:
+        part = arrays["a"][1:]
+        part[0] = 1.0
+        return part.sum()
+
+    assert "An array is an argument" in raised(grad(unnamed), {"a": X})
+    assert "through its view `part`" in raised(grad(unnamed), {"a": X})
     assert "`x` is an argument" in raised(grad(named), X)
     assert "through its view `part`" in raised(grad(named), X)
     assert "`x` is an argument" in raised(grad(chained), X)

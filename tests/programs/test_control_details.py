@@ -133,6 +133,21 @@ def test_a_loop_over_python_numbers_gives_strong_results():
     assert found.dtype == float64
 
 
+@pytest.mark.parametrize("start", [np.float32(7), 7.0, np.complex64(7)])
+def test_a_loop_stores_a_python_number_in_the_dtype_of_its_carry(start):
+    _, x = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, 0.5), (0, start))
+    assert (x, x.dtype) == (0.5, np.asarray(start).dtype)
+
+
+@pytest.mark.parametrize(
+    ("start", "number"),
+    [(7, 0.5), (7.0, 0.5j), (True, 2), (np.int32(7), 0.5), (7.0, np.float32(0.5))],
+)
+def test_a_loop_refuses_a_number_that_would_change_the_dtype_of_its_carry(start, number):
+    with pytest.raises(DtypeError, match=r"body_fun changes carry\[1\]"):
+        lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, number), (0, start))
+
+
 def test_a_rule_sees_python_numbers_as_weak_when_it_is_staged():
     f = ftrace.custom_jvp(lambda p, x: p * x)
     f.defjvp(lambda primals, tangents: (f(*primals), primals[0] * tangents[1]))
@@ -260,6 +275,7 @@ def test_reading_a_pullback_twice_gives_the_same_numbers():
 
 OFFSET = 3.0
 TABLE = {"scale": 2.0, "rows": [1.0, 5.0]}
+RATES = (2.0, 3.0, 5.0)
 
 
 def test_a_global_beside_a_constant_is_guarded(monkeypatch):
@@ -311,6 +327,13 @@ def test_an_item_beside_a_constant_is_guarded(monkeypatch):
         assert f(1.0) == 13.0
     finally:
         TABLE["rows"][1] = 5.0
+
+
+def test_a_tuple_that_is_repeated_is_guarded_as_a_whole(monkeypatch):
+    f = jit(lambda x: x * sum(RATES * 2))
+    assert f(1.0) == 20.0
+    monkeypatch.setitem(globals(), "RATES", (7.0, *RATES[1:]))
+    assert f(1.0) == 30.0
 
 
 def test_dead_code_keeps_the_captured_arrays_that_are_read():

@@ -57,6 +57,14 @@ def product_prefix_scan(xp: Any, x: Any) -> Any:
 
 
 @program
+def number_read_by_an_empty_key(xp: Any, x: Any) -> Any:
+    a = xp.array(x[0] * 2.0)
+    before, whole = a[()], a[...]
+    a[()] = x[1]
+    return 3.0 * before + 5.0 * a * whole
+
+
+@program
 def stencil_over_two_views(xp: Any, x: Any) -> Any:
     u = x.copy()
     a, b = u[:-1], u[1:]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace import grad, jit, jvp, vmap
+from ftrace import grad, jit, jvp, lax, vmap
 
 
 def second(f):
@@ -143,6 +143,20 @@ ARRAYS = {
         ),
         np.array([0.0, 4.0]),
         np.array([0.0, 0.5]),
+    ),
+    "products at places": (
+        lambda x: np.sum(np.where(x > 0, np.sqrt(x).at[np.array([1, 2])].multiply(3.0), 5.0 * x)),
+        np.array([0.0, 4.0, 0.0]),
+        np.array([5.0, 0.75, 5.0]),
+    ),
+    "a slice at a place": (
+        lambda x: np.sum(
+            np.where(
+                lax.dynamic_slice(x, (1,), (2,)) > 0, lax.dynamic_slice(np.sqrt(x), (1,), (2,)), 0.0
+            )
+        ),
+        np.array([0.0, 0.0, 4.0]),
+        np.array([0.0, 0.0, 0.25]),
     ),
     "a reduced side, wholly untaken": (
         lambda x: np.where(np.sum(x) > 1.0, np.sum(np.sqrt(x)), np.sum(2.0 * x)),

@@ -1,0 +1,343 @@
+"""Plans: places in memory, results, what depends on sizes and what does not."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import lax
+from ftrace.core.scalar import OPS
+from ftrace.cpu.compile import host
+from ftrace.cpu.main import module_text
+from ftrace.lowering.arena import ALIGNMENT, Arena
+from ftrace.lowering.ir import Let, blocks_of
+from ftrace.lowering.launching import Launch
+from ftrace.lowering.program import ARENA, ARGUMENT, CONSTANT, RESULT, Branch, Callback, Copy
+from ftrace.lowering.show import text
+from ftrace.lowering.simulate import simulate
+from tests.lowering import programs
+from tests.lowering.programs import counted, planned
+
+S = ftrace.ShapeDtypeStruct
+V, X = np.linspace(-2, 3, 12), np.linspace(-2, 3, 12).reshape(3, 4)
+
+
+def checked(f, *args):
+    """The results of a program, run both ways, and compared with the function's."""
+    program = planned(f, *args)
+    assert_places_are_disjoint(program)
+    leaves = ftrace.tree_util.tree_leaves(args)
+    with np.errstate(all="ignore"):
+        expected = ftrace.tree_util.tree_leaves(f(*args))
+    for reverse in (False, True):
+        found = simulate(program, leaves, reverse=reverse)
+        for y, e in zip(found, expected, strict=True):
+            assert y.shape == np.shape(e)
+            np.testing.assert_allclose(y, e, rtol=1e-12, atol=1e-12)
+    return program
+
+
+# ---------------------------------------------------------------------------------- memory
+
+
+def assert_places_are_disjoint(program: Any) -> None:
+    """No place in the arena is written while another one at the same bytes is still to be read.
+
+    Every run of the steps is followed for two turns of each loop and every choice of arms, with
+    the bytes of each place: a step may only read what was last written under the same slot.
+    """
+    arena = {}
+    for k in program.of_place(ARENA):
+        a = program.slots[k].aval
+        start = program.table[program.slots[k].entry]
+        size = a.size * a.dtype.itemsize
+        assert start % ALIGNMENT == 0
+        assert start + size <= program.arena
+        arena[k] = range(start, start + size)
+    for last in (False, True):
+        _follow(program.steps, program, arena, {}, last)
+
+
+def _follow(steps, program, arena, owner, last):
+    def read(slots):
+        for k in slots:
+            for byte in arena.get(k, ()):
+                assert owner.get(byte) == k, f"slot {k} was overwritten by slot {owner.get(byte)}"
+
+    def write(slots):
+        for k in slots:
+            assert program.slots[k].place in (ARENA, RESULT)
+            owner.update(dict.fromkeys(arena.get(k, ()), k))
+
+    for step in steps:
+        if isinstance(step, Launch):
+            pairs = list(zip(step.kernel.buffers, step.operands, strict=True))
+            inputs = {o.slot for b, o in pairs if b.space == "in"}
+            outputs = {o.slot for b, o in pairs if b.space == "out"}
+            assert not inputs & outputs
+            read(inputs)
+            write(outputs)
+            read(inputs)  # the kernel reads and writes in any order
+            read(outputs)
+        elif isinstance(step, Copy):
+            read([step.source])
+            write([step.target])
+        elif isinstance(step, Callback):
+            call = program.callbacks[step.number]
+            inputs = [k for k in call.operands if k is not None]
+            assert not set(inputs) & set(call.results)
+            read(inputs)
+            write(call.results)
+            read(inputs)
+        elif isinstance(step, Branch):
+            read([step.index])
+            _follow(step.arms[-1 if last else 0], program, arena, owner, last)
+        else:
+            _follow(step.cond, program, arena, owner, last)
+            for _ in range(2):
+                read([step.predicate])
+                _follow(step.body, program, arena, owner, last)
+                _follow(step.cond, program, arena, owner, last)
+
+
+def nested(x):
+    """A choice in a loop in a choice in a loop, with values around that live on."""
+    before = np.cumsum(x, axis=0)
+
+    def inner(c):
+        i, y = c
+        z = np.cumsum(y, axis=0)
+        y = lax.cond(i % 2 == 0, lambda z, y: np.cumsum(z * 0.25 + y, 0), lambda z, y: y - z, z, y)
+        return i + 1, np.tanh(y + before)
+
+    def outer(c):
+        i, y = c
+        turned = lax.cond(
+            i == 1,
+            lambda y: lax.while_loop(lambda c: c[0] < 3, inner, (0, y))[1],
+            lambda y: np.cumsum(y[::-1], axis=0) * 0.5,
+            y,
+        )
+        return i + 1, turned + np.cumsum(before, 0) * 0.1
+
+    return lax.while_loop(lambda c: c[0] < 3, outer, (0, x))[1] + before
+
+
+def swapped(x):
+    """Carries that change places, one that stays, and one that is computed from both."""
+    state = (0, x, x * 2.0, x - 1.0)
+    return lax.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[2], c[1], c[1] + c[2] * 0.5), state
+    )
+
+
+def reshaped(x):
+    """Reshapes are names for the same memory; they outlive what they rename."""
+    y = np.cumsum(x * 2.0, axis=0)
+    flat = np.reshape(np.reshape(y, (2, 2, 3)), (12,))
+    other = np.cumsum(x + 1.0, axis=0)
+    return flat, other @ np.ones((4, 2)), flat[::-1] * 2.0, np.reshape(flat, (6, 2))
+
+
+STRUCTURES = {
+    "nested": nested,
+    "swapped": swapped,
+    "reshaped": reshaped,
+    "inputs": lambda x: (x, x, x + 1.0, x),
+    "literals": lambda x: (1.5, x * 0.0, np.float32(2.0), True, 3),
+    "duplicates": lambda x: (lambda y: (y, y, y[:1], y))(np.sin(x)),
+    "unused": lambda x: (np.cumsum(x, axis=0), x * 2.0)[1],
+    "an alias of an input": lambda x: np.reshape(x, (12,)),
+    "a view of an input": lambda x: (x.T, x[1], x[::-1, 1:3]),
+    "results in the middle": lambda x: (lambda y: (y, np.cumsum(y, 0), np.cumsum(y, 0) * y))(x + 1),
+    "a chain of products": lambda x: x @ x.T @ x @ x.T @ x,
+    "written": lambda x: written(x),
+    "joined": lambda x: np.concatenate([x, x[:1] * 2.0, np.cumsum(x, 0)], axis=0)[::-2],
+    "arms of inputs": lambda x: lax.cond(x[0, 0] > 0, lambda y: (y, y), lambda y: (y, -y), x),
+    "no turn": lambda x: lax.while_loop(lambda c: c[0] < 0, lambda c: (c[0], c[1] * 2.0), (0, x)),
+    "literal carries": lambda x: lax.while_loop(
+        lambda c: c[0] < 2, lambda c: (c[0] + 1, 1.0 + c[1], x * c[1]), (0, 0.0, x)
+    ),
+    "a loop in a condition": lambda x: lax.while_loop(
+        lambda c: lax.while_loop(lambda d: d > 4.0, lambda d: d - 4.0, np.sum(c)) < 2.0,
+        lambda c: c + 0.375,
+        x,
+    ),
+}
+
+
+def written(x):
+    out = fnp.zeros((4, 4))
+    out[1:] = x
+    out[0] += out[2] * 2.0
+    out[:, 1] = out[1, :]
+    return out
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_the_program_of_a_structure_gives_its_value(name):
+    checked(STRUCTURES[name], X)
+
+
+def test_results_are_slots_of_their_own():
+    program = planned(STRUCTURES["inputs"], X)
+    assert len(program.of_place(RESULT)) == 4
+    assert len([s for s in program.steps if isinstance(s, Copy)]) == 3
+
+
+def test_dead_code_leaves_no_trace():
+    program = planned(STRUCTURES["unused"], X)
+    assert (len(program.launches), len(program.callbacks), program.arena) == (1, 0, 0)
+
+
+def test_memory_of_the_past_is_used_again():
+    def deep(x):
+        for _ in range(20):
+            x = np.cumsum(np.sin(x), axis=0)
+        return x
+
+    assert counted(deep, np.ones((100, 8))).arena <= 2 * 100 * 8 * 8
+
+
+def test_captured_arrays_are_constants_and_read_again():
+    table = X * 2.0
+    program = plan_of_constants(lambda x: x + table + table, X)
+    assert len(program.of_place(ARGUMENT)) + len(program.of_place(CONSTANT)) == 2
+
+
+def plan_of_constants(f, *args):
+    return planned(f, *args)
+
+
+# ---------------------------------------------------------------------------------- the arena
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.integers(0, 300)), max_size=40))
+def test_places_in_an_arena_never_overlap(moves):
+    arena, alive = Arena(), []
+    for free, which, size in moves:
+        if free and alive:
+            arena.give(*alive.pop(which % len(alive)))
+            continue
+        start = arena.take(size)
+        assert start % ALIGNMENT == 0
+        assert start + size <= arena.size
+        for other, length in alive:
+            assert start + max(size, 1) <= other or other + max(length, 1) <= start
+        alive.append((start, size))
+    for place in alive:
+        arena.give(*place)
+    assert arena.take(arena.size) == 0
+
+
+# ---------------------------------------------------------------------------------- sizes
+
+
+def sized(f, *shapes):
+    """The text of a function's code for some shapes."""
+    return module_text(planned(f, *(S(shape, np.float64) for shape in shapes)), host())
+
+
+SIZES = {
+    "chain": (programs.chain, [((7,),), ((1000,),), ((0,),)]),
+    "softmax": (programs.softmax, [((3, 5),), ((64, 32),), ((5, 5),), ((2**20, 2**20),)]),
+    "layernorm": (programs.layernorm, [((3, 5), (5,), (5,)), ((4, 4), (4,), (4,))]),
+    "gradient": (
+        ftrace.grad(programs.layernorm_loss),
+        [((3, 5), (5,), (5,)), ((64, 32), (32,), (32,))],
+    ),
+    "rosenbrock": (ftrace.grad(programs.rosenbrock), [((10,),), ((1000,),)]),
+    "views": (programs.views, [((30, 20),), ((7, 9),)]),
+    "nested": (nested, [((4, 3),), ((7, 5),)]),
+    "rectangles": (lambda x, y: x @ y.T + np.tanh(x[:, :1]), [((3, 5), (4, 5)), ((9, 7), (6, 7))]),
+    "columns": (lambda x: np.sum(np.sin(x), axis=0), [((3, 5),), ((1000, 7),)]),
+    "running": (lambda x: np.cumsum(x, axis=0)[::-1] + x, [((3, 5),), ((8, 6),)]),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_are_no_part_of_the_code(name):
+    f, shapes = SIZES[name]
+    assert len({sized(f, *s) for s in shapes}) == 1
+
+
+def test_sizes_that_coincide_give_the_same_code_where_loops_stay_apart():
+    def f(x, y):
+        return np.sin(x), np.cos(y)
+
+    apart, equal = sized(f, (7, 3), (5, 4)), sized(f, (6, 6), (6, 6))
+    assert apart != equal  # siblings of one shape share a loop: the one known exception
+    assert equal == sized(f, (9, 8), (9, 8))
+
+
+def test_an_axis_of_size_one_is_another_structure():
+    assert sized(programs.softmax, (5, 1)) != sized(programs.softmax, (5, 2))
+
+
+def test_numbers_are_no_part_of_the_code():
+    def scaled(k):
+        return lambda x: x * k + 7.0
+
+    codes = {module_text(planned(scaled(k), V), host()) for k in (3.0, -8.25, np.pi)}
+    assert len(codes) == 1
+    assert module_text(planned(scaled(2.0), V), host()) not in codes  # 0, 1, -1, 2, 0.5 stay
+
+
+def test_programs_beyond_two_to_the_31_are_planned():
+    n = 2**33
+    program = planned(lambda x: np.sum(np.sin(x[1:, ::-1]) * x[:-1], axis=1), S((n, 3), np.float64))
+    assert n - 1 in program.table
+    assert 3 * 8 + 2 * 8 in program.table  # from the array's start to row 1, last column
+    program = planned(lambda x: x.T[::-1] * 2.0, S((2**20, 2**20), np.float32))
+    assert (2**20 - 1) * 4 in program.table
+    assert max(program.table) <= 2**20
+    program = planned(lambda x: (np.sin(x), np.cumsum(np.sin(x[::-1])) + 1), S((n,), np.float64))
+    assert program.arena >= 8 * n
+    assert (n - 1) * 8 in program.table
+
+
+# ---------------------------------------------------------------------------------- long programs
+
+
+def deep(n):
+    def chain(x):
+        for i in range(n):
+            x = np.sin(x) * 0.5 if i % 3 else x + 1.0
+        return x
+
+    return chain
+
+
+def test_long_chains_are_planned_without_recursion():
+    limit = sys.getrecursionlimit()
+    program = planned(deep(2000), V)
+    assert len(program.launches) == 1
+    assert len(text(program.launches[0].kernel).splitlines()) > 2000
+    program = planned(lambda x: ftrace.grad(lambda y: np.sum(deep(600)(y)))(x), V)
+    assert len(program.launches) <= 3
+    assert sys.getrecursionlimit() == limit
+
+
+def _operations(program):
+    """Names of the operations of all kernels."""
+
+    def walk(block):
+        for s in block.stmts:
+            if isinstance(s, Let):
+                yield s.op
+            for b in blocks_of(s):
+                yield from walk(b)
+
+    return [op for launch in program.launches for op in walk(launch.kernel.body)]
+
+
+def test_nothing_costly_is_done_twice_in_a_kernel():
+    program = planned(programs.cell_and_partials, *(X,) * 7)
+    costly = [op for op in _operations(program) if OPS[op].costly]
+    assert costly.count("exp") == 2  # two sigmoids
+    assert costly.count("tanh") == 1
