@@ -1,8 +1,9 @@
-"""The demo behind `make demo`: train, optimise, look inside, draw.
+"""The demo behind `make demo`: train, optimise, look inside, compile, draw.
 
-Four parts, each a few lines on top of a module beside this one: a network on handwritten digits
-(`digits_mlp.py`), a projectile's best launch angle (`projectile.py`), the jaxpr of a gradient and a
-third derivative (here), and the pictures (`pictures.py`, written to `build/demo/`).
+Five parts, each a few lines on top of a module beside this one: a network on handwritten digits
+(`digits_mlp.py`), a projectile's best launch angle (`projectile.py`), a gradient as jaxpr, kernel
+and LLVM and a third derivative (here), compiled functions beside NumPy (`compiled.py`), and the
+pictures (`pictures.py`, written to `build/demo/`).
 Run it with `make demo` or `python examples/demo.py [folder]`.
 """
 
@@ -10,22 +11,23 @@ from __future__ import annotations
 
 import inspect
 import sys
+from functools import partial
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 
+import compiled
 import digits_mlp
 import numpy as np
 import pictures
 import projectile
+import timing
+from compiled import f
 from tqdm import tqdm
 
 import ftrace
 
-
-def f(x):
-    y = np.sin(x)
-    z = x * y
-    return z + np.exp(-x)
+LLVM_LINES = 14
 
 
 def third_derivative(x):
@@ -40,7 +42,7 @@ def heading(text: str) -> None:
 
 def train_digits() -> tuple[dict[str, digits_mlp.Run], digits_mlp.Digits]:
     """Part (a): the network, by ftrace and by hand."""
-    heading("(a) Handwritten digits: jit(value_and_grad(loss)) beside a gradient written by hand")
+    heading("(a) Handwritten digits: a compiled training step beside NumPy written by hand")
     digits = digits_mlp.load()
     runs = digits_mlp.train(digits, tqdm(range(digits_mlp.EPOCHS), "training", unit="epoch"))
     traced, by_hand = (np.array(run.losses) for run in runs.values())
@@ -48,16 +50,35 @@ def train_digits() -> tuple[dict[str, digits_mlp.Run], digits_mlp.Digits]:
         f"{len(digits.x_train)} training and {len(digits.x_test)} test pictures, "
         f"{len(traced)} steps each"
     )
-    print(f"{'':16}{'accuracy':>10}{'last loss':>12}{'seconds':>10}{'first step':>14}")
+    print(f"{'':16}{'accuracy':>10}{'last loss':>12}{'all steps':>12}{'first step':>14}")
     for name, run in runs.items():
         print(
             f"{name:16}{run.accuracies[-1]:>10.2%}{run.losses[-1]:>12.6f}"
-            f"{run.seconds:>10.2f}{1e3 * run.first_step:>11.1f} ms"
+            f"{sum(run.seconds):>10.2f} s{1e3 * run.seconds[0]:>11.1f} ms"
         )
-    ratio = runs["ftrace"].seconds / runs["NumPy by hand"].seconds
     print(f"largest relative difference of the two losses: {_gap(traced, by_hand):.1e}")
-    print(f"ftrace's time over the hand-written loop's: {ratio:.2f}")
+    _time_a_step(runs["ftrace"], digits)
     return runs, digits
+
+
+def _time_a_step(run: digits_mlp.Run, digits: digits_mlp.Digits) -> None:
+    """What a step costs after the first, and what it consists of."""
+    batch = next(digits_mlp.batches(digits, np.random.default_rng(digits_mlp.SEED)))
+    args = (run.params, run.velocity, *batch)
+    step = digits_mlp.ftrace_step
+    calls = {
+        "by hand": partial(digits_mlp.numpy_step, *args),
+        "compiled": partial(step, *args),
+        "without compiling": partial(timing.uncompiled, step, *args),
+    }
+    times = timing.medians(calls, 51)
+    described = ", ".join(f"{name} {1e3 * t:.2f} ms" for name, t in times.items())
+    cost = step.lower(*args).cost()
+    print(f"one step, in turns (medians): {described}")
+    print(
+        f"the compiled step: {cost.kernels} kernels, and {cost.callbacks} library rows "
+        "(matrix products, which NumPy computes)"
+    )
 
 
 def _gap(left: np.ndarray, right: np.ndarray) -> float:
@@ -78,12 +99,18 @@ def find_launch_angle() -> projectile.Launch:
     return launch
 
 
-def show_jaxpr_and_third_derivative():
+def show_levels_and_third_derivative():
     """Part (c): what a gradient looks like inside, and derivatives of derivatives."""
-    heading("(c) The jaxpr of grad(f), and grad(grad(grad(f))) against the closed form")
+    heading("(c) grad(f) as jaxpr, kernel and LLVM; grad(grad(grad(f))) against the closed form")
     traced = ftrace.make_jaxpr(ftrace.grad(f))(np.float64(0.7))
     print(inspect.getsource(f))
     print(traced)
+    lowered = compiled.slope.lower(np.ones(compiled.SIZE))
+    print("\njit(vmap(grad(f))), for arrays:", *lowered.kernels, sep="\n")
+    lines = lowered.llvm.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("define"))
+    print(f"\nThe first {LLVM_LINES} of its {len(lines)} lines of LLVM:")
+    print(*lines[start : start + LLVM_LINES], sep="\n")
     third = ftrace.grad(ftrace.grad(ftrace.grad(f)))
     print(f"\n{'x':>6}{'grad(grad(grad(f)))':>24}{'closed form':>24}{'difference':>12}")
     for x in (-1.5, 0.0, 0.7, 2.0):
@@ -92,9 +119,32 @@ def show_jaxpr_and_third_derivative():
     return traced
 
 
+def compare_with_numpy() -> list[compiled.Result]:
+    """Part (d): medians of the same work by hand, traced but not compiled, and compiled."""
+    heading("(d) Compiled functions beside the same work by hand (milliseconds, medians in turns)")
+    print(
+        f"{'':22}{'by hand':>10}{'uncompiled':>12}{'compiled':>10}{'first call':>12}"
+        f"{'kernels':>9}{'library':>9}{'difference':>12}"
+    )
+    results = []
+    for case in tqdm(compiled.cases(), "comparing", unit="case"):
+        results.append(compiled.compare(case))
+    for r in results:
+        print(
+            f"{r.name:22}{1e3 * r.by_hand:>10.2f}{1e3 * r.uncompiled:>12.2f}"
+            f"{1e3 * r.compiled:>10.2f}{1e3 * r.first:>12.1f}"
+            f"{r.kernels:>9}{r.library_rows:>9}{r.difference:>12.1e}"
+        )
+    gains = [r.by_hand / r.compiled for r in results]
+    print(
+        f"by hand over compiled: {min(gains):.1f} to {max(gains):.1f}, median {median(gains):.1f}"
+    )
+    return results
+
+
 def save(figures: dict[str, pictures.Figure], folder: Path) -> None:
-    """Part (d): write the pictures."""
-    heading("(d) Pictures")
+    """Part (e): write the pictures."""
+    heading("(e) Pictures")
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in figures.items():
         path = folder / f"{name}.png"
@@ -107,12 +157,14 @@ def main(folder: Path) -> None:
     start = perf_counter()
     runs, digits = train_digits()
     launch = find_launch_angle()
-    traced = show_jaxpr_and_third_derivative()
+    traced = show_levels_and_third_derivative()
+    results = compare_with_numpy()
     figures = {
         "training": pictures.training(runs),
         "decisions": pictures.decisions(runs["ftrace"], digits),
         "projectile": pictures.projectile(launch),
         "jaxpr": pictures.jaxpr(traced, inspect.getsource(f)),
+        "compiled": pictures.compiled(results),
     }
     save(figures, folder)
     print(f"\ndone in {perf_counter() - start:.1f} s")

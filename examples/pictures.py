@@ -1,4 +1,4 @@
-"""The demo's four pictures: training, decisions, projectile, jaxpr.
+"""The demo's five pictures: training, decisions, projectile, jaxpr, compiled.
 
 Each function takes results that were computed elsewhere and returns a finished figure. Figures are
 made without pyplot, so no display is needed and no global state is left behind.
@@ -7,6 +7,7 @@ made without pyplot, so no display is needed and no global state is left behind.
 from __future__ import annotations
 
 import numpy as np
+from compiled import Result
 from digits_mlp import Digits, Run, logits, saliency
 from jaxpr_picture import draw_jaxpr
 from matplotlib.figure import Figure
@@ -191,3 +192,26 @@ def jaxpr(traced, source: str) -> Figure:
     words.text(0, 0.8, str(traced), size=9, **style)
     draw_jaxpr(graph, traced)
     return figure
+
+
+def compiled(results: list[Result]) -> Figure:
+    """Times of the same work by hand, traced but not compiled, and compiled."""
+    figure = _figure(11, 3.8)
+    ax = figure.subplots()
+    ways = {"by hand": ORANGE, "uncompiled": GREY, "compiled": BLUE}
+    for k, (way, colour) in enumerate(ways.items()):
+        places = np.arange(len(results)) + 0.27 * (k - 1)
+        times = [1e3 * getattr(result, way.replace(" ", "_")) for result in results]
+        bars = ax.barh(places, times, height=0.25, color=colour, label=way)
+        ax.bar_label(bars, [f"{t:.3g}" for t in times], padding=3, fontsize=8)
+    ax.set_yticks(range(len(results)), [f"{r.name}\n{_kernels(r)}" for r in results])
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.margins(x=0.1)
+    _tidy(ax, "The same work, by hand and by ftrace", "milliseconds (median, log scale)", "")
+    ax.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def _kernels(result: Result) -> str:
+    return f"{result.kernels} kernel{'s' if result.kernels != 1 else ''}"

@@ -34,6 +34,7 @@ from ftrace.lowering.program import (
     Slot,
     Step,
 )
+from ftrace.lowering.scalars import roll
 from ftrace.lowering.verify import verify, verify_schedule
 
 Slots = dict[Any, int]
@@ -42,7 +43,7 @@ BOOLEAN: Final = aval((), np.dtype(bool))
 
 def plan(jaxpr: Jaxpr, vector_bytes: int) -> Program:
     """Plan the program of a jaxpr for a host whose vectors have so many bytes."""
-    return _Planner(vector_bytes).program(jaxpr)
+    return roll(_Planner(vector_bytes).program(jaxpr))
 
 
 class _Planner:

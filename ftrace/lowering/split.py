@@ -7,7 +7,7 @@ ranges, the borders of a stencil, are left to scalar code. Loops that fold stay 
 the tree of the fold does not depend on where the conditions change.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
@@ -109,7 +109,7 @@ class _Splitter:
         if extent is None or extent < LONG or loop.folds or loop.params:
             return [loop]
         cuts = {0, extent}
-        for stmt in loop.body.stmts:
+        for stmt in _inside(loop.body):  # arms too: their conditions are decided as well
             if isinstance(stmt, Let) and stmt.op in COMPARISONS and stmt.args[0] == loop.axis:
                 at = self.known(stmt.args[1])
                 if at is None:
@@ -264,6 +264,14 @@ class _Copy:
         if self.old in stmt.at:
             name = self.work.moved(name, stmt.at, self.old, self.low)
         return name, tuple(self.new if a == self.old else self.value(a) for a in stmt.at)
+
+
+def _inside(block: Block) -> Iterator[Stmt]:
+    """Every statement of a block and of those in it."""
+    for stmt in block.stmts:
+        yield stmt
+        for inner in blocks_of(stmt):
+            yield from _inside(inner)
 
 
 def _uses(block: Block, used: set[Any]) -> None:

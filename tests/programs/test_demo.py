@@ -18,7 +18,7 @@ import pytest
 import ftrace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PICTURES = ("training", "decisions", "projectile", "jaxpr")
+PICTURES = ("training", "decisions", "projectile", "jaxpr", "compiled")
 
 pytest.importorskip("sklearn", reason="the demo needs the extra 'examples'")
 pytest.importorskip("matplotlib", reason="the demo needs the extra 'examples'")
@@ -38,7 +38,7 @@ def demo_run(tmp_path_factory):
 def examples():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EXAMPLES))
-        names = ("digits_mlp", "projectile", "jaxpr_picture", "demo")
+        names = ("digits_mlp", "projectile", "compiled", "jaxpr_picture", "demo")
         yield SimpleNamespace(**{name: importlib.import_module(name) for name in names})
 
 
@@ -76,6 +76,27 @@ def test_the_printed_third_derivatives_differ_from_the_closed_form_by_rounding(d
 @pytest.mark.slow
 def test_the_jaxpr_of_the_gradient_is_printed(demo_run):
     assert re.search(r"\{ lambda a:f64\[\].*cos a.*\}", demo_run.printed, re.S)
+
+
+@pytest.mark.slow
+def test_the_kernel_and_the_llvm_of_the_gradient_are_printed(demo_run):
+    assert re.search(
+        r"^kernel k1\(in x0:f8\[1\], out o1:f8\[1\].*= exp ", demo_run.printed, re.M | re.S
+    )
+    assert re.search(r"^define internal void @kernel0", demo_run.printed, re.M)
+
+
+@pytest.mark.slow
+def test_every_compiled_case_is_one_program_that_agrees_with_the_work_by_hand(demo_run, examples):
+    number = r" +([\d.]+(?:e[+-]\d+)?)"
+    names = [case.name for case in examples.compiled.cases()]
+    for name in names:
+        (row,) = re.findall(rf"^{name}{number * 7}$", demo_run.printed, re.M)
+        *times, kernels, library, difference = map(float, row)
+        assert min(times) > 0
+        assert kernels >= 1
+        assert library == 0
+        assert difference < 1e-9
 
 
 @pytest.mark.slow
@@ -133,6 +154,31 @@ def test_the_slope_of_the_distance_agrees_with_a_difference_quotient(examples, d
     value, slope = examples.projectile.distance_and_slope(angle)
     assert value == distance(angle)
     assert slope == pytest.approx(quotient, abs=1e-6)
+
+
+def test_the_compiled_search_for_an_angle_is_the_one_by_hand(examples):
+    projectile = examples.projectile
+    angle = projectile.aim(0.06)
+    assert angle == pytest.approx(projectile.aim_by_hand(0.06), rel=1e-12)
+    assert projectile.distance_at(float(angle)) == pytest.approx(0.06, abs=projectile.TOLERANCE)
+
+
+@pytest.mark.parametrize("degrees", [0.5, 20.0, 70.0])
+def test_the_slope_derived_on_paper_is_the_traced_one(examples, degrees):
+    projectile, angle = examples.projectile, float(np.radians(degrees))
+    traced = projectile.distance_and_slope(angle)
+    assert projectile.distance_and_slope_by_hand(angle) == pytest.approx(traced, rel=1e-11)
+
+
+def test_the_gradients_written_by_hand_are_the_traced_ones(examples):
+    compiled = examples.compiled
+    x = np.linspace(-1.0, 2.0, 7)
+    np.testing.assert_allclose(
+        compiled.slope_by_hand(x), ftrace.vmap(ftrace.grad(compiled.f))(x), rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        compiled.rosenbrock_slope_by_hand(x), ftrace.grad(compiled.rosenbrock)(x), rtol=1e-13
+    )
 
 
 def test_the_boxes_of_the_picture_bear_the_letters_of_the_printed_form(examples):
