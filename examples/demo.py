@@ -27,7 +27,7 @@ from tqdm import tqdm
 
 import ftrace
 
-LLVM_LINES = 14
+LLVM_LINES = 24
 
 
 def third_derivative(x):
@@ -108,8 +108,8 @@ def show_levels_and_third_derivative():
     lowered = compiled.slope.lower(np.ones(compiled.SIZE))
     print("\njit(vmap(grad(f))), for arrays:", *lowered.kernels, sep="\n")
     lines = lowered.llvm.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("define"))
-    print(f"\nThe first {LLVM_LINES} of its {len(lines)} lines of LLVM:")
+    start = next(i for i, line in enumerate(lines) if "@kernel0(" in line)
+    print(f"\nand as LLVM, {LLVM_LINES} of {len(lines)} lines:")
     print(*lines[start : start + LLVM_LINES], sep="\n")
     third = ftrace.grad(ftrace.grad(ftrace.grad(f)))
     print(f"\n{'x':>6}{'grad(grad(grad(f)))':>24}{'closed form':>24}{'difference':>12}")
@@ -126,9 +126,7 @@ def compare_with_numpy() -> list[compiled.Result]:
         f"{'':22}{'by hand':>10}{'uncompiled':>12}{'compiled':>10}{'first call':>12}"
         f"{'kernels':>9}{'library':>9}{'difference':>12}"
     )
-    results = []
-    for case in tqdm(compiled.cases(), "comparing", unit="case"):
-        results.append(compiled.compare(case))
+    results = [compiled.compare(c) for c in tqdm(compiled.cases(), "comparing", unit="case")]
     for r in results:
         print(
             f"{r.name:22}{1e3 * r.by_hand:>10.2f}{1e3 * r.uncompiled:>12.2f}"

@@ -2,9 +2,9 @@
 
 The model and its loss are plain NumPy functions over a dataclass of parameters. One training step
 gets its gradient from `ftrace.value_and_grad(loss)` and is compiled as a whole by `ftrace.jit`, the
-other is NumPy with a gradient written out by hand; both see the same batches, so their losses must agree to rounding. The data are the UCI
-handwritten digits that scikit-learn ships (1797 pictures of 8 by 8 pixels). What comes out is drawn
-by `pictures.py`.
+other is NumPy with a gradient written out by hand; both see the same batches, so their losses must
+agree to rounding. The data are the UCI handwritten digits that scikit-learn ships (1797 pictures of
+8 by 8 pixels). What comes out is drawn by `pictures.py`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ class FtraceError(Exception):
     """The root of all errors that ftrace raises on purpose."""
 
     def __init__(self, what: str, fix: str = "", *, place: source.Location | None = None) -> None:
-        where = source.describe(place if place is not None else source.location())
+        where = source.describe(place or source.here.place or source.location())
         self.what, self.where, self.fix = what, where, fix
         parts = [what, f"At {where}" if where else "", fix]
         super().__init__("\n".join(part for part in parts if part))

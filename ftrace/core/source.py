@@ -8,6 +8,7 @@ it is turned into text only when somebody reads it.
 import linecache
 import os
 import sys
+import threading
 from types import CodeType, FrameType, TracebackType
 
 import numpy as np
@@ -32,6 +33,15 @@ def _internal(name: str) -> bool:
             name.startswith(_STANDARD) and not any(part in name for part in _INSTALLED)
         )
     return answer
+
+
+class _Here(threading.local):
+    """The recorded place of an equation that compiled code has a row evaluate, while it does."""
+
+    place: Location | None = None
+
+
+here = _Here()
 
 
 def location(depth: int = 1) -> Location | None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ftrace.core import source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import JaxprError
 from ftrace.core.trace import EVAL, ctx
@@ -24,12 +25,12 @@ def evaluate(call: Call, operands: Sequence[Any]) -> Sequence[Any]:
     """Run the row of a call; its results, each of the shape and dtype that was planned."""
     eqn = call.eqn
     row = eqn.primitive
-    before = ctx.trace
-    ctx.trace = EVAL
+    before, place = ctx.trace, source.here.place
+    ctx.trace, source.here.place = EVAL, eqn.source
     try:
         found = row.impl(*operands, **eqn.params)
     finally:
-        ctx.trace = before
+        ctx.trace, source.here.place = before, place
     results = found if row.multiple else (found,)
     for value, var in zip(results, eqn.outvars, strict=True):
         _check(row.name, value, var.aval)

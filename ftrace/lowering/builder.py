@@ -302,6 +302,8 @@ class Builder:
         """Whether low <= coordinate < high; known where the coordinate is a number."""
         if isinstance(c, Coord) and c.axis is None:
             return Lit(low <= c.offset < high, "b1")
+        if isinstance(c, Coord) and c.scale == 1:  # the axis itself, so that its loop can be cut
+            low, high, c = low - c.offset, high - c.offset, Coord(c.axis)
         x = self.position(c)
         above = self.op("ge", x, self.size(low))
         return self.op("and", above, self.op("lt", x, self.size(high)))

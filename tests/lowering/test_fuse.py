@@ -28,7 +28,7 @@ COUNTS = {
     "its gradient": (ftrace.grad(programs.rosenbrock), (V,), 1, 0, None),
     "ackley": (programs.ackley, (V,), 1, 0, L + 8),
     "cell": (programs.cell, (X,) * 6, 1, 0, 7 * A),
-    "cell and partials": (programs.cell_and_partials, (X,) * 7, 1, 0, 12 * A),
+    "cell and partials": (programs.cell_and_partials, (X,) * 7, 1, 0, 14 * A),
     "siblings": (lambda x: (np.sin(x), np.cos(x), x * 2), (V,), 1, 0, 4 * L),
     "sibling sums": (lambda x: (np.sum(x), np.max(x), np.sum(x * x)), (V,), 1, 0, L + 24),
     "sum with its operand": (lambda x: (np.sin(x), np.sum(np.sin(x))), (V,), 1, 0, 2 * L + 8),

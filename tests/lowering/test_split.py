@@ -1,0 +1,93 @@
+"""Loops cut where their conditions change: one loop per range, and the same values."""
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace.cpu.compile import host
+from ftrace.cpu.main import module_text
+from ftrace.lowering.ir import If, blocks_of, loops_of
+from ftrace.lowering.simulate import simulate
+from ftrace.lowering.split import LONG, RANGES
+from tests.lowering import programs
+from tests.lowering.programs import planned
+
+N = LONG + 30
+V, M = np.linspace(-1, 2, N), np.linspace(-1, 2, 3 * N).reshape(3, N)
+
+
+def overlaid(x):
+    out = fnp.zeros(N + 40)
+    out[10 : N + 10] = x
+    out[50:60] = x[:10] * 2.0
+    out[N:] = 1.0 + x[:40]
+    return out
+
+
+def strided(x):
+    out = fnp.zeros(2 * N)
+    out[::2] = x
+    out[1:21] += 1.0
+    return out
+
+
+PROGRAMS = {
+    "two parts": (lambda x: np.concatenate([x, x * 2.0]), V),
+    "four parts": (lambda x: np.concatenate([x, x * 2.0, x[:5], x[::-1] * 3.0]), V),
+    "pads in a pad": (lambda x: np.pad(np.pad(x[::-1], (3, 4)) * 2.0, (100, 0)), V),
+    "writes over writes": (overlaid, V),
+    "a write between": (strided, V),
+    "rolled": (lambda x: np.roll(x, 100) - x, V),
+    "rolled rows": (lambda x: np.roll(x, (1, -7), axis=(0, 1)) * 2.0, M),
+    "rolled columns": (lambda x: np.roll(x.T, (1, -7), axis=(1, 0)) * 2.0, M),
+    "summed": (lambda x: np.sum(np.concatenate([x, x * 2.0])), V),
+    "rosenbrock": (ftrace.grad(programs.rosenbrock), V),
+    "many parts": (lambda x: np.concatenate([x * k for k in range(RANGES + 3)]), V),
+    "short parts": (lambda x: np.concatenate([x[:1], x[1:2] * 2.0, x[2:] * 3.0, x[:1]]), V),
+    "a bound inside an arm": (
+        lambda x: np.where(x > 0, np.pad(x[5:], (5, 0)), np.pad(x[:-9], (0, 9)) * 2.0),
+        V,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_splitting_changes_no_value(name):
+    f, x = PROGRAMS[name]
+    program = planned(f, x)
+    for reverse in (False, True):
+        (found,) = simulate(program, [x], reverse=reverse)
+        np.testing.assert_allclose(found, f(x), rtol=1e-13)
+
+
+def _has_if(block):
+    return any(isinstance(s, If) or any(map(_has_if, blocks_of(s))) for s in block.stmts)
+
+
+@pytest.mark.parametrize(
+    "name", ["four parts", "pads in a pad", "writes over writes", "rosenbrock"]
+)
+def test_no_condition_is_left_inside(name):
+    f, x = PROGRAMS[name]
+    (launch,) = planned(f, x).launches
+    assert 1 < len(loops_of(launch.kernel.body)) <= RANGES
+    assert not _has_if(launch.kernel.body)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("two parts", LONG // 4), ("many parts", N), ("summed", N)]
+)
+def test_short_loops_folds_and_many_ranges_stay_whole(name, size):
+    f = PROGRAMS[name][0]
+    (launch,) = planned(f, np.ones(size)).launches
+    assert len(loops_of(launch.kernel.body)) == 1
+
+
+def test_long_sizes_share_their_code():
+    f = PROGRAMS["rosenbrock"][0]
+    sizes = (LONG, 1000, 2**33)
+    texts = {
+        module_text(planned(f, ftrace.ShapeDtypeStruct((n,), np.float64)), host()) for n in sizes
+    }
+    assert len(texts) == 1
