@@ -209,7 +209,7 @@ def compiled(results: list[Result]) -> Figure:
     ax.set_xscale("log")
     ax.margins(x=0.1)
     _tidy(ax, "The same work, by hand and by ftrace", "milliseconds (median, log scale)", "")
-    ax.legend(frameon=False, loc="lower right")
+    ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
     return figure
 
 

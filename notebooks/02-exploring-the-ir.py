@@ -18,7 +18,7 @@
 # transformation takes such a program to another one, so all of them can be printed. This
 # notebook follows *one* function through all stations:
 #
-# jaxpr → jvp → linearize → transpose → batch
+# jaxpr → jvp → linearize → transpose → batch → kernels → LLVM → machine code
 
 # %%
 from collections import Counter
@@ -177,7 +177,147 @@ for order in range(4):
     g = ftrace.grad(g)
 
 # %% [markdown]
-# ## What comes after the jaxpr
+# ## 8. Kernels: from arrays to loops
 #
-# This notebook ends where a compiler would begin: the jaxpr is all that a backend needs to know of
-# your function.
+# The jaxpr is all that the compiler needs to know of your function. `jit(f).lower(x)` shows what it
+# makes of it. A **kernel** is a nest of loops over scalars: buffers with a step per axis (`1` is
+# neighbours in memory, `*` a number known at run time), sizes as run-time operands (`n0`), and what
+# a loop folds. The whole of `f` is one kernel; the product is never stored.
+
+# %%
+lowered = ftrace.jit(f).lower(x)
+print(*lowered.kernels)
+
+# %% [markdown]
+# `32 ways, blocks of 1024` is the order in which the sum is taken. It belongs to the kernel and not to
+# the machine, so that every machine adds in the same order. The gradient, jaxpr and kernel:
+
+# %%
+lowered_gradient = ftrace.jit(ftrace.grad(f)).lower(x)
+print(lowered_gradient.jaxpr)
+print(*lowered_gradient.kernels)
+
+# %% [markdown]
+# Slices, transposes and broadcasts are not computed at all: they change where an element is read.
+# Here `x0` is read backwards (`-1`), and `x1` across its rows:
+
+# %%
+lowered_views = ftrace.jit(lambda v, m: v[::-1] + m.T).lower(np.zeros(4), np.zeros((4, 3)))
+print(*lowered_views.kernels)
+
+# %% [markdown]
+# A reduction that needs the result of another one over the same row is a further pass in the same
+# kernel. Softmax is one kernel of three passes over each row: maximum, sum, quotient.
+
+
+# %%
+def softmax(m):
+    exps = np.exp(m - np.max(m, axis=1, keepdims=True))
+    return exps / np.sum(exps, axis=1, keepdims=True)
+
+
+rows = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
+lowered_softmax = ftrace.jit(softmax).lower(rows)
+print(*lowered_softmax.kernels)
+
+# %% [markdown]
+# `cost()` counts kernels, what they read and write, and their operations:
+
+# %%
+lowered_softmax.cost()
+
+# %% [markdown]
+# ## 9. Programs: what happens in a call
+#
+# A **program** runs steps on slots: arguments, constants, results, and places in one block of memory
+# per call, the arena. A matrix product has no kernel: NumPy's library computes it, called from the
+# middle of the program (`Callback`).
+
+
+# %%
+def layer(v, w, b):
+    return softmax(np.tanh(v @ w) + b)
+
+
+def show_program(lowered):
+    print(lowered)
+    for slot in lowered.program.slots:
+        print("  slot", slot.place, slot.aval)
+    for step in lowered.program.steps:
+        print("  step", type(step).__name__)
+
+
+lowered_layer = ftrace.jit(layer).lower(np.ones((2, 3)), np.ones((3, 4)), np.ones(4))
+show_program(lowered_layer)
+
+# %% [markdown]
+# Loops over scalars stay in machine code from the first turn to the last; here is a square root by
+# Newton's method with its derivative.
+
+
+# %%
+def square_root(a):
+    def step(guess):
+        return 0.5 * (guess + a / guess)
+
+    return ftrace.lax.while_loop(lambda g: np.abs(g * g - a) > 1e-12 * a, step, 1.0 * a)
+
+
+slope_of_root = ftrace.jit(lambda a: ftrace.jvp(square_root, (a,), (1.0,))[1])
+print(f"{slope_of_root(2.0):.12f}, on paper {0.5 / np.sqrt(2.0):.12f}")
+print("rows left to the library:", slope_of_root.lower(2.0).cost().callbacks)
+
+# %% [markdown]
+# ## 10. LLVM and machine code
+#
+# Each kernel becomes one function of LLVM's language, for the vectors of the machine at hand; on
+# AVX-512 machines every vector runs under a mask, so that the ragged end of an array needs no code
+# of its own. (This page was made on such a machine; the outputs below differ on others.)
+
+
+# %% tags=["varies"]
+def bump(x):
+    return 1.0 / (1.0 + x * x)
+
+
+lowered_bump = ftrace.jit(bump).lower(x)
+print(*lowered_bump.kernels)
+lines = lowered_bump.llvm.splitlines()
+start = next(i for i, line in enumerate(lines) if "@kernel0(" in line)
+print(*lines[start : start + 40], sep="\n")
+
+# %% [markdown]
+# LLVM only translates this; no optimisation passes run. The kernel's machine code:
+
+# %% tags=["varies"]
+assembly = lowered_bump.asm.splitlines()
+start = next(i for i, line in enumerate(assembly) if "kernel0:" in line)
+print(*assembly[start : start + 40], sep="\n")
+
+# %% [markdown]
+# Sizes and literals are operands: they lie in the program's table and not in the text. So another
+# size, and another constant, have the same LLVM text, which is the key under which compiled code is
+# kept. Only the table differs.
+
+# %%
+small = ftrace.jit(softmax).lower(np.ones((3, 4)))
+large = ftrace.jit(softmax).lower(np.ones((500, 77)))
+print("same text:", small.llvm == large.llvm)
+print("tables:   ", small.program.table, large.program.table)
+print(
+    "constants:",
+    ftrace.jit(lambda x: 3.7 * x).lower(x).llvm == ftrace.jit(lambda x: 4.2 * x).lower(x).llvm,
+)
+
+# %% [markdown]
+# So the first call of a function traces, plans and compiles; a second size only traces and plans.
+
+# %% tags=["varies"]
+from time import perf_counter
+
+g = ftrace.jit(ftrace.vmap(lambda x: np.exp(-x * x) / (1.0 + np.abs(x))))
+for n in (1000, 1000, 70, 70):
+    v = np.ones(n)
+    start = perf_counter()
+    g(v)
+    print(f"n = {n:4d}: {1e3 * (perf_counter() - start):8.3f} ms")

@@ -10,6 +10,7 @@ operation. Groups of equations become kernels in build.py.
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -40,11 +41,13 @@ KEPT: Final = frozenset({0, 1, -1, 2, 0.5})  # literals that stay in the code
 _BOOLEAN: Final = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 
 
+@cache
 def code(dtype: np.dtype[Any]) -> str:
     """A real dtype as kernel IR writes it."""
     return "b1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
 
 
+@cache
 def part_code(dtype: np.dtype[Any]) -> str:
     """The type of a scalar of this dtype, or of its parts."""
     return f"f{dtype.itemsize // 2}" if dtype.kind == "c" else code(dtype)
@@ -167,9 +170,10 @@ class Builder:
 
     def let(self, op: str, args: tuple[Atom, ...], dtype: str) -> Atom:
         """One operation of core/scalar.py on real scalars."""
-        same = folded(op, args)
-        if same is not None:
-            return same
+        if op == "select" or type(args[0]) is Lit or type(args[-1]) is Lit:
+            same = folded(op, args)
+            if same is not None:
+                return same
         key = (op, args, dtype)
         found = self.find(key)
         if found is not None:
@@ -206,6 +210,8 @@ class Builder:
     def convert(self, x: Scalar, dtype: np.dtype[Any]) -> Any:
         """A scalar as another dtype, as `astype` does it."""
         to = part_code(dtype)
+        if dtype.kind != "c" and not isinstance(x, Parts) and x.dtype == to:
+            return x
         if dtype.kind == "c":
             re, im = x if isinstance(x, Parts) else (x, Lit(0.0, to))
             return Parts(self.cast(re, to), self.cast(im, to))
@@ -225,20 +231,20 @@ class Builder:
         kind = bool if dtype == "b1" else float if dtype[0] == "f" else int
         return Lit(kind(value), dtype)
 
-    def constant(self, value: Any, dtype: np.dtype[Any], key: Any) -> Any:
-        """A literal of a program: a run-time operand unless it is one of a few."""
+    def constant(self, value: Any, dtype: np.dtype[Any]) -> Any:
+        """A literal of a program: a run-time operand unless it is one of a few.
+
+        Equal literals are one operand: a program of other values may have other code.
+        """
         if dtype.kind == "c":
             half = np.dtype(part_code(dtype))
             number = complex(value)
-            return Parts(
-                self.constant(number.real, half, (key, "re")),
-                self.constant(number.imag, half, (key, "im")),
-            )
+            return Parts(self.constant(number.real, half), self.constant(number.imag, half))
         to = code(dtype)
         plain = value.item() if isinstance(value, np.generic) else value
         if to == "b1" or (plain in KEPT and not (plain == 0 and str(plain)[0] == "-")):
             return self.lit(plain, to)
-        return self.number((key, to), plain, to)
+        return self.number(("literal", repr(plain), to), plain, to)
 
     def when(self, cond: Atom, then: Callable[[], Scalar], orelse: Callable[[], Scalar]) -> Any:
         """One of two values; only the one taken is computed."""

@@ -27,13 +27,13 @@ Producers = Mapping[Any, tuple[int, Eqn, int]]  # variable -> number and equatio
 def is_pulled(eqn: Eqn) -> bool:
     """Whether elements of the results can be asked for one at a time."""
     rule = eqn.primitive.lower
-    dtypes = tuple(a.aval.dtype for a in (*eqn.invars, *eqn.outvars))
     if isinstance(rule, Moving):
         return eqn.primitive.name != "reshape" or _same_order(eqn)
     if not isinstance(rule, Pointwise):
         return False
-    if any(d.kind == "c" for d in dtypes):
-        return eqn.primitive.name in ROWS
+    for a in (*eqn.invars, *eqn.outvars):
+        if a.aval.dtype.kind == "c":
+            return eqn.primitive.name in ROWS
     if isinstance(rule.rule, str):
         return rule.accepts((common(eqn),))
     return rule.accepts(tuple(a.aval.dtype for a in eqn.invars))
@@ -56,8 +56,11 @@ def _same_order(eqn: Eqn) -> bool:
 
 def common(eqn: Eqn) -> np.dtype[Any]:
     """The dtype in which a pointwise operation computes."""
-    avals = [a.aval for a in eqn.invars]
-    return avals[0].dtype if len(avals) == 1 else join(eqn.primitive.name, *avals)[0]
+    first = eqn.invars[0].aval.dtype
+    for a in eqn.invars:
+        if a.aval.dtype is not first:
+            return join(eqn.primitive.name, *(a.aval for a in eqn.invars))[0]
+    return first
 
 
 def reduced_axes(eqn: Eqn) -> tuple[int, ...]:
@@ -112,7 +115,7 @@ class Reader:
         if not atom.aval.shape:
             index = ()
         if type(atom) is Literal:
-            return self.builder.constant(atom.value, atom.aval.dtype, id(atom))
+            return self.builder.constant(atom.value, atom.aval.dtype)
         found = self.local.get(atom)
         if found is not None:
             return found
@@ -150,7 +153,7 @@ class Reader:
         """A reduction of axes of size 1."""
         value = self.at(eqn.invars[0], unreduced(eqn, index))
         if rule.fold in PAIRS:
-            return self.builder.constant(0, eqn.outvars[0].aval.dtype, None)
+            return self.builder.constant(0, eqn.outvars[0].aval.dtype)
         return value
 
     def load(self, slot: int, aval: ShapedArray, index: Index) -> Any:
