@@ -1,7 +1,8 @@
-"""`jit`: trace once per signature, keep the jaxpr, call it as one primitive.
+"""`jit`: trace once per signature, compile the jaxpr, call it as one primitive.
 
-The cache of traces is `control/traces.py`, the row is `control/jit.py`; here are the options, the
-object that users get, and the switches that belong to compiling.
+The cache of traces is `control/traces.py`, the row and the choice of a backend `control/jit.py`,
+the compiler `lowering/` and `cpu/`; here are the options, the object that users get, and the
+switches that belong to compiling.
 """
 
 import functools
@@ -89,7 +90,7 @@ _lowered = lazy("ftrace.lowering.backend", "Lowered")
 
 
 class JitFunction(Generic[P, R]):
-    """What `jit` returns: a callable with `trace` and `clear_cache`."""
+    """What `jit` returns: a callable with `trace`, `lower` and `clear_cache`."""
 
     def __init__(self, fun: Callable[P, R], options: "_Options") -> None:
         self._fun = fun
@@ -100,7 +101,7 @@ class JitFunction(Generic[P, R]):
         self.__ftrace__ = (fun, ("jit", options.key))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Trace at a new signature, then run the recorded program."""
+        """Trace and compile at a new signature, then run the code."""
         try:
             return self._call(args, kwargs)
         except FtraceError as error:
@@ -292,7 +293,12 @@ def jit(
     inline: bool = False,
     lift: bool = True,
 ) -> Any:
-    """Trace a function once per signature and run the recorded program after that.
+    """Trace and compile a function once per signature, and run the machine code after that.
+
+    Elementwise operations, views, reductions and control flow become native loops; rows that
+    have no kernel run on NumPy and SciPy from the middle of the program. A new size of a known
+    structure is traced and planned again, but shares the machine code.
+    `ftrace.config.update(compile=False)` evaluates the traced program row by row instead.
 
     Args:
         fun: function of arrays, or containers of arrays. Without it, `jit(**options)` is a
@@ -305,11 +311,13 @@ def jit(
         lift: accepted for the coming rewriting of native control flow; False switches it off.
 
     Returns:
-        A function with `fun`'s signature. `f.trace(*args)` gives its jaxpr.
+        A function with `fun`'s signature. `f.trace(*args)` gives its jaxpr, `f.lower(*args)` an
+        object with `.jaxpr`, `.program`, `.kernels`, `.llvm`, `.asm` and `.cost()`.
 
     Raises:
         TracerBoolConversionError: Python's `if` or `while` on a traced value.
         UnexpectedTracerError: a traced value escaped from an earlier call.
+        BackendError: a kernel cannot be compiled; the message names it.
 
     Example:
         >>> import numpy as np, ftrace

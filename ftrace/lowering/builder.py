@@ -190,8 +190,8 @@ class Builder:
         if isinstance(first, Parts):
             return OPERATIONS[op](self, *args)
         atoms: tuple[Any, ...] = args
-        if first.dtype == "f2" and op not in ("select", "cast"):
-            wide = tuple(self.cast(a, "f4") for a in atoms)
+        if first.dtype == "f2" and op != "cast":
+            wide = tuple(self.cast(a, "f4") if a.dtype == "f2" else a for a in atoms)
             found = self.op(op, *wide)
             return self.cast(found, "f2") if OPS[op].result == "same" else found
         if first.dtype == "b1":

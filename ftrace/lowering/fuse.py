@@ -176,7 +176,7 @@ class Group:
 
     def _agrees(self, target: Target, inside: Sequence[Var]) -> bool:
         """Whether it reads elementwise targets of this group only where it is itself."""
-        return all(_only_at(target.reads[v], target.axes) for v in inside)
+        return all(only_at(target.reads[v], target.axes) for v in inside)
 
     def _first_pass(
         self, target: Target, inside: Sequence[Var], inner: tuple[int, ...]
@@ -187,10 +187,10 @@ class Group:
         for v in inside:
             p, source = self.where[v]
             if source.inner or not self.passes[p].inner:  # one value per turn of the outer loops
-                if not _only_at(target.reads[v], kept):
+                if not only_at(target.reads[v], kept):
                     return None
                 first = max(first, p + 1 if source.inner else p)
-            elif self.passes[p].inner == inner and _only_at(target.reads[v], target.axes):
+            elif self.passes[p].inner == inner and only_at(target.reads[v], target.axes):
                 first = max(first, p)
                 if any(self.where[w][1].inner and self.where[w][0] >= p for w in inside):
                     return None
@@ -199,7 +199,7 @@ class Group:
         return first
 
 
-def _only_at(places: dict[Index, bool], axes: Sequence[ir.Var]) -> bool:
+def only_at(places: dict[Index, bool], axes: Sequence[ir.Var]) -> bool:
     """Whether a variable is read at these axes and nowhere else."""
     wanted = tuple(Coord(a) for a in axes)
     return all(tuple(c for c in index if c != ORIGIN) == wanted for index in places)

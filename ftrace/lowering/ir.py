@@ -51,7 +51,7 @@ class Lit:
         return isinstance(other, Lit) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self.value)
+        return hash(self.value) if self.value == self.value else 0
 
     def _key(self) -> tuple[str, str]:
         return repr(self.value), self.dtype

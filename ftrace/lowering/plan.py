@@ -18,7 +18,7 @@ from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.arena import Arena
 from ftrace.lowering.build import build
 from ftrace.lowering.builder import code
-from ftrace.lowering.fuse import Group, Item, fuse
+from ftrace.lowering.fuse import Group, Item, Target, fuse, only_at
 from ftrace.lowering.inline import inline
 from ftrace.lowering.program import (
     ARENA,
@@ -137,10 +137,17 @@ class _Planner:
         steps: list[Step] = []
         places: list[tuple[int, int]] = []  # (last use, slot) of what lies in the arena
         for number, item in enumerate(items):
+            dying = {slot for end, slot in places if end == number}
             for v in _made(item):
                 if v in made and v not in slots and last.get(v, -1) > number:
-                    slots[v] = self._scratch(v.aval)
-                    places.append((last[v], slots[v]))
+                    found = _in_place(item, v, slots, dying)
+                    if found is None:
+                        found = self._scratch(v.aval)
+                    else:
+                        dying.discard(found)
+                        places.remove((number, found))
+                    slots[v] = found
+                    places.append((last[v], found))
             steps += self._item(item, producers, slots, aliases)
             places = self._release(places, number)
         for out, slot in zip(outs, into, strict=True):
@@ -226,6 +233,32 @@ def _bytes(a: ShapedArray) -> int:
 
 def _made(item: Item) -> list[Any]:
     return list(item.where) if isinstance(item, Group) else list(item.outvars)
+
+
+def _in_place(item: Item, var: Any, slots: Slots, dying: set[int]) -> int | None:
+    """The slot of an operand that a result may overwrite.
+
+    It must not be read again, and each of its elements only where the result's element is
+    computed from it: then it is loaded before the store.
+    """
+    if not isinstance(item, Group):
+        return None
+    target = item.where[var][1]
+    if target.inner or len(item.passes) > 1:
+        return None
+    for v in target.reads:
+        alike = v.aval.shape == var.aval.shape and v.aval.dtype == var.aval.dtype
+        if alike and slots.get(v) in dying and all(_same_place(t, v) for t in item.targets):
+            return slots[v]
+    return None
+
+
+def _same_place(target: Target, var: Any) -> bool:
+    """Whether a target reads a variable, if it does, just where it is itself, and in any case."""
+    places = target.reads.get(var, {})
+    return not target.inner and all(
+        certain and only_at({index: certain}, target.axes) for index, certain in places.items()
+    )
 
 
 def _aliases(items: Sequence[Item]) -> dict[Any, Any]:
