@@ -22,10 +22,6 @@ def real(x: Any) -> Any:
     return np.real(x) if np.iscomplexobj(x) else x
 
 
-def signed(x: Any) -> Any:
-    return np.multiply(x, 1) if x.dtype.kind == "b" else x
-
-
 def updated(x: Any) -> Any:
     if not np.ndim(x) or not np.shape(x)[0]:
         return x
@@ -46,11 +42,11 @@ def repeated(x: Any) -> Any:
 
 
 UNARY: dict[str, Callable[[Any], Any]] = {
-    "negative": lambda x: -signed(x),
+    "negative": lambda x: -(x * 1),
     "square": lambda x: x * x,
     "exact": lambda x: np.sqrt(np.abs(real(x)) + 1),
     "sin": np.sin,
-    "exp": lambda x: np.exp(-np.abs(x)),
+    "exp": lambda x: np.exp(-1.0 * np.abs(x)),
     "half": lambda x: real(x).astype(np.float16),
     "single": lambda x: real(x).astype(np.float32),
     "whole": lambda x: np.clip(np.nan_to_num(real(x)), -9, 9).astype(np.int8),
@@ -84,7 +80,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "where": lambda x, y: np.where(real(x) > real(y), x, y),
     "quotient": lambda x, y: real(x) / (np.abs(real(y)) + 1),
     "stack": lambda x, y: np.stack(np.broadcast_arrays(x, y)),
-    "product": lambda x, y: np.sum(x[..., None, :] * y[..., None], axis=-1) if np.ndim(y) else x,
+    "outer": lambda x, y: np.multiply.outer(np.sum(x, axis=0), y) if np.ndim(x) else x,
 }
 STEPS = st.lists(
     st.tuples(st.sampled_from([*UNARY, *BINARY]), st.integers(0, 8), st.integers(0, 8)),
