@@ -6,6 +6,7 @@ folded. Loops that run over memory as one are joined afterwards (`collapse.py`).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ftrace.core.scalar import Reduction
@@ -14,10 +15,10 @@ from ftrace.lowering.collapse import collapse
 from ftrace.lowering.complexes import Parts
 from ftrace.lowering.fuse import Group, Pass, Target
 from ftrace.lowering.indexing import ORIGIN, Coord, Index
-from ftrace.lowering.ir import PAIRS, Atom, Fold, Var
+from ftrace.lowering.ir import PAIRS, Atom, Block, Fold, Loop, Stmt, Var
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.reading import Producers, Reader, is_fold
-from ftrace.lowering.schedule import schedule
+from ftrace.lowering.schedule import LANE, Schedule, schedule
 from ftrace.lowering.split import split
 
 WAYS = 32  # accumulators of a sum over neighbours in memory
@@ -49,7 +50,24 @@ def build(
     kernel, operands, scalars = builder.kernel()
     kernel, operands, scalars = collapse(kernel, operands, scalars, table)
     kernel, operands, scalars, short = split(kernel, operands, scalars, table)
-    return Launch(kernel, schedule(kernel, vector_bytes, short), operands, scalars)
+    chosen = schedule(kernel, vector_bytes, short)
+    kernel = replace(kernel, body=_in_registers(kernel.body, chosen, False))
+    return Launch(kernel, chosen, operands, scalars)
+
+
+def _in_registers(block: Block, chosen: Schedule, lanes: bool) -> Block:
+    """Folds of serial loops inside lanes with one accumulator: more would not fit."""
+    stmts: list[Stmt] = []
+    for stmt in block.stmts:
+        if isinstance(stmt, Loop):
+            lane = chosen.role(stmt) == LANE
+            folds = stmt.folds
+            if lanes and not lane:
+                folds = tuple(replace(f, ways=1, block=min(f.block, ROWS)) for f in folds)
+            body = _in_registers(stmt.body, chosen, lanes or lane)
+            stmt = replace(stmt, folds=folds, body=body)
+        stmts.append(stmt)
+    return Block(tuple(stmts), block.results)
 
 
 class _Work:

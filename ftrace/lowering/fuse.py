@@ -319,12 +319,8 @@ def _again(
         return False
     if name != "broadcast_in_dim":
         return depth[a] > DEPTH or (users[a] > 1 and (costly[a] or depth[a] > CHEAP))
-    first = next(
-        (
-            d
-            for n, d in zip(a.aval.shape, eqn.params["broadcast_dimensions"], strict=True)
-            if n != 1
-        ),
-        0,
-    )
-    return costly[a] and any(n != 1 for n in eqn.outvars[0].aval.shape[:first])
+    kept = [
+        d for n, d in zip(a.aval.shape, eqn.params["broadcast_dimensions"], strict=True) if n != 1
+    ]
+    new = (d for d, n in enumerate(eqn.outvars[0].aval.shape) if n != 1 and d not in kept)
+    return costly[a] and any(d < max(kept, default=0) for d in new)  # else it stays outside

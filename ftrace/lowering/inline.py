@@ -1,13 +1,15 @@
 """Inlining: the equations of a jaxpr with the calls in it opened.
 
 A `jit` inside a program is only a name for its equations; so is the function of a `custom_jvp` or
-`custom_vjp` once derivatives are done with it. `cond` and `while` stay.
+`custom_vjp` once derivatives are done with it; small products become multiplications and sums
+(products.py). `cond` and `while` stay.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, JaxprFun, Literal, Var
+from ftrace.lowering.products import expanded
 
 
 def called(eqn: Eqn) -> Jaxpr | None:
@@ -48,6 +50,7 @@ def _open(
             env.update(zip(eqn.outvars, _open(inner, operands, eqns, consts), strict=True))
             continue
         outs = [Var(v.aval) for v in eqn.outvars]
-        eqns.append(Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source))
+        copy = Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source)
+        eqns.extend(expanded(copy) or (copy,))
         env.update(zip(eqn.outvars, outs, strict=True))
     return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]

@@ -28,14 +28,14 @@ def cumulated(x):
 
 
 def chosen(i, x):
-    arms = (lambda y: y + 1.0, np.exp, lambda y: y @ np.ones((4, 4)))
+    arms = (lambda y: y + 1.0, np.exp, lambda y: np.sort(y))
     return cond_call(i, x, branches=tuple(ftrace.make_jaxpr(f)(X) for f in arms))[0]
 
 
 def nested(n, x):
     def body(c):
         i, y = c
-        y = lax.cond(i % 2 == 0, lambda z: z * 2.0, lambda z: z @ np.eye(4) + 1.0, y)
+        y = lax.cond(i % 2 == 0, lambda z: z * 2.0, lambda z: np.sort(z) + 1.0, y)
         return i + 1, lax.while_loop(lambda z: z.sum() > 100.0, lambda z: z * 0.5, y)
 
     return lax.while_loop(lambda c: c[0] < n, body, (0, x))
@@ -141,7 +141,7 @@ UNUSUAL = {
 
 
 @pytest.mark.parametrize("kind", UNUSUAL)
-@pytest.mark.parametrize("inside", [lambda x: x * 2.0 + 1.0, lambda x: (x @ np.eye(4)) * 2.0 + 1.0])
+@pytest.mark.parametrize("inside", [lambda x: x * 2.0 + 1.0, lambda x: np.sort(x) * 2.0 + 1.0])
 def test_arrays_of_every_kind_are_understood_and_left_alone(kind, inside, each_entry):
     call = compiled(inside, X)
     given = UNUSUAL[kind](X)
@@ -190,7 +190,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("given", "error"), WRONG)
 @pytest.mark.parametrize(
-    "inside", [lambda x, y: x + y, lambda x, y: x @ y.T, lambda x, y: np.sin(x) @ y.T]
+    "inside", [lambda x, y: x + y, lambda x, y: np.sort(x - y), lambda x, y: np.sort(np.sin(x) - y)]
 )
 def test_arguments_that_were_not_planned_are_refused(given, error, inside, each_entry):
     call = compiled(inside, X, X)
@@ -215,7 +215,7 @@ def test_a_wrong_number_of_arguments_is_refused(args, each_entry):
 
 def test_results_own_their_memory_and_share_none(each_entry):
     x = X.copy()
-    for fn in (lambda x: (x, x, x + 1, x[:, :2], x.T), lambda x: (x @ SQUARE, x, x), lambda x: x):
+    for fn in (lambda x: (x, x, x + 1, x[:, :2], x.T), lambda x: (np.sort(x), x, x), lambda x: x):
         call = compiled(fn, x)
         arrays = [x, *call([x]), *call([x])]
         for i, a in enumerate(arrays[1:], 1):
@@ -267,7 +267,7 @@ def test_another_layout_is_noticed(monkeypatch):
 
 def test_programs_without_kernels_need_no_compiler():
     before = compilations()
-    for fn in (lambda x: x @ X.T, lambda x: x, lambda x: (x @ SQUARE, x)):
+    for fn in (lambda x: np.sort(x), lambda x: x, lambda x: (np.sort(x), x)):
         assert type(compiled(fn, X)) is Interpreted
     assert type(compiled(lambda x: x + 1, X)) is Compiled
     assert compilations() <= before + 1

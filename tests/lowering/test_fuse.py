@@ -68,6 +68,17 @@ def test_gradients_of_everything_take_few_kernels():
     assert counted(ftrace.value_and_grad(programs.rosenbrock), V).kernels <= 2
 
 
+def test_a_kernel_touches_a_bounded_number_of_arrays():
+    program = planned(lambda *xs: [np.sin(x) for x in xs], *(V,) * 60)
+    assert 2 <= len(program.launches) <= 4
+    assert max(len(launch.kernel.buffers) for launch in program.launches) <= 42
+
+
+def test_what_is_costly_is_stored_before_it_is_read_in_several_places():
+    assert counted(programs.shifted(8, np.sin), V).kernels == 8
+    assert counted(programs.shifted(3, lambda y: y * 0.5), V).kernels == 1
+
+
 def test_what_a_branch_needs_is_computed_in_it():
     program = planned(programs.chosen, V)
     assert len(program.launches) == 3
@@ -113,8 +124,8 @@ def _size(f, x):
 @pytest.mark.parametrize("name", GROWING)
 def test_code_grows_with_the_program_and_no_faster(name):
     make, x = GROWING[name]
-    sizes = [_size(make(n), x) for n in (10, 20, 30)]
-    assert sizes[2] - sizes[1] < 2 * (sizes[1] - sizes[0])
+    sizes = [_size(make(n), x) for n in (20, 40)]
+    assert sizes[1] < 3 * sizes[0]
 
 
 def test_work_grows_with_the_program_and_no_faster():

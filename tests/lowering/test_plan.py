@@ -162,7 +162,9 @@ def reshaped(x):
     """Reshapes are names for the same memory; they outlive what they rename."""
     y = np.cumsum(x * 2.0, axis=0)
     flat = np.reshape(np.reshape(y, (2, 2, 3)), (12,))
-    other = np.cumsum(x + 1.0, axis=0)
+    other = x + 1.0
+    for _ in range(4):
+        other = np.cumsum(other, axis=0)
     return flat, other @ x.T, flat[::-1] * 2.0, np.reshape(flat, (6, 2))
 
 
@@ -185,6 +187,9 @@ STRUCTURES = {
     "literal carries": lambda x: lax.while_loop(
         lambda c: c[0] < 2, lambda c: (c[0] + 1, 1.0 + c[1], x * c[1]), (0, 0.0, x)
     ),
+    "truths": lambda x: (
+        lambda t: [f(t, axis=a) for f in (np.max, np.min, np.any, np.all) for a in (0, 1)]
+    )(x > 0.0),
     "in place": lambda x: np.cumsum(np.sin(np.cumsum(x, 0)) * 2.0, 1),
     "not in place": lambda x: np.cumsum((lambda y: y[::-1] * y)(np.cumsum(x, 0)), 1),
     "two that die": lambda x: np.cumsum(np.cumsum(x, 0) - np.cumsum(x, 1)[:, ::-1], 1),
@@ -230,6 +235,22 @@ def test_memory_of_the_past_is_used_again():
     assert counted(deep, np.ones((100, 8))).arena <= 2 * size
     assert counted(STRUCTURES["in place"], np.ones((100, 8))).arena == size
     assert counted(STRUCTURES["not in place"], np.ones((100, 8))).arena == 2 * size
+
+
+def test_a_loop_gives_back_its_memory():
+    def turned(x):
+        return lax.while_loop(lambda c: np.sum(c) < 9.0, lambda c: np.cumsum(c + 0.5, axis=0), x)
+
+    one = counted(turned, X).arena
+    assert counted(lambda x: turned(turned(turned(x)) * 0.1), X).arena <= one + X.nbytes
+
+
+def test_signs_of_zeros_survive():
+    x = np.array([0.0, -0.0, 1.0, -1.0])
+    f = ftrace.jit(lambda x: (x + 0.0, x - 0.0, x * 1.0, x / 1.0, 0.0 - x, x + -0.0, -x, 0.0 + x))
+    expected = (x + 0.0, x, x, x, 0.0 - x, x, -x, x + 0.0)
+    for y, e in zip(f(x), expected, strict=True):
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(e))
 
 
 def test_captured_arrays_are_constants_and_read_again():

@@ -2,8 +2,8 @@
 
 A change of a row, or of a function that rows use, is tried on the laws of these rows only. Who
 uses whom is read from the sources: the names that each top-level definition mentions. A change of
-a trace or of control flow is tried on the programs. Each mutant has several *tiers* of tests; a
-tier runs where the ones before it noticed nothing.
+a trace or of control flow is tried on the programs, one of the compiler on plans and kernels.
+Each mutant has several *tiers* of tests; a tier runs where the ones before it noticed nothing.
 """
 
 import ast
@@ -14,20 +14,25 @@ from pathlib import Path
 
 from tools.mutation.sources import COLUMNS, Mutant, mutants_of, row_of, sample
 
-# (files, how many mutants of one unit at least and at most); 0: with `--all` only
+# (files, how many mutants of one unit at least and at most, and one in how many of these);
+# 0: with `--all` only. The first line that fits a file counts: oracles and printing are left out.
 FILES = (
-    ("ftrace/primitives/*.py", 1, 1),
-    ("ftrace/interpreters/*.py", 1, 3),
-    ("ftrace/control/*.py", 1, 3),
-    ("ftrace/core/trace.py", 1, 3),
-    ("ftrace/core/primitive.py", 1, 3),
-    ("ftrace/core/jaxpr.py", 1, 2),
-    ("ftrace/core/zero.py", 1, 1),
-    ("ftrace/numpy/cells.py", 1, 2),
-    ("ftrace/numpy/views.py", 0, 0),
-    ("ftrace/numpy/indexing.py", 0, 0),
-    ("ftrace/numpy/assigning.py", 0, 0),
-    ("ftrace/numpy/writers.py", 0, 0),
+    ("ftrace/primitives/*.py", 1, 1, 1),
+    ("ftrace/interpreters/*.py", 1, 3, 1),
+    ("ftrace/control/*.py", 1, 3, 1),
+    ("ftrace/core/trace.py", 1, 3, 1),
+    ("ftrace/core/primitive.py", 1, 3, 1),
+    ("ftrace/core/jaxpr.py", 1, 2, 1),
+    ("ftrace/core/zero.py", 1, 1, 1),
+    ("ftrace/numpy/cells.py", 1, 2, 1),
+    ("ftrace/numpy/views.py", 0, 0, 1),
+    ("ftrace/numpy/indexing.py", 0, 0, 1),
+    ("ftrace/numpy/assigning.py", 0, 0, 1),
+    ("ftrace/numpy/writers.py", 0, 0, 1),
+    *((f"ftrace/lowering/{n}.py", 0, 0, 1) for n in ("verify", "reference", "folds", "show")),
+    *((f"ftrace/lowering/{n}.py", 0, 0, 1) for n in ("simulate", "cost", "ir", "backend")),
+    ("ftrace/lowering/*.py", 1, 1, 4),
+    ("ftrace/cpu/*.py", 1, 1, 5),
 )
 LAWS = "tests/laws/test_"
 # Rows of different kinds: elementwise, masked, of several results, moving, contracting, indexed.
@@ -66,6 +71,22 @@ PROGRAMS = {
     "assigning": "mutation views cells",
     "writers": "mutation views cells",
 }
+# The files of tests/lowering and tests/cpu that most often notice a change of the compiler.
+COMPILER = {
+    "scalars": "lowering/test_scalars cpu/test_launch",
+    "following": "lowering/test_scalars cpu/test_launch",
+    "split": "lowering/test_split lowering/test_plan",
+    "main": "cpu/test_launch cpu/test_steps",
+    "launch": "cpu/test_launch cpu/test_steps",
+    "calls": "cpu/test_steps cpu/test_launch",
+    "entry": "cpu/test_launch cpu/test_steps",
+    "entry_text": "cpu/test_launch cpu/test_steps",
+    "compile": "cpu/test_compile cpu/test_launch",
+    "spelling": "cpu/test_spelling cpu/test_emit",
+    "division": "cpu/test_spelling cpu/test_emit",
+    "casts": "cpu/test_spelling cpu/test_emit",
+    "rounding": "cpu/test_spelling cpu/test_emit",
+}
 # Slow, or about something else than what is mutated.
 LEFT_OUT = ("tests/programs/test_demo.py",)
 
@@ -96,9 +117,9 @@ def mutants(texts: dict[str, str], *, every: bool = False) -> list[Mutant]:
     """The sample of mutants, or every one, in the order of files and places."""
     found: list[Mutant] = []
     for path, text in texts.items():
-        wanted, most = next((w, m) for pattern, w, m in FILES if Path(path).match(pattern))
+        wanted, most, part = next(rest for pattern, *rest in FILES if Path(path).match(pattern))
         these = mutants_of(path, text)
-        found += these if every else sample(these, wanted, most)
+        found += these if every else sample(these, wanted, most)[::part]
     return found
 
 
@@ -201,6 +222,8 @@ def tiers(mutant: Mutant, uses: Uses, root: Path) -> list[Tier]:
     laws = _existing(root, f"{LAWS}*.py")
     if mutant.path.startswith("ftrace/primitives/"):
         return _tiers_of_row(mutant, uses, laws, (*others, *programs))
+    if mutant.path.startswith(("ftrace/lowering/", "ftrace/cpu/")):
+        return _tiers_of_compiler(mutant, root)
     stem = Path(mutant.path).stem
     likely = [f"tests/programs/test_{name}.py" for name in PROGRAMS.get(stem, "confusion").split()]
     likely = [f for f in likely if f in programs]
@@ -240,9 +263,27 @@ def _tiers_of_row(
     ]
 
 
+def _tiers_of_compiler(mutant: Mutant, root: Path) -> list[Tier]:
+    """Plans and printed kernels, or emitted code; then what is compiled and run."""
+    lowering = _existing(root, "tests/lowering/test_*.py")
+    native = _existing(root, "tests/cpu/test_*.py")
+    plans = "lowering/test_fuse lowering/test_plan golden/test_kernels"
+    usual = plans if "lowering" in mutant.path else "cpu/test_emit cpu/test_launch"
+    names = COMPILER.get(Path(mutant.path).stem, usual).split()
+    likely = tuple(f"tests/{name}.py" for name in names)
+    own, others = (lowering, native) if "lowering" in mutant.path else (native, lowering)
+    return [
+        Tier(likely),
+        Tier(("tests/programs/test_compiled.py",), fast=True),
+        Tier(tuple(f for f in own if f not in likely), MIXED, fast=True),
+        Tier((f"{LAWS}jit.py",), MIXED, fast=True),
+        Tier(tuple(f for f in others if f not in likely), MIXED, fast=True),
+    ]
+
+
 def unchanged(root: Path) -> Tier:
     """What must pass before any change: all but the laws, whose failures are looked at later."""
-    folders = ("programs", "numpy", "core", "primitives", "golden")
+    folders = ("programs", "numpy", "core", "primitives", "golden", "lowering", "cpu")
     return Tier(_existing(root, *(f"tests/{f}/test_*.py" for f in folders)), whole=True)
 
 

@@ -1,0 +1,78 @@
+"""Products that kernels do: `dot_general` as multiplications and a sum.
+
+A large matrix product belongs to BLAS. Small ones, inner and outer products, and matrices times
+vectors along their rows gain nothing there: as a broadcast multiplication and a reduction they
+fuse with their neighbours, and a loop over them needs no Python.
+"""
+
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.jaxpr import Eqn, Var
+from ftrace.core.primitive import Primitive
+from ftrace.primitives.arithmetic import mul
+from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.linear import broadcast_in_dim, reduce_sum, transpose
+
+SMALL: Final = 2048  # multiplications
+
+
+def expanded(eqn: Eqn) -> list[Eqn] | None:
+    """The equations of a product that a kernel should do; None for all others."""
+    if eqn.primitive.name != "dot_general":
+        return None
+    lhs, rhs = (a.aval for a in eqn.invars)
+    (lc, rc), (lb, rb) = eqn.params["dimension_numbers"]
+    out = eqn.outvars[0].aval
+    if out.dtype.kind not in "iuf":
+        return None
+    lf, rf = _free(lhs, lc, lb), _free(rhs, rc, rb)
+    inner = tuple(lhs.shape[a] for a in lc)
+    along_rows = (not rf and lc == (lhs.ndim - 1,)) or (not lf and rc == (rhs.ndim - 1,))
+    if not (along_rows or not lc or out.size * prod(inner) <= SMALL):
+        return None
+    nb, nl, nr = len(lb), len(lf), len(rf)
+    shape = (*out.shape, *inner)
+    contracted = tuple(range(out.ndim, len(shape)))
+    parts: list[Eqn] = []
+    left = _spread(eqn, 0, (*lb, *lf, *lc), (*range(nb + nl), *contracted), shape, out.dtype, parts)
+    places = (*range(nb), *range(nb + nl, nb + nl + nr), *contracted)
+    right = _spread(eqn, 1, (*rb, *rf, *rc), places, shape, out.dtype, parts)
+    if not lc:
+        parts.append(Eqn(mul, [left, right], {}, eqn.outvars, eqn.source))
+        return parts
+    product = Var(aval(shape, out.dtype))
+    parts.append(Eqn(mul, [left, right], {}, [product], eqn.source))
+    parts.append(Eqn(reduce_sum, [product], {"axes": contracted}, eqn.outvars, eqn.source))
+    return parts
+
+
+def _free(a: ShapedArray, contract: tuple[int, ...], batch: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(i for i in range(a.ndim) if i not in contract and i not in batch)
+
+
+def _spread(  # noqa: PLR0913 - one operand's way into the product
+    eqn: Eqn,
+    which: int,
+    order: tuple[int, ...],
+    places: tuple[int, ...],
+    shape: tuple[int, ...],
+    dtype: np.dtype[np.generic],
+    parts: list[Eqn],
+) -> Var:
+    """An operand with its axes in an order, at places of a shape."""
+    x = eqn.invars[which]
+    steps: list[tuple[Primitive, dict[str, Any], tuple[int, ...]]] = [
+        (transpose, {"permutation": order}, tuple(x.aval.shape[a] for a in order)),
+        (broadcast_in_dim, {"shape": shape, "broadcast_dimensions": places}, shape),
+    ]
+    if x.aval.dtype != dtype:
+        steps.insert(0, (convert_element_type, {"new_dtype": dtype}, x.aval.shape))
+    for row, params, result in steps:
+        out = Var(aval(result, dtype))
+        parts.append(Eqn(row, [x], params, [out], eqn.source))
+        x = out
+    return x
