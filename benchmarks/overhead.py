@@ -4,7 +4,7 @@
 
 Import cost beside NumPy's; eager jvp and grad of a 15-operation scalar chain beside autograd's;
 staging per operation; what `fnp.sin` adds to `np.sin`; what cells and protected captures cost
-programs that never mutate (`variant.py` says what is switched off for that). The idea: both sides
+programs that never mutate (`variant.py` says what is switched off for that); compiled calls. The idea: both sides
 of a ratio take turns inside one process, and the minimum of all turns counts. Exit code 0 always:
 the table says what is met.
 """
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cases.functions import rosenbrock, summed_chain
 from benchmarks.pool import ROOT
 from benchmarks.variant import unprotected
 from benchmarks.worker import seconds_per_call
@@ -222,7 +223,71 @@ def _with_over_without(call: Callable[[], Any], rounds: int) -> float:
     return best[0] / best[1]
 
 
-SECTIONS = (import_cost, against_autograd, staging_cost, untransformed_cost, protection_cost)
+def compiled_cost(rounds: int) -> list[Promise]:
+    """A jitted call, first calls, a second size, and a native loop over scalars."""
+    import ftrace
+    import ftrace.numpy as fnp
+    from ftrace.cpu.launch import compilations
+
+    a = np.linspace(0.0, 1.0, 10)
+    jitted = ftrace.jit(lambda x, y: x * y + 1.0)
+    call = interleaved({"call": lambda: jitted(a, a)}, rounds)["call"]
+    lines = [promise("jitted call of two arrays", call * 1e6, 5.0, "us")]
+    for name, program, bar in (
+        ("rosenbrock", rosenbrock, 25.0),
+        ("chain200", summed_chain(200), 60.0),
+    ):
+        best = min(_first_call(program, k) for k in range(max(rounds // 10, 7)))
+        lines.append(promise(f"first call of jit(grad({name}))", best * 1e3, bar, "ms"))
+    gradient = ftrace.jit(ftrace.grad(lambda x: rosenbrock(fnp, x)))
+    gradient(np.ones(1000))
+    before = compilations()
+    gradient(np.ones(2000))
+    lines.append(promise("modules compiled for a second size", compilations() - before, 0.0, ""))
+    turns = 10_000
+    eager = _seconds(lambda: _count_up(ftrace, turns)) / turns
+    native = _seconds(lambda loop=ftrace.jit(lambda n: _count_up(ftrace, n)): loop(1_000_000)) / 1e6
+    detail = f"{eager * 1e6:.3g} us / {native * 1e9:.3g} ns a turn; bar: at least"
+    detail += " 50 x"
+    lines.append(promise("while_loop, eager / jitted", eager / native, None, "x", detail))
+    return lines
+
+
+def _first_call(program: Callable[..., Any], number: int) -> float:
+    """Seconds of a new function's first compiled call; its code differs from every earlier one."""
+    import ftrace
+    import ftrace.numpy as fnp
+
+    def fresh(x: Any) -> Any:
+        y = program(fnp, x)
+        for _ in range(number + 1):  # so that no module is found
+            y = y * 0.5
+        return y
+
+    x = np.linspace(0.1, 1.0, 1000)
+    ftrace.jit(lambda v: v + 1.0)(x)  # starts LLVM
+    return _seconds(lambda: ftrace.jit(ftrace.grad(fresh))(x), 1)
+
+
+def _seconds(call: Callable[[], Any], times: int = 5) -> float:
+    return min(seconds_per_call(call, 1) for _ in range(times))
+
+
+def _count_up(ftrace: Any, turns: Any) -> Any:
+    """A loop over two scalars."""
+    return ftrace.lax.while_loop(
+        lambda c: c[0] < turns, lambda c: (c[0] + 1, c[1] * 0.999 + 0.5), (0, 1.5)
+    )
+
+
+SECTIONS = (
+    import_cost,
+    against_autograd,
+    staging_cost,
+    untransformed_cost,
+    protection_cost,
+    compiled_cost,
+)
 
 
 def measured(rounds: int) -> list[Promise]:

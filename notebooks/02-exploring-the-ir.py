@@ -230,8 +230,8 @@ lowered_softmax.cost()
 # ## 9. Programs: what happens in a call
 #
 # A **program** runs steps on slots: arguments, constants, results, and places in one block of memory
-# per call, the arena. A matrix product has no kernel: NumPy's library computes it, called from the
-# middle of the program (`Callback`).
+# per call, the arena. A matrix product, unless it is small, has no kernel: NumPy computes it, called
+# from the middle of the program (`Callback`).
 
 
 # %%
@@ -247,7 +247,7 @@ def show_program(lowered):
         print("  step", type(step).__name__)
 
 
-lowered_layer = ftrace.jit(layer).lower(np.ones((2, 3)), np.ones((3, 4)), np.ones(4))
+lowered_layer = ftrace.jit(layer).lower(np.ones((32, 64)), np.ones((64, 16)), np.ones(16))
 show_program(lowered_layer)
 
 # %% [markdown]
