@@ -4,9 +4,9 @@
 
 Import cost beside NumPy's; eager jvp and grad of a 15-operation scalar chain beside autograd's;
 staging per operation; what `fnp.sin` adds to `np.sin`; what cells and protected captures cost
-programs that never mutate (`variant.py` says what is switched off for that); compiled calls. The idea: both sides
-of a ratio take turns inside one process, and the minimum of all turns counts. Exit code 0 always:
-the table says what is met.
+programs that never mutate (`variant.py` says what is switched off for that); compiled calls. Both
+sides of a ratio take turns inside one process, and the minimum of all turns counts. Exit code 0
+always: the table says what is met.
 """
 
 from __future__ import annotations
@@ -245,8 +245,9 @@ def compiled_cost(rounds: int) -> list[Promise]:
     gradient(np.ones(2000))
     lines.append(promise("modules compiled for a second size", compilations() - before, 0.0, ""))
     turns = 10_000
+    loop = ftrace.jit(lambda n: _count_up(ftrace, n))
     eager = _seconds(lambda: _count_up(ftrace, turns)) / turns
-    native = _seconds(lambda loop=ftrace.jit(lambda n: _count_up(ftrace, n)): loop(1_000_000)) / 1e6
+    native = _seconds(lambda: loop(1_000_000)) / 1e6
     detail = f"{eager * 1e6:.3g} us / {native * 1e9:.3g} ns a turn; bar: at least"
     detail += " 50 x"
     lines.append(promise("while_loop, eager / jitted", eager / native, None, "x", detail))

@@ -25,6 +25,7 @@ from ftrace.lowering.ir import (
 
 LANE = "lane"
 SERIAL = "serial"
+LONG = 128  # statements from which values would not stay in registers if there were two of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,14 @@ def _lanes(lane_loops: Sequence[Loop], vector_bytes: int) -> int:
             registers = 8
         elif _has_while(loop.body):
             registers = max(registers, 4)
+        elif _length(loop.body) > LONG:
+            registers = 1
     return max(ways, registers * vector_bytes // widest)
+
+
+def _length(block: Block) -> int:
+    """How many statements a block has, with those inside it."""
+    return sum(1 + sum(map(_length, blocks_of(s))) for s in block.stmts)
 
 
 def _size(dtype: str) -> int:

@@ -199,12 +199,12 @@ def loss(x):
 
 
 COMPOSED = {
-    "grad": (lambda f: ftrace.grad(f), (X,)),
-    "jvp": (lambda f: lambda x: ftrace.jvp(f, (x,), (x,)), (X,)),
-    "vmap": (lambda f: ftrace.vmap(f), (np.stack([X, X * 0.5]),)),
-    "grad in vmap": (lambda f: ftrace.vmap(ftrace.grad(f)), (np.stack([X, X * 0.5]),)),
-    "hvp": (lambda f: lambda x: ftrace.jvp(ftrace.grad(f), (x,), (x,))[1], (X,)),
-    "vjp": (lambda f: lambda x: ftrace.vjp(f, x)[1](2.0), (X,)),
+    "grad": (lambda f: ftrace.grad(f), (V,)),
+    "jvp": (lambda f: lambda x: ftrace.jvp(f, (x,), (x,)), (V,)),
+    "vmap": (lambda f: ftrace.vmap(f), (X,)),
+    "grad in vmap": (lambda f: ftrace.vmap(ftrace.grad(f)), (X,)),
+    "hvp": (lambda f: lambda x: ftrace.jvp(ftrace.grad(f), (x,), (x,))[1], (V,)),
+    "vjp": (lambda f: lambda x: ftrace.vjp(f, x)[1](2.0), (V,)),
 }
 
 
