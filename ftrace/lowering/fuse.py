@@ -21,6 +21,7 @@ LOOK_BACK: Final = 8  # items that a target may join
 OPERANDS: Final = 40  # stored variables that one kernel touches
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
 CHEAP: Final = 8  # operations that are done again rather than stored
+SWEEPS: Final = 6  # reductions in a row whose operands are computed from the beginning
 AXES: Final = tuple(ir.Var(-1 - i, "i8") for i in range(64))  # symbolic axes of a domain
 KEEPS_PLACE: Final = frozenset({"transpose", "squeeze", "expand_dims", "reshape"})
 
@@ -271,56 +272,87 @@ def _stored(
     eqns: Sequence[Eqn], outs: Sequence[Any], pulled: Sequence[bool], producers: Any
 ) -> set[Any]:
     """The variables that have to be stored, or folded."""
-    stored = {v for v in outs if v in producers}
-    users: dict[Any, int] = {}
-    depth: dict[Any, int] = {}
-    costly: dict[Any, bool] = {}
+    work = _Storing(eqns, outs, producers)
     for eqn, pull in zip(eqns, pulled, strict=True):
-        operands = [a for a in eqn.invars if type(a) is Var and a in producers]
-        for a in operands:
-            users[a] = users.get(a, 0) + 1
-        if not pull:
-            stored.update(eqn.outvars)
-            if not is_fold(eqn):
-                stored.update(operands)
-            continue
-        known = [a for a in operands if a not in stored]
-        deep = max((depth[a] for a in known), default=0)
-        dear = any(costly[a] for a in known)
-        if isinstance(eqn.primitive.lower, Pointwise):
-            deep, dear = deep + 1, dear or _costly(eqn.primitive.lower)
+        if pull:
+            work.pull(eqn)
+        else:
+            work.keep(eqn)
+    return work.stored
+
+
+class _Storing:
+    """Decides what is stored, equation by equation.
+
+    Attributes:
+        stored: variables that are stored or folded.
+        depth: operations that give an element of a pulled variable.
+        costly: whether one of them is.
+        sweeps: reductions, one after the other, that each compute these operations again.
+        few: results of reductions, and what is computed from them alone.
+    """
+
+    def __init__(self, eqns: Sequence[Eqn], outs: Sequence[Any], producers: Any) -> None:
+        self.producers = producers
+        self.stored = {v for v in outs if v in producers}
+        self.users: dict[Any, int] = {}
+        for eqn in eqns:
+            for a in self._operands(eqn):
+                self.users[a] = self.users.get(a, 0) + 1
+        self.depth: dict[Any, int] = {}
+        self.costly: dict[Any, bool] = {}
+        self.sweeps: dict[Any, int] = {}
+        self.few: set[Any] = set()
+
+    def _operands(self, eqn: Eqn) -> list[Any]:
+        return [a for a in eqn.invars if type(a) is Var and a in self.producers]
+
+    def keep(self, eqn: Eqn) -> None:
+        """An equation whose results are stored."""
+        self.stored.update(eqn.outvars)
+        if is_fold(eqn):
+            self.few.update(eqn.outvars)
+        else:
+            self.stored.update(self._operands(eqn))
+
+    def pull(self, eqn: Eqn) -> None:
+        """An equation whose results are computed where they are needed."""
+        rule = eqn.primitive.lower
+        if isinstance(rule, Moving):
+            self.stored.update(a for a in eqn.invars if self._again(a, eqn))
+        known = [a for a in self._operands(eqn) if a not in self.stored]
+        deep = max((self.depth[a] for a in known), default=0)
+        dear = any(self.costly[a] for a in known)
+        if isinstance(rule, Pointwise):
+            deep, dear = deep + 1, dear or _costly(rule)
         elif eqn.primitive.name in BRANCHES:
             deep += CHEAP // 2
+        given = [a for a in eqn.invars if type(a) is not Literal]
+        few = [a for a in given if a in self.few]
+        late = max((self.sweeps[a] for a in known), default=0) + (0 < len(few) < len(given))
         for v in eqn.outvars:
-            depth[v], costly[v] = deep, dear
-    for eqn, pull in zip(eqns, pulled, strict=True):
-        if pull and isinstance(eqn.primitive.lower, Moving):
-            stored.update(a for a in eqn.invars if _again(a, eqn, stored, users, depth, costly))
-    return stored
+            self.depth[v], self.costly[v], self.sweeps[v] = deep, dear, late
+            if few and len(few) == len(given):
+                self.few.add(v)
+            elif late >= SWEEPS:
+                self.stored.add(v)
+
+    def _again(self, a: Any, eqn: Eqn) -> bool:
+        """Whether an operand of a `Moving` row would be computed too often if it were pulled."""
+        if type(a) is Literal or a in self.stored or not self.depth.get(a):
+            return False
+        name = eqn.primitive.name
+        if name in KEEPS_PLACE:
+            return False
+        if name != "broadcast_in_dim":
+            often = self.users[a] > 1 and (self.costly[a] or self.depth[a] > CHEAP)
+            return often or self.depth[a] > DEPTH
+        axes = zip(a.aval.shape, eqn.params["broadcast_dimensions"], strict=True)
+        kept = [d for n, d in axes if n != 1]
+        new = (d for d, n in enumerate(eqn.outvars[0].aval.shape) if n != 1 and d not in kept)
+        # what is repeated along inner axes stays outside of their loops
+        return self.costly[a] and any(d < max(kept, default=0) for d in new)
 
 
 def _costly(rule: Pointwise) -> bool:
     return isinstance(rule.rule, str) and OPS[rule.rule].costly
-
-
-def _again(
-    a: Any,
-    eqn: Eqn,
-    stored: set[Any],
-    users: dict[Any, int],
-    depth: dict[Any, int],
-    costly: dict[Any, bool],
-) -> bool:
-    """Whether an operand of a `Moving` row would be computed too often if it were pulled."""
-    if type(a) is Literal or a in stored or not depth.get(a):
-        return False
-    name = eqn.primitive.name
-    if name in KEEPS_PLACE:
-        return False
-    if name != "broadcast_in_dim":
-        return depth[a] > DEPTH or (users[a] > 1 and (costly[a] or depth[a] > CHEAP))
-    kept = [
-        d for n, d in zip(a.aval.shape, eqn.params["broadcast_dimensions"], strict=True) if n != 1
-    ]
-    new = (d for d, n in enumerate(eqn.outvars[0].aval.shape) if n != 1 and d not in kept)
-    return costly[a] and any(d < max(kept, default=0) for d in new)  # else it stays outside

@@ -115,6 +115,7 @@ GROWING = {
     "updates": (programs.updated, V),
     "rows": (programs.filled, np.ones(5)),
     "pads": (programs.padded, V),
+    "reductions in a row": (programs.normalised, V),
 }
 
 
