@@ -16,6 +16,7 @@ from ftrace.lowering.complexes import Parts
 from ftrace.lowering.fuse import Group, Pass, Target
 from ftrace.lowering.indexing import ORIGIN, Coord, Index
 from ftrace.lowering.ir import PAIRS, Atom, Block, Fold, Loop, Stmt, Var
+from ftrace.lowering.keeping import Kept, kept
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.reading import Producers, Reader, is_fold
 from ftrace.lowering.schedule import LANE, Schedule, schedule
@@ -46,6 +47,7 @@ def build(
     builder = Builder(name, table)
     readable = {v: s for v, s in slots.items() if v not in group.where}
     work = _Work(builder, Reader(builder, producers, readable), group, slots)
+    work.kept = kept(group, producers, slots)
     work.run()
     kernel, operands, scalars = builder.kernel()
     kernel, operands, scalars = collapse(kernel, operands, scalars, table)
@@ -81,6 +83,7 @@ class _Work:
         self.group = group
         self.slots = slots
         self.outer: list[Var] = []
+        self.kept: list[Kept] = []
 
     def run(self) -> None:
         """Outer loops, passes, and the ends of the loops."""
@@ -95,25 +98,37 @@ class _Work:
         """Open loops over these sizes."""
         axes: list[tuple[Var, Atom]] = []
         for i, n in enumerate(sizes):
-            extent = self.builder.number(("extent", name, i), n)
+            extent = self.builder.number(("extent", name, tuple(sizes), i), n)
             axes.append((self.builder.loop_axis(), extent))
         return axes
 
     def _sweep(self, number: int, sweep: Pass, outer: list[tuple[Var, Atom]]) -> None:
-        inner = self._open(sweep.inner, number)
+        inner = self._open(sweep.inner, "inner")
         loops = [axis for axis, _ in (*outer, *inner)]
         folded: list[tuple[Target, list[Atom]]] = []
         for target in sweep.targets:
             place = self._place(target, loops)
-            for var, index in target.cone:
-                self.reader.at(var, _substitute(index, place))
             index = _substitute(target.index, place)
+            for var, where in self._resumed(number, target, index):
+                self.reader.at(var, _substitute(where, place))
             value = self.reader.at(target.source, index)
+            for k in self.kept:
+                if k.made == number and k.source is target:
+                    self._store(k.target, index, self.reader.at(k.var, index))
             if is_fold(target.eqn) and target.inner:
                 folded.append((target, self._operands(target, value, loops)))
             else:
                 self._store(target, index, value)
         self._fold(folded, inner)
+
+    def _resumed(self, number: int, target: Target, index: Index) -> list[tuple[Any, Index]]:
+        """What is computed on the way to a target; from what an earlier pass left, if it did."""
+        for k in self.kept:
+            if k.used == number and k.target is target:
+                value = self.reader.load(self.slots[target.var], k.var.aval, index, "out")
+                self.builder.remember((k.var, index), value)
+                return target.cone[target.cone.index((k.var, target.index)) + 1 :]
+        return target.cone
 
     def _place(self, target: Target, loops: Sequence[Any]) -> dict[Var, Var]:
         """Which loop each symbolic axis of a target is."""

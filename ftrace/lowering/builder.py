@@ -264,9 +264,12 @@ class Builder:
 
     origin: Final = ORIGIN
 
-    def size(self, value: int) -> Var:
-        """A run-time number of the equation that is being lowered."""
-        return self.number((self.site, value), value)
+    def size(self, value: int, role: Any = None) -> Var:
+        """A run-time number of the equation that is being lowered.
+
+        Numbers of different roles stay apart where they are equal by accident.
+        """
+        return self.number((self.site, role, value), value)
 
     def position(self, c: Coord | Gathered) -> Atom:
         """A coordinate as an integer."""
@@ -311,8 +314,8 @@ class Builder:
         if isinstance(c, Coord) and c.scale == 1:  # the axis itself, so that its loop can be cut
             low, high, c = low - c.offset, high - c.offset, Coord(c.axis)
         x = self.position(c)
-        above = self.op("ge", x, self.size(low))
-        return self.op("and", above, self.op("lt", x, self.size(high)))
+        above = self.op("ge", x, self.size(low, (c, "low")))
+        return self.op("and", above, self.op("lt", x, self.size(high, (c, "high"))))
 
     # --- memory
 
@@ -338,7 +341,9 @@ class Builder:
             if c.axis is not None:
                 steps[c.axis] = steps.get(c.axis, 0) + c.scale * stride
         coordinates = [*((a, s) for a, s in steps.items() if s), *gathered]
-        key = (slot, dtype, tuple(coordinates), offset, space)
+        # an output that a later pass reads back is one buffer, whatever the loops' variables
+        places = tuple(coordinates) if space == "in" else tuple(s for _, s in coordinates)
+        key = (slot, dtype, places, offset, space)
         found = self.buffers.get(key)
         if found is None:
             classes = tuple({1: "one", -1: "minus"}.get(s, "any") for _, s in coordinates)

@@ -156,9 +156,9 @@ class Reader:
             return self.builder.constant(0, eqn.outvars[0].aval.dtype)
         return value
 
-    def load(self, slot: int, aval: ShapedArray, index: Index) -> Any:
+    def load(self, slot: int, aval: ShapedArray, index: Index, space: str = "in") -> Any:
         """An element of a stored array."""
-        return _parts(self.builder, slot, aval, index, "in", self.builder.load)
+        return _parts(self.builder, slot, aval, index, space, self.builder.load)
 
     def store(self, slot: int, aval: ShapedArray, index: Index, value: Any) -> None:
         """Write an element of a stored array."""

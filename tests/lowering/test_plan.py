@@ -311,6 +311,9 @@ SIZES = {
     "nested": (nested, [((4, 3),), ((7, 5),)]),
     "rectangles": (lambda x, y: x @ y.T + np.tanh(x[:, :1]), [((3, 5), (4, 5)), ((9, 7), (6, 7))]),
     "columns": (lambda x: np.sum(np.sin(x), axis=0), [((3, 5),), ((1000, 7),)]),
+    "pads": (lambda x: np.pad(x, ((1, 2), (2, 1))), [((5, 7),), ((6, 6),), ((7, 6),), ((7, 8),)]),
+    "two sums": (lambda x: (x.sum(axis=0), x.sum(axis=1)), [((5, 7),), ((6, 6),)]),
+    "parts": (lambda x, y: np.concatenate([x, y]), [((5,), (7,)), ((6,), (6,)), ((6,), (12,))]),
     "running": (lambda x: np.cumsum(x, axis=0)[::-1] + x, [((3, 5),), ((8, 6),)]),
 }
 
@@ -326,7 +329,7 @@ def test_sizes_that_coincide_give_the_same_code_where_loops_stay_apart():
         return np.sin(x), np.cos(y)
 
     apart, equal = sized(f, (7, 3), (5, 4)), sized(f, (6, 6), (6, 6))
-    assert apart != equal  # siblings of one shape share a loop: the one known exception
+    assert apart != equal  # siblings of one shape share a loop: the only known exception
     assert equal == sized(f, (9, 8), (9, 8))
 
 

@@ -1,0 +1,62 @@
+"""What one pass over a row leaves for the next: dear values are computed once."""
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+
+X = np.linspace(-2.0, 3.0, 12).reshape(3, 4)
+
+
+def softmax(x, axis=-1):
+    e = fnp.exp(x - fnp.max(x, axis=axis, keepdims=True))
+    return e / fnp.sum(e, axis=axis, keepdims=True)
+
+
+def kernels(f, *args):
+    return "\n".join(ftrace.jit(f).lower(*args).kernels)
+
+
+def test_the_exponential_of_a_softmax_is_computed_once_and_read_back():
+    text = kernels(softmax, X)
+    assert text.count(" = exp ") == 1
+    assert text.count("o2[v1, ") == 3  # left, read back, overwritten
+    np.testing.assert_allclose(ftrace.jit(softmax)(X), softmax(X), rtol=1e-14)
+
+
+def test_cheap_values_are_computed_again():
+    text = kernels(lambda x: (x - 1.0) * fnp.sum(x - 1.0, axis=1, keepdims=True), X)
+    assert text.count(" = sub ") == 2
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_what_is_left_has_the_type_and_shape_of_the_result(dtype):
+    def f(x):  # the result is float32, the dear value is not always
+        e = fnp.exp(x)
+        return (e / fnp.sum(e, axis=1, keepdims=True)).astype(np.float32)
+
+    x = X.astype(dtype)
+    assert kernels(f, x).count(" = exp ") == (1 if dtype == "f4" else 2)
+    np.testing.assert_allclose(ftrace.jit(f)(x), f(x), rtol=1e-6)
+
+
+def test_a_result_that_was_wanted_elsewhere_is_not_overwritten_early():
+    def f(x):
+        e = fnp.exp(x)
+        y = e / fnp.sum(e, axis=1, keepdims=True)
+        return e, y, fnp.sum(y * x, axis=1)
+
+    for found, wanted in zip(ftrace.jit(f)(X), f(X), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (5, 1), (0, 3), (3, 0), (2, 3, 4)])
+def test_softmax_of_any_shape(shape):
+    x = np.random.default_rng(3).normal(size=shape)
+    if x.shape[-1]:
+        np.testing.assert_allclose(ftrace.jit(softmax)(x), softmax(x), rtol=1e-13)
+    for axis in range(x.ndim):
+        if x.shape[axis]:
+            found = ftrace.jit(lambda x, axis=axis: softmax(x, axis))(x)
+            np.testing.assert_allclose(found, softmax(x, axis), rtol=1e-13)
