@@ -119,6 +119,6 @@ def compare(case: Case) -> Result:
         compiled=times["compiled"],
         first=first,
         kernels=cost.kernels,
-        library_rows=cost.callbacks,
+        library_rows=cost.library_rows,
         difference=float(np.max(np.abs(found - expected)) / np.max(np.abs(expected))),
     )

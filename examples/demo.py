@@ -76,7 +76,7 @@ def _time_a_step(run: digits_mlp.Run, digits: digits_mlp.Digits) -> None:
     cost = step.lower(*args).cost()
     print(f"one step, in turns (medians): {described}")
     print(
-        f"the compiled step: {cost.kernels} kernels, and {cost.callbacks} library rows "
+        f"the compiled step: {cost.kernels} kernels, and {cost.library_rows} library rows "
         "(matrix products, which NumPy computes)"
     )
 

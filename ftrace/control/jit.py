@@ -19,7 +19,6 @@ from ftrace.interpreters.batching import batch_jaxpr
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import RES, Half, Split, partial_jaxpr
-from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.transpose import (
     flatten_masked,
     kinds_of,
@@ -36,22 +35,8 @@ def executable(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
     found = jaxpr.cache.get("code")
     if found is None:
         backend = BACKENDS["cpu"]()
-        program = backend.plan(jaxpr)
-        found = backend.compile(program)
-        if program.callbacks:
-            found = _silent(found)
-        jaxpr.cache["code"] = found
+        found = jaxpr.cache["code"] = backend.compile(backend.plan(jaxpr))
     return found
-
-
-def _silent(run: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Code that calls rows of NumPy, without NumPy's warnings about numbers."""
-
-    def silent(args: Any) -> list[Any]:
-        with quietly():
-            return run(args)
-
-    return silent
 
 
 def call_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> Any:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 from ftrace.core.jaxpr import Jaxpr
+from ftrace.cpu.blas import longest
 from ftrace.cpu.compile import host
 from ftrace.cpu.launch import compile_program, module_of
 from ftrace.cpu.main import module_text
@@ -26,7 +27,7 @@ class CpuBackend:
 
     def plan(self, jaxpr: Jaxpr) -> Program:
         """The program of a jaxpr."""
-        return plan(jaxpr, self.host.vector_bytes)
+        return plan(jaxpr, self.host.vector_bytes, longest())
 
     def compile(self, program: Program) -> Callable[[Sequence[Any]], list[Any]]:
         """A function of the program's arguments that gives its results."""

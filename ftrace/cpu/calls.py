@@ -7,7 +7,7 @@ nothing but such rows, without memory of their own.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +16,9 @@ from ftrace.core import source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import JaxprError
 from ftrace.core.trace import EVAL, ctx
+from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.launching import Launch
-from ftrace.lowering.program import Branch, Call, Callback, Copy, Program, Step
+from ftrace.lowering.program import Branch, Call, Callback, Copy, Product, Program, Repeat, Step
 from ftrace.primitives.table import ALL
 
 
@@ -53,57 +54,117 @@ def _check(name: str, value: Any, promised: ShapedArray) -> None:
 # --- native code calls back
 
 OURS: Final = frozenset(ALL)
+# rows that compute no numbers, so that NumPy has nothing to warn about
+CALM: Final = frozenset({"sort", "gather", "scatter", "bitcast_convert_type"})
+ITEM, SCALAR, WHOLE, RESHAPED = range(4)
+
+
+class Row:
+    """A call, looked at once: what its operands and results are made of."""
+
+    __slots__ = ("calm", "eqn", "keeps", "literals", "operands", "results")
+
+    def __init__(self, call: Call, program: Program) -> None:
+        eqn = call.eqn
+        atoms = list(zip(eqn.invars, call.operands, strict=True))
+        self.eqn = eqn
+        self.calm = eqn.primitive.name in CALM
+        self.keeps = eqn.primitive not in OURS  # it may keep what it is given; our memory changes
+        self.literals = [(i, a.value) for i, (a, slot) in enumerate(atoms) if slot is None]
+        self.operands = [
+            (slot, _form(a.aval, program.slots[slot].aval), a.aval.shape)
+            for a, slot in atoms
+            if slot is not None
+        ]
+        self.results = [
+            (slot, var.aval, program.slots[slot].aval.shape == var.aval.shape)
+            for slot, var in zip(call.results, eqn.outvars, strict=True)
+        ]
+
+
+def _form(planned: ShapedArray, stored: ShapedArray) -> int:
+    """How an operand is made of what is stored."""
+    if planned.weak:
+        return ITEM
+    if not planned.shape:
+        return SCALAR
+    return WHOLE if planned.shape == stored.shape else RESHAPED
 
 
 class Frame:
-    """One running call of a program with callbacks: the arrays behind its slots."""
+    """One running call of a program with callbacks: the arrays behind its slots.
 
-    __slots__ = ("_arena", "_arrays", "_calls", "_program", "_start")
+    Frames with a small arena are used again, with their views of it: nobody else keeps these.
+    """
 
-    def __init__(self, program: Program, arrays: dict[int, Any], arena: Any) -> None:
+    __slots__ = ("arena", "_arrays", "_program", "_quiet", "_rows", "_start")
+
+    def __init__(self, program: Program, rows: Sequence[Row], size: int) -> None:
+        self.arena = np.empty(size, np.uint8)
+        self._start = -self.arena.ctypes.data % 64  # where places begin in it
         self._program = program
-        self._calls = program.callbacks
-        self._arrays = arrays
-        self._arena = arena
-        self._start = -1
+        self._rows = rows
+        self._arrays: dict[int, Any] = {}
+        self._quiet: quietly | None = None
+
+    def hold(self, slots: Sequence[int], arrays: Sequence[Any]) -> None:
+        """Know these arrays, and forget them where there are none."""
+        self._arrays.update(zip(slots, arrays, strict=False))
 
     def run(self, number: int) -> None:
         """Run a callback."""
-        call = self._calls[number]
-        invars = call.eqn.invars
-        operands = [
-            atom.value if slot is None else self._operand(slot, atom.aval)
-            for atom, slot in zip(invars, call.operands, strict=True)
-        ]
-        if call.eqn.primitive not in OURS:  # it may keep what it is given; our memory changes
+        row = self._rows[number]
+        eqn = row.eqn
+        if self._quiet is None and not row.calm:
+            self._quiet = quietly()
+            self._quiet.__enter__()
+        source.here.place = eqn.source
+        operands = self._operands(row)
+        if row.keeps:
             operands = [x.copy() if type(x) is np.ndarray else x for x in operands]
-        results = evaluate(call, operands)
-        for value, slot in zip(results, call.results, strict=True):
+        primitive = eqn.primitive
+        found = primitive.impl(*operands, **eqn.params)
+        values = found if primitive.multiple else (found,)
+        for (slot, planned, alike), value in zip(row.results, values, strict=True):
+            if type(value) is not np.ndarray or value.dtype is not planned.dtype:
+                _check(primitive.name, value, planned)
+            elif value.shape != planned.shape:
+                _check(primitive.name, value, planned)
             view = self._array(slot)
-            if type(value) is np.ndarray and value.shape != view.shape:
-                value = value.reshape(view.shape)
-            view[...] = value
+            view[...] = value if alike else np.reshape(value, view.shape)
 
-    def _operand(self, slot: int, planned: ShapedArray) -> Any:
-        view = self._array(slot)
-        if planned.weak:
-            return view.item()
-        if not planned.shape:
-            return view.reshape(())[()]
-        return view if view.shape == planned.shape else view.reshape(planned.shape)
+    def _operands(self, row: Row) -> list[Any]:
+        found: list[Any] = []
+        for slot, form, shape in row.operands:
+            view = self._arrays.get(slot)
+            if view is None:
+                view = self._array(slot)
+            if form == RESHAPED:
+                view = view.reshape(shape)
+            elif form == ITEM:
+                view = view.item()
+            elif form == SCALAR:
+                view = view.reshape(())[()]
+            found.append(view)
+        for i, value in row.literals:
+            found.insert(i, value)
+        return found
 
     def _array(self, slot: int) -> Any:
         """The array in a slot."""
         found = self._arrays.get(slot)
         if found is None:
             where = self._program.slots[slot]
-            if self._start < 0:  # where the arena begins in its memory
-                self._start = -self._arena.ctypes.data % 64
             start = self._start + self._program.table[where.entry]
             a = where.aval
-            found = np.ndarray(a.shape, a.dtype, self._arena, start)
-            self._arrays[slot] = found
+            found = self._arrays[slot] = np.ndarray(a.shape, a.dtype, self.arena, start)
         return found
+
+    def end(self) -> None:
+        """NumPy warns again."""
+        if self._quiet is not None:
+            self._quiet.__exit__(None, None, None)
+            self._quiet = None
 
 
 class _Frames(threading.local):
@@ -114,14 +175,18 @@ class _Frames(threading.local):
 _frames: Final = _Frames()
 
 
-def enter(frame: Frame) -> None:
-    """Begin a call: callbacks of this thread are its own from here on."""
-    _frames.stack.append(frame)
-
-
-def leave(frame: Frame) -> None:
-    """End it."""
-    assert _frames.stack.pop() is frame
+def within(frame: Frame, run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    """Run native code; callbacks of this thread are the frame's until it ends."""
+    stack = _frames.stack
+    before, place = ctx.trace, source.here.place
+    stack.append(frame)
+    ctx.trace = EVAL
+    try:
+        return run(*arrays)
+    finally:
+        ctx.trace, source.here.place = before, place
+        assert stack.pop() is frame
+        frame.end()
 
 
 def call_back(number: int) -> None:
@@ -135,7 +200,7 @@ def call_back(number: int) -> None:
 def is_interpreted(steps: Sequence[Step]) -> bool:
     """Whether no step is native."""
     for step in steps:
-        if isinstance(step, Launch):
+        if isinstance(step, Launch | Product):
             return False
         if isinstance(step, Branch):
             inner = step.arms
@@ -163,7 +228,7 @@ def interpret(steps: Sequence[Step], program: Program, values: dict[int, Any]) -
         elif isinstance(step, Branch):
             arm = min(max(int(values[step.index]), 0), len(step.arms) - 1)
             interpret(step.arms[arm], program, values)
-        elif not isinstance(step, Launch):
+        elif isinstance(step, Repeat):
             interpret(step.cond, program, values)
             while values[step.predicate]:
                 interpret(step.body, program, values)

@@ -18,13 +18,15 @@ import numpy as np
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
-from ftrace.cpu.calls import Frame, as_planned, enter, interpret, is_interpreted, leave
+from ftrace.cpu import blas
+from ftrace.cpu.calls import CALM, Frame, Row, as_planned, interpret, is_interpreted, within
 from ftrace.cpu.compile import Module, compile_module, host
 from ftrace.cpu.entry import STACK_ARENA, Item, Needs, bind
 from ftrace.cpu.entry_text import REJECTED
 from ftrace.cpu.main import kernel_text, module_text
 from ftrace.cpu.mathematics.library import PREFIX, pointers
 from ftrace.cpu.text import Host
+from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.ir import Block, While, blocks_of
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import ARGUMENT, CONSTANT, RESULT, Branch, Program, Repeat, Step
@@ -32,6 +34,8 @@ from ftrace.lowering.program import ARGUMENT, CONSTANT, RESULT, Branch, Program,
 Array = np.ndarray[Any, Any]
 KEPT: Final = 1024  # modules; what is in use lives on when it is dropped here
 SMALL: Final = 1 << 14  # bytes that kernels do in microseconds
+KEPT_ARENA: Final = 1 << 16  # bytes of an arena that waits for the next call
+KEPT_FRAMES: Final = 4
 BYTES: Final = np.dtype(np.uint8)
 
 _LOCK: Final = threading.Lock()
@@ -77,7 +81,9 @@ def module_of(program: Program, made_for: Host) -> Module:
 
 
 def _compile(text: str, program: Program, made_for: Host) -> Module:
-    symbols = pointers() if f"@{PREFIX}" in text else {}
+    symbols = dict(pointers()) if f"@{PREFIX}" in text else {}
+    if f"@{blas.PREFIX}" in text:
+        symbols.update(blas.symbols())
     try:
         return compile_module(text, symbols, made_for)
     except BackendError as error:
@@ -102,11 +108,14 @@ class Compiled:
         "_boxed",
         "_constants",
         "_enter",
+        "_frames",
         "_kept",
         "_makers",
+        "_nothing",
         "_one",
         "_order",
         "_program",
+        "_rows",
         "_unboxed",
     )
 
@@ -127,6 +136,9 @@ class Compiled:
             for c, a in zip(program.constants, behind, strict=True)
         )
         self._order = [*given, *places[RESULT]]
+        self._nothing = [None] * len(self._order)
+        self._rows = [Row(call, program) for call in program.callbacks]
+        self._frames: list[Frame] = []  # that no call uses now
         items = [Item(k, slots[k].aval.dtype, slots[k].aval.shape) for k in given]
         items += [Item(k, None, ()) for k in places[RESULT]]
         on_stack = program.arena <= STACK_ARENA and not program.callbacks
@@ -143,11 +155,11 @@ class Compiled:
             args = self._box(args)
         one = self._one
         results = [one()] if one is not None else [make() for make in self._makers]
-        if self._arena:
+        if self._rows:
+            self._with_frame(args, results)
+        elif self._arena:
             arena = np.empty(self._arena, BYTES)
-            if self._program.callbacks:
-                self._with_frame(args, results, arena)
-            elif self._enter(*args, *self._constants, *results, arena):
+            if self._enter(*args, *self._constants, *results, arena):
                 self._run(*self._copied(args), *results, arena)
         elif self._enter(*args, *self._constants, *results):
             self._run(*self._copied(args), *results)
@@ -180,18 +192,21 @@ class Compiled:
             for i, (x, a) in enumerate(zip((*args, *self._constants), self._avals, strict=True))
         ]
 
-    def _with_frame(self, args: Sequence[Any], results: list[Any], arena: Array) -> None:
+    def _with_frame(self, args: Sequence[Any], results: list[Any]) -> None:
         """Run a program that calls back."""
-        program = self._program
-        arrays = [*args, *self._constants]
-        if len(arrays) != len(self._avals) or not all(map(_is_plain, arrays, self._avals)):
-            arrays = self._copied(args)
-        frame = Frame(program, dict(zip(self._order, [*arrays, *results], strict=True)), arena)
-        enter(frame)
         try:
-            self._run(*arrays, *results, arena)
-        finally:
-            leave(frame)
+            frame = self._frames.pop()
+        except IndexError:
+            frame = Frame(self._program, self._rows, self._arena)
+        arrays = [*args, *self._constants, *results, frame.arena]
+        frame.hold(self._order, arrays)
+        if within(frame, self._enter, arrays):
+            arrays = [*self._copied(args), *results, frame.arena]
+            frame.hold(self._order, arrays)
+            within(frame, self._run, arrays)
+        frame.hold(self._order, self._nothing)
+        if self._arena <= KEPT_ARENA and len(self._frames) < KEPT_FRAMES:
+            self._frames.append(frame)
 
     def _run(self, *arrays: Array) -> None:
         """Run on arrays that were looked at."""
@@ -227,11 +242,12 @@ def _has_while(block: Block) -> bool:
 class Interpreted:
     """A program that holds nothing but rows of Python."""
 
-    __slots__ = ("_avals", "_program", "_results")
+    __slots__ = ("_avals", "_calm", "_program", "_results")
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._avals = [program.slots[k].aval for k in program.of_place(ARGUMENT)]
+        self._calm = all(c.eqn.primitive.name in CALM for c in program.callbacks)
         self._results = [(k, program.slots[k].aval) for k in program.of_place(RESULT)]
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
@@ -248,7 +264,11 @@ class Interpreted:
         values: dict[int, Any] = dict(zip(program.of_place(ARGUMENT), given, strict=True))
         values.update(zip(program.of_place(CONSTANT), program.constants, strict=True))
         shared = {id(x) for x in values.values()}
-        interpret(program.steps, program, values)
+        if self._calm:
+            interpret(program.steps, program, values)
+        else:
+            with quietly():
+                interpret(program.steps, program, values)
         results: list[Any] = []
         for (k, a), weak in zip(self._results, program.weak, strict=True):
             results.append(_owned(values[k], a, weak, shared))

@@ -9,10 +9,21 @@ scalars calls nothing but its kernels. launch.py calls it.
 
 from collections.abc import Sequence
 
+from ftrace.cpu import blas
+from ftrace.cpu.blas_text import product_name
 from ftrace.cpu.emit import emit
 from ftrace.cpu.text import Host, Text, Value, memory_type
 from ftrace.lowering.launching import Launch
-from ftrace.lowering.program import ARENA, Branch, Callback, Copy, Program, Repeat, Step
+from ftrace.lowering.program import (
+    ARENA,
+    Branch,
+    Callback,
+    Copy,
+    Product,
+    Program,
+    Repeat,
+    Step,
+)
 
 FINISHED = 0
 FAILED = 1  # a callback raised a Python exception, which is set
@@ -111,6 +122,8 @@ class _Main:
                 self._copy(step)
             elif isinstance(step, Callback):
                 self._callback(step)
+            elif isinstance(step, Product):
+                self._product(step)
             elif isinstance(step, Branch):
                 self._branch(step)
             else:
@@ -131,6 +144,15 @@ class _Main:
         text.line(f"%{good} = icmp eq i32 %{code}, 0")
         text.line(f"br i1 %{good}, label %{after}, label %failed")
         text.label(after)
+
+    def _product(self, step: Product) -> None:
+        name = product_name(step.dtype, vector=step.vector)
+        self.text.declare(name, blas.text(step.dtype, vector=step.vector))
+        bases = ", ".join(f"ptr {self._slot(k)}" for k in (step.lhs, step.rhs, step.out))
+        numbers = self.text.fresh()
+        self.text.line(f"%{numbers} = getelementptr i64, ptr %table, i64 {step.numbers}")
+        flags = ", ".join(f"i1 {str(t).lower()}" for t in step.transposed)
+        self.text.line(f"call void @{name}({bases}, ptr %{numbers}, {flags})")
 
     def _branch(self, step: Branch) -> None:
         text = self.text

@@ -17,10 +17,12 @@ class quietly:  # noqa: N801 - used like a function
     __slots__ = ("_state",)
 
     def __enter__(self) -> None:
-        self._state: Any = np.geterr()
-        if "warn" in self._state.values():
-            changed: Any = {k: "ignore" if v == "warn" else v for k, v in self._state.items()}
-            np.seterr(**changed)
+        state = np.geterr()
+        self._state: Any = None
+        if "warn" in state.values():
+            changed: Any = {k: "ignore" for k, v in state.items() if v == "warn"}
+            self._state = np.errstate(**changed)
+            self._state.__enter__()
 
     def __exit__(
         self,
@@ -28,4 +30,5 @@ class quietly:  # noqa: N801 - used like a function
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        np.seterr(**self._state)
+        if self._state is not None:
+            self._state.__exit__(kind, error, traceback)

@@ -78,4 +78,4 @@ class Lowered:
 
     def __repr__(self) -> str:
         c = self.cost()
-        return f"<lowered: {c.kernels} kernels, {c.callbacks} library rows, {c.bytes} bytes>"
+        return f"<lowered: {c.kernels} kernels, {c.library_rows} library rows, {c.bytes} bytes>"

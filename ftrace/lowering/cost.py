@@ -20,7 +20,8 @@ class Cost:
 
     Attributes:
         kernels: how many run, each once.
-        callbacks: library rows that run in between.
+        callbacks: rows that Python runs in between.
+        products: matrix products that a library does.
         bytes: read and written by the kernels.
         operations: scalar operations of the kernels.
         arena: bytes of scratch memory of a call.
@@ -28,9 +29,15 @@ class Cost:
 
     kernels: int
     callbacks: int
+    products: int
     bytes: int
     operations: int
     arena: int
+
+    @property
+    def library_rows(self) -> int:
+        """Rows that no kernel does."""
+        return self.callbacks + self.products
 
 
 def cost(program: Program) -> Cost:
@@ -39,6 +46,7 @@ def cost(program: Program) -> Cost:
     return Cost(
         len(counted),
         len(program.callbacks),
+        len(program.products),
         sum(b for b, _ in counted),
         sum(o for _, o in counted),
         program.arena,

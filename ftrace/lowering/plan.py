@@ -18,6 +18,7 @@ from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.arena import Arena
 from ftrace.lowering.build import build
 from ftrace.lowering.builder import code
+from ftrace.lowering.contraction import contraction
 from ftrace.lowering.fuse import Group, Item, Target, fuse, only_at
 from ftrace.lowering.inline import inline
 from ftrace.lowering.program import (
@@ -29,6 +30,7 @@ from ftrace.lowering.program import (
     Call,
     Callback,
     Copy,
+    Product,
     Program,
     Repeat,
     Slot,
@@ -41,16 +43,23 @@ Slots = dict[Any, int]
 BOOLEAN: Final = aval((), np.dtype(bool))
 
 
-def plan(jaxpr: Jaxpr, vector_bytes: int) -> Program:
-    """Plan the program of a jaxpr for a host whose vectors have so many bytes."""
-    return roll(_Planner(vector_bytes).program(jaxpr))
+def plan(jaxpr: Jaxpr, vector_bytes: int, longest: int = 2**31 - 1) -> Program:
+    """Plan a program.
+
+    Args:
+        jaxpr: what it computes.
+        vector_bytes: of the host's vectors.
+        longest: the largest size that the host's library of matrix products takes; 0 for none.
+    """
+    return roll(_Planner(vector_bytes, longest).program(jaxpr))
 
 
 class _Planner:
     """What one program needs while it is planned."""
 
-    def __init__(self, vector_bytes: int) -> None:
+    def __init__(self, vector_bytes: int, longest: int) -> None:
         self.vector_bytes = vector_bytes
+        self.longest = longest
         self.slots: list[Slot] = []
         self.table: list[int] = []
         self.calls: list[Call] = []
@@ -190,8 +199,8 @@ class _Planner:
                 slots[v] = self._scratch(v.aval)
                 unused.append(slots[v])
         name = eqn.primitive.name
-        make = {"cond": self._cond, "while": self._while}.get(name, self._callback)
-        steps = make(eqn, slots)
+        known = {"cond": self._cond, "while": self._while, "dot_general": self._product}
+        steps = known.get(name, self._callback)(eqn, slots)
         for slot in unused:
             self._free(slot)
         return steps
@@ -200,6 +209,17 @@ class _Planner:
         operands = tuple(None if type(a) is Literal else slots[a] for a in eqn.invars)
         self.calls.append(Call(eqn, operands, tuple(slots[v] for v in eqn.outvars)))
         return [Callback(len(self.calls) - 1)]
+
+    def _product(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        found = contraction(eqn, self.longest)
+        if found is None:
+            return self._callback(eqn, slots)
+        operands = [self._slot_of(a, slots) for a in eqn.invars]
+        lhs, rhs = operands[::-1] if found.swapped else operands
+        out = slots[eqn.outvars[0]]
+        first = [self._entry(n) for n in found.numbers][0]
+        dtype = code(eqn.outvars[0].aval.dtype)
+        return [Product(lhs, rhs, out, dtype, found.vector, found.transposed, first)]
 
     def _cond(self, eqn: Eqn, slots: Slots) -> list[Step]:
         index, *operands = eqn.invars

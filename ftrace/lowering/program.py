@@ -3,10 +3,12 @@
 A program works on `slots`, base addresses of arrays: arguments and constants (given at each
 call), results (allocated at each call) and places in one arena per call. Everything that depends
 on sizes is in its `table`, so that programs of the same structure share machine code. Steps run
-in order; `Branch` and `Repeat` hold steps. Rows that kernels cannot do are `Callback`s, which run
-the row on views of the slots. plan.py makes programs; `cpu/` compiles and runs them.
+in order; `Branch` and `Repeat` hold steps. Matrix products are a library's, called by machine code;
+other rows that kernels cannot do are `Callback`s, which run the row on views of the slots. plan.py
+makes programs; `cpu/` compiles and runs them.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -57,6 +59,27 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product that a library does, `out = lhs @ rhs` for each member of a batch.
+
+    Attributes:
+        lhs, rhs, out: slots.
+        dtype: f4 or f8.
+        vector: whether rhs is a vector.
+        transposed: whether lhs and rhs are stored as their transposes.
+        numbers: the first of the table entries with sizes and steps (contraction.py).
+    """
+
+    lhs: int
+    rhs: int
+    out: int
+    dtype: str
+    vector: bool
+    transposed: tuple[bool, bool]
+    numbers: int
+
+
+@dataclass(frozen=True, slots=True)
 class Branch:
     """Run one of several lists of steps: that of the index in a slot, clamped."""
 
@@ -74,7 +97,7 @@ class Repeat:
     body: tuple["Step", ...]
 
 
-Step = Union[Launch, Copy, Callback, Branch, Repeat]  # noqa: UP007 - named in Branch above
+Step = Union[Launch, Copy, Callback, Product, Branch, Repeat]  # noqa: UP007 - named in Branch above
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +144,20 @@ class Program:
     @property
     def launches(self) -> list[Launch]:
         """Every kernel, in the order of the code."""
-        return _launches(self.steps)
+        return [s for s in every(self.steps) if isinstance(s, Launch)]
+
+    @property
+    def products(self) -> list[Product]:
+        """Every matrix product that a library does."""
+        return [s for s in every(self.steps) if isinstance(s, Product)]
 
 
-def _launches(steps: tuple[Step, ...]) -> list[Launch]:
-    found: list[Launch] = []
+def every(steps: Iterable[Step]) -> Iterator[Step]:
+    """All steps, in the order of the code: each before those that it holds."""
     for step in steps:
-        if isinstance(step, Launch):
-            found.append(step)
-        elif isinstance(step, Branch):
-            found += [x for arm in step.arms for x in _launches(arm)]
+        yield step
+        if isinstance(step, Branch):
+            for arm in step.arms:
+                yield from every(arm)
         elif isinstance(step, Repeat):
-            found += _launches(step.cond) + _launches(step.body)
-    return found
+            yield from every((*step.cond, *step.body))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ftrace.lowering.following import Cell, Follower
 from ftrace.lowering.ir import Block, Kernel, Load, Store, blocks_of, loops_of
 from ftrace.lowering.launching import Launch
-from ftrace.lowering.program import ARENA, Branch, Copy, Program, Repeat, Step
+from ftrace.lowering.program import ARENA, Branch, Copy, Product, Program, Repeat, Step, every
 
 Cells = frozenset[Cell]
 
@@ -113,6 +113,8 @@ class _Work:
                 found.update(*(self.written(arm) for arm in step.arms))
             elif isinstance(step, Repeat):
                 found |= self.written(step.cond) | self.written(step.body)
+            elif isinstance(step, Product):
+                found.update(self.cells(step.out))
         return frozenset(found)
 
     def kept(self, steps: Sequence[Step]) -> list[Cell]:
@@ -134,7 +136,7 @@ def _uses(steps: Iterable[Step], program: Program) -> dict[int, int]:
         for k in slots:
             found[k] = found.get(k, 0) + 1
 
-    for step in _all(steps):
+    for step in every(steps):
         if isinstance(step, Launch):
             use(*_slots(step))
         elif isinstance(step, Copy):
@@ -143,20 +145,12 @@ def _uses(steps: Iterable[Step], program: Program) -> dict[int, int]:
             use(step.index)
         elif isinstance(step, Repeat):
             use(step.predicate)
+        elif isinstance(step, Product):
+            use(step.lhs, step.rhs, step.out)
         else:
             call = program.callbacks[step.number]
             use(*(k for k in call.operands if k is not None), *call.results)
     return found
-
-
-def _all(steps: Iterable[Step]) -> Iterable[Step]:
-    for step in steps:
-        yield step
-        if isinstance(step, Branch):
-            for arm in step.arms:
-                yield from _all(arm)
-        elif isinstance(step, Repeat):
-            yield from _all((*step.cond, *step.body))
 
 
 def _slots(launch: Launch) -> list[int]:

@@ -18,6 +18,7 @@ from ftrace.lowering.program import (
     Call,
     Callback,
     Copy,
+    Product,
     Program,
     Step,
 )
@@ -54,6 +55,8 @@ def _run(steps: Sequence[Step], program: Program, memory: Memory, reverse: bool)
             memory[step.target] = memory[step.source].reshape(memory[step.target].shape).copy()
         elif isinstance(step, Callback):
             _call(program.callbacks[step.number], memory)
+        elif isinstance(step, Product):
+            _product(step, program.table, memory)
         elif isinstance(step, Branch):
             arm = min(max(int(memory[step.index]), 0), len(step.arms) - 1)
             _run(step.arms[arm], program, memory, reverse)
@@ -79,6 +82,28 @@ def _launch(launch: Launch, table: Sequence[int], memory: Memory, reverse: bool)
         for var, entry in zip(launch.kernel.scalars, launch.scalars, strict=True)
     ]
     run(launch.kernel, buffers, scalars, reverse=reverse)
+
+
+def _product(step: Product, table: Sequence[int], memory: Memory) -> None:
+    numbers = table[step.numbers : step.numbers + 11]
+    batch, (m, n, k, lda, ldb), steps = numbers[:2], numbers[2:7], numbers[7:]
+    lhs, rhs = step.transposed
+    a = _matrices(memory[step.lhs], (*batch, m, k), (*steps[:2], *_steps(lda, lhs)))
+    b = _matrices(memory[step.rhs], (*batch, k, n), (*steps[2:], *_steps(ldb, rhs)))
+    memory[step.out] = np.matmul(a, b).reshape(memory[step.out].shape)
+
+
+def _steps(leading: int, transposed: bool) -> tuple[int, int]:
+    return (1, leading) if transposed else (leading, 1)
+
+
+def _matrices(array: Any, shape: Sequence[int], steps: Sequence[int]) -> Any:
+    """A view of an array."""
+    strides = [s * array.itemsize for s in steps]
+    flat = array.reshape(-1)
+    reached = sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
+    assert 0 <= reached < flat.size
+    return np.lib.stride_tricks.as_strided(flat, shape, strides, writeable=False)
 
 
 def _number(bits: int, dtype: str) -> Any:

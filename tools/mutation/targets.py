@@ -271,13 +271,14 @@ def _tiers_of_compiler(mutant: Mutant, root: Path) -> list[Tier]:
     usual = plans if "lowering" in mutant.path else "cpu/test_emit cpu/test_launch"
     names = COMPILER.get(Path(mutant.path).stem, usual).split()
     likely = tuple(f"tests/{name}.py" for name in names)
-    own, others = (lowering, native) if "lowering" in mutant.path else (native, lowering)
+    called = tuple(f"tests/cpu/test_{name}.py" for name in ("launch", "steps"))
+    own, others = (lowering, called) if "lowering" in mutant.path else (native, ())
     return [
         Tier(likely),
         Tier(("tests/programs/test_compiled.py",), fast=True),
         Tier(tuple(f for f in own if f not in likely), MIXED, fast=True),
         Tier((f"{LAWS}jit.py",), MIXED, fast=True),
-        Tier(tuple(f for f in others if f not in likely), MIXED, fast=True),
+        *([Tier(others, fast=True)] if others else []),
     ]
 
 

@@ -136,16 +136,24 @@ def pointers() -> dict[str, int]:
 
 
 def _address(exported: Mapping[str, object], name: str, scalar: str) -> int:
-    names = ctypes.pythonapi.PyCapsule_GetName
-    names.restype, names.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    address = ctypes.pythonapi.PyCapsule_GetPointer
-    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     for candidate in (name, *(f"__pyx_fuse_{i}{name}" for i in range(4))):
-        capsule = exported.get(candidate)
-        signature = names(capsule) if capsule is not None else b""
-        if signature.startswith(f"{scalar} ({scalar}, int ".encode()):
-            return int(address(capsule, signature))
+        signature, address = capsule(exported, candidate)
+        if signature.startswith(f"{scalar} ({scalar}, int "):
+            return address
     raise BackendError(
         f"scipy.special.cython_special exports no {name} of {scalar}, which compiled code calls. "
         "ftrace supports SciPy 1.13 and newer. Update SciPy, or call the function outside jit."
     )
+
+
+def capsule(exported: Mapping[str, object], name: str) -> tuple[str, int]:
+    """The signature and the address of a C function that a Cython module exports; "" for none."""
+    found = exported.get(name)
+    if found is None:
+        return "", 0
+    names = ctypes.pythonapi.PyCapsule_GetName
+    names.restype, names.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    signature: bytes = names(found)
+    return signature.decode(), int(pointer(found, signature))
