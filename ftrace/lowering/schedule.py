@@ -25,6 +25,7 @@ from ftrace.lowering.ir import (
 
 LANE = "lane"
 SERIAL = "serial"
+TURNS = 8  # how much more an access in an inner loop counts
 LONG = 128  # statements from which values would not stay in registers if there were two of each
 
 
@@ -72,11 +73,15 @@ def _best(
 ) -> tuple[int, list[Loop]]:
     """The best score, and the loops that get lanes for it: this one, or some inside it."""
     inner = [_best(child, classes, short) for child in _top(loop.body)]
-    below = (sum(s for s, _ in inner), [x for _, found in inner for x in found])
+    below = (TURNS * sum(s for s, _ in inner), [x for _, found in inner for x in found])
     in_order = bool(loop.params) or _combines(loop.body, loop.axis)
     if in_order or loop.axis.id in short:
         return below
-    here = sum(_score(at, classes[b], loop.axis) for b, at in _accesses(loop.body) if b in classes)
+    here = sum(
+        weight * _score(at, classes[b], loop.axis)
+        for b, at, weight in _accesses(loop.body)
+        if b in classes
+    )
     return below if inner and below[0] >= here else (here, [loop])
 
 
@@ -89,14 +94,14 @@ def _combines(block: Block, axis: Var) -> bool:
     )
 
 
-def _accesses(block: Block) -> list[tuple[str, tuple[Atom, ...]]]:
-    """Buffer and coordinates of every load and store in a block."""
-    found: list[tuple[str, tuple[Atom, ...]]] = []
+def _accesses(block: Block, weight: int = 1) -> list[tuple[str, tuple[Atom, ...], int]]:
+    """Buffer, coordinates and weight of every load and store in a block."""
+    found: list[tuple[str, tuple[Atom, ...], int]] = []
     for stmt in block.stmts:
         if isinstance(stmt, Load | Store):
-            found.append((stmt.buffer, stmt.at))
+            found.append((stmt.buffer, stmt.at, weight))
         for inner in blocks_of(stmt):
-            found.extend(_accesses(inner))
+            found.extend(_accesses(inner, weight * TURNS if isinstance(stmt, Loop) else weight))
     return found
 
 
