@@ -77,7 +77,7 @@ def _time_a_step(run: digits_mlp.Run, digits: digits_mlp.Digits) -> None:
     print(f"one step, in turns (medians): {described}")
     print(
         f"the compiled step: {cost.kernels} kernels, and {cost.library_rows} library rows "
-        "(matrix products, which NumPy computes)"
+        "(matrix products, by the BLAS that NumPy uses)"
     )
 
 

@@ -27,7 +27,7 @@ class CpuBackend:
 
     def plan(self, jaxpr: Jaxpr) -> Program:
         """The program of a jaxpr."""
-        return plan(jaxpr, self.host.vector_bytes, longest())
+        return plan(jaxpr, self.host.vector_bytes, longest)
 
     def compile(self, program: Program) -> Callable[[Sequence[Any]], list[Any]]:
         """A function of the program's arguments that gives its results."""

@@ -78,7 +78,7 @@ def text(dtype: str, *, vector: bool) -> str:
     if found is None:
         raise BackendError(
             "The program has a matrix product for a library, but this process has no BLAS that "
-            "compiled code can call. Plan it with `longest=0`, so that NumPy computes it."
+            "compiled code can call. Plan it for this process: then NumPy computes it."
         )
     return product_text(found.interface, dtype, vector=vector)
 

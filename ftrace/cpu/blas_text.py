@@ -87,8 +87,9 @@ _C_ENTRY: Final = """  %rows = select i1 %ta, i64 %k, i64 %m
   %how_a = select i1 %ta, i32 112, i32 111
   %how_b = select i1 %tb, i32 112, i32 111"""
 
-_C_MATRIX: Final = """  call void @{external}(i32 101, i32 %how_a, i32 %how_b, i64 %m, i64 %n, i64 %k,
-    {scalar} 1.0, ptr %x, i64 %lda, ptr %y, i64 %ldb, {scalar} 0.0, ptr %z, i64 %n)"""
+_C_MATRIX: Final = """  call void @{external}(i32 101, i32 %how_a, i32 %how_b,
+    i64 %m, i64 %n, i64 %k, {scalar} 1.0, ptr %x, i64 %lda, ptr %y, i64 %ldb,
+    {scalar} 0.0, ptr %z, i64 %n)"""
 
 _C_VECTOR: Final = """  call void @{external}(i32 101, i32 %how_a, i64 %rows, i64 %columns,
     {scalar} 1.0, ptr %x, i64 %lda, ptr %y, i64 %ldb, {scalar} 0.0, ptr %z, i64 1)"""

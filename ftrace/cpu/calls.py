@@ -34,8 +34,16 @@ def evaluate(call: Call, operands: Sequence[Any]) -> Sequence[Any]:
         ctx.trace, source.here.place = before, place
     results = found if row.multiple else (found,)
     for value, var in zip(results, eqn.outvars, strict=True):
-        _check(row.name, value, var.aval)
+        if not _is_whole(value, var.aval):
+            _check(row.name, value, var.aval)
     return results
+
+
+def _is_whole(value: Any, planned: ShapedArray) -> bool:
+    """Whether it is just what was planned: most are."""
+    if type(value) is not np.ndarray:
+        return False
+    return value.dtype is planned.dtype and value.shape == planned.shape
 
 
 def _check(name: str, value: Any, promised: ShapedArray) -> None:
@@ -59,6 +67,11 @@ CALM: Final = frozenset({"sort", "gather", "scatter", "bitcast_convert_type"})
 ITEM, SCALAR, WHOLE, RESHAPED = range(4)
 
 
+def is_calm(call: Call) -> bool:
+    """Whether NumPy's warnings need not be turned off."""
+    return call.eqn.primitive.name in CALM and call.eqn.primitive in OURS
+
+
 class Row:
     """A call, looked at once: what its operands and results are made of."""
 
@@ -68,7 +81,7 @@ class Row:
         eqn = call.eqn
         atoms = list(zip(eqn.invars, call.operands, strict=True))
         self.eqn = eqn
-        self.calm = eqn.primitive.name in CALM
+        self.calm = is_calm(call)
         self.keeps = eqn.primitive not in OURS  # it may keep what it is given; our memory changes
         self.literals = [(i, a.value) for i, (a, slot) in enumerate(atoms) if slot is None]
         self.operands = [
@@ -95,29 +108,31 @@ class Frame:
     """One running call of a program with callbacks: the arrays behind its slots.
 
     Frames with a small arena are used again, with their views of it: nobody else keeps these.
+
+    Attributes:
+        arena: scratch memory.
+        arrays: what lies in slots now, as far as it is known.
+        quiet: what keeps NumPy from warning, once a row ran that needs it.
     """
 
-    __slots__ = ("arena", "_arrays", "_program", "_quiet", "_rows", "_start")
+    __slots__ = ("_program", "_rows", "_start", "arena", "arrays", "quiet")
 
     def __init__(self, program: Program, rows: Sequence[Row], size: int) -> None:
         self.arena = np.empty(size, np.uint8)
         self._start = -self.arena.ctypes.data % 64  # where places begin in it
         self._program = program
         self._rows = rows
-        self._arrays: dict[int, Any] = {}
-        self._quiet: quietly | None = None
-
-    def hold(self, slots: Sequence[int], arrays: Sequence[Any]) -> None:
-        """Know these arrays, and forget them where there are none."""
-        self._arrays.update(zip(slots, arrays, strict=False))
+        self.arrays: list[Any] = [None] * len(program.slots)
+        self.quiet: quietly | None = None
 
     def run(self, number: int) -> None:
         """Run a callback."""
         row = self._rows[number]
-        eqn = row.eqn
-        if self._quiet is None and not row.calm:
-            self._quiet = quietly()
-            self._quiet.__enter__()
+        eqn, known = row.eqn, self.arrays
+        if self.quiet is None and not row.calm:
+            quiet = quietly()
+            quiet.__enter__()
+            self.quiet = quiet
         source.here.place = eqn.source
         operands = self._operands(row)
         if row.keeps:
@@ -126,19 +141,20 @@ class Frame:
         found = primitive.impl(*operands, **eqn.params)
         values = found if primitive.multiple else (found,)
         for (slot, planned, alike), value in zip(row.results, values, strict=True):
-            if type(value) is not np.ndarray or value.dtype is not planned.dtype:
+            if not _is_whole(value, planned):
                 _check(primitive.name, value, planned)
-            elif value.shape != planned.shape:
-                _check(primitive.name, value, planned)
-            view = self._array(slot)
+            view = known[slot]
+            if view is None:
+                view = self.array(slot)
             view[...] = value if alike else np.reshape(value, view.shape)
 
     def _operands(self, row: Row) -> list[Any]:
         found: list[Any] = []
+        known = self.arrays
         for slot, form, shape in row.operands:
-            view = self._arrays.get(slot)
+            view = known[slot]
             if view is None:
-                view = self._array(slot)
+                view = self.array(slot)
             if form == RESHAPED:
                 view = view.reshape(shape)
             elif form == ITEM:
@@ -150,21 +166,19 @@ class Frame:
             found.insert(i, value)
         return found
 
-    def _array(self, slot: int) -> Any:
-        """The array in a slot."""
-        found = self._arrays.get(slot)
-        if found is None:
-            where = self._program.slots[slot]
-            start = self._start + self._program.table[where.entry]
-            a = where.aval
-            found = self._arrays[slot] = np.ndarray(a.shape, a.dtype, self.arena, start)
-        return found
+    def array(self, slot: int) -> Any:
+        """A view of the arena, made at its first use."""
+        where = self._program.slots[slot]
+        start = self._start + self._program.table[where.entry]
+        view = np.ndarray(where.aval.shape, where.aval.dtype, self.arena, start)
+        self.arrays[slot] = view
+        return view
 
     def end(self) -> None:
         """NumPy warns again."""
-        if self._quiet is not None:
-            self._quiet.__exit__(None, None, None)
-            self._quiet = None
+        quiet, self.quiet = self.quiet, None
+        if quiet is not None:
+            quiet.__exit__(None, None, None)
 
 
 class _Frames(threading.local):
@@ -180,13 +194,14 @@ def within(frame: Frame, run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     stack = _frames.stack
     before, place = ctx.trace, source.here.place
     stack.append(frame)
-    ctx.trace = EVAL
     try:
+        ctx.trace = EVAL
         return run(*arrays)
     finally:
         ctx.trace, source.here.place = before, place
         assert stack.pop() is frame
-        frame.end()
+        if frame.quiet is not None:
+            frame.end()
 
 
 def call_back(number: int) -> None:

@@ -19,7 +19,7 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
 from ftrace.cpu import blas
-from ftrace.cpu.calls import CALM, Frame, Row, as_planned, interpret, is_interpreted, within
+from ftrace.cpu.calls import Frame, Row, as_planned, interpret, is_calm, is_interpreted, within
 from ftrace.cpu.compile import Module, compile_module, host
 from ftrace.cpu.entry import STACK_ARENA, Item, Needs, bind
 from ftrace.cpu.entry_text import REJECTED
@@ -111,7 +111,6 @@ class Compiled:
         "_frames",
         "_kept",
         "_makers",
-        "_nothing",
         "_one",
         "_order",
         "_program",
@@ -136,7 +135,6 @@ class Compiled:
             for c, a in zip(program.constants, behind, strict=True)
         )
         self._order = [*given, *places[RESULT]]
-        self._nothing = [None] * len(self._order)
         self._rows = [Row(call, program) for call in program.callbacks]
         self._frames: list[Frame] = []  # that no call uses now
         items = [Item(k, slots[k].aval.dtype, slots[k].aval.shape) for k in given]
@@ -198,13 +196,17 @@ class Compiled:
             frame = self._frames.pop()
         except IndexError:
             frame = Frame(self._program, self._rows, self._arena)
-        arrays = [*args, *self._constants, *results, frame.arena]
-        frame.hold(self._order, arrays)
-        if within(frame, self._enter, arrays):
-            arrays = [*self._copied(args), *results, frame.arena]
-            frame.hold(self._order, arrays)
-            within(frame, self._run, arrays)
-        frame.hold(self._order, self._nothing)
+        arrays = [*args, *self._constants, *results]
+        known = frame.arrays
+        for k, array in zip(self._order, arrays, strict=False):
+            known[k] = array
+        if within(frame, self._enter, [*arrays, frame.arena]):
+            arrays = [*self._copied(args), *results]
+            for k, array in zip(self._order, arrays, strict=True):
+                known[k] = array
+            within(frame, self._run, [*arrays, frame.arena])
+        for k in self._order:  # these belong to others
+            known[k] = None
         if self._arena <= KEPT_ARENA and len(self._frames) < KEPT_FRAMES:
             self._frames.append(frame)
 
@@ -242,12 +244,14 @@ def _has_while(block: Block) -> bool:
 class Interpreted:
     """A program that holds nothing but rows of Python."""
 
-    __slots__ = ("_avals", "_calm", "_program", "_results")
+    __slots__ = ("_arguments", "_avals", "_calm", "_constants", "_program", "_results")
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._avals = [program.slots[k].aval for k in program.of_place(ARGUMENT)]
-        self._calm = all(c.eqn.primitive.name in CALM for c in program.callbacks)
+        self._arguments = program.of_place(ARGUMENT)
+        self._avals = [program.slots[k].aval for k in self._arguments]
+        self._constants = list(zip(program.of_place(CONSTANT), program.constants, strict=True))
+        self._calm = all(map(is_calm, program.callbacks))
         self._results = [(k, program.slots[k].aval) for k in program.of_place(RESULT)]
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
@@ -261,8 +265,8 @@ class Interpreted:
             else as_planned(_plain(x, a, _argument(i)), a)
             for i, (x, a) in enumerate(zip(args, self._avals, strict=True))
         ]
-        values: dict[int, Any] = dict(zip(program.of_place(ARGUMENT), given, strict=True))
-        values.update(zip(program.of_place(CONSTANT), program.constants, strict=True))
+        values: dict[int, Any] = dict(zip(self._arguments, given, strict=True))
+        values.update(self._constants)
         shared = {id(x) for x in values.values()}
         if self._calm:
             interpret(program.steps, program, values)
@@ -301,17 +305,6 @@ def _wrong_number(expected: int, given: int) -> BackendError:
     return BackendError(
         f"Code that was compiled for {expected} arguments was called with {given}.",
         "Compile for these arguments: call the function that jit returned.",
-    )
-
-
-def _is_plain(x: Any, planned: ShapedArray) -> bool:
-    """Whether native code can read it where it lies."""
-    return (
-        type(x) is np.ndarray
-        and x.dtype is planned.dtype
-        and x.shape == planned.shape
-        and x.flags.c_contiguous
-        and x.flags.aligned
     )
 
 

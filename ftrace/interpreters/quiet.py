@@ -21,8 +21,9 @@ class quietly:  # noqa: N801 - used like a function
         self._state: Any = None
         if "warn" in state.values():
             changed: Any = {k: "ignore" for k, v in state.items() if v == "warn"}
-            self._state = np.errstate(**changed)
-            self._state.__enter__()
+            quiet = np.errstate(**changed)
+            quiet.__enter__()
+            self._state = quiet
 
     def __exit__(
         self,

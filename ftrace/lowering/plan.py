@@ -6,7 +6,7 @@ arena that is free from the last use of what lay there. `cond` and `while` are p
 programs of their own that share slots with the one around them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -43,13 +43,18 @@ Slots = dict[Any, int]
 BOOLEAN: Final = aval((), np.dtype(bool))
 
 
-def plan(jaxpr: Jaxpr, vector_bytes: int, longest: int = 2**31 - 1) -> Program:
+def _common() -> int:
+    return 2**31 - 1
+
+
+def plan(jaxpr: Jaxpr, vector_bytes: int, longest: Callable[[], int] = _common) -> Program:
     """Plan a program.
 
     Args:
         jaxpr: what it computes.
         vector_bytes: of the host's vectors.
-        longest: the largest size that the host's library of matrix products takes; 0 for none.
+        longest: gives the largest size that the host's library of matrix products takes, 0 for
+            none; asked when there is a product.
     """
     return roll(_Planner(vector_bytes, longest).program(jaxpr))
 
@@ -57,7 +62,7 @@ def plan(jaxpr: Jaxpr, vector_bytes: int, longest: int = 2**31 - 1) -> Program:
 class _Planner:
     """What one program needs while it is planned."""
 
-    def __init__(self, vector_bytes: int, longest: int) -> None:
+    def __init__(self, vector_bytes: int, longest: Callable[[], int] = _common) -> None:
         self.vector_bytes = vector_bytes
         self.longest = longest
         self.slots: list[Slot] = []
@@ -211,13 +216,14 @@ class _Planner:
         return [Callback(len(self.calls) - 1)]
 
     def _product(self, eqn: Eqn, slots: Slots) -> list[Step]:
-        found = contraction(eqn, self.longest)
+        found = contraction(eqn, self.longest())
         if found is None:
             return self._callback(eqn, slots)
         operands = [self._slot_of(a, slots) for a in eqn.invars]
         lhs, rhs = operands[::-1] if found.swapped else operands
         out = slots[eqn.outvars[0]]
-        first = [self._entry(n) for n in found.numbers][0]
+        first = len(self.table)
+        self.table.extend(found.numbers)
         dtype = code(eqn.outvars[0].aval.dtype)
         return [Product(lhs, rhs, out, dtype, found.vector, found.transposed, first)]
 

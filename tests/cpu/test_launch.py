@@ -283,7 +283,7 @@ def test_an_error_of_the_compiler_names_the_kernel(monkeypatch):
 
 def test_a_frame_places_its_arrays_where_native_code_does():
     program = scalar_program(F8, steps=[tripled(0, 1)], arena=[F8, F8])
-    arena = np.zeros(program.arena + 64, np.uint8)
-    frame = Frame(program, {}, arena)
+    frame = Frame(program, [], program.arena + 64)
+    arena = frame.arena
     for slot, offset in ((2, 0), (3, 64)):
-        assert frame._array(slot).ctypes.data == -(-arena.ctypes.data // 64) * 64 + offset
+        assert frame.array(slot).ctypes.data == -(-arena.ctypes.data // 64) * 64 + offset

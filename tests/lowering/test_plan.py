@@ -18,7 +18,16 @@ from ftrace.lowering.arena import ALIGNMENT, Arena
 from ftrace.lowering.ir import Let, blocks_of, loops_of
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.plan import plan
-from ftrace.lowering.program import ARENA, ARGUMENT, CONSTANT, RESULT, Branch, Callback, Copy
+from ftrace.lowering.program import (
+    ARENA,
+    ARGUMENT,
+    CONSTANT,
+    RESULT,
+    Branch,
+    Callback,
+    Copy,
+    Product,
+)
 from ftrace.lowering.show import text
 from ftrace.lowering.simulate import simulate
 from tests.lowering import programs
@@ -96,6 +105,8 @@ class _Follower:
             elif isinstance(step, Callback):
                 call = self.program.callbacks[step.number]
                 self.move({k for k in call.operands if k is not None}, set(call.results))
+            elif isinstance(step, Product):
+                self.move({step.lhs, step.rhs}, {step.out})
             elif isinstance(step, Branch):
                 self.read([step.index])
                 self.steps(step.arms[-1 if self.last else 0])
@@ -180,6 +191,7 @@ STRUCTURES = {
     "a view of an input": lambda x: (x.T, x[1], x[::-1, 1:3]),
     "results in the middle": lambda x: (lambda y: (y, np.cumsum(y, 0), np.cumsum(y, 0) * y))(x + 1),
     "a chain of products": lambda x: x @ x.T @ x @ x.T @ x,
+    "products of a library": lambda x: (lambda y: y @ y.T @ y)(np.concatenate([x * 0.5] * 8)),
     "written": lambda x: written(x),
     "joined": lambda x: np.concatenate([x, x[:1] * 2.0, np.cumsum(x, 0)], axis=0)[::-2],
     "arms of inputs": lambda x: lax.cond(x[0, 0] > 0, lambda y: (y, y), lambda y: (y, -y), x),
