@@ -12,6 +12,8 @@ from tools import mutate
 from tools.mutation import sources, targets
 from tools.mutation.running import Outcome
 
+pytestmark = pytest.mark.slow  # it parses and changes every source
+
 ROOT = Path(mutate.ROOT)
 ROWS = '''
 """A module."""
