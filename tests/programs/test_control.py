@@ -50,10 +50,12 @@ IDENTITIES = {
 }
 
 
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "interpreted"])
 @pytest.mark.parametrize("name", IDENTITIES)
-def test_a_result_shares_no_memory_with_an_argument(name):
+def test_a_result_shares_no_memory_with_an_argument(name, compiled):
     x = np.arange(3.0)
-    y = IDENTITIES[name](x)
+    with ftrace.config.update(compile=compiled):
+        y = IDENTITIES[name](x)
     for part in y if isinstance(y, tuple) else (y,):
         assert not np.shares_memory(part, x)
         part[0] = 7.0
