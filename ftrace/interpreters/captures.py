@@ -58,7 +58,7 @@ class Captures:
 
     def enter(self, array: Any) -> None:
         """Record an array that arrived from the user."""
-        self.seen[id(owner(array))] = array
+        self.seen[id(array if array.base is None else owner(array))] = array
 
     def argument(self, array: Any) -> Any:
         """An argument's value at the moment of the call: a copy if small, else recorded."""
@@ -69,8 +69,15 @@ class Captures:
 
     def protect(self, value: Any) -> Any:
         """The value to keep as a residual."""
-        mine = None if self.staged else self.seen.get(id(owner(value)))
-        if mine is None or (is_read_only(value) and id(mine) not in _marks):
+        if self.staged:
+            return value
+        base = value.base
+        mine = self.seen.get(id(value if base is None else owner(value)))
+        if mine is None:
+            return value
+        if base is None and value.nbytes <= COPY_LIMIT and value.flags.writeable:
+            return value.copy()  # what most captures are
+        if is_read_only(value) and id(mine) not in _marks:
             return value  # read-only for good, not because some call holds it
         if value.nbytes <= COPY_LIMIT:
             return value.copy()
