@@ -73,6 +73,7 @@ PROGRAMS = {
 }
 # The files of tests/lowering and tests/cpu that most often notice a change of the compiler.
 COMPILER = {
+    "elements": "lowering/test_rows lowering/test_split",
     "scalars": "lowering/test_scalars cpu/test_launch",
     "following": "lowering/test_scalars cpu/test_launch",
     "split": "lowering/test_split lowering/test_plan",
@@ -220,10 +221,10 @@ def tiers(mutant: Mutant, uses: Uses, root: Path) -> list[Tier]:
         "tests/golden/*.py",
     )
     laws = _existing(root, f"{LAWS}*.py")
+    if mutant.path.startswith(("ftrace/lowering/", "ftrace/cpu/", "ftrace/primitives/elements")):
+        return _tiers_of_compiler(mutant, root)  # elements.py: the rows' columns for kernels
     if mutant.path.startswith("ftrace/primitives/"):
         return _tiers_of_row(mutant, uses, laws, (*others, *programs))
-    if mutant.path.startswith(("ftrace/lowering/", "ftrace/cpu/")):
-        return _tiers_of_compiler(mutant, root)
     stem = Path(mutant.path).stem
     likely = [f"tests/programs/test_{name}.py" for name in PROGRAMS.get(stem, "confusion").split()]
     likely = [f for f in likely if f in programs]
