@@ -50,3 +50,24 @@ def test_only_a_few_rows_with_a_rule_are_left_to_python() -> None:
     refused = {c.row.name for c in real if isinstance(c.row.lower, LOWERED) and not _is_whole(c)}
     # powers of integers may raise; they are their own conjugates; reshapes move nothing
     assert refused <= {"pow", "conj", "reshape"}
+
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.5])
+
+
+@pytest.mark.parametrize("name", ["isfinite", "isinf", "isnan", "sign"])
+def test_rows_that_tell_special_values_apart_do_so_in_kernels(name: str) -> None:
+    row = next(r for r in ALL if r.name == name)
+    for x in (SPECIAL, SPECIAL.astype(np.float32)):
+        (found,) = simulate(plan(ftrace.make_jaxpr(row)(x), 64), (x,))
+        np.testing.assert_array_equal(found, row(x), strict=True)
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "xlogy"])
+def test_rows_of_two_operands_meet_special_values_in_kernels(name: str) -> None:
+    row = next(r for r in ALL if r.name == name)
+    x, y = (np.ascontiguousarray(a.ravel()) for a in np.meshgrid(SPECIAL, SPECIAL))
+    with np.errstate(all="ignore"):
+        expected = row(x, y)
+        (found,) = simulate(plan(ftrace.make_jaxpr(row)(x, y), 64), (x, y))
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
