@@ -195,8 +195,8 @@ def slice_(
     """start + stride i along every axis."""
     return x.at(
         tuple(
-            c if n == 1 else b.shift(b.scale(c, step), start)
-            for c, n, start, step in zip(index, x.aval.shape, start_indices, strides, strict=True)
+            b.shift(b.scale(c, step), start)
+            for c, start, step in zip(index, start_indices, strides, strict=True)
         )
     )
 
