@@ -57,13 +57,7 @@ def vmap(
         array([3., 4.])
     """
     check_callable(fun, "vmap")
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    if not (in_axes is None or isinstance(in_axes, int | tuple)):
-        raise DtypeError(
-            f"in_axes of vmap must be an int, None or a tuple, not {brief(in_axes)}.",
-            "Give one axis for all arguments, or a tuple with one entry for each.",
-        )
+    in_axes = _known_axes(in_axes)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten_call(args, kwargs)
@@ -85,6 +79,18 @@ def vmap(
 
     key = ("vmap", _hashable(in_axes), _hashable(out_axes), axis_name, axis_size)
     return transformed(fun, call, key, f"{name_of(fun)} mapped over axes {in_axes!r}.")
+
+
+def _known_axes(in_axes: Any) -> Any:
+    """`in_axes` as an int, None or a tuple."""
+    if isinstance(in_axes, list):
+        return tuple(in_axes)
+    if in_axes is None or isinstance(in_axes, int | tuple):
+        return in_axes
+    raise DtypeError(
+        f"in_axes of vmap must be an int, None or a tuple, not {brief(in_axes)}.",
+        "Give one axis for all arguments, or a tuple with one entry for each.",
+    )
 
 
 def _hashable(axes: Any) -> Any:

@@ -234,35 +234,23 @@ def binary(
         weak: two Python scalars give a Python scalar.
     """
     row: Primitive
-
-    same_type = binary_type(name, kinds, weak)
-
-    def out_type(x: ShapedArray, y: ShapedArray) -> ShapedArray:
-        found = same_type(x, y)
-        return aval(found.shape, out(found.dtype))  # type: ignore[misc]
-
     rule_x, rule_y = (None, None) if isinstance(jvp, str) else jvp
 
     def tangents(primals: Any, tangents: Any) -> Any:
-        x, y = primals
-        tx, ty = tangents
+        (x, y), (tx, ty) = primals, tangents
         z = row(x, y)
         if type(x) not in STRONG_TYPES:
             x, tx = adapted(x, tx, z)
         if type(y) not in STRONG_TYPES:
             y, ty = adapted(y, ty, z)
-        if ty is ZERO or rule_y is None:
-            if tx is ZERO or rule_x is None:
-                return z, ZERO
-            return z, spread(rule_x(tx, z, x, y), z)
-        if tx is ZERO or rule_x is None:
-            return z, spread(rule_y(ty, z, x, y), z)
-        return z, add(rule_x(tx, z, x, y), rule_y(ty, z, x, y))
+        to_x = ZERO if tx is ZERO or rule_x is None else rule_x(tx, z, x, y)
+        to_y = ZERO if ty is ZERO or rule_y is None else rule_y(ty, z, x, y)
+        return z, _together(to_x, to_y, z)
 
     row = Primitive(
         name=name,
         impl=weakly(impl) if weak else impl,
-        type=same_type if out is None else out_type,
+        type=_binary_type(binary_type(name, kinds, weak), out),
         jvp=jvp if isinstance(jvp, str) else tangents,
         transpose=_binary_transpose(name, *transpose, bilinear) if transpose else NO_TRANSPOSE,
         batch=lambda axis, values, dims: batch_elementwise(row, axis, values, dims),
@@ -275,6 +263,26 @@ def binary(
         errors=errors or elementwise_errors(kinds, 2),
     )
     return row
+
+
+def _together(to_x: Any, to_y: Any, z: Any) -> Any:
+    """The sum of what two operands add to the tangent of z."""
+    if to_x is ZERO or to_y is ZERO:
+        only = to_y if to_x is ZERO else to_x
+        return only if only is ZERO else spread(only, z)
+    return add(to_x, to_y)
+
+
+def _binary_type(same: Rule, out: Callable[[np.dtype[Any]], np.dtype[Any]] | None) -> Rule:
+    """The type rule of two operands, with another dtype for the result where there is one."""
+    if out is None:
+        return same
+
+    def type_rule(x: ShapedArray, y: ShapedArray) -> ShapedArray:
+        found = same(x, y)
+        return aval(found.shape, out(found.dtype))
+
+    return type_rule
 
 
 # values of these types are never weak, so no operand of them has to adapt

@@ -224,11 +224,12 @@ def _threads_do_not_meet():
         compiled(lambda x: (np.exp(x) / np.exp(x).sum()) * 2.0, np.ones(64)),
         compiled(lambda x: np.tile(x, 20).cumsum()[::-1] * 2.0, np.ones(64)),
     ]
+    xs = [np.linspace(0, number, 64) for number in range(8)]
+    alone = [[call([x])[0] for call in calls] for x in xs]  # before any thread runs
     failures = []
 
     def work(number):
-        x = np.linspace(0, number, 64)
-        expected = [call([x])[0] for call in calls]
+        x, expected = xs[number], alone[number]
         for i in range(200):
             k = i % len(calls)
             if not np.array_equal(calls[k]([x])[0], expected[k]):
