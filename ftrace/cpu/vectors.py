@@ -4,6 +4,8 @@ Kept apart from `Text`, which knows instructions but no idioms. All of them acce
 that has a meaning, so that code for one lane is written by the same calls.
 """
 
+from collections.abc import Sequence
+
 from ftrace.cpu.text import LLVM_TYPE, Text, Value, type_of
 
 
@@ -40,6 +42,37 @@ def part(text: Text, v: Value, first: int, count: int) -> Value:
 def reverse(text: Text, v: Value) -> Value:
     """The lanes from last to first."""
     return shuffle(text, v, range(v.lanes - 1, -1, -1))
+
+
+def join(text: Text, parts: Sequence[Value]) -> Value:
+    """Vectors of equal length one after the other; their number is a power of two."""
+    if len(parts) == 1:
+        return parts[0]
+    a, b = (join(text, half) for half in (parts[: len(parts) // 2], parts[len(parts) // 2 :]))
+    kind = type_of(a.dtype, a.lanes)
+    picks = ", ".join(f"i32 {i}" for i in range(2 * a.lanes))
+    given = f"{kind} {a.name}, {kind} {b.name}, <{2 * a.lanes} x i32> <{picks}>"
+    return text.let(f"shufflevector {given}", a.dtype, 2 * a.lanes)
+
+
+def can_scale(text: Text, x: Value) -> bool:
+    """Whether the host scales whole registers of floats by powers of two (AVX-512)."""
+    return text.host.vector_bytes == 64 and x.lanes * int(x.dtype[1]) % 64 == 0
+
+
+def scale(text: Text, x: Value, n: Value) -> Value:
+    """x * 2**n for floats n that are integers, rounded once."""
+    lanes = 64 // int(x.dtype[1])
+    kind, suffix = type_of(x.dtype, lanes), {"f4": "ps", "f8": "pd"}[x.dtype]
+    name = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
+    text.declare(name, f"declare {kind} @{name}({kind}, {kind}, {kind}, i{lanes}, i32)")
+    rest = f"{kind} zeroinitializer, i{lanes} -1, i32 4"  # no lane is masked; usual rounding
+    parts: list[Value] = []
+    for first in range(0, x.lanes, lanes):
+        a, b = part(text, x, first, lanes), part(text, n, first, lanes)
+        given = f"{kind} {a.name}, {kind} {b.name}, {rest}"
+        parts.append(text.let(f"call {kind} @{name}({given})", x.dtype, lanes))
+    return join(text, parts)
 
 
 def lane(text: Text, v: Value, index: int | Value) -> Value:

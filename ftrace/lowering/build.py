@@ -14,6 +14,7 @@ from ftrace.lowering.builder import Builder, part_code
 from ftrace.lowering.collapse import collapse
 from ftrace.lowering.complexes import Parts
 from ftrace.lowering.fuse import Group, Pass, Target
+from ftrace.lowering.gate import gate
 from ftrace.lowering.indexing import ORIGIN, Coord, Index
 from ftrace.lowering.ir import PAIRS, Atom, Block, Fold, Loop, Stmt, Var
 from ftrace.lowering.keeping import Kept, kept
@@ -52,6 +53,7 @@ def build(
     kernel, operands, scalars = builder.kernel()
     kernel, operands, scalars = collapse(kernel, operands, scalars, table)
     kernel, operands, scalars, short = split(kernel, operands, scalars, table)
+    kernel = gate(kernel)
     chosen = schedule(kernel, vector_bytes, short)
     kernel = replace(kernel, body=_in_registers(kernel.body, chosen, False))
     return Launch(kernel, chosen, operands, scalars)

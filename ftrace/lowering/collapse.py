@@ -7,24 +7,21 @@ has other table entries, not other code for other sizes.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from ftrace.lowering.ir import (
     Atom,
     Block,
     Buffer,
-    If,
     Kernel,
-    Let,
     Load,
     Loop,
     Stmt,
     Store,
     Var,
-    While,
     blocks_of,
 )
 from ftrace.lowering.launching import Operand
+from ftrace.lowering.traversal import inside, mapped, operands_of, uses_of, variables_of
 
 Parts3 = tuple[Kernel, tuple[Operand, ...], tuple[int, ...]]
 
@@ -97,7 +94,7 @@ def _one_axis(
     extent = _extent(kernel, scalars, table, inner.extent)
     memory = {b.name: _steps(b, o, table) for b, o in zip(kernel.buffers, operands, strict=True)}
     pair = {outer.axis, inner.axis}
-    for stmt in _inside(inner.body):
+    for stmt in inside(inner.body):
         if isinstance(stmt, Load | Store):
             at = stmt.at
             used = [a for a in at if a in pair]
@@ -110,32 +107,9 @@ def _one_axis(
                 return False
             if isinstance(stmt, Store) and stmt.value in pair:
                 return False
-        elif pair & set(_operands(stmt)):
+        elif pair & set(operands_of(stmt)):
             return False
     return not pair & set(inner.body.results)
-
-
-def _inside(block: Block) -> list[Stmt]:
-    found: list[Stmt] = []
-    for stmt in block.stmts:
-        found.append(stmt)
-        for below in blocks_of(stmt):
-            found.extend(_inside(below))
-    return found
-
-
-def _operands(stmt: Stmt) -> tuple[Atom, ...]:
-    """Atoms that a statement reads, and those that its blocks leave."""
-    left = tuple(a for b in blocks_of(stmt) for a in b.results)
-    if isinstance(stmt, Let):
-        return stmt.args
-    if isinstance(stmt, If):
-        return (stmt.cond, *left)
-    if isinstance(stmt, While):
-        return (*stmt.inits, *left)
-    if isinstance(stmt, Loop):
-        return (stmt.extent, *stmt.inits, *left)
-    return left
 
 
 def _joined(
@@ -179,21 +153,6 @@ def _joined(
     return _pruned(new, tuple(places), (*scalars, len(table) - 1))
 
 
-def variables_of(kernel: Kernel) -> list[Var]:
-    """Every variable of a kernel."""
-    found = list(kernel.scalars)
-    for stmt in _inside(kernel.body):
-        if isinstance(stmt, Let | Load):
-            found.append(stmt.out)
-        elif isinstance(stmt, Loop):
-            found += [*stmt.outs, stmt.axis, *stmt.params]
-        elif isinstance(stmt, If):
-            found += stmt.outs
-        elif isinstance(stmt, While):
-            found += [*stmt.outs, *stmt.params]
-    return found
-
-
 def _without(block: Block, axis: Var, touched: dict[str, int]) -> Block:
     """A block whose accesses leave a coordinate out."""
     stmts: list[Stmt] = []
@@ -202,35 +161,18 @@ def _without(block: Block, axis: Var, touched: dict[str, int]) -> Block:
             gone = stmt.at.index(axis)
             touched[stmt.buffer] = gone
             stmt = replace(stmt, at=tuple(a for i, a in enumerate(stmt.at) if i != gone))
-        stmts.append(_mapped(stmt, lambda b: _without(b, axis, touched)))
+        stmts.append(mapped(stmt, lambda b: _without(b, axis, touched)))
     return Block(tuple(stmts), block.results)
 
 
-def _mapped(stmt: Stmt, change: Any) -> Stmt:
-    """A statement with its blocks changed."""
-    if isinstance(stmt, Loop):
-        return replace(stmt, body=change(stmt.body))
-    if isinstance(stmt, If):
-        return replace(stmt, then=change(stmt.then), orelse=change(stmt.orelse))
-    if isinstance(stmt, While):
-        return replace(stmt, cond=change(stmt.cond), body=change(stmt.body))
-    return stmt
-
-
 def _replaced(block: Block, old: Loop, new: Loop) -> Block:
-    stmts = [new if s is old else _mapped(s, lambda b: _replaced(b, old, new)) for s in block.stmts]
+    stmts = [new if s is old else mapped(s, lambda b: _replaced(b, old, new)) for s in block.stmts]
     return Block(tuple(stmts), block.results)
 
 
 def _pruned(kernel: Kernel, operands: tuple[Operand, ...], scalars: tuple[int, ...]) -> Parts3:
     """The kernel without extents that no loop has any more."""
-    used: set[Any] = set()
-    for stmt in _inside(kernel.body):
-        used.update(_operands(stmt))
-        if isinstance(stmt, Load | Store):
-            used.update(stmt.at)
-        if isinstance(stmt, Store):
-            used.add(stmt.value)
+    used = {a for stmt in kernel.body.stmts for a in uses_of(stmt)}
     kept = [i for i, v in enumerate(kernel.scalars) if v in used]
     slim = replace(kernel, scalars=tuple(kernel.scalars[i] for i in kept))
     return slim, operands, tuple(scalars[i] for i in kept)

@@ -8,6 +8,7 @@ around it does, and what nobody has written yet is loaded when the kernel begins
 from collections.abc import Sequence
 from typing import Protocol
 
+from ftrace.lowering.gate import gate
 from ftrace.lowering.ir import (
     Atom,
     Block,
@@ -89,7 +90,7 @@ class Follower:
         buffers = [Buffer(f"x{i}", c[2], (), "in") for i, c in enumerate(self._loads)]
         buffers += [Buffer(f"o{i}", c[2], (), "out") for i, (c, _) in enumerate(ends)]
         body = Block((*loads, *region.stmts, *stores))
-        kernel = Kernel(self._name, tuple(buffers), tuple(self._scalars.values()), body)
+        kernel = gate(Kernel(self._name, tuple(buffers), tuple(self._scalars.values()), body))
         operands = tuple(map(self._operand, (*self._loads, *(c for c, _ in ends))))
         return Launch(
             kernel, schedule(kernel, 16), operands, tuple(entry for entry, _ in self._scalars)

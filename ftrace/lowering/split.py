@@ -7,13 +7,12 @@ ranges, the borders of a stencil, are left to scalar code. Loops that fold stay 
 the tree of the fold does not depend on where the conditions change.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
 from ftrace.lowering.builder import folded
-from ftrace.lowering.collapse import variables_of
 from ftrace.lowering.ir import (
     Atom,
     Block,
@@ -27,9 +26,9 @@ from ftrace.lowering.ir import (
     Store,
     Var,
     While,
-    blocks_of,
 )
 from ftrace.lowering.launching import Operand
+from ftrace.lowering.traversal import inside, mapped, operands_of, place_of, variables_of
 
 LONG: Final = 256  # iterations from which a loop is split
 SHORT: Final = 64  # iterations up to which a range runs one after the other
@@ -109,7 +108,7 @@ class _Splitter:
         if extent is None or extent < LONG or loop.folds or loop.params:
             return [loop]
         cuts = {0, extent}
-        for stmt in _inside(loop.body):  # arms too: their conditions are decided as well
+        for stmt in inside(loop.body):  # arms too: their conditions are decided as well
             if isinstance(stmt, Let) and stmt.op in COMPARISONS and stmt.args[0] == loop.axis:
                 at = self.known(stmt.args[1])
                 if at is None:
@@ -147,8 +146,7 @@ class _Splitter:
 
     def finish(self, body: Block) -> tuple[Kernel, tuple[Operand, ...], tuple[int, ...]]:
         """The kernel with the buffers and scalars that it still uses."""
-        used: set[Any] = set()
-        _uses(body, used)
+        used = _uses(body)
         kept = [(b, o) for b, o in self.buffers.values() if b.name in used]
         names = {b.name: f"{b.space[0].replace('i', 'x')}{i}" for i, (b, _) in enumerate(kept)}
         numbers = [(v, e) for v, e in self.scalars.items() if v in used]
@@ -266,40 +264,20 @@ class _Copy:
         return name, tuple(self.new if a == self.old else self.value(a) for a in stmt.at)
 
 
-def _inside(block: Block) -> Iterator[Stmt]:
-    """Every statement of a block and of those in it."""
-    for stmt in block.stmts:
-        yield stmt
-        for inner in blocks_of(stmt):
-            yield from _inside(inner)
-
-
-def _uses(block: Block, used: set[Any]) -> None:
+def _uses(block: Block) -> set[Any]:
     """Variables and names of buffers that a block reads or writes."""
-    used.update(block.results)
-    for stmt in block.stmts:
+    used: set[Any] = set(block.results)
+    for stmt in inside(block):
+        used.update(operands_of(stmt), place_of(stmt))
         if isinstance(stmt, Load | Store):
             used.add(stmt.buffer)
-            used.update(stmt.at)
-        if isinstance(stmt, Store):
-            used.add(stmt.value)
-        elif isinstance(stmt, Let):
-            used.update(stmt.args)
-        elif isinstance(stmt, If):
-            used.add(stmt.cond)
-        elif isinstance(stmt, Loop):
-            used.update((stmt.extent, *stmt.inits))
-        elif isinstance(stmt, While):
-            used.update(stmt.inits)
-        for inner in blocks_of(stmt):
-            _uses(inner, used)
+    return used
 
 
 def _alive(block: Block) -> Block:
     """A block without operations and loads that nothing uses any more."""
     while True:
-        used: set[Any] = set()
-        _uses(block, used)
+        used = _uses(block)
         kept = tuple(s for s in block.stmts if not isinstance(s, Let | Load) or s.out in used)
         if len(kept) == len(block.stmts):
             return block
@@ -308,19 +286,10 @@ def _alive(block: Block) -> Block:
 
 def _renamed(block: Block, names: dict[str, str]) -> Block:
     """A block whose buffers have other names."""
-    stmts: list[Stmt] = []
-    for stmt in block.stmts:
-        match stmt:
-            case Load() | Store():
-                stmts.append(replace(stmt, buffer=names[stmt.buffer]))
-            case Loop():
-                stmts.append(replace(stmt, body=_renamed(stmt.body, names)))
-            case If():
-                then, orelse = _renamed(stmt.then, names), _renamed(stmt.orelse, names)
-                stmts.append(replace(stmt, then=then, orelse=orelse))
-            case While():
-                cond, body = _renamed(stmt.cond, names), _renamed(stmt.body, names)
-                stmts.append(replace(stmt, cond=cond, body=body))
-            case _:
-                stmts.append(stmt)
-    return Block(tuple(stmts), block.results)
+
+    def renamed(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Load | Store):
+            return replace(stmt, buffer=names[stmt.buffer])
+        return mapped(stmt, lambda b: _renamed(b, names))
+
+    return Block(tuple(map(renamed, block.stmts)), block.results)

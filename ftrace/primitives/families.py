@@ -224,8 +224,7 @@ def binary(
     Args:
         name, impl, doc: as in `Primitive`.
         kinds: dtype kinds it is defined for.
-        jvp: per operand `(t, z, x, y) -> tangent` (None: the tangent is zero), or LINEAR, or
-            NONDIFFERENTIABLE.
+        jvp: per operand `(t, z, x, y) -> tangent` (None: zero), or LINEAR or NONDIFFERENTIABLE.
         domains, points: where samples of each operand lie.
         out: result dtype from operand dtype (default: the same).
         transpose: per operand `(ct, other) -> ct` where the row is linear in that operand alone,

@@ -20,6 +20,7 @@ from ftrace.cpu.mathematics.pieces import (
     two_chains,
 )
 from ftrace.cpu.text import Text, Value
+from ftrace.cpu.vectors import can_scale, scale
 
 LOG2_E: Final = 1.4426950408889634
 LN2: Final = {  # high part with trailing zeros, low part
@@ -89,6 +90,8 @@ def reduced(text: Text, x: Value, n: Value) -> tuple[Value, Value]:
 
 def scaled(text: Text, x: Value, with_magic: Value, n: Value) -> Value:
     """x * 2**n for |x| near 1 and any n, rounded once."""
+    if can_scale(text, x):
+        return scale(text, x, n)
     form = FORMATS[x.dtype]
     magic = text.like(x, form.magic + form.bias)
     half = text.fma(n, text.like(x, 0.5), magic)
