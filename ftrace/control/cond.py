@@ -7,28 +7,27 @@ all branches, whose masks keep an untaken branch from contributing anything to a
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ftrace.control.jit import jit_call
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from ftrace.core.primitive import NO_EFFECTS, Effects, Linear, Primitive
-from ftrace.core.zero import ZERO, Masked
+from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_jaxpr
-from ftrace.interpreters.partial import RES, Half, Split, partial_jaxpr
+from ftrace.interpreters.partial import RES, Half, Split, partial_jaxpr, split_as, with_results
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import zeros
 from ftrace.interpreters.transpose import (
+    at_kind,
     flatten_masked,
     kinds_of,
     transpose_jaxpr,
     unflatten_masked,
 )
 from ftrace.primitives.compare import eq, select
-from ftrace.primitives.linear import broadcast_in_dim, broadcast_rank0
+from ftrace.primitives.linear import broadcast_in_dim
 
 Branches = tuple[Jaxpr, ...]
 
@@ -122,42 +121,12 @@ def _settle(
 ) -> tuple[Jaxpr, Jaxpr]:
     """Known and linear halves of one branch, with exactly these outputs known.
 
-    The known half gives the known outputs, then all residuals (forwarded inputs too); an output
-    that this branch knows and another does not becomes a residual that the linear half returns.
+    The known half gives the known outputs, then all residuals, forwarded inputs too.
     """
-    split = partial_jaxpr(branch, known)
+    split = split_as(branch, known, out_known)
     inputs = [i for i, k in enumerate(known) if k]
-    n_own = sum(split.out_known)
-    results = split.known.outvars
-    owns = iter(results[:n_own])
-    by_output: list[Any] = [next(owns) if k else None for k in split.out_known]
-    kept = [v for v, k in zip(by_output, out_known, strict=True) if k]
-    demoted = [
-        v for v, own, k in zip(by_output, split.out_known, out_known, strict=True) if own and not k
-    ]
     forwarded = [split.known.invars[inputs.index(i)] for i in split.forwarded]
-    known_half = Jaxpr(
-        split.known.invars,
-        split.known.eqns,
-        [*kept, *demoted, *results[n_own:], *forwarded],
-        split.known.constvars,
-        split.known.consts,
-    )
-    binders = [Var(v.aval) for v in demoted]
-    supply, linear = iter(binders), iter(split.linear.outvars)
-    outs = [
-        next(supply) if own else next(linear)
-        for own, k in zip(split.out_known, out_known, strict=True)
-        if not k
-    ]
-    linear_half = Jaxpr(
-        [*binders, *split.linear.invars],
-        split.linear.eqns,
-        outs,
-        split.linear.constvars,
-        split.linear.consts,
-    )
-    return known_half, linear_half
+    return with_results(split.known, [*split.known.outvars, *forwarded]), split.linear
 
 
 def _pad_results(half: Jaxpr, mine: int, avals: list[tuple[Any, ...]], n_known: int) -> Jaxpr:
@@ -213,21 +182,9 @@ def _agree(
 
     def agreed(*args: Any) -> list[Any]:
         cts = unflatten_masked(eval_jaxpr(backward, args), own)
-        full: list[Any] = []
-        for ct, kind, a in zip(cts, kinds, avals, strict=True):
-            if ct is None and kind:
-                ct = Masked(zeros(a), _constant(False, a.shape)) if kind == 2 else zeros(a)
-            elif kind == 2 and type(ct) is not Masked:
-                ct = Masked(ct, _constant(True, a.shape))
-            full.append(ct)
-        return flatten_masked(full)
+        return flatten_masked([at_kind(*one) for one in zip(cts, kinds, avals, strict=True)])
 
     return trace_closed(agreed, backward.in_avals)
-
-
-def _constant(truth: bool, shape: tuple[int, ...]) -> Any:
-    value = np.bool_(truth)
-    return broadcast_rank0(value, shape) if shape else value
 
 
 cond_call = Primitive(

@@ -42,7 +42,7 @@ def _padded(trace: Trace, before: Sequence[Any], after: Sequence[Any]) -> Jaxpr:
     )
 
 
-def _strong(jaxpr: Jaxpr, wanted: Sequence[ShapedArray]) -> Jaxpr:
+def fitting(jaxpr: Jaxpr, wanted: Sequence[ShapedArray]) -> Jaxpr:
     """The jaxpr with weak results made arrays of the wanted dtypes."""
     if jaxpr.out_avals == tuple(wanted):
         return jaxpr
@@ -76,7 +76,8 @@ def _check_same(true: Trace, false: Trace) -> list[ShapedArray]:
     return [strengthen(b if a.weak else a) for a, b in pairs]
 
 
-def _check_functions(what: str, **functions: Any) -> None:
+def check_functions(what: str, **functions: Any) -> None:
+    """Raise unless what a control function was given are functions."""
     for name, fun in functions.items():
         if not callable(fun):
             raise DtypeError(
@@ -119,15 +120,15 @@ def cond(
             "Use numpy.where for an elementwise choice, or reduce the predicate with any() or "
             "all().",
         )
-    _check_functions("cond", true_fun=true_fun, false_fun=false_fun)
+    check_functions("cond", true_fun=true_fun, false_fun=false_fun)
     found = [Traces(f, ("cond",)).find(f, operands, {}) for f in (false_fun, true_fun)]
     leaves = found[0][0]
     traces = [t for _, t in found]
     wanted = _check_same(traces[1], traces[0])
     captured = [t.captured for t in traces]
     branches = (
-        _strong(_padded(traces[0], (), captured[1]), wanted),
-        _strong(_padded(traces[1], captured[0], ()), wanted),
+        fitting(_padded(traces[0], (), captured[1]), wanted),
+        fitting(_padded(traces[1], captured[0], ()), wanted),
     )
     with quietly():
         outs = cond_call(_index(pred), *captured[0], *captured[1], *leaves, branches=branches)
@@ -164,17 +165,17 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         >>> float(ftrace.lax.while_loop(lambda x: x < 100.0, lambda x: x * 2, 3.0))
         192.0
     """
-    _check_functions("while_loop", cond_fun=cond_fun, body_fun=body_fun)
+    check_functions("while_loop", cond_fun=cond_fun, body_fun=body_fun)
     leaves, tree = tree_flatten(init_val)
     result_avals(while_loop, leaves, tree, "init_val")
-    leaves = [_strengthened(x) for x in leaves]
+    leaves = [strengthened(x) for x in leaves]
     carry = tree.unflatten(leaves)
     _, test = Traces(cond_fun, ("while",)).find(cond_fun, (carry,), {})
     leaves, step = Traces(body_fun, ("while",)).find(body_fun, (carry,), {})
     wanted = [typeof(x) for x in leaves]
-    _check_carry(tree, wanted, step)
+    check_carry("while_loop", "body_fun", step.out_tree, tree, wanted, step.jaxpr.out_avals)
     _check_condition(test)
-    body = _strong(_padded(step, test.captured, ()), wanted)
+    body = fitting(_padded(step, test.captured, ()), wanted)
     with quietly():
         outs = while_call(
             *test.captured,
@@ -183,29 +184,44 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
             cond=_padded(test, (), step.captured),
             body=body,
             n_consts=len(test.captured) + len(step.captured),
+            record=False,
         )
     return tree.unflatten(outs)
 
 
-def _check_carry(tree: PyTreeDef, wanted: Sequence[ShapedArray], step: Trace) -> None:
-    """Raise unless a loop's body keeps the containers, shapes and dtypes of the carry."""
-    if step.out_tree != tree:
+def check_carry(
+    what: str,
+    fun: str,
+    given: PyTreeDef,
+    tree: PyTreeDef,
+    wanted: Sequence[ShapedArray],
+    found: Sequence[ShapedArray],
+) -> None:
+    """Raise unless a loop's body keeps the containers, shapes and dtypes of the carry.
+
+    Args:
+        what, fun: the loop and its body, as users call them.
+        given, found: the structure and the types that the body returned.
+        tree, wanted: those of the carry.
+    """
+    if given != tree:
+        start = "init_val" if what == "while_loop" else "init"
         raise TreeError(
-            "while_loop: body_fun must return the containers of init_val, and its result differs "
-            f"{tree_mismatch(tree, step.out_tree, 'carry')}.",
+            f"{what}: {fun} must return the containers of {start}, and its result differs "
+            f"{tree_mismatch(tree, given, 'carry')}.",
             "Return the carry in the same containers.",
         )
-    for a, b, path in zip(wanted, step.jaxpr.out_avals, paths(tree, "carry"), strict=True):
+    for a, b, path in zip(wanted, found, paths(tree, "carry"), strict=False):
         if a.shape != b.shape:
             raise ShapeError(
-                f"while_loop: body_fun changes {path} from {a} to {b}.",
+                f"{what}: {fun} changes {path} from {a} to {b}.",
                 "A carry keeps its shape: make the array as large as it will be, and write into "
                 "it at an index.",
             )
         kept = promote((a.dtype, False), (b.dtype, True))[0] if b.weak else b.dtype
         if kept != a.dtype:
             raise DtypeError(
-                f"while_loop: body_fun changes {path} from {a} to {b}.",
+                f"{what}: {fun} changes {path} from {a} to {b}.",
                 f"Start from the dtype that the body returns (`np.{b.dtype}(...)`), or convert "
                 "in the body.",
             )
@@ -227,6 +243,7 @@ def _check_condition(test: Trace) -> None:
         )
 
 
-def _strengthened(x: Any) -> Any:
+def strengthened(x: Any) -> Any:
+    """A Python scalar as an array of its dtype; anything else as it is."""
     a = typeof(x)
     return convert_element_type(x, new_dtype=a.dtype) if a.weak else x

@@ -3,73 +3,98 @@
 `cond` and `body` both take `(*consts, *carry)`. Forward mode and batching give another `while`:
 which carries get tangents, or a mapped axis, is a fixpoint over the body. A mapped predicate
 keeps the carry of every member that has finished.
+
+For reverse mode the known half records: its body gives `(*carry, *y)`, and the row gives
+`(*carry, number of turns, *tapes)`, a tape for each y with an element for each turn. The linear
+half is a `scan` over these tapes.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from ftrace.core.avals import ShapedArray, typeof
-from ftrace.core.errors import DtypeError
+import numpy as np
+
+from ftrace.control.scan import Loop, Parts, cut, fixpoint, scan_call, select_by, split_loop
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.primitive import Effects, Primitive, Unsupported
+from ftrace.core.tapes import stack, tape
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
+from ftrace.interpreters.dce import dce_jaxpr
 from ftrace.interpreters.jvp import jvp_jaxpr
+from ftrace.interpreters.partial import RES, Half, Split, known_result
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import instantiate
 from ftrace.primitives.compare import select
-from ftrace.primitives.linear import broadcast_in_dim
+from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.linear import add, broadcast_in_dim
 from ftrace.primitives.reduce import reduce_or
 
+_INTEGER = np.dtype(np.int64)
 
-def _while_impl(*operands: Any, cond: Jaxpr, body: Jaxpr, n_consts: int) -> list[Any]:
+
+def _while_impl(*operands: Any, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool) -> list[Any]:
     consts, carry = operands[:n_consts], list(operands[n_consts:])
+    n = len(carry)
+    turns = 0
+    left: list[list[Any]] = [[] for _ in body.outvars[n:]]
     while eval_jaxpr(cond, (*consts, *carry))[0]:
-        carry = eval_jaxpr(body, (*consts, *carry))
-    return owned(carry, (*operands, *body.consts))
+        outs = eval_jaxpr(body, (*consts, *carry))
+        carry = outs[:n]
+        for values, value in zip(left, outs[n:], strict=True):
+            values.append(value)
+        turns += 1
+    carry = owned(carry, (*operands, *body.consts))
+    if not record:
+        return carry
+    avals = body.out_avals[n:]
+    tapes = [stack(values, a) for values, a in zip(left, avals, strict=True)]
+    return [*carry, np.int64(turns), *tapes]
 
 
-def _while_type(*operands: ShapedArray, cond: Jaxpr, body: Jaxpr, n_consts: int) -> Any:
+def _while_type(
+    *operands: ShapedArray, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool
+) -> Any:
     (predicate,) = cond.out_avals
     if predicate.shape or predicate.dtype.kind != "b":
         raise DtypeError(
             f"while_loop: the condition gives {predicate}, not a boolean scalar.",
             "Compare, and reduce arrays with any() or all().",
         )
-    return body.out_avals
+    n = len(operands) - n_consts
+    outs = body.out_avals
+    return (*outs[:n], aval((), _INTEGER), *map(tape, outs[n:])) if record else outs
 
 
-def _while_effects(*, cond: Jaxpr, body: Jaxpr, n_consts: int) -> Effects:
+def _while_effects(*, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool) -> Effects:
     return cond.effects | body.effects
 
 
-def _while_jvp(primals: Any, tangents: Any, *, cond: Jaxpr, body: Jaxpr, n_consts: int) -> Any:
-    active = [t is not ZERO for t in tangents]
-    fixed, moving = tuple(active[:n_consts]), tuple(active[n_consts:])
-    while True:
-        _, nonzero = jvp_jaxpr(body, fixed + moving, moving)
-        grown = tuple(a or b for a, b in zip(moving, nonzero, strict=True))
-        if grown == moving:
-            break
-        moving = grown
-    pushed, _ = jvp_jaxpr(body, fixed + moving, moving)
-    n_carry, n_fixed = len(moving), sum(fixed)
-    n_moving = sum(moving)
+# ---------------------------------------------------------------------------------- jvp
 
-    def split(args: Any) -> tuple[Any, ...]:
-        cuts = (n_consts, n_fixed, n_carry, n_moving)
-        parts, start = [], 0
-        for n in cuts:
-            parts.append(args[start : start + n])
-            start += n
-        return tuple(parts)
+
+def _while_jvp(
+    primals: Any, tangents: Any, *, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool
+) -> Any:
+    n_carry = len(primals) - n_consts
+    active = [t is not ZERO for t in tangents]
+    fixed = tuple(active[:n_consts])
+    moving = fixpoint(active[n_consts:], lambda m: jvp_jaxpr(body, fixed + m)[1][:n_carry])
+    force = moving + (False,) * (len(body.outvars) - n_carry)
+    pushed, nonzero = jvp_jaxpr(body, fixed + moving, force)
+    sizes = (n_consts, sum(fixed), n_carry, sum(moving))
 
     def new_body(*args: Any) -> list[Any]:
-        consts, t_consts, carry, t_carry = split(args)
-        return eval_jaxpr(pushed, (*consts, *carry, *t_consts, *t_carry))
+        consts, t_consts, carry, t_carry = cut(args, sizes)
+        outs = eval_jaxpr(pushed, (*consts, *carry, *t_consts, *t_carry))
+        new, ys, dots, t_ys = cut(outs, (n_carry, len(nonzero) - n_carry, sum(moving), len(outs)))
+        return [*new, *dots, *ys, *t_ys]
 
     def new_cond(*args: Any) -> list[Any]:
-        consts, _, carry, _ = split(args)
+        consts, _, carry, _ = cut(args, sizes)
         return eval_jaxpr(cond, (*consts, *carry))
 
     pairs = list(zip(tangents, primals, strict=True))
@@ -83,57 +108,141 @@ def _while_jvp(primals: Any, tangents: Any, *, cond: Jaxpr, body: Jaxpr, n_const
         *operands,
         cond=trace_closed(new_cond, avals),
         body=trace_closed(new_body, avals),
-        n_consts=n_consts + n_fixed,
+        n_consts=n_consts + sum(fixed),
+        record=record,
     )
-    rest = iter(outs[n_carry:])
-    return outs[:n_carry], [next(rest) if m else ZERO for m in moving]
+    new, t_new, count, ys, t_ys = cut(
+        outs, (n_carry, sum(moving), int(record), len(nonzero) - n_carry, len(outs))
+    )
+    rest = iter((*t_new, *t_ys))
+    ts = [next(rest) if z else ZERO for z in nonzero]
+    return [*new, *count, *ys], [*ts[:n_carry], *(ZERO for _ in count), *ts[n_carry:]]
 
 
-def _while_batch(
-    axis: Any, values: Any, dims: Any, *, cond: Jaxpr, body: Jaxpr, n_consts: int
+# ---------------------------------------------------------------------------------- batch
+
+
+def _while_batch(  # noqa: PLR0913 - a row's params
+    axis: Any, values: Any, dims: Any, *, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool
 ) -> Any:
-    fixed = tuple(dims[:n_consts])
-    moving = tuple(0 if d is not None else None for d in dims[n_consts:])
-    while True:
-        _, (p,) = batch_jaxpr(cond, axis, fixed + moving, False)
-        _, out = batch_jaxpr(body, axis, fixed + moving, False)
-        mapped = [
-            p is not None or a is not None or b is not None
-            for a, b in zip(moving, out, strict=True)
-        ]
-        grown = tuple(0 if m else None for m in mapped)
-        if grown == moving:
-            break
-        moving = grown
-    force = tuple(d is not None for d in moving)
-    new_cond, (p,) = batch_jaxpr(cond, axis, fixed + moving, False)
-    new_body, _ = batch_jaxpr(body, axis, fixed + moving, force)
-    if p is not None:
-        new_cond, new_body = _per_member(axis, new_cond, new_body, n_consts)
+    fixed, d_carry = tuple(dims[:n_consts]), dims[n_consts:]
+    n_carry = len(d_carry)
+
+    def places(flags: Sequence[bool]) -> tuple[Any, ...]:
+        return tuple(0 if m else None for m in flags)
+
+    def once(m: tuple[bool, ...]) -> list[bool]:
+        _, (p,) = batch_jaxpr(cond, axis, fixed + places(m), False)
+        _, out = batch_jaxpr(body, axis, fixed + places(m), False)
+        return [p is not None or d is not None for d in out[:n_carry]]
+
+    moving = fixpoint([d is not None for d in d_carry], once)
+    force = moving + (False,) * (len(body.outvars) - n_carry)
+    new_cond, (p,) = batch_jaxpr(cond, axis, fixed + places(moving), False)
+    new_body, out_dims = batch_jaxpr(body, axis, fixed + places(moving), force)
     carry = [
-        v if m is None else place_axis(v, d, axis, 0)
-        for v, d, m in zip(values[n_consts:], dims[n_consts:], moving, strict=True)
+        v if not m else place_axis(v, d, axis, 0)
+        for v, d, m in zip(values[n_consts:], d_carry, moving, strict=True)
     ]
-    outs = while_call(*values[:n_consts], *carry, cond=new_cond, body=new_body, n_consts=n_consts)
-    return outs, list(moving)
+    each = p is not None and record  # every member has its own number of turns
+    if p is not None:
+        new_cond, new_body = _per_member(new_cond, new_body, n_consts, axis.size, record)
+    if each:
+        zeros = broadcast_in_dim(np.int64(0), shape=(axis.size,), broadcast_dimensions=())
+        carry.append(zeros)
+    outs = while_call(
+        *values[:n_consts],
+        *carry,
+        cond=new_cond,
+        body=new_body,
+        n_consts=n_consts,
+        record=record,
+    )
+    new, turns, count, tapes = cut(outs, (n_carry, int(each), int(record), len(outs)))
+    counts = turns if each else count
+    d_tapes = [None if d is None else d + 1 for d in out_dims[n_carry:]]
+    d_counts = [0 if each else None for _ in counts]
+    return [*new, *counts, *tapes], [*places(moving), *d_counts, *d_tapes]
 
 
-def _per_member(axis: Any, cond: Jaxpr, body: Jaxpr, n_consts: int) -> tuple[Jaxpr, Jaxpr]:
-    """Loop while any member goes on; a member that has finished keeps its carry."""
+def _per_member(
+    cond: Jaxpr, body: Jaxpr, n_consts: int, members: int, record: bool
+) -> tuple[Jaxpr, Jaxpr]:
+    """Loop while any member goes on; a member that has finished keeps its carry.
+
+    With `record` a last carry counts the turns of each member.
+    """
+    avals = list(body.in_avals)
+    n_carry = len(avals) - n_consts
+    if record:
+        avals.append(aval((members,), _INTEGER))
 
     def any_member(*args: Any) -> list[Any]:
-        (going,) = eval_jaxpr(cond, args)
+        (going,) = eval_jaxpr(cond, args[: n_consts + n_carry])
         return [reduce_or(going, axes=(0,))]
 
     def masked(*args: Any) -> list[Any]:
-        (going,) = eval_jaxpr(cond, args)
-        new = eval_jaxpr(body, args)
-        return [
+        consts, carry, turns = cut(args, (n_consts, n_carry, 1))
+        (going,) = eval_jaxpr(cond, (*consts, *carry))
+        outs = eval_jaxpr(body, (*consts, *carry))
+        kept = [
             select(broadcast_in_dim(going, shape=typeof(x).shape, broadcast_dimensions=(0,)), x, y)
-            for x, y in zip(new, args[n_consts:], strict=True)
+            for x, y in zip(outs[:n_carry], carry, strict=True)
         ]
+        more = [add(t, convert_element_type(going, new_dtype=_INTEGER)) for t in turns]
+        return [*kept, *more, *outs[n_carry:]]
 
-    return trace_closed(any_member, cond.in_avals), trace_closed(masked, body.in_avals)
+    return trace_closed(any_member, avals), trace_closed(masked, avals)
+
+
+# ---------------------------------------------------------------------------------- partial
+
+
+def _while_partial(
+    known: tuple[bool, ...], *, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool
+) -> Split:
+    n_carry = len(known) - n_consts
+    flags = Parts((), known[:n_consts], known[n_consts:], ())
+    split = split_loop(body, flags)
+    carry, ys = split.out_known[:n_carry], split.out_known[n_carry:]
+    known_consts = select_by(range(n_consts), flags.consts, True)
+    known_carry = select_by(range(n_consts, len(known)), carry, True)
+    linear_consts = (*split.forwarded_consts, *select_by(range(n_consts), flags.consts, False))
+    linear_carry = select_by(range(n_consts, len(known)), carry, False)
+    return Split(
+        Half(
+            while_call,
+            {
+                "cond": _known_condition(cond, flags.consts + carry),
+                "body": split.known,
+                "n_consts": len(known_consts),
+                "record": True,
+            },
+            (*known_consts, *known_carry),
+        ),
+        Half(
+            scan_call,
+            {
+                "body": split.linear,
+                "loop": Loop(None, False, len(linear_consts), len(linear_carry)),
+            },
+            (known_result(sum(carry)), *linear_consts, *linear_carry, RES),
+        ),
+        (*carry, *(True for _ in range(int(record))), *ys),
+    )
+
+
+def _known_condition(cond: Jaxpr, known: tuple[bool, ...]) -> Jaxpr:
+    """The condition as a function of the known operands, which are all it reads."""
+    slim, needed = dce_jaxpr(cond, (True,))
+    if any(n and not k for n, k in zip(needed, known, strict=True)):
+        raise RuleError(
+            "The condition of a while_loop depends on a value that is not known in the forward "
+            "pass, so that the number of turns cannot be recorded.",
+            "Stop the gradient of what the condition reads (`lax.stop_gradient`).",
+        )
+    binders = [v for v, k in zip(cond.invars, known, strict=True) if k]
+    return Jaxpr(binders, slim.eqns, slim.outvars, slim.constvars, slim.consts)
 
 
 while_call = Primitive(
@@ -142,11 +251,11 @@ while_call = Primitive(
     type=_while_type,
     jvp=_while_jvp,
     transpose=Unsupported(
-        "Reverse mode (grad, vjp) was asked to go through a while_loop, whose number of steps is "
-        "not recorded.",
-        "Use forward mode (jvp, jacfwd), a native Python loop, or a custom_vjp rule.",
+        "A while_loop all of whose values are cotangents was asked for its transpose.",
+        "Write a linear loop as lax.scan, whose number of turns does not depend on values.",
     ),
     batch=_while_batch,
+    partial=_while_partial,
     zeros=True,
     effects=_while_effects,
     multiple=True,

@@ -24,9 +24,17 @@ from ftrace.interpreters.staging import trace_closed
 RES: Final = -1  # in `Split.linear` positions: where the residuals go
 
 
+def known_result(i: int) -> int:
+    """In `Split.linear` positions: result `i` of the known half, where RES then leaves it out."""
+    return RES - 1 - i
+
+
 @dataclass(frozen=True, slots=True)
 class Half:
-    """A row to bind, its params, and which original operands it takes (RES: the residuals)."""
+    """A row to bind, its params, and which original operands it takes.
+
+    In the linear half RES stands for the residuals, `known_result(i)` for a known result.
+    """
 
     row: Primitive
     params: dict[str, Any]
@@ -123,10 +131,15 @@ class PartialTrace(Trace):
         done = known.row(*[args[i] for i in known.positions], **known.params)
         ctx.trace = self
         n = sum(split.out_known)
-        outs, residuals = iter(done[:n]), done[n:]
+        outs = iter(done[:n])
+        named = {RES - 1 - i for i in linear.positions if i < RES}
+        residuals = [x for i, x in enumerate(done) if i >= n and i not in named]
         operands: list[Any] = []
         for i in linear.positions:
-            operands.extend(residuals if i == RES else (args[i],))
+            if i == RES:
+                operands.extend(residuals)
+            else:
+                operands.append(args[i] if i > RES else done[RES - 1 - i])
         rest = iter(self.record(linear.row, operands, linear.params))
         return [next(outs) if k else next(rest) for k in split.out_known]
 
@@ -224,3 +237,29 @@ def partial_jaxpr(jaxpr: Jaxpr, known: tuple[bool, ...]) -> SplitJaxpr:
     known_jaxpr = trace_closed(known_part, [jaxpr.in_avals[i] for i in indices])
     linear, out_known, forwarded = found
     return SplitJaxpr(known_jaxpr, linear, out_known, forwarded)
+
+
+def split_as(jaxpr: Jaxpr, known: tuple[bool, ...], out_known: tuple[bool, ...]) -> SplitJaxpr:
+    """Split a jaxpr with exactly these outputs known, which are among those that can be.
+
+    An output that could be known and shall not be becomes a residual, which `linear` returns.
+    """
+    split = partial_jaxpr(jaxpr, known)
+    n = sum(split.out_known)
+    owns = iter(split.known.outvars[:n])
+    by_output: list[Any] = [next(owns) if k else None for k in split.out_known]
+    triples = list(zip(by_output, split.out_known, out_known, strict=True))
+    kept = [v for v, _, k in triples if k]
+    demoted = [v for v, own, k in triples if own and not k]
+    known_half = with_results(split.known, [*kept, *demoted, *split.known.outvars[n:]])
+    binders = [Var(v.aval) for v in demoted]
+    supply, linear = iter(binders), iter(split.linear.outvars)
+    outs = [next(supply) if own else next(linear) for _, own, k in triples if not k]
+    linear_half = with_results(split.linear, outs, [*binders, *split.linear.invars])
+    return SplitJaxpr(known_half, linear_half, out_known, split.forwarded)
+
+
+def with_results(jaxpr: Jaxpr, outs: Sequence[Atom], invars: Sequence[Var] | None = None) -> Jaxpr:
+    """The same equations with other results (and inputs)."""
+    taken = jaxpr.invars if invars is None else invars
+    return Jaxpr(taken, jaxpr.eqns, outs, jaxpr.constvars, jaxpr.consts)

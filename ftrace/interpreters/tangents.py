@@ -6,17 +6,19 @@ Everything here is built from rows, so it works under any trace.
 from typing import Any
 
 from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.tapes import TURNS
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives.compare import bitwise_or, select
 from ftrace.primitives.linear import add, broadcast_in_dim
 
 
 def zeros(aval: ShapedArray) -> Any:
-    """Zeros of an aval; a NumPy scalar for rank 0."""
+    """Zeros of an aval; a NumPy scalar for rank 0, a tape of no turns for a tape."""
     zero = aval.dtype.type(0)
     if not aval.shape:
         return zero
-    return broadcast_in_dim(zero, shape=aval.shape, broadcast_dimensions=())
+    shape = tuple(0 if n is TURNS else n for n in aval.shape)
+    return broadcast_in_dim(zero, shape=shape, broadcast_dimensions=())
 
 
 def instantiate(tangent: Any, primal: Any) -> Any:

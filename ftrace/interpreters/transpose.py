@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import bool_
@@ -225,3 +227,17 @@ def pull_jaxpr(
 def instantiate_cotangent(ct: Any, aval: ShapedArray) -> Any:
     """A plain cotangent: zeros where none arrived."""
     return zeros(aval) if ct is None else materialise(ct)
+
+
+def at_kind(ct: Any, kind: int, aval: ShapedArray) -> Any:
+    """A cotangent made plain (kind 1) or masked (kind 2), where another path needs it so."""
+    if ct is None and kind:
+        return Masked(zeros(aval), _truth(False, aval.shape)) if kind == 2 else zeros(aval)
+    if kind == 2 and type(ct) is not Masked:
+        return Masked(ct, _truth(True, aval.shape))
+    return ct
+
+
+def _truth(value: bool, shape: tuple[int, ...]) -> Any:
+    mask = np.bool_(value)
+    return broadcast_in_dim(mask, shape=shape, broadcast_dimensions=()) if shape else mask

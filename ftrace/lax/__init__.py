@@ -11,6 +11,9 @@ from ftrace.control.collectives import pmean as pmean
 from ftrace.control.collectives import psum as psum
 from ftrace.control.loops import cond as cond
 from ftrace.control.loops import while_loop as while_loop
+from ftrace.control.scanning import fori_loop as fori_loop
+from ftrace.control.scanning import map as map
+from ftrace.control.scanning import scan as scan
 from ftrace.lax.arrays import broadcast as broadcast
 from ftrace.lax.arrays import broadcast_in_dim as broadcast_in_dim
 from ftrace.lax.arrays import broadcast_shapes as broadcast_shapes

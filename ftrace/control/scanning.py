@@ -1,0 +1,222 @@
+"""`scan`, `map` and `fori_loop` as users call them: containers, lengths, checks, then the row."""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ftrace.control.functions import result_avals
+from ftrace.control.loops import check_carry, check_functions, fitting, strengthened, while_loop
+from ftrace.control.scan import Loop, scan_call
+from ftrace.control.traces import Traces
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.dtypes import int64
+from ftrace.core.errors import DtypeError, ShapeError, TreeError
+from ftrace.core.trace import Tracer
+from ftrace.core.tree import paths, tree_flatten, tree_map, tree_words
+from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.quiet import quietly
+from ftrace.primitives.compare import lt
+from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.linear import add
+from ftrace.primitives.shape import concatenate, reshape
+from ftrace.primitives.slicing import slice as slice_row
+
+Carry = TypeVar("Carry")
+
+
+def scan(
+    f: Callable[[Carry, Any], tuple[Carry, Any]],
+    init: Carry,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Carry, Any]:
+    """Carry a value along the first axis of arrays, and stack what each turn leaves.
+
+    Args:
+        f: `(carry, x) -> (carry, y)`; the carry keeps its containers, shapes and dtypes.
+        init: the first carry.
+        xs: arrays, or containers of arrays, with one leading axis of the same length; turn i
+            gets their elements i. None: `f` gets None, and `length` says how many turns.
+        length: the number of turns.
+        reverse: whether to go from the last element to the first; ys stay in the order of xs.
+        unroll: accepted for JAX's sake: compiled loops are native and choose for themselves.
+
+    Returns:
+        The last carry, and the ys, stacked along a new leading axis.
+
+    Raises:
+        TreeError, ShapeError, DtypeError: `f` returns no pair or changes the carry's type, or
+            the lengths differ.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.lax.scan(lambda c, x: (c + x, c * x), 0.0, np.array([1.0, 2.0, 3.0]))
+        (np.float64(6.0), array([0., 2., 9.]))
+    """
+    check_functions("scan", f=f)
+    operator.index(unroll)
+    leaves, tree = tree_flatten(init)
+    result_avals(scan, leaves, tree, "init")
+    leaves = [strengthened(x) for x in leaves]
+    carry = tree.unflatten(leaves)
+    rows, rows_tree = tree_flatten(xs)
+    n, elements = _elements(rows, rows_tree, length)
+    x = rows_tree.unflatten(elements)
+    _, step = Traces(f, ("scan",)).find(f, (carry, x), {})
+    parts = step.out_tree.children()
+    if len(parts) != 2 or (step.out_tree.node_data() or [None])[0] not in (tuple, list):
+        raise TreeError(
+            f"scan: f returned {tree_words(step.out_tree)}, not a pair.",
+            "Return (carry, y); y may be None.",
+        )
+    wanted = [typeof(x) for x in leaves]
+    check_carry("scan", "f", parts[0], tree, wanted, step.jaxpr.out_avals)
+    ys = [_strong(a) for a in step.jaxpr.out_avals[len(wanted) :]]
+    with quietly():
+        outs = scan_call(
+            *step.captured,
+            *leaves,
+            *rows,
+            body=fitting(step.jaxpr, [*wanted, *ys]),
+            loop=Loop(n, bool(reverse), len(step.captured), len(leaves)),
+        )
+    m = len(leaves)
+    return tree.unflatten(outs[:m]), parts[1].unflatten(outs[m:])
+
+
+def _strong(a: ShapedArray) -> ShapedArray:
+    return aval(a.shape, a.dtype)
+
+
+def _elements(rows: Sequence[Any], tree: Any, length: int | None) -> tuple[int, list[Any]]:
+    """The number of turns, and zeros of no memory in place of the elements of a turn."""
+    avals = result_avals(scan, rows, tree, "xs")
+    n = None if length is None else operator.index(length)
+    what = "length"
+    for a, path in zip(avals, paths(tree, "xs"), strict=True):
+        if not a.shape:
+            raise ShapeError(
+                f"scan: {path} is {a}, which has no axis to go along.",
+                "Close over what is the same in every turn, or give it a leading axis.",
+            )
+        if n is None:
+            n, what = a.shape[0], f"the length of {path}"
+        elif a.shape[0] != n:
+            raise ShapeError(
+                f"scan: the length of {path} is {a.shape[0]}, and {what} is {n}.",
+                "All xs have the same leading axis.",
+            )
+    if n is None:
+        raise TreeError(
+            "scan: there are no xs, and no length.", "Give xs, or length=, the number of turns."
+        )
+    if n < 0:
+        raise ShapeError(f"scan: length is {n}.", "Give a number of turns that is not negative.")
+    return n, [np.broadcast_to(np.zeros((), a.dtype), a.shape[1:]) for a in avals]
+
+
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:  # noqa: A001 - JAX's name
+    """Apply a function to each element along the first axis, one after the other.
+
+    Args:
+        f: a function of one element.
+        xs: arrays, or containers of arrays, with one leading axis of the same length.
+        batch_size: how many elements are worked on at once, as `vmap` does.
+
+    Returns:
+        The results, stacked along a new leading axis.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.lax.map(lambda x: x * x, np.array([1.0, 2.0, 3.0]))
+        array([1., 4., 9.])
+    """
+    check_functions("map", f=f)
+    if batch_size is None:
+        return scan(lambda _, x: (None, f(x)), None, xs)[1]
+    size = operator.index(batch_size)
+    if size < 1:
+        raise ShapeError(f"map: batch_size is {size}.", "Give a number of at least 1.")
+    rows, tree = tree_flatten(xs)
+    n, _ = _elements(rows, tree, None)
+    whole = n // size * size
+    head = [
+        reshape(_range(x, 0, whole), new_sizes=(n // size, size, *typeof(x).shape[1:]))
+        for x in rows
+    ]
+    ys = scan(lambda _, x: (None, _all(f, x, size)), None, tree.unflatten(head))[1]
+    ys = tree_map(lambda y: reshape(y, new_sizes=(whole, *typeof(y).shape[2:])), ys)
+    if whole == n:
+        return ys
+    rest = _all(f, tree.unflatten([_range(x, whole, n) for x in rows]), n - whole)
+    return tree_map(lambda a, b: concatenate(a, b, dimension=0), ys, rest)
+
+
+def _range(x: Any, start: int, stop: int) -> Any:
+    """Elements along the first axis."""
+    shape = typeof(x).shape
+    begin, end = (start, *(0 for _ in shape[1:])), (stop, *shape[1:])
+    return slice_row(x, start_indices=begin, limit_indices=end, strides=(1,) * len(shape))
+
+
+def _all(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
+    """A function of one element on `size` of them at once."""
+    rows, tree = tree_flatten(xs)
+    trees: list[Any] = []
+
+    def flat(*leaves: Any) -> list[Any]:
+        outs, out_tree = tree_flatten(f(tree.unflatten(leaves)))
+        trees.append(out_tree)
+        return outs
+
+    axis = Axis(size)
+    ys, dims = batch_flat(flat, axis, rows, (0,) * len(rows))
+    placed = [place_axis(y, d, axis, 0) for y, d in zip(ys, dims, strict=True)]
+    return trees[0].unflatten(placed)
+
+
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Carry], Carry],
+    init_val: Carry,
+    *,
+    unroll: int | bool | None = None,
+) -> Carry:
+    """Repeat `body_fun` for the integers from `lower` up to `upper`.
+
+    Args:
+        lower, upper: integer scalars; where both are known while tracing the loop is a `scan`.
+        body_fun: `(i, carry) -> carry` of the same containers, shapes and dtypes; i is an int64.
+        init_val: the first carry.
+        unroll: accepted for JAX's sake.
+
+    Returns:
+        The last carry. Every transformation works, reverse mode with traced bounds too.
+
+    Example:
+        >>> import ftrace
+        >>> float(ftrace.lax.fori_loop(0, 4, lambda i, x: x * 2 + i, 1.0))
+        27.0
+    """
+    check_functions("fori_loop", body_fun=body_fun)
+    for name, bound in (("lower", lower), ("upper", upper)):
+        a = typeof(bound)
+        if a.shape or a.dtype.kind not in "iu":
+            raise DtypeError(
+                f"fori_loop: {name} is {a}, not an integer scalar.", "Convert it: `int(...)`."
+            )
+    if isinstance(lower, Tracer) or isinstance(upper, Tracer):
+        first, last = (convert_element_type(b, new_dtype=int64) for b in (lower, upper))
+        _, _, out = while_loop(
+            lambda c: lt(c[0], c[1]),
+            lambda c: (add(c[0], np.int64(1)), c[1], body_fun(c[0], c[2])),
+            (first, last, init_val),
+        )
+        return out
+    turns = np.arange(int(lower), int(upper), dtype=np.int64)
+    return scan(lambda c, i: (body_fun(i, c), None), init_val, turns)[0]

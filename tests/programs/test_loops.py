@@ -1,0 +1,276 @@
+"""scan, map, fori_loop and while_loop equal the loop written in Python, in every mode.
+
+The programs are asymmetric: weights differ along every axis, carries and consts differ, and the
+number of turns of a while depends on the values.
+"""
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
+
+X = np.array([0.5, -0.8, 1.3])
+V = np.array([1.0, -2.0, 0.5])
+W = np.array([[1.0, 0.3, -0.2], [0.1, 0.9, 0.4], [-0.5, 0.2, 1.1]])
+T = np.linspace(0.1, 0.9, 4)
+TOLERANCE = 1e-11
+
+
+def recurrence(x):
+    """A carry and ys, from xs and a captured operand."""
+
+    def step(c, t):
+        c = np.tanh(W @ c + t * x)
+        return c, c * t + x[0]
+
+    c, ys = lax.scan(step, x, T)
+    return np.sum(c * V) + np.sum(ys * W[:, 1] * np.arange(1.0, 5.0)[:, None])
+
+
+def recurrence_plain(x):
+    c, total = x, 0.0
+    for i, t in enumerate(T):
+        c = np.tanh(W @ c + t * x)
+        total = total + np.sum((c * t + x[0]) * W[:, 1]) * (i + 1.0)
+    return np.sum(c * V) + total
+
+
+def backwards(x):
+    """From the last element to the first, over xs that depend on the input; a tree carry."""
+
+    def step(c, xt):
+        return {"a": c["a"] * xt + c["b"][1], "b": np.sin(c["b"]) * xt}, (c["a"], xt * c["b"])
+
+    c, (a, b) = lax.scan(step, {"a": x[0], "b": x}, x * x + 1.0, reverse=True)
+    return c["a"] + np.sum(c["b"] * V) + np.sum(a * V) + np.sum(b * W)
+
+
+def backwards_plain(x):
+    xs, a, b, total = x * x + 1.0, x[0], x, 0.0
+    for i in (2, 1, 0):
+        total = total + a * V[i] + np.sum(xs[i] * b * W[i])
+        a, b = a * xs[i] + b[1], np.sin(b) * xs[i]
+    return a + np.sum(b * V) + total
+
+
+def counted(x):
+    """fori_loop with known bounds: the counter is used, and one carry never changes."""
+    a, b = lax.fori_loop(1, 4, lambda i, c: (c[0] * c[1] + i * c[0] ** 2, c[1]), (x, V + 1.0))
+    return np.sum(a * b)
+
+
+def counted_plain(x):
+    a = x
+    for i in range(1, 4):
+        a = a * (V + 1.0) + i * a**2
+    return np.sum(a * (V + 1.0))
+
+
+def newton(x):
+    """Turns depend on the value."""
+    z = lax.while_loop(
+        lambda z: np.abs(z * z - x[2]) > 1e-13, lambda z: z - (z * z - x[2]) / (2 * z), x[2] * 1.0
+    )
+    return z * x[0]
+
+
+def newton_plain(x):
+    return np.sqrt(x[2]) * x[0]
+
+
+def growing(x):
+    """Turns depend on a carry that has a derivative; a vector carry, consts, an integer."""
+
+    def body(c):
+        n, y, total = c
+        return n + 1, y * 1.7 + np.sin(x), total + np.sum(y * V) * n
+
+    n, y, total = lax.while_loop(lambda c: np.sum(c[1] * c[1]) < 60.0, body, (0, x, 0.0))
+    return total + np.sum(y * V) * n
+
+
+def growing_plain(x):
+    n, y, total = 0, x, 0.0
+    while np.sum(y * y) < 60.0:
+        n, y, total = n + 1, y * 1.7 + np.sin(x), total + np.sum(y * V) * n
+    return total + np.sum(y * V) * n
+
+
+def never(x):
+    """No turn at all."""
+    return np.sum(lax.while_loop(lambda y: y[0] > 100.0, lambda y: y * x, x * V))
+
+
+def never_plain(x):
+    return np.sum(x * V)
+
+
+def bounded(x):
+    """fori_loop whose bound is a value."""
+    n = fnp.floor(np.sum(x * x) * 2.0).astype(np.int64)
+    return np.sum(lax.fori_loop(0, n, lambda i, y: np.sin(y) * x + i * y, x) * V)
+
+
+def bounded_plain(x):
+    y = x
+    n = float(np.floor(np.sum(ftrace.lax.stop_gradient(x) ** 2) * 2.0))
+    for i in range(int(n)):
+        y = np.sin(y) * x + i * y
+    return np.sum(y * V)
+
+
+def nested(x):
+    """A while in a scan in a while."""
+
+    def inner(c, t):
+        y = lax.while_loop(lambda y: y < 4.0, lambda y: y * 1.5 + t, c * c + 0.3)
+        return np.cos(y) * c, y
+
+    def body(c):
+        n, y = c
+        y, ys = lax.scan(inner, y, T[:2])
+        return n + 1, y + 0.1 * np.sum(ys * T[:2])
+
+    return sum(
+        w * lax.while_loop(lambda c: c[0] < 2, body, (0, xi))[1] for w, xi in zip(V, x, strict=True)
+    )
+
+
+def nested_plain(x):
+    total = 0.0
+    for k, weight in enumerate(V):
+        c = x[k]
+        for _ in range(2):
+            extra = 0.0
+            for t in T[:2]:
+                y = c * c + 0.3
+                while y < 4.0:
+                    y = y * 1.5 + t
+                c, extra = np.cos(y) * c, extra + y * t
+            c = c + 0.1 * extra
+        total = total + weight * c
+    return total
+
+
+def mapped(x):
+    return np.sum(lax.map(lambda v: {"a": np.sin(v) * x[1], "b": v}, x)["a"] * V)
+
+
+def in_batches(x):
+    return np.sum(lax.map(lambda v: np.sin(v) * x[1], x, batch_size=2) * V)
+
+
+def mapped_plain(x):
+    return np.sum(np.sin(x) * x[1] * V)
+
+
+def with_branches(x):
+    """cond and where inside a scan; the untaken side would be NaN."""
+
+    def step(c, t):
+        y = lax.cond(c > 0.6, lambda c: c * t, lambda c: c + t * x[0], c)
+        return np.where(y > 0, np.sqrt(np.where(y > 0, y, 1.0)), y * y), y
+
+    c, ys = lax.scan(step, x[2], T)
+    return c + np.sum(ys * T)
+
+
+def with_branches_plain(x):
+    c, total = x[2], 0.0
+    for t in T:
+        y = c * t if c > 0.6 else c + t * x[0]
+        total = total + y * t
+        c = np.sqrt(y) if y > 0 else y * y
+    return c + total
+
+
+def checkpointed(x):
+    step = ftrace.checkpoint(lambda c, t: (np.tanh(W @ c + t * x), c[1] * t))
+    c, ys = lax.scan(step, x, T)
+    return np.sum(c * V) + np.sum(ys * T)
+
+
+def checkpointed_plain(x):
+    c, total = x, 0.0
+    for t in T:
+        c, total = np.tanh(W @ c + t * x), total + c[1] * t * t
+    return np.sum(c * V) + total
+
+
+PROGRAMS = {
+    "recurrence": (recurrence, recurrence_plain),
+    "backwards": (backwards, backwards_plain),
+    "counted": (counted, counted_plain),
+    "newton": (newton, newton_plain),
+    "growing": (growing, growing_plain),
+    "never": (never, never_plain),
+    "bounded": (bounded, bounded_plain),
+    "nested": (nested, nested_plain),
+    "mapped": (mapped, mapped_plain),
+    "in batches": (in_batches, mapped_plain),
+    "branches": (with_branches, with_branches_plain),
+    "checkpoint": (checkpointed, checkpointed_plain),
+}
+MANY = np.stack([X, X[::-1] * 0.7 + 0.1, np.array([1.1, 0.2, 2.5])])
+DIRECTION = np.array([0.3, -1.0, 0.7])
+
+
+def each(f):
+    """Member by member."""
+    return lambda m: np.stack([f(x) for x in m])
+
+
+MODES = {
+    "value": (lambda f: f, X),
+    "grad": (grad, X),
+    "jvp": (lambda f: lambda x: jvp(f, (x,), (DIRECTION,))[1], X),
+    "vjp": (lambda f: lambda x: vjp(f, x)[1](1.5)[0], X),
+    "linearize": (lambda f: lambda x: linearize(f, x)[1](DIRECTION), X),
+    "jit": (jit, X),
+    "grad jit": (lambda f: grad(jit(f)), X),
+    "jit grad": (lambda f: jit(grad(f)), X),
+    "hessian": (hessian, X),
+    "jacfwd grad jit": (lambda f: jacfwd(grad(jit(f))), X),
+    "jacrev grad": (lambda f: jacrev(grad(f)), X),
+    "jacfwd jacfwd": (lambda f: jacfwd(jacfwd(f)), X),
+    "jit hessian": (lambda f: jit(hessian(f)), X),
+    "grad of a norm of grad": (lambda f: grad(lambda x: np.sum(np.sin(grad(f)(x)) * V)), X),
+    "checkpoint grad": (lambda f: grad(ftrace.checkpoint(f)), X),
+    "vmap": (vmap, MANY),
+    "vmap grad": (lambda f: vmap(grad(f)), MANY),
+    "jit vmap grad": (lambda f: jit(vmap(grad(f))), MANY),
+    "grad vmap": (lambda f: grad(lambda m: np.sum(vmap(f)(m) * V)), MANY),
+    "vmap hessian": (lambda f: vmap(hessian(f)), MANY),
+    "vmap jvp": (lambda f: vmap(lambda x: jvp(f, (x,), (DIRECTION,))[1]), MANY),
+    "grad jit vmap": (lambda f: grad(lambda m: np.sum(jit(vmap(f))(m) * V)), MANY),
+}
+PLAIN = {
+    "vmap": each,
+    "vmap grad": lambda f: each(grad(f)),
+    "jit vmap grad": lambda f: each(grad(f)),
+    "grad vmap": lambda f: lambda m: np.stack([v * grad(f)(x) for v, x in zip(V, m, strict=True)]),
+    "vmap hessian": lambda f: each(jacfwd(grad(f))),
+    "vmap jvp": lambda f: each(lambda x: jvp(f, (x,), (DIRECTION,))[1]),
+    "grad jit vmap": lambda f: (
+        lambda m: np.stack([v * grad(f)(x) for v, x in zip(V, m, strict=True)])
+    ),
+    "jit": lambda f: f,
+    "grad jit": grad,
+    "jit grad": grad,
+    "hessian": lambda f: jacfwd(grad(f)),
+    "jacfwd grad jit": lambda f: jacfwd(grad(f)),
+    "jit hessian": lambda f: jacfwd(grad(f)),
+    "checkpoint grad": grad,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_loop_equals_the_loop_in_python(name, mode):
+    looped, plain = PROGRAMS[name]
+    transform, x = MODES[mode]
+    expected = PLAIN.get(mode, transform)(plain)(x)
+    found = transform(looped)(x)
+    np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
