@@ -14,6 +14,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
+from ftrace.core.loops import Loop, Parts, cut, parts, select_by
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.tapes import stack, tape
 from ftrace.core.zero import ZERO
@@ -41,44 +42,6 @@ from ftrace.primitives.compare import lt, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import add, broadcast_in_dim
 from ftrace.primitives.reduce import reduce_max
-
-
-class Loop(NamedTuple):
-    """How a scan runs, and how its operands are to be read.
-
-    Attributes:
-        length: the number of turns; None where it is the first operand.
-        reverse: whether the last element comes first.
-        n_consts, n_carry: how many operands there are of these kinds.
-    """
-
-    length: int | None
-    reverse: bool
-    n_consts: int
-    n_carry: int
-
-    def with_more(self, consts: int, carry: int) -> "Loop":
-        """The same loop with more operands."""
-        return self._replace(n_consts=self.n_consts + consts, n_carry=self.n_carry + carry)
-
-
-class Parts(NamedTuple):
-    """The operands of a scan, or anything else there is one of for each."""
-
-    turns: tuple[Any, ...]
-    consts: tuple[Any, ...]
-    carry: tuple[Any, ...]
-    xs: tuple[Any, ...]
-
-
-def parts(values: Sequence[Any], loop: Loop) -> Parts:
-    """Cut a list that has an entry for each operand of a scan."""
-    first = int(loop.length is None)
-    second = first + loop.n_consts
-    third = second + loop.n_carry
-    values = tuple(values)
-    return Parts(values[:first], values[first:second], values[second:third], values[third:])
-
 
 # ---------------------------------------------------------------------------------- running
 
@@ -170,15 +133,6 @@ def _scan_jvp(primals: Any, tangents: Any, *, body: Jaxpr, loop: Loop) -> Any:
     new, t_new, ys, t_ys = cut(outs, (loop.n_carry, sum(moving), n_ys, len(outs)))
     rest = iter((*t_new, *t_ys))
     return [*new, *ys], [next(rest) if z else ZERO for z in nonzero]
-
-
-def cut(values: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
-    """A list as parts of these sizes; the last part may be shorter."""
-    found, start = [], 0
-    for n in sizes:
-        found.append(values[start : start + n])
-        start += n
-    return found
 
 
 def _grouped(
@@ -363,11 +317,6 @@ def _scan_partial(known: tuple[bool, ...], *, body: Jaxpr, loop: Loop) -> Split:
         ),
     )
     return Split(known_half, linear_half, split.out_known)
-
-
-def select_by(values: Sequence[Any], flags: Sequence[bool], wanted: bool) -> tuple[Any, ...]:
-    """The values whose flag is as wanted."""
-    return tuple(v for v, f in zip(values, flags, strict=True) if f is wanted)
 
 
 # ---------------------------------------------------------------------------------- transpose

@@ -8,11 +8,12 @@ import numpy as np
 
 from ftrace.control.functions import result_avals
 from ftrace.control.loops import check_carry, check_functions, fitting, strengthened, while_loop
-from ftrace.control.scan import Loop, scan_call
+from ftrace.control.scan import scan_call
 from ftrace.control.traces import Traces
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import int64
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
+from ftrace.core.loops import Loop
 from ftrace.core.trace import Tracer
 from ftrace.core.tree import paths, tree_flatten, tree_map, tree_words
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.control.scan import Loop, Parts, cut, fixpoint, scan_call, select_by, split_loop
+from ftrace.control.scan import fixpoint, scan_call, split_loop
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
+from ftrace.core.loops import Loop, Parts, cut, select_by
 from ftrace.core.primitive import Effects, Primitive, Unsupported
 from ftrace.core.tapes import stack, tape
 from ftrace.core.zero import ZERO

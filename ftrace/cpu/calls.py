@@ -18,7 +18,17 @@ from ftrace.core.errors import JaxprError
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.launching import Launch
-from ftrace.lowering.program import Branch, Call, Callback, Copy, Product, Program, Repeat, Step
+from ftrace.lowering.program import (
+    Branch,
+    Call,
+    Callback,
+    Copy,
+    Product,
+    Program,
+    Repeat,
+    Scan,
+    Step,
+)
 from ftrace.primitives.table import ALL
 
 
@@ -222,7 +232,7 @@ def is_interpreted(steps: Sequence[Step]) -> bool:
         elif isinstance(step, Callback | Copy):
             continue
         else:
-            inner = (step.cond, step.body)
+            inner = (step.body,) if isinstance(step, Scan) else (step.cond, step.body)
         if not all(is_interpreted(s) for s in inner):
             return False
     return True
@@ -248,6 +258,25 @@ def interpret(steps: Sequence[Step], program: Program, values: dict[int, Any]) -
             while values[step.predicate]:
                 interpret(step.body, program, values)
                 interpret(step.cond, program, values)
+        elif isinstance(step, Scan):
+            _scan(step, program, values)
+
+
+def _scan(step: Scan, program: Program, values: dict[int, Any]) -> None:
+    """Run a `Scan` on values; what it writes is allocated here."""
+    turns = range(program.table[step.length])
+    for window in step.windows:
+        if window.written:
+            planned = program.slots[window.base].aval
+            values[window.base] = np.empty(planned.shape, planned.dtype)
+    for i in reversed(turns) if step.reverse else turns:
+        for window in step.windows:
+            if not window.written:
+                values[window.slot] = values[window.base][i]
+        interpret(step.body, program, values)
+        for window in step.windows:
+            if window.written:
+                values[window.base][i] = values[window.slot]
 
 
 def as_planned(value: Any, planned: ShapedArray) -> Any:

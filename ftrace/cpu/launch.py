@@ -29,7 +29,16 @@ from ftrace.cpu.text import Host
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.ir import Block, While, blocks_of
 from ftrace.lowering.launching import Launch
-from ftrace.lowering.program import ARGUMENT, CONSTANT, RESULT, Branch, Program, Repeat, Step
+from ftrace.lowering.program import (
+    ARGUMENT,
+    CONSTANT,
+    RESULT,
+    Branch,
+    Program,
+    Repeat,
+    Scan,
+    Step,
+)
 
 Array = np.ndarray[Any, Any]
 KEPT: Final = 1024  # modules; what is in use lives on when it is dropped here
@@ -226,9 +235,9 @@ def _is_long(program: Program) -> bool:
 
 
 def _repeats(steps: Sequence[Step]) -> bool:
-    """Whether something runs a number of times that is not known before."""
+    """Whether something runs more than once."""
     for step in steps:
-        if isinstance(step, Repeat):
+        if isinstance(step, Repeat | Scan):
             return True
         if isinstance(step, Branch) and any(map(_repeats, step.arms)):
             return True

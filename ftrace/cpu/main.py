@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ftrace.cpu import blas
 from ftrace.cpu.blas_text import product_name
 from ftrace.cpu.emit import emit
+from ftrace.cpu.state import Carried
 from ftrace.cpu.text import Host, Text, Value, memory_type
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
@@ -22,7 +23,9 @@ from ftrace.lowering.program import (
     Product,
     Program,
     Repeat,
+    Scan,
     Step,
+    Window,
 )
 
 FINISHED = 0
@@ -126,8 +129,10 @@ class _Main:
                 self._product(step)
             elif isinstance(step, Branch):
                 self._branch(step)
-            else:
+            elif isinstance(step, Repeat):
                 self._repeat(step)
+            else:
+                self._scan(step)
 
     def _copy(self, step: Copy) -> None:
         aval = self.program.slots[step.source].aval
@@ -206,3 +211,33 @@ class _Main:
         self._steps(step.body)
         text.jump(head)
         text.label(end)
+
+    def _scan(self, step: Scan) -> None:
+        text = self.text
+        head, body, end = text.fresh("head"), text.fresh("body"), text.fresh("end")
+        length = Value(self._entry(step.length), "i8", 1)
+        one, zero = text.like(length, 1), text.like(length, 0)
+        before = text.block
+        text.jump(head)
+        text.label(head)
+        around = Carried(text, [zero], before)
+        (turn,) = around.values
+        text.branch(text.compare("slt", turn, length), body, end)
+        text.label(body)
+        at = text.sub(text.sub(length, one), turn) if step.reverse else turn
+        for window in step.windows:
+            self._look(window, at)
+        self._steps(step.body)
+        around.close([text.add(turn, one)])
+        text.jump(head)
+        text.label(end)
+
+    def _look(self, window: Window, at: Value) -> None:
+        """Let a window show an element."""
+        text = self.text
+        distance = text.mul(at, Value(self._entry(window.size), "i8", 1))
+        address, place = text.fresh(), text.fresh()
+        base = self._slot(window.base)
+        text.line(f"%{address} = getelementptr i8, ptr {base}, i64 {distance.name}")
+        text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {window.slot}")
+        text.line(f"store ptr %{address}, ptr %{place}, align 8")

@@ -14,6 +14,7 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from ftrace.core.loops import Loop, parts
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.arena import Arena
 from ftrace.lowering.build import build
@@ -26,6 +27,7 @@ from ftrace.lowering.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
+    WINDOW,
     Branch,
     Call,
     Callback,
@@ -33,8 +35,10 @@ from ftrace.lowering.program import (
     Product,
     Program,
     Repeat,
+    Scan,
     Slot,
     Step,
+    Window,
 )
 from ftrace.lowering.scalars import roll
 from ftrace.lowering.verify import verify, verify_schedule
@@ -204,16 +208,34 @@ class _Planner:
                 slots[v] = self._scratch(v.aval)
                 unused.append(slots[v])
         name = eqn.primitive.name
-        known = {"cond": self._cond, "while": self._while, "dot_general": self._product}
+        known = {
+            "cond": self._cond,
+            "while": self._while,
+            "scan": self._scan,
+            "dot_general": self._product,
+        }
         steps = known.get(name, self._callback)(eqn, slots)
         for slot in unused:
             self._free(slot)
         return steps
 
     def _callback(self, eqn: Eqn, slots: Slots) -> list[Step]:
-        operands = tuple(None if type(a) is Literal else slots[a] for a in eqn.invars)
-        self.calls.append(Call(eqn, operands, tuple(slots[v] for v in eqn.outvars)))
-        return [Callback(len(self.calls) - 1)]
+        """A row of Python; it knows arrays, so that windows are copied from and to the arena."""
+        places = [None if type(a) is Literal else slots[a] for a in eqn.invars]
+        results = [slots[v] for v in eqn.outvars]
+        beside = {k: k for k in (*places, *results) if k is not None}
+        for k in beside:
+            if self.slots[k].place == WINDOW:
+                beside[k] = self._scratch(self.slots[k].aval)
+        read = [k for k in beside if k in places]
+        before = [self._copy(k, beside[k]) for k in read if beside[k] != k]
+        after = [self._copy(beside[k], k) for k in results if beside[k] != k]
+        for k, copy in beside.items():
+            if copy != k:
+                self._free(copy)
+        operands = tuple(None if k is None else beside[k] for k in places)
+        self.calls.append(Call(eqn, operands, tuple(beside[k] for k in results)))
+        return [*before, Callback(len(self.calls) - 1), *after]
 
     def _product(self, eqn: Eqn, slots: Slots) -> list[Step]:
         found = contraction(eqn, self.longest())
@@ -251,6 +273,37 @@ class _Planner:
         for slot in (predicate, *following):
             self._free(slot)
         return [*steps, Repeat(tuple(cond), predicate, tuple(body))]
+
+    def _scan(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        """As a `while`, with windows on what is scanned and on what the turns leave."""
+        loop: Loop = eqn.params["loop"]
+        n = loop.n_carry
+        _, consts, inits, xs = parts(eqn.invars, loop)
+        carry, ys = [slots[v] for v in eqn.outvars[:n]], [slots[v] for v in eqn.outvars[n:]]
+        steps: list[Step] = [
+            self._copy(self._slot_of(a, slots), s) for a, s in zip(inits, carry, strict=True)
+        ]
+        body: Jaxpr = eqn.params["body"]
+        bound = [Var(a) for a in body.in_avals[len(consts) :]]
+        read = [
+            self._window(self._slot_of(x, slots), v.aval, False)
+            for x, v in zip(xs, bound[n:], strict=True)
+        ]
+        left = [self._window(y, a, True) for y, a in zip(ys, body.out_avals[n:], strict=True)]
+        inside = {**slots, **dict(zip(bound, (*carry, *(w.slot for w in read)), strict=True))}
+        following = [self._scratch(v.aval) for v in eqn.outvars[:n]]
+        into = [*following, *(w.slot for w in left)]
+        turn = self.region(body, [*consts, *bound], inside, into)
+        turn += [self._copy(new, old) for new, old in zip(following, carry, strict=True)]
+        for slot in following:
+            self._free(slot)
+        assert loop.length is not None
+        length = self._entry(loop.length)
+        return [*steps, Scan(length, loop.reverse, (*read, *left), tuple(turn))]
+
+    def _window(self, base: int, element: ShapedArray, written: bool) -> Window:
+        slot = self._slot(WINDOW, element, 0)
+        return Window(slot, base, self._entry(_bytes(element)), written)
 
 
 def _bytes(a: ShapedArray) -> int:

@@ -1,7 +1,8 @@
 """Programs: what a compiled function does with memory, step by step.
 
 A program works on `slots`, base addresses of arrays: arguments and constants (given at each
-call), results (allocated at each call) and places in one arena per call. Everything that depends
+call), results (allocated at each call) and places in one arena per call; in the turns of a `Scan`
+also windows, the elements of other slots along their first axis. Everything that depends
 on sizes is in its `table`, so that programs of the same structure share machine code. Steps run
 in order; `Branch` and `Repeat` hold steps. Matrix products are a library's, called by machine code;
 other rows that kernels cannot do are `Callback`s, which run the row on views of the slots. plan.py
@@ -20,6 +21,7 @@ ARGUMENT = "argument"
 CONSTANT = "constant"
 RESULT = "result"
 ARENA = "arena"
+WINDOW = "window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,11 @@ class Slot:
     """An array of a program, contiguous in row-major order.
 
     Attributes:
-        place: ARGUMENT, CONSTANT, RESULT or ARENA.
+        place: ARGUMENT, CONSTANT, RESULT, ARENA or WINDOW.
         aval: shape and dtype, as planned.
         entry: for ARENA the table entry of its distance from the arena's start, in bytes; for the
-            others the position among the arguments, constants or results.
+            others the position among the arguments, constants or results (0 for a WINDOW, whose
+            address each turn sets).
     """
 
     place: str
@@ -97,7 +100,34 @@ class Repeat:
     body: tuple["Step", ...]
 
 
-Step = Union[Launch, Copy, Callback, Product, Branch, Repeat]  # noqa: UP007 - named in Branch above
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A slot that is, in turn i, element i of another one.
+
+    Attributes:
+        slot: the window.
+        base: what it looks at.
+        size: table entry with the bytes of an element.
+        written: whether the turns write it; else they only read it.
+    """
+
+    slot: int
+    base: int
+    size: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Run `body` `table[length]` times, each turn with its windows; backwards if `reverse`."""
+
+    length: int
+    reverse: bool
+    windows: tuple[Window, ...]
+    body: tuple["Step", ...]
+
+
+Step = Union[Launch, Copy, Callback, Product, Branch, Repeat, Scan]  # noqa: UP007 - named in Branch above
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +191,5 @@ def every(steps: Iterable[Step]) -> Iterator[Step]:
                 yield from every(arm)
         elif isinstance(step, Repeat):
             yield from every((*step.cond, *step.body))
+        elif isinstance(step, Scan):
+            yield from every(step.body)

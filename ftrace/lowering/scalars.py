@@ -13,7 +13,17 @@ from dataclasses import replace
 from ftrace.lowering.following import Cell, Follower
 from ftrace.lowering.ir import Block, Kernel, Load, Store, blocks_of, loops_of
 from ftrace.lowering.launching import Launch
-from ftrace.lowering.program import ARENA, Branch, Copy, Product, Program, Repeat, Step, every
+from ftrace.lowering.program import (
+    ARENA,
+    Branch,
+    Copy,
+    Product,
+    Program,
+    Repeat,
+    Scan,
+    Step,
+    every,
+)
 
 Cells = frozenset[Cell]
 
@@ -42,6 +52,8 @@ class _Work:
                 found.append(replace(step, arms=tuple(self.steps(arm) for arm in step.arms)))
             elif isinstance(step, Repeat):
                 found.append(self._loop(step))
+            elif isinstance(step, Scan):
+                found.append(replace(step, body=self.steps(step.body)))
             else:
                 found.append(step)
         return tuple(found)
@@ -115,6 +127,9 @@ class _Work:
                 found |= self.written(step.cond) | self.written(step.body)
             elif isinstance(step, Product):
                 found.update(self.cells(step.out))
+            elif isinstance(step, Scan):
+                bases = [w.base for w in step.windows if w.written]
+                found |= self.written(step.body).union(*map(self.cells, bases))
         return frozenset(found)
 
     def kept(self, steps: Sequence[Step]) -> list[Cell]:
@@ -147,6 +162,8 @@ def _uses(steps: Iterable[Step], program: Program) -> dict[int, int]:
             use(step.predicate)
         elif isinstance(step, Product):
             use(step.lhs, step.rhs, step.out)
+        elif isinstance(step, Scan):
+            use(*(k for w in step.windows for k in (w.slot, w.base)))
         else:
             call = program.callbacks[step.number]
             use(*(k for k in call.operands if k is not None), *call.results)

@@ -20,6 +20,8 @@ from ftrace.lowering.program import (
     Copy,
     Product,
     Program,
+    Repeat,
+    Scan,
     Step,
 )
 from ftrace.lowering.reference import run
@@ -60,11 +62,24 @@ def _run(steps: Sequence[Step], program: Program, memory: Memory, reverse: bool)
         elif isinstance(step, Branch):
             arm = min(max(int(memory[step.index]), 0), len(step.arms) - 1)
             _run(step.arms[arm], program, memory, reverse)
-        else:
+        elif isinstance(step, Scan):
+            _scan(step, program, memory, reverse)
+        elif isinstance(step, Repeat):
             _run(step.cond, program, memory, reverse)
             while memory[step.predicate]:
                 _run(step.body, program, memory, reverse)
                 _run(step.cond, program, memory, reverse)
+
+
+def _scan(step: Scan, program: Program, memory: Memory, reverse: bool) -> None:
+    turns = range(program.table[step.length])
+    for i in reversed(turns) if step.reverse else turns:
+        for window in step.windows:
+            memory[window.slot] = memory[window.base][i].copy()
+        _run(step.body, program, memory, reverse)
+        for window in step.windows:
+            if window.written:
+                memory[window.base][i] = memory[window.slot].reshape(memory[window.base][i].shape)
 
 
 def _launch(launch: Launch, table: Sequence[int], memory: Memory, reverse: bool) -> None:

@@ -1,0 +1,55 @@
+"""How the operands of a `scan` are laid out: plain data that its rules and its lowering share."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Loop(NamedTuple):
+    """How a scan runs, and how its operands are to be read.
+
+    Attributes:
+        length: the number of turns; None where it is the first operand.
+        reverse: whether the last element comes first.
+        n_consts, n_carry: how many operands there are of these kinds.
+    """
+
+    length: int | None
+    reverse: bool
+    n_consts: int
+    n_carry: int
+
+    def with_more(self, consts: int, carry: int) -> "Loop":
+        """The same loop with more operands."""
+        return self._replace(n_consts=self.n_consts + consts, n_carry=self.n_carry + carry)
+
+
+class Parts(NamedTuple):
+    """The operands of a scan, or anything else there is one of for each."""
+
+    turns: tuple[Any, ...]
+    consts: tuple[Any, ...]
+    carry: tuple[Any, ...]
+    xs: tuple[Any, ...]
+
+
+def parts(values: Sequence[Any], loop: Loop) -> Parts:
+    """Cut a list that has an entry for each operand of a scan."""
+    first = int(loop.length is None)
+    second = first + loop.n_consts
+    third = second + loop.n_carry
+    values = tuple(values)
+    return Parts(values[:first], values[first:second], values[second:third], values[third:])
+
+
+def cut(values: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
+    """A list as parts of these sizes; the last part may be shorter."""
+    found, start = [], 0
+    for n in sizes:
+        found.append(values[start : start + n])
+        start += n
+    return found
+
+
+def select_by(values: Sequence[Any], flags: Sequence[bool], wanted: bool) -> tuple[Any, ...]:
+    """The values whose flag is as wanted."""
+    return tuple(v for v, f in zip(values, flags, strict=True) if f is wanted)
