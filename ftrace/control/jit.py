@@ -7,8 +7,10 @@ Evaluating the row compiles the jaxpr, once, for the backend of the arrays' devi
 code; `ftrace.config.compile = False` interprets it instead, equation by equation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
+from weakref import ref
 
 from ftrace.core.config import config
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
@@ -19,24 +21,60 @@ from ftrace.interpreters.batching import batch_jaxpr
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import RES, Half, Split, partial_jaxpr
+from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.transpose import (
     flatten_masked,
     kinds_of,
     transpose_jaxpr,
     unflatten_masked,
 )
+from ftrace.lowering.inline import keeps_tapes
 
 BACKENDS: Final = {"cpu": lazy("ftrace.cpu.backend", "cpu_backend")}
 """By the device of the arrays; imported when something is first compiled."""
+LONG: Final = 64  # turns after which the body of a loop is compiled
 
 
 def executable(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
-    """The compiled code of a jaxpr: a function of the list of its arguments."""
+    """The compiled code of a jaxpr: a function of the list of its arguments.
+
+    Where tapes leave the jaxpr its equations run one by one, and long loops compile their bodies.
+    """
     found = jaxpr.cache.get("code")
     if found is None:
-        backend = BACKENDS["cpu"]()
-        found = jaxpr.cache["code"] = backend.compile(backend.plan(jaxpr))
+        if keeps_tapes(jaxpr):
+            backend = BACKENDS["cpu"]()
+            found = backend.compile(backend.plan(jaxpr))
+        else:
+            found = partial(_interpreted, ref(jaxpr))
+        jaxpr.cache["code"] = found
     return found
+
+
+def _interpreted(jaxpr: Any, args: Sequence[Any]) -> list[Any]:
+    jaxpr = jaxpr()
+    with quietly():
+        return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
+
+
+class Turns:
+    """The turns of a loop that Python runs: first equation by equation, then compiled."""
+
+    __slots__ = ("_jaxpr", "_left", "_run")
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self._jaxpr = jaxpr
+        self._left = LONG if config.settings.compile else -1
+        self._run: Any = None
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """One more turn."""
+        if self._run is not None:
+            return self._run(args)
+        if not self._left:
+            self._run = executable(self._jaxpr)
+        self._left -= 1
+        return eval_jaxpr(self._jaxpr, args)
 
 
 def call_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> Any:

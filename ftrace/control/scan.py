@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ftrace.control.jit import Turns
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.loops import Loop, Parts, cut, parts, select_by
@@ -49,9 +50,10 @@ from ftrace.primitives.reduce import reduce_max
 def _scan_impl(*operands: Any, body: Jaxpr, loop: Loop) -> list[Any]:
     turns, consts, carry, xs = parts(operands, loop)
     n = int(turns[0]) if loop.length is None else loop.length
+    turn = Turns(body)
     left: list[list[Any]] = [[] for _ in body.outvars[loop.n_carry :]]
     for i in reversed(range(n)) if loop.reverse else range(n):
-        outs = eval_jaxpr(body, (*consts, *carry, *(x[i] for x in xs)))
+        outs = turn((*consts, *carry, *(x[i] for x in xs)))
         carry = outs[: loop.n_carry]
         for values, value in zip(left, outs[loop.n_carry :], strict=True):
             values.append(value)

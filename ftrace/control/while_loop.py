@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.control.jit import Turns
 from ftrace.control.scan import fixpoint, scan_call, split_loop
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, RuleError
@@ -42,8 +43,9 @@ def _while_impl(*operands: Any, cond: Jaxpr, body: Jaxpr, n_consts: int, record:
     n = len(carry)
     turns = 0
     left: list[list[Any]] = [[] for _ in body.outvars[n:]]
-    while eval_jaxpr(cond, (*consts, *carry))[0]:
-        outs = eval_jaxpr(body, (*consts, *carry))
+    test, turn = Turns(cond), Turns(body)
+    while test((*consts, *carry))[0]:
+        outs = turn((*consts, *carry))
         carry = outs[:n]
         for values, value in zip(left, outs[n:], strict=True):
             values.append(value)

@@ -16,9 +16,11 @@ from ftrace.core import source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import JaxprError
 from ftrace.core.trace import EVAL, ctx
+from ftrace.cpu.tapes import EXHAUSTED
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
+    TAPE,
     Branch,
     Call,
     Callback,
@@ -28,6 +30,7 @@ from ftrace.lowering.program import (
     Repeat,
     Scan,
     Step,
+    turns_of,
 )
 from ftrace.primitives.table import ALL
 
@@ -216,6 +219,8 @@ def within(frame: Frame, run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
 
 def call_back(number: int) -> None:
     """What native code calls: run a callback of this thread's innermost call."""
+    if number == EXHAUSTED:
+        raise MemoryError("There is no memory for what a compiled loop records for its derivative.")
     _frames.stack[-1].run(number)
 
 
@@ -255,20 +260,31 @@ def interpret(steps: Sequence[Step], program: Program, values: dict[int, Any]) -
             interpret(step.arms[arm], program, values)
         elif isinstance(step, Repeat):
             interpret(step.cond, program, values)
+            tapes: dict[int, list[Any]] = {w.base: [] for w in step.record}
+            turns = 0
             while values[step.predicate]:
                 interpret(step.body, program, values)
                 interpret(step.cond, program, values)
+                for w in step.record:
+                    tapes[w.base].append(values[w.slot])
+                turns += 1
+            values.update(tapes)
+            if step.count is not None:
+                values[step.count] = np.int64(turns)
         elif isinstance(step, Scan):
             _scan(step, program, values)
 
 
 def _scan(step: Scan, program: Program, values: dict[int, Any]) -> None:
     """Run a `Scan` on values; what it writes is allocated here."""
-    turns = range(program.table[step.length])
+    turns = range(turns_of(step, program, values))
     for window in step.windows:
         if window.written:
-            planned = program.slots[window.base].aval
-            values[window.base] = np.empty(planned.shape, planned.dtype)
+            slot = program.slots[window.base]
+            empty = [None] * len(turns)
+            values[window.base] = (
+                empty if slot.place == TAPE else np.empty(slot.aval.shape, slot.aval.dtype)
+            )
     for i in reversed(turns) if step.reverse else turns:
         for window in step.windows:
             if not window.written:

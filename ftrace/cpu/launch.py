@@ -18,7 +18,7 @@ import numpy as np
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
-from ftrace.cpu import blas
+from ftrace.cpu import blas, tapes
 from ftrace.cpu.calls import Frame, Row, as_planned, interpret, is_calm, is_interpreted, within
 from ftrace.cpu.compile import Module, compile_module, host
 from ftrace.cpu.entry import STACK_ARENA, Item, Needs, bind
@@ -33,6 +33,7 @@ from ftrace.lowering.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
+    TAPE,
     Branch,
     Program,
     Repeat,
@@ -93,6 +94,8 @@ def _compile(text: str, program: Program, made_for: Host) -> Module:
     symbols = dict(pointers()) if f"@{PREFIX}" in text else {}
     if f"@{blas.PREFIX}" in text:
         symbols.update(blas.symbols())
+    if tapes.PREFIX in text:
+        symbols.update(tapes.symbols())
     try:
         return compile_module(text, symbols, made_for)
     except BackendError as error:
@@ -230,7 +233,7 @@ class Compiled:
 
 def _is_long(program: Program) -> bool:
     """Whether a program may run for more than some microseconds."""
-    size = sum(s.aval.size * s.aval.dtype.itemsize for s in program.slots)
+    size = sum(s.aval.size * s.aval.dtype.itemsize for s in program.slots if s.place != TAPE)
     return size > SMALL or _repeats(program.steps)
 
 

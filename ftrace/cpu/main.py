@@ -13,10 +13,12 @@ from ftrace.cpu import blas
 from ftrace.cpu.blas_text import product_name
 from ftrace.cpu.emit import emit
 from ftrace.cpu.state import Carried
+from ftrace.cpu.tapes import EXHAUSTED, Tapes
 from ftrace.cpu.text import Host, Text, Value, memory_type
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
     ARENA,
+    TAPE,
     Branch,
     Callback,
     Copy,
@@ -73,15 +75,24 @@ class _Main:
         self.program = program
         self.text = text
         self._kernels = 0
+        self._tapes = Tapes(program, text)
 
     def write(self) -> str:
         """The function."""
         text = self.text
+        tapes = self._tapes
         self._arena()
         self._steps(self.program.steps)
+        tapes.free()
         text.line(f"ret i32 {FINISHED}")
+        if self.program.of_place(TAPE):
+            text.label("exhausted")
+            text.line(f"call i32 %callback(i64 {EXHAUSTED})")
+            text.jump("failed")
         text.label("failed")
+        tapes.free()
         text.line(f"ret i32 {FAILED}")
+        tapes.close()
         body = "\n".join(text.lines)
         return f"define i32 @main(ptr %slots, ptr %table, ptr %callback) {{\nentry:\n{body}\n}}"
 
@@ -203,20 +214,40 @@ class _Main:
     def _repeat(self, step: Repeat) -> None:
         text = self.text
         head, body, end = text.fresh("head"), text.fresh("body"), text.fresh("end")
+        zero = text.const(0, "i8")
+        before = text.block
         text.jump(head)
         text.label(head)
+        around = Carried(text, [zero], before)
+        (turn,) = around.values
         self._steps(step.cond)
         text.branch(self._load(step.predicate, "b1"), body, end)
         text.label(body)
+        if step.record:
+            sizes = [(window, self._entry(window.size)) for window in step.record]
+            self._tapes.reserve(sizes, turn, self._tapes.capacity())
+        for window in step.record:
+            self._look(window, turn)
         self._steps(step.body)
+        around.close([text.add(turn, text.const(1, "i8"))])
         text.jump(head)
         text.label(end)
+        if step.count is not None:
+            text.line(f"store i64 {turn.name}, ptr {self._slot(step.count)}, align 8")
 
     def _scan(self, step: Scan) -> None:
         text = self.text
         head, body, end = text.fresh("head"), text.fresh("body"), text.fresh("end")
-        length = Value(self._entry(step.length), "i8", 1)
+        if step.length is None:
+            assert step.count is not None
+            length = self._load(step.count, "i8")
+        else:
+            length = Value(self._entry(step.length), "i8", 1)
         one, zero = text.like(length, 1), text.like(length, 0)
+        for window in step.windows:
+            if window.written and self.program.slots[window.base].place == TAPE:
+                room = text.add(length, one)  # never none, for which there may be no address
+                self._tapes.allocate(window.base, room, self._entry(window.size))
         before = text.block
         text.jump(head)
         text.label(head)

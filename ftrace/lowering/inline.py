@@ -8,7 +8,8 @@ A `jit` inside a program is only a name for its equations; so is the function of
 from collections.abc import Sequence
 from typing import Any
 
-from ftrace.core.jaxpr import Eqn, Jaxpr, JaxprFun, Literal, Var
+from ftrace.core.jaxpr import Eqn, Jaxpr, JaxprFun, Literal, Var, subjaxprs
+from ftrace.core.tapes import has_turns
 from ftrace.lowering.products import expanded
 
 
@@ -54,3 +55,20 @@ def _open(
         eqns.extend(expanded(copy) or (copy,))
         env.update(zip(eqn.outvars, outs, strict=True))
     return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]
+
+
+def keeps_tapes(jaxpr: Jaxpr) -> bool:
+    """Whether every tape is made and read inside, by loops that lie beside each other.
+
+    What gives its tapes away, or stacks tapes, has values of sizes that no plan knows.
+    """
+    if any(map(has_turns, (*jaxpr.in_avals, *jaxpr.out_avals))):
+        return False
+    eqns, _, _ = inline(jaxpr, [Var(a) for a in jaxpr.in_avals])
+    for eqn in eqns:
+        touched = any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))
+        if touched and eqn.primitive.name not in ("while", "scan"):
+            return False
+        if not all(keeps_tapes(inner) for _, inner in subjaxprs(eqn.params)):
+            return False
+    return True

@@ -15,6 +15,7 @@ from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.loops import Loop, parts
+from ftrace.core.tapes import has_turns
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.arena import Arena
 from ftrace.lowering.build import build
@@ -27,6 +28,7 @@ from ftrace.lowering.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
+    TAPE,
     WINDOW,
     Branch,
     Call,
@@ -104,10 +106,14 @@ class _Planner:
         return len(self.table) - 1
 
     def _scratch(self, a: ShapedArray) -> int:
-        """A new place in the arena."""
+        """A new place in the arena, or a new tape."""
+        if has_turns(a):
+            return self._slot(TAPE, a, 0)
         return self._slot(ARENA, a, self._entry(self.arena.take(_bytes(a))))
 
     def _free(self, slot: int) -> None:
+        if self.slots[slot].place == TAPE:
+            return
         self.arena.give(self.table[self.slots[slot].entry], _bytes(self.slots[slot].aval))
 
     def _constant(self, array: Any) -> int:
@@ -259,26 +265,31 @@ class _Planner:
         """The results' slots hold the carried values; the body leaves the next ones beside them."""
         n = eqn.params["n_consts"]
         consts, inits = eqn.invars[:n], eqn.invars[n:]
-        carry = [slots[v] for v in eqn.outvars]
+        m = len(inits)
+        carry, rest = [slots[v] for v in eqn.outvars[:m]], [slots[v] for v in eqn.outvars[m:]]
         steps: list[Step] = [
             self._copy(self._slot_of(a, slots), s) for a, s in zip(inits, carry, strict=True)
         ]
-        state = [Var(v.aval) for v in eqn.outvars]
+        state = [Var(v.aval) for v in eqn.outvars[:m]]
         inside = {**slots, **dict(zip(state, carry, strict=True))}
         predicate = self._scratch(BOOLEAN)
         cond = self.region(eqn.params["cond"], [*consts, *state], inside, [predicate])
-        following = [self._scratch(v.aval) for v in eqn.outvars]
-        body = self.region(eqn.params["body"], [*consts, *state], inside, following)
+        following = [self._scratch(v.aval) for v in eqn.outvars[:m]]
+        elements = eqn.params["body"].out_avals[m:]
+        record = [self._window(k, a, True) for k, a in zip(rest[1:], elements, strict=True)]
+        into = [*following, *(w.slot for w in record)]
+        body = self.region(eqn.params["body"], [*consts, *state], inside, into)
         body += [self._copy(new, old) for new, old in zip(following, carry, strict=True)]
         for slot in (predicate, *following):
             self._free(slot)
-        return [*steps, Repeat(tuple(cond), predicate, tuple(body))]
+        count = rest[0] if rest else None
+        return [*steps, Repeat(tuple(cond), predicate, tuple(body), tuple(record), count)]
 
     def _scan(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """As a `while`, with windows on what is scanned and on what the turns leave."""
         loop: Loop = eqn.params["loop"]
         n = loop.n_carry
-        _, consts, inits, xs = parts(eqn.invars, loop)
+        turns, consts, inits, xs = parts(eqn.invars, loop)
         carry, ys = [slots[v] for v in eqn.outvars[:n]], [slots[v] for v in eqn.outvars[n:]]
         steps: list[Step] = [
             self._copy(self._slot_of(a, slots), s) for a, s in zip(inits, carry, strict=True)
@@ -297,9 +308,9 @@ class _Planner:
         turn += [self._copy(new, old) for new, old in zip(following, carry, strict=True)]
         for slot in following:
             self._free(slot)
-        assert loop.length is not None
-        length = self._entry(loop.length)
-        return [*steps, Scan(length, loop.reverse, (*read, *left), tuple(turn))]
+        length = None if loop.length is None else self._entry(loop.length)
+        count = self._slot_of(turns[0], slots) if turns else None
+        return [*steps, Scan(length, count, loop.reverse, (*read, *left), tuple(turn))]
 
     def _window(self, base: int, element: ShapedArray, written: bool) -> Window:
         slot = self._slot(WINDOW, element, 0)

@@ -2,7 +2,8 @@
 
 A program works on `slots`, base addresses of arrays: arguments and constants (given at each
 call), results (allocated at each call) and places in one arena per call; in the turns of a `Scan`
-also windows, the elements of other slots along their first axis. Everything that depends
+also windows, the elements of other slots along their first axis. A `Repeat` that records what its
+turns leave grows tapes, which a `Scan` reads. Everything that depends
 on sizes is in its `table`, so that programs of the same structure share machine code. Steps run
 in order; `Branch` and `Repeat` hold steps. Matrix products are a library's, called by machine code;
 other rows that kernels cannot do are `Callback`s, which run the row on views of the slots. plan.py
@@ -22,6 +23,7 @@ CONSTANT = "constant"
 RESULT = "result"
 ARENA = "arena"
 WINDOW = "window"
+TAPE = "tape"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,11 @@ class Slot:
     """An array of a program, contiguous in row-major order.
 
     Attributes:
-        place: ARGUMENT, CONSTANT, RESULT, ARENA or WINDOW.
+        place: ARGUMENT, CONSTANT, RESULT, ARENA, WINDOW or TAPE.
         aval: shape and dtype, as planned.
         entry: for ARENA the table entry of its distance from the arena's start, in bytes; for the
             others the position among the arguments, constants or results (0 for a WINDOW, whose
-            address each turn sets).
+            address each turn sets, and for a TAPE, which grows).
     """
 
     place: str
@@ -93,11 +95,19 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """While the boolean in slot `predicate` is true after `cond`, run `body`."""
+    """While the boolean in slot `predicate` is true after `cond`, run `body`.
+
+    Attributes:
+        cond, predicate, body: the loop.
+        record: windows on tapes, which get an element in each turn.
+        count: the slot that gets the number of turns, if there is one.
+    """
 
     cond: tuple["Step", ...]
     predicate: int
     body: tuple["Step", ...]
+    record: tuple["Window", ...] = ()
+    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +129,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Run `body` `table[length]` times, each turn with its windows; backwards if `reverse`."""
+    """Run `body` a number of times, each turn with its windows; backwards if `reverse`.
 
-    length: int
+    Attributes:
+        length: table entry with the number of turns; None if a slot has it.
+        count: that slot, an i8.
+        reverse, windows, body: the loop.
+    """
+
+    length: int | None
+    count: int | None
     reverse: bool
     windows: tuple[Window, ...]
     body: tuple["Step", ...]
@@ -180,6 +197,14 @@ class Program:
     def products(self) -> list[Product]:
         """Every matrix product that a library does."""
         return [s for s in every(self.steps) if isinstance(s, Product)]
+
+
+def turns_of(step: Scan, program: Program, values: Any) -> int:
+    """The number of turns of a scan, where values lie by slot."""
+    if step.length is not None:
+        return program.table[step.length]
+    assert step.count is not None
+    return int(values[step.count])
 
 
 def every(steps: Iterable[Step]) -> Iterator[Step]:

@@ -59,7 +59,7 @@ class _Work:
         return tuple(found)
 
     def _loop(self, step: Repeat) -> Step:
-        if all(self.is_scalar(s) for s in (*step.cond, *step.body)) and self.is_closed(step):
+        if self.is_scalar(step):
             self.count += 1
             return Follower(self, f"w{self.count}").launch(step)
         return replace(step, cond=self.steps(step.cond), body=self.steps(step.body))
@@ -79,7 +79,8 @@ class _Work:
             inside = [s for arm in step.arms for s in arm]
             return self._is_number(step.index) and all(map(self.is_scalar, inside))
         if isinstance(step, Repeat):
-            return all(map(self.is_scalar, (*step.cond, *step.body))) and self.is_closed(step)
+            inside = all(map(self.is_scalar, (*step.cond, *step.body)))
+            return step.count is None and inside and self.is_closed(step)
         return False
 
     def _is_number(self, slot: int) -> bool:
@@ -125,6 +126,8 @@ class _Work:
                 found.update(*(self.written(arm) for arm in step.arms))
             elif isinstance(step, Repeat):
                 found |= self.written(step.cond) | self.written(step.body)
+                if step.count is not None:
+                    found.update(self.cells(step.count))
             elif isinstance(step, Product):
                 found.update(self.cells(step.out))
             elif isinstance(step, Scan):
@@ -159,11 +162,13 @@ def _uses(steps: Iterable[Step], program: Program) -> dict[int, int]:
         elif isinstance(step, Branch):
             use(step.index)
         elif isinstance(step, Repeat):
-            use(step.predicate)
+            use(step.predicate, *(k for w in step.record for k in (w.slot, w.base)))
+            use(*(() if step.count is None else (step.count,)))
         elif isinstance(step, Product):
             use(step.lhs, step.rhs, step.out)
         elif isinstance(step, Scan):
             use(*(k for w in step.windows for k in (w.slot, w.base)))
+            use(*(() if step.count is None else (step.count,)))
         else:
             call = program.callbacks[step.number]
             use(*(k for k in call.operands if k is not None), *call.results)

@@ -14,6 +14,7 @@ from ftrace.lowering.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
+    TAPE,
     Branch,
     Call,
     Callback,
@@ -23,6 +24,7 @@ from ftrace.lowering.program import (
     Repeat,
     Scan,
     Step,
+    turns_of,
 )
 from ftrace.lowering.reference import run
 
@@ -43,7 +45,8 @@ def simulate(program: Program, args: Sequence[Any], *, reverse: bool = False) ->
         if slot.place in given:
             value = np.array(given[slot.place][slot.entry], slot.aval.dtype, order="C")
         else:
-            value = np.full(slot.aval.shape, 77, slot.aval.dtype)
+            shape = () if slot.place == TAPE else slot.aval.shape
+            value = np.full(shape, 77, slot.aval.dtype)
         memory.append(value)
     _run(program.steps, program, memory, reverse)
     return [memory[i] for i in program.of_place(RESULT)]
@@ -66,20 +69,39 @@ def _run(steps: Sequence[Step], program: Program, memory: Memory, reverse: bool)
             _scan(step, program, memory, reverse)
         elif isinstance(step, Repeat):
             _run(step.cond, program, memory, reverse)
-            while memory[step.predicate]:
-                _run(step.body, program, memory, reverse)
-                _run(step.cond, program, memory, reverse)
+            _repeat(step, program, memory, reverse)
+
+
+def _repeat(step: Repeat, program: Program, memory: Memory, reverse: bool) -> None:
+    tapes: list[list[Any]] = [[] for _ in step.record]
+    turns = 0
+    while memory[step.predicate]:
+        _run(step.body, program, memory, reverse)
+        _run(step.cond, program, memory, reverse)
+        for tape, window in zip(tapes, step.record, strict=True):
+            tape.append(memory[window.slot])
+            memory[window.slot] = np.full_like(memory[window.slot], 77)
+        turns += 1
+    for tape, window in zip(tapes, step.record, strict=True):
+        memory[window.base] = tape
+    if step.count is not None:
+        memory[step.count] = np.array(turns, np.int64)
 
 
 def _scan(step: Scan, program: Program, memory: Memory, reverse: bool) -> None:
-    turns = range(program.table[step.length])
+    turns = range(turns_of(step, program, memory))
+    for window in step.windows:
+        if window.written and program.slots[window.base].place == TAPE:
+            element = program.slots[window.slot].aval
+            memory[window.base] = [np.full(element.shape, 77, element.dtype) for _ in turns]
     for i in reversed(turns) if step.reverse else turns:
         for window in step.windows:
             memory[window.slot] = memory[window.base][i].copy()
         _run(step.body, program, memory, reverse)
         for window in step.windows:
             if window.written:
-                memory[window.base][i] = memory[window.slot].reshape(memory[window.base][i].shape)
+                planned = program.slots[window.slot].aval
+                memory[window.base][i] = memory[window.slot].reshape(planned.shape)
 
 
 def _launch(launch: Launch, table: Sequence[int], memory: Memory, reverse: bool) -> None:
