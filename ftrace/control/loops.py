@@ -1,4 +1,4 @@
-"""`cond` and `while_loop` as users call them: containers, captured values, checks, then the row.
+"""`cond`, `switch`, `while_loop` as users call them: containers, captured values, checks, the row.
 
 Branches and bodies are traced once per signature and cached like jitted functions. What they
 captured becomes leading operands that all of them take.
@@ -21,6 +21,7 @@ from ftrace.core.trace import Tracer
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_closed
+from ftrace.primitives.compare import clamp
 from ftrace.primitives.convert import convert_element_type
 
 T = TypeVar("T")
@@ -57,23 +58,46 @@ def fitting(jaxpr: Jaxpr, wanted: Sequence[ShapedArray]) -> Jaxpr:
     return trace_closed(converted, jaxpr.in_avals)
 
 
-def _check_same(true: Trace, false: Trace) -> list[ShapedArray]:
-    """The common result types of two branches; names the first difference."""
-    if false.out_tree != true.out_tree:
-        raise TreeError(
-            "cond: false_fun must return the containers that true_fun returns, and its result "
-            f"differs {tree_mismatch(true.out_tree, false.out_tree, 'result')}.",
-            "Return the same structure from both functions.",
-        )
-    pairs = list(zip(true.jaxpr.out_avals, false.jaxpr.out_avals, strict=True))
-    for (a, b), path in zip(pairs, paths(true.out_tree, "result"), strict=True):
-        if a.shape != b.shape or (a.dtype != b.dtype and not (a.weak or b.weak)):
-            error = ShapeError if a.shape != b.shape else DtypeError
-            raise error(
-                f"cond: true_fun returns {a} and false_fun returns {b} for {path}.",
-                "Return the same shapes and dtypes from both functions (`x.astype(...)`).",
+def _check_same(what: str, names: Sequence[str], traces: Sequence[Trace]) -> list[ShapedArray]:
+    """The common result types of branches; names the first difference."""
+    first, wanted = traces[0], list(traces[0].jaxpr.out_avals)
+    for name, other in zip(names[1:], traces[1:], strict=True):
+        if other.out_tree != first.out_tree:
+            raise TreeError(
+                f"{what}: {name} must return the containers that {names[0]} returns, and its "
+                f"result differs {tree_mismatch(first.out_tree, other.out_tree, 'result')}.",
+                "Return the same structure from all functions.",
             )
-    return [strengthen(b if a.weak else a) for a, b in pairs]
+        pairs = list(zip(wanted, other.jaxpr.out_avals, strict=True))
+        for (a, b), path in zip(pairs, paths(first.out_tree, "result"), strict=True):
+            if a.shape != b.shape or (a.dtype != b.dtype and not (a.weak or b.weak)):
+                error = ShapeError if a.shape != b.shape else DtypeError
+                raise error(
+                    f"{what}: {names[0]} returns {a} and {name} returns {b} for {path}.",
+                    "Return the same shapes and dtypes from all functions (`x.astype(...)`).",
+                )
+        wanted = [b if a.weak else a for a, b in pairs]
+    return [strengthen(a) for a in wanted]
+
+
+def _choose(what: str, functions: dict[str, Any], index: Any, operands: Any) -> Any:
+    """Call the function of an index; `functions` have the names that messages use."""
+    found = [Traces(f, ("cond",)).find(f, operands, {}) for f in functions.values()]
+    leaves = found[0][0]
+    traces = [t for _, t in found]
+    names = list(functions)
+    order = slice(None, None, -1) if what == "cond" else slice(None)  # true_fun is named first
+    wanted = _check_same(what, names[order], traces[order])
+    captured = [t.captured for t in traces]
+    branches: list[Jaxpr] = []
+    for i, trace in enumerate(traces):
+        before = [x for group in captured[:i] for x in group]
+        after = [x for group in captured[i + 1 :] for x in group]
+        branches.append(fitting(_padded(trace, before, after), wanted))
+    given = [x for group in captured for x in group]
+    with quietly():
+        outs = cond_call(index, *given, *leaves, branches=tuple(branches))
+    return traces[0].out_tree.unflatten(outs)
 
 
 def check_functions(what: str, **functions: Any) -> None:
@@ -121,18 +145,49 @@ def cond(
             "all().",
         )
     check_functions("cond", true_fun=true_fun, false_fun=false_fun)
-    found = [Traces(f, ("cond",)).find(f, operands, {}) for f in (false_fun, true_fun)]
-    leaves = found[0][0]
-    traces = [t for _, t in found]
-    wanted = _check_same(traces[1], traces[0])
-    captured = [t.captured for t in traces]
-    branches = (
-        fitting(_padded(traces[0], (), captured[1]), wanted),
-        fitting(_padded(traces[1], captured[0], ()), wanted),
-    )
-    with quietly():
-        outs = cond_call(_index(pred), *captured[0], *captured[1], *leaves, branches=branches)
-    return traces[0].out_tree.unflatten(outs)
+    functions = {"false_fun": false_fun, "true_fun": true_fun}
+    return _choose("cond", functions, _index(pred), operands)
+
+
+def switch(index: Any, branches: Sequence[Callable[..., T]], *operands: Any) -> T:
+    """Evaluate one of several functions, chosen by an integer scalar.
+
+    Args:
+        index: an integer scalar, traced or not; too small or large ones take the first or last.
+        branches: functions of the operands that return the same containers, shapes and dtypes.
+        *operands: arrays, or containers of arrays.
+
+    Returns:
+        The chosen function's result. Under `vmap` with a mapped index all functions run and each
+        member takes its own; the others contribute nothing to any derivative.
+
+    Raises:
+        TreeError, ShapeError, DtypeError: the functions' results do not match, there are none,
+            or the index is no integer scalar.
+
+    Example:
+        >>> import ftrace
+        >>> f = lambda i, x: ftrace.lax.switch(i, [lambda y: y, lambda y: y * y, lambda y: -y], x)
+        >>> float(f(1, 3.0)), float(f(7, 3.0))
+        (9.0, -3.0)
+    """
+    functions = {f"branches[{i}]": f for i, f in enumerate(branches)}
+    if not functions:
+        raise TreeError("switch: there are no branches.", "Give at least one function.")
+    check_functions("switch", **functions)
+    a = typeof(index)
+    if a.shape or a.dtype.kind not in "iu":
+        error = ShapeError if a.shape else DtypeError
+        raise error(
+            f"switch: the index is {a}, not an integer scalar.",
+            "Convert it (`index.astype(int)`), or use cond for a boolean.",
+        )
+    last = np.int64(len(functions) - 1)
+    if isinstance(index, Tracer):
+        index = clamp(np.int64(0), convert_element_type(index, new_dtype=int64), last)
+    else:
+        index = np.int64(min(max(int(index), 0), int(last)))
+    return _choose("switch", functions, index, operands)
 
 
 def _index(pred: Any) -> Any:
@@ -153,12 +208,12 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         init_val: the first carry.
 
     Returns:
-        The last carry. Forward mode and `vmap` work for any number of steps; under `vmap` each
-        member stops by itself.
+        The last carry. Every transformation works for any number of turns; under `vmap` each
+        member stops by itself. Reverse mode keeps what the derivative needs of each turn
+        (`checkpoint` around the body keeps less).
 
     Raises:
         TreeError, ShapeError, DtypeError: the body changes the carry's type.
-        RuleError: reverse mode through the loop.
 
     Example:
         >>> import ftrace

@@ -10,6 +10,7 @@ import numpy as np
 
 from ftrace.core import source as places
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from ftrace.core.loops import Loop
 
 
 class _Names:
@@ -92,6 +93,8 @@ def _value(value: Any, indent: str, source: bool) -> str:
     inner = getattr(value, "jaxpr", value)
     if isinstance(inner, Jaxpr):
         return _print(inner, _Names(), indent, source)
+    if isinstance(value, Loop):
+        return repr(value)
     if isinstance(value, tuple):
         items = [_value(v, indent, source) for v in value]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"

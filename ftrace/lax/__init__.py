@@ -10,6 +10,7 @@ from ftrace.control.collectives import axis_index as axis_index
 from ftrace.control.collectives import pmean as pmean
 from ftrace.control.collectives import psum as psum
 from ftrace.control.loops import cond as cond
+from ftrace.control.loops import switch as switch
 from ftrace.control.loops import while_loop as while_loop
 from ftrace.control.scanning import fori_loop as fori_loop
 from ftrace.control.scanning import map as map

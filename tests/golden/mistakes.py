@@ -717,12 +717,74 @@ def a_loop_whose_condition_is_a_pair():
     return lax.while_loop(lambda i: (i < 3, i), lambda i: i + 1, 0)
 
 
-@raises(errors.RuleError)
-def reverse_mode_through_a_while_loop():
-    def f(x):
-        return lax.while_loop(lambda y: y < 100.0, lambda y: y * y, x)
+@raises(errors.TreeError)
+def scan_with_a_function_that_returns_no_pair():
+    return lax.scan(lambda c, x: c + x, 0.0, np.ones(3))
 
-    return ftrace.grad(f)(2.0)
+
+@raises(errors.TreeError)
+def scan_with_a_carry_in_other_containers():
+    return lax.scan(lambda c, x: ([c[0], c[1]], x), (0.0, 1.0), np.ones(3))
+
+
+@raises(errors.DtypeError)
+def scan_with_a_carry_of_another_dtype():
+    return lax.scan(lambda c, x: (c + x, None), 0, np.ones(3))
+
+
+@raises(errors.ShapeError)
+def scan_with_xs_of_different_lengths():
+    return lax.scan(lambda c, x: (c, None), 0.0, {"a": np.ones(3), "b": np.ones(4)})
+
+
+@raises(errors.ShapeError)
+def scan_with_a_length_that_is_not_that_of_xs():
+    return lax.scan(lambda c, x: (c, None), 0.0, np.ones(3), length=4)
+
+
+@raises(errors.ShapeError)
+def scan_over_a_scalar():
+    return lax.scan(lambda c, x: (c, None), 0.0, {"a": np.ones(3), "b": 2.0})
+
+
+@raises(errors.TreeError)
+def scan_without_xs_or_a_length():
+    return lax.scan(lambda c, x: (c, None), 0.0)
+
+
+@raises(errors.ShapeError)
+def scan_of_a_negative_length():
+    return lax.scan(lambda c, x: (c, None), 0.0, length=-1)
+
+
+@raises(errors.ShapeError)
+def map_in_batches_of_none():
+    return lax.map(np.sin, np.ones(3), batch_size=0)
+
+
+@raises(errors.DtypeError)
+def fori_loop_up_to_a_float():
+    return lax.fori_loop(0, 2.5, lambda i, x: x, 1.0)
+
+
+@raises(errors.DtypeError)
+def switch_on_a_boolean():
+    return lax.switch(True, [np.sin, np.cos], 1.0)
+
+
+@raises(errors.ShapeError)
+def switch_on_an_array():
+    return lax.switch(np.array([0, 1]), [np.sin, np.cos], 1.0)
+
+
+@raises(errors.TreeError)
+def switch_without_branches():
+    return lax.switch(0, [], 1.0)
+
+
+@raises(errors.ShapeError)
+def switch_with_branches_of_different_shapes():
+    return lax.switch(1, [lambda x: x, lambda x: x * 2, lambda x: x[:1]], np.ones(3))
 
 
 # ---------------------------------------------------------------------------------- custom rules

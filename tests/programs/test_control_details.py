@@ -106,7 +106,9 @@ def test_the_condition_of_while_must_be_a_boolean_scalar():
     body = make_jaxpr(lambda x: x)(X)
     for condition in (lambda x: x[0], lambda x: x > 0):
         with pytest.raises(DtypeError, match="boolean"):
-            while_call.type(typeof(X), cond=make_jaxpr(condition)(X), body=body, n_consts=0)
+            while_call.type(
+                typeof(X), cond=make_jaxpr(condition)(X), body=body, n_consts=0, record=False
+            )
 
 
 @pytest.mark.parametrize("p", [True, False])
