@@ -5,7 +5,7 @@ import pytest
 
 import ftrace
 from ftrace import lax
-from ftrace.core.errors import AxisError, DtypeError, RuleError, ShapeError
+from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.primitive import Primitive
 from ftrace.primitives import table
 
@@ -342,11 +342,3 @@ def test_rows_do_not_broadcast_or_promote_while_tracing():
         ftrace.jit(lax.add)(X, V)
     with pytest.raises(DtypeError, match="do not promote"):
         ftrace.jit(lax.add)(X, X.astype("f4"))
-
-
-def test_reverse_mode_through_a_while_loop_is_refused():
-    def f(x):
-        return lax.while_loop(lambda c: c < 10, lambda c: c * 2, x)
-
-    with pytest.raises(RuleError, match="number of steps"):
-        ftrace.grad(f)(1.0)

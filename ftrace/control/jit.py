@@ -58,14 +58,20 @@ def _interpreted(jaxpr: Any, args: Sequence[Any]) -> list[Any]:
 
 
 class Turns:
-    """The turns of a loop that Python runs: first equation by equation, then compiled."""
+    """The turns of a loop that Python runs: compiled, if there are many.
+
+    Args:
+        jaxpr: one turn.
+        total: how many there will be, if that is known: then all of them are compiled or none.
+    """
 
     __slots__ = ("_jaxpr", "_left", "_run")
 
-    def __init__(self, jaxpr: Jaxpr) -> None:
+    def __init__(self, jaxpr: Jaxpr, total: int | None = None) -> None:
         self._jaxpr = jaxpr
-        self._left = LONG if config.settings.compile else -1
-        self._run: Any = None
+        self._left = LONG if config.settings.compile and total is None else -1
+        now = config.settings.compile and total is not None and total > LONG
+        self._run: Any = executable(jaxpr) if now else None
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """One more turn."""

@@ -15,12 +15,13 @@ import numpy as np
 from ftrace.control.jit import Turns
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
-from ftrace.core.loops import Loop, Parts, cut, parts, select_by
+from ftrace.core.loops import Halves, Loop, Parts, cut, parts, select_by
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.tapes import stack, tape
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
+from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import (
     RES,
@@ -50,7 +51,7 @@ from ftrace.primitives.reduce import reduce_max
 def _scan_impl(*operands: Any, body: Jaxpr, loop: Loop) -> list[Any]:
     turns, consts, carry, xs = parts(operands, loop)
     n = int(turns[0]) if loop.length is None else loop.length
-    turn = Turns(body)
+    turn = Turns(body, n)
     left: list[list[Any]] = [[] for _ in body.outvars[loop.n_carry :]]
     for i in reversed(range(n)) if loop.reverse else range(n):
         outs = turn((*consts, *carry, *(x[i] for x in xs)))
@@ -288,37 +289,76 @@ def _scan_partial(known: tuple[bool, ...], *, body: Jaxpr, loop: Loop) -> Split:
     split = split_loop(body, flags)
     places = parts(range(len(known)), loop)
     carry = split.out_known[: loop.n_carry]
-    known_carry = select_by(places.carry, carry, True)
-    linear_carry = select_by(places.carry, carry, False)
-    linear_consts = (
-        *(places.consts[i] for i in split.forwarded_consts),
-        *select_by(places.consts, flags.consts, False),
+    given = Parts(
+        places.turns,
+        select_by(places.consts, flags.consts, True),
+        select_by(places.carry, carry, True),
+        select_by(places.xs, flags.xs, True),
     )
-    forward = Loop(loop.length, loop.reverse, sum(flags.consts), len(known_carry))
-    linear = Loop(loop.length, loop.reverse, len(linear_consts), len(linear_carry))
-    known_half = Half(
-        scan_call,
-        {"body": split.known, "loop": forward},
-        (
-            *places.turns,
-            *select_by(places.consts, flags.consts, True),
-            *known_carry,
-            *select_by(places.xs, flags.xs, True),
+    unknown = Parts(
+        (),
+        select_by(places.consts, flags.consts, False),
+        select_by(places.carry, carry, False),
+        select_by(places.xs, flags.xs, False),
+    )
+    forward = Loop(loop.length, loop.reverse, len(given.consts), len(given.carry))
+    if loop.again is not None:
+        return _split_again(split, loop, forward, given, unknown)
+    linear_consts = (*(places.consts[i] for i in split.forwarded_consts), *unknown.consts)
+    linear = Loop(loop.length, loop.reverse, len(linear_consts), len(unknown.carry))
+    forwarded_xs = (places.xs[i] for i in split.forwarded_xs)
+    return Split(
+        Half(scan_call, {"body": split.known, "loop": forward}, _joined(given)),
+        Half(
+            scan_call,
+            {"body": split.linear, "loop": linear},
+            (*places.turns, *linear_consts, *unknown.carry, RES, *forwarded_xs, *unknown.xs),
         ),
+        split.out_known,
     )
-    linear_half = Half(
-        scan_call,
-        {"body": split.linear, "loop": linear},
-        (
-            *places.turns,
-            *linear_consts,
-            *linear_carry,
-            RES,
-            *(places.xs[i] for i in split.forwarded_xs),
-            *select_by(places.xs, flags.xs, False),
-        ),
+
+
+def _joined(groups: Parts) -> tuple[int, ...]:
+    return tuple(i for group in groups for i in group)
+
+
+def _split_again(
+    split: LoopSplit, loop: Loop, forward: Loop, given: Parts, unknown: Parts
+) -> Split:
+    """The halves of a scan that keeps nothing: the linear one takes what is known as well."""
+    assert loop.again is not None
+    assert loop.length is not None
+    row, slots = loop.again
+    n_known = sum(split.out_known)
+    outs = split.known.outvars[:n_known]
+    first = len(given.turns)
+    consts = [given.consts.index(first + i) for i in split.forwarded_consts]
+    first += loop.n_consts + loop.n_carry
+    xs = [given.xs.index(first + i) for i in split.forwarded_xs]
+    sizes = (*map(len, given[1:]), *map(len, unknown[1:]))
+    halves = Halves(
+        split.known,
+        n_known,
+        split.linear,
+        sizes,
+        tuple(consts),
+        tuple(xs),
+        loop.length,
+        loop.reverse,
+        slots,
     )
-    return Split(known_half, linear_half, split.out_known)
+    primal = Jaxpr(
+        split.known.invars,
+        dce_equations(split.known.eqns, outs),
+        outs,
+        split.known.constvars,
+        split.known.consts,
+    )
+    return Split(
+        Half(scan_call, {"body": primal, "loop": forward}, _joined(given)),
+        Half(row, {"halves": halves}, (*_joined(given), *_joined(unknown))),
+        split.out_known,
+    )
 
 
 # ---------------------------------------------------------------------------------- transpose

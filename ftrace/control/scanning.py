@@ -8,6 +8,7 @@ import numpy as np
 
 from ftrace.control.functions import result_avals
 from ftrace.control.loops import check_carry, check_functions, fitting, strengthened, while_loop
+from ftrace.control.revolve import scan_again
 from ftrace.control.scan import scan_call
 from ftrace.control.traces import Traces
 from ftrace.core.avals import ShapedArray, aval, typeof
@@ -27,13 +28,16 @@ from ftrace.primitives.slicing import slice as slice_row
 Carry = TypeVar("Carry")
 
 
-def scan(
+def scan(  # noqa: PLR0913 - JAX's signature
     f: Callable[[Carry, Any], tuple[Carry, Any]],
     init: Carry,
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    *,
+    checkpoint: str | None = None,
+    slots: int = 10,
 ) -> tuple[Carry, Any]:
     """Carry a value along the first axis of arrays, and stack what each turn leaves.
 
@@ -45,6 +49,9 @@ def scan(
         length: the number of turns.
         reverse: whether to go from the last element to the first; ys stay in the order of xs.
         unroll: accepted for JAX's sake: compiled loops are native and choose for themselves.
+        checkpoint: "binomial" keeps at most `slots` states of the carry for reverse mode, instead
+            of what the derivative needs of every turn, and runs turns again, as few as possible.
+        slots: how many states; the first one counts.
 
     Returns:
         The last carry, and the ys, stacked along a new leading axis.
@@ -60,6 +67,7 @@ def scan(
     """
     check_functions("scan", f=f)
     operator.index(unroll)
+    again = _again(checkpoint, slots)
     leaves, tree = tree_flatten(init)
     result_avals(scan, leaves, tree, "init")
     leaves = [strengthened(x) for x in leaves]
@@ -83,10 +91,19 @@ def scan(
             *leaves,
             *rows,
             body=fitting(step.jaxpr, [*wanted, *ys]),
-            loop=Loop(n, bool(reverse), len(step.captured), len(leaves)),
+            loop=Loop(n, bool(reverse), len(step.captured), len(leaves), again),
         )
     m = len(leaves)
     return tree.unflatten(outs[:m]), parts[1].unflatten(outs[m:])
+
+
+def _again(checkpoint: str | None, slots: int) -> tuple[Any, int] | None:
+    """The row and the states of a scan that keeps few of them."""
+    if checkpoint not in (None, "binomial"):
+        raise ValueError(f"scan: checkpoint is 'binomial' or None, not {checkpoint!r}.")
+    if operator.index(slots) < 1:
+        raise ValueError(f"scan: slots is {slots}; at least the first state is kept.")
+    return None if checkpoint is None else (scan_again, slots)
 
 
 def _strong(a: ShapedArray) -> ShapedArray:

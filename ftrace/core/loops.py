@@ -11,16 +11,43 @@ class Loop(NamedTuple):
         length: the number of turns; None where it is the first operand.
         reverse: whether the last element comes first.
         n_consts, n_carry: how many operands there are of these kinds.
+        again: the row of the linear half if nothing but the operands is kept for it, and how many
+            states the way back may keep; None if what the turns leave is kept.
     """
 
     length: int | None
     reverse: bool
     n_consts: int
     n_carry: int
+    again: tuple[Any, int] | None = None
 
     def with_more(self, consts: int, carry: int) -> "Loop":
         """The same loop with more operands."""
         return self._replace(n_consts=self.n_consts + consts, n_carry=self.n_carry + carry)
+
+
+class Halves(NamedTuple):
+    """The two halves of the body of a scan with `again`.
+
+    Attributes:
+        known: (consts, carry, x) -> (carry, y, residuals), all known.
+        n_known: how many of its results are not residuals.
+        linear: (passed consts, consts, carry, residuals, passed x, x) -> (carry, y); what is
+            passed are known consts and xs.
+        sizes: numbers of known consts, carries and xs, then of unknown ones.
+        consts, xs: which of the known ones are passed.
+        length, reverse, slots: of the scan.
+    """
+
+    known: Any
+    n_known: int
+    linear: Any
+    sizes: tuple[int, ...]
+    consts: tuple[int, ...]
+    xs: tuple[int, ...]
+    length: int
+    reverse: bool
+    slots: int
 
 
 class Parts(NamedTuple):

@@ -1,0 +1,246 @@
+"""Scans that keep a few states: the binomial schedule of reverse mode.
+
+A scan with `Again` in its `Loop` keeps no residuals. Its linear half is the row `scan_again`, which
+takes what is known once more; the transpose of that is the row `revolve`, which goes back turn by
+turn, and restores the state before each turn from the nearest of at most `slots` states. They are
+placed so that the fewest turns are run again (Griewank and Walther 2000, Algorithm 799: with n
+turns and s states, r n - C(s + r, s + 1) turns for the least r with C(s + r, s) >= n).
+
+For every other rule both rows are what a plain scan would have given: right, without the saving.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from ftrace.control.jit import Turns
+from ftrace.control.scan import scan_call
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.loops import Halves, Loop, cut
+from ftrace.core.primitive import Linear, Primitive
+from ftrace.interpreters.batching import batch_flat
+from ftrace.interpreters.captures import owned
+from ftrace.interpreters.jvp import jvp_flat
+from ftrace.interpreters.staging import trace_closed
+from ftrace.interpreters.transpose import (
+    instantiate_cotangent,
+    pull_jaxpr,
+    transpose_jaxpr,
+    unflatten_masked,
+)
+from ftrace.primitives.linear import add
+
+# ---------------------------------------------------------------------------------- the schedule
+
+
+def turns_again(n: int, slots: int) -> int:
+    """The fewest turns to run again, when n turns are reversed with so many states in memory."""
+    r = 0
+    while comb(slots + r, slots) < n:
+        r += 1
+    return r * n - comb(slots + r, slots + 1)
+
+
+def middle(n: int, slots: int) -> int:
+    """After how many of n > 1 turns to keep the next state; slots > 1 counts the first state."""
+
+    def cost(m: int) -> int:
+        return m + turns_again(n - m, slots - 1) + turns_again(m, slots)
+
+    low, high = 1, n - 1  # the cost is convex in m
+    while low < high:
+        m = (low + high) // 2
+        if cost(m) <= cost(m + 1):
+            high = m
+        else:
+            low = m + 1
+    return low
+
+
+def reversed_turns(
+    first: int, last: int, slots: int, state: Any, advance: Callable[[int, Any], Any]
+) -> Iterator[tuple[int, Any]]:
+    """Yield (i, state before turn i) for i = last - 1 down to first, from the state before first.
+
+    At most `slots` states are kept; `advance(i, state)` is the state after turn i.
+    """
+    while last - first > 1:
+        step = middle(last - first, slots) if slots > 1 else last - first - 1
+        here = state
+        for i in range(first, first + step):
+            here = advance(i, here)
+        if slots > 1:
+            yield from reversed_turns(first + step, last, slots - 1, here, advance)
+            last = first + step
+        else:
+            yield last - 1, here
+            last -= 1
+    yield first, state
+
+
+# ---------------------------------------------------------------------------------- scan_again
+
+
+def _plain(*operands: Any, halves: Halves) -> list[Any]:
+    """The linear half with residuals: the known scan, then the linear one."""
+    known_consts, state, known_xs, consts, carry, xs = cut(operands, halves.sizes)
+    loop = Loop(halves.length, halves.reverse, len(known_consts), len(state))
+    outs = scan_call(*known_consts, *state, *known_xs, body=halves.known, loop=loop)
+    passed = [known_consts[i] for i in halves.consts]
+    n_consts = len(passed) + len(consts)
+    return scan_call(
+        *passed,
+        *consts,
+        *carry,
+        *outs[halves.n_known :],
+        *(known_xs[i] for i in halves.xs),
+        *xs,
+        body=halves.linear,
+        loop=Loop(halves.length, halves.reverse, n_consts, len(carry)),
+    )
+
+
+def _again_type(*operands: ShapedArray, halves: Halves) -> tuple[ShapedArray, ...]:
+    n = halves.sizes[4]
+    outs = halves.linear.out_avals
+    return (*outs[:n], *(aval((halves.length, *a.shape), a.dtype) for a in outs[n:]))
+
+
+def _again_transpose(cts: Any, *operands: Any, halves: Halves) -> list[Any]:
+    avals = _again_type(halves=halves)
+    n_known = sum(halves.sizes[:3])
+    full = [instantiate_cotangent(c, a) for c, a in zip(cts, avals, strict=True)]
+    found = revolve(*operands[:n_known], *full, halves=halves)
+    wanted = [type(x) is Linear for x in operands[n_known:]]
+    return [None] * n_known + [c if w else None for c, w in zip(found, wanted, strict=True)]
+
+
+def _jvp(primals: Any, tangents: Any, plain: Any, halves: Halves) -> Any:
+    return jvp_flat(lambda *xs: plain(*xs, halves=halves), primals, tangents)
+
+
+def _batch(axis: Any, values: Any, dims: Any, plain: Any, halves: Halves) -> Any:
+    return batch_flat(lambda *xs: plain(*xs, halves=halves), axis, values, dims)
+
+
+scan_again = Primitive(
+    name="scan_again",
+    impl=lambda *operands, halves: owned(_plain(*operands, halves=halves), operands),
+    type=_again_type,
+    jvp=lambda primals, tangents, halves: _jvp(primals, tangents, _plain, halves),
+    transpose=_again_transpose,
+    batch=lambda axis, values, dims, halves: _batch(axis, values, dims, _plain, halves),
+    zeros=True,
+    multiple=True,
+    doc="The linear half of a scan that keeps no residuals.",
+)
+
+
+# ---------------------------------------------------------------------------------- revolve
+
+
+def _unknown(halves: Halves) -> tuple[bool, ...]:
+    """Which inputs of the linear half are unknown."""
+    consts, carry, xs = halves.sizes[3:]
+    passed = len(halves.consts)
+    known = len(halves.linear.invars) - passed - consts - carry - xs
+    return (False,) * passed + (True,) * (consts + carry) + (False,) * known + (True,) * xs
+
+
+@cached_on_jaxpr
+def _advance(known: Jaxpr, n_carry: int) -> Jaxpr:
+    """One turn of the known half, for its carry alone."""
+    return trace_closed(lambda *args: eval_jaxpr(known, args)[:n_carry], known.in_avals)
+
+
+@cached_on_jaxpr
+def _back(known: Jaxpr, halves: Halves) -> Jaxpr:
+    """One turn back.
+
+    Takes (known consts, carry, x; sums; cotangents of carry and y) and gives (sums; cotangents of
+    the carry and of the unknown x).
+    """
+    n_consts, n_carry, n_xs, m_consts = halves.sizes[:4]
+    linear, unknown = halves.linear, _unknown(halves)
+    avals = [a for a, u in zip(linear.in_avals, unknown, strict=True) if u]
+    backward, kinds = transpose_jaxpr(linear, unknown, (1,) * len(linear.outvars))
+
+    def step(*args: Any) -> list[Any]:
+        consts, carry, xs, sums, cts = cut(args, (n_consts, n_carry, n_xs, m_consts, len(args)))
+        residuals = eval_jaxpr(known, (*consts, *carry, *xs))[halves.n_known :]
+        passed = [*(consts[i] for i in halves.consts), *residuals, *(xs[i] for i in halves.xs)]
+        outs = unflatten_masked(eval_jaxpr(backward, (*passed, *cts)), kinds)
+        found = [instantiate_cotangent(c, a) for c, a in zip(outs, avals, strict=True)]
+        more = [add(a, b) for a, b in zip(sums, found, strict=False)]
+        return [*more, *found[m_consts:]]
+
+    cts = [aval(a.shape, a.dtype) for a in linear.out_avals]
+    return trace_closed(step, [*known.in_avals, *avals[:m_consts], *cts])
+
+
+def _revolve_impl(*operands: Any, halves: Halves) -> list[Any]:
+    n_consts, n_carry, n_xs, m_consts, m_carry, m_xs = halves.sizes
+    consts, state, xs, cts, ct_ys = cut(operands, (n_consts, n_carry, n_xs, m_carry, len(operands)))
+    n = halves.length
+    step = Turns(_advance(halves.known, n_carry), n)
+    back = Turns(_back(halves.known, halves), n)
+    outs = _revolve_type(halves=halves)
+    sums: Sequence[Any] = [np.zeros(a.shape, a.dtype) for a in outs[:m_consts]]
+    to_xs = [np.empty(a.shape, a.dtype) for a in outs[m_consts + m_carry :]]
+
+    def at(i: int) -> int:
+        return n - 1 - i if halves.reverse else i
+
+    def advance(i: int, carry: Sequence[Any]) -> Sequence[Any]:
+        return step((*consts, *carry, *(x[at(i)] for x in xs)))
+
+    for i, carry in reversed_turns(0, n, halves.slots, state, advance) if n else ():
+        k = at(i)
+        given = (*consts, *carry, *(x[k] for x in xs), *sums, *cts, *(y[k] for y in ct_ys))
+        sums, cts, found = cut(back(given), (m_consts, m_carry, m_xs))
+        for memory, value in zip(to_xs, found, strict=True):
+            memory[k] = value
+    return owned([*sums, *cts, *to_xs], operands)
+
+
+def _revolve_type(*operands: ShapedArray, halves: Halves) -> tuple[ShapedArray, ...]:
+    consts, carry, _ = halves.sizes[3:]
+    pairs = zip(halves.linear.in_avals, _unknown(halves), strict=True)
+    avals = [aval(a.shape, a.dtype) for a, u in pairs if u]
+    n = consts + carry
+    return (*avals[:n], *(aval((halves.length, *a.shape), a.dtype) for a in avals[n:]))
+
+
+def _plain_back(*operands: Any, halves: Halves) -> list[Any]:
+    """The transpose of the linear half as scans that keep residuals."""
+    n_known = sum(halves.sizes[:3])
+    known, cts = operands[:n_known], operands[n_known:]
+    avals = _revolve_type(halves=halves)
+    jaxpr = trace_closed(lambda *xs: _plain(*xs, halves=halves), [*map(typeof, known), *avals])
+    linear = (False,) * n_known + (True,) * len(avals)
+    found = pull_jaxpr(jaxpr, [*known, *(None for _ in avals)], linear, cts)
+    return [instantiate_cotangent(c, a) for c, a in zip(found, avals, strict=True)]
+
+
+def _revolve_transpose(cts: Any, *operands: Any, halves: Halves) -> list[Any]:
+    """The transpose of a transpose: the linear half itself."""
+    n_known = sum(halves.sizes[:3])
+    avals = _revolve_type(halves=halves)
+    full = [instantiate_cotangent(c, a) for c, a in zip(cts, avals, strict=True)]
+    return [None] * n_known + list(scan_again(*operands[:n_known], *full, halves=halves))
+
+
+revolve = Primitive(
+    name="revolve",
+    impl=_revolve_impl,
+    type=_revolve_type,
+    jvp=lambda primals, tangents, halves: _jvp(primals, tangents, _plain_back, halves),
+    transpose=_revolve_transpose,
+    batch=lambda axis, values, dims, halves: _batch(axis, values, dims, _plain_back, halves),
+    zeros=True,
+    multiple=True,
+    doc="The cotangents of a scan, with few of its states in memory at a time.",
+)
