@@ -237,13 +237,14 @@ def _windows(function: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _conv(lhs: Any, rhs: Any, strides: Any, dilation: Any) -> Any:
-    """One einsum for each window."""
+    """One sum of products for each window."""
     kernel = rhs.shape[3:]
     space = _counts(lhs.shape[3:], kernel, strides, dilation)
     out = np.zeros((*lhs.shape[:2], rhs.shape[1], *space), lhs.dtype)
     for place, inside in _insides(lhs.shape[3:], kernel, strides, dilation):
         read = lhs[(..., *inside)]
-        out[(..., *place)] = np.einsum("gbc...,goc...->gbo", read, rhs)
+        terms = read[:, :, None] * rhs[:, None]
+        out[(..., *place)] = terms.sum(axis=tuple(range(3, terms.ndim)), dtype=lhs.dtype)
     return out
 
 
