@@ -27,6 +27,13 @@ from ftrace.lax.arrays import rev as rev
 from ftrace.lax.arrays import split as split
 from ftrace.lax.arrays import squeeze as squeeze
 from ftrace.lax.arrays import transpose as transpose
+from ftrace.lax.convolution import conv as conv
+from ftrace.lax.convolution import conv_general_dilated as conv_general_dilated
+from ftrace.lax.convolution import conv_transpose as conv_transpose
+from ftrace.lax.convolution import conv_with_general_padding as conv_with_general_padding
+from ftrace.lax.layouts import ConvDimensionNumbers as ConvDimensionNumbers
+from ftrace.lax.layouts import conv_dimension_numbers as conv_dimension_numbers
+from ftrace.lax.layouts import padtype_to_pads as padtype_to_pads
 from ftrace.lax.operations import RoundingMethod as RoundingMethod
 from ftrace.lax.operations import bessel_i0 as bessel_i0
 from ftrace.lax.operations import bessel_i0e as bessel_i0e
@@ -43,6 +50,7 @@ from ftrace.lax.operations import round as round
 from ftrace.lax.operations import shift_right_arithmetic as shift_right_arithmetic
 from ftrace.lax.operations import shift_right_logical as shift_right_logical
 from ftrace.lax.operations import stop_gradient as stop_gradient
+from ftrace.lax.precision import Precision as Precision
 from ftrace.lax.reducing import argmax as argmax
 from ftrace.lax.reducing import argmin as argmin
 from ftrace.lax.reducing import batch_matmul as batch_matmul

@@ -141,7 +141,7 @@ def _rhs_cotangent(ct: Any, lhs: Any, rhs: ShapedArray, strides: Ints, dilation:
 # ---------------------------------------------------------------------------------- batching
 
 
-def _joined(x: Any, dim: int, axis: int) -> Any:
+def _joined(x: Any, dim: Any, axis: int) -> Any:
     """A mapped axis merged into an axis of the member, in front of it."""
     x = move_axis(x, dim, axis)
     shape = typeof(x).shape
@@ -152,14 +152,17 @@ def _joined(x: Any, dim: int, axis: int) -> Any:
 def _conv_batch(axis: Any, values: Any, dims: Any, **windows: Ints) -> Any:
     (x, y), (dx, dy) = values, dims
     if dx is not None and dy is not None:
-        at, z = 0, conv(_joined(x, dx, 0), _joined(y, dy, 0), **windows)
+        at, joined = 0, (_joined(x, dx, 0), _joined(y, dy, 0))
     elif dx is not None:
-        at, z = 1, conv(_joined(x, dx, 1), y, **windows)
+        at, joined = 1, (_joined(x, dx, 1), y)
     else:
-        at, z = 2, conv(x, _joined(y, dy, 1), **windows)
+        at, joined = 2, (x, _joined(y, dy, 1))
+    z = conv(*joined, **windows)
     shape = typeof(z).shape
-    member = (axis.size, shape[at] // axis.size)
-    return reshape(z, new_sizes=(*shape[:at], *member, *shape[at + 1 :])), at
+    mapped, d = (y, dy) if at == 2 else (x, dx)
+    member = [n for i, n in enumerate(typeof(mapped).shape) if i != d]
+    sizes = (axis.size, member[1 if at else 0])
+    return reshape(z, new_sizes=(*shape[:at], *sizes, *shape[at + 1 :])), at
 
 
 # ---------------------------------------------------------------------------------- the row
