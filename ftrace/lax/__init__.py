@@ -27,6 +27,7 @@ from ftrace.lax.arrays import rev as rev
 from ftrace.lax.arrays import split as split
 from ftrace.lax.arrays import squeeze as squeeze
 from ftrace.lax.arrays import transpose as transpose
+from ftrace.lax.associative import associative_scan as associative_scan
 from ftrace.lax.convolution import conv as conv
 from ftrace.lax.convolution import conv_general_dilated as conv_general_dilated
 from ftrace.lax.convolution import conv_transpose as conv_transpose
@@ -34,6 +35,7 @@ from ftrace.lax.convolution import conv_with_general_padding as conv_with_genera
 from ftrace.lax.layouts import ConvDimensionNumbers as ConvDimensionNumbers
 from ftrace.lax.layouts import conv_dimension_numbers as conv_dimension_numbers
 from ftrace.lax.layouts import padtype_to_pads as padtype_to_pads
+from ftrace.lax.monoids import reduce as reduce
 from ftrace.lax.operations import RoundingMethod as RoundingMethod
 from ftrace.lax.operations import bessel_i0 as bessel_i0
 from ftrace.lax.operations import bessel_i0e as bessel_i0e
@@ -80,6 +82,7 @@ from ftrace.lax.slicing import dynamic_update_slice_in_dim as dynamic_update_sli
 from ftrace.lax.slicing import index_in_dim as index_in_dim
 from ftrace.lax.slicing import slice as slice
 from ftrace.lax.slicing import slice_in_dim as slice_in_dim
+from ftrace.lax.windows import reduce_window as reduce_window
 from ftrace.primitives.arithmetic import abs as abs
 from ftrace.primitives.arithmetic import complex as complex
 from ftrace.primitives.arithmetic import conj as conj
