@@ -77,7 +77,7 @@ def _combined(fn: Callable[..., Any], tree: PyTreeDef, earlier: Values, later: V
         if a.shape != b.shape or (a.dtype != b.dtype and not a.weak):
             raise ShapeError(
                 f"The function of lax.associative_scan returned {a} for {path}, and was given {b}.",
-                "It must return the shapes and dtypes that it is given, for any length of the axis.",
+                "It must return the shapes and dtypes it is given, for any length of the axis.",
             )
     return [as_dtype(y, typeof(x).dtype) for y, x in zip(leaves, earlier, strict=True)]
 

@@ -97,6 +97,7 @@ class Computation:
         return eqns[0].primitive if whole and outs == tuple(eqns[0].outvars) else None
 
     def __call__(self, earlier: Sequence[Any], later: Sequence[Any]) -> Values:
+        """Combine arrays, element by element."""
         sizes = shape_of(earlier[0])
         if self.row is not None:
             return (self.row(*earlier, *later),)
