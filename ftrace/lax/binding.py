@@ -18,6 +18,7 @@ from ftrace.core.primitive import Primitive
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters.captures import owned
 from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.linear import PYTHON_SCALARS
 
 Ints = tuple[int, ...]
 
@@ -90,6 +91,8 @@ def own(value: Any, *operands: Any) -> Any:
 
 
 def as_dtype(x: Any, dtype: Any) -> Any:
-    """A value in a dtype, itself if it has it already."""
+    """A value in a dtype, itself if it has it already; Python scalars become NumPy's."""
+    if type(x) in PYTHON_SCALARS:
+        return np.dtype(dtype).type(x)
     a = typeof(x)
     return x if a.dtype == dtype and not a.weak else convert_element_type(x, new_dtype=dtype)

@@ -183,9 +183,9 @@ def test_large_arrays_are_gathered_in_pieces(monkeypatch):
 def test_layouts_are_permutations_of_axes(layout):
     x, k = RNG.normal(size=(2, 3, 5, 6)), RNG.normal(size=(4, 3, 2, 3))
     spec, kernel = "".join(layout), "WOHI"
-    moved = x.transpose([dict(N=0, C=1, H=2, W=3)[c] for c in spec])
+    moved = x.transpose([{"N": 0, "C": 1, "H": 2, "W": 3}[c] for c in spec])
     # the order of space is that of the kernel: W, then H
-    turned = k.transpose([dict(O=0, I=1, W=2, H=3)[c] for c in kernel])
+    turned = k.transpose([{"O": 0, "I": 1, "W": 2, "H": 3}[c] for c in kernel])
     y = lax.conv_general_dilated(
         moved, turned, (2, 1), ((0, 1), (1, 0)), dimension_numbers=(spec, kernel, "CWNH")
     )
