@@ -252,19 +252,19 @@ def select_n(which: Any, *cases: Any) -> Any:
         >>> lax.select_n(np.array([0, 2, 1]), np.zeros(3), np.ones(3), np.full(3, 2.0))
         array([0., 2., 1.])
     """
-    if not cases:
+    n = len(cases)
+    if n == 0:
         raise ShapeError("lax.select_n was given no cases.", "Give at least one array.")
     a = typeof(which)
-    if a.dtype.kind not in "biu" or (a.dtype.kind == "b" and len(cases) > 2):
+    if a.dtype.kind not in "biu" or (a.dtype.kind == "b" and n > 2):
         raise DtypeError(
-            f"lax.select_n was given {a} to choose among {len(cases)} cases.",
+            f"lax.select_n was given {a} to choose among {n} cases.",
             "Use booleans for two cases, integers for more.",
         )
-    first, *others = cases
-    for case in cases:
-        compare.select.type(aval(a.shape, bool_), typeof(first), typeof(case))
-    found = first
-    for i, case in enumerate(others, 1):
-        later = which if a.dtype.kind == "b" else compare.ge(which, a.dtype.type(i))
-        found = compare.select(later, case, found)
+    found = cases[0]
+    for i, case in enumerate(cases):
+        compare.select.type(aval(a.shape, bool_), typeof(found), typeof(case))
+        if i:
+            later = which if a.dtype.kind == "b" else compare.ge(which, a.dtype.type(i))
+            found = compare.select(later, case, found)
     return own(found, which, *cases)
