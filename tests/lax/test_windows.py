@@ -118,18 +118,36 @@ def test_the_first_nan_of_a_window_has_the_gradient():
     np.testing.assert_array_equal(pull(np.array([1.0, 10.0, 100.0]))[0], [0, 11.0, 0, 100.0, 0])
 
 
-def test_few_long_windows_equal_many_short_ones():
-    x = RNG.integers(0, 4, size=(2, 40)).astype(float)
+@pytest.mark.parametrize("turned", [False, True], ids=["wide", "tall"])
+def test_few_long_windows_equal_many_short_ones(turned):
+    x = RNG.integers(0, 9, size=(3, 40)).astype(float)
+    x, size = (x.T, (38, 2)) if turned else (x, (2, 38))
+    where = (size, (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1))
     for monoid in (SUM, MAX, MIN):
-        where = ((1, 38), (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1))
         np.testing.assert_allclose(pooled(x, monoid, where), naive(x, monoid[0], monoid[2], *where))
-    where = ((2, 38), (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1))
-    gradient = ftrace.grad(lambda x: np.sum(pooled(x, MAX, where) * np.array([1.0, 10, 100])))(x)
+    weights = 10.0 ** np.arange(6).reshape((3, 2) if turned else (2, 3))
+    gradient = ftrace.grad(lambda x: np.sum(pooled(x, MAX, where) * weights))(x)
     expected = np.zeros_like(x)
-    for k in range(3):
-        place = np.argmax(x[:, k : k + 38])
-        expected[place // 38, k + place % 38] += 10.0**k
+    for (i, j), w in np.ndenumerate(weights):
+        part = x[i : i + size[0], j : j + size[1]]
+        a, b = np.unravel_index(np.argmax(part), size)
+        expected[i + a, j + b] += w
     np.testing.assert_array_equal(gradient, expected)
+
+
+def test_elements_of_a_window_are_combined_in_c_order():
+    """Affine maps under composition: associative, not commutative."""
+
+    def after(f, g):
+        return f[0] * g[0], f[1] * g[0] + g[1]
+
+    maps = RNG.normal(size=(2, 3, 4))
+    found = lax.reduce_window(tuple(maps), (1.0, 0.0), after, (2, 3), (1, 1), "VALID")
+    for i, j in np.ndindex(2, 2):
+        f = (1.0, 0.0)
+        for a, b in np.ndindex(2, 3):
+            f = after(f, maps[:, i + a, j + b])
+        np.testing.assert_allclose([found[0][i, j], found[1][i, j]], f, rtol=1e-13)
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID", "SAME_LOWER", "same"])
