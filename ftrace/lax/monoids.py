@@ -103,8 +103,6 @@ class Computation:
             return (self.row(*earlier, *later),)
         if not sizes:
             return tuple(eval_jaxpr(self.jaxpr, [*self.captured, *earlier, *later]))
-        if 0 in sizes:
-            return tuple(earlier)
         axis = Axis(prod(sizes))
         flat = [shape.reshape(x, new_sizes=(axis.size,)) for x in (*earlier, *later)]
         dims = [None] * len(self.captured) + [0] * len(flat)
