@@ -28,10 +28,7 @@ from ftrace.lax.arrays import reshape as reshape
 from ftrace.lax.arrays import rev as rev
 from ftrace.lax.arrays import split as split
 from ftrace.lax.arrays import squeeze as squeeze
-from ftrace.lax.arrays import stack as stack
-from ftrace.lax.arrays import tile as tile
 from ftrace.lax.arrays import transpose as transpose
-from ftrace.lax.arrays import unstack as unstack
 from ftrace.lax.arrays import zeros_like_array as zeros_like_array
 from ftrace.lax.associative import associative_scan as associative_scan
 from ftrace.lax.convolution import conv as conv
@@ -90,6 +87,9 @@ from ftrace.lax.slicing import dynamic_update_slice_in_dim as dynamic_update_sli
 from ftrace.lax.slicing import index_in_dim as index_in_dim
 from ftrace.lax.slicing import slice as slice
 from ftrace.lax.slicing import slice_in_dim as slice_in_dim
+from ftrace.lax.stacking import stack as stack
+from ftrace.lax.stacking import tile as tile
+from ftrace.lax.stacking import unstack as unstack
 from ftrace.lax.windows import reduce_window as reduce_window
 from ftrace.primitives.arithmetic import abs as abs
 from ftrace.primitives.arithmetic import complex as complex

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from ftrace.control.functions import frozen
 from ftrace.core.avals import typeof
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_unflatten
@@ -64,7 +65,8 @@ def associative_scan(
 
 
 def _combined(fn: Callable[..., Any], tree: PyTreeDef, earlier: Values, later: Values) -> Values:
-    result = fn(tree_unflatten(tree, earlier), tree_unflatten(tree, later))
+    pair = (tree_unflatten(tree, map(frozen, values)) for values in (earlier, later))
+    result = fn(*pair)
     leaves, found = tree_flatten(result)
     if found != tree:
         raise TreeError(

@@ -70,6 +70,18 @@ def test_dtypes_signs_and_special_values_are_kept():
     )
 
 
+@pytest.mark.parametrize("transform", [lambda f: f, ftrace.jit, ftrace.vmap])
+def test_the_function_cannot_write_to_what_it_is_given(transform):
+    def add(a, b):
+        a += b
+        return a
+
+    x = np.ones((1, 4))
+    with pytest.raises(ValueError, match=r"read-only|a\.copy\(\)|x\.copy\(\)"):
+        transform(lambda v: lax.associative_scan(add, v, axis=v.ndim - 1))(x)
+    np.testing.assert_array_equal(x, np.ones((1, 4)))
+
+
 @pytest.mark.parametrize("n", [8, 100, 1000])
 def test_the_work_is_linear_and_the_depth_logarithmic(n):
     calls, combined = 0, 0
