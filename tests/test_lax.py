@@ -20,7 +20,9 @@ JAX_NAMES = {
     "i1": "bessel_i1",
     "i1e": "bessel_i1e",
 }
-INNER = {"update_slice"}  # a write of a cell; dynamic_update_slice is the public one
+# a write of a cell, of which dynamic_update_slice is the public form, and windows
+INNER = {"update_slice", "window_argmax", "window_argmin"}
+INNER |= {"reduce_window_sum", "reduce_window_max", "reduce_window_min"}
 
 X = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
 V = X[0]
@@ -254,7 +256,7 @@ def test_bits_of_a_float_and_back():
 
 def test_dot_widens_on_request():
     x = np.array([200, 100], np.uint8)
-    assert lax.dot(x, x, np.int32) == 50000
+    assert lax.dot(x, x, None, np.int32) == 50000
     assert lax.dot(x, x, preferred_element_type=np.int32).dtype == np.int32
 
 

@@ -6,6 +6,7 @@ it computes. Rows with static parameters are functions with JAX's signatures. Un
 rank 0. `gather` and the scatters index as NumPy does (`primitives/index.py`), not as XLA.
 """
 
+import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
 from ftrace.control.collectives import axis_index as axis_index
 from ftrace.control.collectives import pmean as pmean
 from ftrace.control.collectives import psum as psum
@@ -21,6 +22,7 @@ from ftrace.lax.arrays import broadcast_shapes as broadcast_shapes
 from ftrace.lax.arrays import broadcasted_iota as broadcasted_iota
 from ftrace.lax.arrays import collapse as collapse
 from ftrace.lax.arrays import concatenate as concatenate
+from ftrace.lax.arrays import empty as empty
 from ftrace.lax.arrays import expand_dims as expand_dims
 from ftrace.lax.arrays import full as full
 from ftrace.lax.arrays import full_like as full_like
@@ -31,6 +33,16 @@ from ftrace.lax.arrays import rev as rev
 from ftrace.lax.arrays import split as split
 from ftrace.lax.arrays import squeeze as squeeze
 from ftrace.lax.arrays import transpose as transpose
+from ftrace.lax.arrays import zeros_like_array as zeros_like_array
+from ftrace.lax.associative import associative_scan as associative_scan
+from ftrace.lax.convolution import conv as conv
+from ftrace.lax.convolution import conv_general_dilated as conv_general_dilated
+from ftrace.lax.convolution import conv_transpose as conv_transpose
+from ftrace.lax.convolution import conv_with_general_padding as conv_with_general_padding
+from ftrace.lax.layouts import ConvDimensionNumbers as ConvDimensionNumbers
+from ftrace.lax.layouts import conv_dimension_numbers as conv_dimension_numbers
+from ftrace.lax.layouts import padtype_to_pads as padtype_to_pads
+from ftrace.lax.monoids import reduce as reduce
 from ftrace.lax.operations import RoundingMethod as RoundingMethod
 from ftrace.lax.operations import bessel_i0 as bessel_i0
 from ftrace.lax.operations import bessel_i0e as bessel_i0e
@@ -40,13 +52,16 @@ from ftrace.lax.operations import bitcast_convert_type as bitcast_convert_type
 from ftrace.lax.operations import convert_element_type as convert_element_type
 from ftrace.lax.operations import integer_pow as integer_pow
 from ftrace.lax.operations import is_finite as is_finite
+from ftrace.lax.operations import optimization_barrier as optimization_barrier
 from ftrace.lax.operations import population_count as population_count
 from ftrace.lax.operations import reciprocal as reciprocal
 from ftrace.lax.operations import reduce_precision as reduce_precision
 from ftrace.lax.operations import round as round
+from ftrace.lax.operations import select_n as select_n
 from ftrace.lax.operations import shift_right_arithmetic as shift_right_arithmetic
 from ftrace.lax.operations import shift_right_logical as shift_right_logical
 from ftrace.lax.operations import stop_gradient as stop_gradient
+from ftrace.lax.precision import Precision as Precision
 from ftrace.lax.reducing import argmax as argmax
 from ftrace.lax.reducing import argmin as argmin
 from ftrace.lax.reducing import batch_matmul as batch_matmul
@@ -76,6 +91,10 @@ from ftrace.lax.slicing import dynamic_update_slice_in_dim as dynamic_update_sli
 from ftrace.lax.slicing import index_in_dim as index_in_dim
 from ftrace.lax.slicing import slice as slice
 from ftrace.lax.slicing import slice_in_dim as slice_in_dim
+from ftrace.lax.stacking import stack as stack
+from ftrace.lax.stacking import tile as tile
+from ftrace.lax.stacking import unstack as unstack
+from ftrace.lax.windows import reduce_window as reduce_window
 from ftrace.primitives.arithmetic import abs as abs
 from ftrace.primitives.arithmetic import complex as complex
 from ftrace.primitives.arithmetic import conj as conj

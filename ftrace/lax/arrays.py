@@ -92,6 +92,34 @@ def full_like(
     return full(a.shape if shape is None else shape, fill_value, dtype or a.dtype)
 
 
+def zeros_like_array(x: Any) -> Any:
+    """Zeros of the shape and dtype of an array.
+
+    Args:
+        x: an array.
+
+    Example:
+        >>> import numpy as np, ftrace.lax as lax
+        >>> lax.zeros_like_array(np.ones(2, np.float32))
+        array([0., 0.], dtype=float32)
+    """
+    return full_like(x, 0)
+
+
+def empty(shape: Sequence[int], dtype: Any) -> Any:
+    """An array whose values do not matter; they are zeros.
+
+    Args:
+        shape, dtype: of the result.
+
+    Example:
+        >>> import ftrace.lax as lax
+        >>> lax.empty((2, 3), float).shape
+        (2, 3)
+    """
+    return full(shape, 0, dtype)
+
+
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     """Repeat an array along new leading axes.
 

@@ -17,6 +17,8 @@ from ftrace.core.errors import AxisError, ShapeError
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters.captures import owned
+from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.linear import PYTHON_SCALARS
 
 Ints = tuple[int, ...]
 
@@ -81,3 +83,16 @@ def one_per_axis(name: str, what: str, values: Sequence[Any], ndim: int) -> None
             f"lax.{name} was given {len(values)} {what} for an array with {ndim} axes.",
             f"Give one for each axis: {ndim} in all.",
         )
+
+
+def own(value: Any, *operands: Any) -> Any:
+    """What several rows made of some operands, as `bind` would return it."""
+    return value if ctx.trace is not EVAL else owned([value], operands)[0]
+
+
+def as_dtype(x: Any, dtype: Any) -> Any:
+    """A value in a dtype, itself if it has it already; Python scalars become NumPy's."""
+    if type(x) in PYTHON_SCALARS:
+        return np.dtype(dtype).type(x)
+    a = typeof(x)
+    return x if a.dtype == dtype and not a.weak else convert_element_type(x, new_dtype=dtype)

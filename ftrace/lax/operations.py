@@ -4,16 +4,19 @@ Everything elementwise that *is* a row is exported as it is by `__init__.py`.
 """
 
 import enum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ftrace.core.avals import typeof
-from ftrace.core.errors import DtypeError
-from ftrace.core.tree import tree_map
-from ftrace.lax.binding import bind, dtype_of
+from ftrace.core.avals import aval, typeof
+from ftrace.core.dtypes import bool_
+from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.tree import tree_flatten, tree_map, tree_unflatten
+from ftrace.lax.binding import bind, dtype_of, own
 from ftrace.primitives import arithmetic, compare, convert, powers, special
 from ftrace.primitives.linear import add
+
+T = TypeVar("T")
 
 # rows that carry NumPy's and SciPy's names in the table
 is_finite: Final = compare.isfinite
@@ -208,3 +211,60 @@ def stop_gradient(x: Any) -> Any:
         3.0
     """
     return tree_map(lambda leaf: bind(convert.stop_gradient, leaf), x)
+
+
+def optimization_barrier(operand: T) -> T:
+    """The same values, computed together and before anything that uses them.
+
+    A compiled program neither fuses operations across a barrier nor drops some of its values:
+    they are all computed if any is used.
+
+    Args:
+        operand: an array, or a container of arrays.
+
+    Returns:
+        A container like `operand`.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> f = ftrace.jit(lambda x: ftrace.lax.optimization_barrier(x * 2) + 1)
+        >>> f(np.array([1.0, 2.0]))
+        array([3., 5.])
+    """
+    leaves, tree = tree_flatten(operand)
+    return tree_unflatten(tree, bind(convert.optimization_barrier, *leaves) if leaves else leaves)
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """The elements of one of several arrays, chosen element by element.
+
+    Args:
+        which: booleans (for at most two cases) or integers from 0 to the number of cases - 1, of
+            the cases' shape or a scalar; False and 0 choose the first case.
+        cases: arrays of one shape and dtype.
+
+    Raises:
+        ShapeError: no cases.
+        DtypeError: `which` is neither boolean nor integer, or boolean with more than two cases.
+
+    Example:
+        >>> import numpy as np, ftrace.lax as lax
+        >>> lax.select_n(np.array([0, 2, 1]), np.zeros(3), np.ones(3), np.full(3, 2.0))
+        array([0., 2., 1.])
+    """
+    n = len(cases)
+    if n == 0:
+        raise ShapeError("lax.select_n was given no cases.", "Give at least one array.")
+    a = typeof(which)
+    if a.dtype.kind not in "biu" or (a.dtype.kind == "b" and n > 2):
+        raise DtypeError(
+            f"lax.select_n was given {a} to choose among {n} cases.",
+            "Use booleans for two cases, integers for more.",
+        )
+    found = cases[0]
+    for i, case in enumerate(cases):
+        compare.select.type(aval(a.shape, bool_), typeof(found), typeof(case))
+        if i:
+            later = which if a.dtype.kind == "b" else compare.ge(which, a.dtype.type(i))
+            found = compare.select(later, case, found)
+    return own(found, which, *cases)

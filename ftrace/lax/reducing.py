@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
 from ftrace.core.primitive import Primitive
 from ftrace.lax.arrays import broadcasted_iota, rev
-from ftrace.lax.binding import Ints, axes_of, axis_of, bind, dtype_of, ints, shape_of
+from ftrace.lax.binding import Ints, as_dtype, axes_of, axis_of, bind, dtype_of, ints, shape_of
+from ftrace.lax.precision import check_precision
 from ftrace.lax.slicing import slice_in_dim
-from ftrace.primitives import convert, cumulative, linear, reduce
+from ftrace.primitives import cumulative, linear, reduce
 from ftrace.primitives import dot as contracting
 from ftrace.primitives import sort as sorting
 
@@ -176,13 +176,18 @@ Numbers = tuple[tuple[Ints, Ints], tuple[Ints, Ints]]
 
 
 def dot_general(
-    lhs: Any, rhs: Any, dimension_numbers: Any, preferred_element_type: Any = None
+    lhs: Any,
+    rhs: Any,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
 ) -> Any:
     """The sum of products over contracting axes, for each member of the batch axes.
 
     Args:
         lhs, rhs: arrays of one dtype.
         dimension_numbers: `((lhs contracting, rhs contracting), (lhs batch, rhs batch))`.
+        precision: as in JAX; the product has full precision in any case.
         preferred_element_type: convert both to this dtype first.
 
     Returns:
@@ -194,23 +199,21 @@ def dot_general(
         >>> lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,)))).shape
         (5, 2, 4)
     """
+    check_precision("dot_general", precision)
     (lc, rc), (lb, rb) = dimension_numbers
     numbers: Numbers = (ints(lc), ints(rc)), (ints(lb), ints(rb))
     if preferred_element_type is not None:
         wanted = dtype_of(preferred_element_type)
-        lhs, rhs = (_as(x, wanted) for x in (lhs, rhs))
+        lhs, rhs = (as_dtype(x, wanted) for x in (lhs, rhs))
     return bind(contracting.dot_general, lhs, rhs, dimension_numbers=numbers)
 
 
-def _as(x: Any, dtype: Any) -> Any:
-    return x if typeof(x).dtype == dtype else convert.convert_element_type(x, new_dtype=dtype)
-
-
-def dot(lhs: Any, rhs: Any, preferred_element_type: Any = None) -> Any:
+def dot(lhs: Any, rhs: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """The product of vectors and matrices.
 
     Args:
         lhs, rhs: arrays of rank 1 or 2 and of one dtype.
+        precision: as in JAX; the product has full precision in any case.
         preferred_element_type: convert both to this dtype first.
 
     Raises:
@@ -229,14 +232,15 @@ def dot(lhs: Any, rhs: Any, preferred_element_type: Any = None) -> Any:
             "more axes.",
         )
     numbers = (((len(left) - 1,), (0,)), ((), ()))
-    return dot_general(lhs, rhs, numbers, preferred_element_type)
+    return dot_general(lhs, rhs, numbers, precision, preferred_element_type)
 
 
-def batch_matmul(lhs: Any, rhs: Any) -> Any:
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     """The product of matrices in the last two axes, for each member of the axes before them.
 
     Args:
         lhs, rhs: arrays of one dtype, of equal rank, with equal leading axes.
+        precision: as in JAX; the product has full precision in any case.
 
     Example:
         >>> import numpy as np, ftrace.lax as lax
@@ -250,4 +254,5 @@ def batch_matmul(lhs: Any, rhs: Any) -> Any:
             "Give arrays of one rank, at least 2.",
         )
     batch = tuple(range(len(left) - 2))
-    return dot_general(lhs, rhs, (((len(left) - 1,), (len(left) - 2,)), (batch, batch)))
+    numbers = (((len(left) - 1,), (len(left) - 2,)), (batch, batch))
+    return dot_general(lhs, rhs, numbers, precision)

@@ -2,7 +2,8 @@
 
 `convert_element_type` is how everything above promotes. A result without tangent (an integer)
 ends differentiation there; complex to real takes the real part, as its transpose demands.
-`stop_gradient` is the identity whose result has no tangent. None of them changes a shape, except
+`stop_gradient` is the identity whose result has no tangent, `optimization_barrier` one that
+compiled programs do not look through. None of them changes a shape, except
 `bitcast_convert_type` between dtypes of different size. Creating arrays: create.py.
 """
 
@@ -14,9 +15,16 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, ShapeError
-from ftrace.core.primitive import LINEAR, NONDIFFERENTIABLE, ErrorSample, Primitive, Sample
+from ftrace.core.primitive import (
+    LINEAR,
+    NONDIFFERENTIABLE,
+    ErrorSample,
+    Linear,
+    Primitive,
+    Sample,
+)
 from ftrace.core.scalar import Pointwise
-from ftrace.core.zero import ZERO
+from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives import elements
 from ftrace.primitives.linear import NO_TRANSPOSE, PYTHON_SCALARS, move_axis
 
@@ -271,4 +279,48 @@ stop_gradient = Primitive(
     batch=lambda axis, values, dims: (stop_gradient(*values), dims[0]),
     samples=_same_samples,
     doc="The same values, constant to differentiation: the tangent is zero.",
+)
+
+
+# ---------------------------------------------------------------------------------- barrier
+
+
+def _barrier_jvp(primals: Any, tangents: Any) -> Any:
+    """The tangents pass a barrier of their own; absent ones stay absent."""
+    live = [t for t in tangents if t is not ZERO]
+    rest = iter(optimization_barrier(*live))
+    return optimization_barrier(*primals), [t if t is ZERO else next(rest) for t in tangents]
+
+
+def _barrier_transpose(cts: Any, *operands: Any) -> Any:
+    """Masks go around the barrier, since they say what is not there."""
+    found = [ct if type(x) is Linear else None for ct, x in zip(cts, operands, strict=True)]
+    live = [ct.value if type(ct) is Masked else ct for ct in found if ct is not None]
+    rest = iter(optimization_barrier(*live))
+    for i, ct in enumerate(found):
+        if ct is not None:
+            found[i] = Masked(next(rest), ct.mask) if type(ct) is Masked else next(rest)
+    return found
+
+
+def _barrier_samples() -> Iterable[Sample]:
+    x = np.arange(3.0)
+    yield Sample((x, np.float64(2.5), x[:, None] * x), {})
+    yield Sample((x, np.arange(2), x.astype("f4")), {})
+    yield from _same_samples()
+
+
+optimization_barrier = Primitive(
+    name="optimization_barrier",
+    impl=lambda *xs: [x[...] if np.ndim(x) else np.array(x)[()] for x in xs],
+    type=lambda *xs: tuple(aval(x.shape, x.dtype) for x in xs),
+    jvp=_barrier_jvp,
+    transpose=_barrier_transpose,
+    batch=lambda axis, values, dims: (optimization_barrier(*values), list(dims)),
+    mask="call",
+    zeros=True,
+    linear_in=(0, 1, 2),
+    samples=_barrier_samples,
+    multiple=True,
+    doc="The same values, computed together: compiled programs do not fuse across it.",
 )

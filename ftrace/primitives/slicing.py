@@ -282,14 +282,14 @@ slice = Primitive(
 )
 
 
-def along(x: Any, axis: int, start: int, limit: int) -> Any:
+def along(x: Any, axis: int, start: int, limit: int, stride: int = 1) -> Any:
     """The part of an array from `start` to `limit` along one axis."""
     shape = typeof(x).shape
     return slice(
         x,
         start_indices=tuple(start if i == axis else 0 for i in range(len(shape))),
         limit_indices=tuple(limit if i == axis else n for i, n in enumerate(shape)),
-        strides=(1,) * len(shape),
+        strides=tuple(stride if i == axis else 1 for i in range(len(shape))),
     )
 
 

@@ -12,6 +12,7 @@ from ftrace.core.primitive import Primitive
 from ftrace.primitives import (
     arithmetic,
     compare,
+    conv,
     convert,
     create,
     cumulative,
@@ -27,6 +28,7 @@ from ftrace.primitives import (
     slicing,
     sort,
     special,
+    windows,
 )
 
 MODULES: Final = (
@@ -47,6 +49,8 @@ MODULES: Final = (
     reduce,
     cumulative,
     dot,
+    windows,
+    conv,
 )
 
 

@@ -211,6 +211,43 @@ def _iota(dtype: Any, shape: Any, dimension: int) -> Any:
     return np.indices(shape, dtype)[dimension]
 
 
+def _counts(shape: Any, window: Any, strides: Any, dilation: Any) -> list[int]:
+    """How many windows fit along each axis."""
+    sizes = zip(shape, window, strides, dilation, strict=True)
+    return [len(range(0, n - (w - 1) * d, s)) for n, w, s, d in sizes]
+
+
+def _insides(shape: Any, window: Any, strides: Any, dilation: Any) -> Iterator[tuple[Any, Any]]:
+    """(which window, the slices of what is inside) one by one, as long as they lie in the array."""
+    spans = [(w - 1) * d for w, d in zip(window, dilation, strict=True)]
+    for place in np.ndindex(*_counts(shape, window, strides, dilation)):
+        starts = [p * s for p, s in zip(place, strides, strict=True)]
+        pieces = zip(starts, spans, dilation, strict=True)
+        yield place, tuple(slice(i, i + span + 1, d) for i, span, d in pieces)
+
+
+def _windows(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    def reference(x: Any, window: Any, strides: Any, dilation: Any) -> Any:
+        x = np.asarray(x)
+        found = [function(x[i]) for _, i in _insides(x.shape, window, strides, dilation)]
+        shape = _counts(x.shape, window, strides, dilation)
+        return np.array(found, x.dtype).reshape(shape)
+
+    return reference
+
+
+def _conv(lhs: Any, rhs: Any, strides: Any, dilation: Any) -> Any:
+    """One sum of products for each window."""
+    kernel = rhs.shape[3:]
+    space = _counts(lhs.shape[3:], kernel, strides, dilation)
+    out = np.zeros((*lhs.shape[:2], rhs.shape[1], *space), lhs.dtype)
+    for place, inside in _insides(lhs.shape[3:], kernel, strides, dilation):
+        read = lhs[(..., *inside)]
+        terms = read[:, :, None] * rhs[:, None]
+        out[(..., *place)] = terms.sum(axis=tuple(range(3, terms.ndim)), dtype=lhs.dtype)
+    return out
+
+
 REFERENCES: dict[str, Callable[..., Any]] = {
     **{row: getattr(np, name) for row, name in _UFUNCS.items()},
     **{row: getattr(special, name) for row, name in _SPECIAL.items()},
@@ -226,6 +263,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "bitcast_convert_type": _bitcast,
     "copy": np.array,
     "stop_gradient": np.array,
+    "optimization_barrier": lambda *xs: list(map(np.array, xs)),
     "transpose": lambda x, permutation: np.transpose(x, permutation),
     "reshape": lambda x, new_sizes: np.reshape(x, new_sizes),
     "squeeze": lambda x, dimensions: np.squeeze(x, dimensions),
@@ -266,4 +304,10 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "cummin": _accumulate(np.minimum.accumulate),
     "cumlogsumexp": _accumulate(np.logaddexp.accumulate),
     "dot_general": _dot_general,
+    "reduce_window_sum": _windows(lambda x: x.sum(dtype=x.dtype)),
+    "reduce_window_max": _windows(np.max),
+    "reduce_window_min": _windows(np.min),
+    "window_argmax": _windows(np.argmax),
+    "window_argmin": _windows(np.argmin),
+    "conv": _conv,
 }

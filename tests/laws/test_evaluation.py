@@ -164,7 +164,12 @@ NEEDS_AN_AXIS = {
     "split", "sort",
 }
 # fmt: on
-NOT_APPLICABLE: dict[str, set[str]] = {"rank 0": NEEDS_AN_AXIS}
+NEEDS_THREE_AXES = {"conv"}
+NOT_APPLICABLE: dict[str, set[str]] = {
+    "rank 0": NEEDS_AN_AXIS | NEEDS_THREE_AXES,
+    "rank 1": NEEDS_THREE_AXES,
+    "rank 2": NEEDS_THREE_AXES,
+}
 
 
 def _is_defined_for_floats(row: Primitive) -> bool:

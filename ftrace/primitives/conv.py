@@ -1,0 +1,227 @@
+"""`conv`: every convolution of two arrays, as a correlation of stacked groups without padding.
+
+Operands are (group, batch, channel, space...) and (group, out channel, channel, space...), the
+result is (group, batch, out channel, space...). Layouts, padding, dilation of the operand and
+JAX's two group counts are moves before and after it (`lax/convolution.py`), and with groups as an
+axis of their own the row is closed: both transposes are the row again with axes swapped, and a
+mapped axis joins groups, batch or out channels. Evaluation gathers windows and multiplies
+matrices (BLAS), a group and a bounded number of batch members at a time.
+"""
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.errors import AxisError, DtypeError, ShapeError
+from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
+from ftrace.core.zero import ZERO
+from ftrace.primitives.linear import add, check_kinds, join, move_axis
+from ftrace.primitives.movement import Ints, zeros
+from ftrace.primitives.shape import reshape, rev
+from ftrace.primitives.slicing import slice
+from ftrace.primitives.windows import check_windows, count, spread_back, strided_windows
+
+GATHERED: Final = 1 << 20  # elements of windows that are written out at a time
+
+# ---------------------------------------------------------------------------------- type
+
+
+def _conv_type(lhs: ShapedArray, rhs: ShapedArray, *, strides: Ints, dilation: Ints) -> ShapedArray:
+    if lhs.ndim != rhs.ndim or lhs.ndim < 3:
+        raise AxisError(
+            f"conv was given {lhs} and {rhs}, which must have one rank, at least 3.",
+            "Axes are (group, batch, channel, space...) and (group, out, channel, space...).",
+        )
+    check_windows("conv", rhs, rhs.ndim - 3, strides=strides, dilation=dilation)
+    for axis, what in ((0, "groups"), (2, "channels")):
+        if lhs.shape[axis] != rhs.shape[axis]:
+            raise ShapeError(
+                f"conv: {lhs} has {lhs.shape[axis]} {what} and {rhs} has {rhs.shape[axis]}.",
+                "They must agree.",
+            )
+    if 0 in rhs.shape[3:]:
+        raise ShapeError(f"conv: the kernel {rhs} has an empty window.", "Use sizes of at least 1.")
+    dtype, _ = join("conv", lhs, rhs)
+    check_kinds("conv", "iufc", lhs)
+    space = map(count, lhs.shape[3:], rhs.shape[3:], strides, dilation)
+    return aval((lhs.shape[0], lhs.shape[1], rhs.shape[1], *space), dtype)
+
+
+# ---------------------------------------------------------------------------------- evaluation
+
+
+def _conv_impl(lhs: Any, rhs: Any, strides: Ints, dilation: Ints) -> Any:
+    kernel = rhs.shape[3:]
+    views = strided_windows(lhs, 3, kernel, strides, dilation)
+    groups, batch, channels = lhs.shape[:3]
+    space = views.shape[3 : 3 + len(kernel)]
+    out = np.empty((groups, batch, rhs.shape[1], *space), lhs.dtype)
+    each = channels * prod(kernel) * prod(space)
+    step = max(1, GATHERED // max(each, 1))
+    for g in range(groups):
+        matrix = rhs[g].reshape(rhs.shape[1], channels * prod(kernel))
+        for b in range(0, batch, step):
+            members = views[g, b : b + step]
+            found = np.matmul(matrix, _gathered(members, len(kernel)))
+            found = found.reshape(rhs.shape[1], len(members), *space)
+            out[g, b : b + step] = found.swapaxes(0, 1)
+    return out
+
+
+def _gathered(views: Any, ndim: int) -> Any:
+    """Windows (batch, channel, place..., inside...) as a matrix (channel inside, batch place).
+
+    It is written with the longer of places and insides innermost; BLAS takes either order.
+    """
+    n = views.ndim
+    places, inside = tuple(range(2, 2 + ndim)), tuple(range(2 + ndim, n))
+    rows, columns = (1, *inside), (0, *places)
+    height, width = (prod(views.shape[i] for i in axes) for axes in (rows, columns))
+    if prod(views.shape[i] for i in places) >= prod(views.shape[i] for i in inside):
+        return views.transpose(*rows, *columns).reshape(height, width)
+    return views.transpose(*columns, *rows).reshape(width, height).T
+
+
+# ---------------------------------------------------------------------------------- derivatives
+
+
+def _conv_jvp(primals: Any, tangents: Any, **windows: Ints) -> Any:
+    x, y = primals
+    tx, ty = tangents
+    z = conv(x, y, **windows)
+    terms = []
+    if tx is not ZERO:
+        terms.append(conv(tx, y, **windows))
+    if ty is not ZERO:
+        terms.append(conv(x, ty, **windows))
+    return z, terms[0] if len(terms) == 1 else add(*terms)
+
+
+def _swapped(x: Any) -> Any:
+    """Axes 1 and 2, batch or out channels and channels, exchanged."""
+    return move_axis(x, 2, 1)
+
+
+def _conv_transpose(ct: Any, lhs: Any, rhs: Any, *, strides: Ints, dilation: Ints) -> Any:
+    if type(lhs) is Linear and type(rhs) is Linear:
+        return Unsupported("conv is not linear in both of its operands together.")()
+    if type(lhs) is Linear:
+        return _lhs_cotangent(ct, lhs.aval, rhs, strides, dilation), None
+    return None, _rhs_cotangent(ct, lhs, rhs.aval, strides, dilation)
+
+
+def _lhs_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, strides: Ints, dilation: Ints) -> Any:
+    """The cotangents spread to their places, correlated with the kernel turned around."""
+    kernel = typeof(rhs).shape[3:]
+    places = spread_back(ct, lhs.shape[3:], kernel, strides, dilation, 3)
+    turned = rev(rhs, dimensions=tuple(range(3, lhs.ndim))) if kernel else rhs
+    return conv(places, _swapped(turned), strides=(1,) * len(kernel), dilation=dilation)
+
+
+def _rhs_cotangent(ct: Any, lhs: Any, rhs: ShapedArray, strides: Ints, dilation: Ints) -> Any:
+    """What was read, correlated with the cotangents: strides and dilation change roles."""
+    a, places = typeof(lhs), typeof(ct).shape[3:]
+    if 0 in places:
+        return zeros(aval(rhs.shape, a.dtype))
+    read = tuple(
+        (m - 1) * s + (k - 1) * d + 1
+        for m, k, s, d in zip(places, rhs.shape[3:], strides, dilation, strict=True)
+    )
+    if read != a.shape[3:]:
+        limits = (*a.shape[:3], *read)
+        zero, one = (0,) * a.ndim, (1,) * a.ndim
+        lhs = slice(lhs, start_indices=zero, limit_indices=limits, strides=one)
+    found = conv(_swapped(lhs), _swapped(ct), strides=dilation, dilation=strides)
+    return _swapped(found)
+
+
+# ---------------------------------------------------------------------------------- batching
+
+
+def _joined(x: Any, dim: Any, axis: int) -> Any:
+    """A mapped axis merged into an axis of the member, in front of it."""
+    x = move_axis(x, dim, axis)
+    shape = typeof(x).shape
+    merged = shape[axis] * shape[axis + 1]
+    return reshape(x, new_sizes=(*shape[:axis], merged, *shape[axis + 2 :]))
+
+
+def _conv_batch(axis: Any, values: Any, dims: Any, **windows: Ints) -> Any:
+    (x, y), (dx, dy) = values, dims
+    if dx is not None and dy is not None:
+        at, joined = 0, (_joined(x, dx, 0), _joined(y, dy, 0))
+    elif dx is not None:
+        at, joined = 1, (_joined(x, dx, 1), y)
+    else:
+        at, joined = 2, (x, _joined(y, dy, 1))
+    z = conv(*joined, **windows)
+    shape = typeof(z).shape
+    mapped, d = (y, dy) if at == 2 else (x, dx)
+    member = [n for i, n in enumerate(typeof(mapped).shape) if i != d]
+    sizes = (axis.size, member[1 if at else 0])
+    return reshape(z, new_sizes=(*shape[:at], *sizes, *shape[at + 1 :])), at
+
+
+# ---------------------------------------------------------------------------------- the row
+
+
+def _conv_samples() -> Iterable[Sample]:
+    rng = np.random.default_rng(52)
+
+    def operands(lhs: Ints, rhs: Ints, dtype: str = "f8") -> tuple[Any, Any]:
+        pair = [rng.normal(size=shape) * 2 for shape in (lhs, rhs)]
+        if dtype == "c16":
+            pair = [x + 1j * rng.normal(size=x.shape) for x in pair]
+        return tuple(np.asarray(x).astype(dtype) for x in pair)  # type: ignore[return-value]
+
+    for lhs, rhs, strides, dilation in (
+        ((1, 2, 3, 6), (1, 2, 3, 3), (1,), (1,)),
+        ((2, 1, 2, 8), (2, 3, 2, 2), (3,), (2,)),
+        ((1, 2, 1, 4, 5), (1, 2, 1, 2, 3), (1, 2), (1, 1)),
+        ((2, 2, 2, 5, 4), (2, 1, 2, 2, 2), (2, 1), (2, 3)),
+        ((1, 1, 1, 3, 3, 3), (1, 2, 1, 2, 1, 3), (1, 1, 1), (1, 1, 1)),
+        ((2, 3, 2), (2, 4, 2), (), ()),
+        ((1, 1, 2, 5), (1, 2, 2, 4), (1,), (1,)),
+        ((1, 1, 1, 2), (1, 1, 1, 3), (1,), (1,)),
+        ((1, 0, 2, 3), (1, 2, 2, 2), (1,), (1,)),
+        ((1, 2, 0, 3), (1, 2, 0, 2), (1,), (1,)),
+    ):
+        yield Sample(operands(lhs, rhs), {"strides": strides, "dilation": dilation})
+    x, y = operands((6, 2, 1, 1), (2, 2, 3, 1))
+    params = {"strides": (1,), "dilation": (1,)}
+    yield Sample((x.T[:, :, :, ::2], y.T[..., ::-1]), params)
+    for dtype in ("f4", "i8", "u1", "c16"):
+        yield Sample(operands((1, 2, 2, 5), (1, 3, 2, 2), dtype), params)
+
+
+def _conv_errors() -> Iterable[ErrorSample]:
+    x, y = np.ones((2, 2, 3, 4)), np.ones((2, 5, 3, 2))
+    params = {"strides": (1,), "dilation": (1,)}
+    yield ErrorSample((x, y[0]), params, AxisError, "must have one rank")
+    yield ErrorSample((x[0, 0], y[0, 0]), params, AxisError, "at least 3")
+    yield ErrorSample((x[:1], y), params, ShapeError, "has 1 groups")
+    yield ErrorSample((x, y[:, :, :1]), params, ShapeError, "has 3 channels")
+    yield ErrorSample((x, y[..., :0]), params, ShapeError, "empty window")
+    yield ErrorSample((x, y), params | {"strides": (1, 1)}, AxisError, "one entry per axis")
+    yield ErrorSample((x, y), params | {"dilation": (0,)}, ShapeError, "must be positive")
+    yield ErrorSample((x, y.astype("f4")), params, DtypeError, "do not promote")
+    yield ErrorSample((x > 0, y > 0), params, DtypeError, "not defined for bool")
+
+
+conv = Primitive(
+    name="conv",
+    impl=_conv_impl,
+    type=_conv_type,
+    jvp=_conv_jvp,
+    transpose=_conv_transpose,
+    batch=_conv_batch,
+    zeros=True,
+    linear_in=(0, 1),
+    samples=_conv_samples,
+    errors=_conv_errors,
+    doc="Correlation of groups of arrays: out[g, b, o, i] = sum over c, k of lhs[g, b, c, "
+    "i * strides + k * dilation] rhs[g, o, c, k], for windows that lie inside lhs.",
+)
