@@ -5,6 +5,7 @@ control flow, at every run and in program order. Derivatives pass them by: they 
 row does it all, `debug_callback` in `control/callbacks.py`.
 """
 
+import bdb
 import pdb
 import string
 import sys
@@ -74,9 +75,7 @@ def _is_value(x: Any) -> bool:
 class _Fields(string.Formatter):
     """Formats, and complains about arguments that the format does not show."""
 
-    def check_unused_args(
-        self, used_args: Any, args: Any, kwargs: Any
-    ) -> None:
+    def check_unused_args(self, used_args: Any, args: Any, kwargs: Any) -> None:
         unused = [f"args[{i}]" for i in range(len(args)) if i not in used_args]
         unused += [k for k in kwargs if k not in used_args]
         if unused:
@@ -153,30 +152,32 @@ def _check_format(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         ) from error
 
 
-# ---------------------------------------------------------------------------------- breakpoint
+# ---------------------------------------------------------------------------------- stopping
 
 
-def breakpoint(*, debugger: Any = None) -> None:  # noqa: A001
+def breakpoint(*, debugger: bdb.Bdb | None = None) -> None:  # noqa: A001
     """Stop in a debugger where the program runs, with the values of the caller's variables.
 
     Args:
-        debugger: what has `run(code, globals, locals)`, as `pdb.Pdb()` does; that one if None.
+        debugger: a `pdb.Pdb`, or another debugger of that kind; a new `pdb.Pdb()` if None.
 
     The debugger sees the local variables of the calling function, tracers replaced by what they
     are in this run: NumPy arrays and scalars. It cannot change the program's values. `c` goes
-    on. Under `vmap` it stops once per member.
+    on, `q` raises `bdb.BdbQuit` as after Python's `breakpoint()`. Under `vmap` it stops once per
+    member.
 
     Example:
         >>> import io, pdb, ftrace
+        >>> terminal = io.StringIO()
         >>> def f(x):
         ...     y = x * x
-        ...     ftrace.debug.breakpoint(debugger=pdb.Pdb(stdin=io.StringIO("p y\\nc\\n")))
+        ...     ftrace.debug.breakpoint(debugger=pdb.Pdb(stdin=io.StringIO("p y"), stdout=terminal))
         ...     return y
-        >>> float(ftrace.jit(f)(3.0))
-        > <doctest ...>(3)f()
-        -> ftrace.debug.breakpoint(debugger=pdb.Pdb(stdin=io.StringIO("p y\\nc\\n")))
-        (Pdb) 9.0
-        (Pdb) 9.0
+        >>> ftrace.jit(f)(3.0)
+        Traceback (most recent call last):
+        bdb.BdbQuit
+        >>> terminal.getvalue().splitlines()[-2]
+        '(Pdb) 9.0'
     """
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     code, scope = _stop(frame), frame.f_globals
@@ -184,8 +185,11 @@ def breakpoint(*, debugger: Any = None) -> None:  # noqa: A001
 
     def stop(variables: dict[str, Any]) -> None:
         before = sys.gettrace()
+        chosen = debugger or pdb.Pdb()
+        chosen.reset()
         try:
-            (debugger or pdb.Pdb()).run(code, scope, variables)
+            sys.settrace(chosen.trace_dispatch)
+            exec(code, scope, variables)
         finally:
             sys.settrace(before)
 

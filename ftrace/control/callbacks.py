@@ -44,6 +44,7 @@ class Host:
         place: the user's line that called it.
         fix: what to do about a derivative that is missing.
         vmap_method: one of `VMAP_METHODS`.
+        copies: whether it gets contiguous arrays of its own, which it may write.
     """
 
     fn: Callable[..., Any]
@@ -54,11 +55,12 @@ class Host:
     place: Location | None = None
     fix: str = CUSTOM_FIX
     vmap_method: str = "sequential"
+    copies: bool = False
 
     def __call__(self, *values: Any) -> list[Any]:
-        """Run it: arrays that it cannot write in, arrays of its caller's own out."""
+        """Run it: arrays that it cannot write, or copies, in; arrays of the caller's own out."""
         try:
-            answer = self.flat(*map(frozen, values))
+            answer = self.flat(*map(_copied if self.copies else frozen, values))
         except Exception as error:
             note = f"Raised in {self.what}, called at {source.describe(self.place)}"
             if note not in getattr(error, "__notes__", ()):
@@ -124,6 +126,10 @@ class Host:
         return name_of(self.fn)
 
 
+def _copied(x: Any) -> Any:
+    return np.array(x, order="C") if isinstance(x, np.ndarray) else x
+
+
 def definition(fn: Any) -> str:
     """Where a function is written, or what kind of compiled function it is."""
     while True:
@@ -157,7 +163,8 @@ def _jvp(row: Callable[[], Primitive]) -> Callable[..., Any]:
     def jvp(primals: Any, tangents: Any, *, host: Host, **params: Any) -> Any:
         if any(is_inexact(a.dtype) for a in host.results):
             raise RuleError(
-                f"Cannot differentiate through {host.what}: it is opaque.\n"
+                f"Cannot differentiate through {host.what}: it is opaque, and has no derivative "
+                f"of its own.\n"
                 f"note: {name_of(host.fn)} is {definition(host.fn)}",
                 host.fix,
                 place=host.place,
