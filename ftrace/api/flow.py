@@ -20,6 +20,7 @@ from ftrace.core.source import Location
 from ftrace.interpreters.jvp import jvp_jaxpr
 
 CALLBACKS: Final = frozenset({"pure_callback", "io_callback"})
+ZERO_BY_VALUE: Final = frozenset({"sign"})  # for reals: its rule gives zeros, not symbolic ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,8 @@ def _joined(out: Flow, operand: tuple[Flow, Any]) -> Flow:
 
 def _passes(eqn: Eqn, position: int) -> tuple[bool, ...]:
     """Which results get a tangent if only one operand has one, by the row's jvp rule."""
+    if eqn.primitive.name in ZERO_BY_VALUE and eqn.invars[0].aval.dtype.kind == "f":
+        return (False,)
     atoms: list[Any] = [a if type(a) is Literal else Var(a.aval) for a in eqn.invars]
     invars = [a for a in atoms if type(a) is Var]
     outs = [Var(v.aval) for v in eqn.outvars]

@@ -122,7 +122,8 @@ class Host:
 
         return replace(self.mapped(axis), flat=members)
 
-    def __repr__(self) -> str:
+    @property
+    def __name__(self) -> str:
         return name_of(self.fn)
 
 
