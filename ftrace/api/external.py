@@ -16,7 +16,7 @@ from ftrace.api.inspecting import ShapeDtypeStruct
 from ftrace.api.rules import called, home, positional_arguments
 from ftrace.control.callbacks import Host, host_of, pure_callback_call
 from ftrace.control.custom import custom_jvp_call
-from ftrace.control.functions import argument_avals, flatten_call, name_of
+from ftrace.control.functions import argument_avals, flatten_call, frozen, name_of
 from ftrace.control.linear_call import linear_call
 from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.dtypes import is_inexact
@@ -220,7 +220,7 @@ class Derivative:
     def _apply(self, which: str, values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
         flat = self.flat_jvp if which == "jvp" else self.flat_vjp
         if self._is_traceable(which, values):
-            return flat(*values)
+            return flat(*map(frozen, values))
         return self._host(flat, which, values, avals)
 
     def _is_traceable(self, which: str, values: Sequence[Any]) -> bool:

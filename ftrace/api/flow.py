@@ -6,7 +6,7 @@ of its row's own jvp rule, on abstract values: the answer is that of the transfo
 branches and loops are followed into. `checking.py` makes reports of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -128,10 +128,11 @@ class Walk:
                     reach[k] |= f.reach
                 else:
                     own[k] |= {self._cut(eqn, v.aval, f.reach, place, fatal)}
-        return [
-            reduce(_joined, zip(operands, eqn.invars, strict=True), Flow(r, c))
-            for r, c in zip(reach, own, strict=True)
-        ]
+        chooses = [a.aval.dtype == bool_ for a in eqn.invars]
+        data = _cuts(f for f, c in zip(operands, chooses, strict=True) if not c)
+        control = Flow(0, _cuts(f for f, c in zip(operands, chooses, strict=True) if c))
+        flows = [Flow(r, c | data) for r, c in zip(reach, own, strict=True)]
+        return [_governed(f, control) for f in flows]
 
     def _cut(self, eqn: Eqn, out: ShapedArray, via: int, place: Location | None, error: Any) -> int:
         kind, what = _kind(eqn, out) if error is None else _refusal(eqn, error)
@@ -145,16 +146,12 @@ class Walk:
 
 
 def _governed(out: Flow, control: Flow) -> Flow:
-    """A result that a predicate or an index chooses: what it is cut from counts if all is."""
-    return out if out.reach else out | control
+    """A result that a predicate or an index chooses; what cuts that counts if nothing else does."""
+    return control if out == NOTHING else out
 
 
-def _joined(out: Flow, operand: tuple[Flow, Any]) -> Flow:
-    """A result with the cuts of an operand, unless that only chooses."""
-    flow, atom = operand
-    if out.reach and atom.aval.dtype == bool_:
-        return out
-    return replace(out, cuts=out.cuts | flow.cuts)
+def _cuts(flows: Iterable[Flow]) -> frozenset[int]:
+    return frozenset[int]().union(*(f.cuts for f in flows))
 
 
 def _passes(eqn: Eqn, position: int) -> tuple[bool, ...]:

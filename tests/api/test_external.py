@@ -278,6 +278,19 @@ def test_vmap_methods_reach_the_function_and_the_derivative_is_right(method):
     assert seen == [(3,)]
 
 
+@pytest.mark.parametrize("more", [{}, {"jvp": traceable_jvp}], ids=["vjp", "both"])
+@pytest.mark.parametrize("outer", [lambda f: f, jit], ids=["eager", "jit"])
+def test_a_rule_cannot_write_the_users_arrays(more, outer):
+    def rule(args, y, ct):
+        args[0][0] = 7.0
+        return (ct * 2,)
+
+    x = X.copy()
+    e = external(opaque, lambda x: x, vjp=rule, **more)
+    np.testing.assert_array_equal(outer(grad(lambda x: e(x).sum()))(x), [2.0, 2.0, 2.0])
+    np.testing.assert_array_equal(x, X)
+
+
 # ---------------------------------------------------------------------------------- differences
 
 
