@@ -104,12 +104,14 @@ class Walk:
         consts, carry = operands[:n], operands[n:]
         while True:
             after = self.jaxpr(eqn.params["body"], [*consts, *carry], place)
-            grown = [a | b for a, b in zip(carry, after, strict=True)]
+            grown = [a | b for a, b in zip(carry, after, strict=False)]
             if grown == carry:
                 break
             carry = grown
         (going,) = self.jaxpr(eqn.params["cond"], [*consts, *carry], place)
-        return [_governed(f, going) for f in carry]
+        tapes = after[len(carry) :]
+        counts = [NOTHING] * (len(eqn.outvars) - len(after))
+        return [_governed(f, going) for f in (*carry, *counts, *tapes)]
 
     def _row(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
         """An equation whose row's jvp rule says what passes."""
