@@ -58,7 +58,7 @@ def _central(call: Call, values: Sequence[Any]) -> list[Any]:
     reach = min(map(_step, _floats(call, primals), tangents))
     if not np.isfinite(reach):
         return [np.zeros(a.shape, a.dtype) for a in call.outs]
-    step = eps ** (1 / 3) * reach
+    step = 2.0 ** np.floor(np.log2(eps ** (1 / 3) * reach))  # a power of two: x + step is exact
     ahead = _results(call, _moved(call, primals, tangents, step))
     behind = _results(call, _moved(call, primals, tangents, -step))
     return [

@@ -291,6 +291,70 @@ def test_a_rule_cannot_write_the_users_arrays(more, outer):
     np.testing.assert_array_equal(x, X)
 
 
+def test_a_rule_that_writes_only_arrays_is_refused():
+    def rule(args, y, ct):
+        if isinstance(args[0], np.ndarray):
+            args[0][0] = 7.0
+        return (ct * 2,)
+
+    x = X.copy()
+    with pytest.raises(errors.MutationError, match="wrote one of its arguments"):
+        grad(lambda x: external(opaque, lambda x: x, vjp=rule)(x).sum())(x)
+    np.testing.assert_array_equal(x, X)
+
+
+# ---------------------------------------------------------------------------------- vmap
+
+
+def product(a, b):
+    return np.array([float(x) * float(y) for x, y in zip(a, b, strict=True)])
+
+
+PRODUCT_RULES = {
+    "central": {"fd": "central"},
+    "opaque": {
+        "jvp": lambda args, y, t: product(args[0], t[1]) + product(t[0], args[1]),
+        "vjp": lambda args, y, ct: (product(ct, args[1]), product(ct, args[0])),
+    },
+    "vjp": {"vjp": lambda args, y, ct: (ct * args[1], ct * args[0])},
+}
+
+
+@pytest.mark.parametrize("rules", PRODUCT_RULES)
+@pytest.mark.parametrize("outer", [lambda f: f, jit], ids=["eager", "jit"])
+def test_what_members_share_gets_the_sum_of_their_cotangents(rules, outer):
+    e = external(product, lambda a, b: a, **PRODUCT_RULES[rules])
+    a, b = np.array([1.0, 2.0]), np.array([[3.0, 4.0], [5.0, 6.0], [7.0, 9.0]])
+    w = np.arange(1.0, 7.0).reshape(3, 2)
+
+    def f(a, b, axis):
+        return (vmap(e, (None, axis))(a, b) * w).sum()
+
+    for axis, given in ((0, b), (1, b.T)):
+        da, db = outer(grad(lambda a, b, axis=axis: f(a, b, axis), (0, 1)))(a, given)
+        np.testing.assert_allclose(da, (b * w).sum(0), rtol=1e-9)
+        np.testing.assert_allclose(db if axis == 0 else db.T, a * w, rtol=1e-9)
+
+
+@pytest.mark.parametrize("rules", PRODUCT_RULES)
+def test_the_derivative_is_linear_in_tangents_mapped_along_any_axis(rules):
+    """Differentiated by its tangents alone, an opaque derivative is its own."""
+    e = external(product, lambda a, b: a, **PRODUCT_RULES[rules])
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    w = np.arange(1.0, 7.0).reshape(3, 2)
+
+    def f(t):
+        pushed = vmap(lambda t: jvp(lambda a: e(a, b), (a,), (t,))[1], 1)(t)
+        return (pushed * w).sum()
+
+    t = np.arange(6.0).reshape(2, 3) + 1
+    np.testing.assert_allclose(f(t), (t.T * b * w).sum(), rtol=1e-9)
+    for g in (grad(f), jit(grad(f)), grad(jit(f))):
+        np.testing.assert_allclose(g(t), (b * w).T, rtol=1e-9)
+    tangent = jvp(f, (t,), (t,))[1]
+    np.testing.assert_allclose(tangent, (t.T * b * w).sum(), rtol=1e-9)
+
+
 # ---------------------------------------------------------------------------------- differences
 
 
@@ -308,6 +372,13 @@ def test_the_complex_step_is_exact(way):
     e = external(analytic, lambda x: x, fd="complex-step")
     found = EVERY_WAY[way](lambda x: (e(x) * W).sum())(X)
     np.testing.assert_allclose(found, analytic_derivative(X) * W, rtol=4e-16 * 4)
+
+
+def test_central_differences_have_ten_digits():
+    x = np.linspace(0.2, 2.9, 23)
+    e = external(analytic, lambda x: x, fd="central")
+    found = grad(lambda x: e(x).sum())(x)
+    np.testing.assert_allclose(found, analytic_derivative(x), rtol=0, atol=2e-10)
 
 
 @pytest.mark.parametrize(("dtype", "digits"), [(np.float64, 1e-9), (np.float32, 1e-3)])
