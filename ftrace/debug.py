@@ -94,7 +94,8 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:  
         *args, **kwargs: what the format shows: arrays, containers of arrays, or other values.
         ordered: accepted as in JAX; prints always come in program order.
 
-    Under `vmap` it prints once per member, under `grad` once, the primal values.
+    Under `vmap` it prints once per member, under `grad` once, the primal values. In a `while_loop`
+    whose condition is mapped, members that have finished go along until the last one has.
 
     Raises:
         CallbackError: the format does not fit the arguments.

@@ -3,6 +3,7 @@
 import bdb
 import io
 import pdb
+import sys
 
 import numpy as np
 import pytest
@@ -257,6 +258,14 @@ def test_a_breakpoint_stops_for_every_member():
     _, text = stopped(vmap, np.array([1.0, 2.0]))
     assert text.count("-> debug.breakpoint(") == 2
     assert text.index("np.float64(1.0)") < text.index("np.float64(4.0)")
+
+
+def test_stepping_past_the_line_goes_on_without_the_debugger():
+    before = sys.gettrace()
+    value, text = stopped(jit, 3.0, commands="n\nn\nn\nn\n")
+    assert sys.gettrace() is before
+    assert value == 9.0
+    assert text.count("(Pdb)") == 2
 
 
 def test_quitting_the_debugger_ends_the_program():
