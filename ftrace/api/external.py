@@ -25,6 +25,7 @@ from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch
 from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.interpreters.tangents import zeros
 from ftrace.interpreters.transpose import instantiate_cotangent, pull_jaxpr
+from ftrace.primitives.convert import convert_element_type
 
 NO_RULE_FIX: Final = (
     'Give ftrace.external its derivative: jvp=, vjp=, or fd="central" for finite differences; '
@@ -205,15 +206,18 @@ class Derivative:
                 "Tangents have the containers of the result, cotangents those of the arguments.",
                 place=home(rule),
             )
+        found: list[Any] = []
         for x, a, path in zip(leaves, avals, paths(tree, name), strict=True):
             got = typeof(x)
-            if is_inexact(a.dtype) and (got.shape != a.shape or not (got.weak or got == a)):
+            adapts = got.weak or got.dtype == a.dtype or got.dtype.kind in "biu"
+            if is_inexact(a.dtype) and (got.shape != a.shape or not adapts):
                 raise CustomRuleError(
                     f"{what} returned {got} as {path}, which must be {a}.",
                     "Tangents and cotangents have the shapes and dtypes of what they belong to.",
                     place=home(rule),
                 )
-        return leaves
+            found.append(x if got == a else convert_element_type(x, new_dtype=a.dtype))
+        return found
 
     # --- traced, or called
 

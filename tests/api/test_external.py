@@ -291,6 +291,17 @@ def test_a_rule_cannot_write_the_users_arrays(more, outer):
     np.testing.assert_array_equal(x, X)
 
 
+@pytest.mark.parametrize("zero", [0, 0.0, np.int64(0), np.zeros((), int)], ids=repr)
+@pytest.mark.parametrize("outer", [lambda f: f, jit], ids=["eager", "jit"])
+def test_numbers_and_integers_that_a_rule_returns_become_floats(zero, outer):
+    both = {"vjp": lambda a, y, ct: (ct, zero), "jvp": lambda a, y, t: zero}
+    e = external(lambda x, y: x + 0 * y, F8, **both)
+    da, db = outer(grad(e, (0, 1)))(2.0, 1.0)
+    assert (da.dtype, db.dtype, db) == (np.float64, np.float64, 0.0)
+    t = outer(lambda x: jvp(e, (x, x), (x, x))[1])(2.0)
+    assert (np.asarray(t).dtype, t) == (np.float64, 0.0)
+
+
 def test_a_rule_that_writes_only_arrays_is_refused():
     def rule(args, y, ct):
         if isinstance(args[0], np.ndarray):
