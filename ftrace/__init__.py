@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ftrace import config as config
+    from ftrace import debug as debug
     from ftrace import errors as errors
+    from ftrace import experimental as experimental
     from ftrace import flatten_util as flatten_util
     from ftrace import lax as lax
     from ftrace import numpy as numpy
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from ftrace.api.autodiff import value_and_grad as value_and_grad
     from ftrace.api.autodiff import vjp as vjp
     from ftrace.api.batching import vmap as vmap
+    from ftrace.api.callbacks import io_callback as io_callback
+    from ftrace.api.callbacks import pure_callback as pure_callback
+    from ftrace.api.checking import check_differentiable as check_differentiable
     from ftrace.api.compiling import block_until_ready as block_until_ready
     from ftrace.api.compiling import disable_jit as disable_jit
     from ftrace.api.compiling import ensure_compile_time_eval as ensure_compile_time_eval
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from ftrace.api.custom import custom_jvp as custom_jvp
     from ftrace.api.custom import custom_vjp as custom_vjp
     from ftrace.api.custom import remat as remat
+    from ftrace.api.external import external as external
     from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
     from ftrace.api.inspecting import eval_shape as eval_shape
     from ftrace.api.inspecting import make_jaxpr as make_jaxpr
@@ -48,7 +54,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("config", "errors", "flatten_util", "lax", "numpy", "tree", "tree_util")
+_MODULES = (
+    "config",
+    "debug",
+    "errors",
+    "experimental",
+    "flatten_util",
+    "lax",
+    "numpy",
+    "tree",
+    "tree_util",
+)
 _HOMES = {
     "ftrace.api.autodiff": (
         "grad",
@@ -59,6 +75,11 @@ _HOMES = {
         "vjp",
     ),
     "ftrace.api.batching": ("vmap",),
+    "ftrace.api.callbacks": (
+        "io_callback",
+        "pure_callback",
+    ),
+    "ftrace.api.checking": ("check_differentiable",),
     "ftrace.api.compiling": (
         "block_until_ready",
         "disable_jit",
@@ -72,6 +93,7 @@ _HOMES = {
         "custom_vjp",
         "remat",
     ),
+    "ftrace.api.external": ("external",),
     "ftrace.api.inspecting": (
         "ShapeDtypeStruct",
         "eval_shape",

@@ -1,13 +1,15 @@
 """The `cond` row: one of several jaxprs, chosen by an integer index.
 
 Branches take the same operands and give the same types. A mapped index becomes a select between
-all branches, whose masks keep an untaken branch from contributing anything to a derivative.
+all branches, whose masks keep an untaken branch from contributing anything to a derivative; with
+effects, each member runs its own branch in turn.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from ftrace.control.jit import jit_call
+from ftrace.control.members import member_by_member
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
@@ -73,6 +75,8 @@ def _cond_batch(axis: Any, values: Any, dims: Any, *, branches: Branches) -> Any
         batched = tuple(batch_jaxpr(b, axis, tuple(ds), mapped)[0] for b in branches)
         outs = cond_call(index, *operands, branches=batched)
         return outs, [0 if m else None for m in mapped]
+    if axis.size and _cond_effects(branches=branches):
+        return member_by_member(cond_call, axis, values, dims, branches=branches)
     index = place_axis(index, d, axis, 0)
     results = [
         jit_call(*operands, jaxpr=batch_jaxpr(b, axis, tuple(ds), True)[0], name=f"branch{i}")

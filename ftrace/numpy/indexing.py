@@ -343,7 +343,7 @@ def _placed(flags: list[bool], kept: list[int]) -> int:
     return sum(kept[:first]) if all(flags[first:last]) else 0
 
 
-def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Advanced:
+def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Basic | Advanced:
     """The plan of a key with index arrays.
 
     Args:
@@ -378,7 +378,8 @@ def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Advanced:
         found.extend((place + i, part) for i, part in enumerate(parts))
         axis += _used(item)
         place += len(parts)
-    return Advanced(_basic(shape, tuple(first)), found, lead)
+    plain = _basic(shape, tuple(first))
+    return Advanced(plain, found, lead) if found else plain  # traced integers that are known
 
 
 def _parts(item: Any, shape: Shape, axis: int, lenient: bool) -> list[Any]:

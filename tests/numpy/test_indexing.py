@@ -419,3 +419,14 @@ def test_at_takes_hints_and_refuses_what_it_does_not_know() -> None:
         fnp.at(M)[0].set(1.0, sorted=True)
     with pytest.raises(ShapeError, match="could not broadcast"):
         fnp.at(M)[0].set(np.ones(3))
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, ftrace.jit], ids=["eager", "jit"])
+def test_an_index_computed_from_the_array_itself_is_read_and_written(outer):
+    def f(x):
+        y = x * 2
+        y[np.argmax(x)] = x[0]
+        return (y * y).sum() + x[np.argmax(x)] * x[0]
+
+    found = outer(ftrace.grad(f))(np.array([1.0, 3.0, 2.0]))
+    np.testing.assert_array_equal(found, [10.0 + 3.0, 1.0, 16.0])

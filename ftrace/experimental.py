@@ -1,0 +1,3 @@
+"""What JAX keeps under `jax.experimental`, by the same names."""
+
+from ftrace.api.callbacks import io_callback as io_callback
