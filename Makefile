@@ -10,7 +10,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 PARALLEL := -n auto --maxprocesses=8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-fast doctest fuzz mutate bench docs golden size gpu format clean
+.PHONY: help demo test check test-fast doctest fuzz matrix mutate bench docs golden size gpu format clean
 
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
@@ -18,6 +18,7 @@ help:
 	@echo "make check      format, lint, types, layers, sizes, fast tests, doctests (< 90 s)"
 	@echo "make test-fast  two samples per row, no slow programs"
 	@echo "make fuzz       random programs against NumPy and finite differences"
+	@echo "make matrix     every transformation of every transformation, on fifteen functions"
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
 	@echo "make docs       execute notebooks, check links"
@@ -61,6 +62,9 @@ doctest: $(VENV)/.installed-test
 
 fuzz: $(VENV)/.installed-test
 	$(PYTEST) --hypothesis-profile=fuzz tests/fuzz $(PYTEST_ARGS)
+
+matrix: $(VENV)/.installed-test
+	$(PY) -m tests.programs.matrix
 
 mutate: $(VENV)/.installed-test
 	$(PY) -m tools.mutate

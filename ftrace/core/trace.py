@@ -39,6 +39,11 @@ class Trace:
         self.parent: Any = parent
         self.alive = True
 
+    @property
+    def home(self) -> "Trace":
+        """The trace of what this one makes of known operands."""
+        return self
+
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Apply a primitive to operands, some of which are this trace's tracers."""
         raise NotImplementedError

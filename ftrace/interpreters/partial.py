@@ -83,6 +83,10 @@ class PartialTrace(Trace):
         self.eqns: list[Eqn] = []
         self.captures = captures
 
+    @property
+    def home(self) -> Trace:
+        return self.parent.home
+
     def unknown(self, aval: ShapedArray) -> PartialTracer:
         return PartialTracer(self, Var(aval))
 

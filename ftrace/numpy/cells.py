@@ -84,6 +84,12 @@ def store(x: Tracer, new: Any) -> None:
         x: the cell.
         new: a tracer of the cell's trace, shape and dtype.
     """
+    if type(new) is not type(x):
+        raise MutationError(
+            "A derivative rule wrote a tangent into an array that does not depend on tangents.",
+            "Make the array from the tangent (`out = 0.0 * t`), or put its parts together with "
+            "numpy.stack or numpy.concatenate.",
+        )
     alias = alias_of(x)
     root = x
     if type(alias) is View:
@@ -229,8 +235,9 @@ def check_writable(x: Tracer) -> None:
         root = alias.base
         alias = alias_of(root)
     trace = ctx.trace
-    if x.owner is not trace or root.owner is not trace:
-        owner = root.owner if root.owner is not trace else x.owner
+    here = (trace, trace.home)
+    if x.owner not in here or root.owner not in here:
+        owner = root.owner if root.owner not in here else x.owner
         if not owner.alive or not is_within(owner, trace):
             raise leaked(x, "A write")
         raise _refused(

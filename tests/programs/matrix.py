@@ -207,7 +207,7 @@ def main() -> int:
             for name in FUNCTIONS:
                 try:
                     off = difference(outer, inner, name)
-                except Exception as error:  # noqa: BLE001 - the table says which failed
+                except Exception as error:
                     wrong.append(f"{outer} of {inner}, {name}: {type(error).__name__}: {error}")
                     continue
                 if off <= TOLERANCE:
