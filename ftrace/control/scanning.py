@@ -8,6 +8,7 @@ import numpy as np
 
 from ftrace.control.functions import result_avals
 from ftrace.control.loops import check_carry, check_functions, fitting, strengthened, while_loop
+from ftrace.control.progress import reporting
 from ftrace.control.revolve import scan_again
 from ftrace.control.scan import scan_call
 from ftrace.control.traces import Traces
@@ -38,6 +39,7 @@ def scan(  # noqa: PLR0913 - JAX's signature
     *,
     checkpoint: str | None = None,
     slots: int = 10,
+    progress: bool | Callable[[int, int], None] = False,
 ) -> tuple[Carry, Any]:
     """Carry a value along the first axis of arrays, and stack what each turn leaves.
 
@@ -52,6 +54,8 @@ def scan(  # noqa: PLR0913 - JAX's signature
         checkpoint: "binomial" keeps at most `slots` states of the carry for reverse mode, instead
             of what the derivative needs of every turn, and runs turns again, as few as possible.
         slots: how many states; the first one counts.
+        progress: whether to write how far the loop is to the standard error, or a function
+            `(done, total)` that is called about a hundred times; also where the scan is compiled.
 
     Returns:
         The last carry, and the ys, stacked along a new leading axis.
@@ -74,6 +78,11 @@ def scan(  # noqa: PLR0913 - JAX's signature
     carry = tree.unflatten(leaves)
     rows, rows_tree = tree_flatten(xs)
     n, elements = _elements(rows, rows_tree, length)
+    if progress:
+        f = reporting(f, n, progress, reverse)
+        turns, zero = np.arange(n, dtype=np.int64), np.int64(0)
+        rows, elements = [turns, *rows], [zero, *elements]
+        rows_tree = tree_flatten((0, xs))[1]
     x = rows_tree.unflatten(elements)
     _, step = Traces(f, ("scan",)).find(f, (carry, x), {})
     parts = step.out_tree.children()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.control.jit import Turns
+from ftrace.control.members import member_by_member
 from ftrace.control.scan import fixpoint, scan_call, split_loop
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, RuleError
@@ -147,6 +148,9 @@ def _while_batch(  # noqa: PLR0913 - a row's params
         v if not m else place_axis(v, d, axis, 0)
         for v, d, m in zip(values[n_consts:], d_carry, moving, strict=True)
     ]
+    if p is not None and axis.size and not record and (cond.effects or body.effects):
+        params = {"cond": cond, "body": body, "n_consts": n_consts, "record": record}
+        return member_by_member(while_call, axis, values, dims, **params)
     each = p is not None and record  # every member has its own number of turns
     if p is not None:
         new_cond, new_body = _per_member(new_cond, new_body, n_consts, axis.size, record)
