@@ -11,6 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ftrace import ad_checkpoint as ad_checkpoint
+    from ftrace import checkpoint_policies as checkpoint_policies
     from ftrace import config as config
     from ftrace import errors as errors
     from ftrace import flatten_util as flatten_util
@@ -25,15 +27,16 @@ if TYPE_CHECKING:
     from ftrace.api.autodiff import value_and_grad as value_and_grad
     from ftrace.api.autodiff import vjp as vjp
     from ftrace.api.batching import vmap as vmap
+    from ftrace.api.checkpointing import checkpoint as checkpoint
+    from ftrace.api.checkpointing import checkpoint_name as checkpoint_name
+    from ftrace.api.checkpointing import remat as remat
     from ftrace.api.compiling import block_until_ready as block_until_ready
     from ftrace.api.compiling import disable_jit as disable_jit
     from ftrace.api.compiling import ensure_compile_time_eval as ensure_compile_time_eval
     from ftrace.api.compiling import jit as jit
     from ftrace.api.compiling import named_call as named_call
-    from ftrace.api.custom import checkpoint as checkpoint
     from ftrace.api.custom import custom_jvp as custom_jvp
     from ftrace.api.custom import custom_vjp as custom_vjp
-    from ftrace.api.custom import remat as remat
     from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
     from ftrace.api.inspecting import eval_shape as eval_shape
     from ftrace.api.inspecting import make_jaxpr as make_jaxpr
@@ -42,13 +45,25 @@ if TYPE_CHECKING:
     from ftrace.api.jacobians import jacfwd as jacfwd
     from ftrace.api.jacobians import jacobian as jacobian
     from ftrace.api.jacobians import jacrev as jacrev
+    from ftrace.api.residuals import print_saved_residuals as print_saved_residuals
+    from ftrace.api.residuals import saved_residuals as saved_residuals
     from ftrace.core.primitive import Primitive as Primitive
     from ftrace.core.zero import SymbolicZero as SymbolicZero
     from ftrace.typing import Array as Array
 
 __version__ = "0.1.0"
 
-_MODULES = ("config", "errors", "flatten_util", "lax", "numpy", "tree", "tree_util")
+_MODULES = (
+    "ad_checkpoint",
+    "checkpoint_policies",
+    "config",
+    "errors",
+    "flatten_util",
+    "lax",
+    "numpy",
+    "tree",
+    "tree_util",
+)
 _HOMES = {
     "ftrace.api.autodiff": (
         "grad",
@@ -59,6 +74,11 @@ _HOMES = {
         "vjp",
     ),
     "ftrace.api.batching": ("vmap",),
+    "ftrace.api.checkpointing": (
+        "checkpoint",
+        "checkpoint_name",
+        "remat",
+    ),
     "ftrace.api.compiling": (
         "block_until_ready",
         "disable_jit",
@@ -67,10 +87,8 @@ _HOMES = {
         "named_call",
     ),
     "ftrace.api.custom": (
-        "checkpoint",
         "custom_jvp",
         "custom_vjp",
-        "remat",
     ),
     "ftrace.api.inspecting": (
         "ShapeDtypeStruct",
@@ -83,6 +101,10 @@ _HOMES = {
         "jacfwd",
         "jacobian",
         "jacrev",
+    ),
+    "ftrace.api.residuals": (
+        "print_saved_residuals",
+        "saved_residuals",
     ),
     "ftrace.core.primitive": ("Primitive",),
     "ftrace.core.zero": ("SymbolicZero",),

@@ -226,6 +226,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "bitcast_convert_type": _bitcast,
     "copy": np.array,
     "stop_gradient": np.array,
+    "name": lambda x, name: np.array(x),
     "transpose": lambda x, permutation: np.transpose(x, permutation),
     "reshape": lambda x, new_sizes: np.reshape(x, new_sizes),
     "squeeze": lambda x, dimensions: np.squeeze(x, dimensions),
