@@ -4,10 +4,10 @@ from ftrace.control.policies import checkpoint_dots as checkpoint_dots
 from ftrace.control.policies import (
     checkpoint_dots_with_no_batch_dims as checkpoint_dots_with_no_batch_dims,
 )
+from ftrace.control.policies import dots_saveable as dots_saveable
 from ftrace.control.policies import (
     dots_with_no_batch_dims_saveable as dots_with_no_batch_dims_saveable,
 )
-from ftrace.control.policies import dots_saveable as dots_saveable
 from ftrace.control.policies import everything_saveable as everything_saveable
 from ftrace.control.policies import nothing_saveable as nothing_saveable
 from ftrace.control.policies import save_any_names_but_these as save_any_names_but_these

@@ -32,7 +32,8 @@ def checkpoint(
 
     Args:
         fun: function of arrays, or containers of arrays; without effects.
-        prevent_cse: accepted as in JAX; recomputation is never merged with the first run here.
+        prevent_cse: accepted as in JAX, and not needed: no two equations are merged into one
+            whose result would have to be kept.
         policy: which intermediates to keep instead: one of `ftrace.checkpoint_policies`, or a
             function `(prim, *avals, **params) -> bool` of an equation. It sees into `jit`; a
             `cond` or a loop is one equation.
@@ -137,7 +138,7 @@ _UNITS: Final = {
 }
 
 
-def _policy(policy: Any, budget: Any) -> Policy | Budget | None:
+def _policy(policy: Policy | None, budget: Any) -> Policy | Budget | None:
     if policy is not None and not callable(policy):
         raise DtypeError(
             f"The policy of checkpoint must be a function, not {brief(policy)}.",

@@ -180,7 +180,7 @@ def _reader(eqn: Eqn, array: Any, trace: NotingTrace) -> str:
     policy = eqn.params["policy"]
     note = trace.find(array)
     if policy is None or note is None or note.kind in ("argument", "captured"):
-        return "input of checkpoint"
+        return "read by checkpoint"
     if isinstance(policy, Budget):
-        return f"input of checkpoint, or kept by its budget of {policy.nbytes} bytes"
-    return f"input of checkpoint, or kept by its policy {getattr(policy, '__name__', policy)}"
+        return f"read by checkpoint with a budget of {policy.nbytes:,} bytes"
+    return f"read by checkpoint with policy {name_of(policy)}"

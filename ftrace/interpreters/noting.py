@@ -47,9 +47,10 @@ class NotingTrace(Trace):
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         place = source.location(2)
-        for a in args:
+        for i, a in enumerate(args):
             if isinstance(a, np.ndarray) and self.find(a) is None:
-                self.enter(a, Note("captured", "captured array", place))
+                note = Note("captured", "captured array", _read_at(params, i) or place)
+                self.enter(a, note)
         ctx.trace = EVAL
         result = EVAL.process(primitive, args, params)
         for i, y in enumerate(result if primitive.multiple else (result,)):
@@ -66,7 +67,7 @@ class NotingTrace(Trace):
         self._note(array, note)
 
     def find(self, array: Any) -> Note | None:
-        """The note on an array, or on the array of the user that it is a copy of."""
+        """The note on an array."""
         holder, note = self._notes.get(id(array), (None, None))
         return note if holder is not None and holder() is array else None
 
@@ -77,6 +78,15 @@ class NotingTrace(Trace):
 
     def _note(self, array: Any, note: Note) -> None:
         self._notes[id(array)] = (ref(array), note)
+
+
+def _read_at(params: dict[str, Any], position: int) -> Location | None:
+    """The line inside a call that first reads an operand."""
+    jaxpr = params.get("jaxpr")
+    if not isinstance(jaxpr, Jaxpr):
+        return None
+    v = jaxpr.invars[position]
+    return next((e.source for e in jaxpr.eqns if v in e.invars), None)
 
 
 def _made_by(
