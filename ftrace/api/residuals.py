@@ -75,8 +75,8 @@ class SavedResiduals(tuple[Residual, ...]):
         return sum(r.bytes for r in self)
 
     def __repr__(self) -> str:
-        lines = [str(r) for r in self]
-        return "\n".join([*lines, f"{self.bytes:>12,} bytes in {len(self)} residuals"])
+        lines, plural = [str(r) for r in self], "" if len(self) == 1 else "s"
+        return "\n".join([*lines, f"{self.bytes:>12,} bytes in {len(self)} residual{plural}"])
 
 
 def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> SavedResiduals:
@@ -140,7 +140,7 @@ def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) ->
         >>> import numpy as np, ftrace
         >>> ftrace.print_saved_residuals(lambda x: np.sum(x**2), np.ones(100))
              800 bytes: float64[100] result of mul, at ...; read by mul
-             800 bytes in 1 residuals
+             800 bytes in 1 residual
     """
     print(repr(saved_residuals(fun, *args, **kwargs)))
 
