@@ -145,6 +145,13 @@ def _policy(policy: Policy | None, budget: Any) -> Policy | Budget | None:
             "Use one of ftrace.checkpoint_policies, or a function (prim, *avals, **params) -> bool "
             "that says which results may be kept.",
         )
+    try:
+        hash(policy)
+    except TypeError:
+        raise DtypeError(
+            "The policy of checkpoint cannot be hashed, and is part of a cache key.",
+            "Use a function, or a frozen dataclass with __call__.",
+        ) from None
     if budget is None:
         return policy
     if policy is not None:

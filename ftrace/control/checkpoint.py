@@ -5,6 +5,7 @@ half takes these and the primals, and recomputes the rest inside the backward pa
 kept therefore runs twice in reverse mode.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +18,10 @@ from ftrace.control.jit import (
     jit_call,
 )
 from ftrace.control.policies import Policy
-from ftrace.control.saving import Budget, open_calls, saved_values
+from ftrace.control.saving import Budget, late_jaxpr, open_calls, saved_values
 from ftrace.core.errors import RuleError
 from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
-from ftrace.core.primitive import Primitive
+from ftrace.core.primitive import Linear, Primitive
 from ftrace.core.trace import ctx
 from ftrace.interpreters.batching import BatchTrace
 from ftrace.interpreters.captures import owned
@@ -122,8 +123,16 @@ def _bind(*args: Any, **params: Any) -> Any:
     return checkpoint_call(*args, **params)
 
 
-def _bind_jit(*args: Any, jaxpr: Jaxpr, policy: Any = None) -> Any:
-    return jit_call(*args, jaxpr=jaxpr, name="checkpoint")
+def _checkpoint_transpose(
+    cts: Any, *operands: Any, jaxpr: Jaxpr, policy: Any = None
+) -> Sequence[Any]:
+    known = sum(type(x) is not Linear for x in operands)
+
+    def bind(*args: Any, jaxpr: Jaxpr) -> Any:
+        ordered = jaxpr if policy is None else late_jaxpr(jaxpr, known)
+        return jit_call(*args, jaxpr=ordered, name="checkpoint")
+
+    return call_transpose(bind)(cts, *operands, jaxpr=jaxpr)
 
 
 checkpoint_call = Primitive(
@@ -131,7 +140,7 @@ checkpoint_call = Primitive(
     impl=_checkpoint_impl,
     type=call_type,
     jvp=call_jvp(_bind),
-    transpose=call_transpose(_bind_jit),
+    transpose=_checkpoint_transpose,
     batch=call_batch(_bind),
     partial=_checkpoint_partial,
     mask="call",

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ftrace.control.jit import jit_call
 from ftrace.control.policies import AnythingExcept, Policy
 from ftrace.core.avals import ShapedArray
-from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, subjaxprs
+from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
 from ftrace.core.scalar import OPS, Moving, Pointwise, Reduction
 from ftrace.primitives.convert import named
 from ftrace.primitives.dot import dot_general
@@ -38,7 +38,7 @@ def saved_values(jaxpr: Jaxpr, wanted: Sequence[Atom], policy: Policy | Budget) 
         wanted: what the derivative reads.
         policy: a policy, or a budget.
     """
-    graph = _Graph(jaxpr, wanted)
+    graph = Graph(jaxpr, wanted)
     keep = _within(graph, policy.nbytes) if isinstance(policy, Budget) else _allowed(jaxpr, policy)
     return graph.cut(keep)[1]
 
@@ -58,7 +58,7 @@ def _allowed(jaxpr: Jaxpr, policy: Policy) -> set[int]:
     }
 
 
-class _Graph:
+class Graph:
     """The equations of a jaxpr by number, and who makes what."""
 
     def __init__(self, jaxpr: Jaxpr, wanted: Sequence[Atom]) -> None:
@@ -109,6 +109,14 @@ class _Graph:
                 readers.setdefault(v, []).append(i)
         return parents, sizes
 
+    def gains(self, again: set[int], parents: dict[int, int]) -> dict[int, float]:
+        """The work that keeping the results of each equation would save."""
+        found = {i: self.works[i] for i in again}
+        for i in sorted(again):
+            if parents[i] != READ:
+                found[parents[i]] += found[i]
+        return found
+
 
 def open_calls(jaxpr: Jaxpr) -> Jaxpr:
     """The same jaxpr with the `jit` calls in it opened, so that policies see into them."""
@@ -133,19 +141,43 @@ def open_calls(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.invars, eqns, outs, [v for v, _ in consts], [c for _, c in consts])
 
 
+@cached_on_jaxpr
+def late_jaxpr(jaxpr: Jaxpr, known: int) -> Jaxpr:
+    """A backward program that computes again each value only when it is first read.
+
+    Args:
+        jaxpr: of known inputs and cotangents.
+        known: how many known inputs lead.
+    """
+    pulled: set[Any] = set(jaxpr.invars[known:])
+    steps: set[int] = set()  # of the backward walk; they stay in their order
+    for i, e in enumerate(jaxpr.eqns):
+        if not pulled.isdisjoint(e.invars):
+            steps.add(i)
+            pulled.update(e.outvars)
+    last = len(jaxpr.eqns)
+    first: dict[Any, int] = {}  # the first step that needs a variable
+    due = [last] * last
+    for i in reversed(range(last)):
+        e = jaxpr.eqns[i]
+        due[i] = i if i in steps else min(first.get(v, last) for v in e.outvars)
+        for a in e.invars:
+            first[a] = min(first.get(a, last), due[i])
+    order = sorted(range(last), key=lambda i: (due[i], i in steps, i))
+    eqns = [jaxpr.eqns[i] for i in order]
+    return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.constvars, jaxpr.consts, jaxpr.names)
+
+
 # ---------------------------------------------------------------------------------- budgets
 
 
-def _within(graph: _Graph, budget: int) -> set[int]:
+def _within(graph: Graph, budget: int) -> set[int]:
     """The equations whose results to keep so that they fit into so many bytes."""
     keep: set[int] = set()
     while True:
         again, kept = graph.cut(keep)
         parents, sizes = graph.dominators(again)
-        gains = {i: graph.works[i] for i in again}
-        for i in sorted(again):
-            if parents[i] != READ:
-                gains[parents[i]] += gains[i]
+        gains = graph.gains(again, parents)
         room = budget - sum(nbytes(v.aval) for v in kept)
         worth = {i: gains[i] / max(sizes[i], 1) for i in again if sizes[i] <= room}
         found = _best(worth, sizes, parents, room)
@@ -159,11 +191,13 @@ def _best(
 ) -> set[int]:
     """The equations most worth keeping that fit together and do not change each other's worth.
 
-    Only those at least half as good as the best: the others are judged anew after these.
+    Only those at least half as good as the best: the others are judged anew after these. Equals
+    (a chain of layers) are taken spread out, so that what lies between them is short: the backward
+    pass holds what it computes again of one such stretch at a time.
     """
     found: set[int] = set()
     above: set[int] = {READ}
-    for i in sorted(worth, key=lambda i: (-worth[i], i)):
+    for i in _spread(worth):
         if worth[i] < max(worth.values()) / 2:
             break
         line = [i, *_ancestors(i, parents)]
@@ -173,6 +207,16 @@ def _best(
         above.update(line)
         room -= sizes[i]
     return found
+
+
+def _spread(worth: dict[int, float]) -> list[int]:
+    """The best first; equals in the order 0, 8, 4, 12, 2, 10, ... of their ranks."""
+    ranks: dict[float, int] = {}
+    keys: dict[int, tuple[float, str]] = {}
+    for i in sorted(worth):
+        rank = ranks[worth[i]] = ranks.get(worth[i], -1) + 1
+        keys[i] = -worth[i], f"{rank:032b}"[::-1]
+    return sorted(keys, key=keys.__getitem__)
 
 
 def _ancestors(i: int, parents: dict[int, int]) -> Iterable[int]:

@@ -86,7 +86,10 @@ def _read_at(params: dict[str, Any], position: int) -> Location | None:
     if not isinstance(jaxpr, Jaxpr):
         return None
     v = jaxpr.invars[position]
-    return next((e.source for e in jaxpr.eqns if v in e.invars), None)
+    reader = next((e for e in jaxpr.eqns if v in e.invars), None)
+    if reader is None:
+        return None
+    return _read_at(reader.params, reader.invars.index(v)) or reader.source
 
 
 def _made_by(

@@ -1,6 +1,7 @@
 """`checkpoint`: policies, names, budgets; what is kept, what runs again, the same derivatives."""
 
 import re
+import time
 import tracemalloc
 
 import numpy as np
@@ -10,6 +11,9 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import checkpoint, checkpoint_name, errors, grad, hessian, jit, jvp, lax, vjp, vmap
 from ftrace import checkpoint_policies as policies
+from ftrace.control import saving
+from ftrace.control.saving import late_jaxpr
+from ftrace.core.jaxpr import eval_jaxpr
 from tests.counting import CountedSin
 
 X = np.array([0.3, -0.7, 1.1])
@@ -455,6 +459,88 @@ def test_a_budget_is_used(program):
     assert held(large, x)[0] <= held(everything, x)[0] + SLACK
 
 
+def peak(fun, x):
+    """The most that is alive during the backward pass, in arrays of the size of `DATA`."""
+    vjp(fun, x)[1](1.0)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        _, pull = vjp(fun, x)
+        tracemalloc.reset_peak()
+        pull(1.0)
+        return (tracemalloc.get_traced_memory()[1] - before) / ONE
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["interpreted", "compiled"])
+def test_the_backward_pass_computes_again_one_stretch_at_a_time(kind):
+    def deep(x):
+        for _ in range(16):
+            x = np.tanh(BIG @ x)
+        return np.sum(x)
+
+    with_budget = checkpoint(lambda x: deep(x), budget=4 * ONE)
+    without = checkpoint(lambda x: deep(x), policy=policies.nothing_saveable)
+    assert peak(with_budget, DATA) < 14 < 18 < peak(without, DATA)
+    close(grad(with_budget)(DATA), grad(deep)(DATA))
+
+
+def test_late_recomputation_keeps_the_order_of_what_depends_on_each_other():
+    def program(a, b, ct):
+        early = np.sin(a)
+        late = np.cos(early) * b
+        first = ct * 2.0
+        second = first * early
+        return second * late + a, late
+
+    jaxpr = ftrace.make_jaxpr(program)(X, X, X)
+    ordered = late_jaxpr(jaxpr, 2)
+    names = [e.primitive.name for e in ordered.eqns]
+    assert [e.primitive.name for e in jaxpr.eqns] == [
+        "sin",
+        "cos",
+        "mul",
+        "mul",
+        "mul",
+        "mul",
+        "add",
+    ]
+    assert names == ["mul", "sin", "mul", "cos", "mul", "mul", "add"]
+    for j in (jaxpr, ordered):
+        for a, e in zip(eval_jaxpr(j, (X, X, X)), program(X, X, X), strict=True):
+            np.testing.assert_array_equal(a, e)
+
+
+@pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
+def test_the_work_that_keeping_saves_is_counted_exactly(program):
+    known = ftrace.make_jaxpr(lambda x: ftrace.linearize(program, x)[1](x))(DATA)
+    graph = saving.Graph(known, known.outvars)
+    keep = set()
+    for _ in range(3):
+        again, _ = graph.cut(keep)
+        parents, sizes = graph.dominators(again)
+        gains = graph.gains(again, parents)
+        whole = sum(graph.works[i] for i in again)
+        for i in again:
+            less, kept = graph.cut(keep | {i})
+            assert gains[i] == pytest.approx(whole - sum(graph.works[j] for j in less))
+            own = [v for v in kept if v in known.eqns[i].outvars]
+            assert sizes[i] == sum(saving.nbytes(v.aval) for v in own)
+        keep.add(sorted(again)[len(again) // 3])
+
+
+def test_a_budget_is_chosen_quickly_for_long_programs():
+    def long(x):
+        for k in range(400):
+            x = np.tanh(x * (1.0 + k)) + np.sin(x)
+        return np.sum(x)
+
+    started = time.perf_counter()
+    grad(checkpoint(long, budget=60 * 80))(np.ones(10))
+    assert time.perf_counter() - started < 30.0
+
+
 def test_a_larger_budget_computes_less_again():
     runs = []
     for budget in (0, ONE, 2 * ONE, 4 * ONE, 8 * ONE, 16 * ONE):
@@ -546,6 +632,17 @@ def test_a_policy_that_is_no_function_is_refused():
     with pytest.raises(errors.DtypeError, match="must be a function, not 'dots'") as caught:
         checkpoint(np.sin, policy="dots")
     assert "ftrace.checkpoint_policies" in caught.value.fix
+
+
+def test_a_policy_that_cannot_be_hashed_is_refused():
+    class Policy:
+        __hash__ = None
+
+        def __call__(self, prim, *avals, **params):
+            return True
+
+    with pytest.raises(errors.DtypeError, match="policy of checkpoint cannot be hashed"):
+        checkpoint(np.sin, policy=Policy())
 
 
 def test_policy_and_budget_exclude_each_other():

@@ -224,7 +224,7 @@ def test_the_table_is_printed(capsys):
     text = capsys.readouterr().out
     assert text.endswith("160 bytes in 1 residual\n")
     assert "160 bytes: float64[20] result of cos, at " in text
-    ftrace.print_saved_residuals(lambda x: np.sum(checkpoint_name(x, "q") ** 2 * SMALL), SMALL)
+    ftrace.print_saved_residuals(lambda x: np.sum(checkpoint_name(x, "q") ** 2 * BIG), BIG * 2)
     text = capsys.readouterr().out
     assert "captured array" in text
 
