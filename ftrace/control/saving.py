@@ -163,7 +163,7 @@ def late_jaxpr(jaxpr: Jaxpr, known: int) -> Jaxpr:
         due[i] = i if i in steps else min(first.get(v, last) for v in e.outvars)
         for a in e.invars:
             first[a] = min(first.get(a, last), due[i])
-    order = sorted(range(last), key=lambda i: (due[i], i in steps, i))
+    order = sorted(range(last), key=lambda i: (due[i], i))
     eqns = [jaxpr.eqns[i] for i in order]
     return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.constvars, jaxpr.consts, jaxpr.names)
 

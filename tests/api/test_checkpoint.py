@@ -235,16 +235,15 @@ def test_a_policy_keeps_what_it_says(case, wrap):
 
 def test_a_value_refused_by_name_is_not_kept_before_it_gets_the_name():
     def f(x):
-        return np.sum(np.exp(np.exp(checkpoint_name(np.sin(x), "s"))) * x)
+        s = checkpoint_name(np.sin(x), "s")
+        return np.sum(s * s * x)
 
-    def g(x):
-        return np.sum(checkpoint_name(np.sin(x), "s") ** 2 * x)
-
+    assert "s" in names_of(checkpoint(f, policy=policies.everything_saveable), X)
     policy = policies.save_anything_except_these_names("s")
-    assert "s" in names_of(checkpoint(f, policy=policies.save_only_these_names("s")), X)
-    for fun in (f, g):
-        assert not {"s", "sin"} & set(names_of(checkpoint(fun, policy=policy), X))
-        close(grad(checkpoint(fun, policy=policy))(X), grad(fun)(X))
+    names = names_of(checkpoint(f, policy=policy), X)
+    assert "cos" in names
+    assert not {"s", "sin"} & set(names)
+    close(grad(checkpoint(f, policy=policy))(X), grad(f)(X))
 
 
 def test_products_with_batch_axes_are_told_from_products_with_weights():
