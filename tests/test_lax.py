@@ -20,7 +20,8 @@ JAX_NAMES = {
     "i1": "bessel_i1",
     "i1e": "bessel_i1e",
 }
-INNER = {"update_slice"}  # a write of a cell; dynamic_update_slice is the public one
+# a write of a cell (dynamic_update_slice is the public one); ftrace.checkpoint_name
+INNER = {"update_slice", "name"}
 
 X = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])
 V = X[0]
