@@ -11,6 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ftrace import ad_checkpoint as ad_checkpoint
+    from ftrace import checkpoint_policies as checkpoint_policies
     from ftrace import config as config
     from ftrace import debug as debug
     from ftrace import errors as errors
@@ -30,15 +32,16 @@ if TYPE_CHECKING:
     from ftrace.api.callbacks import io_callback as io_callback
     from ftrace.api.callbacks import pure_callback as pure_callback
     from ftrace.api.checking import check_differentiable as check_differentiable
+    from ftrace.api.checkpointing import checkpoint as checkpoint
+    from ftrace.api.checkpointing import checkpoint_name as checkpoint_name
+    from ftrace.api.checkpointing import remat as remat
     from ftrace.api.compiling import block_until_ready as block_until_ready
     from ftrace.api.compiling import disable_jit as disable_jit
     from ftrace.api.compiling import ensure_compile_time_eval as ensure_compile_time_eval
     from ftrace.api.compiling import jit as jit
     from ftrace.api.compiling import named_call as named_call
-    from ftrace.api.custom import checkpoint as checkpoint
     from ftrace.api.custom import custom_jvp as custom_jvp
     from ftrace.api.custom import custom_vjp as custom_vjp
-    from ftrace.api.custom import remat as remat
     from ftrace.api.external import external as external
     from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
     from ftrace.api.inspecting import eval_shape as eval_shape
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from ftrace.api.jacobians import jacfwd as jacfwd
     from ftrace.api.jacobians import jacobian as jacobian
     from ftrace.api.jacobians import jacrev as jacrev
+    from ftrace.api.residuals import print_saved_residuals as print_saved_residuals
+    from ftrace.api.residuals import saved_residuals as saved_residuals
     from ftrace.core.primitive import Primitive as Primitive
     from ftrace.core.zero import SymbolicZero as SymbolicZero
     from ftrace.typing import Array as Array
@@ -55,6 +60,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = (
+    "ad_checkpoint",
+    "checkpoint_policies",
     "config",
     "debug",
     "errors",
@@ -80,6 +87,11 @@ _HOMES = {
         "pure_callback",
     ),
     "ftrace.api.checking": ("check_differentiable",),
+    "ftrace.api.checkpointing": (
+        "checkpoint",
+        "checkpoint_name",
+        "remat",
+    ),
     "ftrace.api.compiling": (
         "block_until_ready",
         "disable_jit",
@@ -88,10 +100,8 @@ _HOMES = {
         "named_call",
     ),
     "ftrace.api.custom": (
-        "checkpoint",
         "custom_jvp",
         "custom_vjp",
-        "remat",
     ),
     "ftrace.api.external": ("external",),
     "ftrace.api.inspecting": (
@@ -105,6 +115,10 @@ _HOMES = {
         "jacfwd",
         "jacobian",
         "jacrev",
+    ),
+    "ftrace.api.residuals": (
+        "print_saved_residuals",
+        "saved_residuals",
     ),
     "ftrace.core.primitive": ("Primitive",),
     "ftrace.core.zero": ("SymbolicZero",),

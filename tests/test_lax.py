@@ -20,8 +20,8 @@ JAX_NAMES = {
     "i1": "bessel_i1",
     "i1e": "bessel_i1e",
 }
-# a write of a cell, of which dynamic_update_slice is the public form, and windows
-INNER = {"update_slice", "window_argmax", "window_argmin"}
+# a write of a cell (dynamic_update_slice is the public one), ftrace.checkpoint_name, and windows
+INNER = {"update_slice", "name", "window_argmax", "window_argmin"}
 INNER |= {"reduce_window_sum", "reduce_window_max", "reduce_window_min"}
 
 X = np.array([[0.5, -1.25, 2.0], [3.0, 0.75, -0.5]])

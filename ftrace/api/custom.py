@@ -1,22 +1,18 @@
-"""Users' own derivative rules: `custom_jvp`, `custom_vjp`; and `checkpoint`."""
+"""Users' own derivative rules: `custom_jvp`, `custom_vjp`."""
 
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from ftrace.api.calls import check_callable, check_hashable, name_of, positions
+from ftrace.api.calls import check_callable, name_of
 from ftrace.api.rules import Call, VjpRules, called, checked_pair, positional_arguments
-from ftrace.control.checkpoint import checkpoint_call
 from ftrace.control.custom import custom_jvp_call, custom_vjp_call
 from ftrace.control.functions import frozen
-from ftrace.control.traces import Traces
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError
-from ftrace.core.trace import EVAL, ctx
 from ftrace.core.tree import tree_flatten
 from ftrace.core.zero import SymbolicZero
-from ftrace.interpreters.captures import owned
 from ftrace.interpreters.tangents import zeros
 from ftrace.primitives.linear import add
 
@@ -180,53 +176,3 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
-
-
-def checkpoint(
-    fun: Callable[P, R] | None = None, *, static_argnums: int | Sequence[int] = ()
-) -> Any:
-    """Recompute a function's intermediates in the backward pass instead of keeping them.
-
-    Args:
-        fun: function of arrays, or containers of arrays; without effects.
-        static_argnums: arguments that are Python values.
-
-    Returns:
-        A function with `fun`'s signature and values; in reverse mode it runs twice and keeps
-        only its inputs.
-
-    Example:
-        >>> import numpy as np, ftrace
-        >>> float(ftrace.grad(ftrace.checkpoint(lambda x: np.exp(np.sin(x))))(0.0))
-        1.0
-    """
-    if fun is None:
-        return functools.partial(checkpoint, static_argnums=static_argnums)
-    check_callable(fun, "checkpoint")
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    traces = Traces(fun, ("checkpoint", static))
-
-    @functools.wraps(fun, updated=())
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        if ctx.trace is EVAL:
-            outs, tree = tree_flatten(fun(*args, **kwargs))
-            return tree.unflatten(owned(outs, tree_flatten((args, kwargs))[0]))
-        fixed = {i: args[i] for i in positions("static_argnums", fun, static, len(args))}
-        for i, value in fixed.items():
-            check_hashable(fun, i, value)
-        dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
-
-        def partial(*values: Any, **keywords: Any) -> Any:
-            supply = iter(values)
-            full: Any = [fixed[i] if i in fixed else next(supply) for i in range(len(args))]
-            return fun(*full, **keywords)
-
-        partial.__name__ = name_of(fun)
-        leaves, trace = traces.find(partial, dynamic, kwargs, tuple(fixed.items()))
-        outs = checkpoint_call(*trace.captured, *leaves, jaxpr=trace.jaxpr)
-        return trace.out_tree.unflatten(outs)
-
-    return wrapper
-
-
-remat = checkpoint

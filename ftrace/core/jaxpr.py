@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from ftrace.core import source
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.primitive import NO_EFFECTS, Effects, Primitive
 from ftrace.core.source import Location
@@ -151,6 +152,9 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
         for v in dead:
             del env[v]
     return [a.value if isinstance(a, Literal) else env[a] for a in jaxpr.outvars]
+
+
+source.replays.add(eval_jaxpr.__code__)
 
 
 def _last_uses(jaxpr: Jaxpr) -> list[list[Var]]:

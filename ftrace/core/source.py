@@ -44,12 +44,24 @@ class _Here(threading.local):
 here = _Here()
 
 
+# What runs recorded equations, its variable `eqn` the current one: what it makes of an equation
+# belongs to the line of that equation.
+replays: set[CodeType] = set()
+
+
 def location(depth: int = 1) -> Location | None:
-    """The innermost frame that is not ftrace's; the first `depth` frames surely are."""
+    """The innermost frame that is not ftrace's, or the place of the equation that it replays.
+
+    The first `depth` frames surely are ftrace's.
+    """
     frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
     known = _is_internal.get
     while frame is not None:
         code = frame.f_code
+        if code.co_name == "eval_jaxpr" and code in replays:  # the name first: it is cheaper
+            recorded = getattr(frame.f_locals.get("eqn"), "source", None)
+            if recorded is not None:
+                return recorded
         inside = known(code.co_filename)
         if inside is None:
             inside = _internal(code.co_filename)

@@ -2,9 +2,10 @@
 
 `convert_element_type` is how everything above promotes. A result without tangent (an integer)
 ends differentiation there; complex to real takes the real part, as its transpose demands.
-`stop_gradient` is the identity whose result has no tangent, `optimization_barrier` one that
-compiled programs do not look through. None of them changes a shape, except
-`bitcast_convert_type` between dtypes of different size. Creating arrays: create.py.
+`stop_gradient` is the identity whose result has no tangent, `name` the identity that policies of
+`checkpoint` know a value by, `optimization_barrier` one that compiled programs do not look
+through. None of them changes a shape, except `bitcast_convert_type` between dtypes of different
+size. Creating arrays: create.py.
 """
 
 from collections.abc import Iterable
@@ -323,4 +324,33 @@ optimization_barrier = Primitive(
     samples=_barrier_samples,
     multiple=True,
     doc="The same values, computed together: compiled programs do not fuse across it.",
+)
+
+
+# ---------------------------------------------------------------------------------- names
+
+
+def _name_jvp(primals: Any, tangents: Any, *, name: str) -> Any:
+    (x,), (t,) = primals, tangents
+    return named(x, name=name), t  # the value is named, not its tangent
+
+
+def _name_samples() -> Iterable[Sample]:
+    for x in _draws("f4", "c16", "i8", "?"):
+        yield Sample((x,), {"name": "kept"})
+
+
+named = Primitive(
+    name="name",
+    lower=Pointwise(elements.same, "biufc"),
+    impl=lambda x, name: x if type(x) in PYTHON_SCALARS else x.copy(),
+    type=lambda x, name: x,
+    jvp=_name_jvp,
+    transpose=lambda ct, x, name: (ct,),
+    batch=lambda axis, values, dims, name: (named(*values, name=name), dims[0]),
+    mask="same",
+    zeros=True,
+    linear_in=(0,),
+    samples=_name_samples,
+    doc="The same values, under a name that policies of `checkpoint` know them by.",
 )

@@ -264,6 +264,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "copy": np.array,
     "stop_gradient": np.array,
     "optimization_barrier": lambda *xs: list(map(np.array, xs)),
+    "name": lambda x, name: np.array(x),
     "transpose": lambda x, permutation: np.transpose(x, permutation),
     "reshape": lambda x, new_sizes: np.reshape(x, new_sizes),
     "squeeze": lambda x, dimensions: np.squeeze(x, dimensions),

@@ -1,0 +1,200 @@
+"""Policies of `checkpoint`: which intermediate values are kept for the backward pass.
+
+A policy is asked about each equation whose value is known, `policy(prim, *avals, **params)`, and
+answers whether the value may be kept; `prim.name` is the primitive's name. Only what the
+derivative needs is kept, so a policy says what may, never what must. Names are JAX's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ftrace.core.avals import ShapedArray
+from ftrace.core.errors import DtypeError
+from ftrace.core.primitive import Primitive
+from ftrace.primitives.convert import named
+from ftrace.primitives.dot import dot_general
+
+Policy = Callable[..., bool]
+
+
+def everything_saveable(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+    """Keep all that the derivative needs, as without `checkpoint`.
+
+    Example:
+        >>> import ftrace
+        >>> policies = ftrace.checkpoint_policies
+        >>> f = ftrace.checkpoint(lambda x: x * x, policy=policies.everything_saveable)
+        >>> float(ftrace.grad(f)(3.0))
+        6.0
+    """
+    return True
+
+
+def nothing_saveable(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+    """Keep the inputs only: what `checkpoint` does without a policy.
+
+    Example:
+        >>> import ftrace
+        >>> policies = ftrace.checkpoint_policies
+        >>> f = ftrace.checkpoint(lambda x: x * x, policy=policies.nothing_saveable)
+        >>> float(ftrace.grad(f)(3.0))
+        6.0
+    """
+    return False
+
+
+def dots_saveable(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+    """Keep the results of matrix products and contractions.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> policies = ftrace.checkpoint_policies
+        >>> f = ftrace.checkpoint(lambda x: np.sin(x @ x), policy=policies.dots_saveable)
+        >>> float(ftrace.grad(f)(np.zeros(2))[0])
+        0.0
+    """
+    return prim is dot_general
+
+
+def dots_with_no_batch_dims_saveable(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+    """Keep the results of contractions that have no batch axes: products with weights.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> policy = ftrace.checkpoint_policies.dots_with_no_batch_dims_saveable
+        >>> f = ftrace.checkpoint(lambda x: np.sin(x @ x), policy=policy)
+        >>> float(ftrace.grad(f)(np.zeros(2))[0])
+        0.0
+    """
+    return prim is dot_general and not any(params["dimension_numbers"][1])
+
+
+checkpoint_dots = dots_saveable
+checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+
+def save_only_these_names(*names: str) -> Policy:
+    """Keep values that `checkpoint_name` gave one of these names, and nothing else.
+
+    Args:
+        *names: names.
+
+    Returns:
+        A policy.
+
+    Raises:
+        DtypeError: a name that is not a string.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> policy = ftrace.checkpoint_policies.save_only_these_names("s")
+        >>> f = lambda x: np.exp(ftrace.checkpoint_name(np.sin(x), "s"))
+        >>> float(ftrace.grad(ftrace.checkpoint(f, policy=policy))(0.0))
+        1.0
+    """
+    wanted = _checked(names)
+
+    def save_only_these_names(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+        return prim is named and params["name"] in wanted
+
+    return save_only_these_names
+
+
+def save_any_names_but_these(*names: str) -> Policy:
+    """Keep values that have a name, unless it is one of these; nothing without a name.
+
+    Args:
+        *names: names.
+
+    Returns:
+        A policy.
+
+    Raises:
+        DtypeError: a name that is not a string.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> policy = ftrace.checkpoint_policies.save_any_names_but_these("t")
+        >>> f = lambda x: np.exp(ftrace.checkpoint_name(np.sin(x), "s"))
+        >>> float(ftrace.grad(ftrace.checkpoint(f, policy=policy))(0.0))
+        1.0
+    """
+    refused = _checked(names)
+
+    def save_any_names_but_these(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+        return prim is named and params["name"] not in refused
+
+    return save_any_names_but_these
+
+
+@dataclass(frozen=True)
+class AnythingExcept:
+    """The policy of `save_anything_except_these_names`.
+
+    A value is refused before it gets its name, too: else the same numbers would be kept nameless.
+    """
+
+    refused: frozenset[str]
+    __name__ = "save_anything_except_these_names"
+
+    def __call__(self, prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+        """Whether a value may be kept."""
+        return prim is not named or params["name"] not in self.refused
+
+
+def save_anything_except_these_names(*names: str) -> Policy:
+    """Keep all that the derivative needs but values with one of these names.
+
+    Unlike JAX's policy, it also refuses the same value as it was before it got the name.
+
+    Args:
+        *names: names.
+
+    Returns:
+        A policy.
+
+    Raises:
+        DtypeError: a name that is not a string.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> policy = ftrace.checkpoint_policies.save_anything_except_these_names("s")
+        >>> f = lambda x: np.exp(ftrace.checkpoint_name(np.sin(x), "s"))
+        >>> float(ftrace.grad(ftrace.checkpoint(f, policy=policy))(0.0))
+        1.0
+    """
+    return AnythingExcept(_checked(names))
+
+
+def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
+    """Keep what either of two policies would keep.
+
+    Args:
+        policy_1, policy_2: policies.
+
+    Returns:
+        A policy.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> p = ftrace.checkpoint_policies
+        >>> policy = p.save_from_both_policies(p.dots_saveable, p.save_only_these_names("s"))
+        >>> float(ftrace.grad(ftrace.checkpoint(np.sin, policy=policy))(0.0))
+        1.0
+    """
+
+    def save_from_both_policies(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+        return policy_1(prim, *avals, **params) or policy_2(prim, *avals, **params)
+
+    return save_from_both_policies
+
+
+def _checked(names: tuple[Any, ...]) -> frozenset[str]:
+    for name in names:
+        if not isinstance(name, str):
+            raise DtypeError(
+                f"A policy by names was given {name!r}, which is no name.",
+                'Give strings, one by one: save_only_these_names("a", "b").',
+            )
+    return frozenset(names)

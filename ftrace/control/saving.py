@@ -1,0 +1,263 @@
+"""Which known values a checkpoint keeps for its backward pass: by a policy, or within a budget.
+
+Everything here is about one jaxpr of known equations and the values of it that the derivative
+reads (`wanted`). What is kept cuts the graph: the rest is recomputed from the inputs and the cut.
+A budget is filled greedily, by the work saved per byte; the work that keeping a value saves is
+that of all equations which only it needs, the subtree it dominates in the graph of what is
+recomputed. The same jaxpr and budget always give the same answer.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any, Final
+
+from ftrace.control.jit import jit_call
+from ftrace.control.policies import AnythingExcept, Policy
+from ftrace.core.avals import ShapedArray
+from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
+from ftrace.core.scalar import OPS, Moving, Pointwise, Reduction
+from ftrace.primitives.convert import named
+from ftrace.primitives.dot import dot_general
+
+READ: Final = -1  # in the dominator tree: the root, where the derivative reads
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many bytes of values one call may keep between its forward and its backward pass."""
+
+    nbytes: int
+
+
+def saved_values(jaxpr: Jaxpr, wanted: Sequence[Atom], policy: Policy | Budget) -> list[Var]:
+    """The variables to keep, in the order in which they are computed.
+
+    Args:
+        jaxpr: known equations, its calls opened.
+        wanted: what the derivative reads.
+        policy: a policy, or a budget.
+    """
+    graph = Graph(jaxpr, wanted)
+    keep = _within(graph, policy.nbytes) if isinstance(policy, Budget) else _allowed(jaxpr, policy)
+    return graph.cut(keep)[1]
+
+
+def _allowed(jaxpr: Jaxpr, policy: Policy) -> set[int]:
+    """The equations whose results a policy lets keep."""
+    refused: set[Atom] = set()
+    if isinstance(policy, AnythingExcept):
+        for e in jaxpr.eqns:
+            if e.primitive is named and e.params["name"] in policy.refused:
+                refused.update(e.invars)
+    return {
+        i
+        for i, e in enumerate(jaxpr.eqns)
+        if refused.isdisjoint(e.outvars)
+        and policy(e.primitive, *(a.aval for a in e.invars), **e.params)
+    }
+
+
+class Graph:
+    """The equations of a jaxpr by number, and who makes what."""
+
+    def __init__(self, jaxpr: Jaxpr, wanted: Sequence[Atom]) -> None:
+        self.eqns = jaxpr.eqns
+        self.makers = {v: i for i, e in enumerate(jaxpr.eqns) for v in e.outvars}
+        self.wanted = {v for v in wanted if type(v) is Var}
+        self.works = [work(e) for e in jaxpr.eqns]
+
+    def cut(self, keep: Collection[int]) -> tuple[set[int], list[Var]]:
+        """The equations that run again, and the variables kept, if those of `keep` may be."""
+        again: set[int] = set()
+        kept: set[Var] = set()
+        queue: list[Any] = list(self.wanted)
+        while queue:
+            v = queue.pop()
+            i = self.makers.get(v)
+            if i is None or i in again:
+                continue
+            if i in keep:
+                kept.add(v)
+                continue
+            again.add(i)
+            queue.extend(self.eqns[i].invars)
+        return again, [v for e in self.eqns for v in e.outvars if v in kept]
+
+    def dominators(self, again: set[int]) -> tuple[dict[int, int], dict[int, float]]:
+        """Of each equation that runs again: the one that all ways from it to the derivative pass.
+
+        Also how many bytes of its results are read.
+        """
+        readers: dict[Any, list[int]] = {v: [READ] for v in self.wanted}
+        parents: dict[int, int] = {}
+        depths = {READ: 0}
+        sizes: dict[int, float] = {}
+        for i in sorted(again, reverse=True):
+            read = [v for v in self.eqns[i].outvars if v in readers]
+            sizes[i] = sum(nbytes(v.aval) for v in read)
+            ways = [r for v in read for r in readers[v]]
+            above = ways[0]
+            for other in ways[1:]:
+                while above != other:
+                    if depths[above] >= depths[other]:
+                        above = parents[above]
+                    else:
+                        other = parents[other]
+            parents[i], depths[i] = above, depths[above] + 1
+            for v in self.eqns[i].invars:
+                readers.setdefault(v, []).append(i)
+        return parents, sizes
+
+    def gains(self, again: set[int], parents: dict[int, int]) -> dict[int, float]:
+        """The work that keeping the results of each equation would save."""
+        found = {i: self.works[i] for i in again}
+        for i in sorted(again):
+            if parents[i] != READ:
+                found[parents[i]] += found[i]
+        return found
+
+
+def open_calls(jaxpr: Jaxpr) -> Jaxpr:
+    """The same jaxpr with the `jit` calls in it opened, so that policies see into them."""
+    eqns: list[Eqn] = []
+    consts: list[tuple[Var, Any]] = []
+
+    def walk(inner: Jaxpr, args: Sequence[Atom]) -> list[Atom]:
+        env: dict[Any, Any] = dict(zip(inner.invars, args, strict=True))
+        env.update((v, Var(v.aval)) for v in inner.constvars)
+        consts.extend((env[v], c) for v, c in zip(inner.constvars, inner.consts, strict=True))
+        for e in inner.eqns:
+            operands = [env.get(a, a) for a in e.invars]
+            if e.primitive is jit_call:
+                env.update(zip(e.outvars, walk(e.params["jaxpr"], operands), strict=True))
+                continue
+            outs = [Var(v.aval) for v in e.outvars]
+            env.update(zip(e.outvars, outs, strict=True))
+            eqns.append(Eqn(e.primitive, operands, e.params, outs, e.source))
+        return [env.get(a, a) for a in inner.outvars]
+
+    outs = walk(jaxpr, jaxpr.invars)
+    return Jaxpr(jaxpr.invars, eqns, outs, [v for v, _ in consts], [c for _, c in consts])
+
+
+@cached_on_jaxpr
+def late_jaxpr(jaxpr: Jaxpr, known: int) -> Jaxpr:
+    """A backward program that computes again each value only when it is first read.
+
+    Args:
+        jaxpr: of known inputs and cotangents.
+        known: how many known inputs lead.
+    """
+    pulled: set[Any] = set(jaxpr.invars[known:])
+    steps: set[int] = set()  # of the backward walk; they stay in their order
+    for i, e in enumerate(jaxpr.eqns):
+        if not pulled.isdisjoint(e.invars):
+            steps.add(i)
+            pulled.update(e.outvars)
+    last = len(jaxpr.eqns)
+    first: dict[Any, int] = {}  # the first step that needs a variable
+    due = [last] * last
+    for i in reversed(range(last)):
+        e = jaxpr.eqns[i]
+        due[i] = i if i in steps else min(first.get(v, last) for v in e.outvars)
+        for a in e.invars:
+            first[a] = min(first.get(a, last), due[i])
+    order = sorted(range(last), key=lambda i: (due[i], i))
+    eqns = [jaxpr.eqns[i] for i in order]
+    return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.constvars, jaxpr.consts, jaxpr.names)
+
+
+# ---------------------------------------------------------------------------------- budgets
+
+
+def _within(graph: Graph, budget: int) -> set[int]:
+    """The equations whose results to keep so that they fit into so many bytes."""
+    keep: set[int] = set()
+    while True:
+        again, kept = graph.cut(keep)
+        parents, sizes = graph.dominators(again)
+        gains = graph.gains(again, parents)
+        room = budget - sum(nbytes(v.aval) for v in kept)
+        worth = {i: gains[i] / max(sizes[i], 1) for i in again if sizes[i] <= room}
+        found = _best(worth, sizes, parents, room)
+        if not found:
+            return keep
+        keep |= found
+
+
+def _best(
+    worth: dict[int, float], sizes: dict[int, float], parents: dict[int, int], room: float
+) -> set[int]:
+    """The equations most worth keeping that fit together and do not change each other's worth.
+
+    Only those at least half as good as the best: the others are judged anew after these. Equals
+    (a chain of layers) are taken spread out, so that what lies between them is short: the backward
+    pass holds what it computes again of one such stretch at a time.
+    """
+    found: set[int] = set()
+    above: set[int] = {READ}
+    for i in _spread(worth):
+        if worth[i] < max(worth.values()) / 2:
+            break
+        line = [i, *_ancestors(i, parents)]
+        if sizes[i] > room or i in above or not found.isdisjoint(line):
+            continue
+        found.add(i)
+        above.update(line)
+        room -= sizes[i]
+    return found
+
+
+def _spread(worth: dict[int, float]) -> list[int]:
+    """The best first; equals in the order 0, 8, 4, 12, 2, 10, ... of their ranks."""
+    ranks: dict[float, int] = {}
+    keys: dict[int, tuple[float, str]] = {}
+    for i in sorted(worth):
+        rank = ranks[worth[i]] = ranks.get(worth[i], -1) + 1
+        keys[i] = -worth[i], f"{rank:032b}"[::-1]
+    return sorted(keys, key=keys.__getitem__)
+
+
+def _ancestors(i: int, parents: dict[int, int]) -> Iterable[int]:
+    while parents[i] != READ:
+        i = parents[i]
+        yield i
+
+
+def nbytes(a: Any) -> float:
+    """The memory of a value; infinite where only the run knows it (the tape of a loop)."""
+    return a.size * a.dtype.itemsize if isinstance(a, ShapedArray) else inf
+
+
+# ---------------------------------------------------------------------------------- work
+
+_COSTLY: Final = 20  # of a transcendental function or a division, in additions
+_SHORT: Final = 4  # of a few operations
+_CALL: Final = 50  # of a row that no kernel does
+_TURNS: Final = 100  # of a loop whose length is not known
+
+
+def work(eqn: Eqn) -> float:
+    """About how much computing an equation is, in additions."""
+    inner = [work(e) for _, jaxpr in subjaxprs(eqn.params) for e in jaxpr.eqns]
+    if inner:
+        turns = _TURNS if eqn.primitive.name == "while" else 1
+        return sum(inner) * eqn.params.get("length", turns)
+    sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars) if isinstance(a.aval, ShapedArray)]
+    if eqn.primitive is dot_general:
+        (axes, _), _ = eqn.params["dimension_numbers"]
+        shape = eqn.invars[0].aval.shape
+        return 2 * eqn.outvars[0].aval.size * prod(shape[i] for i in axes)
+    return _each(eqn.primitive.lower) * max(sizes, default=0)
+
+
+def _each(lower: Pointwise | Moving | Reduction | None) -> int:
+    """The work for one element."""
+    if lower is None:
+        return _CALL
+    if not isinstance(lower, Pointwise):
+        return 1
+    if not isinstance(lower.rule, str):
+        return _SHORT
+    return _COSTLY if OPS[lower.rule].costly else 1
