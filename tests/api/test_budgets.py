@@ -132,7 +132,7 @@ def test_what_compiled_code_holds_stays_within_the_budget(program):
     x = DATA.copy()
     nothing, _ = held(checkpoint(program), x)
     found, gradient = held(checkpoint(program, budget=3 * ONE), x)
-    assert 2 * ONE <= found - nothing <= 3 * ONE + SLACK
+    assert 2 * ONE - SLACK <= found - nothing <= 3 * ONE + SLACK
     np.testing.assert_allclose(gradient, grad(program)(x), rtol=1e-10, atol=1e-10)
 
 
