@@ -240,6 +240,7 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
             body=body,
             n_consts=len(test.captured) + len(step.captured),
             record=False,
+            each=None,
         )
     return tree.unflatten(outs)
 

@@ -7,6 +7,9 @@ keeps the carry of every member that has finished.
 For reverse mode the known half records: its body gives `(*carry, *y)`, and the row gives
 `(*carry, number of turns, *tapes)`, a tape for each y with an element for each turn. The linear
 half is a `scan` over these tapes.
+
+A mapped loop whose members end at different times keeps what one member does as `each`, so that
+compiled code can let every member turn by itself.
 """
 
 from collections.abc import Sequence
@@ -20,7 +23,7 @@ from ftrace.control.scan import fixpoint, scan_call, split_loop
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
-from ftrace.core.loops import Loop, Parts, cut, select_by
+from ftrace.core.loops import Each, Loop, Parts, cut, select_by
 from ftrace.core.primitive import Effects, Primitive, Unsupported
 from ftrace.core.tapes import stack, tape
 from ftrace.core.zero import ZERO
@@ -39,7 +42,9 @@ from ftrace.primitives.reduce import reduce_or
 _INTEGER = np.dtype(np.int64)
 
 
-def _while_impl(*operands: Any, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool) -> list[Any]:
+def _while_impl(
+    *operands: Any, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool, each: Each | None
+) -> list[Any]:
     consts, carry = operands[:n_consts], list(operands[n_consts:])
     n = len(carry)
     turns = 0
@@ -60,7 +65,7 @@ def _while_impl(*operands: Any, cond: Jaxpr, body: Jaxpr, n_consts: int, record:
 
 
 def _while_type(
-    *operands: ShapedArray, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool
+    *operands: ShapedArray, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool, each: Each | None
 ) -> Any:
     (predicate,) = cond.out_avals
     if predicate.shape or predicate.dtype.kind != "b":
@@ -73,20 +78,61 @@ def _while_type(
     return (*outs[:n], aval((), _INTEGER), *map(tape, outs[n:])) if record else outs
 
 
-def _while_effects(*, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool) -> Effects:
+def _while_effects(*, cond: Jaxpr, body: Jaxpr, **params: Any) -> Effects:
     return cond.effects | body.effects
 
 
 # ---------------------------------------------------------------------------------- jvp
 
 
-def _while_jvp(
-    primals: Any, tangents: Any, *, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool
+def _while_jvp(  # noqa: PLR0913 - a row's params
+    primals: Any,
+    tangents: Any,
+    *,
+    cond: Jaxpr,
+    body: Jaxpr,
+    n_consts: int,
+    record: bool,
+    each: Each | None,
 ) -> Any:
     n_carry = len(primals) - n_consts
     active = [t is not ZERO for t in tangents]
     fixed = tuple(active[:n_consts])
     moving = fixpoint(active[n_consts:], lambda m: jvp_jaxpr(body, fixed + m)[1][:n_carry])
+    pair, nonzero = _pushed(Each(cond, body), fixed, moving)
+    pairs = list(zip(tangents, primals, strict=True))
+    live_consts = [t for t, _ in pairs[:n_consts] if t is not ZERO]
+    live_carry = [
+        instantiate(t, p) for (t, p), m in zip(pairs[n_consts:], moving, strict=True) if m
+    ]
+    outs = while_call(
+        *primals[:n_consts],
+        *live_consts,
+        *primals[n_consts:],
+        *live_carry,
+        cond=pair.cond,
+        body=pair.body,
+        n_consts=n_consts + sum(fixed),
+        record=record,
+        each=None if each is None else _pushed(each, fixed, moving)[0],
+    )
+    new, t_new, count, ys, t_ys = cut(
+        outs, (n_carry, sum(moving), int(record), len(nonzero) - n_carry, len(outs))
+    )
+    rest = iter((*t_new, *t_ys))
+    ts = [next(rest) if z else ZERO for z in nonzero]
+    return [*new, *count, *ys], [*ts[:n_carry], *(ZERO for _ in count), *ts[n_carry:]]
+
+
+def _pushed(
+    pair: Each, fixed: tuple[bool, ...], moving: tuple[bool, ...]
+) -> tuple[Each, tuple[bool, ...]]:
+    """Condition and body with tangents of some consts and carries; which results have one.
+
+    Both take (consts, their tangents, carry, its tangents).
+    """
+    body = pair.body
+    n_consts, n_carry = len(fixed), len(moving)
     force = moving + (False,) * (len(body.outvars) - n_carry)
     pushed, nonzero = jvp_jaxpr(body, fixed + moving, force)
     sizes = (n_consts, sum(fixed), n_carry, sum(moving))
@@ -99,35 +145,31 @@ def _while_jvp(
 
     def new_cond(*args: Any) -> list[Any]:
         consts, _, carry, _ = cut(args, sizes)
-        return eval_jaxpr(cond, (*consts, *carry))
+        return eval_jaxpr(pair.cond, (*consts, *carry))
 
-    pairs = list(zip(tangents, primals, strict=True))
-    live_consts = [t for t, _ in pairs[:n_consts] if t is not ZERO]
-    live_carry = [
-        instantiate(t, p) for (t, p), m in zip(pairs[n_consts:], moving, strict=True) if m
+    consts, carry = cut(body.in_avals, (n_consts, n_carry))
+    avals = [
+        *consts,
+        *select_by(consts, fixed, True),
+        *carry,
+        *select_by(carry, moving, True),
     ]
-    operands = (*primals[:n_consts], *live_consts, *primals[n_consts:], *live_carry)
-    avals = [typeof(x) for x in operands]
-    outs = while_call(
-        *operands,
-        cond=trace_closed(new_cond, avals),
-        body=trace_closed(new_body, avals),
-        n_consts=n_consts + sum(fixed),
-        record=record,
-    )
-    new, t_new, count, ys, t_ys = cut(
-        outs, (n_carry, sum(moving), int(record), len(nonzero) - n_carry, len(outs))
-    )
-    rest = iter((*t_new, *t_ys))
-    ts = [next(rest) if z else ZERO for z in nonzero]
-    return [*new, *count, *ys], [*ts[:n_carry], *(ZERO for _ in count), *ts[n_carry:]]
+    return Each(trace_closed(new_cond, avals), trace_closed(new_body, avals)), nonzero
 
 
 # ---------------------------------------------------------------------------------- batch
 
 
 def _while_batch(  # noqa: PLR0913 - a row's params
-    axis: Any, values: Any, dims: Any, *, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool
+    axis: Any,
+    values: Any,
+    dims: Any,
+    *,
+    cond: Jaxpr,
+    body: Jaxpr,
+    n_consts: int,
+    record: bool,
+    each: Each | None,
 ) -> Any:
     fixed, d_carry = tuple(dims[:n_consts]), dims[n_consts:]
     n_carry = len(d_carry)
@@ -150,11 +192,12 @@ def _while_batch(  # noqa: PLR0913 - a row's params
     ]
     if p is not None and axis.size and not record and (cond.effects or body.effects):
         params = {"cond": cond, "body": body, "n_consts": n_consts, "record": record}
-        return member_by_member(while_call, axis, values, dims, **params)
-    each = p is not None and record  # every member has its own number of turns
+        return member_by_member(while_call, axis, values, dims, **params, each=each)
+    alone = p is not None and not record and each is None
+    counted = p is not None and record  # every member has its own number of turns
     if p is not None:
         new_cond, new_body = _per_member(new_cond, new_body, n_consts, axis.size, record)
-    if each:
+    if counted:
         zeros = broadcast_in_dim(np.int64(0), shape=(axis.size,), broadcast_dimensions=())
         carry.append(zeros)
     outs = while_call(
@@ -164,11 +207,12 @@ def _while_batch(  # noqa: PLR0913 - a row's params
         body=new_body,
         n_consts=n_consts,
         record=record,
+        each=Each(cond, body) if alone else None,
     )
-    new, turns, count, tapes = cut(outs, (n_carry, int(each), int(record), len(outs)))
-    counts = turns if each else count
+    new, turns, count, tapes = cut(outs, (n_carry, int(counted), int(record), len(outs)))
+    counts = turns if counted else count
     d_tapes = [None if d is None else d + 1 for d in out_dims[n_carry:]]
-    d_counts = [0 if each else None for _ in counts]
+    d_counts = [0 if counted else None for _ in counts]
     return [*new, *counts, *tapes], [*places(moving), *d_counts, *d_tapes]
 
 
@@ -206,7 +250,13 @@ def _per_member(
 
 
 def _while_partial(
-    known: tuple[bool, ...], *, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool
+    known: tuple[bool, ...],
+    *,
+    cond: Jaxpr,
+    body: Jaxpr,
+    n_consts: int,
+    record: bool,
+    each: Each | None,
 ) -> Split:
     n_carry = len(known) - n_consts
     flags = Parts((), known[:n_consts], known[n_consts:], ())
@@ -224,6 +274,7 @@ def _while_partial(
                 "body": split.known,
                 "n_consts": len(known_consts),
                 "record": True,
+                "each": None,
             },
             (*known_consts, *known_carry),
         ),

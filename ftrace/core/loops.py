@@ -50,6 +50,13 @@ class Halves(NamedTuple):
     slots: int
 
 
+class Each(NamedTuple):
+    """What one member of a mapped `while` does: its condition and body."""
+
+    cond: Any
+    body: Any
+
+
 class Parts(NamedTuple):
     """The operands of a scan, or anything else there is one of for each."""
 

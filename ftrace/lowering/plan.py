@@ -7,6 +7,7 @@ programs of their own that share slots with the one around them.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.loops import Loop, parts
+from ftrace.core.loops import Each, Loop, parts
 from ftrace.core.tapes import has_turns
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.arena import Arena
@@ -23,6 +24,8 @@ from ftrace.lowering.builder import code
 from ftrace.lowering.contraction import contraction
 from ftrace.lowering.fuse import Group, Item, Target, fuse, only_at
 from ftrace.lowering.inline import inline
+from ftrace.lowering.lanes import over_lanes
+from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
     ARENA,
     ARGUMENT,
@@ -85,6 +88,9 @@ class _Planner:
         slots: Slots = {v: self._slot(ARGUMENT, v.aval, i) for i, v in enumerate(args)}
         results = [self._slot(RESULT, a, i) for i, a in enumerate(jaxpr.out_avals)]
         steps = self.region(jaxpr, args, slots, results)
+        return self._finished(steps, [a.weak for a in jaxpr.out_avals])
+
+    def _finished(self, steps: Sequence[Step], weak: Sequence[bool]) -> Program:
         return Program(
             tuple(self.slots),
             tuple(self.table),
@@ -92,7 +98,7 @@ class _Planner:
             tuple(self.calls),
             tuple(self.constants),
             self.arena.size,
-            tuple(a.weak for a in jaxpr.out_avals),
+            tuple(weak),
         )
 
     # --- slots
@@ -270,20 +276,75 @@ class _Planner:
         steps: list[Step] = [
             self._copy(self._slot_of(a, slots), s) for a, s in zip(inits, carry, strict=True)
         ]
-        state = [Var(v.aval) for v in eqn.outvars[:m]]
-        inside = {**slots, **dict(zip(state, carry, strict=True))}
-        predicate = self._scratch(BOOLEAN)
-        cond = self.region(eqn.params["cond"], [*consts, *state], inside, [predicate])
-        following = [self._scratch(v.aval) for v in eqn.outvars[:m]]
+        each = self._each(eqn, slots, carry)
+        if each is not None:
+            return [*steps, each]
         elements = eqn.params["body"].out_avals[m:]
         record = [self._window(k, a, True) for k, a in zip(rest[1:], elements, strict=True)]
+        pair = Each(eqn.params["cond"], eqn.params["body"])
+        return [*steps, self._turns(pair, consts, carry, slots, record, rest[0] if rest else None)]
+
+    def _turns(
+        self,
+        pair: Each,
+        consts: Sequence[Any],
+        carry: Sequence[int],
+        slots: Slots,
+        record: Sequence[Window] = (),
+        count: int | None = None,
+    ) -> Repeat:
+        """A loop whose carried values lie in slots."""
+        avals = pair.body.out_avals[: len(carry)]
+        state = [Var(a) for a in avals]
+        inside = {**slots, **dict(zip(state, carry, strict=True))}
+        predicate = self._scratch(BOOLEAN)
+        cond = self.region(pair.cond, [*consts, *state], inside, [predicate])
+        following = [self._scratch(a) for a in avals]
         into = [*following, *(w.slot for w in record)]
-        body = self.region(eqn.params["body"], [*consts, *state], inside, into)
+        body = self.region(pair.body, [*consts, *state], inside, into)
         body += [self._copy(new, old) for new, old in zip(following, carry, strict=True)]
         for slot in (predicate, *following):
             self._free(slot)
-        count = rest[0] if rest else None
-        return [*steps, Repeat(tuple(cond), predicate, tuple(body), tuple(record), count)]
+        return Repeat(tuple(cond), predicate, tuple(body), tuple(record), count)
+
+    def _each(self, eqn: Eqn, slots: Slots, carry: Sequence[int]) -> Launch | None:
+        """A mapped loop over numbers as one kernel, in which each member turns by itself."""
+        each: Each | None = eqn.params["each"]
+        if each is None:
+            return None
+        avals = each.body.in_avals
+        if any(a.shape or a.dtype.kind == "c" for a in avals):
+            return None
+        one = _Planner(self.vector_bytes, self.longest)
+        n = len(avals) - len(carry)
+        consts = [Var(a) for a in avals[:n]]
+        inner: Slots = {v: one._slot(ARGUMENT, v.aval, i) for i, v in enumerate(consts)}
+        held = [one._slot(RESULT, a, i) for i, a in enumerate(avals[n:])]
+        loop = one._turns(each, consts, held, inner)
+        rolled = roll(one._finished((loop,), ()))
+        if len(rolled.steps) != 1 or not isinstance(rolled.steps[0], Launch) or rolled.constants:
+            return None
+        launch = rolled.steps[0]
+        outer = [self._slot_of(a, slots) for a in eqn.invars[:n]]
+        places = {
+            k: (slot, bool(self.slots[slot].aval.shape))
+            for k, slot in zip((*inner.values(), *held), (*outer, *carry), strict=True)
+        }
+        self.kernels += 1
+        kernel = replace(launch.kernel, name=f"k{self.kernels}")
+        (members,) = eqn.outvars[0].aval.shape
+        found = over_lanes(
+            replace(launch, kernel=kernel),
+            places,
+            self._entry,
+            rolled.table,
+            members,
+            self.vector_bytes,
+        )
+        if config.settings.check_jaxprs:
+            verify(found.kernel)
+            verify_schedule(found.kernel, found.schedule)
+        return found
 
     def _scan(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """As a `while`, with windows on what is scanned and on what the turns leave."""

@@ -84,7 +84,7 @@ def test_evaluating_a_row_of_a_jaxpr_never_returns_an_operand():
         "jit": jit_call(A, jaxpr=jaxpr, name="f"),
         "checkpoint": checkpoint_call(A, jaxpr=jaxpr),
         "cond": cond_call(np.int64(0), A, branches=(jaxpr, jaxpr)),
-        "while": while_call(A, cond=never, body=jaxpr, n_consts=0, record=False),
+        "while": while_call(A, cond=never, body=jaxpr, n_consts=0, record=False, each=None),
     }
     for name, (y,) in results.items():
         assert not np.shares_memory(y, A), name

@@ -107,7 +107,12 @@ def test_the_condition_of_while_must_be_a_boolean_scalar():
     for condition in (lambda x: x[0], lambda x: x > 0):
         with pytest.raises(DtypeError, match="boolean"):
             while_call.type(
-                typeof(X), cond=make_jaxpr(condition)(X), body=body, n_consts=0, record=False
+                typeof(X),
+                cond=make_jaxpr(condition)(X),
+                body=body,
+                n_consts=0,
+                record=False,
+                each=None,
             )
 
 
