@@ -9,8 +9,10 @@ rank 0. `gather` and the scatters index as NumPy does (`primitives/index.py`), n
 from ftrace.control.collectives import axis_index as axis_index
 from ftrace.control.collectives import pmean as pmean
 from ftrace.control.collectives import psum as psum
+from ftrace.control.linear_solve import custom_linear_solve as custom_linear_solve
 from ftrace.control.loops import cond as cond
 from ftrace.control.loops import while_loop as while_loop
+from ftrace.control.root import custom_root as custom_root
 from ftrace.lax.arrays import broadcast as broadcast
 from ftrace.lax.arrays import broadcast_in_dim as broadcast_in_dim
 from ftrace.lax.arrays import broadcast_shapes as broadcast_shapes
