@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ftrace import config as config
     from ftrace import errors as errors
     from ftrace import flatten_util as flatten_util
+    from ftrace import implicit as implicit
     from ftrace import lax as lax
     from ftrace import numpy as numpy
     from ftrace import tree as tree
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("config", "errors", "flatten_util", "lax", "numpy", "tree", "tree_util")
+_MODULES = ("config", "errors", "flatten_util", "implicit", "lax", "numpy", "tree", "tree_util")
 _HOMES = {
     "ftrace.api.autodiff": (
         "grad",
