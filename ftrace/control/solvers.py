@@ -1,7 +1,8 @@
 """What `custom_root` and `custom_linear_solve` share: the unknown, and users' solvers as jaxprs.
 
 A solver is never differentiated, so it need not be traceable: one that asks for plain values (a
-SciPy function, a Python loop until convergence) runs on the host when the program runs. What a
+SciPy function, a Python loop until convergence) or calls what has no rule runs on the host when
+the program runs. What a
 function captured is an operand of the row, so that it gets a derivative.
 """
 
@@ -12,7 +13,7 @@ from ftrace.control.functions import Staged, flatten_call, frozen, result_avals,
 from ftrace.control.host import host_call
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import ConcretizationTypeError, DtypeError, ShapeError, TreeError
+from ftrace.core.errors import ConcretizationTypeError, DtypeError, RuleError, ShapeError, TreeError
 from ftrace.core.jaxpr import Jaxpr, Var
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.interpreters.captures import owned
@@ -145,7 +146,7 @@ def stage_solver(
 
     try:
         return stage_function(lambda value: run(captured, value), space.call, space.avals)
-    except ConcretizationTypeError:
+    except (ConcretizationTypeError, RuleError):
         if has_aux:  # nobody knows the types of aux
             raise
     return stage_function(on_host, space.call, space.avals)
