@@ -2,7 +2,8 @@
 
 The function runs when the program runs, on values, so it may use SciPy, Python loops and tests;
 nothing looks inside it. It therefore has no derivative of its own: a rule around it says what the
-derivative is (`root.py`, `linear_solve.py`). A mapped call runs once per member.
+derivative is (`root.py`, `linear_solve.py`). A mapped call runs once per member; one that finds
+no solution is NaN, since it may lie on a side of a mapped `cond` that is not taken.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval
-from ftrace.core.errors import CallbackError
+from ftrace.core.errors import CallbackError, SolverError
 from ftrace.core.primitive import Primitive, Unsupported
 from ftrace.interpreters.batching import Axis
 
@@ -40,20 +41,18 @@ def _host_batch(
 ) -> Any:
     fixed = tuple(dims)
 
+    def member(i: int, operands: Sequence[Any]) -> Sequence[Any]:
+        pairs = zip(operands, fixed, strict=True)
+        try:
+            return fun(*(x if d is None else np.take(x, i, d) for x, d in pairs))
+        except SolverError:
+            return [np.full(a.shape, np.nan) for a in out_avals]
+
     def members(*operands: Any) -> list[Any]:
-        found = [
-            fun(
-                *(
-                    x if d is None else np.take(x, i, d)
-                    for x, d in zip(operands, fixed, strict=True)
-                )
-            )
-            for i in range(axis.size)
-        ]
-        stacks = [np.array([ys[k] for ys in found], a.dtype) for k, a in enumerate(out_avals)]
+        found = [member(i, operands) for i in range(axis.size)]
         return [
-            s if axis.size else s.reshape(0, *a.shape)
-            for s, a in zip(stacks, out_avals, strict=True)
+            np.array([ys[k] for ys in found], a.dtype).reshape(axis.size, *a.shape)
+            for k, a in enumerate(out_avals)
         ]
 
     stacked = tuple(aval((axis.size, *a.shape), a.dtype) for a in out_avals)

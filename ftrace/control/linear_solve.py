@@ -3,19 +3,22 @@
 The row `linear_solve` holds A as a jaxpr. The tangent of x solves A x' = b' - A' x, the cotangent
 of b solves the transposed system, and both are the same row again, so that derivatives of any
 order need no rule of the solver. All its jaxprs take the same leading operands, what the user's
-functions captured, and then the right-hand side.
+functions captured, and then the right-hand side. `lanes` counts the leading axes that `vmap`
+made: along them systems are independent, so that one on an untaken side contributes nothing.
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, TypeVar
 
 from ftrace.control.functions import Staged, stage_function
 from ftrace.control.solvers import Space, check_functions, share_captures, stage_solver
+from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError
 from ftrace.core.jaxpr import Jaxpr, JaxprFun, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import Effects, Primitive
 from ftrace.core.trace import EVAL, ctx
-from ftrace.core.zero import ZERO
+from ftrace.core.zero import ZERO, Masked
 from ftrace.interpreters.batching import Axis, batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_flat
@@ -23,11 +26,15 @@ from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import instantiate
 from ftrace.interpreters.transpose import (
+    flatten_masked,
     instantiate_cotangent,
     transpose_jaxpr,
     unflatten_masked,
 )
 from ftrace.primitives.arithmetic import neg, sub
+from ftrace.primitives.compare import bitwise_or
+from ftrace.primitives.linear import broadcast_in_dim
+from ftrace.primitives.reduce import reduce_or
 
 T = TypeVar("T")
 
@@ -85,6 +92,7 @@ def _transpose(
     fun: JaxprFun,
     transpose_solve: Jaxpr | None,
     symmetric: bool,
+    lanes: int,
 ) -> Any:
     if transpose_solve is None:
         raise RuleError(
@@ -102,8 +110,30 @@ def _transpose(
         fun=JaxprFun(transpose_solve),
         transpose_solve=fun.jaxpr,
         symmetric=symmetric,
+        lanes=lanes,
     )
-    return [*(None for _ in captured), *found[:n]]
+    alive = _alive(cts[:n], lanes)
+    return [*(None for _ in captured), *(_where_alive(x, alive) for x in found[:n])]
+
+
+def _alive(cts: Any, lanes: int) -> Any:
+    """Which members take part, if all cotangents are masked; the rest of a system is coupled."""
+    live = [c for c in cts if c is not None]
+    if any(type(c) is not Masked for c in live):
+        return None
+    masks = [flatten_masked([c])[1] for c in live]
+    axes = [tuple(range(lanes, len(typeof(m).shape))) for m in masks]
+    pairs = zip(masks, axes, strict=True)
+    return reduce(bitwise_or, (reduce_or(m, axes=a) if a else m for m, a in pairs))
+
+
+def _where_alive(ct: Any, alive: Any) -> Any:
+    if alive is None:
+        return ct
+    shape, kept = typeof(ct).shape, tuple(range(len(typeof(alive).shape)))
+    if kept and len(kept) < len(shape):
+        alive = broadcast_in_dim(alive, shape=shape, broadcast_dimensions=kept)
+    return Masked(ct, alive)
 
 
 def _batch(  # noqa: PLR0913 - a row's params
@@ -115,6 +145,7 @@ def _batch(  # noqa: PLR0913 - a row's params
     fun: JaxprFun,
     transpose_solve: Jaxpr | None,
     symmetric: bool,
+    lanes: int,
 ) -> Any:
     n = len(matvec.outvars)
     pairs = zip(values[-n:], dims[-n:], strict=True)
@@ -131,6 +162,7 @@ def _batch(  # noqa: PLR0913 - a row's params
         fun=JaxprFun(batched(fun.jaxpr)),
         transpose_solve=None if transpose_solve is None else batched(transpose_solve),
         symmetric=symmetric,
+        lanes=lanes + 1,
     )
     return outs, [0] * len(outs)
 
@@ -142,6 +174,7 @@ linear_solve = Primitive(
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,
+    mask="call",
     zeros=True,
     effects=_effects,
     multiple=True,
@@ -203,6 +236,7 @@ def custom_linear_solve(
             fun=JaxprFun(jaxprs[1]),
             transpose_solve=jaxprs[2] if len(jaxprs) > 2 else None,
             symmetric=symmetric,
+            lanes=0,
         )
     return parts[1].out_tree.unflatten(outs)
 

@@ -337,4 +337,5 @@ def _limits(bounds: Any, n: int) -> list[Any]:
 
 
 def _failed(what: str, fun: Callable[..., Any], message: str) -> SolverError:
-    return SolverError(f"{what} of {name_of(fun)}: {message.strip().rstrip('.')}.", _START)
+    words = " ".join(message.split()).rstrip(".")
+    return SolverError(f"{what} of {name_of(fun)}: {words}.", _START)

@@ -44,7 +44,9 @@ SOLVERS = {"newton": newton, "fixed steps": fixed_steps}
 
 def value(solve, p):
     def f(x):  # closes over p
-        return fnp.stack([x[0] ** 3 + x[0] * p[1] - p[0] + 0.3 * x[1], 2 * x[1] + p[0] * x[0] - 1.0])
+        return fnp.stack(
+            [x[0] ** 3 + x[0] * p[1] - p[0] + 0.3 * x[1], 2 * x[1] + p[0] * x[0] - 1.0]
+        )
 
     return np.sum(W * np.sin(lax.custom_root(f, np.array([1.0, 0.5]), solve, two_by_two)))
 
@@ -213,6 +215,26 @@ def test_a_residual_with_a_python_loop_differentiates_eagerly():
     assert ftrace.grad(g)(2.0) == 3.0
 
 
+def test_a_solver_of_plain_values_runs_once_per_member_and_call():
+    seen = []
+
+    def solve(f, x):
+        start = float(x)  # asks for a plain value
+        seen.append(start)
+        return x - f(x)
+
+    root = lambda a, x0: lax.custom_root(lambda x: x - a, x0, solve, scalar_tangents)
+    starts = np.array([1.0, 2.0, 3.0])
+    values, slopes = ftrace.vmap(ftrace.value_and_grad(root))(np.array([5.0, 6.0, 7.0]), starts)
+    assert seen == [1.0, 2.0, 3.0]
+    close(values, [5.0, 6.0, 7.0])
+    close(slopes, 1.0)
+    jitted = ftrace.jit(root)
+    jitted(1.0, 4.0)
+    jitted(1.0, 8.0)
+    assert seen[3:] == [4.0, 8.0]
+
+
 # ---------------------------------------------------------------------------------- errors
 
 
@@ -220,8 +242,20 @@ def test_a_residual_with_a_python_loop_differentiates_eagerly():
     ("f", "solve", "tangent", "error", "words"),
     [
         (3.0, newton, scalar_tangents, errors.DtypeError, "f of custom_root must be a function"),
-        (np.sin, 3.0, scalar_tangents, errors.DtypeError, "solve of custom_root must be a function"),
-        (np.sin, newton, None, errors.DtypeError, "tangent_solve of custom_root must be a function"),
+        (
+            np.sin,
+            3.0,
+            scalar_tangents,
+            errors.DtypeError,
+            "solve of custom_root must be a function",
+        ),
+        (
+            np.sin,
+            newton,
+            None,
+            errors.DtypeError,
+            "tangent_solve of custom_root must be a function",
+        ),
         (
             np.sin,
             lambda f, x: [x],
@@ -253,7 +287,9 @@ def test_wrong_residuals_and_tangents_are_named():
     def residual(a):
         return lax.custom_root(lambda x: x[:1] * a, np.ones(2), good, scalar_tangents).sum()
 
-    with pytest.raises(errors.ShapeError, match=r"f returns f64\[1\] for result, and initial_guess"):
+    with pytest.raises(
+        errors.ShapeError, match=r"f returns f64\[1\] for result, and initial_guess"
+    ):
         ftrace.grad(residual)(2.0)
 
     def tangent(a):

@@ -205,7 +205,9 @@ def test_a_symmetric_map_is_never_transposed():
     """`abs` has no transpose; where it is used it is linear, and its own transpose."""
 
     def f(b):
-        return lax.custom_linear_solve(lambda x: 2.0 * np.abs(x), b, lambda m, b: b / 2, symmetric=True)
+        return lax.custom_linear_solve(
+            lambda x: 2.0 * np.abs(x), b, lambda m, b: b / 2, symmetric=True
+        )
 
     assert ftrace.grad(f)(3.0) == 0.5
 
@@ -293,10 +295,20 @@ def test_reverse_mode_needs_a_transposed_solver():
 @pytest.mark.parametrize(
     ("matvec", "solve", "error", "words"),
     [
-        (lambda x: x, lambda m, b: (b, b), errors.TreeError, "solve must return the containers of b"),
+        (
+            lambda x: x,
+            lambda m, b: (b, b),
+            errors.TreeError,
+            "solve must return the containers of b",
+        ),
         (lambda x: x, lambda m, b: b[:2], errors.ShapeError, r"solve returns f64\[2\] for result"),
         (lambda x: x, lambda m, b: b > 0, errors.DtypeError, r"solve returns bool\[3\] for result"),
-        (3.0, lambda m, b: b, errors.DtypeError, "matvec of custom_linear_solve must be a function"),
+        (
+            3.0,
+            lambda m, b: b,
+            errors.DtypeError,
+            "matvec of custom_linear_solve must be a function",
+        ),
         (lambda x: x, 3.0, errors.DtypeError, "solve of custom_linear_solve must be a function"),
     ],
 )

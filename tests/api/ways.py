@@ -9,7 +9,9 @@ GRADIENTS = {
     "grad": ftrace.grad,
     "value_and_grad": lambda f: lambda x: ftrace.value_and_grad(f)(x)[1],
     "jvp": lambda f: lambda x: np.array([ftrace.jvp(f, (x,), (e,))[1] for e in np.eye(x.size)]),
-    "linearize": lambda f: lambda x: np.array([ftrace.linearize(f, x)[1](e) for e in np.eye(x.size)]),
+    "linearize": lambda f: (
+        lambda x: np.array([ftrace.linearize(f, x)[1](e) for e in np.eye(x.size)])
+    ),
     "vjp": lambda f: lambda x: ftrace.vjp(f, x)[1](1.0)[0],
     "jacfwd": ftrace.jacfwd,
     "jacrev": ftrace.jacrev,
@@ -34,7 +36,9 @@ HESSIANS = {
     "jacfwd of jacfwd": lambda f: ftrace.jacfwd(ftrace.jacfwd(f)),
     "jacrev of jacrev": lambda f: ftrace.jacrev(ftrace.jacrev(f)),
     "jacrev of jacfwd": lambda f: ftrace.jacrev(ftrace.jacfwd(f)),
-    "vmap of hessian": lambda f: lambda x: ftrace.vmap(ftrace.hessian(f))(np.stack([1.01 * x, x]))[1],
+    "vmap of hessian": lambda f: (
+        lambda x: ftrace.vmap(ftrace.hessian(f))(np.stack([1.01 * x, x]))[1]
+    ),
     "jacfwd of grad of checkpoint": lambda f: ftrace.jacfwd(ftrace.grad(ftrace.checkpoint(f))),
 }
 
