@@ -1,5 +1,7 @@
 """`lax.custom_root`: roots and their derivatives against formulas."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,9 @@ def analytic(p):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_root_is_found_everywhere(solver):
-    f = lambda p: value(SOLVERS[solver], p)
+    def f(p):
+        return value(SOLVERS[solver], p)
+
     close(f(P), reference(P))
     close(ftrace.jit(f)(P), reference(P))
     stack = np.stack([P, 1.1 * P, P + 0.2])
@@ -101,7 +105,7 @@ def test_second_derivatives(solver, way):
 def test_compiled_programs_call_the_solver():
     with ftrace.config.update(compile=True):
         for solve in SOLVERS.values():
-            close(ftrace.jit(ftrace.grad(lambda p: value(solve, p)))(P), analytic(P))
+            close(ftrace.jit(ftrace.grad(partial(value, solve)))(P), analytic(P))
 
 
 def scalar_tangents(g, y):
@@ -131,7 +135,8 @@ def test_scalar_roots_to_third_order():
 
 
 def test_the_guess_has_no_derivative():
-    f = lambda a, x0: cube_root(a, x0, lambda f, x: newton_steps(f, x))
+    def f(a, x0):
+        return cube_root(a, x0, lambda f, x: newton_steps(f, x))
 
     def newton_steps(f, x):
         for _ in range(40):
@@ -210,8 +215,12 @@ def test_a_residual_with_a_python_loop_differentiates_eagerly():
             x = x / 2
         return x - 3.0
 
-    solve = lambda f, x: x - f(x)
-    g = lambda a: a * lax.custom_root(f, 5.0, solve, scalar_tangents)
+    def solve(f, x):
+        return x - f(x)
+
+    def g(a):
+        return a * lax.custom_root(f, 5.0, solve, scalar_tangents)
+
     assert ftrace.grad(g)(2.0) == 3.0
 
 
@@ -223,7 +232,9 @@ def test_a_solver_of_plain_values_runs_once_per_member_and_call():
         seen.append(start)
         return x - f(x)
 
-    root = lambda a, x0: lax.custom_root(lambda x: x - a, x0, solve, scalar_tangents)
+    def root(a, x0):
+        return lax.custom_root(lambda x: x - a, x0, solve, scalar_tangents)
+
     starts = np.array([1.0, 2.0, 3.0])
     values, slopes = ftrace.vmap(ftrace.value_and_grad(root))(np.array([5.0, 6.0, 7.0]), starts)
     assert seen == [1.0, 2.0, 3.0]
@@ -282,7 +293,8 @@ def test_wrong_functions_are_named(f, solve, tangent, error, words):
 
 
 def test_wrong_residuals_and_tangents_are_named():
-    good = lambda f, x: x
+    def good(f, x):
+        return x
 
     def residual(a):
         return lax.custom_root(lambda x: x[:1] * a, np.ones(2), good, scalar_tangents).sum()

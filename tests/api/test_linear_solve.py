@@ -159,7 +159,9 @@ def test_the_solver_itself_is_never_differentiated():
     def gauss_traceable(b):
         return b / 2.0
 
-    f = lambda a: lax.custom_linear_solve(lambda x: a * x, 3.0, solve, solve)
+    def f(a):
+        return lax.custom_linear_solve(lambda x: a * x, 3.0, solve, solve)
+
     close(ftrace.grad(f)(2.0), -3.0 / 4.0)
     close(ftrace.jacfwd(f)(2.0), -3.0 / 4.0)
 
@@ -285,7 +287,9 @@ def each_context(f):
 
 
 def test_reverse_mode_needs_a_transposed_solver():
-    f = lambda b: lax.custom_linear_solve(lambda x: 2.0 * x, b, lambda m, b: b / 2.0)
+    def f(b):
+        return lax.custom_linear_solve(lambda x: 2.0 * x, b, lambda m, b: b / 2.0)
+
     close(ftrace.jacfwd(f)(B), np.eye(3) / 2)
     with pytest.raises(errors.RuleError, match=r"no\s+transpose_solve was given") as caught:
         ftrace.jacrev(f)(B)
@@ -319,7 +323,9 @@ def test_wrong_functions_are_named_in_every_context(matvec, solve, error, words)
 
 
 def test_a_wrong_matvec_is_named():
-    solve = lambda m, b: b
+    def solve(m, b):
+        return b
+
     with pytest.raises(errors.ShapeError, match=r"matvec returns f64\[2\] for result, and b has"):
         ftrace.grad(lambda b: lax.custom_linear_solve(lambda x: x[:2], b, solve).sum())(B)
 
