@@ -231,6 +231,18 @@ def test_a_function_with_a_python_loop_differentiates_eagerly():
         ftrace.jit(ftrace.grad(f))(3.0)
 
 
+def test_a_python_loop_takes_traced_values_as_arguments_only():
+    def f(x):
+        while x > 100.0:
+            x = x / 2
+        return x
+
+    for transform in (ftrace.grad, ftrace.jacfwd):
+        with pytest.raises(errors.UnexpectedTracerError, match="closes over") as caught:
+            transform(lambda a: implicit.brentq(lambda x: f(x) - a, 1.0, 50.0))(3.0)
+        assert "Pass the value as an argument" in caught.value.fix
+
+
 def test_the_value_beside_the_solution_is_differentiated():
     def best(a):
         return implicit.minimize(lambda x, a: np.sum((x - a) ** 2) + a**3, [0.0], args=(a,)).fun
