@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ftrace import errors as errors
     from ftrace import experimental as experimental
     from ftrace import flatten_util as flatten_util
+    from ftrace import implicit as implicit
     from ftrace import lax as lax
     from ftrace import numpy as numpy
     from ftrace import tree as tree
@@ -72,6 +73,7 @@ _MODULES = (
     "tree",
     "tree_util",
 )
+_MODULES = ("config", "errors", "flatten_util", "implicit", "lax", "numpy", "tree", "tree_util")
 _HOMES = {
     "ftrace.api.autodiff": (
         "grad",

@@ -12,6 +12,7 @@ from ftrace.core.errors import LiftError as LiftError
 from ftrace.core.errors import MutationError as MutationError
 from ftrace.core.errors import RuleError as RuleError
 from ftrace.core.errors import ShapeError as ShapeError
+from ftrace.core.errors import SolverError as SolverError
 from ftrace.core.errors import TracerArrayConversionError as TracerArrayConversionError
 from ftrace.core.errors import TracerBoolConversionError as TracerBoolConversionError
 from ftrace.core.errors import TracerIntegerConversionError as TracerIntegerConversionError

@@ -126,3 +126,12 @@ class JaxprError(FtraceError):
 
 class BackendError(FtraceError, RuntimeError):
     """Compiling or running on a device failed: no driver, out of memory, a kernel's error."""
+
+
+class SolverError(FtraceError, RuntimeError):
+    """A numerical solver found no solution: it did not converge, or a matrix is singular.
+
+    Raised by `ftrace.implicit` with SciPy's own message. A derivative raises it too where none
+    exists: the equation's Jacobian is singular at the solution, which is a multiple root, a flat
+    minimum, or one of several solutions that touch.
+    """

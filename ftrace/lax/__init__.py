@@ -10,9 +10,11 @@ import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes 
 from ftrace.control.collectives import axis_index as axis_index
 from ftrace.control.collectives import pmean as pmean
 from ftrace.control.collectives import psum as psum
+from ftrace.control.linear_solve import custom_linear_solve as custom_linear_solve
 from ftrace.control.loops import cond as cond
 from ftrace.control.loops import switch as switch
 from ftrace.control.loops import while_loop as while_loop
+from ftrace.control.root import custom_root as custom_root
 from ftrace.control.scanning import fori_loop as fori_loop
 from ftrace.control.scanning import map as map
 from ftrace.control.scanning import scan as scan

@@ -999,6 +999,42 @@ def a_tree_map_over_different_containers():
     return ftrace.tree.map(lambda a, b: a + b, network(), {"output": Layer(1, 2)})
 
 
+# ---------------------------------------------------------------------------------- solvers
+
+
+@raises(errors.SolverError)
+def a_root_that_does_not_exist():
+    return ftrace.implicit.root(lambda x, a: x**2 + a, np.array([0.3]), args=(1.0,))
+
+
+@raises(errors.SolverError)
+def an_interval_without_a_change_of_sign():
+    return ftrace.implicit.brentq(lambda x: x**2 + 1.0, 1.0, 2.0)
+
+
+@raises(errors.SolverError)
+def the_derivative_of_a_double_root():
+    return ftrace.grad(lambda a: ftrace.implicit.root(lambda x: a * x**2, np.zeros(1)).x[0])(2.0)
+
+
+@raises(errors.SolverError)
+def a_solver_with_too_few_iterations():
+    return ftrace.implicit.cg(np.diag([1.0, 2.0]), np.ones(2), maxiter=1)
+
+
+@raises(errors.RuleError)
+def reverse_mode_without_a_transposed_solver():
+    return ftrace.grad(
+        lambda b: ftrace.lax.custom_linear_solve(lambda x: 2.0 * x, b, lambda m, b: b / 2.0)
+    )(1.0)
+
+
+@raises(errors.RuleError)
+def a_minimum_under_constraints():
+    constraint = {"type": "eq", "fun": np.sum}
+    return ftrace.implicit.minimize(np.sum, np.ones(2), constraints=constraint)
+
+
 # ---------------------------------------------------------------------------------- own rows
 
 
