@@ -634,12 +634,14 @@ def a_thread_inside_a_transformed_function():
 
 @raises(errors.UnexpectedTracerError)
 def a_rule_that_closes_over_a_value():
-    def f(x):
-        @ftrace.custom_jvp
-        def g(y):
-            return y * 2.0
+    class Model:
+        scale: Any
 
-        g.defjvp(lambda p, t: (g(*p), t[0] * x))
+    def f(x):
+        model = Model()
+        model.scale = x
+        g = ftrace.custom_jvp(lambda y: y * 2.0)
+        g.defjvp(lambda p, t: (g(*p), t[0] * model.scale))
         return g(x)
 
     return ftrace.grad(f)(3.0)
