@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ftrace import config as config
+    from ftrace import custom_batching as custom_batching
     from ftrace import errors as errors
     from ftrace import flatten_util as flatten_util
     from ftrace import lax as lax
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
     from ftrace.api.custom import custom_jvp as custom_jvp
     from ftrace.api.custom import custom_vjp as custom_vjp
     from ftrace.api.custom import remat as remat
+    from ftrace.api.custom_gradient import closure_convert as closure_convert
+    from ftrace.api.custom_gradient import custom_gradient as custom_gradient
+    from ftrace.api.custom_rule import Diagonal as Diagonal
+    from ftrace.api.custom_rule import Products as Products
+    from ftrace.api.custom_rule import custom_rule as custom_rule
+    from ftrace.api.custom_vmap import custom_vmap as custom_vmap
     from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
     from ftrace.api.inspecting import eval_shape as eval_shape
     from ftrace.api.inspecting import make_jaxpr as make_jaxpr
@@ -42,13 +49,27 @@ if TYPE_CHECKING:
     from ftrace.api.jacobians import jacfwd as jacfwd
     from ftrace.api.jacobians import jacobian as jacobian
     from ftrace.api.jacobians import jacrev as jacrev
+    from ftrace.api.surgery import clip_gradient as clip_gradient
+    from ftrace.api.surgery import replace_gradient as replace_gradient
+    from ftrace.api.surgery import reverse_gradient as reverse_gradient
+    from ftrace.api.surgery import scale_gradient as scale_gradient
     from ftrace.core.primitive import Primitive as Primitive
     from ftrace.core.zero import SymbolicZero as SymbolicZero
+    from ftrace.lax.operations import stop_gradient as stop_gradient
     from ftrace.typing import Array as Array
 
 __version__ = "0.1.0"
 
-_MODULES = ("config", "errors", "flatten_util", "lax", "numpy", "tree", "tree_util")
+_MODULES = (
+    "config",
+    "custom_batching",
+    "errors",
+    "flatten_util",
+    "lax",
+    "numpy",
+    "tree",
+    "tree_util",
+)
 _HOMES = {
     "ftrace.api.autodiff": (
         "grad",
@@ -72,6 +93,9 @@ _HOMES = {
         "custom_vjp",
         "remat",
     ),
+    "ftrace.api.custom_gradient": ("closure_convert", "custom_gradient"),
+    "ftrace.api.custom_rule": ("Diagonal", "Products", "custom_rule"),
+    "ftrace.api.custom_vmap": ("custom_vmap",),
     "ftrace.api.inspecting": (
         "ShapeDtypeStruct",
         "eval_shape",
@@ -84,8 +108,15 @@ _HOMES = {
         "jacobian",
         "jacrev",
     ),
+    "ftrace.api.surgery": (
+        "clip_gradient",
+        "replace_gradient",
+        "reverse_gradient",
+        "scale_gradient",
+    ),
     "ftrace.core.primitive": ("Primitive",),
     "ftrace.core.zero": ("SymbolicZero",),
+    "ftrace.lax.operations": ("stop_gradient",),
     "ftrace.typing": ("Array",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -180,7 +180,8 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
         """
 
         def fwd(*args: Any) -> Any:
-            result = self.fun(*args)
+            again: Any = self
+            result = again(*args)
             fixed = {i % len(args) for i in self.nondiff}
             nondiff = [args[i] for i in sorted(fixed)]
             rest = [a for i, a in enumerate(args) if i not in fixed]
@@ -200,9 +201,7 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
         arguments = positional_arguments(self.fun, args, kwargs)
         call = Call(self.fun, arguments, self.nondiff, (self.fwd, self.bwd, self.push))
         rules = VjpRules(self, call)
-        params = call.params(
-            fun=call.run, fwd=rules.forward, bwd=rules.backward, n_out=rules.count
-        )
+        params = call.params(fun=call.run, fwd=rules.forward, bwd=rules.backward, n_out=rules.count)
         if self.symbolic:
             params["symbolic"] = True
         if self.push is not None:

@@ -235,6 +235,7 @@ class JvpRule:
         self.fun, self.call = fun, call
 
     def __call__(self, *flat: Any, active: tuple[bool, ...] | None = None) -> list[Any]:
+        """Results and their tangents, from operands and the tangents that are there."""
         call = self.call
         n = len(call.operands)
         opened = call.open(flat[:n])
@@ -298,7 +299,9 @@ class VjpRules:
         n = call.closed.total + self._n_kept
         opened = call.open(flat[:n])
         live = iter(flat[len(flat) - sum(active) :])
-        ts = [frozen(next(live)) if on else zeros(a) for on, a in zip(active, self.avals, strict=True)]
+        ts = [
+            frozen(next(live)) if on else zeros(a) for on, a in zip(active, self.avals, strict=True)
+        ]
         rule = opened.rules[2]
         primals, tangents = call.arguments(opened.leaves), call.arguments(ts)
         answer = called(rule, *opened.nondiff, primals, tangents)
@@ -344,9 +347,7 @@ class VjpRules:
             found.extend(self._argument(bwd, part, tree, name, len(found)))
         return found
 
-    def _argument(
-        self, bwd: Any, part: Any, tree: PyTreeDef, name: str, start: int
-    ) -> list[Any]:
+    def _argument(self, bwd: Any, part: Any, tree: PyTreeDef, name: str, start: int) -> list[Any]:
         what = f"The bwd rule of {name_of(self.owner.fun)}"
         avals = self.avals[start : start + tree.num_leaves]
         if part is None:

@@ -106,53 +106,35 @@ custom_jvp_call = Primitive(
 
 
 def _custom_vjp_jvp(
-    primals: Any,
-    tangents: Any,
-    *,
-    fun: Flat,
-    fwd: Flat,
-    bwd: Flat,
-    n_out: Count,
-    closed: Closed = NOTHING,
-    **params: Any,
+    primals: Any, tangents: Any, *, fwd: Flat, bwd: Flat, n_out: Count, **params: Any
 ) -> Any:
+    closed = params.get("closed", NOTHING)
     closed.check(tangents)
     tangents = tangents[closed.total :]
     active = tuple(t is not ZERO for t in tangents)
     outs = fwd(*primals, **({"active": active} if params.get("symbolic") else {}))
     n = n_out if isinstance(n_out, int) else n_out()
     ys, residuals = outs[:n], outs[n:]
-    if not any(active):
+    if not any(active):  # only rules read what is differentiated
         return ys, [ZERO] * n
     live = [t for t in tangents if t is not ZERO]
+    extra = {key: params[key] for key in ("symbolic", "push") if key in params}
     out_avals = tuple(strengthen(typeof(y)) for y in ys)
-    ts = custom_lin(*residuals, *live, bwd=bwd, active=active, out_avals=out_avals, **params)
+    ts = custom_lin(*residuals, *live, bwd=bwd, active=active, out_avals=out_avals, **extra)
     return ys, [t if a.dtype.kind in "fc" else ZERO for t, a in zip(ts, out_avals, strict=True)]
 
 
-def _custom_vjp_batch(
-    axis: Axis,
-    values: Any,
-    dims: Any,
-    *,
-    fun: Flat,
-    fwd: Flat,
-    bwd: Flat,
-    closed: Closed = NOTHING,
-    **params: Any,
-) -> Any:
+def _custom_vjp_batch(axis: Axis, values: Any, dims: Any, **params: Any) -> Any:
     values, ds = at_front(axis, values, dims)
-    if closed is not NOTHING:
-        params["closed"] = closed
-    if params.get("push") is not None:
-        params["push"] = _batched_push(params["push"], axis, ds[closed.total :])
-    outs = custom_vjp_call(
-        *values,
-        fun=batched(fun, axis, lambda: ds),
-        fwd=batched(fwd, axis, lambda active=None: ds),
-        bwd=summed(bwd, axis, None, ds[closed.total :]),
-        **params,
-    )
+    own = ds[params.get("closed", NOTHING).total :]
+    rules = {
+        "fun": batched(params["fun"], axis, lambda: ds),
+        "fwd": batched(params["fwd"], axis, lambda active=None: ds),
+        "bwd": summed(params["bwd"], axis, None, own),
+    }
+    if "push" in params:
+        rules["push"] = _batched_push(params["push"], axis, own)
+    outs = custom_vjp_call(*values, **{**params, **rules})
     return outs, [0] * len(outs)
 
 
@@ -188,7 +170,7 @@ def _custom_vjp_stage(args: Any, params: Any) -> Any:
         return [*residual_avals(), *live]
 
     lazily = {"fwd": fwd, "bwd": lazy(params["bwd"], backward_avals)}
-    if params.get("push") is not None:
+    if "push" in params:
         lazily["push"] = lazy(params["push"], push_avals)
     return args, {**params, **lazily, "fun": fun, "n_out": n_out}
 

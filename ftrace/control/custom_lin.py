@@ -9,6 +9,7 @@ tangents.
 from collections.abc import Sequence
 from typing import Any
 
+from ftrace.control.linearity import check_linear
 from ftrace.control.rules import Flat, at_front, batched, lazy, staged
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import CustomRuleError, FtraceError
@@ -43,6 +44,7 @@ def _forward(
     try:
         jaxpr = staged(bwd, [*map(typeof, residuals), *out_avals], **static).jaxpr
         linear = (False,) * n + (True,) * len(out_avals)
+        check_linear(jaxpr, linear)
         full = [next(tangents) if a else None for a in active]
         ts = pull_jaxpr(jaxpr, [*residuals, *(None for _ in out_avals)], linear, full)
     except CustomRuleError:
@@ -105,9 +107,7 @@ def _lin_batch(axis: Axis, values: Any, dims: Any, **params: Any) -> Any:
     return outs, [0] * len(outs)
 
 
-def summed(
-    bwd: Flat, axis: Axis, residual_dims: Sequence[Any] | None, dims: Sequence[Any]
-) -> Flat:
+def summed(bwd: Flat, axis: Axis, residual_dims: Sequence[Any] | None, dims: Sequence[Any]) -> Flat:
     """A backward rule over mapped residuals and cotangents.
 
     Args:

@@ -853,7 +853,7 @@ def a_custom_function_that_closes_over_a_value():
         g.defjvps(lambda t, z, y: t)
         return g(x)
 
-    return ftrace.jit(f)(3.0)
+    return ftrace.grad(f)(3.0)
 
 
 # ---------------------------------------------------------------------------------- arrays
