@@ -185,8 +185,8 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
             fixed = {i % len(args) for i in self.nondiff}
             nondiff = [args[i] for i in sorted(fixed)]
             rest = [a for i, a in enumerate(args) if i not in fixed]
-            pull = Pullback.of(lambda ct: adjoint(*nondiff, ct, result, *rest), result, len(rest))
-            return result, pull
+            pull = functools.partial(adjoint, *nondiff)
+            return result, Pullback.of(pull, result, (result, *rest), len(rest))
 
         self.defvjp(fwd, pulled)
         return adjoint

@@ -50,7 +50,7 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[
     def fwd(*args: Any) -> Any:
         answer: Any = fun
         result, pull = _pair(fun, answer(*args))
-        return result, Pullback.of(pull, result, len(args))
+        return result, Pullback.of(pull, result, (), len(args))
 
     value.__name__ = name_of(fun)
     value.__wrapped__ = fun  # type: ignore[attr-defined] - its signature
@@ -103,14 +103,15 @@ def closure_convert(
     moves = [isinstance(x, Tracer) and is_inexact(typeof(x).dtype) for x in made.captured]
     hoisted = [x for x, m in zip(made.captured, moves, strict=True) if m]
     rest = [None if m else x for x, m in zip(made.captured, moves, strict=True)]
-    jaxpr, out_tree, expected, count = made.jaxpr, made.out_tree, tree.children()[0], len(hoisted)
+    jaxpr, out_tree, expected = made.jaxpr, made.out_tree, tree.children()[0]
+    name, count = name_of(fun), len(hoisted)  # the result may not close over what is hoisted
 
     def converted(*args: Any) -> Any:
         n = len(args) - count
         flat, given = tree_flatten(args[:n])
         if given != expected:
             raise TreeError(
-                f"{name_of(fun)} was converted for arguments that differ from those of this call "
+                f"{name} was converted for arguments that differ from those of this call "
                 f"{tree_mismatch(expected, given, 'args')}.",
                 "Call it with arguments like the examples, then the hoisted values.",
             )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ftrace.control.functions import FlatFunction, result_avals
+from ftrace.control.functions import FlatFunction, argument_avals, flatten_call
 from ftrace.core.avals import strengthen
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.registration import register_dataclass
@@ -26,28 +26,31 @@ class Pullback:
     out_tree: PyTreeDef
 
     @staticmethod
-    def of(pull: Callable[[Any], Any], result: Any, n_args: int) -> "Pullback":
-        """Trace `pull`, which takes a cotangent of `result`, for a function of `n_args` arguments.
+    def of(
+        pull: Callable[..., Any], result: Any, inputs: tuple[Any, ...], n_args: int
+    ) -> "Pullback":
+        """Trace `pull(ct, *inputs)`, `ct` a cotangent of `result`.
 
-        With one argument its cotangent need not be in a tuple.
+        `n_args` is how many cotangents it returns; a single one need not be in a tuple.
         """
-        ys, tree = tree_flatten(result)
-        avals = [strengthen(a) for a in result_avals(pull, ys, tree)]
 
-        def cotangents(ct: Any) -> Any:
-            found = pull(ct)
+        def cotangents(ct: Any, *values: Any) -> Any:
+            found = pull(ct, *values)
             return (found,) if n_args == 1 and not isinstance(found, tuple | list) else found
 
-        flat = FlatFunction(cotangents, tree_flatten(((result,), {}))[1])
-        jaxpr, tracers = trace_to_jaxpr(flat, avals)
+        leaves, tree = flatten_call((result, *inputs))
+        avals = argument_avals(pull, leaves, tree)
+        n = tree_flatten(result)[1].num_leaves
+        flat = FlatFunction(cotangents, tree)
+        jaxpr, tracers = trace_to_jaxpr(flat, [*map(strengthen, avals[:n]), *avals[n:]])
         jaxpr, arrays = hoist_consts(jaxpr)
-        captured = [*arrays, *tracers]
+        captured, m = [*arrays, *tracers], len(arrays) + len(tracers)
         _, read = dce_jaxpr(jaxpr, (True,) * len(jaxpr.outvars))
-        n = len(captured)
-        kept = [v for v, r in zip(jaxpr.invars, read[:n], strict=False) if r]
-        closed = Jaxpr([*kept, *jaxpr.invars[n:]], jaxpr.eqns, jaxpr.outvars)
-        residuals = [x for x, r in zip(captured, read, strict=False) if r]
-        return Pullback(residuals, closed, flat.out_tree)
+        residuals = list(zip([*captured, *leaves[n:]], read[:m] + read[m + n :], strict=True))
+        invars = [*jaxpr.invars[:m], *jaxpr.invars[m + n :]]
+        kept = [v for v, (_, r) in zip(invars, residuals, strict=True) if r]
+        closed = Jaxpr([*kept, *jaxpr.invars[m : m + n]], jaxpr.eqns, jaxpr.outvars)
+        return Pullback([x for x, r in residuals if r], closed, flat.out_tree)
 
     def __call__(self, ct: Any) -> Any:
         """The cotangents of the arguments."""

@@ -44,7 +44,7 @@ def _custom_jvp_jvp(
     closed: Closed = NOTHING,
     symbolic: bool = False,
 ) -> Any:
-    closed.check(tangents)
+    closed.check(fun, primals, tangents)
     if symbolic:
         active = tuple(t is not ZERO for t in tangents)
         outs = rule(*primals, *(t for t in tangents if t is not ZERO), active=active)
@@ -109,7 +109,7 @@ def _custom_vjp_jvp(
     primals: Any, tangents: Any, *, fwd: Flat, bwd: Flat, n_out: Count, **params: Any
 ) -> Any:
     closed = params.get("closed", NOTHING)
-    closed.check(tangents)
+    closed.check(params["fun"], primals, tangents)
     tangents = tangents[closed.total :]
     active = tuple(t is not ZERO for t in tangents)
     outs = fwd(*primals, **({"active": active} if params.get("symbolic") else {}))

@@ -16,6 +16,7 @@ from ftrace.core.trace import EVAL, run
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, Dim, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
+from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.staging import trace_to_jaxpr
 
 Flat = Callable[..., Any]
@@ -92,7 +93,7 @@ class Closed(NamedTuple):
 
     Attributes:
         name: the function's.
-        strict: how many of them its value depends on, so that no rule knows their derivative.
+        strict: how many of them the function itself reaches; no rule knows their derivative.
         total: how many there are, those that only rules read included.
     """
 
@@ -100,9 +101,13 @@ class Closed(NamedTuple):
     strict: int
     total: int
 
-    def check(self, tangents: Sequence[Any]) -> None:
-        """Raise `CustomRuleError` where the function closes over what is differentiated."""
-        if any(t is not ZERO for t in tangents[: self.strict]):
+    def check(self, fun: Flat, primals: Sequence[Any], tangents: Sequence[Any]) -> None:
+        """Raise `CustomRuleError` where the value depends on a captured value's tangent."""
+        captured = tangents[: self.strict]
+        if all(t is ZERO for t in captured):
+            return
+        others = [ZERO] * (len(tangents) - self.strict)
+        if any(t is not ZERO for t in jvp_flat(fun, primals, [*captured, *others])[1]):
             raise CustomRuleError(
                 f"{self.name}, a function with a custom rule, closes over a traced value that is "
                 "being differentiated.",

@@ -433,7 +433,7 @@ def test_closure_convert_of_containers():
         assert len(hoisted) == 1
         return converted({"a": 4.0}, *hoisted)["y"]
 
-    assert f({"b": 2.0}) if False else grad(f)({"b": 2.0}) == {"b": 4.0}
+    assert grad(f)({"b": 2.0}) == {"b": 4.0}
     converted, hoisted = ftrace.closure_convert(lambda x, y: x + y, 1.0, X)
     assert hoisted == []
     close(converted(1.0, X), X + 1.0)
@@ -449,7 +449,7 @@ def noting(seen):
 
     def fwd(x, y, n):
         seen.append([a.perturbed for a in (x, y, n)])
-        residuals = (x.value, y.value) if x.perturbed and y.perturbed else (x.value + 0.0,)
+        residuals = (x.value, y.value) if x.perturbed else (x.value + 0.0,)
         return f(x.value, y.value, n.value), residuals
 
     def bwd(residuals, ct):
@@ -542,9 +542,6 @@ def test_an_adjoint_that_reads_the_result_keeps_the_result_only():
     np.testing.assert_array_equal(kept, np.tanh(X))
     assert kept.nbytes == X.nbytes
     close(grad(total(tanh))(X), W * (1 - np.tanh(X) ** 2))
-    jaxpr, residuals = jit(lambda x: ftrace.linearize(tanh, x)[1]), None
-    assert residuals is None
-    assert jaxpr is not None
 
 
 @pytest.mark.parametrize(
@@ -657,10 +654,9 @@ def replaced(change):
 def test_forward_mode_refuses_what_is_not_linear(name):
     f = replaced(AFFINE[name])
     grad(total(f))(X)
-    for g in (f, jit(f), vmap(f), jit(vmap(f))):
-        x = XX if g not in (f,) and "vmap" in repr(g) else X
+    for g in (f, jit(f)):
         with pytest.raises(errors.CustomRuleError, match="linear in the cotangents"):
-            jvp(g, (x,), (x,)) if g in (f,) or x is X else None
+            jvp(g, (X,), (T,))
     with pytest.raises(errors.CustomRuleError, match="linear in the cotangents"):
         vmap(lambda x: jvp(f, (x,), (T,)))(XX)
     with pytest.raises(errors.CustomRuleError, match="linear in the cotangents"):
@@ -746,7 +742,7 @@ def test_a_dense_jacobian_of_any_ranks():
 
 def opaque(x):
     """A function that only plain arrays can go through."""
-    if type(x) not in (np.ndarray, np.float64):
+    if type(x) not in (np.ndarray, np.float64, float):
         raise TypeError(f"opaque was given {type(x)}")
     return np.vectorize(lambda v: float(v) ** 3)(x)[()]
 
