@@ -804,7 +804,10 @@ def test_both_rules_are_used_each_in_its_mode():
 def test_rules_of_containers():
     f = ftrace.custom_rule(
         lambda p, x: {"y": p["w"] * x},
-        jvp=lambda p, t: ({"y": p[0]["w"] * p[1]}, {"y": 5.0 * (t[0]["w"] * p[1] + p[0]["w"] * t[1])}),
+        jvp=lambda p, t: (
+            {"y": p[0]["w"] * p[1]},
+            {"y": 5.0 * (t[0]["w"] * p[1] + p[0]["w"] * t[1])},
+        ),
         vjp=lambda ct, y, p, x: ({"w": 5.0 * ct["y"] * x}, 5.0 * ct["y"] * p["w"]),
         batch=lambda n, b, p, x: ({"y": p["w"] * x}, {"y": True}),
     )
