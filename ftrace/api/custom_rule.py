@@ -182,7 +182,7 @@ def _from_jacobian(fun: Any, made: Any, jacobian: Callable[..., Any]) -> Callabl
             parts = (parts,)
         if not isinstance(parts, tuple | list) or len(parts) != len(primals):
             raise CustomRuleError(
-                f"{what} returned {_count(parts)} for {len(primals)} arguments.",
+                f"{what} returned {_count(parts)} for {len(primals)} argument(s).",
                 "Return a tuple with one Jacobian for each argument, None for no contribution.",
                 place=home(jacobian),
             )
@@ -198,7 +198,7 @@ def _from_jacobian(fun: Any, made: Any, jacobian: Callable[..., Any]) -> Callabl
 
 
 def _count(parts: Any) -> str:
-    return str(len(parts)) if isinstance(parts, tuple | list) else "one Jacobian"
+    return f"{len(parts)} Jacobians" if isinstance(parts, tuple | list) else "one Jacobian"
 
 
 class _Place:
@@ -234,7 +234,7 @@ def _product(place: _Place, J: Any, t: Any, x: ShapedArray, y: ShapedArray) -> A
         d = typeof(J.d)
         if x.shape != y.shape or d.shape not in ((), y.shape):
             raise place.error(
-                f"returned Diagonal({d}) for a result {y} of an argument {x}, both alike needed,",
+                f"returned Diagonal({d}), where the result is {y} and the argument {x},",
                 "A diagonal, the result and the argument have one shape.",
             )
         return fnp.multiply(J.d, t)

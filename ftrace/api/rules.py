@@ -24,7 +24,7 @@ from ftrace.control.rules import Closed
 from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError, FtraceError, MutationError
-from ftrace.core.source import Location
+from ftrace.core.source import PACKAGE, Location
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.core.zero import SymbolicZero
 from ftrace.interpreters.tangents import zeros
@@ -154,9 +154,11 @@ class Call:
 
 
 def home(rule: Any) -> Location | None:
-    """Where a rule is written."""
+    """Where a rule is written, unless ftrace wrote it."""
     code = getattr(rule, "__code__", None)
-    return None if code is None else (code, 0)
+    if code is None or code.co_filename.startswith(PACKAGE):
+        return None
+    return (code, 0)
 
 
 def _pair(what: str, rule: Any, answer: Any, second: str) -> tuple[Any, Any]:

@@ -68,7 +68,7 @@ def _results(eqn: Eqn, kinds: list[str]) -> list[str]:
         return _walk(inner, kinds)
     together = _summands(eqn, kinds)
     if DEPENDENT in together and KNOWN in together:
-        raise _not_linear(f"{row.name} combines a cotangent with a value that is none")
+        raise _not_linear(f"{row.name} adds to a cotangent what does not depend on it")
     if DEPENDENT in kinds:
         return [DEPENDENT] * count
     zero = (row.jvp == LINEAR or row.name in _TOGETHER) and KNOWN not in together
