@@ -3,7 +3,7 @@
 Transposing finds out that a rule multiplies two cotangents, not that it adds something to one: the
 transpose of `ct + noise` would silently be that of `ct`. So each value of the rule's jaxpr is
 known, zero or linear here, and a linear one may not meet a known one where a row is linear in
-both together.
+both together. Loops are not looked into.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ DEPENDENT: Final = "linear"
 
 _TOGETHER = ("add", "sub", "select", "scatter", "scatter_add", "dynamic_update_slice")
 _HELD = ("jaxpr", "fun")
-_CALLS = ("jit", "checkpoint", "custom_jvp", "custom_vjp")
+_CALLS = ("jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap")
 
 
 @cached_on_jaxpr
@@ -66,13 +66,27 @@ def _results(eqn: Eqn, kinds: list[str]) -> list[str]:
     if row.name in _CALLS:
         (_, inner), *_ = [*subjaxprs({k: v for k, v in eqn.params.items() if k in _HELD})]
         return _walk(inner, kinds)
+    if row.name == "cond":
+        return _joined([_walk(b, kinds[1:]) for b in eqn.params["branches"]])
     together = _summands(eqn, kinds)
     if DEPENDENT in together and KNOWN in together:
         raise _not_linear(f"{row.name} adds to a cotangent what does not depend on it")
     if DEPENDENT in kinds:
         return [DEPENDENT] * count
-    zero = (row.jvp == LINEAR or row.name in _TOGETHER) and KNOWN not in together
-    return [ZERO_VALUE if zero or (row.name == "mul" and ZERO_VALUE in kinds) else KNOWN] * count
+    zero = ZERO_VALUE in kinds[:1] and row.linear_in == (0,)
+    zero = zero or (row.name == "mul" and ZERO_VALUE in kinds)
+    zero = zero or (ZERO_VALUE in together and KNOWN not in together)
+    return [ZERO_VALUE if zero else KNOWN] * count
+
+
+def _joined(branches: list[list[str]]) -> list[str]:
+    """What the results of a `cond` are, given what those of each branch are."""
+    found: list[str] = []
+    for kinds in zip(*branches, strict=True):
+        if DEPENDENT in kinds and KNOWN in kinds:
+            raise _not_linear("a branch of cond returns what does not depend on the cotangent")
+        found.append(next((k for k in (DEPENDENT, KNOWN) if k in kinds), ZERO_VALUE))
+    return found
 
 
 def _summands(eqn: Eqn, kinds: list[str]) -> list[str]:

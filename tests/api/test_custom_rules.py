@@ -635,6 +635,8 @@ AFFINE = {
     "a row of a matrix": lambda ct: np.stack([ct, W])[0],
     "a padded array": lambda ct: np.pad(ct, 1, constant_values=3.0)[:3],
     "inside jit": lambda ct: jit(lambda c: c + W)(ct),
+    "inside cond": lambda ct: lax.cond(W[0] > 0, lambda c: c + W, lambda c: c, ct),
+    "a branch": lambda ct: lax.cond(ct.size > 0, lambda c: c, lambda c: W * 1.0, ct),
 }
 LINEAR = {
     "a product": lambda ct: W * ct,
@@ -642,6 +644,8 @@ LINEAR = {
     "a sum with zeros": lambda ct: ct + np.zeros(3),
     "a padded array": lambda ct: np.pad(ct, 1)[:3],
     "inside jit": lambda ct: jit(lambda c: c * W + c)(ct),
+    "inside cond": lambda ct: lax.cond(W[0] > 0, lambda c: c * W, lambda c: 0.0 * W, ct),
+    "a sum with zeros of another dtype": lambda ct: ct + np.zeros(3, np.float32),
     "a write into zeros": lambda ct: fnp.at(fnp.zeros(3))[1:].set(ct[1:]),
 }
 
