@@ -127,7 +127,5 @@ def _within_norm(ct: Any, max_norm: Any) -> Any:
     if not parts:
         return ct
     square = sum(fnp.sum(fnp.square(fnp.abs(c))) for c in parts)
-    over = square > fnp.square(max_norm)
-    norm = fnp.sqrt(fnp.where(over, square, 1.0))  # no division by zero, also in derivatives
-    scale = fnp.where(over, max_norm / norm, 1.0)
+    scale = fnp.where(square > fnp.square(max_norm), max_norm / fnp.sqrt(square), 1.0)
     return _each(lambda c: fnp.multiply(c, scale.astype(typeof(fnp.abs(c)).dtype)))(ct)

@@ -120,7 +120,10 @@ def _pulled(fun: Flat, linear: Mask, wanted: Sequence[Any]) -> Flat:
 
 
 def _pulled_rule(rule: Rule, linear: Mask, wanted: Sequence[Any]) -> Rule:
-    """The transpose of a batching rule in which every tangent and every result is mapped."""
+    """The transpose of a batching rule in which every tangent is mapped, and so every result.
+
+    (A result that is not depends on none of them.)
+    """
 
     def pulled_rule(size: int, mapped: Sequence[bool], *args: Any) -> Any:
         n = len(linear) - sum(linear)
@@ -129,8 +132,7 @@ def _pulled_rule(rule: Rule, linear: Mask, wanted: Sequence[Any]) -> Rule:
         wide = [aval((size, *a.shape), a.dtype) for a in wanted]
 
         def mapped_fun(*operands: Any) -> list[Any]:
-            outs, outs_mapped = rule(size, both, *operands)
-            return _mapped(size, outs, outs_mapped, [True] * len(outs))
+            return rule(size, both, *operands)[0]
 
         args = _mapped(size, args, mapped, [*mapped[:n], *[True] * (len(args) - n)])
         return _pull(mapped_fun, linear, wide, args), [True] * sum(linear)

@@ -349,6 +349,56 @@ def test_a_captured_value_inside_a_jitted_function_is_refused_and_not_stale():
             grad(f)(3.0)
 
 
+def test_a_captured_value_inside_a_checkpointed_function_is_refused_and_not_stale():
+    def f(x):
+        inner = checkpoint(lambda y: y * x)
+        g = ftrace.custom_jvp(lambda y: y * 1.0)
+        g.defjvp(lambda p, t: (g(*p), jit(inner)(t[0])))
+        return g(x)
+
+    with pytest.raises(errors.UnexpectedTracerError, match="Pass the value as an argument"):
+        grad(f)(3.0)
+
+
+def test_a_name_that_is_rebound_between_calls_is_not_stale():
+    def f(x):
+        scale = x
+        inner = grad(lambda y: y * scale)
+        g = ftrace.custom_jvp(lambda y: y * 1.0)
+        g.defjvp(lambda p, t: (g(*p), t[0] * jit(inner)(1.0)))
+        y = g(x)
+        scale = x * x
+        return g(y)
+
+    close(grad(f)(3.0), 3.0 * 9.0)
+    close(jvp(f, (3.0,), (1.0,))[1], 27.0)
+
+
+@pytest.mark.parametrize("make", READERS)
+def test_what_is_captured_and_what_is_an_operand_may_be_mapped_differently(make):
+    def f(c, y):
+        return make(np.sin(c))(y * y)
+
+    def expected(c, y):
+        return 2.0 * y * np.sin(c)
+
+    for g in (f, jit(f)):
+        each = vmap(grad(g, 1), (None, 0))
+        close(each(2.0, X), expected(2.0, X))
+        close(vmap(grad(g, 1), (0, None))(X, 2.0), expected(X, 2.0))
+        close(grad(lambda y, g=g: np.sum(vmap(g, (None, 0))(2.0, y) * W))(X), W * expected(2.0, X))
+        summed = grad(lambda y, g=g: np.sum(vmap(g, (0, None))(X, y) * W))
+        close(summed(2.0), np.sum(W * expected(X, 2.0)))
+        close(grad(lambda c, g=g: np.sum(vmap(g, (None, 0))(c, X)))(2.0), 0.0)
+
+
+def test_a_rule_of_a_function_that_cannot_be_traced_may_close_over_anything():
+    def f(x):
+        return ftrace.custom_rule(opaque, vjp=lambda ct, y, v: ct * x)(x * 2.0)
+
+    close(grad(f)(3.0), 6.0)
+
+
 def test_the_rest_of_a_closure_is_shared_with_the_original():
     calls = 0
     seen: list[Any] = []
