@@ -374,6 +374,19 @@ def test_a_name_that_is_rebound_between_calls_is_not_stale():
     close(jvp(f, (3.0,), (1.0,))[1], 27.0)
 
 
+def test_a_captured_value_inside_a_function_that_calls_itself():
+    def f(x):
+        def power(n):
+            return x * power(n - 1) if n else 1.0
+
+        g = ftrace.custom_jvp(lambda y: y * 1.0)
+        g.defjvp(lambda p, t: (g(*p), t[0] * power(3)))
+        return g(x)
+
+    close(grad(f)(3.0), 27.0)
+    close(grad(grad(f))(3.0), 27.0)
+
+
 @pytest.mark.parametrize("make", READERS)
 def test_what_is_captured_and_what_is_an_operand_may_be_mapped_differently(make):
     def f(c, y):
@@ -853,6 +866,35 @@ def test_both_rules_are_used_each_in_its_mode():
         close(vmap(grad(total(g)))(XX), [11.0 * W] * 2)
         close(grad(lambda v, g=g: np.sum(vmap(g)(v) * W))(XX), [11.0 * W] * 2)
         close(jit(grad(total(g)))(X), 11.0 * W)
+
+
+@pytest.mark.parametrize("axes", [(None, 0), (0, None), (0, 0)])
+def test_both_rules_under_vmap_of_some_operands(axes):
+    f = ftrace.custom_rule(
+        lambda a, b: a * b,
+        jvp=lambda p, t: (p[0] * p[1], 7.0 * (t[0] * p[1] + p[0] * t[1])),
+        vjp=lambda ct, y, a, b: (11.0 * ct * b, 11.0 * ct * a),
+    )
+    args = [X if a == 0 else c for a, c in zip(axes, (2.0, 5.0), strict=True)]
+    for staging in (lambda g: g, jit):
+        g = vmap(staging(f), axes)
+        for i in (0, 1):
+            one = lambda x, g=g, i=i: g(*[x if k == i else a for k, a in enumerate(args)])  # noqa: E731
+            t = np.cos(args[i])
+            close(jvp(one, (args[i],), (t,))[1], 7.0 * t * args[1 - i] * np.ones(3))
+            expected = 11.0 * W * args[1 - i]
+            close(grad(total(one))(args[i]), expected if axes[i] == 0 else np.sum(expected))
+
+
+def test_both_rules_where_a_vector_is_the_same_for_every_member():
+    f = ftrace.custom_rule(
+        lambda a, b: a * b,
+        jvp=lambda p, t: (p[0] * p[1], 7.0 * (t[0] * p[1] + p[0] * t[1])),
+        vjp=lambda ct, y, a, b: (11.0 * ct * b, 11.0 * ct * a),
+    )
+    g = vmap(f, (None, 0))
+    close(jvp(lambda a: g(a, XX), (W,), (T,))[1], 7.0 * T * XX)
+    close(grad(lambda a: np.sum(g(a, XX)))(W), 11.0 * XX.sum(axis=0))
 
 
 def test_rules_of_containers():

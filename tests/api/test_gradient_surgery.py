@@ -153,6 +153,20 @@ def test_bounds_and_factors_may_be_traced():
     close(grad(g, 1)(2.0, 5.0), 0.0)
 
 
+def test_bounds_have_no_tangent():
+    f = lambda b: ftrace.clip_gradient(X, -b, b)  # noqa: E731
+    for g in (f, jit(f)):
+        close(jvp(g, (1.0,), (1.0,))[1], 0.0 * X)
+    f = lambda b: ftrace.replace_gradient(X, lambda ct: ct + b)  # noqa: E731
+    close(jvp(f, (1.0,), (1.0,))[1], 0.0 * X)
+    close(
+        jvp(
+            lambda b: grad(lambda x: np.sum(ftrace.clip_gradient(x, -b, b) * W))(X), (1.0,), (1.0,)
+        )[1],
+        [0, -1, 1],
+    )
+
+
 def test_containers_and_integers():
     tree = {"a": X, "n": 3, "b": (2.0,)}
 
