@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ftrace.control.traces import Traces
 from ftrace.core.errors import TreeError
-from ftrace.core.trace import Tracer, ctx, is_within
+from ftrace.core.trace import EVAL, Tracer, ctx, is_within
 from ftrace.core.tree import tree_flatten
 
 _ATOMS: Final = (str, bytes, int, float, complex, type, types.ModuleType, type(None))
@@ -39,7 +39,11 @@ class Closure:
         self, functions: Sequence[Any], captured: Callable[[Any], bool] = is_captured
     ) -> None:
         self._functions = tuple(functions)
-        self.values, self._rebuilt = _search(self._functions, captured)
+        nothing = captured is is_captured and ctx.trace is EVAL
+        if nothing or all(map(_is_bare, self._functions)):
+            self.values, self._rebuilt = [], {}
+        else:
+            self.values, self._rebuilt = _search(self._functions, captured)
 
     def bind(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The functions over other values."""
@@ -48,6 +52,14 @@ class Closure:
         made = {id(old): new for old, new in zip(self.values, values, strict=True)}
         build = _Builder(made, self._rebuilt)
         return tuple(map(build, self._functions))
+
+
+def _is_bare(x: Any) -> bool:
+    """Whether a function holds nothing: most do, and are not searched."""
+    if x is None:
+        return True
+    plain = type(x) is types.FunctionType and not x.__closure__ and not x.__dict__
+    return plain and not x.__defaults__ and not x.__kwdefaults__
 
 
 def _search(
