@@ -1,5 +1,6 @@
 """Rules of every kind: closures, symbolic zeros, adjoints, `custom_gradient`, `custom_rule`."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -914,18 +915,24 @@ def test_rules_of_containers():
 
 
 def test_methods_may_have_rules_of_every_kind():
-    class Cube:
-        @staticmethod
-        def slope(x):
-            return 3 * x * x
+    @dataclass
+    class Power:
+        scale: Any
 
-        power = ftrace.custom_rule(
-            lambda self, x: x**3, jvp=lambda p, t: (p[1] ** 3, 30.0 * p[1] ** 2 * t[1])
+        apply = ftrace.custom_rule(
+            lambda self, x: self.scale * x**3,
+            vjp=lambda ct, y, p, x: (Power(ct * x**3), 30.0 * ct * p.scale * x**2),
         )
 
-    assert Cube.slope(1.0) == 3.0
+    assert Power(2.0).apply(3.0) == 54.0
+    assert grad(lambda x: Power(2.0).apply(x))(3.0) == 540.0
+    assert grad(lambda p: p.apply(3.0))(Power(2.0)).scale == 27.0
+
+    class Plain:
+        apply = Power.apply
+
     with pytest.raises(errors.DtypeError, match="self"):
-        Cube().power(2.0)
+        Plain().apply(2.0)
 
 
 def test_rules_inside_loops():
