@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ftrace import ad_checkpoint as ad_checkpoint
     from ftrace import checkpoint_policies as checkpoint_policies
     from ftrace import config as config
+    from ftrace import custom_batching as custom_batching
     from ftrace import debug as debug
     from ftrace import errors as errors
     from ftrace import experimental as experimental
@@ -43,6 +44,12 @@ if TYPE_CHECKING:
     from ftrace.api.compiling import named_call as named_call
     from ftrace.api.custom import custom_jvp as custom_jvp
     from ftrace.api.custom import custom_vjp as custom_vjp
+    from ftrace.api.custom_gradient import closure_convert as closure_convert
+    from ftrace.api.custom_gradient import custom_gradient as custom_gradient
+    from ftrace.api.custom_rule import Diagonal as Diagonal
+    from ftrace.api.custom_rule import Products as Products
+    from ftrace.api.custom_rule import custom_rule as custom_rule
+    from ftrace.api.custom_vmap import custom_vmap as custom_vmap
     from ftrace.api.external import external as external
     from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
     from ftrace.api.inspecting import eval_shape as eval_shape
@@ -54,8 +61,13 @@ if TYPE_CHECKING:
     from ftrace.api.jacobians import jacrev as jacrev
     from ftrace.api.residuals import print_saved_residuals as print_saved_residuals
     from ftrace.api.residuals import saved_residuals as saved_residuals
+    from ftrace.api.surgery import clip_gradient as clip_gradient
+    from ftrace.api.surgery import replace_gradient as replace_gradient
+    from ftrace.api.surgery import reverse_gradient as reverse_gradient
+    from ftrace.api.surgery import scale_gradient as scale_gradient
     from ftrace.core.primitive import Primitive as Primitive
     from ftrace.core.zero import SymbolicZero as SymbolicZero
+    from ftrace.lax.operations import stop_gradient as stop_gradient
     from ftrace.typing import Array as Array
 
 __version__ = "0.1.0"
@@ -64,16 +76,17 @@ _MODULES = (
     "ad_checkpoint",
     "checkpoint_policies",
     "config",
+    "custom_batching",
     "debug",
     "errors",
     "experimental",
     "flatten_util",
+    "implicit",
     "lax",
     "numpy",
     "tree",
     "tree_util",
 )
-_MODULES = ("config", "errors", "flatten_util", "implicit", "lax", "numpy", "tree", "tree_util")
 _HOMES = {
     "ftrace.api.autodiff": (
         "grad",
@@ -105,6 +118,16 @@ _HOMES = {
         "custom_jvp",
         "custom_vjp",
     ),
+    "ftrace.api.custom_gradient": (
+        "closure_convert",
+        "custom_gradient",
+    ),
+    "ftrace.api.custom_rule": (
+        "Diagonal",
+        "Products",
+        "custom_rule",
+    ),
+    "ftrace.api.custom_vmap": ("custom_vmap",),
     "ftrace.api.external": ("external",),
     "ftrace.api.inspecting": (
         "ShapeDtypeStruct",
@@ -122,8 +145,15 @@ _HOMES = {
         "print_saved_residuals",
         "saved_residuals",
     ),
+    "ftrace.api.surgery": (
+        "clip_gradient",
+        "replace_gradient",
+        "reverse_gradient",
+        "scale_gradient",
+    ),
     "ftrace.core.primitive": ("Primitive",),
     "ftrace.core.zero": ("SymbolicZero",),
+    "ftrace.lax.operations": ("stop_gradient",),
     "ftrace.typing": ("Array",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

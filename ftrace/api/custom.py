@@ -5,14 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ftrace.api.calls import check_callable, name_of
-from ftrace.api.rules import Call, VjpRules, called, checked_pair, positional_arguments
+from ftrace.api.pullbacks import Pullback, pulled
+from ftrace.api.rules import Call, JvpRule, VjpRules, positional_arguments
 from ftrace.control.custom import custom_jvp_call, custom_vjp_call
-from ftrace.control.functions import frozen
 from ftrace.core.avals import typeof
-from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError
 from ftrace.core.tree import tree_flatten
-from ftrace.core.zero import SymbolicZero
 from ftrace.interpreters.tangents import zeros
 from ftrace.primitives.linear import add
 
@@ -43,6 +41,8 @@ class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
         2.0
     """
 
+    __closes_over__ = ("fun", "rule")
+
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_callable(fun, "custom_jvp")
         self.fun = fun
@@ -54,7 +54,8 @@ class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
     def defjvp(self, rule: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Set the rule `(*nondiff, primals, tangents) -> (result, tangent)`.
 
-        With `symbolic_zeros` the tangents of integer arguments arrive as `SymbolicZero`.
+        With `symbolic_zeros` the tangents of arguments that are not being differentiated (all
+        integers among them) arrive as `SymbolicZero`.
         """
         self.rule, self.symbolic = rule, symbolic_zeros
         return rule
@@ -88,23 +89,12 @@ class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
                 f"{name_of(self.fun)} was decorated with custom_jvp and has no rule.",
                 f"Set one with {name_of(self.fun)}.defjvp(rule) before calling it.",
             )
-        call = Call(self.fun, positional_arguments(self.fun, args, kwargs), self.nondiff)
-
-        def rule(*flat: Any) -> list[Any]:
-            n = len(flat) // 2
-            primals = call.arguments([frozen(x) for x in flat[:n]])
-            tangents = call.arguments(
-                [self._shown(frozen(t), x) for t, x in zip(flat[n:], flat, strict=False)]
-            )
-            answer = called(self.rule, *call.nondiff, primals, tangents)
-            return checked_pair(f"The jvp rule of {name_of(self.fun)}", self.rule, call, answer)
-
-        outs = custom_jvp_call(*call.leaves, fun=call.run, rule=rule)
-        return call.flat.out_tree.unflatten(outs)
-
-    def _shown(self, t: Any, x: Any) -> Any:
-        a = typeof(x)
-        return SymbolicZero(a) if self.symbolic and not is_inexact(a.dtype) else t
+        arguments = positional_arguments(self.fun, args, kwargs)
+        call = Call(self.fun, arguments, self.nondiff, (self.rule,))
+        rule = JvpRule(self.fun, call)
+        extra = {"symbolic": True} if self.symbolic else {}
+        outs = custom_jvp_call(*call.operands, **call.params(fun=call.run, rule=rule, **extra))
+        return call.out_tree.unflatten(outs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -129,8 +119,8 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
         nondiff_argnums: positions of arguments that are not arrays; `bwd` gets them first.
 
     `defvjp(fwd, bwd)`: `fwd(*args)` returns `(result, residuals)`, `bwd(*nondiff, residuals, ct)`
-    returns a tuple with one cotangent (or None) per differentiable argument. Forward mode works
-    too where `bwd` is linear in `ct` and traceable.
+    returns a tuple with one cotangent (or None) per differentiable argument. `defadjoint` takes
+    one function instead. Forward mode works too where `bwd` is linear in `ct` and traceable.
 
     Raises:
         CustomRuleError: no rule, or one that returns the wrong structure, shapes or dtypes.
@@ -148,17 +138,54 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
         1.0
     """
 
+    __closes_over__ = ("bwd", "fun", "fwd", "push")
+
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_callable(fun, "custom_vjp")
         self.fun = fun
         self.nondiff = tuple(nondiff_argnums)
         self.fwd: Any = None
         self.bwd: Any = None
+        self.push: Any = None  # a jvp rule beside them (custom_rule)
+        self.symbolic = False
         functools.update_wrapper(self, fun, updated=())
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Set the forward function and the backward rule."""
-        self.fwd, self.bwd = fwd, bwd
+    def defvjp(
+        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False
+    ) -> None:
+        """Set the forward function and the backward rule.
+
+        With `symbolic_zeros` each array among `fwd`'s arguments arrives as an object with `.value`
+        and `.perturbed` (whether it is being differentiated), and `bwd` gets a `SymbolicZero` for
+        the cotangent of a result that nothing depends on.
+        """
+        self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
+
+    def defadjoint(self, adjoint: Callable[..., Any]) -> Callable[..., Any]:
+        """Set one backward rule `(*nondiff, ct, result, *args) -> cotangents`.
+
+        It may read the result and the arguments; only what it reads is kept for the backward
+        pass, so that a rule of `ct` and the result keeps no argument.
+
+        Example:
+            >>> import numpy as np, ftrace
+            >>> tanh = ftrace.custom_vjp(np.tanh)
+            >>> _ = tanh.defadjoint(lambda ct, y, x: (1 - y * y) * ct)
+            >>> float(ftrace.grad(tanh)(0.0))
+            1.0
+        """
+
+        def fwd(*args: Any) -> Any:
+            again: Any = self
+            result = again(*args)
+            fixed = {i % len(args) for i in self.nondiff}
+            nondiff = [args[i] for i in sorted(fixed)]
+            rest = [a for i, a in enumerate(args) if i not in fixed]
+            pull = functools.partial(adjoint, *nondiff)
+            return result, Pullback.of(pull, result, (result, *rest), len(rest))
+
+        self.defvjp(fwd, pulled)
+        return adjoint
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function, with its rule for whoever differentiates it."""
@@ -167,12 +194,16 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
                 f"{name_of(self.fun)} was decorated with custom_vjp and has no rules.",
                 f"Set them with {name_of(self.fun)}.defvjp(fwd, bwd) before calling it.",
             )
-        call = Call(self.fun, positional_arguments(self.fun, args, kwargs), self.nondiff)
+        arguments = positional_arguments(self.fun, args, kwargs)
+        call = Call(self.fun, arguments, self.nondiff, (self.fwd, self.bwd, self.push))
         rules = VjpRules(self, call)
-        outs = custom_vjp_call(
-            *call.leaves, fun=call.run, fwd=rules.forward, bwd=rules.backward, n_out=rules.count
-        )
-        return call.flat.out_tree.unflatten(outs)
+        params = call.params(fun=call.run, fwd=rules.forward, bwd=rules.backward, n_out=rules.count)
+        if self.symbolic:
+            params["symbolic"] = True
+        if self.push is not None:
+            params["push"] = rules.forward_tangents
+        outs = custom_vjp_call(*call.operands, **params)
+        return call.out_tree.unflatten(outs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

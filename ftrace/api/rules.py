@@ -7,23 +7,24 @@ points at the rule: its structure, shapes and dtypes. `custom.py` has the public
 import inspect
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ftrace.api.calls import name_of, positions
+from ftrace.control.closures import Closure
 from ftrace.control.functions import (
-    FlatFunction,
     argument_avals,
     argument_name,
     flatten_call,
     frozen,
     result_avals,
 )
+from ftrace.control.rules import Closed
 from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError, FtraceError, MutationError
-from ftrace.core.source import Location
+from ftrace.core.source import PACKAGE, Location
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.core.zero import SymbolicZero
 from ftrace.interpreters.tangents import zeros
@@ -62,36 +63,73 @@ def called(fn: Callable[..., Any], *args: Any) -> Any:
         ) from error
 
 
+class Opened(NamedTuple):
+    """A call's functions over the values they close over, and its arguments' leaves."""
+
+    fun: Any
+    nondiff: tuple[Any, ...]
+    rules: tuple[Any, ...]
+    leaves: list[Any]
+
+
 class Call:
-    """One call of a function with rules: its flat function of the differentiable leaves."""
+    """One call of a function with rules, as functions of flat values.
 
-    __slots__ = ("fixed", "flat", "leaves", "nondiff", "result", "tree")
+    Its operands are what the function and its rules close over, then the differentiable leaves.
+    """
 
-    def __init__(self, fun: Any, args: tuple[Any, ...], nondiff: tuple[int, ...]) -> None:
-        nondiff = positions("nondiff_argnums", fun, nondiff, len(args)) if nondiff else ()
-        self.nondiff = [args[i] for i in nondiff]
-        self.fixed = {i: args[i] for i in nondiff}
-        dynamic = tuple(a for i, a in enumerate(args) if i not in self.fixed)
+    __slots__ = ("_closure", "_slots", "closed", "fun", "leaves", "out_tree", "result", "tree")
+
+    def __init__(
+        self, fun: Any, args: tuple[Any, ...], nondiff: tuple[int, ...], rules: Sequence[Any] = ()
+    ) -> None:
+        self._slots = positions("nondiff_argnums", fun, nondiff, len(args)) if nondiff else ()
+        fixed = [args[i] for i in self._slots]
+        dynamic = tuple(a for i, a in enumerate(args) if i not in self._slots)
         self.leaves, self.tree = flatten_call(dynamic)
-        argument_avals(fun, self.leaves, self.tree, nondiff)
-        self.flat = FlatFunction(lambda *dyn: fun(*self.merge(dyn)), self.tree)
+        argument_avals(fun, self.leaves, self.tree, self._slots)
+        self.fun = fun
+        self._closure = Closure((fun, *fixed, *rules))
+        total = len(self._closure.values)
+        strict = len(Closure((fun, *fixed)).values) if total else 0
+        self.closed = Closed(name_of(fun), strict, total)
+        self.out_tree: Any = None
         self.result: Any = None  # structure and types of what the function itself returned
+
+    @property
+    def operands(self) -> list[Any]:
+        """What the row is bound to."""
+        return [*self._closure.values, *self.leaves]
+
+    def params(self, **params: Any) -> dict[str, Any]:
+        """A row's params, with what is closed over where there is something."""
+        return {**params, "closed": self.closed} if self.closed.total else params
+
+    def open(self, values: Sequence[Any]) -> Opened:
+        """The functions and leaves for these operands, which they cannot write."""
+        n, m = self.closed.total, len(self._slots)
+        values = [frozen(x) for x in values]
+        fun, *others = self._closure.bind(values[:n])
+        return Opened(fun, tuple(others[:m]), tuple(others[m:]), values[n:])
 
     def positions(self) -> list[int]:
         """The positions of the dynamic arguments."""
-        total = len(self.fixed) + len(self.tree.children()[0].children())
-        return [i for i in range(total) if i not in self.fixed]
+        total = len(self._slots) + len(self.tree.children()[0].children())
+        return [i for i in range(total) if i not in self._slots]
 
-    def merge(self, dynamic: Sequence[Any]) -> list[Any]:
-        """All positional arguments from the dynamic ones."""
-        supply = iter(dynamic)
-        total = len(self.fixed) + len(dynamic)
-        return [self.fixed[i] if i in self.fixed else next(supply) for i in range(total)]
+    def merge(self, nondiff: Sequence[Any], dynamic: Sequence[Any]) -> list[Any]:
+        """All positional arguments from those that are not differentiated and the dynamic ones."""
+        fixed, supply = dict(zip(self._slots, nondiff, strict=True)), iter(dynamic)
+        total = len(fixed) + len(dynamic)
+        return [fixed[i] if i in fixed else next(supply) for i in range(total)]
 
-    def run(self, *leaves: Any) -> list[Any]:
+    def run(self, *operands: Any) -> list[Any]:
         """The function on flat values that it cannot write."""
-        outs = called(self.flat, *map(frozen, leaves))
-        self.result = self.flat.out_tree, [strengthen(typeof(y)) for y in outs]
+        opened = self.open(operands)
+        arguments = self.merge(opened.nondiff, self.arguments(opened.leaves))
+        outs, self.out_tree = tree_flatten(called(opened.fun, *arguments))
+        avals = result_avals(self.fun, outs, self.out_tree)
+        self.result = self.out_tree, [strengthen(a) for a in avals]
         return outs
 
     def check_result(self, what: str, rule: Any, ys: Sequence[Any], tree: PyTreeDef) -> None:
@@ -116,9 +154,11 @@ class Call:
 
 
 def home(rule: Any) -> Location | None:
-    """Where a rule is written."""
+    """Where a rule is written, unless ftrace wrote it."""
     code = getattr(rule, "__code__", None)
-    return None if code is None else (code, 0)
+    if code is None or code.co_filename.startswith(PACKAGE):
+        return None
+    return (code, 0)
 
 
 def _pair(what: str, rule: Any, answer: Any, second: str) -> tuple[Any, Any]:
@@ -130,6 +170,18 @@ def _pair(what: str, rule: Any, answer: Any, second: str) -> tuple[Any, Any]:
             place=home(rule),
         )
     return answer[0], answer[1]
+
+
+class CustomVJPPrimal(NamedTuple):
+    """An argument as a `fwd` rule sees it that asked for symbolic zeros.
+
+    Attributes:
+        value: the argument.
+        perturbed: whether it is being differentiated.
+    """
+
+    value: Any
+    perturbed: bool
 
 
 def _nothing(x: Any) -> bool:
@@ -150,7 +202,7 @@ def checked_pair(what: str, rule: Any, call: Call, answer: Any) -> list[Any]:
             place=home(rule),
         )
     call.check_result(what, rule, ys, tree)
-    call.flat.out_tree = tree
+    call.out_tree = tree
     names = [f"the tangent of {path}" for path in paths(tree, "result")]
     triples = zip(ts, ys, names, strict=True)
     return [*ys, *(_fit((what, rule), t, typeof(y), name) for t, y, name in triples)]
@@ -173,42 +225,115 @@ def _fit(origin: tuple[str, Any], value: Any, a: ShapedArray, name: str) -> Any:
     return convert_element_type(value, new_dtype=a.dtype)
 
 
-class VjpRules:
-    """The rules of one call as functions of flat values."""
+class JvpRule:
+    """The rule of one call of a `custom_jvp` as a function of flat values.
 
-    __slots__ = ("avals", "call", "owner", "residual_tree")
+    `active` says which operands have a tangent, where the rule is shown symbolic zeros.
+    """
+
+    __slots__ = ("call", "fun")
+
+    def __init__(self, fun: Any, call: Call) -> None:
+        self.fun, self.call = fun, call
+
+    def __call__(self, *flat: Any, active: tuple[bool, ...] | None = None) -> list[Any]:
+        """Results and their tangents, from operands and the tangents that are there."""
+        call = self.call
+        n = len(call.operands)
+        opened = call.open(flat[:n])
+        supply = iter([frozen(t) for t in flat[n:]])
+        there = active or (True,) * n
+        tangents = [
+            next(supply) if on else SymbolicZero(strengthen(typeof(x)))
+            for on, x in zip(there, flat, strict=False)
+        ][call.closed.total :]
+        (rule,) = opened.rules
+        shown = call.arguments(opened.leaves), call.arguments(tangents)
+        answer = called(rule, *opened.nondiff, *shown)
+        return checked_pair(f"The jvp rule of {name_of(self.fun)}", rule, call, answer)
+
+
+class VjpRules:
+    """The rules of one call of a `custom_vjp` as functions of flat values.
+
+    `active` says which leaves have a tangent, `live` which results have a cotangent, where the
+    rules are shown symbolic zeros.
+    """
+
+    __slots__ = ("avals", "call", "out_avals", "owner", "residual_trees")
 
     def __init__(self, owner: Any, call: Call) -> None:
         self.owner, self.call = owner, call
-        self.residual_tree: Any = None
+        self.residual_trees: dict[Any, PyTreeDef] = {}
         self.avals = [typeof(x) for x in call.leaves]
+        self.out_avals: list[ShapedArray] = []
 
     def count(self) -> int:
         """How many results there are."""
-        return self.call.flat.out_tree.num_leaves
+        return self.call.out_tree.num_leaves
 
-    def forward(self, *leaves: Any) -> list[Any]:
-        """`fwd`: results, then residuals."""
-        call, fun = self.call, self.owner.fun
-        arguments = call.merge(call.arguments([frozen(x) for x in leaves]))
-        answer = called(self.owner.fwd, *arguments)
-        what = f"The fwd rule of {name_of(fun)}"
-        result, kept = _pair(what, self.owner.fwd, answer, "residuals")
+    def forward(self, *operands: Any, active: tuple[bool, ...] | None = None) -> list[Any]:
+        """`fwd`: results, then what the rules close over, the leaves if needed, residuals."""
+        call, name = self.call, name_of(self.owner.fun)
+        opened = call.open(operands)
+        shown = opened.leaves
+        if active is not None:
+            shown = [CustomVJPPrimal(x, a) for x, a in zip(shown, active, strict=True)]
+        fwd = opened.rules[0]
+        answer = called(fwd, *call.merge(opened.nondiff, call.arguments(shown)))
+        what = f"The fwd rule of {name}"
+        result, kept = _pair(what, fwd, answer, "residuals")
         ys, tree = tree_flatten(result)
-        call.check_result(what, self.owner.fwd, ys, tree)
-        call.flat.out_tree = tree
-        residuals, self.residual_tree = tree_flatten(kept)
-        result_avals(fun, residuals, self.residual_tree, "residuals")
-        return [*ys, *residuals]
+        call.check_result(what, fwd, ys, tree)
+        call.out_tree, self.out_avals = tree, [strengthen(typeof(y)) for y in ys]
+        residuals, self.residual_trees[active] = tree_flatten(kept)
+        result_avals(self.owner.fun, residuals, self.residual_trees[active], "residuals")
+        return [*ys, *operands[: call.closed.total + self._n_kept], *residuals]
 
-    def backward(self, *flat: Any) -> list[Any]:
+    @property
+    def _n_kept(self) -> int:
+        """How many leaves are residuals for the forward rule."""
+        return 0 if self.owner.push is None else len(self.call.leaves)
+
+    def forward_tangents(self, *flat: Any, active: tuple[bool, ...]) -> list[Any]:
+        """The forward rule beside `bwd`: tangents of the results, from residuals and tangents."""
+        call = self.call
+        n = call.closed.total + self._n_kept
+        opened = call.open(flat[:n])
+        live = iter(flat[len(flat) - sum(active) :])
+        ts = [
+            frozen(next(live)) if on else zeros(a) for on, a in zip(active, self.avals, strict=True)
+        ]
+        rule = opened.rules[2]
+        primals, tangents = call.arguments(opened.leaves), call.arguments(ts)
+        answer = called(rule, *opened.nondiff, primals, tangents)
+        found = checked_pair(f"The jvp rule of {name_of(self.owner.fun)}", rule, call, answer)
+        return found[len(found) // 2 :]
+
+    def backward(
+        self,
+        *flat: Any,
+        active: tuple[bool, ...] | None = None,
+        live: tuple[bool, ...] | None = None,
+    ) -> list[Any]:
         """`bwd`: cotangents of all differentiable leaves, from residuals and cotangents."""
+        call, tree = self.call, self.residual_trees[active]
+        n = call.closed.total
+        start = n + self._n_kept
+        opened = call.open([*flat[:n], *flat[start:]])
+        residuals, cts = opened.leaves[: tree.num_leaves], opened.leaves[tree.num_leaves :]
+        if live is not None:
+            supply = iter(cts)
+            pairs = zip(live, self.out_avals, strict=True)
+            cts = [next(supply) if on else SymbolicZero(a) for on, a in pairs]
+        bwd = opened.rules[1]
+        shown = tree.unflatten(residuals), call.out_tree.unflatten(cts)
+        answer = called(bwd, *opened.nondiff, *shown)
+        return self._checked(bwd, answer)
+
+    def _checked(self, bwd: Any, answer: Any) -> list[Any]:
+        """The flat cotangents that a bwd rule returned."""
         call, fun = self.call, self.owner.fun
-        n = self.residual_tree.num_leaves
-        values = [frozen(x) for x in flat]
-        residuals = self.residual_tree.unflatten(values[:n])
-        ct = call.flat.out_tree.unflatten(values[n:])
-        answer = called(self.owner.bwd, *call.nondiff, residuals, ct)
         expected = call.tree.children()[0]
         names = [argument_name(fun, i) for i in call.positions()]
         if not isinstance(answer, tuple | list) or len(answer) != len(names):
@@ -217,14 +342,14 @@ class VjpRules:
                 f"not a tuple with one cotangent for each of ({', '.join(names)}).",
                 "Return a tuple, also for one argument, with None for an argument that gets no "
                 "contribution.",
-                place=home(self.owner.bwd),
+                place=home(bwd),
             )
         found: list[Any] = []
         for part, tree, name in zip(answer, expected.children(), names, strict=True):
-            found.extend(self._argument(part, tree, name, len(found)))
+            found.extend(self._argument(bwd, part, tree, name, len(found)))
         return found
 
-    def _argument(self, part: Any, tree: PyTreeDef, name: str, start: int) -> list[Any]:
+    def _argument(self, bwd: Any, part: Any, tree: PyTreeDef, name: str, start: int) -> list[Any]:
         what = f"The bwd rule of {name_of(self.owner.fun)}"
         avals = self.avals[start : start + tree.num_leaves]
         if part is None:
@@ -234,8 +359,8 @@ class VjpRules:
             raise CustomRuleError(
                 f"{what} returned a cotangent that differs {tree_mismatch(tree, given, name)}.",
                 "A cotangent has the structure of its argument.",
-                place=home(self.owner.bwd),
+                place=home(bwd),
             )
         names = [f"the cotangent of {path}" for path in paths(tree, name)]
         triples = zip(leaves, avals, names, strict=True)
-        return [_fit((what, self.owner.bwd), c, a, n) for c, a, n in triples]
+        return [_fit((what, bwd), c, a, n) for c, a, n in triples]

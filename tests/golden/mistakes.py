@@ -634,12 +634,14 @@ def a_thread_inside_a_transformed_function():
 
 @raises(errors.UnexpectedTracerError)
 def a_rule_that_closes_over_a_value():
-    def f(x):
-        @ftrace.custom_jvp
-        def g(y):
-            return y * 2.0
+    class Model:
+        scale: Any
 
-        g.defjvp(lambda p, t: (g(*p), t[0] * x))
+    def f(x):
+        model = Model()
+        model.scale = x
+        g = ftrace.custom_jvp(lambda y: y * 2.0)
+        g.defjvp(lambda p, t: (g(*p), t[0] * model.scale))
         return g(x)
 
     return ftrace.grad(f)(3.0)
@@ -913,7 +915,184 @@ def a_custom_function_that_closes_over_a_value():
         g.defjvps(lambda t, z, y: t)
         return g(x)
 
+    return ftrace.grad(f)(3.0)
+
+
+@raises(errors.CustomRuleError)
+def a_custom_function_that_closes_over_an_attribute():
+    class Model:
+        scale: Any
+
+    def f(x):
+        model = Model()
+        model.scale = x
+        g = ftrace.custom_jvp(lambda y: y * model.scale)
+        g.defjvps(lambda t, z, y: t)
+        return g(x)
+
     return ftrace.jit(f)(3.0)
+
+
+@raises(errors.CustomRuleError)
+def forward_mode_through_a_bwd_rule_that_adds_something():
+    return ftrace.jvp(lambda x: ftrace.replace_gradient(x, lambda ct: ct + 1.0), (2.0,), (1.0,))
+
+
+@raises(errors.CustomRuleError)
+def forward_mode_through_a_bwd_rule_that_ignores_the_cotangent():
+    return ftrace.jvp(lambda x: ftrace.replace_gradient(x, lambda ct: 1.0), (2.0,), (1.0,))
+
+
+@raises(errors.CustomRuleError)
+def forward_mode_through_clip_gradient():
+    return ftrace.jvp(lambda x: ftrace.clip_gradient(x, -1.0, 1.0), (2.0,), (1.0,))
+
+
+@raises(errors.DtypeError)
+def clip_gradient_without_bounds():
+    return ftrace.grad(lambda x: ftrace.clip_gradient(x))(2.0)
+
+
+@raises(errors.DtypeError)
+def clip_gradient_with_bounds_and_a_norm():
+    return ftrace.grad(lambda x: ftrace.clip_gradient(x, -1.0, max_norm=1.0))(2.0)
+
+
+@raises(errors.DtypeError)
+def clip_gradient_of_complex_numbers():
+    return ftrace.clip_gradient(np.array([1j]), -1.0, 1.0)
+
+
+@raises(errors.CustomRuleError)
+def custom_gradient_that_returns_the_result_only():
+    f = ftrace.custom_gradient(lambda x: np.sin(x))
+    return f(1.0)
+
+
+@raises(errors.CustomRuleError)
+def custom_gradient_with_one_cotangent_of_two():
+    f = ftrace.custom_gradient(lambda x, y: (x * y, lambda ct: ct * y))
+    return ftrace.grad(f)(1.0, 2.0)
+
+
+@raises(errors.CustomRuleError)
+def an_adjoint_with_one_cotangent_of_two():
+    f = ftrace.custom_vjp(lambda x, y: x * y)
+    f.defadjoint(lambda ct, z, x, y: ct * y)
+    return ftrace.grad(f)(1.0, 2.0)
+
+
+@raises(errors.TreeError)
+def a_converted_function_called_without_its_argument():
+    converted, hoisted = ftrace.closure_convert(lambda x, y: x * y, 1.0, 2.0)
+    return converted(1.0, *hoisted)
+
+
+@raises(errors.CustomRuleError)
+def custom_rule_without_a_rule():
+    return ftrace.custom_rule(np.sin)
+
+
+@raises(errors.CustomRuleError)
+def custom_rule_with_a_jacobian_and_a_jvp():
+    return ftrace.custom_rule(
+        np.sin, jacobian=lambda y, x: ftrace.Diagonal(y), jvp=lambda p, t: (p[0], t[0])
+    )
+
+
+@raises(errors.DtypeError)
+def custom_rule_with_a_pair_for_jvp():
+    return ftrace.custom_rule(np.sin, jvp=(np.sin, np.cos))
+
+
+def with_jacobian(jacobian, fun=lambda x: np.sin(x), x=None):
+    f = ftrace.custom_rule(fun, jacobian=jacobian)
+    return ftrace.jvp(f, (np.ones(3) if x is None else x,), (np.ones(3) if x is None else x,))
+
+
+@raises(errors.CustomRuleError)
+def a_diagonal_of_another_shape():
+    return with_jacobian(lambda y, x: ftrace.Diagonal(np.ones(2)))
+
+
+@raises(errors.CustomRuleError)
+def a_diagonal_for_a_sum():
+    return with_jacobian(lambda y, x: ftrace.Diagonal(2.0), lambda x: np.sum(x))
+
+
+@raises(errors.CustomRuleError)
+def a_vector_for_a_dense_jacobian():
+    return with_jacobian(lambda y, x: np.cos(x))
+
+
+@raises(errors.CustomRuleError)
+def two_jacobians_for_one_argument():
+    return with_jacobian(lambda y, x: (ftrace.Diagonal(y), ftrace.Diagonal(x)))
+
+
+@raises(errors.CustomRuleError)
+def a_jacobian_of_a_container():
+    return with_jacobian(lambda y, x: ftrace.Diagonal(2.0), lambda x: x["a"], {"a": np.ones(3)})
+
+
+@raises(errors.CustomRuleError)
+def a_right_product_of_another_shape():
+    return with_jacobian(lambda y, x: ftrace.Products(right=lambda t: np.sum(t)))
+
+
+@raises(errors.CustomRuleError)
+def products_without_a_product():
+    return with_jacobian(lambda y, x: ftrace.Products())
+
+
+def mapped(rule, fun=lambda x: np.sin(x)):
+    f = ftrace.custom_vmap(fun)
+    f.def_vmap(rule)
+    return ftrace.vmap(f)(np.ones((2, 3)))
+
+
+@raises(errors.CustomRuleError)
+def custom_vmap_without_a_rule():
+    return ftrace.custom_vmap(np.sin)(1.0)
+
+
+@raises(errors.CustomRuleError)
+def a_batching_rule_that_returns_the_result_only():
+    return mapped(lambda size, batched, x: np.sin(x))
+
+
+@raises(errors.CustomRuleError)
+def a_batching_rule_that_says_too_much():
+    return mapped(lambda size, batched, x: (np.sin(x), (True, True)))
+
+
+@raises(errors.CustomRuleError)
+def a_batching_rule_without_the_new_axis():
+    return mapped(lambda size, batched, x: (np.sum(x), True))
+
+
+@raises(errors.CustomRuleError)
+def a_batching_rule_whose_result_has_other_containers():
+    f = ftrace.custom_vmap(lambda x: {"a": x})
+    f.def_vmap(lambda size, batched, x: ((x,), True))
+    return ftrace.vmap(ftrace.jit(f))(np.ones(3))
+
+
+@raises(errors.CustomRuleError)
+def a_batching_rule_whose_members_have_another_shape():
+    f = ftrace.custom_vmap(lambda x: np.sum(x))
+    f.def_vmap(lambda size, batched, x: (x * 1.0, True))
+    return ftrace.vmap(ftrace.jit(f))(np.ones((2, 3)))
+
+
+@raises(errors.CustomRuleError)
+def a_function_with_a_batching_rule_that_closes_over_a_mapped_value():
+    def f(x):
+        g = ftrace.custom_vmap(lambda y: y * x)
+        g.def_vmap(lambda size, batched, y: (y * x, True))
+        return g(2.0)
+
+    return ftrace.vmap(f)(np.ones(3))
 
 
 # ---------------------------------------------------------------------------------- arrays

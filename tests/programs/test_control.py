@@ -545,11 +545,14 @@ def test_integer_operands_of_a_custom_vjp_have_no_cotangent():
     close(jvp(lambda x: times(x, 4), (3.0,), (1.0,))[1], 8.0)
 
 
-def test_a_staged_function_with_a_rule_refuses_to_close_over_a_traced_value():
+def test_a_function_with_a_rule_may_close_over_what_is_not_differentiated():
     def outer(x):
         inner = ftrace.custom_jvp(lambda y: x * y)
         inner.defjvp(lambda p, t: (inner(*p), t[0]))
         return inner(2.0)
 
+    assert jit(outer)(3.0) == 6.0
     with pytest.raises(CustomRuleError, match="closes over"):
-        jit(outer)(3.0)
+        grad(outer)(3.0)
+    with pytest.raises(CustomRuleError, match="closes over"):
+        grad(jit(outer))(3.0)

@@ -1,0 +1,99 @@
+"""Whether a backward rule is linear, and not merely affine.
+
+Transposing finds out that a rule multiplies two cotangents, not that it adds something to one: the
+transpose of `ct + noise` would silently be that of `ct`. So each value of the rule's jaxpr is
+known, zero or linear here, and a linear one may not meet a known one where a row is linear in
+both together. Loops are not looked into.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.dtypes import is_inexact
+from ftrace.core.errors import CustomRuleError
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, subjaxprs
+from ftrace.core.primitive import LINEAR
+from ftrace.core.trace import Tracer
+
+KNOWN: Final = "known"
+ZERO_VALUE: Final = "zero"
+DEPENDENT: Final = "linear"
+
+_TOGETHER = ("add", "sub", "select", "scatter", "scatter_add", "dynamic_update_slice")
+_HELD = ("jaxpr", "fun")
+_CALLS = ("jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap")
+
+
+@cached_on_jaxpr
+def check_linear(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> None:
+    """Raise `CustomRuleError` unless what depends on the `linear` inputs does so linearly."""
+    found = _walk(jaxpr, [DEPENDENT if f else KNOWN for f in linear])
+    for kind, aval in zip(found, jaxpr.out_avals, strict=True):
+        if kind == KNOWN and is_inexact(aval.dtype):
+            raise _not_linear(f"it returns {aval} that does not depend on the cotangent")
+
+
+def _not_linear(why: str) -> CustomRuleError:
+    return CustomRuleError(
+        "Forward mode through a custom_vjp needs a backward rule that is traceable and linear in "
+        f"the cotangents, and this one is not: {why}.",
+        "Give the function a custom_jvp rule, or differentiate it in reverse mode only.",
+    )
+
+
+def _walk(jaxpr: Jaxpr, kinds: Sequence[str]) -> list[str]:
+    """What each result is, given what the inputs are."""
+    env: dict[Any, str] = dict(zip(jaxpr.invars, kinds, strict=True))
+    for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True):
+        env[v] = _kind(c)
+
+    def of(atom: Any) -> str:
+        return _kind(atom.value) if type(atom) is Literal else env[atom]
+
+    for eqn in jaxpr.eqns:
+        env.update(zip(eqn.outvars, _results(eqn, [of(a) for a in eqn.invars]), strict=True))
+    return [of(a) for a in jaxpr.outvars]
+
+
+def _kind(value: Any) -> str:
+    return KNOWN if isinstance(value, Tracer) or np.any(value) else ZERO_VALUE
+
+
+def _results(eqn: Eqn, kinds: list[str]) -> list[str]:
+    row, count = eqn.primitive, len(eqn.outvars)
+    if row.name in _CALLS:
+        (_, inner), *_ = [*subjaxprs({k: v for k, v in eqn.params.items() if k in _HELD})]
+        return _walk(inner, kinds)
+    if row.name == "cond":
+        return _joined([_walk(b, kinds[1:]) for b in eqn.params["branches"]])
+    together = _summands(eqn, kinds)
+    if DEPENDENT in together and KNOWN in together:
+        raise _not_linear(f"{row.name} adds to a cotangent what does not depend on it")
+    if DEPENDENT in kinds:
+        return [DEPENDENT] * count
+    zero = ZERO_VALUE in kinds[:1] and row.linear_in == (0,)
+    zero = zero or (row.name == "mul" and ZERO_VALUE in kinds)
+    zero = zero or (ZERO_VALUE in together and KNOWN not in together)
+    return [ZERO_VALUE if zero else KNOWN] * count
+
+
+def _joined(branches: list[list[str]]) -> list[str]:
+    """What the results of a `cond` are, given what those of each branch are."""
+    found: list[str] = []
+    for kinds in zip(*branches, strict=True):
+        if DEPENDENT in kinds and KNOWN in kinds:
+            raise _not_linear("a branch of cond returns what does not depend on the cotangent")
+        found.append(next((k for k in (DEPENDENT, KNOWN) if k in kinds), ZERO_VALUE))
+    return found
+
+
+def _summands(eqn: Eqn, kinds: list[str]) -> list[str]:
+    """What the operands are in which the row is linear together."""
+    if eqn.primitive.jvp == LINEAR:
+        pairs = zip(eqn.invars, kinds, strict=True)
+        return [k for a, k in pairs if is_inexact(a.aval.dtype)]
+    if eqn.primitive.name in _TOGETHER:
+        return [kinds[i] for i in eqn.primitive.linear_in]
+    return []
