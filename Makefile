@@ -18,7 +18,7 @@ help:
 	@echo "make check      format, lint, types, layers, sizes, fast tests, doctests (< 90 s)"
 	@echo "make test-fast  two samples per row, no slow programs"
 	@echo "make fuzz       random programs against NumPy and finite differences"
-	@echo "make matrix     every transformation of every transformation, on fifteen functions"
+	@echo "make matrix     every transformation of every transformation, on seventeen functions"
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
 	@echo "make docs       execute notebooks, check links"

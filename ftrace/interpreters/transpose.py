@@ -22,7 +22,7 @@ from ftrace.interpreters.partial import PartialTrace
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import add_cotangents, materialise, zeros
 from ftrace.primitives.compare import bitwise_and, bitwise_or
-from ftrace.primitives.linear import broadcast_in_dim
+from ftrace.primitives.linear import broadcast_in_dim, reduce_sum
 from ftrace.primitives.reduce import reduce_or
 
 
@@ -64,21 +64,21 @@ def _materialised(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
 
 
 def _same(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
-    """Elementwise rows: the mask stays; a rank-0 operand's is whether any element lives."""
+    """Elementwise rows: the mask stays; a rank-0 operand's is whether any element lives.
+
+    Its cotangent is masked before it is summed, since a factor may be NaN where nothing lives.
+    """
     shape = typeof(ct.value).shape
-    if all(type(x) is not Linear or x.aval.shape == shape for x in operands):
-        found = eqn.primitive.transpose(ct.value, *operands, **eqn.params)
-        return [None if c is None else _narrow(c, ct.mask) for c in found]
-    found = _materialised(eqn, ct, operands)
-    anywhere = _any(ct.mask, tuple(range(len(shape))))
+    axes = tuple(range(len(shape)))
+    wide = [Linear(aval(shape, x.aval.dtype)) if type(x) is Linear else x for x in operands]
+    found = eqn.primitive.transpose(ct.value, *wide, **eqn.params)
+    masked = [None if c is None else _narrow(c, ct.mask) for c in found]
     return [
-        None if c is None else _narrow(c, ct.mask if _shape(c) == shape else anywhere)
-        for c in found
+        c
+        if c is None or type(x) is not Linear or x.aval.shape == shape
+        else Masked(reduce_sum(materialise(c), axes=axes), _any(c.mask, axes))
+        for c, x in zip(masked, operands, strict=True)
     ]
-
-
-def _shape(ct: Any) -> tuple[int, ...]:
-    return typeof(ct.value if type(ct) is Masked else ct).shape
 
 
 def _narrow(ct: Any, mask: Any) -> Masked:

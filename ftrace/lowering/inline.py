@@ -6,11 +6,15 @@ A `jit` inside a program is only a name for its equations; so is the function of
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, JaxprFun, Literal, Var, subjaxprs
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.products import expanded
+
+CALLS: Final = frozenset(
+    {"jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap", "linear_solve"}
+)
 
 
 def called(eqn: Eqn) -> Jaxpr | None:
@@ -18,8 +22,7 @@ def called(eqn: Eqn) -> Jaxpr | None:
     found = eqn.params.get("jaxpr") or eqn.params.get("fun")
     found = found.jaxpr if isinstance(found, JaxprFun) else found
     simple = isinstance(found, Jaxpr) and found.out_avals == tuple(v.aval for v in eqn.outvars)
-    named = eqn.primitive.name in ("jit", "checkpoint", "custom_jvp", "custom_vjp")
-    return found if simple and named else None
+    return found if simple and eqn.primitive.name in CALLS else None
 
 
 def inline(jaxpr: Jaxpr, args: Sequence[Any]) -> tuple[list[Eqn], list[Any], list[tuple[Any, Any]]]:

@@ -1,4 +1,4 @@
-"""The composition matrix: every transformation of every transformation, on fifteen functions.
+"""The composition matrix: every transformation of every transformation, on seventeen functions.
 
 `make matrix` prints it. A transformation here turns a function of three numbers into another
 one, so that pairs are compositions; beside it stands the same in plain Python: derivatives by
@@ -78,6 +78,13 @@ FUNCTIONS: dict[str, Function] = {
     "loop": looping,
     "scan": recurrent,
     "while": iterated,
+    "binomial scan": lambda x: (
+        lax.scan(lambda c, t: (np.tanh(W @ c * t), None), x, TURNS, checkpoint="binomial", slots=1)[
+            0
+        ]
+        @ V
+    ),
+    "switch": lambda x: lax.switch(1, [lambda y: y[0], lambda y: np.sin(y) @ V, np.sum], x),
     "cond": lambda x: lax.cond(x[0] > 0, lambda y: y[0] * y @ V, lambda y: np.sum(y), x),
 }
 
@@ -95,6 +102,10 @@ def _custom_vjp(f):
     g = ftrace.custom_vjp(f)
     g.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * ftrace.grad(f)(x),))
     return g
+
+
+def _custom_rule(f):
+    return ftrace.custom_rule(f, vjp=lambda ct, y, x: (ct * ftrace.grad(f)(x),))
 
 
 def _scan(f):
@@ -178,6 +189,7 @@ TRANSFORMATIONS: dict[
     "checkpoint": (ftrace.checkpoint, _same),
     "custom_jvp": (_custom_jvp, _same),
     "custom_vjp": (_custom_vjp, _same),
+    "custom_rule": (_custom_rule, _same),
     "cond": (lambda f: lambda x: lax.cond(x[0] > -9.0, f, lambda y: np.sum(y), x), _same),
     "scan": (_scan, _scan_plain),
     "while": (_while, _while_plain),

@@ -89,6 +89,25 @@ ROWS = {
     "custom_vjp": through_custom_vjp,
     "custom_jvp": through_custom_jvp,
     "named_call": ftrace.named_call,
+    "switch": lambda f: lambda x: lax.switch(1, [lambda y: y, f, lambda y: -y], x),
+    "scan": lambda f: lambda x: lax.scan(lambda c, _: (f(c), c), x, length=1)[0],
+    "scan, stacked": lambda f: (
+        lambda x: lax.scan(lambda c, y: (c, f(y)), 0.0, x + np.zeros(2))[1][1]
+    ),
+    "binomial scan": lambda f: (
+        lambda x: lax.scan(lambda c, _: (f(c), None), x, length=1, checkpoint="binomial", slots=1)[
+            0
+        ]
+    ),
+    "while": lambda f: (
+        lambda x: lax.while_loop(lambda c: c[0] < 1, lambda c: (c[0] + 1, f(c[1])), (0, x))[1]
+    ),
+    "map": lambda f: lambda x: lax.map(f, x + np.zeros(2))[1],
+    "matmul": lambda f: lambda x: np.array([[0.5, 0.5]]) @ (f(x) * np.ones(2)) @ np.ones(1),
+    "custom_rule": lambda f: ftrace.custom_rule(f, vjp=lambda ct, y, x: (ct * grad(f)(x),)),
+    "custom_gradient": lambda f: ftrace.custom_gradient(
+        lambda x: (f(x), lambda ct: (ct * grad(f)(x),))
+    ),
 }
 
 
@@ -96,8 +115,22 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS)
 def test_an_untaken_side_behind_every_row_that_holds_functions(row, composition):
     inner = ROWS[row](np.sqrt)
-    one, _ = WRAPPERS[composition](lambda x: np.where(x > 0, inner(x), 3.0 * x))
+    one, two = WRAPPERS[composition](lambda x: np.where(x > 0, inner(x), 3.0 * x))
     assert one(0.0) == 3.0
+    assert two(0.0) == 0.0
+
+
+def test_a_shared_factor_of_members_that_do_not_take_a_side():
+    """b is the same for all members; what it multiplies is NaN where the side is not taken."""
+
+    def f(b, members):
+        side = lambda x: lax.cond(x > 0, lambda y: b * np.sqrt(b * y), lambda y: y, x)  # noqa: E731
+        return np.sum(vmap(side)(members))
+
+    members = np.array([1.0, -1.0, 0.0])
+    for g in (grad(f), jit(grad(f)), grad(jit(f))):
+        np.testing.assert_allclose(g(2.0, members), 1.5 * np.sqrt(2.0))
+    np.testing.assert_allclose(grad(grad(f))(2.0, members), 0.75 / np.sqrt(2.0))
 
 
 def test_a_mapped_cond_takes_each_members_own_side():
