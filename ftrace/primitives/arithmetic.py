@@ -94,7 +94,11 @@ div = binary(
     "div",
     operator.truediv,
     FLOATING,
-    jvp=(lambda t, z, x, y: div(t, y), lambda t, z, x, y: neg(mul(t, div(z, y)))),
+    jvp=(
+        lambda t, z, x, y: div(t, y),
+        lambda t, z, x, y: neg(mul(t, div(z, y))),
+        lambda tx, ty, z, x, y: div(sub(tx, mul(z, ty)), y),  # one division, not two
+    ),
     transpose=(lambda ct, y: div(ct, y), None),
     weak=True,
     domains=(Reals(), DIVISOR),

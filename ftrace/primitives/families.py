@@ -207,7 +207,7 @@ def binary(
     impl: Rule,
     kinds: str,
     *,
-    jvp: tuple[Rule | None, Rule | None] | str,
+    jvp: tuple[Rule | None, ...] | str,
     doc: str,
     domains: tuple[Reals, Reals] = (ANYWHERE, ANYWHERE),
     points: Sequence[tuple[float, float]] = (),
@@ -224,7 +224,8 @@ def binary(
     Args:
         name, impl, doc: as in `Primitive`.
         kinds: dtype kinds it is defined for.
-        jvp: per operand `(t, z, x, y) -> tangent` (None: zero), or LINEAR or NONDIFFERENTIABLE.
+        jvp: per operand `(t, z, x, y) -> tangent` (None: zero), and perhaps `(tx, ty, z, x, y)`
+            for both; or LINEAR or NONDIFFERENTIABLE.
         domains, points: where samples of each operand lie.
         out: result dtype from operand dtype (default: the same).
         transpose: per operand `(ct, other) -> ct` where the row is linear in that operand alone,
@@ -233,24 +234,11 @@ def binary(
         weak: two Python scalars give a Python scalar.
     """
     row: Primitive
-    rule_x, rule_y = (None, None) if isinstance(jvp, str) else jvp
-
-    def tangents(primals: Any, tangents: Any) -> Any:
-        (x, y), (tx, ty) = primals, tangents
-        z = row(x, y)
-        if type(x) not in STRONG_TYPES:
-            x, tx = adapted(x, tx, z)
-        if type(y) not in STRONG_TYPES:
-            y, ty = adapted(y, ty, z)
-        to_x = ZERO if tx is ZERO or rule_x is None else rule_x(tx, z, x, y)
-        to_y = ZERO if ty is ZERO or rule_y is None else rule_y(ty, z, x, y)
-        return z, _together(to_x, to_y, z)
-
     row = Primitive(
         name=name,
         impl=weakly(impl) if weak else impl,
         type=_binary_type(binary_type(name, kinds, weak), out),
-        jvp=jvp if isinstance(jvp, str) else tangents,
+        jvp=jvp if isinstance(jvp, str) else _binary_jvp(lambda *xs: row(*xs), *jvp),
         transpose=_binary_transpose(name, *transpose, bilinear) if transpose else NO_TRANSPOSE,
         batch=lambda axis, values, dims: batch_elementwise(row, axis, values, dims),
         mask="same" if transpose else "",
@@ -262,6 +250,27 @@ def binary(
         errors=errors or elementwise_errors(kinds, 2),
     )
     return row
+
+
+def _binary_jvp(
+    row: Rule, rule_x: Rule | None, rule_y: Rule | None, both: Rule | None = None
+) -> Rule:
+    """The jvp rule of two operands, from one rule for each, and perhaps one for both."""
+
+    def tangents(primals: Any, tangents: Any) -> Any:
+        (x, y), (tx, ty) = primals, tangents
+        z = row(x, y)
+        if type(x) not in STRONG_TYPES:
+            x, tx = adapted(x, tx, z)
+        if type(y) not in STRONG_TYPES:
+            y, ty = adapted(y, ty, z)
+        if both is not None and tx is not ZERO and ty is not ZERO:
+            return z, spread(both(tx, ty, z, x, y), z)
+        to_x = ZERO if tx is ZERO or rule_x is None else rule_x(tx, z, x, y)
+        to_y = ZERO if ty is ZERO or rule_y is None else rule_y(ty, z, x, y)
+        return z, _together(to_x, to_y, z)
+
+    return tangents
 
 
 def _together(to_x: Any, to_y: Any, z: Any) -> Any:
