@@ -94,6 +94,11 @@ def searching_condition(x):
     )
 
 
+def from_outside(x):
+    """A number that every turn reads, in the condition and twice in the body."""
+    return lax.while_loop(lambda c: c[0] < 40.0 * x, lambda c: (c[0] + x, c[1] * x), (x, 1.0))
+
+
 def unused_results(x):
     out = lax.while_loop(
         lambda c: c[0] < 4, lambda c: (c[0] + 1, c[1] + 1.0, c[2] * 2.0), (0, x, x)
@@ -111,6 +116,7 @@ SCALAR = {
     "three arms": (three_arms, np.int32(1)),
     "one in an arm": (one_in_an_arm, np.float64(1.5)),
     "condition with a loop": (searching_condition, np.float64(2.25)),
+    "from outside": (from_outside, np.float64(1.5)),
     "unused results": (unused_results, np.float64(3)),
 }
 

@@ -41,6 +41,7 @@ PROGRAMS = {
     "rolled": (lambda x: np.roll(x, 100) - x, V),
     "rolled rows": (lambda x: np.roll(x, (1, -7), axis=(0, 1)) * 2.0, M),
     "rolled columns": (lambda x: np.roll(x.T, (1, -7), axis=(1, 0)) * 2.0, M),
+    "scaled rows": (lambda x: np.pad(x, ((0, 0), (40, 0))) * (x[:, :1] + 1.0), M),
     "summed": (lambda x: np.sum(np.concatenate([x, x * 2.0])), V),
     "rosenbrock": (ftrace.grad(programs.rosenbrock), V),
     "many parts": (lambda x: np.concatenate([x * k for k in range(RANGES + 3)]), V),
