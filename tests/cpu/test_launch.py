@@ -170,6 +170,13 @@ def test_scalars_may_come_as_scalars_or_arrays(given, each_entry):
     assert got == 7.5
 
 
+@pytest.mark.parametrize("given", [2.5, np.float64(2.5), np.array(2.5)])
+def test_scalars_are_not_looked_at_twice(given, each_entry, monkeypatch):
+    call = compiled(lambda x: x * 3.0, np.float64(1))
+    monkeypatch.setattr(launch, "_plain", None)  # for what the entry refuses
+    assert call([given]) == [7.5]
+
+
 def test_integers_of_another_name_are_the_same():
     (got,) = compiled(lambda x: x + 1, np.arange(5))([np.arange(5, dtype=np.longlong)])
     np.testing.assert_array_equal(got, np.arange(1, 6))

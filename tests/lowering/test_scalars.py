@@ -154,9 +154,21 @@ def test_loops_over_arrays_stay_and_those_inside_them_do_not():
     )
 
 
+def picked(x):
+    """An arm that loads what the loop changes."""
+
+    def body(c):
+        i, a, b = c
+        (one,) = lax.dynamic_slice(np.stack([a, b]), (i % 2,), (1,))
+        return i + 1, one * 1.5, a + b
+
+    return lax.while_loop(lambda c: c[0] < 9, body, (0, x, x * 2.0))
+
+
 @pytest.mark.parametrize(
     "fn",
     [
+        picked,
         lambda x: lax.while_loop(lambda y: y < 9.0, lambda y: y + np.sort(np.stack([y, y]))[0], x),
         lambda x: lax.while_loop(lambda y: y.sum() < 9.0, lambda y: y + 1.0, np.stack([x, x])),
         lambda x: lax.while_loop(lambda y: y < 9.0, lambda y: y * 2.0, x.astype(np.float16)),
