@@ -320,7 +320,7 @@ def indices_of_infinities() -> Sample:
     dtypes, expected = ("u1", "i1", "u4", "i8"), {}
     folds = [Fold("argmax", "f8", ways=4) for _ in dtypes]
     with k.loop(n, *folds) as i:
-        left: list[Any] = []
+        left = []
         for dtype in dtypes:
             down = k.let("sub", i8(100), i.axis)
             left += [k.load(x, i.axis), k.let("cast", down, to=dtype)]

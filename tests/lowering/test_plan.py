@@ -420,6 +420,11 @@ def _operations(program):
     return [op for launch in program.launches for op in walk(launch.kernel.body)]
 
 
+def test_a_choice_between_equals_is_none():
+    (launch,) = checked(lambda x: np.where(x > 0.0, x + 1.0, x + 1.0), X).launches
+    assert "select" not in text(launch.kernel)
+
+
 def test_nothing_costly_is_done_twice_in_a_kernel():
     program = planned(programs.cell_and_partials, *(X,) * 7)
     costly = [op for op in _operations(program) if OPS[op].costly]
