@@ -57,6 +57,9 @@ def test_the_library_is_told_of_products_in_memory_as_it_lies(name):
     assert found is not None
     assert (found.vector, found.swapped) == (vector, swapped)
     assert transposed in (None, found.transposed)
+    m, n, k, *long_steps = found.numbers[2:7]
+    lengths = [m if found.transposed[0] else k, k if found.transposed[1] else n]
+    assert all(s >= x for s, x in zip(long_steps, lengths, strict=True))  # rows do not overlap
     program = plan(jaxpr, 64)
     if program.products:  # small ones are kernels
         assert not program.callbacks
