@@ -103,8 +103,7 @@ class Row:
             if slot is not None
         ]
         self.results = [
-            (slot, var.aval, program.slots[slot].aval.shape == var.aval.shape)
-            for slot, var in zip(call.results, eqn.outvars, strict=True)
+            (slot, var.aval) for slot, var in zip(call.results, eqn.outvars, strict=True)
         ]
 
 
@@ -153,13 +152,13 @@ class Frame:
         primitive = eqn.primitive
         found = primitive.impl(*operands, **eqn.params)
         values = found if primitive.multiple else (found,)
-        for (slot, planned, alike), value in zip(row.results, values, strict=True):
+        for (slot, planned), value in zip(row.results, values, strict=True):
             if not _is_whole(value, planned):
                 _check(primitive.name, value, planned)
             view = known[slot]
             if view is None:
                 view = self.array(slot)
-            view[...] = value if alike else np.reshape(value, view.shape)
+            view[...] = value
 
     def _operands(self, row: Row) -> list[Any]:
         found: list[Any] = []

@@ -66,10 +66,7 @@ def _to_integer(text: Text, v: Value, to: str) -> Value:
 def _truncate(text: Text, v: Value, to: str) -> Value:
     """Towards zero; the lowest number for what is out of range or NaN."""
     low = -(2 ** (_WIDTH[to] - 1))
-    if v.dtype == "f8" and to == "i4":
-        above = text.compare("ogt", v, text.like(v, low - 1.0))
-    else:
-        above = text.compare("oge", v, text.like(v, low))
+    above = text.compare("oge", v, text.like(v, low))
     inside = text.op("and", above, text.compare("olt", v, text.like(v, -float(low))))
     safe = text.select(inside, v, text.like(v, 0.0))
     whole = text.convert("fptosi", safe, to)

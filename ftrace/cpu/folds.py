@@ -22,10 +22,7 @@ State = list[Value]
 
 def combine_values(text: Text, op: str, a: Value, b: Value) -> Value:
     """One step of a fold that is an operation: a op b."""
-    word = _SPELLED.get(op, op)
-    if a.dtype == "b1" and op in ("sum", "prod"):
-        word = "or" if op == "sum" else "and"
-    return spell(text, word, (a, b), a.dtype)
+    return spell(text, _SPELLED.get(op, op), (a, b), a.dtype)
 
 
 def has_tree(fold: Fold) -> bool:

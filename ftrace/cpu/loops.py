@@ -317,7 +317,7 @@ class _Lanes:
         ):
             ways, mask = state[0].lanes, None
             if ways > 1:
-                way = text.op("and", at, Value(str(ways - 1), "i8", 1))
+                way = text.op("and", at, text.const(ways - 1, "i8"))
                 mask = text.compare("eq", text.splat(way, ways), iota("i8", ways))
             spread = [text.splat(v, ways) for v in values]
             new += folds.step(text, fold, state, spread, mask)

@@ -295,19 +295,14 @@ def _scatter(s: State, place: Access, value: Value, mask: Value | None) -> None:
 
 def _one_by_one(s: State, place: Access, value: Value, combine: str) -> None:
     """Combine lanes that may meet, in order."""
-    offsets = None
-    if place.kind != UNIFORM:
-        offsets = place.offsets or iota("i8", s.lanes)
-    each_lane(s, lambda at: _combine_lane(s, place, lane(s.text, value, at), combine, offsets, at))
+    each_lane(s, lambda at: _combine_lane(s, place, lane(s.text, value, at), combine, at))
 
 
-def _combine_lane(
-    s: State, place: Access, value: Value, combine: str, offsets: Value | None, at: Value
-) -> None:
-    kind, pointer = memory_type(place.buffer.dtype), place.pointer
-    if offsets is not None:
-        far = lane(s.text, offsets, at)
-        pointer = s.text.let(f"getelementptr {kind}, ptr {pointer}, i64 {far.name}", "i8", 1).name
+def _combine_lane(s: State, place: Access, value: Value, combine: str, at: Value) -> None:
+    assert place.offsets is not None
+    kind, far = memory_type(place.buffer.dtype), lane(s.text, place.offsets, at)
+    given = f"getelementptr {kind}, ptr {place.pointer}, i64 {far.name}"
+    pointer = s.text.let(given, "i8", 1).name
     old = _read_run(s, pointer, _stored(place.buffer.dtype), 1, None)
     old = _in_registers(s, old, place.buffer.dtype)
     _write_run(s, pointer, _in_memory(s, combine_values(s.text, combine, old, value)), None)

@@ -9,6 +9,7 @@ hand. Booleans are `i1` in registers and one byte in memory.
 
 import struct
 from collections.abc import Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -90,14 +91,13 @@ class Text:
         self.declarations = declarations
         self.lines: list[str] = []
         self.block = "entry"
-        self._count = 0
+        self._numbers = count(1)
 
     # --- names and lines
 
     def fresh(self, stem: str = "t") -> str:
         """A new name without its sigil."""
-        self._count += 1
-        return f"{stem}{self._count}"
+        return f"{stem}{next(self._numbers)}"
 
     def line(self, text: str) -> None:
         """An instruction without a result."""
@@ -105,8 +105,7 @@ class Text:
 
     def let(self, expression: str, dtype: str, lanes: int) -> Value:
         """`%new = expression`."""
-        self._count += 1
-        name = f"%t{self._count}"
+        name = f"%t{next(self._numbers)}"
         self.lines.append(f"  {name} = {expression}")
         return Value(name, dtype, lanes)
 

@@ -10,9 +10,7 @@ from ftrace.cpu.text import LLVM_TYPE, Text, Value, type_of
 
 
 def iota(dtype: str, lanes: int) -> Value:
-    """The constant 0, 1, 2 ... of an integer type."""
-    if lanes == 1:
-        return Value("0", dtype, 1)
+    """The constant 0, 1, 2 ... of an integer type, for two lanes or more."""
     kind = LLVM_TYPE[dtype]
     return Value(f"<{', '.join(f'{kind} {i}' for i in range(lanes))}>", dtype, lanes)
 

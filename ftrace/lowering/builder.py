@@ -44,7 +44,7 @@ _BOOLEAN: Final = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 @cache
 def code(dtype: np.dtype[Any]) -> str:
     """A real dtype as kernel IR writes it."""
-    return "b1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
+    return f"{dtype.kind}{dtype.itemsize}"
 
 
 @cache

@@ -107,9 +107,12 @@ def _arranged(batch: list[Block], inner: Block, rows: Block, columns: Block) -> 
 
 
 def _stored(rows: tuple[int, int], columns: tuple[int, int]) -> tuple[bool, int] | None:
-    """Whether a matrix, (size, step) of both axes, is stored transposed, and its long step."""
-    if columns[1] == 1 or columns[0] == 1:
+    """Whether a matrix, (size, step) of both axes, is stored transposed, and its long step.
+
+    An axis of size 1 has step 1.
+    """
+    if columns[1] == 1:
         return False, rows[1] if rows[0] > 1 else columns[0]
-    if rows[1] == 1 or rows[0] == 1:
+    if rows[1] == 1:
         return True, columns[1]
     return None

@@ -252,8 +252,7 @@ def _target(var: Var, eqn: Eqn, producers: Any, stop: Callable[[Any], bool]) -> 
 
         target.reads, target.cone = reads([(var, target.index)], producers, beyond)
     else:
-        wanted = [] if type(target.source) is Literal else [(target.source, target.index)]
-        target.reads, target.cone = reads(wanted, producers, stop)
+        target.reads, target.cone = reads([(target.source, target.index)], producers, stop)
     return target
 
 

@@ -10,6 +10,7 @@ anything else (an axis, a row of Python) is left as it is, and the loops inside 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ftrace.lowering.builder import code
 from ftrace.lowering.following import Cell, Follower
 from ftrace.lowering.ir import Block, Kernel, Load, Store, blocks_of, loops_of
 from ftrace.lowering.launching import Launch
@@ -104,7 +105,7 @@ class _Work:
         """The parts of a number, as kernels see them: two of a complex one."""
         dtype = self.program.slots[slot].aval.dtype
         if dtype.kind != "c":
-            return [(slot, 0, f"{'b' if dtype.kind == 'b' else dtype.kind}{dtype.itemsize}")]
+            return [(slot, 0, code(dtype))]
         half = dtype.itemsize // 2
         return [(slot, 0, f"f{half}"), (slot, half, f"f{half}")]
 

@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import random
+import re
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 
 from ftrace.core.errors import BackendError
 from ftrace.cpu.compile import host
+from ftrace.cpu.emit import emit
 from ftrace.lowering import reference
 from ftrace.lowering.ir import Alloc, Block, Fold, Kernel, blocks_of, loops_of
 from ftrace.lowering.schedule import LANE, SERIAL, Schedule, schedule
-from tests.cpu.running import Compiled, differences, run, with_lanes
+from tests.cpu.running import Compiled, differences, launch, run, with_lanes
 from tests.lowering.kernels import SAMPLES, kernels
 from tests.lowering.nests import Nest, Sample, f8, i8
 
@@ -226,6 +228,30 @@ def test_invariants_stand_before_the_loop():
     assert "shufflevector" in text
     assert "shufflevector" not in inner
     assert "mul i64" not in inner
+
+
+def test_invariants_are_written_once():
+    k = Nest("twice")
+    x, o, factor = k.buffer("x", "f8", ["any"]), k.buffer("o", "f8", ["any"], "out"), k.scalar("f8")
+    with k.loop(k.scalar()) as row:
+        square = k.let("mul", k.let("mul", k.load(x, row.axis), factor), factor)
+        k.store(o, (row.axis,), k.let("add", k.load(o, row.axis), square))
+    kernel = k.kernel()
+    text = Compiled(kernel, Schedule(schedule(kernel, 64).roles, 1), host()).text
+    operands = 2 * len(kernel.buffers) + len(kernel.scalars)  # offsets and steps
+    assert text.count("ptr %table, i64") == operands
+    assert text.count("ptr %slots, i64") == len(kernel.buffers)
+
+
+@pytest.mark.parametrize("level", ["avx512", *LEVELS[1:]])
+@pytest.mark.parametrize("name", WITHOUT_SCRATCH)
+def test_what_is_called_is_declared(name, level):
+    """Newer versions of LLVM know their own functions, older ones do not."""
+    kernel, known = SAMPLES[name]().kernel, {}
+    text = emit(launch(kernel, schedule(kernel, 64)), "kernel", host(level), known)
+    text = "\n".join([*known.values(), text])
+    called = set(re.findall(r"call [^@]*@([\w.]+)", text))
+    assert called <= set(re.findall(r"(?:declare|define) [^@]*@([\w.]+)", text))
 
 
 def test_kernels_of_all_sizes_share_one_text():

@@ -101,7 +101,9 @@ def test_threads_do_not_share_scratch_memory():
     assert not wrong
 
 
-@pytest.mark.parametrize("fn", [lambda x: ANGRY(x) + 1.0, lambda x: ANGRY(x)])
+@pytest.mark.parametrize(
+    "fn", [lambda x: ANGRY(x) + 1.0, lambda x: ANGRY(x), lambda x: ANGRY(ANGRY(x) + 1.0)]
+)
 def test_numpy_does_not_warn_inside_and_warns_afterwards(fn):
     run = compiled(fn, X)
     state = np.geterr()

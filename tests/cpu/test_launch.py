@@ -27,6 +27,10 @@ def cumulated(x):
     )[1]
 
 
+def rows_so_far(c, row):
+    return np.sin(c) + row, (c * row, c.sum())
+
+
 def chosen(i, x):
     arms = (lambda y: y + 1.0, np.exp, lambda y: np.sort(y))
     return cond_call(i, x, branches=tuple(ftrace.make_jaxpr(f)(X) for f in arms))[0]
@@ -53,6 +57,8 @@ PROGRAMS = {
     "complex": (lambda x: (x * 1j, abs(x + 2j)), (X,)),
     "half": (lambda x: (x + 1, np.sqrt(x)), (X.astype(np.float16),)),
     "while": (cumulated, (X,)),
+    "scan": (lambda x: lax.scan(rows_so_far, x[0], x), (X,)),
+    "reverse scan": (lambda x: lax.scan(rows_so_far, x[0], x, reverse=True), (X,)),
     "arm 0": (chosen, (0, X)),
     "arm below": (chosen, (np.int8(-3), X)),
     "arm 1": (chosen, (np.uint8(1), X)),
@@ -168,6 +174,13 @@ def test_scalars_may_come_as_scalars_or_arrays(given, each_entry):
     (got,) = compiled(lambda x: x * 3.0, np.float64(1))([given])
     assert type(got) is np.float64
     assert got == 7.5
+
+
+@pytest.mark.parametrize("given", [2.5, np.float64(2.5), np.array(2.5)])
+def test_scalars_are_not_looked_at_twice(given, each_entry, monkeypatch):
+    call = compiled(lambda x: x * 3.0, np.float64(1))
+    monkeypatch.setattr(launch, "_plain", None)  # for what the entry refuses
+    assert call([given]) == [7.5]
 
 
 def test_integers_of_another_name_are_the_same():

@@ -3,6 +3,7 @@
 import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from ftrace.core.primitive import Primitive
 from ftrace.core.trace import EVAL, ctx
 from ftrace.cpu import launch
 from ftrace.cpu.compile import host
+from ftrace.cpu.entry import _native
 from ftrace.cpu.launch import Interpreted, compilations, compile_program
 from ftrace.cpu.main import module_text
 from ftrace.lowering.program import (
@@ -241,6 +243,46 @@ def _threads_do_not_meet():
     for t in threads:
         t.join()
     assert failures == []
+
+
+def counted_to(n, x):
+    return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 0.5 + 1.0), (0, x))
+
+
+LONG = {
+    "a loop of steps": counted_to,
+    "a loop in an arm": lambda n, x: lax.cond(
+        n > 1, lambda x: counted_to(n, x), lambda x: (0, x), x
+    ),
+    "a loop that is a kernel": lambda n, x: counted_to(n, x[0]),
+}
+
+
+@pytest.mark.skipif(_native().make is None, reason="Python's objects have another layout")
+@pytest.mark.parametrize("name", LONG)
+def test_other_threads_run_while_a_loop_does(name, monkeypatch):
+    call = compiled(LONG[name], 1, np.ones(3))
+    ticks, ended, running = [], threading.Event(), threading.Event()
+
+    def work():
+        while not ended.is_set():
+            ticks.append(1)
+            running.set()
+            time.sleep(1e-4)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(100)  # who holds the GIL and does not release it keeps it
+    thread = threading.Thread(target=work)
+    try:
+        thread.start()
+        running.wait()
+        before = len(ticks)
+        call([5_000_000, np.ones(3)])
+        assert len(ticks) > before
+    finally:
+        ended.set()
+        sys.setswitchinterval(interval)
+        thread.join()
 
 
 def test_threads_compile_a_structure_once():

@@ -313,6 +313,47 @@ def argmax_of_int64() -> Sample:
 
 
 @sample
+def indices_of_infinities() -> Sample:
+    """Nothing beats the identity: the least index is found all the same, whatever its type."""
+    k = Nest("indices_of_infinities")
+    x, n = k.buffer("x", "f8", ["one"]), k.scalar()
+    dtypes, expected = ("u1", "i1", "u4", "i8"), {}
+    folds = [Fold("argmax", "f8", ways=4) for _ in dtypes]
+    with k.loop(n, *folds) as i:
+        left = []
+        for dtype in dtypes:
+            down = k.let("sub", i8(100), i.axis)
+            left += [k.load(x, i.axis), k.let("cast", down, to=dtype)]
+        i.leave(*left)
+    for out, dtype in zip(i.outs[1::2], dtypes, strict=True):
+        k.store(k.buffer(f"at_{dtype}", dtype, [], "out"), [], out)
+        expected[f"at_{dtype}"] = np.array(60, dtype)
+    arrays = {"x": np.full(41, -np.inf)} | {b: np.zeros_like(e) for b, e in expected.items()}
+    return Sample(k.kernel(), arrays, [41], expected, exact=True)
+
+
+@sample
+def up_to_the_best() -> Sample:
+    """Of two pairs in one loop the second differs between rows; its index is counted up to."""
+    k = Nest("up_to_the_best")
+    x, y = k.buffer("x", "f8", ["one"]), k.buffer("y", "f8", ["one", "any"])
+    o, m, n = k.buffer("o", "i8", ["one"], "out"), k.scalar(), k.scalar()
+    with k.loop(m) as i:
+        with k.loop(n, Fold("argmax", "f8"), Fold("argmax", "f8")) as j:
+            j.leave(k.load(x, j.axis), j.axis, k.load(y, i.axis, j.axis), j.axis)
+        count = k.fresh("i8")
+        with k.part() as cond:
+            cond.leave(k.let("lt", count, j.outs[3]))
+        with k.part(count) as body:
+            body.leave(k.let("add", count, i8(1)))
+        (count,) = k.repeat([i8(0)], cond, body)
+        k.store(o, [i.axis], k.let("add", count, j.outs[1]))
+    a = random(29, 11)
+    arrays = {"x": np.arange(11.0), "y": a.T.copy().T, "o": np.zeros(29, "i8")}
+    return Sample(k.kernel(), arrays, [29, 11], {"o": a.argmax(1) + 10}, exact=True)
+
+
+@sample
 def constant_folds() -> Sample:
     """What a loop leaves may not depend on the loop."""
     k = Nest("constant_folds")
@@ -346,6 +387,28 @@ def rows_and_column_sums() -> Sample:
     expected = {"y": a / 2, "rows": (a / 2).sum(1), "columns": 1 + (a / 2).sum(0)}
     arrays = {"x": a, "y": np.zeros((6, 21)), "rows": np.zeros(6), "columns": np.ones(21)}
     return Sample(k.kernel(), arrays, [6, 21], expected, exact=True)
+
+
+@sample
+def counts_of_each_row() -> Sample:
+    """A scatter into every row, many rows at once, and into the diagonal of a matrix."""
+    k = Nest("counts_of_each_row")
+    ids, w = (k.buffer(b, d, ["one", "any"]) for b, d in (("ids", "i8"), ("w", "f8")))
+    x = k.buffer("x", "f8", ["one"])
+    y, z = k.buffer("y", "f8", ["any", "one"], "out"), k.buffer("z", "f8", ["any", "any"], "out")
+    m, n = k.scalar(), k.scalar()
+    with k.loop(m) as i, k.loop(n) as j:
+        value = k.let("mul", k.load(w, i.axis, j.axis), k.load(x, j.axis))
+        k.store(y, [i.axis, k.load(ids, i.axis, j.axis)], value, "sum")
+        k.store(z, [i.axis, i.axis], value, "max")
+    picked = np.random.default_rng(0).integers(0, 5, (37, 6))
+    factors, values = np.ones((6, 37)) + np.arange(37), np.arange(6.0)
+    parts = zip(picked, factors.T, strict=True)
+    expected = np.stack([np.bincount(row, f * values, minlength=5) for row, f in parts])
+    arrays = {"ids": picked.T.copy().T, "w": factors.T, "x": values}
+    arrays |= {"y": np.zeros((37, 5)), "z": np.zeros((37, 37))}
+    wanted = {"y": expected, "z": np.diag(np.arange(1.0, 38.0) * 5.0)}
+    return Sample(k.kernel(), arrays, [37, 6], wanted, exact=True)
 
 
 @sample

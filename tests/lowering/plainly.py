@@ -157,9 +157,12 @@ def extreme(fold: Fold, values: list[Any], index: list[Any]) -> list[Any]:
         return [identity(fold), 0]
     best, at = values[0], index[0]
     for value, i in zip(values[1:], index[1:], strict=True):
-        further = value > best if fold.op == "argmax" else value < best
-        if np.isnan(best):
-            further = False
-        if further or (np.isnan(value) and not np.isnan(best)):
+        if np.isnan(value) != np.isnan(best):
+            better = np.isnan(value)
+        elif value == best or np.isnan(value):
+            better = i < at
+        else:
+            better = value > best if fold.op == "argmax" else value < best
+        if better:
             best, at = value, i
     return [best, at]

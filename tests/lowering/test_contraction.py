@@ -37,6 +37,9 @@ TAKEN = {
     "in another order": ((20, 5, 6), (5, 6, 9), ((2, 1), (1, 0)), ((), ()), (False, False, None)),
     "two free axes": ((4, 5, 30), (30, 6, 7), ((2,), (0,)), ((), ()), (False, False, None)),
     "inner product": ((70, 80), (70, 80), ((0, 1), (0, 1)), ((), ()), (True, False, None)),
+    "two members, left transposed": ((2, 20), (2, 30), ((0,), (0,)), ((), ()),
+                                     (False, False, (True, False))),
+    "one member": ((20, 1), (30, 1), ((1,), (1,)), ((), ()), (False, False, (False, False))),
     "axes of size 1": ((1, 20, 1, 30), (30, 1, 40), ((3,), (0,)), ((), ()), (False, False, None)),
     "batch": ((3, 20, 30), (3, 30, 9), ((2,), (1,)), ((0,), (0,)), (False, False, None)),
     "batch inside": ((20, 3, 30), (30, 3, 9), ((2,), (0,)), ((1,), (1,)), (False, False, None)),
@@ -54,6 +57,9 @@ def test_the_library_is_told_of_products_in_memory_as_it_lies(name):
     assert found is not None
     assert (found.vector, found.swapped) == (vector, swapped)
     assert transposed in (None, found.transposed)
+    m, n, k, *long_steps = found.numbers[2:7]
+    lengths = [m if found.transposed[0] else k, k if found.transposed[1] else n]
+    assert all(s >= x for s, x in zip(long_steps, lengths, strict=True))  # rows do not overlap
     program = plan(jaxpr, 64)
     if program.products:  # small ones are kernels
         assert not program.callbacks
@@ -88,6 +94,13 @@ def test_sizes_that_the_library_does_not_know_are_left_to_numpy():
     assert numbers_of((20, 30), (30, 40), ((1,), (0,)), longest=40)[2] is not None
     jaxpr = numbers_of((20, 30), (30, 40), ((1,), (0,)))[0]
     assert [type(s) for s in plan(jaxpr, 64, lambda: 0).steps] == [Callback]
+
+
+@pytest.mark.parametrize(("size", "step"), [(LARGE, Product), (LARGE + 1, Callback)])
+def test_an_unknown_library_counts_in_32_bits(size, step):
+    shapes = (ftrace.ShapeDtypeStruct(s, np.float64) for s in ((3, size), (size, 5)))
+    jaxpr = ftrace.make_jaxpr(lambda x, y: x @ y)(*shapes)
+    assert [type(s) for s in plan(jaxpr, 64).steps] == [step]
 
 
 def test_products_are_found_in_loops_and_choices():

@@ -51,6 +51,13 @@ def test_a_result_that_was_wanted_elsewhere_is_not_overwritten_early():
         np.testing.assert_allclose(found, wanted, rtol=1e-13)
 
 
+@pytest.mark.parametrize("axes", [(1, 2), (0, 2), (0, 1)])
+def test_softmax_over_two_axes(axes):
+    x = np.random.default_rng(4).normal(size=(3, 4, 5))
+    found = ftrace.jit(lambda x: softmax(x, axes))(x)
+    np.testing.assert_allclose(found, softmax(x, axes), rtol=1e-13)
+
+
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1), (0, 3), (3, 0), (2, 3, 4)])
 def test_softmax_of_any_shape(shape):
     x = np.random.default_rng(3).normal(size=shape)

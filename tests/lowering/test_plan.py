@@ -193,6 +193,9 @@ STRUCTURES = {
     "a chain of products": lambda x: x @ x.T @ x @ x.T @ x,
     "products of a library": lambda x: (lambda y: y @ y.T @ y)(np.concatenate([x * 0.5] * 8)),
     "written": lambda x: written(x),
+    "places that reshapes hold": lambda x: places_that_reshapes_hold(x),
+    "at a computed place": lambda x: at_a_computed_place(x),
+    "a row and then all": lambda x: a_row_and_then_all(x),
     "joined": lambda x: np.concatenate([x, x[:1] * 2.0, np.cumsum(x, 0)], axis=0)[::-2],
     "arms of inputs": lambda x: lax.cond(x[0, 0] > 0, lambda y: (y, y), lambda y: (y, -y), x),
     "no turn": lambda x: lax.while_loop(lambda c: c[0] < 0, lambda c: (c[0], c[1] * 2.0), (0, x)),
@@ -211,6 +214,25 @@ STRUCTURES = {
         x,
     ),
 }
+
+
+def places_that_reshapes_hold(x):
+    """A reshape holds the first place in the arena, which others would take."""
+    held = np.reshape(np.cumsum(x, axis=0), (12,))
+    return held, np.cumsum(np.cumsum(np.cumsum(x, axis=1), axis=0), axis=1)
+
+
+def at_a_computed_place(x):
+    """A window whose place is known at run time, on what is itself a view of a view."""
+    n = np.sum(x > 0.0) - 6
+    return lax.dynamic_slice((x[:, 1:] * 2.0)[::-1, ::2], (n, n), (2, 1))
+
+
+def a_row_and_then_all(x):
+    """A kernel that reads the first row of what its second pass could overwrite."""
+    y = np.cumsum(x @ x.T, axis=0)
+    row = y[0] * 2.0
+    return row, np.cumsum(y * row[:, None], axis=0)
 
 
 def written(x):
@@ -403,6 +425,11 @@ def _operations(program):
                 yield from walk(b)
 
     return [op for launch in program.launches for op in walk(launch.kernel.body)]
+
+
+def test_a_choice_between_equals_is_none():
+    (launch,) = checked(lambda x: np.where(x > 0.0, x + 1.0, x + 1.0), X).launches
+    assert "select" not in text(launch.kernel)
 
 
 def test_nothing_costly_is_done_twice_in_a_kernel():

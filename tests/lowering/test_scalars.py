@@ -94,6 +94,11 @@ def searching_condition(x):
     )
 
 
+def from_outside(x):
+    """A number that every turn reads, in the condition and twice in the body."""
+    return lax.while_loop(lambda c: c[0] < 40.0 * x, lambda c: (c[0] + x, c[1] * x), (x, 1.0))
+
+
 def unused_results(x):
     out = lax.while_loop(
         lambda c: c[0] < 4, lambda c: (c[0] + 1, c[1] + 1.0, c[2] * 2.0), (0, x, x)
@@ -111,6 +116,7 @@ SCALAR = {
     "three arms": (three_arms, np.int32(1)),
     "one in an arm": (one_in_an_arm, np.float64(1.5)),
     "condition with a loop": (searching_condition, np.float64(2.25)),
+    "from outside": (from_outside, np.float64(1.5)),
     "unused results": (unused_results, np.float64(3)),
 }
 
@@ -148,9 +154,21 @@ def test_loops_over_arrays_stay_and_those_inside_them_do_not():
     )
 
 
+def picked(x):
+    """An arm that loads what the loop changes."""
+
+    def body(c):
+        i, a, b = c
+        (one,) = lax.dynamic_slice(np.stack([a, b]), (i % 2,), (1,))
+        return i + 1, one * 1.5, a + b
+
+    return lax.while_loop(lambda c: c[0] < 9, body, (0, x, x * 2.0))
+
+
 @pytest.mark.parametrize(
     "fn",
     [
+        picked,
         lambda x: lax.while_loop(lambda y: y < 9.0, lambda y: y + np.sort(np.stack([y, y]))[0], x),
         lambda x: lax.while_loop(lambda y: y.sum() < 9.0, lambda y: y + 1.0, np.stack([x, x])),
         lambda x: lax.while_loop(lambda y: y < 9.0, lambda y: y * 2.0, x.astype(np.float16)),

@@ -7,10 +7,14 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace.cpu.compile import host
 from ftrace.cpu.main import module_text
+from ftrace.lowering import reference
 from ftrace.lowering.ir import If, blocks_of, loops_of
+from ftrace.lowering.launching import Operand
 from ftrace.lowering.simulate import simulate
-from ftrace.lowering.split import LONG, RANGES
+from ftrace.lowering.split import LONG, RANGES, split
+from ftrace.lowering.verify import verify
 from tests.lowering import programs
+from tests.lowering.nests import Nest, Sample, f8, i8
 from tests.lowering.programs import planned
 
 N = LONG + 30
@@ -41,6 +45,7 @@ PROGRAMS = {
     "rolled": (lambda x: np.roll(x, 100) - x, V),
     "rolled rows": (lambda x: np.roll(x, (1, -7), axis=(0, 1)) * 2.0, M),
     "rolled columns": (lambda x: np.roll(x.T, (1, -7), axis=(1, 0)) * 2.0, M),
+    "scaled rows": (lambda x: np.pad(x, ((0, 0), (40, 0))) * (x[:, :1] + 1.0), M),
     "summed": (lambda x: np.sum(np.concatenate([x, x * 2.0])), V),
     "rosenbrock": (ftrace.grad(programs.rosenbrock), V),
     "many parts": (lambda x: np.concatenate([x * k for k in range(RANGES + 3)]), V),
@@ -83,6 +88,48 @@ def test_short_loops_folds_and_many_ranges_stay_whole(name, size):
     f = PROGRAMS[name][0]
     (launch,) = planned(f, np.ones(size)).launches
     assert len(loops_of(launch.kernel.body)) == 1
+
+
+def counted_up():
+    """Written by hand: a `While` that reads memory, and a place that no axis gives."""
+    k = Nest("counted_up")
+    x, ids = k.buffer("x", "f8", ["one"]), k.buffer("ids", "i8", ["one"])
+    y, n, border = k.buffer("y", "f8", ["one"], "out"), k.scalar(), k.scalar()
+    with k.loop(n) as i:
+        with k.part() as then:
+            then.leave(f8(8.0))
+        with k.part() as orelse:
+            orelse.leave(f8(2.0))
+        (limit,) = k.branch(k.let("lt", i.axis, border), then, orelse)
+        place = k.let("mod", k.load(ids, i.axis), i8(7))
+        total = k.fresh("f8")
+        with k.part() as cond:
+            cond.leave(k.let("lt", total, limit))
+        with k.part(total) as body:
+            body.leave(k.let("add", total, k.load(x, place)))
+        (total,) = k.repeat([f8(0.0)], cond, body)
+        k.store(y, [k.let("add", place, i8(1))], total, "sum")
+    arrays = {"x": np.arange(7) / 4 + 0.5, "ids": np.arange(N) * 3, "y": np.zeros(8)}
+    return Sample(k.kernel(), arrays, [N, 40])
+
+
+def test_loops_and_computed_places_are_cut_with_the_rest():
+    sample = counted_up()
+    wanted, memory = sample.operands(), sample.operands()
+    reference.run(sample.kernel, wanted, sample.scalars)
+    names = [b.name for b in sample.kernel.buffers]
+    table = [0, 0, 0, *sample.scalars]  # offsets, then scalars
+    operands = tuple(Operand(slot, slot, ()) for slot in range(3))
+    kernel, operands, scalars, _ = split(sample.kernel, operands, (3, 4), table)
+    verify(kernel)
+    assert len(loops_of(kernel.body)) == 2
+    given = {
+        b.name: (memory[names[o.slot]][0], table[o.offset] // 8, (1,))
+        for b, o in zip(kernel.buffers, operands, strict=True)
+    }
+    reference.run(kernel, given, [table[entry] for entry in scalars])
+    np.testing.assert_array_equal(memory["y"][0], wanted["y"][0])
+    assert wanted["y"][0][1:].all()
 
 
 def test_long_sizes_share_their_code():

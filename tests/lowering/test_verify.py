@@ -25,7 +25,7 @@ from ftrace.lowering.ir import (
     Var,
     While,
 )
-from ftrace.lowering.schedule import LANE, SERIAL, Schedule, schedule
+from ftrace.lowering.schedule import LANE, LONG, SERIAL, Schedule, schedule
 from ftrace.lowering.verify import verify, verify_schedule
 from tests.lowering.kernels import SAMPLES, Sample, kernels
 from tests.lowering.nests import i8
@@ -361,6 +361,13 @@ def test_scratch_memory_is_one_iteration_s_own() -> None:
 
 
 # --- schedules
+
+
+@pytest.mark.parametrize(("length", "lanes"), [(LONG, 16), (LONG + 1, 8)])
+def test_long_bodies_fill_one_register_for_each_value(length: int, lanes: int) -> None:
+    read_choose_write = 3
+    kernel = inside(choice(*[let("neg", A)] * (length - read_choose_write)))
+    assert schedule(kernel, 64).lanes == lanes
 
 
 def roles(*given: str) -> tuple[tuple[int, str], ...]:

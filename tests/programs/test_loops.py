@@ -10,6 +10,8 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
+from ftrace.control.scan import scan_call
+from ftrace.core.loops import Loop
 
 X = np.array([0.5, -0.8, 1.3])
 V = np.array([1.0, -2.0, 0.5])
@@ -274,3 +276,25 @@ def test_a_loop_equals_the_loop_in_python(name, mode):
     expected = PLAIN.get(mode, transform)(plain)(x)
     found = transform(looped)(x)
     np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_what_a_loop_of_no_turns_gives_shares_no_memory_with_what_it_got():
+    x = np.arange(3.0)
+    body = ftrace.make_jaxpr(lambda c, row: (c, row))(x, x)
+    carry, _ = scan_call(x, np.zeros((0, 3)), body=body, loop=Loop(0, False, 0, 1))
+    assert not np.shares_memory(carry, x)
+
+
+def test_map_in_batches_calls_the_function_on_nothing_more():
+    seen = []
+
+    def f(v):
+        seen.append(v)
+        return 1.5, v * 2.0
+
+    for n in (4, 5):
+        seen.clear()
+        constant, doubled = lax.map(f, np.arange(float(n)), batch_size=2)
+        assert len(seen) == 1 + n % 2  # whole batches, and the rest
+        np.testing.assert_array_equal(constant, np.full(n, 1.5))
+        np.testing.assert_array_equal(doubled, 2.0 * np.arange(n))

@@ -1,0 +1,53 @@
+"""Tapes and the layout of loops, apart from the loops that use them."""
+
+import numpy as np
+
+from ftrace.core.avals import aval, typeof
+from ftrace.core.loops import Loop, cut, parts
+from ftrace.core.tapes import TURNS, has_turns, stack, tape
+
+F8 = np.dtype(np.float64)
+SHORT, LONG = np.arange(6.0).reshape(1, 2, 3), np.arange(12.0).reshape(2, 2, 3)
+
+
+def ragged():
+    """Two tapes of matrices, of lengths 1 and 2."""
+    return stack([SHORT, LONG], tape(aval((2, 3), F8)))
+
+
+def test_a_tape_has_an_axis_in_front_whose_length_is_not_known():
+    a = tape(aval((3,), F8))
+    assert a.shape == (TURNS, 3)
+    assert has_turns(a)
+    assert not has_turns(aval((3,), F8))
+    assert "turns" in repr(a)
+
+
+def test_elements_of_known_lengths_are_one_array_even_if_there_are_none():
+    np.testing.assert_array_equal(stack([1.0, 2.0], aval((), F8)), [1.0, 2.0])
+    assert stack([], aval((3,), F8)).shape == (0, 3)
+
+
+def test_tapes_of_different_lengths_are_kept_apart():
+    tapes = ragged()
+    assert typeof(tapes).shape == (2, TURNS, 2, 3)
+    assert tapes.element() == tape(aval((2, 3), F8))
+    tapes[0] = LONG
+    assert tapes[0] is LONG
+
+
+def test_ragged_tapes_add_and_change_axes_item_by_item():
+    twice = np.add(ragged(), ragged())
+    assert typeof(twice) == typeof(ragged())
+    turned = ragged().transpose((0, 1, 3, 2))
+    assert typeof(turned).shape == (2, TURNS, 3, 2)
+    for i, x in enumerate((SHORT, LONG)):
+        np.testing.assert_array_equal(twice[i], 2 * x)
+        np.testing.assert_array_equal(turned[i], x.transpose(0, 2, 1))
+
+
+def test_operands_of_a_loop_are_cut_into_tuples():
+    found = parts(list("ncabx"), Loop(None, False, 1, 2))
+    assert found == (("n",), ("c",), ("a", "b"), ("x",))
+    assert parts(list("cabx"), Loop(3, False, 1, 2))[1:] == found[1:]
+    assert cut("abcde", (1, 2, 5)) == ["a", "bc", "de"]
