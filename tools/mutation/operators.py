@@ -270,7 +270,7 @@ def of_column(keyword: ast.keyword, text: Text) -> Iterator[Change]:
     if name in DROPPABLE - {"mask"}:
         yield f"drop-{name}", "None"
     if name == "jvp" and isinstance(value, ast.Tuple):
-        first, second = map(text, value.elts)
+        first, second, *both = map(text, value.elts)
         for pair in ((first, "None"), ("None", second)):
             if pair != (first, second):
-                yield "drop-rule", f"({pair[0]}, {pair[1]})"
+                yield "drop-rule", f"({', '.join((*pair, *both))})"
