@@ -117,6 +117,7 @@ def held(fun, *args):
 SLACK = 20_000  # Python's own objects, and arrays of rank 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [0, ONE, 3 * ONE + 10, 7 * ONE, 10**9])
 @pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
 def test_what_is_held_stays_within_the_budget(program, budget):
@@ -127,6 +128,7 @@ def test_what_is_held_stays_within_the_budget(program, budget):
     np.testing.assert_allclose(gradient, grad(program)(x), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [mlp, with_calls], ids=lambda p: p.__name__)
 def test_what_compiled_code_holds_stays_within_the_budget(program):
     x = DATA.copy()
@@ -136,6 +138,7 @@ def test_what_compiled_code_holds_stays_within_the_budget(program):
     np.testing.assert_allclose(gradient, grad(program)(x), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
 def test_a_budget_is_used(program):
     """A large one keeps all that the derivative needs, and a smaller one at least its half."""
@@ -162,6 +165,7 @@ def peak(fun, x):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["interpreted", "compiled"])
 def test_the_backward_pass_computes_again_one_stretch_at_a_time(kind):
     def deep(x):

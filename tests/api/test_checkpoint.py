@@ -148,6 +148,7 @@ def test_loops_inside_keep_their_forward_derivatives(keeping, use):
     close(uses[use](checkpoint(looping, **KEEPING[keeping])), uses[use](looping))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeping", KEEPING)
 def test_compiled_gradients_are_the_same(keeping):
     f = checkpoint(layers, **KEEPING[keeping])

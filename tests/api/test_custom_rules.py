@@ -136,6 +136,7 @@ def test_a_right_rule_of_any_kind_changes_nothing(name, way):
     close(WAYS[way](RULES[name]), WAYS[way](plain))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_compiled_programs_agree(name):
     f = RULES[name]

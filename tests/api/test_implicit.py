@@ -118,6 +118,7 @@ def test_the_solution_is_found_everywhere(name):
     close(ftrace.jit(ftrace.vmap(f))(stack), expected, tol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", GRADIENTS)
 @pytest.mark.parametrize("name", SOLUTIONS)
 def test_first_derivatives(name, way):
@@ -125,6 +126,7 @@ def test_first_derivatives(name, way):
     close(GRADIENTS[way](scalar(name))(P), differences(reference(name), P), tol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", HESSIANS)
 @pytest.mark.parametrize("name", SOLUTIONS)
 def test_second_derivatives(name, way):
@@ -338,6 +340,7 @@ METHODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_the_same_derivatives(method):
     def best(p):

@@ -313,6 +313,7 @@ def test_value_and_derivatives_are_those_of_the_formula(f):
     np.testing.assert_allclose(grad(grad(f))(X), hessian(f)(X), rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [f for f in PROGRAMS if f not in NATIVE], ids=lambda f: f.__name__)
 def test_compiled_and_mapped_they_are_the_same(f):
     expected = grad(f)(X)
