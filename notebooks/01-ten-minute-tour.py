@@ -344,6 +344,50 @@ limit_gradient.defvjp(limit_forward, limit_backward)
 print(ftrace.grad(lambda x: 100.0 * limit_gradient(x))(3.0))
 
 # %% [markdown]
+# ## 9. Loops that run as long as values say
+#
+# `lax.while_loop`, `lax.scan` and `lax.fori_loop` compile, and every transformation goes through
+# them: reverse mode too, however many turns there are. Under `vmap` each member stops by itself.
+
+
+# %%
+def square_root(a):
+    def step(guess):
+        return 0.5 * (guess + a / guess)
+
+    return ftrace.lax.while_loop(lambda g: np.abs(g * g - a) > 1e-12 * a, step, 1.0 * a)
+
+
+areas = np.array([2.0, 9.0, 100.0])
+slopes = ftrace.jit(ftrace.vmap(ftrace.grad(square_root)))(areas)
+print(slopes, np.allclose(slopes, 0.5 / np.sqrt(areas)))
+print(f"second derivative at 2: {ftrace.hessian(square_root)(2.0):.7f}")
+
+
+# %% [markdown]
+# `scan` carries a value along an array and stacks what each turn leaves. With
+# `checkpoint="binomial"` reverse mode keeps a handful of states instead of every turn's.
+
+
+# %%
+def pendulum(length, turns=400, dt=0.01):
+    """The angle of a pendulum after some time, started at an angle of 1."""
+
+    def step(state, _):
+        angle, speed = state
+        speed = speed - dt * 9.81 / length * np.sin(angle)
+        angle = angle + dt * speed
+        return (angle, speed), None
+
+    start = (1.0, 0.0)
+    keep = {"checkpoint": "binomial", "slots": 5}
+    (angle, _), _ = ftrace.lax.scan(step, start, length=turns, **keep)
+    return angle
+
+
+print(f"angle {pendulum(1.0):.6f}, by its length {ftrace.grad(pendulum)(1.0):.6f}")
+
+# %% [markdown]
 # ## Where next
 #
 # * `02-exploring-the-ir.ipynb` looks inside: the jaxpr of a function, what each transformation

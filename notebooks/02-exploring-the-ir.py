@@ -268,6 +268,13 @@ print(f"{slope_of_root(2.0):.12f}, on paper {0.5 / np.sqrt(2.0):.12f}")
 print("rows left to the library:", slope_of_root.lower(2.0).cost().callbacks)
 
 # %% [markdown]
+# In reverse mode the loop records: beside its number of turns it leaves a *tape*, an array with an
+# element for each turn, and a `scan` goes back over it.
+
+# %%
+print(ftrace.make_jaxpr(ftrace.grad(square_root))(2.0))
+
+# %% [markdown]
 # ## 10. LLVM and machine code
 #
 # Each kernel becomes one function of LLVM's language, for the vectors of the machine at hand; on
