@@ -8,12 +8,10 @@ code; `ftrace.config.compile = False` interprets it instead, equation by equatio
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final
-from weakref import ref
 
 from ftrace.core.config import config
-from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, eval_jaxpr
 from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.zero import ZERO
@@ -29,6 +27,7 @@ from ftrace.interpreters.transpose import (
     unflatten_masked,
 )
 from ftrace.lowering.inline import keeps_tapes
+from ftrace.lowering.pieces import cut_at_tapes
 
 BACKENDS: Final = {"cpu": lazy("ftrace.cpu.backend", "cpu_backend")}
 """By the device of the arrays; imported when something is first compiled."""
@@ -38,7 +37,7 @@ LONG: Final = 64  # turns after which the body of a loop is compiled
 def executable(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
     """The compiled code of a jaxpr: a function of the list of its arguments.
 
-    Where tapes leave the jaxpr its equations run one by one, and long loops compile their bodies.
+    Where tapes leave the jaxpr, Python runs their loops, and what lies between them compiles.
     """
     found = jaxpr.cache.get("code")
     if found is None:
@@ -46,15 +45,42 @@ def executable(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
             backend = BACKENDS["cpu"]()
             found = backend.compile(backend.plan(jaxpr))
         else:
-            found = partial(_interpreted, ref(jaxpr))
+            found = _InPieces(jaxpr)
         jaxpr.cache["code"] = found
     return found
 
 
-def _interpreted(jaxpr: Any, args: Sequence[Any]) -> list[Any]:
-    jaxpr = jaxpr()
-    with quietly():
-        return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
+class _InPieces:
+    """Runs a jaxpr that is cut at its tapes. Call it with the list of its arguments."""
+
+    __slots__ = ("_pieces", "_runs")
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self._pieces = cut_at_tapes(jaxpr)
+        self._runs = [
+            None if isinstance(step, Eqn) else executable(step[0]) for step in self._pieces.steps
+        ]
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """Run it."""
+        pieces = self._pieces
+        env: dict[Any, Any] = {**dict(pieces.consts), **dict(zip(pieces.invars, args, strict=True))}
+
+        def values(atoms: Sequence[Any]) -> list[Any]:
+            return [a.value if type(a) is Literal else env[a] for a in atoms]
+
+        with quietly():
+            for step, run in zip(pieces.steps, self._runs, strict=True):
+                if isinstance(step, Eqn):
+                    found = step.primitive(*values(step.invars), **step.params)
+                    outs = step.outvars
+                    results = found if step.primitive.multiple else (found,)
+                else:
+                    assert run is not None
+                    jaxpr, outs = step
+                    results = run(values(jaxpr.invars))
+                env.update(zip(outs, results, strict=True))
+        return owned(values(pieces.outs), (*args, *(array for _, array in pieces.consts)))
 
 
 class Turns:
