@@ -59,23 +59,42 @@ class Ragged:
     def __getitem__(self, i: int) -> Any:
         return self.items[i]
 
-    def __setitem__(self, i: int, value: Any) -> None:
-        self.items[i] = value
-
     def element(self) -> ShapedArray:
         """The type of an item."""
         return aval(self.aval.shape[1:], self.aval.dtype)
 
-    def transpose(self, axes: Sequence[int]) -> "Ragged":
-        """Another order of the axes, of which the first stays the first."""
-        inner = tuple(i - 1 for i in axes[1:])
-        shape = tuple(self.aval.shape[i] for i in axes[1:])
-        return Ragged([np.transpose(x, inner) for x in self.items], aval(shape, self.aval.dtype))
+    def transpose(self, axes: Sequence[int]) -> Any:
+        """Another order of the axes."""
+        first, rest = axes[0], axes[1:]
+        shape = self.aval.shape
+        element = aval(tuple(shape[i] for i in rest), self.aval.dtype)
+        inner = tuple(i - (i > first) for i in rest)
+        parts = [
+            _taken(self, i, first) for i in range(len(self.items) if not first else shape[first])
+        ]
+        return _joined([np.transpose(x, inner) for x in parts], element)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any) -> "Ragged":
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any) -> Any:
         """Elementwise operations, item by item: cotangents of tapes are added."""
-        a, b = (x.items for x in inputs)
-        return Ragged([ufunc(x, y) for x, y in zip(a, b, strict=True)], self.element())
+        a, b = (x.items if isinstance(x, Ragged) else x for x in inputs)
+        return _joined([ufunc(x, y) for x, y in zip(a, b, strict=True)], self.element())
+
+
+def _taken(x: Any, i: int, axis: int) -> Any:
+    """Element i along an axis of a stack of tapes, or of a tape."""
+    if not isinstance(x, Ragged):
+        return np.take(x, i, axis)
+    if not axis:
+        return x[i]
+    shape = x.aval.shape
+    element = aval(shape[1:axis] + shape[axis + 1 :], x.aval.dtype)
+    return _joined([_taken(item, i, axis - 1) for item in x.items], element)
+
+
+def _joined(items: list[Any], element: ShapedArray) -> Any:
+    """A stack of tapes; an array where they have the same length."""
+    alike = all(isinstance(x, np.ndarray) and x.shape == items[0].shape for x in items)
+    return np.stack(items) if items and alike else Ragged(items, element)
 
 
 TYPEOF[Ragged] = lambda x: x.aval

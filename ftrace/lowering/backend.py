@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
+from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.lowering.cost import Cost, cost
+from ftrace.lowering.inline import keeps_tapes
 from ftrace.lowering.program import Program
 from ftrace.lowering.show import text
 
@@ -55,6 +57,12 @@ class Lowered:
     @cached_property
     def program(self) -> Program:
         """Steps, slots and table."""
+        if not keeps_tapes(self.jaxpr):
+            raise BackendError(
+                "This function is no single program: what its loops record for the derivative is "
+                "recorded by loops again, or leaves it, so that it runs in pieces.",
+                "Look at its `jaxpr`; to see kernels, lower the body of the inner loop.",
+            )
         return self.backend.plan(self.jaxpr)
 
     @property

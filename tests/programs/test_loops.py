@@ -11,6 +11,7 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
 from ftrace.control.scan import scan_call
+from ftrace.core.errors import BackendError
 from ftrace.core.loops import Loop
 
 X = np.array([0.5, -0.8, 1.3])
@@ -127,7 +128,7 @@ def nested(x):
     """A while in a scan in a while."""
 
     def inner(c, t):
-        y = lax.while_loop(lambda y: y < 4.0, lambda y: y * 1.5 + t, c * c + 0.3)
+        y = lax.while_loop(lambda y: y < 4.0, lambda y: y * 1.5 + t * np.sin(y), c * c + 0.3)
         return np.cos(y) * c, y
 
     def body(c):
@@ -149,7 +150,7 @@ def nested_plain(x):
             for t in T[:2]:
                 y = c * c + 0.3
                 while y < 4.0:
-                    y = y * 1.5 + t
+                    y = y * 1.5 + t * np.sin(y)
                 c, extra = np.cos(y) * c, extra + y * t
             c = c + 0.1 * extra
         total = total + weight * c
@@ -298,3 +299,23 @@ def test_map_in_batches_calls_the_function_on_nothing_more():
         assert len(seen) == 1 + n % 2  # whole batches, and the rest
         np.testing.assert_array_equal(constant, np.full(n, 1.5))
         np.testing.assert_array_equal(doubled, 2.0 * np.arange(n))
+
+
+LOWERED = {
+    "value": lambda f: f,
+    "grad": grad,
+    "hessian": hessian,
+    "jvp of grad": lambda f: jacfwd(grad(f)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - {"nested"}))
+def test_compiled_loops_hold_no_python(name):
+    for transform in LOWERED.values():
+        assert jit(transform(PROGRAMS[name][0])).lower(X).cost().callbacks == 0
+
+
+def test_tapes_of_tapes_are_no_single_program():
+    assert jit(nested).lower(X).cost().callbacks == 0
+    with pytest.raises(BackendError, match="pieces"):
+        jit(grad(nested)).lower(X).cost()
