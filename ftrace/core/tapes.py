@@ -69,9 +69,8 @@ class Ragged:
         shape = self.aval.shape
         element = aval(tuple(shape[i] for i in rest), self.aval.dtype)
         inner = tuple(i - (i > first) for i in rest)
-        parts = [
-            _taken(self, i, first) for i in range(len(self.items) if not first else shape[first])
-        ]
+        count = shape[first] if first else len(self.items)
+        parts = [_taken(self, i, first) for i in range(count)]
         return _joined([np.transpose(x, inner) for x in parts], element)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any) -> Any:
