@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Mapping
 from typing import Any, Final
+from weakref import finalize
 
 import llvmlite.binding as llvm
 
@@ -51,6 +52,8 @@ class Module:
             self._context = llvm.create_context()
             parsed = _parse(text, self._context)
             self._engine = llvm.create_mcjit_compiler(parsed, _machine(made_for))
+            # the collector may end them in any order, and a context takes its modules along
+            finalize(self, _close, self._engine, self._context).atexit = False
             _bind(self._engine, parsed, symbols)
             self._engine.finalize_object()
 
@@ -67,6 +70,12 @@ class Module:
         with _LOCK:
             parsed = _parse(self._text, self._context)
             return _machine(self._host).emit_assembly(parsed)
+
+
+def _close(engine: Any, context: Any) -> None:
+    """Free code, then the context in which it was made."""
+    engine.close()
+    context.close()
 
 
 def compile_module(text: str, symbols: Mapping[str, int], host: Host) -> Module:

@@ -86,3 +86,21 @@ def test_modules_compile_and_run_in_many_threads():
     for thread in threads:
         thread.join()
     assert results == {i: 100 + i for i in range(8)}
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+def test_code_is_freed_before_its_context(cyclic, monkeypatch):
+    """The collector may take both at once; a context that goes first takes living code along."""
+    order = []
+    module = compile_module("define i32 @one() {\n  ret i32 1\n}", {}, host())
+    for name in ("_engine", "_context"):
+        part = getattr(module, name)
+        free = part.close
+        monkeypatch.setattr(
+            part, "close", lambda free=free, name=name: (order.append(name), free())
+        )
+    if cyclic:
+        module.itself = module
+    del module, part, free
+    gc.collect()
+    assert order[:2] == ["_engine", "_context"]
