@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from ftrace.api.surgery import replace_gradient as replace_gradient
     from ftrace.api.surgery import reverse_gradient as reverse_gradient
     from ftrace.api.surgery import scale_gradient as scale_gradient
+    from ftrace.api.vectorize import elementwise_partials as elementwise_partials
+    from ftrace.api.vectorize import vectorize as vectorize
     from ftrace.core.primitive import Primitive as Primitive
     from ftrace.core.zero import SymbolicZero as SymbolicZero
     from ftrace.lax.operations import stop_gradient as stop_gradient
@@ -150,6 +152,10 @@ _HOMES = {
         "replace_gradient",
         "reverse_gradient",
         "scale_gradient",
+    ),
+    "ftrace.api.vectorize": (
+        "elementwise_partials",
+        "vectorize",
     ),
     "ftrace.core.primitive": ("Primitive",),
     "ftrace.core.zero": ("SymbolicZero",),

@@ -35,7 +35,8 @@ from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.linearize import linearize_flat
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.tangents import instantiate, zeros
-from ftrace.primitives.shape import concatenate, reshape
+from ftrace.primitives.shape import concatenate, reshape, squeeze
+from ftrace.primitives.slicing import along
 from ftrace.primitives.slicing import slice as slice_row
 
 P = ParamSpec("P")
@@ -249,7 +250,10 @@ def _forward_pass(
     values, dims = batch_flat(pushed, axis, live, [0] * len(live))
     n = len(nonzero)
     rest = iter(place_axis(v, d, axis, -1) for v, d in zip(values[n:], dims[n:], strict=True))
-    ys = values[:n]
+    ys = [
+        y if d is None else squeeze(along(y, d, 0, 1), dimensions=(d,))
+        for y, d in zip(values[:n], dims[:n], strict=True)
+    ]
     tangents = [
         next(rest) if z else _no_tangent(y, count) for z, y in zip(nonzero, ys, strict=True)
     ]

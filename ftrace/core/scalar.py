@@ -178,6 +178,17 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True)
+class Elementwise:
+    """Elements of all results come from the operands' elements at the same place, by a jaxpr.
+
+    Attributes:
+        jaxpr: the row's params -> a jaxpr over rank-0 values.
+    """
+
+    jaxpr: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Reduction:
     """An element of the result is a fold of elements along `axes` (or `axis`).
 

@@ -92,7 +92,7 @@ def _any(mask: Any, axes: tuple[int, ...]) -> Any:
     return reduce_or(mask, axes=axes) if axes and typeof(mask).shape else mask
 
 
-def _full(mask: Any, shape: tuple[int, ...]) -> Any:
+def full_mask(mask: Any, shape: tuple[int, ...]) -> Any:
     """A rank-0 mask at the shape of its cotangent."""
     if typeof(mask).shape == shape:
         return mask
@@ -104,7 +104,7 @@ def _move(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     as_mask = [Linear(aval(x.aval.shape, bool_)) if type(x) is Linear else x for x in operands]
     transpose, params = eqn.primitive.transpose, eqn.params
     found = transpose(ct.value, *operands, **params)
-    masks = transpose(_full(ct.mask, typeof(ct.value).shape), *as_mask, **params)
+    masks = transpose(full_mask(ct.mask, typeof(ct.value).shape), *as_mask, **params)
     return [c if c is None else Masked(c, m) for c, m in zip(found, masks, strict=True)]
 
 
@@ -114,7 +114,7 @@ def _sum(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     kept = eqn.params["broadcast_dimensions"]
     source = operands[0].aval.shape
     axes = tuple(i for i in range(len(shape)) if i not in kept)
-    mask = _any(_full(ct.mask, shape), axes)
+    mask = _any(full_mask(ct.mask, shape), axes)
     stretched = tuple(j for j, i in enumerate(kept) if source[j] == 1 and shape[i] != 1)
     if stretched:
         mask = broadcast_in_dim(
@@ -192,7 +192,7 @@ def flatten_masked(cts: Sequence[Any]) -> list[Any]:
     flat: list[Any] = []
     for c in cts:
         if type(c) is Masked:
-            flat.extend((c.value, _full(c.mask, typeof(c.value).shape)))
+            flat.extend((c.value, full_mask(c.mask, typeof(c.value).shape)))
         elif c is not None:
             flat.append(c)
     return flat

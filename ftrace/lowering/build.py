@@ -19,7 +19,8 @@ from ftrace.lowering.indexing import ORIGIN, Coord, Index
 from ftrace.lowering.ir import PAIRS, Atom, Block, Fold, Loop, Stmt, Var
 from ftrace.lowering.keeping import Kept, kept
 from ftrace.lowering.launching import Launch
-from ftrace.lowering.reading import Producers, Reader, is_fold
+from ftrace.lowering.reading import Producers, Reader
+from ftrace.lowering.rules import is_fold
 from ftrace.lowering.schedule import LANE, Schedule, schedule
 from ftrace.lowering.split import split
 

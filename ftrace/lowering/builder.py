@@ -10,7 +10,7 @@ operation. Groups of equations become kernels in build.py.
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -33,8 +33,10 @@ from ftrace.lowering.ir import (
     Stmt,
     Store,
     Var,
+    While,
 )
 from ftrace.lowering.launching import Operand
+from ftrace.lowering.traversal import uses_of
 
 Scalar = Atom | Parts
 KEPT: Final = frozenset({0, 1, -1, 2, 0.5})  # literals that stay in the code
@@ -259,6 +261,47 @@ class Builder:
         outs = tuple(self.fresh(r.dtype, depth) for r in arms[0][0].results)
         self.scopes[-1].stmts.append(If(outs, cond, arms[0][0], arms[1][0]))
         return Parts(*outs) if isinstance(arms[0][1], Parts) else outs[0]
+
+    def choose(
+        self,
+        cond: Atom,
+        then: Callable[[], Sequence[Atom]],
+        orelse: Callable[[], Sequence[Atom]],
+    ) -> list[Atom]:
+        """One of two lists of values; only the one taken is computed."""
+        depth = len(self.scopes)
+        blocks: list[Block] = []
+        for arm in (then, orelse):
+            self.open(arm=True)
+            blocks.append(self.close(arm()))
+        make = partial(If, cond=cond, then=blocks[0], orelse=blocks[1])
+        return self._placed(make, [a.dtype for a in blocks[0].results], depth)
+
+    def repeat(
+        self,
+        inits: Sequence[Atom],
+        cond: Callable[[Sequence[Atom]], Atom],
+        body: Callable[[Sequence[Atom]], Sequence[Atom]],
+    ) -> list[Atom]:
+        """Values carried through a loop; what never changes in it is computed outside."""
+        depth = len(self.scopes)
+        params = tuple(self.fresh(a.dtype, depth) for a in inits)
+        self.open()
+        test = self.close((cond(params),))
+        self.open()
+        turn = self.close(body(params))
+        make = partial(While, params=params, inits=tuple(inits), cond=test, body=turn)
+        return self._placed(make, [a.dtype for a in inits], depth)
+
+    def _placed(
+        self, make: Callable[..., If | While], dtypes: Sequence[str], depth: int
+    ) -> list[Atom]:
+        """A statement with blocks, in the outermost scope that has all it reads."""
+        used = uses_of(make(()))
+        home = self._home([a for a in used if isinstance(a, Var) and self.depths[a.id] < depth])
+        outs = tuple(self.fresh(d, home.depth) for d in dtypes)
+        home.stmts.append(make(outs))
+        return list(outs)
 
     # --- coordinates
 

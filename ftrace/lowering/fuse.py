@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Literal, Var
-from ftrace.core.scalar import OPS, Moving, Pointwise
+from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise
 from ftrace.lowering import ir
 from ftrace.lowering.indexing import ORIGIN, Coord, Index
-from ftrace.lowering.reading import Places, is_fold, is_pulled, reads, reduced_axes
+from ftrace.lowering.reading import Places, reads
+from ftrace.lowering.rules import is_fold, is_pulled, reduced_axes
 
 LOOK_BACK: Final = 8  # items that a target may join
 OPERANDS: Final = 40  # stored variables that one kernel touches
@@ -324,6 +325,8 @@ class _Storing:
         dear = any(self.costly[a] for a in known)
         if isinstance(rule, Pointwise):
             deep, dear = deep + 1, dear or _costly(rule)
+        elif isinstance(rule, Elementwise):
+            deep, dear = deep + len(rule.jaxpr(**eqn.params).eqns), True
         elif eqn.primitive.name in BRANCHES:
             deep += CHEAP // 2
         given = [a for a in eqn.invars if type(a) is not Literal]

@@ -10,89 +10,22 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn, Literal
-from ftrace.core.scalar import OPS, Moving, Pointwise, Reduction
+from ftrace.core.scalar import Elementwise, Moving, Reduction
 from ftrace.lowering.builder import Builder
-from ftrace.lowering.complexes import ROWS, Parts
+from ftrace.lowering.complexes import Parts
+from ftrace.lowering.elementwise import evaluate
 from ftrace.lowering.indexing import ORIGIN, Coord, Gathered, Index
 from ftrace.lowering.ir import PAIRS, Lit
-from ftrace.primitives.linear import join
+from ftrace.lowering.rules import Element, pointwise, unreduced
 
 Producers = Mapping[Any, tuple[int, Eqn, int]]  # variable -> number and equation, which result
-
-
-def is_pulled(eqn: Eqn) -> bool:
-    """Whether elements of the results can be asked for one at a time."""
-    rule = eqn.primitive.lower
-    if isinstance(rule, Moving):
-        return eqn.primitive.name != "reshape" or _same_order(eqn)
-    if not isinstance(rule, Pointwise):
-        return False
-    for a in (*eqn.invars, *eqn.outvars):
-        if a.aval.dtype.kind == "c":
-            return eqn.primitive.name in ROWS
-    if isinstance(rule.rule, str):
-        return rule.accepts((common(eqn),))
-    return rule.accepts(tuple(a.aval.dtype for a in eqn.invars))
-
-
-def is_fold(eqn: Eqn) -> bool:
-    """Whether the equation is a reduction that kernels can do."""
-    rule = eqn.primitive.lower
-    if not isinstance(rule, Reduction):
-        return False
-    dtype = eqn.invars[0].aval.dtype
-    return dtype.kind in rule.kinds and (dtype.kind != "f" or dtype.itemsize > 1)
-
-
-def _same_order(eqn: Eqn) -> bool:
-    """Whether a reshape only adds or removes axes of size 1."""
-    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    return [n for n in before if n != 1] == [n for n in after if n != 1]
-
-
-def common(eqn: Eqn) -> np.dtype[Any]:
-    """The dtype in which a pointwise operation computes."""
-    first = eqn.invars[0].aval.dtype
-    for a in eqn.invars:
-        if a.aval.dtype is not first:
-            return join(eqn.primitive.name, *(a.aval for a in eqn.invars))[0]
-    return first
-
-
-def reduced_axes(eqn: Eqn) -> tuple[int, ...]:
-    """The axes that a reduction folds."""
-    params = eqn.params
-    return tuple(params["axes"]) if "axes" in params else (params["axis"],)
-
-
-def unreduced(eqn: Eqn, index: Index) -> Index:
-    """The operand's index of a reduction of axes of size 1."""
-    axes, rest = reduced_axes(eqn), iter(index)
-    return tuple(ORIGIN if i in axes else next(rest) for i in range(eqn.invars[0].aval.ndim))
 
 
 def _params(eqn: Eqn, position: int) -> dict[str, Any]:
     """A row's params; a row of several results is told which one is asked for."""
     return {**eqn.params, "position": position} if eqn.primitive.multiple else eqn.params
-
-
-class Element:
-    """An operand of a `Moving` rule: `x.at(index)`."""
-
-    __slots__ = ("_ask", "_atom", "aval")
-
-    def __init__(self, atom: Any, ask: Callable[[Any, Index], Any]) -> None:
-        self._atom = atom
-        self._ask = ask
-        self.aval: ShapedArray = atom.aval
-
-    def at(self, index: Index) -> Any:
-        """The element at an index."""
-        return self._ask(self._atom, index)
 
 
 class Reader:
@@ -142,12 +75,12 @@ class Reader:
         if isinstance(rule, Reduction):
             return self._folded(eqn, rule, index)
         values = [self.at(a, index) for a in eqn.invars]
-        assert isinstance(rule, Pointwise)
-        if not isinstance(rule.rule, str):
-            return rule.rule(builder, var.aval, *values, **eqn.params)
-        dtype = common(eqn)
-        found = builder.op(rule.rule, *(builder.convert(v, dtype) for v in values))
-        return found if OPS[rule.rule].result == "b1" else builder.convert(found, var.aval.dtype)
+        if isinstance(rule, Elementwise):
+            outs = evaluate(builder, rule.jaxpr(**eqn.params), values)
+            for v, found in zip(eqn.outvars, outs, strict=True):
+                builder.remember((v, index), found)
+            return outs[position]
+        return pointwise(builder, eqn, values)
 
     def _folded(self, eqn: Eqn, rule: Reduction, index: Index) -> Any:
         """A reduction of axes of size 1."""

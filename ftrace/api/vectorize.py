@@ -1,0 +1,297 @@
+"""`vectorize`: a scalar function with native control flow, at every place of arrays, in one kernel.
+
+The function is traced once on numbers; what it closes over becomes operands, and what depends on
+these alone is computed outside. Where everything is a number, the result is one row
+(control/vectorized.py); a function that works with arrays inside is mapped over all places.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ftrace.api.calls import brief, check_callable
+from ftrace.api.compiling import jit
+from ftrace.control.functions import (
+    argument_avals,
+    argument_paths,
+    flatten_call,
+    name_of,
+    stage_function,
+)
+from ftrace.control.partials import partials
+from ftrace.control.vectorized import vectorize_call
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.dtypes import is_inexact
+from ftrace.core.errors import LiftError, ShapeError
+from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from ftrace.core.tree import PyTreeDef, paths
+from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.tangents import zeros
+from ftrace.lowering.rules import is_scalar_program
+from ftrace.primitives.linear import broadcast_in_dim
+from ftrace.primitives.shape import reshape
+
+POLICIES = ("auto", "cache", "recompute")
+
+
+def vectorize(
+    fun: Callable[..., Any] | None = None,
+    *,
+    residuals: str = "auto",
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    lift: bool = True,
+) -> Any:
+    """Apply a function of numbers at every place of arrays, as one compiled kernel.
+
+    The function is ordinary Python: `if`, `while`, `for`, `break`, early `return`, `math` and
+    NumPy functions; every element takes its own way through it. Arguments broadcast as in NumPy,
+    and an axis of size 1 is never copied. The derivative of the kernel is computed in forward
+    mode inside it, whatever mode the program around it uses.
+
+    Args:
+        fun: a function of numbers, or containers of them, that returns numbers, or containers of
+            them. It may close over arrays, of which it may use elements, and over traced values.
+        residuals: what reverse mode keeps: partial derivatives (`"cache"`), or only the
+            operands, from which they are computed again (`"recompute"`); `"auto"` takes what
+            moves fewer bytes.
+        static_argnums, static_argnames: arguments that are Python values, never traced.
+        lift: whether native control flow on traced values is rewritten.
+
+    Returns:
+        A function of arrays of any shapes that broadcast together, with `fun`'s containers; each
+        result has the broadcast shape.
+
+    Raises:
+        ShapeError: arguments that do not broadcast; both are named.
+        LiftError: something that has no meaning for one element: a result that is not a number,
+            an effect.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> @ftrace.vectorize
+        ... def root(x):
+        ...     z = x
+        ...     while abs(z * z - x) > 1e-12 * x:
+        ...         z = (z + x / z) / 2
+        ...     return z
+        >>> root(np.array([4.0, 9.0]))
+        array([2., 3.])
+        >>> ftrace.grad(lambda x: root(x).sum())(np.array([4.0, 9.0]))
+        array([0.25      , 0.16666667])
+
+    Source: J. Revels et al., Dynamic Automatic Differentiation of GPU Broadcast Kernels (2018).
+    """
+    options = {"static_argnums": static_argnums, "static_argnames": static_argnames, "lift": lift}
+    if fun is None:
+        return functools.partial(vectorize, residuals=residuals, **options)
+    check_callable(fun, "vectorize")
+    if residuals not in POLICIES:
+        raise ShapeError(
+            f"residuals={residuals!r} of vectorize is none of {', '.join(map(repr, POLICIES))}.",
+            "'auto' chooses by the bytes that each moves.",
+        )
+
+    @functools.wraps(fun)
+    def everywhere(*args: Any, **kwargs: Any) -> Any:
+        call = _Call(fun, args, kwargs)
+        return call.tree.unflatten(call.run(residuals))
+
+    return jit(everywhere, **options)
+
+
+def elementwise_partials(fun: Callable[..., Any], *, argnums: Any = None) -> Callable[..., Any]:
+    """Results and all partial derivatives of a scalar function at every place of arrays.
+
+    One kernel computes the M results and the N x M partials of each element; those that the
+    caller's compiled program does not use are left out.
+
+    Args:
+        fun: as for `vectorize`.
+        argnums: positions of the arguments by which to differentiate; all by default.
+
+    Returns:
+        A function that gives `(ys, partials)`: for each result (in its containers) a tuple with,
+        for each argument, an array (or containers of arrays) of the broadcast shape.
+
+    Raises:
+        DtypeError: as `vectorize`.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> f = ftrace.elementwise_partials(lambda x, y: x * x * y)
+        >>> y, (dx, dy) = f(np.array([1.0, 2.0]), 3.0)
+        >>> y, dx, dy
+        (array([ 3., 12.]), array([ 6., 12.]), array([1., 4.]))
+
+    Source: J. Revels et al., Dynamic Automatic Differentiation of GPU Broadcast Kernels (2018).
+    """
+    check_callable(fun, "elementwise_partials")
+
+    @functools.wraps(fun)
+    def everywhere(*args: Any, **kwargs: Any) -> Any:
+        call = _Call(fun, args, kwargs)
+        return call.with_partials(argnums)
+
+    return jit(everywhere)
+
+
+class _Program(NamedTuple):
+    """What is computed for each element.
+
+    Attributes:
+        jaxpr: (what is the same for all, leaves of the arguments) -> leaves of the result.
+        shared: what is the same for all.
+    """
+
+    jaxpr: Jaxpr
+    shared: list[Any]
+
+
+class _Call:
+    """One call: the arguments, the shape they broadcast to, and the function traced on numbers."""
+
+    def __init__(self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.fun = fun
+        self.leaves, self.in_tree = flatten_call(args, kwargs)
+        avals = argument_avals(fun, self.leaves, self.in_tree)
+        self.shape = self._broadcast(avals)
+        self.scalars = [a if a.weak else aval((), a.dtype) for a in avals]
+        staged = stage_function(fun, self.in_tree, self.scalars)
+        self.tree: PyTreeDef = staged.out_tree
+        self._check(staged.jaxpr)
+        self.program = _hoisted(staged.jaxpr, staged.captured)
+
+    def _broadcast(self, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
+        shape: tuple[int, ...] = ()
+        for i, a in enumerate(avals):
+            try:
+                shape = np.broadcast_shapes(shape, a.shape)
+            except ValueError:
+                names = argument_paths(self.fun, self.in_tree)
+                raise ShapeError(
+                    f"vectorize: {names[i]} of {name_of(self.fun)} has shape {a.shape}, which does "
+                    f"not broadcast with {shape}, the shape of the arguments before it.",
+                    "Axes are aligned at the last one; each pair must be equal or have a 1.",
+                ) from None
+        return shape
+
+    def _check(self, jaxpr: Jaxpr) -> None:
+        for a, path in zip(jaxpr.out_avals, paths(self.tree, "the result"), strict=True):
+            if a.shape:
+                raise LiftError(
+                    f"vectorize: {path} of {name_of(self.fun)} is {a}, not a number.",
+                    "The function computes one element: return numbers, several of them as a "
+                    "tuple; use vmap for functions of rows.",
+                )
+        if jaxpr.effects:
+            raise LiftError(
+                f"vectorize: {name_of(self.fun)} has an effect ({', '.join(jaxpr.effects)}).",
+                "Elements are computed together and in no order: take prints and callbacks out, "
+                "or use vmap.",
+            )
+
+    def run(self, keep: str) -> list[Any]:
+        """The results everywhere."""
+        jaxpr, shared = self.program
+        if not _is_kernel(jaxpr, shared):
+            return self._mapped()
+        operands = [self._stretched(x) for x in (*shared, *self.leaves)]
+        return vectorize_call(*operands, jaxpr=jaxpr, active=(), keep=keep)
+
+    def _stretched(self, x: Any) -> Any:
+        shape = typeof(x).shape
+        if shape == self.shape:
+            return x
+        kept = tuple(range(len(self.shape) - len(shape), len(self.shape)))
+        return broadcast_in_dim(x, shape=self.shape, broadcast_dimensions=kept)
+
+    def _mapped(self) -> list[Any]:
+        """For functions that work with arrays inside: every place is a member of a batch."""
+        jaxpr, shared = self.program
+        size = int(np.prod(self.shape, dtype=int))
+        flat = [reshape(self._stretched(x), new_sizes=(size,)) for x in self.leaves]
+        axis = Axis(size, None)
+        dims = [*(None for _ in shared), *(0 for _ in flat)]
+        found = batch_flat(lambda *xs: eval_jaxpr(jaxpr, xs), axis, [*shared, *flat], dims)
+        return [
+            reshape(place_axis(y, d, axis, 0), new_sizes=self.shape)
+            for y, d in zip(*found, strict=True)
+        ]
+
+    # --- partials
+
+    def with_partials(self, argnums: Any) -> tuple[Any, Any]:
+        """Results, and for each of them the partials by each argument."""
+        jaxpr, shared = self.program
+        args = self.in_tree.children()[0].children()
+        chosen = range(len(args)) if argnums is None else _numbers(argnums, len(args))
+        first = [0]
+        for part in args:
+            first.append(first[-1] + part.num_leaves)
+        wanted = {i for n in chosen for i in range(first[n], first[n + 1])}
+        count = len(shared)
+        active = (False,) * count + tuple(
+            i in wanted and is_inexact(a.dtype) for i, a in enumerate(self.scalars)
+        )
+        if not _is_kernel(jaxpr, shared):
+            raise LiftError(
+                f"elementwise_partials: {name_of(self.fun)} works with arrays or complex numbers.",
+                "Use jacfwd or jacrev of a function of one element, under vmap.",
+            )
+        computed, pattern = partials(jaxpr, active)
+        operands = [self._stretched(x) for x in (*shared, *self.leaves)]
+        outs = vectorize_call(*operands, jaxpr=computed, active=(), keep="auto")
+        n_out = len(jaxpr.outvars)
+        known = dict(zip(pattern, outs[n_out:], strict=True))
+
+        def partial(j: int, i: int) -> Any:
+            found = known.get((j, count + i))
+            return found if found is not None else zeros(aval(self.shape, outs[j].dtype))
+
+        rows = [
+            tuple(
+                args[n].unflatten([partial(j, i) for i in range(first[n], first[n + 1])])
+                for n in chosen
+            )
+            for j in range(n_out)
+        ]
+        return self.tree.unflatten(outs[:n_out]), self.tree.unflatten(rows)
+
+
+def _numbers(argnums: Any, count: int) -> tuple[int, ...]:
+    given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not all(isinstance(n, int) and -count <= n < count for n in given):
+        raise ShapeError(
+            f"argnums of elementwise_partials is {brief(argnums)}, and there are {count} arguments.",
+            "Count positional arguments from 0.",
+        )
+    return tuple(n % count for n in given)
+
+
+def _is_kernel(jaxpr: Jaxpr, shared: Sequence[Any]) -> bool:
+    """Whether one element is numbers all through; partials are by real numbers."""
+    real = all(a.dtype.kind != "c" for a in (*jaxpr.in_avals, *jaxpr.out_avals))
+    return real and is_scalar_program(jaxpr)
+
+
+def _hoisted(jaxpr: Jaxpr, captured: Sequence[Any]) -> _Program:
+    """The function with what depends on captured values alone computed outside."""
+    if not captured:
+        return _Program(jaxpr, [])
+    n = len(captured)
+    known: set[Any] = set(jaxpr.invars[:n])
+    outer, inner = [], []
+    for eqn in jaxpr.eqns:
+        read = [a for a in eqn.invars if type(a) is Var]
+        if all(a in known for a in read):
+            outer.append(eqn)
+            known.update(eqn.outvars)
+        else:
+            inner.append(eqn)
+    used = {a for e in inner for a in e.invars if type(a) is Var} | set(jaxpr.outvars)
+    passed = [v for v in (*jaxpr.invars[:n], *(v for e in outer for v in e.outvars)) if v in used]
+    shared = eval_jaxpr(Jaxpr(jaxpr.invars[:n], outer, passed), captured)
+    return _Program(Jaxpr([*passed, *jaxpr.invars[n:]], inner, jaxpr.outvars), shared)

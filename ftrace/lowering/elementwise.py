@@ -1,0 +1,203 @@
+"""Jaxprs over scalars, written into kernels: what a `vectorize` computes for one element.
+
+Equations become operations, `while` becomes a loop of the kernel, `cond` its arms and a select
+between them: gate.py then finds out which operations each arm alone needs, so that work that arms
+share is done once. An arm that holds a loop is an arm of the kernel, since it might never end
+for an element that does not take it; so is one under more conditions than gate.py tells apart.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
+from ftrace.core.scalar import Elementwise, Moving, Pointwise, Reduction
+from ftrace.interpreters.dce import dce_equations
+from ftrace.lowering.builder import Builder
+from ftrace.lowering.complexes import Parts
+from ftrace.lowering.conditions import DECIDING
+from ftrace.lowering.inline import inline
+from ftrace.lowering.ir import Atom, Lit
+from ftrace.lowering.rules import Element, pointwise
+
+LOOPS: Final = frozenset({"while"})
+
+
+def evaluate(b: Builder, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """Write a jaxpr of rank-0 values.
+
+    Args:
+        b: the kernel.
+        jaxpr: what to compute.
+        args: scalars for its inputs.
+
+    Returns:
+        Scalars, one for each result.
+    """
+    return _Evaluation(b, _conditions(jaxpr) <= DECIDING).run(jaxpr, args)
+
+
+def _conditions(jaxpr: Jaxpr) -> int:
+    """How many conditions decide, those in loops aside."""
+    eqns, _, _ = inline(jaxpr, jaxpr.invars)
+    total = 0
+    for eqn in eqns:
+        name = eqn.primitive.name
+        if name in ("select", "clamp"):
+            total += 1
+        elif name == "cond":
+            branches = eqn.params["branches"]
+            total += len(branches) - 1 + sum(map(_conditions, branches))
+    return total
+
+
+def _loops(jaxpr: Jaxpr) -> bool:
+    eqns, _, _ = inline(jaxpr, jaxpr.invars)
+    return any(
+        e.primitive.name in LOOPS or any(_loops(j) for _, j in subjaxprs(e.params)) for e in eqns
+    )
+
+
+class _Evaluation:
+    """Writes one jaxpr and those in it.
+
+    Args:
+        b: the kernel.
+        few: whether gate.py can tell the conditions apart.
+    """
+
+    def __init__(self, b: Builder, few: bool) -> None:
+        self.b = b
+        self.few = few
+        self.booleans: dict[Any, Any] = {}  # an integer scalar -> the boolean it was
+
+    def run(self, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+        """The results of a jaxpr."""
+        env: dict[Any, Any] = {}
+
+        def read(a: Any, *_: Any) -> Any:
+            return self.b.constant(a.value, a.aval.dtype) if type(a) is Literal else env[a]
+
+        inputs = [Var(a) for a in jaxpr.in_avals]
+        eqns, outs, consts = inline(jaxpr, inputs)
+        env.update(zip(inputs, args, strict=True))
+        env.update((v, self.b.constant(np.asarray(c)[()], v.aval.dtype)) for v, c in consts)
+        for eqn in dce_equations(eqns, outs):
+            env.update(zip(eqn.outvars, self._eqn(eqn, read), strict=True))
+        return [read(a) for a in outs]
+
+    def _eqn(self, eqn: Eqn, read: Callable[..., Any]) -> Sequence[Any]:
+        values = [read(a) for a in eqn.invars]
+        rule = eqn.primitive.lower
+        if eqn.primitive.name == "cond":
+            return self._cond(values[0], values[1:], eqn.params["branches"])
+        if eqn.primitive.name == "while":
+            return self._while(eqn, values)
+        if isinstance(rule, Elementwise):
+            return self.run(rule.jaxpr(**eqn.params), values)
+        if isinstance(rule, Moving):
+            operands = [Element(a, read) for a in eqn.invars]
+            return [rule.rule(self.b, (), eqn.outvars[0].aval, *operands, **eqn.params)]
+        if isinstance(rule, Reduction):
+            return [values[0]]
+        assert isinstance(rule, Pointwise)
+        out = pointwise(self.b, eqn, values)
+        source = eqn.invars[0].aval if eqn.invars else None
+        if eqn.primitive.name == "convert_element_type" and source and source.dtype.kind == "b":
+            self.booleans[out] = values[0]
+        return [out]
+
+    # --- arms
+
+    def _cond(self, index: Any, values: Sequence[Any], branches: Sequence[Jaxpr]) -> list[Any]:
+        """The results of the branch of an index; branch 0 below 0, the last one beyond the end."""
+        if len(branches) == 1:
+            return self.run(branches[0], values)
+        first, rest = branches[0], branches[1:]
+
+        def others() -> list[Any]:
+            return self._cond(self._less(index) if len(rest) > 1 else index, values, rest)
+
+        def this() -> list[Any]:
+            return self.run(first, values)
+
+        boolean = self.booleans.get(index)
+        if boolean is not None and len(branches) == 2:
+            return self._either(boolean, others, this, branches)
+        taken = self.b.op("le", index, self.b.lit(0, index.dtype))
+        return self._either(taken, this, others, branches)
+
+    def _less(self, index: Any) -> Any:
+        one = self.b.lit(1, index.dtype)
+        return self.b.op("sub", self.b.op("max", index, one), one)
+
+    def _either(
+        self,
+        taken: Atom,
+        then: Callable[[], list[Any]],
+        orelse: Callable[[], list[Any]],
+        branches: Sequence[Jaxpr],
+    ) -> list[Any]:
+        if isinstance(taken, Lit):
+            return then() if taken.value else orelse()
+        if self.few and not any(map(_loops, branches)):
+            pairs = zip(then(), orelse(), strict=True)
+            return [x if x == y else self.b.op("select", taken, x, y) for x, y in pairs]
+        shape: list[Any] = []
+
+        def flat(arm: Callable[[], list[Any]]) -> list[Atom]:
+            shape[:] = arm()
+            return _atoms(shape)
+
+        found = self.b.choose(taken, lambda: flat(then), lambda: flat(orelse))
+        return _like(shape, found)
+
+    # --- loops
+
+    def _while(self, eqn: Eqn, values: Sequence[Any]) -> list[Any]:
+        n = eqn.params["n_consts"]
+        consts, inits = values[:n], values[n:]
+        halves = [_half(v) for v in inits]
+
+        def inside(atoms: Sequence[Atom]) -> list[Any]:
+            carried = _like(inits, atoms)
+            return [*consts, *(self._whole(v, h) for v, h in zip(carried, halves, strict=True))]
+
+        def outside(carried: Sequence[Any]) -> list[Atom]:
+            return _atoms([self._wide(v) for v in carried])
+
+        def test(atoms: Sequence[Atom]) -> Atom:
+            return _Evaluation(self.b, True).run(eqn.params["cond"], inside(atoms))[0]
+
+        def turn(atoms: Sequence[Atom]) -> list[Atom]:
+            body: Jaxpr = eqn.params["body"]
+            few = _conditions(body) <= DECIDING
+            return outside(_Evaluation(self.b, few).run(body, inside(atoms)))
+
+        found = _like(inits, self.b.repeat(outside(inits), test, turn))
+        return [self._whole(v, h) for v, h in zip(found, halves, strict=True)]
+
+    def _wide(self, v: Any) -> Any:
+        """float16 is no type of variables: it is carried as float32."""
+        return self.b.cast(v, "f4") if _half(v) else v
+
+    def _whole(self, v: Any, half: bool) -> Any:
+        return self.b.cast(v, "f2") if half else v
+
+
+def _half(v: Any) -> bool:
+    return not isinstance(v, Parts) and v.dtype == "f2"
+
+
+def _atoms(values: Sequence[Any]) -> list[Atom]:
+    """Scalars with complex ones as two."""
+    return [a for v in values for a in (v if isinstance(v, Parts) else (v,))]
+
+
+def _like(values: Sequence[Any], atoms: Sequence[Atom]) -> list[Any]:
+    """Atoms put together as the scalars of a list are."""
+    supply = iter(atoms)
+    return [
+        Parts(next(supply), next(supply)) if isinstance(v, Parts) else next(supply) for v in values
+    ]

@@ -1,0 +1,126 @@
+"""Which equations kernels can do, and what the simple ones make of scalars.
+
+The `lower` column of a row says how elements of its results come from elements of its operands;
+here that is asked for an equation with its dtypes. What an element of an array needs is in
+reading.py, what a jaxpr over scalars computes in elementwise.py.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import ShapedArray
+from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr
+from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise, Reduction
+from ftrace.lowering.builder import Builder
+from ftrace.lowering.complexes import ROWS
+from ftrace.lowering.indexing import ORIGIN, Index
+from ftrace.lowering.inline import inline
+from ftrace.lowering.ir import PAIRS
+from ftrace.primitives.linear import join
+
+
+def is_pulled(eqn: Eqn) -> bool:
+    """Whether elements of the results can be asked for one at a time."""
+    rule = eqn.primitive.lower
+    if isinstance(rule, Elementwise):
+        return is_scalar_program(rule.jaxpr(**eqn.params))
+    if isinstance(rule, Moving):
+        return eqn.primitive.name != "reshape" or _same_order(eqn)
+    if not isinstance(rule, Pointwise):
+        return False
+    for a in (*eqn.invars, *eqn.outvars):
+        if a.aval.dtype.kind == "c":
+            return eqn.primitive.name in ROWS
+    if isinstance(rule.rule, str):
+        return rule.accepts((common(eqn),))
+    return rule.accepts(tuple(a.aval.dtype for a in eqn.invars))
+
+
+def is_fold(eqn: Eqn) -> bool:
+    """Whether the equation is a reduction that kernels can do."""
+    rule = eqn.primitive.lower
+    if not isinstance(rule, Reduction):
+        return False
+    dtype = eqn.invars[0].aval.dtype
+    return dtype.kind in rule.kinds and (dtype.kind != "f" or dtype.itemsize > 1)
+
+
+def _same_order(eqn: Eqn) -> bool:
+    """Whether a reshape only adds or removes axes of size 1."""
+    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    return [n for n in before if n != 1] == [n for n in after if n != 1]
+
+
+def common(eqn: Eqn) -> np.dtype[Any]:
+    """The dtype in which a pointwise operation computes."""
+    first = eqn.invars[0].aval.dtype
+    for a in eqn.invars:
+        if a.aval.dtype is not first:
+            return join(eqn.primitive.name, *(a.aval for a in eqn.invars))[0]
+    return first
+
+
+def reduced_axes(eqn: Eqn) -> tuple[int, ...]:
+    """The axes that a reduction folds."""
+    params = eqn.params
+    return tuple(params["axes"]) if "axes" in params else (params["axis"],)
+
+
+def unreduced(eqn: Eqn, index: Index) -> Index:
+    """The operand's index of a reduction of axes of size 1."""
+    axes, rest = reduced_axes(eqn), iter(index)
+    return tuple(ORIGIN if i in axes else next(rest) for i in range(eqn.invars[0].aval.ndim))
+
+
+def pointwise(builder: Builder, eqn: Eqn, values: Sequence[Any]) -> Any:
+    """What a `Pointwise` row makes of scalars."""
+    rule, out = eqn.primitive.lower, eqn.outvars[0].aval
+    assert isinstance(rule, Pointwise)
+    if not isinstance(rule.rule, str):
+        return rule.rule(builder, out, *values, **eqn.params)
+    dtype = common(eqn)
+    found = builder.op(rule.rule, *(builder.convert(v, dtype) for v in values))
+    return found if OPS[rule.rule].result == "b1" else builder.convert(found, out.dtype)
+
+
+@cached_on_jaxpr
+def is_scalar_program(jaxpr: Jaxpr) -> bool:
+    """Whether a kernel can compute a jaxpr for each element."""
+    if any(a.shape for a in (*jaxpr.in_avals, *jaxpr.out_avals)):
+        return False
+    eqns, _, consts = inline(jaxpr, jaxpr.invars)
+    return not any(v.aval.shape for v, _ in consts) and all(map(_is_known, eqns))
+
+
+def _is_known(eqn: Eqn) -> bool:
+    """Whether an equation becomes operations on scalars."""
+    if any(a.aval.shape for a in (*eqn.invars, *eqn.outvars)):
+        return False
+    if eqn.primitive.name == "cond":
+        return all(map(is_scalar_program, eqn.params["branches"]))
+    if eqn.primitive.name == "while":
+        plain = not eqn.params["record"] and not eqn.effects
+        return plain and all(is_scalar_program(eqn.params[k]) for k in ("cond", "body"))
+    rule = eqn.primitive.lower
+    if isinstance(rule, Elementwise):
+        return is_scalar_program(rule.jaxpr(**eqn.params))
+    if isinstance(rule, Reduction):
+        return rule.fold not in PAIRS
+    return is_pulled(eqn)
+
+
+class Element:
+    """An operand of a `Moving` rule: `x.at(index)`."""
+
+    __slots__ = ("_ask", "_atom", "aval")
+
+    def __init__(self, atom: Any, ask: Callable[[Any, Index], Any]) -> None:
+        self._atom = atom
+        self._ask = ask
+        self.aval: ShapedArray = atom.aval
+
+    def at(self, index: Index) -> Any:
+        """The element at an index."""
+        return self._ask(self._atom, index)
