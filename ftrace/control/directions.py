@@ -68,7 +68,8 @@ class DirectionsTrace(Trace):
         else:
             ys, found = self._one_by_one(primitive, primals, columns, params)
         outs = [
-            DirectionsTracer(self, y, ts) for y, ts in zip(ys, zip(*found, strict=True), strict=True)
+            DirectionsTracer(self, y, ts)
+            for y, ts in zip(ys, zip(*found, strict=True), strict=True)
         ]
         return outs if primitive.multiple else outs[0]
 
@@ -125,9 +126,7 @@ def push_directions(
 
 
 @cached_on_jaxpr
-def directions_jaxpr(
-    jaxpr: Jaxpr, masks: Masks, force: Masks | None = None
-) -> tuple[Jaxpr, Masks]:
+def directions_jaxpr(jaxpr: Jaxpr, masks: Masks, force: Masks | None = None) -> tuple[Jaxpr, Masks]:
     """The jaxpr of (primals, live tangents) -> (results, nonzero tangents), and which are.
 
     Tangents come direction by direction. `force` marks those that are made real even if zero.

@@ -10,15 +10,16 @@ code; `ftrace.config.compile = False` interprets it instead, equation by equatio
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from ftrace.control.mincut import least_moved
 from ftrace.core.config import config
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_jaxpr
-from ftrace.interpreters.partial import RES, Half, Split, partial_jaxpr
+from ftrace.interpreters.partial import RES, Half, Split, SplitJaxpr, partial_jaxpr
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.transpose import (
     flatten_masked,
@@ -164,7 +165,7 @@ def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
 
 
 def _jit_partial(known: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> Split:
-    split = partial_jaxpr(jaxpr, known)
+    split = _least_moved(jaxpr, known)
     indices = tuple(i for i, k in enumerate(known) if k)
     unknown = tuple(i for i, k in enumerate(known) if not k)
     return Split(
@@ -172,6 +173,11 @@ def _jit_partial(known: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> Split:
         Half(jit_call, {"jaxpr": split.linear, "name": name}, (RES, *split.forwarded, *unknown)),
         split.out_known,
     )
+
+
+@cached_on_jaxpr
+def _least_moved(jaxpr: Jaxpr, known: tuple[bool, ...]) -> SplitJaxpr:
+    return least_moved(partial_jaxpr(jaxpr, known), known)
 
 
 def _bind(*args: Any, **params: Any) -> Any:

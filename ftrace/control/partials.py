@@ -58,9 +58,7 @@ def _forward(jaxpr: Jaxpr, active: tuple[bool, ...]) -> tuple[Jaxpr, Pattern]:
     inputs = [i for i, a in enumerate(active) if a]
 
     def pushed(*xs: Any) -> list[Any]:
-        columns = [
-            tuple(_one(x) if i == k else ZERO for i, x in enumerate(xs)) for k in inputs
-        ]
+        columns = [tuple(_one(x) if i == k else ZERO for i, x in enumerate(xs)) for k in inputs]
         ys, found = push_directions(lambda *zs: eval_jaxpr(jaxpr, zs), xs, columns)
         each = [
             (j, k, t)
@@ -86,7 +84,9 @@ def _reverse(jaxpr: Jaxpr, active: tuple[bool, ...]) -> tuple[Jaxpr, Pattern]:
         found: list[Any] = []
         pattern.clear()
         for place, j in enumerate(results):
-            ones = [_one_of(jaxpr.out_avals[j]) if k == place else None for k in range(len(results))]
+            ones = [
+                _one_of(jaxpr.out_avals[j]) if k == place else None for k in range(len(results))
+            ]
             cts = [*(None for _ in jaxpr.outvars), *ones]
             given = [*xs, *(None for _ in inputs)]
             for i, ct in zip(inputs, pull_jaxpr(pushed, given, linear, cts), strict=True):

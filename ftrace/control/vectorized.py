@@ -254,9 +254,7 @@ def _sum_jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any
         whole = _sum_of(jaxpr=jaxpr, **params)
         return _jvp(primals, tangents, jaxpr=whole, active=(), keep="auto")
     moved = [instantiate(t, p) for t, p in zip(tangents[n:], primals[n:], strict=True)]
-    ys, ts = (
-        sum_partials(*primals[:n], *xs, jaxpr=jaxpr, **params) for xs in (primals[n:], moved)
-    )
+    ys, ts = (sum_partials(*primals[:n], *xs, jaxpr=jaxpr, **params) for xs in (primals[n:], moved))
     return ys, ts
 
 

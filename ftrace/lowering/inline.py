@@ -25,8 +25,18 @@ def called(eqn: Eqn) -> Jaxpr | None:
     return found if simple and eqn.primitive.name in CALLS else None
 
 
-def inline(jaxpr: Jaxpr, args: Sequence[Any]) -> tuple[list[Eqn], list[Any], list[tuple[Any, Any]]]:
-    """Open the calls of a jaxpr.
+Opened = tuple[list[Eqn], list[Any], list[tuple[Any, Any]]]
+
+
+def plain(jaxpr: Jaxpr) -> Opened:
+    """As `inline` for the jaxpr's own inputs, of what is only a name: derivatives stay the same."""
+    eqns: list[Eqn] = []
+    consts: list[tuple[Any, Any]] = []
+    return eqns, _open(jaxpr, jaxpr.invars, eqns, consts, last=False), consts
+
+
+def inline(jaxpr: Jaxpr, args: Sequence[Any]) -> Opened:
+    """Open the calls of a jaxpr, when no derivative will be asked for any more.
 
     Args:
         jaxpr: the program.
@@ -37,11 +47,11 @@ def inline(jaxpr: Jaxpr, args: Sequence[Any]) -> tuple[list[Eqn], list[Any], lis
     """
     eqns: list[Eqn] = []
     consts: list[tuple[Any, Any]] = []
-    return eqns, _open(jaxpr, args, eqns, consts), consts
+    return eqns, _open(jaxpr, args, eqns, consts, last=True), consts
 
 
 def _open(
-    jaxpr: Jaxpr, args: Sequence[Any], eqns: list[Eqn], consts: list[tuple[Any, Any]]
+    jaxpr: Jaxpr, args: Sequence[Any], eqns: list[Eqn], consts: list[Any], *, last: bool
 ) -> list[Any]:
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for var, array in zip(jaxpr.constvars, jaxpr.consts, strict=True):
@@ -49,13 +59,14 @@ def _open(
         consts.append((env[var], array))
     for eqn in jaxpr.eqns:
         operands = [a if type(a) is Literal else env[a] for a in eqn.invars]
-        inner = called(eqn)
+        inner = called(eqn) if last or eqn.primitive.name == "jit" else None
         if inner is not None:
-            env.update(zip(eqn.outvars, _open(inner, operands, eqns, consts), strict=True))
+            outs = _open(inner, operands, eqns, consts, last=last)
+            env.update(zip(eqn.outvars, outs, strict=True))
             continue
         outs = [Var(v.aval) for v in eqn.outvars]
         copy = Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source)
-        eqns.extend(expanded(copy) or (copy,))
+        eqns.extend((last and expanded(copy)) or (copy,))
         env.update(zip(eqn.outvars, outs, strict=True))
     return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]
 
