@@ -84,9 +84,14 @@ def vectorize(
 
     Source: J. Revels et al., Dynamic Automatic Differentiation of GPU Broadcast Kernels (2018).
     """
-    options = {"static_argnums": static_argnums, "static_argnames": static_argnames, "lift": lift}
     if fun is None:
-        return functools.partial(vectorize, residuals=residuals, **options)
+        return functools.partial(
+            vectorize,
+            residuals=residuals,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            lift=lift,
+        )
     check_callable(fun, "vectorize")
     if residuals not in POLICIES:
         raise ShapeError(
@@ -99,7 +104,7 @@ def vectorize(
         call = _Call(fun, args, kwargs)
         return call.tree.unflatten(call.run(residuals))
 
-    return jit(everywhere, **options)
+    return jit(everywhere, static_argnums=static_argnums, static_argnames=static_argnames)
 
 
 def elementwise_partials(fun: Callable[..., Any], *, argnums: Any = None) -> Callable[..., Any]:
@@ -265,7 +270,7 @@ def _numbers(argnums: Any, count: int) -> tuple[int, ...]:
     given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(isinstance(n, int) and -count <= n < count for n in given):
         raise ShapeError(
-            f"argnums of elementwise_partials is {brief(argnums)}, and there are {count} arguments.",
+            f"argnums of elementwise_partials is {brief(argnums)}; there are {count} arguments.",
             "Count positional arguments from 0.",
         )
     return tuple(n % count for n in given)

@@ -51,8 +51,8 @@ def least_moved(split: SplitJaxpr, known: Sequence[bool]) -> SplitJaxpr:
         v in makers and _can_run_again(makers[v]) for v in wanted
     ):
         return split
-    inputs = {v: i for v, i in zip(split.known.invars, _positions(known), strict=True)}
-    graph = _Graph(makers, {v for v, _ in consts}, {v: i for v, i in inputs.items()})
+    inputs = dict(zip(split.known.invars, _positions(known), strict=True))
+    graph = _Graph(makers, {v for v, _ in consts}, inputs)
     for i in split.forwarded:
         graph.free.update(v for v, k in inputs.items() if k == i)
     kept = graph.cut(wanted)

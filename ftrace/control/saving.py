@@ -16,7 +16,7 @@ from ftrace.control.jit import jit_call
 from ftrace.control.policies import AnythingExcept, Policy
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
-from ftrace.core.scalar import OPS, Moving, Pointwise, Reduction
+from ftrace.core.scalar import OPS, Elementwise, Pointwise
 from ftrace.primitives.convert import named
 from ftrace.primitives.dot import dot_general
 
@@ -243,6 +243,8 @@ def work(eqn: Eqn) -> float:
     inner = [work(e) for _, jaxpr in subjaxprs(eqn.params) for e in jaxpr.eqns]
     if inner:
         turns = _TURNS if eqn.primitive.name == "while" else 1
+        if isinstance(eqn.primitive.lower, Elementwise):
+            turns = max((a.aval.size for a in eqn.outvars), default=0)
         return sum(inner) * eqn.params.get("length", turns)
     sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars) if isinstance(a.aval, ShapedArray)]
     if eqn.primitive is dot_general:
@@ -252,7 +254,7 @@ def work(eqn: Eqn) -> float:
     return _each(eqn.primitive.lower) * max(sizes, default=0)
 
 
-def _each(lower: Pointwise | Moving | Reduction | None) -> int:
+def _each(lower: Any) -> int:
     """The work for one element."""
     if lower is None:
         return _CALL

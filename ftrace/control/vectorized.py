@@ -31,9 +31,9 @@ from ftrace.interpreters.partial import RES, Half, Split
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import instantiate, materialise
 from ftrace.interpreters.transpose import full_mask
+from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.compare import bitwise_or, select
 from ftrace.primitives.convert import convert_element_type
-from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.linear import add
 from ftrace.primitives.shape import reshape
 
@@ -91,7 +91,7 @@ def _everywhere(axis: Axis, values: Any, dims: Sequence[Dim]) -> list[Any]:
 
 @cached_on_jaxpr
 def _only(jaxpr: Jaxpr, first: int) -> tuple[Jaxpr, tuple[int, ...]]:
-    """The results of a jaxpr from `first` on, as a jaxpr of the inputs they need; which these are."""
+    """The results of a jaxpr from `first` on, of the inputs that they need, and which these are."""
     used = tuple(i >= first for i in range(len(jaxpr.outvars)))
     slim, needed = dce_jaxpr(jaxpr, used)
     return slim, tuple(i for i, n in enumerate(needed) if n)
@@ -274,7 +274,7 @@ def _sum_transpose(
     ]
 
 
-def _pull(  # noqa: PLR0913 - the row's params
+def _pull(
     cts: Sequence[Any],
     known: Sequence[Any],
     jaxpr: Jaxpr,

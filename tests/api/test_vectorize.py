@@ -232,14 +232,19 @@ def test_partials_of_loops_share_one_loop():
 
 def test_elements_of_a_captured_array_get_derivatives():
     x = np.array([1.0, 1.0, 1.0])
-    f = lambda y: fnp.sum(vectorize(lambda z: z**2 + y[1])(x))
+
+    def f(y):
+        return fnp.sum(vectorize(lambda z: z**2 + y[1])(x))
+
     np.testing.assert_array_equal(grad(f)(np.array([5.0, 7.0])), [0.0, 3.0])
     np.testing.assert_array_equal(jit(grad(f))(np.array([5.0, 7.0])), [0.0, 3.0])
     np.testing.assert_array_equal(hessian(f)(np.array([5.0, 7.0])), np.zeros((2, 2)))
 
 
 def test_captured_values_under_second_derivatives():
-    f = lambda y: fnp.sum(vectorize(lambda z: z * fnp.sin(y[0] * z) * y[1])(X))
+    def f(y):
+        return fnp.sum(vectorize(lambda z: z * fnp.sin(y[0] * z) * y[1])(X))
+
     y = np.array([0.3, 1.2])
     np.testing.assert_allclose(grad(f)(y), differences(f, y), rtol=1e-7)
     np.testing.assert_allclose(hessian(f)(y), differences(grad(f), y), rtol=1e-6)
@@ -253,19 +258,26 @@ def test_derivatives_inside_the_function():
 
 
 def test_perturbations_are_not_confused():
-    f = lambda x: fnp.sum(vectorize(lambda y: x * jvp(lambda z: z * x, (y,), (1.0,))[1])(X))
+    def f(x):
+        return fnp.sum(vectorize(lambda y: x * jvp(lambda z: z * x, (y,), (1.0,))[1])(X))
+
     assert float(grad(f)(2.0)) == 12.0
 
 
 def test_functions_within_functions_under_vmap_of_grad():
-    f = lambda y, x: fnp.sum(vectorize(lambda z: z * z * y)(x) * np.arange(1.0, 4.0))
+    def f(y, x):
+        return fnp.sum(vectorize(lambda z: z * z * y)(x) * np.arange(1.0, 4.0))
+
     got = vmap(grad(f), (0, None))(np.array([1.0, 2.0]), X)
     np.testing.assert_allclose(got, np.full(2, np.sum(X**2 * np.arange(1.0, 4.0))))
 
 
 def test_elements_chosen_at_run_time():
     table = np.array([10.0, 20.0, 30.0])
-    f = lambda t: vectorize(lambda i, x: fnp.take(t, i) * x)(np.array([2, 0, 2]), X)
+
+    def f(t):
+        return vectorize(lambda i, x: fnp.take(t, i) * x)(np.array([2, 0, 2]), X)
+
     np.testing.assert_array_equal(f(table), [30 * 0.7, 10 * 1.9, 30 * 3.1])
     got = grad(lambda t: fnp.sum(f(t) * WEIGHTS[0]))(table)
     np.testing.assert_allclose(got, [-2.0 * 1.9, 0.0, 0.7 + 0.5 * 3.1])
