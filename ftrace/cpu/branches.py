@@ -2,8 +2,8 @@
 
 In lanes, an arm that is dear or touches memory is skipped for a vector in which no lane takes it,
 and runs under a mask otherwise; cheap arms are both computed. A `While` runs until no lane is
-active, and lanes that are done keep their values. Where nothing differs between lanes (or there
-is one lane), both are plain branches.
+active; lanes that are done keep the values that are read after the loop, the others go their own
+way. Where nothing differs between lanes (or there is one lane), both are plain branches.
 """
 
 from ftrace.core.scalar import OPS
@@ -134,8 +134,9 @@ def repeat(s: State, stmt: While) -> None:
     left = s.block(stmt.body)
     left = [s.widen(v) if w else v for v, w in zip(left, wide, strict=True)]
     if differs and s.mask is not None:
-        active, kept = s.mask, zip(left, around.values, strict=False)
-        left = [_select(s, active, new, old) for new, old in kept] + [active]
+        active, held = s.mask, [v in s.read for v in stmt.outs]
+        carried = zip(left, around.values, held, strict=False)
+        left = [_select(s, active, new, old) if h else new for new, old, h in carried] + [active]
     s.mask = outer
     s.pop()
     around.close(left)

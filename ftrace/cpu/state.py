@@ -14,6 +14,7 @@ from ftrace.cpu.text import Text, Value, memory_type, type_of
 from ftrace.cpu.vectors import iota
 from ftrace.lowering.ir import Atom, Block, Lit, Var
 from ftrace.lowering.launching import Launch
+from ftrace.lowering.traversal import inside, operands_of, place_of
 
 REGISTERS = 8  # kernel scalars that are kept in vector registers
 
@@ -55,6 +56,7 @@ class State:
         axis: the variable of the lane loop around us; its value is the first lane's.
         mask: the active lanes, None for all. At least one is active wherever memory is touched.
         varying: ids of the variables that differ between lanes.
+        read: the variables that something reads.
     """
 
     def __init__(self, text: Text, launch: Launch, run: Callable[["State", Block], None]) -> None:
@@ -74,6 +76,7 @@ class State:
         self.axis: Var | None = None
         self.mask: Value | None = None
         self.varying: set[int] = set()
+        self.read = {a for s in inside(launch.kernel.body) for a in (*operands_of(s), *place_of(s))}
         self._in_registers = 0
 
     def block(self, block: Block) -> list[Value]:
