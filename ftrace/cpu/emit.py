@@ -3,10 +3,12 @@
 The function is `void @symbol(ptr %slots, ptr %table)`: `slots` holds base addresses, `table`
 64-bit integers (byte offsets, steps, sizes, literals as bits); lowering/launching.py says which.
 It writes no globals and keeps its state in registers, so it may run in many threads at once.
-Statements are written by loops.py, branches.py and memory.py, operations by spelling.py.
+Statements are written by loops.py, branches.py and memory.py, operations by spelling.py, some
+quotients by quotients.py.
 """
 
 from ftrace.cpu import branches, loops, memory
+from ftrace.cpu.quotients import quotient, shares
 from ftrace.cpu.spelling import spell
 from ftrace.cpu.state import State
 from ftrace.cpu.text import Host, Text
@@ -36,9 +38,10 @@ def emit(launch: Launch, symbol: str, host: Host, declarations: dict[str, str]) 
     state.pop()
     text.line("ret void")
     body = "\n".join(line for line in text.lines if line)
+    # the frame pointer lets LLVM align the frame: else spilled registers lie across cache lines
     return (
         f"define internal void @{symbol}(ptr noalias readonly %slots, ptr noalias readonly %table)"
-        f" nounwind {{\nentry:\n{body}\n}}\n"
+        f' nounwind "frame-pointer"="all" {{\nentry:\n{body}\n}}\n'
     )
 
 
@@ -67,4 +70,7 @@ def let(s: State, stmt: Let) -> None:
     args = [s.value(a) for a in stmt.args]
     if s.lanes > 1 and any(v.lanes > 1 for v in args):
         args = [s.wide(a) for a in stmt.args]
-    s.define(stmt.out, spell(s.text, stmt.op, args, stmt.out.dtype))
+    if shares(s, stmt.op, args, stmt.args):
+        s.define(stmt.out, quotient(s, args, stmt.args))
+    else:
+        s.define(stmt.out, spell(s.text, stmt.op, args, stmt.out.dtype))

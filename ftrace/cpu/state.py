@@ -57,6 +57,7 @@ class State:
         mask: the active lanes, None for all. At least one is active wherever memory is touched.
         varying: ids of the variables that differ between lanes.
         read: the variables that something reads.
+        divisors: those with several quotients, once quotients.py has looked.
     """
 
     def __init__(self, text: Text, launch: Launch, run: Callable[["State", Block], None]) -> None:
@@ -77,6 +78,7 @@ class State:
         self.mask: Value | None = None
         self.varying: set[int] = set()
         self.read = {a for s in inside(launch.kernel.body) for a in (*operands_of(s), *place_of(s))}
+        self.divisors: set[Atom] | None = None
         self._in_registers = 0
 
     def block(self, block: Block) -> list[Value]:

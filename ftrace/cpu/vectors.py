@@ -53,8 +53,8 @@ def join(text: Text, parts: Sequence[Value]) -> Value:
     return text.let(f"shufflevector {given}", a.dtype, 2 * a.lanes)
 
 
-def can_scale(text: Text, x: Value) -> bool:
-    """Whether the host scales whole registers of floats by powers of two (AVX-512)."""
+def in_registers(text: Text, x: Value) -> bool:
+    """Whether floats fill whole registers of a host with AVX-512."""
     return text.host.vector_bytes == 64 and x.lanes * int(x.dtype[1]) % 64 == 0
 
 

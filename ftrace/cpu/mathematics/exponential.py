@@ -20,7 +20,7 @@ from ftrace.cpu.mathematics.pieces import (
     two_chains,
 )
 from ftrace.cpu.text import Text, Value
-from ftrace.cpu.vectors import can_scale, scale
+from ftrace.cpu.vectors import in_registers, scale
 
 LOG2_E: Final = 1.4426950408889634
 LN2: Final = {  # high part with trailing zeros, low part
@@ -90,7 +90,7 @@ def reduced(text: Text, x: Value, n: Value) -> tuple[Value, Value]:
 
 def scaled(text: Text, x: Value, with_magic: Value, n: Value) -> Value:
     """x * 2**n for |x| near 1 and any n, rounded once."""
-    if can_scale(text, x):
+    if in_registers(text, x):
         return scale(text, x, n)
     form = FORMATS[x.dtype]
     magic = text.like(x, form.magic + form.bias)
