@@ -140,6 +140,10 @@ class _Planner:
     def _copy(self, source: int, target: int) -> Copy:
         return Copy(source, target, self._entry(_bytes(self.slots[target].aval)))
 
+    def _copies(self, sources: Sequence[int], targets: Sequence[int]) -> list[Step]:
+        pairs = zip(sources, targets, strict=True)
+        return [self._copy(a, b) for a, b in pairs if a != b]
+
     # --- regions
 
     def region(
@@ -164,13 +168,14 @@ class _Planner:
             if type(out) is not Literal and out in made:
                 slots.setdefault(out, slot)
         last = _last_uses(items, outs, aliases)
+        slots.update(_starts(items, slots, made, last, aliases))
         steps: list[Step] = []
         places: list[tuple[int, int]] = []  # (last use, slot) of what lies in the arena
         for number, item in enumerate(items):
             dying = {slot for end, slot in places if end == number}
             for v in _made(item):
                 if v in made and v not in slots and last.get(v, -1) > number:
-                    found = _in_place(item, v, slots, dying)
+                    found = _in_place(item, v, slots, dying, aliases)
                     if found is None:
                         found = self._scratch(v.aval)
                     else:
@@ -273,9 +278,7 @@ class _Planner:
         consts, inits = eqn.invars[:n], eqn.invars[n:]
         m = len(inits)
         carry, rest = [slots[v] for v in eqn.outvars[:m]], [slots[v] for v in eqn.outvars[m:]]
-        steps: list[Step] = [
-            self._copy(self._slot_of(a, slots), s) for a, s in zip(inits, carry, strict=True)
-        ]
+        steps = self._copies([self._slot_of(a, slots) for a in inits], carry)
         each = self._each(eqn, slots, carry)
         if each is not None:
             return [*steps, each]
@@ -352,9 +355,7 @@ class _Planner:
         n = loop.n_carry
         turns, consts, inits, xs = parts(eqn.invars, loop)
         carry, ys = [slots[v] for v in eqn.outvars[:n]], [slots[v] for v in eqn.outvars[n:]]
-        steps: list[Step] = [
-            self._copy(self._slot_of(a, slots), s) for a, s in zip(inits, carry, strict=True)
-        ]
+        steps = self._copies([self._slot_of(a, slots) for a in inits], carry)
         body: Jaxpr = eqn.params["body"]
         bound = [Var(a) for a in body.in_avals[len(consts) :]]
         read = [
@@ -386,14 +387,17 @@ def _made(item: Item) -> list[Any]:
     return list(item.where) if isinstance(item, Group) else list(item.outvars)
 
 
-def _in_place(item: Item, var: Any, slots: Slots, dying: set[int]) -> int | None:
+def _in_place(
+    item: Item, var: Any, slots: Slots, dying: set[int], aliases: dict[Any, Any]
+) -> int | None:
     """The slot of an operand that a result may overwrite.
 
     It must not be read again, and each of its elements only where the result's element is
-    computed from it: then it is loaded before the store.
+    computed from it: then it is loaded before the store. A loop goes on where it starts.
     """
     if not isinstance(item, Group):
-        return None
+        starts = (slots[a] for a, v in _carried(item, aliases) if v is var)
+        return next((slot for slot in starts if slot in dying), None)
     target = item.where[var][1]
     if target.inner or len(item.passes) > 1:
         return None
@@ -419,6 +423,42 @@ def _aliases(items: Sequence[Item]) -> dict[Any, Any]:
         for e in items
         if isinstance(e, Eqn) and e.primitive.name == "reshape"
     }
+
+
+def _starts(
+    items: Sequence[Item],
+    slots: Slots,
+    made: set[Any],
+    last: dict[Any, int],
+    aliases: dict[Any, Any],
+) -> Slots:
+    """For what loops start from, if nothing else reads it, the slots of the region's results.
+
+    Nothing reads or writes such a slot before the loop.
+    """
+    found: Slots = {}
+    for number, item in reversed([*enumerate(items)]):
+        for init, out in _carried(item, aliases):
+            place = found.get(out, slots.get(out))
+            if init in made and last[init] == number and place is not None:
+                found[init] = place
+    return found
+
+
+def _carried(item: Item, aliases: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """What a loop starts from and nothing else of it reads, and the results in their place."""
+    if isinstance(item, Group) or item.primitive.name not in ("while", "scan"):
+        return []
+    if item.primitive.name == "while":
+        inits = item.invars[item.params["n_consts"] :]
+    else:
+        inits = parts(item.invars, item.params["loop"])[2]
+    read = [_chain(a, aliases)[-1] for a in item.invars if type(a) is not Literal]
+    return [
+        (a, v)
+        for a, v in zip(inits, item.outvars, strict=False)
+        if type(a) is not Literal and read.count(_chain(a, aliases)[-1]) == 1
+    ]
 
 
 def _last_uses(

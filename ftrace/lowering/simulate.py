@@ -96,7 +96,7 @@ def _scan(step: Scan, program: Program, memory: Memory, reverse: bool) -> None:
             memory[window.base] = [np.full(element.shape, 77, element.dtype) for _ in turns]
     for i in reversed(turns) if step.reverse else turns:
         for window in step.windows:
-            memory[window.slot] = memory[window.base][i].copy()
+            memory[window.slot] = np.array(memory[window.base][i])  # a number too is an array
         _run(step.body, program, memory, reverse)
         for window in step.windows:
             if window.written:

@@ -179,6 +179,65 @@ def reshaped(x):
     return flat, other @ x.T, flat[::-1] * 2.0, np.reshape(flat, (6, 2))
 
 
+def turned(start, x=0.0):
+    """A loop that leaves what it started from changed."""
+    return lax.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, np.cumsum(c[1], axis=0) * 0.5 + x), (0, start)
+    )[1]
+
+
+def both(a, b):
+    """A loop over two values that swap."""
+    return lax.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[2], np.cumsum(c[1], 0)), (0, a, b)
+    )
+
+
+# What a loop starts from is read by others too, or by none.
+STARTS = {
+    "alone": (0, lambda x: turned(x + 1.0)),
+    "in the arena": (0, lambda x: np.cumsum(turned(x + 1.0), 1)),
+    "one after another": (0, lambda x: turned(turned(turned(x + 1.0)))),
+    "under another name": (0, lambda x: np.cumsum(turned(np.reshape(np.cumsum(x, 0), (6, 2))), 0)),
+    "an input": (1, lambda x: turned(x)),
+    "read afterwards": (1, lambda x: (lambda y: np.cumsum(turned(y), 0) * y)(np.cumsum(x, 0))),
+    "read by a later one": (1, lambda x: (lambda y: (turned(y), y * 2.0))(np.cumsum(x, 0))),
+    "a result": (1, lambda x: (lambda y: (turned(y), y))(np.cumsum(x, 0))),
+    "read by the loop": (1, lambda x: (lambda y: turned(y, y))(np.cumsum(x, 0))),
+    "carried twice": (2, lambda x: (lambda y: both(y, y)[1:])(np.cumsum(x, 0))),
+    "read under another name": (
+        1,
+        lambda x: (lambda y: turned(y, np.reshape(np.reshape(y, (12,)), (3, 4))))(np.cumsum(x, 0)),
+    ),
+    "of two loops": (1, lambda x: (lambda y: turned(y) - turned(y, 1.0))(np.cumsum(x, 0))),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_loops_start_where_they_end_unless_others_read_it(name):
+    copies, f = STARTS[name]
+    program = checked(f, X)
+    assert arrays_copied(program) == copies
+
+
+def arrays_copied(program):
+    sizes = [program.slots[s.target].aval.size for s in program.steps if isinstance(s, Copy)]
+    return len([n for n in sizes if n > 1])
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_scans_start_where_they_end_unless_others_read_it(read):
+    def f(x):
+        start = np.cumsum(x[0] + 1.0)
+        end, ys = lax.scan(lambda c, x: (np.cumsum(c) * 0.5 + x, c[0]), start, x)
+        return (end, ys, start) if read else (end, ys)
+
+    program = planned(f, X)
+    assert arrays_copied(program) == int(read)
+    for y, e in zip(simulate(program, [X]), f(X), strict=True):
+        np.testing.assert_allclose(y, e, rtol=1e-12)
+
+
 STRUCTURES = {
     "nested": nested,
     "swapped": swapped,
