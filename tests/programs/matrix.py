@@ -144,6 +144,42 @@ def _while_plain(f):
     return run
 
 
+def _vectorize(f):
+    """After a kernel with a branch and a loop."""
+
+    def bend(x, v):
+        y = lax.while_loop(lambda y: y > 1.5, lambda y: y * 0.5 + 0.1 * v, x)
+        return lax.cond(x > 0.0, lambda: y + 0.1 * np.sin(x * v), lambda: y * 0.9)
+
+    return lambda x: f(ftrace.vectorize(bend)(x, V))
+
+
+def _vectorize_plain(f):
+    def bent(x):
+        y = np.where(x > 1.5, x * 0.5 + 0.1 * V, x)  # one turn at most, where this is used
+        return f(np.where(x > 0, y + 0.1 * np.sin(x * V), y * 0.9))
+
+    return bent
+
+
+def _inside(f):
+    """At every place of an array, over a captured vector."""
+
+    def run(x):
+        return ftrace.vectorize(lambda t, w: w * f(x * t))(TURNS, np.array([0.3, 1.0])).sum()
+
+    return run
+
+
+def _custom_gradient(f):
+    @ftrace.custom_gradient
+    def g(x):
+        y, pull = ftrace.vjp(f, x)
+        return y, lambda ct: pull(ct)
+
+    return g
+
+
 def _along(f, x):
     """The gradient of a plain function, by jvp along unit vectors."""
     return [ftrace.jvp(f, (x,), (e,))[1] for e in np.eye(3)]
@@ -193,6 +229,9 @@ TRANSFORMATIONS: dict[
     "cond": (lambda f: lambda x: lax.cond(x[0] > -9.0, f, lambda y: np.sum(y), x), _same),
     "scan": (_scan, _scan_plain),
     "while": (_while, _while_plain),
+    "vectorize": (_vectorize, _vectorize_plain),
+    "inside vectorize": (_inside, lambda f: lambda x: 0.3 * f(x * 0.7) + f(x * 1.1)),
+    "custom_gradient": (_custom_gradient, _same),
 }
 
 
