@@ -12,13 +12,15 @@ from ftrace.control.jit import jit_call
 from ftrace.control.members import member_by_member
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError
-from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.loops import cut
 from ftrace.core.primitive import NO_EFFECTS, Effects, Linear, Primitive
+from ftrace.core.tapes import has_turns
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_jaxpr
-from ftrace.interpreters.partial import RES, Half, Split, partial_jaxpr, split_as, with_results
+from ftrace.interpreters.partial import RES, Half, Split, SplitJaxpr, partial_jaxpr, split_as
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import zeros
 from ftrace.interpreters.transpose import (
@@ -45,7 +47,16 @@ def _cond_type(index: ShapedArray, *operands: ShapedArray, branches: Branches) -
             f"cond: the index of a branch must be an integer scalar, and it is {index}.",
             "Convert it: `index.astype(int)`.",
         )
-    return branches[0].out_avals
+    return tuple(branches[m or 0].out_avals[j] for j, m in enumerate(_makers(branches)))
+
+
+def _makers(branches: Branches) -> list[int | None]:
+    """Per result the branch whose loop leaves it, if it is a tape.
+
+    It is a residual of that branch alone, and has no elements where another one is taken.
+    """
+    columns = zip(*(b.out_avals for b in branches), strict=True)
+    return [next((i for i, a in enumerate(c) if has_turns(a)), None) for c in columns]
 
 
 def _cond_effects(*, branches: Branches) -> Effects:
@@ -70,26 +81,56 @@ def _cond_jvp(primals: Any, tangents: Any, *, branches: Branches) -> Any:
 
 def _cond_batch(axis: Any, values: Any, dims: Any, *, branches: Branches) -> Any:
     (index, *operands), (d, *ds) = values, dims
+    makers = _makers(branches)
     if d is None:
         mapped = _union([tuple(o is not None for o in _out_dims(b, axis, ds)) for b in branches])
-        batched = tuple(batch_jaxpr(b, axis, tuple(ds), mapped)[0] for b in branches)
-        outs = cond_call(index, *operands, branches=batched)
-        return outs, [0 if m else None for m in mapped]
+        batched, out_dims = _batched(branches, axis, ds, mapped)
+        return cond_call(index, *operands, branches=batched), out_dims
     if axis.size and _cond_effects(branches=branches):
         return member_by_member(cond_call, axis, values, dims, branches=branches)
     index = place_axis(index, d, axis, 0)
-    results = [
-        jit_call(*operands, jaxpr=batch_jaxpr(b, axis, tuple(ds), True)[0], name=f"branch{i}")
-        for i, b in enumerate(branches)
+    batched, out_dims = _batched(branches, axis, ds, (True,) * len(makers))
+    results = [jit_call(*operands, jaxpr=b, name=f"branch{i}") for i, b in enumerate(batched)]
+    taken = [eq(index, i) for i in range(len(branches) - 1)]
+    outs = [
+        _chosen(taken, found) if m is None else found[m]  # other branches do not read it
+        for found, m in zip(zip(*results, strict=True), makers, strict=True)
     ]
-    outs = results[-1]
-    for i in reversed(range(len(branches) - 1)):
-        taken = eq(index, i)
-        outs = [
-            select(_at_rank(taken, typeof(x).shape), x, y)
-            for x, y in zip(results[i], outs, strict=True)
-        ]
-    return outs, [0] * len(outs)
+    return outs, out_dims
+
+
+def _batched(
+    branches: Branches, axis: Any, dims: Sequence[Any], mapped: tuple[bool, ...]
+) -> tuple[Branches, list[int | None]]:
+    """Branches over members with these results mapped, and where: a tape where its loop does."""
+    makers = _makers(branches)
+    force = tuple(f and m is None for f, m in zip(mapped, makers, strict=True))
+    pairs = [batch_jaxpr(b, axis, tuple(dims), force) for b in branches]
+    out_dims = [pairs[m or 0][1][j] for j, m in enumerate(makers)]
+    return tuple(_placed(jaxpr, axis, own, tuple(out_dims)) for jaxpr, own in pairs), out_dims
+
+
+@cached_on_jaxpr
+def _placed(
+    jaxpr: Jaxpr, axis: Any, dims: tuple[int | None, ...], wanted: tuple[int | None, ...]
+) -> Jaxpr:
+    """A batched branch with the mapped axes of its results where they are wanted."""
+    if dims == wanted:
+        return jaxpr
+
+    def placed(*args: Any) -> list[Any]:
+        rows = zip(eval_jaxpr(jaxpr, args), dims, wanted, strict=True)
+        return [y if w in (None, d) else place_axis(y, d, axis, w) for y, d, w in rows]
+
+    return trace_closed(placed, jaxpr.in_avals)
+
+
+def _chosen(taken: Sequence[Any], found: Sequence[Any]) -> Any:
+    """What each member's branch gives."""
+    out = found[-1]
+    for mask, x in reversed(list(zip(taken, found, strict=False))):
+        out = select(_at_rank(mask, typeof(x).shape), x, out)
+    return out
 
 
 def _out_dims(branch: Jaxpr, axis: Any, dims: Sequence[Any]) -> tuple[Any, ...]:
@@ -105,32 +146,21 @@ def _cond_partial(known: tuple[bool, ...], *, branches: Branches) -> Split:
     mask = known[1:]
     splits = [partial_jaxpr(b, mask) for b in branches]
     out_known = tuple(all(k) for k in zip(*(s.out_known for s in splits), strict=True))
-    pieces = [_settle(b, mask, out_known) for b in branches]
-    avals = [
-        tuple(r.aval for r in known_part.outvars[sum(out_known) :]) for known_part, _ in pieces
-    ]
-    knowns = tuple(_pad_results(k, i, avals, sum(out_known)) for i, (k, _) in enumerate(pieces))
-    linears = tuple(_pad_operands(p, i, avals) for i, (_, p) in enumerate(pieces))
+    splits = [split_as(b, mask, out_known) for b in branches]
+    n_known = sum(out_known)
+    avals = [tuple(r.aval for r in s.known.outvars[n_known:]) for s in splits]
+    forwarded = sorted({i for s in splits for i in s.forwarded})
+    knowns = tuple(_pad_results(s.known, i, avals, n_known) for i, s in enumerate(splits))
+    read = [(i, branches[0].in_avals[i]) for i in forwarded]
+    linears = tuple(_pad_operands(s, i, avals, read) for i, s in enumerate(splits))
     positions = tuple(i for i, k in enumerate(known) if k)
     unknown = tuple(i for i, k in enumerate(known) if not k)
+    again = (1 + i for i in forwarded)
     return Split(
         Half(cond_call, {"branches": knowns}, positions),
-        Half(cond_call, {"branches": linears}, (0, RES, *unknown)),
+        Half(cond_call, {"branches": linears}, (0, RES, *again, *unknown)),
         out_known,
     )
-
-
-def _settle(
-    branch: Jaxpr, known: tuple[bool, ...], out_known: tuple[bool, ...]
-) -> tuple[Jaxpr, Jaxpr]:
-    """Known and linear halves of one branch, with exactly these outputs known.
-
-    The known half gives the known outputs, then all residuals, forwarded inputs too.
-    """
-    split = split_as(branch, known, out_known)
-    inputs = [i for i, k in enumerate(known) if k]
-    forwarded = [split.known.invars[inputs.index(i)] for i in split.forwarded]
-    return with_results(split.known, [*split.known.outvars, *forwarded]), split.linear
 
 
 def _pad_results(half: Jaxpr, mine: int, avals: list[tuple[Any, ...]], n_known: int) -> Jaxpr:
@@ -147,16 +177,25 @@ def _pad_results(half: Jaxpr, mine: int, avals: list[tuple[Any, ...]], n_known: 
     return trace_closed(padded, half.in_avals)
 
 
-def _pad_operands(half: Jaxpr, mine: int, avals: list[tuple[Any, ...]]) -> Jaxpr:
-    """A linear half that also accepts, and ignores, the residuals of the other branches."""
-    n_mine = len(avals[mine])
-    unknown = half.invars[n_mine:]
-    binders = [
-        list(half.invars[:n_mine]) if i == mine else [Var(aval(a.shape, a.dtype)) for a in group]
+def _pad_operands(
+    split: SplitJaxpr,
+    mine: int,
+    avals: list[tuple[Any, ...]],
+    forwarded: Sequence[tuple[int, ShapedArray]],
+) -> Jaxpr:
+    """A linear half that also accepts, and ignores, what the other branches leave and read."""
+    half = split.linear
+    own, passed, unknown = cut(
+        half.invars, (len(avals[mine]), len(split.forwarded), len(half.invars))
+    )
+    again = dict(zip(split.forwarded, passed, strict=True))
+    left = [
+        own if i == mine else [Var(aval(a.shape, a.dtype)) for a in group]
         for i, group in enumerate(avals)
     ]
+    read = [again.get(i) or Var(a) for i, a in forwarded]
     return Jaxpr(
-        [*(v for group in binders for v in group), *unknown],
+        [*(v for group in left for v in group), *read, *unknown],
         half.eqns,
         half.outvars,
         half.constvars,

@@ -27,7 +27,7 @@ from ftrace.interpreters.transpose import (
     transpose_jaxpr,
     unflatten_masked,
 )
-from ftrace.lowering.inline import keeps_tapes
+from ftrace.lowering.inline import is_one_program
 from ftrace.lowering.pieces import cut_at_tapes
 
 BACKENDS: Final = {"cpu": lazy("ftrace.cpu.backend", "cpu_backend")}
@@ -42,7 +42,7 @@ def executable(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
     """
     found = jaxpr.cache.get("code")
     if found is None:
-        if keeps_tapes(jaxpr):
+        if is_one_program(jaxpr):
             backend = BACKENDS["cpu"]()
             found = backend.compile(backend.plan(jaxpr))
         else:

@@ -2,22 +2,21 @@
 
 A scan with `Again` in its `Loop` keeps no residuals. Its linear half is the row `scan_again`, which
 takes what is known once more; the transpose of that is the row `revolve`, which goes back turn by
-turn, and restores the state before each turn from the nearest of at most `slots` states. They are
-placed so that the fewest turns are run again (Griewank and Walther 2000, Algorithm 799: with n
-turns and s states, r n - C(s + r, s + 1) turns for the least r with C(s + r, s) >= n).
+turn, and restores the state before each turn from the nearest of at most `slots` states, as the
+schedule of core/binomial.py says; in compiled programs too (lowering/plan.py).
 
 For every other rule both rows are what a plain scan would have given: right, without the saving.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from math import comb
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ftrace.control.jit import Turns
 from ftrace.control.scan import scan_call
-from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.binomial import ADVANCE, KEEP, RESTORE, schedule
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.loops import Halves, Loop, cut
 from ftrace.core.primitive import Linear, Primitive
@@ -32,54 +31,6 @@ from ftrace.interpreters.transpose import (
     unflatten_masked,
 )
 from ftrace.primitives.linear import add
-
-# ---------------------------------------------------------------------------------- the schedule
-
-
-def turns_again(n: int, slots: int) -> int:
-    """The fewest turns to run again, when n turns are reversed with so many states in memory."""
-    r = 0
-    while comb(slots + r, slots) < n:
-        r += 1
-    return r * n - comb(slots + r, slots + 1)
-
-
-def middle(n: int, slots: int) -> int:
-    """After how many of n > 1 turns to keep the next state; slots > 1 counts the first state."""
-
-    def cost(m: int) -> int:
-        return m + turns_again(n - m, slots - 1) + turns_again(m, slots)
-
-    low, high = 1, n - 1  # the cost is convex in m
-    while low < high:
-        m = (low + high) // 2
-        if cost(m) <= cost(m + 1):
-            high = m
-        else:
-            low = m + 1
-    return low
-
-
-def reversed_turns(
-    first: int, last: int, slots: int, state: Any, advance: Callable[[int, Any], Any]
-) -> Iterator[tuple[int, Any]]:
-    """Yield (i, state before turn i) for i = last - 1 down to first, from the state before first.
-
-    At most `slots` states are kept; `advance(i, state)` is the state after turn i.
-    """
-    while last - first > 1:
-        step = middle(last - first, slots) if slots > 1 else last - first - 1
-        here = state
-        for i in range(first, first + step):
-            here = advance(i, here)
-        if slots > 1:
-            yield from reversed_turns(first + step, last, slots - 1, here, advance)
-            last = first + step
-        else:
-            yield last - 1, here
-            last -= 1
-    yield first, state
-
 
 # ---------------------------------------------------------------------------------- scan_again
 
@@ -103,17 +54,34 @@ def _plain(*operands: Any, halves: Halves) -> list[Any]:
     )
 
 
-def _again_type(*operands: ShapedArray, halves: Halves) -> tuple[ShapedArray, ...]:
+@cached_on_jaxpr
+def _whole(known: Jaxpr, halves: Halves) -> Jaxpr:
+    """The linear half with residuals as a jaxpr: what it is where it is run forwards."""
+    n_consts, n_carry, _ = halves.sizes[:3]
+    fixed, elements = cut(known.in_avals, (n_consts + n_carry, len(known.in_avals)))
+    xs = [aval((halves.length, *a.shape), a.dtype) for a in elements]
+    unknown = _revolve_type(halves=halves)
+    return trace_closed(lambda *args: _plain(*args, halves=halves), [*fixed, *xs, *unknown])
+
+
+def run_again(halves: Halves) -> tuple[Primitive, dict[str, Any]]:
+    """The row of the linear half, and its params."""
+    return scan_again, {"halves": halves, "jaxpr": _whole(halves.known, halves)}
+
+
+def _again_type(*operands: ShapedArray, halves: Halves, **params: Jaxpr) -> tuple[ShapedArray, ...]:
     n = halves.sizes[4]
     outs = halves.linear.out_avals
     return (*outs[:n], *(aval((halves.length, *a.shape), a.dtype) for a in outs[n:]))
 
 
-def _again_transpose(cts: Any, *operands: Any, halves: Halves) -> list[Any]:
+def _again_transpose(cts: Any, *operands: Any, halves: Halves, jaxpr: Jaxpr) -> list[Any]:
     avals = _again_type(halves=halves)
     n_known = sum(halves.sizes[:3])
     full = [instantiate_cotangent(c, a) for c, a in zip(cts, avals, strict=True)]
-    found = revolve(*operands[:n_known], *full, halves=halves)
+    known = halves.known
+    turns = {"advance": _advance(known, halves.sizes[1]), "back": _back(known, halves)}
+    found = revolve(*operands[:n_known], *full, halves=halves, **turns)
     wanted = [type(x) is Linear for x in operands[n_known:]]
     return [None] * n_known + [c if w else None for c, w in zip(found, wanted, strict=True)]
 
@@ -128,11 +96,11 @@ def _batch(axis: Any, values: Any, dims: Any, plain: Any, halves: Halves) -> Any
 
 scan_again = Primitive(
     name="scan_again",
-    impl=lambda *operands, halves: owned(_plain(*operands, halves=halves), operands),
+    impl=lambda *operands, halves, jaxpr: owned(_plain(*operands, halves=halves), operands),
     type=_again_type,
-    jvp=lambda primals, tangents, halves: _jvp(primals, tangents, _plain, halves),
+    jvp=lambda primals, tangents, halves, jaxpr: _jvp(primals, tangents, _plain, halves),
     transpose=_again_transpose,
-    batch=lambda axis, values, dims, halves: _batch(axis, values, dims, _plain, halves),
+    batch=lambda axis, values, dims, halves, jaxpr: _batch(axis, values, dims, _plain, halves),
     zeros=True,
     multiple=True,
     doc="The linear half of a scan that keeps no residuals.",
@@ -181,32 +149,36 @@ def _back(known: Jaxpr, halves: Halves) -> Jaxpr:
     return trace_closed(step, [*known.in_avals, *avals[:m_consts], *cts])
 
 
-def _revolve_impl(*operands: Any, halves: Halves) -> list[Any]:
+def _revolve_impl(*operands: Any, halves: Halves, advance: Jaxpr, back: Jaxpr) -> list[Any]:
     n_consts, n_carry, n_xs, m_consts, m_carry, m_xs = halves.sizes
     consts, state, xs, cts, ct_ys = cut(operands, (n_consts, n_carry, n_xs, m_carry, len(operands)))
     n = halves.length
-    step = Turns(_advance(halves.known, n_carry), n)
-    back = Turns(_back(halves.known, halves), n)
+    forwards, backwards = Turns(advance, n), Turns(back, n)
     outs = _revolve_type(halves=halves)
     sums: Sequence[Any] = [np.zeros(a.shape, a.dtype) for a in outs[:m_consts]]
     to_xs = [np.empty(a.shape, a.dtype) for a in outs[m_consts + m_carry :]]
-
-    def at(i: int) -> int:
-        return n - 1 - i if halves.reverse else i
-
-    def advance(i: int, carry: Sequence[Any]) -> Sequence[Any]:
-        return step((*consts, *carry, *(x[at(i)] for x in xs)))
-
-    for i, carry in reversed_turns(0, n, halves.slots, state, advance) if n else ():
-        k = at(i)
-        given = (*consts, *carry, *(x[k] for x in xs), *sums, *cts, *(y[k] for y in ct_ys))
-        sums, cts, found = cut(back(given), (m_consts, m_carry, m_xs))
-        for memory, value in zip(to_xs, found, strict=True):
-            memory[k] = value
+    kept: dict[int, Sequence[Any]] = {}
+    for action, i in schedule(n, halves.slots):
+        if action == KEEP:
+            kept[i] = state
+        elif action == RESTORE:
+            state = kept[i]
+        else:
+            k = n - 1 - i if halves.reverse else i
+            given = (*consts, *state, *(x[k] for x in xs))
+            if action == ADVANCE:
+                state = forwards(given)
+                continue
+            outs = backwards((*given, *sums, *cts, *(y[k] for y in ct_ys)))
+            sums, cts, found = cut(outs, (m_consts, m_carry, m_xs))
+            for memory, value in zip(to_xs, found, strict=True):
+                memory[k] = value
     return owned([*sums, *cts, *to_xs], operands)
 
 
-def _revolve_type(*operands: ShapedArray, halves: Halves) -> tuple[ShapedArray, ...]:
+def _revolve_type(
+    *operands: ShapedArray, halves: Halves, **turns: Jaxpr
+) -> tuple[ShapedArray, ...]:
     consts, carry, _ = halves.sizes[3:]
     pairs = zip(halves.linear.in_avals, _unknown(halves), strict=True)
     avals = [aval(a.shape, a.dtype) for a, u in pairs if u]
@@ -214,32 +186,35 @@ def _revolve_type(*operands: ShapedArray, halves: Halves) -> tuple[ShapedArray, 
     return (*avals[:n], *(aval((halves.length, *a.shape), a.dtype) for a in avals[n:]))
 
 
-def _plain_back(*operands: Any, halves: Halves) -> list[Any]:
+def _plain_back(*operands: Any, halves: Halves, **turns: Jaxpr) -> list[Any]:
     """The transpose of the linear half as scans that keep residuals."""
     n_known = sum(halves.sizes[:3])
     known, cts = operands[:n_known], operands[n_known:]
     avals = _revolve_type(halves=halves)
-    jaxpr = trace_closed(lambda *xs: _plain(*xs, halves=halves), [*map(typeof, known), *avals])
+    jaxpr = _whole(halves.known, halves)
     linear = (False,) * n_known + (True,) * len(avals)
     found = pull_jaxpr(jaxpr, [*known, *(None for _ in avals)], linear, cts)
     return [instantiate_cotangent(c, a) for c, a in zip(found, avals, strict=True)]
 
 
-def _revolve_transpose(cts: Any, *operands: Any, halves: Halves) -> list[Any]:
+def _revolve_transpose(cts: Any, *operands: Any, halves: Halves, **turns: Jaxpr) -> list[Any]:
     """The transpose of a transpose: the linear half itself."""
     n_known = sum(halves.sizes[:3])
     avals = _revolve_type(halves=halves)
     full = [instantiate_cotangent(c, a) for c, a in zip(cts, avals, strict=True)]
-    return [None] * n_known + list(scan_again(*operands[:n_known], *full, halves=halves))
+    row, params = run_again(halves)
+    return [None] * n_known + list(row(*operands[:n_known], *full, **params))
 
 
 revolve = Primitive(
     name="revolve",
     impl=_revolve_impl,
     type=_revolve_type,
-    jvp=lambda primals, tangents, halves: _jvp(primals, tangents, _plain_back, halves),
+    jvp=lambda primals, tangents, halves, **turns: _jvp(primals, tangents, _plain_back, halves),
     transpose=_revolve_transpose,
-    batch=lambda axis, values, dims, halves: _batch(axis, values, dims, _plain_back, halves),
+    batch=lambda axis, values, dims, halves, **turns: _batch(
+        axis, values, dims, _plain_back, halves
+    ),
     zeros=True,
     multiple=True,
     doc="The cotangents of a scan, with few of its states in memory at a time.",

@@ -17,7 +17,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.loops import Halves, Loop, Parts, cut, parts, select_by
 from ftrace.core.primitive import Effects, Linear, Primitive
-from ftrace.core.tapes import stack, tape
+from ftrace.core.tapes import has_turns, levels, stack, tape
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
@@ -160,7 +160,12 @@ def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: Loop) -
     turns, consts, carry, xs = parts(values, loop)
     d_turns, fixed, d_carry, d_xs = parts(dims, loop)
     each = bool(turns) and d_turns[0] is not None  # every member has its own number of turns
-    along = tuple(None if d is None else 0 for d in d_xs)
+    elements = body.in_avals[loop.n_consts + loop.n_carry :]
+    tapes = [loop.length is None or has_turns(a) for a in elements]
+    along = tuple(
+        None if d is None else d - 1 if t and d else levels(a)  # tapes are as they are
+        for d, a, t in zip(d_xs, elements, tapes, strict=True)
+    )
     place = {False: None, True: 0}
 
     def once(m: tuple[bool, ...]) -> Sequence[bool]:
@@ -178,7 +183,10 @@ def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: Loop) -
         place_axis(v, d, axis, 0) if m else v
         for v, d, m in zip(carry, d_carry, moving, strict=True)
     )
-    xs = tuple(v if d is None else place_axis(v, d, axis, 1) for v, d in zip(xs, d_xs, strict=True))
+    xs = tuple(
+        v if n is None else place_axis(v, d, axis, 1 + n)
+        for v, d, n in zip(xs, d_xs, along, strict=True)
+    )
     if each:
         own = convert_element_type(turns[0], new_dtype=np.dtype(np.int64))
         turns = (reduce_max(own, axes=(0,)),)
@@ -328,7 +336,7 @@ def _split_again(
     """The halves of a scan that keeps nothing: the linear one takes what is known as well."""
     assert loop.again is not None
     assert loop.length is not None
-    row, slots = loop.again
+    again, slots = loop.again
     n_known = sum(split.out_known)
     outs = split.known.outvars[:n_known]
     first = len(given.turns)
@@ -356,7 +364,7 @@ def _split_again(
     )
     return Split(
         Half(scan_call, {"body": primal, "loop": forward}, _joined(given)),
-        Half(row, {"halves": halves}, (*_joined(given), *_joined(unknown))),
+        Half(*again(halves), (*_joined(given), *_joined(unknown))),
         split.out_known,
     )
 

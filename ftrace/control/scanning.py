@@ -9,7 +9,7 @@ import numpy as np
 from ftrace.control.functions import result_avals
 from ftrace.control.loops import check_carry, check_functions, fitting, strengthened, while_loop
 from ftrace.control.progress import reporting
-from ftrace.control.revolve import scan_again
+from ftrace.control.revolve import run_again
 from ftrace.control.scan import scan_call
 from ftrace.control.traces import Traces
 from ftrace.core.avals import ShapedArray, aval, typeof
@@ -107,12 +107,12 @@ def scan(  # noqa: PLR0913 - JAX's signature
 
 
 def _again(checkpoint: str | None, slots: int) -> tuple[Any, int] | None:
-    """The row and the states of a scan that keeps few of them."""
+    """What a scan that keeps few states has for its linear half, and how many."""
     if checkpoint not in (None, "binomial"):
         raise ValueError(f"scan: checkpoint is 'binomial' or None, not {checkpoint!r}.")
     if operator.index(slots) < 1:
         raise ValueError(f"scan: slots is {slots}; at least the first state is kept.")
-    return None if checkpoint is None else (scan_again, slots)
+    return None if checkpoint is None else (run_again, slots)
 
 
 def _strong(a: ShapedArray) -> ShapedArray:

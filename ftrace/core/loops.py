@@ -11,8 +11,9 @@ class Loop(NamedTuple):
         length: the number of turns; None where it is the first operand.
         reverse: whether the last element comes first.
         n_consts, n_carry: how many operands there are of these kinds.
-        again: the row of the linear half if nothing but the operands is kept for it, and how many
-            states the way back may keep; None if what the turns leave is kept.
+        again: what gives the row of the linear half and its params, of `Halves`, if nothing but
+            the operands is kept for it, and how many states the way back may keep; None if what
+            the turns leave is kept.
     """
 
     length: int | None

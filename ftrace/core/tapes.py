@@ -35,6 +35,11 @@ def has_turns(a: ShapedArray) -> bool:
     return any(n is TURNS for n in a.shape)
 
 
+def levels(a: ShapedArray) -> int:
+    """How many stacks of different lengths a value is: 0 for an array, 1 for a tape of arrays."""
+    return max((i + 1 for i, n in enumerate(a.shape) if n is TURNS), default=0)
+
+
 def stack(values: Sequence[Any], a: ShapedArray) -> Any:
     """The elements of type `a` that turns left, as one value."""
     if has_turns(a):
@@ -46,14 +51,14 @@ class Ragged:
     """A stack of tapes of different lengths.
 
     Attributes:
-        items: the tapes.
+        items: the tapes; a list, or what native code left (cpu/blocks.py).
         aval: its type.
     """
 
     __slots__ = ("aval", "items")
 
     def __init__(self, items: Sequence[Any], element: ShapedArray) -> None:
-        self.items = list(items)
+        self.items = items
         self.aval = aval((len(self.items), *element.shape), element.dtype)
 
     def __getitem__(self, i: int) -> Any:
@@ -69,14 +74,25 @@ class Ragged:
         shape = self.aval.shape
         element = aval(tuple(shape[i] for i in rest), self.aval.dtype)
         inner = tuple(i - (i > first) for i in rest)
-        count = shape[first] if first else len(self.items)
-        parts = [_taken(self, i, first) for i in range(count)]
+        parts = [_taken(self, i, first) for i in range(_length(self, first))]
         return _joined([np.transpose(x, inner) for x in parts], element)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any) -> Any:
         """Elementwise operations, item by item: cotangents of tapes are added."""
         a, b = (x.items if isinstance(x, Ragged) else x for x in inputs)
         return _joined([ufunc(x, y) for x, y in zip(a, b, strict=True)], self.element())
+
+    def __add__(self, other: Any) -> Any:
+        return self.__array_ufunc__(np.add, "__call__", self, other)
+
+
+def _length(x: Any, axis: int) -> int:
+    """How long an axis is that can be moved: of the same length in every stack."""
+    if not isinstance(x, Ragged):
+        return x.shape[axis]
+    if not axis:
+        return len(x.items)
+    return _length(x.items[0], axis - 1) if len(x.items) else 0
 
 
 def _taken(x: Any, i: int, axis: int) -> Any:

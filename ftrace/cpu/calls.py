@@ -16,15 +16,15 @@ from ftrace.core import source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import JaxprError
 from ftrace.core.trace import EVAL, ctx
-from ftrace.cpu.tapes import EXHAUSTED
+from ftrace.cpu.tapes import EXHAUSTED, OTHER
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
-    TAPE,
     Branch,
     Call,
     Callback,
     Copy,
+    Look,
     Product,
     Program,
     Repeat,
@@ -220,6 +220,8 @@ def call_back(number: int) -> None:
     """What native code calls: run a callback of this thread's innermost call."""
     if number == EXHAUSTED:
         raise MemoryError("There is no memory for what a compiled loop records for its derivative.")
+    if number == OTHER:
+        raise JaxprError("A loop of a compiled program reads a tape of another number of turns.")
     _frames.stack[-1].run(number)
 
 
@@ -229,7 +231,7 @@ def call_back(number: int) -> None:
 def is_interpreted(steps: Sequence[Step]) -> bool:
     """Whether no step is native."""
     for step in steps:
-        if isinstance(step, Launch | Product):
+        if isinstance(step, Launch | Product | Look):
             return False
         if isinstance(step, Branch):
             inner = step.arms
@@ -259,15 +261,11 @@ def interpret(steps: Sequence[Step], program: Program, values: dict[int, Any]) -
             interpret(step.arms[arm], program, values)
         elif isinstance(step, Repeat):
             interpret(step.cond, program, values)
-            tapes: dict[int, list[Any]] = {w.base: [] for w in step.record}
             turns = 0
             while values[step.predicate]:
                 interpret(step.body, program, values)
                 interpret(step.cond, program, values)
-                for w in step.record:
-                    tapes[w.base].append(values[w.slot])
                 turns += 1
-            values.update(tapes)
             if step.count is not None:
                 values[step.count] = np.int64(turns)
         elif isinstance(step, Scan):
@@ -279,11 +277,8 @@ def _scan(step: Scan, program: Program, values: dict[int, Any]) -> None:
     turns = range(turns_of(step, program, values))
     for window in step.windows:
         if window.written:
-            slot = program.slots[window.base]
-            empty = [None] * len(turns)
-            values[window.base] = (
-                empty if slot.place == TAPE else np.empty(slot.aval.shape, slot.aval.dtype)
-            )
+            planned = program.slots[window.base].aval
+            values[window.base] = np.empty(planned.shape, planned.dtype)
     for i in reversed(turns) if step.reverse else turns:
         for window in step.windows:
             if not window.written:

@@ -18,7 +18,8 @@ import numpy as np
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
-from ftrace.cpu import blas, tapes
+from ftrace.core.tapes import has_turns
+from ftrace.cpu import blas, blocks, tapes
 from ftrace.cpu.calls import Frame, Row, as_planned, interpret, is_calm, is_interpreted, within
 from ftrace.cpu.compile import Module, compile_module, host
 from ftrace.cpu.entry import STACK_ARENA, Item, Needs, bind
@@ -33,7 +34,6 @@ from ftrace.lowering.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
-    TAPE,
     Branch,
     Program,
     Repeat,
@@ -71,7 +71,7 @@ def compile_program(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
     Raises:
         BackendError: LLVM or this backend refuses a kernel; the message names it.
     """
-    if is_interpreted(program.steps):
+    if is_interpreted(program.steps) and not any(has_turns(s.aval) for s in program.slots):
         return Interpreted(program)
     return Compiled(program, module_of(program, host()))
 
@@ -122,11 +122,13 @@ class Compiled:
         "_enter",
         "_frames",
         "_kept",
+        "_left",
         "_makers",
         "_one",
         "_order",
         "_program",
         "_rows",
+        "_tapes",
         "_unboxed",
     )
 
@@ -137,7 +139,9 @@ class Compiled:
         given = [*places[ARGUMENT], *places[CONSTANT]]
         self._avals = [slots[k].aval for k in given]
         results = [slots[k].aval for k in places[RESULT]]
-        self._makers = [partial(np.empty, a.shape, a.dtype) for a in results]
+        self._makers = [_maker(a) for a in results]
+        self._left = [(i, a) for i, a in enumerate(results) if has_turns(a)]
+        self._tapes = [(i, a) for i, a in enumerate(self._avals) if has_turns(a)]
         self._one = self._makers[0] if len(results) == 1 else None
         self._boxed = [i for i in range(len(places[ARGUMENT])) if not self._avals[i].shape]
         self._unboxed = [(i, weak) for i, weak in enumerate(program.weak) if not results[i].shape]
@@ -149,7 +153,7 @@ class Compiled:
         self._order = [*given, *places[RESULT]]
         self._rows = [Row(call, program) for call in program.callbacks]
         self._frames: list[Frame] = []  # that no call uses now
-        items = [Item(k, slots[k].aval.dtype, slots[k].aval.shape) for k in given]
+        items = [_item(k, slots[k].aval) for k in given]
         items += [Item(k, None, ()) for k in places[RESULT]]
         on_stack = program.arena <= STACK_ARENA and not program.callbacks
         self._arena = 0 if on_stack else program.arena + 64
@@ -163,6 +167,8 @@ class Compiled:
         """Run the program."""
         if self._boxed:
             args = self._box(args)
+        if self._tapes:
+            args, _alive = self._as_blocks(args)
         one = self._one
         results = [one()] if one is not None else [make() for make in self._makers]
         if self._rows:
@@ -175,7 +181,17 @@ class Compiled:
             self._run(*self._copied(args), *results)
         for i, weak in self._unboxed:
             results[i] = results[i].item() if weak else results[i][()]
+        for i, a in self._left:
+            results[i] = blocks.taken(int(results[i][0]), a)
         return results
+
+    def _as_blocks(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Tapes as native code reads them, and what must live on."""
+        args, kept = list(args), []
+        for i, a in self._tapes:
+            args[i], more = blocks.given(args[i], a)
+            kept.append(more)
+        return args, kept
 
     def _box(self, args: Sequence[Any]) -> list[Any]:
         """Scalars as arrays."""
@@ -198,7 +214,9 @@ class Compiled:
         if len(args) != expected:
             raise _wrong_number(expected, len(args))
         return [
-            _plain(x, a, _argument(i) if i < expected else "A captured array")
+            x
+            if has_turns(a)
+            else _plain(x, a, _argument(i) if i < expected else "A captured array")
             for i, (x, a) in enumerate(zip((*args, *self._constants), self._avals, strict=True))
         ]
 
@@ -231,9 +249,24 @@ class Compiled:
             )
 
 
+def _item(slot: int, a: ShapedArray) -> Item:
+    """What the entry looks at; tapes have become blocks."""
+    return Item(slot, None, ()) if has_turns(a) else Item(slot, a.dtype, a.shape)
+
+
+def _maker(a: ShapedArray) -> Callable[[], Array]:
+    """Makes memory for a result; for a tape, the word with its address."""
+    return (
+        partial(np.zeros, 1, blocks.ADDRESS)
+        if has_turns(a)
+        else partial(np.empty, a.shape, a.dtype)
+    )
+
+
 def _is_long(program: Program) -> bool:
     """Whether a program may run for more than some microseconds."""
-    size = sum(s.aval.size * s.aval.dtype.itemsize for s in program.slots if s.place != TAPE)
+    avals = [s.aval for s in program.slots if not has_turns(s.aval)]
+    size = sum(a.size * a.dtype.itemsize for a in avals)
     return size > SMALL or _repeats(program.steps)
 
 

@@ -9,19 +9,20 @@ scalars calls nothing but its kernels. launch.py calls it.
 
 from collections.abc import Sequence
 
+from ftrace.core.tapes import has_turns
 from ftrace.cpu import blas
 from ftrace.cpu.blas_text import product_name
 from ftrace.cpu.emit import emit
 from ftrace.cpu.state import Carried
-from ftrace.cpu.tapes import EXHAUSTED, Tapes
+from ftrace.cpu.tapes import EXHAUSTED, OTHER, Tapes
 from ftrace.cpu.text import Host, Text, Value, memory_type
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
     ARENA,
-    TAPE,
     Branch,
     Callback,
     Copy,
+    Look,
     Product,
     Program,
     Repeat,
@@ -83,16 +84,16 @@ class _Main:
         tapes = self._tapes
         self._arena()
         self._steps(self.program.steps)
-        tapes.free()
+        tapes.free(failed=False)
         text.line(f"ret i32 {FINISHED}")
-        if self.program.of_place(TAPE):
-            text.label("exhausted")
-            text.line(f"call i32 %callback(i64 {EXHAUSTED})")
-            text.jump("failed")
+        if tapes:
+            for label, number in (("exhausted", EXHAUSTED), ("other", OTHER)):
+                text.label(label)
+                text.line(f"call i32 %callback(i64 {number})")
+                text.jump("failed")
         text.label("failed")
-        tapes.free()
+        tapes.free(failed=True)
         text.line(f"ret i32 {FAILED}")
-        tapes.close()
         body = "\n".join(text.lines)
         return f"define i32 @main(ptr %slots, ptr %table, ptr %callback) {{\nentry:\n{body}\n}}"
 
@@ -116,6 +117,14 @@ class _Main:
         place, base = self.text.fresh(), self.text.fresh()
         self.text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {number}")
         self.text.line(f"%{base} = load ptr, ptr %{place}, align 8")
+        return f"%{base}"
+
+    def _elements(self, number: int) -> str:
+        """The address of the first element of what a window looks at."""
+        if not has_turns(self.program.slots[number].aval):
+            return self._slot(number)
+        base = self.text.fresh()
+        self.text.line(f"%{base} = load ptr, ptr {self._tapes.place(number)}, align 8")
         return f"%{base}"
 
     def _entry(self, position: int) -> str:
@@ -142,6 +151,9 @@ class _Main:
                 self._branch(step)
             elif isinstance(step, Repeat):
                 self._repeat(step)
+            elif isinstance(step, Look):
+                for window in step.windows:
+                    self._look(window, self._load(step.number, "i8"))
             else:
                 self._scan(step)
 
@@ -218,36 +230,31 @@ class _Main:
         before = text.block
         text.jump(head)
         text.label(head)
-        around = Carried(text, [zero], before)
-        (turn,) = around.values
+        around = Carried(text, [zero, zero] if step.record else [zero], before)
+        turn, *room = around.values
         self._steps(step.cond)
         text.branch(self._load(step.predicate, "b1"), body, end)
         text.label(body)
         if step.record:
             sizes = [(window, self._entry(window.size)) for window in step.record]
-            self._tapes.reserve(sizes, turn, self._tapes.capacity())
+            room = [self._tapes.reserve(sizes, turn, *room)]
         for window in step.record:
             self._look(window, turn)
         self._steps(step.body)
-        around.close([text.add(turn, text.const(1, "i8"))])
+        around.close([text.add(turn, text.const(1, "i8")), *room])
         text.jump(head)
         text.label(end)
+        for window in step.record:
+            self._tapes.end(window.base, turn)
         if step.count is not None:
             text.line(f"store i64 {turn.name}, ptr {self._slot(step.count)}, align 8")
 
     def _scan(self, step: Scan) -> None:
         text = self.text
         head, body, end = text.fresh("head"), text.fresh("body"), text.fresh("end")
-        if step.length is None:
-            assert step.count is not None
-            length = self._load(step.count, "i8")
-        else:
-            length = Value(self._entry(step.length), "i8", 1)
+        length = self._length(step)
         one, zero = text.like(length, 1), text.like(length, 0)
-        for window in step.windows:
-            if window.written and self.program.slots[window.base].place == TAPE:
-                room = text.add(length, one)  # never none, for which there may be no address
-                self._tapes.allocate(window.base, room, self._entry(window.size))
+        self._prepare(step, length)
         before = text.block
         text.jump(head)
         text.label(head)
@@ -263,12 +270,35 @@ class _Main:
         text.jump(head)
         text.label(end)
 
+    def _length(self, step: Scan) -> Value:
+        """The number of turns."""
+        if step.length is not None:
+            return Value(self._entry(step.length), "i8", 1)
+        assert step.count is not None
+        if has_turns(self.program.slots[step.count].aval):
+            return self._tapes.length(step.count)
+        return self._load(step.count, "i8")
+
+    def _prepare(self, step: Scan, length: Value) -> None:
+        """Look at the tapes that a loop reads, and make room in those that it writes."""
+        slots = self.program.slots
+        exact = step.count is not None and has_turns(slots[step.count].aval)
+        for window in step.windows:
+            if not has_turns(slots[window.base].aval):
+                continue
+            if not window.written:
+                self._tapes.check(window.base, length, exact=exact)
+                continue
+            room = self.text.add(length, self.text.like(length, 1))  # none may have no address
+            self._tapes.allocate(window, room, self._entry(window.size))
+            self._tapes.end(window.base, length)
+
     def _look(self, window: Window, at: Value) -> None:
         """Let a window show an element."""
         text = self.text
         distance = text.mul(at, Value(self._entry(window.size), "i8", 1))
         address, place = text.fresh(), text.fresh()
-        base = self._slot(window.base)
+        base = self._elements(window.base)
         text.line(f"%{address} = getelementptr i8, ptr {base}, i64 {distance.name}")
         text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {window.slot}")
         text.line(f"store ptr %{address}, ptr %{place}, align 8")

@@ -232,7 +232,8 @@ def instantiate_cotangent(ct: Any, aval: ShapedArray) -> Any:
 def at_kind(ct: Any, kind: int, aval: ShapedArray) -> Any:
     """A cotangent made plain (kind 1) or masked (kind 2), where another path needs it so."""
     if ct is None and kind:
-        return Masked(zeros(aval), _truth(False, aval.shape)) if kind == 2 else zeros(aval)
+        zero = zeros(aval)
+        return Masked(zero, _truth(False, typeof(zero).shape)) if kind == 2 else zero
     if kind == 2 and type(ct) is not Masked:
         return Masked(ct, _truth(True, aval.shape))
     return ct

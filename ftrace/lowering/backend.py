@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.lowering.cost import Cost, cost
-from ftrace.lowering.inline import keeps_tapes
+from ftrace.lowering.inline import is_one_program
 from ftrace.lowering.program import Program
 from ftrace.lowering.show import text
 
@@ -57,11 +57,11 @@ class Lowered:
     @cached_property
     def program(self) -> Program:
         """Steps, slots and table."""
-        if not keeps_tapes(self.jaxpr):
+        if not is_one_program(self.jaxpr):
             raise BackendError(
                 "This function is no single program: what its loops record for the derivative is "
-                "recorded by loops again, or leaves it, so that it runs in pieces.",
-                "Look at its `jaxpr`; to see kernels, lower the body of the inner loop.",
+                "changed in between (its axes are moved, for instance), so that it runs in pieces.",
+                "Look at its `jaxpr`; to see kernels, lower the function without that derivative.",
             )
         return self.backend.plan(self.jaxpr)
 

@@ -8,13 +8,17 @@ A `jit` inside a program is only a name for its equations; so is the function of
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn, Jaxpr, JaxprFun, Literal, Var, subjaxprs
+from ftrace.core.loops import Loop
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.products import expanded
 
 CALLS: Final = frozenset(
-    {"jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap", "linear_solve"}
+    {"jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap", "linear_solve", "scan_again"}
 )
+
+KEEPERS: Final = frozenset({"while", "scan", "cond", "add"})  # that may take and give tapes
 
 
 def called(eqn: Eqn) -> Jaxpr | None:
@@ -71,18 +75,29 @@ def _open(
     return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]
 
 
-def keeps_tapes(jaxpr: Jaxpr) -> bool:
-    """Whether every tape is made and read inside, by loops that lie beside each other.
+def _carried(eqn: Eqn) -> Sequence[ShapedArray]:
+    """The types of what goes around, if it is a loop."""
+    if "body" not in eqn.params:
+        return ()
+    loop: Loop | None = eqn.params.get("loop")
+    n = len(eqn.invars) - eqn.params["n_consts"] if loop is None else loop.n_carry
+    return eqn.params["body"].out_avals[:n]
 
-    What gives its tapes away, or stacks tapes, has values of sizes that no plan knows.
+
+def is_one_program(jaxpr: Jaxpr) -> bool:
+    """Whether a plan is possible: tapes are made and read by loops, and nothing else.
+
+    Then each tape that a jaxpr gives away is one that a loop in it has made, and given away once.
     """
-    if any(map(has_turns, (*jaxpr.in_avals, *jaxpr.out_avals))):
+    eqns, outs, _ = inline(jaxpr, [Var(a) for a in jaxpr.in_avals])
+    left = [a for a in outs if has_turns(a.aval)]
+    made = {v for eqn in eqns for v in eqn.outvars}
+    return made.issuperset(left) and len({*left}) == len(left) and all(map(is_planned, eqns))
+
+
+def is_planned(eqn: Eqn) -> bool:
+    """Whether an equation without calls can be a step of a plan."""
+    touched = any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))
+    if touched and (eqn.primitive.name not in KEEPERS or any(map(has_turns, _carried(eqn)))):
         return False
-    eqns, _, _ = inline(jaxpr, [Var(a) for a in jaxpr.in_avals])
-    for eqn in eqns:
-        touched = any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))
-        if touched and eqn.primitive.name not in ("while", "scan"):
-            return False
-        if not all(keeps_tapes(inner) for _, inner in subjaxprs(eqn.params)):
-            return False
-    return True
+    return all(is_one_program(inner) for _, inner in subjaxprs(eqn.params))

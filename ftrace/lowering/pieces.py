@@ -8,10 +8,9 @@ two of them is a jaxpr of its own, which compiles.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
-from ftrace.core.tapes import has_turns
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.interpreters.dce import dce_equations
-from ftrace.lowering.inline import inline, keeps_tapes
+from ftrace.lowering.inline import inline, is_planned
 
 
 class Pieces(NamedTuple):
@@ -37,7 +36,7 @@ def cut_at_tapes(jaxpr: Jaxpr) -> Pieces:
     steps: list[Any] = []
     stretch: list[Eqn] = []
     for number, eqn in enumerate(eqns):
-        if not _touches(eqn):
+        if is_planned(eqn):
             stretch.append(eqn)
             continue
         if stretch:
@@ -47,11 +46,6 @@ def cut_at_tapes(jaxpr: Jaxpr) -> Pieces:
     if stretch:
         steps.append(_closed(stretch, (), outs))
     return Pieces(invars, tuple(outs), tuple(consts), tuple(steps))
-
-
-def _touches(eqn: Eqn) -> bool:
-    tapes = any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))
-    return tapes or not all(keeps_tapes(inner) for _, inner in subjaxprs(eqn.params))
 
 
 def _closed(

@@ -13,10 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.binomial import ADVANCE, BACK, KEEP, RESTORE
 from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.loops import Each, Loop, parts
-from ftrace.core.tapes import has_turns
+from ftrace.core.loops import Each, Halves, Loop, cut, parts
+from ftrace.core.tapes import TURNS, has_turns
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.arena import Arena
 from ftrace.lowering.build import build
@@ -37,6 +38,7 @@ from ftrace.lowering.program import (
     Call,
     Callback,
     Copy,
+    Look,
     Product,
     Program,
     Repeat,
@@ -45,11 +47,13 @@ from ftrace.lowering.program import (
     Step,
     Window,
 )
+from ftrace.lowering.replay import table, zero_sums
 from ftrace.lowering.scalars import roll
 from ftrace.lowering.verify import verify, verify_schedule
 
 Slots = dict[Any, int]
 BOOLEAN: Final = aval((), np.dtype(bool))
+INTEGER: Final = aval((), np.dtype(np.int64))
 
 
 def _common() -> int:
@@ -158,6 +162,9 @@ class _Planner:
             into: slots for its results.
         """
         eqns, outs, consts = inline(jaxpr, args)
+        unmade = [k for out, k in zip(outs, into, strict=True) if self._is_unmade(out, k)]
+        pairs = [(out, k) for out, k in zip(outs, into, strict=True) if k not in unmade]
+        outs, into = [out for out, _ in pairs], [k for _, k in pairs]
         eqns = dce_equations(eqns, outs)
         slots = dict(outer)
         slots.update((v, self._constant(array)) for v, array in consts)
@@ -189,7 +196,17 @@ class _Planner:
             if self._slot_of(out, slots) != slot:
                 steps.append(self._copy(self._slot_of(out, slots), slot))
         self._release(places, len(items))
-        return steps
+        return [*steps, *map(self._no_turns, unmade)]
+
+    def _is_unmade(self, out: Any, slot: int) -> bool:
+        """Whether a result is a tape that another branch leaves: here it has no elements."""
+        return has_turns(self.slots[slot].aval) and not has_turns(out.aval)
+
+    def _no_turns(self, tape: int) -> Step:
+        """Leaves an empty tape."""
+        a = self.slots[tape].aval
+        window = self._window(tape, aval(a.shape[1:], a.dtype), True)
+        return Scan(self._entry(0), None, False, (window,), ())
 
     def _release(self, places: list[tuple[int, int]], number: int) -> list[tuple[int, int]]:
         """Free the places that no later item reads; the others."""
@@ -229,6 +246,8 @@ class _Planner:
             "cond": self._cond,
             "while": self._while,
             "scan": self._scan,
+            "revolve": self._replay,
+            "add": self._sum,
             "dot_general": self._product,
         }
         steps = known.get(name, self._callback)(eqn, slots)
@@ -277,15 +296,15 @@ class _Planner:
         n = eqn.params["n_consts"]
         consts, inits = eqn.invars[:n], eqn.invars[n:]
         m = len(inits)
-        carry, rest = [slots[v] for v in eqn.outvars[:m]], [slots[v] for v in eqn.outvars[m:]]
+        carry, rest = [slots[v] for v in eqn.outvars[:m]], eqn.outvars[m:]
         steps = self._copies([self._slot_of(a, slots) for a in inits], carry)
         each = self._each(eqn, slots, carry)
         if each is not None:
             return [*steps, each]
-        elements = eqn.params["body"].out_avals[m:]
-        record = [self._window(k, a, True) for k, a in zip(rest[1:], elements, strict=True)]
+        record = self._written(rest[1:], eqn.params["body"].out_avals[m:], slots)
         pair = Each(eqn.params["cond"], eqn.params["body"])
-        return [*steps, self._turns(pair, consts, carry, slots, record, rest[0] if rest else None)]
+        count = slots[rest[0]] if rest else None
+        return [*steps, self._turns(pair, consts, carry, slots, record, count)]
 
     def _turns(
         self,
@@ -302,13 +321,25 @@ class _Planner:
         inside = {**slots, **dict(zip(state, carry, strict=True))}
         predicate = self._scratch(BOOLEAN)
         cond = self.region(pair.cond, [*consts, *state], inside, [predicate])
-        following = [self._scratch(a) for a in avals]
-        into = [*following, *(w.slot for w in record)]
-        body = self.region(pair.body, [*consts, *state], inside, into)
-        body += [self._copy(new, old) for new, old in zip(following, carry, strict=True)]
-        for slot in (predicate, *following):
-            self._free(slot)
+        body = self._turn(pair.body, [*consts, *state], inside, carry, record)
+        self._free(predicate)
         return Repeat(tuple(cond), predicate, tuple(body), tuple(record), count)
+
+    def _turn(
+        self,
+        body: Jaxpr,
+        args: Sequence[Any],
+        inside: Slots,
+        carry: Sequence[int],
+        left: Sequence[Window],
+    ) -> list[Step]:
+        """One turn of a loop: the next carried values are made beside the old ones."""
+        following = [self._scratch(a) for a in body.out_avals[: len(carry)]]
+        steps = self.region(body, args, inside, [*following, *(w.slot for w in left)])
+        steps += self._copies(following, carry)
+        for slot in following:
+            self._free(slot)
+        return steps
 
     def _each(self, eqn: Eqn, slots: Slots, carry: Sequence[int]) -> Launch | None:
         """A mapped loop over numbers as one kernel, in which each member turns by itself."""
@@ -354,25 +385,99 @@ class _Planner:
         loop: Loop = eqn.params["loop"]
         n = loop.n_carry
         turns, consts, inits, xs = parts(eqn.invars, loop)
-        carry, ys = [slots[v] for v in eqn.outvars[:n]], [slots[v] for v in eqn.outvars[n:]]
+        carry = [slots[v] for v in eqn.outvars[:n]]
         steps = self._copies([self._slot_of(a, slots) for a in inits], carry)
         body: Jaxpr = eqn.params["body"]
         bound = [Var(a) for a in body.in_avals[len(consts) :]]
-        read = [
-            self._window(self._slot_of(x, slots), v.aval, False)
-            for x, v in zip(xs, bound[n:], strict=True)
-        ]
-        left = [self._window(y, a, True) for y, a in zip(ys, body.out_avals[n:], strict=True)]
+        read = self._read(xs, bound[n:], slots)
+        left = self._written(eqn.outvars[n:], body.out_avals[n:], slots)
         inside = {**slots, **dict(zip(bound, (*carry, *(w.slot for w in read)), strict=True))}
-        following = [self._scratch(v.aval) for v in eqn.outvars[:n]]
-        into = [*following, *(w.slot for w in left)]
-        turn = self.region(body, [*consts, *bound], inside, into)
-        turn += [self._copy(new, old) for new, old in zip(following, carry, strict=True)]
-        for slot in following:
-            self._free(slot)
+        turn = self._turn(body, [*consts, *bound], inside, carry, left)
         length = None if loop.length is None else self._entry(loop.length)
         count = self._slot_of(turns[0], slots) if turns else None
         return [*steps, Scan(length, count, loop.reverse, (*read, *left), tuple(turn))]
+
+    def _replay(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        """A loop backwards with few of its states: a scan over its schedule."""
+        halves: Halves = eqn.params["halves"]
+        found = table(halves)
+        if found is None:
+            return self._callback(eqn, slots)
+        n_consts, n_carry, n_xs, m_consts, m_carry, _ = halves.sizes
+        sizes = (n_consts, n_carry, n_xs, m_carry, len(eqn.invars))
+        consts, start, xs, cts, ct_ys = cut(eqn.invars, sizes)
+        back: Jaxpr = eqn.params["back"]
+        carry = [slots[v] for v in eqn.outvars[: m_consts + m_carry]]  # sums, and cotangents
+        steps = self.region(zero_sums(back, m_consts), (), slots, carry[:m_consts])
+        state = [self._scratch(a.aval) for a in start]
+        kept = [self._scratch(aval((found.places, *a.aval.shape), a.aval.dtype)) for a in start]
+        first = [self._slot_of(a, slots) for a in (*start, *cts)]
+        steps += self._copies(first, (*state, *carry[m_consts:]))
+        bound = [Var(a) for a in back.in_avals[n_consts:]]
+        v_state, v_xs, v_carry, v_ys = cut(bound, (n_carry, n_xs, len(carry), len(bound)))
+        read, read_ys = self._read(xs, v_xs, slots), self._read(ct_ys, v_ys, slots)
+        left = self._written(eqn.outvars[len(carry) :], back.out_avals[len(carry) :], slots)
+        pairs = [(v_state, state), (v_carry, carry)]
+        pairs += [(v, [w.slot for w in ws]) for v, ws in ((v_xs, read), (v_ys, read_ys))]
+        inside = {**slots, **{v: k for vs, ks in pairs for v, k in zip(vs, ks, strict=True)}}
+        columns = [self._constant(c) for c in (found.actions, found.numbers)]
+        action, number = (self._window(c, INTEGER, False) for c in columns)
+        turn = [*consts, *v_state, *v_xs]
+        arms: dict[int, list[Step]] = {
+            ADVANCE: [
+                Look(number.slot, tuple(read)),
+                *self._turn(eqn.params["advance"], turn, inside, state, ()),
+            ],
+            BACK: [
+                Look(number.slot, (*read, *read_ys, *left)),
+                *self._turn(back, [*consts, *bound], inside, carry, left),
+            ],
+            KEEP: self._moved(number.slot, state, kept, True),
+            RESTORE: self._moved(number.slot, state, kept, False),
+        }
+        for slot in (*state, *kept):
+            self._free(slot)
+        branch = Branch(action.slot, "i8", tuple(tuple(arms[k]) for k in sorted(arms)))
+        length = self._entry(len(found.actions))
+        return [*steps, Scan(length, None, False, (action, number), (branch,))]
+
+    def _moved(
+        self, number: int, state: Sequence[int], kept: Sequence[int], keep: bool
+    ) -> list[Step]:
+        """A state put into the place of a number, or taken from there."""
+        windows = [
+            self._window(k, self.slots[s].aval, keep) for s, k in zip(state, kept, strict=True)
+        ]
+        places = [w.slot for w in windows]
+        copies = self._copies(state, places) if keep else self._copies(places, state)
+        return [Look(number, tuple(windows)), *copies]
+
+    def _sum(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        """Tapes are added up element by element."""
+        a = eqn.outvars[0].aval
+        if not has_turns(a):
+            return self._callback(eqn, slots)
+        element = aval(a.shape[1:], a.dtype)
+        x, y, out = (Var(element) for _ in range(3))
+        read = self._read(eqn.invars, (x, y), slots)
+        left = self._written(eqn.outvars, (element,), slots)
+        body = Jaxpr((x, y), (Eqn(eqn.primitive, [x, y], eqn.params, [out], eqn.source),), (out,))
+        inside = {x: read[0].slot, y: read[1].slot}
+        turn = self.region(body, (x, y), inside, [left[0].slot])
+        length = None if a.shape[0] is TURNS else self._entry(a.shape[0])
+        count = None if length is not None else self._slot_of(eqn.invars[0], slots)
+        return [Scan(length, count, False, (*read, *left), tuple(turn))]
+
+    def _read(self, xs: Sequence[Any], elements: Sequence[Any], slots: Slots) -> list[Window]:
+        """Windows on arrays, given with the variables of their elements."""
+        pairs = zip(xs, elements, strict=True)
+        return [self._window(self._slot_of(x, slots), v.aval, False) for x, v in pairs]
+
+    def _written(
+        self, ys: Sequence[Any], elements: Sequence[ShapedArray], slots: Slots
+    ) -> list[Window]:
+        """Windows on results, given with the types of their elements."""
+        return [self._window(slots[y], a, True) for y, a in zip(ys, elements, strict=True)]
 
     def _window(self, base: int, element: ShapedArray, written: bool) -> Window:
         slot = self._slot(WINDOW, element, 0)
@@ -380,7 +485,8 @@ class _Planner:
 
 
 def _bytes(a: ShapedArray) -> int:
-    return a.size * a.dtype.itemsize
+    """What an element of a stack takes; of a tape, its address."""
+    return 8 if has_turns(a) else a.size * a.dtype.itemsize
 
 
 def _made(item: Item) -> list[Any]:

@@ -3,11 +3,11 @@
 A program works on `slots`, base addresses of arrays: arguments and constants (given at each
 call), results (allocated at each call) and places in one arena per call; in the turns of a `Scan`
 also windows, the elements of other slots along their first axis. A `Repeat` that records what its
-turns leave grows tapes, which a `Scan` reads. Everything that depends
-on sizes is in its `table`, so that programs of the same structure share machine code. Steps run
-in order; `Branch` and `Repeat` hold steps. Matrix products are a library's, called by machine code;
-other rows that kernels cannot do are `Callback`s, which run the row on views of the slots. plan.py
-makes programs; `cpu/` compiles and runs them.
+turns leave grows tapes, which a `Scan` reads; tapes may be arguments, results, and elements of
+tapes. Everything that depends on sizes is in its `table`, so that programs of the same structure
+share machine code. Steps run in order; `Branch`, `Repeat` and `Scan` hold steps. Matrix products
+are a library's, called by machine code; other rows that kernels cannot do are `Callback`s, which
+run the row on views of the slots. plan.py makes programs; `cpu/` compiles and runs them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -112,7 +112,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A slot that is, in turn i, element i of another one.
+    """A slot that is, in turn i of a `Scan` or after a `Look` at i, element i of another one.
 
     Attributes:
         slot: the window.
@@ -133,7 +133,7 @@ class Scan:
 
     Attributes:
         length: table entry with the number of turns; None if a slot has it.
-        count: that slot, an i8.
+        count: that slot, an i8, or a tape that is as long.
         reverse, windows, body: the loop.
     """
 
@@ -144,7 +144,15 @@ class Scan:
     body: tuple["Step", ...]
 
 
-Step = Union[Launch, Copy, Callback, Product, Branch, Repeat, Scan]  # noqa: UP007 - named in Branch above
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Let windows show the elements of a number that is in a slot, an i8."""
+
+    number: int
+    windows: tuple[Window, ...]
+
+
+Step = Union[Launch, Copy, Callback, Product, Branch, Repeat, Scan, Look]  # noqa: UP007 - named in Branch above
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +212,8 @@ def turns_of(step: Scan, program: Program, values: Any) -> int:
     if step.length is not None:
         return program.table[step.length]
     assert step.count is not None
-    return int(values[step.count])
+    found = values[step.count]
+    return len(found) if isinstance(found, list) else int(found)
 
 
 def every(steps: Iterable[Step]) -> Iterator[Step]:

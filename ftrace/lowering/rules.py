@@ -13,6 +13,7 @@ import numpy as np
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr
 from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise, Reduction
+from ftrace.core.tapes import has_turns
 from ftrace.lowering.builder import Builder
 from ftrace.lowering.complexes import ROWS
 from ftrace.lowering.indexing import ORIGIN, Index
@@ -31,6 +32,8 @@ def is_pulled(eqn: Eqn) -> bool:
     if not isinstance(rule, Pointwise):
         return False
     for a in (*eqn.invars, *eqn.outvars):
+        if has_turns(a.aval):
+            return False
         if a.aval.dtype.kind == "c":
             return eqn.primitive.name in ROWS
     if isinstance(rule.rule, str):

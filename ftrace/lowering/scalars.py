@@ -17,7 +17,9 @@ from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
     ARENA,
     Branch,
+    Callback,
     Copy,
+    Look,
     Product,
     Program,
     Repeat,
@@ -134,6 +136,8 @@ class _Work:
             elif isinstance(step, Scan):
                 bases = [w.base for w in step.windows if w.written]
                 found |= self.written(step.body).union(*map(self.cells, bases))
+            elif isinstance(step, Look):
+                found.update(*(self.cells(w.base) for w in step.windows if w.written))
         return frozenset(found)
 
     def kept(self, steps: Sequence[Step]) -> list[Cell]:
@@ -162,18 +166,23 @@ def _uses(steps: Iterable[Step], program: Program) -> dict[int, int]:
             use(step.source, step.target)
         elif isinstance(step, Branch):
             use(step.index)
-        elif isinstance(step, Repeat):
-            use(step.predicate, *(k for w in step.record for k in (w.slot, w.base)))
-            use(*(() if step.count is None else (step.count,)))
         elif isinstance(step, Product):
             use(step.lhs, step.rhs, step.out)
-        elif isinstance(step, Scan):
-            use(*(k for w in step.windows for k in (w.slot, w.base)))
-            use(*(() if step.count is None else (step.count,)))
-        else:
+        elif isinstance(step, Callback):
             call = program.callbacks[step.number]
             use(*(k for k in call.operands if k is not None), *call.results)
+        else:
+            use(*_around(step))
     return found
+
+
+def _around(step: Repeat | Scan | Look) -> list[int]:
+    """The slots that a loop mentions beyond those of its steps."""
+    if isinstance(step, Repeat):
+        own, windows = (step.predicate, step.count), step.record
+    else:
+        own, windows = (step.number if isinstance(step, Look) else step.count,), step.windows
+    return [k for k in (*own, *(k for w in windows for k in (w.slot, w.base))) if k is not None]
 
 
 def _slots(launch: Launch) -> list[int]:

@@ -9,21 +9,24 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core.avals import ShapedArray
+from ftrace.core.tapes import has_turns
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
-    TAPE,
     Branch,
     Call,
     Callback,
     Copy,
+    Look,
     Product,
     Program,
     Repeat,
     Scan,
     Step,
+    Window,
     turns_of,
 )
 from ftrace.lowering.reference import run
@@ -32,7 +35,7 @@ Memory = list[Any]
 
 
 def simulate(program: Program, args: Sequence[Any], *, reverse: bool = False) -> list[Any]:
-    """The results of a program, as arrays.
+    """The results of a program: arrays, and lists for tapes.
 
     Args:
         program: what to run.
@@ -42,34 +45,63 @@ def simulate(program: Program, args: Sequence[Any], *, reverse: bool = False) ->
     given = {ARGUMENT: args, CONSTANT: program.constants}
     memory: Memory = []
     for slot in program.slots:
-        if slot.place in given:
-            value = np.array(given[slot.place][slot.entry], slot.aval.dtype, order="C")
+        if slot.place not in given:
+            memory.append(_rubbish(slot.aval))
+        elif has_turns(slot.aval):
+            memory.append(given[slot.place][slot.entry])
         else:
-            shape = () if slot.place == TAPE else slot.aval.shape
-            value = np.full(shape, 77, slot.aval.dtype)
-        memory.append(value)
+            memory.append(np.array(given[slot.place][slot.entry], slot.aval.dtype, order="C"))
     _run(program.steps, program, memory, reverse)
     return [memory[i] for i in program.of_place(RESULT)]
 
 
+def _rubbish(a: ShapedArray) -> Any:
+    """What lies in memory that nobody has written."""
+    return [] if has_turns(a) else np.full(a.shape, 77, a.dtype)
+
+
 def _run(steps: Sequence[Step], program: Program, memory: Memory, reverse: bool) -> None:
     for step in steps:
-        if isinstance(step, Launch):
-            _launch(step, program.table, memory, reverse)
-        elif isinstance(step, Copy):
-            memory[step.target] = memory[step.source].reshape(memory[step.target].shape).copy()
-        elif isinstance(step, Callback):
-            _call(program.callbacks[step.number], memory)
-        elif isinstance(step, Product):
-            _product(step, program.table, memory)
-        elif isinstance(step, Branch):
-            arm = min(max(int(memory[step.index]), 0), len(step.arms) - 1)
-            _run(step.arms[arm], program, memory, reverse)
-        elif isinstance(step, Scan):
-            _scan(step, program, memory, reverse)
-        elif isinstance(step, Repeat):
-            _run(step.cond, program, memory, reverse)
-            _repeat(step, program, memory, reverse)
+        _step(step, program, memory, reverse)
+    for step in steps:
+        if isinstance(step, Look):
+            _put_back(step.windows, int(memory[step.number]), program, memory)
+
+
+def _step(step: Step, program: Program, memory: Memory, reverse: bool) -> None:
+    if isinstance(step, Launch):
+        _launch(step, program.table, memory, reverse)
+    elif isinstance(step, Copy):
+        memory[step.target] = memory[step.source].reshape(memory[step.target].shape).copy()
+    elif isinstance(step, Callback):
+        _call(program.callbacks[step.number], memory)
+    elif isinstance(step, Product):
+        _product(step, program.table, memory)
+    elif isinstance(step, Branch):
+        arm = min(max(int(memory[step.index]), 0), len(step.arms) - 1)
+        _run(step.arms[arm], program, memory, reverse)
+    elif isinstance(step, Scan):
+        _scan(step, program, memory, reverse)
+    elif isinstance(step, Repeat):
+        _run(step.cond, program, memory, reverse)
+        _repeat(step, program, memory, reverse)
+    else:
+        _show(step.windows, int(memory[step.number]), memory)
+
+
+def _show(windows: Sequence[Window], i: int, memory: Memory) -> None:
+    """Copies of element i of what windows look at."""
+    for window in windows:
+        value = memory[window.base][i]  # a number too is an array
+        memory[window.slot] = list(value) if isinstance(value, list) else np.array(value)
+
+
+def _put_back(windows: Sequence[Window], i: int, program: Program, memory: Memory) -> None:
+    """What was written into windows on element i; tapes are lists."""
+    for window in windows:
+        if window.written:
+            planned, value = program.slots[window.slot].aval, memory[window.slot]
+            memory[window.base][i] = value if has_turns(planned) else value.reshape(planned.shape)
 
 
 def _repeat(step: Repeat, program: Program, memory: Memory, reverse: bool) -> None:
@@ -80,7 +112,7 @@ def _repeat(step: Repeat, program: Program, memory: Memory, reverse: bool) -> No
         _run(step.cond, program, memory, reverse)
         for tape, window in zip(tapes, step.record, strict=True):
             tape.append(memory[window.slot])
-            memory[window.slot] = np.full_like(memory[window.slot], 77)
+            memory[window.slot] = _rubbish(program.slots[window.slot].aval)
         turns += 1
     for tape, window in zip(tapes, step.record, strict=True):
         memory[window.base] = tape
@@ -91,17 +123,13 @@ def _repeat(step: Repeat, program: Program, memory: Memory, reverse: bool) -> No
 def _scan(step: Scan, program: Program, memory: Memory, reverse: bool) -> None:
     turns = range(turns_of(step, program, memory))
     for window in step.windows:
-        if window.written and program.slots[window.base].place == TAPE:
+        if window.written and has_turns(program.slots[window.base].aval):
             element = program.slots[window.slot].aval
-            memory[window.base] = [np.full(element.shape, 77, element.dtype) for _ in turns]
+            memory[window.base] = [_rubbish(element) for _ in turns]
     for i in reversed(turns) if step.reverse else turns:
-        for window in step.windows:
-            memory[window.slot] = np.array(memory[window.base][i])  # a number too is an array
+        _show(step.windows, i, memory)
         _run(step.body, program, memory, reverse)
-        for window in step.windows:
-            if window.written:
-                planned = program.slots[window.slot].aval
-                memory[window.base][i] = memory[window.slot].reshape(planned.shape)
+        _put_back(step.windows, i, program, memory)
 
 
 def _launch(launch: Launch, table: Sequence[int], memory: Memory, reverse: bool) -> None:

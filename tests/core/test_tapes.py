@@ -4,7 +4,7 @@ import numpy as np
 
 from ftrace.core.avals import aval, typeof
 from ftrace.core.loops import Loop, cut, parts
-from ftrace.core.tapes import TURNS, has_turns, stack, tape
+from ftrace.core.tapes import TURNS, has_turns, levels, stack, tape
 
 F8 = np.dtype(np.float64)
 SHORT, LONG = np.arange(6.0).reshape(1, 2, 3), np.arange(12.0).reshape(2, 2, 3)
@@ -81,3 +81,26 @@ def test_operands_of_a_loop_are_cut_into_tuples():
     assert found == (("n",), ("c",), ("a", "b"), ("x",))
     assert parts(list("cabx"), Loop(3, False, 1, 2))[1:] == found[1:]
     assert cut("abcde", (1, 2, 5)) == ["a", "bc", "de"]
+
+
+def test_levels_count_the_stacks_of_different_lengths():
+    assert levels(aval((3,), F8)) == 0
+    assert levels(tape(aval((3,), F8))) == 1
+    assert levels(tape(aval((3, TURNS, 2), F8))) == 3
+    assert levels(aval((3, TURNS, 2), F8)) == 2
+
+
+def test_an_axis_moves_behind_two_stacks_of_different_lengths():
+    element = tape(aval((2, 3), F8))
+    deep = stack([ragged(), stack([LONG], element)], tape(element))
+    front = deep.transpose((3, 0, 1, 2, 4))
+    assert typeof(front).shape == (2, 2, TURNS, TURNS, 3)
+    back = front.transpose((1, 2, 3, 0, 4))
+    for items, others in zip(deep, back, strict=True):
+        for one, other in zip(items, others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_ragged_tapes_add_with_an_operator_too():
+    twice = ragged() + ragged()
+    np.testing.assert_array_equal(twice[1], 2 * LONG)

@@ -1,16 +1,26 @@
-"""Programs whose tapes leave them: cut into loops that Python runs and stretches that compile."""
+"""Programs that do to tapes what no plan does: cut into equations and stretches that compile."""
 
 import numpy as np
+import pytest
 
 import ftrace
 from ftrace import grad, jit, lax, make_jaxpr, vjp
 from ftrace.control.jit import executable
+from ftrace.control.scan import scan_call
+from ftrace.core.avals import aval
+from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
+from ftrace.core.loops import Loop
+from ftrace.core.tapes import has_turns, tape
+from ftrace.cpu.backend import cpu_backend
 from ftrace.cpu.launch import Compiled
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import partial_jaxpr
-from ftrace.lowering.inline import keeps_tapes
+from ftrace.interpreters.staging import trace_closed
+from ftrace.lowering.backend import Lowered
+from ftrace.lowering.inline import is_one_program
 from ftrace.lowering.pieces import cut_at_tapes
+from ftrace.primitives.linear import transpose
 
 W = np.array([0.5, 1.5, -0.7])
 X = np.array([0.3, 0.9, 1.4])
@@ -31,34 +41,73 @@ def forward_half(f, x):
     return partial_jaxpr(pushed, (True, False)).known
 
 
-def test_loops_stand_alone_between_stretches():
-    half = forward_half(around, X)
-    assert not keeps_tapes(half)
-    steps = cut_at_tapes(half).steps
+def turned(x):
+    """A jaxpr that moves the axes of a tape, which no plan does, and then reads it."""
+    half = forward_half(around, x)
+
+    def f(x):
+        outs = eval_jaxpr(half, [x])
+        tapes = [y for y, a in zip(outs, half.out_avals, strict=True) if has_turns(a)]
+        count = outs[[str(a) for a in half.out_avals].index("i64[]")]
+        there = transpose(tapes[0], permutation=(1, 0))
+        back = transpose(there, permutation=(1, 0))
+        body = make_jaxpr(lambda c, t: (c + np.sin(t), c * t))(x, x)
+        return [there, *scan_call(count, x, back, body=body, loop=Loop(None, False, 0, 1))]
+
+    return trace_closed(f, [aval((3,), np.dtype(np.float64))])
+
+
+def test_what_no_plan_does_stands_alone_between_stretches():
+    jaxpr = turned(X)
+    assert not is_one_program(jaxpr)
+    steps = cut_at_tapes(jaxpr).steps
     kinds = [s.primitive.name if isinstance(s, Eqn) else "stretch" for s in steps]
-    assert kinds == ["stretch", "while", "stretch", "while", "stretch"]
+    assert kinds == ["stretch", "transpose", "transpose", "stretch"]
     for step in steps:
         if not isinstance(step, Eqn):
-            jaxpr, left = step
-            assert isinstance(jaxpr, Jaxpr)
-            assert keeps_tapes(jaxpr)
-            assert jaxpr.outvars == left
+            piece, left = step
+            assert isinstance(piece, Jaxpr)
+            assert is_one_program(piece)
+            assert piece.outvars == left
 
 
 def test_the_pieces_give_what_the_jaxpr_gives():
-    half = forward_half(around, X)
-    found, expected = executable(half)([X]), eval_jaxpr(half, [X])
+    jaxpr = turned(X)
+    found, expected = executable(jaxpr)([X]), eval_jaxpr(jaxpr, [X])
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13)
         assert not np.shares_memory(a, X)
-    kinds = [type(run) for run in executable(half)._runs]
-    assert kinds.count(Compiled) == 3
+    kinds = [type(run) for run in executable(jaxpr)._runs]
+    assert kinds.count(Compiled) == 2
+
+
+def test_what_is_no_single_program_cannot_be_shown_as_one():
+    with pytest.raises(BackendError, match="axes are moved"):
+        Lowered(turned(X), cpu_backend()).cost()
+
+
+def test_a_half_that_gives_its_tapes_away_is_one_program():
+    half = forward_half(around, X)
+    assert is_one_program(half)
+    found, expected = executable(half)([X]), eval_jaxpr(half, [X])
+    assert type(executable(half)) is Compiled
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def test_a_tape_that_is_only_passed_on_is_no_program():
+    a = tape(aval((3,), np.dtype(np.float64)))
+    jaxpr = trace_closed(lambda t: [t], [a])
+    assert not is_one_program(jaxpr)
+    given = np.arange(6.0).reshape(2, 3)
+    (found,) = executable(jaxpr)([given])
+    np.testing.assert_array_equal(found, given)
 
 
 def test_a_jaxpr_that_keeps_its_tapes_is_one_program():
-    assert keeps_tapes(make_jaxpr(around)(X))
-    assert keeps_tapes(make_jaxpr(grad(around))(X))
+    assert is_one_program(make_jaxpr(around)(X))
+    assert is_one_program(make_jaxpr(grad(around))(X))
     assert jit(grad(around)).lower(X).cost().callbacks == 0
 
 

@@ -10,9 +10,12 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
+from ftrace.control.revolve import revolve, scan_again
 from ftrace.control.scan import scan_call
-from ftrace.core.errors import BackendError
+from ftrace.control.while_loop import while_call
 from ftrace.core.loops import Loop
+from ftrace.core.tapes import has_turns
+from ftrace.lowering import replay
 
 X = np.array([0.5, -0.8, 1.3])
 V = np.array([1.0, -2.0, 0.5])
@@ -157,6 +160,60 @@ def nested_plain(x):
     return total
 
 
+def branching(x):
+    """A while in a branch of a cond in a while in a scan: tapes of tapes, some of them empty."""
+
+    def grow(y):
+        return lax.while_loop(lambda y: np.sum(y * y) < 9.0, lambda y: y * 1.4 + np.sin(x), y)
+
+    def step(c, t):
+        def body(e):
+            n, y = e
+            return n + 1, lax.cond(y[0] > 0.4, grow, lambda y: y * x[1], y) * 0.6
+
+        return lax.while_loop(lambda e: e[0] < t, body, (0, c))[1] + 0.1 * x, c[2]
+
+    c, ys = lax.scan(step, x, np.array([2, 0, 3]))
+    return np.sum(c * V) + np.sum(ys * T[:3])
+
+
+def branching_plain(x):
+    c, total = x, 0.0
+    for t, weight in zip((2, 0, 3), T, strict=False):
+        total, y = total + c[2] * weight, c
+        for _ in range(t):
+            if y[0] > 0.4:
+                while np.sum(y * y) < 9.0:
+                    y = y * 1.4 + np.sin(x)
+            else:
+                y = y * x[1]
+            y = y * 0.6
+        c = y + 0.1 * x
+    return np.sum(c * V) + total
+
+
+def few_states(x):
+    """Carries, consts and xs with derivatives, backwards, with two states in memory."""
+
+    def step(c, t):
+        a, b = c
+        a = np.tanh(W @ a + t * x)
+        return (a, b + np.sum(a * t)), a * b
+
+    xs = x * T[:, None]
+    c, ys = lax.scan(step, (x, x[1]), xs, reverse=True, checkpoint="binomial", slots=2)
+    return np.sum(c[0] * V) + c[1] ** 2 + np.sum(ys * W[:, 1] * T[:, None])
+
+
+def few_states_plain(x):
+    a, b, total = x, x[1], 0.0
+    for t in T[::-1]:
+        new = np.tanh(W @ a + t * x * x)
+        total = total + np.sum(new * b * W[:, 1]) * t
+        a, b = new, b + np.sum(new * t * x)
+    return np.sum(a * V) + b**2 + total
+
+
 def mapped(x):
     return np.sum(lax.map(lambda v: {"a": np.sin(v) * x[1], "b": v}, x)["a"] * V)
 
@@ -211,6 +268,8 @@ PROGRAMS = {
     "never": (never, never_plain),
     "bounded": (bounded, bounded_plain),
     "nested": (nested, nested_plain),
+    "branching": (branching, branching_plain),
+    "few states": (few_states, few_states_plain),
     "mapped": (mapped, mapped_plain),
     "in batches": (in_batches, mapped_plain),
     "branches": (with_branches, with_branches_plain),
@@ -309,13 +368,105 @@ LOWERED = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - {"nested"}))
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_compiled_loops_hold_no_python(name):
     for transform in LOWERED.values():
         assert jit(transform(PROGRAMS[name][0])).lower(X).cost().callbacks == 0
 
 
-def test_tapes_of_tapes_are_no_single_program():
-    assert jit(nested).lower(X).cost().callbacks == 0
-    with pytest.raises(BackendError, match="pieces"):
-        jit(grad(nested)).lower(X).cost()
+@pytest.fixture
+def run_by_python():
+    """The names of the loops that Python runs."""
+    rows = {row: row.impl for row in (scan_call, while_call, revolve, scan_again)}
+    names = []
+
+    def noting(row, impl):
+        def noted(*operands, **params):
+            names.append(row.name)
+            return impl(*operands, **params)
+
+        return noted
+
+    for row, impl in rows.items():
+        object.__setattr__(row, "impl", noting(row, impl))
+    yield names
+    for row, impl in rows.items():
+        object.__setattr__(row, "impl", impl)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("mode", ["grad jit", "jit vmap grad", "grad jit vmap"])
+def test_compiled_halves_give_their_tapes_to_each_other(name, mode, run_by_python):
+    transform, x = MODES[mode]
+    f = jit(PROGRAMS[name][0])
+    g = transform(f)
+    expected = g(x)
+    run_by_python.clear()
+    np.testing.assert_array_equal(g(x), expected)
+    assert run_by_python == []
+
+
+def test_compiled_tapes_of_tapes_are_added_up(run_by_python):
+    total = lambda g: lambda x: np.sum(np.sin(g(x)) * V)  # noqa: E731
+    third = jit(grad(total(grad(total(grad(nested))))))
+    rows = [e.primitive.name for e in third.lower(X).jaxpr.eqns if has_turns(e.outvars[0].aval)]
+    assert "add" in rows
+    assert third.lower(X).cost().callbacks == 0
+    found = third(X)
+    assert run_by_python == []
+    with ftrace.config.update(compile=False):
+        np.testing.assert_allclose(found, third(X), rtol=1e-8)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jit])
+def test_a_loop_in_a_branch_that_members_take_differently(wrap):
+    def f(x):
+        grow = lambda y: np.sum(  # noqa: E731
+            lax.while_loop(lambda c: np.sum(c * c) < 50.0, lambda c: c * 1.5 + np.sin(x), y) * V
+        )
+        return lax.cond(x[0] > 0.5, grow, lambda y: np.sum(np.sin(y) * x), x * 1.1)
+
+    rows = np.stack([X * 0.4, X * 1.3, X + 0.2])
+    expected = np.stack([grad(f)(x) for x in rows])
+    np.testing.assert_allclose(wrap(vmap(grad(f)))(rows), expected, rtol=TOLERANCE)
+    np.testing.assert_allclose(vmap(grad(wrap(f)))(rows), expected, rtol=TOLERANCE)
+    second = np.stack([jacfwd(grad(f))(x) for x in rows])
+    np.testing.assert_allclose(wrap(vmap(hessian(f)))(rows), second, rtol=TOLERANCE)
+    step = 1e-6
+    for i, x in enumerate(rows):
+        shifts = step * np.eye(3)
+        slopes = [(f(x + d) - f(x - d)) / (2 * step) for d in shifts]
+        np.testing.assert_allclose(expected[i], slopes, rtol=1e-6)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+@pytest.mark.parametrize("length", [0, 1, 2, 12])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_compiled_few_states_give_the_gradient_to_the_last_bit(
+    slots, length, reverse, run_by_python
+):
+    def f(x, checkpoint):
+        xs = np.sin(np.arange(3.0 * length).reshape(length, 3)) * x[1]
+        step = lambda c, t: (np.sin(c) * x + c[::-1] * t, np.cos(c * t))  # noqa: E731
+        c, ys = lax.scan(step, x, xs, reverse=reverse, checkpoint=checkpoint, slots=slots)
+        return np.sum(c * V) + np.sum(np.sin(ys) * V)
+
+    plain = jit(grad(lambda x: f(x, None)))(X)
+    run_by_python.clear()
+    few = lambda x: f(x, "binomial")  # noqa: E731
+    np.testing.assert_array_equal(jit(grad(few))(X), plain)
+    np.testing.assert_allclose(grad(jit(few))(X), plain, rtol=1e-13)
+    assert run_by_python == []
+
+
+def test_a_schedule_that_is_too_long_for_a_table_runs_in_python(monkeypatch, run_by_python):
+    def f(x):
+        step = lambda c, _: (np.sin(c) * x, None)  # noqa: E731
+        return np.sum(lax.scan(step, x, length=9, checkpoint="binomial", slots=2)[0])
+
+    expected = jit(grad(f))(X)
+    monkeypatch.setattr(replay, "LONGEST", 3)
+    run_by_python.clear()
+    with ftrace.config.update(compile=True):
+        np.testing.assert_allclose(jit(grad(lambda x: f(x)))(X), expected, rtol=1e-13)
+    assert "revolve" in run_by_python
