@@ -19,11 +19,12 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.loops import Each, Halves, Loop, cut, parts
 from ftrace.core.tapes import TURNS, has_turns
 from ftrace.interpreters.dce import dce_equations
+from ftrace.lowering import uses
 from ftrace.lowering.arena import Arena
 from ftrace.lowering.build import build
 from ftrace.lowering.builder import code
 from ftrace.lowering.contraction import contraction
-from ftrace.lowering.fuse import Group, Item, Target, fuse, only_at
+from ftrace.lowering.fuse import Group, Item, fuse
 from ftrace.lowering.inline import inline
 from ftrace.lowering.lanes import over_lanes
 from ftrace.lowering.launching import Launch
@@ -49,9 +50,9 @@ from ftrace.lowering.program import (
 )
 from ftrace.lowering.replay import table, zero_sums
 from ftrace.lowering.scalars import roll
+from ftrace.lowering.uses import Slots
 from ftrace.lowering.verify import verify, verify_schedule
 
-Slots = dict[Any, int]
 BOOLEAN: Final = aval((), np.dtype(bool))
 INTEGER: Final = aval((), np.dtype(np.int64))
 
@@ -169,20 +170,20 @@ class _Planner:
         slots = dict(outer)
         slots.update((v, self._constant(array)) for v, array in consts)
         items, producers = fuse(eqns, outs)
-        aliases = _aliases(items)
-        made = {v for item in items for v in _made(item)} - aliases.keys()
+        aliases = uses.aliases_of(items)
+        made = {v for item in items for v in uses.made(item)} - aliases.keys()
         for out, slot in zip(outs, into, strict=True):
             if type(out) is not Literal and out in made:
                 slots.setdefault(out, slot)
-        last = _last_uses(items, outs, aliases)
-        slots.update(_starts(items, slots, made, last, aliases))
+        last = uses.last_uses(items, outs, aliases)
+        slots.update(uses.starts(items, slots, made, last, aliases))
         steps: list[Step] = []
         places: list[tuple[int, int]] = []  # (last use, slot) of what lies in the arena
         for number, item in enumerate(items):
             dying = {slot for end, slot in places if end == number}
-            for v in _made(item):
+            for v in uses.made(item):
                 if v in made and v not in slots and last.get(v, -1) > number:
-                    found = _in_place(item, v, slots, dying, aliases)
+                    found = uses.in_place(item, v, slots, dying, aliases)
                     if found is None:
                         found = self._scratch(v.aval)
                     else:
@@ -487,108 +488,3 @@ class _Planner:
 def _bytes(a: ShapedArray) -> int:
     """What an element of a stack takes; of a tape, its address."""
     return 8 if has_turns(a) else a.size * a.dtype.itemsize
-
-
-def _made(item: Item) -> list[Any]:
-    return list(item.where) if isinstance(item, Group) else list(item.outvars)
-
-
-def _in_place(
-    item: Item, var: Any, slots: Slots, dying: set[int], aliases: dict[Any, Any]
-) -> int | None:
-    """The slot of an operand that a result may overwrite.
-
-    It must not be read again, and each of its elements only where the result's element is
-    computed from it: then it is loaded before the store. A loop goes on where it starts.
-    """
-    if not isinstance(item, Group):
-        starts = (slots[a] for a, v in _carried(item, aliases) if v is var)
-        return next((slot for slot in starts if slot in dying), None)
-    target = item.where[var][1]
-    if target.inner or len(item.passes) > 1:
-        return None
-    for v in target.reads:
-        alike = v.aval.shape == var.aval.shape and v.aval.dtype == var.aval.dtype
-        if alike and slots.get(v) in dying and all(_same_place(t, v) for t in item.targets):
-            return slots[v]
-    return None
-
-
-def _same_place(target: Target, var: Any) -> bool:
-    """Whether a target reads a variable, if it does, just where it is itself, and in any case."""
-    places = target.reads.get(var, {})
-    return not target.inner and all(
-        certain and only_at({index: certain}, target.axes) for index, certain in places.items()
-    )
-
-
-def _aliases(items: Sequence[Item]) -> dict[Any, Any]:
-    """Reshapes of stored arrays: the same memory under another variable."""
-    return {
-        e.outvars[0]: e.invars[0]
-        for e in items
-        if isinstance(e, Eqn) and e.primitive.name == "reshape"
-    }
-
-
-def _starts(
-    items: Sequence[Item],
-    slots: Slots,
-    made: set[Any],
-    last: dict[Any, int],
-    aliases: dict[Any, Any],
-) -> Slots:
-    """For what loops start from, if nothing else reads it, the slots of the region's results.
-
-    Nothing reads or writes such a slot before the loop.
-    """
-    found: Slots = {}
-    for number, item in reversed([*enumerate(items)]):
-        for init, out in _carried(item, aliases):
-            place = found.get(out, slots.get(out))
-            if init in made and last[init] == number and place is not None:
-                found[init] = place
-    return found
-
-
-def _carried(item: Item, aliases: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    """What a loop starts from and nothing else of it reads, and the results in their place."""
-    if isinstance(item, Group) or item.primitive.name not in ("while", "scan"):
-        return []
-    if item.primitive.name == "while":
-        inits = item.invars[item.params["n_consts"] :]
-    else:
-        inits = parts(item.invars, item.params["loop"])[2]
-    read = [_chain(a, aliases)[-1] for a in item.invars if type(a) is not Literal]
-    return [
-        (a, v)
-        for a, v in zip(inits, item.outvars, strict=False)
-        if type(a) is not Literal and read.count(_chain(a, aliases)[-1]) == 1
-    ]
-
-
-def _last_uses(
-    items: Sequence[Item], outs: Sequence[Any], aliases: dict[Any, Any]
-) -> dict[Any, int]:
-    """The last item that reads each variable, beyond those that make it; outputs live on."""
-    found: dict[Any, int] = {}
-    for number, item in enumerate(items):
-        for v in _read(item):
-            found.update((w, number) for w in _chain(v, aliases))
-    for v in outs:
-        found.update((w, len(items)) for w in _chain(v, aliases))
-    return found
-
-
-def _chain(v: Any, aliases: dict[Any, Any]) -> list[Any]:
-    """A variable, and what it is another name for."""
-    if type(v) is Literal:
-        return []
-    return [v, *_chain(aliases[v], aliases)] if v in aliases else [v]
-
-
-def _read(item: Item) -> list[Any]:
-    """The variables that an item reads, beyond those it makes."""
-    if isinstance(item, Group):
-        return [v for t in item.targets for v in t.reads if v not in item.where]
-    return list(item.invars)
