@@ -355,6 +355,7 @@ def _split_again(
         loop.reverse,
         slots,
     )
+    row, params = again(halves)
     primal = Jaxpr(
         split.known.invars,
         dce_equations(split.known.eqns, outs),
@@ -364,7 +365,7 @@ def _split_again(
     )
     return Split(
         Half(scan_call, {"body": primal, "loop": forward}, _joined(given)),
-        Half(*again(halves), (*_joined(given), *_joined(unknown))),
+        Half(row, params, (*_joined(given), *_joined(unknown))),
         split.out_known,
     )
 
