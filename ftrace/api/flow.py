@@ -3,19 +3,22 @@
 Two facts flow forward through the equations of a jaxpr: which inputs reach a value through
 derivatives, and which *cuts* lie on the other ways to it. What an equation lets through is asked
 of its row's own jvp rule, on abstract values: the answer is that of the transformations. Calls,
-branches and loops are followed into. `checking.py` makes reports of it.
+branches and loops are followed into, a loop turn by turn until its flow repeats; a `while` counts
+as turning at least once. `checking.py` makes reports of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Any, Final
 
+from ftrace.control.scan import scan_call
 from ftrace.core.avals import ShapedArray
 from ftrace.core.dtypes import bool_, is_inexact
 from ftrace.core.errors import CustomRuleError, RuleError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
+from ftrace.core.loops import cut, parts
 from ftrace.core.source import Location
 from ftrace.interpreters.jvp import jvp_jaxpr
 
@@ -89,6 +92,8 @@ class Walk:
             return [_governed(out, operands[0]) for out in outs]
         if eqn.primitive.name == "while":
             return self._while(eqn, operands, place)
+        if eqn.primitive is scan_call:
+            return self._scan(eqn, operands, place)
         outs = self._row(eqn, operands, place)
         if "fun" in params:  # its rule decides, not what it is made of
             return outs
@@ -100,18 +105,31 @@ class Walk:
         return outs
 
     def _while(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
-        n = eqn.params["n_consts"]
-        consts, carry = operands[:n], operands[n:]
-        while True:
-            after = self.jaxpr(eqn.params["body"], [*consts, *carry], place)
-            grown = [a | b for a, b in zip(carry, after, strict=False)]
-            if grown == carry:
-                break
-            carry = grown
-        (going,) = self.jaxpr(eqn.params["cond"], [*consts, *carry], place)
-        tapes = after[len(carry) :]
-        counts = [NOTHING] * (len(eqn.outvars) - len(after))
+        consts, start = cut(operands, (eqn.params["n_consts"], len(operands)))
+
+        def turn(carry: Sequence[Flow]) -> list[Flow]:
+            return self.jaxpr(eqn.params["body"], [*consts, *carry], place)
+
+        before, after = _turns(turn, start)
+        entered = _united(before)
+        (going,) = self.jaxpr(eqn.params["cond"], [*consts, *entered], place)
+        results = _united(after)
+        carry, tapes = cut(results, (len(start), len(results)))
+        counts = [NOTHING] * (len(eqn.outvars) - len(results))
         return [_governed(f, going) for f in (*carry, *counts, *tapes)]
+
+    def _scan(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
+        loop = eqn.params["loop"]
+        _, consts, start, xs = parts(operands, loop)
+
+        def turn(carry: Sequence[Flow]) -> list[Flow]:
+            return self.jaxpr(eqn.params["body"], [*consts, *carry, *xs], place)
+
+        if loop.length == 0:
+            return [*start, *(NOTHING for _ in eqn.outvars[len(start) :])]
+        after = _turns(turn, start, loop.length)[1]
+        last = _united(after) if loop.length is None else after[-1]
+        return [*last[: len(start)], *_united(after)[len(start) :]]
 
     def _row(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
         """An equation whose row's jvp rule says what passes."""
@@ -145,6 +163,30 @@ class Walk:
         number = self._numbers[key]
         self.cuts[number] = replace(self.cuts[number], via=self.cuts[number].via | via)
         return number
+
+
+def _turns(
+    turn: Callable[[Sequence[Flow]], list[Flow]], start: Sequence[Flow], n: int | None = None
+) -> tuple[list[list[Flow]], list[list[Flow]]]:
+    """What enters and what leaves the turns of a loop, the last turn last.
+
+    From some turn on the flow of a loop goes in circles, mostly of one turn; these are left out.
+    Without a number of turns this is all that can happen.
+    """
+    before, after = [list(start)], list[list[Flow]]()
+    while len(after) != n:
+        after.append(turn(before[-1]))
+        carry = after[-1][: len(start)]
+        if carry in before:
+            circle = after[before.index(carry) :]
+            return before, after + circle[: (n - len(after)) % len(circle) if n else 0]
+        before.append(carry)
+    return before, after
+
+
+def _united(turns: Sequence[Sequence[Flow]]) -> list[Flow]:
+    """The flow of each value over all turns."""
+    return [reduce(or_, flows) for flows in zip(*turns, strict=True)]
 
 
 def _governed(out: Flow, control: Flow) -> Flow:

@@ -147,6 +147,84 @@ def test_every_cut_of_a_value_is_found():
     assert not report
 
 
+CUT = lax.stop_gradient
+
+
+def scanned(body, *carry, turns=4):
+    """The last carry and what the turns leave; `body` takes and gives tuples of the carry."""
+    return lax.scan(lambda c, _: body(*c), carry, None, length=turns)
+
+
+def through_an_integer(x):
+    return lax.fori_loop(0, 3, lambda i, c: c.astype(int) * 1.5, x)
+
+
+CUT_IN_EVERY_TURN = {
+    "scan": lambda x: scanned(lambda c: ((CUT(c) * 2.0,), None), x)[0],
+    "the carry after the next": lambda x: scanned(lambda a, b: ((b, CUT(a)), None), x, x)[0],
+    "what a turn leaves": lambda x: scanned(lambda c: ((c,), np.floor(c)), x)[1],
+    "a cut two turns ago": lambda x: scanned(
+        lambda a, b, c: ((b, c, CUT(c)), None), x, x, x, turns=3
+    )[0][0],
+    "while": lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, CUT(c[1])), (0, x))[
+        1
+    ],
+    "fori_loop": through_an_integer,
+    "a loop in a loop": lambda x: scanned(
+        lambda c: (scanned(lambda d: ((np.sign(d),), None), c)[0], None), x
+    )[0],
+    "jit": jit(lambda x: scanned(lambda c: ((CUT(c),), None), x)[0]),
+    "mapped": vmap(lambda v: scanned(lambda c: ((CUT(c),), None), v)[0]),
+}
+
+
+@pytest.mark.parametrize("case", CUT_IN_EVERY_TURN)
+def test_a_carry_that_every_turn_cuts_is_found(case):
+    fun = CUT_IN_EVERY_TURN[case]
+    report = check_differentiable(fun, V)
+    assert not report
+    assert [f.blocks for f in report.findings] == [True]
+    assert f"{__file__}:" in report.findings[0].where
+    assert not any(report.outputs.values())
+    x = np.array([0.5, -1.5, 2.5])
+    total = grad(lambda x: sum(np.sum(y) for y in ftrace.tree_util.tree_leaves(fun(x))))
+    np.testing.assert_array_equal(total(x), np.zeros(3))  # indeed
+
+
+PAST_THE_CUT = {
+    "no turns": lambda x: scanned(lambda c: ((CUT(c),), None), x, turns=0)[0][0],
+    "one turn": lambda x: scanned(lambda a, b: ((b, CUT(a)), None), x, x, turns=1)[0][0],
+    "two of three turns": lambda x: scanned(
+        lambda a, b, c: ((b, c, CUT(a)), None), x, x, x, turns=2
+    )[0][0],
+    "what the first turn leaves": lambda x: scanned(lambda c: ((CUT(c),), c * 2.0), x)[1],
+    "what goes round": lambda x: scanned(lambda a, b: ((b, a), None), x, CUT(x), turns=10**9)[0][0],
+    "a sum over turns": lambda x: scanned(lambda s, c: ((s + c, CUT(c)), None), 0.0 * x, x)[0][0],
+    "while": lambda x: lax.while_loop(
+        lambda c: c[0] < 1, lambda c: (c[0] + 1, c[2], CUT(c[1])), (0, x, x)
+    )[1],
+}
+
+
+@pytest.mark.parametrize("case", PAST_THE_CUT)
+def test_a_carry_that_some_turn_lets_through_is_no_obstacle(case):
+    fun = PAST_THE_CUT[case]
+    assert check_differentiable(fun, V)
+    if case != "what goes round":
+        assert np.all(grad(lambda x: np.sum(fun(x)))(np.array([0.5, -1.5, 2.5])) != 0)
+
+
+def test_turns_are_counted_around_the_circle():
+    """Of two carries that change places, one is cut; which is told by the turns' number."""
+
+    def swapped(x, turns):
+        return scanned(lambda a, b: ((b, a), None), x, CUT(x), turns=turns)[0][0]
+
+    for turns in range(5):
+        report = check_differentiable(lambda x, turns=turns: swapped(x, turns), V, wrt="x")
+        assert bool(report) is (turns % 2 == 0)
+
+
 def test_an_opaque_call_blocks_even_where_another_path_leads_past_it():
     report = check_differentiable(lambda x: jit(called)(x) + x, V)
     (finding,) = report.findings
