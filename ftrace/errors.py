@@ -2,6 +2,7 @@
 
 from ftrace.core.errors import AxisError as AxisError
 from ftrace.core.errors import BackendError as BackendError
+from ftrace.core.errors import BudgetError as BudgetError
 from ftrace.core.errors import CallbackError as CallbackError
 from ftrace.core.errors import ConcretizationTypeError as ConcretizationTypeError
 from ftrace.core.errors import CustomRuleError as CustomRuleError

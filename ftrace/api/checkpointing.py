@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, ParamSpec, TypeVar
 
 from ftrace.api.calls import brief, check_callable, check_hashable, name_of, positions
+from ftrace.control.budgets import Budget
 from ftrace.control.checkpoint import checkpoint_call
 from ftrace.control.policies import Policy
-from ftrace.control.saving import Budget
 from ftrace.control.traces import Traces
 from ftrace.core.errors import DtypeError
 from ftrace.core.trace import EVAL, ctx

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ftrace.api.calls import check_callable, name_of
+from ftrace.control.budgets import Budget
 from ftrace.control.checkpoint import checkpoint_call
 from ftrace.control.functions import FlatFunction, argument_avals, argument_paths, flatten_call
-from ftrace.control.saving import Budget
 from ftrace.core import source
 from ftrace.core import trace as core
 from ftrace.core.errors import ConcretizationTypeError

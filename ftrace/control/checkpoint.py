@@ -7,8 +7,10 @@ kept therefore runs twice in reverse mode.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
+from ftrace.control.budgets import Budget, choices, looped
 from ftrace.control.jit import (
     call_batch,
     call_effects,
@@ -17,9 +19,11 @@ from ftrace.control.jit import (
     call_type,
     jit_call,
 )
+from ftrace.control.memory import peak, total
 from ftrace.control.policies import Policy
-from ftrace.control.saving import Budget, late_jaxpr, open_calls, saved_values
-from ftrace.core.errors import RuleError
+from ftrace.control.saving import Graph, allowed, late_jaxpr, open_calls
+from ftrace.core.config import config
+from ftrace.core.errors import BudgetError, RuleError
 from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import Linear, Primitive
 from ftrace.core.trace import ctx
@@ -28,6 +32,7 @@ from ftrace.interpreters.captures import owned
 from ftrace.interpreters.dce import dce_equations, dce_jaxpr
 from ftrace.interpreters.partial import RES, Half, Split, SplitJaxpr, partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
+from ftrace.interpreters.transpose import transpose_jaxpr
 
 
 def _checkpoint_impl(*args: Any, jaxpr: Jaxpr, policy: Any = None) -> list[Any]:
@@ -54,7 +59,7 @@ def _checkpoint_partial(known: tuple[bool, ...], *, jaxpr: Jaxpr, policy: Any = 
             f"checkpoint would repeat the effects {sorted(jaxpr.effects)} of its function.",
             "Move them out of the checkpointed function.",
         )
-    halves = _split(jaxpr, known, _per_member(policy))
+    halves = _split(jaxpr, known, _per_member(policy), config.settings.compile)
     indices = [i for i, k in enumerate(known) if k]
     return Split(
         Half(
@@ -83,21 +88,99 @@ def _per_member(policy: Any) -> Any:
 
 
 @cached_on_jaxpr
-def _split(jaxpr: Jaxpr, known: tuple[bool, ...], policy: Policy | Budget | None) -> _Halves:
+def _split(
+    jaxpr: Jaxpr, known: tuple[bool, ...], policy: Policy | Budget | None, compiled: bool
+) -> _Halves:
+    if isinstance(policy, Budget):
+        return _within(jaxpr, known, policy.nbytes, compiled)
     split = partial_jaxpr(jaxpr, known)
-    n = sum(split.out_known)
-    flat = split.known if policy is None else open_calls(split.known)
-    saved = [] if policy is None else saved_values(flat, flat.outvars[n:], policy)
+    if policy is None:
+        return _halves(jaxpr, known, split, split.known, [])
+    flat = open_calls(split.known)
+    keep = allowed(flat, policy)
+    graph = Graph(flat, flat.outvars[sum(split.out_known) :])
+    return _halves(jaxpr, known, split, flat, graph.cut(keep)[1])
+
+
+def _within(jaxpr: Jaxpr, known: tuple[bool, ...], budget: int, compiled: bool) -> _Halves:
+    """The halves that fit into so many bytes and repeat the least."""
+    least = inf
+    for variant in looped(jaxpr):
+        split = partial_jaxpr(variant, known)
+        flat = open_calls(split.known)
+        graph = Graph(flat, flat.outvars[sum(split.out_known) :])
+        for saved in choices(graph, budget):
+            halves = _halves(variant, known, split, flat, saved)
+            needed = _needed(halves, known, compiled)
+            if needed <= budget:
+                return halves
+            least = min(least, needed)
+    raise _too_small(budget, least)
+
+
+def _halves(
+    jaxpr: Jaxpr, known: tuple[bool, ...], split: SplitJaxpr, flat: Jaxpr, saved: list[Var]
+) -> _Halves:
+    """The halves of a checkpoint that keeps some values of `flat`, the known part of `split`."""
     if saved:
         linear = _recomputing(jaxpr, known, split, flat, saved)
         linear, used = dce_jaxpr(linear, (True,) * len(linear.outvars))
         saved = [v for v, u in zip(saved, used, strict=False) if u]
     else:
         linear, used = dce_jaxpr(jaxpr, tuple(not k for k in split.out_known))
-    outs = [*flat.outvars[:n], *saved]
+    outs = [*flat.outvars[: sum(split.out_known)], *saved]
     primal = Jaxpr(flat.invars, flat.eqns, outs, flat.constvars, flat.consts)
     primal, needed = dce_jaxpr(primal, (True,) * len(outs))
     return _Halves(primal, needed, linear, used[-len(known) :], split.out_known)
+
+
+def _needed(halves: _Halves, known: tuple[bool, ...], compiled: bool) -> float:
+    """The most bytes that a call and its derivative hold: the results and what is kept stay.
+
+    Compiled code may be two programs, or one, in which the kernels are others.
+    """
+    primal, linear = halves.primal, halves.linear
+    flags = tuple(k for k, u in zip(known, halves.used, strict=True) if u)
+    n = len(linear.invars) - len(flags)
+    unknown = (False,) * n + tuple(not k for k in flags)
+    try:
+        backward = transpose_jaxpr(linear, unknown, (1,) * len(linear.outvars))[0]
+        backward = late_jaxpr(backward, len(unknown) - sum(unknown))
+    except RuleError:  # it has a forward derivative only
+        backward = linear
+    cts = total(linear.out_avals)
+    apart = max(peak(primal, compiled), total(primal.out_avals) + cts + peak(backward, compiled))
+    if not compiled:
+        return apart
+    return max(apart, cts + peak(_joined(primal, backward, n), compiled))
+
+
+def _joined(primal: Jaxpr, backward: Jaxpr, n: int) -> Jaxpr:
+    """Both passes as one program; the first `n` inputs of the second are the last results."""
+    first = len(primal.outvars) - n
+
+    def both(*args: Any) -> list[Any]:
+        outs = eval_jaxpr(primal, args[: len(primal.invars)])
+        rest = args[len(primal.invars) :]
+        return [*outs[:first], *eval_jaxpr(backward, [*outs[first:], *rest])]
+
+    return trace_closed(both, [*primal.in_avals, *backward.in_avals[n:]])
+
+
+def _too_small(budget: int, least: float) -> BudgetError:
+    if least == inf:
+        return BudgetError(
+            "The memory of a function with a while_loop, which records as many turns as its values "
+            "say, cannot be held within a budget.",
+            "Use lax.scan, or lax.fori_loop with bounds that are Python numbers; or call "
+            "checkpoint without a budget.",
+        )
+    return BudgetError(
+        f"checkpoint cannot hold a call and its derivative within {budget:,} bytes: the least "
+        f"that any choice of what is kept takes is {least:,.0f} bytes.",
+        "Pass a larger budget, or work on smaller parts: fewer members of a vmap, lax.scan with "
+        'checkpoint="binomial" for long loops.',
+    )
 
 
 def _recomputing(

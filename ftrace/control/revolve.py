@@ -79,9 +79,7 @@ def _again_transpose(cts: Any, *operands: Any, halves: Halves, jaxpr: Jaxpr) -> 
     avals = _again_type(halves=halves)
     n_known = sum(halves.sizes[:3])
     full = [instantiate_cotangent(c, a) for c, a in zip(cts, avals, strict=True)]
-    known = halves.known
-    turns = {"advance": _advance(known, halves.sizes[1]), "back": _back(known, halves)}
-    found = revolve(*operands[:n_known], *full, halves=halves, **turns)
+    found = revolve(*operands[:n_known], *full, halves=halves, **turns_of(halves))
     wanted = [type(x) is Linear for x in operands[n_known:]]
     return [None] * n_known + [c if w else None for c, w in zip(found, wanted, strict=True)]
 
@@ -149,6 +147,18 @@ def _back(known: Jaxpr, halves: Halves) -> Jaxpr:
     return trace_closed(step, [*known.in_avals, *avals[:m_consts], *cts])
 
 
+def turns_of(halves: Halves) -> dict[str, Jaxpr]:
+    """One turn on, and one turn back: params of `revolve`."""
+    known = halves.known
+    return {"advance": _advance(known, halves.sizes[1]), "back": _back(known, halves)}
+
+
+def states(halves: Halves) -> int:
+    """The bytes of the states that are in memory: those kept and the one a turn starts from."""
+    carry = halves.known.out_avals[: halves.sizes[1]]
+    return sum(a.size * a.dtype.itemsize for a in carry) * min(halves.slots, halves.length)
+
+
 def _revolve_impl(*operands: Any, halves: Halves, advance: Jaxpr, back: Jaxpr) -> list[Any]:
     n_consts, n_carry, n_xs, m_consts, m_carry, m_xs = halves.sizes
     consts, state, xs, cts, ct_ys = cut(operands, (n_consts, n_carry, n_xs, m_carry, len(operands)))
@@ -171,6 +181,7 @@ def _revolve_impl(*operands: Any, halves: Halves, advance: Jaxpr, back: Jaxpr) -
                 continue
             outs = backwards((*given, *sums, *cts, *(y[k] for y in ct_ys)))
             sums, cts, found = cut(outs, (m_consts, m_carry, m_xs))
+            del given, outs  # this turn's state is not needed beside the next one's
             for memory, value in zip(to_xs, found, strict=True):
                 memory[k] = value
     return owned([*sums, *cts, *to_xs], operands)

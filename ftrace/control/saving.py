@@ -1,18 +1,17 @@
-"""Which known values a checkpoint keeps for its backward pass: by a policy, or within a budget.
+"""Which known values a checkpoint keeps for its backward pass, and what that makes it repeat.
 
 Everything here is about one jaxpr of known equations and the values of it that the derivative
 reads (`wanted`). What is kept cuts the graph: the rest is recomputed from the inputs and the cut.
-A budget is filled greedily, by the work saved per byte; the work that keeping a value saves is
-that of all equations which only it needs, the subtree it dominates in the graph of what is
-recomputed. The same jaxpr and budget always give the same answer.
+The work that keeping a value saves is that of all equations which only it needs, the subtree it
+dominates in the graph of what is recomputed. A policy chooses here, a budget in `budgets.py`.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from math import inf, prod
+from collections.abc import Collection, Sequence
+from math import prod
 from typing import Any, Final
 
 from ftrace.control.jit import jit_call
+from ftrace.control.memory import total
 from ftrace.control.policies import AnythingExcept, Policy
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
@@ -23,27 +22,7 @@ from ftrace.primitives.dot import dot_general
 READ: Final = -1  # in the dominator tree: the root, where the derivative reads
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How many bytes of values one call may keep between its forward and its backward pass."""
-
-    nbytes: int
-
-
-def saved_values(jaxpr: Jaxpr, wanted: Sequence[Atom], policy: Policy | Budget) -> list[Var]:
-    """The variables to keep, in the order in which they are computed.
-
-    Args:
-        jaxpr: known equations, its calls opened.
-        wanted: what the derivative reads.
-        policy: a policy, or a budget.
-    """
-    graph = Graph(jaxpr, wanted)
-    keep = _within(graph, policy.nbytes) if isinstance(policy, Budget) else _allowed(jaxpr, policy)
-    return graph.cut(keep)[1]
-
-
-def _allowed(jaxpr: Jaxpr, policy: Policy) -> set[int]:
+def allowed(jaxpr: Jaxpr, policy: Policy) -> set[int]:
     """The equations whose results a policy lets keep."""
     refused: set[Atom] = set()
     if isinstance(policy, AnythingExcept):
@@ -95,7 +74,7 @@ class Graph:
         sizes: dict[int, float] = {}
         for i in sorted(again, reverse=True):
             read = [v for v in self.eqns[i].outvars if v in readers]
-            sizes[i] = sum(nbytes(v.aval) for v in read)
+            sizes[i] = total(v.aval for v in read)
             ways = [r for v in read for r in readers[v]]
             above = ways[0]
             for other in ways[1:]:
@@ -168,68 +147,6 @@ def late_jaxpr(jaxpr: Jaxpr, known: int) -> Jaxpr:
     return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.constvars, jaxpr.consts, jaxpr.names)
 
 
-# ---------------------------------------------------------------------------------- budgets
-
-
-def _within(graph: Graph, budget: int) -> set[int]:
-    """The equations whose results to keep so that they fit into so many bytes."""
-    keep: set[int] = set()
-    while True:
-        again, kept = graph.cut(keep)
-        parents, sizes = graph.dominators(again)
-        gains = graph.gains(again, parents)
-        room = budget - sum(nbytes(v.aval) for v in kept)
-        worth = {i: gains[i] / max(sizes[i], 1) for i in again if sizes[i] <= room}
-        found = _best(worth, sizes, parents, room)
-        if not found:
-            return keep
-        keep |= found
-
-
-def _best(
-    worth: dict[int, float], sizes: dict[int, float], parents: dict[int, int], room: float
-) -> set[int]:
-    """The equations most worth keeping that fit together and do not change each other's worth.
-
-    Only those at least half as good as the best: the others are judged anew after these. Equals
-    (a chain of layers) are taken spread out, so that what lies between them is short: the backward
-    pass holds what it computes again of one such stretch at a time.
-    """
-    found: set[int] = set()
-    above: set[int] = {READ}
-    for i in _spread(worth):
-        if worth[i] < max(worth.values()) / 2:
-            break
-        line = [i, *_ancestors(i, parents)]
-        if sizes[i] > room or i in above or not found.isdisjoint(line):
-            continue
-        found.add(i)
-        above.update(line)
-        room -= sizes[i]
-    return found
-
-
-def _spread(worth: dict[int, float]) -> list[int]:
-    """The best first; equals in the order 0, 8, 4, 12, 2, 10, ... of their ranks."""
-    ranks: dict[float, int] = {}
-    keys: dict[int, tuple[float, str]] = {}
-    for i in sorted(worth):
-        rank = ranks[worth[i]] = ranks.get(worth[i], -1) + 1
-        keys[i] = -worth[i], f"{rank:032b}"[::-1]
-    return sorted(keys, key=keys.__getitem__)
-
-
-def _ancestors(i: int, parents: dict[int, int]) -> Iterable[int]:
-    while parents[i] != READ:
-        i = parents[i]
-        yield i
-
-
-def nbytes(a: Any) -> float:
-    """The memory of a value; infinite where only the run knows it (the tape of a loop)."""
-    return a.size * a.dtype.itemsize if isinstance(a, ShapedArray) else inf
-
-
 # ---------------------------------------------------------------------------------- work
 
 _COSTLY: Final = 20  # of a transcendental function or a division, in additions
@@ -242,16 +159,23 @@ def work(eqn: Eqn) -> float:
     """About how much computing an equation is, in additions."""
     inner = [work(e) for _, jaxpr in subjaxprs(eqn.params) for e in jaxpr.eqns]
     if inner:
-        turns = _TURNS if eqn.primitive.name == "while" else 1
-        if isinstance(eqn.primitive.lower, Elementwise):
-            turns = max((a.aval.size for a in eqn.outvars), default=0)
-        return sum(inner) * eqn.params.get("length", turns)
+        return sum(inner) * _turns(eqn)
     sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars) if isinstance(a.aval, ShapedArray)]
     if eqn.primitive is dot_general:
         (axes, _), _ = eqn.params["dimension_numbers"]
         shape = eqn.invars[0].aval.shape
         return 2 * eqn.outvars[0].aval.size * prod(shape[i] for i in axes)
     return _each(eqn.primitive.lower) * max(sizes, default=0)
+
+
+def _turns(eqn: Eqn) -> int:
+    """How many times the jaxprs of an equation run."""
+    loop = eqn.params.get("loop")
+    if loop is not None and loop.length is not None:
+        return loop.length
+    if isinstance(eqn.primitive.lower, Elementwise):
+        return max((a.aval.size for a in eqn.outvars), default=0)
+    return _TURNS if loop is not None or eqn.primitive.name == "while" else 1
 
 
 def _each(lower: Any) -> int:

@@ -17,7 +17,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.loops import Halves, Loop, Parts, cut, parts, select_by
 from ftrace.core.primitive import Effects, Linear, Primitive
-from ftrace.core.tapes import has_turns, levels, stack, tape
+from ftrace.core.tapes import has_turns, levels, rows, stack, tape
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
@@ -52,17 +52,16 @@ def _scan_impl(*operands: Any, body: Jaxpr, loop: Loop) -> list[Any]:
     turns, consts, carry, xs = parts(operands, loop)
     n = int(turns[0]) if loop.length is None else loop.length
     turn = Turns(body, n)
-    left: list[list[Any]] = [[] for _ in body.outvars[loop.n_carry :]]
+    avals = body.out_avals[loop.n_carry :]
+    left = [rows(n, a) for a in avals]
     for i in reversed(range(n)) if loop.reverse else range(n):
         outs = turn((*consts, *carry, *(x[i] for x in xs)))
         carry = outs[: loop.n_carry]
         for values, value in zip(left, outs[loop.n_carry :], strict=True):
-            values.append(value)
-    if loop.reverse:
-        for values in left:
-            values.reverse()
-    avals = body.out_avals[loop.n_carry :]
-    ys = [stack(values, a) for values, a in zip(left, avals, strict=True)]
+            values[i] = value
+    ys = [
+        stack(values, a) if has_turns(a) else values for values, a in zip(left, avals, strict=True)
+    ]
     return [*owned(carry, (*operands, *body.consts)), *ys]
 
 

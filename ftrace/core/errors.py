@@ -128,6 +128,13 @@ class BackendError(FtraceError, RuntimeError):
     """Compiling or running on a device failed: no driver, out of memory, a kernel's error."""
 
 
+class BudgetError(FtraceError, MemoryError):
+    """A number of bytes that no choice of what is kept, and what is computed again, stays within.
+
+    Raised by `checkpoint(budget=)` when it is differentiated, with the least that would do.
+    """
+
+
 class SolverError(FtraceError, RuntimeError):
     """A numerical solver found no solution: it did not converge, or a matrix is singular.
 

@@ -142,7 +142,7 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     """Bind every equation in order under the current trace; values are dropped at last use."""
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    for eqn, dead in zip(jaxpr.eqns, _last_uses(jaxpr), strict=True):
+    for eqn, dead in zip(jaxpr.eqns, last_uses(jaxpr), strict=True):
         operands = [env[a] if type(a) is Var else a.value for a in eqn.invars]
         result = eqn.primitive(*operands, **eqn.params)
         if eqn.primitive.multiple:
@@ -157,7 +157,7 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
 source.replays.add(eval_jaxpr.__code__)
 
 
-def _last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
+def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
     """For each equation the variables that nothing after it reads."""
     found = jaxpr.cache.get("last uses")
     if found is not None:

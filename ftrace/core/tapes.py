@@ -40,6 +40,11 @@ def levels(a: ShapedArray) -> int:
     return max((i + 1 for i, n in enumerate(a.shape) if n is TURNS), default=0)
 
 
+def rows(n: int, a: ShapedArray) -> Any:
+    """Where n elements of type `a` are put one by one: an array, a list where they are tapes."""
+    return [None] * n if has_turns(a) else np.empty((n, *a.shape), a.dtype)
+
+
 def stack(values: Sequence[Any], a: ShapedArray) -> Any:
     """The elements of type `a` that turns left, as one value."""
     if has_turns(a):
