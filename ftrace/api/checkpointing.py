@@ -38,12 +38,11 @@ def checkpoint(
             function `(prim, *avals, **params) -> bool` of an equation. It sees into `jit`; a
             `cond` or a loop is one equation.
         static_argnums: arguments that are Python values.
-        budget: bytes, or a string like "64MiB": keep those intermediates that save the most
-            recomputation per byte and together stay within the budget. What counts are the
-            intermediates that one call keeps between its forward and its backward pass; its
-            arguments, captured arrays and results are not counted, so that every function fits,
-            in the extreme by keeping nothing. Under `vmap` all members share the budget. The
-            backward pass needs memory for what it recomputes, besides.
+        budget: bytes, or a string like "64MiB", that a call and its derivative together hold at
+            most: results, what is kept between the passes, and what either pass needs while it
+            runs; arguments and captured arrays are not counted. Of the choices of what to keep
+            and how many states of a `scan` to keep, the one that repeats the least is taken.
+            Members of a `vmap` share the budget. NumPy's own scratch memory is not foreseen.
 
     Returns:
         A function with `fun`'s signature and values; in reverse mode what it does not keep runs
@@ -51,6 +50,8 @@ def checkpoint(
 
     Raises:
         RuleError: `fun` has effects (when it is differentiated).
+        BudgetError: no choice holds the budget, or a `while_loop` makes that unknowable (when it is
+            differentiated); the message has the least that would do.
         DtypeError: a policy that is no function, a budget that is no size, or both.
 
     Example:

@@ -10,6 +10,7 @@ and budget always give the same answer.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from ftrace.control.memory import nbytes, total
@@ -18,7 +19,7 @@ from ftrace.control.saving import READ, Graph, open_calls
 from ftrace.control.scan import scan_call
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var
 
-SHARES: Final = (1.0, 0.75, 0.5, 0.25, 0.0)
+SHARES: Final = (1.0, 0.5, 0.0)
 """Of the budget, to fill with what is kept; the backward pass needs room besides."""
 
 
@@ -74,7 +75,7 @@ def _keeping(eqn: Eqn, slots: int) -> Eqn:
 def _numbers_of_points(graph: Graph) -> Iterator[int]:
     """0, 1, 3, 7, ...: stretches of a whole, a half, a quarter of the program."""
     points = 0
-    while points <= len(graph.cut(())[0]) // 2:
+    while points**2 <= 4 * len(graph.cut(())[0]):  # more keep more than a stretch between them has
         yield points
         points = 2 * points + 1
 
@@ -96,9 +97,9 @@ def _alive_at(graph: Graph, points: int) -> set[int]:
         alive.update((v, nbytes(v.aval)) for v in graph.eqns[i].outvars if v in last)
         for v in [v for v in alive if last[v] <= i]:
             del alive[v]
-        part = round(made / whole * (points + 1)) if whole else 0
+        part = round(made / whole * (points + 1)) if 0 < whole < inf else 0
         size = sum(alive.values())
-        if 0 < part <= points and size < best.get(part, (float("inf"),))[0]:
+        if 0 < part <= points and size < best.get(part, (inf,))[0]:
             best[part] = size, {graph.makers[v] for v in alive}
     return {i for _, makers in best.values() for i in makers}
 

@@ -5,7 +5,7 @@ half takes these and the primals, and recomputes the rest inside the backward pa
 kept therefore runs twice in reverse mode.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -104,18 +104,26 @@ def _split(
 
 def _within(jaxpr: Jaxpr, known: tuple[bool, ...], budget: int, compiled: bool) -> _Halves:
     """The halves that fit into so many bytes and repeat the least."""
+    large: list[_Halves] = []
     least = inf
+    for halves in _choices(jaxpr, known, budget):
+        if total(halves.primal.out_avals) > budget:
+            large.append(halves)
+            continue
+        needed = _needed(halves, known, compiled)
+        if needed <= budget:
+            return halves
+        least = min(least, needed)
+    raise _too_small(budget, min([least, *(_needed(h, known, compiled) for h in large)]))
+
+
+def _choices(jaxpr: Jaxpr, known: tuple[bool, ...], budget: int) -> Iterator[_Halves]:
     for variant in looped(jaxpr):
         split = partial_jaxpr(variant, known)
         flat = open_calls(split.known)
         graph = Graph(flat, flat.outvars[sum(split.out_known) :])
         for saved in choices(graph, budget):
-            halves = _halves(variant, known, split, flat, saved)
-            needed = _needed(halves, known, compiled)
-            if needed <= budget:
-                return halves
-            least = min(least, needed)
-    raise _too_small(budget, least)
+            yield _halves(variant, known, split, flat, saved)
 
 
 def _halves(

@@ -55,10 +55,9 @@ def _scan_impl(*operands: Any, body: Jaxpr, loop: Loop) -> list[Any]:
     avals = body.out_avals[loop.n_carry :]
     left = [rows(n, a) for a in avals]
     for i in reversed(range(n)) if loop.reverse else range(n):
-        outs = turn((*consts, *carry, *(x[i] for x in xs)))
-        carry = outs[: loop.n_carry]
-        for values, value in zip(left, outs[loop.n_carry :], strict=True):
-            values[i] = value
+        carry = turn((*consts, *carry, *(x[i] for x in xs)))
+        for values in reversed(left):  # nothing of a turn stays but what it carries on
+            values[i] = carry.pop()
     ys = [
         stack(values, a) if has_turns(a) else values for values, a in zip(left, avals, strict=True)
     ]

@@ -1,5 +1,6 @@
-"""`checkpoint(budget=)`: what is held is measured, what runs again is counted."""
+"""`checkpoint(budget=)`: peaks are measured, what runs again is counted."""
 
+import re
 import time
 import tracemalloc
 
@@ -8,9 +9,12 @@ import pytest
 
 import ftrace
 import ftrace.numpy as fnp
-from ftrace import checkpoint, grad, jit, lax, vjp, vmap
+from ftrace import checkpoint, errors, grad, jit, lax, value_and_grad, vjp, vmap
 from ftrace import checkpoint_policies as policies
 from ftrace.control import saving
+from ftrace.control.budgets import choices
+from ftrace.control.memory import peak as predicted
+from ftrace.control.memory import total
 from ftrace.control.saving import late_jaxpr
 from ftrace.core.jaxpr import eval_jaxpr
 from tests.counting import CountedSin
@@ -30,9 +34,9 @@ def close(actual, expected):
 
 
 rng = np.random.default_rng(3)
-BIG = rng.normal(size=(120, 120)) / 12.0
-DATA = rng.normal(size=(120, 100))
-ONE = DATA.nbytes  # 96 kB
+BIG = rng.normal(size=(200, 200)) / 15.0
+DATA = rng.normal(size=(200, 300))
+ONE = DATA.nbytes  # 480 kB
 
 
 def mlp(x):
@@ -77,7 +81,7 @@ def with_branches(x):
 
 def slices_and_joins(x):
     for _ in range(5):
-        a, b = np.tanh(x[:60]), np.exp(-(x[60:] ** 2))
+        a, b = np.tanh(x[:100]), np.exp(-(x[100:] ** 2))
         x = BIG @ fnp.concatenate([b * a, a])
     return np.sum(x)
 
@@ -89,6 +93,16 @@ def recurrence(x):
     return np.sum(y * v)
 
 
+def deep(x):
+    for _ in range(24):
+        x = np.tanh(BIG @ x)
+    return np.sum(x)
+
+
+def scanned(x):
+    return np.sum(lax.scan(lambda c, _: (np.tanh(BIG @ c) * np.cos(c), None), x, length=20)[0])
+
+
 BUDGETED = (
     mlp,
     softmaxes,
@@ -98,85 +112,179 @@ BUDGETED = (
     with_branches,
     slices_and_joins,
     recurrence,
+    deep,
+    scanned,
 )
+SLACK = ONE // 4  # Python's own objects, and arrays of rank 0
+FIGURES = re.compile(r"within ([\d,]+) bytes: .* takes is ([\d,]+) bytes")
+
+
+def least(program, x=DATA):
+    """What the error about a budget that is too small gives as the smallest one that will do."""
+    with pytest.raises(errors.BudgetError) as caught:
+        grad(checkpoint(program, budget=1))(x)
+    figures = FIGURES.search(caught.value.what)
+    assert figures[1] == "1"
+    return int(figures[2].replace(",", ""))
+
+
+def measured(fun, x):
+    """The most that is alive at once while `fun(x)` runs, beside its argument; and its result."""
+    fun(x)  # traced and derived once, so that only arrays are new
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        found = fun(x)
+        return tracemalloc.get_traced_memory()[1] - before, found
+    finally:
+        tracemalloc.stop()
+
+
+def check_budgets(program, wrap, factors):
+    _, (y, gradient) = measured(value_and_grad(program), DATA)
+    smallest = least(program)
+    for factor in factors:
+        budget = int(factor * smallest)
+        bounded = wrap(value_and_grad(checkpoint(program, budget=budget)))
+        peak, found = measured(bounded, DATA)
+        assert peak <= budget + SLACK
+        np.testing.assert_allclose(found[0], y, rtol=1e-12)
+        np.testing.assert_allclose(found[1], gradient, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("program", [slices_and_joins, recurrence])
+def test_the_measured_peak_stays_within_the_smallest_budget(program):
+    check_budgets(program, lambda f: f, [1.0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
+def test_the_measured_peak_stays_within_any_budget(program):
+    check_budgets(program, lambda f: f, [1.0, 1.2, 1.6, 2.5, 10.0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrap", [lambda f: f, jit], ids=["called", "whole"])
+@pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
+def test_the_measured_peak_of_compiled_code_stays_within_any_budget(program, wrap):
+    check_budgets(program, wrap, [1.0, 1.5, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("program", "most"), [(deep, 14), (recurrence, 30), (scanned, 10)], ids=["deep", "2", "scan"]
+)
+def test_the_smallest_budget_is_a_fraction_of_the_plain_peak(program, most):
+    plain = measured(value_and_grad(program), DATA)[0]
+    assert least(program) <= most * ONE <= plain / 2
+
+
+@pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
+def test_a_large_budget_repeats_nothing(program):
+    def runs(f):
+        jaxpr = ftrace.make_jaxpr(grad(f))(DATA)
+        calls = [e.params["jaxpr"] for e in jaxpr.eqns if e.params.get("name") == "checkpoint"]
+        return [str(e.primitive) for inner in calls for e in inner.eqns]
+
+    everything = checkpoint(program, policy=policies.everything_saveable)
+    assert sorted(runs(checkpoint(program, budget=10**12))) == sorted(runs(everything))
 
 
 def held(fun, *args):
-    """The bytes that are alive between the passes, and the gradient."""
-    vjp(fun, *args)  # traced and derived once, so that only arrays are new
+    """The bytes that are alive between the passes."""
+    vjp(fun, *args)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        y, pull = vjp(fun, *args)
-        del y
-        return tracemalloc.get_traced_memory()[0] - before, pull(1.0)[0]
+        pull = vjp(fun, *args)[1]
+        found = tracemalloc.get_traced_memory()[0] - before
+        del pull
+        return found
     finally:
         tracemalloc.stop()
 
 
-SLACK = 20_000  # Python's own objects, and arrays of rank 0
+def test_a_budget_is_used():
+    """Where the passes need little beside what is kept, most of it is filled."""
+    nothing = held(checkpoint(deep), DATA)
+    for budget in (20 * ONE, 32 * ONE):
+        found = held(checkpoint(deep, budget=budget), DATA) - nothing
+        assert budget / 3 <= found <= budget
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", [0, ONE, 3 * ONE + 10, 7 * ONE, 10**9])
-@pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
-def test_what_is_held_stays_within_the_budget(program, budget):
-    x = DATA.copy()
-    nothing, _ = held(checkpoint(program), x)  # the argument and captured arrays
-    found, gradient = held(checkpoint(program, budget=budget), x)
-    assert found - nothing <= budget + SLACK
-    np.testing.assert_allclose(gradient, grad(program)(x), rtol=1e-10, atol=1e-10)
+def test_the_smallest_budget_is_given_with_the_users_line():
+    def loss(x):
+        return np.sum(checkpoint(mlp, budget="1kB")(x))  # this line
+
+    with pytest.raises(errors.BudgetError) as caught:
+        grad(loss)(DATA)
+    assert "within 1,000 bytes" in caught.value.what
+    assert "test_budgets.py" in caught.value.where
+    assert "Pass a larger budget" in caught.value.fix
+    assert isinstance(caught.value, MemoryError)
+    checkpoint(mlp, budget="1kB")(DATA)  # without derivatives there is nothing to bound
+    ftrace.jvp(checkpoint(mlp, budget="1kB"), (DATA,), (DATA,))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("program", [mlp, with_calls], ids=lambda p: p.__name__)
-def test_what_compiled_code_holds_stays_within_the_budget(program):
-    x = DATA.copy()
-    nothing, _ = held(checkpoint(program), x)
-    found, gradient = held(checkpoint(program, budget=3 * ONE), x)
-    assert 2 * ONE - SLACK <= found - nothing <= 3 * ONE + SLACK
-    np.testing.assert_allclose(gradient, grad(program)(x), rtol=1e-10, atol=1e-10)
+def test_a_while_loop_cannot_be_bounded():
+    def halved(x):
+        return np.sum(lax.while_loop(lambda v: v[0] > 1.0, lambda v: np.sin(v) * 0.5, x))
+
+    for budget in (10, 10**12):
+        with pytest.raises(errors.BudgetError, match="records as many turns as its values say"):
+            grad(checkpoint(halved, budget=budget))(np.ones(3))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
-def test_a_budget_is_used(program):
-    """A large one keeps all that the derivative needs, and a smaller one at least its half."""
-    x = DATA.copy()
-    nothing, _ = held(checkpoint(program), x)
-    for budget in (4 * ONE, 6 * ONE):
-        assert held(checkpoint(program, budget=budget), x)[0] - nothing >= budget / 2
-    large = checkpoint(program, budget=10**9)
-    everything = checkpoint(program, policy=policies.everything_saveable)
-    assert held(large, x)[0] <= held(everything, x)[0] + SLACK
+def test_what_has_a_forward_derivative_only_is_bounded_forwards():
+    row = ftrace.Primitive(
+        name="only_forwards",
+        impl=lambda x: 2.0 * x,
+        type=lambda x: x,
+        jvp=lambda primals, tangents: (row(*primals), row(*tangents)),
+        transpose=ftrace.core.primitive.Unsupported("it goes forwards only"),
+        batch=ftrace.core.primitive.Unsupported("no"),
+        doc="Two times x.",
+    )
+    f = checkpoint(lambda x: np.sum(row(np.sin(x))), budget=10**6)
+    close(ftrace.linearize(f, X)[1](X), np.sum(2.0 * np.cos(X) * X))
+    with pytest.raises(errors.RuleError, match="it goes forwards only"):
+        grad(f)(X)
 
 
-def peak(fun, x):
-    """The most that is alive during the backward pass, in arrays of the size of `DATA`."""
-    vjp(fun, x)[1](1.0)
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        _, pull = vjp(fun, x)
-        tracemalloc.reset_peak()
-        pull(1.0)
-        return (tracemalloc.get_traced_memory()[1] - before) / ONE
-    finally:
-        tracemalloc.stop()
+# ---------------------------------------------------------------------------------- predictions
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["interpreted", "compiled"])
-def test_the_backward_pass_computes_again_one_stretch_at_a_time(kind):
-    def deep(x):
-        for _ in range(16):
-            x = np.tanh(BIG @ x)
-        return np.sum(x)
+@pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
+def test_what_a_jaxpr_holds_is_predicted(program, kind):
+    jaxpr = ftrace.make_jaxpr(value_and_grad(program))(DATA)
+    run = ftrace.control.jit.jit_call.impl
+    expected = predicted(jaxpr, kind == "compiled")
+    found = measured(lambda x: run(x, jaxpr=jaxpr, name="f"), DATA)[0]
+    assert 0.7 * expected - SLACK <= found <= expected + SLACK
 
-    with_budget = checkpoint(lambda x: deep(x), budget=4 * ONE)
-    without = checkpoint(lambda x: deep(x), policy=policies.nothing_saveable)
-    assert peak(with_budget, DATA) < 14 < 18 < peak(without, DATA)
-    close(grad(with_budget)(DATA), grad(deep)(DATA))
+
+def test_views_take_no_memory_and_keep_what_they_show():
+    def f(x):
+        y = np.sin(x)
+        z = y.T[3:].reshape(-1)  # transposed: NumPy copies here, which is not foreseen
+        return np.sum(y.T[1:]) + np.sum(np.cos(x)) + z[0]
+
+    jaxpr = ftrace.make_jaxpr(f)(DATA)
+    assert predicted(jaxpr, False) == pytest.approx(2 * ONE, abs=100)
+    ends = ftrace.make_jaxpr(lambda x: np.sin(x).T)(DATA)
+    assert predicted(ends, False) == 2 * ONE  # a result owns its memory
+
+
+def test_both_arms_and_the_body_of_a_loop_count():
+    def f(x):
+        y = lax.cond(x[0, 0] > 0, lambda v: np.sin(v), lambda v: np.sin(np.cos(v) + v), x)
+        return lax.scan(lambda c, _: (np.sin(c), c[0]), y, length=3)[1]
+
+    jaxpr = ftrace.make_jaxpr(f)(DATA)
+    tail = total(e.outvars[1].aval for e in jaxpr.eqns if e.primitive.name == "scan")
+    assert tail == 3 * DATA[0].nbytes
+    assert predicted(jaxpr, False) == pytest.approx(3 * ONE + tail, rel=0.1)
 
 
 def test_late_recomputation_keeps_the_order_of_what_depends_on_each_other():
@@ -212,6 +320,8 @@ def test_the_work_that_keeping_saves_is_counted_exactly(program):
     keep = set()
     for _ in range(3):
         again, _ = graph.cut(keep)
+        if not again:
+            break
         parents, sizes = graph.dominators(again)
         gains = graph.gains(again, parents)
         whole = sum(graph.works[i] for i in again)
@@ -219,7 +329,7 @@ def test_the_work_that_keeping_saves_is_counted_exactly(program):
             less, kept = graph.cut(keep | {i})
             assert gains[i] == pytest.approx(whole - sum(graph.works[j] for j in less))
             own = [v for v in kept if v in known.eqns[i].outvars]
-            assert sizes[i] == sum(saving.nbytes(v.aval) for v in own)
+            assert sizes[i] == total(v.aval for v in own)
         keep.add(sorted(again)[len(again) // 3])
 
 
@@ -230,13 +340,13 @@ def test_a_budget_is_chosen_quickly_for_long_programs():
         return np.sum(x)
 
     started = time.perf_counter()
-    grad(checkpoint(long, budget=60 * 80))(np.ones(10))
+    grad(checkpoint(long, budget=600 * 80))(np.ones(10))
     assert time.perf_counter() - started < 30.0
 
 
 def test_a_larger_budget_computes_less_again():
     runs = []
-    for budget in (0, ONE, 2 * ONE, 4 * ONE, 8 * ONE, 16 * ONE):
+    for budget in (9 * ONE, 10 * ONE, 12 * ONE, 15 * ONE, 18 * ONE, 30 * ONE):
         counted = CountedSin()
 
         def f(x, sin=counted.row):
@@ -248,9 +358,9 @@ def test_a_larger_budget_computes_less_again():
         np.testing.assert_allclose(gradient, grad(lambda x, f=f: f(x, np.sin))(DATA))
         runs.append(counted.runs)
     assert runs == sorted(runs, reverse=True)
-    assert runs[0] == 16
+    assert runs[0] >= 12
     assert runs[-1] == 8
-    assert len(set(runs)) >= 4
+    assert len(set(runs)) >= 3
 
 
 def test_a_budget_goes_to_what_is_dear_to_compute():
@@ -259,13 +369,18 @@ def test_a_budget_goes_to_what_is_dear_to_compute():
         dear = BIG @ (BIG @ x)
         return np.sum(cheap * cheap * dear)
 
-    found = ftrace.saved_residuals(checkpoint(f, budget=ONE), DATA)
-    assert [r.name for r in found if r.kind == "intermediate"] == ["dot_general"]
+    known = ftrace.make_jaxpr(lambda x: ftrace.linearize(f, x)[1](x))(DATA)
+    wanted = [a for e in known.eqns[-4:] for a in e.invars]
+    names = {v.aval.shape: e for e in known.eqns for v in e.outvars}
+    assert names
+    graph = saving.Graph(known, wanted)
+    first = min(choices(graph, ONE), key=lambda kept: abs(total(v.aval for v in kept) - ONE))
+    assert [known.eqns[graph.makers[v]].primitive.name for v in first] == ["dot_general"]
 
 
 def test_a_budget_is_chosen_the_same_way_every_time():
     def chosen():
-        fun = checkpoint(lambda x: residual_blocks(x), budget=5 * ONE)
+        fun = checkpoint(lambda x: residual_blocks(x), budget=16 * ONE)
         return [(r.name, r.bytes, r.why) for r in ftrace.saved_residuals(fun, DATA)]
 
     assert chosen() == chosen()
@@ -274,7 +389,7 @@ def test_a_budget_is_chosen_the_same_way_every_time():
 def test_members_of_a_vmap_share_a_budget():
     members = np.stack([DATA] * 5)
 
-    def kept(budget):
+    def kept(wrap, x, budget):
         """How many values the known half gives besides its result."""
         f = checkpoint(mlp, budget=budget)
 
@@ -282,11 +397,15 @@ def test_members_of_a_vmap_share_a_budget():
             y, push = ftrace.linearize(f, x)
             return y, push(x)
 
-        jaxpr = ftrace.make_jaxpr(vmap(member))(members)
+        jaxpr = ftrace.make_jaxpr(wrap(member))(x)
         (known,) = [e for e in jaxpr.eqns if e.params.get("name") == "checkpoint"]
         return len(known.outvars) - 1
 
-    assert [kept(n * ONE) for n in (4, 5, 11, 24)] == [0, 1, 2, 4]
+    alone = [kept(lambda f: f, DATA, n * ONE) for n in (8, 10, 14)]
+    assert len(set(alone)) == 3
+    assert [kept(vmap, members, 5 * n * ONE) for n in (8, 10, 14)] == alone
+    with pytest.raises(errors.BudgetError, match=f"within {3 * ONE:,} bytes"):
+        vmap(grad(checkpoint(mlp, budget=15 * ONE)))(members)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ MEASURED = {
     "writes": (written, DATA),
     "checkpoint": (checkpoint(mlp), DATA),
     "checkpoint of dots": (checkpoint(mlp, policy=policies.dots_saveable), DATA),
-    "budget": (checkpoint(mlp, budget=400_000), DATA),
+    "budget": (checkpoint(mlp, budget=800_000), DATA),
     "layers": (lambda x: np.sum(checkpoint(calls)(checkpoint(np.sin)(x)) * x), DATA),
 }
 
@@ -190,7 +190,7 @@ def test_policies_and_budgets_are_given_as_reasons():
 
     assert why() == {"read by checkpoint"}
     assert "read by checkpoint with policy dots_saveable" in why(policy=policies.dots_saveable)
-    assert "read by checkpoint with a budget of 400,000 bytes" in why(budget=400_000)
+    assert "read by checkpoint with a budget of 800,000 bytes" in why(budget=800_000)
 
 
 def test_memory_that_two_residuals_share_counts_once():

@@ -1178,6 +1178,25 @@ def a_tree_map_over_different_containers():
     return ftrace.tree.map(lambda a, b: a + b, network(), {"output": Layer(1, 2)})
 
 
+# ---------------------------------------------------------------------------------- budgets
+
+
+@raises(errors.BudgetError)
+def a_budget_that_is_too_small():
+    with ftrace.config.update(compile=False):
+        ftrace.grad(ftrace.checkpoint(lambda x: np.sum(np.sin(x) ** 2), budget="1kB"))(
+            np.ones(1000)
+        )
+
+
+@raises(errors.BudgetError)
+def a_budget_for_a_loop_of_unknown_length():
+    def halved(x):
+        return lax.while_loop(lambda v: v > 1.0, lambda v: np.sin(v) * 0.5, x)
+
+    ftrace.grad(ftrace.checkpoint(halved, budget="1GiB"))(9.0)
+
+
 # ---------------------------------------------------------------------------------- solvers
 
 
