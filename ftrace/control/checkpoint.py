@@ -55,9 +55,12 @@ class _Halves:
 
 def _checkpoint_partial(known: tuple[bool, ...], *, jaxpr: Jaxpr, policy: Any = None) -> Split:
     if jaxpr.effects:
+        eqn = next(e for e in jaxpr.eqns if e.effects)
         raise RuleError(
-            f"checkpoint would repeat the effects {sorted(jaxpr.effects)} of its function.",
-            "Move them out of the checkpointed function.",
+            f"checkpoint would repeat the effects {sorted(jaxpr.effects)} of its function: that of "
+            f"{eqn.primitive.name}.",
+            "Move it out of the checkpointed function.",
+            place=eqn.source,
         )
     halves = _split(jaxpr, known, _per_member(policy), config.settings.compile)
     indices = [i for i, k in enumerate(known) if k]

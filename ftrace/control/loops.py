@@ -261,7 +261,7 @@ def check_carry(
         tree, wanted: those of the carry.
     """
     if given != tree:
-        start = "init_val" if what == "while_loop" else "init"
+        start = "init" if what == "scan" else "init_val"
         raise TreeError(
             f"{what}: {fun} must return the containers of {start}, and its result differs "
             f"{tree_mismatch(tree, given, 'carry')}.",

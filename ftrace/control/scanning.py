@@ -225,6 +225,10 @@ def fori_loop(
     Returns:
         The last carry. Every transformation works, reverse mode with traced bounds too.
 
+    Raises:
+        TreeError, ShapeError, DtypeError: the body changes the carry's type, or a bound is no
+            integer scalar.
+
     Example:
         >>> import ftrace
         >>> float(ftrace.lax.fori_loop(0, 4, lambda i, x: x * 2 + i, 1.0))
@@ -237,13 +241,22 @@ def fori_loop(
             raise DtypeError(
                 f"fori_loop: {name} is {a}, not an integer scalar.", "Convert it: `int(...)`."
             )
+    leaves, tree = tree_flatten(init_val)
+    wanted = [_strong(a) for a in result_avals(fori_loop, leaves, tree, "init_val")]
+
+    def turn(i: Any, carry: Carry) -> Carry:
+        after = body_fun(i, carry)
+        found, given = tree_flatten(after)
+        check_carry("fori_loop", "body_fun", given, tree, wanted, [typeof(x) for x in found])
+        return after
+
     if isinstance(lower, Tracer) or isinstance(upper, Tracer):
         first, last = (convert_element_type(b, new_dtype=int64) for b in (lower, upper))
         _, _, out = while_loop(
             lambda c: lt(c[0], c[1]),
-            lambda c: (add(c[0], np.int64(1)), c[1], body_fun(c[0], c[2])),
+            lambda c: (add(c[0], np.int64(1)), c[1], turn(c[0], c[2])),
             (first, last, init_val),
         )
         return out
     turns = np.arange(int(lower), int(upper), dtype=np.int64)
-    return scan(lambda c, i: (body_fun(i, c), None), init_val, turns)[0]
+    return scan(lambda c, i: (turn(i, c), None), init_val, turns)[0]

@@ -362,11 +362,18 @@ def mismatch_error(path: str, words: str) -> TreeError:
 def tree_mismatch(expected: Any, actual: Any, name: str = "") -> str:
     """The first difference of two trees (or structures) in words, or "" if there is none.
 
-    For messages: `at params['w']: expected a tuple of 2, got a list of 3`.
+    For messages: `at params['w']: expected a tuple of 2, got a list of 3; the trees are
+    {'w': (*, *)} and {'w': [*, *, *]}`.
     """
     trees = (expected, actual)
     first, second = (t if type(t) is PyTreeDef else tree_structure(t) for t in trees)
-    return _first_difference(first, second, name)
+    words = _first_difference(first, second, name)
+    return words and f"{words}; the trees are {_brief(first)} and {_brief(second)}"
+
+
+def _brief(tree: PyTreeDef, most: int = 200) -> str:
+    text = _text(tree)
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _first_difference(expected: PyTreeDef, actual: PyTreeDef, path: str) -> str:

@@ -1178,6 +1178,57 @@ def a_tree_map_over_different_containers():
     return ftrace.tree.map(lambda a, b: a + b, network(), {"output": Layer(1, 2)})
 
 
+# ---------------------------------------------------------------------------------- effects
+
+
+@raises(errors.RuleError)
+def an_effect_inside_checkpoint():
+    def noisy(x):
+        ftrace.io_callback(print, None, x)
+        return np.sin(x)
+
+    return ftrace.grad(ftrace.checkpoint(noisy))(1.0)
+
+
+@raises(errors.TreeError)
+def a_fori_loop_whose_carry_loses_an_entry():
+    return lax.fori_loop(0, 3, lambda i, c: {"a": c["a"]}, {"a": 1.0, "b": (2.0, 3.0)})
+
+
+@raises(errors.TreeError)
+def switch_with_branches_that_return_other_containers():
+    branches = [lambda x: {"a": x}, lambda x: {"a": x}, lambda x: {"a": (x, x)}]
+    return lax.switch(1, branches, 1.0)
+
+
+@raises(errors.TreeError)
+def a_scan_that_keeps_other_containers():
+    def step(c, x):
+        return {"sum": c["sum"] + x, "n": [c["n"]]}, x
+
+    return lax.scan(step, {"sum": 0.0, "n": 0}, np.ones(3))
+
+
+@raises(errors.ShapeError)
+def a_scan_whose_carry_grows():
+    return lax.scan(
+        lambda c, x: ({"v": fnp.concatenate([c["v"], c["v"]])}, x), {"v": np.ones(1)}, np.ones(2)
+    )
+
+
+@raises(errors.ShapeError)
+def a_fori_loop_between_traced_bounds_whose_carry_grows():
+    def loop(n):
+        return lax.fori_loop(0, n, lambda i, c: fnp.concatenate([c, c]), np.ones(1))
+
+    return ftrace.jit(loop)(3)
+
+
+@raises(errors.DtypeError)
+def a_predicate_that_is_a_string():
+    return lax.cond("yes", np.sin, np.cos, 1.0)
+
+
 # ---------------------------------------------------------------------------------- budgets
 
 
