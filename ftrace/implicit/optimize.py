@@ -6,6 +6,7 @@ derivatives of the user's function where a method uses them.
 
 import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,12 +78,10 @@ def root(
     """
     x0 = _vector("root", x0)
     equation = _equation("root", fun, x0, args)
+    jacobian = equation.derivative(jacfwd) if method in _WITH_JACOBIAN else None
 
     def solver(params: Any, x0: Any) -> Any:
-        def f(x: Any) -> Any:
-            return equation(params, x)
-
-        jac = jacfwd(f) if method in _WITH_JACOBIAN else None
+        f, jac = (g and partial(g, params) for g in (equation, jacobian))
         found = _root(f, x0, method=method, jac=jac, tol=tol, options=options)
         if not found.success:
             raise _failed("root", fun, found.message)
@@ -239,14 +238,13 @@ def minimize(  # noqa: PLR0913 - SciPy's signature
     equation = _equation("minimize", fun, x0, args, square=False)
     limits = [] if bounds is None else _limits(bounds, x0.shape[0])
     k = len(equation.params)
+    functions = _with_derivatives(equation, method)
 
     def solver(params: Any, x0: Any) -> Any:
-        def f(x: Any) -> Any:
-            return equation(params[:k], x)
-
         found = _minimize(
             x0=x0,
-            **_with_derivatives(f, method),
+            **{name: partial(f, params[:k]) for name, f in functions.items()},
+            jac=functions["fun"] is not equation,
             method=method,
             bounds=_bounds(*params[k:]) if limits else None,
             tol=tol,
@@ -271,13 +269,13 @@ def minimize(  # noqa: PLR0913 - SciPy's signature
 # ---------------------------------------------------------------------------------- pieces
 
 
-def _with_derivatives(f: Callable[[Any], Any], method: str | None) -> dict[str, Any]:
-    """A function and the derivatives that a method of `minimize` uses."""
+def _with_derivatives(equation: Equation, method: str | None) -> dict[str, Callable[..., Any]]:
+    """A function and the derivatives that a method of `minimize` uses, of `(params, x)`."""
     name = str(method).lower()
     if name in _WITHOUT_GRADIENT:
-        return {"fun": f}
-    hess = {"hess": hessian(f)} if name in _WITH_HESSIAN else {}
-    return {"fun": value_and_grad(f), "jac": True, **hess}
+        return {"fun": equation}
+    hess = {"hess": equation.derivative(hessian)} if name in _WITH_HESSIAN else {}
+    return {"fun": equation.derivative(value_and_grad), **hess}
 
 
 def _vector(what: str, x0: Any) -> Any:
@@ -316,7 +314,7 @@ def _equation(
             )
         return value
 
-    return Equation(array, x0, args)
+    return Equation(array, fun, x0, args)
 
 
 def _limits(bounds: Any, n: int) -> list[Any]:

@@ -14,9 +14,12 @@ import ftrace.numpy as fnp
 from ftrace.api.batching import vmap
 from ftrace.control.functions import argument_avals, flatten_call
 from ftrace.control.host import host_call
+from ftrace.control.jit import Turns
 from ftrace.control.root import closed, root_flat
+from ftrace.control.traces import Traces
 from ftrace.core.avals import typeof
-from ftrace.core.errors import DtypeError
+from ftrace.core.errors import ConcretizationTypeError, DtypeError
+from ftrace.core.jaxpr import Jaxpr, JaxprFun
 from ftrace.implicit.linear import solve
 from ftrace.interpreters.quiet import quietly
 
@@ -24,17 +27,26 @@ from ftrace.interpreters.quiet import quietly
 class Equation:
     """A user's function of `(x, *args)` as one of `(params, x)`.
 
+    Args:
+        fun: the function, as the solver wants it.
+        user: the same as the user wrote it: what is traced of it is kept as long as it lives.
+        x, args: its arguments.
+
     Attributes:
         params: what it depends on: the traced values it captured, then the leaves of args.
     """
 
-    __slots__ = ("_fun", "_n_captured", "params")
+    __slots__ = ("_fun", "_key", "_n_captured", "_user", "params")
 
-    def __init__(self, fun: Callable[..., Any], x: Any, args: Any) -> None:
+    def __init__(
+        self, fun: Callable[..., Any], user: Callable[..., Any], x: Any, args: Any
+    ) -> None:
         given = args if isinstance(args, tuple) else (args,)
         leaves, tree = flatten_call((x, *given))
         avals = argument_avals(fun, leaves, tree)
         self._fun, captured = closed(fun, tree, avals)
+        self._user = None if isinstance(self._fun, JaxprFun) else user
+        self._key = tree
         self._n_captured = len(captured)
         self.params = [*captured, *leaves[1:]]
 
@@ -42,6 +54,38 @@ class Equation:
         """The function's value, given what it depends on."""
         k = self._n_captured
         return self._fun(*params[:k], x, *params[k:])[0]
+
+    def derivative(self, of: Callable[..., Callable[[Any], Any]]) -> Callable[..., Any]:
+        """`of(function of x)(x)` as a function of `(params, x)`, traced once and not at each x.
+
+        A function that needs plain values (a Python loop) is differentiated at each x.
+        """
+
+        def plain(*values: Any) -> Any:
+            return of(lambda x: self(values[:-1], x))(values[-1])
+
+        traces = Traces(self._user or plain, ("implicit", of.__name__, self._key))
+        eager = False
+
+        def derivative(params: Sequence[Any], x: Any) -> Any:
+            nonlocal eager
+            if not eager:
+                try:
+                    leaves, trace = traces.find(plain, (*params, x), {})
+                    return trace.out_tree.unflatten(_run(trace.jaxpr, [*trace.captured, *leaves]))
+                except ConcretizationTypeError:
+                    eager = True
+            return plain(*params, x)
+
+        return derivative
+
+
+def _run(jaxpr: Jaxpr, values: list[Any]) -> list[Any]:
+    """A jaxpr that may well run often: compiled, if it does."""
+    found = jaxpr.cache.get("turns")
+    if found is None:
+        found = jaxpr.cache["turns"] = Turns(jaxpr)
+    return found(values)
 
 
 def floats(what: str, name: str, x: Any) -> Any:
