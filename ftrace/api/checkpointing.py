@@ -70,6 +70,12 @@ def checkpoint(
         )
     check_callable(fun, "checkpoint")
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    return _checkpointed(fun, static, keep)
+
+
+def _checkpointed(
+    fun: Callable[P, R], static: tuple[int, ...], keep: Policy | Budget | None
+) -> Callable[P, R]:
     traces = Traces(fun, ("checkpoint", static))
 
     @functools.wraps(fun, updated=())

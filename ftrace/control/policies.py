@@ -74,6 +74,32 @@ checkpoint_dots = dots_saveable
 checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 
 
+@dataclass(frozen=True)
+class ByName:
+    """A policy that looks at the names of values.
+
+    Attributes:
+        name: its own.
+        names: those it was given.
+        among: whether a name has to be one of these, or none of these.
+        nameless: whether values without a name may be kept. One that gets a name which may not be
+            kept is refused before it gets it, too: else the same numbers would be kept nameless.
+    """
+
+    name: str
+    names: frozenset[str]
+    among: bool
+    nameless: bool
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
+        """Whether a value may be kept."""
+        return (params["name"] in self.names) is self.among if prim is named else self.nameless
+
+
 def save_only_these_names(*names: str) -> Policy:
     """Keep values that `checkpoint_name` gave one of these names, and nothing else.
 
@@ -93,12 +119,7 @@ def save_only_these_names(*names: str) -> Policy:
         >>> float(ftrace.grad(ftrace.checkpoint(f, policy=policy))(0.0))
         1.0
     """
-    wanted = _checked(names)
-
-    def save_only_these_names(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
-        return prim is named and params["name"] in wanted
-
-    return save_only_these_names
+    return ByName("save_only_these_names", _checked(names), among=True, nameless=False)
 
 
 def save_any_names_but_these(*names: str) -> Policy:
@@ -120,27 +141,7 @@ def save_any_names_but_these(*names: str) -> Policy:
         >>> float(ftrace.grad(ftrace.checkpoint(f, policy=policy))(0.0))
         1.0
     """
-    refused = _checked(names)
-
-    def save_any_names_but_these(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
-        return prim is named and params["name"] not in refused
-
-    return save_any_names_but_these
-
-
-@dataclass(frozen=True)
-class AnythingExcept:
-    """The policy of `save_anything_except_these_names`.
-
-    A value is refused before it gets its name, too: else the same numbers would be kept nameless.
-    """
-
-    refused: frozenset[str]
-    __name__ = "save_anything_except_these_names"
-
-    def __call__(self, prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
-        """Whether a value may be kept."""
-        return prim is not named or params["name"] not in self.refused
+    return ByName("save_any_names_but_these", _checked(names), among=False, nameless=False)
 
 
 def save_anything_except_these_names(*names: str) -> Policy:
@@ -164,7 +165,7 @@ def save_anything_except_these_names(*names: str) -> Policy:
         >>> float(ftrace.grad(ftrace.checkpoint(f, policy=policy))(0.0))
         1.0
     """
-    return AnythingExcept(_checked(names))
+    return ByName("save_anything_except_these_names", _checked(names), among=False, nameless=True)
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:

@@ -106,6 +106,12 @@ def custom_root(
     space = Space(what, "initial_guess", initial_guess)
     if ctx.trace is EVAL:
         return space.own(space.checked("solve", solve(f, space.frozen()), has_aux))
+    with quietly():
+        return _staged_root(space, f, solve, tangent_solve, has_aux)
+
+
+def _staged_root(space: Space, f: Any, solve: Any, tangent_solve: Any, has_aux: bool) -> Any:
+    """A root where something is traced: what the functions close over become operands."""
 
     def checked(x: Any) -> Any:
         return space.checked("f", f(x), False)
@@ -116,23 +122,22 @@ def custom_root(
         )
         return space.flat("tangent_solve", found)
 
-    with quietly():
-        fun, captured = closed(checked, space.call, space.avals)
-        solver = stage_solver(solve, "solve", (fun, captured), space, has_aux)
-        k, n = len(captured), len(space.avals)
-        params = [*captured, *solver.captured]
-        size = len(params)
-        solution = JaxprFun(solver.jaxpr)
-        outs = root_flat(
-            (
-                lambda *flat: fun(*flat[:k], *flat[size:]),
-                lambda *flat: solution(*flat[k:]),
-                tangents,
-            ),
-            params,
-            space.leaves,
-            n,
-        )
+    fun, captured = closed(checked, space.call, space.avals)
+    solver = stage_solver(solve, "solve", (fun, captured), space, has_aux)
+    k, n = len(captured), len(space.avals)
+    params = [*captured, *solver.captured]
+    size = len(params)
+    solution = JaxprFun(solver.jaxpr)
+    outs = root_flat(
+        (
+            lambda *flat: fun(*flat[:k], *flat[size:]),
+            lambda *flat: solution(*flat[k:]),
+            tangents,
+        ),
+        params,
+        space.leaves,
+        n,
+    )
     return solver.out_tree.unflatten(outs)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ftrace.control.jit import jit_call
 from ftrace.control.memory import total
-from ftrace.control.policies import AnythingExcept, Policy
+from ftrace.control.policies import ByName, Policy
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
 from ftrace.core.scalar import OPS, Elementwise, Pointwise
@@ -25,9 +25,9 @@ READ: Final = -1  # in the dominator tree: the root, where the derivative reads
 def allowed(jaxpr: Jaxpr, policy: Policy) -> set[int]:
     """The equations whose results a policy lets keep."""
     refused: set[Atom] = set()
-    if isinstance(policy, AnythingExcept):
+    if isinstance(policy, ByName) and policy.nameless:
         for e in jaxpr.eqns:
-            if e.primitive is named and e.params["name"] in policy.refused:
+            if e.primitive is named and not policy(named, **e.params):
                 refused.update(e.invars)
     return {
         i

@@ -17,7 +17,7 @@ from ftrace.core.dtypes import int64
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.loops import Loop
 from ftrace.core.trace import Tracer
-from ftrace.core.tree import paths, tree_flatten, tree_map, tree_words
+from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_map, tree_words
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.quiet import quietly
 from ftrace.primitives.compare import lt
@@ -75,24 +75,25 @@ def scan(  # noqa: PLR0913 - JAX's signature
     leaves, tree = tree_flatten(init)
     result_avals(scan, leaves, tree, "init")
     leaves = [strengthened(x) for x in leaves]
-    carry = tree.unflatten(leaves)
     rows, rows_tree = tree_flatten(xs)
     n, elements = _elements(rows, rows_tree, length)
-    if progress:
-        f = reporting(f, n, progress, reverse)
-        turns, zero = np.arange(n, dtype=np.int64), np.int64(0)
-        rows, elements = [turns, *rows], [zero, *elements]
-        rows_tree = tree_flatten((0, xs))[1]
     x = rows_tree.unflatten(elements)
-    _, step = Traces(f, ("scan",)).find(f, (carry, x), {})
-    parts = step.out_tree.children()
-    if len(parts) != 2 or (step.out_tree.node_data() or [None])[0] not in (tuple, list):
-        raise TreeError(
-            f"scan: f returned {tree_words(step.out_tree)}, not a pair.",
-            "Return (carry, y); y may be None.",
-        )
+    if progress:
+        f, x = reporting(f, n, progress, reverse), (np.int64(0), x)
+        rows = [np.arange(n, dtype=np.int64), *rows]
+    loop = Loop(n, bool(reverse), 0, len(leaves), again)
+    return _scanned(f, (tree.unflatten(leaves), x), leaves, rows, loop)
+
+
+def _scanned(
+    f: Callable[..., Any], args: tuple[Any, Any], leaves: list[Any], rows: list[Any], loop: Loop
+) -> tuple[Any, Any]:
+    """A scan of a body that takes `args` in its first turn, whose carry has these leaves."""
+    tree = tree_flatten(args[0])[1]
+    _, step = Traces(f, ("scan",)).find(f, args, {})
     wanted = [typeof(x) for x in leaves]
-    check_carry("scan", "f", parts[0], tree, wanted, step.jaxpr.out_avals)
+    carry_tree, y_tree = _pair(step.out_tree)
+    check_carry("scan", "f", carry_tree, tree, wanted, step.jaxpr.out_avals)
     ys = [_strong(a) for a in step.jaxpr.out_avals[len(wanted) :]]
     with quietly():
         outs = scan_call(
@@ -100,10 +101,21 @@ def scan(  # noqa: PLR0913 - JAX's signature
             *leaves,
             *rows,
             body=fitting(step.jaxpr, [*wanted, *ys]),
-            loop=Loop(n, bool(reverse), len(step.captured), len(leaves), again),
+            loop=loop.with_more(len(step.captured), 0),
         )
     m = len(leaves)
-    return tree.unflatten(outs[:m]), parts[1].unflatten(outs[m:])
+    return tree.unflatten(outs[:m]), y_tree.unflatten(outs[m:])
+
+
+def _pair(tree: PyTreeDef) -> Sequence[PyTreeDef]:
+    """The containers of the carry and of y that a body returned."""
+    parts = tree.children()
+    if len(parts) != 2 or (tree.node_data() or [None])[0] not in (tuple, list):
+        raise TreeError(
+            f"scan: f returned {tree_words(tree)}, not a pair.",
+            "Return (carry, y); y may be None.",
+        )
+    return parts
 
 
 def _again(checkpoint: str | None, slots: int) -> tuple[Any, int] | None:

@@ -82,10 +82,7 @@ def root(
 
     def solver(params: Any, x0: Any) -> Any:
         f, jac = (g and partial(g, params) for g in (equation, jacobian))
-        found = _root(f, x0, method=method, jac=jac, tol=tol, options=options)
-        if not found.success:
-            raise _failed("root", fun, found.message)
-        return found.x
+        return _found("root", fun, _root(f, x0, method=method, jac=jac, tol=tol, options=options))
 
     x = solution(equation, solver, equation.params, x0)
     return Result(x, equation(equation.params, x))
@@ -228,12 +225,7 @@ def minimize(  # noqa: PLR0913 - SciPy's signature
                [-0.6667,  1.3333]])
     """
     if constraints:
-        raise RuleError(
-            "implicit.minimize takes no constraints: the derivative of a constrained minimum needs "
-            "their multipliers.",
-            "Use bounds=, or solve the optimality conditions, multipliers among the unknowns, with "
-            "ftrace.implicit.root.",
-        )
+        raise _constrained()
     x0 = _vector("minimize", x0)
     equation = _equation("minimize", fun, x0, args, square=False)
     limits = [] if bounds is None else _limits(bounds, x0.shape[0])
@@ -241,26 +233,14 @@ def minimize(  # noqa: PLR0913 - SciPy's signature
     functions = _with_derivatives(equation, method)
 
     def solver(params: Any, x0: Any) -> Any:
-        found = _minimize(
-            x0=x0,
-            **{name: partial(f, params[:k]) for name, f in functions.items()},
-            jac=functions["fun"] is not equation,
-            method=method,
-            bounds=_bounds(*params[k:]) if limits else None,
-            tol=tol,
-            options=options,
-        )
-        if not found.success:
-            raise _failed("minimize", fun, found.message)
-        return found.x
+        given: dict[str, Any] = {name: partial(f, params[:k]) for name, f in functions.items()}
+        given |= {"jac": functions["fun"] is not equation, "method": method, "tol": tol}
+        given |= {"bounds": _bounds(*params[k:]) if limits else None, "options": options}
+        return _found("minimize", fun, _minimize(x0=x0, **given))
 
     def condition(params: Any, x: Any) -> Any:
         g = grad(lambda v: equation(params[:k], v))(x)
-        if not limits:
-            return g
-        lower, upper = params[k:]
-        free = fnp.where(x - g > upper, x - upper, g)  # where a step downhill would leave them
-        return fnp.where(x - g < lower, x - lower, free)
+        return _held(x, g, *params[k:]) if limits else g
 
     x = solution(condition, solver, [*equation.params, *limits], x0)
     return Result(x, equation(equation.params, x))
@@ -276,6 +256,12 @@ def _with_derivatives(equation: Equation, method: str | None) -> dict[str, Calla
         return {"fun": equation}
     hess = {"hess": equation.derivative(hessian)} if name in _WITH_HESSIAN else {}
     return {"fun": equation.derivative(value_and_grad), **hess}
+
+
+def _held(x: Any, g: Any, lower: Any, upper: Any) -> Any:
+    """The gradient, but the distance to a bound where a step downhill would leave it."""
+    free = fnp.where(x - g > upper, x - upper, g)
+    return fnp.where(x - g < lower, x - lower, free)
 
 
 def _vector(what: str, x0: Any) -> Any:
@@ -332,6 +318,22 @@ def _limits(bounds: Any, n: int) -> list[Any]:
                 "Give one pair (lower, upper) for each element.",
             )
     return [fnp.broadcast_to(side, (n,)) for side in limits]
+
+
+def _constrained() -> RuleError:
+    return RuleError(
+        "implicit.minimize takes no constraints: the derivative of a constrained minimum needs "
+        "their multipliers.",
+        "Use bounds=, or solve the optimality conditions, multipliers among the unknowns, with "
+        "ftrace.implicit.root.",
+    )
+
+
+def _found(what: str, fun: Callable[..., Any], result: Any) -> Any:
+    """The x of a result of SciPy's."""
+    if not result.success:
+        raise _failed(what, fun, result.message)
+    return result.x
 
 
 def _failed(what: str, fun: Callable[..., Any], message: str) -> SolverError:

@@ -65,13 +65,10 @@ def conv_general_dilated(  # noqa: PLR0913 - JAX's signature
 
     Example:
         >>> import numpy as np, ftrace.lax as lax
-        >>> x, kernel = np.ones((1, 3, 3, 1)), np.ones((2, 2, 1, 1))
-        >>> numbers = ("NHWC", "HWIO", "NHWC")
-        >>> y = lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=numbers)
+        >>> x, kernel, axes = np.ones((1, 3, 3, 1)), np.ones((2, 2, 1, 1)), ("NHWC", "HWIO", "NHWC")
+        >>> y = lax.conv_general_dilated(x, kernel, (1, 1), "VALID", dimension_numbers=axes)
         >>> y[0, :, :, 0]
-        array([[4., 4., 2.],
-               [4., 4., 2.],
-               [2., 2., 1.]])
+        array([[4., 4.], [4., 4.]])
     """
     name = "conv_general_dilated"
     check_precision(name, precision)
@@ -88,8 +85,8 @@ def conv_general_dilated(  # noqa: PLR0913 - JAX's signature
     x = _padded(x, _pads(padding, shape_of(x)[2:], window, strides, steps), steps)
     x, kernel = _grouped(x, kernel, feature_group_count, batch_group_count)
     z = _ungrouped(bind(rows.conv, x, kernel, strides=strides, dilation=spread))
-    back = tuple(numbers.out_spec.index(i) for i in range(ndim + 2))
-    return own(linear.transpose(z, permutation=back), lhs, rhs)
+    back = map(numbers.out_spec.index, range(ndim + 2))
+    return own(linear.transpose(z, permutation=tuple(back)), lhs, rhs)
 
 
 def _pads(padding: Any, space: Ints, window: Ints, strides: Ints, steps: Ints) -> Pads:
