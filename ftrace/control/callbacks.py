@@ -5,6 +5,7 @@ dropped where nobody reads its result; `io_callback` has an effect and may not; 
 has no result and looks at primals only, so that it is no obstacle to a derivative. All of them are
 callbacks of a compiled program, which runs them in program order. Under `vmap` the host function
 sees one member after another, unless its `vmap_method` says that it takes the mapped axis itself.
+The solvers of `root.py` and `linear_solve.py` that need plain values are pure callbacks, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from ftrace.control.functions import frozen, name_of
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import CallbackError, RuleError
+from ftrace.core.errors import CallbackError, RuleError, SolverError
 from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
 from ftrace.core.source import Location
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch
@@ -29,6 +30,11 @@ CUSTOM_FIX: Final = (
     "Put the call in a function with a custom_jvp or custom_vjp rule, or make it with "
     "ftrace.external, which takes jvp=, vjp= or fd=; stop_gradient on its arguments says that it "
     "has no derivative."
+)
+
+
+SOLVER_FIX: Final = (
+    "Differentiate through ftrace.lax.custom_root or custom_linear_solve, or give it a custom rule."
 )
 
 
@@ -45,6 +51,8 @@ class Host:
         fix: what to do about a derivative that is missing.
         vmap_method: one of `VMAP_METHODS`.
         copies: whether it gets contiguous arrays of its own, which it may write.
+        solves: whether it looks for a solution: a member that finds none is NaN, since it may lie
+            on a side of a mapped `cond` that is not taken.
     """
 
     fn: Callable[..., Any]
@@ -56,6 +64,7 @@ class Host:
     fix: str = CUSTOM_FIX
     vmap_method: str = "sequential"
     copies: bool = False
+    solves: bool = False
 
     def __call__(self, *values: Any) -> list[Any]:
         """Run it: arrays that it cannot write, or copies, in; arrays of the caller's own out."""
@@ -108,7 +117,7 @@ class Host:
 
         def members(*values: Any) -> Any:
             rows = [
-                self(*(v[i] if m else v for v, m in zip(values, mapped, strict=True)))
+                self._member([v[i] if m else v for v, m in zip(values, mapped, strict=True)])
                 for i in range(axis.size)
             ]
             if self.tree is None:
@@ -121,6 +130,14 @@ class Host:
             return self.tree.unflatten(stacked)
 
         return replace(self.mapped(axis), flat=members)
+
+    def _member(self, values: Sequence[Any]) -> list[Any]:
+        try:
+            return self(*values)
+        except SolverError:
+            if not self.solves:
+                raise
+            return [np.full(a.shape, np.nan, a.dtype) for a in self.results]
 
     @property
     def __name__(self) -> str:
@@ -289,3 +306,30 @@ def promised(what: str, struct: Any, path: str) -> ShapedArray:
             "Give ftrace.ShapeDtypeStruct(shape, dtype), or an array like the result.",
         )
     return aval(tuple(shape), np.dtype(dtype))
+
+
+def solver_call(*operands: Any, fun: Callable[..., Any], out_avals: Sequence[ShapedArray]) -> Any:
+    """Call a solver of plain arrays; a rule around it says what its derivative is.
+
+    Args:
+        *operands: what it is given, as arrays of its own.
+        fun: the solver; it returns a list of arrays, which are converted to `out_avals`.
+        out_avals: the types of its results.
+    """
+
+    def flat(*values: Any) -> tuple[Any, ...]:
+        found = fun(*values)
+        return tuple(np.asarray(y, a.dtype) for y, a in zip(found, out_avals, strict=True))
+
+    host = Host(
+        fun,
+        flat,
+        "a solver that runs on the host",
+        tuple(out_avals),
+        tree_flatten(tuple(out_avals))[1],
+        source.location(),
+        SOLVER_FIX,
+        copies=True,
+        solves=True,
+    )
+    return pure_callback_call(*operands, host=host)

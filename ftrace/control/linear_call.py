@@ -3,6 +3,10 @@
 The derivative of a function that ftrace cannot trace is such a map: `push` takes residuals and
 tangents to tangents, `pull` residuals and cotangents to cotangents. Both are functions of flat
 values, made of rows themselves: second derivatives and batches go through their operations.
+
+`custom_lin.py` stays a row of its own: it has a transpose only, which a user wrote and which is
+checked for linearity, often no push, it is told which cotangents are zero, and it stages its rules
+when it is staged itself. As one row each of these would be a special case of this one.
 """
 
 from collections.abc import Callable, Sequence

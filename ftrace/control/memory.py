@@ -12,6 +12,7 @@ from typing import Any, Final
 from ftrace.control.jit import BACKENDS
 from ftrace.control.revolve import revolve, states, turns_of
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, last_uses, subjaxprs
+from ftrace.core.scalar import Elementwise
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.inline import keeps_tapes
 from ftrace.lowering.program import TAPE
@@ -89,4 +90,10 @@ def _inside(eqn: Eqn) -> float:
         halves = eqn.params["halves"]
         return results + states(halves) + max(map(_interpreted, turns_of(halves).values()))
     inner = [_interpreted(jaxpr) for _, jaxpr in subjaxprs(eqn.params)]
-    return results + max(inner) if inner else 0
+    members = max((a.aval.size for a in eqn.outvars), default=0) if _is_elementwise(eqn) else 1
+    return results + max(inner) * members if inner else 0
+
+
+def _is_elementwise(eqn: Eqn) -> bool:
+    """Whether the jaxpr inside is that of one element."""
+    return isinstance(eqn.primitive.lower, Elementwise)

@@ -9,8 +9,8 @@ function captured is an operand of the row, so that it gets a derivative.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ftrace.control.callbacks import solver_call
 from ftrace.control.functions import Staged, flatten_call, frozen, result_avals, stage_function
-from ftrace.control.host import host_call
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, RuleError, ShapeError, TreeError
@@ -142,7 +142,9 @@ def stage_solver(
             return tree_flatten(run(operands[:n], space.tree.unflatten(operands[n:])))[0]
 
         leaves = tree_flatten(value)[0]
-        return space.tree.unflatten(host_call(*captured, *leaves, fun=plain, out_avals=space.avals))
+        return space.tree.unflatten(
+            solver_call(*captured, *leaves, fun=plain, out_avals=space.avals)
+        )
 
     try:
         return stage_function(lambda value: run(captured, value), space.call, space.avals)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import ftrace.numpy as fnp
-from ftrace.control.host import host_call
+from ftrace.control.callbacks import solver_call
 from ftrace.control.linear_solve import custom_linear_solve
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
@@ -64,7 +64,7 @@ def solve(A: Any, b: Any) -> Any:
             ) from error
 
     def solver(A: Any) -> Any:
-        return lambda _, rhs: host_call(A, rhs, fun=plain, out_avals=(typeof(rhs),))[0]
+        return lambda _, rhs: solver_call(A, rhs, fun=plain, out_avals=(typeof(rhs),))[0]
 
     return custom_linear_solve(lambda x: matrix @ x, b, solver(matrix), solver(matrix.T))
 
@@ -111,7 +111,7 @@ def spsolve(A: Any, b: Any) -> Any:
             except RuntimeError as error:
                 raise SolverError(f"spsolve: {error}.", _SINGULAR) from error
 
-        return lambda _, rhs: host_call(data, rhs, fun=plain, out_avals=(typeof(rhs),))[0]
+        return lambda _, rhs: solver_call(data, rhs, fun=plain, out_avals=(typeof(rhs),))[0]
 
     return custom_linear_solve(_csr_product(data, indices, indptr), b, solver("T"), solver("N"))
 

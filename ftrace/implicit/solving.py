@@ -12,8 +12,8 @@ import numpy as np
 
 import ftrace.numpy as fnp
 from ftrace.api.batching import vmap
+from ftrace.control.callbacks import solver_call
 from ftrace.control.functions import argument_avals, flatten_call
-from ftrace.control.host import host_call
 from ftrace.control.jit import Turns
 from ftrace.control.root import closed, root_flat
 from ftrace.control.traces import Traces
@@ -121,7 +121,7 @@ def solution(
 
     functions = (
         lambda *flat: [condition(flat[:k], flat[k])],
-        lambda *flat: host_call(*flat, fun=plain, out_avals=wanted),
+        lambda *flat: solver_call(*flat, fun=plain, out_avals=wanted),
         _dense_solve,
     )
     with quietly():

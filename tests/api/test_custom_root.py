@@ -8,6 +8,8 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import errors, lax
+from ftrace.control.callbacks import solver_call
+from ftrace.core.avals import typeof
 from tests.api.ways import GRADIENTS, HESSIANS, differences
 
 P = np.array([1.7, 0.6])
@@ -314,3 +316,29 @@ def test_wrong_residuals_and_tangents_are_named():
 def test_an_integer_guess_is_named():
     with pytest.raises(errors.DtypeError, match=r"initial_guess is i64\[\], and an unknown is"):
         lax.custom_root(np.sin, 3, newton, scalar_tangents)
+
+
+def test_a_solver_by_itself_has_no_derivative():
+    def f(x):
+        return solver_call(x, fun=lambda v: [np.sqrt(v)], out_avals=(typeof(x),))[0]
+
+    np.testing.assert_array_equal(f(np.array([4.0, 9.0])), [2.0, 3.0])
+    np.testing.assert_array_equal(ftrace.jit(f)(np.array([4.0, 9.0])), [2.0, 3.0])
+    with pytest.raises(errors.RuleError, match="a solver that runs on the host") as caught:
+        ftrace.grad(lambda x: f(x).sum())(np.ones(2))
+    assert "custom_root or custom_linear_solve" in caught.value.fix
+
+
+def test_only_what_finds_no_solution_is_nan():
+    def solved(error):
+        def solver(v):
+            if v < 0:
+                raise error
+            return [np.sqrt(v)]
+
+        return ftrace.vmap(lambda x: solver_call(x, fun=solver, out_avals=(typeof(1.0),))[0])
+
+    x = np.array([4.0, -1.0])
+    np.testing.assert_array_equal(solved(errors.SolverError("none", "."))(x), [2.0, np.nan])
+    with pytest.raises(ZeroDivisionError):
+        solved(ZeroDivisionError())(x)

@@ -681,7 +681,7 @@ def test_a_users_own_error_passes_through():
         raise OwnError("own words")
 
     for run in (implicit.root, implicit.minimize, implicit.fixed_point):
-        with pytest.raises(OwnError, match=r"^own words$"):
+        with pytest.raises(OwnError, match=r"^own words\nRaised in a solver .*test_implicit"):
             run(f, np.ones(1))
     with pytest.raises(OwnError, match=r"^own words$"):
         ftrace.grad(lambda a: implicit.brentq(f, a, 2.0))(0.0)
