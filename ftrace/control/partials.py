@@ -20,9 +20,9 @@ from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import materialise
 from ftrace.interpreters.transpose import pull_jaxpr
 from ftrace.lowering.inline import inline
+from ftrace.lowering.rules import has_loops
 
 Pattern = tuple[tuple[int, int], ...]  # (result, input) of each partial that is not zero
-LOOPS = frozenset({"while", "scan"})
 
 
 @cached_on_jaxpr
@@ -37,14 +37,6 @@ def partials(jaxpr: Jaxpr, active: tuple[bool, ...]) -> tuple[Jaxpr, Pattern]:
     if has_loops(jaxpr):
         return forward
     return min(forward, _reverse(jaxpr, active), key=lambda found: _size(found[0]))
-
-
-def has_loops(jaxpr: Jaxpr) -> bool:
-    """Whether a loop that depends on values is in a jaxpr."""
-    return any(
-        e.primitive.name in LOOPS or any(has_loops(j) for _, j in subjaxprs(e.params))
-        for e in jaxpr.eqns
-    )
 
 
 def _size(jaxpr: Jaxpr) -> int:

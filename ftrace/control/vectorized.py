@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 from ftrace.control.jit import jit_call
-from ftrace.control.partials import Pattern, has_loops, partials
+from ftrace.control.partials import Pattern, partials
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.config import config
 from ftrace.core.dtypes import bool_
@@ -31,6 +31,7 @@ from ftrace.interpreters.partial import RES, Half, Split
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import instantiate, materialise
 from ftrace.interpreters.transpose import full_mask
+from ftrace.lowering.rules import has_loops
 from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.compare import bitwise_or, select
 from ftrace.primitives.convert import convert_element_type

@@ -10,13 +10,13 @@ multiple of their length.
 
 from collections.abc import Callable, Sequence
 
-from ftrace.cpu import folds
+from ftrace.cpu import folds, stragglers
 from ftrace.cpu.memory import gathers
 from ftrace.cpu.state import Carried, State
 from ftrace.cpu.text import Value, type_of
 from ftrace.cpu.varying import varying_in
 from ftrace.cpu.vectors import iota, part
-from ftrace.lowering.ir import Fold, Loop
+from ftrace.lowering.ir import Fold, Loop, While
 from ftrace.lowering.schedule import LANE
 
 Cells = list[Value]
@@ -260,6 +260,10 @@ def _lane_loop(s: State, stmt: Loop, lanes: int) -> Cells:
     states = [folds.start(text, f, index, w) for f, index, w in kinds]
     cells = [c for state in states for c in state]
     run = _Lanes(s, stmt, lanes, states)
+    may_leave = stragglers.leaving(s, stmt)
+    if may_leave is not None:
+        run.in_two_rounds(may_leave, stop)
+        return []
     if text.host.masked and not gathers(s, stmt):
         cells = counted(s, zero, stop, lanes, cells, run.ragged(stop))
     else:
@@ -350,6 +354,54 @@ class _Lanes:
         s.lanes, s.axis, s.mask, s.varying = 1, None, None, set()
         s.pop()
         return new
+
+    def in_two_rounds(self, loop: While, stop: Value) -> None:
+        """All lanes, and those that this loop leaves behind together, a vector when there is one.
+
+        One more round than there are vectors runs the last of them.
+        """
+        s, text, lanes = self.s, self.s.text, self.lanes
+        wide = Value(str(lanes), "i8", 1)
+        behind = stragglers.List(s, lanes)
+
+        def body(at: Value, cells: Cells) -> Cells:
+            (count,) = cells
+            first, then, again, go = (text.fresh(n) for n in ("first", "then", "again", "go"))
+            before, inside = text.block, text.compare("slt", at, stop)
+            text.branch(inside, first, then)
+            text.label(first)
+            s.leaving = loop
+            self.ragged(stop)(at, [])
+            s.leaving = None
+            assert s.behind is not None
+            more, end = behind.add(count, at, s.behind), text.block
+            text.jump(then)
+            text.label(then)
+            count = text.phi("i8", 1, [(count, before), (more, end)])
+            full = text.compare("sge", count, wide)
+            some = text.compare("sgt", count, Value("0", "i8", 1))
+            before = text.block
+            text.branch(text.select(inside, full, some), again, go)
+            text.label(again)
+            rest = text.select(full, text.sub(count, wide), Value("0", "i8", 1))
+            self._chosen(*behind.take(rest, count))
+            end = text.block
+            text.jump(go)
+            text.label(go)
+            return [text.phi("i8", 1, [(count, before), (rest, end)])]
+
+        counted(s, Value("0", "i8", 1), text.add(stop, wide), lanes, [Value("0", "i8", 1)], body)
+
+    def _chosen(self, indices: Value, mask: Value) -> None:
+        """The body for the elements of these indices."""
+        s, axis = self.s, self.stmt.axis
+        s.define(axis, indices)
+        s.push()
+        s.lanes, s.apart, s.mask = self.lanes, axis, mask
+        s.varying = varying_in(self.stmt.body, axis)
+        s.block(self.stmt.body)
+        s.lanes, s.apart, s.mask, s.varying = 1, None, None, set()
+        s.pop()
 
     def _take(self, fold: Fold, state: Cells, values: Sequence[Value], mask: Value | None) -> Cells:
         """A vector onto the accumulators, in as many parts as there are rounds in it."""

@@ -95,7 +95,8 @@ def _access(s: State, name: str, at: tuple[Atom, ...]) -> Access:
         fixed.append((s.depth_of(atom), atom, step, entry))
     pointer = _pointer(s, buffer, sorted(fixed, key=lambda term: term[0]))
     if free:
-        return Access(SCATTERED, pointer, _free(s, along, free), buffer, False)
+        apart = not along and [a for a, _, _ in free] == [s.apart]
+        return Access(SCATTERED, pointer, _free(s, along, free), buffer, apart)
     if not along:
         return Access(UNIFORM, pointer, None, buffer, s.lanes == 1)
     if len(along) == 1 and along[0][0] != "any":

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from ftrace.core.errors import BackendError
 from ftrace.cpu.text import Text, Value, memory_type, type_of
 from ftrace.cpu.vectors import iota
-from ftrace.lowering.ir import Atom, Block, Lit, Var
+from ftrace.lowering.ir import Atom, Block, Lit, Var, While
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.traversal import inside, operands_of, place_of
 
@@ -77,6 +77,9 @@ class State:
         self.axis: Var | None = None
         self.mask: Value | None = None
         self.varying: set[int] = set()
+        self.leaving: While | None = None
+        self.behind: Value | None = None
+        self.apart: Var | None = None
         self.read = {a for s in inside(launch.kernel.body) for a in (*operands_of(s), *place_of(s))}
         self.divisors: set[Atom] | None = None
         self._in_registers = 0

@@ -7,11 +7,11 @@ for an element that does not take it; so is one under more conditions than gate.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.scalar import Elementwise, Moving, Pointwise, Reduction
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.builder import Builder
@@ -19,9 +19,7 @@ from ftrace.lowering.complexes import Parts
 from ftrace.lowering.conditions import DECIDING
 from ftrace.lowering.inline import inline
 from ftrace.lowering.ir import Atom, Lit
-from ftrace.lowering.rules import Element, pointwise
-
-LOOPS: Final = frozenset({"while"})
+from ftrace.lowering.rules import Element, has_loops, pointwise
 
 
 def evaluate(b: Builder, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
@@ -50,13 +48,6 @@ def _conditions(jaxpr: Jaxpr) -> int:
             branches = eqn.params["branches"]
             total += len(branches) - 1 + sum(map(_conditions, branches))
     return total
-
-
-def _loops(jaxpr: Jaxpr) -> bool:
-    eqns, _, _ = inline(jaxpr, jaxpr.invars)
-    return any(
-        e.primitive.name in LOOPS or any(_loops(j) for _, j in subjaxprs(e.params)) for e in eqns
-    )
 
 
 class _Evaluation:
@@ -141,7 +132,7 @@ class _Evaluation:
     ) -> list[Any]:
         if isinstance(taken, Lit):
             return then() if taken.value else orelse()
-        if self.few and not any(map(_loops, branches)):
+        if self.few and not any(map(has_loops, branches)):
             pairs = zip(then(), orelse(), strict=True)
             return [x if x == y else self.b.op("select", taken, x, y) for x, y in pairs]
         shape: list[Any] = []

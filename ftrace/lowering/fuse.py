@@ -16,7 +16,7 @@ from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise
 from ftrace.lowering import ir
 from ftrace.lowering.indexing import ORIGIN, Coord, Index
 from ftrace.lowering.reading import Places, reads
-from ftrace.lowering.rules import is_fold, is_pulled, reduced_axes
+from ftrace.lowering.rules import is_fold, is_pulled, reduced_axes, turns
 
 LOOK_BACK: Final = 8  # items that a target may join
 OPERANDS: Final = 40  # stored variables that one kernel touches
@@ -151,7 +151,7 @@ class Group:
 
     def try_add(self, target: Target) -> bool:
         """Compute a target here, if its place and what it reads allow it."""
-        if len({*target.reads, *self.where}) > OPERANDS:
+        if len({*target.reads, *self.where}) > OPERANDS or not self._apart(target):
             return False
         inside = [v for v in target.reads if v in self.where]
         simple = all(not self.where[v][1].inner for v in inside) and self._agrees(target, inside)
@@ -175,6 +175,11 @@ class Group:
         self.passes.append(Pass(inner))
         self.add(target, len(self.passes) - 1)
         return True
+
+    def _apart(self, target: Target) -> bool:
+        """Whether no fold would wait for elements that take many turns."""
+        together = [*self.targets, target]
+        return not (any(t.inner for t in together) and any(turns(t.eqn) for t in together))
 
     def _agrees(self, target: Target, inside: Sequence[Var]) -> bool:
         """Whether it reads elementwise targets of this group only where it is itself."""
@@ -332,6 +337,8 @@ class _Storing:
         given = [a for a in eqn.invars if type(a) is not Literal]
         few = [a for a in given if a in self.few]
         late = max((self.sweeps[a] for a in known), default=0) + (0 < len(few) < len(given))
+        if turns(eqn):
+            self.stored.update(eqn.outvars)
         for v in eqn.outvars:
             self.depth[v], self.costly[v], self.sweeps[v] = deep, dear, late
             if few and len(few) == len(given):

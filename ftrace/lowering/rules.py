@@ -6,12 +6,12 @@ reading.py, what a jaxpr over scalars computes in elementwise.py.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.avals import ShapedArray
-from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr, subjaxprs
 from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise, Reduction
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.builder import Builder
@@ -20,6 +20,8 @@ from ftrace.lowering.indexing import ORIGIN, Index
 from ftrace.lowering.inline import inline
 from ftrace.lowering.ir import PAIRS
 from ftrace.primitives.linear import join
+
+LOOPS: Final = frozenset({"while", "scan"})
 
 
 def is_pulled(eqn: Eqn) -> bool:
@@ -86,6 +88,21 @@ def pointwise(builder: Builder, eqn: Eqn, values: Sequence[Any]) -> Any:
     dtype = common(eqn)
     found = builder.op(rule.rule, *(builder.convert(v, dtype) for v in values))
     return found if OPS[rule.rule].result == "b1" else builder.convert(found, out.dtype)
+
+
+@cached_on_jaxpr
+def has_loops(jaxpr: Jaxpr) -> bool:
+    """Whether a loop is in a jaxpr, or in one that it holds."""
+    return any(
+        e.primitive.name in LOOPS or any(has_loops(j) for _, j in subjaxprs(e.params))
+        for e in jaxpr.eqns
+    )
+
+
+def turns(eqn: Eqn) -> bool:
+    """Whether an element of an equation's results takes as many turns as its values say."""
+    rule = eqn.primitive.lower
+    return isinstance(rule, Elementwise) and has_loops(rule.jaxpr(**eqn.params))
 
 
 @cached_on_jaxpr
