@@ -144,6 +144,11 @@ def cond(
             "Use numpy.where for an elementwise choice, or reduce the predicate with any() or "
             "all().",
         )
+    if predicate.dtype.kind == "c":
+        raise DtypeError(
+            f"cond: the predicate must be a boolean or a real number, and it is {predicate}.",
+            "Compare: `x != 0`.",
+        )
     check_functions("cond", true_fun=true_fun, false_fun=false_fun)
     functions = {"false_fun": false_fun, "true_fun": true_fun}
     return _choose("cond", functions, _index(pred), operands)

@@ -665,6 +665,11 @@ def cond_with_an_array_as_predicate():
     return lax.cond(np.ones(3) > 0, np.sin, np.cos, 1.0)
 
 
+@raises(errors.DtypeError)
+def cond_with_a_complex_predicate():
+    return lax.cond(1j, np.sin, np.cos, 1.0)
+
+
 @raises(errors.TreeError)
 def cond_with_branches_that_return_other_containers():
     return lax.cond(True, lambda x: (x, x), lambda x: x, 1.0)
