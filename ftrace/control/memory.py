@@ -14,7 +14,7 @@ from ftrace.control.revolve import revolve, states, turns_of
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, last_uses, subjaxprs
 from ftrace.core.scalar import Elementwise
 from ftrace.core.tapes import has_turns
-from ftrace.lowering.inline import keeps_tapes
+from ftrace.lowering.inline import is_one_program
 from ftrace.lowering.program import TAPE
 from ftrace.primitives.convert import stop_gradient
 from ftrace.primitives.linear import broadcast_in_dim, transpose
@@ -44,7 +44,7 @@ def peak(jaxpr: Jaxpr, compiled: bool) -> float:
 
 
 def _planned(jaxpr: Jaxpr) -> float:
-    if not keeps_tapes(jaxpr):
+    if not is_one_program(jaxpr):
         return inf
     program = BACKENDS["cpu"]().plan(jaxpr)
     if program.of_place(TAPE):
