@@ -14,7 +14,7 @@ from math import inf
 from typing import Final
 
 from ftrace.control.memory import nbytes, total
-from ftrace.control.revolve import scan_again
+from ftrace.control.revolve import run_again
 from ftrace.control.saving import READ, Graph, open_calls
 from ftrace.control.scan import scan_call
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var
@@ -65,7 +65,7 @@ def _is_long(eqn: Eqn) -> bool:
 
 
 def _keeping(eqn: Eqn, slots: int) -> Eqn:
-    loop = eqn.params["loop"]._replace(again=(scan_again, slots))
+    loop = eqn.params["loop"]._replace(again=(run_again, slots))
     return Eqn(eqn.primitive, eqn.invars, {**eqn.params, "loop": loop}, eqn.outvars, eqn.source)
 
 
