@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from ftrace.api.vectorize import vectorize as vectorize
     from ftrace.core.primitive import Primitive as Primitive
     from ftrace.core.zero import SymbolicZero as SymbolicZero
+    from ftrace.cpu.recycling import release_memory as release_memory
     from ftrace.lax.operations import stop_gradient as stop_gradient
     from ftrace.typing import Array as Array
 
@@ -159,6 +160,7 @@ _HOMES = {
     ),
     "ftrace.core.primitive": ("Primitive",),
     "ftrace.core.zero": ("SymbolicZero",),
+    "ftrace.cpu.recycling": ("release_memory",),
     "ftrace.lax.operations": ("stop_gradient",),
     "ftrace.typing": ("Array",),
 }

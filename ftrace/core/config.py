@@ -24,6 +24,8 @@ class Settings:
         disable_jit: `jit` calls its function directly.
         compile: `jit` turns jaxprs into machine code; False interprets them.
         deterministic: library calls are pinned to one thread.
+        recycled_memory: bytes of freed large results that compiled functions keep for their next
+            ones, at most (and at most a quarter of the machine's memory); 0 keeps none.
     """
 
     check_jaxprs: bool = False
@@ -32,6 +34,7 @@ class Settings:
     disable_jit: bool = False
     compile: bool = True
     deterministic: bool = False
+    recycled_memory: int = 1 << 30
 
 
 def _from_environment() -> Settings:
@@ -39,9 +42,17 @@ def _from_environment() -> Settings:
     for field in fields(Settings):
         text = os.environ.get(f"FTRACE_{field.name.upper()}")
         if text is not None:
-            truth = text.lower() in ("1", "true", "yes", "on")
-            changes[field.name] = truth if isinstance(field.default, bool) else text
+            changes[field.name] = _parsed(field.name, text, type(field.default))
     return Settings(**changes)
+
+
+def _parsed(name: str, text: str, kind: type) -> Any:
+    if kind is bool:
+        return text.lower() in ("1", "true", "yes", "on")
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"FTRACE_{name.upper()} is {text!r}; it must be a whole number.") from None
 
 
 class _Config:

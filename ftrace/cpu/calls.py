@@ -16,6 +16,7 @@ from ftrace.core import source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import JaxprError
 from ftrace.core.trace import EVAL, ctx
+from ftrace.cpu.recycling import maker
 from ftrace.cpu.tapes import EXHAUSTED, OTHER
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.launching import Launch
@@ -78,6 +79,7 @@ OURS: Final = frozenset(ALL)
 # rows that compute no numbers, so that NumPy has nothing to warn about
 CALM: Final = frozenset({"sort", "gather", "scatter", "bitcast_convert_type"})
 ITEM, SCALAR, WHOLE, RESHAPED = range(4)
+BYTES: Final = np.dtype(np.uint8)
 
 
 def is_calm(call: Call) -> bool:
@@ -130,7 +132,7 @@ class Frame:
     __slots__ = ("_program", "_rows", "_start", "arena", "arrays", "quiet")
 
     def __init__(self, program: Program, rows: Sequence[Row], size: int) -> None:
-        self.arena = np.empty(size, np.uint8)
+        self.arena = maker((size,), BYTES)()
         self._start = -self.arena.ctypes.data % 64  # where places begin in it
         self._program = program
         self._rows = rows
@@ -278,7 +280,7 @@ def _scan(step: Scan, program: Program, values: dict[int, Any]) -> None:
     for window in step.windows:
         if window.written:
             planned = program.slots[window.base].aval
-            values[window.base] = np.empty(planned.shape, planned.dtype)
+            values[window.base] = maker(planned.shape, planned.dtype)()
     for i in reversed(turns) if step.reverse else turns:
         for window in step.windows:
             if not window.written:

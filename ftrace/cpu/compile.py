@@ -2,7 +2,7 @@
 
 Everything that knows llvmlite's binding is here. The binding starts at first use; modules are
 parsed, checked and compiled under one lock, since LLVM's global context is not thread-safe. No
-optimisation passes run and nothing is fused: code generation (level 2) translates what was
+optimisation passes run and nothing is fused: code generation translates what was
 written. A `Module` keeps its engine, and so its code, alive.
 """
 
@@ -46,12 +46,12 @@ def host(level: str = "native") -> Host:
 class Module:
     """Compiled code; it may be called as long as this object lives."""
 
-    def __init__(self, text: str, symbols: Mapping[str, int], made_for: Host) -> None:
-        self._text, self._host = text, made_for
+    def __init__(self, text: str, symbols: Mapping[str, int], made_for: Host, level: int) -> None:
+        self._text, self._host, self._level = text, made_for, level
         with _LOCK:
             self._context = llvm.create_context()
             parsed = _parse(text, self._context)
-            self._engine = llvm.create_mcjit_compiler(parsed, _machine(made_for))
+            self._engine = llvm.create_mcjit_compiler(parsed, _machine(made_for, level))
             # the collector may end them in any order, and a context takes its modules along
             finalize(self, _close, self._engine, self._context).atexit = False
             _bind(self._engine, parsed, symbols)
@@ -69,7 +69,7 @@ class Module:
         """The machine code as text, made again: the engine keeps only bytes."""
         with _LOCK:
             parsed = _parse(self._text, self._context)
-            return _machine(self._host).emit_assembly(parsed)
+            return _machine(self._host, self._level).emit_assembly(parsed)
 
 
 def _close(engine: Any, context: Any) -> None:
@@ -78,7 +78,7 @@ def _close(engine: Any, context: Any) -> None:
     context.close()
 
 
-def compile_module(text: str, symbols: Mapping[str, int], host: Host) -> Module:
+def compile_module(text: str, symbols: Mapping[str, int], host: Host, level: int = 2) -> Module:
     """Compile a module.
 
     Args:
@@ -86,12 +86,13 @@ def compile_module(text: str, symbols: Mapping[str, int], host: Host) -> Module:
         symbols: addresses of what it declares and the process does not export (those of others
             are ignored).
         host: what the code is made for; the machine that runs it must have those instructions.
+        level: of code generation; 0 takes a third of the time, and cannot do with vectors.
 
     Raises:
         BackendError: LLVM refused the text, or nothing has a name that it declares.
     """
     _start()
-    return Module(text, symbols, host)
+    return Module(text, symbols, host, level)
 
 
 def _start() -> None:
@@ -127,8 +128,8 @@ def _bind(engine: Any, parsed: Any, symbols: Mapping[str, int]) -> None:
             raise BackendError(f"The generated code needs {name!r}, which this process has not.")
 
 
-def _machine(made_for: Host) -> Any:
+def _machine(made_for: Host, level: int) -> Any:
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=made_for.cpu, features=made_for.features, opt=2, jit=True
+        cpu=made_for.cpu, features=made_for.features, opt=level, jit=True
     )

@@ -26,6 +26,7 @@ from ftrace.cpu.entry import STACK_ARENA, Item, Needs, bind
 from ftrace.cpu.entry_text import REJECTED
 from ftrace.cpu.main import kernel_text, module_text
 from ftrace.cpu.mathematics.library import PREFIX, pointers
+from ftrace.cpu.recycling import maker, together
 from ftrace.cpu.text import Host
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.ir import Block, While, blocks_of
@@ -122,12 +123,14 @@ class Compiled:
         "_enter",
         "_frames",
         "_kept",
+        "_large",
         "_left",
         "_makers",
         "_one",
         "_order",
         "_program",
         "_rows",
+        "_scratch",
         "_tapes",
         "_unboxed",
     )
@@ -140,9 +143,12 @@ class Compiled:
         self._avals = [slots[k].aval for k in given]
         results = [slots[k].aval for k in places[RESULT]]
         self._makers = [_maker(a) for a in results]
+        sizes = [0 if has_turns(a) else a.size * a.dtype.itemsize for a in results]
+        self._large = together(self._makers, sizes)
         self._left = [(i, a) for i, a in enumerate(results) if has_turns(a)]
         self._tapes = [(i, a) for i, a in enumerate(self._avals) if has_turns(a)]
-        self._one = self._makers[0] if len(results) == 1 else None
+        small = len(results) == 1 and self._large is None
+        self._one = self._makers[0] if small else None
         self._boxed = [i for i in range(len(places[ARGUMENT])) if not self._avals[i].shape]
         self._unboxed = [(i, weak) for i, weak in enumerate(program.weak) if not results[i].shape]
         behind = self._avals[len(places[ARGUMENT]) :]
@@ -157,6 +163,7 @@ class Compiled:
         items += [Item(k, None, ()) for k in places[RESULT]]
         on_stack = program.arena <= STACK_ARENA and not program.callbacks
         self._arena = 0 if on_stack else program.arena + 64
+        self._scratch = maker((self._arena,), BYTES)
         table = np.array([n & (1 << 64) - 1 for n in program.table], np.uint64)
         addresses = (module.address("main"), table.ctypes.data)
         needs = Needs(len(slots), program.arena if on_stack else None, _is_long(program))
@@ -170,11 +177,14 @@ class Compiled:
         if self._tapes:
             args, _alive = self._as_blocks(args)
         one = self._one
-        results = [one()] if one is not None else [make() for make in self._makers]
+        if one is not None:
+            results = [one()]
+        else:
+            results = [make() for make in self._makers] if self._large is None else self._large()
         if self._rows:
             self._with_frame(args, results)
         elif self._arena:
-            arena = np.empty(self._arena, BYTES)
+            arena = self._scratch()
             if self._enter(*args, *self._constants, *results, arena):
                 self._run(*self._copied(args), *results, arena)
         elif self._enter(*args, *self._constants, *results):
@@ -334,7 +344,7 @@ def _owned(value: Any, planned: ShapedArray, weak: bool, shared: set[int]) -> An
     if own and id(value) not in shared:
         shared.add(id(value))
         return value
-    copy = np.empty(planned.shape, planned.dtype)
+    copy = maker(planned.shape, planned.dtype)()
     copy[...] = value.reshape(planned.shape)
     return copy
 

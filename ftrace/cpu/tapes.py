@@ -1,11 +1,11 @@
 """Tapes in native code: memory that grows while a loop records.
 
-A tape is a *block* of the C library: its capacity and its length in elements (two words), then the
-elements. An element that is a tape itself is the address of its block, or null, so that one block
-owns all that hangs on it. Every tape of a program has a *place*, the word with its address: the
-slot, or, where the slot is a window or belongs to the caller, what the slot points to. A block is
-used again when its loop runs again. Blocks that leave are the caller's (blocks.py); all others are
-freed on every way out of the program.
+A tape is a *block* of memory (of recycling.py, where there is one): its capacity and its length in
+elements (two words), then the elements. An element that is a tape itself is the address of its
+block, or null, so that one block owns all that hangs on it. Every tape of a program has a *place*,
+the word with its address: the slot, or, where the slot is a window or belongs to the caller, what
+the slot points to. A block is used again when its loop runs again. Blocks that leave are the
+caller's (blocks.py); all others are freed on every way out of the program.
 """
 
 import ctypes
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ftrace.core.tapes import has_turns, levels
+from ftrace.cpu.recycling import tape_functions
 from ftrace.cpu.text import Text, Value
 from ftrace.lowering.program import ARGUMENT, RESULT, TAPE, Program, Window
 
@@ -29,7 +30,10 @@ PREFIX: Final = f"@{_REALLOC}"
 
 @functools.cache
 def symbols() -> Mapping[str, int]:
-    """The C library's functions by the names used here."""
+    """Functions by the names used here: of recycled memory, or the C library's."""
+    recycled = tape_functions()
+    if recycled is not None:
+        return dict(zip((_REALLOC, _FREE), recycled, strict=True))
     library = ctypes.pythonapi  # of the same C library as the process
     found = {_REALLOC: library.PyMem_RawRealloc, _FREE: library.PyMem_RawFree}
     return {name: ctypes.cast(f, ctypes.c_void_p).value or 0 for name, f in found.items()}
