@@ -67,7 +67,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="print the mutants")
     parser.add_argument("--show", metavar="NAME", help="print the change of one mutant")
-    parser.add_argument("--tiers", type=int, help="only the likeliest of the tests, 1 to 6")
+    parser.add_argument("--tiers", type=int, help="only the likeliest of the tests, 1 to 8")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     return parser.parse_args(arguments)
 

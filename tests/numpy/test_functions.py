@@ -35,12 +35,12 @@ def arrays(case: Case) -> list[Any]:
     return list(leaves(case.args))
 
 
-def close(x: Any, y: Any, tolerance: float = 1e-10) -> None:
+def close(x: Any, y: Any, tolerance: float = 1e-13) -> None:
     x, y = np.asarray(x), np.asarray(y)
     assert x.shape == y.shape
     assert x.dtype == y.dtype
     single = x.dtype.kind in "fc" and np.finfo(x.dtype).eps > 1e-10
-    limit = 100 * float(np.finfo(x.dtype).eps) if single else tolerance
+    limit = 4 * float(np.finfo(x.dtype).eps) if single else tolerance
     np.testing.assert_allclose(x, y, rtol=limit, atol=limit)
 
 

@@ -75,11 +75,16 @@ def staged(f: Callable[..., Any], *xs: Any) -> Any:
     return trace_to_jaxpr(lambda *ts: outputs(f(*ts)), [typeof(x) for x in xs])[0]
 
 
-def assert_same(x: Any, y: Any, ulps: float = 8) -> None:
+def assert_same(x: Any, y: Any, ulps: float = 0) -> None:
     x, y = np.asarray(x), np.asarray(y)
     assert (x.shape, x.dtype) == (y.shape, y.dtype)
     limit = ulps * float(np.finfo(x.dtype).eps) if x.dtype.kind in "fc" else 0
-    np.testing.assert_allclose(x, y, rtol=limit, atol=limit)
+    np.testing.assert_allclose(x, y, rtol=limit, atol=0)
+
+
+def units(ufunc: np.ufunc) -> float:
+    """By how much a result may differ: not at all, but where the formula is another."""
+    return 8 if ufunc.__name__ in ("degrees", "rad2deg", "radians", "deg2rad", "float_power") else 0
 
 
 @pytest.mark.parametrize(("ufunc", "xs", "expected"), CASES)
@@ -94,7 +99,7 @@ def test_staged_ufunc_gives_numpys_values_and_dtypes_or_a_dtype_error(
     with np.errstate(all="ignore"):
         found = eval_jaxpr(staged(function, *xs), xs)
     for x, y in zip(found, outputs(expected), strict=True):
-        assert_same(x, y)
+        assert_same(x, y, units(ufunc))
 
 
 @pytest.mark.parametrize(("ufunc", "xs", "expected"), [c for c in CASES if c.values[2] is not None])
@@ -150,7 +155,7 @@ def test_batched_ufunc_is_the_ufunc_of_each_member(
         for i in range(2):
             wanted = outputs(ufunc(*[x[..., i] for x in batched]))
             for y, d, w in zip(ys, dims, wanted, strict=True):
-                assert_same(np.asarray(place_axis(y, d, axis, 0))[i], w)
+                assert_same(np.asarray(place_axis(y, d, axis, 0))[i], w, units(ufunc))
 
 
 # ---------------------------------------------------------------------------------- operators

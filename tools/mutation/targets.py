@@ -42,8 +42,9 @@ MIXED = (
     "mul,div,select,max,sin,frexp,transpose,broadcast_in_dim,reduce_sum,reduce_prod,reshape,pad,"
     "concatenate,split,gather,scatter_add,dynamic_slice,sort,cumsum,dot_general"
 )
-# The files that most often notice a change of a module, by its name.
-PROGRAMS = {
+# The files that most often notice a change of a module, by its name: of tests/programs, or where
+# they say. A module whose own tests are not named here costs minutes a mutant, not seconds.
+LIKELY = {
     "jvp": "boundaries confusion control captures",
     "batching": "boundaries confusion control",
     "partial": "control confusion caches captures",
@@ -53,22 +54,38 @@ PROGRAMS = {
     "staging": "boundaries control control_details caches",
     "captures": "boundaries captures",
     "dce": "control_details control",
-    "cond": "control control_details strong_zeros",
-    "while_loop": "loops control control_details",
-    "loops": "control control_details loops",
-    "scan": "loops control control_details",
-    "scanning": "loops control",
-    "tapes": "loops control",
-    "collectives": "control",
-    "custom": "control control_details",
-    "checkpoint": "control control_details",
-    "jit": "control control_details caches",
-    "traces": "control_details caches",
-    "guards": "caches",
+    "callbacks": "api/callbacks api/external",
+    "checkpoint": "api/checkpoint api/budgets control control_details",
+    "closures": "api/custom_rules api/custom_vmap api/custom api/custom_root",
+    "collectives": "control api/vmap",
+    "cond": "control control_details loops strong_zeros switch",
+    "custom": "control control_details api/custom api/custom_rules",
+    "custom_lin": "control api/custom_rules api/custom",
+    "custom_vmap": "api/custom_vmap",
     "functions": "control control_details caches",
+    "guards": "caches",
+    "host": "api/custom_root api/linear_solve api/implicit",
+    "jit": "control control_details caches api/jit",
+    "linear_call": "api/external api/implicit",
+    "linear_solve": "api/linear_solve api/implicit api/custom_root",
+    "linearity": "api/custom_rules api/external api/custom",
+    "loops": "control control_details loops switch",
+    "members": "api/callbacks control",
+    "policies": "api/checkpoint api/residuals api/budgets",
+    "progress": "loops api/callbacks",
+    "revolve": "loops api/budgets api/checkpoint",
+    "root": "api/custom_root api/implicit",
+    "rules": "api/custom_rules api/custom control_details",
+    "saving": "api/budgets api/checkpoint api/residuals",
+    "scan": "loops control control_details strong_zeros",
+    "scanning": "loops control",
+    "solvers": "api/custom_root api/linear_solve api/implicit",
+    "tapes": "core/tapes loops control cpu/tapes",
+    "traces": "control_details caches",
     "trace": "boundaries concretization confusion",
     "primitive": "boundaries control_details",
     "jaxpr": "control control_details",
+    "while_loop": "loops control control_details",
     "zero": "control strong_zeros",
     "cells": "mutation cells views",
     "views": "views mutation cells",
@@ -235,21 +252,29 @@ def tiers(mutant: Mutant, uses: Uses, root: Path) -> list[Tier]:
         return _tiers_of_compiler(mutant, root)  # elements.py: the rows' columns for kernels
     if mutant.path.startswith("ftrace/primitives/"):
         return _tiers_of_row(mutant, uses, laws, (*others, *programs))
-    stem = Path(mutant.path).stem
-    likely = [f"tests/programs/test_{name}.py" for name in PROGRAMS.get(stem, "confusion").split()]
-    likely = [f for f in likely if f in programs]
-    if "numpy" in mutant.path:
-        likely.append("tests/numpy/test_indexing.py")
+    public = _existing(root, "tests/api/test_*.py", "tests/lax/test_*.py", "tests/test_*.py")
+    likely = _likely(mutant)
     generated = [f for f in laws if f.endswith(("squares.py", "jit.py", "survivors.py"))]
     rest = [f for f in (*programs, *others) if f not in likely]
     return [
-        Tier((likely[0],)),
-        Tier((*likely[1:], "tests/golden/test_errors.py")),
+        Tier(likely[:1], fast=True),
+        Tier((*likely[1:], "tests/golden/test_errors.py"), fast=True),
         Tier(tuple(generated), "mul,select,frexp,sort,reduce_prod,dot_general", fast=True),
+        Tier(tuple(f for f in public if f not in likely), fast=True),
+        Tier(likely),
         Tier(tuple(f for f in rest if "numpy" not in f and "primitives" not in f)),
         Tier(laws, MIXED, fast=True),
         Tier(tuple(f for f in rest if "numpy" in f or "primitives" in f)),
     ]
+
+
+def _likely(mutant: Mutant) -> tuple[str, ...]:
+    names = LIKELY.get(Path(mutant.path).stem, "confusion").split()
+    paths = (name if "/" in name else f"programs/{name}" for name in names)
+    found = ["tests/{}/test_{}.py".format(*path.split("/")) for path in paths]
+    if "numpy" in mutant.path:
+        found.append("tests/numpy/test_indexing.py")
+    return tuple(found)
 
 
 def _tiers_of_row(
@@ -295,7 +320,7 @@ def _tiers_of_compiler(mutant: Mutant, root: Path) -> list[Tier]:
 
 def unchanged(root: Path) -> Tier:
     """What must pass before any change: all but the laws, whose failures are looked at later."""
-    folders = ("programs", "numpy", "core", "primitives", "golden", "lowering", "cpu")
+    folders = ("programs", "api", "lax", "numpy", "core", "primitives", "golden", "lowering", "cpu")
     return Tier(_existing(root, *(f"tests/{f}/test_*.py" for f in folders)), whole=True)
 
 
