@@ -340,7 +340,7 @@ def test_nested_vmap_adds_one_leading_axis_after_the_other(method):
     x, y = np.arange(2.0), np.arange(3.0)
     table = vmap(vmap(f, (None, 0)), (0, None))(x, y)
     np.testing.assert_array_equal(table, np.outer(x, y))
-    assert shapes == [((2, 1), (1, 3))] if method == "expand_dims" else [((2, 3), (2, 3))]
+    assert shapes == [((2, 1), (1, 3)) if method == "expand_dims" else ((2, 3), (2, 3))]
 
 
 def test_an_unknown_vmap_method_is_named():
@@ -384,6 +384,12 @@ def test_a_result_that_was_not_promised_is_named(case, compiled):
     assert "test_callbacks.py" in caught.value.where
 
 
+@pytest.mark.parametrize("number", [True, 2, 2.5, 2j])
+def test_a_number_promises_a_number_of_its_kind(number):
+    found = jit(lambda x: ftrace.pure_callback(lambda v: number, number, x))(1.0)
+    assert (found, found.dtype) == (number, np.asarray(number).dtype)
+
+
 def test_a_promise_must_describe_an_array():
     with pytest.raises(errors.CallbackError, match="result_shape_dtypes is 'float', which"):
         ftrace.pure_callback(np.sin, "float", 1.0)
@@ -424,6 +430,7 @@ def test_results_are_the_callers_own(compiled):
         assert f(np.ones(3)) is not buffer
         identity = ftrace.pure_callback(lambda x: x, ftrace.ShapeDtypeStruct((3,), float), buffer)
         assert identity.flags.writeable
+        assert identity.flags.owndata
         assert not np.shares_memory(identity, buffer)
 
 
@@ -500,14 +507,26 @@ def test_results_without_tangents_are_no_obstacle():
         np.testing.assert_array_equal(g(np.array([1.0, 2.0, 3.0])), [8.0, 0.0, 0.0])
 
 
+@pytest.mark.parametrize("call", [ftrace.pure_callback, ftrace.io_callback])
+def test_several_results_without_tangents_are_no_obstacle(call):
+    counts = (ftrace.ShapeDtypeStruct((), np.int64), ftrace.ShapeDtypeStruct((2,), np.bool_))
+
+    def f(x):
+        i, flags = call(lambda v: (np.argmax(v), v[:2] > 1.5), counts, x)
+        return (x * i)[0] ** 2 + (x[:2] * flags).sum()
+
+    for g in (grad(f), jit(grad(f)), grad(jit(f))):
+        np.testing.assert_array_equal(g(np.array([1.0, 2.0, 3.0])), [8.0, 1.0, 0.0])
+
+
 def test_a_callback_inside_a_rule_is_differentiated_by_the_rule():
     f = ftrace.custom_jvp(sin)
     f.defjvp(lambda p, t: (f(*p), np.cos(p[0]) * t[0]))
     x = np.float64(0.5)
-    assert np.isclose(grad(f)(x), np.cos(x))
-    assert np.isclose(jit(grad(grad(f)))(x), -np.sin(x))
-    assert np.isclose(vmap(grad(jit(f)))(np.array([x]))[0], np.cos(x))
-    assert np.isclose(ftrace.jvp(f, (x,), (1.0,))[1], np.cos(x))
+    np.testing.assert_allclose(grad(f)(x), np.cos(x), rtol=1e-15)
+    np.testing.assert_allclose(jit(grad(grad(f)))(x), -np.sin(x), rtol=1e-15)
+    np.testing.assert_allclose(vmap(grad(jit(f)))(np.array([x])), [np.cos(x)], rtol=1e-15)
+    np.testing.assert_allclose(ftrace.jvp(f, (x,), (1.0,))[1], np.cos(x), rtol=1e-15)
 
 
 def test_a_callback_on_tangents_has_no_transpose():
@@ -561,6 +580,12 @@ def test_effects_are_in_the_jaxpr():
         return x
 
     jaxpr = ftrace.make_jaxpr(jit(f))(1.0)
+    (call,) = jaxpr.eqns
+    inner = call.params["jaxpr"].eqns
+    assert [(e.primitive.name, set(e.effects)) for e in inner] == [
+        ("io_callback", {"ordered"}),
+        ("debug_callback", {"unordered"}),
+    ]
     assert jaxpr.effects == {"ordered", "unordered"}
     assert "io_callback[host=<lambda> ordered=True] a" in str(jaxpr)
 

@@ -1,5 +1,7 @@
 """`custom_vmap`: the user's batching rule under every transformation."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -196,9 +198,17 @@ def test_names():
     f = ftrace.custom_vmap(plain)
     assert f.__name__ == "plain"
 
+    @dataclass
     class Model:
+        scale: float
+
         @ftrace.custom_vmap
         def apply(self, x):
-            return x
+            return self.scale * x
 
-    assert callable(Model().apply)
+        @apply.def_vmap
+        def rule(axis_size, in_batched, self, x):
+            return 10.0 * x, True
+
+    assert Model(3.0).apply(2.0) == 6.0
+    np.testing.assert_array_equal(vmap(Model(3.0).apply)(np.ones(2)), [10.0, 10.0])

@@ -105,6 +105,23 @@ def test_a_tape_that_is_only_passed_on_is_no_program():
     np.testing.assert_array_equal(found, given)
 
 
+def test_what_the_pieces_pass_on_is_a_copy():
+    scale = np.array([1.0, 2.0, 3.0])
+
+    def f(x):
+        y = lax.while_loop(lambda c: np.sum(c) < 9.0, lambda c: c + np.sin(c) + x, x)
+        return np.sum(y), x, scale
+
+    half = forward_half(f, X)
+    assert not keeps_tapes(half)
+    _, x, constant, *_ = executable(half)([X])
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(constant, scale)
+    assert x.flags.writeable
+    assert not np.shares_memory(x, X)
+    assert not np.shares_memory(constant, scale)
+
+
 def test_a_jaxpr_that_keeps_its_tapes_is_one_program():
     assert is_one_program(make_jaxpr(around)(X))
     assert is_one_program(make_jaxpr(grad(around))(X))

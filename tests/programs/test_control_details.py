@@ -370,6 +370,17 @@ def test_one_value_returned_twice_has_the_sum_of_both_cotangents(wrap, weights):
     np.testing.assert_allclose(grad(f)(0.5), sum(weights) * np.cos(0.5))
 
 
+def test_a_mapped_choice_takes_one_select_less_than_there_are_branches():
+    branches = [np.sin, np.cos, np.tanh]
+    f = vmap(lambda i, x: lax.switch(i, branches, x))
+    index = np.array([2, 0, 1])
+    rows = [e.primitive.name for e in make_jaxpr(f)(index, X).eqns]
+    assert rows.count("select") == 2
+    assert rows.count("jit") == 3
+    expected = [branches[i](x) for i, x in zip(index, X, strict=True)]
+    np.testing.assert_allclose(f(index, X), expected, rtol=1e-15)
+
+
 @pytest.mark.parametrize("p", [True, False])
 def test_a_branch_that_is_constant_has_a_zero_derivative(p):
     def f(x, p):

@@ -10,9 +10,13 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
+from ftrace.control import jit as control_jit
+from ftrace.control.jit import LONG, Turns
 from ftrace.control.revolve import revolve, scan_again
 from ftrace.control.scan import scan_call
 from ftrace.control.while_loop import while_call
+from ftrace.core.errors import BackendError
+from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.loops import Loop
 from ftrace.core.tapes import has_turns
 from ftrace.lowering import replay
@@ -343,6 +347,68 @@ def test_what_a_loop_of_no_turns_gives_shares_no_memory_with_what_it_got():
     body = ftrace.make_jaxpr(lambda c, row: (c, row))(x, x)
     carry, _ = scan_call(x, np.zeros((0, 3)), body=body, loop=Loop(0, False, 0, 1))
     assert not np.shares_memory(carry, x)
+
+
+def telling(seen):
+    """A loop whose number of turns depends on its argument, and that tells of each."""
+
+    def f(x):
+        def body(c):
+            ftrace.debug.callback(lambda v: seen.append(float(v)), c[0])
+            return c[0] * 1.5, c[1] * x
+
+        return lax.while_loop(lambda c: c[0] < 10.0, body, (x, 1.0))[1]
+
+    return f
+
+
+@pytest.mark.parametrize("way", [lambda f: f, jit], ids=["eager", "jit"])
+def test_a_recorded_loop_with_effects_has_the_derivative_of_each_member(way):
+    f, x = telling([]), np.array([2.0, 5.0])
+    np.testing.assert_array_equal(vmap(f)(x), [16.0, 25.0])
+    np.testing.assert_array_equal(way(vmap(grad(f)))(x), [32.0, 10.0])
+    np.testing.assert_array_equal(way(grad(lambda v: vmap(f)(v).sum()))(x), [32.0, 10.0])
+
+
+def test_a_mapped_loop_has_the_effects_of_the_turns_that_each_member_takes():
+    seen = []
+    f, x = telling(seen), np.array([2.0, 5.0])
+    grad(lambda v: vmap(f)(v).sum())(x)
+    assert seen == [2.0, 3.0, 4.5, 6.75, 5.0, 7.5]
+
+
+@pytest.mark.xfail(reason="a recorded mapped loop turns for members that have finished, too")
+def test_a_recorded_mapped_loop_has_the_effects_of_the_turns_that_each_member_takes():
+    seen = []
+    vmap(grad(telling(seen)))(np.array([2.0, 5.0]))
+    assert sorted(seen) == [2.0, 3.0, 4.5, 5.0, 6.75, 7.5]
+
+
+def turns_compiled(monkeypatch, compiled, *, total, turns):
+    """The turns after which a body was compiled, and what the turns gave."""
+    made, values = [], []
+
+    def executable(jaxpr):
+        made.append(len(values))
+        return lambda args: eval_jaxpr(jaxpr, args)
+
+    monkeypatch.setattr(control_jit, "executable", executable)
+    with ftrace.config.update(compile=compiled):
+        turn = Turns(ftrace.make_jaxpr(lambda x: x * 2.0)(1.0), total)
+        for k in range(turns):
+            values += turn([np.float64(k)])
+    assert values == [2.0 * k for k in range(turns)]
+    return made
+
+
+def test_a_turn_is_compiled_once_and_where_there_are_many(monkeypatch):
+    many = LONG + 3
+    assert turns_compiled(monkeypatch, True, total=None, turns=LONG) == []
+    assert turns_compiled(monkeypatch, True, total=None, turns=many) == [LONG]
+    assert turns_compiled(monkeypatch, True, total=LONG, turns=LONG) == []
+    assert turns_compiled(monkeypatch, True, total=many, turns=many) == [0]
+    assert turns_compiled(monkeypatch, False, total=None, turns=many) == []
+    assert turns_compiled(monkeypatch, False, total=many, turns=many) == []
 
 
 def test_map_in_batches_calls_the_function_on_nothing_more():
