@@ -6,7 +6,6 @@ import pytest
 import ftrace
 from ftrace import lax
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
-from ftrace.core.primitive import Primitive
 from ftrace.primitives import table
 
 JAX_NAMES = {

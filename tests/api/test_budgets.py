@@ -383,7 +383,9 @@ def test_a_budget_is_chosen_the_same_way_every_time():
         fun = checkpoint(lambda x: residual_blocks(x), budget=16 * ONE)
         return [(r.name, r.bytes, r.why) for r in ftrace.saved_residuals(fun, DATA)]
 
-    assert chosen() == chosen()
+    first = chosen()
+    assert "dot_general" in [name for name, *_ in first]
+    assert chosen() == first
 
 
 def test_members_of_a_vmap_share_a_budget():

@@ -206,9 +206,6 @@ def test_names():
         def apply(self, x):
             return self.scale * x
 
-        @apply.def_vmap
-        def rule(axis_size, in_batched, self, x):
-            return 10.0 * x, True
-
+    Model.apply.def_vmap(lambda axis_size, in_batched, self, x: (10.0 * x, True))
     assert Model(3.0).apply(2.0) == 6.0
     np.testing.assert_array_equal(vmap(Model(3.0).apply)(np.ones(2)), [10.0, 10.0])

@@ -79,18 +79,18 @@ def test_collectives_have_derivatives_and_stage():
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "args", "error"),
+    ("kwargs", "args", "error", "words"),
     [
-        ({}, (A, np.ones(3)), ShapeError),
-        ({"in_axes": None}, (A,), ShapeError),
-        ({"in_axes": 5}, (A,), AxisError),
-        ({"in_axes": (0, 0, 0)}, (A, A), TreeError),
-        ({"in_axes": ({"a": 0},)}, ({"b": A},), TreeError),
-        ({"out_axes": 4}, (A,), AxisError),
+        ({}, (A, np.ones(3)), ShapeError, r"mapped axes differ in size: args\[0\] .* args\[1\]"),
+        ({"in_axes": None}, (A,), ShapeError, "no argument is mapped, so the size is not known"),
+        ({"in_axes": 5}, (A,), AxisError, r"was to map axis 5 of args\[0\]"),
+        ({"in_axes": (0, 0, 0)}, (A, A), TreeError, "in_axes has 3 entries for 2 positional"),
+        ({"in_axes": ({"a": 0},)}, ({"b": A},), TreeError, r"at in_axes\[0\]: .* missing 'a'"),
+        ({"out_axes": 4}, (A,), AxisError, "out_axes of vmap is 4 for result, which has"),
     ],
 )
-def test_bad_axes_are_named_errors(kwargs, args, error):
-    with pytest.raises(error):
+def test_bad_axes_are_named_errors(kwargs, args, error, words):
+    with pytest.raises(error, match=words):
         ftrace.vmap(lambda *xs: xs[0], **kwargs)(*args)
 
 

@@ -148,6 +148,18 @@ def test_each_entry_of_the_list_of_equivalent_mutants_names_one(every):
     assert all(len(why) > 20 for why in known.values())
 
 
+def test_the_likely_tests_of_every_module_exist():
+    for module in targets.LIKELY:
+        (mutant, *_) = sources.mutants_of(f"ftrace/control/{module}.py", SMALL)
+        found = targets.tiers(mutant, targets.Uses({}), ROOT)
+        missing = [f for tier in found for f in tier.files if not (ROOT / f).exists()]
+        assert (module, missing) == (module, [])
+        assert found[0].files
+        assert {f for tier in found for f in tier.files} >= {
+            p.relative_to(ROOT).as_posix() for p in ROOT.glob("tests/api/test_*.py")
+        }
+
+
 def test_uses_of_a_helper_lead_to_its_rows():
     uses = targets.Uses(
         {
