@@ -73,7 +73,7 @@ LIKELY = {
     "members": "api/callbacks control",
     "policies": "api/checkpoint api/residuals api/budgets",
     "progress": "lax/progress",
-    "revolve": "loops api/budgets api/checkpoint",
+    "revolve": "lax/binomial strong_zeros",
     "root": "api/custom_root api/implicit",
     "rules": "api/custom_rules api/custom control_details",
     "saving": "api/budgets api/checkpoint api/residuals",
