@@ -1,6 +1,7 @@
 """Tapes and the layout of loops, apart from the loops that use them."""
 
 import numpy as np
+import pytest
 
 from ftrace.core.avals import aval, typeof
 from ftrace.core.loops import Loop, cut, parts
@@ -104,3 +105,9 @@ def test_an_axis_moves_behind_two_stacks_of_different_lengths():
 def test_ragged_tapes_add_with_an_operator_too():
     twice = ragged() + ragged()
     np.testing.assert_array_equal(twice[1], 2 * LONG)
+
+
+def test_a_length_of_minus_one_is_not_that_of_a_tape():
+    wrong = aval((-1, 7, 11), F8)
+    assert not has_turns(wrong)
+    assert has_turns(tape(aval((7, 11), F8)))
