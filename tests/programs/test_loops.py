@@ -349,6 +349,19 @@ def test_what_a_loop_of_no_turns_gives_shares_no_memory_with_what_it_got():
     assert not np.shares_memory(carry, x)
 
 
+def test_what_is_the_same_in_every_turn_is_kept_once():
+    def scanned(x):
+        return np.sum(lax.scan(lambda c, t: (np.tanh(W @ c) * t, None), x, T)[0])
+
+    def turned(x):
+        return lax.while_loop(lambda c: np.sum(c * c) < 50.0, lambda c: W @ c * 1.5 + np.tanh(c), x)
+
+    for f in (scanned, turned, lambda x: lax.scan(lambda c, _: (W @ (c * c), None), x, length=4)):
+        shapes = [r.shape for r in ftrace.saved_residuals(f, X)]
+        assert shapes.count((3, 3)) >= 1
+        assert not any(len(shape) > 2 for shape in shapes)
+
+
 def telling(seen):
     """A loop whose number of turns depends on its argument, and that tells of each."""
 
