@@ -21,7 +21,7 @@ from tests.programs.arrays import OPERANDS, STEPS, drawn, evaluate
 
 X, V = np.linspace(-2, 3, 48).reshape(6, 8), np.linspace(-2, 3, 40)
 SEEDS = st.integers(0, 1000)
-UNITS = 64  # of rounding, relative to the largest number: sums have another order
+UNITS = 16  # of rounding, relative to the largest number: sums have another order
 
 
 def same(actual: Any, expected: Any) -> None:
