@@ -56,6 +56,12 @@ def with_vjp():
     return f
 
 
+def with_rule():
+    f = ftrace.custom_vmap(careless)
+    f.def_vmap(lambda axis_size, in_batched, x: (2.0 * x, True))
+    return f
+
+
 WITH_EFFECTS = {
     "plain": careless,
     "jit": jit(careless),
@@ -68,6 +74,7 @@ WITH_EFFECTS = {
     ),
     "custom_jvp": with_jvp(),
     "custom_vjp": with_vjp(),
+    "custom_vmap": with_rule(),
 }
 
 
@@ -257,6 +264,18 @@ def test_a_result_of_a_custom_row_is_never_an_operand():
     assert not np.shares_memory(y, X)
     (y,) = custom_lin(X, bwd=same[1], active=(True,), out_avals=(typeof(X),))
     assert not np.shares_memory(y, X)
+    push = lambda *xs, active: list(xs)  # noqa: E731 - a rule of flat values
+    (y,) = custom_lin(X, bwd=same[1], active=(True,), out_avals=(typeof(X),), push=push)
+    np.testing.assert_array_equal(y, X)
+    assert not np.shares_memory(y, X)
+
+
+def test_residuals_without_tangents_are_not_differentiated_in_a_backward_rule():
+    f = ftrace.custom_vjp(lambda x: x * 2.0)
+    f.defvjp(lambda x: (f(x), x), lambda r, ct: (ct * np.sqrt(r),))
+    along = lambda v: jvp(f, (0.0,), (v,))[1]  # noqa: E731 - the derivative of sqrt is infinite
+    assert jvp(along, (3.0,), (1.0,)) == (0.0, 0.0)
+    assert grad(along)(3.0) == 0.0
 
 
 def test_clearing_the_cache_forgets_the_traces():
