@@ -68,7 +68,7 @@ LIKELY = {
     "jit": "control control_details caches api/jit",
     "linear_call": "api/external api/implicit",
     "linear_solve": "api/linear_solve api/implicit api/custom_root",
-    "linearity": "api/custom_rules api/external api/custom",
+    "linearity": "api/linearity api/custom_rules",
     "loops": "control control_details loops core/tapes switch",
     "members": "api/callbacks control",
     "policies": "api/checkpoint api/residuals api/budgets",
