@@ -3,6 +3,8 @@
 Each test was written for a change of the sources that no other test noticed (`make mutate`).
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ import ftrace.numpy as fnp
 from ftrace import checkpoint, eval_shape, grad, jit, jvp, lax, make_jaxpr, vjp, vmap
 from ftrace.control.cond import cond_call
 from ftrace.control.custom import custom_jvp_call, custom_lin, custom_vjp_call
+from ftrace.control.linear_call import linear_call
 from ftrace.control.traces import counter
 from ftrace.control.while_loop import while_call
 from ftrace.core.avals import aval, typeof
@@ -280,6 +283,10 @@ def test_a_result_of_a_custom_row_is_never_an_operand():
     assert not np.shares_memory(y, X)
     push = lambda *xs, active: list(xs)  # noqa: E731 - a rule of flat values
     (y,) = custom_lin(X, bwd=same[1], active=(True,), out_avals=(typeof(X),), push=push)
+    np.testing.assert_array_equal(y, X)
+    assert not np.shares_memory(y, X)
+    identity = SimpleNamespace(outs=(typeof(X),), push=lambda _, tangents: list(tangents))
+    (y,) = linear_call(X, n=0, linear=identity)
     np.testing.assert_array_equal(y, X)
     assert not np.shares_memory(y, X)
 

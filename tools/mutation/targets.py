@@ -66,7 +66,7 @@ LIKELY = {
     "guards": "caches",
     "host": "api/custom_root api/linear_solve api/implicit",
     "jit": "control control_details caches api/jit",
-    "linear_call": "api/external api/implicit",
+    "linear_call": "control_details api/external",
     "linear_solve": "api/linear_solve api/implicit api/custom_root",
     "linearity": "api/linearity api/custom_rules",
     "loops": "control control_details loops core/tapes switch",
