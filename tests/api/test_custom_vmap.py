@@ -50,6 +50,14 @@ def right():
     return f
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, jit])
+def test_the_rule_gets_every_mapped_axis_in_front(wrap):
+    f = wrap(tripled())  # its rule checks the shapes
+    close(vmap(f, (1, 0))(XX.T, WW)["s"], 3.0 * np.sum(np.sin(XX) * WW, axis=1))
+    close(vmap(f, (-1, None))(XX.T, W)["s"], 3.0 * np.sin(XX) @ W)
+    close(vmap(f, (None, 1), {"s": 0, "y": 1})(X, WW.T)["y"], 6.0 * WW.T)
+
+
 def scalar(f, c=1.0):
     return lambda x, y: (f(x, y)["s"] + np.sum(f(x, y)["y"] * X)) * c
 
