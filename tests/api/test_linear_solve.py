@@ -274,6 +274,12 @@ def test_a_result_shares_no_memory():
     assert not np.shares_memory(x, b)
     x[0] = 5.0
     assert b[0] == 1.0
+    (eqn,) = ftrace.make_jaxpr(lambda b: lax.custom_linear_solve(np.copy, b, lambda m, b: b))(
+        b
+    ).eqns
+    (x,) = eqn.primitive(b, **eqn.params)
+    np.testing.assert_array_equal(x, b)
+    assert not np.shares_memory(x, b)
 
 
 # ---------------------------------------------------------------------------------- errors
