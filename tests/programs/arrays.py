@@ -23,7 +23,7 @@ def real(x: Any) -> Any:
 
 
 def updated(x: Any) -> Any:
-    if not np.ndim(x) or not np.shape(x)[0]:
+    if not np.ndim(x) or not np.size(x):
         return x
     out = array(x, copy=True)
     out[:1] = x[-1:]
