@@ -15,7 +15,7 @@ from ftrace.control import saving
 from ftrace.control.budgets import choices
 from ftrace.control.memory import peak as predicted
 from ftrace.control.memory import total
-from ftrace.control.saving import late_jaxpr
+from ftrace.control.saving import late_jaxpr, open_calls
 from ftrace.core.jaxpr import eval_jaxpr
 from tests.counting import CountedSin
 
@@ -430,3 +430,11 @@ def test_sizes_are_numbers_or_text_with_a_unit(text, expected):
     f = checkpoint(np.sin, budget=text)
     (eqn,) = ftrace.make_jaxpr(f)(X).eqns
     assert eqn.params["policy"].nbytes == expected
+
+
+def test_opened_calls_keep_the_arrays_that_they_hold():
+    scale, shift = np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0])
+    f = lambda x: jit(lambda x: np.sin(x) * scale)(x) + shift  # noqa: E731 - a short program
+    opened = open_calls(ftrace.make_jaxpr(f)(scale))
+    assert [e.primitive.name for e in opened.eqns] == ["sin", "mul", "add"]
+    np.testing.assert_array_equal(eval_jaxpr(opened, [shift])[0], np.sin(shift) * scale + shift)
