@@ -438,3 +438,17 @@ def test_opened_calls_keep_the_arrays_that_they_hold():
     opened = open_calls(ftrace.make_jaxpr(f)(scale))
     assert [e.primitive.name for e in opened.eqns] == ["sin", "mul", "add"]
     np.testing.assert_array_equal(eval_jaxpr(opened, [shift])[0], np.sin(shift) * scale + shift)
+
+
+def test_equals_are_taken_spread_out_after_what_is_better():
+    worth = {**dict.fromkeys(range(16), 1.0), 20: 3.0, 30: 2.0, 31: 2.0}
+    first, *equals = 0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15
+    assert saving._spread(worth) == [20, 30, 31, first, *equals]
+
+
+def test_what_is_half_as_good_as_the_best_is_kept_with_it():
+    worth, sizes = {0: 4.0, 1: 2.0, 2: 1.9, 3: 3.0}, dict.fromkeys(range(4), 8.0)
+    parents = {0: saving.READ, 1: saving.READ, 2: saving.READ, 3: 0}
+    assert saving._best(worth, sizes, parents, 100.0) == {0, 1}  # 3 hangs on 0
+    assert saving._best(worth, sizes, parents, 8.0) == {0}
+    assert saving._best(worth, sizes, parents, 7.0) == set()
