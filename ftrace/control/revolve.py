@@ -94,7 +94,7 @@ def _batch(axis: Any, values: Any, dims: Any, plain: Any, halves: Halves) -> Any
 
 scan_again = Primitive(
     name="scan_again",
-    impl=lambda *operands, halves, jaxpr: owned(_plain(*operands, halves=halves), operands),
+    impl=lambda *operands, halves, jaxpr: _plain(*operands, halves=halves),
     type=_again_type,
     jvp=lambda primals, tangents, halves, jaxpr: _jvp(primals, tangents, _plain, halves),
     transpose=_again_transpose,
