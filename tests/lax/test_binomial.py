@@ -9,7 +9,7 @@ import pytest
 
 import ftrace
 from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
-from ftrace.control.revolve import reversed_turns, turns_again
+from ftrace.control.revolve import reversed_turns, revolve, turns_again
 from tests.counting import CountedSin
 
 # ---------------------------------------------------------------------------------- the schedule
@@ -209,6 +209,29 @@ def test_gradients_are_the_callers_own():
     for a in found:
         assert a.flags.writeable
         assert not any(np.shares_memory(a, b) for b in (xs, *y, *cts))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_transpose_of_its_pullback_is_its_derivative(program):
+    f = functools.partial(program, checkpoint="binomial", slots=2)
+    _, pull = vjp(f, X)
+    (back,) = ftrace.linear_transpose(lambda ct: pull(ct)[0], 2.0)(V)
+    np.testing.assert_allclose(back, jvp(program, (X,), (V,))[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_results_of_its_rows_are_new_arrays(n):
+    def pulled(x, ct):
+        f = lambda x: lax.scan(  # noqa: E731 - a short program
+            lambda c, _: (np.sin(c) * x, None), x, length=n, checkpoint="binomial"
+        )[0]
+        return vjp(f, x)[1](ct)[0]
+
+    jaxpr = ftrace.make_jaxpr(pulled)(X, V)
+    (eqn,) = (e for e in jaxpr.eqns if e.primitive is revolve)
+    operands = [np.full(a.aval.shape, 0.5, a.aval.dtype) for a in eqn.invars]
+    for y in eqn.primitive(*operands, **eqn.params):
+        assert not any(np.shares_memory(y, x) for x in operands)
 
 
 def test_a_loop_of_many_turns_is_the_loop():
