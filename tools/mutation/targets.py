@@ -65,7 +65,7 @@ LIKELY = {
     "functions": "control control_details caches",
     "guards": "caches",
     "host": "api/custom_root api/linear_solve api/implicit",
-    "jit": "control control_details caches api/jit",
+    "jit": "control control_details loops lowering/pieces caches api/jit",
     "linear_call": "control_details api/external",
     "linear_solve": "api/linear_solve api/implicit api/custom_root",
     "linearity": "api/linearity api/custom_rules",
