@@ -11,7 +11,7 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import checkpoint, errors, grad, jit, lax, value_and_grad, vjp, vmap
 from ftrace import checkpoint_policies as policies
-from ftrace.control import saving
+from ftrace.control import budgets, saving
 from ftrace.control.budgets import choices
 from ftrace.control.memory import peak as predicted
 from ftrace.control.memory import total
@@ -443,12 +443,12 @@ def test_opened_calls_keep_the_arrays_that_they_hold():
 def test_equals_are_taken_spread_out_after_what_is_better():
     worth = {**dict.fromkeys(range(16), 1.0), 20: 3.0, 30: 2.0, 31: 2.0}
     first, *equals = 0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15
-    assert saving._spread(worth) == [20, 30, 31, first, *equals]
+    assert budgets._spread(worth) == [20, 30, 31, first, *equals]
 
 
 def test_what_is_half_as_good_as_the_best_is_kept_with_it():
     worth, sizes = {0: 4.0, 1: 2.0, 2: 1.9, 3: 3.0}, dict.fromkeys(range(4), 8.0)
     parents = {0: saving.READ, 1: saving.READ, 2: saving.READ, 3: 0}
-    assert saving._best(worth, sizes, parents, 100.0) == {0, 1}  # 3 hangs on 0
-    assert saving._best(worth, sizes, parents, 8.0) == {0}
-    assert saving._best(worth, sizes, parents, 7.0) == set()
+    assert budgets._best(worth, sizes, parents, 100.0) == {0, 1}  # 3 hangs on 0
+    assert budgets._best(worth, sizes, parents, 8.0) == {0}
+    assert budgets._best(worth, sizes, parents, 7.0) == set()
