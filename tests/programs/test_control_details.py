@@ -291,6 +291,14 @@ def test_a_result_of_a_custom_row_is_never_an_operand():
     assert not np.shares_memory(y, X)
 
 
+def test_a_mapped_linear_map_has_all_its_results():
+    number = aval((), float64)
+    two = SimpleNamespace(outs=(number, number), push=lambda _, ts: [ts[0] * 2.0, ts[0] * 3.0])
+    twice, thrice = vmap(lambda t: linear_call(t, n=0, linear=two))(X)
+    np.testing.assert_array_equal(twice, 2.0 * X)
+    np.testing.assert_array_equal(thrice, 3.0 * X)
+
+
 def test_residuals_without_tangents_are_not_differentiated_in_a_backward_rule():
     f = ftrace.custom_vjp(lambda x: x * 2.0)
     f.defvjp(lambda x: (f(x), x), lambda r, ct: (ct * np.sqrt(r),))
