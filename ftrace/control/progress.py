@@ -10,7 +10,8 @@ from ftrace.control.callbacks import Host, debug_callback_call
 from ftrace.control.loops import cond
 from ftrace.core import source
 from ftrace.primitives.arithmetic import rem
-from ftrace.primitives.compare import eq
+from ftrace.primitives.compare import bitwise_or, eq
+from ftrace.primitives.linear import add, sub
 
 REPORTS = 100  # how often a loop reports, at most
 
@@ -32,21 +33,22 @@ def reporting(f: Callable[..., Any], n: int, report: Any, reverse: bool) -> Call
         reverse: whether i counts down.
     """
     tell = bar if report is True else report
-    every = max(1, n // REPORTS)
-    last = np.int64((n if reverse else n - 1) % every)
+    every = np.int64(max(1, -(-n // REPORTS)))
 
-    def shown(i: Any) -> None:
-        tell(int(n - i if reverse else i + 1), n)
+    def shown(done: Any) -> None:
+        tell(int(done), n)
 
     host = Host(tell, shown, "scan(progress=)", place=source.location())
 
-    def show(i: Any) -> None:
-        debug_callback_call(i, host=host, ordered=False)
+    def show(done: Any) -> None:
+        debug_callback_call(done, host=host, ordered=False)
 
     def body(carry: Any, x: Any) -> Any:
         i, element = x
         out = f(carry, element)
-        cond(eq(rem(i, np.int64(every)), last), show, lambda i: None, i)
+        done = sub(np.int64(n), i) if reverse else add(i, np.int64(1))
+        due = bitwise_or(eq(rem(done, every), np.int64(0)), eq(done, np.int64(n)))
+        cond(due, show, lambda done: None, done)
         return out
 
     return body

@@ -14,7 +14,12 @@ from ftrace.core.avals import TYPEOF, ShapedArray, aval
 
 
 class _Turns(int):
-    """Prints as what it stands for."""
+    """Prints as what it stands for, and equals nothing else: no number is a length like it."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return "turns"
