@@ -9,9 +9,9 @@ import numpy as np
 from ftrace.control.callbacks import Host, debug_callback_call
 from ftrace.control.loops import cond
 from ftrace.core import source
-from ftrace.primitives.arithmetic import rem
+from ftrace.primitives.arithmetic import rem, sub
 from ftrace.primitives.compare import bitwise_or, eq
-from ftrace.primitives.linear import add, sub
+from ftrace.primitives.linear import add
 
 REPORTS = 100  # how often a loop reports, at most
 
