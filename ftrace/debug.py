@@ -1,8 +1,9 @@
-"""Looking into running programs: `print`, `callback` and `breakpoint`.
+"""Looking into running programs: `print`, `callback`, `breakpoint`, and `blame`.
 
-They work where Python's own see only tracers: under jit, vmap and grad and in the bodies of
-control flow, at every run and in program order. Derivatives pass them by: they show primals. One
-row does it all, `debug_callback` in `control/callbacks.py`.
+`blame` names the line that spoils a value or a gradient (api/blame.py). The others work where
+Python's own see only tracers: under jit, vmap and grad and in the bodies of control flow, at every
+run and in program order. Derivatives pass them by: they show primals. One row does it all,
+`debug_callback` in `control/callbacks.py`.
 """
 
 import bdb
@@ -13,6 +14,9 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+from ftrace.api.blame import Blame as Blame
+from ftrace.api.blame import Finding as Finding
+from ftrace.api.blame import blame as blame
 from ftrace.api.calls import check_callable
 from ftrace.control.callbacks import Host, debug_callback_call
 from ftrace.control.functions import name_of

@@ -19,6 +19,7 @@ from ftrace.core.dtypes import bool_, is_inexact
 from ftrace.core.errors import CustomRuleError, RuleError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
 from ftrace.core.loops import cut, parts
+from ftrace.core.primitive import Primitive
 from ftrace.core.source import Location
 from ftrace.interpreters.jvp import jvp_jaxpr
 
@@ -155,7 +156,9 @@ class Walk:
         return [_governed(f, control) for f in flows]
 
     def _cut(self, eqn: Eqn, out: ShapedArray, via: int, place: Location | None, error: Any) -> int:
-        kind, what = _kind(eqn, out) if error is None else _refusal(eqn, error)
+        kind, what = (
+            kind_of(eqn.primitive, eqn.params, out) if error is None else _refusal(eqn, error)
+        )
         key = (id(eqn), kind)
         if key not in self._numbers:
             self._numbers[key] = len(self.cuts)
@@ -209,11 +212,11 @@ def _passes(eqn: Eqn, position: int) -> tuple[bool, ...]:
     return jvp_jaxpr(alone, tuple(v is atoms[position] for v in invars))[1]
 
 
-def _kind(eqn: Eqn, out: ShapedArray) -> tuple[str, str]:
+def kind_of(row: Primitive, params: dict[str, Any], out: ShapedArray) -> tuple[str, str]:
     """What a row that gives no tangent does, as the kind of a finding and a sentence."""
-    name = eqn.primitive.name
+    name = row.name
     if name in CALLBACKS:
-        return "opaque call", f"{eqn.params['host'].what} gives {out}, which has no tangent."
+        return "opaque call", f"{params['host'].what} gives {out}, which has no tangent."
     if name == "stop_gradient":
         return name, "stop_gradient makes its argument a constant."
     if out.dtype == bool_:

@@ -19,17 +19,23 @@ def member_by_member(
 ) -> tuple[list[Any], list[Dim]]:
     """The batch column of a row with several results that is applied to each member in turn."""
     found = [
-        row(*(_member(v, d, i) for v, d in zip(values, dims, strict=True)), **params)
+        row(*(member(v, d, i) for v, d in zip(values, dims, strict=True)), **params)
         for i in range(axis.size)
     ]
-    outs = [
-        concatenate(*(expand_dims(x, dimensions=(0,)) for x in column), dimension=0)
-        for column in zip(*found, strict=True)
-    ]
+    outs = stacked(found)
     return outs, [0] * len(outs)
 
 
-def _member(value: Any, dim: Dim, i: int) -> Any:
+def stacked(found: Sequence[Sequence[Any]]) -> list[Any]:
+    """The results of several runs, each stacked along a new first axis."""
+    return [
+        concatenate(*(expand_dims(x, dimensions=(0,)) for x in column), dimension=0)
+        for column in zip(*found, strict=True)
+    ]
+
+
+def member(value: Any, dim: Dim, i: int) -> Any:
+    """Member i of a value with a mapped axis."""
     if dim is None:
         return value
     dim %= len(typeof(value).shape)

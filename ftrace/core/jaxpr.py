@@ -138,6 +138,7 @@ def set_printer(printer: Callable[[Jaxpr], str]) -> None:
     _printer = printer
 
 
+@source.replaying
 def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     """Bind every equation in order under the current trace; values are dropped at last use."""
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
@@ -152,9 +153,6 @@ def eval_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
         for v in dead:
             del env[v]
     return [a.value if isinstance(a, Literal) else env[a] for a in jaxpr.outvars]
-
-
-source.replays.add(eval_jaxpr.__code__)
 
 
 def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:

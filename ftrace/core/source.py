@@ -9,7 +9,8 @@ import linecache
 import os
 import sys
 import threading
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 Location = tuple[CodeType, int]  # code and the offset of the instruction in it
+F = TypeVar("F", bound=FunctionType)
 
 # by file name: looking up a code object hashes its constants
 _is_internal: dict[str, bool] = {}
@@ -44,9 +46,15 @@ class _Here(threading.local):
 here = _Here()
 
 
-# What runs recorded equations, its variable `eqn` the current one: what it makes of an equation
-# belongs to the line of that equation.
-replays: set[CodeType] = set()
+# By name what runs recorded equations, its variable `eqn` the current one: what it makes of an
+# equation belongs to the line of that equation.
+replays: dict[str, CodeType] = {}
+
+
+def replaying(fn: F) -> F:
+    """Say that a function runs recorded equations, in a variable `eqn`."""
+    replays[fn.__name__] = fn.__code__
+    return fn
 
 
 def location(depth: int = 1) -> Location | None:
@@ -58,7 +66,7 @@ def location(depth: int = 1) -> Location | None:
     known = _is_internal.get
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "eval_jaxpr" and code in replays:  # the name first: it is cheaper
+        if replays.get(code.co_name) is code:
             recorded = getattr(frame.f_locals.get("eqn"), "source", None)
             if recorded is not None:
                 return recorded

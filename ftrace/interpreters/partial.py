@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ftrace.core import source
 from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, eval_jaxpr
@@ -121,12 +122,14 @@ class PartialTrace(Trace):
                     raise core.leaked(a, primitive.name)
                 atoms.append(Literal(a))
         result = primitive.type(*[a.aval for a in atoms], **params)
+        # evaluation shows nobody the equation, and does not wait for its line
+        place = None if self.parent is core.EVAL else source.location(2)
         if primitive.multiple:
             outs = [Var(a) for a in result]
-            self.eqns.append(Eqn(primitive, atoms, params, outs, None))
+            self.eqns.append(Eqn(primitive, atoms, params, outs, place))
             return [PartialTracer(self, v) for v in outs]
         out = Var(result)
-        self.eqns.append(Eqn(primitive, atoms, params, (out,), None))
+        self.eqns.append(Eqn(primitive, atoms, params, (out,), place))
         return PartialTracer(self, out)
 
     def _split(self, split: Split, args: tuple[Any, ...]) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core import source
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import bool_
@@ -26,6 +27,7 @@ from ftrace.primitives.linear import broadcast_in_dim, reduce_sum
 from ftrace.primitives.reduce import reduce_or
 
 
+@source.replaying
 def backward_pass(  # noqa: PLR0912 - the one backward loop
     eqns: Sequence[Eqn], invars: Sequence[Var], outs: Sequence[Any], cts: Sequence[Any]
 ) -> list[Any]:

@@ -1,0 +1,192 @@
+"""Walking: a function on values, row by row, with its calls, branches and loops opened.
+
+`WalkTrace` stands above whatever evaluates. A `Watch` sees each row with its operands and results,
+gives every result a note, and hears of each value that Python, a branch or a loop decides by. The
+walk knows where it is: in which turn of which loop, in which branch. Rows with a user's rule stay
+closed, so that derivatives are those of the rules.
+"""
+
+import itertools
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from ftrace.control.checkpoint import checkpoint_call
+from ftrace.control.cond import cond_call
+from ftrace.control.jit import jit_call
+from ftrace.control.members import member, stacked
+from ftrace.control.scan import scan_call
+from ftrace.control.while_loop import while_call
+from ftrace.core import trace as core
+from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.core.loops import parts
+from ftrace.core.primitive import Primitive
+from ftrace.core.tapes import has_turns
+from ftrace.core.trace import Trace, Tracer, ctx
+
+Params = dict[str, Any]
+
+
+class Watch(Protocol):
+    """Who looks at a walk."""
+
+    def step(
+        self, row: Primitive, params: Params, operands: Sequence[Any], results: Sequence[Any]
+    ) -> Sequence[Any]:
+        """See one row; a note for each result. Operands are `Walked` or plain."""
+        ...
+
+    def decided(self, note: Any) -> None:
+        """Hear that what runs next depends on a value with this note."""
+        ...
+
+
+class Walked(Tracer):
+    """A value of the trace below, with a note."""
+
+    __slots__ = ("note", "value")
+    slots = ("owner", "value", "note")
+
+    def __init__(self, trace: Trace, value: Any, note: Any) -> None:
+        self.owner = trace
+        self.value = value
+        self.note = note
+
+    @property
+    def aval(self) -> ShapedArray:
+        return typeof(self.value)
+
+    def known(self, exact: bool) -> Any:
+        self.owner.watch.decided(self.note)
+        return self.value.known(exact) if isinstance(self.value, Tracer) else self.value
+
+
+core.register(Walked)
+
+
+class WalkTrace(Trace):
+    """Shows every row to a watch, and has the parent do it."""
+
+    __slots__ = ("path", "watch")
+    name = "blame"
+
+    def __init__(self, parent: Trace, watch: Watch, path: list[str]) -> None:
+        super().__init__(parent)
+        self.watch = watch
+        self.path = path
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: Params) -> Any:
+        opened = _OPENED.get(primitive)
+        if opened is not None:
+            ctx.trace = self
+            outs = opened(self, args, params)
+            if outs is not None:
+                return [self.own(y) for y in outs]
+        ctx.trace = self.parent
+        found = primitive(*map(self._below, args), **params)
+        results = found if primitive.multiple else (found,)
+        notes = self.watch.step(primitive, params, args, results)
+        walked = [Walked(self, y, n) for y, n in zip(results, notes, strict=True)]
+        return walked if primitive.multiple else walked[0]
+
+    def lift(self, value: Any) -> Walked:
+        return Walked(self, core.renew(value), None)
+
+    def _below(self, a: Any) -> Any:
+        return a.value if type(a) is Walked and a.owner is self else core.renew(a)
+
+    def own(self, y: Any) -> Walked:
+        """A result of an opened row: a new object."""
+        return y.fresh() if type(y) is Walked and y.owner is self else self.lift(y)
+
+    @contextmanager
+    def inside(self, what: str) -> Generator[None]:
+        """Be in a turn or a branch."""
+        self.path.append(what)
+        try:
+            yield
+        finally:
+            self.path.pop()
+
+
+def walk(
+    fn: Callable[..., Sequence[Any]], inputs: Sequence[Any], notes: Sequence[Any], trace: WalkTrace
+) -> tuple[list[Any], list[Any]]:
+    """Run a function of flat values; its results and their notes (None where they are no rows')."""
+    given = [Walked(trace, core.renew(x), n) for x, n in zip(inputs, notes, strict=True)]
+    for x in given:
+        x.alias = core.FROZEN
+    try:
+        found = [trace.own(y) for y in core.run(trace, fn, *given)]
+    finally:
+        trace.alive = False
+    return [y.value for y in found], [y.note for y in found]
+
+
+# ---------------------------------------------------------------------------------- opened rows
+
+
+def _concrete(x: Any) -> Any:
+    """A value that decides what runs."""
+    return x.known(False) if isinstance(x, Tracer) else x
+
+
+def _call(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any]:
+    return eval_jaxpr(params["jaxpr"], args)
+
+
+def _cond(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any]:
+    branches = params["branches"]
+    chosen = min(max(int(_concrete(args[0])), 0), len(branches) - 1)
+    with trace.inside(f"branch {chosen} of cond"):
+        return eval_jaxpr(branches[chosen], args[1:])
+
+
+def _while(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any] | None:
+    n, record = params["n_consts"], params["record"]
+    consts, carry, avals = args[:n], list(args[n:]), params["body"].out_avals
+    left: list[list[Any]] = []
+    if any(map(has_turns, avals)):
+        return None
+    for turn in itertools.count():
+        with trace.inside(f"turn {turn} of while"):
+            (going,) = eval_jaxpr(params["cond"], [*consts, *carry])
+            if not _concrete(going):
+                break
+            outs = eval_jaxpr(params["body"], [*consts, *carry])
+        left.append(outs[len(carry) :])
+        carry = outs[: len(carry)]
+    return [*carry, np.int64(len(left)), *_stack(left, avals[len(carry) :])] if record else carry
+
+
+def _scan(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any] | None:
+    loop, avals = params["loop"], params["body"].out_avals
+    turns, consts, carry, xs = parts(args, loop)
+    left: list[list[Any]] = []
+    if any(map(has_turns, params["body"].in_avals + avals)):
+        return None
+    length = int(_concrete(turns[0])) if turns else loop.length
+    for i in reversed(range(length)) if loop.reverse else range(length):
+        with trace.inside(f"turn {i} of scan"):
+            outs = eval_jaxpr(params["body"], [*consts, *carry, *(member(x, 0, i) for x in xs)])
+        carry = tuple(outs[: loop.n_carry])
+        left.append(outs[loop.n_carry :])
+    return [*carry, *_stack(left[::-1] if loop.reverse else left, avals[loop.n_carry :])]
+
+
+def _stack(left: list[list[Any]], avals: Sequence[ShapedArray]) -> list[Any]:
+    """What turns left: arrays, also where a compiled loop would leave tapes."""
+    return stacked(left) if left else [np.zeros((0, *a.shape), a.dtype) for a in avals]
+
+
+# A loop whose turns leave tapes, or read them, stays closed: these are no arrays.
+_OPENED: Final = {
+    jit_call: _call,
+    checkpoint_call: _call,
+    cond_call: _cond,
+    while_call: _while,
+    scan_call: _scan,
+}
