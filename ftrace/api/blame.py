@@ -1,10 +1,10 @@
 """`debug.blame`: the user's line that made a NaN, an exact zero, a jump, and what it was given.
 
-The function runs once as `vjp` runs it, between two traces: above, a walk that opens calls, branches
-and loops and follows which inputs reach which results (`reaching.py`); below, an evaluation that
-follows what is not finite, in the value and then in the gradient (`interpreters/origins.py`). It
-runs again at points beside the given one, to find decisions that fall differently there
-(`probing.py`).
+The function runs once as `vjp` runs it, between two traces: above, a walk that opens calls,
+branches and loops and follows which inputs reach which results (`reaching.py`); below, an
+evaluation that follows what is not finite, in the value and then in the gradient
+(`interpreters/origins.py`). It runs again at points beside the given one, to find decisions that
+fall differently there (`probing.py`).
 """
 
 import inspect
