@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ftrace import implicit as implicit
     from ftrace import lax as lax
     from ftrace import numpy as numpy
+    from ftrace import passes as passes
     from ftrace import tree as tree
     from ftrace import tree_util as tree_util
     from ftrace.api.autodiff import grad as grad
@@ -87,6 +88,7 @@ _MODULES = (
     "implicit",
     "lax",
     "numpy",
+    "passes",
     "tree",
     "tree_util",
 )

@@ -45,7 +45,7 @@ class Signature:
     costs a fraction of finding it.
     """
 
-    __slots__ = ("_captured", "_guard", "_plain", "_run", "_specs", "_unflatten")
+    __slots__ = ("_captured", "_guard", "_plain", "_run", "_specs", "_unflatten", "passes")
 
     def __init__(self, specs: list[tuple[Any, ...]], entry: Trace, run: Any) -> None:
         self._specs = specs
@@ -54,6 +54,7 @@ class Signature:
         self._run = run
         self._plain = entry.out_tree == LEAF
         self._unflatten = entry.out_tree.unflatten
+        self.passes = config.config.settings.passes  # that it was compiled by
 
     @staticmethod
     def of(args: tuple[Any, ...], entry: Trace, run: Any) -> "Signature | None":
@@ -114,7 +115,8 @@ class JitFunction(Generic[P, R]):
         evaluated = ctx.trace is EVAL
         if evaluated and settings.compile:
             last = self._last
-            if last is not None and not kwargs and last.fits(args):
+            known = last is not None and not kwargs and last.passes is settings.passes
+            if last is not None and known and last.fits(args):
                 return last.run(args)
         leaves, entry = self._find(args, kwargs)
         operands = [*entry.captured, *leaves]
@@ -146,7 +148,7 @@ class JitFunction(Generic[P, R]):
         """The program for these arguments (arrays or `ShapeDtypeStruct`s), to look at.
 
         Returns:
-            An object with `jaxpr`, `program`, `kernels`, `llvm`, `asm` and `cost()`.
+            An object with `jaxpr`, `passes`, `program`, `kernels`, `llvm`, `asm` and `cost()`.
 
         Example:
             >>> import numpy as np, ftrace

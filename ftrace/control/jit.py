@@ -40,14 +40,15 @@ def executable(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
 
     Where tapes leave the jaxpr, Python runs their loops, and what lies between them compiles.
     """
-    found = jaxpr.cache.get("code")
+    key = "code", config.settings.passes
+    found = jaxpr.cache.get(key)
     if found is None:
         if is_one_program(jaxpr):
             backend = BACKENDS["cpu"]()
             found = backend.compile(backend.plan(jaxpr))
         else:
             found = _InPieces(jaxpr)
-        jaxpr.cache["code"] = found
+        jaxpr.cache[key] = found
     return found
 
 

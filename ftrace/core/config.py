@@ -1,7 +1,8 @@
 """Settings: one frozen record, read everywhere, changed in one place.
 
-Every setting has a default, an environment variable `FTRACE_<NAME>` read at import, and can be
-changed for a while with `with ftrace.config.update(name=value)` or for good with `set_default`.
+Every setting has a default, an environment variable `FTRACE_<NAME>` read at import (all but
+`passes`), and can be changed for a while with `with ftrace.config.update(name=value)` or for good
+with `set_default`.
 The record is replaced as a whole, so a reader never sees half a change.
 """
 
@@ -26,6 +27,7 @@ class Settings:
         deterministic: library calls are pinned to one thread.
         recycled_memory: bytes of freed large results that compiled functions keep for their next
             ones, at most (and at most a quarter of the machine's memory); 0 keeps none.
+        passes: what `ftrace.passes.inserted` added to lowering.
     """
 
     check_jaxprs: bool = False
@@ -35,13 +37,14 @@ class Settings:
     compile: bool = True
     deterministic: bool = False
     recycled_memory: int = 1 << 30
+    passes: tuple[Any, ...] = ()
 
 
 def _from_environment() -> Settings:
     changes: dict[str, Any] = {}
     for field in fields(Settings):
         text = os.environ.get(f"FTRACE_{field.name.upper()}")
-        if text is not None:
+        if text is not None and field.name != "passes":
             changes[field.name] = _parsed(field.name, text, type(field.default))
     return Settings(**changes)
 

@@ -116,7 +116,8 @@ class CallbackError(FtraceError):
 class JaxprError(FtraceError):
     """A jaxpr is not well formed. This is a bug in ftrace: please report it with the message.
 
-    The other cause is a user's own `Primitive` whose rules do not fit its type rule.
+    The other causes are a user's own `Primitive` whose rules do not fit its type rule, and a user's
+    pass (`ftrace.passes`), which the message names.
     """
 
     def __init__(self, what: str, fix: str = "", *, place: source.Location | None = None) -> None:

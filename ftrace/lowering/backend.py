@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
+from ftrace.core import config
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.lowering.cost import Cost, cost
@@ -45,6 +46,7 @@ class Lowered:
     Attributes:
         jaxpr: the traced program.
         program: steps, slots and table.
+        passes: the passes of lowering that changed something, in order.
         kernels: the kernels' text, in the order in which they run.
         llvm: what LLVM is given (on the CPU).
         asm: machine code as text.
@@ -53,6 +55,7 @@ class Lowered:
     def __init__(self, jaxpr: Jaxpr, backend: Backend) -> None:
         self.jaxpr = jaxpr
         self.backend = backend
+        self._inserted = config.config.settings.passes
 
     @cached_property
     def program(self) -> Program:
@@ -63,7 +66,13 @@ class Lowered:
                 "changed in between (its axes are moved, for instance), so that it runs in pieces.",
                 "Look at its `jaxpr`; to see kernels, lower the function without that derivative.",
             )
-        return self.backend.plan(self.jaxpr)
+        with config.update(passes=self._inserted):
+            return self.backend.plan(self.jaxpr)
+
+    @property
+    def passes(self) -> tuple[str, ...]:
+        """The passes that changed something."""
+        return self.program.passes
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -86,4 +95,5 @@ class Lowered:
 
     def __repr__(self) -> str:
         c = self.cost()
-        return f"<lowered: {c.kernels} kernels, {c.library_rows} library rows, {c.bytes} bytes>"
+        work = f"{c.kernels} kernels, {c.library_rows} library rows, {c.bytes} bytes"
+        return f"<lowered: {work}; passes: {', '.join(self.passes)}>"

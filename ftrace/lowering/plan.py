@@ -1,7 +1,7 @@
 """Planning: a jaxpr becomes a program of kernels, library rows, branches and loops.
 
-Calls are opened (inline.py), equations are gathered into groups (fuse.py), groups become kernels
-(build.py), and every variable that has to be stored gets a slot: a result's, or a place in the
+Calls are opened, equations are gathered into groups, and groups become kernels, by the passes of
+passes.py; every variable that has to be stored gets a slot: a result's, or a place in the
 arena that is free from the last use of what lay there. `cond` and `while` are planned like
 programs of their own that share slots with the one around them.
 """
@@ -18,16 +18,14 @@ from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.loops import Each, Halves, Loop, cut, parts
 from ftrace.core.tapes import TURNS, has_turns
-from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering import uses
 from ftrace.lowering.arena import Arena
-from ftrace.lowering.build import build
 from ftrace.lowering.builder import code
 from ftrace.lowering.contraction import contraction
-from ftrace.lowering.fuse import Group, Item, fuse
-from ftrace.lowering.inline import inline
+from ftrace.lowering.fuse import Group, Item
 from ftrace.lowering.lanes import over_lanes
 from ftrace.lowering.launching import Launch
+from ftrace.lowering.passes import Pipeline, alive
 from ftrace.lowering.program import (
     ARENA,
     ARGUMENT,
@@ -85,6 +83,7 @@ class _Planner:
         self.constants: list[Any] = []
         self.known: dict[int, int] = {}  # id of a constant -> slot
         self.arena = Arena()
+        self.passes = Pipeline(vector_bytes)
         self.kernels = 0
 
     def program(self, jaxpr: Jaxpr) -> Program:
@@ -104,6 +103,7 @@ class _Planner:
             tuple(self.constants),
             self.arena.size,
             tuple(weak),
+            self.passes.changing,
         )
 
     # --- slots
@@ -162,14 +162,17 @@ class _Planner:
             outer: slots of the variables around it.
             into: slots for its results.
         """
-        eqns, outs, consts = inline(jaxpr, args)
-        unmade = [k for out, k in zip(outs, into, strict=True) if self._is_unmade(out, k)]
-        pairs = [(out, k) for out, k in zip(outs, into, strict=True) if k not in unmade]
-        outs, into = [out for out, _ in pairs], [k for _, k in pairs]
-        eqns = dce_equations(eqns, outs)
+        form = self.passes.jaxpr(jaxpr, args)
+        pairs = list(zip(form.outvars, into, strict=True))
+        unmade = [k for out, k in pairs if self._is_unmade(out, k)]
+        outs = [out for out, k in pairs if k not in unmade]
+        into = [k for k in into if k not in unmade]
+        if unmade:
+            form = alive(Jaxpr(form.invars, form.eqns, outs, form.constvars, form.consts))
         slots = dict(outer)
-        slots.update((v, self._constant(array)) for v, array in consts)
-        items, producers = fuse(eqns, outs)
+        for v, array in zip(form.constvars, form.consts, strict=True):
+            slots[v] = self._constant(array)
+        items, producers = self.passes.groups(form)
         aliases = uses.aliases_of(items)
         made = {v for item in items for v in uses.made(item)} - aliases.keys()
         for out, slot in zip(outs, into, strict=True):
@@ -229,7 +232,7 @@ class _Planner:
     def _launch(self, group: Group, producers: Any, slots: Slots) -> Step:
         self.kernels += 1
         name = f"k{self.kernels}"
-        launch = build(name, group, producers, slots, self.table, self.vector_bytes)
+        launch = self.passes.kernel(name, group, producers, slots, self.table)
         if config.settings.check_jaxprs:
             verify(launch.kernel)
             verify_schedule(launch.kernel, launch.schedule)

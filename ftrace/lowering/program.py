@@ -182,6 +182,7 @@ class Program:
         constants: captured arrays, read at each call.
         arena: bytes.
         weak: per result, whether it is a Python scalar.
+        passes: the passes that changed something on the way here.
     """
 
     slots: tuple[Slot, ...]
@@ -191,6 +192,7 @@ class Program:
     constants: tuple[Any, ...]
     arena: int
     weak: tuple[bool, ...]
+    passes: tuple[str, ...] = ()
 
     def of_place(self, place: str) -> list[int]:
         """The numbers of the slots in a place, in the order of their entries."""
