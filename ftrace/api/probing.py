@@ -158,8 +158,8 @@ class _Line:
         """The inputs with one of them moved."""
         moved = list(self.leaves)
         x = np.asarray(moved[leaf])
-        shifted = (x + t * self.directions[leaf]).astype(x.dtype)
-        moved[leaf] = shifted if x.shape else type(moved[leaf])(shifted)
+        shifted = np.asarray(x + t * self.directions[leaf], x.dtype)
+        moved[leaf] = shifted if isinstance(moved[leaf], np.ndarray) else type(moved[leaf])(shifted)
         return moved
 
     def decisions(self, leaves: Sequence[Any]) -> list[Decision]:
@@ -219,12 +219,7 @@ class _Line:
     def _tangent(self, leaf: int, x: Any) -> Any:
         if leaf not in self.directions:
             return ZERO
-        x = np.asarray(x)
-        return (
-            self.directions[leaf].astype(x.dtype)
-            if x.shape
-            else x.dtype.type(self.directions[leaf])
-        )
+        return np.asarray(self.directions[leaf], np.asarray(x).dtype)[()]
 
 
 def _direction(x: Any, rng: Any) -> Any:

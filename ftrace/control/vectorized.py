@@ -65,18 +65,23 @@ def _impl_of(scalar: Scalar) -> Callable[..., list[Any]]:
     def impl(*operands: Any, **params: Any) -> list[Any]:
         jaxpr = scalar(**params)
         shape = typeof(operands[0]).shape if operands else ()
-        if not shape:
-            return owned(eval_jaxpr(jaxpr, operands), operands)
-        if config.settings.compile:
+        if shape and config.settings.compile:
             alone = _alone(jaxpr, tuple(aval(shape, a.dtype) for a in jaxpr.in_avals))
             return jit_call(*operands, jaxpr=alone, name="vectorize")
-        flat = [reshape(x, new_sizes=(typeof(x).size,)) for x in operands]
-        axis = Axis(typeof(flat[0]).size, None)
-        mapped, _ = batch_jaxpr(jaxpr, axis, (0,) * len(flat), True)
-        outs = eval_jaxpr(mapped, flat)
-        return owned([reshape(y, new_sizes=shape) for y in outs], operands)
+        return owned(mapped(jaxpr, operands), operands)
 
     return impl
+
+
+def mapped(jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
+    """A scalar jaxpr at every place of arrays, row by row."""
+    shape = typeof(operands[0]).shape if operands else ()
+    if not shape:
+        return eval_jaxpr(jaxpr, operands)
+    flat = [reshape(x, new_sizes=(typeof(x).size,)) for x in operands]
+    axis = Axis(typeof(flat[0]).size, None)
+    whole, _ = batch_jaxpr(jaxpr, axis, (0,) * len(flat), True)
+    return [reshape(y, new_sizes=shape) for y in eval_jaxpr(whole, flat)]
 
 
 @cached_on_jaxpr
@@ -104,6 +109,11 @@ def _only(jaxpr: Jaxpr, first: int) -> tuple[Jaxpr, tuple[int, ...]]:
 def _pushed(*, jaxpr: Jaxpr, active: Flags, keep: str) -> Jaxpr:
     """The scalar jaxpr itself, or pushed forward from the operands marked."""
     return jvp_jaxpr(jaxpr, active)[0] if active else jaxpr
+
+
+def row_by_row(operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """What the row does, as rows that the current trace sees."""
+    return mapped(_pushed(**params), operands)
 
 
 def _jvp(primals: Any, tangents: Any, *, keep: str, **params: Any) -> Any:

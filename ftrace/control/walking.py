@@ -18,6 +18,7 @@ from ftrace.control.cond import cond_call
 from ftrace.control.jit import jit_call
 from ftrace.control.members import member, stacked
 from ftrace.control.scan import scan_call
+from ftrace.control.vectorized import row_by_row, vectorize_call
 from ftrace.control.while_loop import while_call
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, typeof
@@ -138,6 +139,10 @@ def _call(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any]:
     return eval_jaxpr(params["jaxpr"], args)
 
 
+def _vectorize(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any]:
+    return row_by_row(args, params)
+
+
 def _cond(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any]:
     branches = params["branches"]
     chosen = min(max(int(_concrete(args[0])), 0), len(branches) - 1)
@@ -189,4 +194,5 @@ _OPENED: Final = {
     cond_call: _cond,
     while_call: _while,
     scan_call: _scan,
+    vectorize_call: _vectorize,
 }

@@ -4,13 +4,17 @@ Each program marks its line with a comment: the report must name it.
 """
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
 
 import ftrace
 from ftrace import errors, grad, jit, lax, value_and_grad, vmap
+from ftrace.core.avals import typeof
+from ftrace.core.dtypes import is_inexact
 from ftrace.debug import blame
+from tests.laws import cases
 
 V = np.array([0.5, 1.0, 2.0])
 Z = np.zeros(3)
@@ -185,6 +189,12 @@ def checkpointed(x):
     return np.sum(np.sqrt(y))  # here
 
 
+@ftrace.vectorize
+def vectorized(x):
+    y = x - 1.0
+    return np.sqrt(y)  # here
+
+
 def native_loop(x):
     for k in range(5):
         x = x - k
@@ -255,6 +265,7 @@ NANS = {
     branch_in_a_loop: (1.0, "inf", ("turn 3 of scan", "branch 1 of cond")),
     mapped: (V, "nan", ()),
     checkpointed: (V, "nan", ()),
+    vectorized: (V, "nan", ()),
     native_loop: (2.5, "nan", ()),
     written: (V, "inf", ()),
     unstable_sigmoid: (np.array([800.0]), "inf", ()),
@@ -603,6 +614,34 @@ def test_a_break_says_where_it_is_and_what_happens_there():
     assert found.values == (1.9998, 2.0)
     assert "the value jumps from 2 to 2.5 where x is 2.0000000" in found.what
     assert "0.0001 away (relative): gt of 1.9998, 2 decides otherwise there." in found.what
+
+
+def test_a_vectorized_function_is_opened():
+    @ftrace.vectorize
+    def f(x, y):
+        return lax.cond(x > y, lambda: np.sqrt(x - y), lambda: x + 0.5)
+
+    assert not blame(f, np.array([3.0, 1.0]), np.array([1.0, 2.0]))
+    (found,) = blame(f, np.array([3.0, 1.0]), np.array([1.0, 1.0001])).findings
+    assert (found.kind, found.line) == ("jump", inspect.unwrap(f).__code__.co_firstlineno + 2)
+
+
+# ---------------------------------------------------------------------------------- every row
+
+
+@pytest.mark.parametrize("row", cases.ROWS, ids=lambda row: row.name)
+def test_every_row_is_blamed_where_it_or_its_gradient_is_not_finite(row):
+    for sample in itertools.islice(row.samples(), 4):
+        case = cases.Case(row, sample)
+        report = blame(case.flat, *case.args, radius=0)
+        ys, pull = ftrace.vjp(case.flat, *case.args)
+        cts = [np.ones(y.shape, y.dtype) if is_inexact(typeof(y).dtype) else None for y in ys]
+        gradients = [ct for ct in pull(cts) if ct is not None]
+        finite = all(np.isfinite(y).all() for y in (*ys, *gradients))
+        found = [f for f in report.findings if f.kind in ("nan", "inf")]
+        if all(np.isfinite(x).all() for x in case.args):
+            assert finite == (not found)
+            assert {f.file for f in found} <= {cases.__file__}
 
 
 # ---------------------------------------------------------------------------------- arguments
