@@ -234,16 +234,8 @@ def _direction(x: Any, rng: Any) -> Any:
 def _first_difference(a: Sequence[Decision], b: Sequence[Decision]) -> Decision | None:
     """The first decision of `a` that `b` does not share."""
     for one, other in zip(a, b, strict=False):
-        alike = (one.row, one.outcome) == (other.row, other.outcome)
-        if not alike or not _same_line(one.place, other.place):
+        if (one.row, one.outcome) != (other.row, other.outcome):
             return one
     if len(a) == len(b):
         return None
     return max(a, b, key=len)[min(len(a), len(b))]
-
-
-def _same_line(a: Location | None, b: Location | None) -> bool:
-    """Whether two places are one line: Python may call by another instruction the next time."""
-    if a is None or b is None or a == b:
-        return a == b
-    return a[0] is b[0] and source.line_of(a) == source.line_of(b)

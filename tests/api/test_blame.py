@@ -390,6 +390,47 @@ def test_a_nan_that_was_given_is_named():
     assert "argument tree['w'] holds nan" in found.what
 
 
+def test_an_element_that_nothing_chose_is_not_blamed():
+    def f(x):
+        a = np.log(x)
+        b = np.sqrt(x * np.array([-1.0, -1.0, 1.0]))
+        return np.where(np.array([True, True, False]), b, a)
+
+    found = blame(f, np.array([2.0, -1.0, 3.0]), radius=0).findings[0]
+    assert (found.kind, found.line, found.values) == ("nan", f.__code__.co_firstlineno + 2, (-2.0,))
+
+
+def test_a_scan_from_the_end_says_the_element_and_keeps_their_order():
+    def f(x):
+        ys = lax.scan(lambda c, t: (c + t, c + t), x, np.array([1.0, 2.0, 4.0]), reverse=True)[1]
+        return np.log(ys - 6.5)
+
+    found = blame(f, 0.0, radius=0).findings[0]
+    assert (found.kind, found.values) == ("nan", (-0.5,))
+
+    def g(x):
+        return lax.scan(lambda c, t: (c + np.log(c - t), c), x, np.arange(3.0), reverse=True)[0]
+
+    assert blame(g, 1.5, radius=0).findings[0].path == ("turn 2 of scan",)
+
+
+def test_loops_in_loops_inside_a_gradient_are_blamed():
+    def f(x):
+        def inner(c):
+            return c[0] + 1, np.sin(c[1])
+
+        def outer(c):
+            y = lax.while_loop(lambda c: c[0] < 2, inner, (0, c[1]))[1]
+            return c[0] + 1, np.sqrt(y - 0.8)
+
+        return lax.while_loop(lambda c: c[0] < 3, outer, (0, x))[1]
+
+    line = f.__code__.co_firstlineno + 6
+    (value,) = blame(f, 1.5, radius=0).findings
+    assert (value.kind, value.line, value.path) == ("nan", line, ("turn 1 of while",))
+    assert blame(grad(f), 1.5, radius=0).findings[0].kind == "nan"
+
+
 # ---------------------------------------------------------------------------------- zeros
 
 
@@ -406,6 +447,10 @@ def integers(x):
 def stopped(x):
     y = lax.stop_gradient(x)  # here
     return np.sum(y * y)
+
+
+def signed(x):
+    return np.sum(np.sign(x) * 2.0)  # here
 
 
 def compared(x):
@@ -453,6 +498,7 @@ def in_a_rule(x):
         rounded,
         integers,
         stopped,
+        signed,
         compared,
         chosen,
         by_python,
@@ -485,6 +531,18 @@ def test_a_result_that_no_input_reaches_is_named_beside_one_that_is_reached():
     (found,) = blame(f, 1.5).findings
     assert found.line == f.__code__.co_firstlineno + 1
     assert "the derivative of result['steps'] is exactly zero: floor is constant" in found.what
+
+
+def test_inputs_that_end_in_each_other_s_cuts_have_each_their_own():
+    def f(x, z):
+        y = np.floor(z)
+        return np.round(x + y)
+
+    found = blame(f, 1.2, 3.4).findings
+    first = f.__code__.co_firstlineno
+    assert [(f.kind, f.line) for f in found] == [("zero", first + 2), ("zero", first + 1)]
+    assert "with respect to x" in found[0].what
+    assert "with respect to z" in found[1].what
 
 
 def test_what_others_lead_past_is_no_zero():
@@ -657,6 +715,23 @@ def test_blame_does_not_change_arguments_and_leaves_no_trace():
 
     assert not blame(f, x)
     assert np.array_equal(x, V)
+
+
+def test_writes_mean_what_they_mean_in_a_gradient():
+    def f(x):
+        w = x * 1.0
+        v = jit(lambda t: t)(w)
+        v[0] = -1.0
+        return np.sum(np.log(w))
+
+    assert not blame(f, V)
+
+    def g(x):
+        x[0] = 1.0
+        return x
+
+    with pytest.raises(errors.MutationError, match="`x` is an argument"):
+        blame(g, V.copy())
 
 
 def test_a_traced_argument_is_refused():
