@@ -223,20 +223,21 @@ class _Run:
         for i, bit in self.floats.items():
             if not bit & reached:
                 what = f"the derivative with respect to {self.names[i]} is exactly zero"
-                found += self._lost(what, bit, cuts)
+                found += self._lost(what, bit, cuts, "no result is computed from it")
         for result, note in notes.items():
             if not note.inputs:
                 what = f"the derivative of {result} is exactly zero"
-                found += self._lost(what, sum(self.floats.values()), note.cuts)
+                why = "it is computed from no float input"
+                found += self._lost(what, sum(self.floats.values()), note.cuts, why)
         return found
 
-    def _lost(self, what: str, bits: int, cuts: frozenset[int]) -> list[Finding]:
-        """The cuts that inputs ended in: those before a result, or else the decisions."""
+    def _lost(self, what: str, bits: int, cuts: frozenset[int], why: str) -> list[Finding]:
+        """The cuts that inputs ended in: those before a result, or else the decisions; or why."""
         known = self.reaching.cuts
         own = [known[n] for n in sorted(cuts) if known[n].via & bits]
         culprits = own or [c for c in known if c.decides and c.via & bits]
         if not culprits:
-            return [_finding("zero", f"{what}: it is not computed from it.", _start(self.flat.fn))]
+            return [_finding("zero", f"{what}: {why}.", _start(self.flat.fn))]
         return [_finding("zero", f"{what}: {c.what}", c.place, c.path) for c in culprits]
 
 

@@ -521,7 +521,18 @@ def test_an_input_that_nothing_is_computed_from_is_blamed_on_the_function():
     (found,) = blame(f, 1.0, V).findings
     assert found.kind == "zero"
     assert found.line == f.__code__.co_firstlineno
-    assert "with respect to unused is exactly zero: it is not computed from it" in found.what
+    assert "with respect to unused is exactly zero: no result is computed from it" in found.what
+
+
+def test_a_function_of_integers_has_no_derivative():
+    def f(n):
+        return n * 2.0
+
+    (found,) = blame(f, 3).findings
+    assert found.line == f.__code__.co_firstlineno
+    assert found.what == (
+        "the derivative of result is exactly zero: it is computed from no float input."
+    )
 
 
 def test_a_result_that_no_input_reaches_is_named_beside_one_that_is_reached():
