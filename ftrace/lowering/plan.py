@@ -354,6 +354,7 @@ class _Planner:
         if any(a.shape or a.dtype.kind == "c" for a in avals):
             return None
         one = _Planner(self.vector_bytes, self.longest)
+        one.passes = self.passes
         n = len(avals) - len(carry)
         consts = [Var(a) for a in avals[:n]]
         inner: Slots = {v: one._slot(ARGUMENT, v.aval, i) for i, v in enumerate(consts)}

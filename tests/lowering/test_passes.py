@@ -177,6 +177,7 @@ def test_a_pass_sees_calls_branches_and_loops(fun):
     with passes.inserted(swap):
         assert np.array_equal(f(X), by_hand(X))
         assert "tanh" not in text(f, X)
+        assert "replace tanh" in f.lower(X).passes
 
 
 def test_a_pass_sees_what_derivatives_are_made_of():
