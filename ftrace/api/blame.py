@@ -261,7 +261,8 @@ def _made(origin: Origin, what: str) -> Finding:
     if not origin.operands:
         return _finding(origin.kind, f"{what}: {origin.row} holds nan.", origin.place, origin.path)
     given = ", ".join(map(_shown, origin.operands))
-    what = f"{what}: {origin.row} made {origin.kind} of {given}."
+    at = f" at element {list(origin.element)}" if origin.element else ""
+    what = f"{what}: {origin.row} made {origin.kind} of {given}{at}."
     return _finding(origin.kind, what, origin.place, origin.path, origin.operands)
 
 

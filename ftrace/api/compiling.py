@@ -314,7 +314,7 @@ def jit(
 
     Returns:
         A function with `fun`'s signature. `f.trace(*args)` gives its jaxpr, `f.lower(*args)` an
-        object with `.jaxpr`, `.program`, `.kernels`, `.llvm`, `.asm` and `.cost()`.
+        object with `.jaxpr`, `.passes`, `.program`, `.kernels`, `.llvm`, `.asm` and `.cost()`.
 
     Raises:
         TracerBoolConversionError: Python's `if` or `while` on a traced value.

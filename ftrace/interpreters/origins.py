@@ -30,7 +30,8 @@ class Origin:
         number: counts the rows that ran.
         kind: "nan" or "inf".
         row: the primitive's name; "argument" or "captured array" for a NaN that was given.
-        operands: what the row was given at the first element that is not finite.
+        element: the first one that is not finite.
+        operands: what the row was given there.
         place: the user's line.
         path: turns and branches around it, outermost first.
         cause: the origin of an infinity that a NaN was made of.
@@ -39,6 +40,7 @@ class Origin:
     number: int
     kind: str
     row: str
+    element: tuple[int, ...]
     operands: tuple[Any, ...]
     place: Location | None
     path: Path
@@ -95,7 +97,7 @@ class OriginTrace(Trace):
         nan = _is(np.isnan, value)
         if not np.any(nan):
             return None
-        return Origin(self._count, "nan", what, (), source.location(2), self._path())
+        return Origin(self._count, "nan", what, (), (), source.location(2), self._path())
 
     def _made(self, y: Any, row: Primitive, operands: Sequence[OriginTracer]) -> OriginTracer:
         """A result with the origin of what is not finite in it, if anything is."""
@@ -111,7 +113,7 @@ class OriginTrace(Trace):
         shown = tuple(_element(x.value, where, bad.shape) for x in operands)
         cause = _first(x.origin for x in operands)
         place = source.location(2)
-        made = Origin(self._count, kind, row.name, shown, place, self._path(), cause)
+        made = Origin(self._count, kind, row.name, where, shown, place, self._path(), cause)
         return OriginTracer(self, y, made)
 
 

@@ -298,7 +298,7 @@ def test_a_nan_made_of_an_infinity_names_both_lines():
     assert (first.kind, first.line) == ("inf", line + 1)
     assert (second.kind, second.line) == ("nan", line + 2)
     assert first.values == (1000.0,)
-    assert first.what == "result is nan: exp made inf of 1000."
+    assert first.what == "result is nan: exp made inf of 1000 at element [0]."
 
 
 def test_a_derivative_of_a_derivative_is_blamed_at_the_line_of_the_function():
@@ -398,6 +398,8 @@ def test_an_element_that_nothing_chose_is_not_blamed():
 
     found = blame(f, np.array([2.0, -1.0, 3.0]), radius=0).findings[0]
     assert (found.kind, found.line, found.values) == ("nan", f.__code__.co_firstlineno + 2, (-2.0,))
+    assert "sqrt made nan of -2 at element [0]" in found.what
+    assert "of -1 at element [1]" in blame(lambda x: np.log(x), np.array([2.0, -1.0])).findings[0].what
 
 
 def test_a_scan_from_the_end_says_the_element_and_keeps_their_order():
