@@ -31,7 +31,7 @@ from ftrace.core.source import Location
 from ftrace.core.trace import Tracer, ctx
 from ftrace.core.tree import paths
 from ftrace.interpreters.linearize import Tape, linearize_flat
-from ftrace.interpreters.origins import Origin, OriginTrace, OriginTracer, Path
+from ftrace.interpreters.origins import Origin, OriginTrace, Path
 from ftrace.interpreters.quiet import quietly
 
 
@@ -166,8 +166,7 @@ class _Run:
         self.notes: list[Reach] = []
         self.floats = {i: 1 << i for i, x in enumerate(leaves) if is_inexact(typeof(x).dtype)}
         inputs = [
-            OriginTracer(self.origins, x, self.origins.given(x, f"argument {name}"))
-            for x, name in zip(leaves, names, strict=True)
+            self.origins.given(x, f"argument {name}") for x, name in zip(leaves, names, strict=True)
         ]
         self.outs, self.tape = core.run(self.origins, self._linearized, path, inputs)
         self.results = paths(flat.out_tree, "result")
@@ -199,16 +198,14 @@ class _Run:
 
     def not_finite(self) -> list[Finding]:
         """Where the results' NaNs and infinities come from, then the gradients'."""
-        whole = [(f"{r} is", y) for r, y in zip(self.results, self.outs, strict=True)]
-        heads = [f"the gradient with respect to {name} is" for name in self.names]
+        whole = list(zip(self.results, self.outs, strict=True))
+        heads = [f"the gradient with respect to {name}" for name in self.names]
         whole += zip(heads, self.gradients or [None] * len(heads), strict=True)
-        found: dict[Origin, str] = {}
+        found: dict[int, Finding] = {}
         for what, y in whole:
-            origin = y.origin if isinstance(y, OriginTracer) else None
-            while origin is not None:
-                found.setdefault(origin, f"{what} {_worst(y.value)}")
-                origin = origin.cause
-        return [_made(o, found[o]) for o in sorted(found, key=lambda o: o.number)]
+            for origin in self.origins.origins(y):
+                found.setdefault(origin.number, _made(origin, f"{what} is not finite"))
+        return [found[number] for number in sorted(found)]
 
     # --- what is exactly zero
 
@@ -281,10 +278,6 @@ def _broken(found: Break, names: Sequence[str]) -> Finding:
 
 def _shown(x: Any) -> str:
     return f"{x:.6g}" if isinstance(x, float) else repr(x)
-
-
-def _worst(y: Any) -> str:
-    return "nan" if np.isnan(y).any() else "infinite"
 
 
 def _is_inexact(y: Any) -> bool:

@@ -298,7 +298,7 @@ def test_a_nan_made_of_an_infinity_names_both_lines():
     assert (first.kind, first.line) == ("inf", line + 1)
     assert (second.kind, second.line) == ("nan", line + 2)
     assert first.values == (1000.0,)
-    assert first.what == "result is nan: exp made inf of 1000 at element [0]."
+    assert first.what == "result is not finite: exp made inf of 1000 at element [0]."
 
 
 def test_a_derivative_of_a_derivative_is_blamed_at_the_line_of_the_function():
@@ -338,7 +338,7 @@ def test_a_gradient_that_overflows_on_the_way_back_is_blamed_in_the_program():
 
     (found,) = blame(lambda x: f(x * 1e120), 0.0, radius=0).findings
     assert (found.kind, found.line) == ("inf", f.__code__.co_firstlineno + 2)
-    assert "the gradient with respect to x is infinite: mul made inf of" in found.what
+    assert "the gradient with respect to x is not finite: mul made inf of" in found.what
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,76 @@ def test_an_element_that_nothing_chose_is_not_blamed():
     found = blame(f, np.array([2.0, -1.0, 3.0]), radius=0).findings[0]
     assert (found.kind, found.line, found.values) == ("nan", f.__code__.co_firstlineno + 2, (-2.0,))
     assert "sqrt made nan of -2 at element [0]" in found.what
-    assert "of -1 at element [1]" in blame(lambda x: np.log(x), np.array([2.0, -1.0])).findings[0].what
+    assert (
+        "of -1 at element [1]" in blame(lambda x: np.log(x), np.array([2.0, -1.0])).findings[0].what
+    )
+
+
+def test_elements_are_followed_where_they_are_moved():
+    def f(x):
+        a = np.log(x)
+        b = np.sqrt(np.concatenate([x, a])[::-1].reshape(2, 3).T)
+        return lax.stop_gradient(b[np.array([2, 0])])
+
+    # b is a transposed [[a2, a1, a0], [x2, x1, x0]]; its rows 2 and 0 hold a0, x0, a2 and x2
+    first = f.__code__.co_firstlineno
+    assert blame(f, np.array([2.0, -1.0, 3.0]), radius=0).findings[0].kind == "zero"
+    found = blame(f, np.array([2.0, -1.0, 0.5]), radius=0).findings[0]
+    assert (found.kind, found.line, found.values) == ("nan", first + 2, (np.log(0.5),))
+    found = blame(f, np.array([2.0, 1.0, -3.0]), radius=0).findings[0]
+    assert (found.kind, found.line, found.values) == ("nan", first + 1, (-3.0,))
+
+
+def test_a_difference_of_infinities_names_the_first():
+    def f(x):
+        a = np.exp(x)
+        b = np.exp(2 * x)
+        return b - a
+
+    found = blame(f, 1000.0, radius=0).findings
+    first = f.__code__.co_firstlineno
+    assert [(f.kind, f.line) for f in found[:2]] == [("inf", first + 1), ("nan", first + 3)]
+
+
+def test_every_line_that_spoils_an_element_of_the_result_is_named():
+    def f(x):
+        a = np.log(x)
+        b = np.sqrt(1.0 - x)
+        return a + b
+
+    found = blame(f, np.array([-1.0, 2.0]), radius=0).findings
+    first = f.__code__.co_firstlineno
+    assert [(f.kind, f.line) for f in found] == [("nan", first + 1), ("nan", first + 2)]
+
+
+def test_the_side_that_where_chose_is_blamed():
+    def f(x):
+        a = np.log(x)
+        b = np.sqrt(x)
+        return np.where(x > 0, a, b)
+
+    found = blame(f, -1.0, radius=0).findings[0]
+    assert (found.kind, found.line) == ("nan", f.__code__.co_firstlineno + 2)
+
+
+def test_a_sum_is_nan_by_its_nan_term():
+    def f(x):
+        a = np.exp(x[0])
+        b = np.log(x[1])
+        return lax.stop_gradient(np.sum(np.stack([a, b])))
+
+    found = blame(f, np.array([1000.0, -1.0]), radius=0).findings[0]
+    assert (found.kind, found.line) == ("nan", f.__code__.co_firstlineno + 2)
+
+
+def test_an_infinity_in_another_element_is_no_cause():
+    def f(x):
+        e = np.exp(x)
+        q = (x - x) / (x - x + e * 0.0)
+        return lax.stop_gradient(q[0])
+
+    found = blame(f, np.array([1.0, 1000.0]), radius=0).findings[0]
+    assert (found.kind, found.line) == ("nan", f.__code__.co_firstlineno + 2)
 
 
 def test_a_scan_from_the_end_says_the_element_and_keeps_their_order():
@@ -652,6 +721,8 @@ KINKS = [
     (lambda x: np.sum(np.abs(x)), np.array([3.0, 1e-5, 2.0]), np.array([3.0, 0.1, 2.0])),
     (lambda x: np.maximum(x, 1.0), 1.0005, 1.1),
     (lambda x: np.clip(x, 0.0, 1.0), 0.9999, 0.9),
+    (lambda x: lax.clamp(0.0, x, 1.0) + 0.1 * x, 0.9999, 0.9),
+    (lambda x: lax.clamp(x, 0.5, 1.0) + 0.1 * x, 0.5001, 0.4),
     (lambda x: np.max(x) + np.min(x), np.array([1.0, 2.0, 1.9999]), np.array([1.0, 2.0, 1.9])),
     (lambda x: np.sort(x)[0], np.array([1.0, 1.0001]), np.array([1.0, 1.1])),
     (lambda x: np.maximum.accumulate(x), np.array([1.0, 1.0001]), np.array([1.0, 1.1])),
