@@ -162,16 +162,10 @@ class _Planner:
             outer: slots of the variables around it.
             into: slots for its results.
         """
-        form = self.passes.jaxpr(jaxpr, args)
-        pairs = list(zip(form.outvars, into, strict=True))
-        unmade = [k for out, k in pairs if self._is_unmade(out, k)]
-        outs = [out for out, k in pairs if k not in unmade]
-        into = [k for k in into if k not in unmade]
-        if unmade:
-            form = alive(Jaxpr(form.invars, form.eqns, outs, form.constvars, form.consts))
-        slots = dict(outer)
-        for v, array in zip(form.constvars, form.consts, strict=True):
-            slots[v] = self._constant(array)
+        form, unmade = self._made_of(self.passes.jaxpr(jaxpr, args), into)
+        outs, into = form.outvars, [k for k in into if k not in unmade]
+        consts = zip(form.constvars, form.consts, strict=True)
+        slots = {**outer, **{v: self._constant(array) for v, array in consts}}
         items, producers = self.passes.groups(form)
         aliases = uses.aliases_of(items)
         made = {v for item in items for v in uses.made(item)} - aliases.keys()
@@ -202,9 +196,14 @@ class _Planner:
         self._release(places, len(items))
         return [*steps, *map(self._no_turns, unmade)]
 
-    def _is_unmade(self, out: Any, slot: int) -> bool:
-        """Whether a result is a tape that another branch leaves: here it has no elements."""
-        return has_turns(self.slots[slot].aval) and not has_turns(out.aval)
+    def _made_of(self, form: Jaxpr, into: Sequence[int]) -> tuple[Jaxpr, list[int]]:
+        """A jaxpr without the tapes that another branch leaves (here empty), and their slots."""
+        pairs = list(zip(form.outvars, into, strict=True))
+        unmade = [k for v, k in pairs if has_turns(self.slots[k].aval) and not has_turns(v.aval)]
+        if not unmade:
+            return form, unmade
+        outs = [v for v, k in pairs if k not in unmade]
+        return alive(Jaxpr(form.invars, form.eqns, outs, form.constvars, form.consts)), unmade
 
     def _no_turns(self, tape: int) -> Step:
         """Leaves an empty tape."""
