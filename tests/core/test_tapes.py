@@ -1,7 +1,6 @@
 """Tapes and the layout of loops, apart from the loops that use them."""
 
 import numpy as np
-import pytest
 
 from ftrace.core.avals import aval, typeof
 from ftrace.core.loops import Loop, cut, parts

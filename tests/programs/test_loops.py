@@ -15,7 +15,6 @@ from ftrace.control.jit import LONG, Turns
 from ftrace.control.revolve import revolve, scan_again
 from ftrace.control.scan import scan_call
 from ftrace.control.while_loop import while_call
-from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.loops import Loop
 from ftrace.core.tapes import has_turns
