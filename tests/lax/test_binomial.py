@@ -1,71 +1,16 @@
-"""`scan(checkpoint="binomial")`: the schedule, what is kept, what runs again, the derivatives."""
+"""`scan(checkpoint="binomial")`: what is kept, what runs again, the derivatives."""
 
 import functools
 import tracemalloc
-import weakref
 
 import numpy as np
 import pytest
 
 import ftrace
 from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
-from ftrace.control.revolve import reversed_turns, revolve, turns_again
+from ftrace.control.revolve import revolve
+from ftrace.core.binomial import turns_again
 from tests.counting import CountedSin
-
-# ---------------------------------------------------------------------------------- the schedule
-
-
-@functools.cache
-def fewest(n, slots):
-    """How many turns must run again, by trying every place of the next state."""
-    if n <= 1:
-        return 0
-    if slots == 1:
-        return n * (n - 1) // 2
-    return min(m + fewest(n - m, slots - 1) + fewest(m, slots) for m in range(1, n))
-
-
-@pytest.mark.parametrize("slots", [1, 2, 3, 5, 8])
-def test_turns_run_again_as_rarely_as_possible(slots):
-    for n in range(1, 45):
-        again = []
-
-        def advance(i, state, again=again):
-            assert state == i
-            again.append(i)
-            return i + 1
-
-        found = list(reversed_turns(0, n, slots, 0, advance))
-        assert found == [(i, i) for i in reversed(range(n))]
-        assert len(again) == turns_again(n, slots) == fewest(n, slots)
-
-
-class State:
-    """What is before a turn; counts those that live."""
-
-    living: weakref.WeakSet
-
-    def __init__(self):
-        State.living.add(self)
-
-
-@pytest.mark.parametrize("slots", [1, 2, 3, 5])
-@pytest.mark.parametrize("n", [2, 7, 20])
-def test_no_more_states_live_than_there_are_slots(n, slots):
-    State.living = weakref.WeakSet()
-    most = 0
-
-    def advance(i, state):
-        nonlocal most
-        after = State()
-        most = max(most, len(State.living))
-        return after
-
-    for given in reversed_turns(0, n, slots, State(), advance):
-        del given
-    assert most <= slots + 2  # beside them, the ones before and after the turn that runs
-    if slots > 1:
-        assert most >= min(slots, n)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 30])
