@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from ftrace.core.zero import SymbolicZero as SymbolicZero
     from ftrace.cpu.recycling import release_memory as release_memory
     from ftrace.lax.operations import stop_gradient as stop_gradient
+    from ftrace.lifting.lifted import lift as lift
     from ftrace.typing import Array as Array
 
 __version__ = "0.1.0"
@@ -164,6 +165,7 @@ _HOMES = {
     "ftrace.core.zero": ("SymbolicZero",),
     "ftrace.cpu.recycling": ("release_memory",),
     "ftrace.lax.operations": ("stop_gradient",),
+    "ftrace.lifting.lifted": ("lift",),
     "ftrace.typing": ("Array",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

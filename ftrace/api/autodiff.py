@@ -17,6 +17,7 @@ from ftrace.api.calls import (
     check_callable,
     differentiable,
     name_of,
+    to_transform,
     transformed,
 )
 from ftrace.api.matching import (
@@ -55,7 +56,12 @@ R = TypeVar("R")
 
 
 def jvp(
-    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+    fun: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: bool = False,
+    *,
+    lift: bool = False,
 ) -> tuple[Any, ...]:
     """Value and directional derivative (Jacobian-vector product).
 
@@ -66,6 +72,7 @@ def jvp(
             None. Tangents that all have one extra leading axis are pushed together, one pass
             for all of them, and so is the result's tangent.
         has_aux: `fun` returns `(result, aux)`; aux is returned last, without derivative.
+        lift: rewrite native control flow and NumPy constructors (`ftrace.lift`).
 
     Returns:
         `(result, tangent)` or `(result, tangent, aux)`.
@@ -79,7 +86,7 @@ def jvp(
         >>> bool(dy == np.cos(2.0) * 2.0 + np.sin(2.0))
         True
     """
-    check_callable(fun, "jvp")
+    fun = to_transform(fun, "jvp", lift)
     check_tuple("jvp", "primals", primals)
     check_tuple("jvp", "tangents", tangents)
     leaves, tree = flatten_call(tuple(primals))
@@ -167,13 +174,16 @@ def _batched_jvp(
 # ---------------------------------------------------------------------------------- linearize
 
 
-def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def linearize(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, lift: bool = False
+) -> tuple[Any, ...]:
     """Value at a point, and the derivative there as a linear function.
 
     Args:
         fun: function of arrays, or containers of arrays.
         *primals: the point.
         has_aux: `fun` returns `(result, aux)`.
+        lift: rewrite native control flow and NumPy constructors (`ftrace.lift`).
 
     Returns:
         `(result, pushforward)`, and aux if asked for. `pushforward(*tangents)` costs no
@@ -185,7 +195,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         >>> float(push(2.0))
         2.0
     """
-    check_callable(fun, "linearize")
+    fun = to_transform(fun, "linearize", lift)
     leaves, flat, ys, tape = _linearized(fun, primals, {}, outlives=True)
     result_tree, aux = _split_aux(flat.out_tree, ys, has_aux)
     n = result_tree.num_leaves
@@ -240,13 +250,16 @@ def any_array(values: Sequence[Any]) -> bool:
 # ---------------------------------------------------------------------------------- reverse
 
 
-def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+def vjp(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, lift: bool = False
+) -> tuple[Any, ...]:
     """Value at a point, and the function that pulls cotangents back (vector-Jacobian product).
 
     Args:
         fun: function of arrays, or containers of arrays.
         *primals: the point.
         has_aux: `fun` returns `(result, aux)`.
+        lift: rewrite native control flow and NumPy constructors (`ftrace.lift`).
 
     Returns:
         `(result, pullback)`, and aux if asked for. `pullback(ct)` takes one cotangent of the
@@ -259,7 +272,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
         >>> [float(g) for g in pull(1.0)]
         [8.0, 3.0]
     """
-    check_callable(fun, "vjp")
+    fun = to_transform(fun, "vjp", lift)
     leaves, flat, ys, tape = _linearized(fun, primals, {}, outlives=True)
     result_tree, aux = _split_aux(flat.out_tree, ys, has_aux)
     n = result_tree.num_leaves
@@ -291,6 +304,8 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    *,
+    lift: bool = False,
 ) -> Callable[P, tuple[Any, Any]]:
     """Make a function that returns `fun`'s value and gradient together.
 
@@ -301,6 +316,8 @@ def value_and_grad(
         has_aux: `fun` returns `(value, aux)`.
         holomorphic: `fun` is complex-analytic; inputs and output are complex.
         allow_int: integer arrays among the arguments get gradient None instead of an error.
+        lift: rewrite native control flow and NumPy constructors, as `jit` does by itself where it
+            must (`ftrace.lift`).
 
     Returns:
         A function with `fun`'s signature returning `(value, gradient)`, or
@@ -317,7 +334,7 @@ def value_and_grad(
         >>> float(value), [float(g) for g in gradient]
         (33.0, [14.0, 3.0])
     """
-    check_callable(fun, "value_and_grad")
+    fun = to_transform(fun, "value_and_grad", lift)
     argnums = check_argnums("value_and_grad", argnums)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -347,11 +364,13 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    *,
+    lift: bool = False,
 ) -> Callable[P, Any]:
     """Make a function that returns the gradient of a scalar function.
 
     Args:
-        fun, argnums, has_aux, holomorphic, allow_int: as in `value_and_grad`.
+        fun, argnums, has_aux, holomorphic, allow_int, lift: as in `value_and_grad`.
 
     Returns:
         A function with `fun`'s signature returning the gradient, or `(gradient, aux)`.
@@ -361,7 +380,7 @@ def grad(
         >>> bool(ftrace.grad(ftrace.grad(np.sin))(1.0) == -np.sin(1.0))
         True
     """
-    check_callable(fun, "grad")
+    fun = to_transform(fun, "grad", lift)
     argnums = check_argnums("grad", argnums)
     both: Any = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 

@@ -16,6 +16,7 @@ from ftrace.core.errors import AxisError, DtypeError, ShapeError, TreeError
 from ftrace.core.tree import PyTreeDef, broadcast_prefix, paths, tree_flatten
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
+from ftrace.lifting.restart import Restart
 
 P = ParamSpec("P")
 
@@ -30,6 +31,8 @@ def vmap(
     out_axes: Any = 0,
     axis_name: Any = None,
     axis_size: int | None = None,
+    *,
+    lift: bool = True,
 ) -> Callable[P, Any]:
     """Map a function over array axes, as one batched computation.
 
@@ -41,6 +44,9 @@ def vmap(
         out_axes: where the axis appears in the results; None for a result that is not mapped.
         axis_name: a name that collectives such as `ftrace.lax.psum` refer to.
         axis_size: the size, needed only where no argument is mapped.
+        lift: where a mapped value decides Python's control flow, or is stored into a plain
+            array, the function runs again, lifted (`ftrace.lift`), and from then on at once.
+            False leaves it and all that it calls as they are.
 
     Returns:
         A function with `fun`'s signature over batched arguments.
@@ -58,6 +64,7 @@ def vmap(
     """
     check_callable(fun, "vmap")
     in_axes = _known_axes(in_axes)
+    restart = Restart(fun, lift)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten_call(args, kwargs)
@@ -68,7 +75,7 @@ def vmap(
         ]
         axis = Axis(_size(fun, tree, dims, avals, axis_size), axis_name)
         flat = FlatFunction(fun, tree)
-        ys, found = batch_flat(flat, axis, leaves, dims)
+        ys, found = restart(lambda: batch_flat(flat, axis, leaves, dims))
         result_avals(fun, ys, flat.out_tree)
         wanted = _out_dims(fun, out_axes, flat.out_tree, ys)
         placed = [
@@ -77,7 +84,7 @@ def vmap(
         ]
         return flat.out_tree.unflatten(owned(placed, leaves))
 
-    key = ("vmap", _hashable(in_axes), _hashable(out_axes), axis_name, axis_size)
+    key = ("vmap", _hashable(in_axes), _hashable(out_axes), axis_name, axis_size, lift)
     return transformed(fun, call, key, f"{name_of(fun)} mapped over axes {in_axes!r}.")
 
 

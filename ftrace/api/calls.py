@@ -23,13 +23,16 @@ from ftrace.core import source
 from ftrace.core.avals import typeof
 from ftrace.core.config import config
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
-from ftrace.core.trace import EVAL, ctx
+from ftrace.core.lazy import lazy
+from ftrace.core.trace import EVAL, ctx, lifted
 from ftrace.core.tree import PyTreeDef, paths
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 ArgNums = int | str | Sequence[int | str]
+
+_lift = lazy("ftrace.lifting.lifted", "lift")
 
 
 def check_callable(fun: Any, what: str) -> None:
@@ -39,6 +42,12 @@ def check_callable(fun: Any, what: str) -> None:
             f"{what} takes a function first, and was given {brief(fun)}.",
             f"Pass the function itself, `{what}(f)`, not the result of calling it, `{what}(f(x))`.",
         )
+
+
+def to_transform(fun: Any, what: str, lift: bool) -> Any:
+    """The function that a transformation is given, lifted if that is asked for."""
+    check_callable(fun, what)
+    return _lift(fun) if lift else fun
 
 
 def brief(x: Any) -> str:
@@ -116,7 +125,7 @@ class Selection:
                 kwargs[s] = v
             else:
                 args[s] = v
-        return fun(*args, **kwargs)
+        return lifted(fun)(*args, **kwargs)
 
 
 def _slot(fun: Any, argnum: int | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str:
@@ -219,7 +228,9 @@ def transformed(
 
 
 def shortened(error: FtraceError) -> FtraceError:
-    """The error with ftrace's own frames taken out of its traceback, at the outermost call."""
+    """The error (and its cause) without ftrace's own frames, at the outermost call."""
     if config.traceback == "user" and ctx.trace is EVAL:
-        return error.with_traceback(source.strip_traceback(error.__traceback__))
+        for e in (error, error.__cause__):
+            if isinstance(e, FtraceError):
+                e.__traceback__ = source.strip_traceback(e.__traceback__)
     return error

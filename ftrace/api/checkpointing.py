@@ -11,7 +11,7 @@ from ftrace.control.checkpoint import checkpoint_call
 from ftrace.control.policies import Policy
 from ftrace.control.traces import Traces
 from ftrace.core.errors import DtypeError
-from ftrace.core.trace import EVAL, ctx
+from ftrace.core.trace import EVAL, ctx, lifted
 from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.captures import owned
 from ftrace.primitives.convert import named
@@ -81,7 +81,7 @@ def _checkpointed(
     @functools.wraps(fun, updated=())
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if ctx.trace is EVAL:
-            outs, tree = tree_flatten(fun(*args, **kwargs))
+            outs, tree = tree_flatten(lifted(fun)(*args, **kwargs))
             return tree.unflatten(owned(outs, tree_flatten((args, kwargs))[0]))
         fixed = {i: args[i] for i in positions("static_argnums", fun, static, len(args))}
         for i, value in fixed.items():
@@ -91,7 +91,7 @@ def _checkpointed(
         def partial(*values: Any, **keywords: Any) -> Any:
             supply = iter(values)
             full: Any = [fixed[i] if i in fixed else next(supply) for i in range(len(args))]
-            return fun(*full, **keywords)
+            return lifted(fun)(*full, **keywords)
 
         partial.__name__ = name_of(fun)
         leaves, trace = traces.find(partial, dynamic, kwargs, tuple(fixed.items()))

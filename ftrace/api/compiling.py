@@ -30,9 +30,10 @@ from ftrace.core.avals import SCALAR_AVALS
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.lazy import lazy
-from ftrace.core.trace import EVAL, ctx
+from ftrace.core.trace import EVAL, ctx, lifted
 from ftrace.core.tree import LEAF, tree_flatten
 from ftrace.interpreters.quiet import quietly
+from ftrace.lifting.restart import Restart
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,7 +97,8 @@ class JitFunction(Generic[P, R]):
     def __init__(self, fun: Callable[P, R], options: "_Options") -> None:
         self._fun = fun
         self._options = options
-        self._traces = Traces(fun, options.key, sorted(options.nums))
+        restart = Restart(fun, options.lift)
+        self._traces = Traces(fun, options.key, sorted(options.nums), restart)
         self._last: Signature | None = None
         functools.update_wrapper(self, fun, updated=())
         self.__ftrace__ = (fun, ("jit", options.key))
@@ -111,7 +113,7 @@ class JitFunction(Generic[P, R]):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         settings = config.config.settings
         if settings.disable_jit:
-            return self._fun(*args, **kwargs)
+            return lifted(self._fun)(*args, **kwargs)
         evaluated = ctx.trace is EVAL
         if evaluated and settings.compile:
             last = self._last
@@ -191,9 +193,11 @@ def _stand_in(tree: Any) -> Any:
 class _Options:
     """Static arguments and the rest of `jit`'s options."""
 
-    __slots__ = ("inline", "key", "names", "nums", "parameters")
+    __slots__ = ("inline", "key", "lift", "names", "nums", "parameters")
 
-    def __init__(self, fun: Any, nums: Any, names: Any, donate: Any, inline: bool) -> None:
+    def __init__(
+        self, fun: Any, nums: Any, names: Any, donate: Any, inline: bool, lift: bool
+    ) -> None:
         self.parameters = parameters(fun)
         given_nums = _tuple("static_argnums", nums, int)
         given_names = _tuple("static_argnames", names, str)
@@ -211,11 +215,13 @@ class _Options:
             self.parameters[n] for n in self.nums if n < len(self.parameters)
         )
         self.inline = inline
+        self.lift = lift
         self.key = (
             tuple(sorted(self.nums)),
             tuple(sorted(self.names)),
             donated,
             inline,
+            lift,
         )
 
     def bind(
@@ -235,7 +241,7 @@ class _Options:
         def partial(*values: Any, **keywords: Any) -> Any:
             supply = iter(values)
             full = [fixed[i] if i in fixed else next(supply) for i in range(total)]
-            return fun(*full, **keywords, **named)
+            return lifted(fun)(*full, **keywords, **named)
 
         partial.__name__ = name_of(fun)
         static = (
@@ -310,14 +316,18 @@ def jit(
         donate_argnums: arguments whose memory may be reused. Donation happens only where
             nobody else holds the array; in this release it is accepted and has no effect.
         inline: under an outer trace, record the function's equations instead of a call.
-        lift: accepted for the coming rewriting of native control flow; False switches it off.
+        lift: where a traced value decides Python's control flow, or is stored into a plain
+            array, the function is traced again, lifted (`ftrace.lift`), and from then on at
+            once. False leaves it and all that it calls as they are.
 
     Returns:
         A function with `fun`'s signature. `f.trace(*args)` gives its jaxpr, `f.lower(*args)` an
         object with `.jaxpr`, `.passes`, `.program`, `.kernels`, `.llvm`, `.asm` and `.cost()`.
 
     Raises:
-        TracerBoolConversionError: Python's `if` or `while` on a traced value.
+        TracerBoolConversionError: Python's `if` or `while` on a traced value, with `lift=False`.
+        LiftError: a function that traced values decide in cannot be lifted; the message names
+            the construct.
         UnexpectedTracerError: a traced value escaped from an earlier call.
         BackendError: a kernel cannot be compiled; the message names it.
 
@@ -337,7 +347,7 @@ def jit(
             lift=lift,
         )
     check_callable(fun, "jit")
-    options = _Options(fun, static_argnums, static_argnames, donate_argnums, inline)
+    options = _Options(fun, static_argnums, static_argnames, donate_argnums, inline, lift)
     return JitFunction(fun, options)
 
 
@@ -392,7 +402,7 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     @functools.wraps(fun, updated=())
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if ctx.trace is EVAL:
-            return fun(*args, **kwargs)
+            return lifted(fun)(*args, **kwargs)
         leaves, entry = jitted._find(args, kwargs)
         outs = jit_call(*entry.captured, *leaves, jaxpr=entry.jaxpr, name=label)
         return entry.out_tree.unflatten(outs)

@@ -12,7 +12,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError, TreeError
 from ftrace.core.jaxpr import eval_jaxpr
-from ftrace.core.trace import Tracer
+from ftrace.core.trace import Tracer, lifted
 from ftrace.core.tree import tree_flatten, tree_mismatch, tree_words
 
 P = ParamSpec("P")
@@ -45,10 +45,10 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[
     check_callable(fun, "custom_gradient")
 
     def value(*args: P.args, **kwargs: P.kwargs) -> R:
-        return _pair(fun, fun(*args, **kwargs))[0]
+        return _pair(fun, lifted(fun)(*args, **kwargs))[0]
 
     def fwd(*args: Any) -> Any:
-        answer: Any = fun
+        answer: Any = lifted(fun)
         result, pull = _pair(fun, answer(*args))
         return result, Pullback.of(pull, result, (), len(args))
 

@@ -14,6 +14,7 @@ from ftrace.control.functions import FlatFunction, flatten_call
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.jaxpr import Jaxpr
+from ftrace.core.trace import lifted
 from ftrace.interpreters.staging import trace_to_jaxpr
 
 
@@ -101,7 +102,7 @@ def _without(fun: Any, args: Any, static: tuple[int, ...]) -> tuple[Any, tuple[A
     def partial(*values: Any, **keywords: Any) -> Any:
         supply = iter(values)
         full = [a if i in static else next(supply) for i, a in enumerate(args)]
-        return fun(*full, **keywords)
+        return lifted(fun)(*full, **keywords)
 
     return functools.wraps(fun, updated=())(partial), tuple(
         a for i, a in enumerate(args) if i not in static

@@ -17,9 +17,9 @@ from ftrace.api.calls import (
     Selection,
     brief,
     check_argnums,
-    check_callable,
     differentiable,
     name_of,
+    to_transform,
     transformed,
 )
 from ftrace.api.matching import check_tuple, match_tangents
@@ -48,6 +48,8 @@ def jacfwd(
     has_aux: bool = False,
     holomorphic: bool = False,
     chunk_size: int | None = None,
+    *,
+    lift: bool = False,
 ) -> Callable[P, Any]:
     """Jacobian by forward mode: cheap for few inputs.
 
@@ -58,6 +60,7 @@ def jacfwd(
         holomorphic: `fun` is complex-analytic.
         chunk_size: how many of the k input elements go through one pass together (default:
             all); there are ceil(k / chunk_size) passes.
+        lift: rewrite native control flow and NumPy constructors (`ftrace.lift`).
 
     Returns:
         A function with `fun`'s signature. For each result and input array a block of shape
@@ -69,7 +72,7 @@ def jacfwd(
         array([[2., 0.],
                [0., 4.]])
     """
-    check_callable(fun, "jacfwd")
+    fun = to_transform(fun, "jacfwd", lift)
     argnums = check_argnums("jacfwd", argnums)
     _check_chunk(chunk_size)
 
@@ -100,11 +103,13 @@ def jacrev(
     holomorphic: bool = False,
     allow_int: bool = False,
     chunk_size: int | None = None,
+    *,
+    lift: bool = False,
 ) -> Callable[P, Any]:
     """Jacobian by reverse mode: cheap for few results.
 
     Args:
-        fun, argnums, has_aux, holomorphic: as in `jacfwd`.
+        fun, argnums, has_aux, holomorphic, lift: as in `jacfwd`.
         allow_int: integer arrays among the arguments get None.
         chunk_size: how many result elements are pulled back together (default: all).
 
@@ -116,7 +121,7 @@ def jacrev(
         >>> ftrace.jacrev(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
         array([ 3., 12.])
     """
-    check_callable(fun, "jacrev")
+    fun = to_transform(fun, "jacrev", lift)
     argnums = check_argnums("jacrev", argnums)
     _check_chunk(chunk_size)
 
@@ -152,8 +157,13 @@ def hessian(
     has_aux: bool = False,
     holomorphic: bool = False,
     chunk_size: int | None = None,
+    *,
+    lift: bool = False,
 ) -> Callable[P, Any]:
     """Second derivatives: forward over reverse, `chunk_size` columns a pass.
+
+    Args:
+        fun, argnums, has_aux, holomorphic, chunk_size, lift: as in `jacfwd`.
 
     Example:
         >>> import numpy as np, ftrace
@@ -161,17 +171,24 @@ def hessian(
         array([[ 6.,  0.],
                [ 0., 12.]])
     """
-    inner = jacrev(fun, argnums, has_aux, holomorphic)
+    inner = jacrev(fun, argnums, has_aux, holomorphic, lift=lift)
     return jacfwd(inner, argnums, has_aux, holomorphic, chunk_size)
 
 
-def hvp(fun: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any]) -> Any:
+def hvp(
+    fun: Callable[..., Any],
+    primals: Sequence[Any],
+    vectors: Sequence[Any],
+    *,
+    lift: bool = False,
+) -> Any:
     """Hessian-vector product of a scalar function, by forward over reverse.
 
     Args:
         fun: returns a real scalar.
         primals: a tuple of arguments.
         vectors: a tuple of directions of the same structure.
+        lift: as in `grad`.
 
     Returns:
         One product of `primals[0]`'s structure, or a tuple if there are several primals.
@@ -181,7 +198,7 @@ def hvp(fun: Callable[..., Any], primals: Sequence[Any], vectors: Sequence[Any])
         >>> ftrace.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.ones(2),))
         array([ 6., 12.])
     """
-    check_callable(fun, "hvp")
+    fun = to_transform(fun, "hvp", lift)
     check_tuple("hvp", "primals", primals)
     check_tuple("hvp", "vectors", vectors)
     match_tangents(f"hvp of {name_of(fun)}", tuple(primals), tuple(vectors), "vectors")

@@ -4,6 +4,7 @@ Rules are written by hand, so what they return is compared with what it must be,
 points at the rule: its structure, shapes and dtypes. `custom.py` has the public classes.
 """
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError, FtraceError, MutationError
 from ftrace.core.source import PACKAGE, Location
+from ftrace.core.trace import ctx, lifted
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.core.zero import SymbolicZero
 from ftrace.interpreters.tangents import zeros
@@ -52,7 +54,7 @@ def positional_arguments(
 def called(fn: Callable[..., Any], *args: Any) -> Any:
     """A user's function on values it cannot write; NumPy's complaint becomes ours."""
     try:
-        return fn(*args)
+        return lifted(fn)(*args)
     except ValueError as error:
         if isinstance(error, FtraceError) or "read-only" not in str(error):
             raise
@@ -61,6 +63,20 @@ def called(fn: Callable[..., Any], *args: Any) -> Any:
             "arguments.",
             "Write to a copy (`x = x.copy()`).",
         ) from error
+
+
+def _under(lift: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as lifted code calls it, for later."""
+
+    @functools.wraps(fn, updated=())
+    def under(*args: Any) -> Any:
+        before, ctx.lift = ctx.lift, lift
+        try:
+            return lift(fn)(*args)
+        finally:
+            ctx.lift = before
+
+    return under
 
 
 class Opened(NamedTuple):
@@ -78,7 +94,9 @@ class Call:
     Its operands are what the function and its rules close over, then the differentiable leaves.
     """
 
-    __slots__ = ("_closure", "_slots", "closed", "fun", "leaves", "out_tree", "result", "tree")
+    __slots__ = (
+        *("_closure", "_lift", "_slots", "closed", "fun", "leaves", "out_tree", "result", "tree"),
+    )
 
     def __init__(
         self, fun: Any, args: tuple[Any, ...], nondiff: tuple[int, ...], rules: Sequence[Any] = ()
@@ -89,6 +107,7 @@ class Call:
         self.leaves, self.tree = flatten_call(dynamic)
         argument_avals(fun, self.leaves, self.tree, self._slots)
         self.fun = fun
+        self._lift = ctx.lift  # rules run when somebody differentiates, perhaps after lifted code
         self._closure = Closure((fun, *fixed, *rules))
         total = len(self._closure.values)
         strict = len(Closure((fun, *fixed)).values) if total else 0
@@ -110,7 +129,10 @@ class Call:
         n, m = self.closed.total, len(self._slots)
         values = [frozen(x) for x in values]
         fun, *others = self._closure.bind(values[:n])
-        return Opened(fun, tuple(others[:m]), tuple(others[m:]), values[n:])
+        rules = others[m:]
+        if self._lift is not None:
+            fun, *rules = (f and _under(self._lift, f) for f in (fun, *rules))
+        return Opened(fun, tuple(others[:m]), tuple(rules), values[n:])
 
     def positions(self) -> list[int]:
         """The positions of the dynamic arguments."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ftrace.api.calls import brief, check_callable
+from ftrace.api.calls import brief, to_transform
 from ftrace.api.compiling import jit
 from ftrace.control.functions import (
     argument_avals,
@@ -92,7 +92,7 @@ def vectorize(
             static_argnames=static_argnames,
             lift=lift,
         )
-    check_callable(fun, "vectorize")
+    scalar = to_transform(fun, "vectorize", lift)
     if residuals not in POLICIES:
         raise ShapeError(
             f"residuals={residuals!r} of vectorize is none of {', '.join(map(repr, POLICIES))}.",
@@ -101,10 +101,12 @@ def vectorize(
 
     @functools.wraps(fun)
     def everywhere(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(fun, args, kwargs)
+        call = _Call(scalar, args, kwargs)
         return call.tree.unflatten(call.run(residuals))
 
-    return jit(everywhere, static_argnums=static_argnums, static_argnames=static_argnames)
+    return jit(
+        everywhere, static_argnums=static_argnums, static_argnames=static_argnames, lift=lift
+    )
 
 
 def elementwise_partials(fun: Callable[..., Any], *, argnums: Any = None) -> Callable[..., Any]:
@@ -133,11 +135,11 @@ def elementwise_partials(fun: Callable[..., Any], *, argnums: Any = None) -> Cal
 
     Source: J. Revels et al., Dynamic Automatic Differentiation of GPU Broadcast Kernels (2018).
     """
-    check_callable(fun, "elementwise_partials")
+    scalar = to_transform(fun, "elementwise_partials", True)
 
     @functools.wraps(fun)
     def everywhere(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(fun, args, kwargs)
+        call = _Call(scalar, args, kwargs)
         return call.with_partials(argnums)
 
     return jit(everywhere)

@@ -16,7 +16,7 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import DtypeError
 from ftrace.core.jaxpr import Jaxpr
-from ftrace.core.trace import FROZEN, Tracer
+from ftrace.core.trace import FROZEN, Tracer, lifted
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten
 from ftrace.interpreters.staging import hoist_consts, trace_to_jaxpr
 
@@ -72,11 +72,12 @@ class FlatFunction:
         self._args_tree = None if kwargs_tree.subs else args_tree  # usually no keywords
 
     def __call__(self, *leaves: Any) -> list[Any]:
+        fn = lifted(self.fn)
         if self._args_tree is not None:
-            out = self.fn(*self._args_tree.unflatten(leaves))
+            out = fn(*self._args_tree.unflatten(leaves))
         else:
             args, kwargs = self.in_tree.unflatten(leaves)
-            out = self.fn(*args, **kwargs)
+            out = fn(*args, **kwargs)
         flat, self.out_tree = tree_flatten(out)
         return flat
 

@@ -8,10 +8,13 @@ are not guarded.
 """
 
 import dis
+import functools
 import sysconfig
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from ftrace.core import source
 from ftrace.core.trace import Tracer
@@ -50,13 +53,29 @@ def make_guard(fun: Callable[..., Any]) -> Callable[[], bool] | None:
             continue
         scope[f"h{i}"], scope[f"v{i}"] = holder, value
         text = f"h{i}.cell_contents" if isinstance(holder, types.CellType) else f"h{i}[{key!r}]"
-        for kind, step in path:
-            text += f".{step}" if kind == "attr" else f"[{step!r}]"
-        tests.append(f"{text} is v{i}")
+        tests.append(f"{text}{_text(path)} is v{i}")
     if not tests:
         return None
     exec(compile(_TEMPLATE.format(tests=" and ".join(tests)), "<ftrace guard>", "exec"), scope)
     return scope["guard"]
+
+
+def _text(path: Path) -> str:
+    return "".join(f".{step}" if kind == "attr" else f"[{step!r}]" for kind, step in path)
+
+
+def captured_arrays(fun: Callable[..., Any]) -> dict[str, Any]:
+    """The arrays that the function and its callees name, or its object has, by their names."""
+    found: dict[str, Any] = {}
+    if isinstance(fun, types.MethodType):
+        mine = getattr(fun.__self__, "__dict__", {})
+        found = {f"self.{name}": value for name, value in mine.items()}
+    for holder, key, path in _reads(fun):
+        base = _fetch(holder, key)
+        if base is not _MISSING:
+            path, value = _stable(base, path)
+            found[key + _text(path)] = value
+    return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
 
 
 def _is_code(value: Any) -> bool:
@@ -104,6 +123,9 @@ def _reads(fun: Callable[..., Any]) -> Iterator[tuple[Any, Any, Path]]:
         layer = getattr(f, "__ftrace__", None)
         if layer is not None:
             queue.append(layer[0])
+            continue
+        if isinstance(f, functools.partial):
+            queue.append(f.func)
             continue
         if isinstance(f, types.MethodType):
             f = f.__func__

@@ -8,7 +8,7 @@ names it read are guarded (`guards.py`).
 """
 
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -67,10 +67,17 @@ def _table(fun: Any, options: tuple[Any, ...]) -> dict[Any, Trace]:
 class Traces:
     """The traces of one function under one set of options."""
 
-    __slots__ = ("_entries", "_fun", "_static")
+    __slots__ = ("_attempts", "_entries", "_fun", "_static")
 
-    def __init__(self, fun: Any, options: tuple[Any, ...], static: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        fun: Any,
+        options: tuple[Any, ...],
+        static: Sequence[int] = (),
+        attempts: Callable[[Callable[[], Any]], Any] | None = None,
+    ) -> None:
         self._fun = fun
+        self._attempts = attempts  # what may run a trace again (lifting/restart.py)
         self._static = static  # positions that are not among the dynamic arguments
         self._entries = _table(fun, options)
 
@@ -90,7 +97,10 @@ class Traces:
 
     def _trace(self, fun: Any, tree: PyTreeDef, avals: Sequence[Any]) -> Trace:
         counter.count += 1
-        staged = stage_function(fun, tree, avals)
+        if self._attempts is None:
+            staged = stage_function(fun, tree, avals)
+        else:
+            staged = self._attempts(lambda: stage_function(fun, tree, avals))
         guard = make_guard(self._fun)
         return Trace(staged.jaxpr, staged.captured, staged.out_tree, guard)
 

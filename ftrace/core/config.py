@@ -25,6 +25,8 @@ class Settings:
         disable_jit: `jit` calls its function directly.
         compile: `jit` turns jaxprs into machine code; False interprets them.
         deterministic: library calls are pinned to one thread.
+        lift: `jit`, `vmap` and `vectorize` rewrite a function that Python's control flow or a
+            plain NumPy array keeps from being traced; False leaves the error.
         recycled_memory: bytes of freed large results that compiled functions keep for their next
             ones, at most (and at most a quarter of the machine's memory); 0 keeps none.
         passes: what `ftrace.passes.inserted` added to lowering.
@@ -36,6 +38,7 @@ class Settings:
     disable_jit: bool = False
     compile: bool = True
     deterministic: bool = False
+    lift: bool = True
     recycled_memory: int = 1 << 30
     passes: tuple[Any, ...] = ()
 

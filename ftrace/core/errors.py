@@ -44,8 +44,9 @@ class ConcretizationTypeError(FtraceError, TypeError):
 class TracerBoolConversionError(ConcretizationTypeError):
     """`if`, `while`, `and`, `or`, `not` or `bool()` on a traced value.
 
-    Under `grad`, `jvp` and `vjp` this works: the primal decides. Under `jit` and `vmap` use
-    `ftrace.lax.cond`, `ftrace.lax.while_loop` or `numpy.where`, or mark the argument static.
+    Under `grad`, `jvp` and `vjp` this works: the primal decides. `jit` and `vmap` lift the user's
+    own functions (`ftrace.lift`) unless `lift=False`. Elsewhere use `ftrace.lax.cond`,
+    `ftrace.lax.while_loop` or `numpy.where`, or mark the argument static.
     """
 
 
@@ -53,7 +54,8 @@ class TracerIntegerConversionError(ConcretizationTypeError):
     """`int()`, `range()`, a shape or a list index was given a traced value.
 
     Shapes and Python indices must be known while tracing: mark the argument static
-    (`static_argnums`), or index with `numpy.take`, which accepts traced indices.
+    (`static_argnums`), or index with `numpy.take`, which accepts traced indices. In lifted
+    functions (`ftrace.lift`) traced integers also index lists and bound loops.
     """
 
 
@@ -62,7 +64,8 @@ class TracerArrayConversionError(ConcretizationTypeError):
 
     `np.array([t, 1.0])`, `plain[i] = t`, `math.sin(t)`, `float(t)` ask a tracer for numbers that
     would drop its derivative or do not exist yet. Use `ftrace.numpy.array`/`stack`,
-    `ftrace.numpy.zeros` for arrays that are filled later, and `numpy.sin`.
+    `ftrace.numpy.zeros` for arrays that are filled later, and `numpy.sin`; or `ftrace.lift(f)`,
+    which does so in the user's own functions.
     """
 
 

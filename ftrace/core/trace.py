@@ -115,10 +115,14 @@ class Tracer:
     def __bool__(self) -> bool:
         value = self.known(exact=False)
         if value is UNKNOWN:
+            answer = None if decide is None else decide(self)
+            if answer is not None:
+                return answer
             raise TracerBoolConversionError(
                 f"Python asked whether {self!r} is true, which is not known while "
                 f"{self.owner.name} traces the function.",
-                "Use ftrace.lax.cond, ftrace.lax.while_loop or numpy.where, or make the argument "
+                "Let ftrace rewrite the decision (ftrace.lift(f), or leave out lift=False), use "
+                "ftrace.lax.cond, ftrace.lax.while_loop or numpy.where, or make the argument "
                 "static (static_argnums).",
             )
         return bool(value)
@@ -135,6 +139,8 @@ class Tracer:
 
     def __int__(self) -> int:
         return int(self._exactly("int()", TracerIntegerConversionError, _INT_FIX))
+
+    __trunc__ = __int__
 
     def __index__(self) -> int:
         value = self._exactly(
@@ -173,16 +179,22 @@ class Tracer:
 
 _INT_FIX = (
     "Shapes and Python indices must be known: make the argument static (static_argnums), or index "
-    "with numpy.take or x[i], which accept traced integers."
+    "with numpy.take or x[i], which accept traced integers. ftrace.lift(f) lets them index lists "
+    "and bound loops, unless lift=False."
 )
+_LIFT_FIX = " In functions of your own ftrace.lift(f) does this for you, unless lift=False."
 _FLOAT_FIX = (
     "Keep it an array: numpy.sin instead of math.sin, no float() on the way, and an array made by "
-    "ftrace.numpy.zeros instead of a plain one that is filled (plain[i] = t)."
+    "ftrace.numpy.zeros instead of a plain one that is filled (plain[i] = t)." + _LIFT_FIX
 )
 _ARRAY_FIX = (
     "np.array([t, 1.0]), np.full(3, t) and plain[i] = t convert: use ftrace.numpy.array or stack, "
-    "ftrace.numpy.full, and ftrace.numpy.zeros for an array that is filled later."
+    "ftrace.numpy.full, and ftrace.numpy.zeros for an array that is filled later." + _LIFT_FIX
 )
+
+
+# (tracer) -> the truth that a run over several paths takes for it, or None: lifting/paths.py
+decide: Callable[[Tracer], bool | None] | None = None
 
 
 class EvalTrace(Trace):
@@ -206,10 +218,17 @@ EVAL: Final = EvalTrace(None)
 
 class _Context(threading.local):
     trace: Any = EVAL
+    lift: Any = None  # how users' functions are lifted (lifting/calls.py), while lifted code runs
+    restarts: Any = None  # who would start again lifted (lifting/restart.py), while one may
 
 
 ctx: Final = _Context()
 running: Final[set[Trace]] = set()  # of all threads; while it is empty `ctx.trace` is EVAL
+
+
+def lifted(fn: Any) -> Any:
+    """A user's function as it is to be called now: lifted, if lifted code called ftrace."""
+    return fn if ctx.lift is None else ctx.lift(fn)
 
 
 def leaked(tracer: Tracer, where: str) -> UnexpectedTracerError:

@@ -6,6 +6,7 @@ from typing import Any
 from ftrace.control.functions import frozen
 from ftrace.core.avals import typeof
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
+from ftrace.core.trace import lifted
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_unflatten
 from ftrace.lax.binding import as_dtype, axis_of, own, shape_of
 from ftrace.primitives.shape import concatenate, rev
@@ -66,7 +67,7 @@ def associative_scan(
 
 def _combined(fn: Callable[..., Any], tree: PyTreeDef, earlier: Values, later: Values) -> Values:
     pair = (tree_unflatten(tree, map(frozen, values)) for values in (earlier, later))
-    result = fn(*pair)
+    result = lifted(fn)(*pair)
     leaves, found = tree_flatten(result)
     if found != tree:
         raise TreeError(

@@ -16,7 +16,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.primitive import Primitive
-from ftrace.core.trace import Tracer
+from ftrace.core.trace import Tracer, lifted
 from ftrace.core.tree import (
     PyTreeDef,
     paths,
@@ -78,7 +78,7 @@ class Computation:
 
         def flat(*args: Any) -> list[Any]:
             pair = (tree_unflatten(tree, side) for side in (args[:n], args[n:]))
-            return _checked(name, fn(*pair), dtypes, tree)
+            return _checked(name, lifted(fn)(*pair), dtypes, tree)
 
         if not callable(fn):
             raise DtypeError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.trace import Tracer
+from ftrace.core.trace import Tracer, lifted
 from ftrace.numpy import ufuncs, views
 from ftrace.numpy.lowerings import constant_like, truth
 from ftrace.numpy.promote import (
@@ -84,7 +84,9 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 def _piece(function: Any, x: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
     dtype = typeof(x).dtype
     return (
-        cast(value(function(x, *args, **kw)), dtype) if callable(function) else dtype.type(function)
+        cast(value(lifted(function)(x, *args, **kw)), dtype)
+        if callable(function)
+        else dtype.type(function)
     )
 
 

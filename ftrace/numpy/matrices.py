@@ -6,6 +6,7 @@ import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
+from ftrace.core.trace import lifted
 from ftrace.numpy import ufuncs
 from ftrace.numpy.creation import INDEX, filled
 from ftrace.numpy.promote import (
@@ -175,7 +176,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
 def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
     """A function of a grid's indices."""
     grid = indices(shape, dtype=dtype)
-    return function(*[grid[i] for i in range(len(static_shape(shape)))], **kwargs)
+    return lifted(function)(*[grid[i] for i in range(len(static_shape(shape)))], **kwargs)
 
 
 @numpy_function

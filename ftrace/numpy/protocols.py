@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.errors import RuleError
+from ftrace.core.errors import RuleError, TracerArrayConversionError
 from ftrace.core.trace import EVAL, Tracer, ctx, leaked
 from ftrace.numpy import special, ufunc_methods
 from ftrace.numpy.promote import TRACED
@@ -29,6 +29,11 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     function = UFUNCS.get(ufunc)
     if function is None:
         function = special.find(ufunc)
+        if function is None and ufunc.__name__.endswith("(vectorized)"):
+            raise TracerArrayConversionError(
+                f"A function made by numpy.frompyfunc takes plain elements, not {self!r}.",
+                "Use ftrace.numpy.vectorize; ftrace.lift(f) does, if f itself calls frompyfunc.",
+            )
         if function is None:
             raise no_rule(ufunc.__name__)
     return function(*inputs, **kwargs)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
-from ftrace.core.trace import EVAL, ctx
+from ftrace.core.trace import EVAL, ctx, lifted
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.numpy.promote import (
     broadcast_shape,
@@ -101,7 +101,7 @@ def vectorize(
             full = list(args)
             for i, part in zip(chosen, parts, strict=True):
                 full[i] = part
-            return pyfunc(*full, **kwargs)
+            return lifted(pyfunc)(*full, **kwargs)
 
         found, several = over_leading(function, xs, loop, cores)
         return tuple(found) if several else found[0]
@@ -146,7 +146,8 @@ def apply_along_axis(
     shape = typeof(x).shape
     x = move_axis(x, i, len(shape) - 1)
     loop = (*shape[:i], *shape[i + 1 :])
-    (found,), _ = over_leading(lambda v: func1d(v, *args, **kwargs), [x], loop, [(shape[i],)])
+    function = lifted(func1d)
+    (found,), _ = over_leading(lambda v: function(v, *args, **kwargs), [x], loop, [(shape[i],)])
     new = list(range(len(loop), typeof(found).ndim))
     for k, j in enumerate(new):
         found = move_axis(found, j, i + k)

@@ -292,7 +292,7 @@ def reshaped(x: Any, y: Any, *, contiguous: bool = False) -> Any:
     shape = x.aval.shape
     shares = _shares(x, y.aval.shape, contiguous)
     if shares is None:
-        _partner(root_of(x), y)
+        partner(root_of(x), y)
         return y
     if not shares:
         return c_order(y)
@@ -348,7 +348,8 @@ def _is_contiguous(x: Tracer) -> bool:
     )
 
 
-def _partner(x: Tracer, y: Tracer) -> None:
+def partner(x: Tracer, y: Tracer) -> None:
+    """Let two arrays of unknown relation keep each other from being written."""
     mine, other = record_of(x), record_of(y)
     for ref in [weakref.ref(x), *living(mine.partners)]:
         partner = ref()

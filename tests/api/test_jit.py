@@ -257,7 +257,7 @@ def test_a_traced_array_may_be_written_while_it_is_traced():
 
 
 def test_disable_jit_runs_plain_python():
-    f = ftrace.jit(lambda x: x + 1.0 if x > 0 else x)
+    f = ftrace.jit(lambda x: x + 1.0 if x > 0 else x, lift=False)
     with pytest.raises(errors.TracerBoolConversionError):
         f(1.0)
     with ftrace.disable_jit():

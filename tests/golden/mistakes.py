@@ -373,7 +373,7 @@ def a_static_argnum_of_make_jaxpr_beyond_the_arguments():
 
 @raises(errors.TracerBoolConversionError)
 def a_branch_on_a_traced_value():
-    @ftrace.jit
+    @ftrace.jit(lift=False)
     def relu(x):
         if x > 0:
             return x
@@ -384,7 +384,7 @@ def a_branch_on_a_traced_value():
 
 @raises(errors.TracerBoolConversionError)
 def a_chained_comparison():
-    return ftrace.jit(lambda x: np.where(0 < x < 1, x, 0.0))(np.ones(3))
+    return ftrace.jit(lambda x: np.where(0 < x < 1, x, 0.0), lift=False)(np.ones(3))
 
 
 @raises(errors.TracerBoolConversionError)
@@ -394,17 +394,17 @@ def a_while_loop_in_vmap():
             x = x / 2
         return x
 
-    return ftrace.vmap(halve)(np.array([3.0, 5.0]))
+    return ftrace.vmap(halve, lift=False)(np.array([3.0, 5.0]))
 
 
 @raises(errors.TracerBoolConversionError)
 def the_truth_of_an_array():
-    return ftrace.jit(lambda x: x if not x.any() else -x)(np.ones(2))
+    return ftrace.jit(lambda x: x if not x.any() else -x, lift=False)(np.ones(2))
 
 
 @raises(errors.TracerIntegerConversionError)
 def a_range_over_a_traced_integer():
-    @ftrace.jit
+    @ftrace.jit(lift=False)
     def power(x, n):
         for _ in range(n):
             x = x * x
@@ -416,7 +416,7 @@ def a_range_over_a_traced_integer():
 @raises(errors.TracerIntegerConversionError)
 def a_list_index_that_is_traced():
     table = [1.0, 2.0, 3.0]
-    return ftrace.vmap(lambda i: table[i])(np.arange(3))
+    return ftrace.vmap(lambda i: table[i], lift=False)(np.arange(3))
 
 
 @raises(errors.TracerIntegerConversionError)
@@ -426,7 +426,7 @@ def a_shape_that_is_traced():
 
 @raises(errors.TracerIntegerConversionError)
 def the_integer_of_a_traced_value():
-    return ftrace.jit(lambda x: int(x))(2.0)
+    return ftrace.jit(lambda x: int(x), lift=False)(2.0)
 
 
 @raises(errors.TracerArrayConversionError)
@@ -473,7 +473,7 @@ def a_plain_out_argument():
         np.sin(x, out=out)
         return out
 
-    return ftrace.jit(f)(np.ones(3))
+    return ftrace.jit(f, lift=False)(np.ones(3))
 
 
 @raises(errors.TracerArrayConversionError)
@@ -493,12 +493,37 @@ def a_plain_array_in_add_at():
         np.add.at(counts, [0, 1, 1], x)
         return counts
 
-    return ftrace.jit(histogram)(np.ones(3))
+    return ftrace.jit(histogram, lift=False)(np.ones(3))
 
 
 @raises(errors.ConcretizationTypeError)
 def a_result_whose_shape_depends_on_values():
     return ftrace.jit(lambda x: x[x > 0])(np.array([1.0, -1.0]))
+
+
+@raises(errors.LiftError)
+def a_print_in_a_lifted_function():
+    def f(x):
+        print("x is", x)
+        return x if x > 0 else -x
+
+    return ftrace.jit(f)(1.0)
+
+
+@raises(errors.LiftError)
+def a_captured_array_written_by_a_function_that_is_traced_twice():
+    counts = np.zeros(2)
+
+    def f(x):
+        counts[0] += 1
+        return x if x > 0 else -x
+
+    return ftrace.jit(f)(1.0)
+
+
+@raises(errors.LiftError)
+def a_list_of_unlike_things_with_a_traced_index():
+    return ftrace.jit(lambda i: [1.0, "two"][i])(0)
 
 
 # ---------------------------------------------------------------------------------- mutation

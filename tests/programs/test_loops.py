@@ -550,3 +550,22 @@ def test_a_schedule_that_is_too_long_for_a_table_runs_in_python(monkeypatch, run
     with ftrace.config.update(compile=True):
         np.testing.assert_allclose(jit(grad(lambda x: f(x)))(X), expected, rtol=1e-13)
     assert "revolve" in run_by_python
+
+
+def test_a_loop_in_an_arm_that_only_some_members_take():
+    """Its tape has turns in one branch and none in the other."""
+
+    def inner(y):
+        return lax.while_loop(lambda c: c > 1, lambda c: c * np.sin(c) * 0.6, y)
+
+    def f(x):
+        return lax.cond(x > 0, lambda: lax.cond(x > 3, lambda: x, lambda: inner(x) * x), lambda: x)
+
+    def g(x):
+        return lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + f(x)), (0, x))[1]
+
+    xs = np.array([0.3, 2.0, 5.0, -1.0])
+    for h in (f, g):
+        expected = [ftrace.grad(h)(x) for x in xs]
+        np.testing.assert_allclose(ftrace.vmap(ftrace.grad(h))(xs), expected)
+        np.testing.assert_allclose(ftrace.jit(ftrace.vmap(ftrace.grad(h)))(xs), expected)

@@ -1,0 +1,228 @@
+"""NumPy in lifted code where it never asks traced arguments: constructors, items, methods.
+
+`np.zeros(n)` becomes a traced array while a trace runs, so that `out[i] = t` works; `np.array([t,
+1.0])`, `np.float64(t)`, `np.vectorize(f)` and functions of lists with traced items go to
+`ftrace.numpy`; so do `plain[t]`, `np.r_[t, 1.0]` and `plain.dot(t)`. With nothing traced, NumPy's
+own answer stays.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+import ftrace.numpy as fnp
+from ftrace.core import dtypes
+from ftrace.core.avals import typeof
+from ftrace.core.errors import DtypeError, LiftError
+from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, running
+from ftrace.core.tree import tree_flatten
+from ftrace.lifting.python import holds_tracer
+from ftrace.numpy.indexing import getitem
+from ftrace.numpy.promote import TRACED, cast, value
+from ftrace.numpy.ufuncs import UFUNCS
+
+# ---------------------------------------------------------------------------------- constructors
+
+
+def _buffer(plain: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    """A constructor of arrays to be filled: traced, unless of a dtype that is not."""
+
+    def make(*args: Any, **options: Any) -> Any:
+        if holds_tracer(args) or holds_tracer(options):
+            return traced(*args, **options)
+        found = plain(*args, **options)
+        return traced(*args, **options) if found.dtype in dtypes.SUPPORTED else found
+
+    return make
+
+
+def _fromiter(items: Any, dtype: Any, count: int = -1, **ignored: Any) -> Any:
+    values = list(items)
+    kept = values if count < 0 else values[:count]
+    return fnp.stack(kept).astype(dtype) if kept else fnp.zeros(0, dtype)
+
+
+def _isscalar(x: Any) -> bool:
+    return not typeof(x).shape
+
+
+def _ndenumerate(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    return ((i, x[i]) for i in np.ndindex(*typeof(x).shape))
+
+
+def _vectorize(pyfunc: Any, otypes: Any = None, doc: Any = None, **options: Any) -> Any:
+    options.pop("cache", None)
+    excluded = options.pop("excluded", None) or ()
+    return fnp.vectorize(pyfunc, otypes=otypes, doc=doc, excluded=tuple(excluded), **options)
+
+
+def _frompyfunc(func: Any, /, nin: int, nout: int, **ignored: Any) -> Any:
+    return fnp.vectorize(func)
+
+
+def _scalar_type(dtype: np.dtype[Any]) -> Callable[..., Any]:
+    return lambda x=0, /: cast(value(x), dtype)
+
+
+FILLED: Final[dict[Any, Callable[..., Any]]] = {
+    getattr(np, name): _buffer(getattr(np, name), getattr(fnp, name))
+    for base in ("zeros", "ones", "empty", "full")
+    for name in (base, f"{base}_like")
+}
+"""Constructors that are traced whenever a trace runs."""
+
+ALWAYS: Final[dict[Any, Callable[..., Any]]] = {
+    np.vectorize: _vectorize,
+    np.frompyfunc: _frompyfunc,
+}
+"""What makes functions of arrays: traced whenever a trace runs."""
+
+CONSTRUCTORS: Final[dict[Any, Callable[..., Any]]] = {
+    np.array: fnp.array,
+    np.asarray: fnp.asarray,
+    np.asanyarray: fnp.asanyarray,
+    np.ascontiguousarray: fnp.ascontiguousarray,
+    np.asfortranarray: fnp.asfortranarray,
+    np.asarray_chkfinite: fnp.asarray_chkfinite,
+    np.arange: fnp.arange,
+    np.isscalar: _isscalar,
+    np.ndenumerate: _ndenumerate,
+    **{d.type: _scalar_type(d) for d in dtypes.SUPPORTED},
+}
+"""What takes over where an argument is traced."""
+
+ITERATED: Final[dict[Any, Callable[..., Any]]] = {np.fromiter: _fromiter}
+"""Of one iterable, which may be an iterator over traced values."""
+
+
+# ---------------------------------------------------------------------------------- functions
+
+WRITERS: Final = ("fill", "itemset", "put", "partition", "resize", "setfield", "setflags", "sort")
+
+
+def _of_lists(plain: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy function that sees traced arguments, but not those in its lists."""
+
+    def function(*args: Any, **options: Any) -> Any:
+        if any(type(a) is list or type(a) is tuple for a in args) and holds_tracer(args):
+            return traced(*args, **options)
+        return plain(*args, **options)
+
+    return function
+
+
+def numpy_function(fn: Any) -> Any:
+    """What a call of a function or ufunc of NumPy calls."""
+    traced = UFUNCS.get(fn) if isinstance(fn, np.ufunc) else TRACED.get(fn)
+    return fn if traced is None else _of_lists(fn, traced)
+
+
+def numpy_method(fn: Any) -> Any:
+    """What a call of a builtin method calls: the traced method, of a plain array."""
+    array = fn.__self__
+    if type(array) is not np.ndarray or fn.__name__ in WRITERS:
+        return fn
+
+    def method(*args: Any, **options: Any) -> Any:
+        if not (holds_tracer(args) or holds_tracer(options)):
+            return fn(*args, **options)
+        return getattr(ctx.trace.lift(array), fn.__name__)(*args, **options)
+
+    return method
+
+
+def numpy_vectorized(fn: np.vectorize) -> Any:
+    """What a call of a function made by `np.vectorize` calls."""
+    excluded = tuple(fn.excluded)
+    mapped = fnp.vectorize(fn.pyfunc, excluded=excluded, signature=fn.signature)
+    return lambda *args, **options: (mapped if holds_tracer(args) else fn)(*args, **options)
+
+
+# ---------------------------------------------------------------------------------- items
+
+
+def item(holder: Any, key: Any) -> Any:
+    """`holder[key]` in lifted code.
+
+    Raises:
+        LiftError: a list of things that are not built alike, indexed by a traced integer.
+    """
+    if not running or ctx.trace is EVAL or not holds_tracer(key):
+        return holder[key]
+    if type(holder) is np.ndarray:
+        return getitem(holder, key)
+    if holder is np.r_ or holder is np.c_:
+        return _joined(holder, key if type(key) is tuple else (key,))
+    if isinstance(key, Tracer) and key.known(exact=True) is UNKNOWN:
+        if type(holder) is range:
+            return getitem(np.asarray(holder), key)
+        if type(holder) is list or type(holder) is tuple:
+            return _chosen(holder, key)
+    return holder[key]
+
+
+def _chosen(items: Sequence[Any], i: Any) -> Any:
+    """The i-th of a list of arrays, or of containers of one structure, for a traced i."""
+    flat = [tree_flatten(x) for x in items]
+    try:
+        kinds = {(tree, *(typeof(leaf).shape for leaf in leaves)) for leaves, tree in flat}
+    except DtypeError:
+        kinds = set()
+    if len(kinds) != 1:
+        raise LiftError(
+            f"A {type(items).__name__} of {len(items)} items that are not built alike was indexed "
+            "by a traced integer.",
+            "All items must be arrays of one shape, or containers of them; else decide with `if`.",
+        )
+    columns = zip(*(leaves for leaves, _ in flat), strict=True)
+    return flat[0][1].unflatten([fnp.stack(column)[i] for column in columns])
+
+
+def _joined(maker: Any, parts: tuple[Any, ...]) -> Any:
+    """`np.r_[...]` or `np.c_[...]` with traced parts."""
+    arrays: list[Any] = []
+    for part in parts:
+        if isinstance(part, str):
+            raise LiftError(
+                f"np.r_[{part!r}, ...] with traced parts has no rule.",
+                "Use numpy.concatenate or numpy.stack with their axis.",
+            )
+        array = np.r_[part] if isinstance(part, slice) else fnp.atleast_1d(value(part))
+        column = maker is np.c_ and typeof(array).ndim == 1
+        arrays.append(fnp.reshape(array, (-1, 1)) if column else array)
+    return fnp.concatenate(arrays, axis=-1 if maker is np.c_ else 0)
+
+
+# ---------------------------------------------------------------------------------- cells
+
+
+def _count(x: Any) -> int:
+    return sys.getrefcount(x)
+
+
+FRESH: Final = _count(np.empty(0))
+"""References to an array that an expression has just made, as a function sees it."""
+
+
+def cell(x: Any) -> Any:
+    """A traced array in place of a new plain one that the function will write.
+
+    Only of an array that nobody else holds: a write to another must reach those who hold it.
+    """
+    if not running or ctx.trace is EVAL or type(x) is not np.ndarray:
+        return x
+    if x.dtype not in dtypes.SUPPORTED:
+        return x
+    if not x.flags.writeable or sys.getrefcount(x) > FRESH or not _is_private(x.base):
+        return x
+    return fnp.array(x)
+
+
+def _is_private(base: Any) -> bool:
+    """Whether nothing but one view holds the memory of a view."""
+    if base is None:
+        return True
+    # its view, the caller's expression, the parameter
+    return type(base) is np.ndarray and base.base is None and sys.getrefcount(base) <= FRESH + 1

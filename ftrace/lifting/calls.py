@@ -1,0 +1,276 @@
+"""What a call means in lifted code, where every `f(x)` has become `call(f)(x)`.
+
+The user's own functions become their lifted selves; builtins, `math` and NumPy's constructors
+become what they mean on traced values (`python.py`, `mathematics.py`, `arrays.py`); everything else
+is called as it is. The user's own is what belongs to the package, or lies in the directory of the
+script, of the function that was lifted first: its `Territory`. While lifted code runs,
+`ctx.lift` is that territory, and ftrace's own wrappers ask it (`trace.lifted`) when they call a
+user's function: so `grad(f)` in lifted code lifts f.
+"""
+
+import functools
+import itertools
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace import tree_util
+from ftrace.core import source
+from ftrace.core.trace import EVAL, Tracer, ctx, lifted, running
+from ftrace.lifting import arrays, mathematics, python
+from ftrace.lifting.arrays import ALWAYS, CONSTRUCTORS, FILLED
+from ftrace.lifting.mathematics import MATH
+from ftrace.lifting.python import BUILTINS, holds_tracer
+from ftrace.lifting.roots import STANDARD, call_of, is_installed, is_library
+from ftrace.lifting.syntax import rewrite
+
+_CACHED: Final = type(functools.lru_cache(lambda: None))
+_DISPATCHING: Final = functools.singledispatch(lambda x: x).__code__  # type: ignore[attr-defined]
+
+
+def call(fn: Any) -> Any:
+    """What lifted code calls instead of `fn`: with no trace running, `fn` itself.
+
+    Traced values come from ftrace's transformations only, and these lift what they call.
+    """
+    if not running or ctx.trace is EVAL:
+        return fn
+    found = SUBSTITUTES.get(id(fn))
+    if found is not None:
+        return found
+    adapted = _BY_TYPE.get(type(fn))
+    if adapted is not None:
+        return adapted(fn)
+    return lifted(fn)
+
+
+# ---------------------------------------------------------------------------------- substitutes
+
+
+def _where_traced(plain: Any, traced: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain, updated=())
+    def substitute(*args: Any, **options: Any) -> Any:
+        if holds_tracer(args) or (options and holds_tracer(options)):
+            return traced(*args, **options)
+        return plain(*args, **options)
+
+    return substitute
+
+
+def _of_iterable(plain: Any, traced: Callable[..., Any]) -> Callable[..., Any]:
+    """The same where the items may come from an iterator, which is read once."""
+
+    @functools.wraps(plain, updated=())
+    def substitute(*args: Any, **options: Any) -> Any:
+        lazy = any(isinstance(a, Iterator) for a in args)
+        if lazy or holds_tracer(args) or (options and holds_tracer(options)):
+            return traced(*args, **options)
+        return plain(*map(_meant, args), **{k: _meant(v) for k, v in options.items()})
+
+    return substitute
+
+
+def _of_functions(plain: Any) -> Callable[..., Any]:
+    """What calls the functions it is given."""
+    return lambda *args, **options: plain(*map(_meant, args), **options)
+
+
+def _meant(x: Any) -> Any:
+    """An argument, which is lifted if it is a function."""
+    return call(x) if isinstance(x, _FUNCTIONS) or id(x) in SUBSTITUTES else x
+
+
+_FUNCTIONS: Final = (types.FunctionType, types.MethodType, functools.partial)
+
+
+HIGHER: Final = (
+    map,
+    functools.reduce,
+    itertools.accumulate,
+    itertools.starmap,
+    itertools.takewhile,
+    itertools.dropwhile,
+    itertools.filterfalse,
+    itertools.groupby,
+    tree_util.tree_map,
+    tree_util.tree_map_with_path,
+    tree_util.tree_reduce,
+    tree_util.tree_reduce_associative,
+)
+
+
+def _table() -> dict[int, Callable[..., Any]]:
+    table: dict[Any, Callable[..., Any]] = {}
+    for traced in (BUILTINS, MATH, CONSTRUCTORS):
+        table |= {plain: _where_traced(plain, fn) for plain, fn in traced.items()}
+    iterated = {f: BUILTINS[f] for f in python.ITERATED} | arrays.ITERATED | mathematics.ITERATED
+    table |= {plain: _of_iterable(plain, fn) for plain, fn in iterated.items()}
+    table |= {plain: _of_functions(plain) for plain in HIGHER}
+    table |= FILLED | ALWAYS
+    _KEPT.extend(table)
+    return {id(plain): fn for plain, fn in table.items()}
+
+
+_KEPT: Final[list[Any]] = []  # so that no other object gets one of the ids
+SUBSTITUTES: Final = _table()
+"""By the id of what Python or NumPy offers: what takes its place while a trace runs."""
+
+_BY_TYPE: Final[dict[type, Callable[[Any], Any]]] = {
+    types.BuiltinFunctionType: arrays.numpy_method,
+    type(np.sum): arrays.numpy_function,
+    np.ufunc: arrays.numpy_function,
+    np.vectorize: arrays.numpy_vectorized,
+}
+
+
+# ---------------------------------------------------------------------------------- territory
+
+
+class Territory:
+    """Which functions are the user's own, and what they are lifted to. Call it with a function.
+
+    Args:
+        root: a function; without one, nothing is the user's own.
+    """
+
+    __slots__ = ("_directory", "_known", "_name")
+
+    def __init__(self, root: types.FunctionType | None) -> None:
+        self._known: dict[tuple[str, str], bool] = {}
+        self._name: str | None = None  # of the package, or of an installed module
+        self._directory: str | None = None  # of the script
+        file = "" if root is None else root.__code__.co_filename
+        if root is None or file.startswith(STANDARD):
+            return
+        package = _package(root)
+        if package or is_installed(file):
+            self._name = package or root.__globals__["__name__"]
+        else:
+            self._directory = _directory(file)
+
+    def owns(self, fn: types.FunctionType) -> bool:
+        """Whether a function is the user's own."""
+        file, module = fn.__code__.co_filename, str(fn.__globals__.get("__name__"))
+        found = self._known.get((file, module))
+        if found is None:
+            found = self._known[file, module] = self._find(fn, file, module)
+        return found
+
+    def _find(self, fn: types.FunctionType, file: str, module: str) -> bool:
+        if file.startswith(source.PACKAGE):
+            return False
+        if self._name is not None:
+            return (_package(fn) or module) == self._name
+        if self._directory is None or is_library(fn):
+            return False
+        inside = os.path.abspath(file).startswith(os.path.join(self._directory, ""))
+        return inside or module == "__main__"
+
+    def __call__(self, fn: Any) -> Any:
+        """The function, method, class or other callable, lifted where it is the user's own."""
+        kind = type(fn)
+        if kind is types.FunctionType:
+            return self._function(fn)
+        if id(fn) in SUBSTITUTES:
+            return SUBSTITUTES[id(fn)]
+        if kind is types.MethodType:
+            made = self(fn.__func__)
+            return fn if made is fn.__func__ else types.MethodType(made, fn.__self__)
+        if kind is functools.partial:
+            made = self(fn.func)
+            return fn if made is fn.func else functools.partial(made, *fn.args, **fn.keywords)
+        if kind is _CACHED:
+            return self._cached(fn)
+        if isinstance(fn, type):
+            return self._class(fn)
+        method = call_of(kind)
+        if method is not None and self.owns(method):
+            return types.MethodType(rewrite(method), fn)
+        return fn
+
+    def _function(self, fn: types.FunctionType) -> Any:
+        if self.owns(fn):
+            return rewrite(fn)
+        inner = fn.__dict__.get("__wrapped__")
+        if inner is None or "__ftrace__" in fn.__dict__:
+            return fn
+        if fn.__code__ is _DISPATCHING:
+            return self._dispatched(fn)
+        made = self(inner)
+        return fn if made is inner else _around(fn, inner, made)
+
+    def _dispatched(self, fn: Any) -> Any:
+        """A function of `functools.singledispatch`: by what a traced value stands for."""
+
+        def dispatch(x: Any, /, *args: Any, **options: Any) -> Any:
+            kind = python.stands_for(x) if isinstance(x, Tracer) else x.__class__
+            return self(fn.dispatch(kind))(x, *args, **options)
+
+        return dispatch
+
+    def _cached(self, fn: Any) -> Any:
+        """A function behind `functools.lru_cache`, which cannot look traced arguments up."""
+        made = self(fn.__wrapped__)
+        if made is fn.__wrapped__:
+            return fn
+
+        def call_or_look_up(*args: Any, **options: Any) -> Any:
+            traced = holds_tracer(args) or holds_tracer(options)
+            return made(*args, **options) if traced else fn(*args, **options)
+
+        return call_or_look_up
+
+    def _class(self, cls: type) -> Any:
+        """A class whose instances are made by a lifted `__init__`, if it is the user's own."""
+        init: Any = cls.__init__
+        if type(init) is not types.FunctionType or type(cls).__call__ is not type.__call__:
+            return cls
+        if not self.owns(init) or init.__code__.co_filename == "<string>":
+            return cls
+
+        def make(*args: Any, **options: Any) -> Any:
+            new: Any = cls.__new__
+            made: Any = new(cls) if new is object.__new__ else new(cls, *args, **options)
+            if isinstance(made, cls):
+                self(made.__init__)(*args, **options)
+            return made
+
+        return make
+
+
+def _package(fn: types.FunctionType) -> str:
+    """The name of the top-level package of a function, empty for a script or single module."""
+    return (fn.__globals__.get("__package__") or "").partition(".")[0]
+
+
+def _directory(file: str) -> str:
+    """Where a script lies; of notebooks and the prompt, the working directory."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    typed = file.startswith("<") or (main is None and not os.path.exists(file))
+    return os.getcwd() if typed else os.path.dirname(os.path.abspath(file))
+
+
+def _around(wrapper: types.FunctionType, inner: Any, made: Any) -> types.FunctionType:
+    """A decorator's wrapper around the lifted function, which a closure cell of it holds plain."""
+    cells = wrapper.__closure__ or ()
+    held = [_content(c) is inner for c in cells]
+    if not any(held):
+        return wrapper
+    fresh = tuple(types.CellType(made) if h else c for c, h in zip(cells, held, strict=True))
+    copy = types.FunctionType(
+        wrapper.__code__, wrapper.__globals__, wrapper.__name__, wrapper.__defaults__, fresh
+    )
+    copy.__kwdefaults__ = wrapper.__kwdefaults__
+    functools.update_wrapper(copy, wrapper)
+    return copy
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None

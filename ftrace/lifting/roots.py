@@ -1,0 +1,85 @@
+"""Whose function it is: the user's own inside wrappers, and what belongs to libraries.
+
+Here is what every call of `jit` and `vmap` needs; the rest of lifting is loaded when something is
+lifted for the first time.
+"""
+
+import functools
+import os
+import sysconfig
+import types
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core import source
+from ftrace.core.trace import ctx
+
+STANDARD: Final = (source.PACKAGE, sysconfig.get_path("stdlib") + os.sep, "<frozen")
+"""Where ftrace and the standard library lie."""
+_INSTALLED: Final = ("site-packages", "dist-packages")
+
+
+def innermost(fn: Any) -> types.FunctionType | None:
+    """The user's function inside ftrace's wrappers, partials, methods and decorators, if any."""
+    if type(fn) is types.FunctionType and not fn.__dict__:
+        return fn
+    found = None
+    while fn is not None:
+        if type(fn) is types.FunctionType and (found is None or not is_library(fn)):
+            found = fn
+        fn = _inside(fn)
+    return found
+
+
+def _inside(fn: Any) -> Any:
+    """The function that a callable wraps, or None."""
+    layer = getattr(fn, "__ftrace__", None)
+    if layer is not None:
+        return layer[0]
+    for kind, name in _HOLDERS:
+        if isinstance(fn, kind):
+            return getattr(fn, name)
+    inner = getattr(fn, "__wrapped__", None)
+    return inner if inner is not None or type(fn) is types.FunctionType else call_of(type(fn))
+
+
+_HOLDERS: Final = (
+    (functools.partial, "func"),
+    (types.MethodType, "__func__"),
+    (np.vectorize, "pyfunc"),
+    (type, "__init__"),
+)
+
+
+def is_library(fn: types.FunctionType) -> bool:
+    """Whether a function belongs to ftrace, the standard library or an installed package."""
+    file = fn.__code__.co_filename
+    return file.startswith(STANDARD) or is_installed(file)
+
+
+class lifting:  # noqa: N801 - used like a function
+    """Context manager: users' functions that ftrace calls are lifted as a territory says."""
+
+    __slots__ = ("_before", "_territory")
+
+    def __init__(self, territory: Any) -> None:
+        self._territory = territory
+
+    def __enter__(self) -> None:
+        self._before = ctx.lift
+        ctx.lift = self._territory
+
+    def __exit__(self, *error: object) -> None:
+        ctx.lift = self._before
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to an installed package."""
+    return any(f"{os.sep}{part}{os.sep}" in file for part in _INSTALLED)
+
+
+def call_of(kind: type) -> types.FunctionType | None:
+    """The `__call__` that a class defines in Python."""
+    method = getattr(kind, "__call__", None)  # noqa: B004
+    return method if isinstance(method, types.FunctionType) else None

@@ -1,0 +1,127 @@
+"""`_ft`: what rewritten code calls."""
+
+import builtins
+import importlib
+import re
+import sys
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ftrace.core import source
+from ftrace.core.errors import LiftError
+from ftrace.core.trace import EVAL, ctx
+from ftrace.lifting import arrays
+from ftrace.lifting.checks import fail
+from ftrace.lifting.choices import both, chosen, either
+from ftrace.lifting.items import Items, backwards, enumerated, items_of, ranged, zipped
+from ftrace.lifting.leaves import truth, undecided
+from ftrace.lifting.state import MISSING, Frame, Mark, Outcome
+from ftrace.primitives.compare import bitwise_not
+
+_ITERATING = {
+    id(range): ranged,
+    id(zip): zipped,
+    id(enumerate): enumerated,
+    id(reversed): backwards,
+}
+
+
+class Helper:
+    """The object that rewritten code knows as `_ft`; one for each code object."""
+
+    missing = MISSING
+    undecided = staticmethod(undecided)
+    locals = staticmethod(builtins.locals)
+    fail = staticmethod(fail)
+
+    def __init__(self, template: Any) -> None:
+        self.sites = template.sites
+        self.outer: tuple[str, ...] = template.outer  # names that may be globals
+        self._template = template
+        self._unbound: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
+        self.call = importlib.import_module("ftrace.lifting.calls").call  # it calls `rewrite`
+
+    def leave(self, way: int, value: Any, local: dict[str, Any]) -> Outcome:
+        """The end of a region."""
+        return Outcome(way, local, value)
+
+    def mark(self, local: dict[str, Any], probe: Any) -> Any:
+        """The state at the start of a turn, if anything is traced."""
+        return ctx.trace is not EVAL and Mark(Frame(local, probe))
+
+    @staticmethod
+    def items(x: Any) -> Any:
+        """What a loop runs over that only a traced length can make a staged one."""
+        return x
+
+    @staticmethod
+    def counted(x: Any) -> Any:
+        """What a loop runs over whose body may end it."""
+        return x if ctx.trace is EVAL else items_of(x)
+
+    @staticmethod
+    def is_endless(x: Any) -> bool:
+        """Whether the items cannot be run over natively."""
+        return isinstance(x, Items) and x.native is None
+
+    def iterating(self, fn: Any) -> Any:
+        """What `range`, `zip`, `enumerate` and `reversed` mean where a loop runs over them."""
+        found = None if ctx.trace is EVAL else _ITERATING.get(id(fn))
+        return found or self.call(fn)
+
+    # ------------------------------------------------------------------ expressions
+
+    slice = builtins.slice
+    item = staticmethod(arrays.item)
+    cell = staticmethod(arrays.cell)
+    choose = staticmethod(chosen)
+    both = staticmethod(both)
+    either = staticmethod(either)
+
+    @staticmethod
+    def negated(x: Any) -> Any:
+        """`not x`."""
+        return bitwise_not(truth(x)) if undecided(x) else not x
+
+    @staticmethod
+    def decided(x: Any, construct: str) -> Any:
+        """The same value, if it is known.
+
+        Raises:
+            LiftError: a traced value decides in a construct that cannot be staged.
+        """
+        if undecided(x):
+            raise LiftError(f"A traced value decides in a {construct}.", _INSTEAD[construct])
+        return x
+
+    # ------------------------------------------------------------------ names
+
+    NameError = NameError
+
+    def unbind(self, names: dict[str, str]) -> None:
+        """Remember why names are not bound after a decision."""
+        if names:
+            self._unbound.setdefault(ctx.trace, {}).update(names)
+
+    def explain(self) -> None:
+        """Say why the name that was just read is not bound, if a decision is the reason.
+
+        Raises:
+            LiftError: the reason.
+        """
+        error: Any = sys.exception()
+        found = re.search("'([^']+)'", str(error))
+        why = self._unbound.get(ctx.trace, {}).get(found[1] if found else "")
+        if why is not None:
+            raise LiftError(
+                f"{why}, and is read.",
+                "Give it a value before the decision.",
+                place=source.raised_at(error),
+            ) from None
+
+
+_INSTEAD = {
+    "comprehension": "Write a `for` loop with an `if`; a list has as many items as it has whatever "
+    "values are, so keep all of them and weigh them: numpy.where(condition, x, 0).",
+    "match": "Write `if` and `elif`.",
+}

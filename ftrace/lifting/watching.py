@@ -1,0 +1,144 @@
+"""What a staged region may not change: containers, objects and plain arrays of its surroundings.
+
+A region is staged whatever the condition is, so that what it does to them would happen in any
+case. Plain arrays are read-only meanwhile; containers and objects are compared before and after.
+"""
+
+import sysconfig
+import types
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ftrace.core import source
+from ftrace.core.errors import LiftError
+from ftrace.core.trace import Tracer
+from ftrace.lifting.state import Frame
+
+_MOST = 20_000  # objects that are looked at
+_LONG = 2_000  # the items of longer containers are not looked into
+_LIBRARIES = (source.PACKAGE, *(sysconfig.get_path(p) for p in ("stdlib", "purelib", "platlib")))
+_OPAQUE = (str, bytes, int, float, complex, type, types.ModuleType, type(None), Tracer)
+
+
+class Watch:
+    """The objects that the state of a frame reaches; its own cells are looked after elsewhere."""
+
+    __slots__ = ("_arrays", "_before")
+
+    def __init__(self, frame: Frame) -> None:
+        self._before: list[tuple[str, Any, Any]] = []
+        self._arrays: list[tuple[str, Any]] = []
+        seen = set(map(id, frame.cells.values()))
+        queue = [*frame.state.items(), *frame.outer()]
+        while queue and len(seen) < _MOST:
+            path, x = queue.pop()
+            if id(x) in seen or isinstance(x, _OPAQUE):
+                continue
+            seen.add(id(x))
+            if isinstance(x, np.ndarray):
+                if x.flags.writeable:
+                    self._arrays.append((path, x))
+                continue
+            content = _content(x)
+            if content is not None:
+                if not isinstance(x, tuple):
+                    self._before.append((path, x, content))
+                if len(content) < _LONG:
+                    queue.extend(_parts(path, x, content))
+
+    @contextmanager
+    def unchanged(self) -> Generator[None]:
+        """Raise `LiftError` if something is changed meanwhile."""
+        for _, array in self._arrays:
+            array.flags.writeable = False
+        try:
+            yield
+        except ValueError as error:
+            if self._arrays and "read-only" in str(error):
+                raise self._written(error) from error
+            raise
+        finally:
+            for _, array in self._arrays:
+                array.flags.writeable = True
+        for path, x, before in self._before:
+            now = _content(x)
+            if now is None or not _same(before, now):
+                raise _changed(path, x)
+
+    def _written(self, error: ValueError) -> LiftError:
+        held = [path for path, _ in self._arrays]
+        some = f"`{held[0]}`" if len(held) == 1 else "A plain array from outside"
+        return LiftError(
+            f"{some} is written where a traced value decides whether that happens.",
+            "Make it with ftrace.numpy (fnp.zeros, fnp.array(x)), whose writes are traced, or "
+            "write to a copy.",
+            place=source.raised_at(error),
+        )
+
+
+def _content(x: Any) -> Any:
+    """What an object holds, to be compared by identity; None if that is not looked at."""
+    if isinstance(x, list | tuple):
+        return tuple(x)
+    if isinstance(x, dict):
+        return (*x.keys(), *x.values())
+    if isinstance(x, set | bytearray):
+        return tuple(sorted(map(id, x))) if isinstance(x, set) else tuple(x)
+    fields = getattr(x, "__dict__", None)
+    if isinstance(x, types.FunctionType):
+        return None if x.__code__.co_filename.startswith(_LIBRARIES) else x.__closure__ or ()
+    if isinstance(x, types.CellType):
+        return _cell(x)
+    if type(fields) is dict and not type(x).__module__.startswith(("ftrace", "numpy")):
+        return (*fields.keys(), *fields.values())
+    return None
+
+
+def _cell(cell: types.CellType) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()
+
+
+def _parts(path: str, x: Any, content: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(x, list | tuple):
+        yield from ((f"{path}[{i}]", v) for i, v in enumerate(x))
+    elif isinstance(x, dict):
+        yield from ((f"{path}[{k!r}]", v) for k, v in x.items())
+    elif isinstance(x, types.FunctionType):
+        yield from zip(x.__code__.co_freevars, content, strict=True)
+        scope = x.__globals__
+        yield from ((n, scope[n]) for n in x.__code__.co_names if n in scope)
+    elif isinstance(x, types.CellType):
+        yield from ((path, v) for v in content)
+    elif not isinstance(x, set | bytearray):
+        yield from ((f"{path}.{k}", v) for k, v in vars(x).items())
+
+
+def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return len(a) == len(b) and all(
+        x is y or (type(x) is int and x == y) for x, y in zip(a, b, strict=True)
+    )
+
+
+def _changed(path: str, x: Any) -> LiftError:
+    if isinstance(x, types.CellType):
+        what = f"The variable `{path}` of another function"
+        fix = "Return the new value instead."
+    elif isinstance(x, list | dict | set | bytearray):
+        what = f"`{path}`, a {type(x).__name__} from outside,"
+        fix = (
+            f"Bind a new one (`{path.split('[')[0].split('.')[0]} = [*old, new]`), or use an array."
+        )
+    else:
+        what = f"An attribute of `{path}`"
+        fix = "Compute the value in a local variable, and assign the attribute afterwards."
+    return LiftError(
+        f"{what} is changed where a traced value decides whether that happens: while tracing, it "
+        "happens in any case.",
+        fix,
+    )

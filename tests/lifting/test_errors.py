@@ -1,0 +1,517 @@
+"""What cannot be staged says where, why, and what to write instead."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace.errors import DtypeError, LiftError
+
+GLOBAL_LIST: list[Any] = []
+COUNT = 0
+
+
+def refused(f: Callable[..., Any], *words: str, line: str, args: Any = (2.0,)) -> None:
+    """`jit(lift(f))` raises a LiftError with these words, at the line that holds `line`."""
+    with pytest.raises(LiftError) as caught:
+        ftrace.jit(ftrace.lift(f))(*args)
+    for word in words:
+        assert word in caught.value.what, caught.value.what
+    assert caught.value.fix
+    lines, first = inspect.getsourcelines(f)
+    expected = [first + i for i, text in enumerate(lines) if line in text]
+    found = re.search(r"test_errors\.py:(\d+)", caught.value.where)
+    assert found is not None
+    assert int(found[1]) in expected, caught.value.where
+
+
+def test_a_variable_bound_on_one_side_and_read():
+    def f(x):
+        if x > 1:
+            y = x
+        return y  # read here
+
+    refused(
+        f, "`y` is bound on one side", f"line {f.__code__.co_firstlineno + 2}", line="read here"
+    )
+
+
+def test_a_variable_deleted_on_one_side_and_read():
+    def f(x):
+        y = x
+        if x > 1:
+            del y
+        return y  # read here
+
+    refused(f, "`y` is bound on one side", line="read here")
+
+
+def test_a_cell_bound_on_one_side_and_read():
+    def f(x):
+        if x > 1:
+            y = x
+        return (lambda: y)()  # read here
+
+    refused(f, "`y` is bound on one side", line="read here")
+
+
+def test_a_one_sided_variable_names_the_first_decision_in_a_nest():
+    def f(x):
+        if x > 1:
+            if x > 2:
+                y = x
+            z = y  # read here
+        else:
+            z = x
+        return z
+
+    refused(f, "`y` is bound on one side", line="read here")
+
+
+def test_an_array_on_one_side_and_none_on_the_other():
+    def f(x):
+        y = None
+        if x > 1:  # decides
+            y = x
+        return y
+
+    refused(f, "`y` is f64*[]", "None", line="decides")
+
+
+def test_different_shapes():
+    def f(x):
+        if x > 1:  # decides
+            y = np.ones(3) * x
+        else:
+            y = x
+        return y
+
+    first = f.__code__.co_firstlineno
+    refused(f, "`y` is f64[3]", "f64*[]", f"line {first + 2}", f"line {first + 4}", line="decides")
+
+
+def test_different_strings():
+    def f(x):
+        kind = "a" if x > 1 else "b"  # decides
+        return kind == "a"
+
+    refused(f, "the returned value is 'a'", "'b'", line="decides")
+
+
+def test_different_containers():
+    def f(x):
+        if x > 1:  # decides
+            y = (x, x)
+        else:
+            y = [x, x]
+        return y[0]
+
+    refused(f, "`y` is a tuple", "list", line="decides")
+
+
+def test_different_results():
+    def f(x):
+        if x > 1:  # decides
+            return x, x
+        return x
+
+    refused(f, "the returned value is", line="decides")
+
+
+def test_the_truth_of_an_array():
+    def f(x):
+        if np.ones(3) * x > 1:  # decides
+            return x
+        return -x
+
+    refused(f, "bool[3]", "one truth value", line="decides")
+
+
+def test_a_carry_that_changes_its_shape():
+    def f(x):
+        y = x
+        while (y > 1).all() if np.ndim(y) else y > 1:
+            y = np.ones(3) * y
+        return y
+
+    refused(f, "`y` is f64*[]", "f64[3]", line="while")
+
+
+def test_a_carry_that_changes_its_structure():
+    def f(x):
+        y = (x,)
+        while y[0] > 1:  # turns
+            y = (*y, x)
+        return y[0]
+
+    refused(f, "`y` is", "after a turn", line="turns")
+
+
+def test_a_carry_that_was_none():
+    def f(x):
+        last = None
+        while x > 1:  # turns
+            last = x
+            x = x / 2
+        return x if last is None else last
+
+    refused(f, "`last` is None", line="turns")
+
+
+def test_a_variable_of_a_loop_that_may_not_turn():
+    def f(x):
+        while x > 1:
+            y = x
+            x = x / 2
+        return y  # read here
+
+    refused(f, "`y` is bound only in the loop", "may not turn", line="read here")
+
+
+def test_a_list_that_grows_in_an_arm():
+    def f(x):
+        xs = []
+        if x > 1:  # decides
+            xs.append(x)
+        return x
+
+    refused(f, "`xs`, a list from outside, is changed", line="decides")
+
+
+def test_a_dict_that_is_written_in_a_loop():
+    def f(x):
+        d = {"n": 0}
+        while x > 1:  # turns
+            d["n"] = 1
+            x = x / 2
+        return x
+
+    refused(f, "`d`, a dict from outside, is changed", line="turns")
+
+
+def test_a_container_in_a_container():
+    def f(x):
+        d = {"n": [1]}
+        if x > 1:  # decides
+            d["n"].append(2)
+        return x
+
+    refused(f, "`d['n']`, a list", line="decides")
+
+
+def test_a_container_made_in_the_arm_is_its_own():
+    def f(x):
+        y = x
+        if x > 1:
+            parts = []
+            parts.append(x)
+            parts.append(2.0)
+            y = parts[0] * parts[1]
+        return y
+
+    assert ftrace.jit(ftrace.lift(f))(3.0) == 6.0
+
+
+class Thing:
+    def __init__(self) -> None:
+        self.n = 0
+
+
+def test_an_attribute_in_an_arm():
+    thing = Thing()
+
+    def f(x):
+        if x > 1:  # decides
+            thing.n = 3
+        return x
+
+    refused(f, "An attribute of `thing`", line="decides")
+
+
+def test_a_global_list_in_an_arm():
+    def f(x):
+        if x > 1:  # decides
+            GLOBAL_LIST.append(1)
+        return x
+
+    refused(f, "`GLOBAL_LIST`, a list", line="decides")
+    GLOBAL_LIST.clear()
+
+
+def test_a_global_in_an_arm():
+    def f(x):
+        global COUNT
+        if x > 1:
+            COUNT = 1  # assigned
+        return x
+
+    refused(f, "The global `COUNT`", line="assigned")
+
+
+def test_the_variable_of_another_function():
+    def counter():
+        n = 0
+
+        def count():
+            nonlocal n
+            n += 1
+
+        return count
+
+    count = counter()
+
+    def f(x):
+        if x > 1:  # decides
+            count()
+        return x
+
+    refused(f, "The variable `n` of another function", line="decides")
+
+
+def test_a_plain_array_in_an_arm():
+    out = np.zeros(3)
+
+    def f(x):
+        if x > 1:
+            out[0] = 1.0  # written
+        return out.sum() * x
+
+    refused(f, "`out` is written", line="written")
+
+
+def test_a_plain_array_is_writeable_afterwards():
+    out = np.zeros(3)
+
+    def f(x):
+        if x > 1:
+            return x
+        return x + out[0]
+
+    ftrace.jit(ftrace.lift(f))(2.0)
+    assert out.flags.writeable
+
+
+def test_a_condition_in_a_comprehension():
+    def f(x):
+        return sum([i for i in range(3) if x > i])  # here
+
+    refused(f, "in a comprehension", line="here")
+
+
+def test_match_on_a_traced_value():
+    def f(x):
+        match x:  # here
+            case 1.0:
+                return x
+        return -x
+
+    refused(f, "in a match", line="here")
+
+
+def test_yield_in_an_arm():
+    def generate(x):
+        if x > 1:
+            yield x
+
+    lifted = ftrace.lift(generate)
+    with pytest.raises(LiftError, match="`yield` stands under a condition"):
+        ftrace.jit(lambda x: list(lifted(x)))(2.0)
+
+
+def test_walrus_that_may_not_run():
+    def f(x):
+        if x > 1 and (y := x) > 2:  # here
+            return x
+        return -x
+
+    refused(f, "`y := ...`", line="here")
+
+
+def test_return_out_of_a_with():
+    def f(x):
+        with np.errstate(all="ignore"):
+            if x > 1:  # decides
+                return x
+        return -x
+
+    refused(f, "out of the `with`", line="decides")
+
+
+def test_return_out_of_a_try():
+    def f(x):
+        try:
+            if x > 1:  # decides
+                return x
+        finally:
+            x = 3
+        return -x
+
+    refused(f, "out of the `try`", line="decides")
+
+
+def test_break_out_of_a_with_in_a_loop():
+    def f(x):
+        while True:
+            with np.errstate(all="ignore"):
+                x = x / 2
+                if x < 1:  # decides
+                    break
+        return x
+
+    refused(f, "out of the `with`", line="decides")
+
+
+def test_while_else_whose_test_binds():
+    def f(x):
+        while (y := x) > 1:  # turns
+            x = x / 2
+        else:
+            x = y
+        return x
+
+    refused(f, "binds a name", line="turns")
+
+
+def test_recursion_that_a_traced_value_ends():
+    def fib(n):
+        if n < 2:  # decides
+            return n
+        return fib(n - 1) + fib(n - 2)
+
+    refused(fib, "calls itself", line="decides")
+
+
+def test_range_of_a_float():
+    def f(x):
+        for i in range(x):
+            x = x + i
+        return x
+
+    with pytest.raises(DtypeError, match=r"range\(\) needs integers"):
+        ftrace.jit(ftrace.lift(f))(2.0)
+
+
+def test_items_of_different_types():
+    def f(x):
+        for item in [1.0, "a"]:  # turns
+            if x > 1:
+                break
+        return x
+
+    refused(f, "different types", line="turns")
+
+
+def test_without_source_a_loop_is_refused():
+    scope: dict[str, Any] = {}
+    exec("def f(x):\n    while x > 1:\n        x = x / 2\n    return x", scope)
+    with pytest.raises(LiftError, match="cannot be read") as caught:
+        ftrace.jit(ftrace.lift(scope["f"]))(8.0)
+    assert "6 times" in caught.value.what
+
+
+def test_lift_needs_a_function():
+    with pytest.raises(DtypeError, match="lift needs a function"):
+        ftrace.lift(3)
+
+
+def test_errors_of_ftrace_keep_the_users_line():
+    def f(x):
+        y = x
+        if x > 1:
+            y = np.dot(np.ones(3) * x, np.ones(4))  # here
+        return y
+
+    with pytest.raises(ftrace.errors.ShapeError) as caught:
+        ftrace.jit(ftrace.lift(f))(2.0)
+    assert "# here" in caught.value.where
+
+
+# ---------------------------------------------------------------------------------- run time
+
+
+def test_assert_is_checked_when_it_runs():
+    def f(x):
+        assert x > 1, f"x must exceed 1, and is {x}"
+        return x * x
+
+    compiled = ftrace.jit(ftrace.lift(f))
+    assert compiled(2.0) == 4.0
+    assert ftrace.grad(compiled)(2.0) == 4.0
+    with pytest.raises(AssertionError, match=r"x must exceed 1, and is 0\.5") as caught:
+        compiled(0.5)
+    assert any("test_errors.py" in note for note in caught.value.__notes__)
+
+
+def test_assert_under_vmap_checks_each_member():
+    def f(x):
+        assert x > 1
+        return x * x
+
+    mapped = ftrace.vmap(ftrace.lift(f))
+    np.testing.assert_array_equal(mapped(np.array([2.0, 3.0])), [4.0, 9.0])
+    with pytest.raises(AssertionError):
+        mapped(np.array([2.0, 0.5]))
+
+
+def test_assert_in_an_arm_is_checked_where_it_is_taken():
+    def f(x):
+        if x > 1:
+            assert x < 3, "too large"
+            return x
+        return -x
+
+    compiled = ftrace.jit(ftrace.lift(f))
+    assert compiled(0.0) == 0.0
+    assert compiled(2.0) == 2.0
+    with pytest.raises(AssertionError, match="too large"):
+        compiled(5.0)
+
+
+def test_raise_in_an_arm_raises_when_it_is_taken():
+    def f(x):
+        if x < 0:
+            raise ValueError("negative")
+        return x * 2
+
+    compiled = ftrace.jit(ftrace.lift(f))
+    assert compiled(3.0) == 6.0
+    with pytest.raises(ValueError, match="negative"):
+        compiled(-3.0)
+    mapped = ftrace.vmap(ftrace.lift(f))
+    np.testing.assert_array_equal(mapped(np.array([1.0, 2.0])), [2.0, 4.0])
+    with pytest.raises(ValueError, match="negative"):
+        mapped(np.array([1.0, -2.0]))
+
+
+def test_raise_in_a_loop():
+    def f(x):
+        n = 0
+        while x > 1:
+            x = x / 2
+            n += 1
+            if n > 5:
+                raise RuntimeError("too many turns")
+        return x
+
+    compiled = ftrace.jit(ftrace.lift(f))
+    assert compiled(8.0) == 1.0
+    with pytest.raises(RuntimeError, match="too many turns"):
+        compiled(1e9)
+
+
+def test_raise_within_a_try_is_caught_there():
+    def f(x):
+        if x > 1:
+            try:
+                raise ValueError
+            except ValueError:
+                y = x * x
+        else:
+            y = x
+        return y
+
+    assert ftrace.jit(ftrace.lift(f))(3.0) == 9.0
