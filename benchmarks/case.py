@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-HANDWRITTEN = ("numba", "numpy", "c")
+HANDWRITTEN = ("numba", "numpy", "c", "csimd")
 KINDS = ("steady", "first", "stage", "memory")
 
 Outputs = Sequence[np.ndarray]
@@ -47,6 +47,8 @@ class Case:
     quick: bool = False
     parallel: bool = False
     numpy_in: bool = False
+    relative: bool = False
+    """Whether each element is compared relative to itself, not to the largest of its array."""
     moved: int = 0
     """Bytes that any implementation must move: the floor where nobody wrote a kernel."""
 
@@ -62,6 +64,15 @@ def hand(function: Callable[..., Any]) -> Builder:
 
     def build(system: Any, *inputs: Any) -> Callable[[], Any]:
         return partial(function, *inputs)
+
+    return build
+
+
+def built(body: Callable[[Any], Callable[..., Any]]) -> Builder:
+    """The builder of a `body` that belongs to one system, where it has a way of its own."""
+
+    def build(system: Any, *inputs: Any) -> Callable[[], Any]:
+        return partial(body(system), *inputs)
 
     return build
 
@@ -93,7 +104,9 @@ def leaves(tree: Any) -> list[Any]:
     return [tree]
 
 
-def mismatch(actual: Outputs, expected: Outputs, tolerance: float) -> str:
+def mismatch(
+    actual: Outputs, expected: Outputs, tolerance: float, relative: bool = False
+) -> str:
     """What is wrong with the outputs, or the empty string."""
     if len(actual) != len(expected):
         return f"{len(actual)} outputs where the reference has {len(expected)}"
@@ -101,11 +114,17 @@ def mismatch(actual: Outputs, expected: Outputs, tolerance: float) -> str:
         a, e = np.asarray(a, np.float64), np.asarray(e, np.float64)
         if a.shape != e.shape:
             return f"output {i} has shape {a.shape} where the reference has {e.shape}"
-        error = float(np.max(np.abs(a - e), initial=0.0))
-        scale = max(float(np.max(np.abs(e), initial=0.0)), 1e-30)
-        if not error <= tolerance * scale:
-            return f"output {i} is off by {error / scale:.1e}, tolerance {tolerance:.1e}"
+        size = np.abs(e) if relative else np.max(np.abs(e), initial=0.0)
+        error = float(np.max(np.abs(a - e) / np.maximum(size, 1e-30), initial=0.0))
+        if not error <= tolerance:
+            return f"output {i} is off by {error:.1e}, tolerance {tolerance:.1e}"
     return ""
+
+
+def in_float64(arrays: Sequence[Any]) -> list[Any]:
+    """The arrays, floating ones in double precision: what a reference computes with."""
+    arrays = [np.asarray(a) for a in arrays]
+    return [a.astype(np.float64) if a.dtype.kind == "f" else a for a in arrays]
 
 
 def random(*shapes: tuple[int, ...], dtype: Any = np.float64, low: float = 0.0, high: float = 1.0):

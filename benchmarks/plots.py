@@ -16,7 +16,7 @@ from benchmarks.report import COLUMNS, Row, best_peer, rows
 COLOURS = dict(
     zip(
         COLUMNS,
-        ("#c0392b", "#2f6fb3", "#e08a2e", "#8a5a1f", "#5b9a4a", "#8c6bb1", "#7f8c8d", "#333333"),
+        ("#c0392b", "#2f6fb3", "#e08a2e", "#8a5a1f", "#5b9a4a", "#8c6bb1", "#7f8c8d", "#333333", "#aaaaaa"),
         strict=True,
     )
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.case import HANDWRITTEN
 
-COLUMNS = ("ftrace", "jax", "torch", "torchc", "autograd", "numba", "numpy", "c")
+COLUMNS = ("ftrace", "jax", "torch", "torchc", "autograd", "numba", "numpy", "c", "csimd")
 PEERS = ("jax", "torch", "torchc", "autograd")
 SLOWER = 1.10
 

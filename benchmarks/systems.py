@@ -121,6 +121,9 @@ class Ftrace(JaxLike):
     def version(self) -> str:
         return getattr(self.mod, "__version__", "in tree")
 
+    def vectorize(self, f: Any, **options: Any) -> Any:
+        return self.mod.vectorize(f, **options)
+
     def chunked_grad(self, f: Any, chunk: int) -> Any:
         return self.mod.jacfwd(f, chunk_size=chunk)
 
@@ -301,4 +304,13 @@ class C(System):
         return native.bind(*args)
 
 
-SYSTEMS = {cls.name: cls for cls in (Ftrace, Jax, Torch, TorchCompiled, Autograd, Numba, System, C)}
+class CSimd(C):
+    """Hand-written C in a form that the compiler vectorises, mathematical functions included."""
+
+    name = "csimd"
+
+
+SYSTEMS = {
+    cls.name: cls
+    for cls in (Ftrace, Jax, Torch, TorchCompiled, Autograd, Numba, System, C, CSimd)
+}

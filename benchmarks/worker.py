@@ -20,9 +20,7 @@ from itertools import repeat
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from benchmarks.case import Case, UnsupportedError, leaves, mismatch
+from benchmarks.case import Case, UnsupportedError, in_float64, leaves, mismatch
 from benchmarks.systems import SYSTEMS
 
 BURST = 0.002
@@ -74,8 +72,8 @@ class Session:
             return self._memory(chosen, arrays, inputs)
         call = self._build(chosen, inputs)
         out = call()
-        expected = chosen.reference(*[np.asarray(a) for a in arrays])
-        wrong = mismatch([self.system.get(x) for x in leaves(out)], expected, chosen.tolerance)
+        expected = chosen.reference(*in_float64(arrays))
+        wrong = self._mismatch(chosen, out, expected)
         if wrong:
             return {"status": "wrong", "reason": wrong}
         del out, expected
@@ -121,13 +119,17 @@ class Session:
             return first
         return checked
 
+    def _mismatch(self, case: Case, out: Any, expected: Any) -> str:
+        actual = [self.system.get(x) for x in leaves(out)]
+        return mismatch(actual, expected, case.tolerance, case.relative)
+
     def _memory(self, case: Case, arrays: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
         """The growth of the peak over one call, in a process that did nothing else."""
-        expected = case.reference(*arrays)
+        expected = case.reference(*in_float64(arrays))
         before = _peak_mb()
         out = self._build(case, inputs)()
         grown = _peak_mb() - before
-        wrong = mismatch([self.system.get(x) for x in leaves(out)], expected, case.tolerance)
+        wrong = self._mismatch(case, out, expected)
         self.take = lambda: grown
         return {"status": "wrong", "reason": wrong} if wrong else {"status": "ok"}
 

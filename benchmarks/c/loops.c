@@ -44,8 +44,8 @@ KERNEL(pqr_sum) {
     free(s);
 }
 
-KERNEL(projectile) {
-    double angle = *(double *)in[0], vx = cos(angle), vy = sin(angle), dvx = -vy, dvy = vx;
+static void flight(double angle, double *value, double *slope) {
+    double vx = cos(angle), vy = sin(angle), dvx = -vy, dvy = vx;
     double x = 0.0, y = 0.0, dx = 0.0, dy = 0.0, dt = 1e-4;
     for (;;) {
         double lx = x, ly = y, dlx = dx, dly = dy;
@@ -54,13 +54,43 @@ KERNEL(projectile) {
         dx += dvx * dt;
         dy += dvy * dt;
         if (y < 0.0) {
-            double below = ly - y, value = (x * ly - lx * y) / below;
-            double slope = dx * ly + x * dly - dlx * y - lx * dy;
-            *(double *)out[0] = value;
-            *(double *)out[1] = (slope - value * (dly - dy)) / below;
+            double below = ly - y;
+            *value = (x * ly - lx * y) / below;
+            *slope = (dx * ly + x * dly - dlx * y - lx * dy - *value * (dly - dy)) / below;
             return;
         }
         vy -= 9.8 * dt;
+    }
+}
+
+KERNEL(projectile) {
+#pragma omp parallel for
+    for (int64_t i = 0; i < size[0]; i++)
+        flight(((double *)in[0])[i], (double *)out[0] + i, (double *)out[1] + i);
+}
+
+KERNEL(newton_root) {
+    const double *a = in[0];
+#pragma omp parallel for schedule(dynamic, 4096)
+    for (int64_t i = 0; i < size[0]; i++) {
+        double r = a[i];
+        while (fabs(r * r - a[i]) > 1e-12 * a[i]) r = 0.5 * (r + a[i] / r);
+        ((double *)out[0])[i] = r;
+    }
+}
+
+KERNEL(newton_dual) {
+    const double *a = in[0];
+#pragma omp parallel for schedule(dynamic, 4096)
+    for (int64_t i = 0; i < size[0]; i++) {
+        double r = a[i], d = 1.0;
+        while (fabs(r * r - a[i]) > 1e-12 * a[i]) {
+            double q = a[i] / r;
+            d = 0.5 * (d + (1.0 - q * d) / r);
+            r = 0.5 * (r + q);
+        }
+        ((double *)out[0])[i] = r;
+        ((double *)out[1])[i] = d;
     }
 }
 

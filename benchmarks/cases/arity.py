@@ -1,22 +1,44 @@
-"""A product of N activations: value and N partials, to see how cost grows with arity."""
+"""A product of N activations: value and N partials, to see how cost grows with arity.
+
+ftrace runs the paper's scalar function with a native `if`, the others `where`. The number to look
+at is the time per partial, which is flat where nothing spills. Read next: `divergence.py`.
+"""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from benchmarks.case import Case, kernel, random
+from benchmarks.case import Case, built, kernel, random
 from benchmarks.cases.functions import over
 
-ARITIES = (1, 2, 4, 8, 12, 16, 20)
+ARITIES = range(1, 21)
+COMPILED_BY_TORCH = (2, 8, 20)
 SIDE = 1024
 
 
+def g(x):
+    """The paper's g, of one number."""
+    if x > 0.5:
+        return x
+    return -x
+
+
+def product(*xs):
+    """The paper's f, of N numbers."""
+    result = 1.0
+    for x in xs:
+        result = result * math.tanh(g(x))
+    return result
+
+
 def _product(xp, *xs):
-    product = None
+    result = None
     for x in xs:
         factor = xp.tanh(xp.where(x > 0.5, x, -x))
-        product = factor if product is None else product * factor
-    return product
+        result = factor if result is None else result * factor
+    return result
 
 
 def _reference(*xs):
@@ -27,11 +49,15 @@ def _reference(*xs):
     return [value, *(value / t * d for t, d in zip(factors, slopes, strict=True))]
 
 
-def _partials(s):
+def _partials(s, f):
     def run(*xs):
-        return s.value_and_pull(over(s.np, _product))(s.np.zeros_like(xs[0]) + 1.0, *xs)
+        return s.value_and_pull(f)(s.np.zeros_like(xs[0]) + 1.0, *xs)
 
     return s.jit(run)
+
+
+def _outputs(*xs):
+    return [(xs[0].shape, xs[0].dtype)] * (len(xs) + 1)
 
 
 CASES = [
@@ -39,14 +65,15 @@ CASES = [
         name=f"prod tanh(g(x_i)) value+N partials N={n}",
         inputs=lambda n=n: random(*[(SIDE, SIDE)] * n, dtype=np.float32, low=0.05),
         reference=_reference,
-        body=_partials,
+        body=lambda s: _partials(s, over(s.np, _product)),
         own={
-            "c": kernel(
-                "arity", lambda *xs: [(xs[0].shape, xs[0].dtype)] * (len(xs) + 1), SIDE * SIDE, n
-            )
+            "ftrace": built(lambda s: _partials(s, s.vectorize(product))),
+            "c": kernel("arity", _outputs, SIDE * SIDE, n),
+            "csimd": kernel("arity_simd", _outputs, SIDE * SIDE, n),
         },
+        skip=() if n in COMPILED_BY_TORCH else ("torchc",),
         tolerance=1e-5,
-        parallel=True,
+        parallel=n in COMPILED_BY_TORCH,
         quick=n == 2,
         moved=4 * SIDE * SIDE * (2 * n + 1),
     )

@@ -94,12 +94,22 @@ def hmlstm_partials(c, f, i, g, z1, z2):
     ]
 
 
-def hmlstm_inputs(n):
-    """Four n by n matrices and the two columns of switches, float32."""
+def hmlstm_inputs(n, control="random"):
+    """Four n by n matrices and the two switches, float32.
+
+    The paper's `random` control changes along the contiguous axis, its first three being FLUSH,
+    COPY and UPDATE; `runs` change every 32 elements, `rows` once a row; `copy` is all COPY.
+    """
     rng = np.random.default_rng(7)
     cell = [rng.standard_normal((n, n)).astype(np.float32) for _ in range(4)]
-    switches = [rng.integers(0, 2, (n, 1)).astype(np.float32) for _ in range(2)]
-    return (*cell, *switches)
+    length, repeats = (-(-n // 32), 32) if control == "runs" else (n, 1)
+    switches = np.repeat(rng.integers(0, 2, (2, length)), repeats, axis=1)[:, :n]
+    if control == "copy":
+        switches[:] = 0
+    elif control == "random":
+        switches[:, :3] = (1, 0, 0), (0, 0, 1)
+    shape = (n, 1) if control == "rows" else (1, n)
+    return (*cell, *(s.reshape(shape).astype(np.float32) for s in switches))
 
 
 MLP = (784, 512, 512, 10)

@@ -1,14 +1,15 @@
-"""pqR's examples: a recurrence with a cumulative sum, a projectile with a data-dependent loop."""
+"""pqR's recurrence with a cumulative sum: its Jacobian, and the gradient of its sum.
+
+ftrace runs the recurrence as a native loop of one number, whose partials it keeps; that the
+recurrence works element by element is what makes the Jacobian cheap. Read next: `projectile.py`.
+"""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from benchmarks.case import Case, compiled, kernel, random
+from benchmarks.case import Case, built, compiled, kernel, random
 
-ANGLE, DT, GRAVITY = 0.8, 1e-4, 9.8
 STEPS = 100
 
 
@@ -62,48 +63,22 @@ def _value_and_jacobian(s):
     return s.jit(lambda x: (f(x), jacobian(x)))
 
 
-def _distance(xp, angle):
-    """The distance travelled by a projectile, as pqR's authors wrote it."""
-    vx, vy, x, y = xp.cos(angle), xp.sin(angle), 0.0, 0.0
-    while True:
-        last_x, last_y = x, y
-        x = x + vx * DT
-        y = y + vy * DT
-        if y < 0:
-            return (x * last_y - last_x * y) / (last_y - y)
-        vy = vy - GRAVITY * DT
+def recurrence(x):
+    """A hundred steps, of one number."""
+    s = 1.0
+    for _ in range(STEPS):
+        s = s + (x * x + 1.0) / s
+    return s
 
 
-def _staged_distance(s, angle):
-    vx, vy = s.np.cos(angle), s.np.sin(angle)
-    zero = vx * 0.0
+def _native_value_and_jacobian(s):
+    steps = s.vectorize(recurrence, residuals="cache")
 
-    def step(state):
-        x, y, _, _, vy = state
-        return (x + vx * DT, y + vy * DT, x, y, vy - GRAVITY * DT)
+    def run(x):
+        value, push = s.mod.linearize(lambda x: 4.0 * s.np.cumsum(steps(x)) ** 2, x)
+        return value, s.vmap(push, out_axes=1)(s.np.eye(x.size))
 
-    start = step((zero, zero, zero, zero, vy))
-    x, y, last_x, last_y, _ = s.while_loop(lambda state: state[1] >= 0.0, step, start)
-    return (x * last_y - last_x * y) / (last_y - y)
-
-
-def _staged_value_and_grad(s):
-    derivative = s.jvp(lambda a: _staged_distance(s, a))
-    return s.jit(lambda a: derivative((a,), (s.np.cos(a) * 0.0 + 1.0,)))
-
-
-def _dual_loop(angle):
-    vx, vy = math.cos(angle), math.sin(angle)
-    dvx, dvy = -vy, vx
-    x = y = dx = dy = 0.0
-    while True:
-        lx, ly, dlx, dly = x, y, dx, dy
-        x, y, dx, dy = x + vx * DT, y + vy * DT, dx + dvx * DT, dy + dvy * DT
-        if y < 0:
-            above, below = x * ly - lx * y, ly - y
-            slope = dx * ly + x * dly - dlx * y - lx * dy
-            return above / below, (slope - above / below * (dly - dy)) / below
-        vy -= GRAVITY * DT
+    return s.jit(run)
 
 
 def _recurrence(n):
@@ -112,8 +87,11 @@ def _recurrence(n):
         inputs=lambda: random((n,), low=3.0, high=9.0),
         reference=_jacobian,
         body=_value_and_jacobian,
-        own={"c": kernel("pqr_jacobian", lambda x: [((n,), x.dtype), ((n, n), x.dtype)], n)},
-        skip=("torchc",) if n > 5 else (),
+        own={
+            "ftrace": built(_native_value_and_jacobian),
+            "c": kernel("pqr_jacobian", lambda x: [((n,), x.dtype), ((n, n), x.dtype)], n),
+        },
+        skip=("torchc",),
     )
 
 
@@ -127,32 +105,10 @@ def _summed(n):
             "numba": compiled(_loop),
             "c": kernel("pqr_sum", lambda x: [((), x.dtype), (x.shape, x.dtype)], n),
         },
+        skip=("torchc",),
         parallel=n > 1000,
         quick=n == 5,
     )
 
 
-def _projectile(name, body, skip):
-    return Case(
-        name=f"projectile {name} value+grad",
-        inputs=lambda: (np.float64(ANGLE),),
-        reference=lambda a: list(_dual_loop(float(a))),
-        body=body,
-        own={
-            "numba": compiled(_dual_loop),
-            "c": kernel("projectile", lambda a: [((), a.dtype), ((), a.dtype)]),
-        },
-        skip=skip,
-    )
-
-
-CASES = [
-    _recurrence(5),
-    _recurrence(100),
-    _summed(5),
-    _summed(100_000),
-    _projectile(
-        "native loop", lambda s: s.value_and_grad(lambda a: _distance(s.np, a)), ("torchc",)
-    ),
-    _projectile("lax.while_loop", _staged_value_and_grad, ("torch", "torchc", "autograd")),
-]
+CASES = [_recurrence(5), _recurrence(100), _summed(5), _summed(100_000)]
