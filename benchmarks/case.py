@@ -104,9 +104,7 @@ def leaves(tree: Any) -> list[Any]:
     return [tree]
 
 
-def mismatch(
-    actual: Outputs, expected: Outputs, tolerance: float, relative: bool = False
-) -> str:
+def mismatch(actual: Outputs, expected: Outputs, tolerance: float, relative: bool = False) -> str:
     """What is wrong with the outputs, or the empty string."""
     if len(actual) != len(expected):
         return f"{len(actual)} outputs where the reference has {len(expected)}"

@@ -16,7 +16,17 @@ from benchmarks.report import COLUMNS, Row, best_peer, rows
 COLOURS = dict(
     zip(
         COLUMNS,
-        ("#c0392b", "#2f6fb3", "#e08a2e", "#8a5a1f", "#5b9a4a", "#8c6bb1", "#7f8c8d", "#333333", "#aaaaaa"),
+        (
+            "#c0392b",
+            "#2f6fb3",
+            "#e08a2e",
+            "#8a5a1f",
+            "#5b9a4a",
+            "#8c6bb1",
+            "#7f8c8d",
+            "#333333",
+            "#aaaaaa",
+        ),
         strict=True,
     )
 )
@@ -65,3 +75,21 @@ def draw(records: list[dict[str, Any]], out: Path) -> str:
         title = f"{group}, {threads} thread{'s' * (threads > 1)}"
         _draw_group(title, table, out / f"{group}-{threads}.png")
     return f"({len(groups)} plots)"
+
+
+def curves(series: dict[str, dict[int, float]], path: Path) -> str:
+    """Time per partial against arity, one line a system; says what was written."""
+    if find_spec("matplotlib") is None or not any(series.values()):
+        return ""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    for system, points in series.items():
+        if points:
+            axes.plot(*zip(*points.items(), strict=True), "o-", color=COLOURS[system], label=system)
+    axes.set(yscale="log", xlabel="arity N", ylabel="ns per element and partial")
+    axes.legend(fontsize="small", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)
+    return f" ({path.name})"

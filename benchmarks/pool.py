@@ -34,12 +34,24 @@ def cpus() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+KEPT = str(1 << 31)
+"""Bytes below which freed memory stays with its process. By default it is given back, or not, by
+the luck of a heap's layout, and five results of 4 MB cost up to four times their kernel."""
+PLATFORMS = {"cpu": "cpu", "gpu": "cuda"}
+
+
+def device() -> str:
+    """Where arrays live: `cpu` or `gpu`, by `FTRACE_BENCH_DEVICE`."""
+    return os.environ.get("FTRACE_BENCH_DEVICE", "cpu")
+
+
 def environment(threads: int) -> dict[str, str]:
-    """The environment that gives every library the same number of threads."""
+    """The environment that gives every library the same threads, heap and device."""
     env = dict(os.environ) | dict.fromkeys(THREAD_VARIABLES, str(threads))
     eigen = "true" if threads > 1 else "false"
     env["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={eigen}"
-    env["JAX_PLATFORMS"] = "cpu"
+    env["JAX_PLATFORMS"] = PLATFORMS[device()]
+    env["MALLOC_TRIM_THRESHOLD_"] = env["MALLOC_MMAP_THRESHOLD_"] = KEPT
     return env
 
 

@@ -84,14 +84,21 @@ def _line(case: str, row: Row, gb_per_s: float) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def machine_line(facts: dict[str, Any]) -> str:
+    """The machine and the versions, as one line."""
+    systems = "; ".join(f"{k} {v}" for k, v in facts["systems"].items())
+    return (
+        f"{facts['cpu']}, {facts['cores']} cores, Python {facts['python']}, load {facts['load']}, "
+        f"copy {facts['copy_gb_per_s']} GB/s; {systems}"
+    )
+
+
 def markdown(facts: dict[str, Any], records: list[Record]) -> str:
     """The whole table, with the machine above and what failed below."""
-    systems = "; ".join(f"{k} {v}" for k, v in facts["systems"].items())
     text = [
         f"# Benchmarks, {facts['date']}",
         "",
-        f"{facts['cpu']}, {facts['cores']} cores, Python {facts['python']}, load {facts['load']}, "
-        f"copy {facts['copy_gb_per_s']} GB/s; {systems}",
+        machine_line(facts),
         "",
         f"Minima over {facts['rounds']} interleaved rounds, one process per system, the same "
         "thread count for all, outputs checked first. Floor: best hand-written kernel, else bytes "

@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks import native
 from benchmarks.case import UnsupportedError
+from benchmarks.pool import device
 
 
 def _lacking(what: str) -> Any:
@@ -31,6 +32,7 @@ class System:
 
     name = "numpy"
     packages: tuple[str, ...] = ("numpy",)
+    devices: tuple[str, ...] = ("cpu",)
     np: Any = np
     scanned = False
     """Whether `scan` is a primitive here; a Python loop otherwise."""
@@ -45,6 +47,8 @@ class System:
     @classmethod
     def missing(cls) -> str:
         """Why the system cannot run here, or the empty string."""
+        if device() not in cls.devices:
+            return f"does not run on the {device()} here"
         absent = [p for p in cls.packages if find_spec(p) is None]
         return f"not installed: {', '.join(absent)}" if absent else ""
 
@@ -135,6 +139,7 @@ class Ftrace(JaxLike):
 
 class Jax(JaxLike):
     name, packages = "jax", ("jaxlib", "jax")
+    devices = ("cpu", "gpu")
 
     def __init__(self) -> None:
         super().__init__()
@@ -295,7 +300,7 @@ class C(System):
 
     @classmethod
     def missing(cls) -> str:
-        return native.missing()
+        return super().missing() or native.missing()
 
     def version(self) -> str:
         return native.version()
@@ -311,6 +316,5 @@ class CSimd(C):
 
 
 SYSTEMS = {
-    cls.name: cls
-    for cls in (Ftrace, Jax, Torch, TorchCompiled, Autograd, Numba, System, C, CSimd)
+    cls.name: cls for cls in (Ftrace, Jax, Torch, TorchCompiled, Autograd, Numba, System, C, CSimd)
 }

@@ -26,11 +26,12 @@ def sigmoid(x):
 def update(c, f, i, g, z1, z2):
     """The cell, one element at a time, as the paper writes it."""
     if z1 == 0.0 and z2 == 1.0:
-        return sigmoid(f) * c + sigmoid(i) * math.tanh(g)
+        new = sigmoid(f) * c + sigmoid(i) * math.tanh(g)
     elif z1 == 0.0 and z2 == 0.0:
-        return c
+        new = c
     else:
-        return sigmoid(i) * math.tanh(g)
+        new = sigmoid(i) * math.tanh(g)
+    return new
 
 
 def _pulled(s, cell):
@@ -63,7 +64,7 @@ def _forward_jax(s):
 
 def _backward_native(s, *args):
     value, pull = _forward(s, s.vectorize(update))(*args)
-    ones = np.ones_like(value)
+    ones = s.np.ones_like(value)
     return lambda: pull(ones)
 
 

@@ -29,6 +29,18 @@ def distance(angle):
         vy = vy - GRAVITY * DT
 
 
+def distance_after(angle):
+    """The same with the result computed once the loop is left, not in it."""
+    vx, vy, x, y = math.cos(angle), math.sin(angle), 0.0, 0.0
+    last_x = last_y = 0.0
+    while y >= 0.0:
+        last_x, last_y = x, y
+        x = x + vx * DT
+        y = y + vy * DT
+        vy = vy - GRAVITY * DT
+    return (x * last_y - last_x * y) / (last_y - y)
+
+
 def _eager_distance(xp, angle):
     vx, vy, x, y = xp.cos(angle), xp.sin(angle), 0.0, 0.0
     while True:
@@ -67,9 +79,12 @@ def _native(s):
     return s.jit(s.value_and_grad(s.vectorize(distance)))
 
 
-def _native_many(s):
-    derivative = s.jvp(s.vectorize(distance))
-    return s.jit(lambda a: derivative((a,), (s.np.ones_like(a),)))
+def _native_many(f):
+    def build(s):
+        derivative = s.jvp(s.vectorize(f))
+        return s.jit(lambda a: derivative((a,), (s.np.ones_like(a),)))
+
+    return built(build)
 
 
 def _dual_loop(angle):
@@ -123,6 +138,20 @@ def _single(name, body, own, skip):
     )
 
 
+def _many(name, f):
+    return Case(
+        name=f"{ANGLES} angles, {name}, value+grad",
+        inputs=lambda: (np.random.default_rng(7).uniform(0.3, 1.2, ANGLES),),
+        reference=_reference_many,
+        own={
+            "ftrace": _native_many(f),
+            "jax": built(_vmapped),
+            "c": kernel("projectile", lambda a: [(a.shape, a.dtype)] * 2, ANGLES),
+        },
+        moved=24 * ANGLES,
+    )
+
+
 CASES = [
     _single(
         "eager loop",
@@ -131,15 +160,6 @@ CASES = [
         ("torchc", "jax"),
     ),
     _single("compiled", _staged, {"ftrace": built(_native)}, ("torch", "torchc", "autograd")),
-    Case(
-        name=f"{ANGLES} angles value+grad",
-        inputs=lambda: (np.random.default_rng(7).uniform(0.3, 1.2, ANGLES),),
-        reference=_reference_many,
-        own={
-            "ftrace": built(_native_many),
-            "jax": built(_vmapped),
-            "c": kernel("projectile", lambda a: [(a.shape, a.dtype)] * 2, ANGLES),
-        },
-        moved=24 * ANGLES,
-    ),
+    _many("return in the loop", distance),
+    _many("return after the loop", distance_after),
 ]
