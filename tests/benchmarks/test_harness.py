@@ -176,7 +176,8 @@ def test_the_table_names_the_machine_and_the_best_peer(tmp_path):
     facts |= {"date": "today", "rounds": 7, "systems": {"jax": "1"}}
     text = report.markdown(facts, records)
     assert "a processor" in text
-    assert "| c | 1 us | 2 us | - | - | 4 us | - | - | 500 ns | - | jax | 0.50 | 2.00 c | 0% |" in text
+    row = "| c | 1 us | 2 us | - | - | 4 us | - | - | 500 ns | - | jax | 0.50 | 2.00 c | 0% |"
+    assert row in text
 
 
 def test_fewer_than_seven_rounds_are_refused(capsys):
