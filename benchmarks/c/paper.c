@@ -1,4 +1,4 @@
-/* The seed paper's kernels, twice: over libm one element at a time, and written to be vectorised.
+/* Kernels of the paper on broadcast derivatives, twice: over libm one element at a time, and written to be vectorised.
  *
  * `*_simd` computes its own exponential and hyperbolic tangent, so that the compiler needs no
  * vector library and no -ffast-math; they are within a few units in the last place. */

@@ -16,7 +16,8 @@ LINES = [
     *paper.cell_lines(),
     *paper.product_lines(),
     *paper.loop_lines(),
-    *paper.mask_lines(),
+    *paper.mask_lines("cheap"),
+    *paper.mask_lines("dear"),
 ]
 
 
@@ -55,12 +56,20 @@ def test_the_table_says_what_is_met_missed_and_not_measured(monkeypatch):
     assert "| HM-LSTM n=1024 / jax | 0.50 | <= 0.5 | yes |" in text
     assert "| HM-LSTM n=1024 / C that vectorises | 2.00 | <= 1.5 | **no** |" in text
     assert "| HM-LSTM n=2048 / jax | - | <= 0.5 | not measured |" in text
-    assert "| results within tolerance of float64 | 1.00 | 1 | yes |" in text
-    assert "forward pass | 1.00 | 1 | yes |" in text
-    assert "backward pass | 2.00 | 1 | **no** |" in text
-    assert "float64 | 0.50 | 1 | **no** |" in paper.shown(
-        times, [{"status": s, "system": "ftrace"} for s in ("ok", "wrong")]
-    )
+    assert "| wrong or failed results of 1 | 0.00 | <= 0 | yes |" in text
+    assert "forward pass | 1.00 | <= 1 | yes |" in text
+    assert "backward pass | 2.00 | <= 1 | **no** |" in text
+    records = [{"status": s, "system": "ftrace"} for s in ("ok", "wrong")]
+    assert "of 2 | 1.00 | <= 0 | **no** |" in paper.shown(times, records)
+
+
+def test_the_worst_mask_counts_and_a_missing_one_leaves_the_line_open():
+    lines = paper.mask_lines("dear")
+    times = {line.theirs: 1.0 for line in lines} | {line.ours: 1.0 for line in lines}
+    times[lines[3].ours] = 1.5
+    assert paper.worst(lines, times) == 1.5
+    del times[lines[0].ours]
+    assert paper.worst(lines, times) is None
 
 
 def test_the_time_per_partial_is_flat_when_it_grows_with_the_arity():
