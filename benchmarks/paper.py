@@ -185,9 +185,9 @@ def row(text: str, figure: float | None, limit: float) -> str:
 
 def shown(times: Times, records: list[Record]) -> str:
     """The table of claims."""
+    lines = (*cell_lines(), *product_lines(), *loop_lines())
     text = ["| line | figure | target | met |", "|---|---|---|---|"]
-    for line in (*cell_lines(), *product_lines(), *loop_lines()):
-        text.append(row(line.text, line.figure(times), line.limit))
+    text += [row(line.text, line.figure(times), line.limit) for line in lines]
     text.append(row("arity, departure of the time per partial from its mean", flatness(times), 0.3))
     for price in ("cheap", "dear"):
         figure = worst(mask_lines(price), times)

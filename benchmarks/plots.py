@@ -89,7 +89,8 @@ def curves(series: dict[str, dict[int, float]], path: Path) -> str:
         if points:
             axes.plot(*zip(*points.items(), strict=True), "o-", color=COLOURS[system], label=system)
     axes.set(yscale="log", xlabel="arity N", ylabel="ns per element and partial")
-    axes.legend(fontsize="small", frameon=False)
+    axes.set_xticks(sorted({n for points in series.values() for n in points}))
+    figure.legend(fontsize="small", ncols=8, loc="outside lower center", frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
     return f" ({path.name})"

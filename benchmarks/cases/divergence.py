@@ -1,7 +1,7 @@
 """Twelve masks and two prices of an arm: does a native `if` cost what the taken arms cost?
 
 An arm that is cheap or dear is taken where the mask says so; value and derivative, float32. Beside
-the `if` stands the same program with `where`, which always computes both arms. Read next:
+the `if` stands the same program with `where`, which JAX has to compute on both sides. Read next:
 `newton.py`, where lanes differ in how often they loop.
 """
 
@@ -82,17 +82,17 @@ def _inputs(mask):
 
 def _case(price, form, mask):
     f, where = {"cheap": (_cheap, _cheap_where), "dear": (_dear, _dear_where)}[price]
+    by_where = built(lambda s: _slopes(s, lambda x, m: where(s.np, x, m)))
     if form == "if":
         shape = _masks()[mask].shape
         steps = [0 if shape[0] == 1 else shape[1], 0 if shape[1] == 1 else 1]
-        outputs = lambda x, m: [(x.shape, x.dtype)] * 2  # noqa: E731
         own = {
             "ftrace": built(lambda s: _slopes(s, s.vectorize(f))),
-            "c": kernel(f"diverge_{price}", outputs, SIDE, *steps),
+            "jax": by_where,
+            "c": kernel(f"diverge_{price}", lambda x, m: [(x.shape, x.dtype)] * 2, SIDE, *steps),
         }
     else:
-        body = built(lambda s: _slopes(s, lambda x, m: where(s.np, x, m)))
-        own = {"ftrace": body, "jax": body}
+        own = {"ftrace": by_where}
     return Case(
         name=f"{price} arm by {form}, {mask}",
         inputs=lambda: _inputs(mask),

@@ -1,4 +1,4 @@
-"""The HM-LSTM cell of the seed paper: value and four partials of a function with three branches.
+"""The HM-LSTM cell of Revels et al. (2018): value and four partials of three branches.
 
 ftrace runs the scalar function with a native `if`; the others, which cannot, the same cell with
 `where`. Read next: `arity.py`, the paper's other program.

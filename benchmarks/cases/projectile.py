@@ -1,7 +1,7 @@
 """The distance of a projectile, a loop that ends when it lands: value and slope by launch angle.
 
-The loop is the seed's example as its authors wrote it. One angle asks what starting a compiled loop
-costs, ten thousand whether lanes that land at different times still run together. Read next:
+The loop is the example of pqR's authors as they wrote it. One angle asks what starting a compiled
+loop costs, ten thousand whether lanes that land at different times still run together. Read next:
 `pqr.py`, the same authors' recurrence.
 """
 
