@@ -106,11 +106,11 @@ def loop_lines() -> list[Line]:
         lines.append(Line(text, (both, "ftrace", 1), (value, "ftrace", 1), 1.7))
         lines.append(against(f"{name}, value / jax", value, "jax", 0.3))
         lines.append(against(f"{name}, value+derivative / jax", both, "jax", 0.3))
-    one = "projectile: one angle compiled value+grad"
-    lines.append(against("projectile, one angle / C", one, "c", 2.0))
     for way in ("in", "after"):
-        case = f"projectile: {ANGLES} angles, return {way} the loop, value+grad"
-        lines.append(against(f"projectile, {ANGLES} angles, return {way} loop / C", case, "c", 0.1))
+        for angles, limit in (("one angle", 2.0), (f"{ANGLES} angles", 0.1)):
+            case = f"projectile: {angles}, return {way} the loop, value+grad"
+            text = f"projectile, {angles}, return {way} the loop / C"
+            lines.append(against(text, case, "c", limit))
     for n in (5, 100):
         text = f"pqR's f, value+Jacobian n={n} / jax"
         lines.append(against(text, f"pqr: pqR f: value+Jacobian n={n}", "jax", 0.1))

@@ -75,8 +75,8 @@ def _vmapped(s):
     return s.jit(lambda a: derivative((a,), (s.np.ones_like(a),)))
 
 
-def _native(s):
-    return s.jit(s.value_and_grad(s.vectorize(distance)))
+def _native(f):
+    return built(lambda s: s.jit(s.value_and_grad(s.vectorize(f))))
 
 
 def _native_many(f):
@@ -123,13 +123,16 @@ def _reference_many(angles):
     return [value, slope]
 
 
+LOOPS = {"return in the loop": distance, "return after the loop": distance_after}
+
+
 def _single(name, body, own, skip):
     own = own | {
         "numba": compiled(_dual_loop),
         "c": kernel("projectile", lambda a: [((), a.dtype)] * 2, 1),
     }
     return Case(
-        name=f"one angle {name} value+grad",
+        name=f"one angle, {name}, value+grad",
         inputs=lambda: (np.float64(ANGLE),),
         reference=lambda a: list(_dual_loop(float(a))),
         body=body,
@@ -157,9 +160,11 @@ CASES = [
         "eager loop",
         lambda s: s.value_and_grad(lambda a: _eager_distance(s.np, a)),
         {},
-        ("torchc", "jax"),
+        ("torchc",),
     ),
-    _single("compiled", _staged, {"ftrace": built(_native)}, ("torch", "torchc", "autograd")),
-    _many("return in the loop", distance),
-    _many("return after the loop", distance_after),
+    *(
+        _single(name, _staged, {"ftrace": _native(f)}, ("torch", "torchc", "autograd"))
+        for name, f in LOOPS.items()
+    ),
+    *(_many(name, f) for name, f in LOOPS.items()),
 ]
