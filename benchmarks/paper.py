@@ -83,7 +83,7 @@ def cell_lines() -> list[Line]:
         lines.append(against(f"{name} / jax", case, "jax", 0.5))
         lines.append(against(f"{name} / C that vectorises", case, "csimd", 1.5))
         where = (f"{CELL} random by where n={n}", "ftrace", 1)
-        lines.append(Line(f"{name}, native if / our own where", (case, "ftrace", 1), where, 1.0))
+        lines.append(Line(f"{name}, native if / our own where", (case, "ftrace", 1), where, 1.1))
     for control, seconds in EXPECTED.items():
         ours = (f"{CELL} {control} n=1024", "ftrace", 1)
         text = f"HM-LSTM n=1024, control {control} / {seconds * 1e9:.2f} ns per element"
