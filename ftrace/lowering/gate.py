@@ -10,6 +10,7 @@ stay where they are, so results keep their bits.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
+from itertools import groupby
 from typing import Final
 
 from ftrace.core.scalar import OPS
@@ -89,9 +90,14 @@ class _Body:
         if not _selects(self.block.stmts):
             return self.block
         places = self._places(self._demands())
-        if all(p == ALWAYS for p in places):
-            return self.block
-        return self._scheduled(places)
+        while any(p != ALWAYS for p in places):
+            order = self._scheduled(places)
+            if len(order) == len(places):
+                return self._written(order, places)
+            # a condition may depend on what would be computed under it
+            done = set(order)
+            places = [p if i in done else ALWAYS for i, p in enumerate(places)]
+        return self.block
 
     # --- when is a result looked at?
 
@@ -143,28 +149,31 @@ class _Body:
 
     # --- order
 
-    def _scheduled(self, places: list[int]) -> Block:
-        """The statements in an order in which those of one condition stand together."""
+    def _scheduled(self, places: list[int]) -> list[int]:
+        """An order in which statements of one condition stand together, as far as there is one."""
         after, missing = self._order(places)
         ready: dict[int, list[int]] = {}
         for i, count in enumerate(missing):
             if not count:
                 heappush(ready.setdefault(places[i], []), i)
-        out: list[Stmt] = []
-        left = len(places)
-        while left:
+        order: list[int] = []
+        while any(ready.values()):
             now = max((p for p in ready if ready[p]), key=int.bit_count)  # the weakest first
             queue = ready[now]
-            members: list[int] = []
             while queue:
                 i = heappop(queue)
-                members.append(i)
+                order.append(i)
                 for j in after[i]:
                     missing[j] -= 1
                     if not missing[j]:
                         heappush(ready.setdefault(places[j], []), j)
-            out += self._together(now, members)
-            left -= len(members)
+        return order
+
+    def _written(self, order: Sequence[int], places: Sequence[int]) -> Block:
+        """The statements in this order, neighbours of one condition as one `If`."""
+        out: list[Stmt] = []
+        for place, members in groupby(order, key=lambda i: places[i]):
+            out += self._together(place, list(members))
         return Block(tuple(out), self.block.results)
 
     def _order(self, places: list[int]) -> tuple[list[set[int]], list[int]]:
