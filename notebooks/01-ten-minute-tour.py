@@ -270,7 +270,7 @@ def show_error(function, *args):
 
 show_error(ftrace.grad(lambda x: np.sin(x)), np.array([1.0, 2.0]))
 show_error(ftrace.grad(np.sum), np.array([1, 2, 3]))
-show_error(ftrace.jit(lambda x: x if x > 0 else -x), 1.0)
+show_error(ftrace.jit(lambda x: x.item() + 1), 1.0)
 
 
 # %%
@@ -344,18 +344,19 @@ limit_gradient.defvjp(limit_forward, limit_backward)
 print(ftrace.grad(lambda x: 100.0 * limit_gradient(x))(3.0))
 
 # %% [markdown]
-# ## 9. Loops that run as long as values say
+# ## 9. Control flow: write Python
 #
-# `lax.while_loop`, `lax.scan` and `lax.fori_loop` compile, and every transformation goes through
-# them: reverse mode too, however many turns there are. Under `vmap` each member stops by itself.
+# `if`, `while`, `for`, `break` and early `return` stay Python where values are known. Where a traced
+# value decides, `jit` and `vmap` rewrite your function (`ftrace.lift` does it on demand): compiled
+# code loops natively, under `vmap` each member stops by itself, and every derivative goes through.
 
 
 # %%
 def square_root(a):
-    def step(guess):
-        return 0.5 * (guess + a / guess)
-
-    return ftrace.lax.while_loop(lambda g: np.abs(g * g - a) > 1e-12 * a, step, 1.0 * a)
+    guess = a
+    while abs(guess * guess - a) > 1e-12 * a:
+        guess = 0.5 * (guess + a / guess)
+    return guess
 
 
 areas = np.array([2.0, 9.0, 100.0])
@@ -365,7 +366,61 @@ print(f"second derivative at 2: {ftrace.hessian(square_root)(2.0):.7f}")
 
 
 # %% [markdown]
-# `scan` carries a value along an array and stacks what each turn leaves. With
+# What cannot mean anything under a traced condition is refused, with the line:
+
+
+# %%
+def forgets_a_side(x):
+    if x > 0:
+        y = x * x
+    return y
+
+
+show_error(ftrace.jit(forgets_a_side), 1.0)
+
+
+# %% [markdown]
+# ### A scalar function at every place of arrays: one kernel
+#
+# `vectorize` takes a function of numbers, with any control flow, and runs it at every place of
+# arrays that broadcast. It is one kernel, and its derivative is another one: computed in forward
+# mode inside the kernel, whatever mode the program around it uses.
+
+
+# %%
+@ftrace.vectorize
+def throw(angle, speed):
+    """How far a ball flies against the drag of air, in steps of a millisecond."""
+    dt, x, y = 0.001, 0.0, 0.0
+    vx, vy = speed * np.cos(angle), speed * np.sin(angle)
+    while y >= 0.0:
+        drag = 0.01 * np.sqrt(vx * vx + vy * vy)
+        before, x, y = (x, y), x + dt * vx, y + dt * vy
+        vx, vy = vx - dt * drag * vx, vy - dt * (9.81 + drag * vy)
+    return before[0] + (x - before[0]) * before[1] / (before[1] - y)
+
+
+angles, speeds = np.linspace(0.4, 1.0, 5), np.array([[20.0], [40.0]])
+print(throw(angles, speeds).round(2))
+print("by the angle:", ftrace.grad(lambda a: throw(a, 30.0).sum())(angles).round(2))
+print("kernels:", throw.lower(angles, speeds).cost().kernels)
+
+# %% [markdown]
+# `debug.blame` says which line of yours made a NaN, a derivative that is exactly zero, or a jump
+# that a derivative does not see:
+
+
+# %%
+def length(v):
+    return np.sqrt(np.sum(v * v))
+
+
+print(ftrace.debug.blame(length, np.zeros(3)).findings[0].text)
+
+# %% [markdown]
+# ### The same with JAX's loops
+#
+# `lax.scan` carries a value along an array and stacks what each turn leaves. With
 # `checkpoint="binomial"` reverse mode keeps a handful of states instead of every turn's.
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
 from ftrace.core.lazy import lazy
 from ftrace.core.scalar import OPS, Moving, Pointwise
 from ftrace.core.tapes import TURNS
@@ -26,7 +26,7 @@ from ftrace.lowering.inline import plain
 from ftrace.lowering.rules import is_pulled
 
 STORED: Final = 2  # a residual is written once and read once
-DEAR, PLAIN = 6.0, 0.25  # work on an element in bytes that could be moved meanwhile
+DEAR, PLAIN = 0.75, 0.03  # work on an element, in elements that could be moved meanwhile
 RANGE: Final = 1 << 20  # capacities are whole numbers up to about this
 SOURCE, SINK = 0, 1
 MANY: Final = 1000  # turns of a loop whose number nobody knows yet
@@ -76,7 +76,13 @@ def _work(eqn: Eqn) -> float:
     if isinstance(rule, Moving):
         return 0.0
     dear = isinstance(rule, Pointwise) and isinstance(rule.rule, str) and OPS[rule.rule].costly
-    return DEAR if dear else PLAIN
+    return (DEAR if dear else PLAIN) * eqn.outvars[0].aval.dtype.itemsize
+
+
+def scalar_work(jaxpr: Jaxpr) -> float:
+    """What a jaxpr over numbers costs, in bytes; of branches all."""
+    eqns, _, _ = plain(jaxpr)
+    return sum(_work(e) + sum(scalar_work(j) for _, j in subjaxprs(e.params)) for e in eqns)
 
 
 @dataclass

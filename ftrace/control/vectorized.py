@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Any
 
 from ftrace.control.jit import jit_call
+from ftrace.control.mincut import STORED, scalar_work
 from ftrace.control.partials import Pattern, partials
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.config import config
@@ -158,7 +159,7 @@ def _partial(known: Flags, *, jaxpr: Jaxpr, active: Flags, keep: str) -> Split:
     n_out = len(jaxpr.outvars)
     slim, read = _only(computed, n_out)
     tangents = tuple(range(n, len(known)))
-    if _again(jaxpr, len(pattern), keep):
+    if _again(computed, len(pattern), keep):
         first, weights, given = jaxpr, slim, read
     else:
         first, weights, given = computed, _identity(slim.out_avals), (RES,)
@@ -169,15 +170,19 @@ def _partial(known: Flags, *, jaxpr: Jaxpr, active: Flags, keep: str) -> Split:
     )
 
 
-def _again(jaxpr: Jaxpr, partial_count: int, keep: str) -> bool:
+def _again(computed: Jaxpr, partial_count: int, keep: str) -> bool:
     """Whether partials are computed again on the way back rather than stored.
 
-    Storing writes and reads each of them, computing reads the operands. What a loop costs is not
-    known, so that it is paid once.
+    Storing writes and reads each of them; computing reads the operands, and takes the time in which
+    that many bytes could be moved. What a loop costs is not known, so that it is paid once.
     """
     if keep != "auto":
         return keep == "recompute"
-    return not has_loops(jaxpr) and 2 * partial_count > len(jaxpr.invars)
+    if has_loops(computed):
+        return False
+    operands = sum(a.dtype.itemsize for a in computed.in_avals)
+    stored = sum(a.dtype.itemsize for a in computed.out_avals[-partial_count:])
+    return operands + scalar_work(computed) < STORED * stored
 
 
 def _staged(whole: Jaxpr, known: Flags) -> Split:

@@ -26,6 +26,7 @@ from ftrace.lowering.ir import (
 LANE = "lane"
 SERIAL = "serial"
 TURNS = 8  # how much more an access in an inner loop counts
+FEW = 8  # values carried by a loop that stay in registers for four vectors
 LONG = 128  # statements from which values would not stay in registers if there were two of each
 
 
@@ -123,8 +124,8 @@ def _lanes(lane_loops: Sequence[Loop], vector_bytes: int) -> int:
         widest = max([widest, *(_size(d) for d in _dtypes(loop.body))])
         if any(inner.folds for inner in loops_of(loop.body)):
             registers = 8
-        elif _has_while(loop.body):
-            registers = max(registers, 4)
+        elif _carried(loop.body):
+            registers = 4 if _carried(loop.body) <= FEW else max(registers, 2)
         elif _length(loop.body) > LONG:
             registers = 1
     return max(ways, registers * vector_bytes // widest)
@@ -150,8 +151,8 @@ def _dtypes(block: Block) -> set[str]:
     return found
 
 
-def _has_while(block: Block) -> bool:
-    return any(
-        isinstance(s, While) or any(_has_while(inner) for inner in blocks_of(s))
-        for s in block.stmts
-    )
+def _carried(block: Block) -> int:
+    """The most values that a `While` of a block carries; 0 without one."""
+    inner = (_carried(b) for s in block.stmts for b in blocks_of(s))
+    here = (len(s.params) for s in block.stmts if isinstance(s, While))
+    return max((*inner, *here), default=0)

@@ -254,6 +254,7 @@ def test_what_has_a_forward_derivative_only_is_bounded_forwards():
 # ---------------------------------------------------------------------------------- predictions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["interpreted", "compiled"])
 @pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
 def test_what_a_jaxpr_holds_is_predicted(program, kind):
@@ -333,6 +334,7 @@ def test_the_work_that_keeping_saves_is_counted_exactly(program):
         keep.add(sorted(again)[len(again) // 3])
 
 
+@pytest.mark.slow
 def test_a_budget_is_chosen_quickly_for_long_programs():
     def long(x):
         for k in range(400):

@@ -134,6 +134,7 @@ def close(actual, expected):
 SOME = ("everything", "dots", "names", "not names", "smallest budget")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("keeping", SOME)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

@@ -196,6 +196,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOPS)
 def test_blocks_live_as_long_as_the_tapes(name, living):
     f = LOOPS[name]
@@ -211,6 +212,7 @@ def test_blocks_live_as_long_as_the_tapes(name, living):
     assert len(living) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [False, True])
 def test_an_exception_frees_tapes_that_would_have_left(inside, living):
     calls = []

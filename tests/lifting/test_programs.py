@@ -61,6 +61,7 @@ def test_first_derivatives(f: Callable[..., Any], name: str) -> None:
     _close(expected, DERIVED[name](ftrace.lift(f))(xs))
 
 
+@pytest.mark.slow
 @each
 @pytest.mark.parametrize("name", TWICE)
 def test_second_derivatives(f: Callable[..., Any], name: str) -> None:

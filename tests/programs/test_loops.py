@@ -474,6 +474,7 @@ def run_by_python():
         object.__setattr__(row, "impl", impl)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("mode", ["grad jit", "jit vmap grad", "grad jit vmap"])
 def test_compiled_halves_give_their_tapes_to_each_other(name, mode, run_by_python):
@@ -486,6 +487,7 @@ def test_compiled_halves_give_their_tapes_to_each_other(name, mode, run_by_pytho
     assert run_by_python == []
 
 
+@pytest.mark.slow
 def test_compiled_tapes_of_tapes_are_added_up(run_by_python):
     total = lambda g: lambda x: np.sum(np.sin(g(x)) * V)  # noqa: E731
     third = jit(grad(total(grad(total(grad(nested))))))
@@ -519,6 +521,7 @@ def test_a_loop_in_a_branch_that_members_take_differently(wrap):
         np.testing.assert_allclose(expected[i], slopes, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 2, 5])
 @pytest.mark.parametrize("length", [0, 1, 2, 12])
 @pytest.mark.parametrize("reverse", [False, True])
