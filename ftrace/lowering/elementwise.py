@@ -19,6 +19,7 @@ from ftrace.lowering.complexes import Parts
 from ftrace.lowering.conditions import DECIDING
 from ftrace.lowering.inline import inline
 from ftrace.lowering.ir import Atom, Lit
+from ftrace.lowering.ir import Var as IrVar
 from ftrace.lowering.rules import Element, has_loops, pointwise
 
 
@@ -62,6 +63,7 @@ class _Evaluation:
         self.b = b
         self.few = few
         self.booleans: dict[Any, Any] = {}  # an integer scalar -> the boolean it was
+        self.chosen: dict[Any, tuple[Atom, Any, Any]] = {}  # scalar -> condition and two numbers
 
     def run(self, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
         """The results of a jaxpr."""
@@ -93,11 +95,28 @@ class _Evaluation:
         if isinstance(rule, Reduction):
             return [values[0]]
         assert isinstance(rule, Pointwise)
+        known = self._compared(eqn, values)
+        if known is not None:
+            return [known]
         out = pointwise(self.b, eqn, values)
         source = eqn.invars[0].aval if eqn.invars else None
         if eqn.primitive.name == "convert_element_type" and source and source.dtype.kind == "b":
             self.booleans[out] = values[0]
         return [out]
+
+    def _compared(self, eqn: Eqn, values: Sequence[Any]) -> Atom | None:
+        """Whether one of two known numbers was chosen: the condition that chose, not the number."""
+        if eqn.primitive.name not in ("eq", "ne"):
+            return None
+        for value, other in zip(values, eqn.invars[::-1], strict=True):
+            if type(other) is Literal and value in self.chosen:
+                taken, a, b = self.chosen[value]
+                same = eqn.primitive.name == "eq"
+                then, orelse = (bool(x == other.value) == same for x in (a, b))
+                if then == orelse:
+                    return self.b.lit(then, "b1")
+                return taken if then else self.b.op("not", taken)
+        return None
 
     # --- arms
 
@@ -115,7 +134,9 @@ class _Evaluation:
 
         boolean = self.booleans.get(index)
         if boolean is not None and len(branches) == 2:
-            return self._either(boolean, others, this, branches)
+            outs = self._either(boolean, others, this, branches)
+            self._note(outs, boolean, branches)
+            return outs
         taken = self.b.op("le", index, self.b.lit(0, index.dtype))
         return self._either(taken, this, others, branches)
 
@@ -143,6 +164,12 @@ class _Evaluation:
 
         found = self.b.choose(taken, lambda: flat(then), lambda: flat(orelse))
         return _like(shape, found)
+
+    def _note(self, outs: Sequence[Any], taken: Atom, branches: Sequence[Jaxpr]) -> None:
+        """Remember where two branches, the second if `taken`, give numbers written in them."""
+        for out, a, b in zip(outs, branches[1].outvars, branches[0].outvars, strict=True):
+            if type(a) is Literal and type(b) is Literal and type(out) is IrVar:
+                self.chosen[out] = (taken, a.value, b.value)
 
     # --- loops
 

@@ -363,3 +363,29 @@ def test_an_unknown_policy():
 def test_arguments_of_partials_that_there_are_not():
     with pytest.raises(ShapeError, match="argnums of elementwise_partials is 2"):
         elementwise_partials(smooth, argnums=2)(X, X)
+
+
+# --- what control flow leaves in kernels
+
+
+def test_compiled_code_asks_the_condition_and_not_how_a_loop_was_left():
+    def f(x):
+        while True:
+            x = x * 0.5 + 0.1
+            if x < 1.0:
+                return x * 3.0
+
+    kernel = vectorize(f).lower(X).kernels[0]
+    assert " ne " not in kernel
+    assert " eq " not in kernel
+    np.testing.assert_array_equal(vectorize(f)(X), [f(float(x)) for x in X])
+
+
+@pytest.mark.parametrize("test", [lambda n: n == 3, lambda n: n != 3, lambda n: n == 5])
+@pytest.mark.parametrize("flip", [False, True])
+def test_comparing_what_branches_chose(test, flip):
+    def f(x):
+        code = np.int64(3) if (x > 1.0) != flip else np.int64(0)
+        return x * 2.0 if test(code) else -x
+
+    np.testing.assert_array_equal(vectorize(f)(X), [f(float(x)) for x in X])

@@ -14,17 +14,22 @@ TRANSFORMED = {
     "jit": lambda f: lambda xs: [ftrace.jit(f)(x) for x in xs],
     "vmap": lambda f: ftrace.vmap(f),
     "jit(vmap)": lambda f: ftrace.jit(ftrace.vmap(f)),
+    "vectorize": ftrace.vectorize,
 }
 DERIVED = {
     "grad": lambda f: lambda xs: [ftrace.grad(f)(x) for x in xs],
     "grad(jit)": lambda f: lambda xs: [ftrace.grad(ftrace.jit(f))(x) for x in xs],
     "jvp(jit)": lambda f: lambda xs: [ftrace.jvp(ftrace.jit(f), (x,), (1.0,))[1] for x in xs],
     "jit(vmap(grad))": lambda f: ftrace.jit(ftrace.vmap(ftrace.grad(f))),
+    "grad(vectorize)": lambda f: ftrace.grad(lambda xs: ftrace.vectorize(f)(xs).sum()),
 }
 TWICE = {
     "hessian": lambda f: lambda xs: [ftrace.hessian(f)(x) for x in xs],
     "hessian(jit)": lambda f: lambda xs: [ftrace.hessian(ftrace.jit(f))(x) for x in xs],
     "jit(vmap(grad(grad)))": lambda f: ftrace.jit(ftrace.vmap(ftrace.grad(ftrace.grad(f)))),
+    "hessian(vectorize)": lambda f: (
+        lambda xs: np.diag(ftrace.hessian(lambda v: ftrace.vectorize(f)(v).sum())(xs))
+    ),
 }
 
 
@@ -67,3 +72,14 @@ def test_first_derivatives(f: Callable[..., Any], name: str) -> None:
 def test_second_derivatives(f: Callable[..., Any], name: str) -> None:
     xs = np.array(POINTS)
     _close([ftrace.hessian(f)(x) for x in xs], TWICE[name](ftrace.lift(f))(xs))
+
+
+@pytest.mark.slow
+@each
+def test_compiled_kernels(f: Callable[..., Any]) -> None:
+    """Machine code of values and derivatives, with all points in one vector and alone."""
+    xs, kernel = np.array(POINTS), ftrace.vectorize(f)
+    slope = ftrace.jit(ftrace.grad(lambda v: kernel(v).sum()))
+    _close([f(x) for x in xs], kernel(xs))
+    _close([f(x) for x in xs], [kernel(x) for x in xs])
+    _close([ftrace.grad(f)(x) for x in xs], slope(xs))
