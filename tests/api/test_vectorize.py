@@ -83,7 +83,27 @@ def branch_in_loop_plain(x, y):
     return a
 
 
+def grown(x, y):
+    """Carries that depend on the arguments only after the first turn; sides that forget one."""
+    z = 1.0
+    while z < 20.0:
+        z = z * (1.5 + 0.1 * x)
+    return z * x if x > y else y * y
+
+
+def chosen(x, y):
+    n = 2 if x > 3.0 else 1 if x > 1.0 else -1
+    sides = [lambda: x * y, lambda: fnp.sin(x) + y, lambda: fnp.exp(-x) * y]
+    return lax.switch(n, sides)
+
+
+def chosen_plain(x, y):
+    return math.exp(-x) * y if x > 3.0 else math.sin(x) + y if x > 1.0 else x * y
+
+
 PROGRAMS = {
+    "grown": (grown, grown),
+    "switch": (chosen, chosen_plain),
     "smooth": (smooth, smooth_plain),
     "newton": (newton, newton_plain),
     "branches": (branches, branches_plain),
@@ -209,6 +229,11 @@ def test_one_kernel_without_copies_of_what_is_broadcast():
     assert cost.bytes == 8 * (2 * 40 * 50 + 40)
 
 
+def test_a_sum_of_elements_that_take_many_turns_has_a_kernel_of_its_own():
+    total = jit(lambda x: fnp.sum(vectorize(newton)(x, 1.0)))
+    assert total.lower(np.ones(100)).cost().kernels == 2
+
+
 def test_partials_are_the_diagonals_of_jacobians():
     f = elementwise_partials(lambda x, y: (x * x * y, fnp.sin(y)))
     (a, b), (da, db) = f(X, COLUMN)
@@ -304,6 +329,13 @@ def test_a_mask_crosses_the_kernel(policy):
     np.testing.assert_array_equal(s(x), [0.0, 1.0])
     np.testing.assert_array_equal(hessian(lambda x: fnp.sum(fnp.where(x > 0, root(x), 0.0)))(x),
                                   np.diag([0.0, -0.25 * 4.0**-1.5]))  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["cache", "recompute"])
+def test_an_infinite_cotangent_under_a_mask_is_nothing(policy):
+    root = vectorize(fnp.sqrt, residuals=policy)
+    g = grad(lambda x: fnp.sum(fnp.where(x > 0, root(x) / x, 0.0)))
+    np.testing.assert_array_equal(g(np.array([0.0, 4.0])), [0.0, -0.5 * 4.0**-1.5])
 
 
 def test_a_taken_nan_stays():

@@ -62,13 +62,17 @@ def many(x):
     return x
 
 
+def many_in_a_loop(x):
+    return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, many(s[1])), (0, x))[1]
+
+
 def at(*places, value):
     x = np.linspace(0.1, 0.9, N)
     x[list(places)] = value
     return x
 
 
-@pytest.mark.parametrize("f", [cell, looping, many])
+@pytest.mark.parametrize("f", [cell, looping, many, many_in_a_loop])
 def test_a_dear_arm_runs_for_no_vector_that_does_not_take_it(f, counted):
     total = counted("exp")
     g = vectorize(f)

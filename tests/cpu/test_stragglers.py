@@ -6,6 +6,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import jit, lax, vectorize
+from ftrace.cpu.mathematics import table
 
 LONG = 1e60
 
@@ -102,16 +103,35 @@ def test_small_types():
         np.testing.assert_array_equal(vectorize(halvings)(x), np.where(x == 3, 1, 14))
 
 
-def test_long_lanes_do_not_hold_up_the_others():
-    """Turns are counted: all elements together take about what their own turns are."""
+@pytest.mark.parametrize("every", [11, 40])
+def test_more_long_lanes_than_a_vector_holds(every):
+    x = inputs(4096, range(0, 4096, every))
+    np.testing.assert_allclose(vectorize(root)(x), np.sqrt(x), rtol=1e-12)
 
-    def counting(x):
-        def turn(s):
-            return 0.5 * (s[0] + x / s[0]), s[1] + 1
 
-        return lax.while_loop(lambda s: abs(s[0] * s[0] - x) > 1e-12 * x, turn, (x, 0))[1]
+def test_long_lanes_do_not_hold_up_the_others(monkeypatch):
+    """Vectors that turn are counted by code planted in `exp`: few beyond what the lanes need."""
+    total = np.zeros(1, "i8")
+    place = f"ptr inttoptr (i64 {total.ctypes.data} to ptr)"
+    plain = table.SPELLINGS["exp"]
 
-    x = inputs(4096, range(0, 4096, 40))
-    turns = vectorize(counting)(x)
-    assert turns.max() > 100
-    assert np.median(turns) < 8
+    def spelled(text, *args):
+        before, after = text.fresh(), text.fresh()
+        text.line(f"%{before} = load i64, {place}")
+        text.line(f"%{after} = add i64 %{before}, 1")
+        text.line(f"store i64 %{after}, {place}")
+        return plain(text, *args)
+
+    monkeypatch.setitem(table.SPELLINGS, "exp", spelled)
+
+    def halvings(x):
+        return lax.while_loop(lambda s: s > 1.0, lambda s: s * 0.5 + 0.0 * fnp.exp(-s), x)
+
+    x = np.full(4096, 60.0)  # six turns
+    vectorize(halvings)(x)
+    plainly = int(total[0])
+    total[0] = 0
+    x[::40] = 1e60  # two hundred
+    vectorize(halvings)(x)
+    members = 4096 / (plainly / 6)
+    assert total[0] < 2.2 * plainly + 2 * 206 * (103 / members + 1)
