@@ -87,7 +87,7 @@ def grown(x, y):
     """Carries that depend on the arguments only after the first turn; sides that forget one."""
     z = 1.0
     while z < 20.0:
-        z = z * (1.5 + 0.1 * x)
+        z = z * (1.5 + 0.1 * x * y)
     return z * x if x > y else y * y
 
 
@@ -351,6 +351,16 @@ def test_two_results_of_which_one_is_masked():
         return fnp.sum(fnp.where(x > 0, a, 0.0) + b * 2)
 
     np.testing.assert_array_equal(grad(total)(np.array([0.0, 4.0])), [0.0, 16.25])
+
+
+def test_an_infinite_cotangent_of_one_result_does_not_reach_the_other():
+    f = vectorize(lambda x: (fnp.sqrt(x), x * x))
+
+    def total(x):
+        a, b = f(x)
+        return fnp.sum(fnp.where(x > 0, a / x, 0.0) + b * 2)
+
+    np.testing.assert_array_equal(grad(total)(np.array([0.0, 4.0])), [0.0, 16.0 - 0.5 / 8.0])
 
 
 def test_the_transpose_of_a_linear_function():
