@@ -148,6 +148,18 @@ def test_gradients_in_every_mode(program, way):
     np.testing.assert_allclose(GRADIENTS[way](weighted(f))(X), want, rtol=1e-7, atol=1e-8)
 
 
+def test_gradients_by_both_arguments(program):
+    f, plain = program
+    x, y = X, np.array([0.4, 1.7, 0.9])
+    got = grad(lambda x, y: fnp.sum(vectorize(f)(x, y) * WEIGHTS[0]), argnums=(0, 1))(x, y)
+
+    def total(v):
+        return sum(w * plain(*p) for w, *p in zip(WEIGHTS[0], v[:3], v[3:], strict=True))
+
+    want = differences(total, np.concatenate([x, y]))
+    np.testing.assert_allclose(np.concatenate(got), want, rtol=1e-6, atol=1e-7)
+
+
 @pytest.mark.parametrize("way", HESSIANS)
 def test_hessians_in_every_mode(program, way):
     f, _ = program

@@ -103,7 +103,7 @@ def test_small_types():
         np.testing.assert_array_equal(vectorize(halvings)(x), np.where(x == 3, 1, 14))
 
 
-@pytest.mark.parametrize("every", [11, 40])
+@pytest.mark.parametrize("every", [9, 11, 14, 40])
 def test_more_long_lanes_than_a_vector_holds(every):
     x = inputs(4096, range(0, 4096, every))
     vectorize(root)(x[::-1].copy())  # leaves other numbers in the memory of the result
