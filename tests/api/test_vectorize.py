@@ -241,6 +241,14 @@ def test_one_kernel_without_copies_of_what_is_broadcast():
     assert cost.bytes == 8 * (2 * 40 * 50 + 40)
 
 
+def test_what_a_row_decides_is_computed_once_a_row():
+    f = vectorize(lambda z, x: newton(z, 1.0) * x)
+    kernel = f.lower(np.ones((4, 1)), np.ones((4, 50))).kernels[0]
+    (loop,) = (line for line in kernel.splitlines() if "= while" in line)
+    assert loop.startswith("    v")
+    np.testing.assert_allclose(f(COLUMN, X), np.sqrt(COLUMN) * X)
+
+
 def test_a_sum_of_elements_that_take_many_turns_has_a_kernel_of_its_own():
     total = jit(lambda x: fnp.sum(vectorize(newton)(x, 1.0)))
     assert total.lower(np.ones(100)).cost().kernels == 2
