@@ -383,8 +383,8 @@ show_error(ftrace.jit(forgets_a_side), 1.0)
 # ### A scalar function at every place of arrays: one kernel
 #
 # `vectorize` takes a function of numbers, with any control flow, and runs it at every place of
-# arrays that broadcast. It is one kernel, and its derivative is another one: computed in forward
-# mode inside the kernel, whatever mode the program around it uses.
+# arrays that broadcast. It is one kernel, and its partial derivatives are computed inside another
+# one, whatever mode the program around it uses.
 
 
 # %%

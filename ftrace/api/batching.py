@@ -78,10 +78,8 @@ def vmap(
         ys, found = restart(lambda: batch_flat(flat, axis, leaves, dims))
         result_avals(fun, ys, flat.out_tree)
         wanted = _out_dims(fun, out_axes, flat.out_tree, ys)
-        placed = [
-            _place(y, d, w, axis, path)
-            for y, d, w, path in zip(ys, found, wanted, paths(flat.out_tree, "result"), strict=True)
-        ]
+        rows = zip(ys, found, wanted, paths(flat.out_tree, "result"), strict=True)
+        placed = [_place(y, d, w, axis, path) for y, d, w, path in rows]
         return flat.out_tree.unflatten(owned(placed, leaves))
 
     key = ("vmap", _hashable(in_axes), _hashable(out_axes), axis_name, axis_size, lift)

@@ -48,8 +48,8 @@ def vectorize(
 
     The function is ordinary Python: `if`, `while`, `for`, `break`, early `return`, `math` and
     NumPy functions; every element takes its own way through it. Arguments broadcast as in NumPy,
-    and an axis of size 1 is never copied. The derivative of the kernel is computed in forward
-    mode inside it, whatever mode the program around it uses.
+    and an axis of size 1 is never copied. Its derivative is computed in a kernel, too, whatever
+    mode the program around it uses: in forward mode if it loops, else in the shorter mode.
 
     Args:
         fun: a function of numbers, or containers of them, that returns numbers, or containers of
@@ -84,15 +84,18 @@ def vectorize(
 
     Source: J. Revels et al., Dynamic Automatic Differentiation of GPU Broadcast Kernels (2018).
     """
+    options: Any = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "lift": lift,
+    }
     if fun is None:
-        return functools.partial(
-            vectorize,
-            residuals=residuals,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            lift=lift,
-        )
-    scalar = to_transform(fun, "vectorize", lift)
+        return functools.partial(vectorize, residuals=residuals, **options)
+    return jit(_everywhere(fun, residuals, to_transform(fun, "vectorize", lift)), **options)
+
+
+def _everywhere(fun: Callable[..., Any], residuals: str, scalar: Any) -> Callable[..., Any]:
+    """`fun` at every place, with the signature of `fun`."""
     if residuals not in POLICIES:
         raise ShapeError(
             f"residuals={residuals!r} of vectorize is none of {', '.join(map(repr, POLICIES))}.",
@@ -104,9 +107,7 @@ def vectorize(
         call = _Call(scalar, args, kwargs)
         return call.tree.unflatten(call.run(residuals))
 
-    return jit(
-        everywhere, static_argnums=static_argnums, static_argnames=static_argnames, lift=lift
-    )
+    return everywhere
 
 
 def elementwise_partials(fun: Callable[..., Any], *, argnums: Any = None) -> Callable[..., Any]:
