@@ -13,6 +13,7 @@ from ftrace.cpu.compile import host
 from ftrace.cpu.launch import compile_program, module_of
 from ftrace.cpu.main import module_text
 from ftrace.cpu.text import Host
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.program import Program
 
@@ -27,7 +28,7 @@ class CpuBackend:
 
     def plan(self, jaxpr: Jaxpr) -> Program:
         """The program of a jaxpr."""
-        return plan(jaxpr, self.host.vector_bytes, longest)
+        return plan(jaxpr, Machine(self.host.vector_bytes, longest))
 
     def compile(self, program: Program) -> Callable[[Sequence[Any]], list[Any]]:
         """A function of the program's arguments that gives its results."""

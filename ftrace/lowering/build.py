@@ -19,6 +19,7 @@ from ftrace.lowering.indexing import ORIGIN, Coord, Index
 from ftrace.lowering.ir import PAIRS, Atom, Block, Fold, Loop, Stmt, Var
 from ftrace.lowering.keeping import Kept, kept
 from ftrace.lowering.launching import Launch
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.reading import Producers, Reader
 from ftrace.lowering.rules import is_fold
 from ftrace.lowering.schedule import LANE, Schedule, schedule
@@ -35,7 +36,7 @@ def build(
     producers: Producers,
     slots: Mapping[Any, int],
     table: list[int],
-    vector_bytes: int,
+    machine: Machine,
 ) -> Launch:
     """The kernel of a group, scheduled.
 
@@ -44,18 +45,20 @@ def build(
         producers: equations of pulled variables.
         slots: slots of stored variables; targets without one stay in the kernel.
         table: where run-time numbers are appended.
-        vector_bytes: of the host.
+        machine: what it is made for.
     """
     builder = Builder(name, table)
     readable = {v: s for v, s in slots.items() if v not in group.where}
-    work = _Work(builder, Reader(builder, producers, readable), group, slots)
+    work = _Work(builder, Reader(builder, producers, readable), group, slots, machine.wide)
     work.kept = kept(group, producers, slots)
     work.run()
     kernel, operands, scalars = builder.kernel()
     kernel, operands, scalars = collapse(kernel, operands, scalars, table)
-    kernel, operands, scalars, short = split(kernel, operands, scalars, table)
+    short: frozenset[int] = frozenset()
+    if machine.bounds:
+        kernel, operands, scalars, short = split(kernel, operands, scalars, table)
     kernel = gate(kernel)
-    chosen = schedule(kernel, vector_bytes, short)
+    chosen = schedule(kernel, machine.vector_bytes, short)
     kernel = replace(kernel, body=_in_registers(kernel.body, chosen, False))
     return Launch(kernel, chosen, operands, scalars)
 
@@ -79,12 +82,18 @@ class _Work:
     """Builds one group."""
 
     def __init__(
-        self, builder: Builder, reader: Reader, group: Group, slots: Mapping[Any, int]
+        self,
+        builder: Builder,
+        reader: Reader,
+        group: Group,
+        slots: Mapping[Any, int],
+        wide: bool,
     ) -> None:
         self.builder = builder
         self.reader = reader
         self.group = group
         self.slots = slots
+        self.wide = wide
         self.outer: list[Var] = []
         self.kept: list[Kept] = []
 
@@ -168,8 +177,9 @@ class _Work:
         if rule.fold != "sum" or dtype.kind not in "fc":
             return Fold(rule.fold, wide, WAYS if neighbours else 1)
         ways = WAYS if neighbours else 1
-        block = 0 if wide != "f8" else BLOCK if neighbours else ROWS
-        return Fold("sum", "f8", ways, block)
+        if self.wide and wide == "f4":
+            return Fold("sum", "f8", ways)
+        return Fold("sum", wide, ways, BLOCK if neighbours else ROWS)
 
     def _fold(
         self,

@@ -29,6 +29,7 @@ from ftrace.lowering.fuse import fuse
 from ftrace.lowering.inline import inline
 from ftrace.lowering.ir import Kernel, loops_of
 from ftrace.lowering.launching import Launch
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.schedule import schedule
 from ftrace.lowering.verify import verify, verify_schedule
 
@@ -177,9 +178,9 @@ def inserted(
 class Pipeline:
     """Runs the current passes, and keeps the names of those that changed something."""
 
-    def __init__(self, vector_bytes: int) -> None:
+    def __init__(self, machine: Machine) -> None:
         self._passes = current()
-        self._vector_bytes = vector_bytes
+        self._machine = machine
         self._changing: set[str] = set()
 
     @property
@@ -197,8 +198,8 @@ class Pipeline:
 
     def kernel(self, *context: Any) -> Launch:
         """A group as a kernel, after all passes on kernels."""
-        following = partial(_next_kernel, vector_bytes=self._vector_bytes)
-        return self._through(KERNEL, following, *context, self._vector_bytes)
+        following = partial(_next_kernel, vector_bytes=self._machine.vector_bytes)
+        return self._through(KERNEL, following, *context, self._machine)
 
     def _through(self, form: str, following: Callable[..., Any], *context: Any) -> Any:
         """What the stage that gives a form makes of its context, after the passes on the form."""

@@ -6,7 +6,7 @@ arena that is free from the last use of what lay there. `cond` and `while` are p
 programs of their own that share slots with the one around them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from ftrace.lowering.contraction import contraction
 from ftrace.lowering.fuse import Group, Item
 from ftrace.lowering.lanes import over_lanes
 from ftrace.lowering.launching import Launch
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.passes import Pipeline, alive
 from ftrace.lowering.program import (
     ARENA,
@@ -55,35 +56,28 @@ BOOLEAN: Final = aval((), np.dtype(bool))
 INTEGER: Final = aval((), np.dtype(np.int64))
 
 
-def _common() -> int:
-    return 2**31 - 1
-
-
-def plan(jaxpr: Jaxpr, vector_bytes: int, longest: Callable[[], int] = _common) -> Program:
+def plan(jaxpr: Jaxpr, machine: Machine) -> Program:
     """Plan a program.
 
     Args:
         jaxpr: what it computes.
-        vector_bytes: of the host's vectors.
-        longest: gives the largest size that the host's library of matrix products takes, 0 for
-            none; asked when there is a product.
+        machine: what it is planned for.
     """
-    return roll(_Planner(vector_bytes, longest).program(jaxpr))
+    return roll(_Planner(machine).program(jaxpr))
 
 
 class _Planner:
     """What one program needs while it is planned."""
 
-    def __init__(self, vector_bytes: int, longest: Callable[[], int] = _common) -> None:
-        self.vector_bytes = vector_bytes
-        self.longest = longest
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
         self.slots: list[Slot] = []
         self.table: list[int] = []
         self.calls: list[Call] = []
         self.constants: list[Any] = []
         self.known: dict[int, int] = {}  # id of a constant -> slot
         self.arena = Arena()
-        self.passes = Pipeline(vector_bytes)
+        self.passes = Pipeline(machine)
         self.kernels = 0
 
     def program(self, jaxpr: Jaxpr) -> Program:
@@ -277,7 +271,7 @@ class _Planner:
         return [*before, Callback(len(self.calls) - 1), *after]
 
     def _product(self, eqn: Eqn, slots: Slots) -> list[Step]:
-        found = contraction(eqn, self.longest())
+        found = contraction(eqn, self.machine.longest())
         if found is None:
             return self._callback(eqn, slots)
         operands = [self._slot_of(a, slots) for a in eqn.invars]
@@ -352,7 +346,7 @@ class _Planner:
         avals = each.body.in_avals
         if any(a.shape or a.dtype.kind == "c" for a in avals):
             return None
-        one = _Planner(self.vector_bytes, self.longest)
+        one = _Planner(self.machine)
         one.passes = self.passes
         n = len(avals) - len(carry)
         consts = [Var(a) for a in avals[:n]]
@@ -377,7 +371,7 @@ class _Planner:
             self._entry,
             rolled.table,
             members,
-            self.vector_bytes,
+            self.machine.vector_bytes,
         )
         if config.settings.check_jaxprs:
             verify(found.kernel)

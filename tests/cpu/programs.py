@@ -8,6 +8,7 @@ from ftrace.core.primitive import Primitive, Unsupported
 from ftrace.cpu.compile import host
 from ftrace.cpu.launch import compile_program
 from ftrace.lowering.launching import Launch, Operand
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.program import (
     ARENA,
@@ -27,7 +28,7 @@ X = np.arange(12.0).reshape(3, 4) / 4
 def planned(fn, *args):
     """The jaxpr of a function, and its program."""
     jaxpr = ftrace.make_jaxpr(fn)(*args)
-    return jaxpr, plan(jaxpr, VECTOR)
+    return jaxpr, plan(jaxpr, Machine(VECTOR))
 
 
 def compiled(fn, *args):

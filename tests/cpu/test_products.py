@@ -15,6 +15,7 @@ from ftrace.cpu.blas_text import CBLAS, FORTRAN
 from ftrace.cpu.compile import host
 from ftrace.cpu.launch import Compiled, compile_program
 from ftrace.cpu.main import module_text
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 
 LIBRARIES = {CBLAS: blas.of_numpy, FORTRAN: blas.of_scipy}
@@ -111,7 +112,8 @@ def test_code_is_shared_by_all_sizes():
     texts = []
     for m, k, n in ((20, 30, 40), (50, 60, 33)):
         program = plan(
-            ftrace.make_jaxpr(lambda x, y: x @ y)(values((m, k), "f8"), values((k, n), "f8")), 16
+            ftrace.make_jaxpr(lambda x, y: x @ y)(values((m, k), "f8"), values((k, n), "f8")),
+            Machine(16),
         )
         texts.append(module_text(program, host()))
     assert texts[0] == texts[1]
@@ -153,7 +155,7 @@ def test_without_a_library_numpy_computes_products(monkeypatch):
     assert (len(program.products), len(program.callbacks)) == (0, 1)
     np.testing.assert_allclose(compile_program(program)([x])[0], x @ x.T + 1.0, rtol=1e-12)
     with pytest.raises(BackendError, match="no BLAS that compiled code can call"):
-        module_text(plan(jaxpr, 16), host())
+        module_text(plan(jaxpr, Machine(16)), host())
 
 
 @ctypes.CFUNCTYPE(None)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ftrace
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.show import text
 from tests.lowering import programs
@@ -35,7 +36,7 @@ KERNELS = {
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_print_as_in_their_golden_section(name, golden):
     f, args = KERNELS[name]
-    program = plan(ftrace.make_jaxpr(f)(*args), 64)
+    program = plan(ftrace.make_jaxpr(f)(*args), Machine(64))
     kernels = "\n\n".join(text(launch.kernel) for launch in program.launches)
     golden.check("kernels.txt", name, kernels)
 

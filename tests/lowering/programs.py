@@ -9,13 +9,14 @@ import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.cpu.compile import host
 from ftrace.lowering.cost import Cost, cost
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.program import Program
 
 
 def planned(f: Any, *args: Any) -> Program:
     """The program of a function; `args` may be `ShapeDtypeStruct`s."""
-    return plan(ftrace.jit(f).trace(*args), host().vector_bytes)
+    return plan(ftrace.jit(f).trace(*args), Machine(host().vector_bytes))
 
 
 def counted(f: Any, *args: Any) -> Cost:

@@ -6,6 +6,7 @@ import pytest
 import ftrace
 from ftrace import lax
 from ftrace.lowering.contraction import contraction
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.program import Callback, Copy, Product, Repeat, every
 from ftrace.lowering.simulate import simulate
@@ -60,7 +61,7 @@ def test_the_library_is_told_of_products_in_memory_as_it_lies(name):
     m, n, k, *long_steps = found.numbers[2:7]
     lengths = [m if found.transposed[0] else k, k if found.transposed[1] else n]
     assert all(s >= x for s, x in zip(long_steps, lengths, strict=True))  # rows do not overlap
-    program = plan(jaxpr, 64)
+    program = plan(jaxpr, Machine(64))
     if program.products:  # small ones are kernels
         assert not program.callbacks
         (got,) = simulate(program, args)
@@ -93,14 +94,14 @@ def test_sizes_that_the_library_does_not_know_are_left_to_numpy():
     assert numbers_of((20, 30), (30, 40), ((1,), (0,)), longest=39)[2] is None
     assert numbers_of((20, 30), (30, 40), ((1,), (0,)), longest=40)[2] is not None
     jaxpr = numbers_of((20, 30), (30, 40), ((1,), (0,)))[0]
-    assert [type(s) for s in plan(jaxpr, 64, lambda: 0).steps] == [Callback]
+    assert [type(s) for s in plan(jaxpr, Machine(64, lambda: 0)).steps] == [Callback]
 
 
 @pytest.mark.parametrize(("size", "step"), [(LARGE, Product), (LARGE + 1, Callback)])
 def test_an_unknown_library_counts_in_32_bits(size, step):
     shapes = (ftrace.ShapeDtypeStruct(s, np.float64) for s in ((3, size), (size, 5)))
     jaxpr = ftrace.make_jaxpr(lambda x, y: x @ y)(*shapes)
-    assert [type(s) for s in plan(jaxpr, 64).steps] == [step]
+    assert [type(s) for s in plan(jaxpr, Machine(64)).steps] == [step]
 
 
 def test_products_are_found_in_loops_and_choices():
@@ -112,7 +113,7 @@ def test_products_are_found_in_loops_and_choices():
         return lax.while_loop(lambda c: c[0] < 3, body, (0, x))[1]
 
     x = np.sin(np.arange(400.0)).reshape(20, 20) / 20
-    program = plan(ftrace.make_jaxpr(f)(x), 64)
+    program = plan(ftrace.make_jaxpr(f)(x), Machine(64))
     assert len(program.products) == 2
     assert not program.callbacks
     assert {type(s) for s in every(program.steps)} >= {Product, Repeat, Copy}

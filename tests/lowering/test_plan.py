@@ -17,6 +17,7 @@ from ftrace.cpu.main import module_text
 from ftrace.lowering.arena import ALIGNMENT, Arena
 from ftrace.lowering.ir import Let, blocks_of, loops_of
 from ftrace.lowering.launching import Launch
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.program import (
     ARENA,
@@ -355,7 +356,7 @@ def test_signs_of_zeros_survive():
 
 def test_captured_arrays_are_constants_and_read_again():
     table = X * 2.0
-    program = plan(ftrace.make_jaxpr(lambda x: x + table + table)(X), 64)
+    program = plan(ftrace.make_jaxpr(lambda x: x + table + table)(X), Machine(64))
     assert len(program.of_place(ARGUMENT)) == len(program.of_place(CONSTANT)) == 1
     before = simulate(program, [X])[0]
     table += 1.0

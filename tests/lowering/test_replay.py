@@ -8,6 +8,7 @@ from ftrace import grad, jit, lax
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.tapes import Ragged
 from ftrace.cpu.compile import host
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.program import Look, Scan, every
 from ftrace.lowering.simulate import simulate
@@ -72,7 +73,7 @@ def test_the_simulation_knows_tapes_that_leave():
         return np.sum(lax.while_loop(lambda e: e[0] < 4, body, (0, x))[1])
 
     half = forward_half(f, X)
-    found = simulate(plan(half, host().vector_bytes), [X])
+    found = simulate(plan(half, Machine(host().vector_bytes)), [X])
     expected = eval_jaxpr(half, [X])
     stacks = [i for i, y in enumerate(expected) if isinstance(y, Ragged)]
     assert stacks

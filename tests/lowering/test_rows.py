@@ -10,6 +10,7 @@ import pytest
 import ftrace
 from ftrace.core.primitive import Primitive
 from ftrace.core.scalar import OPS, Moving, Pointwise, Reduction
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.simulate import simulate
 from ftrace.lowering.verify import verify, verify_schedule
@@ -21,7 +22,7 @@ LOWERED = (Pointwise, Moving, Reduction)
 
 @over_cases()
 def test_the_program_of_a_row_gives_its_value(case: Case) -> None:
-    program = plan(ftrace.make_jaxpr(case.flat)(*case.args), 64)
+    program = plan(ftrace.make_jaxpr(case.flat)(*case.args), Machine(64))
     for launch in program.launches:
         verify(launch.kernel)
         verify_schedule(launch.kernel, launch.schedule)
@@ -42,7 +43,7 @@ def test_a_row_that_is_an_operation_of_kernels_is_lowered(row: Primitive) -> Non
 
 def _is_whole(case: Case) -> bool:
     """Whether the program of a row calls no Python."""
-    return not plan(ftrace.make_jaxpr(case.flat)(*case.args), 64).callbacks
+    return not plan(ftrace.make_jaxpr(case.flat)(*case.args), Machine(64)).callbacks
 
 
 def test_only_a_few_rows_with_a_rule_are_left_to_python() -> None:
@@ -59,7 +60,7 @@ SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.5])
 def test_rows_that_tell_special_values_apart_do_so_in_kernels(name: str) -> None:
     row = next(r for r in ALL if r.name == name)
     for x in (SPECIAL, SPECIAL.astype(np.float32)):
-        (found,) = simulate(plan(ftrace.make_jaxpr(row)(x), 64), (x,))
+        (found,) = simulate(plan(ftrace.make_jaxpr(row)(x), Machine(64)), (x,))
         np.testing.assert_array_equal(found, row(x), strict=True)
 
 
@@ -69,5 +70,5 @@ def test_rows_of_two_operands_meet_special_values_in_kernels(name: str) -> None:
     x, y = (np.ascontiguousarray(a.ravel()) for a in np.meshgrid(SPECIAL, SPECIAL))
     with np.errstate(all="ignore"):
         expected = row(x, y)
-        (found,) = simulate(plan(ftrace.make_jaxpr(row)(x, y), 64), (x, y))
+        (found,) = simulate(plan(ftrace.make_jaxpr(row)(x, y), Machine(64)), (x, y))
     np.testing.assert_allclose(found, expected, rtol=1e-15)

@@ -8,6 +8,7 @@ from ftrace import lax
 from ftrace.control.cond import cond_call
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.lowering.launching import Launch
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import _Planner
 from ftrace.lowering.program import Branch, Repeat
 from ftrace.lowering.scalars import roll
@@ -17,7 +18,7 @@ from ftrace.lowering.verify import verify, verify_schedule
 
 def unrolled(jaxpr):
     """The program before its loops are looked at."""
-    return _Planner(64).program(jaxpr)
+    return _Planner(Machine(64)).program(jaxpr)
 
 
 def repeats(steps):

@@ -13,6 +13,7 @@ import ftrace
 from ftrace.core.errors import DtypeError
 from ftrace.cpu.compile import host
 from ftrace.cpu.launch import compilations
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.simulate import simulate
 from tests.lowering import programs
@@ -52,7 +53,7 @@ def check_planned(steps: Any, operands: Any, seed: int) -> None:
     f = partial(evaluate, steps)
     with np.errstate(all="ignore"):
         expected = f(*args)
-        program = plan(ftrace.make_jaxpr(f)(*args), host().vector_bytes)
+        program = plan(ftrace.make_jaxpr(f)(*args), Machine(host().vector_bytes))
         assert_places_are_disjoint(program)
         for reverse in (False, True):
             for y, e in zip(simulate(program, args, reverse=reverse), expected, strict=True):

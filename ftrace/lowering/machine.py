@@ -1,0 +1,28 @@
+"""What lowering knows of the machine that a program is planned for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def _common() -> int:
+    return 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Facts that decide what kernels are made.
+
+    Attributes:
+        vector_bytes: of a vector of a processor.
+        longest: gives the largest size that native code can pass to a library of matrix products,
+            0 for none; asked when there is a product.
+        wide: whether sums of float32 are folded in float64; else in float32 with the rounding
+            errors kept beside.
+        bounds: whether loops are cut where a condition on their index changes; else the condition
+            is asked at every index.
+    """
+
+    vector_bytes: int
+    longest: Callable[[], int] = _common
+    wide: bool = True
+    bounds: bool = True
