@@ -27,6 +27,7 @@ from ftrace.control.jit import BACKENDS, executable, jit_call
 from ftrace.control.traces import Trace, Traces
 from ftrace.core import config
 from ftrace.core.avals import SCALAR_AVALS
+from ftrace.core.device import PLATFORMS, platform
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.lazy import lazy
@@ -62,8 +63,8 @@ class Signature:
         """The signature of a call, unless an argument is a container."""
         specs: list[tuple[Any, ...]] = []
         for a in args:
-            if type(a) is np.ndarray:
-                specs.append((np.ndarray, a.shape, a.dtype))
+            if type(a) is np.ndarray or type(a) in PLATFORMS:
+                specs.append((type(a), a.shape, a.dtype))
             elif type(a) in SCALAR_AVALS:
                 specs.append((type(a), None, None))
             else:
@@ -123,7 +124,7 @@ class JitFunction(Generic[P, R]):
         leaves, entry = self._find(args, kwargs)
         operands = [*entry.captured, *leaves]
         if evaluated and settings.compile:
-            run = executable(entry.jaxpr)
+            run = executable(entry.jaxpr, platform(operands))
             outs = run(operands)
             if not kwargs and not self._options.nums:
                 self._last = Signature.of(args, entry, run)
@@ -163,7 +164,8 @@ class JitFunction(Generic[P, R]):
                 v4:f8 = mul v3 v2
                 o1[v1] = v4
         """
-        return _lowered(self.trace(*args, **kwargs), BACKENDS["cpu"]())
+        place = platform(tree_flatten((args, kwargs))[0])
+        return _lowered(self.trace(*args, **kwargs), BACKENDS[place]())
 
     def clear_cache(self) -> None:
         """Forget every trace of this function."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ftrace.control.mincut import least_moved
 from ftrace.core.config import config
+from ftrace.core.device import platform
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Effects, Linear, Primitive
@@ -30,24 +31,27 @@ from ftrace.interpreters.transpose import (
 from ftrace.lowering.inline import is_one_program
 from ftrace.lowering.pieces import cut_at_tapes
 
-BACKENDS: Final = {"cpu": lazy("ftrace.cpu.backend", "cpu_backend")}
-"""By the device of the arrays; imported when something is first compiled."""
+BACKENDS: Final = {
+    "cpu": lazy("ftrace.cpu.backend", "cpu_backend"),
+    "gpu": lazy("ftrace.gpu.backend", "gpu_backend"),
+}
+"""By the platform of the arrays; imported when something is first compiled."""
 LONG: Final = 64  # turns after which the body of a loop is compiled
 
 
-def executable(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
-    """The compiled code of a jaxpr: a function of the list of its arguments.
+def executable(jaxpr: Jaxpr, place: str) -> Callable[..., list[Any]]:
+    """The compiled code of a jaxpr on a platform: a function of the list of its arguments.
 
     Where tapes leave the jaxpr, Python runs their loops, and what lies between them compiles.
     """
-    key = "code", config.settings.passes
+    key = "code", place, config.settings.passes
     found = jaxpr.cache.get(key)
     if found is None:
         if is_one_program(jaxpr):
-            backend = BACKENDS["cpu"]()
+            backend = BACKENDS[place]()
             found = backend.compile(backend.plan(jaxpr))
         else:
-            found = _InPieces(jaxpr)
+            found = _InPieces(jaxpr, place)
         jaxpr.cache[key] = found
     return found
 
@@ -57,10 +61,11 @@ class _InPieces:
 
     __slots__ = ("_pieces", "_runs")
 
-    def __init__(self, jaxpr: Jaxpr) -> None:
+    def __init__(self, jaxpr: Jaxpr, place: str) -> None:
         self._pieces = cut_at_tapes(jaxpr)
         self._runs = [
-            None if isinstance(step, Eqn) else executable(step[0]) for step in self._pieces.steps
+            None if isinstance(step, Eqn) else executable(step[0], place)
+            for step in self._pieces.steps
         ]
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
@@ -97,16 +102,17 @@ class Turns:
 
     def __init__(self, jaxpr: Jaxpr, total: int | None = None) -> None:
         self._jaxpr = jaxpr
-        self._left = LONG if config.settings.compile and total is None else -1
-        now = config.settings.compile and total is not None and total > LONG
-        self._run: Any = executable(jaxpr) if now else None
+        short = total is not None and total <= LONG
+        self._left = -1 if short or not config.settings.compile else LONG if total is None else 0
+        self._run: Any = None
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """One more turn."""
         if self._run is not None:
             return self._run(args)
         if not self._left:
-            self._run = executable(self._jaxpr)
+            self._run = executable(self._jaxpr, platform(args))
+            return self._run(args)
         self._left -= 1
         return eval_jaxpr(self._jaxpr, args)
 
@@ -161,7 +167,7 @@ def call_transpose(bind: Callable[..., Any]) -> Callable[..., Any]:
 
 def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
     if config.settings.compile:
-        return executable(jaxpr)(args)
+        return executable(jaxpr, platform(args))(args)
     return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
 
 

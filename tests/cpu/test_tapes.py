@@ -246,7 +246,7 @@ def test_an_exception_frees_tapes_that_would_have_left(inside, living):
 def test_a_tape_outlives_the_program_that_left_it():
     """Its elements are looked up in native memory, from any level."""
     half = forward_half(nested, X)
-    outs = executable(half)([X])
+    outs = executable(half, "cpu")([X])
     expected = eval_jaxpr(half, [X])
     stacks = 0
     for out, other in zip(outs, expected, strict=True):
@@ -271,12 +271,12 @@ def test_tapes_made_by_python_are_given_as_blocks():
     element = tape(aval((3,), np.dtype(np.float64)))
     a, b = stack([np.ones((2, 3)), np.ones((0, 3))], element), stack([], element)
     one = trace_closed(lambda s, t: [add(s, t)], [tape(element)] * 2)
-    (found,) = executable(one)([a, a])
+    (found,) = executable(one, "cpu")([a, a])
     np.testing.assert_array_equal(found[0], np.full((2, 3), 2.0))
     assert found[1].shape == (0, 3)
-    assert len(executable(one)([b, b])[0].items) == 0
+    assert len(executable(one, "cpu")([b, b])[0].items) == 0
     alike = np.arange(12.0).reshape(2, 2, 3).transpose(0, 2, 1).swapaxes(1, 2)
-    np.testing.assert_array_equal(executable(one)([alike, alike])[0][1], 2 * alike[1])
+    np.testing.assert_array_equal(executable(one, "cpu")([alike, alike])[0][1], 2 * alike[1])
 
 
 def test_a_loop_that_reads_beyond_a_tape_is_found():
@@ -286,12 +286,12 @@ def test_a_loop_that_reads_beyond_a_tape_is_found():
     given = trace_closed(
         lambda n, t: scan_call(n, X, t, body=body, loop=loop), [aval((), np.dtype(np.int64)), a]
     )
-    run = executable(given)
+    run = executable(given, "cpu")
     rows = np.arange(12.0).reshape(4, 3)
     np.testing.assert_allclose(run([np.int64(4), rows])[0], X + rows.sum(0))
     np.testing.assert_allclose(run([np.int64(2), rows])[0], X + rows[:2].sum(0))
     with pytest.raises(JaxprError, match="another number of turns"):
         run([np.int64(5), rows])
-    total = executable(trace_closed(lambda s, t: [add(s, t)], [a, a]))
+    total = executable(trace_closed(lambda s, t: [add(s, t)], [a, a]), "cpu")
     with pytest.raises(JaxprError, match="another number of turns"):
         total([rows[:2], rows])

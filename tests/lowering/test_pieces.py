@@ -73,12 +73,12 @@ def test_what_no_plan_does_stands_alone_between_stretches():
 
 def test_the_pieces_give_what_the_jaxpr_gives():
     jaxpr = turned(X)
-    found, expected = executable(jaxpr)([X]), eval_jaxpr(jaxpr, [X])
+    found, expected = executable(jaxpr, "cpu")([X]), eval_jaxpr(jaxpr, [X])
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13)
         assert not np.shares_memory(a, X)
-    kinds = [type(run) for run in executable(jaxpr)._runs]
+    kinds = [type(run) for run in executable(jaxpr, "cpu")._runs]
     assert kinds.count(Compiled) == 2
 
 
@@ -90,8 +90,8 @@ def test_what_is_no_single_program_cannot_be_shown_as_one():
 def test_a_half_that_gives_its_tapes_away_is_one_program():
     half = forward_half(around, X)
     assert is_one_program(half)
-    found, expected = executable(half)([X]), eval_jaxpr(half, [X])
-    assert type(executable(half)) is Compiled
+    found, expected = executable(half, "cpu")([X]), eval_jaxpr(half, [X])
+    assert type(executable(half, "cpu")) is Compiled
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13)
 
@@ -101,7 +101,7 @@ def test_a_tape_that_is_only_passed_on_is_no_program():
     jaxpr = trace_closed(lambda t: [t], [a])
     assert not is_one_program(jaxpr)
     given = np.arange(6.0).reshape(2, 3)
-    (found,) = executable(jaxpr)([given])
+    (found,) = executable(jaxpr, "cpu")([given])
     np.testing.assert_array_equal(found, given)
 
 
@@ -114,7 +114,7 @@ def test_what_the_pieces_pass_on_is_a_copy():
 
     half = forward_half(f, X)
     assert is_one_program(half)
-    _, x, constant, *_ = executable(half)([X])
+    _, x, constant, *_ = executable(half, "cpu")([X])
     np.testing.assert_array_equal(x, X)
     np.testing.assert_array_equal(constant, scale)
     assert x.flags.writeable

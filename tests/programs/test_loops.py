@@ -402,7 +402,7 @@ def turns_compiled(monkeypatch, compiled, *, total, turns):
     """The turns after which a body was compiled, and what the turns gave."""
     made, values = [], []
 
-    def executable(jaxpr):
+    def executable(jaxpr, place):
         made.append(len(values))
         return lambda args: eval_jaxpr(jaxpr, args)
 
