@@ -36,6 +36,8 @@ def emit(launch: Launch, symbol: str, host: Host, declarations: dict[str, str]) 
     state.push()
     state.block(launch.kernel.body)
     state.pop()
+    if launch.schedule.streams:
+        text.line("fence seq_cst")  # what was written past the caches is there for other threads
     text.line("ret void")
     body = "\n".join(line for line in text.lines if line)
     # the frame pointer lets LLVM align the frame: else spilled registers lie across cache lines

@@ -296,13 +296,15 @@ class _Lanes:
             last, go = text.fresh("last"), text.fresh("go")
             before = text.block
             left = text.sub(stop, at)
-            text.branch(text.compare("sge", left, Value(str(lanes), "i8", 1)), go, last)
+            full = text.compare("sge", left, Value(str(lanes), "i8", 1))
+            text.branch(full, go, last)
             text.label(last)
             mask = self._active(at, stop)
             text.jump(go)
             text.label(go)
             true = Value("splat (i1 true)", "b1", lanes)
             mask = text.phi("b1", lanes, [(true, before), (mask, last)])
+            self.s.full = full, mask
             return self._vector(at, cells, mask)
 
         return body
@@ -351,7 +353,7 @@ class _Lanes:
             self.stmt.folds, groups, _split(self.stmt, left), strict=True
         ):
             new += self._take(fold, state, values, mask)
-        s.lanes, s.axis, s.mask, s.varying = 1, None, None, set()
+        s.lanes, s.axis, s.mask, s.full, s.varying = 1, None, None, None, set()
         s.pop()
         return new
 

@@ -17,6 +17,7 @@ from ftrace.cpu.varying import varying_in
 from ftrace.cpu.vectors import iota, lane, reverse
 from ftrace.lowering.ir import Atom, Block, Buffer, Lit, Load, Loop, Store, Var, blocks_of
 
+SHORTEST = 16  # bytes that can be written past the caches
 UNIFORM, RUN, BACKWARDS, SCATTERED = "uniform", "run", "backwards", "scattered"
 
 
@@ -48,7 +49,10 @@ def store(s: State, stmt: Store) -> None:
         value = s.value(stmt.value) if place.kind == UNIFORM else s.wide(stmt.value)
         if stmt.combine is not None:
             value = combine_values(s.text, stmt.combine, _read(s, place, s.mask), value)
-        _write(s, place, value, s.mask)
+        if place.kind == RUN and stmt.combine is None and stmt.buffer in s.launch.schedule.streams:
+            _stream(s, place.pointer, _in_memory(s, value))
+        else:
+            _write(s, place, value, s.mask)
     elif stmt.combine is None:
         raise s.fail(f"two iterations may write one element of {place.buffer.name}")
     else:
@@ -282,6 +286,33 @@ def _write_run(s: State, pointer: str, value: Value, mask: Value | None) -> None
     s.text.declare(name, f"declare void @{name}({kind}, ptr, i32, {flags})")
     given = f"{kind} {value.name}, ptr {pointer}, i32 {align}, {flags} {mask.name}"
     s.text.line(f"call void @{name}({given})")
+
+
+def _stream(s: State, pointer: str, value: Value) -> None:
+    """A store past the caches where the lanes are whole vectors; else an ordinary one."""
+    text = s.text
+    width = min(value.lanes * _size(value.dtype), text.host.vector_bytes)
+    known = s.mask is None or (s.full is not None and s.full[1] is s.mask)
+    if width < SHORTEST or not known:
+        _write_run(s, pointer, value, s.mask)
+        return
+    past, through, done = text.fresh("past"), text.fresh("through"), text.fresh("done")
+    low = text.op(
+        "and", text.let(f"ptrtoint ptr {pointer} to i64", "i8", 1), text.const(width - 1, "i8")
+    )
+    whole = text.compare("eq", low, text.const(0, "i8"))
+    if s.mask is not None:
+        assert s.full is not None
+        whole = text.op("and", whole, s.full[0])
+    text.branch(whole, past, through)
+    text.label(past)
+    kind = type_of(value.dtype, value.lanes)
+    text.line(f"store {kind} {value.name}, ptr {pointer}, align {width}, !nontemporal !{{i32 1}}")
+    text.jump(done)
+    text.label(through)
+    _write_run(s, pointer, value, s.mask)
+    text.jump(done)
+    text.label(done)
 
 
 def _scatter(s: State, place: Access, value: Value, mask: Value | None) -> None:

@@ -49,6 +49,7 @@ from ftrace.lowering.program import (
 )
 from ftrace.lowering.replay import table, zero_sums
 from ftrace.lowering.scalars import roll
+from ftrace.lowering.streams import stream
 from ftrace.lowering.uses import Slots
 from ftrace.lowering.verify import verify, verify_schedule
 
@@ -63,7 +64,7 @@ def plan(jaxpr: Jaxpr, machine: Machine) -> Program:
         jaxpr: what it computes.
         machine: what it is planned for.
     """
-    return roll(_Planner(machine).program(jaxpr))
+    return stream(roll(_Planner(machine).program(jaxpr)))
 
 
 class _Planner:

@@ -40,10 +40,12 @@ class Schedule:
         roles: (axis id, role) of every loop, in the order of `loops_of`.
         lanes: iterations of a `lane` loop that run at once: a power of two, at least the `ways`
             of every fold of such a loop.
+        streams: buffers that are written past the caches, where whole vectors are (streams.py).
     """
 
     roles: tuple[tuple[int, str], ...]
     lanes: int
+    streams: tuple[str, ...] = ()
 
     def role(self, loop: Loop) -> str:
         """The role of a loop."""
