@@ -29,6 +29,8 @@ class Settings:
             plain NumPy array keeps from being traced; False leaves the error.
         recycled_memory: bytes of freed large results that compiled functions keep for their next
             ones, at most (and at most a quarter of the machine's memory); 0 keeps none.
+        kernel_cache: bytes of compiled GPU kernels that are kept on disk, at most; 0 keeps none.
+        cache_directory: where they are kept; by default in the user's cache directory.
         passes: what `ftrace.passes.inserted` added to lowering.
     """
 
@@ -40,6 +42,8 @@ class Settings:
     deterministic: bool = False
     lift: bool = True
     recycled_memory: int = 1 << 30
+    kernel_cache: int = 256 << 20
+    cache_directory: str = ""
     passes: tuple[Any, ...] = ()
 
 
