@@ -132,6 +132,25 @@ class BackendError(FtraceError, RuntimeError):
     """Compiling or running on a device failed: no driver, out of memory, a kernel's error."""
 
 
+class KernelError(BackendError):
+    """A compiler for devices refused a generated kernel. This is a bug in ftrace: please report it.
+
+    `source` is the whole text that was refused; the message shows the lines around the complaint.
+    """
+
+    def __init__(self, what: str, fix: str = "", *, source: str = "") -> None:
+        super().__init__(what, fix)
+        self.source = source
+
+
+class DeviceMemoryError(BackendError, MemoryError):
+    """A device has too little free memory. The message says how much was asked for, and is free.
+
+    What CuPy's memory pool held in reserve was given back and the allocation tried again before
+    this is raised. Nothing is left behind: after arrays are freed the next call works.
+    """
+
+
 class BudgetError(FtraceError, MemoryError):
     """A number of bytes that no choice of what is kept, and what is computed again, stays within.
 

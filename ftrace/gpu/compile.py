@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ftrace.core.config import config
-from ftrace.core.errors import BackendError
+from ftrace.core.errors import BackendError, KernelError
 from ftrace.gpu import nvrtc
 from ftrace.gpu.nvrtc import Nvrtc
 
@@ -37,7 +37,8 @@ def cubin(source: str, arch: str, compiler: Nvrtc | None = None) -> bytes:
         compiler: from `nvrtc.load`; its newest version if not given.
 
     Raises:
-        BackendError: no compiler, one that does not know `arch`, or a text that it refuses.
+        BackendError: no compiler, or one that does not know `arch`.
+        KernelError: the compiler refuses the text.
     """
     compiler = compiler or nvrtc.load()
     options = (*OPTIONS, f"-arch={arch}")
@@ -62,26 +63,26 @@ def compiled(
         )
     outcome = compiler.compile(source, (*OPTIONS, *more, f"-arch={arch}"))
     if outcome.error:
-        raise BackendError(
+        raise KernelError(
             f"{compiler} refuses a generated kernel for {arch} ({outcome.error}):\n"
-            f"{outcome.log.strip()}\n{_excerpt(source, outcome.log)}",
-            "This is a bug of ftrace: please report this message. `jit` with"
-            " `ftrace.config.update(compile=False)` interprets meanwhile.",
+            f"{outcome.log.strip()}{_excerpt(source, outcome.log)}",
+            "This is a bug of ftrace: please report this message, and the text in the error's"
+            " `source`. `ftrace.config.update(compile=False)` goes on without kernels.",
+            source=source,
         )
     return outcome
 
 
 def _excerpt(source: str, log: str) -> str:
     """The first line that the log complains about, marked, among its neighbours."""
-    lines = source.splitlines()
     said = re.search(r"kernels\.cu\((\d+)\)", log)
     if said is None:
-        return source
+        return ""
     wrong = int(said.group(1))
     first = max(1, wrong - _CONTEXT)
-    shown = lines[first - 1 : wrong + _CONTEXT]
-    return "\n".join(
-        f"{'>' if number == wrong else ' '}{number:5} {text}"
+    shown = source.splitlines()[first - 1 : wrong + _CONTEXT]
+    return "".join(
+        f"\n{'>' if number == wrong else ' '}{number:5} {text}"
         for number, text in enumerate(shown, first)
     )
 
