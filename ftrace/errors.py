@@ -6,6 +6,7 @@ from ftrace.core.errors import BudgetError as BudgetError
 from ftrace.core.errors import CallbackError as CallbackError
 from ftrace.core.errors import ConcretizationTypeError as ConcretizationTypeError
 from ftrace.core.errors import CustomRuleError as CustomRuleError
+from ftrace.core.errors import DeviceError as DeviceError
 from ftrace.core.errors import DtypeError as DtypeError
 from ftrace.core.errors import FtraceError as FtraceError
 from ftrace.core.errors import JaxprError as JaxprError

@@ -35,6 +35,7 @@ from ftrace.control.functions import (
     stage_function,
 )
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import is_array, place_of, placed
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, RuleError, ShapeError, TreeError
 from ftrace.core.trace import Tracer
@@ -244,7 +245,7 @@ def _detached(ys: list[Any], inputs: Any, tape: Tape) -> list[Any]:
 
 def any_array(values: Sequence[Any]) -> bool:
     """Whether memory could be shared at all."""
-    return any(isinstance(v, np.ndarray) for v in values)
+    return any(map(is_array, values))
 
 
 # ---------------------------------------------------------------------------------- reverse
@@ -278,23 +279,27 @@ def vjp(
     n = result_tree.num_leaves
     out_avals = result_avals(fun, ys[:n], result_tree)
     avals = [typeof(x) for x in leaves]
+    places = [place_of(x) for x in leaves]
     _, in_tree = tree_flatten(primals)
     tape = Tape(tape.eqns, tape.invars, tape.outs[:n])
 
     def pullback(ct: Any) -> Any:
         cts = match_cotangents(fun, result_tree, out_avals, ct)
         with quietly():
-            found = _real_cotangents(tape.pull(cts), avals)
+            found = _real_cotangents(tape.pull(cts), avals, places)
         return in_tree.unflatten(owned(found, (*cts, *tape.residuals())))
 
     result = result_tree.unflatten(_detached(ys, leaves, tape)[:n])
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
-def _real_cotangents(cts: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
+def _real_cotangents(
+    cts: Sequence[Any], avals: Sequence[ShapedArray], places: Sequence[Any]
+) -> list[Any]:
+    """Cotangents where their arguments are; zeros for those that nothing reaches."""
     return [
-        ct if ct is not None else zeros(a) if is_inexact(a.dtype) else None
-        for ct, a in zip(cts, avals, strict=True)
+        placed(ct, p) if ct is not None else placed(zeros(a), p) if is_inexact(a.dtype) else None
+        for ct, a, p in zip(cts, avals, places, strict=True)
     ]
 
 
@@ -346,7 +351,8 @@ def value_and_grad(
             out_tree = _aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
             value = _scalar(fun, out_tree, ys, holomorphic)
             seed = [typeof(value).dtype.type(1)] + [None] * (len(ys) - 1)
-            found = _real_cotangents(tape.pull(seed), [typeof(x) for x in leaves])
+            avals, places = [typeof(x) for x in leaves], [place_of(x) for x in leaves]
+            found = _real_cotangents(tape.pull(seed), avals, places)
         found = owned(found, leaves)
         ys = owned(ys, (*leaves, *found))
         gradient = tree.children()[0].unflatten(found)
@@ -448,7 +454,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     """
     check_callable(fun, "linear_transpose")
     leaves, tree = flatten_call(primals)
-    avals = [_struct_aval(x) for x in leaves]
+    avals, places = [_struct_aval(x) for x in leaves], [place_of(x) for x in leaves]
     staged = stage_function(fun, tree, avals)
     out_avals = staged.jaxpr.out_avals
     linear = (False,) * len(staged.captured) + (True,) * len(avals)
@@ -466,12 +472,12 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
                 "Transpose linear functions only; vjp linearizes first.",
             ) from None
         found = [None if c is None else materialise(c) for c in found]
-        return in_tree.unflatten(owned(_real_cotangents(found, avals), cts))
+        return in_tree.unflatten(owned(_real_cotangents(found, avals, places), cts))
 
     return transposed
 
 
 def _struct_aval(x: Any) -> ShapedArray:
-    if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, Tracer | np.ndarray):
+    if hasattr(x, "shape") and hasattr(x, "dtype") and not (isinstance(x, Tracer) or is_array(x)):
         return aval(tuple(x.shape), np.dtype(x.dtype))
     return typeof(x)

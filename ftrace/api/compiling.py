@@ -27,7 +27,7 @@ from ftrace.control.jit import BACKENDS, executable, jit_call
 from ftrace.control.traces import Trace, Traces
 from ftrace.core import config
 from ftrace.core.avals import SCALAR_AVALS
-from ftrace.core.device import PLATFORMS, platform
+from ftrace.core.device import LIBRARIES, platform
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.lazy import lazy
@@ -63,7 +63,7 @@ class Signature:
         """The signature of a call, unless an argument is a container."""
         specs: list[tuple[Any, ...]] = []
         for a in args:
-            if type(a) is np.ndarray or type(a) in PLATFORMS:
+            if type(a) is np.ndarray or type(a) in LIBRARIES:
                 specs.append((type(a), a.shape, a.dtype))
             elif type(a) in SCALAR_AVALS:
                 specs.append((type(a), None, None))

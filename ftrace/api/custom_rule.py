@@ -13,6 +13,7 @@ from ftrace.control.closures import Closure, is_captured
 from ftrace.control.custom_lin import custom_lin
 from ftrace.control.functions import argument_name, frozen
 from ftrace.core.avals import ShapedArray, strengthen, typeof
+from ftrace.core.device import is_array
 from ftrace.core.errors import CustomRuleError, DtypeError
 from ftrace.core.trace import ctx, is_staged
 from ftrace.core.tree import tree_flatten
@@ -249,7 +250,7 @@ def _product(place: _Place, J: Any, t: Any, x: ShapedArray, y: ShapedArray) -> A
 
 
 def _is_value(x: Any) -> bool:
-    return isinstance(x, fnp.ndarray) or is_captured(x)
+    return is_array(x) or is_captured(x)
 
 
 def _products(place: _Place, J: Products, t: Any, x: ShapedArray, y: ShapedArray) -> Any:

@@ -25,6 +25,7 @@ from ftrace.api.calls import (
 from ftrace.api.matching import check_tuple, match_tangents
 from ftrace.control.functions import FlatFunction
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import free
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.tree import PyTreeDef, tree_flatten
@@ -245,7 +246,7 @@ def _chunks(avals: Sequence[ShapedArray], chunk: int | None) -> Any:
             first, last = max(offset, start), min(offset + a.size, start + count)
             for k in range(first, last):
                 unit[k - start, k - offset] = 1
-            basis.append(unit.reshape((count, *a.shape)))
+            basis.append(free(unit.reshape((count, *a.shape))))
             offset += a.size
         yield basis, count
 

@@ -12,6 +12,7 @@ import numpy as np
 from ftrace.api.calls import brief, name_of
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.device import to_host
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, FtraceError, ShapeError, TreeError
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch
@@ -67,6 +68,7 @@ def checked_tangents(given: list[Any], avals: Sequence[ShapedArray], tree: PyTre
 def checked_tangent(t: Any, a: ShapedArray, path: str) -> Any:
     """One tangent, checked against its primal's type."""
     if not is_inexact(a.dtype):
+        t = to_host(t)
         if t is None or not np.any(t if isinstance(t, np.ndarray | np.generic) else t != 0):
             return ZERO
         raise DtypeError(

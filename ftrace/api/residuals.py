@@ -17,6 +17,7 @@ from ftrace.control.checkpoint import checkpoint_call
 from ftrace.control.functions import FlatFunction, argument_avals, argument_paths, flatten_call
 from ftrace.core import source
 from ftrace.core import trace as core
+from ftrace.core.device import is_array
 from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.jaxpr import Eqn, Literal
 from ftrace.core.trace import Tracer
@@ -116,7 +117,7 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Saved
     def noted(*inputs: JVPTracer) -> Any:
         for x, given, path in zip(inputs, leaves, paths, strict=True):
             for array in (x.primal, given):
-                if isinstance(array, np.ndarray):
+                if is_array(array):
                     trace.enter(array, Note("argument", path))
         return flat(*inputs)
 
@@ -150,7 +151,7 @@ def _records(tape: Tape, trace: NotingTrace) -> SavedResiduals:
     readers: dict[int, dict[str, None]] = {}
     for eqn in tape.eqns:
         for a in eqn.invars:
-            if type(a) is Literal and isinstance(a.value, np.ndarray):
+            if type(a) is Literal and is_array(a.value):
                 arrays[id(a.value)] = a.value
                 readers.setdefault(id(a.value), {})[_reader(eqn, a.value, trace)] = None
     held: set[int] = set()

@@ -17,6 +17,7 @@ import numpy as np
 from ftrace.control.functions import frozen, name_of
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import free, is_array, to_host
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CallbackError, RuleError, SolverError
 from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
@@ -91,7 +92,7 @@ class Host:
 
     def _part(self, x: Any, promised: ShapedArray, path: str) -> Any:
         """One result as a new array: a function may well use its memory again."""
-        given = np.asarray(x)
+        given = np.asarray(to_host(x))
         weak = isinstance(x, bool | int | float | complex) and not isinstance(x, np.generic)
         alike = given.dtype == promised.dtype or (
             weak and np.can_cast(given.dtype, promised.dtype, "same_kind")
@@ -105,7 +106,7 @@ class Host:
                 place=self.place,
             )
         copy = np.array(given, promised.dtype)
-        return copy if copy.ndim else copy[()]
+        return free(copy) if copy.ndim else copy[()]
 
     def mapped(self, axis: Axis) -> "Host":
         """The same function, whose results have a leading axis."""
@@ -145,7 +146,7 @@ class Host:
 
 
 def _copied(x: Any) -> Any:
-    return np.array(x, order="C") if isinstance(x, np.ndarray) else x
+    return np.array(to_host(x), order="C") if is_array(x) else x
 
 
 def definition(fn: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ftrace.control.jit import jit_call
 from ftrace.control.members import member_by_member
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import to_host
 from ftrace.core.errors import DtypeError
 from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.loops import cut
@@ -37,7 +38,7 @@ Branches = tuple[Jaxpr, ...]
 
 
 def _cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
-    chosen = branches[min(max(int(index), 0), len(branches) - 1)]
+    chosen = branches[min(max(int(to_host(index)), 0), len(branches) - 1)]
     return owned(eval_jaxpr(chosen, operands), (*operands, *chosen.consts))
 
 

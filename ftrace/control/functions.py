@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.device import copied, on_device
 from ftrace.core.errors import DtypeError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.trace import FROZEN, Tracer, lifted
@@ -34,6 +35,8 @@ def frozen(x: Any) -> Any:
     elif isinstance(x, np.ndarray):
         x = x.view()
         x.flags.writeable = False
+    elif on_device(x):  # no such flag there
+        x = copied(x)
     return x
 
 

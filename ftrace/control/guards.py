@@ -14,9 +14,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
 from ftrace.core import source
+from ftrace.core.device import is_array
 from ftrace.core.trace import Tracer
 
 _UNGUARDED = (types.ModuleType, type, types.BuiltinFunctionType, types.FunctionType)
@@ -75,7 +74,7 @@ def captured_arrays(fun: Callable[..., Any]) -> dict[str, Any]:
         if base is not _MISSING:
             path, value = _stable(base, path)
             found[key + _text(path)] = value
-    return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+    return {name: value for name, value in found.items() if is_array(value)}
 
 
 def _is_code(value: Any) -> bool:

@@ -14,6 +14,7 @@ from ftrace.control.functions import result_avals
 from ftrace.control.traces import Trace, Traces
 from ftrace.control.while_loop import while_call
 from ftrace.core.avals import ShapedArray, strengthen, typeof
+from ftrace.core.device import to_host
 from ftrace.core.dtypes import bool_, int64, promote
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
@@ -191,14 +192,14 @@ def switch(index: Any, branches: Sequence[Callable[..., T]], *operands: Any) -> 
     if isinstance(index, Tracer):
         index = clamp(np.int64(0), convert_element_type(index, new_dtype=int64), last)
     else:
-        index = np.int64(min(max(int(index), 0), int(last)))
+        index = np.int64(min(max(int(to_host(index)), 0), int(last)))
     return _choose("switch", functions, index, operands)
 
 
 def _index(pred: Any) -> Any:
     """A predicate as the index of a branch."""
     if not isinstance(pred, Tracer):
-        return np.int64(bool(pred))
+        return np.int64(bool(to_host(pred)))
     if typeof(pred).dtype != bool_:
         pred = convert_element_type(pred, new_dtype=bool_)
     return convert_element_type(pred, new_dtype=int64)

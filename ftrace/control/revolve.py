@@ -17,9 +17,11 @@ from ftrace.control.jit import Turns
 from ftrace.control.scan import scan_call
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.binomial import ADVANCE, KEEP, RESTORE, schedule
+from ftrace.core.device import free, on_device
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.loops import Halves, Loop, cut
 from ftrace.core.primitive import Linear, Primitive
+from ftrace.core.tapes import rows, stack
 from ftrace.interpreters.batching import batch_flat
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_flat
@@ -165,8 +167,10 @@ def _revolve_impl(*operands: Any, halves: Halves, advance: Jaxpr, back: Jaxpr) -
     n = halves.length
     forwards, backwards = Turns(advance, n), Turns(back, n)
     outs = _revolve_type(halves=halves)
-    sums: Sequence[Any] = [np.zeros(a.shape, a.dtype) for a in outs[:m_consts]]
-    to_xs = [np.empty(a.shape, a.dtype) for a in outs[m_consts + m_carry :]]
+    sums: Sequence[Any] = [free(np.zeros(a.shape, a.dtype)) for a in outs[:m_consts]]
+    listed = any(map(on_device, operands))
+    avals = [aval(a.shape[1:], a.dtype) for a in outs[m_consts + m_carry :]]
+    to_xs = [rows(n, a, listed) for a in avals]
     kept: dict[int, Sequence[Any]] = {}
     for action, i in schedule(n, halves.slots):
         if action == KEEP:
@@ -184,7 +188,8 @@ def _revolve_impl(*operands: Any, halves: Halves, advance: Jaxpr, back: Jaxpr) -
             del given, outs  # this turn's state is not needed beside the next one's
             for memory, value in zip(to_xs, found, strict=True):
                 memory[k] = value
-    return owned([*sums, *cts, *to_xs], operands)
+    found = [stack(x, a) if listed else x for x, a in zip(to_xs, avals, strict=True)]
+    return owned([*sums, *cts, *found], operands)
 
 
 def _revolve_type(

@@ -14,6 +14,7 @@ import numpy as np
 
 from ftrace.control.jit import Turns
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import on_device, to_host
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.loops import Halves, Loop, Parts, cut, parts, select_by
 from ftrace.core.primitive import Effects, Linear, Primitive
@@ -50,16 +51,17 @@ from ftrace.primitives.reduce import reduce_max
 
 def _scan_impl(*operands: Any, body: Jaxpr, loop: Loop) -> list[Any]:
     turns, consts, carry, xs = parts(operands, loop)
-    n = int(turns[0]) if loop.length is None else loop.length
+    n = int(to_host(turns[0])) if loop.length is None else loop.length
     turn = Turns(body, n)
     avals = body.out_avals[loop.n_carry :]
-    left = [rows(n, a) for a in avals]
+    left = [rows(n, a, any(map(on_device, operands))) for a in avals]
     for i in reversed(range(n)) if loop.reverse else range(n):
         carry = turn((*consts, *carry, *(x[i] for x in xs)))
         for values in reversed(left):  # nothing of a turn stays but what it carries on
             values[i] = carry.pop()
     ys = [
-        stack(values, a) if has_turns(a) else values for values, a in zip(left, avals, strict=True)
+        stack(values, a) if type(values) is list else values
+        for values, a in zip(left, avals, strict=True)
     ]
     return [*owned(carry, (*operands, *body.consts)), *ys]
 

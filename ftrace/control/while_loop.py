@@ -21,6 +21,7 @@ from ftrace.control.jit import Turns
 from ftrace.control.members import member_by_member
 from ftrace.control.scan import fixpoint, scan_call, split_loop
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import to_host
 from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.loops import Each, Loop, Parts, cut, select_by
@@ -50,7 +51,7 @@ def _while_impl(
     turns = 0
     left: list[list[Any]] = [[] for _ in body.outvars[n:]]
     test, turn = Turns(cond), Turns(body)
-    while test((*consts, *carry))[0]:
+    while to_host(test((*consts, *carry))[0]):
         outs = turn((*consts, *carry))
         carry = outs[:n]
         for values, value in zip(left, outs[n:], strict=True):

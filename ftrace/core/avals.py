@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core import dtypes
+from ftrace.core import device, dtypes
 from ftrace.core.errors import DtypeError
 
 Shape = tuple[int, ...]
@@ -112,6 +112,8 @@ def typeof(x: Any) -> ShapedArray:
 
 
 def _typeof_unusual(x: Any) -> ShapedArray:
+    if device.recognise(type(x)):  # from now on it is in TYPEOF
+        return _typeof_ndarray(x)
     if isinstance(x, np.memmap):  # plain memory, only the mapping differs
         return _typeof_ndarray(x)
     if isinstance(x, np.generic):  # np.longlong and its like: another name of a known dtype

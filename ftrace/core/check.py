@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core import avals
+from ftrace.core.device import is_array
 from ftrace.core.errors import JaxprError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
 
@@ -37,7 +38,7 @@ def _bind(bound: set[Var], v: Var, where: str) -> None:
 
 def _check_atom(a: Any, bound: set[Var], where: str) -> None:
     if isinstance(a, Literal):
-        if isinstance(a.value, np.ndarray) or np.ndim(a.value):
+        if is_array(a.value) or np.ndim(a.value):
             raise JaxprError(f"{where} has a literal that is not a scalar: {a.aval}.")
     elif a not in bound:
         raise JaxprError(f"{where} reads a variable of type {a.aval} before it is bound.")

@@ -151,6 +151,15 @@ class DeviceMemoryError(BackendError, MemoryError):
     """
 
 
+class DeviceError(FtraceError, TypeError):
+    """Values of different devices met, or elements on a GPU were asked for as a NumPy array.
+
+    Nothing that the user made moves between host and GPU by itself. Move one of the two before
+    the call: `ftrace.device_put(x)` makes a CuPy array, `ftrace.device_get(x)` a NumPy array.
+    Numbers, and arrays that `ftrace.numpy` makes inside a transformation, go with what they meet.
+    """
+
+
 class BudgetError(FtraceError, MemoryError):
     """A number of bytes that no choice of what is kept, and what is computed again, stays within.
 

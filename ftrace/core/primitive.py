@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ftrace.core.avals import ShapedArray
+from ftrace.core.device import PLAIN
 from ftrace.core.errors import RuleError
 from ftrace.core.scalar import Elementwise, Moving, Pointwise, Reduction
-from ftrace.core.trace import EVAL, Tracer, ctx, leaked
+from ftrace.core.trace import EVAL, ctx
 
 Effects = frozenset[str]
 NO_EFFECTS: Final[Effects] = frozenset()
@@ -130,8 +131,8 @@ class Primitive:
         trace = ctx.trace
         if trace is EVAL:
             for a in args:
-                if isinstance(a, Tracer):
-                    raise leaked(a, self.name)
+                if type(a) not in PLAIN:
+                    return trace.process(self, args, params)
             return self.impl(*args, **params)
         try:
             return trace.process(self, args, params)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import TYPEOF, ShapedArray, aval
+from ftrace.core.device import is_array, made_of, stacked
 
 
 class _Turns(int):
@@ -45,16 +46,22 @@ def levels(a: ShapedArray) -> int:
     return max((i + 1 for i, n in enumerate(a.shape) if n is TURNS), default=0)
 
 
-def rows(n: int, a: ShapedArray) -> Any:
-    """Where n elements of type `a` are put one by one: an array, a list where they are tapes."""
-    return [None] * n if has_turns(a) else np.empty((n, *a.shape), a.dtype)
+def rows(n: int, a: ShapedArray, listed: bool = False) -> Any:
+    """Where n elements of type `a` are put one by one.
+
+    It is an array, or a list to be stacked: of tapes, and (`listed`) of arrays of a device.
+    """
+    return [None] * n if listed or has_turns(a) else np.empty((n, *a.shape), a.dtype)
 
 
 def stack(values: Sequence[Any], a: ShapedArray) -> Any:
     """The elements of type `a` that turns left, as one value."""
     if has_turns(a):
         return Ragged(values, a)
-    return np.array(values, a.dtype).reshape(len(values), *a.shape)
+    found = stacked(values)
+    if found is not None:
+        return found
+    return made_of(np.array(values, a.dtype).reshape(len(values), *a.shape), values)
 
 
 class Ragged:
@@ -118,8 +125,10 @@ def _taken(x: Any, i: int, axis: int) -> Any:
 
 def _joined(items: list[Any], element: ShapedArray) -> Any:
     """A stack of tapes; an array where they have the same length."""
-    alike = all(isinstance(x, np.ndarray) and x.shape == items[0].shape for x in items)
-    return np.stack(items) if items and alike else Ragged(items, element)
+    if not items or not all(is_array(x) and x.shape == items[0].shape for x in items):
+        return Ragged(items, element)
+    found = stacked(items)
+    return np.stack(items) if found is None else found
 
 
 TYPEOF[Ragged] = lambda x: x.aval

@@ -16,10 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core import avals
+from ftrace.core import avals, device
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import (
     ConcretizationTypeError,
+    DeviceError,
     FtraceError,
     TracerArrayConversionError,
     TracerBoolConversionError,
@@ -125,7 +126,7 @@ class Tracer:
                 "ftrace.lax.cond, ftrace.lax.while_loop or numpy.where, or make the argument "
                 "static (static_argnums).",
             )
-        return bool(value)
+        return bool(device.to_host(value))
 
     def _exactly(self, wanted: str, error: type[ConcretizationTypeError], fix: str) -> Any:
         value = self.known(exact=True)
@@ -137,8 +138,12 @@ class Tracer:
             raise error(f"{wanted} needs the plain value of {self!r}, {why}.", fix)
         return value
 
+    def _numbers(self, wanted: str) -> Any:
+        value = self._exactly(wanted, TracerArrayConversionError, _FLOAT_FIX)
+        return np.asarray(device.to_host(value))
+
     def __int__(self) -> int:
-        return int(self._exactly("int()", TracerIntegerConversionError, _INT_FIX))
+        return int(device.to_host(self._exactly("int()", TracerIntegerConversionError, _INT_FIX)))
 
     __trunc__ = __int__
 
@@ -146,26 +151,30 @@ class Tracer:
         value = self._exactly(
             "A shape, a range or a list index", TracerIntegerConversionError, _INT_FIX
         )
-        return value.__index__()
+        return device.to_host(value).__index__()
 
     def __float__(self) -> float:
-        return float(self._exactly("float()", TracerArrayConversionError, _FLOAT_FIX))
+        return float(self._numbers("float()"))
 
     def __complex__(self) -> complex:
-        return complex(self._exactly("complex()", TracerArrayConversionError, _FLOAT_FIX))
+        return complex(self._numbers("complex()"))
 
     def item(self) -> Any:
         """The Python scalar, where it is known and no derivative is lost."""
-        return np.asarray(self._exactly("item()", TracerArrayConversionError, _FLOAT_FIX)).item()
+        return self._numbers("item()").item()
 
     def tolist(self) -> Any:
         """The nested list, where it is known and no derivative is lost."""
-        return np.asarray(
-            self._exactly("tolist()", TracerArrayConversionError, _FLOAT_FIX)
-        ).tolist()
+        return self._numbers("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self._exactly("Making a plain array", TracerArrayConversionError, _ARRAY_FIX)
+        if device.on_device(value):
+            raise DeviceError(
+                f"A NumPy array was asked of {self.aval!r}, whose elements are on a GPU.",
+                "Stay on the GPU with ftrace.numpy, or move the argument before the call: "
+                "ftrace.device_get(x).",
+            )
         return np.array(value, dtype=dtype)
 
     def __hash__(self) -> int:
@@ -173,7 +182,7 @@ class Tracer:
 
     def __repr__(self) -> str:
         value = self.known(exact=False)
-        text = "" if value is UNKNOWN else f", value={np.asarray(value).tolist()!r}"
+        text = "" if value is UNKNOWN else f", value={np.asarray(device.to_host(value)).tolist()!r}"
         return f"{type(self).__name__}<{self.aval!r}{text}>"
 
 
@@ -207,7 +216,7 @@ class EvalTrace(Trace):
         for a in args:
             if isinstance(a, Tracer):
                 raise leaked(a, primitive.name)
-        return primitive.impl(*args, **params)
+        return device.evaluate(primitive, args, params)
 
     def lift(self, value: Any) -> Any:
         return value
@@ -262,6 +271,7 @@ def run(trace: Trace, fn: Callable[..., Any], *args: Any) -> Any:
     entered = trace is not EVAL and trace not in running
     if entered:
         running.add(trace)
+        device.watch()
     try:
         return fn(*args)
     except ValueError as error:
@@ -304,8 +314,8 @@ def foreign(value: Any, parent: Trace, where: str) -> Any:
         if not value.owner.alive or not is_within(value.owner, parent):
             raise leaked(value, where)
         return value.fresh()
-    if isinstance(value, np.ndarray) and not is_staged(parent):
-        return value.copy()  # the user's own array: the result must not share it
+    if device.is_array(value) and not is_staged(parent):
+        return device.copied(value)  # the user's own array: the result must not share it
     return value
 
 

@@ -18,6 +18,7 @@ from ftrace.control.jit import Turns
 from ftrace.control.root import closed, root_flat
 from ftrace.control.traces import Traces
 from ftrace.core.avals import typeof
+from ftrace.core.device import free
 from ftrace.core.errors import ConcretizationTypeError, DtypeError
 from ftrace.core.jaxpr import Jaxpr, JaxprFun
 from ftrace.implicit.linear import solve
@@ -132,5 +133,5 @@ def _dense_solve(linear: Callable[..., Sequence[Any]], rhs: Any) -> list[Any]:
     """The solution of `linear(x) = rhs`, by the matrix of the map."""
     shape = typeof(rhs).shape
     n = typeof(rhs).size
-    rows = vmap(lambda v: linear(v.reshape(shape))[0].reshape(n))(np.eye(n))
+    rows = vmap(lambda v: linear(v.reshape(shape))[0].reshape(n))(free(np.eye(n)))
     return [solve(rows.T, rhs.reshape(n)).reshape(shape)]

@@ -4,7 +4,8 @@ Arrays a user can still write are known by their owner, recorded when they enter
 operand (temporaries are not). One of at most 64 KiB that becomes a residual is copied, every
 time; a larger one is marked read-only until the transforming call ends, and copied once on
 return where residuals outlive the call. Marks are counted under a lock and remember the old
-flag. `config.check_captures` also finds writes that went through another view.
+flag. `config.check_captures` also finds writes that went through another view. Arrays of a device
+have no such flag: one that becomes a residual is copied, whatever its size.
 """
 
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core import source
+from ftrace.core import device, source
 from ftrace.core.config import config
 from ftrace.core.errors import MutationError
 from ftrace.core.jaxpr import Eqn, Literal
@@ -28,7 +29,7 @@ _marks: dict[int, list[Any]] = {}  # id -> [array, how many calls hold it, its f
 def owner(array: Any) -> Any:
     """The array at the root of a chain of views."""
     base = array.base
-    while base is not None and isinstance(base, np.ndarray):
+    while base is not None and device.is_array(base):
         array, base = base, base.base
     return array
 
@@ -62,8 +63,8 @@ class Captures:
 
     def argument(self, array: Any) -> Any:
         """An argument's value at the moment of the call: a copy if small, else recorded."""
-        if array.nbytes <= COPY_LIMIT and not self.staged:
-            return array.copy()
+        if not self.staged and (array.nbytes <= COPY_LIMIT or device.on_device(array)):
+            return device.copied(array)
         self.enter(array)
         return array
 
@@ -75,12 +76,14 @@ class Captures:
         mine = self.seen.get(id(value if base is None else owner(value)))
         if mine is None:
             return value
+        if device.on_device(value):
+            return device.copied(value)
         if base is None and value.nbytes <= COPY_LIMIT and value.flags.writeable:
-            return value.copy()  # what most captures are
+            return device.copied(value)  # what most captures are
         if is_read_only(value) and id(mine) not in _marks:
             return value  # read-only for good, not because some call holds it
         if value.nbytes <= COPY_LIMIT:
-            return value.copy()
+            return device.copied(value)
         if not self._is_held(mine):
             self._hold(mine)
         return value
@@ -131,7 +134,7 @@ class Captures:
                 if id(owner(atom.value)) in roots:
                     key = id(atom.value)
                     if key not in copies:
-                        copies[key] = Literal(atom.value.copy())
+                        copies[key] = Literal(device.copied(atom.value))
                     eqn.invars[i] = copies[key]
 
     def explain(self, error: ValueError) -> None:
@@ -168,6 +171,7 @@ def owned(values: Iterable[Any], borrowed: Iterable[Any] = ()) -> list[Any]:
     """Results as the caller may have them: writeable, with memory of their own.
 
     While a program is recorded they stay as they are: it gives its caller results of its own.
+    Arrays that ftrace made and that met no other follow the inputs to their device.
 
     Args:
         values: results, arrays or tracers.
@@ -175,12 +179,20 @@ def owned(values: Iterable[Any], borrowed: Iterable[Any] = ()) -> list[Any]:
     """
     if ctx.trace is not EVAL and is_staged(ctx.trace):
         return list(values)
-    taken = {id(b) for b in borrowed if isinstance(b, np.ndarray)}
+    borrowed = list(borrowed)
+    taken = {id(b) for b in borrowed if device.is_array(b)}
+    like = next(filter(device.on_device, borrowed), None)
     out: list[Any] = []
     for v in values:
-        if isinstance(v, np.ndarray):
+        if like is not None and isinstance(v, np.ndarray):
+            v = device.follow(v, like)
+        if device.on_device(v):
+            if v.base is not None or id(v) in taken:
+                v = device.copied(v)
+            taken.add(id(v))
+        elif isinstance(v, np.ndarray):
             if v.base is not None or id(v) in taken or not v.flags.writeable:
-                v = v.copy() if v.ndim else v[()]
+                v = device.copied(v) if v.ndim else v[()]
             taken.add(id(v))
         out.append(v)
     return out

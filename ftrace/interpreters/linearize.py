@@ -8,10 +8,9 @@ are its literals. `pull` walks it backwards, `push` evaluates it forwards.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ftrace.core import trace as core
 from ftrace.core.avals import aval, typeof
+from ftrace.core.device import is_array
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from ftrace.core.trace import ctx
@@ -19,7 +18,7 @@ from ftrace.core.zero import ZERO
 from ftrace.interpreters.captures import Captures
 from ftrace.interpreters.jvp import JVPTrace, JVPTracer
 from ftrace.interpreters.partial import PartialTrace, PartialTracer, close
-from ftrace.interpreters.tangents import materialise, zeros
+from ftrace.interpreters.tangents import materialise, zeros_like
 from ftrace.interpreters.transpose import backward_pass
 
 
@@ -50,10 +49,7 @@ class Tape:
     def residuals(self) -> list[Any]:
         """The plain arrays among the literals."""
         return [
-            a.value
-            for e in self.eqns
-            for a in e.invars
-            if type(a) is Literal and isinstance(a.value, np.ndarray)
+            a.value for e in self.eqns for a in e.invars if type(a) is Literal and is_array(a.value)
         ]
 
     def jaxpr(self) -> tuple[Jaxpr, list[Any]]:
@@ -82,7 +78,7 @@ def linearize_flat(
     invars: list[Var | None] = []
     for p in primals:
         a = typeof(p)
-        if isinstance(p, np.ndarray):
+        if is_array(p):
             p = captures.argument(p)
         tangent = partial.unknown(aval(a.shape, a.dtype)) if is_inexact(a.dtype) else ZERO
         x = JVPTracer(jvp, core.renew(p), tangent)
@@ -112,6 +108,6 @@ def push(tape: Tape, tangents: Sequence[Any], out_primals: Sequence[Any]) -> lis
     jaxpr, residuals = tape.jaxpr()
     found = iter(eval_jaxpr(jaxpr, [*residuals, *tangents]))
     return [
-        zeros(typeof(y)) if a is None else core.renew(next(found))
+        zeros_like(y) if a is None else core.renew(next(found))
         for a, y in zip(tape.outs, out_primals, strict=True)
     ]

@@ -12,6 +12,7 @@ from weakref import ref
 import numpy as np
 
 from ftrace.core import source
+from ftrace.core.device import is_array, to_host
 from ftrace.core.jaxpr import Eqn, Jaxpr
 from ftrace.core.primitive import Primitive
 from ftrace.core.source import Location
@@ -48,13 +49,13 @@ class NotingTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         place = source.location(2)
         for i, a in enumerate(args):
-            if isinstance(a, np.ndarray) and self.find(a) is None:
+            if is_array(a) and self.find(a) is None:
                 note = Note("captured", "captured array", _read_at(params, i) or place)
                 self.enter(a, note)
         ctx.trace = EVAL
         result = EVAL.process(primitive, args, params)
         for i, y in enumerate(result if primitive.multiple else (result,)):
-            if isinstance(y, np.ndarray):
+            if is_array(y):
                 self._note(y, _made_by(primitive, params, i, place))
         return result
 
@@ -116,7 +117,7 @@ def _same_content(array: Any, candidates: Sequence[tuple[Any, Note]]) -> Note | 
         if (
             other.shape == array.shape
             and other.dtype == array.dtype
-            and np.array_equal(other, array, equal_nan=array.dtype.kind in "fc")
+            and np.array_equal(to_host(other), to_host(array), equal_nan=array.dtype.kind in "fc")
         ):
             return note
     return None

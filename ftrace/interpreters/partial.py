@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from ftrace.core import source
 from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
+from ftrace.core.device import is_array
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
@@ -115,7 +114,7 @@ class PartialTrace(Trace):
                 atoms.append(a.binder)
             elif cls in SCALAR_AVALS:
                 atoms.append(Literal(a))
-            elif isinstance(a, np.ndarray):
+            elif is_array(a):
                 atoms.append(Literal(a if self.captures is None else self.captures.protect(a)))
             else:
                 if isinstance(a, Tracer) and not core.is_within(a.owner, self.parent):
@@ -167,7 +166,7 @@ def close(
     consts: dict[int, tuple[Any, Var]] = {}
 
     def atom(a: Any) -> Atom:
-        if type(a) is Var or not isinstance(a.value, np.ndarray | Tracer):
+        if type(a) is Var or not (is_array(a.value) or isinstance(a.value, Tracer)):
             return a
         table = residuals if arrays or isinstance(a.value, Tracer) else consts
         found = table.get(id(a.value))

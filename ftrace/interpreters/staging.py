@@ -8,9 +8,7 @@ jaxpr's consts, by reference. A tracer of anything else is a leak.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from ftrace.core import pretty, source
+from ftrace.core import device, pretty, source
 from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.check import check_jaxpr
@@ -88,7 +86,7 @@ class JaxprTrace(Trace):
             return Literal(a)
         if isinstance(a, Tracer):
             return self._hoist(a)
-        if isinstance(a, np.ndarray):
+        if device.is_array(a):
             found = self.consts.get(id(a))
             if found is None:
                 found = self.consts[id(a)] = (a, Var(typeof(a)))
@@ -163,7 +161,12 @@ def _read_consts(trace: JaxprTrace, eqns: list[Eqn], outs: list[Atom]) -> list[t
 
 
 def _content(array: Any) -> Any:
-    """What tells whether an array was written: its bytes, or a sum of them if it is large."""
+    """What tells whether an array was written: its bytes, or a sum of them if it is large.
+
+    Nothing for an array of a device: looking would wait for it.
+    """
+    if device.on_device(array):
+        return None
     return array.tobytes() if array.nbytes <= COPY_LIMIT else word_sum(array)
 
 

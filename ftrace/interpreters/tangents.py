@@ -5,6 +5,7 @@ Everything here is built from rows, so it works under any trace.
 
 from typing import Any
 
+from ftrace.core import device
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.tapes import TURNS
 from ftrace.core.zero import ZERO, Masked
@@ -21,9 +22,14 @@ def zeros(aval: ShapedArray) -> Any:
     return broadcast_in_dim(zero, shape=shape, broadcast_dimensions=())
 
 
+def zeros_like(x: Any) -> Any:
+    """Zeros of a value's type, where it is."""
+    return device.follow(zeros(typeof(x)), x)
+
+
 def instantiate(tangent: Any, primal: Any) -> Any:
     """The tangent itself, or real zeros of the primal's type for a symbolic zero."""
-    return zeros(typeof(primal)) if tangent is ZERO else tangent
+    return zeros_like(primal) if tangent is ZERO else tangent
 
 
 def materialise(ct: Any) -> Any:

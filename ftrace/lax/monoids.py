@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import to_host
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.primitive import Primitive
@@ -116,7 +117,7 @@ class Computation:
         """Whether combining with this initial value is known to change nothing."""
         if self.row is None or isinstance(init, Tracer):
             return False
-        return bool(init == _IDENTITIES[self.row](typeof(init).dtype))
+        return bool(to_host(init) == _IDENTITIES[self.row](typeof(init).dtype))
 
 
 def _checked(name: str, result: Any, dtypes: list[Any], tree: PyTreeDef) -> list[Any]:

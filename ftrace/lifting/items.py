@@ -9,9 +9,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.device import is_array
 from ftrace.core.errors import DtypeError, LiftError, TreeError
 from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.core.tree import tree_flatten
@@ -107,7 +106,7 @@ class Sequential(Items):
 
     def __init__(self, source: Any) -> None:
         self._stacked: Any = None
-        if isinstance(source, Tracer | np.ndarray | Sequence | dict):
+        if isinstance(source, Tracer | Sequence | dict) or is_array(source):
             self.native = source
         else:
             self.native = _Recorder(source)
@@ -120,7 +119,7 @@ class Sequential(Items):
         source = self.native
         if isinstance(source, range):
             return Range(source.start, source.stop, source.step)
-        if not isinstance(source, Tracer | np.ndarray):
+        if not (isinstance(source, Tracer) or is_array(source)):
             self._stacked = _stacked(list(source))
         return self
 

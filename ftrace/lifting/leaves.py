@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
+from ftrace.core.device import on_device
 from ftrace.core.dtypes import bool_, promote
 from ftrace.core.errors import DtypeError, LiftError, TreeError
 from ftrace.core.trace import UNKNOWN, Tracer, ctx
@@ -134,7 +135,7 @@ def converted(x: Any, wanted: ShapedArray) -> Any:
     """A value in a type that its own promotes to."""
     if typeof(x) == wanted:
         return x
-    if not isinstance(x, Tracer) and not wanted.shape:
+    if not (isinstance(x, Tracer) or on_device(x)) and not wanted.shape:
         number = wanted.dtype.type(x)
         return number.item() if wanted.weak else number
     params = {"weak_type": True} if wanted.weak else {}

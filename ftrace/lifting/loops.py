@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core.device import to_host
 from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.lifting import names
 from ftrace.lifting.items import Items
@@ -138,7 +139,7 @@ class WhileLoop(Loop):
     def turns(self, frame: Frame, items: Items | None) -> bool:
         first = self.test.run(frame, frame.state).value if self.test else True
         known = first.known(exact=False) if isinstance(first, Tracer) else first
-        return known is not UNKNOWN and bool(known)
+        return known is not UNKNOWN and bool(to_host(known))
 
 
 class ForLoop(Loop):

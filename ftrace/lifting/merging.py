@@ -9,10 +9,9 @@ need at its exit is filled with zeros.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from ftrace.control.cond import cond_call
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import is_array
 from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import LiftError
 from ftrace.core.jaxpr import Jaxpr, Literal, Var, eval_jaxpr
@@ -90,7 +89,7 @@ class Arm:
 
     def _operand(self, value: Any) -> Any:
         """The atom of a value from outside: an input of this arm, or a number."""
-        if not isinstance(value, Tracer | np.ndarray):
+        if not (isinstance(value, Tracer) or is_array(value)):
             return Literal(value)
         for v, x in zip(self.jaxpr.invars, self.operands, strict=True):
             if x is value:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
+from ftrace.core.device import free
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
 from ftrace.numpy.elementary import multiply
@@ -221,7 +222,7 @@ def arange(
     plain = np.arange(low, high, by, dtype=dtype)
     if plain.dtype.kind in "iu":
         return c_order(_arithmetic(len(plain), plain.dtype, low, by))
-    return c_order(copy_row(plain))
+    return c_order(copy_row(free(plain)))
 
 
 def _arithmetic(n: int, dtype: np.dtype[Any], start: Any, step: Any) -> Any:

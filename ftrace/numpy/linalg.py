@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import free
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import EVAL, ctx
 from ftrace.numpy import products, reductions, shaping, ufuncs
@@ -211,7 +212,7 @@ def matrix_power(a: Any, n: int) -> Any:
         raise unsupported("numpy.linalg.matrix_power", "a negative power (it needs an inverse)")
     if n == 0:
         side = np.broadcast_to(np.eye(shape[-1], dtype=typeof(x).dtype), shape)
-        return copy_row(np.array(side))
+        return copy_row(free(np.array(side)))
     found, square = None, x
     while n:
         if n & 1:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import free
 from ftrace.numpy import ufuncs
 from ftrace.numpy.elementary import multiply
 from ftrace.numpy.joining import joined
@@ -75,7 +76,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     p = _coefficients(p)
     for _ in range(static_int(m, "m")):
         n = typeof(p).shape[0] - 1
-        powers = np.arange(n, 0, -1)
+        powers = free(np.arange(n, 0, -1))
         p = multiply(slice_axis(p, 0, n, 0), powers)
     return ufuncs.apply(np.positive, p)
 
@@ -87,7 +88,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     m = static_int(m, "m")
     constants = [0.0] * m if k is None else [k] * m if np.ndim(k) == 0 else list(k)
     for i in range(m):
-        powers = np.arange(typeof(p).shape[0], 0, -1)
+        powers = free(np.arange(typeof(p).shape[0], 0, -1))
         last = atleast(strong(value(constants[i])), 1)
         p = joined([divide(p, powers), last], 0)
     return ufuncs.apply(np.positive, p)
@@ -131,8 +132,7 @@ def poly(seq_of_zeros: Any) -> Any:
     roots = _coefficients(seq_of_zeros)
     if typeof(roots).ndim != 1:
         raise ValueError("input must be 1d array of roots: a matrix needs its eigenvalues")
-    found = strong(value(np.ones(1, typeof(roots).dtype)))
-    one = np.ones(1, typeof(roots).dtype)
+    found = one = free(np.ones(1, typeof(roots).dtype))
     for i in range(typeof(roots).shape[0]):
         minus = ufuncs.apply(np.negative, slice_axis(roots, i, i + 1, 0))
         found = convolve(found, joined([one, minus], 0))

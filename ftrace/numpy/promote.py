@@ -8,13 +8,14 @@ implementation: with no trace running it *is* NumPy's. Ufuncs have their own doo
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import SCALAR_AVALS, TYPEOF, typeof
+from ftrace.core.device import LIBRARIES, follow, free, on_device, to_host, watch
 from ftrace.core.errors import (
     AxisError,
     ConcretizationTypeError,
@@ -36,14 +37,21 @@ TRACED: dict[Any, Callable[..., Any]] = {}  # NumPy function -> implementation f
 def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The public function for an implementation on traced values.
 
-    With no trace running it calls NumPy's function of the same name; plain NumPy's function
-    reaches the implementation through `__array_function__`.
+    With no trace running it calls NumPy's function of the same name, or the implementation for
+    CuPy's arrays; plain NumPy's function reaches it through `__array_function__`.
     """
     plain = getattr(np, fn.__name__, fn)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if not running or ctx.trace is EVAL:
-            return plain(*args, **kwargs)
+            if LIBRARIES:
+                return untraced(plain, fn, args, kwargs)
+            try:
+                return plain(*args, **kwargs)
+            except TypeError:  # from CuPy, perhaps, which was imported a moment ago
+                if not watch():
+                    raise
+                return untraced(plain, fn, args, kwargs)
         return fn(*args, **kwargs)
 
     functools.update_wrapper(call, fn)
@@ -51,6 +59,30 @@ def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     if plain is not fn:
         TRACED[plain] = fn
     return call
+
+
+def untraced(
+    plain: Callable[..., Any], fn: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+) -> Any:
+    """A call with no trace running: NumPy's function, or ours where an operand is on a device."""
+    like = next(_on_device((*args, *kwargs.values())), None)
+    return plain(*args, **kwargs) if like is None else _beside(fn(*args, **kwargs), like)
+
+
+def _on_device(values: Iterable[Any]) -> Iterator[Any]:
+    """The arrays of devices among operands and their lists."""
+    for x in values:
+        if on_device(x):
+            yield x
+        elif type(x) in (list, tuple):
+            yield from _on_device(x)
+
+
+def _beside(result: Any, like: Any) -> Any:
+    """A result on the device of an operand: what was made of nothing, or known, is on the host."""
+    if type(result) in (list, tuple):
+        return type(result)(_beside(x, like) for x in result)
+    return follow(free(result), like) if np.ndim(result) else result
 
 
 def document(summary: str | None, counterpart: str) -> str:
@@ -78,13 +110,13 @@ def value(x: Any) -> Any:
         return nested(x)
     if isinstance(x, int | float | complex):
         return x
-    return np.asarray(x)
+    return free(np.asarray(x))
 
 
 def nested(x: Any) -> Any:
     """The array of a nested list or tuple that may hold tracers."""
     if not _holds_tracer(x):
-        return np.asarray(x)
+        return free(np.asarray(x))
     items = promote(*[value(item) for item in x])
     shape = np.shape(items[0]) if not isinstance(items[0], Tracer) else items[0].shape
     for item in items:
@@ -101,13 +133,13 @@ def nested(x: Any) -> Any:
 def _holds_tracer(x: Any) -> bool:
     if type(x) is list or type(x) is tuple:
         return any(_holds_tracer(item) for item in x)
-    return isinstance(x, Tracer)
+    return isinstance(x, Tracer) or on_device(x)
 
 
 def known(x: Any, wanted: str) -> Any:
     """The concrete value of an operand (the primal decides), for data-dependent shapes."""
     if not isinstance(x, Tracer):
-        return x
+        return to_host(x)
     found = x.known(exact=False)
     if found is UNKNOWN:
         raise ConcretizationTypeError(
@@ -115,7 +147,7 @@ def known(x: Any, wanted: str) -> Any:
             "Use a form with a fixed shape (numpy.where, a mask times the array), or make the "
             "argument static.",
         )
-    return np.asarray(found)
+    return np.asarray(to_host(found))
 
 
 def static_int(x: Any, what: str) -> int:

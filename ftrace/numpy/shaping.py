@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import free
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import views
@@ -339,7 +340,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     shape = static_shape(new_shape)
     size, n = math.prod(shape), typeof(x).size
     if not n or not size:
-        return np.zeros(shape, typeof(x).dtype)
+        return free(np.zeros(shape, typeof(x).dtype))
     whole = rows.concatenate(*[x] * -(-size // n), dimension=0)
     return rows.reshape(slice_axis(whole, 0, size, 0), new_sizes=shape)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import SCALAR_AVALS, typeof
+from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import DtypeError
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import EVAL, Tracer, ctx, running
@@ -25,6 +26,7 @@ from ftrace.numpy.promote import (
     cast,
     document,
     unsupported,
+    untraced,
     value,
 )
 
@@ -158,6 +160,8 @@ def unary(ufunc: np.ufunc) -> Callable[..., Any]:
     def function(x: Any, /, out: Any = None, **options: Any) -> Any:
         plain = out is None and not options
         if not running or ctx.trace is EVAL:
+            if LIBRARIES:
+                return untraced(ufunc, traced, (x,), _with_out(out, options))
             return ufunc(x) if plain else ufunc(x, out=out, **options)
         if plain and isinstance(x, Tracer):  # as in `traced`, a frame less
             a = x.aval
@@ -181,11 +185,17 @@ def binary(ufunc: np.ufunc) -> Callable[..., Any]:
 
     def function(x: Any, y: Any, /, out: Any = None, **options: Any) -> Any:
         if not running or ctx.trace is EVAL:
+            if LIBRARIES:
+                return untraced(ufunc, traced, (x, y), _with_out(out, options))
             plain = out is None and not options
             return ufunc(x, y) if plain else ufunc(x, y, out=out, **options)
         return traced(x, y, out, **options)
 
     return _register(ufunc, function, traced)
+
+
+def _with_out(out: Any, options: dict[str, Any]) -> dict[str, Any]:
+    return options if out is None else {"out": out, **options}
 
 
 def _register(

@@ -14,11 +14,10 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError
-from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
 from ftrace.numpy.assigning import assignable, fit, is_mask, setitem_value
 from ftrace.numpy.indexing import Advanced, Basic, advanced, basic
-from ftrace.numpy.promote import cast
+from ftrace.numpy.promote import cast, value
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.elementwise import bitwise_and, clamp, ge, lt, mod, neg, select
 from ftrace.primitives.index import scatter, scatter_add
@@ -56,7 +55,7 @@ class At:
     __slots__ = ("array",)
 
     def __init__(self, array: Any) -> None:
-        self.array = array if isinstance(array, Tracer) else np.asarray(array)
+        self.array = value(array)
 
     def __getitem__(self, key: Any) -> "Update":
         return Update(self.array, key)

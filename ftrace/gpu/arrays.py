@@ -1,0 +1,94 @@
+"""`cupy.ndarray` as a value of ftrace: its type, who evaluates rows on it, and what it may meet.
+
+`core/device.py` asks for `register` when it first sees that the program has imported CuPy. Rows of
+the table go to the device's library (library.py on a GPU); any other row, one that holds a jaxpr
+or one of the user's, runs its own `impl`. Operands are brought together here, once for all rows:
+numbers and free arrays move, other NumPy arrays raise. Results of rank 0 stay on the device.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core import device as core
+from ftrace.core.avals import TYPEOF, aval, typeof
+from ftrace.core.dtypes import canonical
+from ftrace.core.errors import DeviceError
+from ftrace.core.primitive import Primitive
+from ftrace.gpu.device import current
+from ftrace.primitives.convert import copy
+from ftrace.primitives.shape import concatenate, expand_dims
+from ftrace.primitives.table import ALL
+
+_ROWS: Final = frozenset(ALL)
+_MOVE: Final = (
+    "Nothing moves by itself: pass both on the GPU (ftrace.device_put(x)) or both as NumPy arrays "
+    "(ftrace.device_get(x)). Inside a transformed function ftrace.numpy.zeros, arange, eye, ... "
+    "make arrays that go with what they meet."
+)
+
+
+def _type_of(x: Any) -> Any:
+    return aval(x.shape, canonical(x.dtype))
+
+
+def register() -> None:
+    """Enter CuPy's array type."""
+    import cupy
+
+    TYPEOF[cupy.ndarray] = _type_of
+    core.enter(cupy.ndarray, CupyArrays())
+
+
+class CupyArrays:
+    """Rows on CuPy arrays, by the device that is current for them."""
+
+    def evaluate(self, row: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if row not in _ROWS:
+            return row.impl(*args, **params)
+        like = next(filter(core.on_device, args))
+        operands = [
+            a if core.on_device(a) else self._brought(row, i, args, like)
+            for i, a in enumerate(args)
+        ]
+        found = current(like).library(row, operands, params)
+        return found if row.multiple else found[0]
+
+    def _brought(self, row: Primitive, i: int, args: Sequence[Any], like: Any) -> Any:
+        """An operand that is not on the device, as its library takes it."""
+        a = args[i]
+        if not isinstance(a, np.ndarray):
+            return a
+        if not a.ndim:
+            return a[()]
+        if core.is_free(a):
+            return self.from_host(a)
+        raise mixed(row.name, i, args)
+
+    def copy(self, array: Any) -> Any:
+        return self.evaluate(copy, (array,), {})
+
+    def stack(self, arrays: Sequence[Any]) -> Any:
+        like = next(filter(core.on_device, arrays))
+        rows = [
+            self.evaluate(expand_dims, (core.follow(a, like),), {"dimensions": (0,)})
+            for a in arrays
+        ]
+        return self.evaluate(concatenate, rows, {"dimension": 0})
+
+    def from_host(self, array: Any) -> Any:
+        return current().from_host(np.asarray(array))
+
+    def to_host(self, array: Any) -> Any:
+        return current(array).to_host(array)
+
+
+def mixed(what: str, i: int, args: Sequence[Any]) -> DeviceError:
+    """The error for an operation on a NumPy array of the user (operand i) and CuPy arrays."""
+    j = next(j for j, a in enumerate(args) if core.on_device(a))
+    return DeviceError(
+        f"{what} was given operands of two devices: operand {i} is a NumPy array "
+        f"({typeof(args[i])}), operand {j} a CuPy array ({typeof(args[j])}).",
+        _MOVE,
+    )
