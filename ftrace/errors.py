@@ -7,9 +7,11 @@ from ftrace.core.errors import CallbackError as CallbackError
 from ftrace.core.errors import ConcretizationTypeError as ConcretizationTypeError
 from ftrace.core.errors import CustomRuleError as CustomRuleError
 from ftrace.core.errors import DeviceError as DeviceError
+from ftrace.core.errors import DeviceMemoryError as DeviceMemoryError
 from ftrace.core.errors import DtypeError as DtypeError
 from ftrace.core.errors import FtraceError as FtraceError
 from ftrace.core.errors import JaxprError as JaxprError
+from ftrace.core.errors import KernelError as KernelError
 from ftrace.core.errors import LiftError as LiftError
 from ftrace.core.errors import MutationError as MutationError
 from ftrace.core.errors import RuleError as RuleError

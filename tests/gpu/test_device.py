@@ -1,39 +1,679 @@
-"""What can be said about the GPU in this release: there is no backend yet.
+"""The real device: what it asks of CuPy, in which order, and what it says when that fails.
 
-The check reports, with the reason, whether this machine has a device; the tests of the backend
-come with it.
+Most of it runs over a stand-in for CuPy (fake_cupy.py), the argument of a launch also through
+CuPy's own code; the last part needs a GPU.
 """
 
-import importlib.util
+import gc
+import importlib
+import subprocess
+import sys
+import threading
+import types
+import weakref
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-import ftrace.gpu
+from ftrace import errors
+from ftrace.core.lazy import Lazy
+from ftrace.gpu import compile as compiling
+from ftrace.gpu import cupy_device, nvrtc
+from ftrace.gpu.cupy_device import CupyDevice, block_of, device_of
+from ftrace.gpu.device import current, using
+from ftrace.primitives.elementwise import sin
+from tests.gpu.fake_cupy import CUDADriverError, CUDARuntimeError, FakeCupy, OutOfMemoryError
 
-pytestmark = pytest.mark.gpu
+HERE = Path(__file__).resolve().parents[2]
+ILLEGAL = (700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
 
 
-def devices() -> int:
-    """The number of CUDA devices that CuPy sees; 0 without CuPy or without a driver."""
-    if importlib.util.find_spec("cupy") is None:
-        return 0
-    import cupy
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered():
+    yield
+    cupy_device._working_cupy.cache_clear()
 
+
+def installed(monkeypatch, fake):
+    """Let the fake be the module `cupy` of what is made from now on."""
+    found = importlib.import_module
+
+    def load(name, *rest):
+        return fake if name == "cupy" else found(name, *rest)
+
+    cupy_device._working_cupy.cache_clear()
+    monkeypatch.setattr(importlib, "import_module", load)
+    monkeypatch.setattr(cupy_device, "_devices", {})
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    made = FakeCupy()
+    installed(monkeypatch, made)
+    return made
+
+
+@pytest.fixture
+def device(fake):
+    made = CupyDevice(0)
+    fake.calls.clear()
+    return made
+
+
+def kernel(device, fake, monkeypatch, python):
+    """A Python function of its words as a kernel of the device."""
+    fake.kernels["k"] = python
+    monkeypatch.setattr(cupy_device, "cubin", lambda source, arch, compiler: b"\x7fELF")
+    return device.compile("text", ("k",))["k"]
+
+
+# --- which device ------------------------------------------------------------------------------
+
+
+def test_importing_ftrace_imports_no_cupy():
+    program = (
+        "import sys, ftrace, ftrace.gpu.device, ftrace.gpu.compile, ftrace.gpu.cupy_device\n"
+        "print('cupy' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE)
+    assert done.stdout.strip() == "False"
+
+
+def test_the_device_is_the_one_that_holds_the_array(monkeypatch):
+    fake = FakeCupy(devices=2)
+    installed(monkeypatch, fake)
+    first, second = device_of(), device_of(types.SimpleNamespace(data=fake.empty((2,), "f4").data))
+    assert first is second
+    array = types.SimpleNamespace(data=types.SimpleNamespace(ptr=64, device_id=1))
+    assert current(array).number == 1
+    assert current(array) is current(array)
+    assert current() is first
+    assert (first.arch, first.processors, first.shared) == ("sm_90", 132, 49152)
+    assert repr(current(array)) == "CupyDevice(1, sm_90)"
+
+
+def test_a_cupy_array_says_on_which_device_it_is():
+    cupy = pytest.importorskip("cupy")
+    host = np.arange(4.0)
+    memory = cupy.cuda.UnownedMemory(host.ctypes.data, host.nbytes, host, 3)
+    array = cupy.ndarray((4,), float, cupy.cuda.MemoryPointer(memory, 0))
+    assert array.data.device_id == 3
+    assert array[1:].data.ptr == host.ctypes.data + 8
+
+
+def test_a_device_may_be_chosen_for_a_while_in_one_thread(fake):
+    mine, other = object(), object()
+    seen = []
+    with pytest.raises(KeyError), using(other):
+        raise KeyError
+    with using(mine) as given:
+        assert given is mine
+        assert current() is mine
+        with using(other):
+            assert current() is other
+        assert current() is mine
+        thread = threading.Thread(target=lambda: seen.append(current()))
+        thread.start()
+        thread.join()
+    assert isinstance(seen[0], CupyDevice)
+    assert current() is seen[0]
+
+
+def test_work_is_done_on_the_device_that_was_asked(monkeypatch):
+    fake = FakeCupy(devices=2)
+    installed(monkeypatch, fake)
+    array = CupyDevice(1).empty((2, 3), np.float32)
+    assert array.data.device_id == 1
+    other = np.zeros(6, np.float32)
+    CupyDevice(1).copy(other.ctypes.data, array.data.ptr, 24)
+    assert fake.calls[-1] == ("memcpyAsync", 24, 3, 0, 1)
+    assert fake.devices == [0]
+    assert (other == 7).all()
+
+
+# --- the block of words -------------------------------------------------------------------------
+
+
+def words_of(block):
+    """What a kernel finds in its parameter: 64-bit words at the array's address."""
+    address = block.__array_interface__["data"][0]
+    count = block.itemsize // 8
+    return list((np.ctypeslib.ctypes.c_int64 * count).from_address(address))
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 500])
+def test_words_lie_one_after_the_other_in_one_element(count):
+    words = [(-1) ** n * n * 2**40 for n in range(count)]
+    block = block_of(words)
+    assert (block.size, block.nbytes) == (1, 8 * count)
+    assert words_of(block) == words
+
+
+def test_words_are_signed_numbers_or_bit_patterns():
+    quiet = int(np.array(-np.inf).view(np.uint64))
+    words = [-1, 2**63, quiet, 2**64 - 1, -(2**63), 2**63 - 1, np.int64(-5), np.uint64(2**63 + 1)]
+    assert words_of(block_of(words)) == [
+        -1,
+        -(2**63),
+        quiet - 2**64,
+        -1,
+        -(2**63),
+        2**63 - 1,
+        -5,
+        -(2**63) + 1,
+    ]
+    assert words_of(block_of(np.arange(3) - 1)) == [-1, 0, 1]
+
+
+def test_cupy_takes_the_block_as_a_kernels_argument():
+    function = pytest.importorskip("cupy").cuda.function
+    launched = function.Function.__new__(function.Function)
+    stream = types.SimpleNamespace(ptr=0)
+
+    def start(argument):
+        launched((1, 1, 1), (1, 1, 1), (argument,), 0, stream)
+
+    with pytest.raises(TypeError, match="size one"):  # arguments are looked at before the driver
+        start(np.zeros(2))
+    with pytest.raises(TypeError):
+        start(object())
+    if no_device():
+        with pytest.raises(RuntimeError, match=r"libcuda|driver"):
+            start(block_of([1, 2, 3]))
+    function.CNumpyArray(block_of([1, 2, 3]))
+
+
+# --- what is asked of CuPy ----------------------------------------------------------------------
+
+
+def test_a_launch_is_one_call_on_the_current_stream(device, fake, monkeypatch):
+    seen = []
+    function = kernel(device, fake, monkeypatch, seen.append)
+    assert fake.calls == [("Module.load", b"\x7fELF")]
+    fake.calls.clear()
+    with fake.cuda.Stream() as stream:
+        device.launch(function, (3, 2, 1), (64, 1, 1), 128, [1, -2, 2**63])
+    assert fake.calls == [("launch", (3, 2, 1), (64, 1, 1), 128, stream.ptr)]
+    assert seen == [[1, -2, -(2**63)]]
+
+
+@pytest.mark.parametrize("grid", [(0, 1, 1), (4, 0, 1), (4, 1, 0)])
+def test_an_empty_grid_starts_nothing(device, fake, monkeypatch, grid):
+    function = kernel(device, fake, monkeypatch, lambda words: None)
+    fake.calls.clear()
+    device.launch(function, grid, (64, 1, 1), 0, [1])
+    assert fake.calls == []
+
+
+def test_machine_code_is_made_for_the_device_by_a_compiler_that_fits_the_driver(
+    device, fake, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(nvrtc, "load", lambda newest: asked.append(newest) or "compiler")
+    monkeypatch.setattr(
+        cupy_device, "cubin", lambda *arguments: asked.append(arguments) or b"\x7fELF"
+    )
+    fake.kernels.update(a=None, b=None)
+    for version, newest in ((12040, 12), (13000, 13), (14010, 13)):
+        fake.cuda.runtime.driverGetVersion = lambda version=version: version
+        made = CupyDevice(0)
+        assert list(made.compile("text", ("a", "b"))) == ["a", "b"]
+        assert asked == [newest, ("text", "sm_90", "compiler")]
+        asked.clear()
+
+
+def test_copies_are_started_and_not_waited_for(device, fake):
+    source, target = np.arange(4.0), np.zeros(4)
+    with fake.cuda.Stream() as stream:
+        device.copy(target.ctypes.data + 8, source.ctypes.data, 16)
+    assert fake.calls == [("memcpyAsync", 16, 3, stream.ptr, 0)]
+    assert list(target) == [0, 0, 1, 0]
+    device.copy(0, 0, 0)
+    assert len(fake.calls) == 1
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), np.int32(-3), np.float32(0.1), np.float64(7)])
+def test_read_waits_and_gives_a_scalar_of_the_dtype(device, fake, value):
+    memory = np.array([0, value], value.dtype)
+    with fake.cuda.Stream() as stream:
+        found = device.read(memory.ctypes.data + value.itemsize, value.dtype)
+    assert type(found) is type(value)
+    assert found == value
+    assert fake.calls == [
+        ("memcpyAsync", value.itemsize, 2, stream.ptr, 0),
+        ("streamSynchronize", stream.ptr),
+    ]
+
+
+def test_arrays_go_and_come_in_c_order(device):
+    host = np.arange(6.0).reshape(2, 3).T
+    there = device.from_host(host)
+    assert device.pointer(there) == there.data.ptr
+    host[0, 0] = 99  # what was sent is what was there
+    back = device.to_host(there)
+    assert back.flags.c_contiguous
+    assert back.tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_synchronize_waits_for_the_device(device, fake):
+    device.synchronize()
+    assert fake.calls == [("deviceSynchronize",)]
+
+
+def test_rows_go_to_the_library(device, monkeypatch):
+    seen = []
+    evaluate = lambda row, args, params: seen.append((row, args, params)) or ["result"]  # noqa: E731
+    monkeypatch.setattr(cupy_device, "_evaluate", evaluate)
+    assert device.library(sin, ["x"], {"a": 1}) == ["result"]
+    assert seen == [(sin, ["x"], {"a": 1})]
+    assert isinstance(cupy_device.lazy("ftrace.gpu.library", "evaluate"), Lazy)
+
+
+# --- recording ----------------------------------------------------------------------------------
+
+
+def test_a_recording_runs_nothing_until_it_is_called_and_then_each_time(device, fake, monkeypatch):
+    x = np.array([1.0, 0.0])
+
+    def double(words):
+        x[0] *= words[0]
+
+    function = kernel(device, fake, monkeypatch, double)
+    fake.calls.clear()
+
+    def program():
+        device.launch(function, (1, 1, 1), (32, 1, 1), 0, [2])
+        device.copy(x.ctypes.data + 8, x.ctypes.data, 8)
+
+    replay = device.record(program)
+    names = [call[0] for call in fake.calls]
+    assert names == ["begin_capture", "launch", "memcpyAsync", "end_capture"]
+    captured = {call[-1] for call in fake.calls[:2]} | {fake.calls[2][3]}
+    assert captured == {7}  # all on the stream that is captured
+    assert list(x) == [1, 0]
+    fake.calls.clear()
+    with fake.cuda.Stream() as stream:
+        replay()
+    assert fake.calls == [("graph.launch", stream.ptr)]
+    assert list(x) == [2, 2]
+    replay()
+    assert list(x) == [4, 4]
+
+
+def test_a_recording_keeps_its_memory_and_its_functions(device, fake):
+    pools, arrays = [], []
+
+    class Kept:
+        def __call__(self):
+            pools.append(weakref.ref(fake.allocators[-1].__self__))
+            arrays.append(device.empty((3,), np.float32))
+
+    program = Kept()
+    kept = weakref.ref(program)
+    replay = device.record(program)
+    assert fake.allocators == []
+    del program
+    gc.collect()
+    assert pools[0]() is not None
+    assert pools[0]() is not fake.pool
+    assert kept() is not None
+    del replay
+    gc.collect()
+    assert pools[0]() is None
+    assert kept() is None
+
+
+def test_an_error_while_recording_ends_the_capture_and_is_the_one_that_is_told(device, fake):
+    def program():
+        raise KeyError("mine")
+
+    ended = (901, "cudaErrorStreamCaptureInvalidated")
+    fake.trouble["end_capture"] = [CUDARuntimeError(*ended)]
+    with pytest.raises(KeyError, match="mine"):
+        device.record(program)
+    assert [call[0] for call in fake.calls] == ["begin_capture", "end_capture"]
+    assert len(fake.streams) == 1
+    fake.trouble["end_capture"] = [CUDARuntimeError(*ended)]
+    with pytest.raises(errors.BackendError, match=r"Recording a program on GPU 0 failed.*Inv"):
+        device.record(lambda: None)
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def test_too_little_memory_gives_the_pool_back_and_tries_once_more(device, fake):
+    fake.trouble["empty"] = [OutOfMemoryError("Out of memory allocating 4,800 bytes")]
+    assert device.empty([30, 40], np.float32).host.shape == (30, 40)
+    assert [call[0] for call in fake.calls] == ["empty", "free_all_blocks", "empty"]
+
+
+def test_too_little_memory_names_the_sizes_and_the_next_call_works(device, fake):
+    fake.trouble["empty"] = [OutOfMemoryError("limit set to: 9 bytes")] * 2
+    with pytest.raises(errors.DeviceMemoryError) as caught:
+        device.empty((30, 40), np.float32)
+    said = str(caught.value)
+    assert "Allocating 4,800 bytes for an array float32[30, 40] on GPU 0 failed" in said
+    assert "12,345 of its 150,000 bytes are free" in said
+    assert "pool holds 1,000, of which 700 are in use" in said
+    assert "limit set to: 9 bytes" in said
+    assert "Free arrays" in said
+    assert isinstance(caught.value, MemoryError)
+    assert isinstance(caught.value, errors.BackendError)
+    assert device.empty((30, 40), np.float32).host.shape == (30, 40)
+
+
+def test_a_size_beyond_64_bits_is_named_too(device, fake):
+    fake.trouble["empty"] = [OutOfMemoryError("?"), OutOfMemoryError("?")]
+    fake.empty = lambda shape, dtype: fake.note("empty", shape)
+    with pytest.raises(errors.DeviceMemoryError, match="36,893,488,147,419,103,232 bytes"):
+        device.empty((2**62,), np.float64)
+
+
+def test_memory_that_is_missing_elsewhere_is_the_same_error(device, fake, monkeypatch):
+    function = kernel(device, fake, monkeypatch, lambda words: None)
+    fake.trouble["launch"] = [CUDADriverError(2, "CUDA_ERROR_OUT_OF_MEMORY")]
+    with pytest.raises(errors.DeviceMemoryError, match="Starting a kernel"):
+        device.launch(function, (1, 1, 1), (1, 1, 1), 0, [1])
+    fake.trouble["array"] = [OutOfMemoryError("?")]
+    with pytest.raises(errors.DeviceMemoryError, match="Copying 24 bytes to the device"):
+        device.from_host(np.zeros(3))
+
+
+def attempts(device, function):
+    """Every call that reaches the driver: what is done, by which call of CuPy's, what is said."""
+
+    def raising(row, args, params):
+        raise CUDARuntimeError(*ILLEGAL)
+
+    cupy_device._evaluate = raising
+    return [
+        ("empty", lambda: device.empty((2,), "f4"), "Allocating an array"),
+        ("Module.load", lambda: device.compile("text", ("k",)), "Loading k, compiled by"),
+        (
+            "launch",
+            lambda: device.launch(function, (4, 1, 1), (64, 1, 1), 0, [1]),
+            r"Starting a kernel on a grid \(4, 1, 1\) of blocks \(64, 1, 1\)",
+        ),
+        ("memcpyAsync", lambda: device.copy(1, 2, 3000), "Copying 3,000 bytes"),
+        ("memcpyAsync", lambda: device.read(1, "f4"), "Copying 4 bytes"),
+        ("asnumpy", lambda: device.to_host(None), "Copying an array to the host"),
+        ("array", lambda: device.from_host(np.zeros(3)), "Copying 24 bytes to the device"),
+        ("deviceSynchronize", device.synchronize, "A kernel that was started before"),
+        ("begin_capture", lambda: device.record(lambda: None), "Recording a program"),
+        ("graph.launch", device.record(lambda: None), "Replaying a program"),
+        ("library", lambda: device.library(sin, [], {}), "Running sin by CuPy"),
+    ]
+
+
+def test_errors_of_cuda_say_what_was_done_and_what_to_do(device, fake, monkeypatch):
+    function = kernel(device, fake, monkeypatch, lambda words: None)
+    monkeypatch.setattr(cupy_device, "_evaluate", None)
+    for kind in (CUDARuntimeError, CUDADriverError):
+        for name, call, doing in attempts(device, function):
+            fake.trouble[name] = [kind(*ILLEGAL)]
+            message = rf"(?s){doing} .*on GPU 0 failed: cudaErrorIllegalAddress.*CUDA_LAUNCH_BLO"
+            with pytest.raises(errors.BackendError, match=message.replace(" .*on", ".*on")):
+                call()
+            assert fake.devices == [0]
+
+
+def test_other_errors_are_not_ours(device, fake):
+    fake.trouble["empty"] = [ValueError("mine")]
+    with pytest.raises(ValueError, match="mine"):
+        device.empty((2,), "f4")
+
+
+def test_a_function_that_a_module_lacks_is_an_error(device, fake, monkeypatch):
+    kernel(device, fake, monkeypatch, lambda words: None)
+    with pytest.raises(errors.BackendError, match=r"Loading k, absent.*NOT_FOUND: absent"):
+        device.compile("text", ("k", "absent"))
+
+
+def test_a_refused_kernel_is_told_before_the_driver_is_asked(device, fake):
+    pytest.importorskip("nvidia")
+    with pytest.raises(errors.KernelError, match="refuses a generated kernel for sm_90"):
+        device.compile('extern "C" __global__ void k() { wrong }', ("k",))
+    assert fake.calls == []
+
+
+def test_without_cupy_the_error_says_what_to_install(monkeypatch):
+    found = importlib.import_module
+
+    def load(name, *rest):
+        if name == "cupy":
+            raise ImportError("No module named 'cupy'")
+        return found(name, *rest)
+
+    cupy_device._working_cupy.cache_clear()
+    monkeypatch.setattr(importlib, "import_module", load)
+    with pytest.raises(errors.BackendError, match=r"(?s)No module named 'cupy'.*ftrace\[cuda13\]"):
+        current()
+
+
+@pytest.mark.parametrize(
+    ("driver", "built", "message"),
+    [
+        (0, 13020, r"(?s)no NVIDIA driver.*insufficient.*580 or newer"),
+        (12040, 13020, r"(?s)made for CUDA 12\.4, and CuPy for CUDA 13\.2.*ftrace\[cuda12\]"),
+        (13000, 13020, r"(?s)driver for CUDA 13\.0, but CuPy sees no GPU.*CUDA_VISIBLE_DEVICES"),
+        (13000, 12090, r"(?s)driver for CUDA 13\.0, but CuPy sees no GPU.*nvidia-smi"),
+    ],
+)
+def test_without_a_device_the_error_says_why(monkeypatch, driver, built, message):
+    fake = FakeCupy()
+    installed(monkeypatch, fake)
+    fake.cuda.runtime.driverGetVersion = lambda: driver
+    fake.cuda.runtime.runtimeGetVersion = lambda: built
+    fake.trouble["getDeviceCount"] = [CUDARuntimeError(35, "cudaError: insufficient")] * 2
+    with pytest.raises(errors.BackendError, match=message):
+        current()
+    with pytest.raises(errors.BackendError, match=message):
+        CupyDevice(0)
+    assert isinstance(current(), CupyDevice)  # the driver has come: nothing was remembered
+
+
+def test_a_machine_whose_devices_are_hidden_says_so(monkeypatch):
+    installed(monkeypatch, FakeCupy(devices=0))
+    with pytest.raises(errors.BackendError, match="CuPy sees no GPU"):
+        current()
+
+
+def test_a_device_that_is_not_there_is_an_error(fake):
+    fake.trouble["deviceGetAttribute"] = [CUDARuntimeError(101, "cudaErrorInvalidDevice")]
+    with pytest.raises(errors.BackendError, match="Opening GPU 5 on GPU 5 failed: cudaErrorInv"):
+        CupyDevice(5)
+
+
+def test_real_cupy_without_a_driver_gives_the_same_words():
+    pytest.importorskip("cupy")
+    if not no_device():
+        pytest.skip("there is a device")
+    cupy_device._working_cupy.cache_clear()
+    with pytest.raises(errors.BackendError, match="CuPy sees no GPU"):
+        current()
+
+
+# --- on a GPU -----------------------------------------------------------------------------------
+
+
+def no_device():
+    """Why there is no real device here, or ""."""
+    cupy_device._working_cupy.cache_clear()
     try:
-        return cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError:
-        return 0
+        device_of()
+    except errors.BackendError as error:
+        return str(error).splitlines()[0]
+    return ""
 
 
-def test_the_gpu_folder_is_empty_until_there_is_a_backend():
-    names = [name for name in vars(ftrace.gpu) if not name.startswith("__")]
-    assert names == []
+@pytest.fixture
+def gpu():
+    reason = no_device()
+    if reason:
+        pytest.skip(reason)
+    return device_of()
 
 
-def test_arrays_of_a_device_can_be_made():
-    count = devices()
-    if count == 0:
-        pytest.skip("no device: the GPU backend is not part of this release yet")
+WORDS = "template <int N> struct Words { long long w[N]; };\n"
+KERNELS = (
+    WORDS
+    + """
+extern "C" __global__ void quotient(const Words<5> a) {
+  const float* x = (const float*) a.w[0];
+  const float* y = (const float*) a.w[1];
+  float* z = (float*) a.w[2];
+  const long long i = blockIdx.x * (long long) blockDim.x + threadIdx.x;
+  if (i < a.w[3]) z[i] = x[i] / y[i] + __int_as_float((int) a.w[4]);
+}
+extern "C" __global__ void places(const Words<1> a) {
+  const int i = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  const int b = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  ((int*) a.w[0])[b * blockDim.x * blockDim.y * blockDim.z + i] = 1000 * b + i;
+}
+extern "C" __global__ void copied(const Words<300> a) {
+  for (int n = 0; n < 300; n++) ((long long*) a.w[299])[n] = a.w[n];
+}
+extern "C" __global__ void grown(const Words<1> a) { *(float*) a.w[0] *= 2.0f; }
+"""
+)
+
+
+@pytest.fixture
+def functions(gpu):
+    return gpu.compile(KERNELS, ("quotient", "places", "copied", "grown"))
+
+
+def bits(value):
+    return int(np.float32(value).view(np.int32))
+
+
+@pytest.mark.gpu
+def test_a_gpu_says_what_it_is(gpu):
+    assert gpu.arch.startswith("sm_")
+    assert gpu.processors > 0
+    assert gpu.shared >= 48 << 10
+    assert gpu.compiler.version >= (12, 0)
+
+
+@pytest.mark.gpu
+def test_quotients_on_a_gpu_are_numpys_to_the_last_bit_subnormals_too(gpu, functions):
+    random = np.random.default_rng(0)
+    x = random.standard_normal(100_001).astype(np.float32)
+    y = (10.0 ** random.uniform(-30, 38, x.size)).astype(np.float32)
+    xs, ys = gpu.from_host(x), gpu.from_host(y)
+    z = gpu.empty(x.shape, np.float32)
+    words = [gpu.pointer(a) for a in (xs, ys, z)] + [x.size, bits(-0.0)]
+    gpu.launch(functions["quotient"], (-(-x.size // 256), 1, 1), (256, 1, 1), 0, words)
+    wanted = x / y + np.float32(-0.0)
+    assert (np.abs(wanted[wanted != 0]) < 1.17e-38).any()
+    assert gpu.to_host(z).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.gpu
+def test_grids_and_blocks_of_a_gpu_have_three_axes(gpu, functions):
+    out = gpu.empty((24, 24), np.int32)
+    gpu.launch(functions["places"], (2, 3, 4), (4, 3, 2), 0, [gpu.pointer(out)])
+    assert (gpu.to_host(out) == np.arange(24)[:, None] * 1000 + np.arange(24)).all()
+
+
+@pytest.mark.gpu
+def test_many_words_reach_a_gpu(gpu, functions):
+    out = gpu.empty((300,), np.int64)
+    words = [(-1) ** n * n * 2**50 for n in range(299)]
+    words[5] = 2**64 - 9
+    gpu.launch(functions["copied"], (1, 1, 1), (1, 1, 1), 0, [*words, gpu.pointer(out)])
+    words[5] = -9
+    assert gpu.to_host(out).tolist() == [*words, gpu.pointer(out)]
+
+
+@pytest.mark.gpu
+def test_a_gpu_reads_and_copies_in_order_on_the_current_stream(gpu, functions):
     import cupy
 
-    assert float(cupy.ones(3).sum()) == 3.0
+    x = gpu.from_host(np.ones(2, np.float32))
+    gpu.synchronize()
+    with cupy.cuda.Stream(non_blocking=True):
+        for _ in range(5):
+            gpu.launch(functions["grown"], (1, 1, 1), (1, 1, 1), 0, [gpu.pointer(x)])
+        gpu.copy(gpu.pointer(x) + 4, gpu.pointer(x), 4)
+        assert gpu.read(gpu.pointer(x) + 4, np.float32) == np.float32(32)
+        assert gpu.to_host(x).tolist() == [32, 32]
+
+
+@pytest.mark.gpu
+def test_a_gpu_replays_a_recording(gpu, functions):
+    x = gpu.from_host(np.ones(2, np.float32))
+
+    def program():
+        held = gpu.empty((1 << 20,), np.float32)  # from the recording's own pool
+        gpu.launch(functions["grown"], (1, 1, 1), (1, 1, 1), 0, [gpu.pointer(x)])
+        gpu.copy(gpu.pointer(held), gpu.pointer(x), 4)
+        gpu.copy(gpu.pointer(x) + 4, gpu.pointer(held), 4)
+
+    replay = gpu.record(program)
+    assert gpu.to_host(x).tolist() == [1, 1]
+    for _ in range(3):
+        replay()
+    assert gpu.to_host(x).tolist() == [8, 8]
+    with pytest.raises(errors.BackendError, match=r"Copying 4 bytes"):
+        gpu.record(lambda: gpu.read(gpu.pointer(x), np.float32))
+    replay()
+    assert gpu.to_host(x).tolist() == [16, 16]
+
+
+@pytest.mark.gpu
+def test_a_gpu_whose_memory_is_used_up_goes_on_after_the_error(gpu, functions):
+    import cupy
+
+    _, total = cupy.cuda.runtime.memGetInfo()
+    with pytest.raises(errors.DeviceMemoryError, match=rf"of its {total:,} bytes"):
+        gpu.empty((2 * total,), np.int8)
+    pool = cupy.get_default_memory_pool()
+    before = pool.get_limit()
+    pool.free_all_blocks()
+    pool.set_limit(size=pool.total_bytes() + (64 << 20))
+    try:
+        gpu.empty((48 << 20,), np.int8)  # freed at once, kept by the pool
+        assert gpu.empty((49 << 20,), np.int8).nbytes == 49 << 20
+    finally:
+        pool.set_limit(size=before)
+    x = gpu.from_host(np.ones(1, np.float32))
+    gpu.launch(functions["grown"], (1, 1, 1), (1, 1, 1), 0, [gpu.pointer(x)])
+    assert gpu.to_host(x).tolist() == [2]
+
+
+@pytest.mark.gpu
+def test_a_launch_that_a_gpu_refuses_is_an_error_and_the_next_works(gpu, functions):
+    x = gpu.from_host(np.ones(1, np.float32))
+    with pytest.raises(errors.BackendError, match=r"blocks \(2048, 1, 1\).*CUDA_ERROR_INVALID"):
+        gpu.launch(functions["grown"], (1, 1, 1), (2048, 1, 1), 0, [gpu.pointer(x)])
+    with pytest.raises(errors.BackendError, match=r"Loading absent.*NOT_FOUND"):
+        gpu.compile(KERNELS, ("absent",))
+    gpu.launch(functions["grown"], (1, 1, 1), (1, 1, 1), 0, [gpu.pointer(x)])
+    assert gpu.read(gpu.pointer(x), np.float32) == 2
+
+
+@pytest.mark.gpu
+def test_several_threads_use_a_gpu(gpu, functions):
+    done = []
+
+    def work(n):
+        x = gpu.from_host(np.full(1, n, np.float32))
+        for _ in range(10):
+            gpu.launch(functions["grown"], (1, 1, 1), (1, 1, 1), 0, [gpu.pointer(x)])
+        done.append(gpu.read(gpu.pointer(x), np.float32) == n * 1024)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done == [True] * 4
+
+
+def test_the_kernels_of_these_tests_compile():
+    pytest.importorskip("nvidia")
+    for arch in ("sm_75", "sm_90", "sm_100"):
+        assert b"quotient" in compiling.cubin(KERNELS, arch)

@@ -1,0 +1,232 @@
+"""What `CupyDevice` uses of CuPy, over the host's memory, and as strict as CuPy about arguments.
+
+Addresses are the host's; a kernel is a Python function of its words. While a stream is captured
+nothing runs: what would run is kept by the graph. `calls` is the list of what was asked, in order;
+`trouble` maps a call's name to the error that it raises next.
+"""
+
+import ctypes
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+
+
+class CudaError(RuntimeError):
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
+class CUDARuntimeError(CudaError):
+    pass
+
+
+class CUDADriverError(CudaError):
+    pass
+
+
+class OutOfMemoryError(MemoryError):
+    pass
+
+
+class Array(SimpleNamespace):
+    """A device array: `data.ptr`, `data.device_id`, and the host's array behind it."""
+
+
+def device_array(host, number=0):
+    return Array(host=host, data=SimpleNamespace(ptr=host.ctypes.data, device_id=number))
+
+
+class Pool:
+    def __init__(self, fake):
+        self.fake = fake
+
+    def malloc(self, size):
+        raise AssertionError("arrays are made by `empty` here")
+
+    def free_all_blocks(self):
+        self.fake.note("free_all_blocks")
+
+    def used_bytes(self):
+        return 700
+
+    def total_bytes(self):
+        return 1000
+
+
+class Stream:
+    def __init__(self, fake, ptr, non_blocking=False):
+        self.fake, self.ptr, self.non_blocking, self.captured = fake, ptr, non_blocking, None
+
+    def __enter__(self):
+        self.fake.streams.append(self)
+        return self
+
+    def __exit__(self, *error):
+        self.fake.streams.pop()
+
+    def synchronize(self):
+        self.fake.note("streamSynchronize", self.ptr)
+
+    def begin_capture(self):
+        assert self.ptr not in (0, 1), "cannot capture on the default stream"
+        self.fake.note("begin_capture", self.ptr)
+        self.captured = []
+
+    def end_capture(self):
+        work, self.captured = self.captured, None
+        self.fake.note("end_capture", self.ptr)
+        return Graph(self.fake, work)
+
+
+class Graph:
+    def __init__(self, fake, work):
+        self.fake, self.work = fake, work
+
+    def launch(self, stream=None):
+        self.fake.note("graph.launch", (stream or self.fake.streams[-1]).ptr)
+        for step in self.work:
+            step()
+
+
+class Module:
+    """As `cupy.cuda.function.Module`: kernels come from the fake's `kernels`."""
+
+    def __init__(self, fake):
+        self.fake, self.loaded = fake, False
+
+    def load(self, cubin):
+        assert type(cubin) is bytes
+        self.fake.note("Module.load", cubin[:4])
+        self.loaded = True
+
+    def get_function(self, name):
+        assert self.loaded
+        if name not in self.fake.kernels:
+            raise CUDADriverError(500, f"CUDA_ERROR_NOT_FOUND: {name}")
+        return Function(self, self.fake.kernels[name])
+
+
+class Function:
+    def __init__(self, module, kernel):
+        self.module, self.kernel = module, kernel
+
+    def __call__(self, grid, block, args, shared_mem=0, stream=None):
+        fake = self.module.fake
+        assert type(grid) is tuple
+        assert type(block) is tuple
+        grid, block = (tuple(max(1, n) for n in (*three, 1, 1)[:3]) for three in (grid, block))
+        (words,) = args
+        assert isinstance(words, np.ndarray)
+        assert words.size == 1
+        # the driver copies the bytes before the call returns
+        size = words.itemsize // 8
+        given = (ctypes.c_int64 * size).from_address(words.__array_interface__["data"][0])
+        copied = list(given)
+        fake.note("launch", grid, block, shared_mem, fake.streams[-1].ptr)
+        fake.work(lambda: self.kernel(copied))
+
+
+class FakeCupy:
+    """The module `cupy` with some devices; `devices` is the stack of current ones."""
+
+    def __init__(self, devices=1):
+        self.calls, self.trouble, self.kernels = [], {}, {}
+        self.devices, self.numbers = [0], devices
+        self.allocators = []
+        self.pool = Pool(self)
+        self.streams = [Stream(self, 0)]
+        made = iter(range(7, 1000))
+        self.cuda = SimpleNamespace(
+            runtime=self._runtime(),
+            driver=SimpleNamespace(CUDADriverError=CUDADriverError),
+            memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+            function=SimpleNamespace(Module=lambda: Module(self)),
+            Device=self._device,
+            Stream=lambda non_blocking=False: Stream(self, next(made), non_blocking),
+            MemoryPool=lambda: Pool(self),
+            get_current_stream=lambda: self.streams[-1],
+            using_allocator=self._using_allocator,
+        )
+
+    def note(self, name, *rest):
+        self.calls.append((name, *rest))
+        if self.trouble.get(name):
+            raise self.trouble[name].pop(0)
+
+    def work(self, step):
+        captured = self.streams[-1].captured
+        step() if captured is None else captured.append(step)
+
+    # --- module level
+
+    def empty(self, shape, dtype):
+        assert type(shape) is tuple
+        self.note("empty", shape)
+        return device_array(np.full(shape, 7, dtype), self.devices[-1])
+
+    def array(self, host, order):
+        assert (type(host), order) == (np.ndarray, "C")
+        self.note("array")
+        return device_array(host, self.devices[-1])
+
+    def asnumpy(self, array):
+        self.note("asnumpy")
+        return np.ascontiguousarray(array.host).copy()
+
+    def get_default_memory_pool(self):
+        return self.pool
+
+    # --- cuda
+
+    def _runtime(self):
+        return SimpleNamespace(
+            CUDARuntimeError=CUDARuntimeError,
+            memcpyDeviceToHost=2,
+            memcpyDeviceToDevice=3,
+            cudaDevAttrMultiProcessorCount=16,
+            cudaDevAttrMaxSharedMemoryPerBlock=8,
+            deviceGetAttribute=self._attribute,
+            getDeviceCount=self._count,
+            getDevice=lambda: self.devices[-1],
+            driverGetVersion=lambda: 13000,
+            runtimeGetVersion=lambda: 13020,
+            memGetInfo=lambda: (12345, 150000),
+            memcpyAsync=self._memcpy,
+            deviceSynchronize=lambda: self.note("deviceSynchronize"),
+        )
+
+    def _count(self):
+        self.note("getDeviceCount")
+        return self.numbers
+
+    def _attribute(self, attribute, number):
+        self.note("deviceGetAttribute", attribute)
+        return {16: 132, 8: 49152}[attribute]
+
+    def _memcpy(self, target, source, size, kind, stream):
+        assert all(type(word) is int for word in (target, source, size, kind, stream))
+        self.note("memcpyAsync", size, kind, stream, self.devices[-1])
+        self.work(lambda: ctypes.memmove(target, source, size))
+
+    def _device(self, number):
+        @contextmanager
+        def current():
+            self.devices.append(number)
+            try:
+                yield
+            finally:
+                self.devices.pop()
+
+        device = current()
+        device.compute_capability = "90"
+        return device
+
+    @contextmanager
+    def _using_allocator(self, allocator):
+        self.allocators.append(allocator)
+        try:
+            yield
+        finally:
+            self.allocators.pop()

@@ -1,0 +1,355 @@
+"""CUDA C to machine code: every kind of device, the cache, what a refused text says."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import ftrace
+from ftrace import errors
+from ftrace.gpu import compile as compiling
+from ftrace.gpu import nvrtc
+from tests.gpu import sheet
+
+ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
+WORDS = "template <int N> struct Words { long long w[N]; };\n"
+TWICE = (
+    WORDS
+    + """extern "C" __global__ void __launch_bounds__(256) twice(const Words<3> a) {
+  const float4* x = (const float4*) a.w[0];
+  float4* y = (float4*) a.w[1];
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= a.w[2]) return;
+  const float4 v = x[i];
+  y[i] = make_float4(v.x * v.x + 1.0f, v.y * v.y + 1.0f, v.z * v.z + 1.0f, v.w * v.w + 1.0f);
+}
+"""
+)
+ELF = b"\x7fELF"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiler():
+    try:
+        nvrtc.load()
+    except errors.BackendError as error:
+        pytest.skip(str(error).splitlines()[0])
+
+
+@pytest.fixture
+def home(tmp_path):
+    """An empty cache."""
+    with ftrace.config.update(cache_directory=str(tmp_path)):
+        yield tmp_path / "cubin"
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The options of each compilation."""
+    done = []
+    compiled = nvrtc.Nvrtc.compile
+
+    def counted(self, source, options):
+        done.append(tuple(options))
+        return compiled(self, source, options)
+
+    monkeypatch.setattr(nvrtc.Nvrtc, "compile", counted)
+    return done
+
+
+# --- compiling ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_machine_code_is_made_for_each_kind_of_device(home, arch):
+    code = compiling.cubin(TWICE, arch)
+    assert code.startswith(ELF)
+    assert b"twice" in code
+    assert sheet.instructions(TWICE, arch)["twice"]["EXIT"] >= 1
+
+
+def test_machine_code_differs_between_devices(home):
+    assert len({compiling.cubin(TWICE, arch) for arch in ARCHS}) == len(ARCHS)
+
+
+def test_products_and_sums_are_not_contracted_and_subnormals_are_kept(home):
+    found = sheet.instructions(TWICE, "sm_90")["twice"]
+    assert found["FFMA"] == 0
+    assert found["FMUL"] == found["FADD"] == 4
+    assert not [name for name in found if name.endswith(".FTZ")]
+
+
+def test_functions_need_no_device_qualifier(home):
+    text = WORDS + "inline float f(float x) { return x + 1.0f; }\n" + TWICE[len(WORDS) :]
+    assert compiling.cubin(text.replace("v.x * v.x + 1.0f", "f(v.x * v.x)"), "sm_90")
+
+
+def test_several_threads_compile_at_once(home):
+    texts = [TWICE.replace("1.0f", f"{n}.0f") for n in range(4)]
+    alone = [compiling.compiled(text, "sm_90").cubin for text in texts]
+    found = {}
+
+    def work(n):
+        found[n] = compiling.compiled(texts[n], "sm_90").cubin
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[n] for n in range(4)] == alone
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def test_a_refused_text_shows_the_line_and_holds_the_source(home):
+    text = TWICE.replace("v.x * v.x", "v.x * nothing")
+    with pytest.raises(errors.KernelError) as caught:
+        compiling.cubin(text, "sm_90")
+    said = str(caught.value)
+    assert "NVRTC_ERROR_COMPILATION" in said
+    assert 'identifier "nothing" is undefined' in said
+    assert re.search(r"^> +8 .*nothing", said, re.MULTILINE)
+    assert re.search(r"^ +7 .*const float4 v", said, re.MULTILINE)
+    assert "bug of ftrace" in said
+    assert caught.value.source == text
+    assert isinstance(caught.value, errors.BackendError)
+    assert not list(home.glob("*")) if home.exists() else True
+
+
+def test_a_text_that_only_the_assembler_refuses_is_an_error(home):
+    text = TWICE.replace(
+        "  if (i >=", "  __shared__ float s[20000]; s[i] = i; __syncthreads();\n  if (s[7] + i >="
+    )
+    with pytest.raises(errors.KernelError, match="shared"):
+        compiling.cubin(text, "sm_90")
+
+
+def test_an_unknown_kind_of_device_is_named_with_those_that_are_known(home):
+    with pytest.raises(errors.BackendError, match=r"does not compile for sm_60, only for sm_75,"):
+        compiling.cubin(TWICE, "sm_60")
+
+
+def test_without_a_compiler_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(nvrtc, "_candidates", lambda majors: iter(()))
+    for newest, extra in ((13, "cuda13"), (12, "cuda12"), (14, "cuda13")):
+        with pytest.raises(errors.BackendError, match=rf"pip install 'ftrace\[{extra}\]'"):
+            nvrtc.load.__wrapped__(newest)
+
+
+def test_a_library_that_cannot_be_loaded_is_named_and_the_next_is_taken(monkeypatch, tmp_path):
+    broken = tmp_path / "libnvrtc.so.13"
+    broken.write_bytes(b"no library")
+    good = nvrtc.load().path
+    monkeypatch.setattr(nvrtc, "_candidates", lambda majors: iter([str(broken), good]))
+    assert nvrtc.load.__wrapped__(13).path == good
+    monkeypatch.setattr(nvrtc, "_candidates", lambda majors: iter([str(broken)]))
+    with pytest.raises(errors.BackendError, match=re.escape(str(broken))):
+        nvrtc.load.__wrapped__(13)
+
+
+def test_libraries_are_searched_by_version_then_wheels_then_toolkits(monkeypatch, tmp_path):
+    wheel, toolkit = tmp_path / "wheel", tmp_path / "toolkit"
+    for folder, name in ((wheel, "13"), (toolkit, "13"), (wheel, "12")):
+        folder.mkdir(exist_ok=True)
+        (folder / f"libnvrtc.so.{name}").touch()
+    monkeypatch.setattr(nvrtc, "_wheels", lambda: iter([wheel]))
+    monkeypatch.setattr(nvrtc, "_toolkits", lambda: iter([toolkit]))
+    monkeypatch.setattr(sys, "platform", "linux")
+    twelve = [str(wheel / "libnvrtc.so.12"), "libnvrtc.so.12"]
+    thirteen = [str(path / "libnvrtc.so.13") for path in (wheel, toolkit)] + ["libnvrtc.so.13"]
+    assert list(nvrtc._candidates([13, 12])) == thirteen + twelve
+    assert list(nvrtc._candidates([12])) == twelve
+
+
+def test_the_environment_names_a_toolkit(monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_PATH", str(tmp_path))
+    assert next(iter(nvrtc._toolkits())) == tmp_path / "lib64"
+
+
+# --- the cache ----------------------------------------------------------------------------------
+
+
+def test_the_second_time_nothing_is_compiled(home, runs):
+    first = compiling.cubin(TWICE, "sm_90")
+    assert compiling.cubin(TWICE, "sm_90") == first
+    assert len(runs) == 1
+    assert len(list(home.iterdir())) == 1
+
+
+def test_text_device_version_and_options_are_told_apart(home, runs, monkeypatch):
+    compiler = nvrtc.load()
+    compiling.cubin(TWICE, "sm_90")
+    compiling.cubin(TWICE + "\n", "sm_90")
+    compiling.cubin(TWICE, "sm_80")
+    monkeypatch.setattr(compiler, "version", (99, 0))
+    compiling.cubin(TWICE, "sm_90")
+    monkeypatch.setattr(compiling, "OPTIONS", (*compiling.OPTIONS, "-lineinfo"))
+    compiling.cubin(TWICE, "sm_90")
+    assert len(runs) == 5
+    assert len(list(home.iterdir())) == 5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:-1],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: data[:60] + bytes([data[60] ^ 1]) + data[61:],
+        lambda data: b"x" + data,
+        lambda data: data + b"\0",
+        lambda data: os.urandom(1000),
+    ],
+    ids=["empty", "short", "last bit", "one bit", "shifted", "longer", "noise"],
+)
+def test_a_damaged_file_is_made_again(home, runs, damage):
+    first = compiling.cubin(TWICE, "sm_90")
+    (file,) = home.iterdir()
+    good = file.read_bytes()
+    file.write_bytes(damage(good))
+    assert compiling.cubin(TWICE, "sm_90") == first
+    assert len(runs) == 2
+    assert file.read_bytes() == good
+
+
+def test_a_folder_that_cannot_be_used_is_no_error(tmp_path, runs):
+    (tmp_path / "file").touch()
+    with ftrace.config.update(cache_directory=str(tmp_path / "file")):
+        assert compiling.cubin(TWICE, "sm_90") == compiling.cubin(TWICE, "sm_90")
+    assert len(runs) == 2
+
+
+def test_a_folder_in_place_of_a_file_is_no_error(home, runs):
+    compiling.cubin(TWICE, "sm_90")
+    (file,) = home.iterdir()
+    file.unlink()
+    file.mkdir()
+    assert compiling.cubin(TWICE, "sm_90").startswith(ELF)
+    assert [path.name for path in home.iterdir()] == [file.name]
+
+
+def test_a_disk_that_is_full_leaves_nothing_behind(home, runs, monkeypatch):
+    def full(source, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert compiling.cubin(TWICE, "sm_90").startswith(ELF)
+    assert list(home.iterdir()) == []
+
+
+def test_nothing_is_kept_if_the_setting_is_zero(home, runs):
+    with ftrace.config.update(kernel_cache=0):
+        compiling.cubin(TWICE, "sm_90")
+        compiling.cubin(TWICE, "sm_90")
+    assert len(runs) == 2
+    assert not home.exists()
+
+
+def test_what_was_not_used_for_longest_goes_first(home, runs):
+    texts = [TWICE.replace("1.0f", f"{n}.5f") for n in range(4)]
+    for age, text in enumerate(texts[:3]):
+        compiling.cubin(text, "sm_90")
+        (new,) = [p for p in home.iterdir() if p.stat().st_mtime > 1e6]
+        os.utime(new, (age, age))
+    size = max(path.stat().st_size for path in home.iterdir())
+    compiling.cubin(texts[0], "sm_90")  # used now: the oldest is texts[1]
+    with ftrace.config.update(kernel_cache=3 * size + 8):
+        compiling.cubin(texts[3], "sm_90")
+    assert len(list(home.iterdir())) == 3
+    before = len(runs)
+    for n in (0, 2, 3):
+        compiling.cubin(texts[n], "sm_90")
+    assert len(runs) == before
+    compiling.cubin(texts[1], "sm_90")
+    assert len(runs) == before + 1
+
+
+def test_processes_share_the_cache(home):
+    program = (
+        "import sys\nfrom ftrace.gpu import compile as c\n"
+        "from tests.gpu.test_compile import TWICE\n"
+        "made = []\nwrite = c._write\n"
+        "c._write = lambda path, body: (made.append(1), write(path, body))\n"
+        "code = c.cubin(TWICE, 'sm_90')\nprint(len(made), hash(code), file=sys.stdout)\n"
+    )
+    environment = {
+        **os.environ,
+        "FTRACE_CACHE_DIRECTORY": str(home.parent),
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+
+    def start():
+        command = [sys.executable, "-c", program]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+    together = [process.communicate()[0].split() for process in (start(), start())]
+    third = start().communicate()[0].split()
+    assert {found[1] for found in together} == {third[1]}
+    assert third[0] == "0"
+    assert [path.suffix for path in home.iterdir()] == [".cubin"]
+
+
+def test_the_folder_follows_the_systems_habits(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compiling.folder() == tmp_path / "ftrace" / "cubin"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert compiling.folder() == tmp_path / ".cache" / "ftrace" / "cubin"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert compiling.folder() == tmp_path / "Library" / "Caches" / "ftrace" / "cubin"
+
+
+# --- the sheet of resources ---------------------------------------------------------------------
+
+
+def test_the_sheet_counts_registers_stack_and_spills():
+    found = sheet.resources(TWICE, "sm_90")["twice"]
+    assert 8 <= found.registers <= 24
+    assert (found.stack, found.spilled, found.shared) == (0, 0, 0)
+    values = "".join(f"  const float v{n} = x[i + {n} * a.w[2]];\n" for n in range(64))
+    total = " + ".join(f"v{n} * v{63 - n}" for n in range(64))
+    text = (
+        WORDS
+        + 'extern "C" __global__ void __launch_bounds__(1024, 2) many(const Words<3> a) {\n'
+        + "  const float* x = (const float*) a.w[0]; __shared__ float s[1024];\n"
+        + "  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        + values
+        + "  s[threadIdx.x] = v0; __syncthreads();\n"
+        + f"  ((float*) a.w[1])[i] = {total} + s[1023 - threadIdx.x];\n}}\n"
+    )
+    crowded = sheet.resources(text, "sm_90")["many"]
+    assert crowded.registers == 32
+    assert crowded.spilled > 0
+    assert crowded.shared >= 4096
+
+
+def test_the_sheet_knows_wide_loads():
+    found = sheet.instructions(TWICE, "sm_90")["twice"]
+    assert found["LDG.E.128"] == 1
+    assert found["STG.E.128"] == 1
+    assert not [name for name in found if name.startswith(("LDL", "STL", "CALL"))]
+
+
+@pytest.mark.parametrize(
+    ("registers", "part"),
+    [(24, 1.0), (31, 1.0), (32, 1.0), (34, 0.75), (42, 0.625), (50, 0.5), (64, 0.5), (79, 0.375)],
+)
+def test_occupancy_follows_registers(registers, part):
+    assert sheet.occupancy("sm_90", registers, 256) == part
+
+
+def test_occupancy_follows_shared_memory_and_the_size_of_blocks():
+    assert sheet.occupancy("sm_90", 32, 256, 48 << 10) == 4 * 8 / 64
+    assert sheet.occupancy("sm_90", 16, 32) == 0.5  # 32 blocks of one warp
+    assert sheet.occupancy("sm_75", 32, 256) == 1.0
+    assert sheet.occupancy("sm_86", 32, 1024) == pytest.approx(2 / 3)
+    assert sheet.occupancy("sm_80", 32, 256, 40 << 10) == 0.5  # 4 * (40 + 1) KiB is all there is
+    assert sheet.occupancy("sm_80", 32, 256, (40 << 10) + 1) == 0.375
