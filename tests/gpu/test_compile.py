@@ -166,6 +166,15 @@ def test_libraries_are_searched_by_version_then_wheels_then_toolkits(monkeypatch
     assert list(nvrtc._candidates([12])) == twelve
 
 
+@pytest.mark.parametrize(("newest", "asked"), [(14, [13, 12]), (13, [13, 12]), (12, [12])])
+def test_no_compiler_is_newer_than_the_driver(monkeypatch, newest, asked):
+    seen = []
+    good = nvrtc.load().path
+    monkeypatch.setattr(nvrtc, "_candidates", lambda majors: seen.append(majors) or iter([good]))
+    nvrtc.load.__wrapped__(newest)
+    assert seen == [asked]
+
+
 def test_the_environment_names_a_toolkit(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_PATH", str(tmp_path))
     assert next(iter(nvrtc._toolkits())) == tmp_path / "lib64"

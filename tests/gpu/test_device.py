@@ -248,11 +248,12 @@ def test_read_waits_and_gives_a_scalar_of_the_dtype(device, fake, value):
 
 
 def test_arrays_go_and_come_in_c_order(device):
-    host = np.arange(6.0).reshape(2, 3).T
-    there = device.from_host(host)
+    host = np.arange(6.0).reshape(2, 3)
+    there, turned = device.from_host(host), device.from_host(host.T)
     assert device.pointer(there) == there.data.ptr
     host[0, 0] = 99  # what was sent is what was there
-    back = device.to_host(there)
+    assert device.to_host(there).tolist() == [[0, 1, 2], [3, 4, 5]]
+    back = device.to_host(turned)
     assert back.flags.c_contiguous
     assert back.tolist() == [[0, 3], [1, 4], [2, 5]]
 
