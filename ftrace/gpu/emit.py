@@ -1,0 +1,118 @@
+"""Kernel IR to CUDA C: one walk over a kernel, one function per stage.
+
+A function is `extern "C" __global__ void symbol_0(const Words<N> a)`: the words are the buffers'
+base pointers, their steps of class `any`, and the kernel's scalars. teams.py writes how the
+owners' iterations get their threads, loops.py and folds.py what the threads of a team share,
+regions.py the elements that one thread takes at once.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ftrace.gpu import barriers, branches, loops, spelling, teams
+from ftrace.gpu.layout import BLOCK, BLOCK_THREADS, COLUMN, WARP_LANES, Layout
+from ftrace.gpu.writer import Writer
+from ftrace.lowering.ir import Alloc, Buffer, If, Kernel, Let, Load, Loop, Stmt, Store, While
+
+HEADER: Final = """\
+template <int N> struct Words { long long w[N]; };
+template <class T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
+"""  # once per source, before the functions
+
+
+def emit(kernel: Kernel, layout: Layout, symbol: str) -> str:
+    """The text of a kernel's functions.
+
+    Args:
+        kernel: as `mapping.mapped` leaves it.
+        layout: how its loops fall on the grid.
+        symbol: the functions are `symbol_0`, `symbol_1` ..., one per stage.
+
+    Raises:
+        BackendError: the kernel holds something that this backend cannot do.
+    """
+    w = Writer(kernel, layout, statements)
+    _operands(w)
+    teams.teams(w)
+    if w.shared:
+        w.lines.insert(0, f"  __shared__ __align__(16) unsigned char shared[{w.shared}];")
+    count = sum(1 + b.steps.count("any") for b in kernel.buffers) + len(kernel.scalars)
+    head = f'extern "C" __global__ void __launch_bounds__({threads_of(layout)})'
+    return "\n".join([f"{head} {symbol}_0(const Words<{max(count, 1)}> a) {{", *w.lines, "}\n"])
+
+
+def threads_of(layout: Layout) -> int:
+    """The most threads of a block."""
+    if layout.team == BLOCK:
+        return layout.threads
+    return WARP_LANES * layout.threads if layout.team == COLUMN else BLOCK_THREADS
+
+
+def _operands(w: Writer) -> None:
+    """Names for what the words hold."""
+    at = 0
+    for b in w.kernel.buffers:
+        kind = _pointer(b)
+        w.line(f"{kind} g_{b.name} = ({kind})a.w[{at}];")
+        at += 1
+    for b in w.kernel.buffers:
+        words = [f"a.w[{at + k}]" for k in range(b.steps.count("any"))]
+        w.buffers[b.name] = (b, words)
+        at += len(words)
+    for v in w.kernel.scalars:
+        w.declare(v, _scalar(f"a.w[{at}]", v.dtype))
+        at += 1
+
+
+def _pointer(b: Buffer) -> str:
+    return f"{'const ' if b.space == 'in' else ''}{spelling.MEMORY[b.dtype]}*"
+
+
+def _scalar(word: str, dtype: str) -> str:
+    """A scalar from its word."""
+    if dtype[0] == "f":
+        whole = "i" + dtype[1:]
+        part = f"(({spelling.REGISTER[whole]}){word})"
+        return spelling.spell("bitcast", [part], [whole], dtype)
+    return f"{word} != 0" if dtype == "b1" else f"({spelling.REGISTER[dtype]}){word}"
+
+
+def statements(w: Writer, stmts: Sequence[Stmt]) -> None:
+    """Write statements in order."""
+    for stmt in stmts:
+        barriers.before(w, stmt)
+        match stmt:
+            case Let():
+                let(w, stmt)
+            case Load():
+                load(w, stmt)
+            case Store():
+                store(w, stmt)
+            case Loop():
+                loops.loop(w, stmt)
+            case If():
+                branches.branch(w, stmt)
+            case While():
+                branches.repeat(w, stmt)
+            case Alloc():
+                raise w.fail("scratch memory has no place there")
+
+
+def let(w: Writer, stmt: Let) -> None:
+    """An operation."""
+    args, dtypes = [w.value(a) for a in stmt.args], [a.dtype for a in stmt.args]
+    w.declare(stmt.out, spelling.spell(stmt.op, args, dtypes, stmt.out.dtype))
+
+
+def load(w: Writer, stmt: Load) -> None:
+    """One element."""
+    place = w.place(stmt)
+    w.declare(stmt.out, f"{place} != 0" if stmt.out.dtype == "b1" else place)
+
+
+def store(w: Writer, stmt: Store) -> None:
+    """One element; by one thread where its team has it in common."""
+    place, value = w.place(stmt), w.value(stmt.value)
+    if stmt.combine is not None:
+        value = branches.combined(stmt.combine, [place, value], stmt.value.dtype)
+    w.line(f"{w.guarded(stmt)}{place} = {value};")

@@ -1,0 +1,80 @@
+"""How loops fall on the grid, as values: what `mapping.py` chooses and `emit.py` follows.
+
+A kernel is run by *teams* of threads. The loops that its statements share are spread over teams
+(`owners`); the loops inside them that are worth it over the threads of a team (`lanes`); all
+others run one iteration after the other. A `Layout` holds everything that code depends on beyond
+the kernel, and no sizes, so that one compiled function serves all sizes of a layout; a `Geometry`
+holds what a launch needs beyond the code.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ftrace.lowering.ir import Fold, Kernel
+
+THREAD: Final = "thread"  # every thread is a team; the first owner lies along x, in vectors
+WARP: Final = "warp"  # the lanes of a warp take neighbouring iterations
+BLOCK: Final = "block"  # so do the threads of a block
+COLUMN: Final = "column"  # a warp takes neighbouring owners, each with a thread of every warp
+WARP_LANES: Final = 32
+BLOCK_THREADS: Final = 256  # of blocks that hold many teams
+SMALL: Final = "unsigned"  # types of indices: all offsets lie below 2^31
+SIGNED: Final = "int"  # all lie below 2^30 in size, some are negative
+LARGE: Final = "long long"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What code depends on beyond its kernel.
+
+    Attributes:
+        team: THREAD, WARP, BLOCK or COLUMN.
+        owners: ids of the axes that are spread over teams; the first one varies fastest.
+        lanes: ids of the axes that are spread over the threads of a team.
+        threads: threads of a team.
+        width: neighbouring iterations that a thread takes at once, of the first owner (THREAD) or
+            of each lane loop.
+        vectors: names of the buffers that are read and written in vectors of `width`.
+        ragged: whether an extent may be no multiple of `width`.
+        index: type of offsets: SMALL, SIGNED or LARGE.
+    """
+
+    team: str
+    owners: tuple[int, ...] = ()
+    lanes: tuple[int, ...] = ()
+    threads: int = 1
+    width: int = 1
+    vectors: tuple[str, ...] = ()
+    ragged: bool = False
+    index: str = SMALL
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Grid and block of one launch; no grid where there is nothing to do."""
+
+    grid: tuple[int, int, int] | None
+    block: tuple[int, int, int]
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A kernel that has its place on the grid.
+
+    Attributes:
+        kernel: with its folds as the threads do them: `reference.run` gives the same bits.
+        layout: what the code depends on beyond it.
+        stages: one per function.
+        scratch: bytes for partial results between the stages.
+    """
+
+    kernel: Kernel
+    layout: Layout
+    stages: tuple[Geometry, ...]
+    scratch: int = 0
+
+
+def has_tree(fold: Fold) -> bool:
+    """Whether the order of a fold shows in its bits."""
+    return fold.op in ("sum", "prod") and fold.acc[0] == "f"

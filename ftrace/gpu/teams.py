@@ -1,0 +1,175 @@
+"""The iterations of a kernel's outer loops, spread over teams of threads.
+
+The owners' loops are gone in the code: every team finds the coordinates of its iterations from
+its number. What stood between these loops is done by every team, and stored by the first.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from ftrace.gpu.layout import BLOCK, BLOCK_THREADS, COLUMN, THREAD, WARP, WARP_LANES
+from ftrace.gpu.regions import apart, elements
+from ftrace.gpu.writer import Writer
+from ftrace.lowering.ir import Block, Kernel, Loop, Stmt, Store
+from ftrace.lowering.traversal import inside, outs_of
+
+
+def teams(w: Writer) -> None:
+    """Write the body of a kernel for every team."""
+    stmts, owners = flattened(w.kernel, w.layout.owners)
+    _first_only(w, stmts, owners)
+    plain = [s for s, _ in stmts]
+    same, plain = apart(w, plain, w.layout.owners)
+    w.statements(w, same)
+    {THREAD: _threads if owners else _one, WARP: _warps, BLOCK: _blocks, COLUMN: _columns}[
+        w.layout.team
+    ](w, plain, owners)
+
+
+def flattened(
+    kernel: Kernel, owners: Sequence[int]
+) -> tuple[list[tuple[Stmt, tuple[int, ...]]], list[Loop]]:
+    """The statements inside the owners' loops, with the owners around each; the loops."""
+    loops: dict[int, Loop] = {}
+
+    def walk(block: Block, around: tuple[int, ...]) -> Iterable[tuple[Stmt, tuple[int, ...]]]:
+        for stmt in block.stmts:
+            if isinstance(stmt, Loop) and stmt.axis.id in owners:
+                loops[stmt.axis.id] = stmt
+                yield from walk(stmt.body, (*around, stmt.axis.id))
+            else:
+                yield stmt, around
+
+    found = list(walk(kernel.body, ()))
+    return found, [loops[axis] for axis in owners]
+
+
+def _first_only(
+    w: Writer, stmts: Sequence[tuple[Stmt, tuple[int, ...]]], owners: Sequence[Loop]
+) -> None:
+    """Stores outside of some owners' loops are for the first iteration of these."""
+    for stmt, around in stmts:
+        missing = [f"i{o.axis.id} == 0" for o in owners if o.axis.id not in around]
+        for below in inside(Block((stmt,))):
+            if isinstance(below, Store) and missing:
+                w.guards[id(below)] = " && ".join(missing)
+
+
+# --- coordinates
+
+
+def _product(w: Writer, owners: Sequence[Loop]) -> str:
+    return " * ".join(w.count(o.extent) for o in owners) or "1"
+
+
+def _coordinates(w: Writer, owners: Sequence[Loop], number: str) -> None:
+    """Name the coordinates of an iteration, given its number; the first one varies fastest."""
+    index = w.layout.index
+    for k, loop in enumerate(owners):
+        axis = f"i{loop.axis.id}"
+        if k == len(owners) - 1:
+            w.line(f"const {index} {axis} = {number};")
+            continue
+        rest, extent = f"r{loop.axis.id}", w.count(loop.extent)
+        w.line(f"const {index} {rest} = {number} / ({extent});")
+        w.line(f"const {index} {axis} = {number} - {rest} * ({extent});")
+        number = rest
+
+
+def _bind(w: Writer, owners: Sequence[Loop]) -> None:
+    w.axes.update(o.axis.id for o in owners)
+
+
+# --- the kinds of teams
+
+
+def _one(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
+    """A kernel without owners: one thread."""
+    w.statements(w, stmts)
+
+
+def _threads(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
+    """Every thread takes some neighbours along the first owner, and goes through the others."""
+    first, *rows = owners
+    axis, index, width = first.axis.id, w.layout.index, w.layout.width
+    number = f"(({index})blockIdx.x * blockDim.x + threadIdx.x)"
+    w.line(f"const {index} b{axis} = {number}{f' * {width}' if width > 1 else ''};")
+    w.line(f"if (b{axis} >= {w.count(first.extent)}) return;")
+    if not rows:
+        elements(w, first, stmts)
+        return
+    stmts = _hoisted(w, first, stmts, {o.axis.id for o in rows})
+    start = f"({index})blockIdx.y * blockDim.y + threadIdx.y"
+    step = f"({index})gridDim.y * blockDim.y"
+    with w.braces(f"for ({index} row = {start}; row < {_product(w, rows)}; row += {step})"):
+        _coordinates(w, rows, "row")
+        _bind(w, rows)
+        elements(w, first, stmts)
+
+
+def _hoisted(w: Writer, first: Loop, stmts: Sequence[Stmt], rows: set[int]) -> list[Stmt]:
+    """Write what all rows share, into arrays; what is left."""
+    early, rest = apart(w, stmts, rows)
+    if not early:
+        return rest
+    kept = [v for s in early for v in outs_of(s)]
+    width = w.layout.width
+    if width > 1:
+        for v in kept:
+            w.line(f"{w.type(v.dtype)} v{v.id}[{width}];")
+        w.arrays.update(v.id for v in kept)
+        elements(w, first, early)
+    else:
+        w.line(f"const {w.layout.index} i{first.axis.id} = b{first.axis.id};")
+        with w.inside(first.axis):
+            w.statements(w, early)
+    return rest
+
+
+def _warps(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
+    """Every warp is a team."""
+    index, per_block = w.layout.index, BLOCK_THREADS // WARP_LANES
+    w.line(f"const unsigned lane = threadIdx.x % {WARP_LANES};")
+    start = f"({index})blockIdx.x * {per_block} + threadIdx.x / {WARP_LANES}"
+    _numbered(w, stmts, owners, start, f"({index})gridDim.x * {per_block}")
+
+
+def _blocks(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
+    """Every block is a team."""
+    index = w.layout.index
+    w.line("const unsigned lane = threadIdx.x;")
+    _numbered(w, stmts, owners, f"({index})blockIdx.x", f"({index})gridDim.x")
+
+
+def _numbered(
+    w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop], start: str, step: str
+) -> None:
+    w.only, w.common = "lane == 0", True
+    if not owners:
+        w.statements(w, stmts)
+        return
+    index = w.layout.index
+    head = f"for ({index} team = {start}; team < {_product(w, owners)}; team += {step})"
+    with w.braces(head):
+        _coordinates(w, owners, "team")
+        _bind(w, owners)
+        w.statements(w, stmts)
+
+
+def _columns(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
+    """The threads of a block with the same x are a team; beyond the last column, copies of it."""
+    index, (first, *rows) = w.layout.index, owners
+    extent = w.count(first.extent)
+    w.line("const unsigned lane = threadIdx.y;")
+    w.line(f"const {index} column = ({index})blockIdx.x * {WARP_LANES} + threadIdx.x;")
+    w.line(f"const bool valid = column < {extent};")
+    w.line(f"const {index} i{first.axis.id} = valid ? column : {extent} - 1;")
+    _bind(w, [first])
+    w.only, w.common = "valid && lane == 0", True
+    if not rows:
+        w.statements(w, stmts)
+        return
+    head = f"for ({index} row = blockIdx.y; row < {_product(w, rows)}; row += gridDim.y)"
+    with w.braces(head):
+        _coordinates(w, rows, "row")
+        _bind(w, rows)
+        w.statements(w, stmts)
