@@ -1,0 +1,134 @@
+"""Host memory for `cupy.ndarray`s: where it lies, what it holds before it is written.
+
+An array lies in plain memory, or against a guard page that may not be touched: behind it (`end`,
+to the byte; `vector_end`, to the vector of 16 bytes, so that vectorised code runs too) or before
+it (`start`). What the guard page leaves uncovered is *canary*: a write there is found afterwards.
+New memory is poisoned: 0x7fff in every half word is NaN for all floats and a large integer.
+"""
+
+import ctypes
+import mmap
+import weakref
+from typing import Any, Final
+
+import numpy as np
+
+PLACES: Final = ("plain", "start", "end", "vector_end")
+ALIGNMENT: Final = 512  # CuPy's
+VECTOR: Final = 16
+PAGE: Final = mmap.PAGESIZE
+POISON: Final = 0x7FFF
+CANARY: Final = 0xC5
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_PROT_NONE: Final = 0
+
+
+class Block:
+    """Bytes that one array owns."""
+
+    __slots__ = ("__weakref__", "_owner", "_whole", "address", "size")
+
+    def __init__(self, size: int, place: str) -> None:
+        self.size = size
+        if place == "plain":
+            self._owner: Any = np.empty(size + ALIGNMENT, np.uint8)
+            self._whole = self._owner[:0]
+            start = self._owner.ctypes.data
+            self.address = start + -start % ALIGNMENT
+        else:
+            self._guarded(place)
+        self.bytes[:] = poison(size)
+
+    def _guarded(self, place: str) -> None:
+        middle = max(-(-self.size // PAGE), 1) * PAGE
+        self._owner = mmap.mmap(-1, middle + 2 * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        first = np.frombuffer(self._owner, np.uint8).ctypes.data
+        for guard in (first, first + PAGE + middle):
+            if _libc.mprotect(guard, PAGE, _PROT_NONE) != 0:
+                raise OSError(ctypes.get_errno(), "mprotect")
+        self._whole = view(first + PAGE, (middle,), np.uint8)
+        self._whole[:] = CANARY
+        last = middle - self.size
+        offset = {"start": 0, "end": last, "vector_end": last - last % VECTOR}[place]
+        self.address = first + PAGE + offset
+
+    @property
+    def bytes(self) -> Any:
+        return view(self.address, (self.size,), np.uint8)
+
+    def is_intact(self) -> bool:
+        """Whether nothing was written beside the array."""
+        if not self._whole.size:
+            return True
+        before = self.address - self._whole.ctypes.data
+        around = (self._whole[:before], self._whole[before + self.size :])
+        return all(bool((part == CANARY).all()) for part in around)
+
+    def __repr__(self) -> str:
+        return f"{self.size} bytes at {self.address:#x}"
+
+
+class Memory:
+    """All living blocks, and CuPy's allocator over them."""
+
+    def __init__(self, place: str = "plain") -> None:
+        assert place in PLACES, place
+        self.place = place
+        self.blocks: weakref.WeakSet[Block] = weakref.WeakSet()
+
+    def allocate(self, size: int) -> Any:
+        """CuPy's allocator: a `cupy.cuda.MemoryPointer` to new poisoned memory."""
+        from cupy.cuda import MemoryPointer, UnownedMemory
+
+        block = Block(size, self.place)
+        self.blocks.add(block)
+        return MemoryPointer(UnownedMemory(block.address, size, block, 0), 0)
+
+    def around(self, address: int) -> str:
+        """Which block is nearest to an address, in words."""
+        if not self.blocks:
+            return "There is no array."
+        block = min(self.blocks, key=lambda b: _distance(b, address))
+        distance = _distance(block, address)
+        if not distance:
+            return f"It lies inside an array of {block}."
+        where = "before" if address < block.address else "behind"
+        return f"That is {distance} bytes {where} an array of {block}."
+
+
+def _distance(block: Block, address: int) -> int:
+    """Bytes from a block to the address; the first byte behind it is 1 away."""
+    if address < block.address:
+        return block.address - address
+    return max(address - (block.address + block.size) + 1, 0)
+
+
+def poison(size: int) -> Any:
+    """Bytes that no kernel may read."""
+    return np.full(-(-size // 2), POISON, "<u2").view(np.uint8)[:size]
+
+
+class _Interface:
+    def __init__(self, address: int, shape: Any, dtype: Any, strides: Any) -> None:
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": tuple(shape),
+            "typestr": np.dtype(dtype).str,
+            "strides": strides,
+            "version": 3,
+        }
+
+
+def view(address: int, shape: Any, dtype: Any, strides: Any = None) -> Any:
+    """Memory as a NumPy array; the caller keeps it alive."""
+    return np.asarray(_Interface(address, shape, dtype, strides))
+
+
+def host_view(array: Any) -> Any:
+    """A `cupy.ndarray` over host memory as the NumPy array of the same elements."""
+    interface = _Interface(array.data.ptr, array.shape, array.dtype, array.strides)
+    found = np.asarray(interface)
+    interface.keep = array  # numpy holds the interface, which holds the array
+    return found
