@@ -132,8 +132,7 @@ class Writer:
         """The element of an access; with `base` the first of those along that axis."""
         buffer, words = self.buffers[access.buffer]
         far = any(
-            isinstance(a, Var) and a.id not in (*self.axes, *self.scalars, base)
-            for a in access.at
+            isinstance(a, Var) and a.id not in (*self.axes, *self.scalars, base) for a in access.at
         )
         index = LARGE if far else self.layout.index
         steps = iter(words)

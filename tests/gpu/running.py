@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.gpu.prelude import definitions
 from ftrace.gpu.emit import HEADER, emit
 from ftrace.gpu.layout import Mapped
 from ftrace.gpu.mapping import mapped
+from ftrace.gpu.prelude import definitions
 from ftrace.lowering.ir import Kernel
 from ftrace.lowering.launching import Launch, Operand
 from ftrace.lowering.schedule import Schedule

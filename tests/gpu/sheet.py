@@ -4,19 +4,12 @@
 NVIDIA's tables, and `instructions` disassembles with `cuobjdump` and `nvdisasm`, where they are.
 """
 
-import importlib.util
-import os
 import re
-import shutil
-import subprocess
-import tempfile
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
-
-import pytest
 
 from ftrace.gpu import compile as compiling
+from ftrace.gpu.disassembly import disassembled
 
 
 @dataclass(frozen=True)
@@ -87,38 +80,10 @@ def occupancy(arch: str, registers: int, threads: int, shared: int = 0) -> float
 
 def instructions(source: str, arch: str) -> dict[str, Counter[str]]:
     """How often each machine instruction occurs in each kernel: `LDG.E.128`, `CALL.REL`..."""
-    text = _disassembled(compiling.cubin(source, arch))
+    text = disassembled(compiling.cubin(source, arch))
     found: dict[str, Counter[str]] = {}
     for part in re.split(r"Function : ", text)[1:]:
         name = part[: part.index("\n")].strip()
         opcodes = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", part)
         found[name] = Counter(opcodes)
-    return found
-
-
-def _disassembled(cubin: bytes) -> str:
-    tool, helper = _tool("cuobjdump"), _tool("nvdisasm")
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "kernels.cubin")
-        file.write_bytes(cubin)
-        path = os.pathsep.join((str(Path(helper).parent), os.environ.get("PATH", "")))
-        done = subprocess.run(
-            [tool, "-sass", str(file)],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PATH": path},
-        )
-    return done.stdout
-
-
-def _tool(name: str) -> str:
-    """One of NVIDIA's programs, from its wheel or the PATH; the test is skipped without it."""
-    spec = importlib.util.find_spec("nvidia")
-    for home in (spec.submodule_search_locations or ()) if spec else ():
-        for found in Path(home).glob(f"*/bin/{name}"):
-            return str(found)
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed (`pip install 'ftrace[gpu-static]'`)")
     return found

@@ -10,7 +10,7 @@ from ftrace.core.errors import BackendError
 from ftrace.gpu.compile import compiled
 from ftrace.lowering import reference
 from ftrace.lowering.verify import verify
-from tests.gpu.running import Machine, mapped_sample, run_mapped, run_sample, source_of
+from tests.gpu.running import Machine, mapped_sample, run_sample, source_of
 from tests.lowering.kernels import SAMPLES, kernels
 
 ROUNDED = {"softmax", "transcendental"}

@@ -45,5 +45,5 @@ def test_an_access_out_of_bounds_names_the_array(guarded_device: HostDevice):
     x = guarded_device.from_host(np.ones(64, np.float32))
     kernel = guarded_device.compile(SCALE, ("scale",))["scale"]
     pointer = guarded_device.pointer(x)
-    with pytest.raises(BackendError, match="reads address.*1 bytes behind an array of 256 bytes"):
+    with pytest.raises(BackendError, match=r"reads address.*1 bytes behind an array of 256 bytes"):
         guarded_device.launch(kernel, (1, 1, 1), (32, 1, 1), 0, (pointer, pointer, 65))

@@ -1,0 +1,76 @@
+"""The GPU backend: CUDA C kernels for CuPy arrays.
+
+What the other layers see of compiling in `ftrace.gpu` is the one object here. Programs are planned
+once, whatever the device; machine code is made for the device that the arguments are on.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final
+
+from ftrace.core.device import on_device
+from ftrace.core.jaxpr import Jaxpr
+from ftrace.gpu.compile import cubin
+from ftrace.gpu.device import Device, current
+from ftrace.gpu.disassembly import disassembled
+from ftrace.gpu.kernels import module, plan_kernels
+from ftrace.gpu.launch import Compiled
+from ftrace.lowering.machine import Machine
+from ftrace.lowering.plan import plan
+from ftrace.lowering.program import Program
+
+
+def _none() -> int:
+    return 0
+
+
+# threads do one element each: no vectors; products are cuBLAS's, by CuPy; double is slow on many
+# devices, and a condition that all threads of a warp agree on costs next to nothing
+MACHINE: Final = Machine(vector_bytes=16, longest=_none, wide=False, bounds=False)
+
+
+class GpuBackend:
+    """Compiles programs for the device that CuPy works on."""
+
+    name: Final = "gpu"
+
+    def plan(self, jaxpr: Jaxpr) -> Program:
+        """The program of a jaxpr."""
+        return plan(jaxpr, MACHINE)
+
+    def compile(self, program: Program) -> Callable[[Sequence[Any]], list[Any]]:
+        """A function of the program's arguments that gives its results."""
+        return _OnDevices(program)
+
+    def code(self, program: Program) -> str:
+        """CUDA C."""
+        return module(plan_kernels(program, current()))
+
+    def assembly(self, program: Program) -> str:
+        """Machine code as text."""
+        device = current()
+        return disassembled(cubin(self.code(program), device.arch))
+
+
+class _OnDevices:
+    """A program, bound to each device that it is called on."""
+
+    __slots__ = ("_bound", "_program")
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._bound: dict[Device, Compiled] = {}
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """Run on the device of the first array."""
+        device = current(next(filter(on_device, args), None))
+        found = self._bound.get(device)
+        if found is None:
+            found = self._bound[device] = Compiled(self._program, device)
+        return found(args)
+
+
+@cache
+def gpu_backend() -> GpuBackend:
+    """The backend."""
+    return GpuBackend()

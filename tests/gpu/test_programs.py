@@ -1,0 +1,131 @@
+"""Whole programs on a device: what jit gives for CuPy arrays is what it gives for NumPy's.
+
+The device is emulated: the same kernels, compiled for this machine's processor (emulation/).
+"""
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace import grad, hessian, jit, jvp, lax, vmap
+from ftrace import numpy as fnp
+from tests.gpu.emulation.device import HostDevice
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((5, 7))
+Y = RNG.standard_normal((7, 3))
+V = RNG.standard_normal(12)
+S = X.astype(np.float32)
+
+
+def logistic(x):
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def softmax(x):
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def layernorm(x):
+    return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+
+
+def in_place(x):
+    y = x * 2.0
+    y[1:, ::2] += 1.0
+    y[0] = y[1] * y[2]
+    return y
+
+
+def newton(x):
+    return lax.while_loop(lambda s: np.abs(s * s - x) > 1e-12 * x, lambda s: 0.5 * (s + x / s), x)
+
+
+def spin(x):
+    """A loop over an array: Python asks the device after every turn whether to go on."""
+    return lax.while_loop(lambda s: s.sum() < 100.0, lambda s: s * 1.5 + 1.0, np.abs(x))
+
+
+def scanned(x):
+    return lax.scan(lambda c, row: (np.tanh(c + row), c * row), x[0], x)
+
+
+def chosen(x):
+    return lax.cond(x.sum() > 0.0, lambda x: np.sin(x), lambda x: np.cos(x) * 2.0, x)
+
+
+def recurrent(x, w):
+    return lax.scan(lambda c, row: (np.tanh(row @ w + c), c.sum()), fnp.zeros(3) + x[0, 0], x)
+
+
+PROGRAMS = {
+    "elementwise": (lambda x: np.sin(x) * x + np.exp(-x * x), (X,)),
+    "float32": (lambda x: np.tanh(x) * x + logistic(x), (S,)),
+    "broadcast": (lambda x, r, c: x * r + c, (X, X[0], X[:, :1])),
+    "views": (lambda x: x.T[::-1, 1:] * 2.0 + x[1:, :].T, (X,)),
+    "sum": (lambda x: (x * x).sum(), (X,)),
+    "sums": (lambda x: (x.sum(0), x.sum(1), x.max(), x.argmin(1)), (X,)),
+    "softmax": (softmax, (X,)),
+    "softmax float32": (softmax, (S,)),
+    "layernorm": (layernorm, (X,)),
+    "gradient of layernorm": (grad(lambda x: (layernorm(x) ** 3 * x[0]).sum()), (X,)),
+    "product": (lambda x, y: np.tanh(x @ y) + 1.0, (X, Y)),
+    "gradient of a product": (grad(lambda x, y: np.tanh(x @ y).sum(), argnums=(0, 1)), (X, Y)),
+    "sort": (lambda x: np.sort(x, axis=1) * 2.0, (X,)),
+    "cumsum": (lambda x: np.cumsum(x, axis=0) + x, (X,)),
+    "in place": (in_place, (X,)),
+    "gradient in place": (grad(lambda x: (in_place(x) ** 2).sum()), (X,)),
+    "gather": (lambda x: x[[3, 1, 1]] + x[0], (X,)),
+    "gradient of gather": (grad(lambda x: (x[[3, 1, 1]] ** 2).sum()), (X,)),
+    "while": (newton, (np.array(2.0),)),
+    "mapped while": (vmap(newton), (np.abs(V),)),
+    "derivative of a mapped while": (vmap(lambda x: jvp(newton, (x,), (1.0,))[1]), (np.abs(V),)),
+    "while over an array": (spin, (V,)),
+    "gradient of a while over an array": (grad(lambda x: spin(x).sum()), (V,)),
+    "scan": (scanned, (X,)),
+    "gradient of scan": (grad(lambda x: scanned(x)[1].sum() + scanned(x)[0].sum()), (X,)),
+    "recurrent": (recurrent, (X, Y)),
+    "gradient of recurrent": (grad(lambda x, w: recurrent(x, w)[1].sum(), argnums=1), (X, Y)),
+    "cond": (chosen, (X,)),
+    "gradient of cond": (grad(lambda x: chosen(x).sum()), (X,)),
+    "mapped cond": (vmap(chosen), (X,)),
+    "hessian": (hessian(lambda v: (np.sin(v) * v[::-1]).sum()), (V,)),
+    "vectorize": (ftrace.vectorize(lambda a, b: a * b if a > b else a - b), (X, X[:1] * 0.5)),
+    "complex": (lambda x: np.abs(np.exp(1j * x)) + (x * (1 + 2j)).imag, (X,)),
+    "integers": (lambda x: (x * 3) // 2 % 5, ((X * 10).astype(np.int32),)),
+    "halves": (lambda x: x * x + x, (X.astype(np.float16),)),
+    "booleans": (lambda x: (x > 0) & (x < 1), (X,)),
+    "an argument": (lambda x: (x, x), (X,)),
+    "constant": (lambda x: fnp.zeros(3) + 2.0, (X,)),
+    "numbers": (lambda x, a, b: x * a + b, (X, 2.0, np.float64(3.0))),
+    "empty": (lambda x: (x * 2.0, x.sum(0), x.sum()), (np.zeros((0, 4)),)),
+}
+
+
+def given(device: HostDevice, args):
+    """Arguments on the device; numbers stay numbers."""
+    return [device.from_host(x) if isinstance(x, np.ndarray) else x for x in args]
+
+
+def fetched(device: HostDevice, tree):
+    """Results as NumPy arrays."""
+    return ftrace.tree.map(lambda x: device.to_host(x), tree)
+
+
+def assert_same(found, expected):
+    pairs = zip(ftrace.tree.leaves(found), ftrace.tree.leaves(expected), strict=True)
+    for a, b in pairs:
+        b = np.asarray(b)
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        tolerance = {2: 2e-3, 4: 2e-6, 8: 1e-12, 16: 1e-12}.get(b.dtype.itemsize, 0)
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_compiled_programs_on_a_device(name, host_device):
+    f, args = PROGRAMS[name]
+    compiled = jit(f)
+    expected = jit(f)(*args)
+    for _ in range(3):  # the second call may be recorded, the third replayed
+        assert_same(fetched(host_device, compiled(*given(host_device, args))), expected)
