@@ -1,9 +1,8 @@
 """Mistakes that users make, each with the class of error it must raise.
 
 One short function per mistake, written as a user would write it; `test_errors.py` runs each and
-compares the message with its section in `errors/<class>.txt`. Not here, because this release
-cannot raise them: `LiftError` (native control flow is not rewritten yet), `CallbackError` (there
-are no callbacks yet) and `BackendError` (there is no compiler yet).
+compares the message with its section in `errors/<class>.txt`. Not here: `CallbackError`
+(tests/api), and `BackendError` with its kin, which no mistake of a user provokes (tests/gpu).
 """
 
 from collections.abc import Callable

@@ -17,7 +17,7 @@ from ftrace.interpreters import captures
 from tests.golden.mistakes import MISTAKES
 
 PLACE = re.compile(r"\S*mistakes\.py:\d+")
-LATER = {"FtraceError", "CallbackError", "BackendError"}
+LATER = {"FtraceError", "CallbackError", "BackendError", "DeviceMemoryError", "KernelError"}
 
 
 def file_of(error: type[Exception]) -> str:

@@ -130,8 +130,8 @@ def test_a_text_that_only_the_assembler_refuses_is_an_error(home):
 
 
 def test_an_unknown_kind_of_device_is_named_with_those_that_are_known(home):
-    with pytest.raises(errors.BackendError, match=r"does not compile for sm_60, only for sm_75,"):
-        compiling.cubin(TWICE, "sm_60")
+    with pytest.raises(errors.BackendError, match=r"does not compile for sm_10, only for sm_\d\d,"):
+        compiling.cubin(TWICE, "sm_10")
 
 
 def test_without_a_compiler_the_error_says_what_to_install(monkeypatch):
