@@ -17,8 +17,8 @@ the current trace is restored afterwards, whatever the rule did. `Trace.process`
     effects    params -> effect names
     stage      turns functions in params into jaxprs when the row is staged
     lower      how elements of the result come from elements of the operands: `Pointwise`,
-               `Elementwise`, `Moving` or `Reduction` (core/scalar.py); None: compiled programs
-               call `impl`
+               `Elementwise`, `Moving`, `Reduction` or `Cumulative` (core/scalar.py); None:
+               compiled programs call `impl`
     samples    yields Sample(args, params) for the generated tests; errors yields inputs that raise
 """
 
@@ -29,7 +29,7 @@ from typing import Any, Final
 from ftrace.core.avals import ShapedArray
 from ftrace.core.device import PLAIN
 from ftrace.core.errors import RuleError
-from ftrace.core.scalar import Elementwise, Moving, Pointwise, Reduction
+from ftrace.core.scalar import Cumulative, Elementwise, Moving, Pointwise, Reduction
 from ftrace.core.trace import EVAL, ctx
 
 Effects = frozenset[str]
@@ -120,7 +120,7 @@ class Primitive:
     zeros: bool = False
     effects: Rule | None = None
     stage: Rule | None = None
-    lower: Pointwise | Elementwise | Moving | Reduction | None = None
+    lower: Pointwise | Elementwise | Moving | Reduction | Cumulative | None = None
     linear_in: tuple[int, ...] = ()
     samples: Callable[[], Iterable[Any]] = _no_samples
     errors: Callable[[], Iterable[Any]] = _no_samples

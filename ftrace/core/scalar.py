@@ -199,3 +199,23 @@ class Reduction:
 
     fold: str
     kinds: str = ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulative:
+    """An element of the result joins the elements along `axis` up to its own, in their order.
+
+    The row's params are `axis` and `reverse`: from the end.
+
+    Attributes:
+        rule: the name of a `ScalarOp` that joins the result before with an element, or a function
+            `(builder, out aval, state, value) -> (result, next state)`, where a state is a list
+            of real scalars (of float16: float32).
+        start: dtype -> the state before the first element; for an operation on complex numbers,
+            of each part.
+        kinds: dtype kinds that can be lowered.
+    """
+
+    rule: str | Callable[..., Any]
+    start: Callable[[np.dtype[Any]], tuple[Any, ...]]
+    kinds: str = ANY

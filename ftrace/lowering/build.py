@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ftrace.core.scalar import Reduction
+from ftrace.core.scalar import Cumulative, Reduction
 from ftrace.lowering.builder import Builder, part_code
 from ftrace.lowering.collapse import collapse
 from ftrace.lowering.complexes import Parts
-from ftrace.lowering.fuse import Group, Pass, Target
 from ftrace.lowering.gate import gate
+from ftrace.lowering.groups import Group, Pass, Running, Target
 from ftrace.lowering.indexing import ORIGIN, Coord, Index
 from ftrace.lowering.ir import PAIRS, Atom, Block, Fold, Loop, Stmt, Var
 from ftrace.lowering.keeping import Kept, kept
@@ -101,8 +101,11 @@ class _Work:
         """Outer loops, passes, and the ends of the loops."""
         outer = self._open(self.group.kept, "kept")
         self.outer = [axis for axis, _ in outer]
-        for number, sweep in enumerate(self.group.passes):
-            self._sweep(number, sweep, outer)
+        if isinstance(self.group, Running):
+            self._run(self.group, outer)
+        else:
+            for number, sweep in enumerate(self.group.passes):
+                self._sweep(number, sweep, outer)
         for axis, extent in reversed(outer):
             self.builder.end_loop(axis, extent)
 
@@ -116,7 +119,8 @@ class _Work:
 
     def _sweep(self, number: int, sweep: Pass, outer: list[tuple[Var, Atom]]) -> None:
         inner = self._open(sweep.inner, "inner")
-        loops = [axis for axis, _ in (*outer, *inner)]
+        axes = [axis for axis, _ in (*outer, *inner)]
+        loops = [Coord(axis) for axis in axes]
         folded: list[tuple[Target, list[Atom]]] = []
         for target in sweep.targets:
             place = self._place(target, loops)
@@ -128,7 +132,7 @@ class _Work:
                 if k.made == number and k.source is target:
                     self._store(k.target, index, self.reader.at(k.var, index))
             if is_fold(target.eqn) and target.inner:
-                folded.append((target, self._operands(target, value, loops)))
+                folded.append((target, self._operands(target, value, axes)))
             else:
                 self._store(target, index, value)
         self._fold(folded, inner)
@@ -142,8 +146,56 @@ class _Work:
                 return target.cone[target.cone.index((k.var, target.index)) + 1 :]
         return target.cone
 
-    def _place(self, target: Target, loops: Sequence[Any]) -> dict[Var, Var]:
-        """Which loop each symbolic axis of a target is."""
+    def _run(self, group: Running, outer: list[tuple[Var, Atom]]) -> None:
+        """The pass that runs in order; all that it computes lies at one place of its loops."""
+        (sweep,) = group.passes
+        ((axis, extent),) = self._open(sweep.inner, "inner")
+        along = Coord(axis).flipped(sweep.inner[0]) if group.reverse else Coord(axis)
+        loops = [*(Coord(axis) for axis, _ in outer), along]
+        params: list[Var] = []
+        inits: list[Atom] = []
+        left: list[Atom] = []
+        for target in sweep.targets:
+            place = self._place(target, loops)
+            index = _substitute(target.index, place)
+            for var, where in target.cone:
+                self.reader.at(var, _substitute(where, place))
+            value = self.reader.at(target.source, index)
+            if target.runs:
+                start = self._start(target)
+                state = self.builder.carried([a.dtype for a in start])
+                value, following = self._joined(target, state, value)
+                self.builder.remember((target.var, index), value)
+                params, inits, left = [*params, *state], [*inits, *start], [*left, *following]
+            self._store(target, index, value)
+        self.builder.end_run(axis, extent, params, inits, left)
+
+    def _start(self, target: Target) -> Sequence[Atom]:
+        """What a cumulative row starts from; real scalars."""
+        rule, dtype = target.eqn.primitive.lower, target.var.aval.dtype
+        assert isinstance(rule, Cumulative)
+        part = part_code(dtype)
+        carried = "f4" if part == "f2" else part  # float16 is no type of variables
+        start = [self.builder.lit(x, carried) for x in rule.start(dtype)]
+        return start * 2 if dtype.kind == "c" else start
+
+    def _joined(
+        self, target: Target, state: Sequence[Var], value: Any
+    ) -> tuple[Any, Sequence[Atom]]:
+        """The element of a cumulative row, and what is carried on."""
+        rule = target.eqn.primitive.lower
+        assert isinstance(rule, Cumulative)
+        if not isinstance(rule.rule, str):
+            return rule.rule(self.builder, target.var.aval, state, value)
+        if isinstance(value, Parts):
+            found = self.builder.op(rule.rule, Parts(*state), value)
+            return found, found
+        before = self.builder.cast(state[0], value.dtype)
+        found = self.builder.op(rule.rule, before, value)
+        return found, [self.builder.cast(found, state[0].dtype)]
+
+    def _place(self, target: Target, loops: Sequence[Coord]) -> dict[Var, Coord]:
+        """Where in the loops each symbolic axis of a target is."""
         return dict(zip(self.group.loops(target), loops, strict=False))
 
     def _store(self, target: Target, index: Index, value: Any) -> None:
@@ -216,9 +268,11 @@ class _Work:
         self._store(target, index, result)
 
 
-def _substitute(index: Index, place: Mapping[Var, Any]) -> Index:
+def _substitute(index: Index, place: Mapping[Var, Coord]) -> Index:
     """An index in the loops' axes."""
     return tuple(
-        Coord(place[c.axis], c.scale, c.offset) if type(c) is Coord and c.axis is not None else c
+        place[c.axis].scaled(c.scale).shifted(c.offset)
+        if type(c) is Coord and c.axis is not None
+        else c
         for c in index
     )

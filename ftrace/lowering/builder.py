@@ -418,6 +418,10 @@ class Builder:
 
     # --- loops
 
+    def carried(self, dtypes: Sequence[str]) -> tuple[Var, ...]:
+        """Variables that the innermost open loop carries from one iteration to the next."""
+        return tuple(self.fresh(d, len(self.scopes) - 1) for d in dtypes)
+
     def loop_axis(self) -> Var:
         """Open a loop; its variable."""
         scope = self.open()
@@ -436,6 +440,20 @@ class Builder:
                 outs.append(self.fresh("i8", depth))
         self.scopes[-1].stmts.append(Loop(tuple(outs), axis, extent, body, tuple(folds)))
         return tuple(outs)
+
+    def end_run(
+        self,
+        axis: Var,
+        extent: Atom,
+        params: Sequence[Var],
+        inits: Sequence[Atom],
+        values: Sequence[Atom],
+    ) -> None:
+        """Close a loop that runs in order and carries values, the next of which it leaves."""
+        body = self.close(values)
+        outs = tuple(self.fresh(v.dtype, len(self.scopes) - 1) for v in params)
+        loop = Loop(outs, axis, extent, body, (), tuple(params), tuple(inits))
+        self.scopes[-1].stmts.append(loop)
 
     def kernel(self) -> tuple[Kernel, tuple[Operand, ...], tuple[int, ...]]:
         """The kernel, where its buffers lie, and the table entries of its scalars."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ftrace.core.scalar import OPS, Pointwise
-from ftrace.lowering.fuse import Group, Target
+from ftrace.lowering.groups import Group, Target
 from ftrace.lowering.reading import Producers
 
 

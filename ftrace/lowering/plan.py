@@ -22,7 +22,8 @@ from ftrace.lowering import uses
 from ftrace.lowering.arena import Arena
 from ftrace.lowering.builder import code
 from ftrace.lowering.contraction import contraction
-from ftrace.lowering.fuse import Group, Item
+from ftrace.lowering.fuse import Item
+from ftrace.lowering.groups import Group
 from ftrace.lowering.lanes import over_lanes
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.machine import Machine

@@ -12,7 +12,7 @@ from typing import Any
 
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn, Literal
-from ftrace.core.scalar import Elementwise, Moving, Reduction
+from ftrace.core.scalar import Cumulative, Elementwise, Moving, Reduction
 from ftrace.lowering.builder import Builder
 from ftrace.lowering.complexes import Parts
 from ftrace.lowering.elementwise import evaluate
@@ -74,6 +74,8 @@ class Reader:
             return found
         if isinstance(rule, Reduction):
             return self._folded(eqn, rule, index)
+        if isinstance(rule, Cumulative):  # along an axis of size 1
+            return self.at(eqn.invars[0], index)
         values = [self.at(a, index) for a in eqn.invars]
         if isinstance(rule, Elementwise):
             outs = evaluate(builder, rule.jaxpr(**eqn.params), values)

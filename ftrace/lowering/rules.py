@@ -12,7 +12,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr, subjaxprs
-from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise, Reduction
+from ftrace.core.scalar import OPS, Cumulative, Elementwise, Moving, Pointwise, Reduction
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.builder import Builder
 from ftrace.lowering.complexes import ROWS
@@ -52,6 +52,15 @@ def is_fold(eqn: Eqn) -> bool:
     return dtype.kind in rule.kinds and (dtype.kind != "f" or dtype.itemsize > 1)
 
 
+def is_cumulative(eqn: Eqn) -> bool:
+    """Whether the equation is a cumulative row that kernels can do."""
+    rule = eqn.primitive.lower
+    if not isinstance(rule, Cumulative):
+        return False
+    a = eqn.invars[0].aval
+    return a.dtype.kind in rule.kinds and not has_turns(a)
+
+
 def _same_order(eqn: Eqn) -> bool:
     """Whether a reshape only adds or removes axes of size 1."""
     before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
@@ -68,7 +77,7 @@ def common(eqn: Eqn) -> np.dtype[Any]:
 
 
 def reduced_axes(eqn: Eqn) -> tuple[int, ...]:
-    """The axes that a reduction folds."""
+    """The axes that a reduction folds, or along which a cumulative row runs."""
     params = eqn.params
     return tuple(params["axes"]) if "axes" in params else (params["axis"],)
 

@@ -23,11 +23,12 @@ from ftrace.lowering.ir import (
     blocks_of,
     loops_of,
 )
-from ftrace.lowering.traversal import inside
+from ftrace.lowering.traversal import inside, operands_of, outs_of
 
 LANE = "lane"
 SERIAL = "serial"
 TURNS = 8  # how much more an access in an inner loop counts
+DEAR = 1000  # what lanes are worth around a loop in order that computes what is costly
 FEW = 8  # values carried by a loop that stay in registers for four vectors
 LONG = 128  # statements from which values would not stay in registers if there were two of each
 
@@ -82,12 +83,25 @@ def _best(
     in_order = bool(loop.params) or _combines(loop.body, loop.axis)
     if in_order or loop.axis.id in short:
         return below
+    if any(map(_is_dear, _top(loop.body))):
+        return DEAR, [loop]
     here = sum(
         weight * _score(at, classes[b], loop.axis)
         for b, at, weight in _accesses(loop.body)
         if b in classes
     )
     return below if inner and below[0] >= here else (here, [loop])
+
+
+def _is_dear(loop: Loop) -> bool:
+    """Whether a loop that runs in order computes something costly from what it carries."""
+    late = set(loop.params)
+    for stmt in inside(loop.body):
+        if late and not late.isdisjoint(operands_of(stmt)):
+            late.update(outs_of(stmt))
+            if isinstance(stmt, Let) and OPS[stmt.op].costly:
+                return True
+    return False
 
 
 def _combines(block: Block, axis: Var) -> bool:

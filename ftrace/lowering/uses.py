@@ -9,7 +9,8 @@ from typing import Any
 
 from ftrace.core.jaxpr import Eqn, Literal
 from ftrace.core.loops import parts
-from ftrace.lowering.fuse import Group, Item, Target, only_at
+from ftrace.lowering.fuse import Item
+from ftrace.lowering.groups import Group, Target, only_at
 
 Slots = dict[Any, int]
 
@@ -31,20 +32,32 @@ def in_place(
         starts = (slots[a] for a, v in _carried(item, aliases) if v is var)
         return next((slot for slot in starts if slot in dying), None)
     target = item.where[var][1]
-    if target.inner or len(item.passes) > 1:
+    if target.folds or len(item.passes) > 1:
         return None
     for v in target.reads:
         alike = v.aval.shape == var.aval.shape and v.aval.dtype == var.aval.dtype
-        if alike and slots.get(v) in dying and all(_same_place(t, v) for t in item.targets):
+        nested = item.nest(target)
+        if (
+            alike
+            and slots.get(v) in dying
+            and all(_same_place(item, t, v, nested) for t in item.targets)
+        ):
             return slots[v]
     return None
 
 
-def _same_place(target: Target, var: Any) -> bool:
-    """Whether a target reads a variable, if it does, just where it is itself, and in any case."""
-    places = target.reads.get(var, {})
-    return not target.inner and all(
-        certain and only_at({index: certain}, target.axes) for index, certain in places.items()
+def _same_place(group: Group, target: Target, var: Any, nest: tuple[int, ...]) -> bool:
+    """Whether a target reads a variable, if it does, just where it is itself, and in any case.
+
+    Its axes lie in the loops as `nest` says: those of the variable are passed in one order.
+    """
+    places = target.reads.get(var)
+    if not places:
+        return not target.folds
+    return (
+        not target.folds
+        and group.nest(target) == nest
+        and all(certain and only_at({i: certain}, target.axes) for i, certain in places.items())
     )
 
 

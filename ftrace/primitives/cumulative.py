@@ -13,6 +13,8 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError
 from ftrace.core.primitive import LINEAR, ErrorSample, Primitive, Rule, Sample
+from ftrace.core.scalar import Cumulative
+from ftrace.primitives import elements
 from ftrace.primitives.elementwise import (
     bitwise_and,
     div,
@@ -49,6 +51,7 @@ def _cumulative(
     kinds: str,
     *,
     jvp: Rule | str,
+    lower: Cumulative,
     doc: str,
     transpose: Rule = NO_TRANSPOSE,
     samples: Rule | None = None,
@@ -77,6 +80,7 @@ def _cumulative(
     row = Primitive(
         name=name,
         impl=_impl(ufunc),
+        lower=lower,
         type=type_rule,
         jvp=jvp,
         transpose=transpose,
@@ -135,6 +139,15 @@ def scan(
     return values
 
 
+def _extreme(dtype: np.dtype[Any], largest: bool) -> Any:
+    """The greatest or least value of a dtype."""
+    if dtype.kind == "f":
+        return np.inf if largest else -np.inf
+    if dtype.kind == "b":
+        return largest
+    return np.iinfo(dtype).max if largest else np.iinfo(dtype).min
+
+
 # ---------------------------------------------------------------------------------- sum, product
 
 cumsum = _cumulative(
@@ -143,6 +156,7 @@ cumsum = _cumulative(
     "biufc",
     jvp=LINEAR,
     transpose=lambda ct, x, axis, reverse: (cumsum(ct, axis=axis, reverse=not reverse),),
+    lower=Cumulative("add", lambda dtype: (-0.0,), "biufc"),  # x + -0.0 is x, for zeros too
     doc="Running sum along `axis`, in the operand's dtype.",
 )
 
@@ -166,6 +180,7 @@ cumprod = _cumulative(
     np.multiply,
     "biufc",
     jvp=_cumprod_jvp,
+    lower=Cumulative("mul", lambda dtype: (1,)),
     samples=_cumprod_samples,
     doc="Running product along `axis`, in the operand's dtype. Its derivatives of every order "
     "are exact where elements are zero.",
@@ -203,6 +218,7 @@ cummax = _cumulative(
     np.maximum,
     "biufc",
     jvp=_chooser_jvp(lambda x, **params: cummax(x, **params), lambda a, b: gt(b, a)),
+    lower=Cumulative("max", lambda dtype: (_extreme(dtype, largest=False),)),
     doc="Running maximum along `axis`. Ties share the derivative equally.",
 )
 cummin = _cumulative(
@@ -210,6 +226,7 @@ cummin = _cumulative(
     np.minimum,
     "biufc",
     jvp=_chooser_jvp(lambda x, **params: cummin(x, **params), lambda a, b: gt(a, b)),
+    lower=Cumulative("min", lambda dtype: (_extreme(dtype, largest=True),)),
     doc="Running minimum along `axis`. Ties share the derivative equally.",
 )
 
@@ -239,5 +256,6 @@ cumlogsumexp = _cumulative(
     np.logaddexp,
     "f",
     jvp=_cumlogsumexp_jvp,
+    lower=Cumulative(elements.cumlogsumexp, lambda dtype: (-np.inf, -1), "f"),
     doc="Running log(sum(exp(x))) along `axis`, without overflow.",
 )

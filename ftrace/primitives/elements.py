@@ -122,6 +122,22 @@ def logaddexp(b: Any, out: ShapedArray, x: Any, y: Any) -> Any:
     return b.op("select", b.op("eq", x, y), equal, b.op("add", b.op("max", x, y), far))
 
 
+def cumlogsumexp(b: Any, out: ShapedArray, state: Any, x: Any) -> Any:
+    """The log of a running sum of exponentials, m + log(1 + r), and what is carried: m and r.
+
+    m is the greatest element so far, r the sum of exp(y - m) over the others. No iteration waits
+    for a logarithm; equal infinities stay.
+    """
+    (m, r), x = state, b.cast(x, state[0].dtype)
+    one = b.lit(1, m.dtype)
+    far = b.op("exp", b.op("neg", b.op("abs", b.op("sub", x, m))))
+    e = b.op("select", b.op("eq", x, m), one, far)
+    greater = b.op("mul", b.op("add", r, one), e)
+    r = b.op("select", b.op("gt", x, m), greater, b.op("add", r, e))
+    m = b.op("max", m, x)
+    return b.convert(b.op("add", m, b.op("log1p", r)), out.dtype), [m, r]
+
+
 def xlogy(b: Any, out: ShapedArray, x: Any, y: Any) -> Any:
     """x log(y), and 0 where x is 0 and y is a number."""
     x, y = b.convert(x, out.dtype), b.convert(y, out.dtype)

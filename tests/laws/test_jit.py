@@ -30,7 +30,7 @@ ROUNDED = {op.name for op in OPS.values() if op.costly} - {
 }
 ROUNDED |= {"logaddexp", "xlogy", "integer_pow", "reduce_sum", "reduce_prod"}
 UNITS = 4  # 2 of ours, 2 of NumPy's or scipy's
-SUMS = {"reduce_sum", "reduce_prod", "dot_general"}
+SUMS = {"reduce_sum", "reduce_prod", "cumlogsumexp", "dot_general"}
 
 
 def rows_of(jaxpr: Jaxpr) -> Iterator[str]:

@@ -141,12 +141,12 @@ class _Follower:
 
 def nested(x):
     """A choice in a loop in a choice in a loop, with values around that live on."""
-    before = np.cumsum(x, axis=0)
+    before = np.sort(x, axis=0)
 
     def inner(c):
         i, y = c
-        z = np.cumsum(y, axis=0)
-        y = lax.cond(i % 2 == 0, lambda z, y: np.cumsum(z * 0.25 + y, 0), lambda z, y: y - z, z, y)
+        z = np.sort(y, axis=0)
+        y = lax.cond(i % 2 == 0, lambda z, y: np.sort(z * 0.25 + y, 0), lambda z, y: y - z, z, y)
         return i + 1, np.tanh(y + before)
 
     def outer(c):
@@ -154,10 +154,10 @@ def nested(x):
         turned = lax.cond(
             i == 1,
             lambda y: lax.while_loop(lambda c: c[0] < 3, inner, (0, y))[1],
-            lambda y: np.cumsum(y[::-1], axis=0) * 0.5,
+            lambda y: np.sort(y[::-1], axis=0) * 0.5,
             y,
         )
-        return i + 1, turned + np.cumsum(before, 0) * 0.1
+        return i + 1, turned + np.sort(before, 0) * 0.1
 
     return lax.while_loop(lambda c: c[0] < 3, outer, (0, x))[1] + before
 
@@ -172,45 +172,45 @@ def swapped(x):
 
 def reshaped(x):
     """Reshapes are names for the same memory; they outlive what they rename."""
-    y = np.cumsum(x * 2.0, axis=0)
+    y = np.sort(x * 2.0, axis=0)
     flat = np.reshape(np.reshape(y, (2, 2, 3)), (12,))
     other = x + 1.0
     for _ in range(4):
-        other = np.cumsum(other, axis=0)
+        other = np.sort(other, axis=0)
     return flat, other @ x.T, flat[::-1] * 2.0, np.reshape(flat, (6, 2))
 
 
 def turned(start, x=0.0):
     """A loop that leaves what it started from changed."""
     return lax.while_loop(
-        lambda c: c[0] < 3, lambda c: (c[0] + 1, np.cumsum(c[1], axis=0) * 0.5 + x), (0, start)
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, np.sort(c[1], axis=0) * 0.5 + x), (0, start)
     )[1]
 
 
 def both(a, b):
     """A loop over two values that swap."""
     return lax.while_loop(
-        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[2], np.cumsum(c[1], 0)), (0, a, b)
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[2], np.sort(c[1], 0)), (0, a, b)
     )
 
 
 # What a loop starts from is read by others too, or by none.
 STARTS = {
     "alone": (0, lambda x: turned(x + 1.0)),
-    "in the arena": (0, lambda x: np.cumsum(turned(x + 1.0), 1)),
+    "in the arena": (0, lambda x: np.sort(turned(x + 1.0), 1)),
     "one after another": (0, lambda x: turned(turned(turned(x + 1.0)))),
-    "under another name": (0, lambda x: np.cumsum(turned(np.reshape(np.cumsum(x, 0), (6, 2))), 0)),
+    "under another name": (0, lambda x: np.sort(turned(np.reshape(np.sort(x, 0), (6, 2))), 0)),
     "an input": (1, lambda x: turned(x)),
-    "read afterwards": (1, lambda x: (lambda y: np.cumsum(turned(y), 0) * y)(np.cumsum(x, 0))),
-    "read by a later one": (1, lambda x: (lambda y: (turned(y), y * 2.0))(np.cumsum(x, 0))),
-    "a result": (1, lambda x: (lambda y: (turned(y), y))(np.cumsum(x, 0))),
-    "read by the loop": (1, lambda x: (lambda y: turned(y, y))(np.cumsum(x, 0))),
-    "carried twice": (2, lambda x: (lambda y: both(y, y)[1:])(np.cumsum(x, 0))),
+    "read afterwards": (1, lambda x: (lambda y: np.sort(turned(y), 0) * y)(np.sort(x, 0))),
+    "read by a later one": (1, lambda x: (lambda y: (turned(y), y * 2.0))(np.sort(x, 0))),
+    "a result": (1, lambda x: (lambda y: (turned(y), y))(np.sort(x, 0))),
+    "read by the loop": (1, lambda x: (lambda y: turned(y, y))(np.sort(x, 0))),
+    "carried twice": (2, lambda x: (lambda y: both(y, y)[1:])(np.sort(x, 0))),
     "read under another name": (
         1,
-        lambda x: (lambda y: turned(y, np.reshape(np.reshape(y, (12,)), (3, 4))))(np.cumsum(x, 0)),
+        lambda x: (lambda y: turned(y, np.reshape(np.reshape(y, (12,)), (3, 4))))(np.sort(x, 0)),
     ),
-    "of two loops": (1, lambda x: (lambda y: turned(y) - turned(y, 1.0))(np.cumsum(x, 0))),
+    "of two loops": (1, lambda x: (lambda y: turned(y) - turned(y, 1.0))(np.sort(x, 0))),
 }
 
 
@@ -229,8 +229,8 @@ def arrays_copied(program):
 @pytest.mark.parametrize("read", [False, True])
 def test_scans_start_where_they_end_unless_others_read_it(read):
     def f(x):
-        start = np.cumsum(x[0] + 1.0)
-        end, ys = lax.scan(lambda c, x: (np.cumsum(c) * 0.5 + x, c[0]), start, x)
+        start = np.sort(x[0] + 1.0)
+        end, ys = lax.scan(lambda c, x: (np.sort(c) * 0.5 + x, c[0]), start, x)
         return (end, ys, start) if read else (end, ys)
 
     program = planned(f, X)
@@ -246,17 +246,17 @@ STRUCTURES = {
     "inputs": lambda x: (x, x, x + 1.0, x),
     "literals": lambda x: (1.5, x * 0.0, np.float32(2.0), True, 3),
     "duplicates": lambda x: (lambda y: (y, y, y[:1], y))(np.sin(x)),
-    "unused": lambda x: (np.cumsum(x, axis=0), x * 2.0)[1],
+    "unused": lambda x: (np.sort(x, axis=0), x * 2.0)[1],
     "an alias of an input": lambda x: np.reshape(x, (12,)),
     "a view of an input": lambda x: (x.T, x[1], x[::-1, 1:3]),
-    "results in the middle": lambda x: (lambda y: (y, np.cumsum(y, 0), np.cumsum(y, 0) * y))(x + 1),
+    "results in the middle": lambda x: (lambda y: (y, np.sort(y, 0), np.sort(y, 0) * y))(x + 1),
     "a chain of products": lambda x: x @ x.T @ x @ x.T @ x,
     "products of a library": lambda x: (lambda y: y @ y.T @ y)(np.concatenate([x * 0.5] * 8)),
     "written": lambda x: written(x),
     "places that reshapes hold": lambda x: places_that_reshapes_hold(x),
     "at a computed place": lambda x: at_a_computed_place(x),
     "a row and then all": lambda x: a_row_and_then_all(x),
-    "joined": lambda x: np.concatenate([x, x[:1] * 2.0, np.cumsum(x, 0)], axis=0)[::-2],
+    "joined": lambda x: np.concatenate([x, x[:1] * 2.0, np.sort(x, 0)], axis=0)[::-2],
     "arms of inputs": lambda x: lax.cond(x[0, 0] > 0, lambda y: (y, y), lambda y: (y, -y), x),
     "no turn": lambda x: lax.while_loop(lambda c: c[0] < 0, lambda c: (c[0], c[1] * 2.0), (0, x)),
     "literal carries": lambda x: lax.while_loop(
@@ -265,9 +265,9 @@ STRUCTURES = {
     "truths": lambda x: (
         lambda t: [f(t, axis=a) for f in (np.max, np.min, np.any, np.all) for a in (0, 1)]
     )(x > 0.0),
-    "in place": lambda x: np.cumsum(np.sin(np.cumsum(x, 0)) * 2.0, 1),
-    "not in place": lambda x: np.cumsum((lambda y: y[::-1] * y)(np.cumsum(x, 0)), 1),
-    "two that die": lambda x: np.cumsum(np.cumsum(x, 0) - np.cumsum(x, 1)[:, ::-1], 1),
+    "in place": lambda x: np.sort(np.sin(np.sort(x, 0)) * 2.0, 1),
+    "not in place": lambda x: np.sort((lambda y: y[::-1] * y)(np.sort(x, 0)), 1),
+    "two that die": lambda x: np.sort(np.sort(x, 0) - np.sort(x, 1)[:, ::-1], 1),
     "a loop in a condition": lambda x: lax.while_loop(
         lambda c: lax.while_loop(lambda d: d > 4.0, lambda d: d - 4.0, np.sum(c)) < 2.0,
         lambda c: c + 0.375,
@@ -278,8 +278,8 @@ STRUCTURES = {
 
 def places_that_reshapes_hold(x):
     """A reshape holds the first place in the arena, which others would take."""
-    held = np.reshape(np.cumsum(x, axis=0), (12,))
-    return held, np.cumsum(np.cumsum(np.cumsum(x, axis=1), axis=0), axis=1)
+    held = np.reshape(np.sort(x, axis=0), (12,))
+    return held, np.sort(np.sort(np.sort(x, axis=1), axis=0), axis=1)
 
 
 def at_a_computed_place(x):
@@ -290,9 +290,9 @@ def at_a_computed_place(x):
 
 def a_row_and_then_all(x):
     """A kernel that reads the first row of what its second pass could overwrite."""
-    y = np.cumsum(x @ x.T, axis=0)
+    y = np.sort(x @ x.T, axis=0)
     row = y[0] * 2.0
-    return row, np.cumsum(y * row[:, None], axis=0)
+    return row, np.sort(y * row[:, None], axis=0)
 
 
 def written(x):
@@ -322,7 +322,7 @@ def test_dead_code_leaves_no_trace():
 def test_memory_of_the_past_is_used_again():
     def deep(x):
         for _ in range(20):
-            x = np.cumsum(np.sin(x), axis=0)
+            x = np.sort(np.sin(x), axis=0)
         return x
 
     size = 100 * 8 * 8
@@ -333,7 +333,7 @@ def test_memory_of_the_past_is_used_again():
 
 def test_a_loop_gives_back_its_memory():
     def turned(x):
-        return lax.while_loop(lambda c: np.sum(c) < 9.0, lambda c: np.cumsum(c + 0.5, axis=0), x)
+        return lax.while_loop(lambda c: np.sum(c) < 9.0, lambda c: np.sort(c + 0.5, axis=0), x)
 
     def times(n):
         def repeated(x):
@@ -408,7 +408,7 @@ SIZES = {
     "pads": (lambda x: np.pad(x, ((1, 2), (2, 1))), [((5, 7),), ((6, 6),), ((7, 6),), ((7, 8),)]),
     "two sums": (lambda x: (x.sum(axis=0), x.sum(axis=1)), [((5, 7),), ((6, 6),)]),
     "parts": (lambda x, y: np.concatenate([x, y]), [((5,), (7,)), ((6,), (6,)), ((6,), (12,))]),
-    "running": (lambda x: np.cumsum(x, axis=0)[::-1] + x, [((3, 5),), ((8, 6),)]),
+    "running": (lambda x: np.sort(x, axis=0)[::-1] + x, [((3, 5),), ((8, 6),)]),
 }
 
 
@@ -447,7 +447,7 @@ def test_programs_beyond_two_to_the_31_are_planned():
     assert 3 * 8 + 2 * 8 in program.table  # from the array's start to row 1, last column
     program = planned(lambda x: x.T[::-1] * 2.0, S((2**20, 2**20), np.float32))
     assert (2**20 - 1) * 4 in program.table
-    program = planned(lambda x: (np.sin(x), np.cumsum(np.sin(x[::-1])) + 1), S((n,), np.float64))
+    program = planned(lambda x: (np.sin(x), np.sort(np.sin(x[::-1])) + 1), S((n,), np.float64))
     assert program.arena >= 8 * n
     assert (n - 1) * 8 in program.table
 

@@ -9,7 +9,7 @@ import pytest
 
 import ftrace
 from ftrace.core.primitive import Primitive
-from ftrace.core.scalar import OPS, Moving, Pointwise, Reduction
+from ftrace.core.scalar import OPS, Cumulative, Moving, Pointwise, Reduction
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.simulate import simulate
@@ -17,7 +17,7 @@ from ftrace.lowering.verify import verify, verify_schedule
 from ftrace.primitives.table import ALL
 from tests.laws.cases import CASES, Case, assert_all_close, assert_type, over_cases
 
-LOWERED = (Pointwise, Moving, Reduction)
+LOWERED = (Pointwise, Moving, Reduction, Cumulative)
 
 
 @over_cases()
