@@ -139,5 +139,5 @@ def test_long_sizes_share_their_code():
         structs = [ftrace.ShapeDtypeStruct((n,), np.float64) for n in sizes]
         return {module_text(planned(f, x), host()) for x in structs}
 
-    assert len(texts(LONG, 1000, 2**21)) == 1
+    assert len(texts(LONG, 1000, 2**20)) == 1
     assert len(texts(2**23, 2**33)) == 1  # these stream their results
