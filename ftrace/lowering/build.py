@@ -12,6 +12,7 @@ from typing import Any
 from ftrace.core.scalar import Cumulative, Reduction
 from ftrace.lowering.builder import Builder, part_code
 from ftrace.lowering.collapse import collapse
+from ftrace.lowering.columns import blocked
 from ftrace.lowering.complexes import Parts
 from ftrace.lowering.gate import gate
 from ftrace.lowering.groups import Group, Pass, Running, Target
@@ -53,6 +54,8 @@ def build(
     work.kept = kept(group, producers, slots)
     work.run()
     kernel, operands, scalars = builder.kernel()
+    if group.chunk:
+        kernel, operands, scalars = blocked(kernel, operands, scalars, table, group.chunk)
     kernel, operands, scalars = collapse(kernel, operands, scalars, table)
     short: frozenset[int] = frozenset()
     if machine.bounds:
@@ -131,11 +134,20 @@ class _Work:
             for k in self.kept:
                 if k.made == number and k.source is target:
                     self._store(k.target, index, self.reader.at(k.var, index))
-            if is_fold(target.eqn) and target.inner:
+            if target.blocks:
+                self._add_up(target, place, value)
+            elif is_fold(target.eqn) and target.inner:
                 folded.append((target, self._operands(target, value, axes)))
             else:
                 self._store(target, index, value)
         self._fold(folded, inner)
+
+    def _add_up(self, target: Target, place: Mapping[Var, Coord], value: Any) -> None:
+        """Onto the sum of a block, which `blocked` tells from the others by the first loop."""
+        rows = len(self.group.kept)
+        at = tuple(place[a] for a in target.axes)
+        slot = self.slots[target.var]
+        self.reader.store(slot, target.var.aval, (at[0], *at[rows:]), value, combine="sum")
 
     def _resumed(self, number: int, target: Target, index: Index) -> list[tuple[Any, Index]]:
         """What is computed on the way to a target; from what an earlier pass left, if it did."""

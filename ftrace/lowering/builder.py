@@ -412,9 +412,11 @@ class Builder:
         home.cache[key] = out
         return out
 
-    def store(self, buffer: str, at: tuple[Atom, ...], value: Atom) -> None:
-        """Write an element."""
-        self.scopes[-1].stmts.append(Store(buffer, at, value))
+    def store(
+        self, buffer: str, at: tuple[Atom, ...], value: Atom, combine: str | None = None
+    ) -> None:
+        """Write an element, or combine it with what is there."""
+        self.scopes[-1].stmts.append(Store(buffer, at, value, combine))
 
     # --- loops
 

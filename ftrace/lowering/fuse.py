@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, subjaxprs
 from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise
+from ftrace.lowering.columns import with_columns
 from ftrace.lowering.groups import Group, Running, Target, folds_something, has_lanes
 from ftrace.lowering.reading import reads
 from ftrace.lowering.rules import has_loops, is_cumulative, is_fold, is_pulled, turns
@@ -61,7 +62,7 @@ def fuse(eqns: Sequence[Eqn], outs: Sequence[Any]) -> tuple[list[Item], dict[Any
                 target = _target(var, eqn, producers, stop)
                 target.dear = work.costly.get(var, False)
                 place[var] = _join(items, place, target)
-    return items, producers
+    return with_columns(items), producers
 
 
 def _target(var: Var, eqn: Eqn, producers: Any, stop: Callable[[Any], bool]) -> Target:

@@ -33,10 +33,12 @@ class Target:
             cumulative row.
         runs: whether the row is cumulative: `inner` is the axis along which it runs.
         dear: whether an element takes a costly operation.
+        blocks: whether it is a sum over rows that is done in blocks (columns.py).
     """
 
     __slots__ = (
         "axes",
+        "blocks",
         "cone",
         "dear",
         "domain",
@@ -54,6 +56,7 @@ class Target:
         self.eqn = eqn
         self.runs = is_cumulative(eqn) and folds_something(eqn)
         self.dear = False
+        self.blocks = False
         joins = self.runs or (is_fold(eqn) and folds_something(eqn))
         self.source = eqn.invars[0] if joins else var
         shape = self.source.aval.shape
@@ -110,12 +113,14 @@ class Group:
         passes: sweeps inside them, in order.
         order: the positions of each target's domain as loops: kept ones, then inner ones; None
             where that is their own order.
+        chunk: iterations of the first loop that sums over rows are done in blocks of; 0 for none.
     """
 
-    __slots__ = ("kept", "order", "passes", "where")
+    __slots__ = ("chunk", "kept", "order", "passes", "where")
 
     def __init__(self, target: Target) -> None:
         self.order = None if target.trailing else (*target.kept, *target.inner)
+        self.chunk = 0
         self.kept = target.sizes(target.kept)
         self.passes = [Pass(target.sizes(target.inner))]
         self.where: dict[Var, tuple[int, Target]] = {}
@@ -183,7 +188,7 @@ class Group:
         inner = self._inner_of(target)
         if inner is None:
             return False
-        first = self._first_pass(target, inside, inner)
+        first = self.first_pass(target, inner)
         if first is None:
             return False
         for p in range(first, len(self.passes)):
@@ -211,10 +216,9 @@ class Group:
         """Whether it reads elementwise targets of this group only where it is itself."""
         return all(only_at(target.reads[v], target.axes) for v in inside)
 
-    def _first_pass(
-        self, target: Target, inside: Sequence[Var], inner: tuple[int, ...]
-    ) -> int | None:
+    def first_pass(self, target: Target, inner: tuple[int, ...]) -> int | None:
         """The first pass in which everything that a target reads here is known."""
+        inside = [v for v in target.reads if v in self.where]
         first = 0
         kept = self.kept_axes(target)
         for v in inside:

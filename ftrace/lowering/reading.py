@@ -95,12 +95,14 @@ class Reader:
         """An element of a stored array."""
         return _parts(self.builder, slot, aval, index, space, self.builder.load)
 
-    def store(self, slot: int, aval: ShapedArray, index: Index, value: Any) -> None:
-        """Write an element of a stored array."""
+    def store(
+        self, slot: int, aval: ShapedArray, index: Index, value: Any, combine: str | None = None
+    ) -> None:
+        """Write an element of a stored array, or combine it with what is there."""
         values = iter(value if isinstance(value, Parts) else (value,))
 
         def put(buffer: str, dtype: str, at: Any) -> Any:
-            self.builder.store(buffer, at, next(values))
+            self.builder.store(buffer, at, next(values), combine)
             return Lit(0, "i8")
 
         _parts(self.builder, slot, aval, index, "out", put)

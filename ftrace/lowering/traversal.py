@@ -114,6 +114,9 @@ def substituted(stmt: Stmt, env: Mapping[Var, Var]) -> Stmt:
             stmt = replace(stmt, outs=of(stmt.outs), cond=of((stmt.cond,))[0])
         case While():
             stmt = replace(stmt, outs=of(stmt.outs), inits=of(stmt.inits))
+        case Loop():
+            outs, (extent,), inits = of(stmt.outs), of((stmt.extent,)), of(stmt.inits)
+            stmt = replace(stmt, outs=outs, extent=extent, inits=inits)
         case _:
             raise TypeError(f"{type(stmt).__name__} has no other names")
     return mapped(stmt, block)
