@@ -1,7 +1,7 @@
 """Devices for the tests of the GPU backend: emulated ones, which every machine with CuPy has."""
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -41,4 +41,33 @@ def host_device(_plain_device: HostDevice) -> Iterator[HostDevice]:
 def guarded_device(request: pytest.FixtureRequest, emulation: None) -> Iterator[HostDevice]:
     """The same with arrays against guard pages, at either end in turn."""
     with selected(HostDevice(place=request.param)) as device:
+        yield device
+
+
+MODES: dict[str, Callable[[], HostDevice]] = {
+    "c++": lambda: HostDevice(driver.compilers()[0]),
+    "zig": lambda: HostDevice(driver.compilers()[-1]),
+    "ucontext": lambda: HostDevice(fibres="ucontext"),
+    "start": lambda: HostDevice(place="start"),
+    "end": lambda: HostDevice(place="end"),
+    "vector_end": lambda: HostDevice(place="vector_end"),
+}
+
+
+@pytest.fixture(scope="session")
+def _made(emulation: None) -> dict[str, HostDevice]:
+    return {}
+
+
+@pytest.fixture(params=MODES)
+def each_device(
+    request: pytest.FixtureRequest, _made: dict[str, HostDevice]
+) -> Iterator[HostDevice]:
+    """A device of each compiler, each switch of fibres, and each place of arrays in turn."""
+    mode: str = request.param
+    if mode == "zig" and "ziglang" not in driver.compilers()[-1].command:
+        pytest.skip("the wheel ziglang is not installed")
+    if mode not in _made:
+        _made[mode] = MODES[mode]()
+    with selected(_made[mode]) as device:
         yield device

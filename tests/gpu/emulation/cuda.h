@@ -342,6 +342,6 @@ constexpr int ftrace_size(void (*)(A...)) {
 #define FTRACE_KERNEL(name)                                                                     \
   FTRACE_EXPORT void ftrace_run_##name(const char* words) { ftrace_run(name, words); }          \
   FTRACE_EXPORT const int ftrace_size_##name = ftrace_size(name);
-__shared__ char ftrace_not_empty;
-FTRACE_EXPORT const char* const ftrace_shared_ends[2] = {
-    __start_ftrace_shared, __stop_ftrace_shared};
+__shared__ char ftrace_kept;  // named below, so that no linker drops the section
+FTRACE_EXPORT const char* const ftrace_shared_ends[3] = {
+    __start_ftrace_shared, __stop_ftrace_shared, &ftrace_kept};

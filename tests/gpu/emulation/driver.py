@@ -24,6 +24,7 @@ from ftrace.core.errors import BackendError
 
 HERE: Final = Path(__file__).parent
 CACHE: Final = HERE.parents[2] / "build" / "emulation"
+RUNTIME: Final = ("runtime.cpp", "mathematics.cpp")
 UNDEFINED: Final = (
     "alignment,bounds,shift,signed-integer-overflow,integer-divide-by-zero,float-cast-overflow"
 )
@@ -116,7 +117,7 @@ class Driver:
         """With `fibres="ucontext"`, threads are switched by the C library."""
         self.compiler = compiler
         self._header = (HERE / "cuda.h").read_text()
-        runtime = (HERE / "runtime.cpp").read_text()
+        runtime = "\n".join((HERE / name).read_text() for name in RUNTIME)
         options = (*COMMON, "-O2", *(["-DFTRACE_UCONTEXT"] if fibres == "ucontext" else []))
         self._path = compile_text(compiler, runtime, (*options, "-lm"))
         # PyDLL keeps the interpreter's lock: there is one set of fibres.

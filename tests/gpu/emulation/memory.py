@@ -7,6 +7,7 @@ New memory is poisoned: 0x7fff in every half word is NaN for all floats and a la
 """
 
 import ctypes
+import itertools
 import mmap
 import weakref
 from typing import Any, Final
@@ -18,7 +19,7 @@ ALIGNMENT: Final = 512  # CuPy's
 VECTOR: Final = 16
 PAGE: Final = mmap.PAGESIZE
 POISON: Final = 0x7FFF
-CANARY: Final = 0xC5
+_canaries = itertools.count(0xC5, 37)  # another byte for each block: a copied one is found too
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -28,10 +29,11 @@ _PROT_NONE: Final = 0
 class Block:
     """Bytes that one array owns."""
 
-    __slots__ = ("__weakref__", "_owner", "_whole", "address", "size")
+    __slots__ = ("__weakref__", "_canary", "_owner", "_whole", "address", "size")
 
     def __init__(self, size: int, place: str) -> None:
         self.size = size
+        self._canary = next(_canaries) % 256
         if place == "plain":
             self._owner: Any = np.empty(size + ALIGNMENT, np.uint8)
             self._whole = self._owner[:0]
@@ -49,7 +51,7 @@ class Block:
             if _libc.mprotect(guard, PAGE, _PROT_NONE) != 0:
                 raise OSError(ctypes.get_errno(), "mprotect")
         self._whole = view(first + PAGE, (middle,), np.uint8)
-        self._whole[:] = CANARY
+        self._whole[:] = self._canary
         last = middle - self.size
         offset = {"start": 0, "end": last, "vector_end": last - last % VECTOR}[place]
         self.address = first + PAGE + offset
@@ -64,7 +66,7 @@ class Block:
             return True
         before = self.address - self._whole.ctypes.data
         around = (self._whole[:before], self._whole[before + self.size :])
-        return all(bool((part == CANARY).all()) for part in around)
+        return all(bool((part == self._canary).all()) for part in around)
 
     def __repr__(self) -> str:
         return f"{self.size} bytes at {self.address:#x}"

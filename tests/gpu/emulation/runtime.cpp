@@ -285,6 +285,8 @@ void on_signal(int number, siginfo_t* info, void* context) {
     say("it takes too long (a loop that does not end?).");
   else if (number == SIGFPE)
     say("an integer is divided by zero, or the quotient overflows.");
+  else if (info->si_code == 128)  // SI_KERNEL: x86-64 does not say which address
+    say("an address is not a multiple of what a vector needs, or is none at all.");
   else if (number == SIGILL)
     say("it reaches code that cannot be reached.");
   else if (address >= stack && address < stack + STACK * THREADS)
