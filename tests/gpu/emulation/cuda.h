@@ -275,8 +275,12 @@ FTRACE_INLINE int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 FTRACE_INLINE int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
 FTRACE_INLINE int __ffs(int x) { return __builtin_ffs(x); }
 FTRACE_INLINE int __ffsll(long long x) { return __builtin_ffsll(x); }
-FTRACE_INLINE int __popc(unsigned x) { return __builtin_popcount(x); }
-FTRACE_INLINE int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+FTRACE_INLINE int __popcll(unsigned long long x) {  // the builtin would call a library
+  int count = 0;
+  for (; x; x &= x - 1) ++count;
+  return count;
+}
+FTRACE_INLINE int __popc(unsigned x) { return __popcll(x); }
 FTRACE_INLINE int __mulhi(int x, int y) { return (int)(((long long)x * y) >> 32); }
 FTRACE_INLINE unsigned __umulhi(unsigned x, unsigned y) {
   return (unsigned)(((unsigned long long)x * y) >> 32);
