@@ -147,16 +147,17 @@ class HostDevice:
 
     def _compare(self, function: driver.Function, dims: Any, shared: int, words: Any) -> None:
         blocks = list(self.memory.blocks)
-        before = [block.bytes.copy() for block in blocks]
+        before = [block.contents() for block in blocks]
         self.driver.launch(function, dims, shared, words, self._orders[0])
         for other in self._orders[1:]:
-            first = [block.bytes.copy() for block in blocks]
+            first = [block.contents() for block in blocks]
             for block, old in zip(blocks, before, strict=True):
-                block.bytes[:] = old
+                ctypes.memmove(block.address, old, block.size)
             self.driver.launch(function, dims, shared, words, other)
             for block, expected in zip(blocks, first, strict=True):
-                if block.bytes.tobytes() != expected.tobytes():
-                    at = int(np.flatnonzero(block.bytes != expected)[0])
+                found = block.contents()
+                if found != expected:
+                    at = next(k for k, byte in enumerate(found) if byte != expected[k])
                     raise BackendError(
                         f"Kernel {function.name} depends on the order of its threads or blocks: "
                         f"byte {at} of an array of {block} differs between two schedules."

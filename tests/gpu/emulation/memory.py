@@ -18,7 +18,7 @@ PLACES: Final = ("plain", "start", "end", "vector_end")
 ALIGNMENT: Final = 512  # CuPy's
 VECTOR: Final = 16
 PAGE: Final = mmap.PAGESIZE
-POISON: Final = 0x7FFF
+_POISON: Final = np.full(1 << 16, 0x7FFF, "<u2").tobytes()
 _canaries = itertools.count(0xC5, 37)  # another byte for each block: a copied one is found too
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -29,19 +29,19 @@ _PROT_NONE: Final = 0
 class Block:
     """Bytes that one array owns."""
 
-    __slots__ = ("__weakref__", "_canary", "_owner", "_whole", "address", "size")
+    __slots__ = ("__weakref__", "_around", "_owner", "address", "size")
 
     def __init__(self, size: int, place: str) -> None:
         self.size = size
-        self._canary = next(_canaries) % 256
         if place == "plain":
             self._owner: Any = np.empty(size + ALIGNMENT, np.uint8)
-            self._whole = self._owner[:0]
+            self._around: tuple[tuple[int, bytes], ...] = ()
             start = self._owner.ctypes.data
             self.address = start + -start % ALIGNMENT
         else:
             self._guarded(place)
-        self.bytes[:] = poison(size)
+        for at in range(0, size, len(_POISON)):
+            ctypes.memmove(self.address + at, _POISON, min(size - at, len(_POISON)))
 
     def _guarded(self, place: str) -> None:
         middle = max(-(-self.size // PAGE), 1) * PAGE
@@ -50,23 +50,21 @@ class Block:
         for guard in (first, first + PAGE + middle):
             if _libc.mprotect(guard, PAGE, _PROT_NONE) != 0:
                 raise OSError(ctypes.get_errno(), "mprotect")
-        self._whole = view(first + PAGE, (middle,), np.uint8)
-        self._whole[:] = self._canary
         last = middle - self.size
-        offset = {"start": 0, "end": last, "vector_end": last - last % VECTOR}[place]
-        self.address = first + PAGE + offset
+        before = {"start": 0, "end": last, "vector_end": last - last % VECTOR}[place]
+        self.address = first + PAGE + before
+        canary = bytes([next(_canaries) % 256])
+        behind = self.address + self.size
+        self._around = ((first + PAGE, canary * before), (behind, canary * (last - before)))
+        for address, content in self._around:
+            ctypes.memmove(address, content, len(content))
 
-    @property
-    def bytes(self) -> Any:
-        return view(self.address, (self.size,), np.uint8)
+    def contents(self) -> bytes:
+        return ctypes.string_at(self.address, self.size)
 
     def is_intact(self) -> bool:
         """Whether nothing was written beside the array."""
-        if not self._whole.size:
-            return True
-        before = self.address - self._whole.ctypes.data
-        around = (self._whole[:before], self._whole[before + self.size :])
-        return all(bool((part == self._canary).all()) for part in around)
+        return all(ctypes.string_at(at, len(part)) == part for at, part in self._around)
 
     def __repr__(self) -> str:
         return f"{self.size} bytes at {self.address:#x}"
@@ -105,11 +103,6 @@ def _distance(block: Block, address: int) -> int:
     if address < block.address:
         return block.address - address
     return max(address - (block.address + block.size) + 1, 0)
-
-
-def poison(size: int) -> Any:
-    """Bytes that no kernel may read."""
-    return np.full(-(-size // 2), POISON, "<u2").view(np.uint8)[:size]
 
 
 class _Interface:

@@ -169,6 +169,7 @@ struct Thread {
 } threads[THREADS];
 const char* const BARRIER = "__syncthreads";
 unsigned ready[WARP], ready_warps;
+unsigned arrived[WARP];  // lanes of a warp that wait in a collective
 int current, pending, finished, at_barrier;
 
 void make_ready(int t) {
@@ -252,6 +253,7 @@ void wait() {
 
 void run_block() {
   memset(ready, 0, sizeof(ready));
+  memset(arrived, 0, sizeof(arrived));
   ready_warps = 0;
   finished = at_barrier = 0;
   current = pending = -1;
@@ -403,18 +405,22 @@ EXPORT u64 ftrace_collective(const char* what, unsigned mask, u64 value, int sou
   Thread& me = threads[current];
   me = {me.index, me.fibre, false, true, what, line, source, mask, value, 0};
   if (!(mask >> lane & 1)) fail_waiting("shuffle-mask mismatch: a lane is not in its own mask:");
+  if (warp + 31 - __builtin_clz(mask) >= launch.threads)
+    fail_waiting("shuffle-mask mismatch: the mask names lanes that the block has not:");
+  arrived[warp / WARP] |= 1u << lane;
+  bool complete = !(mask & ~arrived[warp / WARP]);
   u64 votes = 0;
-  for (unsigned rest = mask; rest; rest &= rest - 1) {
-    const int t = warp + __builtin_ctz(rest);
-    if (t >= launch.threads)
-      fail_waiting("shuffle-mask mismatch: the mask names lanes that the block has not:");
-    Thread& other = threads[t];
-    if (!other.waits || other.mask != mask || other.line != line || strcmp(other.what, what)) {
-      wait();
-      return me.result;
-    }
-    votes |= (u64)(other.value != 0) << (t - warp);
+  for (unsigned rest = complete ? mask : 0; rest; rest &= rest - 1) {
+    const int k = __builtin_ctz(rest);
+    Thread& other = threads[warp + k];
+    complete &= other.mask == mask && other.line == line && !strcmp(other.what, what);
+    votes |= (u64)(other.value != 0) << k;
   }
+  if (!complete) {
+    wait();
+    return me.result;
+  }
+  arrived[warp / WARP] &= ~mask;
   for (unsigned rest = mask; rest; rest &= rest - 1) {
     Thread& other = threads[warp + __builtin_ctz(rest)];
     if (other.source >= 0 && !(mask >> other.source & 1)) {
