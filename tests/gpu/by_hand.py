@@ -173,7 +173,7 @@ COLLECTIVES = (
     + r"""
 // What each collective says to every lane, one column for each.
 extern "C" __global__ void collectives(const Words<1> a) {
-  long long* out = (long long*)a.w[0] + threadIdx.x * 10;
+  long long* out = (long long*)a.w[0] + threadIdx.x * 11;
   const int t = (int)threadIdx.x, lane = t % 32;
   out[0] = __shfl_sync(0xffffffffu, t, 5);
   out[1] = __shfl_up_sync(0xffffffffu, (long long)t, 3, 16);
@@ -186,6 +186,7 @@ extern "C" __global__ void collectives(const Words<1> a) {
   __syncwarp();
   out[8] = __syncthreads_count(t % 5 == 0);
   out[9] = __syncthreads_or(t == 63) + 2 * __syncthreads_and(t != 63);
+  out[10] = __shfl_xor_sync(0xffffffffu, t, 20, 16);
 }
 """
 )

@@ -109,7 +109,7 @@ def test_a_warp_holds_a_row_of_softmax(each_device: HostDevice):
 
 
 def test_collectives_tell_each_lane_what_cuda_says(each_device: HostDevice):
-    out = each_device.empty((64, 10), np.int64)
+    out = each_device.empty((64, 11), np.int64)
     by_hand.run(each_device, by_hand.COLLECTIVES, "collectives", (1, 1, 1), (64, 1, 1), out)
     t = np.arange(64)
     lane, warp, part = t % 32, t // 32 * 32, t % 16
@@ -126,6 +126,7 @@ def test_collectives_tell_each_lane_what_cuda_says(each_device: HostDevice):
             np.where(lane < 16, warp + lane // 2, -1),
             np.full(64, 13),
             np.ones(64),
+            np.where(lane < 16, t, t ^ 20),  # earlier parts of a warp are read, later ones not
         ],
         axis=1,
     )

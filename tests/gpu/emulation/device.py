@@ -34,7 +34,7 @@ class HostDevice:
         arch, processors, shared: what plans are made for; few processors, so that the loops of
             a grid run more than once.
         schedules: in which orders threads run; with both, results are compared.
-        place: where new arrays lie (memory.py).
+        memory: all arrays; `memory.place` says where new ones lie.
         launches: the number of kernels that ran.
     """
 

@@ -2,7 +2,7 @@
 
 A text is compiled once: the shared library is kept under `build/emulation`, named by a hash of the
 text, the compiler and its options. The compiler is `c++` where there is one, else the one in the
-wheel `ziglang`. Undefined behaviour of C++ is checked always (it costs 3 of 50 ms): the handlers
+wheel `ziglang`. Undefined behaviour of C++ is checked always (it costs 3 of 55 ms): the handlers
 are in runtime.cpp, so no library of the compiler is needed.
 """
 

@@ -35,7 +35,12 @@ char* ftrace_dynamic_shared;
 namespace {
 
 const int THREADS = 1024, WARP = 32;
-const size_t PAGE = 4096, STACK = 16 * PAGE;  // its first page is a guard
+#if defined(__x86_64__)
+const size_t PAGE = 4096;
+#else
+const size_t PAGE = 64 * 1024;  // the largest of the others
+#endif
+const size_t STACK = 60 * 1024 + PAGE;  // its first page is a guard
 const size_t SHARED = 256 * 1024;
 
 // --- the launch
