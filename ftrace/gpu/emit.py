@@ -31,25 +31,29 @@ def emit(kernel: Kernel, layout: Layout, symbol: str) -> str:
     Raises:
         BackendError: the kernel holds something that this backend cannot do.
     """
-    w = Writer(kernel, layout, statements)
-    _operands(w)
+    stages = range(2 if layout.split > 1 else 1)
+    return "\n".join(_function(kernel, layout, k, f"{symbol}_{k}") for k in stages)
+
+
+def _function(kernel: Kernel, layout: Layout, stage: int, symbol: str) -> str:
+    w = Writer(kernel, layout, stage, statements)
+    count = _operands(w)
     teams.teams(w)
     if w.shared:
         w.lines.insert(0, f"  __shared__ __align__(16) unsigned char shared[{w.shared}];")
-    count = sum(1 + b.steps.count("any") for b in kernel.buffers) + len(kernel.scalars)
-    head = f'extern "C" __global__ void __launch_bounds__({threads_of(layout)})'
-    return "\n".join([f"{head} {symbol}_0(const Words<{max(count, 1)}> a) {{", *w.lines, "}\n"])
+    head = f'extern "C" __global__ void __launch_bounds__({_threads(w)})'
+    return "\n".join([f"{head} {symbol}(const Words<{count}> a) {{", *w.lines, "}\n"])
 
 
-def threads_of(layout: Layout) -> int:
+def _threads(w: Writer) -> int:
     """The most threads of a block."""
-    if layout.team == BLOCK:
-        return layout.threads
-    return WARP_LANES * layout.threads if layout.team == COLUMN else BLOCK_THREADS
+    if w.layout.team == BLOCK:
+        return w.threads
+    return WARP_LANES * w.threads if w.layout.team == COLUMN else BLOCK_THREADS
 
 
-def _operands(w: Writer) -> None:
-    """Names for what the words hold."""
+def _operands(w: Writer) -> int:
+    """Names for what the words hold; how many there are."""
     at = 0
     for b in w.kernel.buffers:
         kind = _pointer(b)
@@ -62,6 +66,10 @@ def _operands(w: Writer) -> None:
     for v in w.kernel.scalars:
         w.declare(v, _scalar(f"a.w[{at}]", v.dtype))
         at += 1
+    if w.layout.split > 1:
+        w.line(f"unsigned char* scratch = (unsigned char*)a.w[{at}];")
+        at += 1
+    return max(at, 1)
 
 
 def _pointer(b: Buffer) -> str:

@@ -7,12 +7,13 @@ lower: first the warps of a block, through shared memory, then the lanes of a wa
 then the elements of a thread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ftrace.gpu import spelling
 from ftrace.gpu.branches import combined
-from ftrace.gpu.layout import BLOCK, COLUMN, WARP_LANES, has_tree
+from ftrace.gpu.layout import BLOCK, COLUMN, WARP_LANES, has_tree, parts
 from ftrace.gpu.writer import Writer
 from ftrace.lowering.folds import identity
 from ftrace.lowering.ir import PAIRS, Atom, Fold, Loop
@@ -36,11 +37,16 @@ class Accumulator:
         fold: what is folded.
         cells: value; value and index of a pair; high, low and running sum of a fold in blocks.
         count: accumulators.
+        first: index of the first one.
+        cell: number of the first cell among those of a loop's folds.
     """
 
-    def __init__(self, w: Writer, fold: Fold, name: str, index: str, count: int) -> None:
-        self.w, self.fold = w, fold
+    def __init__(self, w: Writer, fold: Fold, names: tuple[str, str], count: int) -> None:
+        """Declare and start; `names` are a name and the dtype of a pair's index."""
+        self.w, self.fold, (name, index) = w, fold, names
         self.count = count if has_tree(fold) else 1
+        self.first = "[0]" if self.count > 1 else ""
+        self.cell = 0
         start = spelling.literal(identity(fold.op, fold.acc), fold.acc)
         self.cells = [Cell(f"f{name}", fold.acc, start)]
         if fold.op in PAIRS:
@@ -63,7 +69,7 @@ class Accumulator:
         if values[0].dtype != fold.acc:
             given = f"({spelling.spell('cast', [given], [values[0].dtype], fold.acc)})"
         if fold.op in PAIRS:
-            self._take(["", ""], [given, w.value(values[1])], only)
+            self._take(self.names(""), [given, w.value(values[1])], only)
             return
         cell = self.cells[2 if fold.block else 0].name + at
         guard = f"if ({only}) " if only else ""
@@ -76,18 +82,19 @@ class Accumulator:
             self._two_sum(high.name + at, running.name + at, low.name + at, "")
             self.w.line(f"{running.name}{at} = 0;")
 
-    def merge(self, at: Sequence[str], others: Sequence[str]) -> None:
-        """Combine an accumulator, at an index of each cell, with the values of another one."""
+    def merge(self, cells: Sequence[str], others: Sequence[str]) -> None:
+        """Combine the cells of an accumulator with those of another one."""
         w, fold = self.w, self.fold
         if fold.op in PAIRS:
-            self._take(at, others, "")
+            self._take(cells, others, "")
         elif fold.block:
-            self._two_sum(
-                self.parts[0].name + at[0], others[0], self.parts[1].name + at[1], others[1]
-            )
+            self._two_sum(cells[0], others[0], cells[1], others[1])
         else:
-            cell = self.cells[0].name + at[0]
-            w.line(f"{cell} = {combined(fold.op, [cell, others[0]], fold.acc)};")
+            w.line(f"{cells[0]} = {combined(fold.op, [cells[0], others[0]], fold.acc)};")
+
+    def names(self, at: str) -> list[str]:
+        """The cells that are combined, at an index."""
+        return [c.name + at for c in self.parts]
 
     @property
     def parts(self) -> list[Cell]:
@@ -103,10 +110,10 @@ class Accumulator:
             w.line(f"{low} = {f'({low} + {other_low})' if other_low else low} + {error};")
             w.line(f"{high} = s;")
 
-    def _take(self, at: Sequence[str], others: Sequence[str], only: str) -> None:
+    def _take(self, cells: Sequence[str], others: Sequence[str], only: str) -> None:
         """A pair: the first NaN, or the extreme with the least index."""
         w, kind = self.w, self.w.type
-        value, index = (c.name + a for c, a in zip(self.cells, at, strict=True))
+        value, index = cells
         beats = "gt" if self.fold.op == "argmax" else "lt"
         acc = self.fold.acc
         with w.braces():
@@ -130,14 +137,12 @@ class Accumulator:
         half = self.count // 2
         while half:
             for k in range(half):
-                there = [f"[{k + half}]" for _ in self.parts]
-                others = [c.name + a for c, a in zip(self.parts, there, strict=True)]
-                self.merge([f"[{k}]" for _ in self.parts], others)
+                self.merge(self.names(f"[{k}]"), self.names(f"[{k + half}]"))
             half //= 2
 
     def result(self, extent: Atom) -> list[str]:
         """The values of the finished fold."""
-        first = [c.name + ("[0]" if self.count > 1 else "") for c in self.parts]
+        first = self.names(self.first)
         if self.fold.op in PAIRS:
             return [first[0], f"{self.w.count(extent)} == 0 ? 0 : {first[1]}"]
         if self.fold.block:
@@ -149,13 +154,14 @@ class Accumulator:
 def accumulators(w: Writer, loop: Loop, count: int) -> list[tuple[Accumulator, list[Atom]]]:
     """Start the folds of a loop; each with what the body leaves for it."""
     found: list[tuple[Accumulator, list[Atom]]] = []
-    first = 0
+    first = cell = 0
     for fold in loop.folds:
         width = 2 if fold.op in PAIRS else 1
         values = list(loop.body.results[first : first + width])
-        name = str(loop.outs[first].id)
-        found.append((Accumulator(w, fold, name, values[-1].dtype, count), values))
-        first += width
+        names = str(loop.outs[first].id), values[-1].dtype
+        found.append((Accumulator(w, fold, names, count), values))
+        found[-1][0].cell = cell
+        first, cell = first + width, cell + parts(fold)
     return found
 
 
@@ -163,7 +169,13 @@ def accumulators(w: Writer, loop: Loop, count: int) -> list[tuple[Accumulator, l
 
 
 def together(w: Writer, folded: Accumulator) -> None:
-    """The accumulators of all threads of a team become one, which all of them get."""
+    """The accumulators of all threads of a team become one, which all of them get.
+
+    In the first function of a split loop those of a block go to scratch memory; in the second one
+    they come from there.
+    """
+    if w.layout.split > 1 and not w.partial:
+        _from_scratch(w, folded)
     if w.layout.team == COLUMN:
         _rows(w, folded)
     elif w.layout.team == BLOCK:
@@ -171,9 +183,8 @@ def together(w: Writer, folded: Accumulator) -> None:
     else:
         _lanes(w, folded)
         folded.own()
-        for c in folded.parts:
-            at = "[0]" if folded.count > 1 else ""
-            w.line(f"{c.name}{at} = {_shuffled(w, c, at, '__shfl_sync', '0')};")
+        for c, name in zip(folded.parts, folded.names(folded.first), strict=True):
+            w.line(f"{name} = {_shuffled(c, w, name, '__shfl_sync', '0')};")
 
 
 def _lanes(w: Writer, folded: Accumulator) -> None:
@@ -182,18 +193,17 @@ def _lanes(w: Writer, folded: Accumulator) -> None:
         w.line("#pragma unroll")
         with w.braces("for (int d = 16; d > 0; d >>= 1)"):
             others: list[str] = []
-            for k, c in enumerate(folded.parts):
-                value = _shuffled(w, c, at, "__shfl_down_sync", "d")
-                w.line(f"const {w.type(c.dtype)} o{k} = {value};")
-                others.append(f"o{k}")
-            folded.merge([at] * len(others), others)
+            for c, name in zip(folded.parts, folded.names(at), strict=True):
+                value = _shuffled(c, w, name, "__shfl_down_sync", "d")
+                w.line(f"const {w.type(c.dtype)} o{len(others)} = {value};")
+                others.append(f"o{len(others)}")
+            folded.merge(folded.names(at), others)
 
 
-def _shuffled(w: Writer, cell: Cell, at: str, how: str, lane: str) -> str:
+def _shuffled(cell: Cell, w: Writer, name: str, how: str, lane: str) -> str:
     """A cell of another lane."""
-    small = cell.dtype == "b1" or cell.dtype[1:] in ("1", "2")
-    value = f"{'(int)' if small else ''}{cell.name}{at}"
-    return f"({w.type(cell.dtype)}){how}({FULL}, {value}, {lane})"
+    small = "(int)" if cell.dtype[1:] in ("1", "2") else ""
+    return f"({w.type(cell.dtype)}){how}({FULL}, {small}{name}, {lane})"
 
 
 def _shared(w: Writer, folded: Accumulator, count: int, results: int) -> list[tuple[str, str]]:
@@ -217,23 +227,28 @@ def _shared(w: Writer, folded: Accumulator, count: int, results: int) -> list[tu
 
 def _block(w: Writer, folded: Accumulator) -> None:
     """Upper warps of a block onto lower ones, then as in a warp."""
-    threads = w.layout.threads
+    threads = w.threads
     places = _shared(w, folded, threads * folded.count, 1)
     with w.unrolled(folded.count) as at:
-        for c, (many, _) in zip(folded.parts, places, strict=True):
-            w.line(f"{many}[{_slot(at, threads)}lane] = {c.name}{at};")
+        for (many, _), name in zip(places, folded.names(at), strict=True):
+            w.line(f"{many}[{_slot(at, threads)}lane] = {name};")
     w.line("__syncthreads();")
     with w.braces(f"if (lane < {WARP_LANES})"):
         with w.unrolled(folded.count) as at:
-            _halves(w, folded, places, _slot(at, threads) + "lane", threads // WARP_LANES, at)
-        _lanes(w, folded)
-        folded.own()
-        with w.braces("if (lane == 0)"):
-            for c, (_, one) in zip(folded.parts, places, strict=True):
-                w.line(f"{one}[0] = {c.name}{'[0]' if folded.count > 1 else ''};")
+            slots = [f"{many}[{_slot(at, threads)}lane + " for many, _ in places]
+            _halves(w, folded, slots, threads // WARP_LANES, at)
+        if w.partial:
+            _to_scratch(w, folded)
+        else:
+            _lanes(w, folded)
+            folded.own()
+            with w.braces("if (lane == 0)"):
+                for (_, one), name in zip(places, folded.names(folded.first), strict=True):
+                    w.line(f"{one}[0] = {name};")
     w.line("__syncthreads();")
-    for c, (_, one) in zip(folded.parts, places, strict=True):
-        w.line(f"{c.name}{'[0]' if folded.count > 1 else ''} = {one}[0];")
+    if not w.partial:
+        for (_, one), name in zip(places, folded.names(folded.first), strict=True):
+            w.line(f"{name} = {one}[0];")
 
 
 def _slot(at: str, threads: int) -> str:
@@ -242,31 +257,83 @@ def _slot(at: str, threads: int) -> str:
 
 def _rows(w: Writer, folded: Accumulator) -> None:
     """Upper threads of a column onto lower ones."""
-    places = _shared(w, folded, WARP_LANES * w.layout.threads, WARP_LANES)
-    for c, (many, _) in zip(folded.parts, places, strict=True):
-        w.line(f"{many}[lane * {WARP_LANES} + threadIdx.x] = {c.name};")
+    places = _shared(w, folded, WARP_LANES * w.threads, WARP_LANES)
+    for (many, _), name in zip(places, folded.names(""), strict=True):
+        w.line(f"{many}[lane * {WARP_LANES} + threadIdx.x] = {name};")
     w.line("__syncthreads();")
     with w.braces("if (lane == 0)"):
-        _halves(w, folded, places, "threadIdx.x", w.layout.threads, "")
-        for c, (_, one) in zip(folded.parts, places, strict=True):
-            w.line(f"{one}[threadIdx.x] = {c.name};")
+        _halves(w, folded, [f"{many}[threadIdx.x + " for many, _ in places], w.threads, "")
+        if w.partial:
+            _to_scratch(w, folded)
+        for (_, one), name in zip(places, folded.names(""), strict=True):
+            w.line(f"{one}[threadIdx.x] = {name};")
     w.line("__syncthreads();")
-    for c, (_, one) in zip(folded.parts, places, strict=True):
-        w.line(f"{c.name} = {one}[threadIdx.x];")
+    for (_, one), name in zip(places, folded.names(""), strict=True):
+        w.line(f"{name} = {one}[threadIdx.x];")
 
 
-def _halves(
-    w: Writer, folded: Accumulator, places: list[tuple[str, str]], first: str, count: int, at: str
-) -> None:
+def _halves(w: Writer, folded: Accumulator, slots: Sequence[str], count: int, at: str) -> None:
     """Accumulators that lie a warp apart in shared memory become one, by one thread."""
-    if count > 1:
+    names = folded.names(at)
+    with _tree(w, count):
+        for slot, name in zip(slots, names, strict=True):
+            w.line(f"{name} = {slot}k * {WARP_LANES}];")
+        folded.merge(names, [f"{slot}(k + h) * {WARP_LANES}]" for slot in slots])
+        for slot, name in zip(slots, names, strict=True):
+            w.line(f"{slot}k * {WARP_LANES}] = {name};")
+
+
+@contextmanager
+def _tree(w: Writer, count: int) -> Generator[None]:
+    """Loops over what is combined pairwise, k + h onto k; nothing for one."""
+    w.line("#pragma unroll")
+    with w.braces(f"for (int h = {count // 2}; h > 0; h >>= 1)"):
         w.line("#pragma unroll")
-        with w.braces(f"for (int h = {count // 2}; h > 0; h >>= 1)"):
-            w.line("#pragma unroll")
-            with w.braces("for (int k = 0; k < h; ++k)"):
-                for c, (many, _) in zip(folded.parts, places, strict=True):
-                    w.line(f"{c.name}{at} = {many}[{first} + k * {WARP_LANES}];")
-                others = [f"{m}[{first} + (k + h) * {WARP_LANES}]" for m, _ in places]
-                folded.merge([at] * len(others), others)
-                for c, (many, _) in zip(folded.parts, places, strict=True):
-                    w.line(f"{many}[{first} + k * {WARP_LANES}] = {c.name}{at};")
+        with w.braces("for (int k = 0; k < h; ++k)"):
+            yield
+
+
+# --- between the two functions of a split loop
+
+
+def _place(w: Writer, cell: int, kind: str, part: str, at: str) -> str:
+    """Where a part's accumulator lies in scratch memory.
+
+    One after the other lie the cells of all folds, each with room for 8 bytes of everything; there
+    the parts of a column lie a row apart, the lanes and elements of a block's warp together.
+    """
+    split, width = w.layout.split, w.layout.width
+    if w.layout.team == COLUMN:
+        count, where = f"{split} * {w.teams}", f"({part}) * {w.teams} + {w.team}"
+    else:
+        count = f"{split * width * WARP_LANES} * {w.teams}"
+        element = f" + {'e' if at else '0'}) * {WARP_LANES} + lane % {WARP_LANES}"
+        where = f"(({w.team} * {split} + ({part})) * {width}{element}"
+    return f"(({kind}*)(scratch + {8 * cell} * ({count})))[{where}]"
+
+
+def _to_scratch(w: Writer, folded: Accumulator) -> None:
+    with w.unrolled(folded.count) as at:
+        for k, (c, name) in enumerate(zip(folded.parts, folded.names(at), strict=True)):
+            place = _place(w, folded.cell + k, w.type(c.dtype), "part", at)
+            w.line(f"{'if (valid) ' if w.layout.team == COLUMN else ''}{place} = {name};")
+
+
+def _from_scratch(w: Writer, folded: Accumulator) -> None:
+    """What a thread of the second function starts with: some parts, upper ones onto lower ones."""
+    rows = w.threads if w.layout.team == COLUMN else w.threads // WARP_LANES
+    row = "lane" if w.layout.team == COLUMN else f"lane / {WARP_LANES}"
+    each = w.layout.split // rows
+    with w.unrolled(folded.count) as at:
+        for c in folded.parts:
+            w.line(f"{w.type(c.dtype)} t{c.name}[{each}];")
+        w.line("#pragma unroll")
+        with w.braces(f"for (int k = 0; k < {each}; ++k)"):
+            for k, c in enumerate(folded.parts):
+                place = _place(w, folded.cell + k, w.type(c.dtype), f"k * {rows} + {row}", at)
+                w.line(f"t{c.name}[k] = {place};")
+        with _tree(w, each):
+            cells = [[f"t{c.name}[{k}]" for c in folded.parts] for k in ("k", "k + h")]
+            folded.merge(*cells)
+        for c, name in zip(folded.parts, folded.names(at), strict=True):
+            w.line(f"{name} = t{c.name}[0];")

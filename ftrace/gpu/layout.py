@@ -10,7 +10,7 @@ holds what a launch needs beyond the code.
 from dataclasses import dataclass
 from typing import Final
 
-from ftrace.lowering.ir import Fold, Kernel
+from ftrace.lowering.ir import PAIRS, Fold, Kernel
 
 THREAD: Final = "thread"  # every thread is a team; the first owner lies along x, in vectors
 WARP: Final = "warp"  # the lanes of a warp take neighbouring iterations
@@ -37,6 +37,11 @@ class Layout:
         vectors: names of the buffers that are read and written in vectors of `width`.
         ragged: whether an extent may be no multiple of `width`.
         index: type of offsets: SMALL, SIGNED or LARGE.
+        joined: lane loops that stand for two, as ids of three variables: the loop's axis, and the
+            quotient and remainder that its body starts with.
+        split: blocks that share the iterations of a team's one loop, a power of two. If there is
+            more than one, a second function combines what they leave in scratch memory.
+        joint: threads of a team there.
     """
 
     team: str
@@ -47,6 +52,9 @@ class Layout:
     vectors: tuple[str, ...] = ()
     ragged: bool = False
     index: str = SMALL
+    joined: tuple[tuple[int, int, int], ...] = ()
+    split: int = 1
+    joint: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,8 @@ class Mapped:
 
     Attributes:
         kernel: with its folds as the threads do them: `reference.run` gives the same bits.
+        extra: words of the scalars that it has beyond those of the kernel that was mapped; they
+            follow the others.
         layout: what the code depends on beyond it.
         stages: one per function.
         scratch: bytes for partial results between the stages.
@@ -73,6 +83,12 @@ class Mapped:
     layout: Layout
     stages: tuple[Geometry, ...]
     scratch: int = 0
+    extra: tuple[int, ...] = ()
+
+
+def parts(fold: Fold) -> int:
+    """Values that an accumulator leaves: value and index, high and low, or one."""
+    return 2 if fold.op in PAIRS or fold.block else 1
 
 
 def has_tree(fold: Fold) -> bool:

@@ -1,10 +1,10 @@
 """Loops inside teams: over the threads of a team, or one iteration after the other."""
 
 from ftrace.gpu import branches, folds
-from ftrace.gpu.layout import COLUMN
+from ftrace.gpu.layout import COLUMN, WARP_LANES
 from ftrace.gpu.regions import elements
 from ftrace.gpu.writer import Writer
-from ftrace.lowering.ir import Atom, Loop
+from ftrace.lowering.ir import Atom, Block, Let, Loop, Stmt
 
 Folded = list[tuple[folds.Accumulator, list[Atom]]]
 
@@ -14,17 +14,19 @@ def loop(w: Writer, stmt: Loop) -> None:
     lanes = stmt.axis.id in w.layout.lanes
     folded = folds.accumulators(w, stmt, w.layout.width if lanes else 1)
     branches.carry(w, stmt.params, stmt.inits)
-    if lanes:
-        _lanes(w, stmt, folded)
-    else:
+    if not lanes:
         _serial(w, stmt, folded)
+    elif w.layout.split == 1 or w.partial:
+        _lanes(w, stmt, folded)
     results: list[str] = []
     for one, _ in folded:
-        if one.fold.block:
+        if one.fold.block and not w.stage:
             one.flush()
         if lanes:
             folds.together(w, one)
         results += one.result(stmt.extent)
+    if w.partial:
+        return
     results += [w.name(v) for v in stmt.params]
     for out, value in zip(stmt.outs, results, strict=True):
         w.declare(out, value)
@@ -46,12 +48,11 @@ def _serial(w: Writer, stmt: Loop, folded: Folded) -> None:
 
 def _lanes(w: Writer, stmt: Loop, folded: Folded) -> None:
     """Neighbouring iterations fall on neighbouring threads."""
-    index, axis, width = w.layout.index, f"b{stmt.axis.id}", w.layout.width
-    step = w.layout.threads * width
-    start = f"({index})lane" if width == 1 else f"({index})lane * {width}"
+    index, axis = w.layout.index, f"b{stmt.axis.id}"
     turns = any(one.fold.block for one, _ in folded)
     if turns:
         w.line(f"unsigned turn{stmt.axis.id} = 0;")
+    start, step = _shares(w)
     head = f"for ({index} {axis} = {start}; {axis} < {w.count(stmt.extent)}; {axis} += {step}"
     before = w.only
     w.only = "valid" if w.layout.team == COLUMN else ""
@@ -63,8 +64,38 @@ def _lanes(w: Writer, stmt: Loop, folded: Folded) -> None:
             for one, values in folded:
                 one.step(values, at, missing)
 
-        elements(w, stmt, stmt.body.stmts, after)
+        elements(w, *_inner(w, stmt), after)
     w.only = before
+
+
+def _shares(w: Writer) -> tuple[str, int]:
+    """Where a thread's share of a loop starts, and how far apart its pieces are.
+
+    The blocks of a split loop lie between the warps of a block (or the rows of a column) and what
+    is inside them: a block combines its warps first.
+    """
+    index, split, width = w.layout.index, w.layout.split, w.layout.width
+    lane = f"({index})lane"
+    if split > 1 and w.layout.team == COLUMN:
+        lane = f"({lane} * {split} + part)"
+    elif split > 1:
+        warp = f"({lane} / {WARP_LANES} * {split} + part)"
+        lane = f"({warp} * {WARP_LANES} + {lane} % {WARP_LANES})"
+    return f"{lane} * {width}" if width > 1 else lane, w.threads * split * width
+
+
+def _inner(w: Writer, stmt: Loop) -> tuple[Loop, tuple[Stmt, ...]]:
+    """The loop whose elements a thread takes, and its statements; of two joined, the inner one."""
+    for axis, quotient, remainder in w.layout.joined:
+        if axis == stmt.axis.id:
+            (outer, inner), rest = stmt.body.stmts[:2], stmt.body.stmts[2:]
+            assert isinstance(outer, Let) and isinstance(inner, Let)
+            index, count = w.layout.index, w.count(outer.args[1])
+            w.line(f"const {index} i{quotient} = b{axis} / ({count});")
+            w.line(f"const {index} b{remainder} = b{axis} - i{quotient} * ({count});")
+            w.axes.add(quotient)
+            return Loop((), inner.out, outer.args[1], Block(())), rest
+    return stmt, stmt.body.stmts
 
 
 def _flushes(w: Writer, folded: Folded, turn: str) -> None:

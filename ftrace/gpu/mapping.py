@@ -8,11 +8,12 @@ numbers of blocks.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Final, Protocol
 
 from ftrace.core.errors import BackendError
+from ftrace.gpu import nests
 from ftrace.gpu.layout import (
     BLOCK,
     BLOCK_THREADS,
@@ -26,18 +27,16 @@ from ftrace.gpu.layout import (
     Geometry,
     Layout,
     Mapped,
-    has_tree,
+    parts,
 )
+from ftrace.gpu.nests import Access, Piece
 from ftrace.lowering.ir import (
     Alloc,
     Atom,
     Block,
-    Fold,
-    If,
     Lit,
     Load,
     Loop,
-    Stmt,
     Store,
     Var,
     While,
@@ -45,7 +44,6 @@ from ftrace.lowering.ir import (
 )
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.traversal import inside
-from ftrace.lowering.traversal import mapped as changed
 
 VECTOR: Final = 16  # bytes that a thread reads or writes at once
 SHORT: Final = 16  # iterations up to which one thread does a loop by itself
@@ -53,6 +51,9 @@ ROW: Final = 1024  # iterations up to which a warp does a loop
 LONG: Final = 8192  # iterations from which a block has all the threads that it may have
 MANY: Final = 2048  # threads of a processor
 GRID: Final = 65535  # blocks along y and z
+TURNS: Final = 4  # what a thread should have left to do where blocks share a loop
+WIDEST: Final = 4  # elements that a thread takes at once
+PARTS: Final = 256  # blocks that share a loop
 
 
 class Machine(Protocol):
@@ -74,15 +75,6 @@ def mapped(
         device: where it will run.
     """
     return _Mapper(launch, table, alignment, device).run()
-
-
-@dataclass
-class _Access:
-    """A load or store, and the loops around it."""
-
-    stmt: Load | Store
-    loops: tuple[Loop, ...]
-    guarded: bool
 
 
 class _Mapper:
@@ -109,7 +101,7 @@ class _Mapper:
                 "no place there.",
                 "Nothing that ftrace lowers needs any; a pass that adds it cannot be used here.",
             )
-        self.accesses = list(_accesses(launch.kernel.body, (), False))
+        self.accesses = nests.accesses(launch.kernel.body)
 
     def size(self, atom: Atom) -> int:
         return int(atom.value) if isinstance(atom, Lit) else self.numbers[atom]
@@ -118,37 +110,101 @@ class _Mapper:
         return prod(self.size(loop.extent) for loop in loops)
 
     def run(self) -> Mapped:
-        layout, owners = self.layout()
-        kernel = replace(self.kernel, body=refolded(self.kernel.body, layout))
-        return Mapped(kernel, layout, (self.geometry(layout, owners),))
+        owners, rest = nests.owners(self.kernel.body)
+        pieces = [p for s in rest.stmts if isinstance(s, Loop) and (p := self.piece(s))]
+        if not pieces or (owners and max(map(self.length, pieces)) <= SHORT):
+            owners = self.fastest_first(owners)
+            layout = self.vectors(Layout(THREAD), [Piece(o, o) for o in owners[:1]], rest)
+            pieces = []
+        else:
+            layout, owners = self.team(owners[::-1], pieces), owners[::-1]
+            layout = self.shared(layout, owners, pieces, rest)
+            pieces = pieces if layout.team != THREAD else []
+        index = self.index(owners, pieces)
+        return self.finished(replace(layout, owners=_ids(owners), index=index), owners, pieces)
+
+    def finished(self, layout: Layout, owners: Sequence[Loop], pieces: Sequence[Piece]) -> Mapped:
+        """The kernel as its layout has it, with the numbers of its launches."""
+        pairs = [p for p in pieces if p.is_joined]
+        kernel, axes = nests.joined(self.kernel, pairs)
+        lanes = [axes.get(p.outer.axis.id, p.outer.axis).id for p in pieces]
+        triples = [(axes[p.outer.axis.id].id, p.outer.axis.id, p.inner.axis.id) for p in pairs]
+        layout = replace(layout, lanes=tuple(lanes), joined=tuple(triples))
+        kernel = replace(kernel, body=nests.refolded(kernel.body, layout))
+        extra = tuple(self.length(p) for p in pairs)
+        stages = self.geometry(layout, owners)
+        if layout.split == 1:
+            return Mapped(kernel, layout, stages, 0, extra)
+        each = 1 if layout.team == COLUMN else layout.width * WARP_LANES
+        cells = sum(map(parts, pieces[0].outer.folds))
+        scratch = 8 * cells * each * layout.split * self.extent(owners)
+        return Mapped(kernel, layout, stages, scratch, extra)
 
     # --- who does what
 
-    def layout(self) -> tuple[Layout, list[Loop]]:
-        """The layout, and its owners, the first one varying fastest."""
-        owners, rest = _owners(self.kernel.body)
-        pieces = [s for s in rest.stmts if isinstance(s, Loop)]
-        lanes = [found for s in pieces if (found := self.lane(s)) is not None]
-        longest = max((self.size(x.extent) for x in lanes), default=0)
-        index = self.index(owners)
-        if not lanes or (owners and longest <= SHORT):
-            owners = self.fastest_first(owners)
-            return self.vectors(Layout(THREAD, _ids(owners), index=index), owners[:1]), owners
-        if owners and self.score(owners[-1]) > max(self.score(x) for x in lanes):
-            owners = owners[::-1]
+    def piece(self, loop: Loop) -> Piece | None:
+        """The loop, this one or one inside it, or two, that the threads of a team share."""
+        below = [p for s in loop.body.stmts if isinstance(s, Loop) and (p := self.piece(s))]
+        if not nests.is_free(loop):
+            return below[0] if len(below) == 1 else None
+        inner = nests.joinable(loop)
+        if inner is not None and not (below and below[0].is_joined):
+            return Piece(loop, inner)
+        if len(below) != 1:
+            return Piece(loop, loop)
+        (one,) = below
+        here, there = (min(n, 4 * WARP_LANES) for n in (self.size(loop.extent), self.length(one)))
+        longer = (self.score(one.inner), there) >= (self.score(loop), here)
+        return one if longer else Piece(loop, loop)
+
+    def length(self, piece: Piece) -> int:
+        return self.extent([piece.outer, piece.inner] if piece.is_joined else [piece.outer])
+
+    def team(self, owners: Sequence[Loop], pieces: Sequence[Piece]) -> Layout:
+        """Who does a piece of work: the layout without its axes."""
+        longest = max(map(self.length, pieces))
+        if owners and self.score(owners[0]) > max(self.score(p.inner) for p in pieces):
             if self.extent(owners) >= self.device.processors * MANY // 2:
-                return Layout(THREAD, _ids(owners), index=index), owners
-            threads = 32 if longest > 256 else 8
-            return Layout(COLUMN, _ids(owners), _ids(lanes), threads, index=index), owners
-        threads = BLOCK_THREADS if longest <= LONG else 1024
-        plan = (
-            Layout(WARP, threads=WARP_LANES)
-            if owners and longest <= ROW
-            else Layout(BLOCK, threads=threads)
+                return Layout(THREAD)
+            return Layout(COLUMN, threads=32 if longest > 8 * WARP_LANES else 8)
+        if owners and longest <= ROW:
+            layout = Layout(WARP, threads=WARP_LANES)
+        else:
+            layout = Layout(BLOCK, threads=BLOCK_THREADS if longest <= LONG else 1024)
+        return self.vectors(
+            layout, pieces, Block(tuple(s for p in pieces for s in p.inner.body.stmts))
         )
-        owners = owners[::-1]
-        plan = replace(plan, owners=_ids(owners), lanes=_ids(lanes), index=index)
-        return self.vectors(plan, lanes), owners
+
+    def shared(
+        self, layout: Layout, owners: Sequence[Loop], pieces: Sequence[Piece], rest: Block
+    ) -> Layout:
+        """The layout with several blocks per team, where teams alone do not fill the device."""
+        if layout.team not in (BLOCK, COLUMN) or not self.is_one_sweep(pieces, rest):
+            return layout
+        column = layout.team == COLUMN
+        threads = layout.threads * (WARP_LANES if column else 1)
+        teams = self.extent(owners)
+        if column:
+            teams = -(-self.size(owners[0].extent) // WARP_LANES) * self.extent(owners[1:])
+        wanted = self.device.processors * MANY // threads // max(teams, 1)
+        turns = self.length(pieces[0]) // (layout.threads * layout.width * TURNS)
+        split = _power(min(wanted, turns, PARTS))
+        if split <= 1:
+            return layout
+        rows = min(split, 32)
+        return replace(layout, split=split, joint=rows * (1 if column else WARP_LANES))
+
+    def is_one_sweep(self, pieces: Sequence[Piece], rest: Block) -> bool:
+        """Whether a team has one loop, which folds and reads nothing that the team wrote."""
+        loops = [s for s in rest.stmts if isinstance(s, Loop)]
+        if len(loops) != 1 or loops[0] is not pieces[0].outer or not loops[0].folds:
+            return False
+        written = {s.buffer for s in rest.stmts if isinstance(s, Store)}
+        body = list(inside(loops[0].body))
+        stored = {s.buffer for s in body if isinstance(s, Store)}
+        read = {s.buffer for s in body if isinstance(s, Load)}
+        after = {s.buffer for s in rest.stmts if isinstance(s, Load)}
+        return not written & read and not stored & after
 
     def fastest_first(self, owners: Sequence[Loop]) -> list[Loop]:
         """Owners with the one along memory first, the others from the inside out."""
@@ -157,17 +213,6 @@ class _Mapper:
         inner = list(owners[::-1])
         best = max(inner, key=lambda o: (self.score(o), -inner.index(o)))
         return [best, *(o for o in inner if o is not best)]
-
-    def lane(self, loop: Loop) -> Loop | None:
-        """The loop, this one or one inside it, that is spread over the threads of a team."""
-        below = [found for s in loop.body.stmts if isinstance(s, Loop) and (found := self.lane(s))]
-        if not is_free(loop):
-            return below[0] if len(below) == 1 else None
-        inner = max(below, key=self.score, default=None)
-        if inner is None or len(below) > 1:
-            return loop
-        here, there = (min(self.size(x.extent), 4 * WARP_LANES) for x in (loop, inner))
-        return inner if (self.score(inner), there) >= (self.score(loop), here) else loop
 
     def score(self, loop: Loop) -> int:
         """What neighbouring iterations of a loop are worth: more accesses along memory than not."""
@@ -183,28 +228,24 @@ class _Mapper:
 
     # --- how
 
-    def vectors(self, layout: Layout, along: Sequence[Loop]) -> Layout:
+    def vectors(self, layout: Layout, along: Sequence[Piece], body: Block) -> Layout:
         """The layout with as many elements per thread as memory and registers are good for."""
-        body = [s for loop in along for s in inside(loop.body)]
-        if not along or any(isinstance(s, Loop | While) for s in body):
+        if not along or any(isinstance(s, Loop | While) for s in inside(body)):
             return layout
-        axes = {loop.axis for loop in along}
+        axes = {p.inner.axis for p in along}
         found = [a for a in self.accesses if axes & set(a.stmt.at)]
-        width = (
-            VECTOR // max(int(self.buffers[a.stmt.buffer].dtype[1:]) for a in found) if found else 1
-        )
-        width = min(width, 4)
+        sizes = [int(self.buffers[a.stmt.buffer].dtype[1:]) for a in found]
+        width = min(VECTOR // max(sizes, default=VECTOR), WIDEST)
         while width > 1:
             names = self.fitting(found, axes, width)
-            sizes = [self.size(loop.extent) for loop in along]
-            enough = min(sizes) >= width * (layout.threads if layout.lanes else 1)
-            if names and enough:
-                ragged = any(n % width for n in sizes)
+            ragged = any(self.length(p) % width for p in along)
+            cut = any(self.size(p.inner.extent) % width for p in along if p.is_joined)
+            if names and not cut and min(map(self.length, along)) >= width * layout.threads:
                 return replace(layout, width=width, vectors=names, ragged=ragged)
             width //= 2
         return layout
 
-    def fitting(self, found: Sequence[_Access], axes: set[Var], width: int) -> tuple[str, ...]:
+    def fitting(self, found: Sequence[Access], axes: set[Var], width: int) -> tuple[str, ...]:
         """Buffers whose every `width` neighbours lie on a boundary of as many bytes."""
         names: dict[str, bool] = {}
         for access in found:
@@ -224,9 +265,9 @@ class _Mapper:
             names[buffer.name] = names.get(buffer.name, True) and fits
         return tuple(name for name, fits in names.items() if fits)
 
-    def index(self, owners: Sequence[Loop]) -> str:
+    def index(self, owners: Sequence[Loop], pieces: Sequence[Piece]) -> str:
         """The type of indices that holds every offset of every affine access."""
-        largest, negative = max(1, self.extent(owners)), False
+        largest, negative = max(1, self.extent(owners), *map(self.length, pieces)), False
         for loop in loops_of(self.kernel.body):
             largest = max(largest, self.size(loop.extent))
         for access in self.accesses:
@@ -246,95 +287,45 @@ class _Mapper:
 
     # --- how many
 
-    def geometry(self, layout: Layout, owners: Sequence[Loop]) -> Geometry:
+    def geometry(self, layout: Layout, owners: Sequence[Loop]) -> tuple[Geometry, ...]:
         sizes = [self.size(o.extent) for o in owners]
+        stages = 2 if layout.split > 1 else 1
         if 0 in sizes:
-            return Geometry(None, (1, 1, 1))
-        fill = self.device.processors * MANY
+            return (Geometry(None, (1, 1, 1)),) * stages
         if layout.team == THREAD:
-            if not owners:
-                return Geometry((1, 1, 1), (1, 1, 1))
-            across = -(-sizes[0] // layout.width)
-            x = min(BLOCK_THREADS, 1 << (across - 1).bit_length())
-            y = BLOCK_THREADS // x if len(owners) > 1 else 1
-            wide, rows = -(-across // x), prod(sizes[1:])
-            y = min(y, 1 << (rows - 1).bit_length())
-            high = min(-(-rows // y), GRID)
-            if len(owners) > 1:  # rows of one thread share what it keeps
-                high = min(high, max(1, 4 * fill // (wide * x * y)))
-            return Geometry((wide, high, 1), (x, y, 1))
+            return (self._of_threads(layout, sizes),)
         if layout.team == COLUMN:
-            high = min(prod(sizes[1:]), GRID)
-            return Geometry((-(-sizes[0] // WARP_LANES), high, 1), (WARP_LANES, layout.threads, 1))
-        teams = prod(sizes)
+            wide, high = -(-sizes[0] // WARP_LANES), min(prod(sizes[1:]), GRID)
+            first = Geometry((wide, high, layout.split), (WARP_LANES, layout.threads, 1))
+            return (first, Geometry((wide, high, 1), (WARP_LANES, layout.joint, 1)))[:stages]
+        teams, fill = prod(sizes), 4 * self.device.processors * MANY
         if layout.team == WARP:
             per_block = BLOCK_THREADS // WARP_LANES
-            blocks = min(-(-teams // per_block), 4 * fill // BLOCK_THREADS)
-            return Geometry((blocks, 1, 1), (BLOCK_THREADS, 1, 1))
-        blocks = min(teams, 4 * fill // layout.threads)
-        return Geometry((blocks, 1, 1), (layout.threads, 1, 1))
+            blocks = min(-(-teams // per_block), fill // BLOCK_THREADS)
+            return (Geometry((blocks, 1, 1), (BLOCK_THREADS, 1, 1)),)
+        blocks = min(teams, fill // layout.threads)
+        if layout.split == 1:
+            return (Geometry((blocks, 1, 1), (layout.threads, 1, 1)),)
+        first = Geometry((layout.split, min(teams, GRID), 1), (layout.threads, 1, 1))
+        return first, Geometry((min(teams, fill // layout.joint), 1, 1), (layout.joint, 1, 1))
+
+    def _of_threads(self, layout: Layout, sizes: Sequence[int]) -> Geometry:
+        """Blocks of 256 threads: as long as the first owner, then as high as that leaves room."""
+        if not sizes:
+            return Geometry((1, 1, 1), (1, 1, 1))
+        across, rows = -(-sizes[0] // layout.width), prod(sizes[1:])
+        x = min(BLOCK_THREADS, 1 << (across - 1).bit_length())
+        y = min(BLOCK_THREADS // x, 1 << (rows - 1).bit_length())
+        wide, high = -(-across // x), min(-(-rows // y), GRID)
+        if len(sizes) > 1:  # the rows of one thread share what it keeps
+            high = min(high, max(1, 4 * self.device.processors * MANY // (wide * x * y)))
+        return Geometry((wide, high, 1), (x, y, 1))
 
 
 def _ids(loops: Sequence[Loop]) -> tuple[int, ...]:
     return tuple(loop.axis.id for loop in loops)
 
 
-def _accesses(block: Block, loops: tuple[Loop, ...], guarded: bool) -> list[_Access]:
-    found: list[_Access] = []
-    for stmt in block.stmts:
-        match stmt:
-            case Load() | Store():
-                found.append(_Access(stmt, loops, guarded))
-            case Loop():
-                found += _accesses(stmt.body, (*loops, stmt), guarded)
-            case If():
-                found += _accesses(stmt.then, loops, True) + _accesses(stmt.orelse, loops, True)
-            case While():
-                found += _accesses(stmt.cond, loops, True) + _accesses(stmt.body, loops, True)
-            case _:
-                pass
-    return found
-
-
-def is_free(loop: Loop) -> bool:
-    """Whether the iterations of a loop may run at once: none carries or combines into a cell."""
-    combining = (s for s in inside(loop.body) if isinstance(s, Store) and s.combine is not None)
-    return not loop.params and not any(loop.axis not in s.at for s in combining)
-
-
-def _owners(block: Block) -> tuple[list[Loop], Block]:
-    """The outer loops that hold all others, and what is inside the last of them."""
-    inner = [s for s in block.stmts if isinstance(s, Loop)]
-    if len(inner) != 1 or inner[0].folds or not is_free(inner[0]) or _reads_outputs(block):
-        return [], block
-    below, rest = _owners(inner[0].body)
-    return [inner[0], *below], rest
-
-
-def _reads_outputs(block: Block) -> bool:
-    """Whether a block reads, beside its loop, what it may have written."""
-    written = {s.buffer for s in inside(block) if isinstance(s, Store)}
-    beside = Block(tuple(s for s in block.stmts if not isinstance(s, Loop)))
-    return any(isinstance(s, Load) and s.buffer in written for s in inside(beside))
-
-
-# --- folds as threads do them
-
-
-def refolded(block: Block, layout: Layout) -> Block:
-    """A block whose folds have an accumulator for each that the threads of a team have."""
-
-    def change(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Loop) and stmt.folds:
-            lanes = stmt.axis.id in layout.lanes
-            ways = layout.threads * layout.width if lanes else 1
-            stmt = replace(stmt, folds=tuple(_refolded(f, ways) for f in stmt.folds))
-        return changed(stmt, lambda b: refolded(b, layout))
-
-    return Block(tuple(map(change, block.stmts)), block.results)
-
-
-def _refolded(fold: Fold, ways: int) -> Fold:
-    if not has_tree(fold):
-        return replace(fold, ways=1)
-    return replace(fold, ways=ways, block=fold.block // fold.ways * ways)
+def _power(n: int) -> int:
+    """The greatest power of two that is no larger; 0 for none."""
+    return 1 << (n.bit_length() - 1) if n > 0 else 0

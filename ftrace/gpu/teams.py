@@ -18,6 +18,9 @@ def teams(w: Writer) -> None:
     stmts, owners = flattened(w.kernel, w.layout.owners)
     _first_only(w, stmts, owners)
     plain = [s for s, _ in stmts]
+    if w.partial:  # the second function does the rest, and the stores before
+        loop = next(k for k, s in enumerate(plain) if isinstance(s, Loop))
+        plain = [*apart(w, plain[:loop], ())[0], plain[loop]]
     same, plain = apart(w, plain, w.layout.owners)
     w.statements(w, same)
     {THREAD: _threads if owners else _one, WARP: _warps, BLOCK: _blocks, COLUMN: _columns}[
@@ -134,10 +137,13 @@ def _warps(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
 
 
 def _blocks(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
-    """Every block is a team."""
+    """Every block is a team, or every row of blocks."""
     index = w.layout.index
     w.line("const unsigned lane = threadIdx.x;")
-    _numbered(w, stmts, owners, f"({index})blockIdx.x", f"({index})gridDim.x")
+    along = "y" if w.partial else "x"
+    if w.partial:
+        w.line("const unsigned part = blockIdx.x;")
+    _numbered(w, stmts, owners, f"({index})blockIdx.{along}", f"({index})gridDim.{along}")
 
 
 def _numbered(
@@ -148,6 +154,7 @@ def _numbered(
         w.statements(w, stmts)
         return
     index = w.layout.index
+    w.team, w.teams = "(long long)team", f"(long long)({_product(w, owners)})"
     head = f"for ({index} team = {start}; team < {_product(w, owners)}; team += {step})"
     with w.braces(head):
         _coordinates(w, owners, "team")
@@ -160,14 +167,18 @@ def _columns(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
     index, (first, *rows) = w.layout.index, owners
     extent = w.count(first.extent)
     w.line("const unsigned lane = threadIdx.y;")
+    if w.partial:
+        w.line("const unsigned part = blockIdx.z;")
     w.line(f"const {index} column = ({index})blockIdx.x * {WARP_LANES} + threadIdx.x;")
     w.line(f"const bool valid = column < {extent};")
     w.line(f"const {index} i{first.axis.id} = valid ? column : {extent} - 1;")
     _bind(w, [first])
     w.only, w.common = "valid && lane == 0", True
+    w.team, w.teams = f"(long long)i{first.axis.id}", f"(long long)({_product(w, owners)})"
     if not rows:
         w.statements(w, stmts)
         return
+    w.team = f"(row * (long long)({extent}) + i{first.axis.id})"
     head = f"for ({index} row = blockIdx.y; row < {_product(w, rows)}; row += gridDim.y)"
     with w.braces(head):
         _coordinates(w, rows, "row")

@@ -18,7 +18,10 @@ class Writer:
     """Lines and names of one function.
 
     Attributes:
-        kernel, layout: what is written.
+        kernel, layout, stage: what is written.
+        partial: whether the team's loop is shared with other blocks.
+        threads: threads of a team.
+        team, teams: the number of the team's owners, and how many there are.
         buffers: by name, with the words that hold their steps of class `any`.
         axes: ids of axes in scope.
         arrays: ids of variables that are arrays of one value per element of a thread.
@@ -31,9 +34,16 @@ class Writer:
     """
 
     def __init__(
-        self, kernel: Kernel, layout: Layout, statements: Callable[["Writer", Sequence[Stmt]], None]
+        self,
+        kernel: Kernel,
+        layout: Layout,
+        stage: int,
+        statements: Callable[["Writer", Sequence[Stmt]], None],
     ) -> None:
-        self.kernel, self.layout, self.statements = kernel, layout, statements
+        self.kernel, self.layout, self.stage, self.statements = kernel, layout, stage, statements
+        self.partial = layout.split > 1 and stage == 0
+        self.threads = layout.joint if stage else layout.threads
+        self.team, self.teams = "0", "1"
         self.lines: list[str] = []
         self.depth = 1
         self.buffers: dict[str, tuple[Buffer, list[str]]] = {}

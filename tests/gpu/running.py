@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 
+import ftrace
 from ftrace.gpu.emit import HEADER, emit
 from ftrace.gpu.layout import Mapped
 from ftrace.gpu.mapping import mapped
 from ftrace.gpu.prelude import definitions
+from ftrace.lowering import reference
 from ftrace.lowering.ir import Kernel
 from ftrace.lowering.launching import Launch, Operand
+from ftrace.lowering.plan import plan
 from ftrace.lowering.schedule import Schedule
+from ftrace.lowering.verify import verify
 from tests.gpu.emulation import driver
 
 
@@ -67,6 +71,7 @@ def run_mapped(found: Mapped, words: list[int], back: bool = False) -> str:
     text = emit(found.kernel, found.layout, "k")
     symbols = re.findall(r"(k_\d+)\(const Words", text)
     assert len(symbols) == len(found.stages)
+    words = [*words, *found.extra]
     if found.scratch:
         scratch = np.full(found.scratch + 16, 0xA5, "u1")
         words = [*words, -(-scratch.ctypes.data // 16) * 16]
@@ -108,3 +113,72 @@ def run_sample(
     """Run a sample in place."""
     found, _, words = mapped_sample(sample, operands, machine)
     return found, run_mapped(found, words, back)
+
+
+# --- programs: the launches that `plan` makes of functions
+
+
+def launches_of(fn: Any, *args: Any) -> list[tuple[Launch, tuple[int, ...], dict[int, np.ndarray]]]:
+    """Every launch of a function's program, with its table and the memory of its slots."""
+    jaxpr = ftrace.jit(fn).lower(*args).jaxpr
+    program = plan(jaxpr, 64)
+    assert all(isinstance(step, Launch) for step in program.steps), program.steps
+    arena = np.full(program.arena, 0xA5, "u1")
+    slots: dict[int, np.ndarray] = {}
+    leaves = [np.asarray(x) for x in args]
+    for number, slot in enumerate(program.slots):
+        size, dtype = slot.aval.size, slot.aval.dtype
+        if slot.place == "argument":
+            slots[number] = np.ascontiguousarray(leaves[slot.entry], dtype).reshape(-1)
+        elif slot.place == "constant":
+            slots[number] = np.ascontiguousarray(program.constants[slot.entry], dtype).reshape(-1)
+        elif slot.place == "result":
+            slots[number] = np.full(size * dtype.itemsize, 0xA5, "u1").view(dtype)
+        else:
+            start = program.table[slot.entry]
+            slots[number] = arena[start : start + size * dtype.itemsize].view(dtype)
+    return [(step, program.table, slots) for step in program.launches]
+
+
+def run_launch(
+    launch: Launch, table: Any, slots: dict[int, np.ndarray], machine: Machine | None = None
+) -> tuple[Mapped, str]:
+    """Run a launch on its slots, and see that the reference leaves the same bits."""
+    expected = _operands(launch, table, {k: x.copy() for k, x in slots.items()})
+    operands = _operands(launch, table, slots)
+    _, _, words = launch_of(launch.kernel, operands, [0] * len(launch.kernel.scalars))
+    count = len(launch.kernel.scalars)
+    words = [*words[: len(words) - count], *(table[e] for e in launch.scalars)]
+    alignment = [alignment_of(base) for base in words[: len(launch.kernel.buffers)]]
+    found = mapped(launch, table, alignment, machine or Machine())
+    text = run_mapped(found, words)
+    verify(found.kernel)
+    scalars = [
+        value_of(table[e], v.dtype)
+        for e, v in zip(launch.scalars, launch.kernel.scalars, strict=True)
+    ]
+    reference.run(found.kernel, expected, [*scalars, *found.extra])
+    for b in launch.kernel.buffers:
+        got, want = operands[b.name][0], expected[b.name][0]
+        if b.space == "out" and got.tobytes() != want.tobytes():
+            np.testing.assert_allclose(
+                got, want, rtol=4e-6 if b.dtype == "f4" else 1e-13, atol=1e-6, err_msg=text
+            )
+    return found, text
+
+
+def value_of(word: int, dtype: str) -> Any:
+    if dtype[0] == "f":
+        return np.array([word], "i8").view("u1")[: int(dtype[1:])].view(dtype)[0]
+    return np.array(word).astype(dtype)[()]
+
+
+def _operands(launch: Launch, table: Any, slots: dict[int, np.ndarray]) -> dict:
+    found = {}
+    for b, o in zip(launch.kernel.buffers, launch.operands, strict=True):
+        memory = slots[o.slot].reshape(-1).view("f4" if b.dtype == "f4" else b.dtype)
+        numbers = iter(o.steps)
+        known = {"one": 1, "minus": -1}
+        steps = tuple(known[s] if s in known else table[next(numbers)] for s in b.steps)
+        found[b.name] = memory, table[o.offset] // memory.itemsize, steps
+    return found

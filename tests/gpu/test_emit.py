@@ -38,7 +38,7 @@ def check(sample: Any, machine: Machine | None = None) -> Any:
         found, text = run_sample(sample, operands, machine, back)
         if not back:
             verify(found.kernel)
-            reference.run(found.kernel, expected, sample.scalars)
+            reference.run(found.kernel, expected, [*sample.scalars, *found.extra])
         for name, (memory, _, _) in expected.items():
             good = same(operands[name][0], memory, 0 if sample.exact else 4)
             assert good, (name, operands[name][0], memory, text)
