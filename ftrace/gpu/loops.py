@@ -89,7 +89,8 @@ def _inner(w: Writer, stmt: Loop) -> tuple[Loop, tuple[Stmt, ...]]:
     for axis, quotient, remainder in w.layout.joined:
         if axis == stmt.axis.id:
             (outer, inner), rest = stmt.body.stmts[:2], stmt.body.stmts[2:]
-            assert isinstance(outer, Let) and isinstance(inner, Let)
+            assert isinstance(outer, Let)
+            assert isinstance(inner, Let)
             index, count = w.layout.index, w.count(outer.args[1])
             w.line(f"const {index} i{quotient} = b{axis} / ({count});")
             w.line(f"const {index} b{remainder} = b{axis} - i{quotient} * ({count});")

@@ -30,6 +30,7 @@ from ftrace.gpu.layout import (
     parts,
 )
 from ftrace.gpu.nests import Access, Piece
+from ftrace.gpu.pressure import registers
 from ftrace.lowering.ir import (
     Alloc,
     Atom,
@@ -53,6 +54,7 @@ MANY: Final = 2048  # threads of a processor
 GRID: Final = 65535  # blocks along y and z
 TURNS: Final = 4  # what a thread should have left to do where blocks share a loop
 WIDEST: Final = 4  # elements that a thread takes at once
+REGISTERS: Final = 24  # of a thread, for the values of all its elements
 PARTS: Final = 256  # blocks that share a loop
 
 
@@ -114,7 +116,8 @@ class _Mapper:
         pieces = [p for s in rest.stmts if isinstance(s, Loop) and (p := self.piece(s))]
         if not pieces or (owners and max(map(self.length, pieces)) <= SHORT):
             owners = self.fastest_first(owners)
-            layout = self.vectors(Layout(THREAD), [Piece(o, o) for o in owners[:1]], rest)
+            body = Block(tuple(s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]))
+            layout = self.vectors(Layout(THREAD), [Piece(o, o) for o in owners[:1]], [body])
             pieces = []
         else:
             layout, owners = self.team(owners[::-1], pieces), owners[::-1]
@@ -171,9 +174,7 @@ class _Mapper:
             layout = Layout(WARP, threads=WARP_LANES)
         else:
             layout = Layout(BLOCK, threads=BLOCK_THREADS if longest <= LONG else 1024)
-        return self.vectors(
-            layout, pieces, Block(tuple(s for p in pieces for s in p.inner.body.stmts))
-        )
+        return self.vectors(layout, pieces, [p.inner.body for p in pieces])
 
     def shared(
         self, layout: Layout, owners: Sequence[Loop], pieces: Sequence[Piece], rest: Block
@@ -228,19 +229,30 @@ class _Mapper:
 
     # --- how
 
-    def vectors(self, layout: Layout, along: Sequence[Piece], body: Block) -> Layout:
-        """The layout with as many elements per thread as memory and registers are good for."""
-        if not along or any(isinstance(s, Loop | While) for s in inside(body)):
+    def vectors(self, layout: Layout, along: Sequence[Piece], bodies: Sequence[Block]) -> Layout:
+        """The layout with as many elements per thread as memory and registers are good for.
+
+        A load below an `If` is for one element alone: neighbouring threads should take neighbours.
+        """
+        alone = (s for body in bodies for s in inside(body))
+        if not along or any(isinstance(s, Loop | While) for s in alone):
             return layout
         axes = {p.inner.axis for p in along}
         found = [a for a in self.accesses if axes & set(a.stmt.at)]
-        sizes = [int(self.buffers[a.stmt.buffer].dtype[1:]) for a in found]
-        width = min(VECTOR // max(sizes, default=VECTOR), WIDEST)
+        if any(a.guarded for a in self.accesses) or not found:
+            return layout
+        width = VECTOR // max(int(self.buffers[a.stmt.buffer].dtype[1:]) for a in found)
+        taken = max(
+            registers(b.stmts, [a for a in b.results if isinstance(a, Var)]) for b in bodies
+        )
+        width = min(width, WIDEST, max(1, _power(int(REGISTERS / max(taken, 1)))))
         while width > 1:
             names = self.fitting(found, axes, width)
             ragged = any(self.length(p) % width for p in along)
             cut = any(self.size(p.inner.extent) % width for p in along if p.is_joined)
-            if names and not cut and min(map(self.length, along)) >= width * layout.threads:
+            runs = sum(a.stmt.buffer in names for a in found)  # else neighbours would spread
+            enough = min(map(self.length, along)) >= width * layout.threads
+            if names and 2 * runs >= len(found) and not cut and enough:
                 return replace(layout, width=width, vectors=names, ragged=ragged)
             width //= 2
         return layout
@@ -261,7 +273,7 @@ class _Mapper:
                     fits = fits and atom.value * step % width == 0
                 else:
                     fits = fits and step % width == 0
-            fits = fits and runs == 1 and not access.guarded
+            fits = fits and runs == 1
             names[buffer.name] = names.get(buffer.name, True) and fits
         return tuple(name for name, fits in names.items() if fits)
 

@@ -6,7 +6,7 @@ its loop have (`refolded`): the tree is part of the kernel, so that the referenc
 gives the device's bits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ftrace.gpu.layout import Layout, has_tree
@@ -66,6 +66,24 @@ def owners(block: Block) -> tuple[list[Loop], Block]:
         return [], block
     below, rest = owners(inner[0].body)
     return [inner[0], *below], rest
+
+
+def flattened(
+    kernel: Kernel, owners: Sequence[int]
+) -> tuple[list[tuple[Stmt, tuple[int, ...]]], list[Loop]]:
+    """The statements inside the owners' loops, with the owners around each; the loops."""
+    loops: dict[int, Loop] = {}
+
+    def walk(block: Block, around: tuple[int, ...]) -> Iterable[tuple[Stmt, tuple[int, ...]]]:
+        for stmt in block.stmts:
+            if isinstance(stmt, Loop) and stmt.axis.id in owners:
+                loops[stmt.axis.id] = stmt
+                yield from walk(stmt.body, (*around, stmt.axis.id))
+            else:
+                yield stmt, around
+
+    found = list(walk(kernel.body, ()))
+    return found, [loops[axis] for axis in owners]
 
 
 def _reads_outputs(block: Block) -> bool:

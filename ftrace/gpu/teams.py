@@ -4,12 +4,13 @@ The owners' loops are gone in the code: every team finds the coordinates of its 
 its number. What stood between these loops is done by every team, and stored by the first.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ftrace.gpu.layout import BLOCK, BLOCK_THREADS, COLUMN, THREAD, WARP, WARP_LANES
+from ftrace.gpu.nests import flattened
 from ftrace.gpu.regions import apart, elements
 from ftrace.gpu.writer import Writer
-from ftrace.lowering.ir import Block, Kernel, Loop, Stmt, Store
+from ftrace.lowering.ir import Block, Loop, Stmt, Store
 from ftrace.lowering.traversal import inside, outs_of
 
 
@@ -26,24 +27,6 @@ def teams(w: Writer) -> None:
     {THREAD: _threads if owners else _one, WARP: _warps, BLOCK: _blocks, COLUMN: _columns}[
         w.layout.team
     ](w, plain, owners)
-
-
-def flattened(
-    kernel: Kernel, owners: Sequence[int]
-) -> tuple[list[tuple[Stmt, tuple[int, ...]]], list[Loop]]:
-    """The statements inside the owners' loops, with the owners around each; the loops."""
-    loops: dict[int, Loop] = {}
-
-    def walk(block: Block, around: tuple[int, ...]) -> Iterable[tuple[Stmt, tuple[int, ...]]]:
-        for stmt in block.stmts:
-            if isinstance(stmt, Loop) and stmt.axis.id in owners:
-                loops[stmt.axis.id] = stmt
-                yield from walk(stmt.body, (*around, stmt.axis.id))
-            else:
-                yield stmt, around
-
-    found = list(walk(kernel.body, ()))
-    return found, [loops[axis] for axis in owners]
 
 
 def _first_only(

@@ -1,0 +1,44 @@
+"""How many registers the body of a loop asks for: values that are alive at once.
+
+An estimate before the compiler's, for the choice of how many elements a thread takes: loads are
+issued first and stores last, so that their values live as long as the body. With 256 threads per
+block, a processor of 64k registers is full where a thread takes 32.
+"""
+
+from collections.abc import Sequence
+
+from ftrace.lowering.ir import Block, Load, Stmt, Store, Var, blocks_of
+from ftrace.lowering.traversal import outs_of, uses_of
+
+
+def registers(stmts: Sequence[Stmt], left: Sequence[Var] = ()) -> float:
+    """The most registers of 4 bytes that values of these statements take at once.
+
+    Args:
+        stmts: the body, for one element.
+        left: values that are used after it.
+    """
+    last: dict[int, int] = {v.id: len(stmts) for v in left}
+    first: dict[int, tuple[int, Var]] = {}
+    inner: dict[int, float] = {}
+    for number, stmt in enumerate(stmts):
+        for atom in uses_of(stmt):
+            if isinstance(atom, Var):
+                end = len(stmts) if isinstance(stmt, Store) else number
+                last[atom.id] = max(last.get(atom.id, 0), end)
+        for var in outs_of(stmt):
+            first[var.id] = (0 if isinstance(stmt, Load) else number, var)
+        inner[number] = max((_inside(b) for b in blocks_of(stmt)), default=0)
+    alive = [inner[number] for number in range(len(stmts))]
+    for start, var in first.values():
+        for number in range(start, min(last.get(var.id, start), len(stmts) - 1) + 1):
+            alive[number] += _size(var)
+    return max(alive, default=0)
+
+
+def _inside(block: Block) -> float:
+    return registers(block.stmts, [a for a in block.results if isinstance(a, Var)])
+
+
+def _size(var: Var) -> float:
+    return 0.25 if var.dtype == "b1" else max(1, int(var.dtype[1:]) // 4)
