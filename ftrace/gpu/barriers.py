@@ -4,7 +4,7 @@ Two loops whose iterations fall on the same threads need none. Blocks and column
 `__syncthreads`, the lanes of a warp at `__syncwarp`.
 """
 
-from ftrace.gpu.layout import COLUMN, THREAD, WARP
+from ftrace.gpu.layout import THREAD, WARP
 from ftrace.gpu.writer import Writer
 from ftrace.lowering.ir import Atom, Block, Load, Loop, Stmt, Store
 from ftrace.lowering.traversal import inside
@@ -38,8 +38,8 @@ def barrier(w: Writer) -> None:
 
 
 def _own(w: Writer, stmt: Stmt, load: Load) -> bool:
-    """Whether a thread reads what it wrote itself."""
-    if not isinstance(stmt, Loop) or w.layout.team == COLUMN or w.layout.ragged:
+    """Whether a thread reads what it wrote itself; copies wrote nothing."""
+    if not isinstance(stmt, Loop) or w.valid or w.layout.ragged:
         return False
     return w.written.get(load.buffer) == _key(stmt, load)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ftrace.gpu import barriers, branches, loops, spelling, teams
-from ftrace.gpu.layout import BLOCK, BLOCK_THREADS, COLUMN, WARP_LANES, Layout
+from ftrace.gpu.layout import BLOCK, BLOCK_THREADS, COLUMN, Layout
 from ftrace.gpu.writer import Writer
 from ftrace.lowering.ir import Alloc, Buffer, If, Kernel, Let, Load, Loop, Stmt, Store, While
 
@@ -49,7 +49,7 @@ def _threads(w: Writer) -> int:
     """The most threads of a block."""
     if w.layout.team == BLOCK:
         return w.threads
-    return WARP_LANES * w.threads if w.layout.team == COLUMN else BLOCK_THREADS
+    return w.layout.across * w.threads if w.layout.team == COLUMN else BLOCK_THREADS
 
 
 def _operands(w: Writer) -> int:

@@ -181,29 +181,30 @@ def together(w: Writer, folded: Accumulator) -> None:
     elif w.layout.team == BLOCK:
         _block(w, folded)
     else:
-        _lanes(w, folded)
+        _lanes(w, folded, w.threads)
         folded.own()
         for c, name in zip(folded.parts, folded.names(folded.first), strict=True):
-            w.line(f"{name} = {_shuffled(c, w, name, '__shfl_sync', '0')};")
+            w.line(f"{name} = {_shuffled(c, w, name, '__shfl_sync', '0', w.threads)};")
 
 
-def _lanes(w: Writer, folded: Accumulator) -> None:
-    """Upper lanes of a warp onto lower ones."""
+def _lanes(w: Writer, folded: Accumulator, count: int) -> None:
+    """Upper ones of some neighbouring lanes onto lower ones."""
     with w.unrolled(folded.count) as at:
         w.line("#pragma unroll")
-        with w.braces("for (int d = 16; d > 0; d >>= 1)"):
+        with w.braces(f"for (int d = {count // 2}; d > 0; d >>= 1)"):
             others: list[str] = []
             for c, name in zip(folded.parts, folded.names(at), strict=True):
-                value = _shuffled(c, w, name, "__shfl_down_sync", "d")
+                value = _shuffled(c, w, name, "__shfl_down_sync", "d", count)
                 w.line(f"const {w.type(c.dtype)} o{len(others)} = {value};")
                 others.append(f"o{len(others)}")
             folded.merge(folded.names(at), others)
 
 
-def _shuffled(cell: Cell, w: Writer, name: str, how: str, lane: str) -> str:
-    """A cell of another lane."""
+def _shuffled(cell: Cell, w: Writer, name: str, how: str, lane: str, count: int) -> str:
+    """A cell of another one of `count` lanes."""
+    among = f", {count}" if count < WARP_LANES else ""
     small = "(int)" if cell.dtype[1:] in ("1", "2") else ""
-    return f"({w.type(cell.dtype)}){how}({FULL}, {small}{name}, {lane})"
+    return f"({w.type(cell.dtype)}){how}({FULL}, {small}{name}, {lane}{among})"
 
 
 def _shared(w: Writer, folded: Accumulator, count: int, results: int) -> list[tuple[str, str]]:
@@ -236,11 +237,11 @@ def _block(w: Writer, folded: Accumulator) -> None:
     with w.braces(f"if (lane < {WARP_LANES})"):
         with w.unrolled(folded.count) as at:
             slots = [f"{many}[{_slot(at, threads)}lane + " for many, _ in places]
-            _halves(w, folded, slots, threads // WARP_LANES, at)
+            _halves(w, folded, slots, (threads // WARP_LANES, WARP_LANES), at)
         if w.partial:
             _to_scratch(w, folded)
         else:
-            _lanes(w, folded)
+            _lanes(w, folded, WARP_LANES)
             folded.own()
             with w.braces("if (lane == 0)"):
                 for (_, one), name in zip(places, folded.names(folded.first), strict=True):
@@ -257,12 +258,14 @@ def _slot(at: str, threads: int) -> str:
 
 def _rows(w: Writer, folded: Accumulator) -> None:
     """Upper threads of a column onto lower ones."""
-    places = _shared(w, folded, WARP_LANES * w.threads, WARP_LANES)
+    across = w.layout.across
+    places = _shared(w, folded, across * w.threads, across)
     for (many, _), name in zip(places, folded.names(""), strict=True):
-        w.line(f"{many}[lane * {WARP_LANES} + threadIdx.x] = {name};")
+        w.line(f"{many}[lane * {across} + threadIdx.x] = {name};")
     w.line("__syncthreads();")
     with w.braces("if (lane == 0)"):
-        _halves(w, folded, [f"{many}[threadIdx.x + " for many, _ in places], w.threads, "")
+        slots = [f"{many}[threadIdx.x + " for many, _ in places]
+        _halves(w, folded, slots, (w.threads, across), "")
         if w.partial:
             _to_scratch(w, folded)
         for (_, one), name in zip(places, folded.names(""), strict=True):
@@ -272,15 +275,17 @@ def _rows(w: Writer, folded: Accumulator) -> None:
         w.line(f"{name} = {one}[threadIdx.x];")
 
 
-def _halves(w: Writer, folded: Accumulator, slots: Sequence[str], count: int, at: str) -> None:
-    """Accumulators that lie a warp apart in shared memory become one, by one thread."""
-    names = folded.names(at)
+def _halves(
+    w: Writer, folded: Accumulator, slots: Sequence[str], lie: tuple[int, int], at: str
+) -> None:
+    """So many accumulators, so far apart in shared memory, become one, by one thread."""
+    (count, apart), names = lie, folded.names(at)
     with _tree(w, count):
         for slot, name in zip(slots, names, strict=True):
-            w.line(f"{name} = {slot}k * {WARP_LANES}];")
-        folded.merge(names, [f"{slot}(k + h) * {WARP_LANES}]" for slot in slots])
+            w.line(f"{name} = {slot}k * {apart}];")
+        folded.merge(names, [f"{slot}(k + h) * {apart}]" for slot in slots])
         for slot, name in zip(slots, names, strict=True):
-            w.line(f"{slot}k * {WARP_LANES}] = {name};")
+            w.line(f"{slot}k * {apart}] = {name};")
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from typing import Final
 from ftrace.lowering.ir import PAIRS, Fold, Kernel
 
 THREAD: Final = "thread"  # every thread is a team; the first owner lies along x, in vectors
-WARP: Final = "warp"  # the lanes of a warp take neighbouring iterations
+WARP: Final = "warp"  # lanes of one warp take neighbouring iterations: all of them, or a part
 BLOCK: Final = "block"  # so do the threads of a block
-COLUMN: Final = "column"  # a warp takes neighbouring owners, each with a thread of every warp
+COLUMN: Final = "column"  # threads of a block with the same x, for one of neighbouring owners
 WARP_LANES: Final = 32
 BLOCK_THREADS: Final = 256  # of blocks that hold many teams
 SMALL: Final = "unsigned"  # types of indices: all offsets lie below 2^31
@@ -31,7 +31,8 @@ class Layout:
         team: THREAD, WARP, BLOCK or COLUMN.
         owners: ids of the axes that are spread over teams; the first one varies fastest.
         lanes: ids of the axes that are spread over the threads of a team.
-        threads: threads of a team.
+        threads: threads of a team; a power of two.
+        across: neighbouring columns that a block takes, where teams are COLUMNs.
         width: neighbouring iterations that a thread takes at once, of the first owner (THREAD) or
             of each lane loop.
         vectors: names of the buffers that are read and written in vectors of `width`.
@@ -48,6 +49,7 @@ class Layout:
     owners: tuple[int, ...] = ()
     lanes: tuple[int, ...] = ()
     threads: int = 1
+    across: int = WARP_LANES
     width: int = 1
     vectors: tuple[str, ...] = ()
     ragged: bool = False

@@ -55,14 +55,13 @@ def _lanes(w: Writer, stmt: Loop, folded: Folded) -> None:
     start, step = _shares(w)
     head = f"for ({index} {axis} = {start}; {axis} < {w.count(stmt.extent)}; {axis} += {step}"
     before = w.only
-    w.only = "valid" if w.layout.team == COLUMN else ""
+    w.only = w.valid
     with w.braces(f"{head}{f', ++turn{stmt.axis.id}' if turns else ''})"):
         _flushes(w, folded, f"turn{stmt.axis.id}")
 
-        def after(at: str) -> None:
-            missing = w.only if w.layout.team != COLUMN else ""
+        def after(at: str, exists: str) -> None:
             for one, values in folded:
-                one.step(values, at, missing)
+                one.step(values, at, exists)
 
         elements(w, *_inner(w, stmt), after)
     w.only = before

@@ -169,9 +169,14 @@ class _Mapper:
         if owners and self.score(owners[0]) > max(self.score(p.inner) for p in pieces):
             if self.extent(owners) >= self.device.processors * MANY // 2:
                 return Layout(THREAD)
-            return Layout(COLUMN, threads=32 if longest > 8 * WARP_LANES else 8)
+            across = min(WARP_LANES, _up(self.size(owners[0].extent)))
+            threads = (1024 if longest > 8 * WARP_LANES else BLOCK_THREADS) // across
+            return Layout(COLUMN, threads=min(threads, _up(longest)), across=across)
         if owners and longest <= ROW:
-            layout = Layout(WARP, threads=WARP_LANES)
+            threads = min(WARP_LANES, max(_power(longest // 8), 4))
+            if self.extent(owners) * threads < self.device.processors * MANY:
+                threads = WARP_LANES
+            layout = Layout(WARP, threads=threads)
         else:
             layout = Layout(BLOCK, threads=BLOCK_THREADS if longest <= LONG else 1024)
         return self.vectors(layout, pieces, [p.inner.body for p in pieces])
@@ -183,16 +188,16 @@ class _Mapper:
         if layout.team not in (BLOCK, COLUMN) or not self.is_one_sweep(pieces, rest):
             return layout
         column = layout.team == COLUMN
-        threads = layout.threads * (WARP_LANES if column else 1)
-        teams = self.extent(owners)
+        across = layout.across if column else 1
+        blocks = self.extent(owners)
         if column:
-            teams = -(-self.size(owners[0].extent) // WARP_LANES) * self.extent(owners[1:])
-        wanted = self.device.processors * MANY // threads // max(teams, 1)
-        turns = self.length(pieces[0]) // (layout.threads * layout.width * TURNS)
+            blocks = -(-self.size(owners[0].extent) // across) * self.extent(owners[1:])
+        wanted = self.device.processors * MANY // (layout.threads * across) // max(blocks, 1)
+        turns = int(self.length(pieces[0]) // (layout.threads * layout.width * TURNS))
         split = _power(min(wanted, turns, PARTS))
         if split <= 1:
             return layout
-        rows = min(split, 32)
+        rows = min(split, 1024 // (across if column else WARP_LANES))
         return replace(layout, split=split, joint=rows * (1 if column else WARP_LANES))
 
     def is_one_sweep(self, pieces: Sequence[Piece], rest: Block) -> bool:
@@ -307,12 +312,12 @@ class _Mapper:
         if layout.team == THREAD:
             return (self._of_threads(layout, sizes),)
         if layout.team == COLUMN:
-            wide, high = -(-sizes[0] // WARP_LANES), min(prod(sizes[1:]), GRID)
-            first = Geometry((wide, high, layout.split), (WARP_LANES, layout.threads, 1))
-            return (first, Geometry((wide, high, 1), (WARP_LANES, layout.joint, 1)))[:stages]
+            wide, high = -(-sizes[0] // layout.across), min(prod(sizes[1:]), GRID)
+            first = Geometry((wide, high, layout.split), (layout.across, layout.threads, 1))
+            return (first, Geometry((wide, high, 1), (layout.across, layout.joint, 1)))[:stages]
         teams, fill = prod(sizes), 4 * self.device.processors * MANY
         if layout.team == WARP:
-            per_block = BLOCK_THREADS // WARP_LANES
+            per_block = BLOCK_THREADS // layout.threads
             blocks = min(-(-teams // per_block), fill // BLOCK_THREADS)
             return (Geometry((blocks, 1, 1), (BLOCK_THREADS, 1, 1)),)
         blocks = min(teams, fill // layout.threads)
@@ -326,8 +331,8 @@ class _Mapper:
         if not sizes:
             return Geometry((1, 1, 1), (1, 1, 1))
         across, rows = -(-sizes[0] // layout.width), prod(sizes[1:])
-        x = min(BLOCK_THREADS, 1 << (across - 1).bit_length())
-        y = min(BLOCK_THREADS // x, 1 << (rows - 1).bit_length())
+        x = min(BLOCK_THREADS, _up(across))
+        y = min(BLOCK_THREADS // x, _up(rows))
         wide, high = -(-across // x), min(-(-rows // y), GRID)
         if len(sizes) > 1:  # the rows of one thread share what it keeps
             high = min(high, max(1, 4 * self.device.processors * MANY // (wide * x * y)))
@@ -336,6 +341,11 @@ class _Mapper:
 
 def _ids(loops: Sequence[Loop]) -> tuple[int, ...]:
     return tuple(loop.axis.id for loop in loops)
+
+
+def _up(n: int) -> int:
+    """The least power of two that is no smaller."""
+    return 1 << max(n - 1, 0).bit_length()
 
 
 def _power(n: int) -> int:

@@ -15,7 +15,7 @@ from ftrace.lowering.traversal import inside, outs_of, uses_of
 
 
 def elements(
-    w: Writer, loop: Loop, stmts: Sequence[Stmt], after: Callable[[str], None] | None = None
+    w: Writer, loop: Loop, stmts: Sequence[Stmt], after: Callable[[str, str], None] | None = None
 ) -> None:
     """Write statements for the elements from `b<axis>` on.
 
@@ -23,7 +23,8 @@ def elements(
         w: the walk.
         loop: the loop over the axis.
         stmts: what to do.
-        after: writes what comes last for each element, given its index in arrays: `[e]` or "".
+        after: writes what comes last for each element, given its index in arrays (`[e]`
+            or nothing) and what must hold for it to exist (or nothing).
     """
     axis, width = loop.axis, w.layout.width
     if width == 1:
@@ -31,7 +32,7 @@ def elements(
         with w.inside(axis):
             w.statements(w, stmts)
             if after:
-                after("")
+                after("", "")
         return
     same, stmts = apart(w, stmts, {axis.id, *w.arrays})
     w.statements(w, same)
@@ -41,8 +42,8 @@ def elements(
     for number, store in enumerate(stores):
         w.line(f"{_pack(w, store)} q{number};")
     with w.unrolled(width):
-        only = _element(w, loop)
-        with w.inside(axis, only):
+        exists = _element(w, loop)
+        with w.inside(axis, both(w.only, exists)):
             for stmt in stmts:
                 if isinstance(stmt, Load) and stmt in loads:
                     value = f"p{stmt.out.id}.v[e]"
@@ -52,7 +53,7 @@ def elements(
                 else:
                     w.statements(w, [stmt])
             if after:
-                after("[e]")
+                after("[e]", exists)
     for number, store in enumerate(stores):
         _write(w, loop, store, number)
 
@@ -63,10 +64,15 @@ def _element(w: Writer, loop: Loop) -> str:
     at = f"b{axis} + ({index})e"
     if not w.layout.ragged:
         w.line(f"const {index} i{axis} = {at};")
-        return w.only
+        return ""
     exists = f"{at} < {w.count(loop.extent)}"
     w.line(f"const {index} i{axis} = {exists} ? {at} : {w.count(loop.extent)} - 1;")
-    return " && ".join(x for x in (w.only, exists) if x)
+    return exists
+
+
+def both(*conditions: str) -> str:
+    """The conjunction of conditions, some of which may be empty."""
+    return " && ".join(c for c in conditions if c)
 
 
 def apart(w: Writer, stmts: Sequence[Stmt], seeds: Iterable[int]) -> tuple[list[Stmt], list[Stmt]]:
@@ -157,10 +163,10 @@ def _write(w: Writer, loop: Loop, store: Store, number: int) -> None:
     if not w.layout.ragged:
         w.line(f"if ({w.only}) {write}" if w.only else write)
         return
-    whole = " && ".join(x for x in (w.only, _whole(w, loop)) if x)
+    whole = both(w.only, _whole(w, loop))
     with w.braces(f"if ({whole})"):
         w.line(write)
     with w.braces("else"), w.unrolled(w.layout.width):
-        only = _element(w, loop)
+        exists = both(w.only, _element(w, loop))
         with w.inside(loop.axis):
-            w.line(f"if ({only}) {w.place(store)} = q{number}.v[e];")
+            w.line(f"if ({exists}) {w.place(store)} = q{number}.v[e];")

@@ -112,10 +112,11 @@ def _hoisted(w: Writer, first: Loop, stmts: Sequence[Stmt], rows: set[int]) -> l
 
 
 def _warps(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
-    """Every warp is a team."""
-    index, per_block = w.layout.index, BLOCK_THREADS // WARP_LANES
-    w.line(f"const unsigned lane = threadIdx.x % {WARP_LANES};")
-    start = f"({index})blockIdx.x * {per_block} + threadIdx.x / {WARP_LANES}"
+    """Every warp is a team, or several; beyond the last team, copies of it."""
+    index, threads = w.layout.index, w.threads
+    per_block, per_warp = BLOCK_THREADS // threads, WARP_LANES // threads
+    w.line(f"const unsigned lane = threadIdx.x % {threads};")
+    start = f"({index})blockIdx.x * {per_block} + threadIdx.x / {WARP_LANES} * {per_warp}"
     _numbered(w, stmts, owners, start, f"({index})gridDim.x * {per_block}")
 
 
@@ -136,10 +137,16 @@ def _numbered(
     if not owners:
         w.statements(w, stmts)
         return
-    index = w.layout.index
-    w.team, w.teams = "(long long)team", f"(long long)({_product(w, owners)})"
-    head = f"for ({index} team = {start}; team < {_product(w, owners)}; team += {step})"
-    with w.braces(head):
+    index, count = w.layout.index, _product(w, owners)
+    w.team, w.teams = "(long long)team", f"(long long)({count})"
+    several = w.layout.team == WARP and w.threads < WARP_LANES
+    number = "first" if several else "team"
+    with w.braces(f"for ({index} {number} = {start}; {number} < {count}; {number} += {step})"):
+        if several:  # the lanes of a warp stay together
+            w.line(f"const {index} own = first + threadIdx.x % {WARP_LANES} / {w.threads};")
+            w.line(f"const bool valid = own < {count};")
+            w.line(f"const {index} team = valid ? own : {count} - 1;")
+            w.only, w.valid = "valid && lane == 0", "valid"
         _coordinates(w, owners, "team")
         _bind(w, owners)
         w.statements(w, stmts)
@@ -152,11 +159,11 @@ def _columns(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
     w.line("const unsigned lane = threadIdx.y;")
     if w.partial:
         w.line("const unsigned part = blockIdx.z;")
-    w.line(f"const {index} column = ({index})blockIdx.x * {WARP_LANES} + threadIdx.x;")
+    w.line(f"const {index} column = ({index})blockIdx.x * {w.layout.across} + threadIdx.x;")
     w.line(f"const bool valid = column < {extent};")
     w.line(f"const {index} i{first.axis.id} = valid ? column : {extent} - 1;")
     _bind(w, [first])
-    w.only, w.common = "valid && lane == 0", True
+    w.only, w.valid, w.common = "valid && lane == 0", "valid", True
     w.team, w.teams = f"(long long)i{first.axis.id}", f"(long long)({_product(w, owners)})"
     if not rows:
         w.statements(w, stmts)

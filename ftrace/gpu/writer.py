@@ -21,6 +21,7 @@ class Writer:
         kernel, layout, stage: what is written.
         partial: whether the team's loop is shared with other blocks.
         threads: threads of a team.
+        valid: what must hold for a team to be no copy of the last one; empty for anything.
         team, teams: the number of the team's owners, and how many there are.
         buffers: by name, with the words that hold their steps of class `any`.
         axes: ids of axes in scope.
@@ -44,6 +45,7 @@ class Writer:
         self.partial = layout.split > 1 and stage == 0
         self.threads = layout.joint if stage else layout.threads
         self.team, self.teams = "0", "1"
+        self.valid = ""
         self.lines: list[str] = []
         self.depth = 1
         self.buffers: dict[str, tuple[Buffer, list[str]]] = {}
