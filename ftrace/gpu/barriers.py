@@ -15,8 +15,9 @@ def before(w: Writer, stmt: Stmt) -> None:
     if w.layout.team == THREAD or not w.common:
         return
     body = list(inside(Block((stmt,))))
-    stores = [s for s in body if isinstance(s, Store)]
-    loads = [s for s in body if isinstance(s, Load) and w.buffers[s.buffer][0].space == "out"]
+    stores = [s for s in body if isinstance(s, Store) and id(s) not in w.held.dead]
+    loads = [s for s in body if isinstance(s, Load) and id(s) not in w.held.taken]
+    loads = [s for s in loads if w.buffers[s.buffer][0].space == "out"]
     if isinstance(stmt, Loop) and stmt.axis.id not in w.layout.lanes:
         # its statements look for themselves; an iteration meets what the one before it did
         w.written.update(dict.fromkeys((s.buffer for s in stores), ()))

@@ -114,8 +114,13 @@ def let(w: Writer, stmt: Let) -> None:
 
 def load(w: Writer, stmt: Load) -> None:
     """One element."""
+    if id(stmt) in w.held.taken:
+        w.declare(stmt.out, w.kept(w.held.taken[id(stmt)]))
+        return
     place = w.place(stmt)
     w.declare(stmt.out, f"{place} != 0" if stmt.out.dtype == "b1" else place)
+    if id(stmt) in w.held.saved:
+        w.line(f"{w.kept(w.held.saved[id(stmt)])} = {w.value(stmt.out)};")
 
 
 def store(w: Writer, stmt: Store) -> None:
@@ -123,4 +128,7 @@ def store(w: Writer, stmt: Store) -> None:
     place, value = w.place(stmt), w.value(stmt.value)
     if stmt.combine is not None:
         value = branches.combined(stmt.combine, [place, value], stmt.value.dtype)
-    w.line(f"{w.guarded(stmt)}{place} = {value};")
+    if id(stmt) in w.held.saved:
+        w.line(f"{w.kept(w.held.saved[id(stmt)])} = {value};")
+    if id(stmt) not in w.held.dead:
+        w.line(f"{w.guarded(stmt)}{place} = {value};")

@@ -43,6 +43,9 @@ class Layout:
         split: blocks that share the iterations of a team's one loop, a power of two. If there is
             more than one, a second function combines what they leave in scratch memory.
         joint: threads of a team there.
+        held: pieces of a row that each thread keeps in registers between the passes over it
+            (holding.py); 0 if rows are read again.
+        same: buffers that see the same memory in the same steps as one before, with that one.
     """
 
     team: str
@@ -57,6 +60,8 @@ class Layout:
     joined: tuple[tuple[int, int, int], ...] = ()
     split: int = 1
     joint: int = 1
+    held: int = 0
+    same: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

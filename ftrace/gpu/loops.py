@@ -1,5 +1,8 @@
 """Loops inside teams: over the threads of a team, or one iteration after the other."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from ftrace.gpu import branches, folds
 from ftrace.gpu.layout import COLUMN, WARP_LANES
 from ftrace.gpu.regions import elements
@@ -48,15 +51,9 @@ def _serial(w: Writer, stmt: Loop, folded: Folded) -> None:
 
 def _lanes(w: Writer, stmt: Loop, folded: Folded) -> None:
     """Neighbouring iterations fall on neighbouring threads."""
-    index, axis = w.layout.index, f"b{stmt.axis.id}"
-    turns = any(one.fold.block for one, _ in folded)
-    if turns:
-        w.line(f"unsigned turn{stmt.axis.id} = 0;")
     start, step = _shares(w)
-    head = f"for ({index} {axis} = {start}; {axis} < {w.count(stmt.extent)}; {axis} += {step}"
-    before = w.only
-    w.only = w.valid
-    with w.braces(f"{head}{f', ++turn{stmt.axis.id}' if turns else ''})"):
+    before, w.only = w.only, w.valid
+    with _pieces(w, stmt, start, step, any(one.fold.block for one, _ in folded)):
         _flushes(w, folded, f"turn{stmt.axis.id}")
 
         def after(at: str, exists: str) -> None:
@@ -65,6 +62,27 @@ def _lanes(w: Writer, stmt: Loop, folded: Folded) -> None:
 
         elements(w, *_inner(w, stmt), after)
     w.only = before
+
+
+@contextmanager
+def _pieces(w: Writer, stmt: Loop, start: str, step: int, counted: bool) -> Generator[None]:
+    """A loop over what a thread takes at once; one of known length where rows are held."""
+    index, axis, turn = w.layout.index, f"b{stmt.axis.id}", f"turn{stmt.axis.id}"
+    extent = w.count(stmt.extent)
+    if w.layout.held:
+        w.line("#pragma unroll")
+        with w.braces(f"for (int c = 0; c < {w.layout.held}; ++c)"):
+            w.line(f"const {index} {axis} = {start} + ({index})(c * {step});")
+            if counted:
+                w.line(f"const int {turn} = c;")
+            with w.braces(f"if ({axis} < {extent})"):
+                yield
+        return
+    if counted:
+        w.line(f"unsigned {turn} = 0;")
+    following = f"{axis} += {step}{f', ++{turn}' if counted else ''}"
+    with w.braces(f"for ({index} {axis} = {start}; {axis} < {extent}; {following})"):
+        yield
 
 
 def _shares(w: Writer) -> tuple[str, int]:

@@ -10,10 +10,11 @@ numbers of blocks.
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ftrace.core.errors import BackendError
 from ftrace.gpu import nests
+from ftrace.gpu.holding import held
 from ftrace.gpu.layout import (
     BLOCK,
     BLOCK_THREADS,
@@ -49,12 +50,15 @@ from ftrace.lowering.traversal import inside
 VECTOR: Final = 16  # bytes that a thread reads or writes at once
 SHORT: Final = 16  # iterations up to which one thread does a loop by itself
 ROW: Final = 1024  # iterations up to which a warp does a loop
-LONG: Final = 8192  # iterations from which a block has all the threads that it may have
+EACH: Final = 16  # iterations that a thread of a block has, up to the most threads
 MANY: Final = 2048  # threads of a processor
 GRID: Final = 65535  # blocks along y and z
 TURNS: Final = 4  # what a thread should have left to do where blocks share a loop
 WIDEST: Final = 4  # elements that a thread takes at once
 REGISTERS: Final = 24  # of a thread, for the values of all its elements
+PIECES: Final = 16  # pieces of a row that a thread holds
+HELD: Final = 40  # registers that they may take
+BESIDE: Final = 40  # registers that everything else takes
 PARTS: Final = 256  # blocks that share a loop
 
 
@@ -86,6 +90,7 @@ class _Mapper:
         self, launch: Launch, table: Sequence[int], alignment: Sequence[int], device: Machine
     ) -> None:
         self.kernel, self.device = launch.kernel, device
+        self.launch, self.table = launch, table
         scalars = zip(launch.kernel.scalars, launch.scalars, strict=True)
         self.numbers = {v: table[e] for v, e in scalars if v.dtype == "i8"}
         self.buffers = {b.name: b for b in launch.kernel.buffers}
@@ -132,7 +137,7 @@ class _Mapper:
         kernel, axes = nests.joined(self.kernel, pairs)
         lanes = [axes.get(p.outer.axis.id, p.outer.axis).id for p in pieces]
         triples = [(axes[p.outer.axis.id].id, p.outer.axis.id, p.inner.axis.id) for p in pairs]
-        layout = replace(layout, lanes=tuple(lanes), joined=tuple(triples))
+        layout = self.holding(replace(layout, lanes=tuple(lanes), joined=tuple(triples)), owners)
         kernel = replace(kernel, body=nests.refolded(kernel.body, layout))
         extra = tuple(self.length(p) for p in pairs)
         stages = self.geometry(layout, owners)
@@ -178,7 +183,7 @@ class _Mapper:
                 threads = WARP_LANES
             layout = Layout(WARP, threads=threads)
         else:
-            layout = Layout(BLOCK, threads=BLOCK_THREADS if longest <= LONG else 1024)
+            layout = Layout(BLOCK, threads=min(max(BLOCK_THREADS, _up(longest // EACH)), 1024))
         return self.vectors(layout, pieces, [p.inner.body for p in pieces])
 
     def shared(
@@ -302,6 +307,34 @@ class _Mapper:
             return SIGNED if largest < 2**30 else LARGE
         return SMALL if largest < 2**31 - 2**26 else LARGE
 
+    def holding(self, layout: Layout, owners: Sequence[Loop]) -> Layout:
+        """The layout with rows in registers, if they are gone over several times and fit."""
+        if layout.team not in (WARP, BLOCK) or layout.split > 1 or layout.joined:
+            return layout
+        same = self.same()
+        stmts = [s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]]
+        dtypes = {b.name: b.dtype for b in self.kernel.buffers}
+        found = held(stmts, layout.lanes, same, dtypes)
+        if not found.registers:
+            return layout
+        longest = max(self.size(s.extent) for s in stmts if isinstance(s, Loop))
+        pieces = _up(-(-longest // (layout.threads * layout.width)))
+        taken = pieces * layout.width * found.registers
+        if pieces > PIECES or taken > min(HELD, 65536 // layout.threads - BESIDE):
+            return layout
+        return replace(layout, held=pieces, same=tuple(same.items()))
+
+    def same(self) -> dict[str, str]:
+        """Buffers that see the same memory in the same steps as one before them."""
+        first: dict[Any, str] = {}
+        found: dict[str, str] = {}
+        for b, o in zip(self.kernel.buffers, self.launch.operands, strict=True):
+            key = b.dtype, o.slot, self.table[o.offset], b.steps, self.steps[b.name]
+            if key in first:
+                found[b.name] = first[key]
+            first.setdefault(key, b.name)
+        return found
+
     # --- how many
 
     def geometry(self, layout: Layout, owners: Sequence[Loop]) -> tuple[Geometry, ...]:
@@ -315,7 +348,7 @@ class _Mapper:
             wide, high = -(-sizes[0] // layout.across), min(prod(sizes[1:]), GRID)
             first = Geometry((wide, high, layout.split), (layout.across, layout.threads, 1))
             return (first, Geometry((wide, high, 1), (layout.across, layout.joint, 1)))[:stages]
-        teams, fill = prod(sizes), 4 * self.device.processors * MANY
+        teams, fill = prod(sizes), max(1024, 4 * self.device.processors * MANY)
         if layout.team == WARP:
             per_block = BLOCK_THREADS // layout.threads
             blocks = min(-(-teams // per_block), fill // BLOCK_THREADS)

@@ -6,6 +6,7 @@ block, a processor of 64k registers is full where a thread takes 32.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from ftrace.lowering.ir import Block, Load, Stmt, Store, Var, blocks_of
 from ftrace.lowering.traversal import outs_of, uses_of
@@ -29,11 +30,12 @@ def registers(stmts: Sequence[Stmt], left: Sequence[Var] = ()) -> float:
         for var in outs_of(stmt):
             first[var.id] = (0 if isinstance(stmt, Load) else number, var)
         inner[number] = max((_inside(b) for b in blocks_of(stmt)), default=0)
-    alive = [inner[number] for number in range(len(stmts))]
+    change = [0.0] * (len(stmts) + 1)
     for start, var in first.values():
-        for number in range(start, min(last.get(var.id, start), len(stmts) - 1) + 1):
-            alive[number] += _size(var)
-    return max(alive, default=0)
+        change[start] += _size(var)
+        change[min(last.get(var.id, start), len(stmts) - 1) + 1] -= _size(var)
+    alive = accumulate(change)
+    return max((a + inner[n] for n, a in zip(range(len(stmts)), alive, strict=False)), default=0)
 
 
 def _inside(block: Block) -> float:

@@ -48,14 +48,22 @@ def elements(
                 if isinstance(stmt, Load) and stmt in loads:
                     value = f"p{stmt.out.id}.v[e]"
                     w.declare(stmt.out, f"{value} != 0" if stmt.out.dtype == "b1" else value)
+                    _keep(w, stmt, w.value(stmt.out))
                 elif isinstance(stmt, Store) and stmt in stores:
                     w.line(f"q{stores.index(stmt)}.v[e] = {w.value(stmt.value)};")
+                    _keep(w, stmt, w.value(stmt.value))
                 else:
                     w.statements(w, [stmt])
             if after:
                 after("[e]", exists)
     for number, store in enumerate(stores):
         _write(w, loop, store, number)
+
+
+def _keep(w: Writer, stmt: Load | Store, value: str) -> None:
+    """Keep an element for the next pass, if it is held."""
+    if id(stmt) in w.held.saved:
+        w.line(f"{w.kept(w.held.saved[id(stmt)])} = {value};")
 
 
 def _element(w: Writer, loop: Loop) -> str:
@@ -126,6 +134,8 @@ def _stores(stmts: Iterable[Stmt]) -> list[Store]:
 
 def _runs(w: Writer, axis: int, access: Load | Store) -> bool:
     """Whether neighbours along an axis are neighbours in a buffer that takes vectors."""
+    if id(access) in w.held.taken or id(access) in w.held.dead:
+        return False
     steps = w.buffers[access.buffer][0].steps
     along = [s for a, s in zip(access.at, steps, strict=True) if getattr(a, "id", None) == axis]
     return access.buffer in w.layout.vectors and along == ["one"]

@@ -6,6 +6,7 @@ its number. What stood between these loops is done by every team, and stored by 
 
 from collections.abc import Sequence
 
+from ftrace.gpu.holding import held
 from ftrace.gpu.layout import BLOCK, BLOCK_THREADS, COLUMN, THREAD, WARP, WARP_LANES
 from ftrace.gpu.nests import flattened
 from ftrace.gpu.regions import apart, elements
@@ -135,7 +136,7 @@ def _numbered(
 ) -> None:
     w.only, w.common = "lane == 0", True
     if not owners:
-        w.statements(w, stmts)
+        _row(w, stmts)
         return
     index, count = w.layout.index, _product(w, owners)
     w.team, w.teams = "(long long)team", f"(long long)({count})"
@@ -149,7 +150,17 @@ def _numbered(
             w.only, w.valid = "valid && lane == 0", "valid"
         _coordinates(w, owners, "team")
         _bind(w, owners)
-        w.statements(w, stmts)
+        _row(w, stmts)
+
+
+def _row(w: Writer, stmts: Sequence[Stmt]) -> None:
+    """What a team does, with what it keeps between its passes."""
+    if w.layout.held:
+        dtypes = {b.name: b.dtype for b in w.kernel.buffers}
+        w.held = held(stmts, w.layout.lanes, dict(w.layout.same), dtypes)
+        for number, dtype in enumerate(w.held.dtypes):
+            w.line(f"Pack<{w.type(dtype)}, {w.layout.width}> h{number}[{w.layout.held}];")
+    w.statements(w, stmts)
 
 
 def _columns(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:

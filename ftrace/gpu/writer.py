@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from ftrace.core.errors import BackendError
 from ftrace.gpu import spelling
+from ftrace.gpu.holding import Held
 from ftrace.gpu.layout import LARGE, Layout
 from ftrace.lowering.ir import Atom, Buffer, Kernel, Lit, Load, Stmt, Store, Var
 
@@ -31,6 +32,7 @@ class Writer:
         common: whether all threads of a team do the same here.
         written, read: buffers that the team wrote, and read, since its last barrier.
         shared: bytes of shared memory.
+        held: what stays in registers between the passes over a row.
         statements: writes statements (emit.py), for the blocks inside others.
     """
 
@@ -58,6 +60,7 @@ class Writer:
         self.written: dict[str, tuple[Atom | None, ...]] = {}
         self.read: set[str] = set()
         self.shared = 0
+        self.held = Held()
 
     def fail(self, what: str) -> BackendError:
         """An error that names the kernel."""
@@ -137,6 +140,10 @@ class Writer:
         if isinstance(atom, Lit):
             return f"({self.layout.index}){atom.value}"
         return f"({self.layout.index})v{atom.id}"
+
+    def kept(self, number: int) -> str:
+        """What is held, of the element at hand."""
+        return f"h{number}[c].v[{'e' if self.layout.width > 1 else 0}]"
 
     # --- places
 
