@@ -48,7 +48,8 @@ static inline $T ft_log_ndtr_$d($T x) {
   $T scaled = 0.5$f * erfcx$f(fabs$f(x) * $rsqrt2);
   if (x < 0) return log$f(scaled) - 0.5$f * x * x;
   $T y = x > 40 ? 40 : x, square = y * y, lost = fma$f(y, y, -square);
-  return log1p$f(-(scaled * exp$f(-0.5$f * square) * (1 - 0.5$f * lost)));
+  $T power = exp$f(-0.5$f * square);
+  return log1p$f(-(scaled * fma$f(-0.5$f * lost, power, power)));
 }
 """
 
@@ -60,7 +61,7 @@ static inline $T ft_digamma_$d($T x) {
   if (x < 0) {
     $T rest = x - rint$f(x);
     if (rest == 0) return $nan;
-    sum = -$pi / tan$f($pi * rest);
+    sum = -$pi * cospi$f(rest) / sinpi$f(rest);  // tan$f would bring float64 into float32
     x = 1 - x;
   }
   if (x > 10) {
@@ -112,9 +113,12 @@ static inline $T ft_i${n}e_$d($T x) {
 
 _TYPES: Final = {"f4": {"T": "float", "f": "f"}, "f8": {"T": "double", "f": ""}}
 
-# float32 takes the root of e**x twice: there I(x) is finite where scipy's, in float64, is
+# float32 takes the root of e**x where that overflows: there I(x) is finite as scipy's in float64
 _GROWN: Final = {
-    "f4": "float root = expf(0.5f * size);\n    value = root * ft_i${n}_far_f4(size) * root;",
+    "f4": """bool far = size > 88;
+    float power = expf(far ? 0.5f * size : size);
+    value = power * ft_i${n}_far_f4(size);
+    if (far) value *= power;""",
     "f8": "value = exp(size) * ft_i${n}_far_f8(size);",
 }
 

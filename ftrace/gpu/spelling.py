@@ -49,7 +49,7 @@ def spell(op: str, args: Sequence[str], dtypes: Sequence[str], out: str) -> str:
     """
     dtype = dtypes[-1]
     kinds = OPS[op].kinds if op in OPS else ""
-    if dtype[0] not in kinds or (dtype == "f2" and op not in _ON_HALVES):
+    if dtype[0] not in kinds or (dtype == "f2" and op not in ("cast", "select")):
         raise BackendError(f"The GPU backend has no spelling of the operation {op} on {dtype}.")
     if op == "cast":
         return cast(args[0], dtype, out)
@@ -230,8 +230,6 @@ def _erf_inv(op: str, args: Sequence[str], dtype: str) -> str:
     """scipy's of -0.0 is 0.0."""
     return f"({_call(op, args, dtype)} + {literal(0.0, dtype)})"
 
-
-_ON_HALVES: Final = ("cast", "bitcast", "select")
 
 _SIGNS: Final = {
     **{"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"},

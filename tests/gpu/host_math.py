@@ -55,6 +55,14 @@ static long double host_normcdfinv(long double p) {
   return 1.41421356237309504880L * host_erfinv(2 * p - 1);
 }
 
+static long double host_turn(long double x) {  // pi x, for |x| <= 1/2
+  return 3.14159265358979323846264338328L * x;
+}
+
+static inline float sinpif(float x) { return (float)sinl(host_turn(x)); }
+static inline double sinpi(double x) { return (double)sinl(host_turn(x)); }
+static inline float cospif(float x) { return (float)cosl(host_turn(x)); }
+static inline double cospi(double x) { return (double)cosl(host_turn(x)); }
 static inline float erfcxf(float x) { return (float)host_erfcx(x); }
 static inline double erfcx(double x) { return (double)host_erfcx(x); }
 static inline float erfinvf(float x) { return (float)host_erfinv(x); }

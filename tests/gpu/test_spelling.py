@@ -1,0 +1,229 @@
+"""Spellings in CUDA C: exact operations bit for bit as NumPy, literals, names, errors, NVRTC."""
+
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import from_dtype
+
+from ftrace.core.errors import BackendError
+from ftrace.core.scalar import OPS, apply
+from ftrace.gpu.prelude import FUNCTIONS, definitions, prelude
+from ftrace.gpu.spelling import MEMORY, REGISTER, literal, spell
+from ftrace.lowering.ir import DTYPES
+from tests.cpu.test_spelling import assert_same_bits, in_range, numbers
+from tests.gpu.host_math import HOST_MATH
+from tests.gpu.spelled import Host, compiled, device_text, nvrtc, rows
+
+COMPUTED = [d for d in DTYPES if d != "f2"]
+ROUNDED = {name for name, op in OPS.items() if op.costly and op.kinds == "f"} - {"div", "sqrt"}
+needs_nvrtc = pytest.mark.skipif(nvrtc() is None, reason="NVRTC is not installed")
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spelled")
+    return {dtype: Host(dtype, folder) for dtype in DTYPES}
+
+
+def compare(host, a, b):
+    """All exact operations that are no conversions."""
+    for op, to in rows(host.dtype):
+        if op in ROUNDED or op == "cast":
+            continue
+        operands = (a, b)[: OPS[op].arity] if op != "select" else (a < b, a, b)
+        with np.errstate(all="ignore"):
+            want = np.asarray(apply(op, operands, np.dtype(to)))
+        assert_same_bits(host(op, to, a, b), want, f"{op} on {host.dtype}")
+
+
+@pytest.mark.parametrize("dtype", COMPUTED)
+def test_exact_operations_on_edge_values(hosts, dtype):
+    values = numbers(dtype)
+    compare(hosts[dtype], *(np.ascontiguousarray(m.ravel()) for m in np.meshgrid(values, values)))
+
+
+@pytest.mark.parametrize("dtype", COMPUTED)
+def test_exact_operations_on_any_values(hosts, dtype):
+    @given(
+        st.lists(st.tuples(from_dtype(np.dtype(dtype)), from_dtype(np.dtype(dtype))), min_size=1)
+    )
+    @settings(max_examples=60)
+    def check(pairs):
+        compare(hosts[dtype], *(np.array(column, dtype) for column in zip(*pairs, strict=True)))
+
+    check()
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1"])
+def test_exact_operations_on_every_byte(hosts, dtype):
+    every = np.arange(256).astype("u1").view(dtype)
+    compare(hosts[dtype], np.repeat(every, 256), np.tile(every, 256))
+
+
+@pytest.mark.parametrize("source", DTYPES)
+def test_conversions_of_edge_values(hosts, source):
+    values = numbers(source)
+    for to in DTYPES:
+        x = values[in_range(values, to)]
+        with np.errstate(all="ignore"):
+            assert_same_bits(hosts[source]("cast", to, x), x.astype(to), f"{source} to {to}")
+
+
+def test_floats_beyond_u4_become_the_low_bits_of_an_i8(hosts):
+    x = np.array([-1.0, -5e9, 2.0**32 + 3, 2.0**62, 2.0**63, np.inf, np.nan])
+    want = np.array([-1, -5_000_000_000, 2**32 + 3, 2**62, *[-(2**63)] * 3]).astype("u4")
+    np.testing.assert_array_equal(hosts["f8"]("cast", "u4", x), want)
+
+
+def test_every_float16_is_read_and_written_back(hosts):
+    halves = np.arange(2**16, dtype="u2").view("f2")
+    wide = hosts["f2"]("cast", "f4", halves)
+    assert_same_bits(wide, halves.astype("f4"), "f2 to f4")
+    assert_same_bits(hosts["f4"]("cast", "f2", wide), halves, "f4 to f2")
+    double = hosts["f2"]("cast", "f8", halves)
+    assert_same_bits(hosts["f8"]("cast", "f2", double), halves, "f8 to f2")
+
+
+@pytest.mark.parametrize("source", ["f4", "f8"])
+def test_rounding_to_float16_happens_once_and_to_even(hosts, source):
+    halves = np.arange(0x7C00, dtype="u2").view("f2").astype(source)
+    middle = (halves[:-1] + halves[1:]) / 2
+    near = [np.nextafter(middle, np.array(s, source)) for s in (-np.inf, np.inf)]
+    values = np.concatenate([halves, middle, *near, [65519.99, 65520, 65536, 1e38, 1e-9, 1e-45]])
+    values = np.concatenate([values, -values]).astype(source)
+    with np.errstate(all="ignore"):
+        assert_same_bits(hosts[source]("cast", "f2", values), values.astype("f2"), source)
+
+
+# --- literals
+
+LITERALS = {
+    "b1": [True, False],
+    "f2": [0.0, -0.0, 1.5, np.inf, np.nan, 6e-8],
+    **{
+        d: [0.0, -0.0, 1, -1.0, 0.5, 0.1, 1 / 3, 1e10, 1e38, 1e-45, np.inf, -np.inf, np.nan]
+        for d in ("f4", "f8")
+    },
+    **{
+        d: [0, 1, np.iinfo(d).min, np.iinfo(d).max, np.iinfo(d).max // 3]
+        for d in DTYPES
+        if d[0] in "iu"
+    },
+}
+
+
+def test_literals_are_exact(tmp_path):
+    parts = [HOST_MATH]
+    for dtype, values in LITERALS.items():
+        inner = ", ".join(literal(v, dtype) for v in values)
+        parts.append(
+            f'extern "C" {{ extern const {MEMORY[dtype]} lit_{dtype}[]; '
+            f"const {MEMORY[dtype]} lit_{dtype}[] = {{{inner}}}; }}\n"
+        )
+    source, library = tmp_path / "lits.cpp", tmp_path / "lits.so"
+    source.write_text("".join(parts))
+    options = ["-std=c++17", "-fPIC", "-shared", "-Wall", "-Werror", "-Wno-unused-function"]
+    subprocess.run(["c++", *options, "-o", library, source], check=True)
+    import ctypes
+
+    loaded = ctypes.CDLL(str(library))
+    for dtype, values in LITERALS.items():
+        size = len(values) * np.dtype(dtype).itemsize
+        memory = (ctypes.c_char * size).in_dll(loaded, f"lit_{dtype}")
+        assert_same_bits(np.frombuffer(memory, dtype), np.array(values, dtype), dtype)
+
+
+def test_literals_are_short_where_that_is_exact():
+    assert [literal(v, "f4") for v in (0, 1.0, -0.5, 1e-3)] == [
+        "0.0f",
+        "1.0f",
+        "(-0.5f)",
+        "0x1.0624dep-10f",
+    ]
+    assert literal(-np.nan, "f4") == literal(np.nan, "f4") == "__int_as_float(0x7fc00000)"
+    assert literal(1e300, "f4") == literal(np.inf, "f4")
+
+
+# --- text
+
+
+def test_types_have_the_sizes_of_the_dtypes(tmp_path):
+    lines = [f'static_assert(sizeof({MEMORY[d]}) == {np.dtype(d).itemsize}, "");' for d in DTYPES]
+    source = tmp_path / "sizes.cpp"
+    source.write_text("\n".join(lines))
+    subprocess.run(["c++", "-fsyntax-only", source], check=True)
+    assert REGISTER.keys() == MEMORY.keys() == set(DTYPES)
+
+
+def test_a_spelling_is_an_atom():
+    for dtype in DTYPES:
+        for op, to in rows(dtype):
+            dtypes = ["b1"] * (op == "select") + [dtype] * min(OPS[op].arity, 2)
+            text = spell(op, ["p", "q", "r"][: len(dtypes)], dtypes, to)
+            depths = np.cumsum([(c == "(") - (c == ")") for c in text])
+            first = text.find("(")
+            assert text.isidentifier() or (depths[first:-1] > 0).all(), text
+            assert not text[:first].strip("_abcdefghijklmnopqrstuvwxyz0123456789"), text
+
+
+def test_the_prelude_holds_what_is_called_and_no_more():
+    assert prelude([("add", "f4"), ("exp", "f8")]) == ""
+    assert prelude([]) == ""
+    text = prelude([("mod", "i2"), ("i0e", "f4"), ("mod", "i4")])
+    named = re.findall(r"^static inline .*?(ft_\w+)\(", text, re.M)
+    assert named == ["ft_rem_i4", "ft_mod_i4", "ft_i0_far_f4", "ft_i0_near_f4", "ft_i0e_f4"]
+    assert "ft_cast_f8_u8" in prelude([("cast", "f8")])
+
+
+def test_every_function_is_called_by_a_spelling_and_defined_once():
+    text = prelude((op, d) for op, row in OPS.items() for d in COMPUTED if d[0] in row.kinds)
+    text += prelude([("cast", "f2")])
+    named = set(re.findall(r"^static inline .*?(ft_\w+)\(", text, re.M))
+    assert named == set(FUNCTIONS)
+    assert definitions(text).count("static inline") == len(FUNCTIONS)
+
+
+def test_what_cannot_be_spelled_is_named():
+    with pytest.raises(BackendError, match="no spelling of the operation sin on i4"):
+        spell("sin", ["a"], ["i4"], "i4")
+    with pytest.raises(BackendError, match="no spelling of the operation add on f2"):
+        spell("add", ["a", "b"], ["f2", "f2"], "f2")
+    with pytest.raises(BackendError, match="no spelling of the operation frobnicate on f4"):
+        spell("frobnicate", ["a"], ["f4"], "f4")
+
+
+# --- NVRTC
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_75", "sm_100"])
+@pytest.mark.parametrize("dtypes", [tuple(DTYPES[:10]), ("f4",), ("f8",)], ids=["ints", "f4", "f8"])
+def test_every_operation_compiles(dtypes, arch):
+    assert compiled(device_text(dtypes), arch)[:4] == b"\x7fELF"
+
+
+@needs_nvrtc
+def test_float32_is_computed_without_float64():
+    text = compiled(device_text(["f4"]), "sm_90", "PTX").decode()
+    entries = {part.split("(")[0]: part for part in text.split(".entry ")[1:]}
+    assert len(entries) == len(rows("f4"))
+    doubles = {name for name, part in entries.items() if ".f64" in part}
+    # CUDA reduces arguments beyond 1e5 with one multiplication in float64
+    assert doubles == {"cast_f4_f8", "sin_f4_f4", "cos_f4_f4", "tan_f4_f4"}
+    assert "div.rn.f32" not in entries["logistic_f4_f4"]
+    assert "div.rn.f32" in entries["div_f4_f4"]
+    assert "sqrt.rn.f32" in entries["sqrt_f4_f4"]
+    assert "call" not in entries["logistic_f4_f4"]
+
+
+@needs_nvrtc
+def test_products_and_sums_are_not_fused():
+    body = spell("add", [spell("mul", ["x", "x"], ["f4", "f4"], "f4"), "x"], ["f4", "f4"], "f4")
+    kernel = f'extern "C" __global__ void k(float* a) {{ float x = *a; *a = {body}; }}'
+    text = compiled(kernel, "sm_90", "PTX").decode()
+    assert "fma" not in text
+    assert ".ftz" not in text
