@@ -19,12 +19,7 @@ _LOGISTIC: Final = {
     "f4": """
 static inline float ft_logistic_f4(float x) {
   float e = expf(-fabsf(x)), above = x >= 0 ? 1 : e, below = 1 + e;
-#ifdef __CUDACC_RTC__
-  float reciprocal = __fdividef(1, below);
-#else
-  float reciprocal = 1 / below;
-#endif
-  float quotient = above * reciprocal;
+  float reciprocal = __fdividef(1, below), quotient = above * reciprocal;
   return fmaf(fmaf(-quotient, below, above), reciprocal, quotient);
 }
 """,

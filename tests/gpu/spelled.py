@@ -1,10 +1,7 @@
-"""Spellings as functions of arrays on the host, and as kernels for NVRTC."""
+"""Spellings as functions of arrays, run by the emulation: a kernel per operation and dtype."""
 
 import ctypes
-import functools
-import subprocess
-from collections.abc import Sequence
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 
@@ -12,7 +9,7 @@ from ftrace.core.scalar import OPS
 from ftrace.gpu.prelude import definitions
 from ftrace.gpu.spelling import MEMORY, REGISTER, spell
 from ftrace.lowering.ir import DTYPES
-from tests.gpu.host_math import HOST_MATH
+from tests.gpu.emulation import driver
 
 Row = tuple[str, str]  # an operation and the dtype of its result
 
@@ -40,86 +37,45 @@ def expression(op: str, dtype: str, to: str) -> str:
 
 
 def kernel(op: str, dtype: str, to: str) -> str:
-    """`out[i] = op(a[i], b[i])`, for one i of a grid."""
+    """`out[i] = op(a[i], b[i])`, a thread each."""
     return (
         f'extern "C" __global__ void {op}_{dtype}_{to}(const {MEMORY[dtype]}* a, '
-        f"const {MEMORY[dtype]}* b, {MEMORY[to]}* out) {{\n"
-        "  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"const {MEMORY[dtype]}* b, {MEMORY[to]}* out, long long n) {{\n"
+        "  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (i >= n) return;\n"
         f"  const {REGISTER[dtype]} x = a[i], y = b[i];\n"
         f"  const {REGISTER[to]} r = {expression(op, dtype, to)};\n"
         "  out[i] = r;\n}\n"
     )
 
 
-def device_text(dtypes: Sequence[str]) -> str:
-    """One module with every operation on some dtypes."""
+def text_of(*dtypes: str) -> str:
+    """One source with every operation on some dtypes."""
     kernels = "".join(kernel(op, d, to) for d in dtypes for op, to in rows(d))
     return definitions(kernels) + kernels
 
 
-def host_text(dtype: str) -> str:
-    """The same expressions in loops."""
-    parts: list[str] = []
-    for op, to in rows(dtype):
-        parts.append(
-            f'extern "C" void {op}_{dtype}_{to}(const {MEMORY[dtype]}* a, '
-            f"const {MEMORY[dtype]}* b, {MEMORY[to]}* out, long n) {{\n"
-            "  for (long i = 0; i < n; ++i) {\n"
-            f"    const {REGISTER[dtype]} x = a[i], y = b[i]; (void)y;\n"
-            f"    const {REGISTER[to]} r = {expression(op, dtype, to)};\n"
-            "    out[i] = r;\n  }\n}\n"
-        )
-    body = "".join(parts)
-    return HOST_MATH + definitions(body) + body
+class Spelled:
+    """The operations on one dtype, compiled by the host's compiler, with checks for overflow."""
 
-
-class Host:
-    """The operations on one dtype, compiled by the host's compiler."""
-
-    def __init__(self, dtype: str, folder: Path) -> None:
-        source, library = folder / f"{dtype}.cpp", folder / f"{dtype}.so"
-        source.write_text(host_text(dtype))
-        options = ["-O1", "-std=c++17", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Werror"]
-        options += ["-Wno-unused-function", "-Wno-bool-compare", "-Wno-bool-operation"]
-        subprocess.run(["c++", *options, "-o", library, source], check=True)
-        self.library = ctypes.CDLL(str(library))
+    def __init__(self, dtype: str, source: str = "") -> None:
+        """`source` in place of the true text."""
         self.dtype = dtype
+        self.driver = driver.Driver(driver.compilers()[0])
+        entries = [f"{op}_{dtype}_{to}" for op, to in rows(dtype)]
+        self.functions = self.driver.load(source or text_of(dtype), entries)
 
     def __call__(self, op: str, to: str, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
         a = np.ascontiguousarray(a, self.dtype)
         b = a if b is None else np.ascontiguousarray(b, self.dtype)
         out = np.empty(len(a), to)
-        call = self.library[f"{op}_{self.dtype}_{to}"]
-        pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, out)]
-        call(*pointers, ctypes.c_long(len(a)))
+        words = (ctypes.c_longlong * 4)(a.ctypes.data, b.ctypes.data, out.ctypes.data, len(a))
+        dims = (ctypes.c_uint * 6)(-(-len(a) // 256), 1, 1, 256, 1, 1)
+        function = self.functions[f"{op}_{self.dtype}_{to}"]
+        self.driver.launch(function, dims, 0, words, driver.Order())
         return out
 
 
-# --- NVRTC
-
-
-@functools.cache
-def nvrtc() -> ctypes.CDLL | None:
-    """The compiler, if the wheel is installed."""
-    import importlib.util
-
-    spec = importlib.util.find_spec("nvidia")
-    places = [Path(p) for p in spec.submodule_search_locations or []] if spec else []
-    found = [path for place in places for path in place.glob("cu*/lib/libnvrtc.so.*")]
-    return ctypes.CDLL(str(found[0])) if found else None
-
-
-def compiled(text: str, arch: str, what: str = "CUBIN") -> bytes:
-    """What NVRTC makes of a text for an architecture: CUBIN or PTX."""
-    lib, program, size = nvrtc(), ctypes.c_void_p(), ctypes.c_size_t()
-    options = ["-std=c++17", f"-arch={arch}", "-default-device", "-fmad=false"]
-    words = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
-    assert lib.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"k.cu", 0, None, None) == 0
-    failed = lib.nvrtcCompileProgram(program, len(options), words)
-    kind = "ProgramLog" if failed else what
-    getattr(lib, f"nvrtcGet{kind}Size")(program, ctypes.byref(size))
-    made = ctypes.create_string_buffer(size.value)
-    getattr(lib, f"nvrtcGet{kind}")(program, made)
-    lib.nvrtcDestroyProgram(ctypes.byref(program))
-    assert not failed, made.value.decode()
-    return made.raw
+@cache
+def spelled(dtype: str) -> Spelled:
+    return Spelled(dtype)

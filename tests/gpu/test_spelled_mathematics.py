@@ -4,24 +4,15 @@ CUDA's own functions are the C library's here, so what is tested of those is tha
 called in the right way; functions of the prelude run as on a device.
 """
 
-import ctypes
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from ftrace.core.scalar import OPS, apply
-from ftrace.gpu.prelude import definitions
 from tests.cpu.ulp import BINARY, TRUTH, error, pairs, samples, special_values, true_values
-from tests.gpu.host_math import HOST_MATH
 from tests.gpu.special_truth import SCIPY, WIDE, inputs, truth
-from tests.gpu.spelled import Host
+from tests.gpu.spelled import Spelled, spelled, text_of
 
 WIDE_ENOUGH = np.finfo(np.longdouble).nmant >= 63
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="needs a host compiler with -shared"),
-]
 DTYPES = ["f4"] + ["f8"] * WIDE_ENOUGH
 LIMIT = {"gamma": 16}  # of the C library and scipy together; all others stay within 4
 # Where terms of a size cancel: between digamma's roots; scipy's lgamma at 1 and 2 too
@@ -29,9 +20,9 @@ CANCELS = {"digamma": lambda size: np.log(3 + size), "lgamma": lambda size: 2 + 
 CANCELS_BELOW = {"digamma": 0, "lgamma": 3}
 
 
-@pytest.fixture(scope="module", params=DTYPES)
-def host(request, tmp_path_factory):
-    return Host(request.param, tmp_path_factory.mktemp("spelled"))
+@pytest.fixture(params=DTYPES)
+def host(request, emulation):
+    return spelled(request.param)
 
 
 def test_every_function_is_compared_with_a_truth():
@@ -104,26 +95,11 @@ def test_modified_bessel_functions_reach_as_far_as_scipys(host):
         assert np.isinf(got[2])
 
 
-def test_logistic_corrects_a_reciprocal_that_is_two_units_off(tmp_path):
-    x = samples("f4", 6000, 3)
-    plain = definitions("ft_logistic_f4")
+def test_logistic_corrects_a_reciprocal_that_is_two_units_off(emulation):
+    x, plain = samples("f4", 6000, 3), text_of("f4")
     for to in ("0", "2"):
         off = f"nextafterf(nextafterf(1 / below, {to}), {to})"
-        text = plain.replace("float reciprocal = 1 / below", f"float reciprocal = {off}")
+        text = plain.replace("__fdividef(1, below)", off)
         assert text != plain
-        text = (
-            HOST_MATH
-            + text
-            + (
-                'extern "C" void run(const float* x, float* out, long n) {\n'
-                "  for (long i = 0; i < n; ++i) out[i] = ft_logistic_f4(x[i]);\n}\n"
-            )
-        )
-        source, library = tmp_path / f"off{to}.cpp", tmp_path / f"off{to}.so"
-        source.write_text(text)
-        options = ["-O1", "-std=c++17", "-ffp-contract=off", "-fPIC", "-shared"]
-        subprocess.run(["c++", *options, "-o", library, source], check=True)
-        got = np.empty_like(x)
-        run = ctypes.CDLL(str(library)).run
-        run(*(ctypes.c_void_p(a.ctypes.data) for a in (x, got)), ctypes.c_long(len(x)))
+        got = Spelled("f4", text)("logistic", "f4", x)
         assert error(got, true_values("logistic", "f4", x)).max() < 2

@@ -1,7 +1,7 @@
 """Spellings in CUDA C: exact operations bit for bit as NumPy, literals, names, errors, NVRTC."""
 
+import ctypes
 import re
-import subprocess
 
 import numpy as np
 import pytest
@@ -11,22 +11,28 @@ from hypothesis.extra.numpy import from_dtype
 
 from ftrace.core.errors import BackendError
 from ftrace.core.scalar import OPS, apply
+from ftrace.gpu import nvrtc
+from ftrace.gpu.compile import cubin
+from ftrace.gpu.disassembly import disassembled
 from ftrace.gpu.prelude import FUNCTIONS, definitions, prelude
 from ftrace.gpu.spelling import MEMORY, REGISTER, literal, spell
 from ftrace.lowering.ir import DTYPES
 from tests.cpu.test_spelling import assert_same_bits, in_range, numbers
-from tests.gpu.host_math import HOST_MATH
-from tests.gpu.spelled import Host, compiled, device_text, nvrtc, rows
+from tests.gpu.emulation import driver
+from tests.gpu.sheet import instructions
+from tests.gpu.spelled import rows, spelled, text_of
 
 COMPUTED = [d for d in DTYPES if d != "f2"]
 ROUNDED = {name for name, op in OPS.items() if op.costly and op.kinds == "f"} - {"div", "sqrt"}
-needs_nvrtc = pytest.mark.skipif(nvrtc() is None, reason="NVRTC is not installed")
 
 
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("spelled")
-    return {dtype: Host(dtype, folder) for dtype in DTYPES}
+@pytest.fixture
+def compiler():
+    """Skip where there is no NVRTC."""
+    try:
+        return nvrtc.load()
+    except BackendError as error:
+        pytest.skip(str(error).splitlines()[0])
 
 
 def compare(host, a, b):
@@ -41,62 +47,62 @@ def compare(host, a, b):
 
 
 @pytest.mark.parametrize("dtype", COMPUTED)
-def test_exact_operations_on_edge_values(hosts, dtype):
+def test_exact_operations_on_edge_values(emulation, dtype):
     values = numbers(dtype)
-    compare(hosts[dtype], *(np.ascontiguousarray(m.ravel()) for m in np.meshgrid(values, values)))
+    compare(spelled(dtype), *(np.ascontiguousarray(m.ravel()) for m in np.meshgrid(values, values)))
 
 
 @pytest.mark.parametrize("dtype", COMPUTED)
-def test_exact_operations_on_any_values(hosts, dtype):
+def test_exact_operations_on_any_values(emulation, dtype):
     @given(
         st.lists(st.tuples(from_dtype(np.dtype(dtype)), from_dtype(np.dtype(dtype))), min_size=1)
     )
     @settings(max_examples=60)
     def check(pairs):
-        compare(hosts[dtype], *(np.array(column, dtype) for column in zip(*pairs, strict=True)))
+        compare(spelled(dtype), *(np.array(column, dtype) for column in zip(*pairs, strict=True)))
 
     check()
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1"])
-def test_exact_operations_on_every_byte(hosts, dtype):
+def test_exact_operations_on_every_byte(emulation, dtype):
     every = np.arange(256).astype("u1").view(dtype)
-    compare(hosts[dtype], np.repeat(every, 256), np.tile(every, 256))
+    compare(spelled(dtype), np.repeat(every, 256), np.tile(every, 256))
 
 
 @pytest.mark.parametrize("source", DTYPES)
-def test_conversions_of_edge_values(hosts, source):
+def test_conversions_of_edge_values(emulation, source):
     values = numbers(source)
     for to in DTYPES:
         x = values[in_range(values, to)]
         with np.errstate(all="ignore"):
-            assert_same_bits(hosts[source]("cast", to, x), x.astype(to), f"{source} to {to}")
+            assert_same_bits(spelled(source)("cast", to, x), x.astype(to), f"{source} to {to}")
 
 
-def test_floats_beyond_u4_become_the_low_bits_of_an_i8(hosts):
+def test_floats_beyond_u4_become_the_low_bits_of_an_i8(emulation):
     x = np.array([-1.0, -5e9, 2.0**32 + 3, 2.0**62, 2.0**63, np.inf, np.nan])
     want = np.array([-1, -5_000_000_000, 2**32 + 3, 2**62, *[-(2**63)] * 3]).astype("u4")
-    np.testing.assert_array_equal(hosts["f8"]("cast", "u4", x), want)
+    np.testing.assert_array_equal(spelled("f8")("cast", "u4", x), want)
 
 
-def test_every_float16_is_read_and_written_back(hosts):
+def test_every_float16_is_read_and_written_back(emulation):
     halves = np.arange(2**16, dtype="u2").view("f2")
-    wide = hosts["f2"]("cast", "f4", halves)
+    wide = spelled("f2")("cast", "f4", halves)
     assert_same_bits(wide, halves.astype("f4"), "f2 to f4")
-    assert_same_bits(hosts["f4"]("cast", "f2", wide), halves, "f4 to f2")
-    double = hosts["f2"]("cast", "f8", halves)
-    assert_same_bits(hosts["f8"]("cast", "f2", double), halves, "f8 to f2")
+    assert_same_bits(spelled("f4")("cast", "f2", wide), halves, "f4 to f2")
+    double = spelled("f2")("cast", "f8", halves)
+    assert_same_bits(spelled("f8")("cast", "f2", double), halves, "f8 to f2")
 
 
 @pytest.mark.parametrize("source", ["f4", "f8"])
-def test_rounding_to_float16_happens_once_and_to_even(hosts, source):
+def test_rounding_to_float16_happens_once_and_to_even(emulation, source):
     halves = np.arange(0x7C00, dtype="u2").view("f2").astype(source)
     middle = (halves[:-1] + halves[1:]) / 2
     near = [np.nextafter(middle, np.array(s, source)) for s in (-np.inf, np.inf)]
     values = np.concatenate([halves, middle, *near, [65519.99, 65520, 65536, 1e38, 1e-9, 1e-45]])
     values = np.concatenate([values, -values]).astype(source)
     with np.errstate(all="ignore"):
-        assert_same_bits(hosts[source]("cast", "f2", values), values.astype("f2"), source)
+        assert_same_bits(spelled(source)("cast", "f2", values), values.astype("f2"), source)
 
 
 # --- literals
@@ -116,25 +122,22 @@ LITERALS = {
 }
 
 
-def test_literals_are_exact(tmp_path):
-    parts = [HOST_MATH]
+def test_literals_are_exact_and_types_have_the_dtypes_sizes(emulation):
+    parts: list[str] = []
     for dtype, values in LITERALS.items():
-        inner = ", ".join(literal(v, dtype) for v in values)
+        lines = "".join(f"  out[{i}] = {literal(v, dtype)};\n" for i, v in enumerate(values))
         parts.append(
-            f'extern "C" {{ extern const {MEMORY[dtype]} lit_{dtype}[]; '
-            f"const {MEMORY[dtype]} lit_{dtype}[] = {{{inner}}}; }}\n"
+            f'static_assert(sizeof({MEMORY[dtype]}) == {np.dtype(dtype).itemsize}, "{dtype}");\n'
+            f'extern "C" __global__ void of_{dtype}({MEMORY[dtype]}* out) {{\n{lines}}}\n'
         )
-    source, library = tmp_path / "lits.cpp", tmp_path / "lits.so"
-    source.write_text("".join(parts))
-    options = ["-std=c++17", "-fPIC", "-shared", "-Wall", "-Werror", "-Wno-unused-function"]
-    subprocess.run(["c++", *options, "-o", library, source], check=True)
-    import ctypes
-
-    loaded = ctypes.CDLL(str(library))
+    host = driver.Driver(driver.compilers()[0])
+    found = host.load("".join(parts), [f"of_{dtype}" for dtype in LITERALS])
     for dtype, values in LITERALS.items():
-        size = len(values) * np.dtype(dtype).itemsize
-        memory = (ctypes.c_char * size).in_dll(loaded, f"lit_{dtype}")
-        assert_same_bits(np.frombuffer(memory, dtype), np.array(values, dtype), dtype)
+        out = np.empty(len(values), dtype)
+        words, dims = (ctypes.c_longlong * 1)(out.ctypes.data), (ctypes.c_uint * 6)(*[1] * 6)
+        host.launch(found[f"of_{dtype}"], dims, 0, words, driver.Order())
+        assert_same_bits(out, np.array(values, dtype), dtype)
+    assert LITERALS.keys() == REGISTER.keys() == MEMORY.keys() == set(DTYPES)
 
 
 def test_literals_are_short_where_that_is_exact():
@@ -149,14 +152,6 @@ def test_literals_are_short_where_that_is_exact():
 
 
 # --- text
-
-
-def test_types_have_the_sizes_of_the_dtypes(tmp_path):
-    lines = [f'static_assert(sizeof({MEMORY[d]}) == {np.dtype(d).itemsize}, "");' for d in DTYPES]
-    source = tmp_path / "sizes.cpp"
-    source.write_text("\n".join(lines))
-    subprocess.run(["c++", "-fsyntax-only", source], check=True)
-    assert REGISTER.keys() == MEMORY.keys() == set(DTYPES)
 
 
 def test_a_spelling_is_an_atom():
@@ -198,32 +193,45 @@ def test_what_cannot_be_spelled_is_named():
 
 # --- NVRTC
 
+DOUBLE = re.compile(r"D(ADD|MUL|FMA|SETP|MNMX)|.*F64")
 
-@needs_nvrtc
+
 @pytest.mark.parametrize("arch", ["sm_75", "sm_100"])
 @pytest.mark.parametrize("dtypes", [tuple(DTYPES[:10]), ("f4",), ("f8",)], ids=["ints", "f4", "f8"])
-def test_every_operation_compiles(dtypes, arch):
-    assert compiled(device_text(dtypes), arch)[:4] == b"\x7fELF"
+def test_every_operation_compiles(compiler, dtypes, arch):
+    assert cubin(text_of(*dtypes), arch, compiler).startswith(b"\x7fELF")
 
 
-@needs_nvrtc
-def test_float32_is_computed_without_float64():
-    text = compiled(device_text(["f4"]), "sm_90", "PTX").decode()
-    entries = {part.split("(")[0]: part for part in text.split(".entry ")[1:]}
-    assert len(entries) == len(rows("f4"))
-    doubles = {name for name, part in entries.items() if ".f64" in part}
+@pytest.fixture
+def machine_code(compiler):
+    """Instructions of each kernel of a text, for one device."""
+    try:
+        disassembled(cubin("__global__ void k() {}", "sm_90", compiler))
+    except BackendError as error:
+        pytest.skip(str(error).splitlines()[0])
+    return lambda text: instructions(text, "sm_90")
+
+
+def test_float32_is_computed_without_float64(machine_code):
+    found = machine_code(text_of("f4"))
+    assert found.keys() == {f"{op}_f4_{to}" for op, to in rows("f4")}
+    doubles = {name for name, counts in found.items() if any(map(DOUBLE.match, counts))}
     # CUDA reduces arguments beyond 1e5 with one multiplication in float64
     assert doubles == {"cast_f4_f8", "sin_f4_f4", "cos_f4_f4", "tan_f4_f4"}
-    assert "div.rn.f32" not in entries["logistic_f4_f4"]
-    assert "div.rn.f32" in entries["div_f4_f4"]
-    assert "sqrt.rn.f32" in entries["sqrt_f4_f4"]
-    assert "call" not in entries["logistic_f4_f4"]
+    assert not [code for code in found["logistic_f4_f4"] if code.startswith("CALL")]
+    assert [code for code in found["div_f4_f4"] if code.startswith("CALL")]
 
 
-@needs_nvrtc
-def test_products_and_sums_are_not_fused():
-    body = spell("add", [spell("mul", ["x", "x"], ["f4", "f4"], "f4"), "x"], ["f4", "f4"], "f4")
-    kernel = f'extern "C" __global__ void k(float* a) {{ float x = *a; *a = {body}; }}'
-    text = compiled(kernel, "sm_90", "PTX").decode()
-    assert "fma" not in text
-    assert ".ftz" not in text
+def test_conversions_of_float16_are_instructions(machine_code):
+    found = machine_code(text_of("f2", "f4"))
+    assert any("F16" in c or "HADD2" in c for c in found["cast_f4_f2"]), found["cast_f4_f2"]
+    assert any("HADD2" in c for c in found["cast_f2_f4"]), found["cast_f2_f4"]
+
+
+def test_products_and_sums_are_not_fused(machine_code):
+    product = spell("mul", ["x", "x"], ["f4", "f4"], "f4")
+    body = spell("add", [product, "x"], ["f4", "f4"], "f4")
+    text = f'extern "C" __global__ void k(float* a) {{ float x = *a; *a = {body}; }}'
+    counts = machine_code(text)["k"]
+    assert counts["FMUL"] == counts["FADD"] == 1
+    assert "FFMA" not in counts
