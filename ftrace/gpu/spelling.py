@@ -226,8 +226,8 @@ def _select(op: str, args: Sequence[str], dtype: str) -> str:
     return f"({args[0]} ? {args[1]} : {args[2]})"
 
 
-def _erf_inv(op: str, args: Sequence[str], dtype: str) -> str:
-    """scipy's of -0.0 is 0.0."""
+def _inverse(op: str, args: Sequence[str], dtype: str) -> str:
+    """scipy's zeros are positive, also of -0.0."""
     return f"({_call(op, args, dtype)} + {literal(0.0, dtype)})"
 
 
@@ -256,5 +256,6 @@ _EXPRESSIONS: Final[dict[str, Callable[[str, Sequence[str], str], str]]] = {
     "signbit": _signbit,
     "not": _not,
     "select": _select,
-    "erf_inv": _erf_inv,
+    "erf_inv": _inverse,
+    "ndtri": _inverse,
 }

@@ -1,6 +1,7 @@
 """Spellings as functions of arrays, run by the emulation: a kernel per operation and dtype."""
 
 import ctypes
+import re
 from functools import cache
 
 import numpy as np
@@ -51,7 +52,10 @@ def kernel(op: str, dtype: str, to: str) -> str:
 
 def text_of(*dtypes: str) -> str:
     """One source with every operation on some dtypes."""
-    kernels = "".join(kernel(op, d, to) for d in dtypes for op, to in rows(d))
+    return complete("".join(kernel(op, d, to) for d in dtypes for op, to in rows(d)))
+
+
+def complete(kernels: str) -> str:
     return definitions(kernels) + kernels
 
 
@@ -59,11 +63,11 @@ class Spelled:
     """The operations on one dtype, compiled by the host's compiler, with checks for overflow."""
 
     def __init__(self, dtype: str, source: str = "") -> None:
-        """`source` in place of the true text."""
+        """`source` in place of the text of all operations."""
+        source = source or text_of(dtype)
         self.dtype = dtype
         self.driver = driver.Driver(driver.compilers()[0])
-        entries = [f"{op}_{dtype}_{to}" for op, to in rows(dtype)]
-        self.functions = self.driver.load(source or text_of(dtype), entries)
+        self.functions = self.driver.load(source, re.findall(r"__global__ void (\w+)", source))
 
     def __call__(self, op: str, to: str, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
         a = np.ascontiguousarray(a, self.dtype)
