@@ -64,6 +64,17 @@ def test_exact_operations_on_any_values(emulation, dtype):
     check()
 
 
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d[0] in "iu"])
+def test_shifts_by_the_width_and_its_neighbours(emulation, dtype):
+    counts = [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, *[-1] * (dtype[0] == "i")]
+    values = numbers(dtype)
+    compare(
+        spelled(dtype),
+        np.repeat(values, len(counts)),
+        np.tile(np.array(counts, dtype), len(values)),
+    )
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u1"])
 def test_exact_operations_on_every_byte(emulation, dtype):
     every = np.arange(256).astype("u1").view(dtype)
