@@ -19,7 +19,13 @@ _LOGISTIC: Final = {
     "f4": """
 static inline float ft_logistic_f4(float x) {
   float e = expf(-fabsf(x)), above = x >= 0 ? 1 : e, below = 1 + e;
-  float reciprocal = __fdividef(1, below), quotient = above * reciprocal;
+#ifdef __CUDACC_RTC__
+  float reciprocal;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(below));
+#else
+  float reciprocal = 1 / below;
+#endif
+  float quotient = above * reciprocal;
   return fmaf(fmaf(-quotient, below, above), reciprocal, quotient);
 }
 """,
