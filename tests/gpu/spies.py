@@ -1,0 +1,149 @@
+"""Arrays that answer as CuPy's do, on top of NumPy, and complain where CuPy would not.
+
+`Spy` takes part in NumPy's two protocols under CuPy's conditions: ufuncs only as calls, a function
+of the same name in `cupy` whose signature takes the arguments, a loop for the dtypes, no NumPy array
+among the operands, no conversion to one. `Namespace` stands for the module `cupy` (or one below
+it) under the same conditions.
+"""
+
+import functools
+import inspect
+import types
+from typing import Any
+
+import cupy
+import numpy as np
+
+SCALARS = (bool, int, float, complex, np.generic)
+ATTRIBUTES = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes")
+
+
+def plain(x: Any) -> Any:
+    """NumPy's array of a spy, also in lists and tuples."""
+    if isinstance(x, Spy):
+        return x.memory
+    return type(x)(map(plain, x)) if type(x) in (list, tuple) else x
+
+
+def wrapped(x: Any) -> Any:
+    """Spies of what NumPy gave; its scalars are arrays of rank 0 on a device."""
+    if isinstance(x, np.ndarray | np.generic):
+        return Spy(x)
+    return type(x)(map(wrapped, x)) if type(x) in (list, tuple) else x
+
+
+def refuse(args: Any) -> None:
+    """Raise where a NumPy array is among arguments that may hold spies."""
+    for a in args:
+        if isinstance(a, np.ndarray):
+            raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+        if type(a) in (list, tuple):
+            refuse(a)
+
+
+def check_loop(function: Any, inputs: Any) -> None:
+    """Raise where a ufunc of CuPy has no loop for the dtypes of operands."""
+    for loop in getattr(function, "types", None) or ("",):
+        chars = loop.split("->")[0] or "D" * len(inputs)
+        if all(_fits(x, c) for x, c in zip(inputs, chars, strict=True)):
+            return
+    raise TypeError(f"{function} has no loop for {[getattr(x, 'dtype', type(x)) for x in inputs]}")
+
+
+def _fits(x: Any, char: str) -> bool:
+    if isinstance(x, Spy | np.generic):
+        return np.can_cast(x.dtype, char)
+    return "biufc".index(np.dtype(type(x)).kind) <= "biufc".index(np.dtype(char).kind)
+
+
+class Namespace:
+    """A module of CuPy's whose functions run NumPy's (or SciPy's) of the same names."""
+
+    ndarray: Any
+
+    def __init__(self, theirs: Any, ours: Any) -> None:
+        self._theirs, self._ours = theirs, ours
+        self.__name__ = theirs.__name__
+        self.__version__ = cupy.__version__
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._theirs, name)
+        if isinstance(function, types.ModuleType):
+            return Namespace(function, getattr(self._ours, name))
+        return functools.partial(call, function, getattr(self._ours, name))
+
+
+def call(theirs: Any, ours: Any, *args: Any, **kwargs: Any) -> Any:
+    """NumPy's function, where CuPy's takes these arguments."""
+    if theirs not in (cupy.array, cupy.asarray):
+        refuse((*args, *kwargs.values()))
+    if hasattr(theirs, "types"):
+        assert set(kwargs) <= {"dtype", "out"}, kwargs
+        check_loop(theirs, args)
+    else:
+        inspect.signature(theirs).bind(*args, **kwargs)
+    kwargs = {k: plain(v) for k, v in kwargs.items()}
+    return wrapped(ours(*map(plain, args), **kwargs))
+
+
+class Spy(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array that answers as CuPy's."""
+
+    synchronised = 0
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = np.asarray(memory)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        function = getattr(cupy, ufunc.__name__, None)
+        if method != "__call__" or function is None:
+            return NotImplemented
+        return call(function, ufunc, *inputs, **kwargs)
+
+    def __array_function__(self, func: Any, classes: Any, args: Any, kwargs: Any) -> Any:
+        module = functools.reduce(getattr, func.__module__.split(".")[1:], cupy)
+        function = getattr(module, func.__name__, None)
+        if function is None or function is func:
+            return NotImplemented
+        return call(function, func, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(cupy.ndarray, name):
+            raise AttributeError(f"cupy.ndarray has no {name}")
+        found = getattr(self.memory, name)
+        if name in ATTRIBUTES:
+            return found
+        if not callable(found):
+            return Spy(found)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            refuse((*args, *kwargs.values()))
+            return wrapped(found(*map(plain, args), **kwargs))
+
+        return method
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, Spy) and key.dtype == bool:
+            Spy.synchronised += 1
+        return Spy(self.memory[plain(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        refuse((value,))
+        self.memory[plain(key)] = plain(value)
+
+    def __bool__(self) -> bool:
+        Spy.synchronised += 1
+        return bool(self.memory)
+
+    def __int__(self) -> int:
+        Spy.synchronised += 1
+        return int(self.memory)
+
+    def __iter__(self) -> Any:
+        raise TypeError("a loop over a device's array reads element after element")
+
+
+Namespace.ndarray = Spy
