@@ -12,12 +12,14 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import SCALAR_AVALS, TYPEOF, typeof
+from ftrace.core.device import LIBRARIES
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
 from ftrace.numpy.elementary import round_to
 from ftrace.numpy.lowerings import LOWERINGS, static_power
 from ftrace.numpy.products import matmul
 from ftrace.numpy.promote import PYTHON_SCALARS
+from ftrace.numpy.temporaries import release
 from ftrace.primitives.convert import convert_element_type, copy
 
 Operator = Callable[[Any, Any], Any]
@@ -28,6 +30,8 @@ BITS: Final = "biu"
 
 def _operand(x: Any) -> bool:
     """Whether an operator understands the other operand; else Python asks that one."""
+    if LIBRARIES:
+        release(x, "operator")
     cls = type(x)
     return (
         cls in TYPEOF

@@ -23,6 +23,7 @@ from ftrace.core.errors import (
     ShapeError,
 )
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, running
+from ftrace.numpy.temporaries import release_all
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import PYTHON_SCALARS, broadcast_in_dim
 from ftrace.primitives.shape import concatenate, reshape
@@ -52,6 +53,8 @@ def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
                 if not watch():
                     raise
                 return untraced(plain, fn, args, kwargs)
+        if LIBRARIES:
+            release_all(args, "arguments")
         return fn(*args, **kwargs)
 
     functools.update_wrapper(call, fn)

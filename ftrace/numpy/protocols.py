@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import RuleError, TracerArrayConversionError
 from ftrace.core.trace import EVAL, Tracer, ctx, leaked
 from ftrace.numpy import special, ufunc_methods
 from ftrace.numpy.promote import TRACED
+from ftrace.numpy.temporaries import release_all
 from ftrace.numpy.ufuncs import UFUNCS
 
 _namespace: Any = None  # the module ftrace.numpy, told by its __init__
@@ -24,6 +26,8 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     """NumPy's door for ufuncs and their methods."""
     if ctx.trace is EVAL:
         raise leaked(self, ufunc.__name__)
+    if LIBRARIES:
+        release_all(inputs, "ufunc")
     if method != "__call__":
         return ufunc_methods.call(ufunc, method, inputs, kwargs)
     function = UFUNCS.get(ufunc)
@@ -45,6 +49,8 @@ def array_function(
     """NumPy's door for all its other functions."""
     if ctx.trace is EVAL:
         raise leaked(self, func.__name__)
+    if LIBRARIES:
+        release_all(args, "function")
     function = TRACED.get(func)
     if function is None:
         raise no_rule(f"{func.__module__}.{func.__name__}")

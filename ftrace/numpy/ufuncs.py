@@ -29,6 +29,7 @@ from ftrace.numpy.promote import (
     untraced,
     value,
 )
+from ftrace.numpy.temporaries import release
 
 PYTHON_TYPE: Final = {"i": int, "f": float, "c": complex}
 IGNORED: Final = {"casting": "same_kind", "order": "K", "subok": True}
@@ -189,6 +190,9 @@ def binary(ufunc: np.ufunc) -> Callable[..., Any]:
                 return untraced(ufunc, traced, (x, y), _with_out(out, options))
             plain = out is None and not options
             return ufunc(x, y) if plain else ufunc(x, y, out=out, **options)
+        if LIBRARIES:
+            release(x, "argument")
+            release(y, "argument")
         return traced(x, y, out, **options)
 
     return _register(ufunc, function, traced)

@@ -9,9 +9,8 @@ import pytest
 import scipy.special
 
 from ftrace.core.avals import TYPEOF, strengthen, typeof
-from ftrace.core.errors import DtypeError, RuleError
+from ftrace.core.errors import DtypeError
 from ftrace.gpu import library
-from ftrace.primitives.table import ALL, by_name
 from tests.gpu.spies import Namespace, Spy, plain
 from tests.laws.cases import CASES, Case, assert_close
 
