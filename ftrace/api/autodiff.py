@@ -298,7 +298,9 @@ def _real_cotangents(
 ) -> list[Any]:
     """Cotangents where their arguments are; zeros for those that nothing reaches."""
     return [
-        placed(ct, p) if ct is not None else placed(zeros(a), p) if is_inexact(a.dtype) else None
+        (ct if p is None else placed(ct, p))
+        if ct is not None
+        else (placed(zeros(a), p) if is_inexact(a.dtype) else None)
         for ct, a, p in zip(cts, avals, places, strict=True)
     ]
 

@@ -19,13 +19,19 @@ from ftrace.core.primitive import Primitive
 from ftrace.gpu.device import current
 from ftrace.primitives.convert import copy
 from ftrace.primitives.shape import concatenate, expand_dims
-from ftrace.primitives.table import ALL
+from ftrace.primitives.table import ALL, by_name
 
 _ROWS: Final = frozenset(ALL)
+_HOW: Final = ("add", "mul", "min", "max")
+_INDICES: Final = {
+    by_name["gather"]: 1,
+    **{by_name[name]: 2 for name in ("scatter", *(f"scatter_{how}" for how in _HOW))},
+}
+"""Rows that index, and their first index operand: as in CuPy, indices follow what they index."""
 _MOVE: Final = (
-    "Nothing moves by itself: pass both on the GPU (ftrace.device_put(x)) or both as NumPy arrays "
-    "(ftrace.device_get(x)). Inside a transformed function ftrace.numpy.zeros, arange, eye, ... "
-    "make arrays that go with what they meet."
+    "No array that has a name moves by itself: make it a CuPy array (ftrace.device_put(x)), or the "
+    "other a NumPy array (ftrace.device_get(x)). An array that a transformed function makes goes "
+    "with what it meets if ftrace.numpy makes it (ftrace.numpy.eye(3))."
 )
 
 
@@ -62,8 +68,8 @@ class CupyArrays:
             return a
         if not a.ndim:
             return a[()]
-        if core.is_free(a):
-            return self.from_host(a)
+        if core.is_free(a) or i >= _INDICES.get(row, len(args)):
+            return current(like).from_host(a)
         raise mixed(row.name, i, args)
 
     def copy(self, array: Any) -> Any:

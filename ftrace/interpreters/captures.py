@@ -16,6 +16,7 @@ import numpy as np
 
 from ftrace.core import device, source
 from ftrace.core.config import config
+from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import MutationError
 from ftrace.core.jaxpr import Eqn, Literal
 from ftrace.core.trace import EVAL, ctx, is_staged
@@ -180,13 +181,13 @@ def owned(values: Iterable[Any], borrowed: Iterable[Any] = ()) -> list[Any]:
     if ctx.trace is not EVAL and is_staged(ctx.trace):
         return list(values)
     borrowed = list(borrowed)
-    taken = {id(b) for b in borrowed if device.is_array(b)}
-    like = next(filter(device.on_device, borrowed), None)
+    taken = {id(b) for b in borrowed if isinstance(b, np.ndarray) or type(b) in LIBRARIES}
+    like = next(filter(device.on_device, borrowed), None) if LIBRARIES else None
     out: list[Any] = []
     for v in values:
         if like is not None and isinstance(v, np.ndarray):
             v = device.follow(v, like)
-        if device.on_device(v):
+        if type(v) in LIBRARIES:
             if v.base is not None or id(v) in taken:
                 v = device.copied(v)
             taken.add(id(v))

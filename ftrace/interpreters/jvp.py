@@ -8,9 +8,11 @@ zero costs nothing. The same trace serves eager arrays, staged jaxprs and revers
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
-from ftrace.core.device import is_array
+from ftrace.core.device import LIBRARIES
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import LINEAR, NONDIFFERENTIABLE, Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
@@ -93,7 +95,7 @@ class JVPTrace(Trace):
         """A foreign operand: captured cells are copied, users' arrays are recorded."""
         if isinstance(a, Tracer):
             return a.fresh()
-        if self.captures is not None and is_array(a):
+        if self.captures is not None and (isinstance(a, np.ndarray) or type(a) in LIBRARIES):
             self.captures.enter(a)
         return a
 

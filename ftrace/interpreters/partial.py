@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from ftrace.core import source
 from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
-from ftrace.core.device import is_array
+from ftrace.core.device import LIBRARIES, is_array
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
@@ -114,7 +116,7 @@ class PartialTrace(Trace):
                 atoms.append(a.binder)
             elif cls in SCALAR_AVALS:
                 atoms.append(Literal(a))
-            elif is_array(a):
+            elif isinstance(a, np.ndarray) or cls in LIBRARIES:
                 atoms.append(Literal(a if self.captures is None else self.captures.protect(a)))
             else:
                 if isinstance(a, Tracer) and not core.is_within(a.owner, self.parent):

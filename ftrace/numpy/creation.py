@@ -304,7 +304,7 @@ def geomspace(
     low, high = promote_inexact(*_floats(start, stop))
     ratio = ufuncs.apply(np.divide, high, low)
     n = static_int(num, "num")
-    exponents = linspace(0.0, 1.0, n, endpoint)
+    exponents = free(linspace(0.0, 1.0, n, endpoint))
     wide = (n, *(1,) * typeof(ratio).ndim)
     powers = ufuncs.apply(
         np.power, ratio, cast(reshape(exponents, new_sizes=wide), typeof(ratio).dtype)

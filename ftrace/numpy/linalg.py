@@ -11,11 +11,11 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
 from ftrace.core.errors import ShapeError
-from ftrace.core.trace import EVAL, ctx
 from ftrace.numpy import products, reductions, shaping, ufuncs
 from ftrace.numpy.promote import (
     TRACED,
     document,
+    door,
     many_axes,
     static_int,
     strong,
@@ -30,10 +30,7 @@ from ftrace.primitives.shape import expand_dims, reshape
 def linalg_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The public function for an implementation of a function of numpy.linalg."""
     plain = getattr(np.linalg, fn.__name__)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return plain(*args, **kwargs) if ctx.trace is EVAL else fn(*args, **kwargs)
-
+    call = door(plain, fn)
     call.__name__ = call.__qualname__ = fn.__name__
     call.__doc__ = document(fn.__doc__, f"numpy.linalg.{fn.__name__}")
     TRACED[plain] = fn

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import EVAL, ctx, running
 from ftrace.numpy import ufuncs
@@ -25,6 +26,7 @@ from ftrace.numpy.promote import (
     promote,
     stretch,
     unsupported,
+    untraced,
     value,
 )
 from ftrace.numpy.shaping import index_axis
@@ -52,6 +54,9 @@ def _gufunc(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
         def function(x1: Any, x2: Any, /, out: Any = None, **options: Any) -> Any:
             if ufunc is not None and (not running or ctx.trace is EVAL):
+                if LIBRARIES:
+                    given = options if out is None else {"out": out, **options}
+                    return untraced(ufunc, traced, (x1, x2), given)
                 return ufunc(x1, x2, out=out, **options)
             return traced(x1, x2, out, **options)
 

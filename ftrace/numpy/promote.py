@@ -42,6 +42,16 @@ def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     CuPy's arrays; plain NumPy's function reaches it through `__array_function__`.
     """
     plain = getattr(np, fn.__name__, fn)
+    call = door(plain, fn)
+    functools.update_wrapper(call, fn)
+    call.__doc__ = document(fn.__doc__, f"numpy.{fn.__name__}")
+    if plain is not fn:
+        TRACED[plain] = fn
+    return call
+
+
+def door(plain: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's function with no trace running, else the implementation."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if not running or ctx.trace is EVAL:
@@ -57,10 +67,6 @@ def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
             release_all(args, "arguments")
         return fn(*args, **kwargs)
 
-    functools.update_wrapper(call, fn)
-    call.__doc__ = document(fn.__doc__, f"numpy.{fn.__name__}")
-    if plain is not fn:
-        TRACED[plain] = fn
     return call
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.device import free
 from ftrace.core.errors import AxisError, DtypeError
 from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Primitive, Sample
 from ftrace.core.scalar import Moving
@@ -28,10 +29,10 @@ def _iota_type(*, dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) 
 def _iota_impl(dtype: np.dtype[Any], shape: tuple[int, ...], dimension: int) -> Any:
     counted = np.arange(shape[dimension]).astype(dtype)
     if len(shape) == 1:
-        return counted
+        return free(counted)
     out = np.empty(shape, dtype)
     out[...] = counted.reshape(-1, *(1,) * (len(shape) - dimension - 1))
-    return out
+    return free(out)
 
 
 def _iota_samples() -> Iterable[Sample]:
