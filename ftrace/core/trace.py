@@ -18,6 +18,7 @@ import numpy as np
 
 from ftrace.core import avals, device
 from ftrace.core.avals import ShapedArray
+from ftrace.core.device import PLAIN
 from ftrace.core.errors import (
     ConcretizationTypeError,
     DeviceError,
@@ -213,6 +214,11 @@ class EvalTrace(Trace):
     name = "evaluation"
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        for a in args:
+            if type(a) not in PLAIN:
+                break
+        else:
+            return primitive.impl(*args, **params)
         for a in args:
             if isinstance(a, Tracer):
                 raise leaked(a, primitive.name)
