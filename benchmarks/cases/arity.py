@@ -34,7 +34,7 @@ def product(*xs):
     return result
 
 
-def _product(xp, *xs):
+def product_of_arrays(xp, *xs):
     result = None
     for x in xs:
         factor = xp.tanh(xp.where(x > 0.5, x, -x))
@@ -42,7 +42,7 @@ def _product(xp, *xs):
     return result
 
 
-def _reference(*xs):
+def value_and_partials(*xs):
     factors = [np.tanh(np.where(x > 0.5, x, -x)) for x in xs]
     value = np.prod(factors, axis=0)
     signs = [np.where(x > 0.5, 1.0, -1.0) for x in xs]
@@ -65,8 +65,8 @@ CASES = [
     Case(
         name=f"prod tanh(g(x_i)) value+N partials N={n}",
         inputs=lambda n=n: random(*[(SIDE, SIDE)] * n, dtype=np.float32, low=0.05),
-        reference=_reference,
-        body=lambda s: _partials(s, over(s.np, _product)),
+        reference=value_and_partials,
+        body=lambda s: _partials(s, over(s.np, product_of_arrays)),
         own={
             "ftrace": built(lambda s: _partials(s, s.vectorize(product))),
             "csimd": kernel("arity_simd", _outputs, SIDE * SIDE, n),

@@ -102,6 +102,11 @@ def hmlstm_inputs(n, control="random"):
     """
     rng = np.random.default_rng(7)
     cell = [rng.standard_normal((n, n)).astype(np.float32) for _ in range(4)]
+    return (*cell, *hmlstm_switches(n, control, rng))
+
+
+def hmlstm_switches(n, control, rng):
+    """The two switches of `hmlstm_inputs`."""
     length, repeats = (-(-n // 32), 32) if control == "runs" else (n, 1)
     switches = np.repeat(rng.integers(0, 2, (2, length)), repeats, axis=1)[:, :n]
     if control == "copy":
@@ -109,7 +114,7 @@ def hmlstm_inputs(n, control="random"):
     elif control == "random":
         switches[:, :3] = (1, 0, 0), (0, 0, 1)
     shape = (n, 1) if control == "rows" else (1, n)
-    return (*cell, *(s.reshape(shape).astype(np.float32) for s in switches))
+    return tuple(s.reshape(shape).astype(np.float32) for s in switches)
 
 
 MLP = (784, 512, 512, 10)

@@ -69,7 +69,7 @@ def _options():
     return 80 + 40 * spot, 80 + 40 * strike, 0.2 + time, 0.1 + 0.4 * vol, 0.01 + 0.05 * rate
 
 
-def _softmax(xp, x):
+def softmax(xp, x):
     if hasattr(xp, "softmax"):
         return xp.softmax(x)
     e = xp.exp(x - xp.max(x, axis=1, keepdims=True))
@@ -83,7 +83,7 @@ def _logsumexp(xp, x):
     return xp.log(xp.sum(xp.exp(x - top), axis=1)) + top[:, 0]
 
 
-def _layernorm(xp, x, scale, shift):
+def layernorm(xp, x, scale, shift):
     if hasattr(xp, "layernorm"):
         return xp.layernorm(x, scale, shift)
     centred = x - xp.mean(x, axis=1, keepdims=True)
@@ -91,16 +91,16 @@ def _layernorm(xp, x, scale, shift):
     return centred / xp.sqrt(variance + 1e-5) * scale + shift
 
 
-def _softmax_vjp(ct, x):
-    y = _softmax(np, x)
+def softmax_vjp(ct, x):
+    y = softmax(np, x)
     return [y, y * (ct - np.sum(ct * y, axis=1, keepdims=True))]
 
 
 def _logsumexp_vjp(ct, x):
-    return [_logsumexp(np, x), ct[:, None] * _softmax(np, x)]
+    return [_logsumexp(np, x), ct[:, None] * softmax(np, x)]
 
 
-def _layernorm_vjp(ct, x, scale, shift):
+def layernorm_vjp(ct, x, scale, shift):
     centred = x - x.mean(axis=1, keepdims=True)
     inverse = 1.0 / np.sqrt((centred * centred).mean(axis=1, keepdims=True) + 1e-5)
     unit, dy = centred * inverse, ct * scale
@@ -191,9 +191,9 @@ CASES = [
         parallel=True,
         moved=88 * OPTIONS,
     ),
-    *_row_cases("softmax", _softmax, _softmax_vjp, (), False),
+    *_row_cases("softmax", softmax, softmax_vjp, (), False),
     *_row_cases("logsumexp", _logsumexp, _logsumexp_vjp, (), True),
-    *_row_cases("layernorm", _layernorm, _layernorm_vjp, ((1024,), (1024,)), False),
+    *_row_cases("layernorm", layernorm, layernorm_vjp, ((1024,), (1024,)), False),
     _chain_case("fwd"),
     _chain_case("grad"),
 ]
