@@ -19,7 +19,7 @@ from typing import Any
 Calls = Sequence[Callable[[], Any]]
 Seconds = dict[str, float]
 
-SPEND = 0.35  # seconds for a clock
+SPEND = 0.25  # seconds for a clock
 LONGEST = 0.02  # seconds of one sample
 REPEATS = (5, 30)
 

@@ -24,6 +24,7 @@ PULLED = {"tiny": (64,), "quick": (8192,), "full": (2048, 4096, 8192)}
 COMPILED = {"tiny": (64,), "quick": (8192,), "full": (2048, 4096, 8192)}
 DIVERGENT = {"tiny": (64,), "quick": (4096,), "full": (4096,)}
 WANTED = (0, 1, 2, 3)
+COMPARED = ("random", "rows")  # controls under which ways to write the kernel are compared
 
 
 def cell_inputs(n: int, control: str = "random") -> tuple[Any, ...]:
@@ -148,7 +149,8 @@ def _pulled_cases(n: int, scale: str) -> Iterator[Case]:
 
 
 def _divergent(n: int, control: str) -> Case:
-    hand = {f"cuda: {v.name}": cuda.ways(v) for v in cuda.VARIANTS}
+    compared = cuda.VARIANTS if control in COMPARED else ()
+    hand = {f"cuda: {v.name}": cuda.ways(v) for v in compared}
     return Case(
         step=3,
         name=f"control {control} n={n}",

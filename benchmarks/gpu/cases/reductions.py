@@ -48,7 +48,7 @@ def gated_partials(c: Any, f: Any, i: Any, g: Any, z: Any) -> list[Any]:
     ]
 
 
-def _gated_case(n: int) -> Case:
+def _gated_case(n: int, torch: bool) -> Case:
     def build(s: Any) -> Any:
         f = over(s.np, gated)
         return s.jit(s.grad(lambda *args: s.np.sum(f(*args)), argnums=(0, 1, 2, 3, 4)))
@@ -63,7 +63,7 @@ def _gated_case(n: int) -> Case:
         name=f"broadcast: gradient n={n}",
         inputs=inputs,
         reference=gated_partials if checked else lambda *a: gated_partials(*a)[:4],
-        builds=dict.fromkeys(("ftrace", "jax", "torchc"), build),
+        builds=dict.fromkeys(("ftrace", "jax", *(("torchc",) * torch)), build),
         moved=32 * n * n,
         unit=4 * n * n,
         part=whole if checked else rows,
@@ -151,7 +151,7 @@ def _row_cases(width: int, scale: str) -> Iterator[Case]:
 def cases(scale: str) -> Iterator[Case]:
     """Of each kind."""
     for n in GATED[scale]:
-        yield _gated_case(n)
+        yield _gated_case(n, torch=n == max(GATED[scale]))
     for k, shape in enumerate(SHAPES[scale]):
         for axis, name in ((1, "rows"), (0, "columns"), (None, "all")):
             yield _sum_case(shape, axis, name, torch=k == 0 and axis == 0)
