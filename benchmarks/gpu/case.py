@@ -2,7 +2,7 @@
 
 A column is a framework, or `framework: variant`; its builder takes the framework's face
 (`systems.py`) and returns a function of the inputs. Large arrays are checked where a reference is
-cheap: `rows` picks some of them. Numbers repeat a pool whose length no shape divides, since making
+cheap: in some of their rows. Numbers repeat a pool whose length no shape divides, since making
 them is not what the minutes are for. Read next: `cases/cell.py`.
 """
 
@@ -24,20 +24,20 @@ Build = Callable[[Any], Callable[..., Any]]
 Arrays = Sequence[np.ndarray]
 
 
-def whole(inputs: Arrays, outputs: Arrays) -> tuple[Arrays, Arrays]:
-    """Everything is checked."""
-    return inputs, outputs
+def everything(n: int) -> list[slice]:
+    """All of n rows are compared."""
+    return [slice(None)]
 
 
-def rows(inputs: Arrays, outputs: Arrays) -> tuple[Arrays, Arrays]:
-    """Of arrays with as many rows as the first input: the first, some in the middle, the last."""
-    n = len(inputs[0])
-    keep = np.unique(np.clip([0, 1, 2, n // 3, n // 2, n // 2 + 1, n - 2, n - 1], 0, n - 1))
+def ends(width: int) -> Callable[[int], list[slice]]:
+    """Of n rows the first ones, some in the middle, the last ones."""
 
-    def some(arrays: Arrays) -> Arrays:
-        return [a[keep] if a.ndim and len(a) == n > 1 else a for a in arrays]
+    def rows(n: int) -> list[slice]:
+        if n <= 3 * width:
+            return [slice(None)]
+        return [slice(at, at + width) for at in (0, n // 2, n - width)]
 
-    return some(inputs), some(outputs)
+    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,7 @@ class Case:
     `reference` takes inputs in float64 and gives float64, as many outputs as are compared; with
     `exact` it takes them as they are and every bit has to agree. `moved` is the bytes that any
     implementation must read and write, `unit` the bytes that one "unit" of the paper's counts is.
+    `part` picks the rows that are compared, of arrays with as many rows as the first input.
     `spread` says that the case is timed over several sets of inputs, so that no cache holds them.
     `work` counts what a call is divided by where that is told (kernels of a chain).
     """
@@ -60,13 +61,26 @@ class Case:
     unit: int = 0
     tolerance: float = 1e-5
     exact: bool = False
-    part: Callable[[Arrays, Arrays], tuple[Arrays, Arrays]] = whole
+    part: Callable[[int], list[slice]] = everything
     spread: bool = True
     work: int = 1
 
+    def compared(
+        self, arrays: Sequence[Any], n: int, get: Callable[[Any], np.ndarray] = np.asarray
+    ) -> Arrays:
+        """Of arrays with n rows those that are compared, brought to the host; others whole."""
+        slices = self.part(n)
+
+        def some(array: Any) -> np.ndarray:
+            shape = tuple(array.shape)
+            if n < 2 or not shape or shape[0] != n:
+                return np.asarray(get(array))
+            return np.concatenate([np.asarray(get(array[piece])) for piece in slices])
+
+        return [some(array) for array in arrays]
+
     def wrong(self, inputs: Arrays, outputs: Arrays) -> str:
-        """What is wrong with the outputs, or the empty string."""
-        inputs, outputs = self.part(inputs, outputs)
+        """What is wrong with the outputs, or the empty string; of both, what is compared."""
         if self.exact:
             expected = self.reference(*inputs)
             pairs = zip(outputs, expected, strict=True)

@@ -51,11 +51,6 @@ def sets_of(system: Any, case: Case, inputs: tuple[Any, ...], out: Any) -> list[
     return sets
 
 
-def arrays_of(system: Any, out: Any) -> list[np.ndarray]:
-    """Results on the host."""
-    return [np.asarray(system.get(x)) for x in leaves(out)]
-
-
 class Session:
     """The jobs of one framework."""
 
@@ -75,7 +70,9 @@ class Session:
         system.poison(leaves(out))
         del out
         out = self._called(f, inputs)
-        wrong = case.wrong(arrays, arrays_of(system, out))
+        n = len(arrays[0])
+        outputs = case.compared(leaves(out), n, system.get)
+        wrong = case.wrong(case.compared(arrays, n), outputs)
         if wrong:
             return found | {"status": "wrong", "reason": wrong}
         if self.mode == "profile":
@@ -85,7 +82,9 @@ class Session:
             del out
             calls = [partial(f, *each) for each in sets]
             found |= system.clock(calls, getattr(f, "graphs", True))
-            found |= {"sets": len(sets)} | self._counted(f, inputs)
+            found["sets"] = len(sets)
+            if case.step in system.counted:
+                found |= self._counted(f, inputs)
         return found | {"status": "ok"}
 
     def _inputs(self, case: Case) -> tuple[Any, Any]:

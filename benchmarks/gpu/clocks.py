@@ -44,9 +44,7 @@ def median(sample: Callable[[], float]) -> float:
     """The median of as many samples as there is time for; the first one warms up."""
     first = max(sample(), 1e-9)
     least, most = REPEATS
-    return statistics.median(
-        sample() for _ in range(max(least, min(most, int(SPEND / first))))
-    )
+    return statistics.median(sample() for _ in range(max(least, min(most, int(SPEND / first)))))
 
 
 def wall(run: Callable[[], Any], wait: Callable[[], Any]) -> float:

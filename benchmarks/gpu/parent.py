@@ -46,6 +46,7 @@ class Child:
 
     def __init__(self, system: str, request: Record, log: Path) -> None:
         with log.open("a") as errors:
+            print(f"==== {system}, {request['mode']}", file=errors, flush=True)
             self.process = subprocess.Popen(
                 [python_for(system), "-m", "benchmarks.gpu.child", system],
                 stdin=subprocess.PIPE,
@@ -185,7 +186,7 @@ class Run:
         if not jobs:
             return
         began, count = time.monotonic(), len(self.records)
-        log = self.args.out / f"{system}.log"
+        log = self.args.out / "log.txt"
         for record in conversation(system, jobs, scale, mode, seconds, log):
             self.write(record)
         spent = time.monotonic() - began
@@ -252,6 +253,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parse(argv)
     os.environ["FTRACE_BENCH_DEVICE"] = args.platform
     args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "log.txt").unlink(missing_ok=True)
     with (args.out / "results.jsonl").open("w") as out:
         run = Run(args, out)
         run.checks()

@@ -124,7 +124,8 @@ def sanitized(args: argparse.Namespace, seconds: float) -> list[str]:
         request = {"scale": "tiny", "mode": "check", "jobs": jobs, "seconds": left}
         done = under(command, "ftrace", request, max(left, 5.0))
         text = "" if done is None else done.stdout
-        (args.out / f"sanitizer-{check}.log").write_text(text)
+        with (args.out / "log.txt").open("a") as log:
+            print(f"==== compute-sanitizer {check}\n{text}", file=log)
         notes.append(f"compute-sanitizer {check}, {len(jobs)} cases: {verdict(done, len(jobs))}")
     return notes
 
@@ -171,14 +172,14 @@ def _profiled(
     request = {"scale": args.scale, "mode": "profile", "jobs": jobs, "seconds": 0.7 * seconds}
     done = under(command, system, request, seconds)
     text = "" if done is None else done.stdout
-    with (args.out / "ncu.log").open("a") as log:
-        print(f"==== {system}\n{text}", file=log)
+    with (args.out / "log.txt").open("a") as log:
+        print(f"==== ncu {system}\n{text}", file=log)
     found = summaries(text)
     for (case, column), each in zip(jobs, found, strict=False):
         if each is not None:
             yield {"case": case, "column": column, "mode": "profile", "status": "ok"} | each
     if len(found) < len(jobs):
-        why = "it took too long" if done is None else "see ncu.log"
+        why = "it took too long" if done is None else "see log.txt"
         yield f"ncu: {len(found)} of {len(jobs)} cases of {system}; {why}"
 
 

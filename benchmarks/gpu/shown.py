@@ -99,9 +99,10 @@ def table(cases: dict[str, Case], records: list[Record]) -> str:
     """A line per case."""
     times = times_of(records)
     per_second = rate(times)
+    share = f" share of the copy's {per_second / 1e12:.2f} TB/s," if per_second else ""
     text = [
         "Microseconds per call (in parentheses those of a stream of calls, where the host is"
-        f" slower), share of the copy's {per_second / 1e12:.2f} TB/s, [kernels, units of bytes].",
+        f" slower),{share} [kernels, units of bytes].",
         "",
     ]
     for case in cases.values():
@@ -120,16 +121,10 @@ def table(cases: dict[str, Case], records: list[Record]) -> str:
 # --- targets
 
 
-def _line(text: str, ours: tuple[str, str, int], theirs: Any, limit: float) -> Line:
-    return Line(text, ours, theirs, limit)
-
-
-def _against(case: str, column: str, limit: float, clock: int = DEVICE, ours: str = "") -> Line:
+def _against(case: str, column: str, limit: float, clock: int = DEVICE) -> Line:
     kind = {DEVICE: "", STREAM: ", calls", KERNELS: ", kernels alone"}[clock]
-    column_of_ours = ours or "ftrace"
-    return Line(
-        f"{case}{kind} / {column}", (case, column_of_ours, clock), (case, column, clock), limit
-    )
+    text = f"{case}{kind} / {column}"
+    return Line(text, (case, "ftrace", clock), (case, column, clock), limit)
 
 
 def _side(case: str) -> int:
@@ -203,9 +198,7 @@ def lines(cases: dict[str, Case], records: list[Record]) -> str:
         text += [row(line.text, line.figure(times), line.limit) for line in targets(cases)]
     counted = [r for r in records if r["column"].startswith("ftrace") and r["mode"] != "profile"]
     text.append(row("kernels of the cell's gradient", _most_kernels(counted), 1))
-    text.append(
-        row(f"wrong or failed results of {len(counted)}", float(sum(map(bad, counted))), 0)
-    )
+    text.append(row(f"wrong or failed results of {len(counted)}", float(sum(map(bad, counted))), 0))
     return "\n".join(text) + "\n"
 
 

@@ -25,6 +25,8 @@ class OnDevice:
     """What a framework's face has here besides its transformations."""
 
     devices = ("cpu", "gpu")
+    counted = range(8)
+    """Steps in which `count` is asked."""
 
     @property
     def gpu(self) -> bool:
@@ -112,6 +114,8 @@ class Cuda(CupyArrays, systems.System):
 
 class Jax(OnDevice, systems.Jax):
     """JAX, its memory not taken in advance."""
+
+    counted = (2, 5)  # compiles again
 
     def copied(self, array: Any) -> Any:
         return self.np.array(array, copy=True)

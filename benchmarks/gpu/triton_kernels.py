@@ -16,7 +16,9 @@ WIDEST = 32768
 
 
 @triton.jit
-def _cell_grad(c, f, i, g, z1, z2, dc, df, di, dg, n, zr, zc, total, BLOCK: tl.constexpr):
+def _cell_grad(  # noqa: PLR0913
+    c, f, i, g, z1, z2, dc, df, di, dg, n, zr, zc, total, BLOCK: tl.constexpr
+):
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = k < total
     row = k // n

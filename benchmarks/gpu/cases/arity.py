@@ -1,4 +1,7 @@
-"""Step 4: the gradient of a product of N activations, 2 N arrays moved. Read next: `reductions.py`."""
+"""Step 4: the gradient of a product of N activations, which moves 2 N arrays.
+
+Read next: `reductions.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 from benchmarks.cases.arity import product, product_of_arrays, value_and_partials
 from benchmarks.cases.functions import over
-from benchmarks.gpu.case import Case, numbers, rows
+from benchmarks.gpu.case import Case, ends, numbers
 
 SIDES = {"tiny": (32,), "quick": (4096,), "full": (1024, 4096)}
 ARITIES = {"tiny": (2, 5), "quick": (2, 8, 20), "full": (*range(1, 11), 14, 18, 20, 32)}
@@ -44,7 +47,7 @@ def _case(n: int, count: int, scale: str) -> Case:
         },
         moved=8 * n * n * count,
         unit=4 * n * n,
-        part=rows,
+        part=ends(4),
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.cases.functions import hmlstm, hmlstm_partials, hmlstm_switches, over
 from benchmarks.cases.hmlstm import CONTROLS, update
 from benchmarks.gpu import cuda
-from benchmarks.gpu.case import Case, numbers, rows
+from benchmarks.gpu.case import Case, ends, numbers
 from benchmarks.systems import Torch
 
 SIDES = {"tiny": (64,), "quick": (2048, 8192), "full": (512, 1024, 2048, 4096, 8192)}
@@ -60,8 +60,8 @@ def _gradient(cell: Any, s: Any) -> Any:
 def _one_call(cell: Any, s: Any) -> Any:
     f = cell(s)
 
-    def run(ct: Any, c: Any, f_: Any, i: Any, g: Any, z1: Any, z2: Any) -> Any:
-        return s.value_and_pull(lambda *cfig: f(*cfig, z1, z2))(ct, c, f_, i, g)
+    def run(ct: Any, *args: Any) -> Any:
+        return s.value_and_pull(lambda *cfig: f(*cfig, *args[4:]))(ct, *args[:4])
 
     return s.jit(run)
 
@@ -116,7 +116,7 @@ def _gradient_case(n: int, scale: str) -> Case:
         },
         moved=32 * n * n,
         unit=4 * n * n,
-        part=rows,
+        part=ends(4),
     )
 
 
@@ -126,7 +126,7 @@ def _pulled_cases(n: int, scale: str) -> Iterator[Case]:
         "inputs": lambda: with_cotangent(n),
         "reference": pulled,
         "unit": 4 * n * n,
-        "part": rows,
+        "part": ends(4),
     }
     yield Case(
         name=f"cell: value and pullback, one call, n={n}",
@@ -159,7 +159,7 @@ def _divergent(n: int, control: str) -> Case:
         builds={"ftrace": partial(_gradient, _native), "cuda: paper": cuda.paper, **hand},
         moved=32 * n * n,
         unit=4 * n * n,
-        part=rows,
+        part=ends(4),
     )
 
 

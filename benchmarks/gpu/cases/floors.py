@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.cases.functions import over
 from benchmarks.gpu import cuda
-from benchmarks.gpu.case import Case, numbers, rows
+from benchmarks.gpu.case import Case, ends, numbers
 
 COPIES = {"tiny": (1 << 12,), "quick": (1 << 30,), "full": (1 << 30, 1 << 32)}  # bytes
 SIDES = {"tiny": (64,), "quick": (2048, 8192), "full": (512, 1024, 2048, 4096, 8192)}
@@ -37,7 +37,7 @@ def _streams(n: int, reads: int, writes: int) -> Case:
         reference=_sums(reads, writes),
         moved=4 * n * n * (reads + writes),
         unit=4 * n * n,
-        part=rows,
+        part=ends(4),
     )
 
 
@@ -51,7 +51,7 @@ def cases(scale: str) -> Iterator[Case]:
             builds={"cuda": cuda.copied},
             reference=lambda x: [x],
             moved=2 * size,
-            part=rows,
+            part=ends(4),
         )
     for n in SIDES[scale]:
         yield _streams(n, 4, 4)

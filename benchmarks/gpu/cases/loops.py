@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu.case import Case, numbers
+from benchmarks.gpu.case import Case, ends, numbers
 
 COUNT = {"tiny": 1000, "quick": 1 << 24, "full": 1 << 24}
 CLOSE = 2e-5
@@ -84,14 +84,15 @@ def _inputs(count: int) -> tuple[Any, ...]:
     return numbers((count,), 0, 0.0, 6.2), numbers((count,), 1, 0.0, 0.8)
 
 
-def _first(inputs: Any, outputs: Any) -> Any:
-    return [a[:CHECKED] for a in inputs], [a[:CHECKED] for a in outputs]
-
-
 def cases(scale: str) -> Iterator[Case]:
     """Value, and value with partials."""
     count = COUNT[scale]
-    common: Any = {"step": 6, "inputs": lambda: _inputs(count), "part": _first, "unit": 4 * count}
+    common: Any = {
+        "step": 6,
+        "inputs": lambda: _inputs(count),
+        "part": ends(CHECKED),
+        "unit": 4 * count,
+    }
     yield Case(
         name="loop: Kepler's equation",
         builds={

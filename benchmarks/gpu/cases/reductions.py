@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.cases.functions import over, sigmoid
 from benchmarks.cases.fused import layernorm, layernorm_vjp, softmax, softmax_vjp
-from benchmarks.gpu.case import Case, numbers, rows, whole
+from benchmarks.gpu.case import Case, ends, everything, numbers
 
 GATED = {"tiny": (40,), "quick": (8192,), "full": (2048, 8192)}
 SHAPES = {
@@ -66,7 +66,7 @@ def _gated_case(n: int, torch: bool) -> Case:
         builds=dict.fromkeys(("ftrace", "jax", *(("torchc",) * torch)), build),
         moved=32 * n * n,
         unit=4 * n * n,
-        part=whole if checked else rows,
+        part=everything if checked else ends(4),
         tolerance=1e-4,
     )
 
@@ -96,7 +96,7 @@ def _row_cases(width: int, scale: str) -> Iterator[Case]:
     count, torch = ROWS[scale], width == COMPILED[scale]
     size, shape = count * width, (count, width)
     common: Any = {"step": 5, "unit": 4 * size}
-    part = whole if size <= EXACTLY else rows
+    part = everything if size <= EXACTLY else ends(4)
 
     def case(name: str, program: Any, units: int, inputs: Any, **more: Any) -> Case:
         builds = dict.fromkeys(("ftrace", "jax", *(("torchc",) * torch)), program)
@@ -137,7 +137,7 @@ def _row_cases(width: int, scale: str) -> Iterator[Case]:
         lambda: (x(), *(v() for v in scales)),
         reference=lambda *args: [layernorm(np, *args)],
     )
-    kept = 4 if part is whole else 2
+    kept = 4 if part is everything else 2
     yield case(
         "layernorm and pullback",
         lambda s: s.jit(s.value_and_pull(over(s.np, layernorm))),
