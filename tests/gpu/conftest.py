@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.gpu.emulation import driver
+from tests.gpu.devices import some_device as some_device
 from tests.gpu.emulation.device import HostDevice, selected
 
 

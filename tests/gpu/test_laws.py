@@ -1,0 +1,133 @@
+"""The laws of rows on a device: what NumPy gives for arrays of the host, CuPy's arrays give, too.
+
+Every sample of every row, evaluated at once (by the device's library) and through jit (as kernels):
+values, both modes of derivatives, and mapped. The samples of a row are one program, since starting
+a compiler costs more than a kernel. `FTRACE_GPU_LAWS=all` (`make gpu`, `make gpu-emulation`) runs
+every law through jit; else only values are compiled. The reference is the same law on NumPy arrays,
+to the last bit where nothing in it is rounded as it likes.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace.core.avals import typeof
+from ftrace.core.device import on_device
+from ftrace.core.primitive import Primitive
+from tests.laws.cases import CASES, DIFFERENTIABLE, Case, assert_all_close, random_like
+from tests.laws.test_jit import ROUNDED, SUMS, rows_of, tangents_for
+from tests.laws.test_squares import MAPPABLE, batched_args, jvp_of, pullback_of, vmapped
+
+EVERYTHING = os.environ.get("FTRACE_GPU_LAWS") == "all"
+Flat = Callable[..., list[Any]]
+
+
+def values(case: Case) -> tuple[Flat, list[Any]]:
+    """The row itself."""
+    return case.flat, list(case.args)
+
+
+def pushed(case: Case) -> tuple[Flat, list[Any]]:
+    """Results and tangents."""
+    return jvp_of(case, case.flat), [*case.args, *tangents_for(case)]
+
+
+def pulled(case: Case) -> tuple[Flat, list[Any]]:
+    """Cotangents of the operands, from those of the results."""
+    rng, n = case.rng(), len(case.args)
+    cts = [random_like(rng, a) for a in case.types(*case.avals)]
+
+    def f(*flat: Any) -> list[Any]:
+        return pullback_of(case, case.flat, flat[n:])(*flat[:n])
+
+    return f, [*case.args, *cts]
+
+
+def mapped(case: Case) -> tuple[Flat, list[Any]]:
+    """The row over a leading axis."""
+    args, dims = batched_args(case)
+    return vmapped(case.flat, dims), args
+
+
+Law = Callable[[Case], tuple[Flat, list[Any]]]
+LAWS: dict[str, tuple[Law, Sequence[Case]]] = {
+    "values": (values, CASES),
+    "pushed": (pushed, DIFFERENTIABLE),
+    "pulled": (pulled, DIFFERENTIABLE),
+    "mapped": (mapped, MAPPABLE),
+}
+
+
+def of_row(cases: Sequence[Case]) -> dict[Primitive, list[Case]]:
+    """Cases by their rows."""
+    found: dict[Primitive, list[Case]] = {}
+    for case in cases:
+        found.setdefault(case.row, []).append(case)
+    return found
+
+
+def programs(compiled: bool) -> Any:
+    """A test for each law and row: the law's name and the cases of the row."""
+    found = [
+        pytest.param(law, cases, id=f"{name}-{row.name}")
+        for name, (law, every) in LAWS.items()
+        if EVERYTHING or not compiled or name == "values"
+        for row, cases in of_row(every).items()
+    ]
+    return pytest.mark.parametrize(("law", "cases"), found)
+
+
+def together(parts: Sequence[tuple[Flat, list[Any]]]) -> tuple[Flat, list[Any]]:
+    """Several functions as one, with the operands of all."""
+    ends = [0, *accumulate(len(args) for _, args in parts)]
+
+    def f(*flat: Any) -> list[list[Any]]:
+        return [g(*flat[a:b]) for (g, _), (a, b) in zip(parts, pairwise(ends), strict=True)]
+
+    return f, [x for _, args in parts for x in args]
+
+
+def given(device: Any, args: Sequence[Any]) -> list[Any]:
+    """Operands on a device; numbers of Python stay numbers."""
+    arrays = (np.ndarray, np.generic)
+    return [device.from_host(np.asarray(x)) if isinstance(x, arrays) else x for x in args]
+
+
+def assert_agree(device: Any, f: Flat, args: Sequence[Any], actual: Sequence[Any]) -> None:
+    """The results of a device are those of NumPy, of the same types."""
+    expected = f(*args)
+    assert len(actual) == len(expected)
+    found = [device.to_host(y) if on_device(y) else y for y in actual]
+    assert [typeof(y) for y in found] == [typeof(y) for y in expected]
+    assert_all_close(found, expected)
+    rows = set(rows_of(ftrace.make_jaxpr(f)(*args)))
+    if not rows & (ROUNDED | SUMS | {"complex"}):
+        for a, e in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, e)
+
+
+@programs(compiled=False)
+def test_rows_on_a_device(law: Law, cases: list[Case], some_device: Any) -> None:
+    for case in cases:
+        f, args = law(case)
+        there = given(some_device, args)
+        actual = f(*there)
+        assert all(map(on_device, actual)) or not any(map(on_device, there))
+        assert_agree(some_device, f, args, actual)
+
+
+@programs(compiled=True)
+def test_compiled_rows_on_a_device(law: Law, cases: list[Case], some_device: Any) -> None:
+    parts = [law(case) for case in cases]
+    f, args = together(parts)
+    compiled = ftrace.jit(f)
+    for _ in range(2):  # the second call may be recorded
+        results = compiled(*given(some_device, args))
+        for (g, own), actual in zip(parts, results, strict=True):
+            assert all(map(on_device, actual))
+            assert_agree(some_device, g, own, actual)
