@@ -103,7 +103,9 @@ def assert_agree(device: Any, f: Flat, args: Sequence[Any], actual: Sequence[Any
     expected = f(*args)
     assert len(actual) == len(expected)
     found = [device.to_host(y) if on_device(y) else y for y in actual]
-    assert [typeof(y) for y in found] == [typeof(y) for y in expected]
+    assert [(np.shape(y), typeof(y).dtype) for y in found] == [
+        (np.shape(y), typeof(y).dtype) for y in expected
+    ]
     assert_all_close(found, expected)
     rows = set(rows_of(ftrace.make_jaxpr(f)(*args)))
     if not rows & (ROUNDED | SUMS | {"complex"}):
@@ -117,7 +119,8 @@ def test_rows_on_a_device(law: Law, cases: list[Case], some_device: Any) -> None
         f, args = law(case)
         there = given(some_device, args)
         actual = f(*there)
-        assert all(map(on_device, actual)) or not any(map(on_device, there))
+        if law is values:  # a derivative may be zeros that nobody has looked at yet
+            assert all(map(on_device, actual)) or not any(map(on_device, there))
         assert_agree(some_device, f, args, actual)
 
 
@@ -127,7 +130,8 @@ def test_compiled_rows_on_a_device(law: Law, cases: list[Case], some_device: Any
     f, args = together(parts)
     compiled = ftrace.jit(f)
     for _ in range(2):  # the second call may be recorded
-        results = compiled(*given(some_device, args))
+        there = given(some_device, args)
+        results = compiled(*there)
         for (g, own), actual in zip(parts, results, strict=True):
-            assert all(map(on_device, actual))
+            assert all(map(on_device, actual)) or not any(map(on_device, there))
             assert_agree(some_device, g, own, actual)
