@@ -118,7 +118,8 @@ def is_free(x: Any) -> bool:
 
 
 def evaluate(row: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """A row on plain operands, once there is a device."""
+    """A row on operands that may be on a device."""
+    watch()
     for a in args:
         library = LIBRARIES.get(type(a))
         if library is not None:

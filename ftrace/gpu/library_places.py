@@ -125,8 +125,8 @@ def _combined(xp: Any, combine: Any, places: Any, values: Any) -> tuple[Any, Any
     m = places.size
     keys = xp.sort(places * m + xp.arange(m, dtype=INDEX))
     places, values = keys // m, xp.take(values, keys % m, axis=0)
-    step = 1 if combine is not None else m
-    while step < m:
+    step = 1
+    while combine is not None and step < m:
         together = _along(xp, places[step:] == places[:-step], values.ndim)
         later = xp.where(together, combine(values[:-step], values[step:]), values[step:])
         values = xp.concatenate([values[:step], later], axis=0)

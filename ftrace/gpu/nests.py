@@ -126,7 +126,7 @@ def joined(kernel: Kernel, pieces: Sequence[Piece]) -> tuple[Kernel, dict[int, V
     The extents of the new loops are new scalars, in the order of the pairs. The old axes are
     computed from the new one, at the start of its body.
     """
-    used = max(v.id for v in variables_of(kernel))
+    used = max((v.id for v in variables_of(kernel)), default=0)
     axes: dict[int, Var] = {}
     extents: list[Var] = []
     body = kernel.body

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.gpu.emulation import driver
 from tests.gpu.devices import some_device as some_device
+from tests.gpu.emulation import driver
 from tests.gpu.emulation.device import HostDevice, selected
 
 
