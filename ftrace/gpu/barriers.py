@@ -16,8 +16,11 @@ def before(w: Writer, stmt: Stmt) -> None:
         return
     body = list(inside(Block((stmt,))))
     stores = [s for s in body if isinstance(s, Store) and id(s) not in w.held.dead]
-    loads = [s for s in body if isinstance(s, Load) and id(s) not in w.held.taken]
+    loads: list[Load | Store] = [
+        s for s in body if isinstance(s, Load) and id(s) not in w.held.taken
+    ]
     loads = [s for s in loads if w.buffers[s.buffer][0].space == "out"]
+    loads += [s for s in stores if s.combine is not None]
     if isinstance(stmt, Loop) and stmt.axis.id not in w.layout.lanes:
         # its statements look for themselves; an iteration meets what the one before it did
         w.written.update(dict.fromkeys((s.buffer for s in stores), ()))
@@ -38,7 +41,7 @@ def barrier(w: Writer) -> None:
     w.line("__syncwarp();" if w.layout.team == WARP else "__syncthreads();")
 
 
-def _own(w: Writer, stmt: Stmt, load: Load) -> bool:
+def _own(w: Writer, stmt: Stmt, load: Load | Store) -> bool:
     """Whether a thread reads what it wrote itself; copies wrote nothing."""
     if not isinstance(stmt, Loop) or w.valid or w.layout.ragged:
         return False

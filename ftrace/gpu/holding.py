@@ -47,7 +47,7 @@ def held(
     """
     found = Held()
     passes = [s for s in stmts if isinstance(s, Loop) and s.axis.id in lanes]
-    if len(passes) < 2 or any(p.extent != passes[0].extent for p in passes):
+    if not 1 < len(passes) == len(lanes) or any(p.extent != passes[0].extent for p in passes):
         return found
     uses: dict[Key, list[tuple[int, Load | Store]]] = {}
     for number, one in enumerate(passes):

@@ -28,6 +28,7 @@ from ftrace.gpu.layout import (
     Geometry,
     Layout,
     Mapped,
+    has_tree,
     parts,
 )
 from ftrace.gpu.nests import Access, Piece
@@ -48,12 +49,11 @@ from ftrace.lowering.launching import Launch
 from ftrace.lowering.traversal import inside
 
 VECTOR: Final = 16  # bytes that a thread reads or writes at once
-SHORT: Final = 16  # iterations up to which one thread does a loop by itself
+SHORT: Final = 8  # iterations up to which one thread does a loop by itself
 ROW: Final = 1024  # iterations up to which a warp does a loop
-EACH: Final = 16  # iterations that a thread of a block has, up to the most threads
+EACH: Final = 16  # iterations that a thread of a block has before there are more of them
 MANY: Final = 2048  # threads of a processor
 GRID: Final = 65535  # blocks along y and z
-TURNS: Final = 4  # what a thread should have left to do where blocks share a loop
 WIDEST: Final = 4  # elements that a thread takes at once
 REGISTERS: Final = 24  # of a thread, for the values of all its elements
 PIECES: Final = 16  # pieces of a row that a thread holds
@@ -67,6 +67,9 @@ class Machine(Protocol):
 
     @property
     def processors(self) -> int: ...
+
+    @property
+    def shared(self) -> int: ...
 
 
 def mapped(
@@ -90,7 +93,7 @@ class _Mapper:
         self, launch: Launch, table: Sequence[int], alignment: Sequence[int], device: Machine
     ) -> None:
         self.kernel, self.device = launch.kernel, device
-        self.launch, self.table = launch, table
+        self.launch, self.table, self.depth = launch, table, 0
         scalars = zip(launch.kernel.scalars, launch.scalars, strict=True)
         self.numbers = {v: table[e] for v, e in scalars if v.dtype == "i8"}
         self.buffers = {b.name: b for b in launch.kernel.buffers}
@@ -118,7 +121,8 @@ class _Mapper:
 
     def run(self) -> Mapped:
         owners, rest = nests.owners(self.kernel.body)
-        pieces = [p for s in rest.stmts if isinstance(s, Loop) and (p := self.piece(s))]
+        self.depth = len(owners) + any(isinstance(s, Loop) for s in rest.stmts)
+        pieces = [p for s in rest.stmts if isinstance(s, Loop) for p in self.pieces(s)]
         if not pieces or (owners and max(map(self.length, pieces)) <= SHORT):
             owners = self.fastest_first(owners)
             body = Block(tuple(s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]))
@@ -150,20 +154,22 @@ class _Mapper:
 
     # --- who does what
 
-    def piece(self, loop: Loop) -> Piece | None:
-        """The loop, this one or one inside it, or two, that the threads of a team share."""
-        below = [p for s in loop.body.stmts if isinstance(s, Loop) and (p := self.piece(s))]
+    def pieces(self, loop: Loop) -> list[Piece]:
+        """The loops that the threads of a team share: this one, one or two inside it, or those
+        that it repeats in order.
+        """
+        below = [p for s in loop.body.stmts if isinstance(s, Loop) for p in self.pieces(s)]
         if not nests.is_free(loop):
-            return below[0] if len(below) == 1 else None
+            return below
         inner = nests.joinable(loop)
         if inner is not None and not (below and below[0].is_joined):
-            return Piece(loop, inner)
+            return [Piece(loop, inner)]
         if len(below) != 1:
-            return Piece(loop, loop)
+            return [Piece(loop, loop)]
         (one,) = below
         here, there = (min(n, 4 * WARP_LANES) for n in (self.size(loop.extent), self.length(one)))
         longer = (self.score(one.inner), there) >= (self.score(loop), here)
-        return one if longer else Piece(loop, loop)
+        return [one if longer else Piece(loop, loop)]
 
     def length(self, piece: Piece) -> int:
         return self.extent([piece.outer, piece.inner] if piece.is_joined else [piece.outer])
@@ -198,8 +204,7 @@ class _Mapper:
         if column:
             blocks = -(-self.size(owners[0].extent) // across) * self.extent(owners[1:])
         wanted = self.device.processors * MANY // (layout.threads * across) // max(blocks, 1)
-        turns = int(self.length(pieces[0]) // (layout.threads * layout.width * TURNS))
-        split = _power(min(wanted, turns, PARTS))
+        split = _power(min(wanted, self.length(pieces[0]) // (layout.threads * EACH), PARTS))
         if split <= 1:
             return layout
         rows = min(split, 1024 // (across if column else WARP_LANES))
@@ -226,10 +231,13 @@ class _Mapper:
         return [best, *(o for o in inner if o is not best)]
 
     def score(self, loop: Loop) -> int:
-        """What neighbouring iterations of a loop are worth: more accesses along memory than not."""
+        """What neighbouring iterations of a loop are worth: more accesses along memory than not.
+
+        What is done once per iteration of the owners does not count where there are loops inside.
+        """
         total = 0
         for access in self.accesses:
-            if all(around is not loop for around in access.loops):
+            if len(access.loops) < self.depth or all(x is not loop for x in access.loops):
                 continue
             steps = self.steps[access.stmt.buffer]
             along = [s for a, s in zip(access.stmt.at, steps, strict=True) if a == loop.axis]
@@ -262,10 +270,20 @@ class _Mapper:
             cut = any(self.size(p.inner.extent) % width for p in along if p.is_joined)
             runs = sum(a.stmt.buffer in names for a in found)  # else neighbours would spread
             enough = min(map(self.length, along)) >= width * layout.threads
+            enough = enough and self.shared_by(along, width) <= self.device.shared
             if names and 2 * runs >= len(found) and not cut and enough:
                 return replace(layout, width=width, vectors=names, ragged=ragged)
             width //= 2
         return layout
+
+    def shared_by(self, along: Sequence[Piece], width: int) -> int:
+        """Bytes of shared memory with which the largest block combines the folds of some loops."""
+        each = [
+            parts(f) * int(f.acc[1:]) * (width if has_tree(f) else 1)
+            for p in along
+            for f in p.outer.folds
+        ]
+        return 1024 * max(each, default=0) + 64
 
     def fitting(self, found: Sequence[Access], axes: set[Var], width: int) -> tuple[str, ...]:
         """Buffers whose every `width` neighbours lie on a boundary of as many bytes."""

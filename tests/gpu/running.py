@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ftrace
+from ftrace.gpu.compile import compiled
 from ftrace.gpu.emit import HEADER, emit
 from ftrace.gpu.layout import Mapped
 from ftrace.gpu.mapping import mapped
@@ -182,3 +183,23 @@ def _operands(launch: Launch, table: Any, slots: dict[int, np.ndarray]) -> dict:
         steps = tuple(known[s] if s in known else table[next(numbers)] for s in b.steps)
         found[b.name] = memory, table[o.offset] // memory.itemsize, steps
     return found
+
+
+def text_of(fn: Any, args: Any, symbol: str, machine: Machine | None = None) -> str:
+    """The text of all kernels of a program, as for arrays on boundaries of 256 bytes."""
+    texts: list[str] = []
+    program = plan(ftrace.jit(fn).lower(*args).jaxpr, 64)
+    for number, launch in enumerate(program.launches):
+        alignment = [alignment_of(program.table[o.offset]) for o in launch.operands]
+        found = mapped(launch, program.table, alignment, machine or Machine())
+        texts.append(emit(found.kernel, found.layout, f"{symbol}{number}"))
+    return "\n".join(texts)
+
+
+def registers_of(text: str, arch: str) -> dict[str, tuple[int, int]]:
+    """Registers, and bytes that are spilled, of each kernel."""
+    log = compiled(source_of(text), arch, more=("-Xptxas", "-v")).log
+    found = re.findall(
+        r"function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", log, re.DOTALL
+    )
+    return {name: (int(used), int(spilled)) for name, spilled, used in found}
