@@ -59,6 +59,7 @@ REGISTERS: Final = 24  # of a thread, for the values of all its elements
 PIECES: Final = 16  # pieces of a row that a thread holds
 HELD: Final = 40  # registers that they may take
 BESIDE: Final = 40  # registers that everything else takes
+BLOCKS: Final = 8  # warps of a block: teams of a warp should leave no more of a device idle
 PARTS: Final = 256  # blocks that share a loop
 
 
@@ -155,9 +156,7 @@ class _Mapper:
     # --- who does what
 
     def pieces(self, loop: Loop) -> list[Piece]:
-        """The loops that the threads of a team share: this one, one or two inside it, or those
-        that it repeats in order.
-        """
+        """The loops that a team's threads share: this one, some inside it, those it repeats."""
         below = [p for s in loop.body.stmts if isinstance(s, Loop) for p in self.pieces(s)]
         if not nests.is_free(loop):
             return below
@@ -183,9 +182,11 @@ class _Mapper:
             across = min(WARP_LANES, _up(self.size(owners[0].extent)))
             threads = (1024 if longest > 8 * WARP_LANES else BLOCK_THREADS) // across
             return Layout(COLUMN, threads=min(threads, _up(longest)), across=across)
-        if owners and longest <= ROW:
+        full = self.device.processors * MANY
+        many = self.extent(owners) * WARP_LANES * BLOCKS >= full
+        if owners and longest <= ROW and (many or longest <= 4 * WARP_LANES):
             threads = min(WARP_LANES, max(_power(longest // 8), 4))
-            if self.extent(owners) * threads < self.device.processors * MANY:
+            if self.extent(owners) * threads < full:
                 threads = WARP_LANES
             layout = Layout(WARP, threads=threads)
         else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ftrace
+from ftrace.gpu.backend import MACHINE
 from ftrace.gpu.compile import compiled
 from ftrace.gpu.emit import HEADER, emit
 from ftrace.gpu.layout import Mapped
@@ -122,7 +123,7 @@ def run_sample(
 def launches_of(fn: Any, *args: Any) -> list[tuple[Launch, tuple[int, ...], dict[int, np.ndarray]]]:
     """Every launch of a function's program, with its table and the memory of its slots."""
     jaxpr = ftrace.jit(fn).lower(*args).jaxpr
-    program = plan(jaxpr, 64)
+    program = plan(jaxpr, MACHINE)
     assert all(isinstance(step, Launch) for step in program.steps), program.steps
     arena = np.full(program.arena, 0xA5, "u1")
     slots: dict[int, np.ndarray] = {}
@@ -188,7 +189,7 @@ def _operands(launch: Launch, table: Any, slots: dict[int, np.ndarray]) -> dict:
 def text_of(fn: Any, args: Any, symbol: str, machine: Machine | None = None) -> str:
     """The text of all kernels of a program, as for arrays on boundaries of 256 bytes."""
     texts: list[str] = []
-    program = plan(ftrace.jit(fn).lower(*args).jaxpr, 64)
+    program = plan(ftrace.jit(fn).lower(*args).jaxpr, MACHINE)
     for number, launch in enumerate(program.launches):
         alignment = [alignment_of(program.table[o.offset]) for o in launch.operands]
         found = mapped(launch, program.table, alignment, machine or Machine())
