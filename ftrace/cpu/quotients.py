@@ -3,7 +3,8 @@
 A division of eight float64 keeps the divider for 16 cycles, a fused multiply-add takes half of one.
 So where several quotients have one divisor (a quotient and its tangent), or a divisor is uniform,
 its reciprocal is divided once and each quotient is made as P. Markstein made them, right to the
-last bit. For float32, and for registers of 32 bytes, the division is the faster one.
+last bit. For float32, and for registers of 32 bytes, the division is the faster one; so it is in a
+long chain of quotients with one vector at a time, where what counts is when a quotient is there.
 
 *Why it is right.* For a and b from 2^-512 to below 2^512 all scales by powers of two (but for 5.),
 so let 1 <= a, b < 2 with p bits. RN is rounding to nearest, t = a/b, u is the distance of the
@@ -47,6 +48,7 @@ from ftrace.lowering.ir import Atom, Let, Lit
 from ftrace.lowering.traversal import inside
 
 LOWEST: Final = (1023 - 512) << 52  # the bits of 2^-512
+CHAIN: Final = 16  # divisions, each waiting for the one before, that no other vector overlaps
 OUTSIDE: Final = 1 << 62  # the bit that is clear in x - LOWEST from 2^-512 to below 2^512
 
 
@@ -66,10 +68,21 @@ def shares(s: State, op: str, args: Sequence[Value], atoms: Sequence[Atom]) -> b
 
 def _shared_divisors(s: State) -> set[Atom]:
     if s.divisors is None:
-        lets = (x for x in inside(s.launch.kernel.body) if isinstance(x, Let))
+        lets = [x for x in inside(s.launch.kernel.body) if isinstance(x, Let)]
         counts = Counter(x.args[1] for x in lets if x.op == "div")
-        s.divisors = {divisor for divisor, count in counts.items() if count > 1}
+        alone = s.launch.schedule.lanes * 8 == s.text.host.vector_bytes
+        waiting = alone and 2 * _longest(lets) >= max(counts.total(), 2 * CHAIN)
+        shared = {divisor for divisor, count in counts.items() if count > 1}
+        s.divisors = set() if waiting else shared
     return s.divisors
+
+
+def _longest(lets: Sequence[Let]) -> int:
+    """How many divisions wait for one another."""
+    depths: dict[Atom, int] = {}
+    for x in lets:
+        depths[x.out] = max(depths.get(a, 0) for a in x.args) + (x.op == "div")
+    return max(depths.values(), default=0)
 
 
 def quotient(s: State, args: Sequence[Value], atoms: Sequence[Atom]) -> Value:

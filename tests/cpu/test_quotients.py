@@ -256,6 +256,43 @@ def test_one_divided_is_the_reciprocal():
     assert text_of(k.kernel()).count("@llvm.fma.v16f64") == 2
 
 
+def chained(links: int) -> Kernel:
+    """A recurrence of quotients and their tangents, written out."""
+    k = Nest("chain")
+    x, o, p = (k.buffer(n, "f8", ["one"], s) for n, s in (("x", "in"), ("o", "out"), ("p", "out")))
+    with k.loop(k.scalar()) as row:
+        a, slope = k.load(x, row.axis), f8(0)
+        value = k.let("add", a, f8(1))
+        for _ in range(links):
+            q = k.let("div", a, value)
+            top = k.let("sub", f8(1), k.let("mul", q, slope))
+            slope = k.let("add", slope, k.let("div", top, value))
+            value = k.let("add", value, q)
+        k.store(o, (row.axis,), value)
+        k.store(p, (row.axis,), slope)
+    return k.kernel()
+
+
+def test_a_long_chain_in_one_vector_divides_plainly():
+    fused = [("@llvm.fma" in text_of(chained(n), lanes=w)) for n, w in ((20, 8), (20, 16), (4, 8))]
+    assert fused == [False, True, True]
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_a_long_chain_has_the_bits_of_single_divisions(lanes):
+    x = np.concatenate([np.linspace(3.0, 9.0, 41), [0.0, -1.0, np.inf, np.nan, 1e-300, 1e300]])
+    value, slope = x + 1.0, np.zeros_like(x)
+    with np.errstate(all="ignore"):
+        for _ in range(20):
+            q = x / value
+            value, slope = value + q, slope + (1.0 - q * slope) / value
+    kernel = chained(20)
+    sample = Sample(kernel, {"x": x, "o": np.zeros_like(x), "p": np.zeros_like(x)}, [len(x)])
+    got = run(sample, host(), with_lanes(kernel, lanes))
+    assert_same_bits(got["o"][0], value, "value")
+    assert_same_bits(got["p"][0], slope, "slope")
+
+
 def test_the_middle_of_the_range():
     assert np.array([LOWEST]).view("f8")[0] == 2.0**-512
 

@@ -27,6 +27,7 @@ KERNELS = {
     "complex": (programs.product, (Z, Z)),
     "half": (programs.half, (H,)),
     "views": (programs.views, (X,)),
+    "running sums": (programs.running, (X,)),
     "argmax": (programs.largest, (X,)),
     "while": (programs.halve_until_small, (V,)),
     "cond": (programs.chosen, (V,)),
