@@ -25,8 +25,9 @@ def _none() -> int:
 
 
 # threads do one element each: no vectors; products are cuBLAS's, by CuPy; double is slow on many
-# devices, and a condition that all threads of a warp agree on costs next to nothing
-MACHINE: Final = Machine(vector_bytes=16, longest=_none, wide=False, bounds=False)
+# devices, and a condition that all threads of a warp agree on costs next to nothing; what runs in
+# order is one thread's
+MACHINE: Final = Machine(16, longest=_none, wide=False, bounds=False, in_order=False)
 
 
 class GpuBackend:

@@ -30,21 +30,23 @@ BRANCHES: Final = frozenset({"pad", "concatenate", "update_slice", "dynamic_upda
 Item = Group | Eqn
 
 
-def fuse(eqns: Sequence[Eqn], outs: Sequence[Any]) -> tuple[list[Item], dict[Any, Any]]:
-    """Gather equations into groups.
+def fuse(
+    eqns: Sequence[Eqn], outs: Sequence[Any], *, in_order: bool = True
+) -> tuple[list[Item], dict[Any, Any]]:
+    """Gather equations into groups; cumulative rows too, if loops may run in order.
 
     Returns:
         Groups and other equations in an order in which they can run, and the producers
         (variable -> number, equation, position of the result) of everything that is pulled.
     """
     producers = {v: (i, e, k) for i, e in enumerate(eqns) for k, v in enumerate(e.outvars)}
-    joins = [is_fold(e) or is_cumulative(e) for e in eqns]
+    joins = [is_fold(e) or (in_order and is_cumulative(e)) for e in eqns]
     pulled = [
         is_pulled(e) or (join and not folds_something(e))
         for e, join in zip(eqns, joins, strict=True)
     ]
     work = _Storing(eqns, outs, producers)
-    work.decide(pulled)
+    work.decide(pulled, joins)
     stored = work.stored
 
     def stop(var: Any) -> bool:
@@ -113,25 +115,23 @@ class _Storing:
         self.sweeps: dict[Any, int] = {}
         self.few: set[Any] = set()
 
-    def decide(self, pulled: Sequence[bool]) -> None:
-        """Look at every equation, told which ones are pulled."""
-        for eqn, pull in zip(self.eqns, pulled, strict=True):
+    def decide(self, pulled: Sequence[bool], joins: Sequence[bool]) -> None:
+        """Look at every equation, told which are pulled and which join elements in a kernel."""
+        for eqn, pull, join in zip(self.eqns, pulled, joins, strict=True):
             if pull:
                 self.pull(eqn)
             else:
-                self.keep(eqn)
+                self.keep(eqn, join)
 
     def _operands(self, eqn: Eqn) -> list[Any]:
         return [a for a in eqn.invars if type(a) is Var and a in self.producers]
 
-    def keep(self, eqn: Eqn) -> None:
-        """An equation whose results are stored."""
+    def keep(self, eqn: Eqn, joins: bool) -> None:
+        """An equation whose results are stored; what it joins is computed on the way."""
         self.stored.update(eqn.outvars)
         if is_fold(eqn):
             self.few.update(eqn.outvars)
-        elif is_cumulative(eqn) and (has_lanes(eqn) or not self.costly.get(eqn.invars[0])):
-            return
-        else:
+        elif not joins or (self.costly.get(eqn.invars[0]) and not has_lanes(eqn)):
             self.stored.update(self._operands(eqn))
 
     def pull(self, eqn: Eqn) -> None:

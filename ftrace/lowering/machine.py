@@ -20,9 +20,12 @@ class Machine:
             errors kept beside.
         bounds: whether loops are cut where a condition on their index changes; else the condition
             is asked at every index.
+        in_order: whether a loop that runs in order is as fast as a row of the library; else
+            cumulative rows are left to the library.
     """
 
     vector_bytes: int
     longest: Callable[[], int] = _common
     wide: bool = True
     bounds: bool = True
+    in_order: bool = True

@@ -75,8 +75,8 @@ def alive(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.constvars, jaxpr.consts)
 
 
-def _fused(jaxpr: Jaxpr) -> Any:
-    return fuse(list(jaxpr.eqns), list(jaxpr.outvars))
+def _fused(jaxpr: Jaxpr, machine: Machine) -> Any:
+    return fuse(list(jaxpr.eqns), list(jaxpr.outvars), in_order=machine.in_order)
 
 
 _OWN: Final = (
@@ -194,7 +194,7 @@ class Pipeline:
 
     def groups(self, jaxpr: Jaxpr) -> Any:
         """The items of a jaxpr, and the producers of what is pulled into them."""
-        return self._through("groups", _next_jaxpr, jaxpr)
+        return self._through("groups", _next_jaxpr, jaxpr, self._machine)
 
     def kernel(self, *context: Any) -> Launch:
         """A group as a kernel, after all passes on kernels."""

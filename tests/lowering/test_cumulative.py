@@ -13,6 +13,8 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.lowering.ir import Loop, loops_of
+from ftrace.lowering.machine import Machine
+from ftrace.lowering.plan import plan
 from ftrace.lowering.schedule import LANE
 from ftrace.lowering.simulate import simulate
 from ftrace.lowering.verify import verify, verify_schedule
@@ -206,6 +208,13 @@ def test_a_loop_in_order_takes_what_lies_at_its_place(name):
     for found in results(f, *args):
         for y, e in zip(found, expected, strict=True):
             np.testing.assert_allclose(y, e, rtol=1e-12, atol=1e-12)
+
+
+def test_a_machine_without_loops_in_order_leaves_them_to_the_library():
+    jaxpr = ftrace.make_jaxpr(lambda x: np.cumsum(x * 2.0) + 1.0)(V)
+    program = plan(jaxpr, Machine(64, in_order=False))
+    assert (len(program.launches), len(program.callbacks)) == (2, 1)
+    np.testing.assert_array_equal(simulate(program, (V,))[0], np.cumsum(V * 2.0) + 1.0)
 
 
 def test_costly_operations_beside_a_row_are_in_a_loop_with_lanes():
