@@ -120,8 +120,18 @@ class _Mapper:
     def extent(self, loops: Sequence[Loop]) -> int:
         return prod(self.size(loop.extent) for loop in loops)
 
-    def run(self) -> Mapped:
+    def owners(self) -> tuple[list[Loop], Block]:
+        """As `nests.owners` finds them, but not a loop that never turns beside other work."""
         owners, rest = nests.owners(self.kernel.body)
+        around = self.kernel.body
+        for k, loop in enumerate(owners):
+            if not self.size(loop.extent) and len(around.stmts) > 1:
+                return owners[:k], around
+            around = loop.body
+        return owners, rest
+
+    def run(self) -> Mapped:
+        owners, rest = self.owners()
         self.depth = len(owners) + any(isinstance(s, Loop) for s in rest.stmts)
         pieces = [p for s in rest.stmts if isinstance(s, Loop) for p in self.pieces(s)]
         if not pieces or (owners and max(map(self.length, pieces)) <= SHORT):
