@@ -74,7 +74,7 @@ def planned(
     text = emit(found.kernel, found.layout, _NAME)
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
     steps = [table[e] for o in launch.operands for e in o.steps]
-    numbers = (*steps, *(table[e] for e in launch.scalars))
+    numbers = (*steps, *(table[e] for e in launch.scalars), *found.extra)
     return Planned(
         found.kernel,
         text.replace(_NAME, symbol),
