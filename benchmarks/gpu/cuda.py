@@ -38,7 +38,8 @@ def streams_text(reads: int, writes: int) -> str:
     loads = "".join(
         f"    v = r{i}[i]; s.x += v.x; s.y += v.y; s.z += v.z; s.w += v.w;\n" for i in range(reads)
     )
-    stores = "".join(f"    s.x += 1.0f; w{j}[i] = s;\n" for j in range(writes))
+    more = "s.x += 1.0f; s.y += 1.0f; s.z += 1.0f; s.w += 1.0f;"
+    stores = "".join(f"    {more} w{j}[i] = s;\n" for j in range(writes))
     return f"""
 extern "C" __global__ void streams({ins}{outs}long long n) {{
     long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
@@ -276,8 +277,7 @@ def ways(variant: Variant) -> Callable[[Any], Function]:
 # --- launches
 
 TINY = """
-__device__ __forceinline__ void link(const float* x, float* y, int n) {
-    __shared__ float part[256];
+__device__ __forceinline__ void link(const float* x, float* y, int n, float* part) {
     float sum = 0.0f;
     for (int i = threadIdx.x; i < n; i += 256) sum += x[i];
     part[threadIdx.x] = sum;
@@ -288,9 +288,15 @@ __device__ __forceinline__ void link(const float* x, float* y, int n) {
     }
     for (int i = threadIdx.x; i < n; i += 256) y[i] = x[i] - 0.0005f * part[0];
 }
-struct Words { const float* x; float* y; long long n; };
-extern "C" __global__ void tiny(const float* x, float* y, int n) { link(x, y, n); }
-extern "C" __global__ void tiny_words(const Words a) { link(a.x, a.y, (int)a.n); }
+struct Three { const float* x; float* y; long long n; };
+extern "C" __global__ void tiny(const float* x, float* y, int n) {
+    __shared__ float part[256];
+    link(x, y, n, part);
+}
+extern "C" __global__ void tiny_words(const Three a) {
+    __shared__ float part[256];
+    link(a.x, a.y, (int)a.n, part);
+}
 extern "C" __global__ void nothing() {}
 """
 WORDS = np.dtype([("x", np.int64), ("y", np.int64), ("n", np.int64)])
