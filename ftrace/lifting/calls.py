@@ -51,8 +51,12 @@ def call(fn: Any) -> Any:
 # ---------------------------------------------------------------------------------- substitutes
 
 
+# Not `__type_params__`: that of `type` itself is no tuple, which Python 3.12 refuses.
+_NAMES: Final = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
 def _where_traced(plain: Any, traced: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(plain, updated=())
+    @functools.wraps(plain, _NAMES, updated=())
     def substitute(*args: Any, **options: Any) -> Any:
         if holds_tracer(args) or (options and holds_tracer(options)):
             return traced(*args, **options)
@@ -64,7 +68,7 @@ def _where_traced(plain: Any, traced: Callable[..., Any]) -> Callable[..., Any]:
 def _of_iterable(plain: Any, traced: Callable[..., Any]) -> Callable[..., Any]:
     """The same where the items may come from an iterator, which is read once."""
 
-    @functools.wraps(plain, updated=())
+    @functools.wraps(plain, _NAMES, updated=())
     def substitute(*args: Any, **options: Any) -> Any:
         lazy = any(isinstance(a, Iterator) for a in args)
         if lazy or holds_tracer(args) or (options and holds_tracer(options)):
