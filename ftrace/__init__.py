@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from ftrace.api.custom_rule import Products as Products
     from ftrace.api.custom_rule import custom_rule as custom_rule
     from ftrace.api.custom_vmap import custom_vmap as custom_vmap
+    from ftrace.api.devices import device_get as device_get
+    from ftrace.api.devices import device_put as device_put
     from ftrace.api.external import external as external
     from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
     from ftrace.api.inspecting import eval_shape as eval_shape
@@ -134,6 +136,10 @@ _HOMES = {
         "custom_rule",
     ),
     "ftrace.api.custom_vmap": ("custom_vmap",),
+    "ftrace.api.devices": (
+        "device_get",
+        "device_put",
+    ),
     "ftrace.api.external": ("external",),
     "ftrace.api.inspecting": (
         "ShapeDtypeStruct",

@@ -22,6 +22,7 @@ from ftrace.api.calls import (
     parameters,
     shortened,
 )
+from ftrace.api.devices import check_together
 from ftrace.api.inspecting import ShapeDtypeStruct
 from ftrace.control.jit import BACKENDS, executable, jit_call
 from ftrace.control.traces import Trace, Traces
@@ -123,6 +124,8 @@ class JitFunction(Generic[P, R]):
                 return last.run(args)
         leaves, entry = self._find(args, kwargs)
         operands = [*entry.captured, *leaves]
+        if LIBRARIES and evaluated:
+            check_together(self._fun, (args, kwargs), entry.captured, sorted(self._options.nums))
         if evaluated and settings.compile:
             run = executable(entry.jaxpr, platform(operands))
             outs = run(operands)

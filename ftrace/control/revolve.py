@@ -17,7 +17,7 @@ from ftrace.control.jit import Turns
 from ftrace.control.scan import scan_call
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.binomial import ADVANCE, KEEP, RESTORE, schedule
-from ftrace.core.device import free, on_device
+from ftrace.core.device import free, on_device, together
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.loops import Halves, Loop, cut
 from ftrace.core.primitive import Linear, Primitive
@@ -163,6 +163,7 @@ def states(halves: Halves) -> int:
 
 def _revolve_impl(*operands: Any, halves: Halves, advance: Jaxpr, back: Jaxpr) -> list[Any]:
     n_consts, n_carry, n_xs, m_consts, m_carry, m_xs = halves.sizes
+    operands = tuple(together(operands))
     consts, state, xs, cts, ct_ys = cut(operands, (n_consts, n_carry, n_xs, m_carry, len(operands)))
     n = halves.length
     forwards, backwards = Turns(advance, n), Turns(back, n)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ftrace.control.jit import Turns
 from ftrace.core.avals import ShapedArray, aval, typeof
-from ftrace.core.device import on_device, to_host
+from ftrace.core.device import on_device, to_host, together
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.loops import Halves, Loop, Parts, cut, parts, select_by
 from ftrace.core.primitive import Effects, Linear, Primitive
@@ -50,7 +50,7 @@ from ftrace.primitives.reduce import reduce_max
 
 
 def _scan_impl(*operands: Any, body: Jaxpr, loop: Loop) -> list[Any]:
-    turns, consts, carry, xs = parts(operands, loop)
+    turns, consts, carry, xs = parts(together(operands), loop)
     n = int(to_host(turns[0])) if loop.length is None else loop.length
     turn = Turns(body, n)
     avals = body.out_avals[loop.n_carry :]

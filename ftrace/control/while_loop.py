@@ -21,7 +21,7 @@ from ftrace.control.jit import Turns
 from ftrace.control.members import member_by_member
 from ftrace.control.scan import fixpoint, scan_call, split_loop
 from ftrace.core.avals import ShapedArray, aval, typeof
-from ftrace.core.device import to_host
+from ftrace.core.device import to_host, together
 from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.loops import Each, Loop, Parts, cut, select_by
@@ -46,6 +46,7 @@ _INTEGER = np.dtype(np.int64)
 def _while_impl(
     *operands: Any, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool, each: Each | None
 ) -> list[Any]:
+    operands = tuple(together(operands))
     consts, carry = operands[:n_consts], list(operands[n_consts:])
     n = len(carry)
     turns = 0

@@ -41,6 +41,14 @@ class Library(Protocol):
         """An array of the device with the elements of a NumPy array or scalar."""
         ...
 
+    def adopt(self, array: Any) -> Any:
+        """An array of the device over memory that something else offers, not copied."""
+        ...
+
+    def from_dlpack(self, array: Any) -> Any:
+        """The same by the DLPack protocol."""
+        ...
+
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
         """A NumPy array with the elements of one of the device; waits for them."""
         ...
@@ -143,12 +151,22 @@ def place_of(x: Any) -> Library | None:
 
 def placed(x: Any, place: Library | None) -> Any:
     """A value at a place, if it belongs to no device yet."""
-    return x if place is None or not is_free(x) else place.from_host(x)
+    if place is None or not isinstance(x, np.ndarray | np.generic | int | float | complex):
+        return x
+    return place.from_host(x) if is_free(x) else x
 
 
 def follow(x: Any, like: Any) -> Any:
     """A value where another is, if it belongs to no device yet."""
     return placed(x, LIBRARIES.get(type(like)))
+
+
+def together(values: Sequence[Any]) -> Sequence[Any]:
+    """Operands of a loop: free arrays go where others are once, and not at every turn."""
+    like = next(filter(on_device, values), None) if LIBRARIES else None
+    if like is None:
+        return values
+    return [follow(x, like) if isinstance(x, np.ndarray) and x.ndim else x for x in values]
 
 
 # ---------------------------------------------------------------------------------- moving

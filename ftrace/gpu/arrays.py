@@ -7,6 +7,7 @@ numbers and free arrays move, other NumPy arrays raise. Results of rank 0 stay o
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ftrace.core import device as core
 from ftrace.core.avals import TYPEOF, aval, typeof
 from ftrace.core.dtypes import canonical
-from ftrace.core.errors import DeviceError
+from ftrace.core.errors import BackendError, DeviceError
 from ftrace.core.primitive import Primitive
 from ftrace.gpu.device import current
 from ftrace.primitives.convert import copy
@@ -41,10 +42,26 @@ def _type_of(x: Any) -> Any:
 
 def register() -> None:
     """Enter CuPy's array type."""
-    import cupy
+    cls = import_module("cupy").ndarray
+    TYPEOF[cls] = _type_of
+    core.enter(cls, CupyArrays())
 
-    TYPEOF[cupy.ndarray] = _type_of
-    core.enter(cupy.ndarray, CupyArrays())
+
+def current_library() -> core.Library:
+    """The library of CuPy's arrays, which are entered if they are new.
+
+    Raises:
+        BackendError: there is no CuPy.
+    """
+    try:
+        cupy = import_module("cupy")
+    except ImportError as error:
+        raise BackendError(
+            f"CuPy, which holds arrays on a GPU, cannot be imported: {error}.",
+            "Install it for the driver's CUDA: pip install 'ftrace[cuda13]' or 'ftrace[cuda12]'.",
+        ) from error
+    core.watch()
+    return core.LIBRARIES[cupy.ndarray]
 
 
 class CupyArrays:
@@ -85,6 +102,12 @@ class CupyArrays:
 
     def from_host(self, array: Any) -> Any:
         return current().from_host(np.asarray(array))
+
+    def adopt(self, array: Any) -> Any:
+        return import_module("cupy").asarray(array)
+
+    def from_dlpack(self, array: Any) -> Any:
+        return import_module("cupy").from_dlpack(array)
 
     def to_host(self, array: Any) -> Any:
         return current(array).to_host(array)

@@ -32,7 +32,8 @@ def _out_of_range(index: int, axis: int, n: int) -> IndexError:
 def _check(xp: Any, i: Any, axis: int, n: int) -> None:
     bad = (i < -n) | (i >= n)
     if bool(xp.any(bad)):
-        raise _out_of_range(int(xp.reshape(i[bad], (-1,))[0]), axis, n)
+        first = int(xp.argmax(xp.reshape(bad, (-1,))))
+        raise _out_of_range(int(xp.reshape(i, (-1,))[first]), axis, n)
 
 
 def _other_axes(ndim: int, axes: Ints) -> Ints:
@@ -101,7 +102,7 @@ def scatter(ufunc: str | None) -> Rule:
     """A scatter that combines with the function of this name (None: the last one wins)."""
 
     def evaluate(xp: Any, x: Any, v: Any, *indices: Any, axes: Ints, mode: str) -> Any:
-        combine = None if ufunc is None else getattr(xp, ufunc)
+        combine: Any = None if ufunc is None else getattr(xp, ufunc)
         places, valid, _ = _places(xp, x.shape, indices, axes, mode)
         rows = _leading(xp, x, axes)
         count, rest = rows.shape[0], rows.shape[1:]

@@ -20,6 +20,7 @@ from ftrace.numpy.creation import asfortranarray as asfortranarray
 from ftrace.numpy.creation import copy as copy
 from ftrace.numpy.creation import empty as empty
 from ftrace.numpy.creation import empty_like as empty_like
+from ftrace.numpy.creation import from_dlpack as from_dlpack
 from ftrace.numpy.creation import full as full
 from ftrace.numpy.creation import full_like as full_like
 from ftrace.numpy.creation import geomspace as geomspace

@@ -17,6 +17,7 @@ from ftrace.numpy.elementary import multiply
 from ftrace.numpy.promote import (
     broadcast_shape,
     cast,
+    current_library,
     numpy_function,
     one_axis,
     promote_inexact,
@@ -93,6 +94,15 @@ def asarray(
 
 
 asanyarray = ascontiguousarray = asfortranarray = asarray
+
+
+def from_dlpack(x: Any, /, **options: Any) -> Any:
+    """An array over the memory that another library's array offers by DLPack, not copied.
+
+    That of a GPU becomes a CuPy array. Options are those of `numpy.from_dlpack`.
+    """
+    on_host = x.__dlpack_device__()[0] in (1, 3)  # memory of the host, page-locked or not
+    return np.from_dlpack(x, **options) if on_host else current_library().from_dlpack(x)
 
 
 @numpy_function

@@ -33,7 +33,6 @@ from numpy import float16 as float16
 from numpy import float32 as float32
 from numpy import float64 as float64
 from numpy import floating as floating
-from numpy import from_dlpack as from_dlpack
 from numpy import frombuffer as frombuffer
 from numpy import fromiter as fromiter
 from numpy import frompyfunc as frompyfunc

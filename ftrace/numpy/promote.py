@@ -22,6 +22,7 @@ from ftrace.core.errors import (
     RuleError,
     ShapeError,
 )
+from ftrace.core.lazy import lazy
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, running
 from ftrace.numpy.temporaries import release_all
 from ftrace.primitives.convert import convert_element_type
@@ -29,6 +30,7 @@ from ftrace.primitives.linear import PYTHON_SCALARS, broadcast_in_dim
 from ftrace.primitives.shape import concatenate, reshape
 
 Shape = tuple[int, ...]
+current_library = lazy("ftrace.gpu.arrays", "current_library")
 TRACED: dict[Any, Callable[..., Any]] = {}  # NumPy function -> implementation for tracers
 
 
@@ -60,7 +62,7 @@ def door(plain: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..., Any
             try:
                 return plain(*args, **kwargs)
             except TypeError:  # from CuPy, perhaps, which was imported a moment ago
-                if not watch():
+                if not (watch() or any(map(offers, args))):
                     raise
                 return untraced(plain, fn, args, kwargs)
         if LIBRARIES:
@@ -81,10 +83,15 @@ def untraced(
 def _on_device(values: Iterable[Any]) -> Iterator[Any]:
     """The arrays of devices among operands and their lists."""
     for x in values:
-        if on_device(x):
+        if on_device(x) or offers(x):
             yield x
         elif type(x) in (list, tuple):
             yield from _on_device(x)
+
+
+def offers(x: Any) -> bool:
+    """Whether something that is no array of CuPy's gives access to memory on a GPU."""
+    return not isinstance(x, np.ndarray) and hasattr(x, "__cuda_array_interface__")
 
 
 def _beside(result: Any, like: Any) -> Any:
@@ -119,6 +126,8 @@ def value(x: Any) -> Any:
         return nested(x)
     if isinstance(x, int | float | complex):
         return x
+    if offers(x):
+        return current_library().adopt(x)
     return free(np.asarray(x))
 
 

@@ -57,6 +57,16 @@ def array_function(
     return function(*args, **kwargs)
 
 
+def cupy_kernel(self: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
+    """CuPy's door: `cupy.sin(t)` is `numpy.sin(t)`."""
+    function = getattr(np, kernel.name.removeprefix("cupy_"), None)
+    if isinstance(function, np.ufunc):
+        return array_ufunc(self, function, "__call__", *args, **kwargs)
+    if function not in TRACED:
+        raise no_rule(f"The kernel {kernel.name} of CuPy")
+    return array_function(self, function, (), args, kwargs)
+
+
 def no_rule(name: str) -> RuleError:
     """The error for a NumPy function that has no rule."""
     return RuleError(
@@ -81,6 +91,7 @@ PROTOCOLS: dict[str, Callable[..., Any]] = {
     "__array_ufunc__": array_ufunc,
     "__array_function__": array_function,
     "__array_namespace__": array_namespace,
+    "__cupy_override_elementwise_kernel__": cupy_kernel,
 }
 
 
