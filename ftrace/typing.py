@@ -5,16 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core.device import recognise
 from ftrace.core.trace import Tracer
 
 
 class _ArrayMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, np.ndarray | np.generic | Tracer) or _is_device(instance)
-
-
-def _is_device(x: Any) -> bool:
-    return hasattr(x, "__cuda_array_interface__")
+        return isinstance(instance, np.ndarray | np.generic | Tracer) or recognise(type(instance))
 
 
 class Array(metaclass=_ArrayMeta):

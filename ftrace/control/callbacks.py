@@ -17,7 +17,7 @@ import numpy as np
 from ftrace.control.functions import frozen, name_of
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray, aval, typeof
-from ftrace.core.device import free, is_array, to_host
+from ftrace.core.device import free, is_array, on_device, to_host
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CallbackError, RuleError, SolverError
 from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
@@ -70,7 +70,7 @@ class Host:
     def __call__(self, *values: Any) -> list[Any]:
         """Run it: arrays that it cannot write, or copies, in; arrays of the caller's own out."""
         try:
-            answer = self.flat(*map(_copied if self.copies else frozen, values))
+            answer = self.flat(*map(_copied if self.copies else _lent, values))
         except Exception as error:
             note = f"Raised in {self.what}, called at {source.describe(self.place)}"
             if note not in getattr(error, "__notes__", ()):
@@ -143,6 +143,11 @@ class Host:
     @property
     def __name__(self) -> str:
         return name_of(self.fn)
+
+
+def _lent(x: Any) -> Any:
+    """An operand that may be read; one of a device as a NumPy array, since this is the host."""
+    return to_host(x) if on_device(x) else frozen(x)
 
 
 def _copied(x: Any) -> Any:
