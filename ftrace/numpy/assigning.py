@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import is_array
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy.indexing import Basic, Shape, check_mask, plan, too_many
@@ -73,7 +74,8 @@ def setitem_value(x: Any, key: Any, v: Any) -> Any:
 
 def is_mask(key: Any) -> bool:
     """Whether a key is one boolean array with axes."""
-    return isinstance(key, np.ndarray | Tracer) and key.dtype == np.bool_ and key.ndim > 0
+    array = isinstance(key, Tracer) or is_array(key)
+    return array and key.dtype == np.bool_ and key.ndim > 0
 
 
 def _masked(x: Any, mask: Any, v: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import LIBRARIES, free, is_array, on_device, to_host
 from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.numpy.promote import stretch, value
@@ -220,7 +221,7 @@ class Advanced:
             i
             if typeof(i).shape == common
             else stretch(i, common)
-            if isinstance(i, Tracer)
+            if isinstance(i, Tracer) or on_device(i)
             else np.broadcast_to(i, common)
             for _, i in found
         )
@@ -267,6 +268,8 @@ class _Mask:
 
 def _item(item: Any) -> Any:
     """One item of a key: frozen if basic, a `_Mask`, or an integer array or tracer."""
+    if on_device(item):
+        return _on_device(item, item)
     frozen = _freeze(item)
     if frozen is not UNKNOWN:
         return frozen
@@ -280,6 +283,8 @@ def _item(item: Any) -> Any:
                 f"while {item.owner.name} traces the function.",
                 "Use numpy.where(mask, x, other), which keeps the shape; `x[mask] = number` works.",
             )
+        if on_device(found):
+            return _on_device(found, item)
         item = item if found is UNKNOWN else found
     if not isinstance(item, Tracer):
         item = _known_array(item)
@@ -291,6 +296,15 @@ def _item(item: Any) -> Any:
     return item
 
 
+def _on_device(array: Any, item: Any) -> Any:
+    """An array of a device in a key: only a mask is read, since its values decide a shape."""
+    if array.dtype == np.bool_:
+        return _Mask(to_host(array))
+    if array.dtype.kind not in "iu":
+        raise IndexError(_BAD_KEY.format(typeof(array)))
+    return item
+
+
 def _known_array(item: Any) -> Any:
     if not isinstance(item, np.ndarray | bool | np.bool_) and not hasattr(item, "__index__"):
         if isinstance(item, np.generic):
@@ -299,7 +313,9 @@ def _known_array(item: Any) -> Any:
     array = np.asarray(item)
     if array.dtype == np.bool_:
         return _Mask(array)
-    return array if array.ndim or array.dtype.kind not in "iu" else int(array)
+    if not array.ndim and array.dtype.kind in "iu":
+        return int(array)
+    return free(array.view()) if LIBRARIES else array  # indices follow what they index
 
 
 def check_mask(mask: Any, shape: Shape, axis: int) -> None:
@@ -328,7 +344,7 @@ def _used(item: Any) -> int:
 
 
 def _is_array(item: Any) -> bool:
-    return type(item) is _Mask or isinstance(item, np.ndarray | Tracer)
+    return type(item) is _Mask or isinstance(item, Tracer) or is_array(item)
 
 
 def _placed(flags: list[bool], kept: list[int]) -> int:
@@ -391,7 +407,7 @@ def _parts(item: Any, shape: Shape, axis: int, lenient: bool) -> list[Any]:
     check_mask(item.array, shape, axis)
     if not item.array.ndim:  # x[True] is x[None][[0]]
         return [np.zeros(int(item.array), np.intp)]
-    return list(item.array.nonzero())
+    return [free(i) for i in item.array.nonzero()]
 
 
 # ---------------------------------------------------------------------------------- both

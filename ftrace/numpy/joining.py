@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import is_array
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
@@ -31,7 +32,7 @@ from ftrace.primitives.slicing import pad as pad_row
 
 def parts(arrays: Any, name: str) -> list[Any]:
     """The arrays of a sequence, or along the first axis of one array."""
-    if isinstance(arrays, Tracer | np.ndarray):
+    if isinstance(arrays, Tracer) or is_array(arrays):
         x = value(arrays)
         return [index_axis(x, i, 0) for i in range(typeof(x).shape[0])]
     found = [value(x) for x in arrays]

@@ -16,7 +16,7 @@ from ftrace.core.errors import RuleError, TracerArrayConversionError
 from ftrace.core.trace import EVAL, Tracer, ctx, leaked
 from ftrace.numpy import special, ufunc_methods
 from ftrace.numpy.promote import TRACED
-from ftrace.numpy.temporaries import release_all
+from ftrace.numpy.temporaries import release_all, release_arguments
 from ftrace.numpy.ufuncs import UFUNCS
 
 _namespace: Any = None  # the module ftrace.numpy, told by its __init__
@@ -50,7 +50,7 @@ def array_function(
     if ctx.trace is EVAL:
         raise leaked(self, func.__name__)
     if LIBRARIES:
-        release_all(args, "function")
+        release_arguments(args)
     function = TRACED.get(func)
     if function is None:
         raise no_rule(f"{func.__module__}.{func.__name__}")

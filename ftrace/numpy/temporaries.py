@@ -8,15 +8,13 @@ runs. An array that has a name is not free: `ftrace.numpy.eye(3)` makes one that
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ftrace.core.device import free
-
-Door = Callable[[Any], list[int]]
 
 
 class _Probe:
@@ -26,10 +24,19 @@ class _Probe:
         return _counts(inputs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _counts(args)
+        found = args[0] if func is np.concatenate else args
+        return _counts(found)
 
     def __mul__(self, other: Any) -> Any:
         return _asked(other)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for a in values:
+        if type(a) is list or type(a) is tuple:
+            yield from _flat(a)
+        elif type(a) is np.ndarray:
+            yield a
 
 
 def _counts(values: Iterable[Any]) -> list[int]:
@@ -58,7 +65,11 @@ def _most() -> dict[str, int]:
     probe: Any = _Probe()
     return {
         "ufunc": (np.empty(1) * probe)[0],
+        # NumPy holds the first array of a class that it meets once more: count on that where
+        # there is one array only
         "function": np.where(probe, np.empty(1), 1)[0],
+        "functions": min(np.where(probe, np.empty(1), np.empty(1))),
+        "function of a list": np.concatenate([probe, np.empty(1)])[0],
         "operator": probe * np.empty(1),
         "argument": _passed(np.empty(1)),
         "arguments": _gathered(np.empty(1))[0],
@@ -72,7 +83,7 @@ def release(x: Any, door: str) -> None:
         free(x)
 
 
-def release_all(values: Iterable[Any], door: str) -> None:
+def release_all(values: Iterable[Any], door: str, lists: str = "list") -> None:
     """Mark those operands, and those in lists among them, that are temporaries."""
     most = _most()[door]
     for a in values:
@@ -80,7 +91,13 @@ def release_all(values: Iterable[Any], door: str) -> None:
             if sys.getrefcount(a) <= most and _owns(a):
                 free(a)
         elif type(a) is list or type(a) is tuple:
-            release_all(a, "list")
+            release_all(a, lists)
+
+
+def release_arguments(args: Iterable[Any]) -> None:
+    """Mark the temporaries among the arguments of a function of NumPy's."""
+    alone = sum(1 for _ in _flat(args)) == 1
+    release_all(args, *(("function", "function of a list") if alone else ("functions",)))
 
 
 def _owns(array: Any) -> bool:
