@@ -1,9 +1,10 @@
 """Arrays that answer as CuPy's do, on top of NumPy, and complain where CuPy would not.
 
-`Spy` takes part in NumPy's two protocols under CuPy's conditions: ufuncs only as calls, a function
-of the same name in `cupy` whose signature takes the arguments, a loop for the dtypes, no NumPy
-array among the operands, no conversion to one. `Namespace` stands for the module `cupy` (or one
-below it) under the same conditions.
+`Spy` takes part in NumPy's two protocols under CuPy's conditions: ufuncs only as calls, a
+function of the same name in `cupy` whose signature takes the arguments, a loop for the dtypes, no
+NumPy array
+among the operands, no conversion to one. `Namespace` stands for the module `cupy` (or one below
+it) under the same conditions.
 """
 
 import functools

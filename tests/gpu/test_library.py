@@ -9,10 +9,11 @@ import pytest
 import scipy.special
 
 from ftrace.core.avals import TYPEOF, strengthen, typeof
-from ftrace.core.errors import DtypeError
+from ftrace.core.errors import BackendError, DtypeError, RuleError
 from ftrace.gpu import library
+from ftrace.primitives.table import by_name
 from tests.gpu.spies import Namespace, Spy, plain
-from tests.laws.cases import CASES, Case, assert_close
+from tests.laws.cases import CASES, ROWS, Case, assert_close
 
 SPECIAL = Namespace(cupyx.scipy.special, scipy.special)
 MISSING = ("bessel_iv", "bessel_ive", "bessel_jv")
@@ -74,3 +75,67 @@ def test_a_row_calls_functions_that_cupy_has_and_gives_its_impls_values(
         np.testing.assert_array_equal(plain(a), b)
     if case.sample.params.get("mode") != "raise":
         assert Spy.synchronised == 0
+
+
+def test_every_row_of_the_table_is_tried_or_has_no_operands():
+    tried = {p.values[0].row for p in CASES_ON_DEVICE} | {by_name[name] for name in MISSING}
+    assert {row.name for row in set(ROWS) - tried} <= {"iota"}
+    assert library.RULES.keys() <= by_name.keys()
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_function_that_cupy_lacks_is_named(name: str) -> None:
+    with pytest.raises(RuleError, match=rf"CuPy [\d.]+ has no function for {name} \(.*") as e:
+        library.evaluate(by_name[name], (np.int64(1), Spy(np.ones(3))), {})
+    assert "ftrace.device_put(f(ftrace.device_get(x)))" in str(e.value)
+
+
+def test_a_result_of_another_shape_is_never_handed_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(library.RULES, "sin", lambda xp, x: x[:1])
+    with pytest.raises(
+        BackendError, match=r"an array of shape \(1,\) for sin, whose result is f64"
+    ):
+        library.evaluate(by_name["sin"], (Spy(np.ones(3)),), {})
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1", "?", "c16"])
+@pytest.mark.parametrize("mode", ["raise", "drop", "wrap", "clip"])
+@pytest.mark.parametrize("name", ["scatter", "scatter_add", "scatter_mul"])
+def test_what_falls_on_one_place_is_combined_in_order(name: str, mode: str, dtype: str) -> None:
+    """More updates than places, so that runs are long; the last one wins a `scatter`."""
+    rng = np.random.default_rng(3)
+    x, v = (rng.integers(1, 4, size).astype(dtype) for size in ((5, 2), (40, 2)))
+    low, high = (-5, 5) if mode == "raise" else (-9, 9)
+    indices = rng.integers(low, high, 40)
+    row, params = by_name[name], {"axes": (0,), "mode": mode}
+    (found,) = library.evaluate(row, (Spy(x), Spy(v), Spy(indices)), params)
+    expected = row.impl(x, v, indices, **params)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.memory, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", READS)
+def test_an_index_out_of_range_raises_the_error_of_the_impl(name: str) -> None:
+    x, v, i = np.ones((2, 3)), np.ones((3, 2)), np.array([0, -4, 3])
+    args = (x, i) if name == "gather" else (x, v, i)
+    params = {"axes": (1,), "mode": "raise"}
+    with pytest.raises(IndexError) as expected:
+        by_name[name].impl(*args, **params)
+    with pytest.raises(IndexError) as found:
+        library.evaluate(by_name[name], list(map(Spy, args)), params)
+    assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+def test_the_spies_refuse_what_cupy_refuses():
+    x = Spy(np.ones(3))
+    for call in (
+        lambda: np.asarray(x),
+        lambda: np.add.reduce(x),
+        lambda: np.add(x, np.ones(3)),
+        lambda: np.sort(x, stable=True),
+        lambda: scipy.special.iv(1, x),
+        lambda: np.bitwise_and(x, x),
+        lambda: list(x),
+    ):
+        with pytest.raises(TypeError):
+            call()
