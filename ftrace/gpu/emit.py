@@ -11,6 +11,7 @@ from typing import Final
 
 from ftrace.gpu import barriers, branches, loops, spelling, teams
 from ftrace.gpu.layout import BLOCK, BLOCK_THREADS, COLUMN, Layout
+from ftrace.gpu.quotients import quotient
 from ftrace.gpu.writer import Writer
 from ftrace.lowering.ir import Alloc, Buffer, If, Kernel, Let, Load, Loop, Stmt, Store, While
 
@@ -108,6 +109,10 @@ def statements(w: Writer, stmts: Sequence[Stmt]) -> None:
 
 def let(w: Writer, stmt: Let) -> None:
     """An operation."""
+    w.made[stmt.out.id] = stmt
+    if function := quotient(stmt, w.made):
+        w.declare(stmt.out, f"{function}({w.value(stmt.args[1])})")
+        return
     args, dtypes = [w.value(a) for a in stmt.args], [a.dtype for a in stmt.args]
     w.declare(stmt.out, spelling.spell(stmt.op, args, dtypes, stmt.out.dtype))
 

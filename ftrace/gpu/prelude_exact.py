@@ -55,6 +55,29 @@ static inline unsigned short ft_cast_f8_f2(double x) {
 """,
 }
 
+# 1 / d and (1 / d) / d for d >= 1 or NaN: an estimate of the reciprocal, one step of Newton's method
+# as the device's own division does it. The quarter keeps the estimate from being subnormal.
+_RECIPROCAL: Final = {
+    "ft_reciprocal_f4": """
+static inline float ft_reciprocal_f4(float d) {
+  float near;
+#ifdef __CUDACC_RTC__
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(0.25f * d));
+#else
+  near = 1 / (0.25f * d);
+#endif
+  near *= 0.25f;
+  return d == __int_as_float(0x7f800000) ? 0 : fmaf(near, fmaf(-d, near, 1), near);
+}
+""",
+    "ft_reciprocal_square_f4": """
+static inline float ft_reciprocal_square_f4(float d) {
+  float above = ft_reciprocal_f4(d), near = above * above;
+  return d == __int_as_float(0x7f800000) ? 0 : fmaf(fmaf(-d, near, above), above, near);
+}
+""",
+}
+
 _TO_SIGNED: Final = """
 static inline {to} ft_cast_{source}_{code}({type} x) {{
   return x >= -{bound}{f} && x < {bound}{f} ? ({to})x : {low};
@@ -113,7 +136,7 @@ static inline {type} ft_floor_divide_{source}({type} a, {type} b) {{
 
 
 def _functions() -> dict[str, str]:
-    made = dict(_HALF)
+    made = {**_HALF, **_RECIPROCAL}
     low = {"i4": "(-2147483647 - 1)", "i8": "(-9223372036854775807LL - 1)"}
     signed = {
         "i4": ("int", "unsigned", "0x1p31"),

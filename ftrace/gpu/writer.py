@@ -12,7 +12,7 @@ from ftrace.core.errors import BackendError
 from ftrace.gpu import spelling
 from ftrace.gpu.holding import Held
 from ftrace.gpu.layout import LARGE, Layout
-from ftrace.lowering.ir import Atom, Buffer, Kernel, Lit, Load, Stmt, Store, Var
+from ftrace.lowering.ir import Atom, Buffer, Kernel, Let, Lit, Load, Stmt, Store, Var
 
 
 class Writer:
@@ -26,6 +26,7 @@ class Writer:
         team, teams: the number of the team's owners, and how many there are.
         buffers: by name, with the words that hold their steps of class `any`.
         axes: ids of axes in scope.
+        made: the operations that were written, by the id of their result.
         arrays: ids of variables that are arrays of one value per element of a thread.
         guards: by `id` of a store, what must hold beside `only`.
         only: what must hold for a thread to store; empty for anything.
@@ -53,6 +54,7 @@ class Writer:
         self.buffers: dict[str, tuple[Buffer, list[str]]] = {}
         self.axes: set[int] = set()
         self.scalars = {v.id for v in kernel.scalars}
+        self.made: dict[int, Let] = {}
         self.arrays: set[int] = set()
         self.guards: dict[int, str] = {}
         self.only = ""

@@ -60,7 +60,7 @@ def build(
     short: frozenset[int] = frozenset()
     if machine.bounds:
         kernel, operands, scalars, short = split(kernel, operands, scalars, table)
-    kernel = gate(kernel)
+    kernel = gate(kernel, lazy=machine.lazy)
     chosen = schedule(kernel, machine.vector_bytes, short)
     kernel = replace(kernel, body=_in_registers(kernel.body, chosen, False))
     return Launch(kernel, chosen, operands, scalars)

@@ -41,12 +41,15 @@ from ftrace.lowering.traversal import (
 ZEROS: Final = {"b": False, "f": 0.0}
 
 
-def gate(kernel: Kernel) -> Kernel:
-    """A kernel in whose loops nothing dear is computed that nothing looks at."""
+def gate(kernel: Kernel, *, lazy: bool = True) -> Kernel:
+    """A kernel in whose loops nothing dear is computed that nothing looks at.
+
+    Without `lazy`, conditions that change in a loop keep nothing there from being loaded.
+    """
     if not _selects(inside(kernel.body)):
         return kernel
     ids = max(v.id for v in variables_of(kernel))
-    return replace(kernel, body=_Gate(ids).around(kernel.body))
+    return replace(kernel, body=_Gate(ids, lazy).around(kernel.body))
 
 
 def _selects(stmts: Iterable[Stmt]) -> bool:
@@ -54,10 +57,11 @@ def _selects(stmts: Iterable[Stmt]) -> bool:
 
 
 class _Gate:
-    """Numbers for new variables."""
+    """Numbers for new variables, and what holds for all loops."""
 
-    def __init__(self, ids: int) -> None:
+    def __init__(self, ids: int, lazy: bool) -> None:
         self._ids = ids
+        self.lazy = lazy
 
     def fresh(self, dtype: str) -> Var:
         """A new variable."""
@@ -138,14 +142,22 @@ class _Body:
             groups.setdefault(demand, []).append(stmt)
         groups.pop(ALWAYS, None)
         dear = sorted((d for d, g in groups.items() if self._dear(d, g)), key=int.bit_count)
-        return [next((p for p in dear if d & ~p == 0), ALWAYS) for d in demands]
+        found = [next((p for p in dear if d & ~p == 0), ALWAYS) for d in demands]
+        if not self.work.lazy:
+            for i, stmt in enumerate(self.block.stmts):
+                if isinstance(stmt, Load) and not self._settled(found[i]):
+                    found[i] = ALWAYS
+        return found
+
+    def _settled(self, when: int) -> bool:
+        """Whether a condition never changes in the loop."""
+        return all(v not in self.made for v in self.conditions.support(when))
 
     def _dear(self, when: int, stmts: Sequence[Stmt]) -> bool:
         """Whether statements are worth a branch: one that never changes in the loop is cheap."""
         if any(map(_costly, stmts)):
             return True
-        settled = all(v not in self.made for v in self.conditions.support(when))
-        return settled and any(isinstance(s, Load) for s in stmts)
+        return self._settled(when) and any(isinstance(s, Load) for s in stmts)
 
     # --- order
 

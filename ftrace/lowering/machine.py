@@ -22,6 +22,8 @@ class Machine:
             is asked at every index.
         in_order: whether a loop that runs in order is as fast as a row of the library; else
             cumulative rows are left to the library.
+        lazy: whether an element is loaded only where a condition on elements asks for it; else
+            only conditions that a whole loop shares keep loads from happening.
     """
 
     vector_bytes: int
@@ -29,3 +31,4 @@ class Machine:
     wide: bool = True
     bounds: bool = True
     in_order: bool = True
+    lazy: bool = True
