@@ -80,7 +80,7 @@ docs: $(VENV)/.installed-test
 	$(PY) tools/links.py
 
 golden: $(VENV)/.installed-test
-	$(PYTEST) tests/golden --update-golden $(PYTEST_ARGS)
+	$(PYTEST) tests/golden tests/gpu/test_sheet.py --update-golden $(PYTEST_ARGS)
 	git diff --stat -- tests/golden
 
 size: $(PY)

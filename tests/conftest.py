@@ -1,4 +1,4 @@
-"""What holds for every test: settings, hypothesis profiles, and the check for leaks.
+"""What holds for every test: settings, hypothesis profiles, golden files, the check for leaks.
 
 Every jaxpr that a test makes is type-checked and every captured array is compared with what it
 was. After each test no trace may be running and no array may still be marked read-only. Which
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from ftrace.core.config import set_default, update
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters import captures
+from tests.golden.files import Golden
 
 set_default(check_jaxprs=True, check_captures=True)
 
@@ -51,3 +52,15 @@ def nothing_is_left_behind() -> Iterator[None]:
     assert running is EVAL, f"{running.name} is still the current trace"
     held = {key: entry[0].shape for key, entry in captures._marks.items()}
     assert not held, f"arrays of these shapes are still read-only: {held}"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
+
+
+@pytest.fixture(scope="session")
+def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
+    """The golden files of this run."""
+    files = Golden(request.config.getoption("--update-golden"))
+    yield files
+    files.finish()

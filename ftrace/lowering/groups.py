@@ -16,7 +16,7 @@ from ftrace.lowering.indexing import ORIGIN, Coord, Index
 from ftrace.lowering.reading import Places
 from ftrace.lowering.rules import is_cumulative, is_fold, reduced_axes, turns
 
-OPERANDS: Final = 40  # stored variables that one kernel touches
+OPERANDS: Final = 64  # stored variables that one kernel touches
 AXES: Final = tuple(ir.Var(-1 - i, "i8") for i in range(64))  # symbolic axes of a domain
 
 

@@ -13,7 +13,7 @@ from ftrace.core.check import check_jaxpr
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.pretty import to_text
 from ftrace.core.tree import tree_flatten, tree_map
-from tests.golden.conftest import HERE
+from tests.golden.files import HERE
 from tests.golden.programs import PROGRAMS
 
 

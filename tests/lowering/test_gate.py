@@ -13,6 +13,8 @@ import ftrace.numpy as fnp
 from ftrace.lowering.conditions import ALWAYS, COLUMNS, DECIDING, Conditions
 from ftrace.lowering.gate import gate
 from ftrace.lowering.ir import Block, Buffer, If, Kernel, Let, Lit, Load, Loop, Store, Var
+from ftrace.lowering.machine import Machine
+from ftrace.lowering.plan import plan
 from ftrace.lowering.reference import run
 from ftrace.lowering.simulate import simulate
 from ftrace.lowering.traversal import inside
@@ -99,8 +101,8 @@ def test_gating_changes_no_value(f, monkeypatch):
         np.testing.assert_allclose(found, f(M, ROWS), rtol=1e-13, atol=1e-15)
     compiled = ftrace.jit(f)(M, ROWS)
     np.testing.assert_allclose(compiled, f(M, ROWS), rtol=1e-13, atol=1e-15)
-    monkeypatch.setattr("ftrace.lowering.build.gate", lambda kernel: kernel)
-    monkeypatch.setattr("ftrace.lowering.following.gate", lambda kernel: kernel)
+    monkeypatch.setattr("ftrace.lowering.build.gate", lambda kernel, **_: kernel)
+    monkeypatch.setattr("ftrace.lowering.following.gate", lambda kernel, **_: kernel)
     plain = ftrace.jit(lambda *args: f(*args))(M, ROWS)
     assert compiled.tobytes() == plain.tobytes()
 
@@ -184,6 +186,31 @@ def test_random_kernels_keep_their_bits_though_all_is_called_dear(sample):
         run(gated(sample.kernel), after, sample.scalars)
     for name, (memory, _, _) in before.items():
         np.testing.assert_array_equal(memory, after[name][0], err_msg=name)
+
+
+def loads_under_conditions(f, *args, lazy):
+    """The buffers that the kernel of a program reads below an `If`."""
+    program = plan(ftrace.make_jaxpr(f)(*args), Machine(16, lazy=lazy))
+    ifs = [s for s in inside(program.launches[0].kernel.body) if isinstance(s, If)]
+    assert ifs
+    return {s.buffer for i in ifs for s in inside(i.then) if isinstance(s, Load)}
+
+
+def test_without_laziness_a_condition_of_elements_keeps_nothing_from_being_loaded():
+    def f(x, y):
+        return np.where(x > 0, np.exp(y), 0.0)
+
+    assert loads_under_conditions(f, M, M, lazy=True) == {"x1"}
+    assert loads_under_conditions(f, M, M, lazy=False) == set()
+    # a condition that a whole row shares still does
+    assert loads_under_conditions(f, ROWS, M, lazy=False) == {"x1"}
+
+
+@pytest.mark.parametrize("f", [cell, contradiction, nested])
+def test_without_laziness_values_are_the_same(f):
+    jaxpr = ftrace.make_jaxpr(f)(M, M)
+    found = [simulate(plan(jaxpr, Machine(16, lazy=lazy)), [M, M])[0] for lazy in (True, False)]
+    np.testing.assert_array_equal(*found)
 
 
 def test_a_load_stays_between_the_stores_around_it():

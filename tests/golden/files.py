@@ -5,17 +5,10 @@ of the tests that ran and shows the difference; a section that no test asks for 
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 HERE = Path(__file__).parent
 SECTION = re.compile(r"^=== (.*)\n", re.MULTILINE)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
 
 
 def read(path: Path) -> dict[str, str]:
@@ -60,11 +53,3 @@ class Golden:
         if self.update:
             for path, sections in self.files.items():
                 write(path, sections)
-
-
-@pytest.fixture(scope="session")
-def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
-    """The golden files of this run."""
-    files = Golden(request.config.getoption("--update-golden", default=False))
-    yield files
-    files.finish()
