@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ftrace.gpu.device import Device
 from ftrace.gpu.emit import emit
-from ftrace.gpu.layout import Geometry
+from ftrace.gpu.layout import Geometry, Layout
 from ftrace.gpu.mapping import mapped
 from ftrace.gpu.source import source
 from ftrace.lowering.ir import Kernel
@@ -33,6 +33,7 @@ class Planned:
 
     Attributes:
         kernel: with its folds as the device's threads do them.
+        layout: how its loops fall on the grid.
         text: the functions, whose names begin with `symbol`.
         symbol: their name without the number of the stage.
         stages: what each is launched with.
@@ -42,6 +43,7 @@ class Planned:
     """
 
     kernel: Kernel
+    layout: Layout
     text: str
     symbol: str
     stages: tuple[Geometry, ...]
@@ -77,6 +79,7 @@ def planned(
     numbers = (*steps, *(table[e] for e in launch.scalars), *found.extra)
     return Planned(
         found.kernel,
+        found.layout,
         text.replace(_NAME, symbol),
         symbol,
         found.stages,

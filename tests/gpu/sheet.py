@@ -80,7 +80,11 @@ def occupancy(arch: str, registers: int, threads: int, shared: int = 0) -> float
 
 def instructions(source: str, arch: str) -> dict[str, Counter[str]]:
     """How often each machine instruction occurs in each kernel: `LDG.E.128`, `CALL.REL`..."""
-    text = disassembled(compiling.cubin(source, arch))
+    return parsed(disassembled(compiling.cubin(source, arch)))
+
+
+def parsed(text: str) -> dict[str, Counter[str]]:
+    """The same of a disassembly."""
     found: dict[str, Counter[str]] = {}
     for part in re.split(r"Function : ", text)[1:]:
         name = part[: part.index("\n")].strip()
