@@ -14,6 +14,7 @@ from ftrace.lowering.builder import Builder, part_code
 from ftrace.lowering.collapse import collapse
 from ftrace.lowering.columns import blocked
 from ftrace.lowering.complexes import Parts
+from ftrace.lowering.exits import exits
 from ftrace.lowering.gate import gate
 from ftrace.lowering.groups import Group, Pass, Running, Target
 from ftrace.lowering.indexing import ORIGIN, Coord, Index
@@ -60,7 +61,7 @@ def build(
     short: frozenset[int] = frozenset()
     if machine.bounds:
         kernel, operands, scalars, short = split(kernel, operands, scalars, table)
-    kernel = gate(kernel, lazy=machine.lazy)
+    kernel = gate(exits(kernel), lazy=machine.lazy)
     chosen = schedule(kernel, machine.vector_bytes, short)
     kernel = replace(kernel, body=_in_registers(kernel.body, chosen, False))
     return Launch(kernel, chosen, operands, scalars)

@@ -8,6 +8,7 @@ around it does, and what nobody has written yet is loaded when the kernel begins
 from collections.abc import Sequence
 from typing import Protocol
 
+from ftrace.lowering.exits import exits
 from ftrace.lowering.gate import gate
 from ftrace.lowering.ir import (
     Atom,
@@ -90,7 +91,8 @@ class Follower:
         buffers = [Buffer(f"x{i}", c[2], (), "in") for i, c in enumerate(self._loads)]
         buffers += [Buffer(f"o{i}", c[2], (), "out") for i, (c, _) in enumerate(ends)]
         body = Block((*loads, *region.stmts, *stores))
-        kernel = gate(Kernel(self._name, tuple(buffers), tuple(self._scalars.values()), body))
+        kernel = Kernel(self._name, tuple(buffers), tuple(self._scalars.values()), body)
+        kernel = gate(exits(kernel))
         operands = tuple(map(self._operand, (*self._loads, *(c for c, _ in ends))))
         return Launch(
             kernel, schedule(kernel, 16), operands, tuple(entry for entry, _ in self._scalars)

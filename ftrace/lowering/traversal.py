@@ -94,7 +94,7 @@ def mapped(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
     return stmt
 
 
-def substituted(stmt: Stmt, env: Mapping[Var, Var]) -> Stmt:
+def substituted(stmt: Stmt, env: Mapping[Var, Any]) -> Stmt:
     """A statement under other names, of what it binds as of what it reads."""
 
     def of(atoms: tuple[Any, ...]) -> tuple[Any, ...]:
