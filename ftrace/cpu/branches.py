@@ -6,10 +6,8 @@ active; lanes that are done keep the values that are read after the loop, the ot
 way. Where nothing differs between lanes (or there is one lane), both are plain branches.
 """
 
-from collections.abc import Sequence
-
 from ftrace.core.scalar import OPS
-from ftrace.cpu import stragglers
+from ftrace.cpu import endings, stragglers
 from ftrace.cpu.spelling import spell
 from ftrace.cpu.state import Carried, State
 from ftrace.cpu.text import Value
@@ -113,16 +111,18 @@ def _taken(s: State, block: Block, cond: Value | None) -> list[Value]:
 
 
 def repeat(s: State, stmt: While) -> None:
-    """Write a While. Lanes that end at different times carry the mask of those still in it."""
-    text, outer = s.text, s.mask
-    differs = s.lanes > 1 and stragglers.differs(stmt, s.varying)
-    leaves = differs and s.leaving is stmt
+    """Write a While."""
+    if s.lanes > 1 and stragglers.differs(stmt, s.varying):
+        endings.repeat(s, stmt)
+    else:
+        _repeat_together(s, stmt)
+
+
+def _repeat_together(s: State, stmt: While) -> None:
+    """A loop that all lanes leave in the same turn, if any of them is in it."""
+    text = s.text
     wide = [s.lanes > 1 and v.id in s.varying for v in stmt.params]
     inits = [s.wide(a) if w else s.scalar(a) for a, w in zip(stmt.inits, wide, strict=True)]
-    if differs:
-        inits.append(outer or text.const(True, "b1", s.lanes))
-    if leaves:
-        inits.append(Value("0", "i8", 1))  # patience
     test, work, done = (text.fresh(name) for name in ("test", "work", "done"))
     s.push()
     before = text.block
@@ -130,52 +130,17 @@ def repeat(s: State, stmt: While) -> None:
     text.label(test)
     around = Carried(text, inits, before)
     s.push()
-    for var, value in zip(stmt.params, around.values, strict=False):
+    for var, value in zip(stmt.params, around.values, strict=True):
         s.define(var, value)
-    s.mask = around.values[len(wide)] if differs else outer
-    goes_on = _go_on(s, stmt.cond, differs)
-    active, state = s.mask, [] if s.mask is None else [s.mask]
-    if leaves:
-        assert active is not None
-        goes_on, patience = stragglers.goes_on(s, active, around.values[-1])
-        state.append(patience)
-    text.branch(goes_on, work, done)
+    (more,) = s.block(stmt.cond)
+    text.branch(more, work, done)
     text.label(work)
     left = s.block(stmt.body)
     left = [s.widen(v) if w else v for v, w in zip(left, wide, strict=True)]
-    if differs and active is not None:
-        left = [*_held(s, stmt, active, left, around.values), *state]
-    s.mask = outer
     s.pop()
     around.close(left)
     text.jump(test)
     text.label(done)
     s.pop()
-    for var, value in zip(stmt.outs, around.values, strict=False):
+    for var, value in zip(stmt.outs, around.values, strict=True):
         s.define(var, value)
-    if leaves:
-        _leave(s, active)
-
-
-def _leave(s: State, lanes: Value | None) -> None:
-    """Go on without these lanes."""
-    assert lanes is not None
-    s.behind, s.mask = lanes, both(s.text, s.mask, invert(s.text, lanes))
-
-
-def _held(
-    s: State, stmt: While, active: Value, new: Sequence[Value], old: Sequence[Value]
-) -> list[Value]:
-    """The next values: lanes that are done keep those that are read after the loop."""
-    rows = zip(stmt.outs, new, old, strict=False)
-    return [_select(s, active, a, b) if v in s.read else a for v, a, b in rows]
-
-
-def _go_on(s: State, cond: Block, differs: bool) -> Value:
-    """Whether some lane goes on; the mask becomes those that do."""
-    (more,) = s.block(cond)
-    if not differs:
-        return more
-    s.mask = both(s.text, s.mask, s.widen(more))
-    assert s.mask is not None
-    return s.text.any(s.mask)

@@ -16,6 +16,7 @@ from ftrace.lowering.traversal import inside
 
 SHARE = 8  # few: less than one lane in so many
 ONE, NONE = Value("1", "i8", 1), Value("0", "i8", 1)
+NEVER = Value(str(1 << 62), "i8", 1)
 
 
 def leaving(s: State, stmt: Loop) -> While | None:
@@ -45,16 +46,40 @@ def _count(text: Text, mask: Value) -> Value:
     return text.let(f"{way} {kind} {found.name} to i64", "i8", 1)
 
 
-def goes_on(s: State, mask: Value, patience: Value) -> tuple[Value, Value]:
-    """Whether the wide loop goes on with these lanes, and the patience left after this turn."""
-    text = s.text
-    count = _count(text, mask)
-    few = text.compare("slt", count, Value(str(max(mask.lanes // SHARE, 2)), "i8", 1))
-    less, more = text.sub(patience, ONE), text.add(patience, ONE)
-    left = text.select(few, less, more)
-    over = text.op("and", few, text.compare("slt", left, NONE))
-    on = text.op("and", text.compare("ne", count, NONE), invert(text, over))
-    return on, left
+class Deadline:
+    """When the wide loop stops for the lanes that are left, once they are few.
+
+    Attributes:
+        counts: the turns so far, and with how many of them it stops.
+    """
+
+    def __init__(self, s: State) -> None:
+        self.s = s
+        self.counts = [NONE, NEVER]
+
+    def _few(self, mask: Value) -> Value:
+        limit = Value(str(max(mask.lanes // SHARE, 2)), "i8", 1)
+        return self.s.text.compare("slt", _count(self.s.text, mask), limit)
+
+    def first(self, mask: Value) -> Value:
+        """Whether the loop turns at all."""
+        return invert(self.s.text, self._few(mask))
+
+    def turned(self) -> Value:
+        """Count a turn; whether these are all."""
+        text, (turns, last) = self.s.text, self.counts
+        turns = text.add(turns, ONE)
+        self.counts = [turns, last]
+        return text.compare("sge", turns, last)
+
+    def goes_on(self, mask: Value) -> Value:
+        """Whether the loop goes on with these lanes: from when they are few, for as long again."""
+        text, (turns, last) = self.s.text, self.counts
+        twice = text.add(turns, turns)
+        sooner = text.select(text.compare("slt", twice, last), twice, last)
+        last = text.select(self._few(mask), sooner, last)
+        self.counts = [turns, last]
+        return text.op("and", text.any(mask), text.compare("slt", turns, last))
 
 
 class List:

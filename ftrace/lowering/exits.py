@@ -151,7 +151,7 @@ class _Last:
                 break
             cond, a, b = stmt.args
             table = self.conditions.table(cond)
-            if table is None or when & table and when & ~table:
+            if table is None or (when & table and when & ~table):
                 break
             atom = a if when & table else b
         return atom
@@ -216,8 +216,9 @@ class _Last:
         found: set[int] = set()
         todo = list(roots)
         while todo:
-            k = self.made.get(todo.pop())  # pyright: ignore[reportArgumentType]
-            if k is not None and k not in found and k not in self.kept:
+            atom = todo.pop()
+            k = self.made[atom] if atom in self.made else -1
+            if k >= 0 and k not in found and k not in self.kept:
                 found.add(k)
                 todo += uses_of(self.stmts[k])
         return found

@@ -143,8 +143,7 @@ def _lanes(lane_loops: Sequence[Loop], vector_bytes: int) -> int:
         if any(inner.folds for inner in loops_of(loop.body)):
             registers = 8
         elif _carried(loop.body):
-            crowded = _carried(loop.body) > FEW and _turns_dearly(loop.body)
-            registers = max(registers, 2) if crowded else 4
+            registers = max(registers, 2) if _carried(loop.body) > FEW else 4
         elif _length(loop.body) > LONG:
             registers = 1
     return max(ways, registers * vector_bytes // widest)
@@ -168,18 +167,6 @@ def _dtypes(block: Block) -> set[str]:
         for inner in blocks_of(stmt):
             found |= _dtypes(inner)
     return found
-
-
-def _turns_dearly(block: Block) -> bool:
-    """Whether turns of a `While` of a block have operations whose results take their time.
-
-    Then two vectors are enough to wait for each other; more would not stay in registers.
-    """
-    return any(
-        isinstance(s, While)
-        and any(isinstance(x, Let) and OPS[x.op].costly for x in inside(s.body))
-        for s in block.stmts
-    ) or any(_turns_dearly(b) for s in block.stmts for b in blocks_of(s))
 
 
 def _carried(block: Block) -> int:
