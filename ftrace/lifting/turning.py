@@ -44,7 +44,7 @@ from ftrace.lifting.state import Frame, Inner, Outcome, is_writable
 from ftrace.lifting.watching import Watch
 from ftrace.numpy.cells import replace
 from ftrace.numpy.views import partner
-from ftrace.primitives.compare import and_, eq, lt, select
+from ftrace.primitives.compare import and_, eq, lt, ne, select
 from ftrace.primitives.linear import add
 
 ITEM = "_ft_item"
@@ -246,8 +246,10 @@ class Turning:
         kinds = turn.exits - {NEXT, CONTINUE, RAISE}
         n = len(self.avals)
         avals: list[Any] = [*self.avals, *(leaf.aval for _, leaf in late)]
+        if len(kinds) > 1:
+            avals.append(aval((), int64))
         if kinds:
-            avals.append(aval((), bool_) if len(kinds) == 1 else aval((), int64))
+            avals.append(aval((), bool_))
         body = self._body_jaxpr(turn, late, kinds, avals)
         test, captured = self._test_jaxpr(avals, n, kinds)
         start = self._start(late, kinds, avals)
@@ -323,7 +325,7 @@ class Turning:
                 way = (
                     outs[self.parts[EXIT].leaves[0].index or 0] if EXIT in self.parts else turn.exit
                 )
-                values.append(_flag(way, turn.exits, kinds))
+                values += _flags(way, turn.exits, kinds)
             return [converted(v, a) for v, a in zip(values, avals, strict=True)]
 
         return trace_closed(carried, base.in_avals)
@@ -337,7 +339,7 @@ class Turning:
         def flat(*ins: Any) -> list[Any]:
             tests: list[Any] = []
             if kinds:
-                tests.append(ins[-1] if len(kinds) == 1 else eq(ins[-1], NEXT))
+                tests.append(ins[-1])
             if self.items is not None:
                 tests.append(lt(*_alike(ins[n - 1], self.items.length)))
             if site.test is not None:
@@ -371,7 +373,7 @@ class Turning:
             values.append(0)
         values += [filler(leaf.aval) for _, leaf in late if leaf.aval is not None]
         if kinds:
-            values.append(True if len(kinds) == 1 else NEXT)
+            values += [True] if len(kinds) == 1 else [NEXT, True]
         return [converted(v, a) for v, a in zip(values, avals, strict=True)]
 
     def _after(
@@ -404,7 +406,7 @@ class Turning:
             (kind,) = kinds
             way = select(outs[-1], np.int64(NEXT), np.int64(kind))
         elif kinds:
-            way = outs[-1]
+            way = outs[-2]
         return Outcome(way, state, value, frozenset({NEXT} | kinds))
 
     def _partner(self, state: Mapping[str, Any]) -> None:
@@ -452,12 +454,14 @@ def _without_unread(
     return body, Jaxpr(kept(test.invars, asked), test.eqns, test.outvars), now
 
 
-def _flag(way: Any, exits: frozenset[int], kinds: frozenset[int]) -> Any:
-    """What the carry says about the end: whether to go on, or which exit was taken."""
+def _flags(way: Any, exits: frozenset[int], kinds: frozenset[int]) -> list[Any]:
+    """What the carry says about the end: whether to go on, after which exit if there are some."""
     if len(kinds) == 1:
         (kind,) = kinds
-        return way != kind
-    return way * (way != CONTINUE) if CONTINUE in exits else way
+        return [ne(way, kind)]
+    if CONTINUE in exits:
+        way = select(eq(way, CONTINUE), np.int64(NEXT), way)
+    return [way, eq(way, NEXT)]
 
 
 def _alike(k: Any, length: Any) -> tuple[Any, Any]:

@@ -63,14 +63,15 @@ class _Evaluation:
         self.b = b
         self.few = few
         self.booleans: dict[Any, Any] = {}  # an integer scalar -> the boolean it was
-        self.chosen: dict[Any, tuple[Atom, Any, Any]] = {}  # scalar -> condition and two numbers
+        self.numbers: dict[Any, Any] = {}  # an operand of the kernel -> the number that it is
+        self.chosen: dict[Any, tuple[Atom, Any, Any]] = {}  # scalar -> condition, two known ones
 
     def run(self, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
         """The results of a jaxpr."""
         env: dict[Any, Any] = {}
 
         def read(a: Any, *_: Any) -> Any:
-            return self.b.constant(a.value, a.aval.dtype) if type(a) is Literal else env[a]
+            return self._constant(a) if type(a) is Literal else env[a]
 
         inputs = [Var(a) for a in jaxpr.in_avals]
         eqns, outs, consts = inline(jaxpr, inputs)
@@ -99,24 +100,54 @@ class _Evaluation:
         if known is not None:
             return [known]
         out = pointwise(self.b, eqn, values)
+        if eqn.primitive.name == "select":
+            self._note(out, *values)
         source = eqn.invars[0].aval if eqn.invars else None
         if eqn.primitive.name == "convert_element_type" and source and source.dtype.kind == "b":
             self.booleans[out] = values[0]
         return [out]
 
+    def _constant(self, literal: Literal) -> Any:
+        found = self.b.constant(literal.value, literal.aval.dtype)
+        if type(found) is IrVar:
+            self.numbers[found] = literal.value
+        return found
+
+    # --- which of some known numbers?
+
+    def _note(self, out: Any, taken: Atom, a: Any, b: Any) -> None:
+        """Remember how a scalar was chosen from numbers that are known."""
+        if type(out) is IrVar and all(map(self._is_known, (a, b))):
+            self.chosen[out] = (taken, a, b)
+
+    def _is_known(self, x: Any) -> bool:
+        return type(x) is Lit or x in self.numbers or x in self.chosen
+
     def _compared(self, eqn: Eqn, values: Sequence[Any]) -> Atom | None:
-        """Whether one of two known numbers was chosen: the condition that chose, not the number."""
+        """Whether a scalar is one of the numbers that it may be: from the conditions that chose."""
         if eqn.primitive.name not in ("eq", "ne"):
             return None
         for value, other in zip(values, eqn.invars[::-1], strict=True):
             if type(other) is Literal and value in self.chosen:
-                taken, a, b = self.chosen[value]
-                same = eqn.primitive.name == "eq"
-                then, orelse = (bool(x == other.value) == same for x in (a, b))
-                if then == orelse:
-                    return self.b.lit(then, "b1")
-                return taken if then else self.b.op("not", taken)
+                return self._is(value, other.value, eqn.primitive.name == "eq")
         return None
+
+    def _is(self, value: Any, number: Any, same: bool) -> Atom:
+        """Whether a known scalar is a number, or is not."""
+        if value not in self.chosen:
+            own = value.value if type(value) is Lit else self.numbers[value]
+            return self.b.lit(bool(own == number) == same, "b1")
+        taken, a, b = self.chosen[value]
+        then, orelse = self._is(a, number, same), self._is(b, number, same)
+        if then == orelse:
+            return then
+        if not isinstance(then, Lit):
+            if not isinstance(orelse, Lit):
+                return self.b.op("select", taken, then, orelse)
+            taken, then, orelse = self.b.op("not", taken), orelse, then
+        if then.value:
+            return self.b.op("or", taken, orelse)
+        return self.b.op("and", self.b.op("not", taken), orelse)
 
     # --- arms
 
@@ -134,9 +165,7 @@ class _Evaluation:
 
         boolean = self.booleans.get(index)
         if boolean is not None and len(branches) == 2:
-            outs = self._either(boolean, others, this, branches)
-            self._note(outs, boolean, branches)
-            return outs
+            return self._either(boolean, others, this, branches)
         taken = self.b.op("le", index, self.b.lit(0, index.dtype))
         return self._either(taken, this, others, branches)
 
@@ -154,22 +183,23 @@ class _Evaluation:
         if isinstance(taken, Lit):
             return then() if taken.value else orelse()
         if self.few and not any(map(has_loops, branches)):
-            pairs = zip(then(), orelse(), strict=True)
-            return [x if x == y else self.b.op("select", taken, x, y) for x, y in pairs]
-        shape: list[Any] = []
+            pairs = list(zip(then(), orelse(), strict=True))
+            outs = [x if x == y else self.b.op("select", taken, x, y) for x, y in pairs]
+            for out, (x, y) in zip(outs, pairs, strict=True):
+                self._note(out, taken, x, y)
+            return outs
+        arms: list[list[Any]] = []
 
         def flat(arm: Callable[[], list[Any]]) -> list[Atom]:
-            shape[:] = arm()
-            return _atoms(shape)
+            arms.append(arm())
+            return _atoms(arms[-1])
 
         found = self.b.choose(taken, lambda: flat(then), lambda: flat(orelse))
-        return _like(shape, found)
-
-    def _note(self, outs: Sequence[Any], taken: Atom, branches: Sequence[Jaxpr]) -> None:
-        """Remember where two branches, the second if `taken`, give numbers written in them."""
-        for out, a, b in zip(outs, branches[1].outvars, branches[0].outvars, strict=True):
-            if type(a) is Literal and type(b) is Literal and type(out) is IrVar:
-                self.chosen[out] = (taken, a.value, b.value)
+        outs = _like(arms[-1], found)
+        for out, x, y in zip(outs, *arms, strict=True):
+            if x not in self.chosen and y not in self.chosen:  # by conditions in the arms
+                self._note(out, taken, x, y)
+        return outs
 
     # --- loops
 

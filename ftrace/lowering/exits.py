@@ -116,10 +116,11 @@ class _Last:
     """One loop: what its turns need of each other, and what is left for behind it.
 
     Attributes:
-        going: when a turn is followed by another, as a table of `conditions`; None if the loop
-            may end before its first turn, or cannot tell.
+        going: when a turn may be followed by another, as a table of `conditions`.
+        told: whether the first turn is certain, and the last one that for which `going` is false.
         turning: the carried values that turns read, by place.
         kept: the statements that turns need, by place.
+        tests: conditions that choose the start of a value behind the loop if there was no turn.
     """
 
     def __init__(self, work: _Exits, stmt: While) -> None:
@@ -128,18 +129,35 @@ class _Last:
         self.carries = _carries(stmt)
         self.stmts = stmt.body.stmts
         self.places = {p: i for i, p in enumerate(stmt.params)}
-        self.made = {v: k for k, s in enumerate(self.stmts) for v in outs_of(s)}
-        self.conditions = Conditions({v: self.stmts[k] for v, k in self.made.items()})
+        self.made: dict[Atom, int] = {v: k for k, s in enumerate(self.stmts) for v in outs_of(s)}
+        self.conditions = Conditions({v: s for s in self.stmts for v in outs_of(s)})
         self.going = self._going()
+        self.told = self._is_told()
         self.turning: set[int] = set()
         self.kept: set[int] = set()
+        self.tests: set[Atom] = set()
 
-    def _going(self) -> int | None:
+    def _going(self) -> int:
+        """When the flags that the test asks for let it go on, as far as that can be told."""
+        cond = self.stmt.cond
+        made = {s.out: s for s in cond.stmts if isinstance(s, Let)}
+        todo, going = list(cond.results), ALWAYS
+        while todo:
+            atom = todo.pop()
+            if atom in made and made[atom].op == "and":
+                todo += made[atom].args
+            elif atom in self.places:
+                table = self.conditions.table(self.carries[self.places[atom]][3])
+                going &= ALWAYS if table is None else table
+        return going
+
+    def _is_told(self) -> bool:
+        """Whether there is a first turn, and the flag alone says which is the last."""
         (test,) = self.stmt.cond.results
-        if self.stmt.cond.stmts or not isinstance(test, Var) or test not in self.places:
-            return None
+        if self.stmt.cond.stmts or test not in self.places:
+            return False
         _, _, first, after = self.carries[self.places[test]]
-        return self.conditions.table(after) if first == Lit(True, "b1") else None
+        return first == Lit(True, "b1") and self.conditions.table(after) is not None
 
     # --- who looks at what?
 
@@ -159,9 +177,7 @@ class _Last:
     def _next(self, i: int) -> Atom:
         """The next value of a carried value that turns read."""
         out, _, _, after = self.carries[i]
-        if self.going is None or out in self.work.read:
-            return after
-        return self._chosen(after, self.going)
+        return after if out in self.work.read else self._chosen(after, self.going)
 
     def _look(self, atoms: set[Atom]) -> None:
         """Turns need these values, and what they are made of."""
@@ -190,16 +206,30 @@ class _Last:
                 for i, (out, *_) in enumerate(self.carries)
                 if i not in self.turning and out in self.work.read
             ]
-            if self.going is None:
-                self._look({self.stmt.params[i] for i in rest})
-                return {}
-            left = {i: self._chosen(self.carries[i][3], ALWAYS & ~self.going) for i in rest}
-            once: set[Atom] = set()
-            for root in left.values():
-                self._look({root} if root in once else self._fixed(root))
-                once.add(root)
+            left: dict[int, Atom] = {}
+            for i in rest:
+                root = self._end(i)
+                self._look(self._fixed(root) if root not in left.values() else {root})
+                left[i] = root
             if before == (len(self.turning), len(self.kept)):
                 return left
+
+    def _end(self, i: int) -> Atom:
+        """What is left of a carried value that no turn reads; after no turn at all, its start."""
+        _, param, init, after = self.carries[i]
+        if self.told:
+            return self._chosen(after, ALWAYS & ~self.going)
+        conds: set[Atom] = set()
+        atom = after
+        while atom != init:
+            stmt = self.stmts[self.made[atom]] if atom in self.made else None
+            if not (isinstance(stmt, Let) and stmt.op == "select" and stmt.args[0] in self.made):
+                return param
+            cond, _, atom = stmt.args
+            conds.add(cond)
+        self.tests |= conds
+        self._look(conds)
+        return after
 
     def _fixed(self, root: Atom) -> set[Atom]:
         """What a value behind the loop is made of that only a turn can give."""
@@ -217,7 +247,7 @@ class _Last:
         todo = list(roots)
         while todo:
             atom = todo.pop()
-            k = self.made[atom] if atom in self.made else -1
+            k = self.made.get(atom, -1)
             if k >= 0 and k not in found and k not in self.kept:
                 found.add(k)
                 todo += uses_of(self.stmts[k])
@@ -238,7 +268,12 @@ class _Last:
                 env[root] = out
             else:
                 carries.append((out, param, init, root))
-        ends: dict[Atom, Var] = {after: out for out, _, _, after in carries}
+        never = Lit(False, "b1")
+        ends: dict[Atom, Var] = {
+            after: out
+            for out, _, init, after in carries
+            if after not in self.tests or init == never
+        }
         for v in sorted(moved - env.keys(), key=lambda v: v.id):
             env[v] = self.work.fresh(v.dtype)
         needed = {a for k in sunk for a in uses_of(self.stmts[k])} - moved
@@ -247,6 +282,7 @@ class _Last:
                 ends[a], param = self.work.fresh(a.dtype), self.work.fresh(a.dtype)
                 carries.append((ends[a], param, Lit(ZEROS.get(a.dtype[0], 0), a.dtype), a))
             env[a] = ends[a]
+        self.work.read.update(ends.values())
         body = Block(tuple(self.stmts[k] for k in sorted(self.kept)), _nexts(carries))
         behind = [substituted(self.stmts[k], env) for k in sunk]
         return _loop(carries, self.stmt.cond, body), behind
