@@ -154,7 +154,7 @@ class _Last:
     def _is_told(self) -> bool:
         """Whether there is a first turn, and the flag alone says which is the last."""
         (test,) = self.stmt.cond.results
-        if self.stmt.cond.stmts or test not in self.places:
+        if test not in self.places:
             return False
         _, _, first, after = self.carries[self.places[test]]
         return first == Lit(True, "b1") and self.conditions.table(after) is not None
