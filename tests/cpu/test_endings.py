@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace import grad, jit, vectorize
+import ftrace.numpy as fnp
+from ftrace import grad, jit, lax, vectorize
 from ftrace.cpu.compile import host
 from ftrace.cpu.mathematics import table
 from ftrace.lowering import reference
@@ -135,7 +136,46 @@ def after(x):
             return z * y
 
 
-FUNCTIONS = (landing, two_ways, broken, counted, guarded, nested, after)
+def deciding(x):
+    """Exits in both arms, and in arms of these."""
+    y, n = x, 0.0
+    while True:
+        y = y * 1.1
+        if y < 2.5:
+            if n > 6.0:
+                return math.sin(y)
+        elif n > 3.0:
+            return y * x
+        else:
+            y = y - 0.125
+            if y > 3.75:
+                break
+        n = n + 1.0
+    return y + n * x
+
+
+def manifold(x):
+    """More conditions than truth tables tell apart."""
+    y, n = x, 0.0
+    while True:
+        y = y * 0.9 + 0.01
+        if y < 0.2:
+            return y * n
+        if y > 2.7:
+            if n > 1.0:
+                return y + 1.0
+        elif y > 2.0:
+            if n > 2.0:
+                break
+        elif y > 1.5 and n > 3.0:
+            return y + 3.0 * x
+        elif n > 5.0 and y > 0.6:
+            break
+        n = n + 1.0
+    return y * x
+
+
+FUNCTIONS = (landing, two_ways, broken, counted, guarded, nested, after, deciding, manifold)
 X = np.random.default_rng(3).uniform(0.35, 3.5, N)
 
 
@@ -171,7 +211,9 @@ def test_a_lane_is_what_it_is_alone(f):
     np.testing.assert_array_equal(v(X), np.concatenate([v(X[i : i + 1]) for i in range(N)]))
 
 
-def test_the_exit_runs_once_however_many_turns_there_are(monkeypatch):
+@pytest.fixture
+def exps(monkeypatch):
+    """How many vectors of `exp` have run."""
     total = np.zeros(1, "i8")
     place = f"ptr inttoptr (i64 {total.ctypes.data} to ptr)"
     plain = table.SPELLINGS["exp"]
@@ -184,7 +226,29 @@ def test_the_exit_runs_once_however_many_turns_there_are(monkeypatch):
         return plain(text, *args)
 
     monkeypatch.setitem(table.SPELLINGS, "exp", spelled)
+    return total
+
+
+def test_the_exit_runs_once_however_many_turns_there_are(exps):
     x = np.linspace(0.4, 1.4, 64)  # every lane takes its own number of turns
     f = vectorize(landing)
     np.testing.assert_allclose(f(x), [landing(float(a)) for a in x], rtol=1e-13)
-    assert 0 < total[0] <= 64 // 4
+    assert 0 < exps[0] <= 64 // 4
+
+
+@pytest.mark.parametrize("read", [1, 3])
+def test_lanes_that_are_done_take_no_arms(exps, read):
+    """All but two lanes of a vector end soon, where the others never come."""
+
+    def turning(x):
+        def turn(state):
+            n, y, z = state
+            return n + 1.0, lax.cond(n > x, lambda: fnp.exp(y), lambda: y * 0.5), z + y
+
+        return lax.while_loop(lambda s: s[0] < x, turn, (0.0, x, 0.0))[-read:]
+
+    x = np.full(64, 4.0)
+    x[[5, 40]] = x[[6, 41]] = x[[7, 42]] = x[[8, 43]] = 30.0
+    for got in vectorize(turning)(x):
+        assert len(set(got)) == 2
+    assert exps[0] == 0
