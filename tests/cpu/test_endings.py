@@ -154,6 +154,18 @@ def deciding(x):
     return y + n * x
 
 
+def sheltered(x):
+    """An exit in an arm without another."""
+    y, n = x, 0.0
+    while True:
+        y = y * 1.1 + 0.1
+        if y > 2.0:
+            y = y - 0.01
+            if n > 3.0:
+                return y * n
+        n = n + 1.0
+
+
 def manifold(x):
     """More conditions than truth tables tell apart."""
     y, n = x, 0.0
@@ -175,7 +187,18 @@ def manifold(x):
     return y * x
 
 
-FUNCTIONS = (landing, two_ways, broken, counted, guarded, nested, after, deciding, manifold)
+FUNCTIONS = (
+    landing,
+    two_ways,
+    broken,
+    counted,
+    guarded,
+    nested,
+    after,
+    deciding,
+    sheltered,
+    manifold,
+)
 X = np.random.default_rng(3).uniform(0.35, 3.5, N)
 
 
