@@ -15,7 +15,6 @@ from ftrace.lowering.collapse import collapse
 from ftrace.lowering.columns import blocked
 from ftrace.lowering.complexes import Parts
 from ftrace.lowering.exits import exits
-from ftrace.lowering.fuse import Group, Pass, Target
 from ftrace.lowering.gate import gate
 from ftrace.lowering.groups import Group, Pass, Running, Target
 from ftrace.lowering.indexing import ORIGIN, Coord, Index
