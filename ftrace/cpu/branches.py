@@ -1,9 +1,8 @@
 """If and While: branches where all lanes agree, masks and selects where they do not.
 
 In lanes, an arm that is dear or touches memory is skipped for a vector in which no lane takes it,
-and runs under a mask otherwise; cheap arms are both computed. A `While` runs until no lane is
-active; lanes that are done keep the values that are read after the loop, the others go their own
-way. Where nothing differs between lanes (or there is one lane), both are plain branches.
+and runs under a mask otherwise; cheap arms are both computed. Where nothing differs between lanes
+(or there is one lane), both are plain branches; loops that lanes leave one by one are endings.py's.
 """
 
 from ftrace.core.scalar import OPS
