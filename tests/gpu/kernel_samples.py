@@ -26,7 +26,10 @@ TEMPLATES = {
     "linear": (lambda x, y: _joined(x, y), [(1 << 20,)] * 2),
     "ragged": (lambda x, y: _joined(x, y), [((1 << 20) + 1,)] * 2),
     "window": (lambda x, y: _joined(x[1:], y), [((1 << 20) + 1,), (1 << 20,)]),
-    "row and column": (lambda x, r, c: _joined(_joined(x, r), c), [(1000, 1024), (1024,), (1000, 1)]),
+    "row and column": (
+        lambda x, r, c: _joined(_joined(x, r), c),
+        [(1000, 1024), (1024,), (1000, 1)],
+    ),
     "transposed": (lambda x, y: _joined(x.T, y), [(1000, 1024), (1024, 1000)]),
     "backwards": (lambda x, y: _joined(x[::-1], y), [(1 << 20,)] * 2),
     "rank 3": (lambda x, y: _joined(x.transpose(1, 0, 2), y), [(30, 40, 50), (40, 30, 50)]),

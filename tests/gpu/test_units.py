@@ -128,9 +128,7 @@ def made(host_device, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(
-    ("policy", "forward", "backward"), [("recompute", 5, 9), ("cache", 9, 9)]
-)
+@pytest.mark.parametrize(("policy", "forward", "backward"), [("recompute", 5, 9), ("cache", 9, 9)])
 def test_value_and_pullback_as_two_programs_compiled(policy, forward, backward, made, host_device):
     n = 64
     rng = np.random.default_rng(0)
@@ -175,4 +173,3 @@ def test_what_stages_leave_to_each_other_is_counted():
     assert len(kernel.stages) == 2
     assert kernel.scratch > 0
     assert traffic(program) == cost(program).bytes + 2 * kernel.scratch
-
