@@ -31,7 +31,7 @@ MOST = 32  # sets of inputs
 PROFILED = 5
 GAVE_UP = 3  # the exit code of a process whose device may be in no state for other cases
 MARKER = "ftrace_next_job"
-MARKING = f".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry {MARKER}() {{ ret; }}\n"
+MARKING = f".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry {MARKER}() {{ ret; }}\n"
 GAPS = (UnsupportedError, NotImplementedError, AttributeError)
 Record = dict[str, Any]
 

@@ -25,6 +25,7 @@ from typing import Any
 from benchmarks.gpu.case import framework
 from benchmarks.gpu.cases import all_cases
 from benchmarks.gpu.child import MARKER, PROFILED
+from benchmarks.gpu.systems import ALONE
 from benchmarks.pool import ROOT, python_for
 
 METRICS = {
@@ -68,7 +69,7 @@ def where(tool: str) -> str | None:
 
 
 def under(
-    command: list[str], system: str, request: Record, seconds: float
+    command: list[str], system: str, request: Record, seconds: float, **variables: str
 ) -> subprocess.CompletedProcess[str] | None:
     """A child under a tool; None if it took too long."""
     from benchmarks.gpu.parent import surroundings
@@ -81,7 +82,7 @@ def under(
         text=True,
         errors="replace",
         cwd=ROOT,
-        env=surroundings(),
+        env=surroundings() | variables,
         start_new_session=True,
     )
     try:
@@ -122,7 +123,7 @@ def sanitized(args: argparse.Namespace, seconds: float) -> list[str]:
         command = [tool, "--tool", check, "--error-exitcode", str(FOUND_SOMETHING)]
         command += ["--target-processes", "all"]
         request = {"scale": "tiny", "mode": "check", "jobs": jobs, "seconds": left}
-        done = under(command, "ftrace", request, max(left, 5.0))
+        done = under(command, "ftrace", request, max(left, 5.0), **{ALONE: "1"})
         text = "" if done is None else done.stdout
         with (args.out / "log.txt").open("a") as log:
             print(f"==== compute-sanitizer {check}\n{text}", file=log)

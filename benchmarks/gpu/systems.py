@@ -8,6 +8,7 @@ memory of the sizes of some results: a kernel that leaves an element out is foun
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -19,6 +20,11 @@ import numpy as np
 from benchmarks import systems
 from benchmarks.gpu import clocks
 from benchmarks.pool import device
+
+
+ALONE = "FTRACE_BENCH_ALONE"
+"""Set where every array of CuPy shall be an allocation of its own, without a pool around it: only
+then the sanitizer sees an access behind its end."""
 
 
 class OnDevice:
@@ -61,6 +67,8 @@ class CupyArrays(OnDevice):
         if not self.gpu:
             return np
         cupy = import_module("cupy")
+        if os.environ.get(ALONE):
+            cupy.cuda.set_allocator(None)
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
         return cupy
