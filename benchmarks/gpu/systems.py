@@ -21,7 +21,6 @@ from benchmarks import systems
 from benchmarks.gpu import clocks
 from benchmarks.pool import device
 
-
 ALONE = "FTRACE_BENCH_ALONE"
 """Set where every array of CuPy shall be an allocation of its own, without a pool around it: only
 then the sanitizer sees an access behind its end."""
