@@ -204,6 +204,7 @@ def test_a_framework_that_is_absent_is_named(monkeypatch, tmp_path):
 NCU = """==PROF== Connected to process 1
 "ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
 "0","MARK","gpu__time_duration.sum","nsecond","900"
+"0","MARK","launch__registers_per_thread","register/thread","16"
 "1","k_0","gpu__time_duration.sum","nsecond","30,000"
 "1","k_0","dram__bytes.sum","byte","1,000"
 "1","k_0","launch__registers_per_thread","register/thread","40"
