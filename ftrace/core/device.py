@@ -174,10 +174,10 @@ def together(values: Sequence[Any]) -> Sequence[Any]:
 
 def copied(array: Any) -> Any:
     """A copy of a plain array, where it is; a copy of a free one is free."""
+    if not LIBRARIES:
+        return array.copy()
     library = LIBRARIES.get(type(array))
-    if library is not None:
-        return library.copy(array)
-    return made_of(array.copy(), (array,))
+    return made_of(array.copy(), (array,)) if library is None else library.copy(array)
 
 
 def stacked(values: Sequence[Any]) -> Any:

@@ -77,7 +77,7 @@ class Captures:
         mine = self.seen.get(id(value if base is None else owner(value)))
         if mine is None:
             return value
-        if device.on_device(value):
+        if LIBRARIES and type(value) in LIBRARIES:
             return device.copied(value)
         if base is None and value.nbytes <= COPY_LIMIT and value.flags.writeable:
             return device.copied(value)  # what most captures are

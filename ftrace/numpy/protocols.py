@@ -59,7 +59,7 @@ def array_function(
 
 def cupy_kernel(self: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
     """CuPy's door: `cupy.sin(t)` is `numpy.sin(t)`."""
-    function = getattr(np, kernel.name.removeprefix("cupy_"), None)
+    function: Any = getattr(np, kernel.name.removeprefix("cupy_"), None)
     if isinstance(function, np.ufunc):
         return array_ufunc(self, function, "__call__", *args, **kwargs)
     if function not in TRACED:

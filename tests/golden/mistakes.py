@@ -1277,6 +1277,14 @@ def a_budget_for_a_loop_of_unknown_length():
     ftrace.grad(ftrace.checkpoint(halved, budget="1GiB"))(9.0)
 
 
+# ---------------------------------------------------------------------------------- devices
+
+
+@raises(errors.DeviceError)
+def a_traced_value_that_is_moved():
+    return ftrace.grad(lambda x: ftrace.device_get(x) ** 2)(1.0)
+
+
 # ---------------------------------------------------------------------------------- solvers
 
 

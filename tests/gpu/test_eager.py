@@ -260,6 +260,21 @@ def test_a_pullback_keeps_the_values_of_its_arguments_and_captures(size: int):
     np.testing.assert_array_equal(here(push(x)), np.full(size, 49.0))
 
 
+def test_an_argument_is_copied_once_however_often_it_is_kept(
+    host_device: HostDevice, monkeypatch: pytest.MonkeyPatch
+):
+    rows: list[str] = []
+    library = host_device.library
+
+    def noted(row: Any, args: Any, params: Any) -> Any:
+        rows.append(row.name)
+        return library(row, args, params)
+
+    monkeypatch.setattr(host_device, "library", noted)
+    ftrace.grad(lambda x: np.sum(x * x * np.sin(x) / x))(there(np.ones(20000)))
+    assert rows.count("copy") == 1
+
+
 def test_a_write_during_the_call_does_not_reach_what_was_read_before():
     w = there(X)
 
