@@ -2,11 +2,13 @@
 
 from typing import Any
 
-import cupy
 import numpy as np
+import pytest
 
 from ftrace.core.tree import tree_flatten
 from tests.gpu.emulation.memory import host_view
+
+cupy = pytest.importorskip("cupy", reason="CuPy is not installed: pip install 'ftrace[gpu-static]'")
 
 
 def there(x: Any) -> Any:

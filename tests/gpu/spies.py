@@ -8,12 +8,15 @@ it) under the same conditions.
 """
 
 import functools
+import importlib
 import inspect
 import types
 from typing import Any
 
-import cupy
 import numpy as np
+import scipy.special
+
+from tests.gpu.hosted import cupy
 
 SCALARS = (bool, int, float, complex, np.generic)
 ATTRIBUTES = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes")
@@ -148,3 +151,8 @@ class Spy(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 Namespace.ndarray = Spy
+
+
+def special() -> Namespace:
+    """The namespace of `cupyx.scipy.special`."""
+    return Namespace(importlib.import_module("cupyx.scipy.special"), scipy.special)

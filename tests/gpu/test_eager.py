@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import cupy
 import numpy as np
 import pytest
 
@@ -18,7 +17,7 @@ from ftrace.core.avals import TYPEOF, aval, typeof
 from ftrace.core.config import update
 from ftrace.core.errors import DeviceError, DtypeError, MutationError, RuleError
 from tests.gpu.emulation.device import HostDevice
-from tests.gpu.hosted import here, leaves_here, there, write
+from tests.gpu.hosted import cupy, here, leaves_here, there, write
 from tests.numpy.cases import CASES
 from tests.numpy.function_table import Case, leaves, lookup, rebuild
 from tests.programs import matrix

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import cupy
-import cupyx.scipy.special
 import numpy as np
 import pytest
 import scipy.special
@@ -12,10 +10,10 @@ from ftrace.core.avals import TYPEOF, strengthen, typeof
 from ftrace.core.errors import BackendError, DtypeError, RuleError
 from ftrace.gpu import library
 from ftrace.primitives.table import by_name
-from tests.gpu.spies import Namespace, Spy, plain
+from tests.gpu.hosted import cupy
+from tests.gpu.spies import Namespace, Spy, plain, special
 from tests.laws.cases import CASES, ROWS, Case, assert_close
 
-SPECIAL = Namespace(cupyx.scipy.special, scipy.special)
 MISSING = ("bessel_iv", "bessel_ive", "bessel_jv")
 READS = ("gather", "scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max")
 
@@ -24,7 +22,7 @@ READS = ("gather", "scatter", "scatter_add", "scatter_mul", "scatter_min", "scat
 def spied(monkeypatch: pytest.MonkeyPatch) -> None:
     """CuPy's functions run NumPy's, on arrays that answer as CuPy's do."""
     monkeypatch.setattr(library, "namespace", lambda: Namespace(cupy, np))
-    monkeypatch.setattr(library, "special", lambda: SPECIAL)
+    monkeypatch.setattr(library, "special", special)
     monkeypatch.setitem(TYPEOF, Spy, lambda x: typeof(x.memory))
     monkeypatch.setattr(Spy, "synchronised", 0)
 
