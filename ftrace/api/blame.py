@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.api.calls import check_callable, name_of
+from ftrace.api.devices import check_on_host
 from ftrace.api.probing import Break, breaks
 from ftrace.api.reaching import NOTHING, Reach, Reaching, merged
 from ftrace.control.functions import FlatFunction, argument_avals, argument_paths, flatten_call
@@ -125,6 +126,7 @@ def blame(fun: Callable[..., Any], *args: Any, radius: float = 1e-3, **kwargs: A
     argument_avals(fun, leaves, tree)
     names = argument_paths(fun, tree)
     _check_concrete(fun, leaves, names)
+    check_on_host("debug.blame", leaves)
     flat = FlatFunction(fun, tree)
     with quietly():
         run = _Run(flat, leaves, names)

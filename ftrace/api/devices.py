@@ -96,6 +96,16 @@ def _refuse(x: Any, what: str) -> None:
         )
 
 
+def check_on_host(what: str, values: Sequence[Any]) -> None:
+    """Raise `DeviceError` where something that runs on the host is given a CuPy array."""
+    for x in values:
+        if device.on_device(x):
+            raise DeviceError(
+                f"{what} runs on NumPy arrays, and was given a CuPy array ({typeof(x)}).",
+                "Move it before the call: ftrace.device_get(x).",
+            )
+
+
 def check_together(
     fun: Callable[..., Any], call: tuple[Any, Any], captured: Sequence[Any], skipped: Sequence[int]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import ftrace.numpy as fnp
+from ftrace.api.devices import check_on_host
 from ftrace.control.callbacks import solver_call
 from ftrace.control.linear_solve import custom_linear_solve
 from ftrace.core.avals import typeof
@@ -222,6 +223,7 @@ def _krylov(name: str, A: Any, b: Any, M: Any, **options: Any) -> tuple[Any, int
 
     def solver(M: Any) -> Any:
         def run(matvec: Any, rhs: Any) -> Any:
+            check_on_host(name, (rhs,))
             rhs = np.asarray(rhs)  # refused by tracers: the solver runs on the host
             operator = _linear_operator((n, n), matvec=matvec, dtype=rhs.dtype)
             x, info = _KRYLOV[name](operator, rhs, M=M, **options)

@@ -230,6 +230,13 @@ def test_a_host_computation_beside_one_on_the_device_stays_on_the_host():
     np.testing.assert_allclose(here(ftrace.grad(f)(x, w)), np.cos(X) * np.sum(np.sin(W)))
 
 
+def test_what_runs_on_the_host_says_so():
+    with pytest.raises(DeviceError, match=r"debug\.blame runs on NumPy arrays.*\(f64\[3\]\)"):
+        ftrace.debug.blame(np.sum, there(X))
+    with pytest.raises(DeviceError, match=r"(?s)cg runs on NumPy arrays.*ftrace\.device_get\(x\)"):
+        ftrace.implicit.cg(np.eye(3), there(X))
+
+
 def test_a_loop_brings_a_free_array_over_once(moved: list[Any]):
     def f(x: Any) -> Any:
         return lax.scan(lambda c, t: (c * t, c), x, fnp.arange(1.0, 6.0))[0]
