@@ -75,6 +75,8 @@ class CupyArrays:
             a if core.on_device(a) else self._brought(row, i, args, like)
             for i, a in enumerate(args)
         ]
+        if any(core.on_device(a) and a.data.device_id != like.data.device_id for a in args):
+            raise _on_two_gpus(row.name, args)
         found = current(like).library(row, operands, params)
         return found if row.multiple else found[0]
 
@@ -111,6 +113,14 @@ class CupyArrays:
 
     def to_host(self, array: Any) -> Any:
         return current(array).to_host(array)
+
+
+def _on_two_gpus(what: str, args: Sequence[Any]) -> DeviceError:
+    numbers = sorted({a.data.device_id for a in args if core.on_device(a)})
+    return DeviceError(
+        f"{what} was given CuPy arrays of several GPUs: {', '.join(map(str, numbers))}.",
+        "Bring them to one GPU: `with cupy.cuda.Device(0): x = cupy.asarray(x)`.",
+    )
 
 
 def mixed(what: str, i: int, args: Sequence[Any]) -> DeviceError:

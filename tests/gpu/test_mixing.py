@@ -15,7 +15,7 @@ from ftrace.core import device
 from ftrace.core.config import update
 from ftrace.core.errors import DeviceError
 from tests.gpu.emulation.device import HostDevice
-from tests.gpu.hosted import here, leaves_here, there
+from tests.gpu.hosted import cupy, here, leaves_here, there
 
 X = np.array([0.5, 1.0, -2.0])
 W = np.array([3.0, 1.0, 2.0])
@@ -235,6 +235,14 @@ def test_what_runs_on_the_host_says_so():
         ftrace.debug.blame(np.sum, there(X))
     with pytest.raises(DeviceError, match=r"(?s)cg runs on NumPy arrays.*ftrace\.device_get\(x\)"):
         ftrace.implicit.cg(np.eye(3), there(X))
+
+
+def test_arrays_of_two_gpus_do_not_mix():
+    x = there(X)
+    memory = cupy.cuda.UnownedMemory(x.data.ptr, x.nbytes, x, 1)
+    y = cupy.ndarray((3,), x.dtype, memptr=cupy.cuda.MemoryPointer(memory, 0))
+    with pytest.raises(DeviceError, match=r"mul was given CuPy arrays of several GPUs: 0, 1\."):
+        fnp.multiply(x, y)
 
 
 def test_a_loop_brings_a_free_array_over_once(moved: list[Any]):
