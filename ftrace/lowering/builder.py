@@ -60,7 +60,8 @@ def bits(value: Any, dtype: str) -> int:
     if dtype == "f8":
         return struct.unpack("<q", struct.pack("<d", value))[0]
     if dtype == "f4":
-        return int(np.float32(value).view(np.int32))
+        with np.errstate(over="ignore"):
+            return int(np.float32(value).view(np.int32))
     if dtype == "f2":
         return int(np.float16(value).view(np.int16))
     n = int(value)
@@ -118,6 +119,7 @@ class Builder:
         self.scopes = [Scope(0, 0)]
         self.depths: dict[int, int] = {}  # variable -> depth of its scope
         self.scalars: dict[Any, tuple[Var, int]] = {}
+        self.constants: dict[Atom, Any] = {}  # run-time operands that are float64 literals
         self.buffers: dict[Any, tuple[Buffer, Operand]] = {}
         self.site: Any = None  # the equation being lowered: names its run-time numbers
         self._ids = 0
@@ -207,6 +209,8 @@ class Builder:
             return x
         if isinstance(x, Lit) and dtype != "b1" and dtype[0] in "f" and x.dtype[0] in "iuf":
             return self.lit(float(x.value), dtype)
+        if dtype == "f4" and x in self.constants:
+            return self.constant(self.constants[x], np.dtype(np.float32))
         return self.let("cast", (x,), dtype)
 
     def convert(self, x: Scalar, dtype: np.dtype[Any]) -> Any:
@@ -246,7 +250,10 @@ class Builder:
         plain = value.item() if isinstance(value, np.generic) else value
         if to == "b1" or (plain in KEPT and not (plain == 0 and str(plain)[0] == "-")):
             return self.lit(plain, to)
-        return self.number(("literal", repr(plain), to), plain, to)
+        found = self.number(("literal", repr(plain), to), plain, to)
+        if to == "f8":
+            self.constants[found] = plain
+        return found
 
     def when(self, cond: Atom, then: Callable[[], Scalar], orelse: Callable[[], Scalar]) -> Any:
         """One of two values; only the one taken is computed."""
@@ -460,7 +467,9 @@ class Builder:
     def kernel(self) -> tuple[Kernel, tuple[Operand, ...], tuple[int, ...]]:
         """The kernel, where its buffers lie, and the table entries of its scalars."""
         pairs = list(self.buffers.values())
-        numbers = list(self.scalars.values())
         body = Block(tuple(self.scopes[0].stmts))
+        used = {a for stmt in body.stmts for a in uses_of(stmt)} if self.constants else set()
+        unused = self.constants.keys() - used
+        numbers = [pair for pair in self.scalars.values() if pair[0] not in unused]
         kernel = Kernel(self.name, tuple(b for b, _ in pairs), tuple(v for v, _ in numbers), body)
         return kernel, tuple(o for _, o in pairs), tuple(n for _, n in numbers)
