@@ -200,7 +200,8 @@ class _Mapper:
                 threads = WARP_LANES
             layout = Layout(WARP, threads=threads)
         else:
-            layout = Layout(BLOCK, threads=min(max(BLOCK_THREADS, _up(longest // EACH)), 1024))
+            most = 512 if self.index(owners, pieces) == LARGE else 1024  # else registers spill
+            layout = Layout(BLOCK, threads=min(max(BLOCK_THREADS, _up(longest // EACH)), most))
         return self.vectors(layout, pieces, [p.inner.body for p in pieces])
 
     def shared(

@@ -55,8 +55,8 @@ static inline unsigned short ft_cast_f8_f2(double x) {
 """,
 }
 
-# 1 / d and (1 / d) / d for d >= 1 or NaN: an estimate of the reciprocal, one step of Newton's method
-# as the device's own division does it. The quarter keeps the estimate from being subnormal.
+# 1 / d and (1 / d) / d for d >= 1 or NaN: an estimate of the reciprocal, one step of Newton's
+# method as in the device's own division. The quarter keeps the estimate from being subnormal.
 _RECIPROCAL: Final = {
     "ft_reciprocal_f4": """
 static inline float ft_reciprocal_f4(float d) {

@@ -84,9 +84,10 @@ def cell_and_partials(c, f, i, g, z, zb):
     return value, *pull(fnp.zeros_like(c) + 1.0)
 
 
-def cell_and_pullback(c, f, i, g, z, zb, ct):
-    """Value and the pullback of a cotangent."""
-    value, pull = vjp(lambda *x: cell(*x, z, zb), c, f, i, g)
+def cell_and_pullback(*args):
+    """Value and the pullback of a cotangent, which comes last."""
+    *cfig, z, zb, ct = args
+    value, pull = vjp(lambda *x: cell(*x, z, zb), *cfig)
     return value, *pull(ct)
 
 

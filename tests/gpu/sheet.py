@@ -43,10 +43,16 @@ PROCESSORS = {
     "sm_100": Processor(2048, 32, 228 << 10, 128, 1024),
 }
 
+VERBOSE = ("-Xptxas", "-v")  # makes the compiler say it
+
 
 def resources(source: str, arch: str) -> dict[str, Resources]:
     """What the assembler says about each kernel of a text."""
-    log = compiling.compiled(source, arch, more=("-Xptxas", "-v")).log
+    return reported(compiling.compiled(source, arch, more=VERBOSE).log)
+
+
+def reported(log: str) -> dict[str, Resources]:
+    """The same of what the compiler said."""
     found: dict[str, Resources] = {}
     for part in re.split(r"Compiling entry function '", log)[1:]:
         name = part[: part.index("'")]
