@@ -92,14 +92,17 @@ def test_a_program_has_its_derivatives_on_the_device(
     assert all(array.ndim == 0 for array in reads), "more was read than what decides"
 
 
+# Not those whose program hands a NumPy array to vectorize, or runs on plain arrays.
+INNER = [t for t in matrix.TRANSFORMATIONS if t not in (*PLAIN_RULES, "inside vectorize")]
+OUTER = [t for t in INNER if t != "custom_gradient"]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("inner", [t for t in matrix.TRANSFORMATIONS if t not in PLAIN_RULES])
-@pytest.mark.parametrize("outer", [t for t in matrix.TRANSFORMATIONS if t not in PLAIN_RULES])
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
 def test_a_pair_of_transformations_is_right_on_the_device(
     outer: str, inner: str, request: pytest.FixtureRequest
 ) -> None:
-    if "inside vectorize" in (outer, inner) or outer == "custom_gradient":
-        pytest.skip("the program hands a NumPy array to vectorize, or runs on plain arrays")
     two = lambda f: matrix.TRANSFORMATIONS[outer][0](matrix.TRANSFORMATIONS[inner][0](f))  # noqa: E731
     expected = ftrace.jvp(two(matrix.FUNCTIONS["while"]), (matrix.X,), (X,))
     x, v = request.getfixturevalue("on_device")

@@ -23,8 +23,8 @@ def normal(*shape: int) -> Any:
 
 @pytest.mark.parametrize("n", [0, 1, 4, 7, 1000])
 def test_twenty_operations_in_vectors_of_four(each_device: HostDevice, n: int):
-    if each_device.memory.place == "end" and n % 4:
-        pytest.skip("the array is not aligned for vectors")
+    if each_device.memory.place == "end":
+        n = n // 4 * 4  # there arrays of other lengths are not aligned for vectors
     x = normal(n)
     source, target = each_device.from_host(x), each_device.empty((n,), np.float32)
     by_hand.run(
