@@ -1,10 +1,12 @@
 """Copies of arrays that programs cannot use as they lie: strided, reversed, or not aligned.
 
 The copy is a kernel like any other. Axes that lie in memory as one are joined, so that few forms
-of it exist; elements are copied as integers of their size, those of 16 bytes as two.
+of it exist; elements are copied as integers of their size, those of 16 bytes as two, and those
+that do not lie on a multiple of their size as smaller ones.
 """
 
 from collections.abc import Sequence
+from math import gcd
 from typing import Any
 
 from ftrace.gpu.device import Device
@@ -20,7 +22,7 @@ def contiguous(array: Any, device: Device) -> Any:
     """A new array of the same values, in row-major order and aligned.
 
     Args:
-        array: of the device, with steps that are multiples of its elements' size.
+        array: of the device, with any steps, at any address.
         device: whose.
     """
     new = device.empty(array.shape, array.dtype)
@@ -31,7 +33,7 @@ def contiguous(array: Any, device: Device) -> Any:
 
 def _copy(array: Any, new: Any, device: Device) -> None:
     size = array.dtype.itemsize
-    width = min(size, 8)
+    width = gcd(min(size, 8), device.pointer(array), *array.strides)
     axes = [(n, s // width) for n, s in zip(array.shape, array.strides, strict=True)]
     if size > width:
         axes.append((size // width, 1))

@@ -66,8 +66,8 @@ static inline float ft_reciprocal_f4(float d) {
 #else
   near = 1 / (0.25f * d);
 #endif
-  near *= 0.25f;
-  return d == __int_as_float(0x7f800000) ? 0 : fmaf(near, fmaf(-d, near, 1), near);
+  float first = 0.25f * near, rest = 0.25f * fmaf(-d, first, 1);
+  return d == __int_as_float(0x7f800000) ? 0 : fmaf(near, rest, first);
 }
 """,
     "ft_reciprocal_square_f4": """

@@ -137,7 +137,6 @@ PROGRAMS = {
     "Newton's root and its derivative": (dual(root), [TALL]),
     "projectile and its derivative": (dual(distance), [TALL]),
     "while": (vectorize(root), [TALL]),
-    "cumulative sum of rows": (lambda x: np.cumsum(x, axis=1), [array(N, 512)]),
     "branches in float64": (plans.cell_and_partials, [array(N, N, dtype="f8")] * 6),
     "sigmoid": (sigmoid, [M]),
     "gradient of sigmoid": (grad(lambda x: sigmoid(x).sum()), [M]),
