@@ -154,7 +154,9 @@ class JitFunction(Generic[P, R]):
         """The program for these arguments (arrays or `ShapeDtypeStruct`s), to look at.
 
         Returns:
-            An object with `jaxpr`, `passes`, `program`, `kernels`, `llvm`, `asm` and `cost()`.
+            An object with `jaxpr`, `passes`, `program`, `kernels`, `launches`, `llvm` or `cuda`,
+            `asm` and `cost()`. It is for the device of the arguments; `lower(x).on("sm_90")` is
+            for a GPU of that architecture, which need not be there.
 
         Example:
             >>> import numpy as np, ftrace
@@ -167,8 +169,8 @@ class JitFunction(Generic[P, R]):
                 v4:f8 = mul v3 v2
                 o1[v1] = v4
         """
-        place = platform(tree_flatten((args, kwargs))[0])
-        return _lowered(self.trace(*args, **kwargs), BACKENDS[place]())
+        jaxpr = self.trace(*args, **kwargs)  # which takes notice of CuPy
+        return _lowered(jaxpr, platform(tree_flatten((args, kwargs))[0]), BACKENDS)
 
     def clear_cache(self) -> None:
         """Forget every trace of this function."""
@@ -327,7 +329,8 @@ def jit(
 
     Returns:
         A function with `fun`'s signature. `f.trace(*args)` gives its jaxpr, `f.lower(*args)` an
-        object with `.jaxpr`, `.passes`, `.program`, `.kernels`, `.llvm`, `.asm` and `.cost()`.
+        object with `.jaxpr`, `.passes`, `.program`, `.kernels`, `.launches`, `.llvm` (on a GPU
+        `.cuda`), `.asm` and `.cost()`.
 
     Raises:
         TracerBoolConversionError: Python's `if` or `while` on a traced value, with `lift=False`.

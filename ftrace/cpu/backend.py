@@ -13,15 +13,19 @@ from ftrace.cpu.compile import host
 from ftrace.cpu.launch import compile_program, module_of
 from ftrace.cpu.main import module_text
 from ftrace.cpu.text import Host
+from ftrace.lowering.ir import Kernel
+from ftrace.lowering.launching import Launch
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.program import Program
+from ftrace.lowering.schedule import LANE
 
 
 class CpuBackend:
     """Compiles programs for this machine, or for the features of another."""
 
     name: Final = "cpu"
+    language: Final = "LLVM"
 
     def __init__(self, made_for: Host) -> None:
         self.host = made_for
@@ -34,6 +38,14 @@ class CpuBackend:
         """A function of the program's arguments that gives its results."""
         return compile_program(program)
 
+    def kernels(self, program: Program) -> list[Kernel]:
+        """The kernels."""
+        return [launch.kernel for launch in program.launches]
+
+    def launches(self, program: Program) -> list[str]:
+        """How many elements of each kernel are computed at once."""
+        return [_described(launch) for launch in program.launches]
+
     def code(self, program: Program) -> str:
         """LLVM's text."""
         return module_text(program, self.host)
@@ -41,6 +53,14 @@ class CpuBackend:
     def assembly(self, program: Program) -> str:
         """Machine code as text."""
         return module_of(program, self.host).assembly()
+
+
+def _described(launch: Launch) -> str:
+    schedule = launch.schedule
+    lanes = any(role == LANE for _, role in schedule.roles)
+    how = f"vectors of {schedule.lanes} elements" if lanes else "one element at a time"
+    past = f"; {', '.join(schedule.streams)} written past the caches" if schedule.streams else ""
+    return f"{launch.kernel.name}: {how}{past}"
 
 
 @cache

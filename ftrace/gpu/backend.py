@@ -13,8 +13,11 @@ from ftrace.core.jaxpr import Jaxpr
 from ftrace.gpu.compile import cubin
 from ftrace.gpu.device import Device, current
 from ftrace.gpu.disassembly import disassembled
-from ftrace.gpu.kernels import module, plan_kernels
+from ftrace.gpu.kernels import Planned, module, plan_kernels
 from ftrace.gpu.launch import Compiled
+from ftrace.gpu.layout import described
+from ftrace.gpu.models import Model, model
+from ftrace.lowering.ir import Kernel
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.program import Program
@@ -33,9 +36,17 @@ MACHINE: Final = Machine(
 
 
 class GpuBackend:
-    """Compiles programs for the device that CuPy works on."""
+    """Compiles programs for the device that CuPy works on.
+
+    Args:
+        made_for: the GPU for which programs are shown; CuPy's current one if not given.
+    """
 
     name: Final = "gpu"
+    language: Final = "CUDA C"
+
+    def __init__(self, made_for: Model | None = None) -> None:
+        self.made_for = made_for
 
     def plan(self, jaxpr: Jaxpr) -> Program:
         """The program of a jaxpr."""
@@ -45,14 +56,27 @@ class GpuBackend:
         """A function of the program's arguments that gives its results."""
         return _OnDevices(program)
 
+    def kernels(self, program: Program) -> list[Kernel]:
+        """The kernels with their folds as the device's threads do them."""
+        return [k.kernel for k in self._planned(program)]
+
+    def launches(self, program: Program) -> list[str]:
+        """How the loops of each kernel fall on the grid."""
+        return [described(k.kernel, k.layout, k.stages) for k in self._planned(program)]
+
     def code(self, program: Program) -> str:
         """CUDA C."""
-        return module(plan_kernels(program, current()))
+        return module(self._planned(program))
 
     def assembly(self, program: Program) -> str:
-        """Machine code as text."""
-        device = current()
-        return disassembled(cubin(self.code(program), device.arch))
+        """Registers and machine code as text."""
+        return disassembled(cubin(self.code(program), self._machine().arch))
+
+    def _machine(self) -> Device | Model:
+        return self.made_for or current()
+
+    def _planned(self, program: Program) -> list[Planned]:
+        return plan_kernels(program, self._machine())
 
 
 class _OnDevices:
@@ -74,6 +98,6 @@ class _OnDevices:
 
 
 @cache
-def gpu_backend() -> GpuBackend:
-    """The backend."""
-    return GpuBackend()
+def gpu_backend(arch: str | None = None) -> GpuBackend:
+    """The backend, or one that shows programs for an architecture."""
+    return GpuBackend(None if arch is None else model(arch))

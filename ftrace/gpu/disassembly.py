@@ -11,7 +11,7 @@ from ftrace.core.errors import BackendError
 
 
 def disassembled(cubin: bytes) -> str:
-    """The instructions (SASS) of every kernel of a CUBIN.
+    """Registers and memory of every kernel of a CUBIN, and its instructions (SASS).
 
     Raises:
         BackendError: `cuobjdump` or `nvdisasm` is missing.
@@ -22,7 +22,7 @@ def disassembled(cubin: bytes) -> str:
         file = Path(folder, "kernels.cubin")
         file.write_bytes(cubin)
         done = subprocess.run(
-            [tool, "-sass", str(file)],
+            [tool, "-sass", "-res-usage", str(file)],
             capture_output=True,
             text=True,
             check=False,

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ftrace.gpu.device import Device
 from ftrace.gpu.emit import emit
 from ftrace.gpu.layout import Geometry, Layout
-from ftrace.gpu.mapping import mapped
+from ftrace.gpu.mapping import Machine, mapped
 from ftrace.gpu.source import source
 from ftrace.lowering.ir import Kernel
 from ftrace.lowering.launching import Launch
@@ -58,7 +58,7 @@ class Planned:
 
 
 def planned(
-    launch: Launch, table: Sequence[int], windows: Mapping[int, int], device: Device
+    launch: Launch, table: Sequence[int], windows: Mapping[int, int], device: Machine
 ) -> Planned:
     """A launch for a device.
 
@@ -102,7 +102,7 @@ def alignments(program: Program) -> dict[int, int]:
     return found
 
 
-def plan_kernels(program: Program, device: Device) -> list[Planned]:
+def plan_kernels(program: Program, device: Machine) -> list[Planned]:
     """The kernels of a program as a device runs them, in the order of the code."""
     windows = alignments(program)
     return [planned(launch, program.table, windows, device) for launch in program.launches]

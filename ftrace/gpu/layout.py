@@ -7,6 +7,7 @@ the kernel, and no sizes, so that one compiled function serves all sizes of a la
 holds what a launch needs beyond the code.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -101,3 +102,33 @@ def parts(fold: Fold) -> int:
 def has_tree(fold: Fold) -> bool:
     """Whether the order of a fold shows in its bits."""
     return fold.op in ("sum", "prod") and fold.acc[0] == "f"
+
+
+# --- for people
+
+_TEAMS: Final = {
+    THREAD: "one thread for each piece of work",
+    WARP: "{threads} threads of a warp for each row",
+    BLOCK: "a block of {threads} threads for each row",
+    COLUMN: "{threads} threads for each column, {across} columns side by side",
+}
+
+
+def described(kernel: Kernel, layout: Layout, stages: Sequence[Geometry]) -> str:
+    """A line that says how a kernel lies on the grid."""
+    parts = [_TEAMS[layout.team].format(threads=layout.threads, across=layout.across)]
+    if layout.split > 1:
+        parts.append(f"{layout.split} of them share it, a second function adds up")
+    if layout.width > 1:
+        parts.append(f"{layout.width} elements at once ({', '.join(layout.vectors)} as vectors)")
+    if layout.held:
+        parts.append("rows stay in registers")
+    parts.append(f"{layout.index} indices")
+    grids = [f"{_size(s.grid)} blocks of {_size(s.block)}" for s in stages if s.grid is not None]
+    return f"{kernel.name}: {'; '.join(parts)}; {', then '.join(grids) or 'nothing to do'}"
+
+
+def _size(three: tuple[int, int, int]) -> str:
+    """The extents of a grid or block, without those that are 1 at its end."""
+    x, y, z = three
+    return f"{x}" if y == z == 1 else f"{x}x{y}" if z == 1 else f"{x}x{y}x{z}"

@@ -1,0 +1,188 @@
+"""Programs for GPUs that are not there, and what `jit(f).lower(x)` shows of them."""
+
+import importlib.util
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace import jit
+from ftrace.core.avals import TYPEOF
+from ftrace.core.device import LIBRARIES
+from ftrace.core.errors import BackendError
+from ftrace.gpu.backend import gpu_backend
+from ftrace.gpu.layout import BLOCK, COLUMN, THREAD, WARP, Geometry, Layout, described
+from ftrace.gpu.models import MODELS, model
+from ftrace.lowering import reference
+from ftrace.lowering.ir import Block, Kernel
+from tests.gpu.test_programs import softmax
+
+X = np.ones((500, 80), np.float32)
+TOOLS = pytest.mark.skipif(
+    importlib.util.find_spec("nvidia") is None, reason="NVIDIA's compiler is not installed"
+)
+
+
+def rows(x):
+    return x.sum(1)
+
+
+def total(x):
+    return (x * x).sum()
+
+
+def test_a_program_is_shown_for_an_architecture_without_a_gpu():
+    lowered = jit(softmax).lower(X).on("sm_90")
+    assert lowered.cuda.count("__global__") == 1
+    assert "__shfl_down_sync" in lowered.cuda
+    assert lowered.cost().bytes == 2 * X.nbytes
+    assert lowered.cost().kernels == 1
+
+
+def test_what_was_lowered_for_the_cpu_stays_as_it_is():
+    lowered = jit(softmax).lower(X)
+    kernels, launches = lowered.kernels, lowered.launches
+    lowered.on("sm_90").kernels  # noqa: B018
+    assert (lowered.kernels, lowered.launches) == (kernels, launches)
+    again = lowered.on("sm_90").on("cpu")
+    assert (again.kernels, again.launches, again.llvm) == (kernels, launches, lowered.llvm)
+
+
+def test_kernels_on_a_gpu_have_the_folds_of_its_threads():
+    """A sum of float32 is compensated by 32 threads there; the CPU takes it in float64."""
+    lowered = jit(rows).lower(X)
+    assert "fold sum<f8, 32 ways>" in lowered.kernels[0]
+    found = lowered.on("sm_90").kernels[0]
+    assert "fold sum<f4, " in found
+    assert "ways, blocks of" in found
+
+
+def test_the_number_of_processors_decides_how_many_blocks_share_a_loop():
+    x = np.ones((4096, 4096), np.float32)
+    found = {a: jit(total).lower(x).on(a).launches[0] for a in ("sm_75", "sm_90")}
+    assert "64 of them share it" in found["sm_75"]
+    assert "256 of them share it" in found["sm_90"]
+
+
+KERNEL = Kernel("k1", (), (), Block(()))
+ONE, MANY = Geometry((9, 1, 1), (256, 1, 1)), Geometry((3, 2, 8), (32, 8, 1))
+
+
+@pytest.mark.parametrize(
+    ("layout", "stages", "line"),
+    [
+        (
+            Layout(THREAD, width=4, vectors=("x0", "o1")),
+            (ONE,),
+            "one thread for each piece of work; 4 elements at once (x0, o1 as vectors); "
+            "unsigned indices; 9 blocks of 256",
+        ),
+        (
+            Layout(WARP, threads=16, held=2, index="int"),
+            (ONE,),
+            "16 threads of a warp for each row; rows stay in registers; int indices; "
+            "9 blocks of 256",
+        ),
+        (
+            Layout(BLOCK, threads=512, split=64),
+            (ONE, ONE),
+            "a block of 512 threads for each row; 64 of them share it, a second function adds up; "
+            "unsigned indices; 9 blocks of 256, then 9 blocks of 256",
+        ),
+        (
+            Layout(COLUMN, threads=8, across=32),
+            (MANY,),
+            "8 threads for each column, 32 columns side by side; unsigned indices; "
+            "3x2x8 blocks of 32x8",
+        ),
+        (
+            Layout(THREAD),
+            (Geometry(None, (1, 1, 1)),),
+            "one thread for each piece of work; unsigned indices; nothing to do",
+        ),
+    ],
+)
+def test_a_line_says_how_a_kernel_lies_on_the_grid(layout, stages, line):
+    assert described(KERNEL, layout, stages) == f"k1: {line}"
+
+
+def test_rows_in_registers_and_second_functions_are_told():
+    wide = np.ones((4096, 1000), np.float32)
+    assert "rows stay in registers" in jit(softmax).lower(wide).on("sm_90").launches[0]
+    assert "a second function adds up" in jit(total).lower(wide).on("sm_90").launches[0]
+    assert ", then " in jit(total).lower(wide).on("sm_90").launches[0]
+
+
+def test_the_cpu_tells_vectors_and_what_goes_past_the_caches():
+    lowered = jit(lambda x: np.sin(x) * 2.0).lower(X)
+    assert lowered.launches[0].startswith("k1: vectors of ")
+    assert jit(lambda x: x * 2.0).lower(1.0).launches == ("k1: one element at a time",)
+    large = ftrace.ShapeDtypeStruct((1 << 26,), np.float64)
+    assert jit(lambda x: x + 1.0).lower(large).launches[0].endswith("o1 written past the caches")
+
+
+def test_cuda_of_a_program_for_the_cpu_says_where_it_is():
+    with pytest.raises(
+        BackendError, match=r"lowered for the CPU.*given LLVM, not CUDA C"
+    ) as caught:
+        jit(rows).lower(X).cuda  # noqa: B018
+    assert '`on("sm_90").cuda`' in caught.value.fix
+
+
+def test_llvm_of_a_program_for_a_gpu_says_where_it_is():
+    with pytest.raises(
+        BackendError, match=r"lowered for the GPU.*given CUDA C, not LLVM"
+    ) as caught:
+        jit(rows).lower(X).on("sm_90").llvm  # noqa: B018
+    assert '`on("cpu").llvm`' in caught.value.fix
+
+
+@pytest.mark.parametrize("place", ["tpu", "sm_20", ""])
+def test_an_unknown_place_names_those_that_are_known(place):
+    with pytest.raises(BackendError, match=f"Nothing can be lowered for '{place}'") as caught:
+        jit(rows).lower(X).on(place)
+    assert all(arch in caught.value.fix for arch in MODELS)
+
+
+def test_the_gpu_at_hand_is_asked_for_its_numbers(host_device):
+    """The emulated device has 4 processors: fewer blocks share a loop than on any real one."""
+    x = host_device.from_host(np.ones((512, 512), np.float32))
+    here = jit(total).lower(x)
+    assert here.backend is gpu_backend()
+    assert here.launches == jit(total).lower(np.ones((512, 512), np.float32)).on("gpu").launches
+    assert here.launches != here.on("sm_90").launches
+
+
+def test_a_cupy_array_is_lowered_for_its_device_by_a_program_that_shows_its_first(host_device):
+    x = host_device.from_host(X)
+    with patch.dict(LIBRARIES, clear=True), patch.dict(TYPEOF):
+        TYPEOF.pop(type(x), None)
+        assert jit(rows).lower(x).backend is gpu_backend()
+
+
+def test_what_is_shown_for_an_architecture_adds_as_the_kernel_there():
+    """The reference interpreter runs what `kernels` shows: mixing in 32 ways and blocks."""
+    x = np.random.default_rng(0).standard_normal((3, 70)).astype(np.float32)
+    lowered = jit(rows).lower(x).on("sm_90")
+    (kernel,) = lowered.backend.kernels(lowered.program)
+    out = np.zeros(3, np.float32)
+    reference.run(kernel, {"x0": (x.reshape(-1), 0, (70, 1)), "o1": (out, 0, (1,))}, [3, 70])
+    np.testing.assert_allclose(out, x.astype(np.float64).sum(1), rtol=1e-6)
+
+
+@TOOLS
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100"])
+def test_machine_code_for_an_architecture_has_registers_and_instructions(arch):
+    text = jit(np.sin).lower(X).on(arch).asm
+    assert f".target\t{arch}" in text
+    assert "REG:" in text
+    assert "LDG.E.128" in text
+
+
+@pytest.mark.parametrize("arch", MODELS)
+def test_models_are_what_plans_ask_of_a_device(arch):
+    found = model(arch)
+    assert found.arch == arch
+    assert found.processors > 0
+    assert found.shared == 48 * 1024
