@@ -24,7 +24,7 @@ help:
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
 	@echo "make docs       execute notebooks, check links"
-	@echo "make golden     rewrite golden files and show the difference"
+	@echo "make golden     rewrite golden files and docs/support.md, and show the difference"
 	@echo "make size       lines per folder"
 	@echo "make gpu        on a GPU: every law of every row, then eight minutes of measurements"
 	@echo "make gpu-emulation   the same laws on this machine's processor"
@@ -81,7 +81,8 @@ docs: $(VENV)/.installed-test
 
 golden: $(VENV)/.installed-test
 	$(PYTEST) tests/golden tests/gpu/test_sheet.py --update-golden $(PYTEST_ARGS)
-	git diff --stat -- tests/golden
+	$(PY) -m tools.support
+	git diff --stat -- tests/golden docs/support.md
 
 size: $(PY)
 	$(PY) tools/size.py
