@@ -3,9 +3,10 @@
 `Compiled` holds the functions of a program's kernels and runs its steps: results and one arena are
 allocated from CuPy's pool, everything is put on CuPy's current stream, and nothing waits for it
 but a branch or a loop that needs a number to go on. A program of some launches and nothing else
-becomes a CUDA graph once it is called twice with everything in the same places.
+becomes a CUDA graph once everything lies where it did in one of the last calls.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ from ftrace.lowering.program import (
 
 GRAPH: Final = 3  # launches from which a graph is quicker
 LONGEST: Final = 4096  # launches of a graph
-KEPT: Final = 4  # graphs of a program
+KEPT: Final = 4  # graphs of a program, and calls that are remembered
 CELL: Final = 16  # bytes for a number that was given by the host
 
 
@@ -67,7 +68,7 @@ class Compiled:
         self._graphs: dict[tuple[int, ...], Callable[[], None]] | None = (
             {} if launches is not None and GRAPH <= launches <= LONGEST else None
         )
-        self._last: tuple[int, ...] = ()
+        self._recent: deque[tuple[int, ...]] = deque(maxlen=KEPT)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """Run the program."""
@@ -122,16 +123,20 @@ class Compiled:
     # --- graphs
 
     def _replay(self, memory: Memory, graphs: dict[tuple[int, ...], Callable[[], None]]) -> None:
-        """Run as a graph where everything lies where it did in the call before."""
+        """Run as a graph where everything lies where it did in one of the last calls.
+
+        In a loop results take turns between few places: the old one is still there when the new
+        one is made.
+        """
         key = (*memory.addresses, memory.scratch)
         graph = graphs.get(key)
-        if graph is None and key == self._last:
+        if graph is None and key in self._recent:
             graph = self._device.record(lambda: self._run(memory))
             if len(graphs) >= KEPT:
                 del graphs[next(iter(graphs))]
             graphs[key] = graph
-        self._last = key
         if graph is None:
+            self._recent.append(key)
             self._run(memory)
         else:
             graph()
