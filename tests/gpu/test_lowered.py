@@ -12,10 +12,12 @@ from ftrace.core.avals import TYPEOF
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import BackendError
 from ftrace.gpu.backend import gpu_backend
+from ftrace.gpu.kernels import plan_kernels
 from ftrace.gpu.layout import BLOCK, COLUMN, THREAD, WARP, Geometry, Layout, described
 from ftrace.gpu.models import MODELS, model
 from ftrace.lowering import reference
 from ftrace.lowering.ir import Block, Kernel
+from ftrace.lowering.show import text
 from tests.gpu.test_programs import softmax
 
 X = np.ones((500, 80), np.float32)
@@ -50,12 +52,13 @@ def test_what_was_lowered_for_the_cpu_stays_as_it_is():
 
 
 def test_kernels_on_a_gpu_have_the_folds_of_its_threads():
-    """A sum of float32 is compensated by 32 threads there; the CPU takes it in float64."""
-    lowered = jit(rows).lower(X)
-    assert "fold sum<f8, 32 ways>" in lowered.kernels[0]
-    found = lowered.on("sm_90").kernels[0]
-    assert "fold sum<f4, " in found
-    assert "ways, blocks of" in found
+    """Each of the threads of a team has an accumulator for each element that it takes at once."""
+    lowered = jit(rows).lower(X).on("sm_90")
+    (planned,) = plan_kernels(lowered.program, model("sm_90"))
+    ways = planned.layout.threads * planned.layout.width
+    assert f"fold sum<f4, {ways} ways" in lowered.kernels[0]
+    assert f"{ways} ways" not in text(lowered.program.launches[0].kernel)
+    assert "fold sum<f8, 32 ways>" in lowered.on("cpu").kernels[0]
 
 
 def test_the_number_of_processors_decides_how_many_blocks_share_a_loop():
@@ -174,10 +177,10 @@ def test_what_is_shown_for_an_architecture_adds_as_the_kernel_there():
 @TOOLS
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100"])
 def test_machine_code_for_an_architecture_has_registers_and_instructions(arch):
-    text = jit(np.sin).lower(X).on(arch).asm
-    assert f".target\t{arch}" in text
-    assert "REG:" in text
-    assert "LDG.E.128" in text
+    code = jit(np.sin).lower(X).on(arch).asm
+    assert f".target\t{arch}" in code
+    assert "REG:" in code
+    assert "LDG.E.128" in code
 
 
 @pytest.mark.parametrize("arch", MODELS)
