@@ -7,14 +7,13 @@ elements differ, and registers are saved. Arms that load, or work long, stay beh
 from collections.abc import Sequence
 from typing import Final
 
-from ftrace.core.scalar import OPS
 from ftrace.gpu import spelling
+from ftrace.gpu.pressure import work
 from ftrace.gpu.writer import Writer
 from ftrace.lowering.ir import Atom, Block, If, Let, Stmt, Var, While
 from ftrace.lowering.traversal import inside
 
-COSTLY: Final = 8  # how many cheap operations a costly one counts for
-CHEAP: Final = 24  # cost up to which both arms are computed
+CHEAP: Final = 24  # work up to which both arms are computed
 FOLD_OPS: Final = {"sum": "add", "prod": "mul"}
 
 
@@ -41,10 +40,8 @@ def branch(w: Writer, stmt: If) -> None:
 
 
 def _is_cheap(stmts: Sequence[Stmt]) -> bool:
-    found = list(inside(Block(tuple(stmts))))
-    if not all(isinstance(s, Let | If) for s in found):
-        return False
-    return sum(COSTLY if isinstance(s, Let) and OPS[s.op].costly else 1 for s in found) <= CHEAP
+    pure = all(isinstance(s, Let | If) for s in inside(Block(tuple(stmts))))
+    return pure and work(stmts) <= CHEAP
 
 
 def _open(w: Writer, outs: Sequence[Var], inits: Sequence[Atom] = ()) -> None:

@@ -32,7 +32,7 @@ from ftrace.gpu.layout import (
     parts,
 )
 from ftrace.gpu.nests import Access, Piece
-from ftrace.gpu.pressure import registers
+from ftrace.gpu.pressure import registers, work
 from ftrace.lowering.ir import (
     Alloc,
     Atom,
@@ -56,6 +56,7 @@ MANY: Final = 2048  # threads of a processor
 GRID: Final = 65535  # blocks along y and z
 WIDEST: Final = 4  # elements that a thread takes at once
 REGISTERS: Final = 24  # of a thread, for the values of all its elements
+WORK: Final = 256  # of a thread, for all its elements: more is no longer limited by memory
 PIECES: Final = 16  # pieces of a row that a thread holds
 HELD: Final = 40  # registers that they may take
 BESIDE: Final = 40  # registers that everything else takes
@@ -94,7 +95,7 @@ class _Mapper:
         self, launch: Launch, table: Sequence[int], alignment: Sequence[int], device: Machine
     ) -> None:
         self.kernel, self.device = launch.kernel, device
-        self.launch, self.table, self.depth = launch, table, 0
+        self.launch, self.table = launch, table
         scalars = zip(launch.kernel.scalars, launch.scalars, strict=True)
         self.numbers = {v: table[e] for v, e in scalars if v.dtype == "i8"}
         self.buffers = {b.name: b for b in launch.kernel.buffers}
@@ -132,7 +133,6 @@ class _Mapper:
 
     def run(self) -> Mapped:
         owners, rest = self.owners()
-        self.depth = len(owners) + any(isinstance(s, Loop) for s in rest.stmts)
         pieces = [p for s in rest.stmts if isinstance(s, Loop) for p in self.pieces(s)]
         if not pieces or (owners and max(map(self.length, pieces)) <= SHORT):
             owners = self.fastest_first(owners)
@@ -243,18 +243,14 @@ class _Mapper:
         return [best, *(o for o in inner if o is not best)]
 
     def score(self, loop: Loop) -> int:
-        """What neighbouring iterations of a loop are worth: more accesses along memory than not.
-
-        What is done once per iteration of the owners does not count where there are loops inside.
-        """
+        """What neighbouring iterations of a loop are worth: elements that lie side by side."""
         total = 0
         for access in self.accesses:
-            if len(access.loops) < self.depth or all(x is not loop for x in access.loops):
-                continue
-            steps = self.steps[access.stmt.buffer]
-            along = [s for a, s in zip(access.stmt.at, steps, strict=True) if a == loop.axis]
-            if along:
-                total += 4 if [abs(s) for s in along] == [1] else -1
+            at, steps = access.stmt.at, self.steps[access.stmt.buffer]
+            along = [abs(s) for a, s in zip(at, steps, strict=True) if a == loop.axis]
+            if along and any(x is loop for x in access.loops):
+                elements = self.extent([x for x in access.loops if x.axis in at])
+                total += elements * (4 if along == [1] else -1)
         return total
 
     # --- how
@@ -275,7 +271,8 @@ class _Mapper:
         taken = max(
             registers(b.stmts, [a for a in b.results if isinstance(a, Var)]) for b in bodies
         )
-        width = min(width, WIDEST, max(1, _power(int(REGISTERS / max(taken, 1)))))
+        most = min(REGISTERS / max(taken, 1), WORK / max(work(b.stmts) for b in bodies))
+        width = min(width, WIDEST, max(1, _power(int(most))))
         while width > 1:
             names = self.fitting(found, axes, width)
             ragged = any(self.length(p) % width for p in along)
@@ -329,7 +326,7 @@ class _Mapper:
                 if isinstance(atom, Lit):
                     reach = atom.value
                 else:
-                    reach = axes.get(atom, abs(self.numbers.get(atom, 0)))
+                    reach = axes.get(atom, self.numbers.get(atom, 0))
                 far += abs(reach * step)
                 negative = negative or reach * step < 0 or step < 0
             largest = max(largest, far)
@@ -350,7 +347,10 @@ class _Mapper:
         longest = max(self.size(s.extent) for s in stmts if isinstance(s, Loop))
         pieces = _up(-(-longest // (layout.threads * layout.width)))
         taken = pieces * layout.width * found.registers
-        if pieces > PIECES or taken > min(HELD, 65536 // layout.threads - BESIDE):
+        longer = max(work(s.body.stmts) for s in stmts if isinstance(s, Loop))
+        if pieces > PIECES or pieces * layout.width * longer > 4 * WORK:
+            return layout
+        if taken > min(HELD, 65536 // layout.threads - BESIDE):
             return layout
         return replace(layout, held=pieces, same=tuple(same.items()))
 
