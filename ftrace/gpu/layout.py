@@ -36,8 +36,9 @@ class Layout:
         across: neighbouring columns that a block takes, where teams are COLUMNs.
         width: neighbouring iterations that a thread takes at once, of the first owner (THREAD) or
             of each lane loop.
+        batch: iterations, a turn apart, that a thread of a COLUMN takes at once.
         vectors: names of the buffers that are read and written in vectors of `width`.
-        ragged: whether an extent may be no multiple of `width`.
+        ragged: whether an extent may be no multiple of what is taken at once.
         index: type of offsets: SMALL, SIGNED or LARGE.
         joined: lane loops that stand for two, as ids of three variables: the loop's axis, and the
             quotient and remainder that its body starts with.
@@ -55,6 +56,7 @@ class Layout:
     threads: int = 1
     across: int = WARP_LANES
     width: int = 1
+    batch: int = 1
     vectors: tuple[str, ...] = ()
     ragged: bool = False
     index: str = SMALL

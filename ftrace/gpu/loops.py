@@ -52,6 +52,7 @@ def _serial(w: Writer, stmt: Loop, folded: Folded) -> None:
 def _lanes(w: Writer, stmt: Loop, folded: Folded) -> None:
     """Neighbouring iterations fall on neighbouring threads."""
     start, step = _shares(w)
+    step *= w.layout.batch
     before, w.only = w.only, w.valid
     with _pieces(w, stmt, start, step, any(one.fold.block for one, _ in folded)):
         _flushes(w, folded, f"turn{stmt.axis.id}")
@@ -80,7 +81,7 @@ def _pieces(w: Writer, stmt: Loop, start: str, step: int, counted: bool) -> Gene
         return
     if counted:
         w.line(f"unsigned {turn} = 0;")
-    following = f"{axis} += {step}{f', ++{turn}' if counted else ''}"
+    following = f"{axis} += {step}{f', {turn} += {w.layout.batch}' if counted else ''}"
     with w.braces(f"for ({index} {axis} = {start}; {axis} < {extent}; {following})"):
         yield
 

@@ -152,6 +152,9 @@ class _Mapper:
         kernel, axes = nests.joined(self.kernel, pairs)
         lanes = [axes.get(p.outer.axis.id, p.outer.axis).id for p in pieces]
         triples = [(axes[p.outer.axis.id].id, p.outer.axis.id, p.inner.axis.id) for p in pairs]
+        if layout.batch > 1:
+            once = layout.threads * layout.split * layout.batch
+            layout = replace(layout, ragged=any(self.length(p) % once for p in pieces))
         layout = self.holding(replace(layout, lanes=tuple(lanes), joined=tuple(triples)), owners)
         kernel = replace(kernel, body=nests.refolded(kernel.body, layout))
         extra = tuple(self.length(p) for p in pairs)
@@ -191,7 +194,8 @@ class _Mapper:
                 return Layout(THREAD)
             across = min(WARP_LANES, _up(self.size(owners[0].extent)))
             threads = (1024 if longest > 8 * WARP_LANES else BLOCK_THREADS) // across
-            return Layout(COLUMN, threads=min(threads, _up(longest)), across=across)
+            layout = Layout(COLUMN, threads=min(threads, _up(longest)), across=across)
+            return self.batches(layout, pieces)
         full = self.device.processors * MANY
         many = self.extent(owners) * WARP_LANES * BLOCKS >= full
         if owners and longest <= ROW and (many or longest <= 4 * WARP_LANES):
@@ -268,11 +272,7 @@ class _Mapper:
         if any(a.guarded for a in self.accesses) or not found:
             return layout
         width = VECTOR // max(int(self.buffers[a.stmt.buffer].dtype[1:]) for a in found)
-        taken = max(
-            registers(b.stmts, [a for a in b.results if isinstance(a, Var)]) for b in bodies
-        )
-        most = min(REGISTERS / max(taken, 1), WORK / max(work(b.stmts) for b in bodies))
-        width = min(width, WIDEST, max(1, _power(int(most))))
+        width = min(width, WIDEST, self.room(bodies))
         while width > 1:
             names = self.fitting(found, axes, width)
             ragged = any(self.length(p) % width for p in along)
@@ -284,6 +284,23 @@ class _Mapper:
                 return replace(layout, width=width, vectors=names, ragged=ragged)
             width //= 2
         return layout
+
+    def batches(self, layout: Layout, pieces: Sequence[Piece]) -> Layout:
+        """The layout with several iterations at once, if they are there and leave registers."""
+        bodies = [p.inner.body for p in pieces]
+        whole = any(isinstance(s, Loop | While) for b in bodies for s in inside(b))
+        shortest = min(map(self.length, pieces))
+        blocks = [f.block // f.ways for p in pieces for f in p.outer.folds]
+        whole = whole or any(p.is_joined for p in pieces) or any(n % WIDEST for n in blocks)
+        if whole or shortest < 2 * WIDEST * layout.threads:
+            return layout
+        return replace(layout, batch=min(WIDEST, self.room(bodies)))
+
+    def room(self, bodies: Sequence[Block]) -> int:
+        """How many elements a thread has registers and time for, a power of two."""
+        taken = (registers(b.stmts, [a for a in b.results if isinstance(a, Var)]) for b in bodies)
+        most = min(REGISTERS / max(*taken, 1), WORK / max(1, *(work(b.stmts) for b in bodies)))
+        return max(1, _power(int(most)))
 
     def shared_by(self, along: Sequence[Piece], width: int) -> int:
         """Bytes of shared memory with which the largest block combines the folds of some loops."""

@@ -1,9 +1,10 @@
-"""The elements that one thread takes at once: neighbours along one axis.
+"""The elements that one thread takes at once: neighbours along one axis, or as far apart.
 
-Loads and stores of neighbours in memory are vectors of up to 16 bytes; in between, the statements
-run in a loop over the elements that the compiler unrolls. What does not vary with the axis stands
-before that loop. In a ragged end, missing elements do what the last one does, and store nothing:
-so nothing else needs a mask.
+Loads come first, and stores of neighbours last: as vectors of up to 16 bytes where memory allows.
+In between, the statements run in a loop over the elements that the compiler unrolls. It could not
+move loads over stores by itself, which may be to the same memory for all it knows. What does not
+vary with the axis stands before that loop. In a ragged end, missing elements do what the last one
+does, and store nothing: so nothing else needs a mask.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,8 +27,8 @@ def elements(
         after: writes what comes last for each element, given its index in arrays (`[e]`
             or nothing) and what must hold for it to exist (or nothing).
     """
-    axis, width = loop.axis, w.layout.width
-    if width == 1:
+    axis, count = loop.axis, w.layout.width * w.layout.batch
+    if count == 1:
         w.line(f"const {w.layout.index} i{axis.id} = b{axis.id};")
         with w.inside(axis):
             w.statements(w, stmts)
@@ -36,12 +37,12 @@ def elements(
         return
     same, stmts = apart(w, stmts, {axis.id, *w.arrays})
     w.statements(w, same)
-    loads, stores = _vectors(w, axis.id, stmts)
+    loads, stores = _early(w, stmts), _late(w, axis.id, stmts)
     for load in loads:
         _read(w, loop, load)
     for number, store in enumerate(stores):
         w.line(f"{_pack(w, store)} q{number};")
-    with w.unrolled(width):
+    with w.unrolled(count):
         exists = _element(w, loop)
         with w.inside(axis, both(w.only, exists)):
             for stmt in stmts:
@@ -69,7 +70,8 @@ def _keep(w: Writer, stmt: Load | Store, value: str) -> None:
 def _element(w: Writer, loop: Loop) -> str:
     """Name the element's index; what must hold for it to exist."""
     axis, index = loop.axis.id, w.layout.index
-    at = f"b{axis} + ({index})e"
+    apart = f" * {w.threads * w.layout.split}" if w.layout.batch > 1 else ""
+    at = f"b{axis} + ({index})e{apart}"
     if not w.layout.ragged:
         w.line(f"const {index} i{axis} = {at};")
         return ""
@@ -106,26 +108,33 @@ def _is_pure(w: Writer, stmt: Stmt) -> bool:
     )
 
 
-# --- vectors
+# --- memory
 
 
-def _vectors(w: Writer, axis: int, stmts: Sequence[Stmt]) -> tuple[list[Load], list[Store]]:
-    """The loads and stores that can be vectors: those before, and after, all others of a buffer."""
-    loads: list[Load] = []
-    stores: list[Store] = []
-    seen: set[str] = set()  # buffers stored to so far
+def _early(w: Writer, stmts: Sequence[Stmt]) -> list[Load]:
+    """The loads that can come first: nothing before them computes where, or stores there."""
+    found: list[Load] = []
+    stored: set[str] = set()
+    computed: set[int] = set()
     for stmt in stmts:
-        if isinstance(stmt, Load) and stmt.buffer not in seen and _runs(w, axis, stmt):
-            loads.append(stmt)
-        seen.update(s.buffer for s in inside(Block((stmt,))) if isinstance(s, Store))
+        if isinstance(stmt, Load) and stmt.buffer not in stored and id(stmt) not in w.held.taken:
+            known = not any(getattr(a, "id", None) in computed for a in stmt.at)
+            found += [stmt] if known else []
+        computed.update(v.id for v in outs_of(stmt))
+        stored.update(s.buffer for s in _stores([stmt]))
+    return found
+
+
+def _late(w: Writer, axis: int, stmts: Sequence[Stmt]) -> list[Store]:
+    """The stores that can come last, as vectors: nothing else touches their buffers after them."""
+    found: list[Store] = []
     touched: set[str] = set()
     for stmt in reversed(stmts):
         free = isinstance(stmt, Store) and stmt.combine is None and stmt.buffer not in touched
         if isinstance(stmt, Store) and free and id(stmt) not in w.guards and _runs(w, axis, stmt):
-            stores.append(stmt)
+            found.append(stmt)
         touched.update(s.buffer for s in inside(Block((stmt,))) if isinstance(s, Load | Store))
-    once = [s for s in stores if sum(t.buffer == s.buffer for t in _stores(stmts)) == 1]
-    return loads, once[::-1]
+    return [s for s in found[::-1] if sum(t.buffer == s.buffer for t in _stores(stmts)) == 1]
 
 
 def _stores(stmts: Iterable[Stmt]) -> list[Store]:
@@ -142,7 +151,8 @@ def _runs(w: Writer, axis: int, access: Load | Store) -> bool:
 
 
 def _pack(w: Writer, access: Load | Store) -> str:
-    return f"Pack<{spelling.MEMORY[w.buffers[access.buffer][0].dtype]}, {w.layout.width}>"
+    count = w.layout.width * w.layout.batch
+    return f"Pack<{spelling.MEMORY[w.buffers[access.buffer][0].dtype]}, {count}>"
 
 
 def _whole(w: Writer, loop: Loop) -> str:
@@ -153,6 +163,10 @@ def _whole(w: Writer, loop: Loop) -> str:
 
 def _read(w: Writer, loop: Loop, load: Load) -> None:
     pack, name = _pack(w, load), f"p{load.out.id}"
+    if not _runs(w, loop.axis.id, load):
+        w.line(f"{pack} {name};")
+        _read_each(w, loop, load)
+        return
     first = w.place(load, loop.axis.id)
     read = f"{name} = *(const {pack}*)&{first};"
     if not w.layout.ragged:
@@ -161,10 +175,15 @@ def _read(w: Writer, loop: Loop, load: Load) -> None:
     w.line(f"{pack} {name};")
     with w.braces(f"if ({_whole(w, loop)})"):
         w.line(read)
-    with w.braces("else"), w.unrolled(w.layout.width):
+    with w.braces("else"):
+        _read_each(w, loop, load)
+
+
+def _read_each(w: Writer, loop: Loop, load: Load) -> None:
+    with w.unrolled(w.layout.width * w.layout.batch):
         _element(w, loop)
         with w.inside(loop.axis):
-            w.line(f"{name}.v[e] = {w.place(load)};")
+            w.line(f"p{load.out.id}.v[e] = {w.place(load)};")
 
 
 def _write(w: Writer, loop: Loop, store: Store, number: int) -> None:

@@ -28,7 +28,7 @@ from tests.gpu.running import (
     text_of,
 )
 from tests.lowering.kernels import SAMPLES, Nest, Sample, kernels
-from tests.lowering.nests import i8, random
+from tests.lowering.nests import f4, i8, random
 
 SCRATCH = {"centred_squares", "scratch_matrix"}
 FORCED: dict[str, dict[str, int]] = {
@@ -205,6 +205,50 @@ def test_what_a_row_shares_is_seen_by_all_its_threads(forced: str) -> None:
     run_sample(sample, operands, Machine(8))
     for name, value in sample.results(operands).items():
         np.testing.assert_array_equal(value, expected[name])
+
+
+def test_what_a_row_reads_is_not_overwritten_too_early(forced: str) -> None:
+    k = Nest("overwritten")
+    x, y, n = k.buffer("x", "f4", ["any", "one"]), "y", k.scalar()
+    k.buffer("y", "f4", ["any", "one"], "out")
+    with k.loop(n) as i:
+        with k.loop(i8(300)) as j:
+            k.store(y, [i.axis, j.axis], k.load(x, i.axis, j.axis))
+        last = k.load(y, i.axis, i8(299))
+        with k.loop(i8(300)) as j:
+            k.store(y, [i.axis, j.axis], k.let("mul", k.load(x, i.axis, j.axis), last))
+    a = random(9, 300, dtype="f4")
+    sample = Sample(k.kernel(), {"x": a, "y": np.zeros((9, 300), "f4")}, [9], exact=True)
+    check(sample, Machine(8))
+    operands = sample.operands()
+    run_sample(sample, operands, Machine(8))
+    np.testing.assert_array_equal(operands["y"][0].reshape(a.shape), a * a[:, 299:])
+
+
+def test_a_row_that_is_sometimes_written_again_is_not_held(forced: str) -> None:
+    k = Nest("sometimes")
+    x, y = k.buffer("x", "f4", ["any", "one"]), k.buffer("y", "f4", ["any", "one"], "out")
+    total, n = k.buffer("total", "f4", ["one"], "out"), k.scalar()
+    with k.loop(n) as i:
+        with k.loop(i8(40)) as j:
+            k.store(y, [i.axis, j.axis], k.load(x, i.axis, j.axis))
+        with k.loop(i8(40)) as j:
+            v = k.load(x, i.axis, j.axis)
+            with k.part() as then:
+                k.store(y, [i.axis, j.axis], k.let("neg", v))
+            with k.part() as orelse:
+                pass
+            k.branch(k.let("lt", v, f4(0)), then, orelse)
+        with k.loop(i8(40), Fold("max", "f4")) as j:
+            j.leave(k.load(y, i.axis, j.axis))
+        k.store(total, [i.axis], j.outs[0])
+    a = random(9, 40, dtype="f4")
+    arrays = {"x": a, "y": np.zeros((9, 40), "f4"), "total": np.zeros(9, "f4")}
+    sample = Sample(k.kernel(), arrays, [9], exact=True)
+    check(sample, Machine(8))
+    operands = sample.operands()
+    run_sample(sample, operands, Machine(8))
+    np.testing.assert_array_equal(operands["total"][0], np.abs(a).max(1))
 
 
 # --- programs
