@@ -67,6 +67,7 @@ PROGRAMS = {
     "views": (lambda x: x.T[::-1, 1:] * 2.0 + x[1:, :].T, (X,)),
     "sum": (lambda x: (x * x).sum(), (X,)),
     "sums": (lambda x: (x.sum(0), x.sum(1), x.max(), x.argmin(1)), (X,)),
+    "sums of both ends": (lambda x: x.sum((0, 2)), (RNG.standard_normal((6, 5, 8)),)),
     "softmax": (softmax, (X,)),
     "softmax float32": (softmax, (S,)),
     "layernorm": (layernorm, (X,)),
