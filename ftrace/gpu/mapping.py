@@ -407,11 +407,13 @@ class _Mapper:
         return first, Geometry((min(teams, fill // layout.joint), 1, 1), (layout.joint, 1, 1))
 
     def _of_threads(self, layout: Layout, sizes: Sequence[int]) -> Geometry:
-        """Blocks of 256 threads: as long as the first owner, then as high as that leaves room."""
+        """Blocks of 256 threads: as long as leaves few idle, then as high as that leaves room."""
         if not sizes:
             return Geometry((1, 1, 1), (1, 1, 1))
         across, rows = -(-sizes[0] // layout.width), prod(sizes[1:])
         x = min(BLOCK_THREADS, _up(across))
+        if len(sizes) > 1 and x > WARP_LANES:
+            x = min((BLOCK_THREADS, 128, 64, WARP_LANES), key=lambda n: -(-across // n) * n)
         y = min(BLOCK_THREADS // x, _up(rows))
         wide, high = -(-across // x), min(-(-rows // y), GRID)
         if len(sizes) > 1:  # the rows of one thread share what it keeps

@@ -135,6 +135,13 @@ def test_trees_of_sums_are_followed(shape: tuple[int, int], axis: int, forced: s
     check(summing(shape, axis, *SUMS), Machine(8))
 
 
+def test_blocks_of_sums_end_where_several_rows_are_taken_at_once() -> None:
+    folds = [Fold("sum", "f4", 1, 4), Fold("sum", "f4", 1, 8), Fold("sum", "f8", 1, 4)]
+    sample = summing((3000, 40), 0, *folds)
+    sample.arrays["x"][:] = random(3000, 40) * 10.0 ** (np.arange(3000) % 9)[:, None]
+    assert check(sample).layout.batch == 4
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_pairs_find_the_first_extreme_or_nan(axis: int, forced: str) -> None:
     sample = summing((70, 70), axis, Fold("argmax", "f4"), Fold("argmin", "f4"), Fold("max", "f4"))
@@ -160,6 +167,40 @@ def test_infinities_and_cancellation_survive_shared_loops(forced: str) -> None:
 
 
 # --- teams
+
+
+def test_an_element_that_is_read_back_is_the_one_that_was_stored() -> None:
+    k = Nest("read_back")
+    x, y = k.buffer("x", "f4", ["one"]), k.buffer("y", "f4", ["one"], "out")
+    z, n = k.buffer("z", "f4", ["one"], "out"), k.scalar()
+    with k.loop(n) as i:
+        k.store(y, [i.axis], k.let("neg", k.load(x, i.axis)))
+        k.store(z, [i.axis], k.let("mul", k.load(y, i.axis), k.load(x, i.axis)))
+    a = random(1030, dtype="f4")
+    arrays = {"x": a, "y": np.zeros(1030, "f4"), "z": np.zeros(1030, "f4")}
+    sample = Sample(k.kernel(), arrays, [1030], exact=True)
+    assert check(sample).layout.width == 4
+    operands = sample.operands()
+    run_sample(sample, operands)
+    np.testing.assert_array_equal(operands["z"][0], -a * a)
+
+
+def test_what_a_row_stores_is_stored_by_its_first_element_alone() -> None:
+    k = Nest("row_and_elements")
+    x, y = k.buffer("x", "f4", ["any", "one"]), k.buffer("y", "f4", ["any", "one"], "out")
+    first, m, n = k.buffer("first", "f4", ["one"], "out"), k.scalar(), k.scalar()
+    with k.loop(m) as i:
+        v = k.load(x, i.axis, i8(0))
+        k.store(first, [i.axis], v)
+        with k.loop(n) as j:
+            k.store(y, [i.axis, j.axis], k.let("sub", k.load(x, i.axis, j.axis), v))
+    a = random(9, 64, dtype="f4")
+    arrays = {"x": a, "y": np.zeros((9, 64), "f4"), "first": np.zeros(9, "f4")}
+    sample = Sample(k.kernel(), arrays, [9, 64], exact=True)
+    check(sample)
+    found, text, _ = mapped_sample(sample)
+    inner = found.layout.owners[0]
+    assert f"if (i{inner} == 0) g_first[" in text
 
 
 def test_every_kind_of_team_occurs(monkeypatch: Any) -> None:

@@ -329,6 +329,15 @@ def test_grids_stay_within_limits(shape: tuple[int, int]) -> None:
             assert stage.block[0] * stage.block[1] * stage.block[2] <= 1024
 
 
+@pytest.mark.parametrize(
+    ("columns", "block"),
+    [(3, (4, 64, 1)), (65, (32, 8, 1)), (129, (32, 8, 1)), (300, (64, 4, 1)), (512, (256, 1, 1))],
+)
+def test_few_threads_are_idle_beside_a_row(columns: int, block: tuple[int, int, int]) -> None:
+    found = place(matrix(), {"x": [columns], "y": [columns]}, [10**5, columns], 4)
+    assert (found.layout.width, found.stages[0].block) == (1, block)
+
+
 def test_every_element_has_a_thread() -> None:
     for n in (1, 5, 255, 256, 257, 4096, 10**6, 2**32):
         found = place(doubled(), {}, [n])
