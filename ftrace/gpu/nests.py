@@ -62,7 +62,7 @@ def is_free(loop: Loop) -> bool:
 def owners(block: Block) -> tuple[list[Loop], Block]:
     """The outer loops that hold all others, and what is inside the last of them."""
     inner = [s for s in block.stmts if isinstance(s, Loop)]
-    if len(inner) != 1 or inner[0].folds or not is_free(inner[0]) or _reads_outputs(block):
+    if len(inner) != 1 or inner[0].folds or not is_free(inner[0]) or _meets(block):
         return [], block
     below, rest = owners(inner[0].body)
     return [inner[0], *below], rest
@@ -86,11 +86,13 @@ def flattened(
     return found, [loops[axis] for axis in owners]
 
 
-def _reads_outputs(block: Block) -> bool:
-    """Whether a block reads, beside its loop, what it may have written."""
-    written = {s.buffer for s in inside(block) if isinstance(s, Store)}
+def _meets(block: Block) -> bool:
+    """Whether what stands beside a block's loop reads what the loop writes, or the other way."""
     beside = Block(tuple(s for s in block.stmts if not isinstance(s, Loop)))
-    return any(isinstance(s, Load) and s.buffer in written for s in inside(beside))
+    within = Block(tuple(s for s in block.stmts if isinstance(s, Loop)))
+    written = [{s.buffer for s in inside(b) if isinstance(s, Store)} for b in (beside, within)]
+    read = [{s.buffer for s in inside(b) if isinstance(s, Load)} for b in (beside, within)]
+    return bool(read[0] & (written[0] | written[1]) or read[1] & written[0])
 
 
 # --- two loops as one

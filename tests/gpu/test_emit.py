@@ -248,6 +248,30 @@ def test_what_a_row_shares_is_seen_by_all_its_threads(forced: str) -> None:
         np.testing.assert_array_equal(value, expected[name])
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_what_one_element_stores_for_its_row_is_seen_by_the_others(
+    before: bool, forced: str
+) -> None:
+    k = Nest("met")
+    x, y = k.buffer("x", "f4", ["any", "one"]), k.buffer("y", "f4", ["any", "one"], "out")
+    first, m = k.buffer("first", "f4", ["one"], "out"), k.scalar()
+    with k.loop(m) as i:
+        if before:
+            k.store(first, [i.axis], k.load(x, i.axis, i8(0)))
+        with k.loop(i8(64)) as j:
+            v = k.load(x, i.axis, j.axis)
+            k.store(y, [i.axis, j.axis], k.let("add", v, k.load(first, i.axis)) if before else v)
+        if not before:
+            k.store(first, [i.axis], k.load(y, i.axis, i8(63)))
+    a = random(9, 64, dtype="f4")
+    arrays = {"x": a, "y": np.zeros((9, 64), "f4"), "first": np.zeros(9, "f4")}
+    sample = Sample(k.kernel(), arrays, [9], exact=True)
+    check(sample, Machine(8))
+    operands = sample.operands()
+    run_sample(sample, operands, Machine(8))
+    np.testing.assert_array_equal(operands["first"][0], a[:, 0 if before else 63])
+
+
 def test_what_a_row_reads_is_not_overwritten_too_early(forced: str) -> None:
     k = Nest("overwritten")
     x, y, n = k.buffer("x", "f4", ["any", "one"]), "y", k.scalar()
