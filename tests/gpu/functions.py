@@ -116,6 +116,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
         lambda x, y, z: np.sin(x) * y[:, None] + z,
         [normal(33, 64), normal(33), normal(64)],
     ),
+    "sums of pairs": (lambda x, y: x[:, None] + y, [normal(33), normal(64)]),
     "a transposed operand": (lambda x, y: x.T + y, [normal(64, 48), normal(48, 64)]),
     "three axes": (lambda x, y: x * y[:, None, :], [normal(5, 7, 12), normal(5, 12)]),
     "the cell": (cell, [bits(1, 64), bits(1, 64), *(normal(64, 64) for _ in range(4))]),

@@ -108,7 +108,8 @@ def summing(shape: tuple[int, int], axis: int, *folds: Fold, dtype: str = "f4") 
     k = Nest("summing")
     x, z = k.buffer("x", dtype, ["any", "one"]), k.buffer("z", dtype, ["any", "one"], "out")
     sizes = k.scalar(), k.scalar()
-    outs = [k.buffer(f"y{n}", f.acc, ["one"], "out") for n, f in enumerate(folds)]
+    dtypes = [d for f in folds for d in ([f.acc, "i8"] if f.op.startswith("arg") else [f.acc])]
+    outs = [k.buffer(f"y{n}", d, ["one"], "out") for n, d in enumerate(dtypes)]
     with k.loop(sizes[1 - axis]) as keep:
         with k.loop(sizes[axis], *folds) as over:
             at = (keep.axis, over.axis) if axis else (over.axis, keep.axis)
@@ -116,12 +117,11 @@ def summing(shape: tuple[int, int], axis: int, *folds: Fold, dtype: str = "f4") 
             k.store(z, at, v)
             left = [[v, over.axis] if f.op.startswith("arg") else [v] for f in folds]
             over.leave(*(a for some in left for a in some))
-        results = [a for a in over.outs if a.dtype != "i8" or dtype == "i8"]
-        for y, out in zip(outs, results, strict=True):
+        for y, out in zip(outs, over.outs, strict=True):
             k.store(y, [keep.axis], out)
     a = (random(*shape) * 10 ** random(*shape, seed=1)).astype(dtype)
     arrays = {"x": a, "z": np.zeros_like(a)}
-    arrays |= {y: np.zeros(shape[1 - axis], f.acc) for y, f in zip(outs, folds, strict=True)}
+    arrays |= {y: np.ones(shape[1 - axis], d) for y, d in zip(outs, dtypes, strict=True)}
     return Sample(k.kernel(), arrays, list(shape), exact=True)
 
 
@@ -150,6 +150,17 @@ def test_pairs_find_the_first_extreme_or_nan(axis: int, forced: str) -> None:
     x[3, 5] = x[60, 5] = x[3, 50] = np.nan
     x[:, 7] = x[8] = -np.inf
     check(sample, Machine(8))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_folds_of_nothing_are_identities(axis: int, forced: str) -> None:
+    shape = (9, 0) if axis else (0, 9)
+    sample = summing(shape, axis, Fold("argmax", "f4"), Fold("sum", "f4", 4, 16))
+    check(sample, Machine(8))
+    operands = sample.operands()
+    run_sample(sample, operands, Machine(8))
+    for name, value in (("y0", -np.inf), ("y1", 0), ("y2", 0)):
+        np.testing.assert_array_equal(operands[name][0], [value] * 9)
 
 
 def test_sums_of_doubles_in_blocks_fit_shared_memory() -> None:

@@ -188,6 +188,16 @@ def test_rows_that_start_off_a_boundary_are_no_vectors() -> None:
     assert layout.vectors == ("x", "row", "y")
 
 
+@pytest.mark.parametrize(("step", "vectors"), [(4, ("x", "y")), (6, ("y",)), (7, ("y",))])
+def test_a_row_of_a_number_counts_for_alignment(step: int, vectors: tuple[str, ...]) -> None:
+    k = Nest("second_row")
+    x, y, n = k.buffer("x", "f4", ["any", "one"]), k.buffer("y", "f4", ["one"], "out"), k.scalar()
+    with k.loop(n) as i:
+        k.store(y, [i.axis], k.load(x, i8(1), i.axis))
+    layout = place(k.kernel(), {"x": [step]}, [4096]).layout
+    assert (layout.width, layout.vectors) == (4, vectors)
+
+
 def test_many_values_leave_registers_for_fewer_elements() -> None:
     widths = [place(doubled(outs=n), {}, [4096]).layout.width for n in (1, 6, 12, 30)]
     assert widths == sorted(widths, reverse=True)
