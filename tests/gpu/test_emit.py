@@ -177,6 +177,34 @@ def test_infinities_and_cancellation_survive_shared_loops(forced: str) -> None:
     check(sample, Machine(8))
 
 
+def test_what_a_loop_carries_is_replaced_at_once() -> None:
+    """Three values that change places, in a repetition and in a loop in order."""
+    k = Nest("swapped")
+    x, y = k.buffer("x", "f4", ["one"]), k.buffer("y", "f4", ["any", "one"], "out")
+    n = k.scalar()
+    with k.loop(n) as i:
+        v = k.load(x, i.axis)
+        state = k.fresh("f4"), k.fresh("f4"), k.fresh("f4"), k.fresh("i8")
+        with k.part() as cond:
+            cond.leave(k.let("lt", state[3], i.axis))
+        with k.part(*state) as body:
+            body.leave(state[1], state[2], state[0], k.let("add", state[3], i8(1)))
+        left = k.repeat([v, f4(1), f4(2), i8(0)], cond, body)
+        with k.loop(i8(4), inits=[v, f4(1), f4(2)]) as turn:
+            turn.leave(turn.params[1], turn.params[2], turn.params[0])
+        for row, value in enumerate((*left[:3], *turn.outs)):
+            k.store(y, [i8(row), i.axis], value)
+    a = random(11, dtype="f4")
+    sample = Sample(k.kernel(), {"x": a, "y": np.zeros((6, 11), "f4")}, [11], exact=True)
+    check(sample)
+    operands = sample.operands()
+    run_sample(sample, operands)
+    turns = [np.roll([v, 1, 2], -j) for j, v in enumerate(a)]
+    fixed = [np.roll([v, 1, 2], -4) for v in a]
+    expected = np.concatenate([np.array(turns).T, np.array(fixed).T])
+    np.testing.assert_array_equal(operands["y"][0].reshape(6, 11), expected.astype("f4"))
+
+
 # --- teams
 
 
