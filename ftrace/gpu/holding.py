@@ -6,7 +6,7 @@ a later pass repeats at the same place is left out. An element is known by its b
 coordinates apart from the loop's axis.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ftrace.lowering.ir import Atom, Block, Load, Loop, Stmt, Store
@@ -46,20 +46,45 @@ def held(
         dtypes: of the buffers.
     """
     found = Held()
-    passes = [s for s in stmts if isinstance(s, Loop) and s.axis.id in lanes]
-    if not 1 < len(passes) == len(lanes) or any(p.extent != passes[0].extent for p in passes):
+    every = [s for s in inside(Block(tuple(stmts))) if isinstance(s, Loop) and s.axis.id in lanes]
+    if any(s.extent != every[0].extent for s in every):
         return found
+    touched: dict[str, list[Load | Store]] = {}
+    for stmt in inside(Block(tuple(stmts))):
+        if isinstance(stmt, Load | Store):
+            touched.setdefault(same.get(stmt.buffer, stmt.buffer), []).append(stmt)
+    for row in _rows(stmts, lanes):
+        passes = [s for s in row if isinstance(s, Loop) and s.axis.id in lanes]
+        _hold(found, passes, same, dtypes, touched)
+    return found
+
+
+def _rows(stmts: Sequence[Stmt], lanes: Sequence[int]) -> Iterator[Sequence[Stmt]]:
+    """The lists of statements that a team goes through: its own, and those that it repeats."""
+    yield stmts
+    for stmt in stmts:
+        if isinstance(stmt, Loop) and stmt.axis.id not in lanes:
+            yield from _rows(stmt.body.stmts, lanes)
+
+
+def _hold(
+    found: Held,
+    passes: Sequence[Loop],
+    same: Mapping[str, str],
+    dtypes: Mapping[str, str],
+    touched: Mapping[str, Sequence[Load | Store]],
+) -> None:
+    """Enter what the passes over one row leave for each other."""
     uses: dict[Key, list[tuple[int, Load | Store]]] = {}
     for number, one in enumerate(passes):
         for stmt in one.body.stmts:
             if isinstance(stmt, Load | Store) and one.axis in stmt.at:
                 at = tuple(None if a == one.axis else a for a in stmt.at)
                 uses.setdefault((same.get(stmt.buffer, stmt.buffer), at), []).append((number, stmt))
-    everywhere = [s for s in inside(Block(tuple(stmts))) if isinstance(s, Load | Store)]
     alive = [0] * len(passes)
     for (buffer, _), accesses in uses.items():
         loads = [n for n, s in accesses if isinstance(s, Load)]
-        all_of = [s for s in everywhere if same.get(s.buffer, s.buffer) == buffer]
+        all_of = touched[buffer]
         written = any(isinstance(s, Store) for s in all_of)
         if not loads or loads[-1] == accesses[0][0] or (written and len(all_of) > len(accesses)):
             continue
@@ -68,8 +93,7 @@ def held(
         _enter(found, accesses, dtypes[buffer])
         for number in range(accesses[0][0], loads[-1]):  # between this pass and the next
             alive[number] += max(1, int(dtypes[buffer][1:]) // 4)
-    found.registers = max(alive)
-    return found
+    found.registers += max(alive, default=0)
 
 
 def _enter(found: Held, accesses: Sequence[tuple[int, Load | Store]], dtype: str) -> None:

@@ -361,10 +361,12 @@ class _Mapper:
         found = held(stmts, layout.lanes, same, dtypes)
         if not found.registers:
             return layout
-        longest = max(self.size(s.extent) for s in stmts if isinstance(s, Loop))
+        lanes = [s for s in inside(Block(tuple(stmts))) if isinstance(s, Loop)]
+        lanes = [s for s in lanes if s.axis.id in layout.lanes]
+        longest = max(self.size(s.extent) for s in lanes)
         pieces = _up(-(-longest // (layout.threads * layout.width)))
         taken = pieces * layout.width * found.registers
-        longer = max(work(s.body.stmts) for s in stmts if isinstance(s, Loop))
+        longer = max(work(s.body.stmts) for s in lanes)
         if pieces > PIECES or pieces * layout.width * longer > 4 * WORK:
             return layout
         if taken > min(HELD, 65536 // layout.threads - BESIDE):

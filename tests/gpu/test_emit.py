@@ -329,6 +329,37 @@ def test_what_a_row_reads_is_not_overwritten_too_early(forced: str) -> None:
     np.testing.assert_array_equal(operands["y"][0].reshape(a.shape), a * a[:, 299:])
 
 
+def test_rows_that_a_team_repeats_are_held_too(forced: str) -> None:
+    """Groups of rows in order, with sums of the columns of a group beside each row's own."""
+    k = Nest("groups")
+    x, y = k.buffer("x", "f4", ["any", "any", "one"]), "y"
+    k.buffer("y", "f4", ["any", "any", "one"], "out")
+    sums, groups, rows = k.buffer("sums", "f4", ["any", "one"], "out"), k.scalar(), k.scalar()
+    n = k.scalar()
+    with k.loop(groups) as g:
+        with k.loop(n) as j:
+            k.store(sums, [g.axis, j.axis], f4(0))
+        with k.loop(rows) as i:
+            with k.loop(n, Fold("max", "f4")) as j:
+                v = k.load(x, g.axis, i.axis, j.axis)
+                k.store(y, [g.axis, i.axis, j.axis], k.let("neg", v))
+                j.leave(v)
+            with k.loop(n) as m:
+                v = k.let("mul", k.load(y, g.axis, i.axis, m.axis), j.outs[0])
+                k.store(y, [g.axis, i.axis, m.axis], v)
+                k.store(sums, [g.axis, m.axis], v, "sum")
+    a = random(3, 4, 300, dtype="f4")
+    arrays = {"x": a, "y": np.zeros_like(a), "sums": np.ones((3, 300), "f4")}
+    sample = Sample(k.kernel(), arrays, [3, 4, 300], exact=True)
+    found = check(sample, Machine(8))
+    assert found.layout.held > 0
+    operands = sample.operands()
+    _, text = run_sample(sample, operands, Machine(8))
+    expected = -a * a.max(2, keepdims=True)
+    np.testing.assert_array_equal(operands["y"][0].reshape(a.shape), expected)
+    assert text.count("g_y[") <= 2  # stored once, in the second pass
+
+
 def test_a_row_that_is_sometimes_written_again_is_not_held(forced: str) -> None:
     k = Nest("sometimes")
     x, y = k.buffer("x", "f4", ["any", "one"]), k.buffer("y", "f4", ["any", "one"], "out")
