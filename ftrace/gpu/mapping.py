@@ -152,9 +152,6 @@ class _Mapper:
         kernel, axes = nests.joined(self.kernel, pairs)
         lanes = [axes.get(p.outer.axis.id, p.outer.axis).id for p in pieces]
         triples = [(axes[p.outer.axis.id].id, p.outer.axis.id, p.inner.axis.id) for p in pairs]
-        if layout.batch > 1:
-            once = layout.threads * layout.split * layout.batch
-            layout = replace(layout, ragged=any(self.length(p) % once for p in pieces))
         layout = self.holding(replace(layout, lanes=tuple(lanes), joined=tuple(triples)), owners)
         kernel = replace(kernel, body=nests.refolded(kernel.body, layout))
         extra = tuple(self.length(p) for p in pairs)
@@ -294,7 +291,8 @@ class _Mapper:
         whole = whole or any(p.is_joined for p in pieces) or any(n % WIDEST for n in blocks)
         if whole or shortest < 2 * WIDEST * layout.threads:
             return layout
-        return replace(layout, batch=min(WIDEST, self.room(bodies)))
+        batch = min(WIDEST, self.room(bodies))
+        return replace(layout, batch=batch, ragged=batch > 1)
 
     def room(self, bodies: Sequence[Block]) -> int:
         """How many elements a thread has registers and time for, a power of two."""
