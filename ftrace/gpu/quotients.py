@@ -1,9 +1,10 @@
 """Quotients of float32 whose denominator cannot be less than one, as in a sigmoid.
 
 The device divides by a subroutine: a quotient may overflow, or be subnormal where it was computed
-from what is not. From one on there is nothing of that kind, and a reciprocal that is corrected
-once is the nearest number, as is the quotient of a reciprocal and its own denominator, which the
-derivative of a reciprocal asks for. What is looked at are the operations that made a value.
+from what is not. From one on there is nothing of that kind: a reciprocal that is corrected once is
+the nearest number (below 2^-126 a few are next to it), and so is the quotient of a reciprocal and
+its own denominator, which the derivative of a reciprocal asks for. What is looked at are the
+operations that made a value.
 """
 
 from collections.abc import Mapping
