@@ -63,6 +63,7 @@ def may_run(k: Planned, device: Chip = plans.H200) -> bool:
         (lambda x: x.transpose(1, 0, 2) * 2, [array(1 << 20, 70, 5)]),
         (lambda x: x.sum(1), [array(1 << 24, 40)]),
         (lambda x: x.sum(1), [array(1 << 20, 3, 64)]),
+        (lambda x: x.sum(1), [array(66_000, 40, 2)]),
         (lambda x: x.sum(0), [array(1 << 20, 300)]),
         (lambda x: x.sum(0), [array(40, 1 << 24)]),
         (lambda x: x.sum(1), [array(3, 1 << 30)]),
@@ -70,7 +71,7 @@ def may_run(k: Planned, device: Chip = plans.H200) -> bool:
         (lambda x: x.argmax(1), [array(1 << 17, 1 << 12)]),
     ],
 )
-@pytest.mark.parametrize("processors", [1, 132])
+@pytest.mark.parametrize("processors", [1, 132, 5000])
 def test_grids_stay_below_the_limits_of_the_device(f, args, processors):
     device = Chip(processors=processors)
     assert may_run(kernel(f, *args, device=device), device)

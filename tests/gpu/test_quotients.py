@@ -56,6 +56,7 @@ def test_a_denominator_of_at_least_one_is_seen(f):
         lambda x: x / (1.0 + np.exp(x)),  # the quotient may be subnormal where x is
         lambda x: 2.0 / (1.0 + np.exp(x)),
         lambda x: 1.0 / (-1.0 + np.exp(x)),
+        lambda x: 1.0 / (1.0 + (np.exp(x) - np.abs(x))),
     ],
 )
 def test_other_denominators_are_not(f):
@@ -66,6 +67,12 @@ def test_other_denominators_are_not(f):
 
 def test_only_float32_has_one():
     assert FAST not in text(sigmoid, array(1000, dtype="f8"))
+
+
+def test_a_reciprocal_over_another_denominator_is_divided():
+    written = text(lambda x: sigmoid(x) / (1.0 + x * x), X)
+    assert "_square" not in written
+    assert " / " in written
 
 
 def test_the_derivative_divides_by_the_same_denominator_again():

@@ -31,6 +31,7 @@ from ftrace.lowering.program import (
 )
 from ftrace.lowering.show import text
 from ftrace.lowering.simulate import simulate
+from ftrace.lowering.traversal import inside
 from tests.lowering import programs
 from tests.lowering.programs import counted, planned
 
@@ -497,3 +498,30 @@ def test_nothing_costly_is_done_twice_in_a_kernel():
     costly = [op for op in _operations(program) if OPS[op].costly]
     assert costly.count("exp") == 2  # two sigmoids
     assert costly.count("tanh") == 1
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-5, -2.5, 1e300, 1e-300, np.nan])
+def test_a_number_beside_float32_is_rounded_before_the_kernel(value):
+    """No kernel of float32 starts with a conversion."""
+    x = np.array([1.0, -2.0, np.inf], np.float32)
+
+    def f(x):
+        return x * value + value
+
+    program = planned(f, x)
+    (launch,) = program.launches
+    assert {v.dtype for v in launch.kernel.scalars} == {"f4", "i8"}
+    assert not [s for s in inside(launch.kernel.body) if isinstance(s, Let) and s.op == "cast"]
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(simulate(program, [x])[0], f(x))
+
+
+def test_a_number_that_is_needed_in_two_precisions_is_there_in_both():
+    x, y = np.ones(3, np.float32), np.ones(3)
+    program = planned(lambda x, y: (x * 0.1, y * 0.1), x, y)
+    (launch,) = program.launches
+    assert sorted(v.dtype for v in launch.kernel.scalars) == ["f4", "f8", "i8"]
+    for found, expected in zip(
+        simulate(program, [x, y]), (x * np.float32(0.1), y * 0.1), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
