@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ftrace import lax as lax
     from ftrace import numpy as numpy
     from ftrace import passes as passes
+    from ftrace import random as random
     from ftrace import tree as tree
     from ftrace import tree_util as tree_util
     from ftrace.api.autodiff import grad as grad
@@ -92,6 +93,7 @@ _MODULES = (
     "lax",
     "numpy",
     "passes",
+    "random",
     "tree",
     "tree_util",
 )

@@ -146,6 +146,10 @@ def apply(op: str, args: tuple[Any, ...], dtype: Any) -> Any:
 # --- the `lower` column of rows: how an element of a result comes from elements of the operands
 
 
+def _always(operands: Any, result: Any) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Pointwise:
     """An element of the result depends on the operands' elements at the same place.
@@ -154,10 +158,12 @@ class Pointwise:
         rule: the name of a `ScalarOp` (operands are brought to their common type), or a function
             `(builder, out aval, *values, **params) -> value`.
         kinds: dtype kinds of operands for which a function is written; an op knows its own.
+        when: (operand avals, result aval) -> whether kernels can do this case of the row.
     """
 
     rule: str | Callable[..., Any]
     kinds: str = ANY
+    when: Callable[[Any, Any], bool] = _always
 
     def accepts(self, dtypes: tuple[np.dtype[Any], ...]) -> bool:
         """Whether operands of these dtypes can be lowered (complex ones are asked elsewhere)."""
@@ -172,9 +178,11 @@ class Moving:
     Attributes:
         rule: `(builder, index, out aval, *operands, **params) -> value`, where an operand gives
             its element with `x.at(index)`; a row of several results also gets `position`.
+        when: (operand avals, result aval) -> whether kernels can do this case of the row.
     """
 
     rule: Callable[..., Any]
+    when: Callable[[Any, Any], bool] = _always
 
 
 @dataclass(frozen=True, slots=True)

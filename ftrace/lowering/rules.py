@@ -29,10 +29,12 @@ def is_pulled(eqn: Eqn) -> bool:
     rule = eqn.primitive.lower
     if isinstance(rule, Elementwise):
         return is_scalar_program(rule.jaxpr(**eqn.params))
-    if isinstance(rule, Moving):
-        return eqn.primitive.name != "reshape" or _same_order(eqn)
-    if not isinstance(rule, Pointwise):
+    if not isinstance(rule, Moving | Pointwise):
         return False
+    if not rule.when([a.aval for a in eqn.invars], eqn.outvars[0].aval):
+        return False
+    if isinstance(rule, Moving):
+        return True
     for a in (*eqn.invars, *eqn.outvars):
         if has_turns(a.aval):
             return False
@@ -59,12 +61,6 @@ def is_cumulative(eqn: Eqn) -> bool:
         return False
     a = eqn.invars[0].aval
     return a.dtype.kind in rule.kinds and not has_turns(a)
-
-
-def _same_order(eqn: Eqn) -> bool:
-    """Whether a reshape only adds or removes axes of size 1."""
-    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    return [n for n in before if n != 1] == [n for n in after if n != 1]
 
 
 def common(eqn: Eqn) -> np.dtype[Any]:

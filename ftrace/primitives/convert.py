@@ -8,7 +8,7 @@ through. None of them changes a shape, except `bitcast_convert_type` between dty
 size. Creating arrays: create.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,6 +136,12 @@ def _bitcast_type(x: ShapedArray, *, new_dtype: Dtype) -> ShapedArray:
     return aval(x.shape[:-1], new_dtype)
 
 
+def _same_size(operands: Sequence[ShapedArray], result: ShapedArray) -> bool:
+    """Whether bits stay in their element; kernels hold a float16 as a float32."""
+    sizes = {operands[0].dtype.itemsize, result.dtype.itemsize}
+    return len(sizes) == 1 and np.dtype(np.float16) not in (operands[0].dtype, result.dtype)
+
+
 def _bitcast_impl(x: Any, new_dtype: Dtype) -> Any:
     shape = _bitcast_type(typeof(x), new_dtype=new_dtype).shape
     return np.asarray(x).flatten().view(new_dtype).reshape(shape)[()]
@@ -163,6 +169,7 @@ def _bitcast_errors() -> Iterable[ErrorSample]:
 
 bitcast_convert_type = Primitive(
     name="bitcast_convert_type",
+    lower=Pointwise(elements.bits_as, "iuf", when=_same_size),
     impl=_bitcast_impl,
     type=_bitcast_type,
     jvp=NONDIFFERENTIABLE,

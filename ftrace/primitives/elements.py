@@ -26,6 +26,12 @@ def convert(b: Any, out: ShapedArray, x: Any, **params: Any) -> Any:
     return b.convert(x, out.dtype)
 
 
+def bits_as(b: Any, out: ShapedArray, x: Any, *, new_dtype: Any) -> Any:
+    """The bits of the operand as another dtype of its size."""
+    to = f"{new_dtype.kind}{new_dtype.itemsize}"
+    return x if x.dtype == to else b.let("bitcast", (x,), to)
+
+
 def square(b: Any, out: ShapedArray, x: Any) -> Any:
     """x x."""
     return b.op("mul", x, x)

@@ -51,6 +51,11 @@ def _reshape_type(x: ShapedArray, *, new_sizes: Ints) -> ShapedArray:
     return target
 
 
+def _same_order(operands: Sequence[ShapedArray], result: ShapedArray) -> bool:
+    """Whether a reshape only adds or removes axes of size 1."""
+    return [n for n in operands[0].shape if n != 1] == [n for n in result.shape if n != 1]
+
+
 def _reshape_batch(axis: Any, values: Any, dims: Any, *, new_sizes: Ints) -> Any:
     x = move_axis(values[0], dims[0], 0)
     return reshape(x, new_sizes=(axis.size, *new_sizes)), 0
@@ -74,7 +79,7 @@ def _reshape_samples() -> Iterable[Sample]:
 
 reshape = Primitive(
     name="reshape",
-    lower=Moving(elements.reshape),
+    lower=Moving(elements.reshape, when=_same_order),
     impl=lambda x, new_sizes: _reshaped(x, new_sizes),
     type=_reshape_type,
     jvp=LINEAR,
