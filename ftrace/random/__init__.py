@@ -12,3 +12,16 @@ from ftrace.random.uniforms import bits as bits
 from ftrace.random.uniforms import rademacher as rademacher
 from ftrace.random.uniforms import randint as randint
 from ftrace.random.uniforms import uniform as uniform
+from ftrace.random.continuous import cauchy as cauchy
+from ftrace.random.continuous import exponential as exponential
+from ftrace.random.continuous import gumbel as gumbel
+from ftrace.random.continuous import laplace as laplace
+from ftrace.random.continuous import logistic as logistic
+from ftrace.random.continuous import pareto as pareto
+from ftrace.random.continuous import rayleigh as rayleigh
+from ftrace.random.continuous import triangular as triangular
+from ftrace.random.continuous import weibull_min as weibull_min
+from ftrace.random.normals import lognormal as lognormal
+from ftrace.random.normals import maxwell as maxwell
+from ftrace.random.normals import normal as normal
+from ftrace.random.normals import truncated_normal as truncated_normal

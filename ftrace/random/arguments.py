@@ -1,12 +1,13 @@
 """What samplers are given: keys, shapes, dtypes, parameters. A mistake is named before tracing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
+from ftrace.core.dtypes import float32
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.numpy.promote import cast, value
 from ftrace.random.threefry import WORD
@@ -123,3 +124,18 @@ def parameter(name: str, x: Any, dtype: np.dtype[Any], what: str) -> Any:
             f"random.{name} was given {what}={a}, which is not real.", "Give a real number."
         )
     return cast(found, dtype)
+
+
+def drawn(
+    name: str, body: Callable[..., Any], key: Any, shape: Any, dtype: Any, **parameters: Any
+) -> Any:
+    """Samples of a program of a key and parameters, whose arguments are checked.
+
+    Samples of float16 are float32's, rounded.
+    """
+    found = checked_dtype(name, dtype)
+    wide = max(found, float32, key=lambda d: d.itemsize)
+    given = [parameter(name, x, wide, what) for what, x in parameters.items()]
+    sizes = checked_shape(name, shape, *(typeof(x).shape for x in given))
+    samples = body(checked_key(name, key), *given, shape=sizes, dtype=wide)
+    return cast(samples, found)

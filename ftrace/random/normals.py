@@ -1,0 +1,173 @@
+"""Samples of the normal distribution, and of those that are a step away from it.
+
+A normal sample is the quantile of a uniform one: the uniforms are JAX's, the quantile is exact
+arithmetic (quantiles.py), so that both devices give the same bits and JAX the same to rounding.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.dtypes import float32, float64, real_dtype
+from ftrace.numpy.promote import cast
+from ftrace.primitives.arithmetic import complex as complex_row
+from ftrace.primitives.convert import stop_gradient
+from ftrace.primitives.elementwise import nextafter
+from ftrace.primitives.special import erf, erf_inv
+from ftrace.random.arguments import (
+    Shape,
+    checked_dtype,
+    checked_key,
+    checked_shape,
+    drawn,
+)
+from ftrace.random.programs import program
+from ftrace.random.quantiles import normal_quantile
+from ftrace.random.threefry import Pair, split_words, words
+from ftrace.random.uniforms import between, finished, unit_floats
+
+Dtype = np.dtype[Any]
+
+
+def flat_normals(key: Pair, size: int, dtype: Dtype) -> Any:
+    """A vector of standard normal floats."""
+    one = dtype.type(1)
+    return normal_quantile(between(unit_floats(key, size, dtype), -np.nextafter(one, 0 * one), one))
+
+
+def normal(key: Any, shape: Any = (), dtype: Any = float64) -> Any:
+    """Standard normal samples.
+
+    Args:
+        key: the key, uint32[2].
+        shape: the shape of the result.
+        dtype: a float or complex dtype; both parts of a complex sample have variance 1/2.
+
+    Returns:
+        An array of the shape and dtype. `mean + sigma * normal(key, ...)` is differentiable by
+        both.
+
+    Raises:
+        DtypeError, ShapeError: an argument of a wrong type or shape.
+
+    Example:
+        >>> import ftrace
+        >>> ftrace.random.normal(ftrace.random.PRNGKey(0), (2,))
+        array([-0.20584214, -0.78476578])
+    """
+    found = checked_dtype("normal", dtype, "fc")
+    if found.kind == "f":
+        return drawn("normal", _normal, key, shape, found)
+    sizes = checked_shape("normal", shape)
+    return _complex_normal(checked_key("normal", key), shape=sizes, dtype=real_dtype(found))
+
+
+@program
+def _normal(key: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    return finished(lambda x: x, [flat_normals(words(key), math.prod(shape), dtype)], shape)
+
+
+@program
+def _complex_normal(key: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    parts = [flat_normals(k, math.prod(shape), dtype) for k in split_words(words(key), 2)]
+    scale = dtype.type(0.5**0.5)
+    return finished(lambda re, im: complex_row(re * scale, im * scale), parts, shape)
+
+
+def truncated_normal(
+    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = float64
+) -> Any:
+    """Standard normal samples between two bounds.
+
+    Args:
+        key: the key, uint32[2].
+        lower, upper: the bounds; the result is differentiable by them.
+        shape: the shape of the result; by default that to which the bounds broadcast.
+        dtype: a float dtype.
+
+    Returns:
+        An array of the shape and dtype, whose elements lie strictly between the bounds.
+
+    Raises:
+        DtypeError, ShapeError: an argument of a wrong type or shape.
+
+    Example:
+        >>> import ftrace
+        >>> ftrace.random.truncated_normal(ftrace.random.PRNGKey(0), 0.0, 1.0, (2,))
+        array([0.36605541, 0.18613695])
+    """
+    return drawn("truncated_normal", _truncated, key, shape, dtype, lower=lower, upper=upper)
+
+
+@program
+def _truncated(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    root_two, infinity = dtype.type(2**0.5), dtype.type(np.inf)
+
+    def finish(x: Any, lower: Any, upper: Any) -> Any:
+        found = root_two * erf_inv(between(x, erf(lower / root_two), erf(upper / root_two)))
+        inside = [
+            nextafter(stop_gradient(a), b) for a, b in ((lower, infinity), (upper, -infinity))
+        ]
+        return np.clip(found, *inside)
+
+    floats = unit_floats(words(key), math.prod(shape), dtype)
+    return finished(finish, [floats], shape, [lower, upper])
+
+
+def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = float64) -> Any:
+    """Samples whose logarithm is normal, with mean 0.
+
+    Args:
+        key: the key, uint32[2].
+        sigma: the standard deviation of the logarithm; the result is differentiable by it.
+        shape: the shape of the result; that of `sigma` by default.
+        dtype: a float dtype.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        DtypeError, ShapeError: an argument of a wrong type or shape.
+
+    Example:
+        >>> import ftrace
+        >>> ftrace.random.lognormal(ftrace.random.PRNGKey(0), 0.5, (2,))
+        array([0.90219818, 0.67544544])
+    """
+    return drawn("lognormal", _lognormal, key, shape, dtype, sigma=sigma)
+
+
+@program
+def _lognormal(key: Any, sigma: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    flat = flat_normals(words(key), math.prod(shape), dtype)
+    return finished(lambda x, sigma: np.exp(x * sigma), [flat], shape, [sigma])
+
+
+def maxwell(key: Any, shape: Any = (), dtype: Any = float64) -> Any:
+    """Samples of the Maxwell distribution: lengths of standard normal vectors in three dimensions.
+
+    Args:
+        key: the key, uint32[2].
+        shape: the shape of the result.
+        dtype: a float dtype.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        DtypeError, ShapeError: an argument of a wrong type or shape.
+
+    Example:
+        >>> import ftrace
+        >>> ftrace.random.maxwell(ftrace.random.PRNGKey(0), (2,))
+        array([1.98906991, 0.42460738])
+    """
+    return drawn("maxwell", _maxwell, key, shape, dtype)
+
+
+@program
+def _maxwell(key: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    flat = flat_normals(words(key), 3 * math.prod(shape), dtype)
+    parts = flat.reshape((*shape, 3))
+    return np.sqrt((parts * parts).sum(axis=-1))
