@@ -25,3 +25,6 @@ from ftrace.random.normals import lognormal as lognormal
 from ftrace.random.normals import maxwell as maxwell
 from ftrace.random.normals import normal as normal
 from ftrace.random.normals import truncated_normal as truncated_normal
+from ftrace.random.choices import categorical as categorical
+from ftrace.random.choices import choice as choice
+from ftrace.random.choices import permutation as permutation
