@@ -28,3 +28,10 @@ from ftrace.random.normals import truncated_normal as truncated_normal
 from ftrace.random.choices import categorical as categorical
 from ftrace.random.choices import choice as choice
 from ftrace.random.choices import permutation as permutation
+from ftrace.random.gammas import beta as beta
+from ftrace.random.gammas import chisquare as chisquare
+from ftrace.random.gammas import dirichlet as dirichlet
+from ftrace.random.gammas import f as f
+from ftrace.random.gammas import gamma as gamma
+from ftrace.random.gammas import loggamma as loggamma
+from ftrace.random.gammas import t as t
