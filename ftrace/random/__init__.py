@@ -35,3 +35,7 @@ from ftrace.random.gammas import f as f
 from ftrace.random.gammas import gamma as gamma
 from ftrace.random.gammas import loggamma as loggamma
 from ftrace.random.gammas import t as t
+from ftrace.random.counts import binomial as binomial
+from ftrace.random.counts import geometric as geometric
+from ftrace.random.counts import multinomial as multinomial
+from ftrace.random.counts import poisson as poisson
