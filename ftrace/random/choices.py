@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.errors import ShapeError
 from ftrace.lax.reducing import sort_key_val, top_k
 from ftrace.numpy.promote import cast, inexact, one_axis, value
 from ftrace.primitives.create import iota
@@ -46,6 +46,7 @@ def categorical(
         >>> import numpy as np, ftrace
         >>> logits = np.log(np.array([0.1, 0.2, 0.7]))
         >>> ftrace.random.categorical(ftrace.random.PRNGKey(0), logits, shape=(6,))
+        array([2, 2, 2, 1, 1, 2])
     """
     x = inexact(logits)
     if typeof(x).dtype.kind != "f" or not typeof(x).ndim:
@@ -107,6 +108,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     Example:
         >>> import ftrace
         >>> ftrace.random.permutation(ftrace.random.PRNGKey(0), 6)
+        array([0, 1, 5, 4, 3, 2])
     """
     key = checked_key("permutation", key)
     found = value(x)
@@ -168,6 +170,7 @@ def choice(
     Example:
         >>> import numpy as np, ftrace
         >>> ftrace.random.choice(ftrace.random.PRNGKey(0), np.array([1.5, 2.5, 3.5]), (4,))
+        array([1.5, 3.5, 3.5, 3.5])
     """
     key, members = checked_key("choice", key), value(a)
     whole = type(members) is int

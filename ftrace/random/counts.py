@@ -84,6 +84,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any
     Example:
         >>> import ftrace
         >>> ftrace.random.poisson(ftrace.random.PRNGKey(0), 3.0, (5,))
+        array([0, 2, 1, 2, 3])
     """
     return _counts("poisson", _poisson, key, shape, dtype, "iu", lam=lam)
 
@@ -153,6 +154,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = np.int64) -> Any
     Example:
         >>> import ftrace
         >>> ftrace.random.geometric(ftrace.random.PRNGKey(0), 0.3, (5,))
+        array([3, 5, 1, 2, 2])
     """
     return _counts("geometric", _geometric, key, shape, dtype, "iu", p=p)
 
@@ -188,6 +190,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = float64) 
     Example:
         >>> import ftrace
         >>> ftrace.random.binomial(ftrace.random.PRNGKey(0), 10, 0.3, (5,))
+        array([1., 2., 3., 2., 3.])
     """
     return _counts("binomial", _binomial, key, shape, dtype, "f", n=n, p=p)
 
@@ -267,6 +270,7 @@ def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = flo
     Example:
         >>> import numpy as np, ftrace
         >>> ftrace.random.multinomial(ftrace.random.PRNGKey(0), 10, np.array([0.2, 0.3, 0.5]))
+        array([2., 4., 4.])
     """
     found = checked_dtype("multinomial", dtype)
     trials = parameter("multinomial", n, float64, "n")

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.dtypes import float32, float64, real_dtype
-from ftrace.numpy.promote import cast
+from ftrace.control.custom import custom_jvp_call
+from ftrace.core.dtypes import float64, real_dtype
+from ftrace.numpy.promote import stretch
 from ftrace.primitives.arithmetic import complex as complex_row
 from ftrace.primitives.convert import stop_gradient
-from ftrace.primitives.elementwise import nextafter
-from ftrace.primitives.special import erf, erf_inv
+from ftrace.primitives.elementwise import mul, nextafter
+from ftrace.primitives.special import erf, erf_inv, log_ndtr
 from ftrace.random.arguments import (
     Shape,
     checked_dtype,
@@ -168,6 +169,101 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = float64) -> Any:
 
 @program
 def _maxwell(key: Any, *, shape: Shape, dtype: Dtype) -> Any:
-    flat = flat_normals(words(key), 3 * math.prod(shape), dtype)
-    parts = flat.reshape((*shape, 3))
+    return _lengths(words(key), shape, dtype)
+
+
+def _lengths(key: Pair, shape: Shape, dtype: Dtype) -> Any:
+    """Lengths of normal vectors in three dimensions."""
+    parts = flat_normals(key, 3 * math.prod(shape), dtype).reshape((*shape, 3))
     return np.sqrt((parts * parts).sum(axis=-1))
+
+
+def double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Any = None, dtype: Any = float64
+) -> Any:
+    """Samples of the Maxwell distribution with random signs, scaled and moved.
+
+    Args:
+        key: the key, uint32[2].
+        loc, scale: the parameters; the result is differentiable by them.
+        shape: the shape of the result (in JAX: without the axes of the parameters); by default
+            that to which the parameters broadcast.
+        dtype: a float dtype.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        DtypeError, ShapeError: an argument of a wrong type or shape.
+
+    Example:
+        >>> import ftrace
+        >>> ftrace.random.double_sided_maxwell(ftrace.random.PRNGKey(0), 0.0, 1.0, (2,))
+        array([ 1.98461204, -2.4782074 ])
+    """
+    given = {"loc": loc, "scale": scale}
+    return drawn("double_sided_maxwell", _double_sided, key, shape, dtype, **given)
+
+
+@program
+def _double_sided(key: Any, loc: Any, scale: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    first, second = split_words(words(key), 2)
+    signs = unit_floats(second, math.prod(shape), float64).reshape(shape)
+    lengths = _lengths(first, shape, dtype)
+    return np.where(signs < 0.5, lengths, -lengths) * scale + loc
+
+
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = float64) -> Any:
+    """Samples of the Wald (inverse Gaussian) distribution with scale 1.
+
+    Args:
+        key: the key, uint32[2].
+        mean: the mean, > 0; the result is differentiable by it.
+        shape: the shape of the result; that of `mean` by default.
+        dtype: a float dtype.
+
+    Returns:
+        An array of the shape and dtype.
+
+    Raises:
+        DtypeError, ShapeError: an argument of a wrong type or shape.
+
+    Example:
+        >>> import ftrace
+        >>> ftrace.random.wald(ftrace.random.PRNGKey(0), 2.0, (2,))
+        array([0.22327945, 3.90085525])
+    """
+    return drawn("wald", _wald, key, shape, dtype, mean=mean)
+
+
+@program
+def _wald(key: Any, mean: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    first, second = split_words(words(key), 2)
+    x = flat_normals(first, math.prod(shape), dtype).reshape(shape)
+    u = unit_floats(second, math.prod(shape), dtype).reshape(shape)
+    return _walds(x, u, stretch(mean, shape))
+
+
+def _walds(x: Any, u: Any, mean: Any) -> Any:
+    """Samples from normals and uniforms, by one of two roots of a square.
+
+    Which root is taken depends on the mean, so the derivative is the quantile's: the derivative of
+    the distribution function by the mean over the density is a Mills ratio.
+    """
+
+    def rule(x: Any, u: Any, mean: Any, t: Any, *, active: tuple[bool, ...]) -> list[Any]:
+        y = _walds(x, u, mean)
+        b = (y / mean + 1) / np.sqrt(y)
+        mills = np.exp(log_ndtr(-b) + b * b / 2 + _LOG_ROOT_TWO_PI)
+        return [y, mul(t, 2 * y * np.sqrt(y) / (mean * mean) * mills)]
+
+    return custom_jvp_call(x, u, mean, fun=_wald_root, rule=rule, symbolic=True)[0]
+
+
+def _wald_root(x: Any, u: Any, mean: Any) -> list[Any]:
+    y = mean * x * x
+    root = mean * (1 + (y - np.sqrt(y * (y + 4))) / 2)
+    return [np.where(u <= mean / (mean + root), root, mean * mean / root)]
+
+
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -34,7 +34,10 @@ _LOG: Final = {
     4: _Log(
         float.fromhex("0x1.62e3p-1"),
         float.fromhex("0x1.2fefa2p-17"),
-        [float.fromhex(x) for x in ("0xaaaaaap-24", "0xccce13p-25", "0x91e9eep-25", "0xf89e26p-26")],
+        [
+            float.fromhex(x)
+            for x in ("0xaaaaaap-24", "0xccce13p-25", "0x91e9eep-25", "0xf89e26p-26")
+        ],
     ),
     8: _Log(
         6.93147180369123816490e-01,
@@ -59,7 +62,7 @@ def polynomial(x: Any, coefficients: Numbers) -> Any:
 
 
 def log(x: Any) -> Any:
-    """log(x) of a positive float32 or float64 that is not subnormal."""
+    """The logarithm of a positive float32 or float64 that is not subnormal."""
     dtype = typeof(x).dtype
     info, parts, number = np.finfo(dtype), _LOG[dtype.itemsize], dtype.type
     word = np.dtype(f"i{dtype.itemsize}")

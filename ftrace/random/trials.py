@@ -5,7 +5,7 @@ counter (stream, t) under that key. So it is independent of how many trials its 
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np

@@ -164,7 +164,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = np.int6
     high, beyond = _bound("maxval", maxval, least, most + (drawn != found), drawn)
     sizes = checked_shape("randint", shape, typeof(low).shape, typeof(high).shape)
     key = checked_key("randint", key)
-    return _randint(key, low, high, beyond, shape=sizes, drawn=drawn, dtype=found)
+    return _randint(key, low, high, beyond, shape=sizes, dtype=found)
 
 
 def _bound(what: str, x: Any, least: int, most: int, dtype: Dtype) -> tuple[Any, Any]:
@@ -185,9 +185,8 @@ def _bound(what: str, x: Any, least: int, most: int, dtype: Dtype) -> tuple[Any,
 
 
 @program
-def _randint(
-    key: Any, low: Any, high: Any, beyond: Any, *, shape: Shape, drawn: Dtype, dtype: Dtype
-) -> Any:
+def _randint(key: Any, low: Any, high: Any, beyond: Any, *, shape: Shape, dtype: Dtype) -> Any:
+    drawn = typeof(low).dtype
     word = np.dtype(f"u{drawn.itemsize}")
     one = word.type(1)
 
