@@ -14,6 +14,7 @@ from ftrace.core.dtypes import float32, float64
 from ftrace.core.errors import ShapeError
 from ftrace.lax import fori_loop
 from ftrace.numpy.promote import cast, static_int, value
+from ftrace.primitives.create import iota
 from ftrace.random.arguments import (
     Shape,
     checked_dtype,
@@ -83,6 +84,10 @@ def _multivariate(key: Any, mean: Any, cov: Any, *, shape: Shape) -> Any:
     return mean + (_root(cov) @ normals[..., None])[..., 0]
 
 
+def _places(n: int) -> Any:
+    return iota(dtype=np.dtype(np.int64), shape=(n,), dimension=0)
+
+
 def _root(cov: Any) -> Any:
     """Cholesky's factor, one column after the other."""
     n = cov.shape[-1]
@@ -92,8 +97,8 @@ def _root(cov: Any) -> Any:
         row = np.take(root, j, axis=-2)
         rest = np.take(cov, j, axis=-1) - (root @ row[..., None])[..., 0]
         pivot = np.sqrt(np.take(rest, j, axis=-1))[..., None]
-        found = np.where(np.arange(n) >= j, rest / pivot, 0.0)
-        return root + found[..., None] * (np.arange(n) == j)
+        found = np.where(_places(n) >= j, rest / pivot, 0.0)
+        return root + found[..., None] * (_places(n) == j)
 
     return fori_loop(0, n, column, cov * 0)
 
@@ -145,7 +150,7 @@ def _orthogonal(key: Any, *, shape: Shape, dtype: Dtype) -> Any:
         for _ in range(2):  # once more for what cancelled
             rest = rest - q @ (np.swapaxes(q, -1, -2) @ rest)
         rest = rest / np.sqrt((rest * rest).sum(axis=-2, keepdims=True))
-        return q + rest * (np.arange(short) == j)
+        return q + rest * (_places(short) == j)
 
     found = fori_loop(0, short, column, z * 0)
     return np.swapaxes(found, -1, -2) if shape[-2] < shape[-1] else found
