@@ -12,6 +12,7 @@ from typing import Any
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
 from ftrace.control.jit import jit_call
 from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.device import free
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.trace import EVAL, run
 from ftrace.interpreters.quiet import quietly
@@ -37,8 +38,9 @@ def program(fun: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fun)
     def call(*operands: Any, **static: Any) -> Any:
         jaxpr, arrays = staged(tuple(map(typeof, operands)), tuple(static.items()))
+        made = map(free, arrays)  # constants of ours: they go where the operands are
         with quietly():  # words wrap around
-            (found,) = jit_call(*arrays, *operands, jaxpr=jaxpr, name=fun.__name__)
+            (found,) = jit_call(*made, *operands, jaxpr=jaxpr, name=fun.__name__)
         return found
 
     return call
