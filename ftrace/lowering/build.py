@@ -17,7 +17,7 @@ from ftrace.lowering.complexes import Parts
 from ftrace.lowering.exits import exits
 from ftrace.lowering.gate import gate
 from ftrace.lowering.groups import Group, Pass, Running, Target
-from ftrace.lowering.indexing import ORIGIN, Coord, Index
+from ftrace.lowering.indexing import ORIGIN, Coord, Index, placed
 from ftrace.lowering.ir import PAIRS, Atom, Block, Fold, Loop, Stmt, Var
 from ftrace.lowering.keeping import Kept, kept
 from ftrace.lowering.launching import Launch
@@ -26,6 +26,7 @@ from ftrace.lowering.reading import Producers, Reader
 from ftrace.lowering.rules import is_fold
 from ftrace.lowering.schedule import LANE, Schedule, schedule
 from ftrace.lowering.split import split
+from ftrace.lowering.turning import Turning, write
 
 WAYS = 32  # accumulators of a sum over neighbours in memory
 BLOCK = 1024  # elements that are summed without keeping the rounding error
@@ -34,13 +35,13 @@ ROWS = 64  # the same for a sum over rows, one accumulator per column
 
 def build(
     name: str,
-    group: Group,
+    group: Group | Turning,
     producers: Producers,
     slots: Mapping[Any, int],
     table: list[int],
     machine: Machine,
 ) -> Launch:
-    """The kernel of a group, scheduled.
+    """The kernel of a group, or of what one kernel computes of a scan, scheduled.
 
     Args:
         group: what to compute.
@@ -50,12 +51,15 @@ def build(
         machine: what it is made for.
     """
     builder = Builder(name, table)
-    readable = {v: s for v, s in slots.items() if v not in group.where}
-    work = _Work(builder, Reader(builder, producers, readable), group, slots, machine.wide)
-    work.kept = kept(group, producers, slots)
-    work.run()
+    if isinstance(group, Turning):
+        write(builder, group, producers, slots)
+    else:
+        readable = {v: s for v, s in slots.items() if v not in group.where}
+        work = _Work(builder, Reader(builder, producers, readable), group, slots, machine.wide)
+        work.kept = kept(group, producers, slots)
+        work.run()
     kernel, operands, scalars = builder.kernel()
-    if group.chunk:
+    if isinstance(group, Group) and group.chunk:
         kernel, operands, scalars = blocked(kernel, operands, scalars, table, group.chunk)
     kernel, operands, scalars = collapse(kernel, operands, scalars, table)
     short: frozenset[int] = frozenset()
@@ -128,9 +132,9 @@ class _Work:
         folded: list[tuple[Target, list[Atom]]] = []
         for target in sweep.targets:
             place = self._place(target, loops)
-            index = _substitute(target.index, place)
+            index = placed(target.index, place)
             for var, where in self._resumed(number, target, index):
-                self.reader.at(var, _substitute(where, place))
+                self.reader.at(var, placed(where, place))
             value = self.reader.at(target.source, index)
             for k in self.kept:
                 if k.made == number and k.source is target:
@@ -170,9 +174,9 @@ class _Work:
         left: list[Atom] = []
         for target in sweep.targets:
             place = self._place(target, loops)
-            index = _substitute(target.index, place)
+            index = placed(target.index, place)
             for var, where in target.cone:
-                self.reader.at(var, _substitute(where, place))
+                self.reader.at(var, placed(where, place))
             value = self.reader.at(target.source, index)
             if target.runs:
                 start = self._start(target)
@@ -279,13 +283,3 @@ class _Work:
         axes = iter(self.outer)
         index = tuple(Coord(next(axes)) if n != 1 else ORIGIN for n in aval.shape)
         self._store(target, index, result)
-
-
-def _substitute(index: Index, place: Mapping[Var, Coord]) -> Index:
-    """An index in the loops' axes."""
-    return tuple(
-        place[c.axis].scaled(c.scale).shifted(c.offset)
-        if type(c) is Coord and c.axis is not None
-        else c
-        for c in index
-    )

@@ -457,12 +457,17 @@ class Builder:
         params: Sequence[Var],
         inits: Sequence[Atom],
         values: Sequence[Atom],
-    ) -> None:
-        """Close a loop that runs in order and carries values, the next of which it leaves."""
+    ) -> tuple[Var, ...]:
+        """Close a loop that runs in order and carries values, the next of which it leaves.
+
+        Returns:
+            The last ones.
+        """
         body = self.close(values)
         outs = tuple(self.fresh(v.dtype, len(self.scopes) - 1) for v in params)
         loop = Loop(outs, axis, extent, body, (), tuple(params), tuple(inits))
         self.scopes[-1].stmts.append(loop)
+        return outs
 
     def kernel(self) -> tuple[Kernel, tuple[Operand, ...], tuple[int, ...]]:
         """The kernel, where its buffers lie, and the table entries of its scalars."""

@@ -5,7 +5,7 @@ are run-time operands of its code; or it is `Gathered`, a computed number. An in
 coordinate per array axis; coordinates on axes of size 1 are `ORIGIN`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ftrace.lowering.ir import Atom, Var
@@ -46,4 +46,14 @@ def identity(index: Sequence[Any], axes: Sequence[Var | None]) -> bool:
     return len(index) == len(axes) and all(
         type(c) is Coord and c.axis == a and (a is None or (c.scale, c.offset) == (1, 0))
         for c, a in zip(index, axes, strict=True)
+    )
+
+
+def placed(index: Index, place: Mapping[Var, Coord]) -> Index:
+    """An index with other coordinates in the place of its axes."""
+    return tuple(
+        place[c.axis].scaled(c.scale).shifted(c.offset)
+        if type(c) is Coord and c.axis is not None
+        else c
+        for c in index
     )

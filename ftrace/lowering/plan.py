@@ -51,6 +51,7 @@ from ftrace.lowering.program import (
 from ftrace.lowering.replay import table, zero_sums
 from ftrace.lowering.scalars import roll
 from ftrace.lowering.streams import stream
+from ftrace.lowering.turning import Turning, turning
 from ftrace.lowering.uses import Slots
 from ftrace.lowering.verify import verify, verify_schedule
 
@@ -224,7 +225,7 @@ class _Planner:
             return []
         return self._step(item, slots)
 
-    def _launch(self, group: Group, producers: Any, slots: Slots) -> Step:
+    def _launch(self, group: Group | Turning, producers: Any, slots: Slots) -> Step:
         self.kernels += 1
         name = f"k{self.kernels}"
         launch = self.passes.kernel(name, group, producers, slots, self.table)
@@ -234,7 +235,10 @@ class _Planner:
         return launch
 
     def _step(self, eqn: Eqn, slots: Slots) -> list[Step]:
-        """An equation that is no kernel: every result has a slot from here on."""
+        """An equation: every result has a slot from here on, but of a scan that is kernels."""
+        turned = self._turned(eqn, slots) if eqn.primitive.name == "scan" else None
+        if turned is not None:
+            return turned
         unused: list[int] = []
         for v in eqn.outvars:
             if v not in slots:
@@ -379,6 +383,25 @@ class _Planner:
             verify(found.kernel)
             verify_schedule(found.kernel, found.schedule)
         return found
+
+    def _turned(self, eqn: Eqn, slots: Slots) -> list[Step] | None:
+        """A scan whose members turn by themselves, as kernels."""
+        loop: Loop = eqn.params["loop"]
+        body: Jaxpr = eqn.params["body"]
+        consts = parts(eqn.invars, loop).consts
+        bound = [Var(a) for a in body.in_avals[len(consts) :]]
+        form = self.passes.jaxpr(body, [*consts, *bound])
+        found = turning(eqn, form, bound, [v for v in eqn.outvars if v in slots])
+        if found is None:
+            return None
+        arrays = zip(form.constvars, form.consts, strict=True)
+        inside = {**slots, **{v: self._constant(array) for v, array in arrays}}
+        written: set[int] = set()
+        for one in found[0]:
+            if not written.isdisjoint(inside[v] for v in one.reads):
+                return None
+            written.update(inside[v] for v in one.writes)
+        return [self._launch(one, found[1], inside) for one in found[0]]
 
     def _scan(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """As a `while`, with windows on what is scanned and on what the turns leave."""

@@ -1,0 +1,229 @@
+"""Scans whose members turn by themselves: one kernel instead of steps for each turn.
+
+Where the body of a `scan` reads, for an element of what it gives, one element of each carry, no
+member of a carry waits for others. The kernel loops over the members, and inside over the turns,
+in order, with the elements of the carries as variables: nothing of them is in memory between turns.
+The results of one shape are one kernel; what a smaller carry is at a member (a number that all of
+them read, say) is carried along by each of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
+from ftrace.core.loops import parts
+from ftrace.core.scalar import Moving
+from ftrace.core.tapes import has_turns
+from ftrace.lowering.builder import Builder, part_code
+from ftrace.lowering.complexes import Parts
+from ftrace.lowering.fuse import KEEPS_PLACE
+from ftrace.lowering.groups import AXES, OPERANDS
+from ftrace.lowering.indexing import ORIGIN, Coord, Index, placed
+from ftrace.lowering.ir import Atom, Var
+from ftrace.lowering.reading import Places, Producers, Reader, reads
+from ftrace.lowering.rules import is_pulled, turns
+
+MOVES: Final = KEEPS_PLACE | {"broadcast_in_dim", "iota"}  # they repeat elements, or none
+
+
+class Carry:
+    """A carried array, of which each member reads one element.
+
+    Attributes:
+        var: its variable in the body.
+        index: the element, in symbolic axes of the members.
+        start, end: what it starts from, and what a turn leaves.
+    """
+
+    __slots__ = ("end", "index", "start", "var")
+
+    def __init__(self, var: Any, index: Index, start: Any, end: Any) -> None:
+        self.var = var
+        self.index = index
+        self.start = start
+        self.end = end
+
+
+class Turning:
+    """The results of a scan that one kernel computes.
+
+    Attributes:
+        shape: of the members.
+        length, reverse: of the scan.
+        carries: what a member carries from turn to turn.
+        scanned: variable of an element in the body -> array.
+        results: result and variable, of the carries that are stored when the turns are over.
+        left: result and what a turn leaves in it.
+        cone: (variable, index) to compute on the way, operands first.
+        reads: stored variables that are read.
+    """
+
+    __slots__ = ("carries", "cone", "left", "length", "reads", "results", "reverse", "scanned")
+
+    def __init__(self, length: int, reverse: bool, scanned: Mapping[Any, Any]) -> None:
+        self.length = length
+        self.reverse = reverse
+        self.scanned = scanned
+        self.carries: list[Carry] = []
+        self.results: list[tuple[Any, Any]] = []
+        self.left: list[tuple[Any, Any]] = []
+        self.cone: list[tuple[Any, Index]] = []
+        self.reads: set[Any] = set()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the members."""
+        if self.results:
+            return self.results[0][0].aval.shape
+        return self.left[0][0].aval.shape[1:]
+
+    @property
+    def index(self) -> Index:
+        """A member, in symbolic axes."""
+        return tuple(Coord(AXES[i]) if n != 1 else ORIGIN for i, n in enumerate(self.shape))
+
+    @property
+    def writes(self) -> set[Any]:
+        """The results that are stored."""
+        return {v for v, _ in (*self.results, *self.left)}
+
+
+def turning(
+    eqn: Eqn, form: Jaxpr, bound: Sequence[Any], wanted: Sequence[Any]
+) -> tuple[list[Turning], Producers] | None:
+    """The kernels of a scan, if its members turn by themselves.
+
+    Args:
+        eqn: the scan.
+        form: its body, opened.
+        bound: the variables in it of the carries and elements.
+        wanted: the results that somebody reads.
+
+    Returns:
+        What each kernel computes, in an order in which none reads what one before has written, and
+        the producers of what is computed on the way.
+    """
+    loop = eqn.params["loop"]
+    atoms = (*eqn.invars, *eqn.outvars, *form.outvars)
+    plain = loop.length is not None and not any(has_turns(a.aval) for a in atoms)
+    if not (plain and all(map(_is_known, form.eqns))):
+        return None
+    n = loop.n_carry
+    given = parts(eqn.invars, loop)
+    scanned = dict(zip(bound[n:], given.xs, strict=True))
+    carries = {
+        v: (start, end) for v, start, end in zip(bound[:n], given.carry, form.outvars, strict=False)
+    }
+    producers = {v: (i, e, k) for i, e in enumerate(form.eqns) for k, v in enumerate(e.outvars)}
+    found: dict[tuple[int, ...], Turning] = {}
+    inside = (*bound[:n], *form.outvars[n:])
+    for number, (result, atom) in enumerate(zip(eqn.outvars, inside, strict=True)):
+        if result in wanted:
+            one = found.setdefault(atom.aval.shape, Turning(loop.length, loop.reverse, scanned))
+            (one.results if number < n else one.left).append((result, atom))
+    every = sorted(found.values(), key=lambda one: -len(one.shape))
+    known = all(_followed(one, carries, producers) for one in every)
+    return (every, producers) if known else None
+
+
+def _is_known(eqn: Eqn) -> bool:
+    """Whether an equation is computed element by element, in turns of a known number."""
+    moves = isinstance(eqn.primitive.lower, Moving)
+    return is_pulled(eqn) and not turns(eqn) and (not moves or eqn.primitive.name in MOVES)
+
+
+def _followed(
+    one: Turning, carries: Mapping[Any, tuple[Any, Any]], producers: Producers
+) -> bool:
+    """Find out what a member carries; false where it reads a carry at two places."""
+    index = one.index
+    where = {v: index for _, v in one.results}
+    seen = -1
+    found: Places = {}
+    while len(where) != seen:
+        seen = len(where)
+        pairs = [(atom, index) for _, atom in one.left]
+        pairs += [(carries[v][1], at) for v, at in where.items()]
+        found, one.cone = reads(pairs, producers, lambda v: v not in producers)
+        for v in found.keys() & carries.keys():
+            if len({*found[v], where.get(v, *found[v])} if len(found[v]) == 1 else found[v]) != 1:
+                return False
+            where.update((v, at) for at in found[v])
+    one.carries = [Carry(v, where[v], *carries[v]) for v in carries if v in where]
+    starts = {c.start for c in one.carries if type(c.start) is not Literal}
+    elsewhere = found.keys() - carries.keys()
+    one.reads = starts | {one.scanned.get(v, v) for v in elsewhere}
+    return len(one.reads) + len(one.writes) <= OPERANDS
+
+
+# ---------------------------------------------------------------------------------- the kernel
+
+
+class _Reader(Reader):
+    """Elements of variables in a turn: of what is scanned, those of the turn."""
+
+    def __init__(
+        self, builder: Builder, producers: Producers, slots: Mapping[Any, int], one: Turning
+    ) -> None:
+        super().__init__(builder, producers, slots)
+        self.scanned = one.scanned
+        self.turn = ORIGIN
+
+    def _compute(self, var: Any, index: Index) -> Any:
+        if var in self.scanned:
+            return self.at(self.scanned[var], (self.turn, *index))
+        return super()._compute(var, index)
+
+
+def write(b: Builder, one: Turning, producers: Producers, slots: Mapping[Any, int]) -> None:
+    """Write the loops over members and turns.
+
+    Args:
+        b: the kernel.
+        one: what it computes.
+        producers: equations of the body.
+        slots: where stored variables lie.
+    """
+    reader = _Reader(b, producers, slots, one)
+    sizes = [n for n in one.shape if n != 1]
+    outer = [(b.number(("member", i), n), b.loop_axis()) for i, n in enumerate(sizes)]
+    axes = iter(axis for _, axis in outer)
+    place = {AXES[i]: Coord(next(axes)) for i, n in enumerate(one.shape) if n != 1}
+    index = placed(one.index, place)
+    where = [placed(c.index, place) for c in one.carries]
+    starts = [reader.at(c.start, at) for c, at in zip(one.carries, where, strict=True)]
+    inits = [a for x in starts for a in _atoms(b, x)]
+    length, axis = b.number("turns", one.length), b.loop_axis()
+    reader.turn = Coord(axis).flipped(one.length) if one.reverse else Coord(axis)
+    params = b.carried([a.dtype for a in inits])
+    supply = iter(params)
+    for c, at in zip(one.carries, where, strict=True):
+        b.remember((c.var, at), _whole(b, supply, c.var.aval.dtype))
+    for var, at in one.cone:
+        reader.at(var, placed(at, place))
+    for result, atom in one.left:
+        reader.store(slots[result], result.aval, (reader.turn, *index), reader.at(atom, index))
+    ends = [reader.at(c.end, at) for c, at in zip(one.carries, where, strict=True)]
+    outs = iter(b.end_run(axis, length, params, inits, [a for x in ends for a in _atoms(b, x)]))
+    final = {c.var: _whole(b, outs, c.var.aval.dtype) for c in one.carries}
+    for result, var in one.results:
+        reader.store(slots[result], result.aval, index, final[var])
+    for extent, axis in reversed(outer):
+        b.end_loop(axis, extent)
+
+
+def _atoms(b: Builder, value: Any) -> list[Atom]:
+    """A scalar as variables: both parts, and float16, which is no type of them, as float32."""
+    if isinstance(value, Parts):
+        return [*value]
+    return [b.cast(value, "f4") if value.dtype == "f2" else value]
+
+
+def _whole(b: Builder, supply: Any, dtype: np.dtype[Any]) -> Any:
+    """The scalar of a dtype that variables carry."""
+    if dtype.kind == "c":
+        return Parts(next(supply), next(supply))
+    found: Var = next(supply)
+    return b.cast(found, part_code(dtype))
