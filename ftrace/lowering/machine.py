@@ -24,6 +24,8 @@ class Machine:
             cumulative rows are left to the library.
         lazy: whether an element is loaded only where a condition on elements asks for it; else
             only conditions that a whole loop shares keep loads from happening.
+        pages: of 4096 bytes that a member of a scan may touch in its turns, if it turns by itself
+            where members are many; more are passed turn by turn. None where calls cost more.
     """
 
     vector_bytes: int
@@ -32,3 +34,4 @@ class Machine:
     bounds: bool = True
     in_order: bool = True
     lazy: bool = True
+    pages: int | None = 512

@@ -391,7 +391,8 @@ class _Planner:
         consts = parts(eqn.invars, loop).consts
         bound = [Var(a) for a in body.in_avals[len(consts) :]]
         form = self.passes.jaxpr(body, [*consts, *bound])
-        found = turning(eqn, form, bound, [v for v in eqn.outvars if v in slots])
+        wanted = [v for v in eqn.outvars if v in slots]
+        found = turning(eqn, form, bound, wanted, self.machine)
         if found is None:
             return None
         arrays = zip(form.constvars, form.consts, strict=True)

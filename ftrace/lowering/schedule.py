@@ -142,6 +142,8 @@ def _lanes(lane_loops: Sequence[Loop], vector_bytes: int) -> int:
         widest = max([widest, *(_size(d) for d in _dtypes(loop.body))])
         if any(inner.folds for inner in loops_of(loop.body)):
             registers = 8
+        elif any(inner.params for inner in loops_of(loop.body)):
+            registers = 2 if any(map(_is_dear, loops_of(loop.body))) else 4
         elif _carried(loop.body):
             registers = max(registers, 2) if _carried(loop.body) > FEW else 4
         elif _length(loop.body) > LONG:

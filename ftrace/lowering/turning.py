@@ -8,13 +8,14 @@ them read, say) is carried along by each of them.
 """
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
 from ftrace.core.loops import parts
-from ftrace.core.scalar import Moving
+from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.builder import Builder, part_code
 from ftrace.lowering.complexes import Parts
@@ -22,9 +23,12 @@ from ftrace.lowering.fuse import KEEPS_PLACE
 from ftrace.lowering.groups import AXES, OPERANDS
 from ftrace.lowering.indexing import ORIGIN, Coord, Index, placed
 from ftrace.lowering.ir import Atom, Var
+from ftrace.lowering.machine import Machine
 from ftrace.lowering.reading import Places, Producers, Reader, reads
 from ftrace.lowering.rules import is_pulled, turns
 
+PAGE: Final = 4096  # bytes
+ONE_STEP: Final = frozenset({"div", "sqrt"})  # costly operations that are one instruction
 MOVES: Final = KEEPS_PLACE | {"broadcast_in_dim", "iota"}  # they repeat elements, or none
 
 
@@ -85,13 +89,18 @@ class Turning:
         return tuple(Coord(AXES[i]) if n != 1 else ORIGIN for i, n in enumerate(self.shape))
 
     @property
+    def along(self) -> set[Any]:
+        """What has an element for each turn."""
+        return {*self.scanned.values(), *(v for v, _ in self.left)}
+
+    @property
     def writes(self) -> set[Any]:
         """The results that are stored."""
         return {v for v, _ in (*self.results, *self.left)}
 
 
 def turning(
-    eqn: Eqn, form: Jaxpr, bound: Sequence[Any], wanted: Sequence[Any]
+    eqn: Eqn, form: Jaxpr, bound: Sequence[Any], wanted: Sequence[Any], machine: Machine
 ) -> tuple[list[Turning], Producers] | None:
     """The kernels of a scan, if its members turn by themselves.
 
@@ -100,6 +109,7 @@ def turning(
         form: its body, opened.
         bound: the variables in it of the carries and elements.
         wanted: the results that somebody reads.
+        machine: what they are made for.
 
     Returns:
         What each kernel computes, in an order in which none reads what one before has written, and
@@ -124,7 +134,7 @@ def turning(
             one = found.setdefault(atom.aval.shape, Turning(loop.length, loop.reverse, scanned))
             (one.results if number < n else one.left).append((result, atom))
     every = sorted(found.values(), key=lambda one: -len(one.shape))
-    known = all(_followed(one, carries, producers) for one in every)
+    known = all(_followed(one, carries, producers) and pays(one, form, machine) for one in every)
     return (every, producers) if known else None
 
 
@@ -156,6 +166,46 @@ def _followed(
     elsewhere = found.keys() - carries.keys()
     one.reads = starts | {one.scanned.get(v, v) for v in elsewhere}
     return len(one.reads) + len(one.writes) <= OPERANDS
+
+
+# ---------------------------------------------------------------------------------- the choice
+
+
+def pays(one: Turning, form: Jaxpr, machine: Machine) -> bool:
+    """Whether a processor is faster with turns inside of members than with members inside of turns.
+
+    Members that fill no more than two vectors save what every turn costs. With more of them, turns
+    inside of members save the carries' way through memory; but what turns read and leave is then
+    passed in long steps, each to another page, and where a turn takes the result of a long
+    computation to begin another one, there is nothing to do while it waits.
+    """
+    if machine.pages is None:
+        return True
+    members = prod(one.shape)
+    widest = max(v.aval.dtype.itemsize for v in (*one.reads, *one.writes))
+    if members * widest <= 2 * machine.vector_bytes:
+        return True
+    along = [v.aval for v in (*one.reads, *one.writes) if v in one.along]
+    touched = sum(min(one.length, -(-a.size * a.dtype.itemsize // PAGE)) for a in along)
+    return touched <= machine.pages and not _waits({c.var for c in one.carries}, form.eqns)
+
+
+def _waits(late: set[Any], eqns: Sequence[Eqn]) -> bool:
+    """Whether what carries go through holds an operation of many steps."""
+    for eqn in eqns:
+        if not late.isdisjoint(eqn.invars):
+            late.update(eqn.outvars)
+            if _is_long(eqn):
+                return True
+    return False
+
+
+def _is_long(eqn: Eqn) -> bool:
+    rule = eqn.primitive.lower
+    if isinstance(rule, Elementwise):
+        return any(map(_is_long, rule.jaxpr(**eqn.params).eqns))
+    named = isinstance(rule, Pointwise) and isinstance(rule.rule, str)
+    return named and OPS[rule.rule].costly and rule.rule not in ONE_STEP
 
 
 # ---------------------------------------------------------------------------------- the kernel
