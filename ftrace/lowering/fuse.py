@@ -146,7 +146,7 @@ class _Storing:
             deep, dear = deep + 1, dear or _costly(rule)
         elif isinstance(rule, Elementwise):
             inside = rule.jaxpr(**eqn.params)
-            deep, dear = deep + len(inside.eqns), dear or _is_costly(inside)
+            deep, dear = deep + len(inside.eqns), dear or _has_costly(inside)
         elif eqn.primitive.name in BRANCHES:
             deep += CHEAP // 2
         given = [a for a in eqn.invars if type(a) is not Literal]
@@ -183,14 +183,15 @@ def _costly(rule: Pointwise) -> bool:
 
 
 @cached_on_jaxpr
-def _is_costly(jaxpr: Jaxpr) -> bool:
+def _has_costly(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr over numbers, or one that it holds, has a costly operation or a loop."""
-    return has_loops(jaxpr) or any(
-        _costly(e.primitive.lower)
-        if isinstance(e.primitive.lower, Pointwise)
-        else any(_is_costly(j) for j in _held(e))
-        for e in jaxpr.eqns
-    )
+    return has_loops(jaxpr) or any(map(is_costly, jaxpr.eqns))
+
+
+def is_costly(eqn: Eqn) -> bool:
+    """Whether an element of an equation's results takes a costly operation or a loop."""
+    rule = eqn.primitive.lower
+    return _costly(rule) if isinstance(rule, Pointwise) else any(map(_has_costly, _held(eqn)))
 
 
 def _held(eqn: Eqn) -> list[Jaxpr]:

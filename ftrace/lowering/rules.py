@@ -116,10 +116,10 @@ def is_scalar_program(jaxpr: Jaxpr) -> bool:
     if any(a.shape for a in (*jaxpr.in_avals, *jaxpr.out_avals)):
         return False
     eqns, _, consts = inline(jaxpr, jaxpr.invars)
-    return not any(v.aval.shape for v, _ in consts) and all(map(_is_known, eqns))
+    return not any(v.aval.shape for v, _ in consts) and all(map(is_scalar, eqns))
 
 
-def _is_known(eqn: Eqn) -> bool:
+def is_scalar(eqn: Eqn) -> bool:
     """Whether an equation becomes operations on scalars."""
     if any(a.aval.shape for a in (*eqn.invars, *eqn.outvars)):
         return False

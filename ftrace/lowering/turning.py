@@ -7,28 +7,29 @@ The results of one shape are one kernel; what a smaller carry is at a member (a 
 them read, say) is carried along by each of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
-from ftrace.core.loops import parts
-from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from ftrace.core.loops import Loop, parts
+from ftrace.core.scalar import Moving
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.builder import Builder, part_code
 from ftrace.lowering.complexes import Parts
-from ftrace.lowering.fuse import KEEPS_PLACE
+from ftrace.lowering.elementwise import evaluate
+from ftrace.lowering.fuse import KEEPS_PLACE, is_costly
 from ftrace.lowering.groups import AXES, OPERANDS
 from ftrace.lowering.indexing import ORIGIN, Coord, Index, placed
-from ftrace.lowering.ir import Atom, Var
+from ftrace.lowering.ir import Atom
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.reading import Places, Producers, Reader, reads
-from ftrace.lowering.rules import is_pulled, turns
+from ftrace.lowering.rules import is_pulled, is_scalar, turns
 
 PAGE: Final = 4096  # bytes
-ONE_STEP: Final = frozenset({"div", "sqrt"})  # costly operations that are one instruction
+NUMBERS: Final = frozenset({"cond", "while"})  # over numbers alone
 MOVES: Final = KEEPS_PLACE | {"broadcast_in_dim", "iota"}  # they repeat elements, or none
 
 
@@ -115,10 +116,11 @@ def turning(
         What each kernel computes, in an order in which none reads what one before has written, and
         the producers of what is computed on the way.
     """
-    loop = eqn.params["loop"]
+    loop: Loop = eqn.params["loop"]
     atoms = (*eqn.invars, *eqn.outvars, *form.outvars)
-    plain = loop.length is not None and not any(has_turns(a.aval) for a in atoms)
-    if not (plain and all(map(_is_known, form.eqns))):
+    if loop.length is None or any(has_turns(a.aval) for a in atoms):
+        return None
+    if not any(all(map(known, form.eqns)) for known in (is_scalar, _is_elementwise)):
         return None
     n = loop.n_carry
     given = parts(eqn.invars, loop)
@@ -138,15 +140,13 @@ def turning(
     return (every, producers) if known else None
 
 
-def _is_known(eqn: Eqn) -> bool:
-    """Whether an equation is computed element by element, in turns of a known number."""
+def _is_elementwise(eqn: Eqn) -> bool:
+    """Whether an equation is computed element by element, in as many steps for each of them."""
     moves = isinstance(eqn.primitive.lower, Moving)
     return is_pulled(eqn) and not turns(eqn) and (not moves or eqn.primitive.name in MOVES)
 
 
-def _followed(
-    one: Turning, carries: Mapping[Any, tuple[Any, Any]], producers: Producers
-) -> bool:
+def _followed(one: Turning, carries: Mapping[Any, tuple[Any, Any]], producers: Producers) -> bool:
     """Find out what a member carries; false where it reads a carry at two places."""
     index = one.index
     where = {v: index for _, v in one.results}
@@ -191,21 +191,13 @@ def pays(one: Turning, form: Jaxpr, machine: Machine) -> bool:
 
 
 def _waits(late: set[Any], eqns: Sequence[Eqn]) -> bool:
-    """Whether what carries go through holds an operation of many steps."""
+    """Whether what carries go through holds an operation that takes long."""
     for eqn in eqns:
         if not late.isdisjoint(eqn.invars):
             late.update(eqn.outvars)
-            if _is_long(eqn):
+            if is_costly(eqn):
                 return True
     return False
-
-
-def _is_long(eqn: Eqn) -> bool:
-    rule = eqn.primitive.lower
-    if isinstance(rule, Elementwise):
-        return any(map(_is_long, rule.jaxpr(**eqn.params).eqns))
-    named = isinstance(rule, Pointwise) and isinstance(rule.rule, str)
-    return named and OPS[rule.rule].costly and rule.rule not in ONE_STEP
 
 
 # ---------------------------------------------------------------------------------- the kernel
@@ -224,7 +216,18 @@ class _Reader(Reader):
     def _compute(self, var: Any, index: Index) -> Any:
         if var in self.scanned:
             return self.at(self.scanned[var], (self.turn, *index))
+        if var not in self.slots and self.producers[var][1].primitive.name in NUMBERS:
+            return self._evaluated(*self.producers[var][1:])
         return super()._compute(var, index)
+
+    def _evaluated(self, eqn: Eqn, position: int) -> Any:
+        """A result of a loop or branch over numbers."""
+        args, outs = ([Var(a.aval) for a in atoms] for atoms in (eqn.invars, eqn.outvars))
+        alone = Jaxpr(args, [Eqn(eqn.primitive, args, eqn.params, outs, eqn.source)], outs)
+        found = evaluate(self.builder, alone, [self.at(a, ()) for a in eqn.invars])
+        for v, x in zip(eqn.outvars, found, strict=True):
+            self.builder.remember((v, ()), x)
+        return found[position]
 
 
 def write(b: Builder, one: Turning, producers: Producers, slots: Mapping[Any, int]) -> None:
@@ -271,9 +274,8 @@ def _atoms(b: Builder, value: Any) -> list[Atom]:
     return [b.cast(value, "f4") if value.dtype == "f2" else value]
 
 
-def _whole(b: Builder, supply: Any, dtype: np.dtype[Any]) -> Any:
+def _whole(b: Builder, supply: Iterator[Atom], dtype: np.dtype[Any]) -> Any:
     """The scalar of a dtype that variables carry."""
     if dtype.kind == "c":
         return Parts(next(supply), next(supply))
-    found: Var = next(supply)
-    return b.cast(found, part_code(dtype))
+    return b.cast(next(supply), part_code(dtype))
