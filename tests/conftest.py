@@ -32,7 +32,7 @@ settings.load_profile("default")  # `pytest --hypothesis-profile=fuzz` selects t
 
 
 # What is about machine code compiles always; in a fast run the other tests interpret what they jit.
-COMPILED = ("tests/cpu/", "tests/lowering/", "test_jit_is_the_function", "compiled")
+COMPILED = ("tests/cpu/", "tests/gpu/", "tests/lowering/", "test_jit_is_the_function", "compiled")
 FAST = os.environ.get("FTRACE_LAWS") == "fast"
 
 

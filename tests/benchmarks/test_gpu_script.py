@@ -18,6 +18,8 @@ from benchmarks.gpu.child import MARKER, Session, answer
 from benchmarks.gpu.systems import SYSTEMS, Ftrace, entry_kernels
 from benchmarks.pool import ROOT
 
+pytestmark = pytest.mark.slow
+
 TINY = all_cases("tiny")
 FULL = all_cases("full")
 

@@ -11,6 +11,18 @@ from tests.gpu.devices import some_device as some_device
 from tests.gpu.emulation import driver
 from tests.gpu.emulation.device import HostDevice, selected
 
+# Not in fast runs: they compile much, for this machine or for devices.
+SLOW = {
+    *("test_benchmarks", "test_emit", "test_emulation_header", "test_bad_input", "test_eager"),
+    *("test_laws", "test_library", "test_random", "test_sheet", "test_spelling"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.stem in SLOW:
+            item.add_marker(pytest.mark.slow)
+
 
 def without() -> str:
     """Why there is no emulation here; empty if there is."""
