@@ -4,6 +4,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
