@@ -13,7 +13,7 @@ from ftrace.gpu.writer import Writer
 from ftrace.lowering.ir import Atom, Block, If, Let, Stmt, Var, While
 from ftrace.lowering.traversal import inside
 
-CHEAP: Final = 24  # work up to which both arms are computed
+CHEAP: Final = 48  # work up to which both arms are computed
 FOLD_OPS: Final = {"sum": "add", "prod": "mul"}
 
 

@@ -55,7 +55,7 @@ EACH: Final = 16  # iterations that a thread of a block has before there are mor
 MANY: Final = 2048  # threads of a processor
 GRID: Final = 65535  # blocks along y and z
 WIDEST: Final = 4  # elements that a thread takes at once
-REGISTERS: Final = 24  # of a thread, for the values of all its elements
+REGISTERS: Final = {2: 35, 4: 24}  # of a thread, for values of so many elements; four lie in a row
 WORK: Final = 256  # of a thread, for all its elements: more is no longer limited by memory
 PIECES: Final = 16  # pieces of a row that a thread holds
 HELD: Final = 40  # registers that they may take
@@ -296,9 +296,14 @@ class _Mapper:
 
     def room(self, bodies: Sequence[Block]) -> int:
         """How many elements a thread has registers and time for, a power of two."""
-        taken = (registers(b.stmts, [a for a in b.results if isinstance(a, Var)]) for b in bodies)
-        most = min(REGISTERS / max(*taken, 1), WORK / max(1, *(work(b.stmts) for b in bodies)))
-        return max(1, _power(int(most)))
+        taken = max(
+            registers(b.stmts, [a for a in b.results if isinstance(a, Var)]) for b in bodies
+        )
+        each = max(work(b.stmts) for b in bodies)
+        width = WIDEST
+        while width > 1 and (width * taken > REGISTERS[width] or width * each > WORK):
+            width //= 2
+        return width
 
     def shared_by(self, along: Sequence[Piece], width: int) -> int:
         """Bytes of shared memory with which the largest block combines the folds of some loops."""

@@ -56,7 +56,8 @@ static inline unsigned short ft_cast_f8_f2(double x) {
 }
 
 # 1 / d and (1 / d) / d for d >= 1 or NaN: an estimate of the reciprocal, one step of Newton's
-# method as in the device's own division. The quarter keeps the estimate from being subnormal.
+# method as in the device's own division. The quarter keeps the estimate from being subnormal. Where
+# the result is, a few next to a tie are off by one; more than that would take registers.
 _RECIPROCAL: Final = {
     "ft_reciprocal_f4": """
 static inline float ft_reciprocal_f4(float d) {
@@ -66,8 +67,8 @@ static inline float ft_reciprocal_f4(float d) {
 #else
   near = 1 / (0.25f * d);
 #endif
-  float first = 0.25f * near, rest = 0.25f * fmaf(-d, first, 1);
-  return d == __int_as_float(0x7f800000) ? 0 : fmaf(near, rest, first);
+  near *= 0.25f;
+  return d == __int_as_float(0x7f800000) ? 0 : fmaf(near, fmaf(-d, near, 1), near);
 }
 """,
     "ft_reciprocal_square_f4": """

@@ -192,9 +192,12 @@ def test_products_of_up_to_ten_fill_a_processor(n, machine):
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if "4 partials" in name])
 def test_the_cell_with_its_partials_leaves_room(name, machine):
-    """40 registers with branches, 32 with selects: these are branches that fit in 32."""
+    """40 registers with branches, 32 with selects: the arms are cheap enough for selects."""
     (kernel,) = kernels_of(name)
-    assert machine.needs[f"{kernel.symbol}_0"].registers <= 40
+    by_rows = "by rows" in name  # all of a row takes one arm: branches, which save loads
+    assert ("if (v" in kernel.text) is by_rows
+    assert kernel.layout.width == (1 if by_rows else 2)
+    assert machine.needs[f"{kernel.symbol}_0"].registers <= 32
     assert machine.occupancies([kernel]) == [1.0]
 
 
