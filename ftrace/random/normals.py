@@ -13,7 +13,6 @@ from ftrace.control.custom import custom_jvp_call
 from ftrace.core.dtypes import float64, real_dtype
 from ftrace.numpy.promote import stretch
 from ftrace.primitives.arithmetic import complex as complex_row
-from ftrace.primitives.convert import stop_gradient
 from ftrace.primitives.elementwise import mul, nextafter
 from ftrace.primitives.special import erf, erf_inv, log_ndtr
 from ftrace.random.arguments import (
@@ -107,9 +106,7 @@ def _truncated(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: Dtype) 
 
     def finish(x: Any, lower: Any, upper: Any) -> Any:
         found = root_two * erf_inv(between(x, erf(lower / root_two), erf(upper / root_two)))
-        inside = [
-            nextafter(stop_gradient(a), b) for a, b in ((lower, infinity), (upper, -infinity))
-        ]
+        inside = [nextafter(a, b) for a, b in ((lower, infinity), (upper, -infinity))]
         return np.clip(found, *inside)
 
     floats = unit_floats(words(key), math.prod(shape), dtype)

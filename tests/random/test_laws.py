@@ -330,3 +330,17 @@ def test_a_hessian_of_an_expectation_by_samples() -> None:
     mixed = -2 * e * z.mean()
     expected = [[(4 * e * e * z * z - 2 * e * z * 0.2).mean(), mixed], [mixed, 2.0]]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda k: random.uniform(k, (30, 4)),
+        lambda k: random.normal(k, (30,), np.float32) * 2 + 1,
+        lambda k: random.randint(k, (30,), 0, 7, np.int32),
+        lambda k: random.gamma(k, 2.5, (30,)) + random.exponential(k, (30,)),
+    ],
+)
+def test_a_compiled_sampler_is_one_kernel(f: Callable[[Any], Any]) -> None:
+    lowered = jit(f).lower(KEY)
+    assert len(lowered.kernels) == 1
