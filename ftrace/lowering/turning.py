@@ -158,9 +158,9 @@ def _followed(one: Turning, carries: Mapping[Any, tuple[Any, Any]], producers: P
         pairs += [(carries[v][1], at) for v, at in where.items()]
         found, one.cone = reads(pairs, producers, lambda v: v not in producers)
         for v in found.keys() & carries.keys():
-            if len({*found[v], where.get(v, *found[v])} if len(found[v]) == 1 else found[v]) != 1:
+            (at, *others) = found[v]
+            if others or where.setdefault(v, at) != at:
                 return False
-            where.update((v, at) for at in found[v])
     one.carries = [Carry(v, where[v], *carries[v]) for v in carries if v in where]
     starts = {c.start for c in one.carries if type(c.start) is not Literal}
     elsewhere = found.keys() - carries.keys()

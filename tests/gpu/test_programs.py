@@ -52,6 +52,21 @@ def scanned(x):
     return lax.scan(lambda c, row: (np.tanh(c + row), c * row), x[0], x)
 
 
+def counted(x, a):
+    """A number and a row are carried backwards, and the row is halved in some turns."""
+
+    def turn(c, row):
+        i, y = c
+        y = np.where(y > 0.0, y * 0.5, y * a) + row * i
+        return (i + 1, y), (y, i)
+
+    return lax.scan(turn, (0, x[0]), x, reverse=True)
+
+
+def logistic_map(v):
+    return lax.scan(lambda c, s: (3.7 * c * (1.0 - c) + 0.01 * np.tanh(s), c), 0.3, v)
+
+
 def chosen(x):
     return lax.cond(x.sum() > 0.0, lambda x: np.sin(x), lambda x: np.cos(x) * 2.0, x)
 
@@ -87,6 +102,18 @@ PROGRAMS = {
     "gradient of a while over an array": (grad(lambda x: spin(x).sum()), (V,)),
     "scan": (scanned, (X,)),
     "gradient of scan": (grad(lambda x: scanned(x)[1].sum() + scanned(x)[0].sum()), (X,)),
+    "scan backwards with a number": (counted, (X, X[1])),
+    "gradient of it": (grad(lambda x, a: counted(x, a)[1][0].sum(), argnums=(0, 1)), (X, X[1])),
+    "scan of numbers": (logistic_map, (V,)),
+    "gradient of a scan of numbers": (grad(lambda v: (logistic_map(v)[1] ** 2).sum()), (V,)),
+    "scan of parts": (
+        lambda x: lax.scan(lambda c, z: (c * 0.5j + z, c), x[0] + 0j, x * (1 + 1j)),
+        (X,),
+    ),
+    "scan of halves": (
+        lambda x: lax.scan(lambda c, z: (c * z + z, c), x[0], x),
+        (X.astype(np.float16),),
+    ),
     "recurrent": (recurrent, (X, Y)),
     "gradient of recurrent": (grad(lambda x, w: recurrent(x, w)[1].sum(), argnums=1), (X, Y)),
     "cond": (chosen, (X,)),
