@@ -149,7 +149,12 @@ class _Planner:
     # --- regions
 
     def region(
-        self, jaxpr: Jaxpr, args: Sequence[Any], outer: Slots, into: Sequence[int]
+        self,
+        jaxpr: Jaxpr,
+        args: Sequence[Any],
+        outer: Slots,
+        into: Sequence[int],
+        carried: int = 0,
     ) -> list[Step]:
         """The steps of a jaxpr.
 
@@ -158,6 +163,7 @@ class _Planner:
             args: atoms for its inputs.
             outer: slots of the variables around it.
             into: slots for its results.
+            carried: how many of these, the first ones, are inputs too.
         """
         form, unmade = self._made_of(self.passes.jaxpr(jaxpr, args), into)
         outs, into = form.outvars, [k for k in into if k not in unmade]
@@ -166,10 +172,11 @@ class _Planner:
         items, producers = self.passes.groups(form)
         aliases = uses.aliases_of(items)
         made = {v for item in items for v in uses.made(item)} - aliases.keys()
+        last = uses.last_uses(items, outs, aliases)
+        into, beside = self._beside(items, form, into, carried, slots, last)
         for out, slot in zip(outs, into, strict=True):
             if type(out) is not Literal and out in made:
                 slots.setdefault(out, slot)
-        last = uses.last_uses(items, outs, aliases)
         slots.update(uses.starts(items, slots, made, last, aliases))
         steps: list[Step] = []
         places: list[tuple[int, int]] = []  # (last use, slot) of what lies in the arena
@@ -191,7 +198,32 @@ class _Planner:
             if self._slot_of(out, slots) != slot:
                 steps.append(self._copy(self._slot_of(out, slots), slot))
         self._release(places, len(items))
+        for source, target in beside:
+            steps.append(self._copy(source, target))
+            self._free(source)
         return [*steps, *map(self._no_turns, unmade)]
+
+    def _beside(
+        self,
+        items: Sequence[Item],
+        form: Jaxpr,
+        into: Sequence[int],
+        carried: int,
+        slots: Slots,
+        last: dict[Any, int],
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Where results are made, and what is copied at the end: results that are inputs too.
+
+        Only where nobody reads the input any more, its slot can take the result at once.
+        """
+        places, copies = [*into], []
+        for k, (out, slot) in enumerate(zip(form.outvars[:carried], into, strict=False)):
+            holders = [v for v in form.invars if slots[v] == slot]
+            if out in holders or uses.overwrites(items, out, holders, last):
+                continue
+            places[k] = self._scratch(out.aval)
+            copies.append((places[k], slot))
+        return places, copies
 
     def _made_of(self, form: Jaxpr, into: Sequence[int]) -> tuple[Jaxpr, list[int]]:
         """A jaxpr without the tapes that another branch leaves (here empty), and their slots."""
@@ -336,13 +368,9 @@ class _Planner:
         carry: Sequence[int],
         left: Sequence[Window],
     ) -> list[Step]:
-        """One turn of a loop: the next carried values are made beside the old ones."""
-        following = [self._scratch(a) for a in body.out_avals[: len(carry)]]
-        steps = self.region(body, args, inside, [*following, *(w.slot for w in left)])
-        steps += self._copies(following, carry)
-        for slot in following:
-            self._free(slot)
-        return steps
+        """One turn of a loop."""
+        into = [*carry, *(w.slot for w in left)]
+        return self.region(body, args, inside, into, len(carry))
 
     def _each(self, eqn: Eqn, slots: Slots, carry: Sequence[int]) -> Launch | None:
         """A mapped loop over numbers as one kernel, in which each member turns by itself."""

@@ -32,18 +32,30 @@ def in_place(
         starts = (slots[a] for a, v in _carried(item, aliases) if v is var)
         return next((slot for slot in starts if slot in dying), None)
     target = item.where[var][1]
-    if target.folds or len(item.passes) > 1:
-        return None
     for v in target.reads:
         alike = v.aval.shape == var.aval.shape and v.aval.dtype == var.aval.dtype
-        nested = item.nest(target)
-        if (
-            alike
-            and slots.get(v) in dying
-            and all(_same_place(item, t, v, nested) for t in item.targets)
-        ):
+        if alike and slots.get(v) in dying and _at_once(item, target, [v]):
             return slots[v]
     return None
+
+
+def overwrites(
+    items: Sequence[Item], var: Any, holders: Sequence[Any], last: dict[Any, int]
+) -> bool:
+    """Whether a kernel can leave a result where these variables lie: nobody reads them later."""
+    for number, item in enumerate(items):
+        if isinstance(item, Group) and var in item.where:
+            end = max((last.get(v, -1) for v in holders), default=-1)
+            return end < number or (end == number and _at_once(item, item.where[var][1], holders))
+    return False
+
+
+def _at_once(group: Group, target: Target, holders: Sequence[Any]) -> bool:
+    """Whether elements are only read where they are overwritten, and before."""
+    nest = group.nest(target)
+    return len(group.passes) == 1 and all(
+        _same_place(group, t, v, nest) for t in group.targets for v in holders
+    )
 
 
 def _same_place(group: Group, target: Target, var: Any, nest: tuple[int, ...]) -> bool:
