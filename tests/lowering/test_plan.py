@@ -28,6 +28,7 @@ from ftrace.lowering.program import (
     Callback,
     Copy,
     Product,
+    Scan,
 )
 from ftrace.lowering.show import text
 from ftrace.lowering.simulate import simulate
@@ -75,6 +76,7 @@ class _Follower:
         self.last = last
         self.owner: dict[int, int] = {}
         self.bytes: dict[int, range] = {}
+        self.shown: dict[int, int] = {}  # a window -> what it looks at
         for k in program.of_place(ARENA):
             a = program.slots[k].aval
             start = program.table[program.slots[k].entry]
@@ -82,13 +84,18 @@ class _Follower:
             assert start % ALIGNMENT == 0
             assert self.bytes[k].stop <= program.arena
 
+    def behind(self, slots: Any) -> set[int]:
+        """Slots, with what windows look at in their place."""
+        return {k if k not in self.shown else min(self.behind([self.shown[k]])) for k in slots}
+
     def read(self, slots: Any) -> None:
-        for k in slots:
+        for k in self.behind(slots):
             writers = {self.owner.get(byte) for byte in self.bytes.get(k, ())}
             assert writers <= {k}, f"slot {k} was overwritten by {writers}"
 
     def move(self, inputs: set[int], outputs: set[int]) -> None:
         """A step that reads and writes in any order."""
+        inputs, outputs = self.behind(inputs), self.behind(outputs)
         assert not inputs & outputs
         self.read(inputs)
         for k in outputs:
@@ -133,6 +140,10 @@ class _Follower:
         return set(inputs), set(outputs), own
 
     def turns(self, loop: Any) -> None:
+        if isinstance(loop, Scan):
+            self.shown.update((w.slot, w.base) for w in loop.windows)
+            self.steps((*loop.body, *loop.body))
+            return
         self.steps(loop.cond)
         for _ in range(2):
             self.read([loop.predicate])
