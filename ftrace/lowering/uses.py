@@ -53,9 +53,7 @@ def overwrites(
 def _at_once(group: Group, target: Target, holders: Sequence[Any]) -> bool:
     """Whether elements are only read where they are overwritten, and before."""
     nest = group.nest(target)
-    return len(group.passes) == 1 and all(
-        _same_place(group, t, v, nest) for t in group.targets for v in holders
-    )
+    return all(_same_place(group, t, v, nest) for t in group.targets for v in holders)
 
 
 def _same_place(group: Group, target: Target, var: Any, nest: tuple[int, ...]) -> bool:

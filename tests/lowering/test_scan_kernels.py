@@ -357,6 +357,14 @@ def test_a_branch_or_a_loop_beside_arrays_stays_a_step():
 
 # ---------------------------------------------------------------------------------- what stays
 
+
+def shrunk(y):
+    """A number that is halved until it is small."""
+    while y > 1.0:
+        y = y * 0.5
+    return y
+
+
 STEPS = {
     "a sum over members": (lambda x: lax.scan(lambda c, x: (c + np.sum(c * x), c), x[0], x), (X,)),
     "neighbours": (lambda x: lax.scan(lambda c, x: (c[::-1] + x, c), x[0], x), (X,)),
@@ -378,6 +386,20 @@ STEPS = {
             ),
             x[0],
             x,
+        ),
+        (X,),
+    ),
+    "a loop in a row of each member": (
+        lambda x: lax.scan(
+            lambda c, x: (ftrace.vectorize(shrunk)(c) + x, c),
+            x[0],
+            x,
+        ),
+        (X,),
+    ),
+    "neighbours of what is scanned": (
+        lambda x: lax.scan(
+            lambda c, x: (c + (lambda y: y[1:] - y[:-1])(np.exp(x)), c), x[0, 1:], x
         ),
         (X,),
     ),
@@ -436,11 +458,14 @@ def kernels_with_turns(program):
 
 
 def test_long_waits_between_turns_go_over_all_members_first():
-    wide = np.ones((20, 300))
-    assert not kernels_with_turns(planned(squashed, wide[0], wide))
-    assert kernels_with_turns(planned(squashed, wide[0, :9], wide[:, :9]))  # in two vectors
+    def turned(f, members):
+        x = np.ones((20, members))
+        return kernels_with_turns(plan(jit(f).trace(x[0], x), Machine(64)))
+
+    assert turned(squashed, 16)  # in two vectors
+    assert not turned(squashed, 17)
     before = lambda a, x: lax.scan(lambda c, x: (c * a + np.tanh(x), c), x[0], x)  # noqa: E731
-    assert kernels_with_turns(planned(before, wide[0], wide))  # no turn waits for it
+    assert turned(before, 300)  # no turn waits for it
 
 
 def test_turns_that_touch_many_pages_go_over_all_members_first():
@@ -448,7 +473,7 @@ def test_turns_that_touch_many_pages_go_over_all_members_first():
     assert kernels_with_turns(planned(both, few[0], few))
     assert not kernels_with_turns(planned(both, many[0], many))
     start = lambda a: lax.scan(lambda c, _: (c * a, None), a, None, length=10**6)[0]  # noqa: E731
-    assert kernels_with_turns(planned(start, many[0]))  # nothing is touched between turns
+    assert kernels_with_turns(planned(start, many))  # nothing is touched between turns
 
 
 def test_where_calls_cost_more_all_members_turn_by_themselves():
