@@ -34,7 +34,7 @@ def in_place(
     target = item.where[var][1]
     for v in target.reads:
         alike = v.aval.shape == var.aval.shape and v.aval.dtype == var.aval.dtype
-        if alike and slots.get(v) in dying and _at_once(item, target, [v]):
+        if alike and slots.get(v) in dying and _at_once(item, target, v):
             return slots[v]
     return None
 
@@ -45,15 +45,19 @@ def overwrites(
     """Whether a kernel can leave a result where these variables lie: nobody reads them later."""
     for number, item in enumerate(items):
         if isinstance(item, Group) and var in item.where:
-            end = max((last.get(v, -1) for v in holders), default=-1)
-            return end < number or (end == number and _at_once(item, item.where[var][1], holders))
+            target = item.where[var][1]
+            at_once = all(v in target.reads and _at_once(item, target, v) for v in holders)
+            return all(last.get(v, -1) < number + at_once for v in holders)
     return False
 
 
-def _at_once(group: Group, target: Target, holders: Sequence[Any]) -> bool:
-    """Whether elements are only read where they are overwritten, and before."""
+def _at_once(group: Group, target: Target, var: Any) -> bool:
+    """Whether elements of what a target reads are read where it is, and nowhere else.
+
+    Then each is loaded before the target's own is stored.
+    """
     nest = group.nest(target)
-    return all(_same_place(group, t, v, nest) for t in group.targets for v in holders)
+    return all(_same_place(group, t, var, nest) for t in group.targets)
 
 
 def _same_place(group: Group, target: Target, var: Any, nest: tuple[int, ...]) -> bool:

@@ -54,6 +54,13 @@ def crossed(c, x):
     return (a + b * 0.5 + y, b - a * 0.5 * y), a
 
 
+def each_from_the_other(c, x):
+    """The first one is known before the second one has read what it replaces."""
+    a, b = c
+    y = np.sort(x, axis=0)
+    return (b * 0.5 + y, a * 0.5 - y), None
+
+
 def one_twice(c, x):
     a, b = c
     new = a * 0.5 + b + np.sort(x, axis=0)
@@ -90,6 +97,7 @@ TURNS = {
     "read twice": (normalised, (X,), 1),
     "exchanged": (exchanged, (X, Y), 3),
     "both read both": (crossed, (X, Y), None),
+    "each reads the other": (each_from_the_other, (X, Y), None),
     "one result twice": (one_twice, (X, Y), None),
     "unchanged": (unchanged, (X, Y), 0),
     "a number that is written there": (constant, (X, 3.0), None),
