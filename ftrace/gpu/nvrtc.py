@@ -44,6 +44,7 @@ class Nvrtc:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._beside = [ctypes.CDLL(str(part)) for part in _parts(Path(path))]
         self._library = library = ctypes.CDLL(path)
         library.nvrtcGetErrorString.restype = ctypes.c_char_p
         major, minor = ctypes.c_int(), ctypes.c_int()
@@ -129,6 +130,16 @@ def _candidates(majors: Sequence[int]) -> Iterator[str]:
         for folder in folders:
             yield from sorted(str(path) for path in folder.glob(_pattern(major)))
         yield _name(major)
+
+
+def _parts(path: Path) -> Iterator[Path]:
+    """What NVRTC opens by name when it compiles.
+
+    Version 13.0 does not look beside itself, but takes what is loaded already.
+    """
+    if path.is_absolute():
+        for pattern in ("libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"):
+            yield from sorted(path.parent.glob(pattern))
 
 
 def _wheels() -> Iterator[Path]:

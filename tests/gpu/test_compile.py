@@ -1,5 +1,6 @@
 """CUDA C to machine code: every kind of device, the cache, what a refused text says."""
 
+import ctypes
 import os
 import re
 import subprocess
@@ -164,6 +165,37 @@ def test_libraries_are_searched_by_version_then_wheels_then_toolkits(monkeypatch
     thirteen = [str(path / "libnvrtc.so.13") for path in (wheel, toolkit)] + ["libnvrtc.so.13"]
     assert list(nvrtc._candidates([13, 12])) == thirteen + twelve
     assert list(nvrtc._candidates([12])) == twelve
+
+
+def test_what_a_compiler_opens_by_name_is_loaded_before_it(monkeypatch, tmp_path):
+    """NVRTC 13.0 of a wheel finds it in no other way."""
+    loaded = []
+
+    class RefusedError(OSError):
+        pass
+
+    def load(path):
+        loaded.append(path)
+        if path == str(tmp_path / "libnvrtc.so.13"):
+            raise RefusedError
+        return path
+
+    for name in (
+        "libnvrtc-builtins.so.13.0",
+        "libnvrtc-builtins.alt.so.13.0",
+        "libnvrtc.alt.so.13",
+    ):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    wanted = [str(tmp_path / "libnvrtc-builtins.so.13.0"), str(tmp_path / "libnvrtc.so.13")]
+    with pytest.raises(RefusedError):
+        nvrtc.Nvrtc(wanted[-1])
+    assert loaded == wanted
+    monkeypatch.chdir(tmp_path)  # a name for the system's loader says nothing about a folder
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: loaded.append(path) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        nvrtc.Nvrtc("libnvrtc.so.13")
+    assert loaded[2:] == ["libnvrtc.so.13"]
 
 
 @pytest.mark.parametrize(("newest", "asked"), [(14, [13, 12]), (13, [13, 12]), (12, [12])])
