@@ -161,7 +161,8 @@ class CupyDevice:
         """As the protocol says, by a CUDA graph.
 
         What `thunk` allocates comes from a pool of its own, which lives as long as the result. It
-        may launch, copy and run rows that neither read results nor take host arrays.
+        may launch, copy and run rows that neither read results nor take host arrays. A graph
+        cannot be launched into a stream that is captured: there `thunk` runs again.
         """
         cuda = self._cupy.cuda
         pool = cuda.MemoryPool()
@@ -177,7 +178,10 @@ class CupyDevice:
         def replay(_kept: Any = kept) -> None:
             with self._current():
                 try:
-                    graph.launch()
+                    if cuda.get_current_stream().is_capturing():
+                        thunk()
+                    else:
+                        graph.launch()
                 except self._errors as error:
                     raise self._failed("Replaying a program", error) from error
 

@@ -69,6 +69,9 @@ class Stream:
     def synchronize(self):
         self.fake.note("streamSynchronize", self.ptr)
 
+    def is_capturing(self):
+        return self.captured is not None
+
     def begin_capture(self):
         assert self.ptr not in (0, 1), "cannot capture on the default stream"
         self.fake.note("begin_capture", self.ptr)
@@ -85,7 +88,9 @@ class Graph:
         self.fake, self.work = fake, work
 
     def launch(self, stream=None):
-        self.fake.note("graph.launch", (stream or self.fake.streams[-1]).ptr)
+        stream = stream or self.fake.streams[-1]
+        assert stream.captured is None, "a graph is launched into a stream that is captured"
+        self.fake.note("graph.launch", stream.ptr)
         for step in self.work:
             step()
 

@@ -326,6 +326,21 @@ def test_a_recording_keeps_its_memory_and_its_functions(device, fake):
     assert kept() is None
 
 
+def test_in_a_stream_that_is_captured_a_recording_is_captured_again(device, fake, monkeypatch):
+    """CUDA launches no graph there."""
+    seen = []
+    function = kernel(device, fake, monkeypatch, seen.append)
+    replay = device.record(lambda: device.launch(function, (1, 1, 1), (32, 1, 1), 0, [5]))
+    with fake.cuda.Stream() as stream:
+        stream.begin_capture()
+        replay()
+        graph = stream.end_capture()
+    assert seen == []
+    graph.launch()
+    replay()
+    assert seen == [[5], [5]]
+
+
 def test_an_error_while_recording_ends_the_capture_and_is_the_one_that_is_told(device, fake):
     def program():
         raise KeyError("mine")
