@@ -3,11 +3,13 @@
 `Compiled` holds the functions of a program's kernels and runs its steps: results and one arena are
 allocated from CuPy's pool, everything is put on CuPy's current stream, and nothing waits for it
 but a branch or a loop that needs a number to go on. A program of some launches and nothing else
-becomes a CUDA graph once everything lies where it did in one of the last calls.
+becomes a CUDA graph once everything lies where it did in one of the last calls. A graph holds
+addresses and no memory: only what is free can lie in the same places again.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -131,7 +133,7 @@ class Compiled:
         key = (*memory.addresses, memory.scratch)
         graph = graphs.get(key)
         if graph is None and key in self._recent:
-            graph = self._device.record(lambda: self._run(memory))
+            graph = self._device.record(partial(self._run, memory.places()))
             if len(graphs) >= KEPT:
                 del graphs[next(iter(graphs))]
             graphs[key] = graph

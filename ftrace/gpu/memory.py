@@ -73,6 +73,13 @@ class Memory:
             found = self._arena[start : start + size].view(a.dtype).reshape(a.shape)
         return found
 
+    def places(self) -> "Memory":
+        """The same addresses, with nothing that keeps their memory."""
+        found = Memory(self.device, self._slots, self._table, None)
+        found.addresses[:] = self.addresses
+        found.scratch = self.scratch
+        return found
+
     # --- tapes
 
     def take(self, slot: int, value: Any) -> None:

@@ -207,7 +207,7 @@ class HostDevice:
         finally:
             self._recording = None
 
-        def replay() -> None:
+        def replay(_kept: Any = thunk) -> None:  # as CupyDevice's
             for step in recorded:
                 self._start(step)
 
