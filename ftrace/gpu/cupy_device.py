@@ -146,7 +146,10 @@ class CupyDevice:
         mine = np.array(array, order="C")  # CuPy reads page-locked memory later
         with self._current():
             try:
-                return self._cupy.array(mine, order="C")
+                if mine.ndim:
+                    return self._cupy.array(mine, order="C")
+                # CuPy fills arrays of rank 0 with their number, and -0.0 by zeroing the memory.
+                return self._cupy.array(mine.reshape(1), order="C").reshape(())
             except self._errors as error:
                 doing = f"Copying {mine.nbytes:,} bytes to the device"
                 raise self._failed(doing, error) from error

@@ -188,6 +188,14 @@ def test_cupy_takes_the_block_as_a_kernels_argument():
 # --- what is asked of CuPy ----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (2, 0), (2, 3)])
+def test_a_number_of_the_host_keeps_its_sign_and_shape(device, shape):
+    there = device.from_host(np.full(shape, -0.0))
+    found = device.to_host(there)
+    assert found.shape == shape
+    assert np.signbit(found).all()
+
+
 def test_a_launch_is_one_call_on_the_current_stream(device, fake, monkeypatch):
     seen = []
     function = kernel(device, fake, monkeypatch, seen.append)
@@ -585,6 +593,16 @@ def test_quotients_on_a_gpu_are_numpys_to_the_last_bit_subnormals_too(gpu, funct
     wanted = x / y + np.float32(-0.0)
     assert (np.abs(wanted[wanted != 0]) < 1.17e-38).any()
     assert gpu.to_host(z).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8", "c16"])
+def test_numbers_go_to_a_gpu_and_back_bit_by_bit(gpu, dtype):
+    for value in (-0.0, 1.0, 5e-324, 1e-45, np.inf, np.nan):
+        for shape in ((), (1,), (2, 3)):
+            with np.errstate(all="ignore"):
+                given = np.full(shape, value).astype(dtype)
+            assert gpu.to_host(gpu.from_host(given)).tobytes() == given.tobytes()
 
 
 @pytest.mark.gpu
