@@ -190,7 +190,12 @@ def write(xp: Any, x: Any, v: Any, *starts: Any) -> Any:
 
 
 def sort(xp: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> list[Any]:
-    """CuPy's sort is stable; several keys are sorted by one after the other, the first one last."""
+    """CuPy's sort is stable; several keys are sorted by one after the other, the first one last.
+
+    It divides by the length of the axis, so nothing is asked of it where there is nothing to sort.
+    """
+    if not operands[0].size:
+        return [xp.array(x, order="C") for x in operands]
     if len(operands) == 1:
         return [xp.sort(operands[0], axis=dimension)]
     found = list(map(xp.asarray, operands))

@@ -79,6 +79,8 @@ class Namespace:
 
 def call(theirs: Any, ours: Any, *args: Any, **kwargs: Any) -> Any:
     """NumPy's function, where CuPy's takes these arguments."""
+    if theirs in (cupy.sort, cupy.argsort, cupy.cumsum, cupy.cumprod) and not args[0].size:
+        raise ZeroDivisionError("CuPy divides by lengths")
     if theirs not in (cupy.array, cupy.asarray):
         refuse((*args, *kwargs.values()))
     if hasattr(theirs, "types"):

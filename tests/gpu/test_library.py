@@ -112,6 +112,25 @@ def test_what_falls_on_one_place_is_combined_in_order(name: str, mode: str, dtyp
     np.testing.assert_allclose(found.memory, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
+@pytest.mark.parametrize("count", [1, 2])
+def test_nothing_is_sorted_where_there_is_nothing(shape: tuple[int, ...], count: int) -> None:
+    xs = [Spy(np.ones(shape)) for _ in range(count)]
+    for axis in range(len(shape)):
+        params = {"dimension": axis, "is_stable": True, "num_keys": 1}
+        found = library.evaluate(by_name["sort"], xs, params)
+        assert [y.shape for y in found] == [shape] * count
+        assert all(y is not x for y, x in zip(found, xs, strict=True))
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax"])
+def test_nothing_is_accumulated_where_there_is_nothing(name: str) -> None:
+    for shape in ((0,), (3, 0), (0, 3)):
+        params = {"axis": len(shape) - 1, "reverse": True}
+        (found,) = library.evaluate(by_name[name], [Spy(np.ones(shape))], params)
+        assert found.shape == shape
+
+
 @pytest.mark.parametrize("name", READS)
 def test_an_index_out_of_range_raises_the_error_of_the_impl(name: str) -> None:
     x, v, i = np.ones((2, 3)), np.ones((3, 2)), np.array([0, -4, 3])
