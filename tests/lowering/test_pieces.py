@@ -5,14 +5,13 @@ import pytest
 
 import ftrace
 from ftrace import grad, jit, lax, make_jaxpr, vjp
-from ftrace.control.jit import executable
+from ftrace.control.jit import BACKENDS, executable
 from ftrace.control.scan import scan_call
 from ftrace.core.avals import aval
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from ftrace.core.loops import Loop
 from ftrace.core.tapes import has_turns, tape
-from ftrace.cpu.backend import cpu_backend
 from ftrace.cpu.launch import Compiled
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import partial_jaxpr
@@ -84,7 +83,7 @@ def test_the_pieces_give_what_the_jaxpr_gives():
 
 def test_what_is_no_single_program_cannot_be_shown_as_one():
     with pytest.raises(BackendError, match="axes are moved"):
-        Lowered(turned(X), cpu_backend()).cost()
+        Lowered(turned(X), "cpu", BACKENDS).cost()
 
 
 def test_a_half_that_gives_its_tapes_away_is_one_program():

@@ -405,7 +405,7 @@ STEPS = {
     ),
     "many operands": (
         lambda *xs: lax.scan(lambda c, xs: (c + sum(xs[1:], xs[0]), c), xs[0][0], xs),
-        tuple(X + i for i in range(45)),
+        tuple(X + i for i in range(70)),
     ),
 }
 
