@@ -4,6 +4,7 @@ import ctypes
 import mmap
 import random
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,6 +49,15 @@ def check(sample: Sample, level: str, chosen: Schedule | None = None) -> None:
 @pytest.mark.parametrize("name", WITHOUT_SCRATCH)
 def test_a_sample_kernel_equals_the_reference(name):
     check(SAMPLES[name](), "native")
+
+
+@pytest.mark.parametrize("name", WITHOUT_SCRATCH)
+def test_a_sample_kernel_that_streams_all_it_writes_equals_the_reference(name):
+    """Stores under masks of arms and of ragged ends are those of their lanes."""
+    kernel = SAMPLES[name]().kernel
+    written = tuple(b.name for b in kernel.buffers if b.space == "out")
+    for lanes in (8, 32):
+        check(SAMPLES[name](), "native", replace(with_lanes(kernel, lanes), streams=written))
 
 
 @pytest.mark.slow

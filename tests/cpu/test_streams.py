@@ -10,8 +10,11 @@ from ftrace.cpu.compile import host
 from ftrace.cpu.launch import compile_program
 from ftrace.cpu.main import module_text
 from ftrace.lowering import streams
+from ftrace.lowering.ir import Load
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
+from ftrace.lowering.traversal import inside
+from tests.lowering.test_columns import arguments, pulled
 
 
 @pytest.fixture
@@ -45,6 +48,11 @@ def test_what_is_read_again_is_not_streamed(always):
     first, second = streamed(lambda x: (np.sin(x), np.sort(np.sin(x) * 2.0) + 1.0), x)
     assert len(first) == 1  # what is sorted lies in the arena
     assert len(second) == 1
+    jaxpr = ftrace.make_jaxpr(pulled)(*arguments((48, 20)))
+    launched = cpu_backend().plan(jaxpr).launches
+    again = {s.buffer for k in launched for s in inside(k.kernel.body) if isinstance(s, Load)}
+    assert any(b.startswith("o") for b in again)  # a pass left it to the next
+    assert not again & {name for k in launched for name in k.schedule.streams}
     (names,) = streamed(lambda x: np.sort(np.sin(x)), x)
     assert names == ()
 

@@ -55,7 +55,14 @@ def followed(x, w, b, ct):
 
 
 MATRICES = [(48, 20), (96, 130)]
-PROGRAMS = [pulled, sums_first, of_rows, transposed, used_at_once, followed]
+
+
+def late(x, w, b, ct):
+    """The sums read what is there only when the rows are done."""
+    return x / x.sum(1, keepdims=True), (x * np.sort(ct, 0)).sum(0)
+
+
+PROGRAMS = [late, pulled, sums_first, of_rows, transposed, used_at_once, followed]
 
 
 def arguments(shape, dtype="f4"):
