@@ -71,10 +71,21 @@ def with_lanes(kernel: Kernel, lanes: int) -> Schedule:
 
 def run(sample: Sample, host: Host, chosen: Schedule | None = None) -> dict[str, Any]:
     """Compile and run; the whole memory of every buffer afterwards."""
-    operands = sample.operands()
+    operands = {
+        name: (_aligned(memory), *place) for name, (memory, *place) in sample.operands().items()
+    }
     chosen = schedule(sample.kernel, host.vector_bytes) if chosen is None else chosen
     Compiled(sample.kernel, chosen, host)(operands, sample.scalars)
     return operands
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """The same elements where vectors may begin, so that what is streamed can be."""
+    room = np.empty(array.nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    new = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    new[...] = array
+    return new
 
 
 def differences(got: np.ndarray, want: np.ndarray, ulp: int = 0) -> str:
