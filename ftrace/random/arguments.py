@@ -8,7 +8,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import float32
-from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.errors import ConcretizationTypeError, DtypeError, ShapeError
 from ftrace.numpy.promote import cast, value
 from ftrace.random.threefry import WORD
 
@@ -75,6 +75,8 @@ def _sizes(name: str, shape: Any) -> Shape:
     parts = shape if isinstance(shape, Sequence | np.ndarray) else (shape,)
     try:
         found = tuple(int(n.__index__()) for n in parts)
+    except ConcretizationTypeError:
+        raise  # a traced size
     except (AttributeError, TypeError):
         raise DtypeError(
             f"random.{name} was given shape={shape!r}, which is no tuple of integers.",

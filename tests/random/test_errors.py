@@ -8,7 +8,7 @@ import pytest
 
 import ftrace
 from ftrace import random
-from ftrace.errors import DtypeError, ShapeError
+from ftrace.errors import DtypeError, ShapeError, TracerIntegerConversionError
 
 KEY = random.PRNGKey(0)
 KEYS = random.split(KEY, 3)
@@ -171,6 +171,33 @@ def test_wrong_arguments_are_named(name: str) -> None:
 def test_wrong_arguments_are_named_while_tracing() -> None:
     with pytest.raises(ShapeError, match=r"takes one key.*given u32\[3,2\]"):
         ftrace.jit(lambda k: random.normal(k, (2,)))(KEYS)
+
+
+def test_a_traced_size_is_refused_as_everywhere() -> None:
+    with pytest.raises(TracerIntegerConversionError):
+        ftrace.jit(lambda n: random.normal(KEY, (n,)))(3)
+
+
+def test_traced_python_numbers_are_parameters_as_plain_ones_are() -> None:
+    expected = random.randint(KEY, (20,), 0, 5)
+    np.testing.assert_array_equal(
+        ftrace.jit(lambda n: random.randint(KEY, (20,), 0, n))(5), expected
+    )
+    np.testing.assert_array_equal(
+        ftrace.jit(lambda p: random.bernoulli(KEY, p, (20,)))(0.25),
+        random.bernoulli(KEY, 0.25, (20,)),
+    )
+
+
+def test_results_are_the_callers_own() -> None:
+    x = random.normal(KEY, (3,))
+    expected = x.copy()
+    x[:] = 0
+    np.testing.assert_array_equal(random.normal(KEY, (3,)), expected)
+    members = np.arange(5.0)
+    for f in (random.permutation, random.choice):
+        found = f(KEY, members[:1]) if f is random.permutation else f(KEY, members, (5,))
+        assert not np.shares_memory(found, members)
 
 
 def test_parameters_out_of_range_give_nan_or_the_documented_value() -> None:
