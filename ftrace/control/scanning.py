@@ -13,6 +13,7 @@ from ftrace.control.revolve import run_again
 from ftrace.control.scan import scan_call
 from ftrace.control.traces import Traces
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import free
 from ftrace.core.dtypes import int64
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.loops import Loop
@@ -80,7 +81,7 @@ def scan(  # noqa: PLR0913 - JAX's signature
     x = rows_tree.unflatten(elements)
     if progress:
         f, x = reporting(f, n, progress, reverse), (np.int64(0), x)
-        rows = [np.arange(n, dtype=np.int64), *rows]
+        rows = [free(np.arange(n, dtype=np.int64)), *rows]
     loop = Loop(n, bool(reverse), 0, len(leaves), again)
     return _scanned(f, (tree.unflatten(leaves), x), leaves, rows, loop)
 
@@ -270,5 +271,5 @@ def fori_loop(
             (first, last, init_val),
         )
         return out
-    turns = np.arange(int(lower), int(upper), dtype=np.int64)
+    turns = free(np.arange(int(lower), int(upper), dtype=np.int64))
     return scan(lambda c, i: (turn(i, c), None), init_val, turns)[0]

@@ -116,6 +116,7 @@ PROGRAMS = {
     ),
     "recurrent": (recurrent, (X, Y)),
     "gradient of recurrent": (grad(lambda x, w: recurrent(x, w)[1].sum(), argnums=1), (X, Y)),
+    "counted loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: c * 0.5 + i * x, x), (X,)),
     "cond": (chosen, (X,)),
     "gradient of cond": (grad(lambda x: chosen(x).sum()), (X,)),
     "mapped cond": (vmap(chosen), (X,)),
