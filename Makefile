@@ -89,9 +89,11 @@ size: $(PY)
 
 # Where PYTHON has CuPy and sees a GPU, it runs the source tree and nothing is installed; versions
 # there are not ours, so warnings are shown. What fails does not keep the rest from being measured.
+# CuPy compiles thousands of small kernels for the laws: several processes, where pytest-xdist is.
 gpu:
 	@if reason=$$($(PYTHON) tools/device.py); then \
-	    FTRACE_GPU_LAWS=all PYTHONPATH=. $(PYTHON) -m pytest -W default tests/gpu $(PYTEST_ARGS); \
+	    many=$$($(PYTHON) -c 'import xdist' 2>/dev/null && echo "$(PARALLEL)"); \
+	    FTRACE_GPU_LAWS=all PYTHONPATH=. $(PYTHON) -m pytest -W default $$many tests/gpu $(PYTEST_ARGS); \
 	    laws=$$?; PYTHONPATH=. $(PYTHON) -m benchmarks.gpu $(GPU_ARGS) && exit $$laws; \
 	else \
 	    echo "Not on a GPU: $$reason. Nothing is measured; the tests run where they can."; \
