@@ -71,11 +71,16 @@ def recorded(names: list[str]) -> Iterator[None]:
         names.append(NAMES[id(theirs)])
         return call(theirs, ours, *args, **kwargs)
 
+    def own(kind: str, v: Any, x: Any) -> Any:
+        names.append(OWN)
+        return spies.own(kind, v, x)
+
     special = spies.Namespace(cupyx.scipy.special, scipy.special)
     with ExitStack() as stack:
         stack.enter_context(patch.object(spies, "call", noted))
         stack.enter_context(patch.object(library, "namespace", lambda: spies.Namespace(cupy, np)))
         stack.enter_context(patch.object(library, "special", lambda: special))
+        stack.enter_context(patch.object(library, "own", own))
         stack.enter_context(patch.dict(TYPEOF, {spies.Spy: lambda x: typeof(x.memory)}))
         yield
 
@@ -93,6 +98,7 @@ def _names() -> dict[int, str]:
 
 
 NAMES: Final = _names()
+OWN: Final = "a kernel of ours"
 PASSING: Final = frozenset({"asarray", "array", "shape", "ndim"})  # that evaluate nothing
 
 
@@ -254,6 +260,8 @@ def functions_of(row: Primitive, theirs: Cupy) -> str:
     names, refused = theirs.names.get(row), theirs.refused.get(row)
     if names is None:
         return "none" if refused else NONE
+    if OWN in names:
+        return OWN
     telling = [n for n in names if n not in PASSING] or names
     shown = ", ".join(f"`{n}`" for n in telling[:SHOWN]) or "views"
     more = ", …" if len(telling) > SHOWN else ""
@@ -339,8 +347,8 @@ def summary(lines: dict[Primitive, Line]) -> str:
     ]
     return (
         f"Of {len(lines)} rows {kernels['CPU']} are kernels on the CPU and {kernels['GPU']} on the "
-        "GPU, for all samples of real numbers.\nOn a GPU a named error is what "
-        f"{_listed(always)} give, and for derivatives or complex numbers {_listed(partly)}."
+        "GPU, for all samples of real numbers.\nRows that have no way on a GPU, but a named error: "
+        f"{_listed(always)}; for derivatives or complex numbers {_listed(partly)}."
     )
 
 

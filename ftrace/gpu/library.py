@@ -13,6 +13,7 @@ from typing import Any, Final
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import BackendError, DtypeError, FtraceError, RuleError
 from ftrace.core.primitive import Primitive
+from ftrace.gpu import bessel
 from ftrace.gpu import library_arrays as arrays
 from ftrace.gpu import library_folds as folds
 from ftrace.gpu import library_places as places
@@ -34,6 +35,11 @@ def special() -> Any:
     return import_module("cupyx.scipy.special")
 
 
+def own(kind: str, v: Any, x: Any) -> Any:
+    """A function that CuPy lacks, by a kernel of ours."""
+    return bessel.evaluate(kind, v, x)
+
+
 _SPECIAL: Final = {
     "erf": "erf",
     "erfc": "erfc",
@@ -51,10 +57,8 @@ _SPECIAL: Final = {
     "i1": "i1",
     "i0e": "i0e",
     "i1e": "i1e",
-    "bessel_iv": "iv",
-    "bessel_ive": "ive",
-    "bessel_jv": "jv",
 }
+_BESSEL: Final = {"bessel_iv": "iv", "bessel_ive": "ive", "bessel_jv": "jv"}
 
 _COMPARISONS: Final = {
     "eq": "equal",
@@ -92,6 +96,7 @@ RULES: Final[dict[str, Rule]] = {
     "logistic": arrays.logistic(lambda: special()),
     "polygamma": arrays.polygamma(lambda: special()),
     **{row: arrays.special(name, lambda: special()) for row, name in _SPECIAL.items()},
+    **{row: arrays.of_order(kind, lambda *a: own(*a)) for row, kind in _BESSEL.items()},
     "gather": places.gather,
     "scatter": places.scatter(None),
     "scatter_add": places.scatter("add"),

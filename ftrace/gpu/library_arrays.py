@@ -196,6 +196,17 @@ def special(name: str, functions: Callable[[], Any]) -> Rule:
     return evaluate
 
 
+def of_order(kind: str, run: Callable[..., Any]) -> Rule:
+    """A function of an order and an argument, in float64: `run(kind, order, argument)`."""
+
+    def evaluate(xp: Any, *args: Any) -> Any:
+        wide = [xp.asarray(a).astype(np.float64) for a in args]
+        shape = np.broadcast_shapes(*(a.shape for a in wide))
+        return run(kind, *(xp.array(xp.broadcast_to(a, shape), order="C") for a in wide))
+
+    return evaluate
+
+
 def logistic(functions: Callable[[], Any]) -> Rule:
     def evaluate(xp: Any, x: Any) -> Any:
         if x.dtype.kind == "c":

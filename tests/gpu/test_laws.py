@@ -29,8 +29,6 @@ from tests.laws.test_jit import ROUNDED, SUMS, rows_of, tangents_for
 from tests.laws.test_squares import MAPPABLE, batched_args, jvp_of, pullback_of, vmapped
 
 EVERYTHING = os.environ.get("FTRACE_GPU_LAWS") == "all"
-MISSING = ("bessel_iv", "bessel_ive", "bessel_jv")
-"""Rows that CuPy has no function for."""
 Flat = Callable[..., list[Any]]
 
 
@@ -110,7 +108,7 @@ def is_lacking(f: Flat, args: Sequence[Any]) -> bool:
     if without_gpu():
         return False
     rows = set(rows_of(ftrace.make_jaxpr(f)(*args)))
-    return bool(rows & set(MISSING)) or ("complex" in rows and bool(rows & library._SPECIAL.keys()))
+    return "complex" in rows and bool(rows & library._SPECIAL.keys())
 
 
 def is_ours(f: Flat, args: Sequence[Any], compiled: bool) -> bool:
