@@ -14,7 +14,8 @@ from tests.gpu.emulation.device import HostDevice, selected
 
 # Not in fast runs: they compile much, for this machine or for devices.
 SLOW = {
-    *("test_benchmarks", "test_emit", "test_emulation_header", "test_bad_input", "test_eager"),
+    *("test_benchmarks", "test_bessel", "test_emit", "test_emulation", "test_emulation_bugs"),
+    *("test_emulation_header", "test_bad_input", "test_compile", "test_eager", "test_mapping"),
     *("test_laws", "test_library", "test_random", "test_sheet", "test_spelling"),
 }
 

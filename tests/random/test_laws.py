@@ -17,6 +17,8 @@ from ftrace.random.programs import program
 from ftrace.random.quantiles import log, normal_quantile
 from ftrace.random.threefry import joined, threefry, words_of
 
+pytestmark = pytest.mark.slow
+
 KEY = random.PRNGKey(3)
 LOGITS = np.log(np.array([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1]]))
 COVARIANCE = np.array([[2.0, 0.5], [0.5, 1.0]])
