@@ -17,7 +17,7 @@ PARALLEL := -n auto --maxprocesses=8
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
 	@echo "make test       every test"
-	@echo "make check      format, lint, types, layers, sizes, fast tests, doctests (< 90 s)"
+	@echo "make check      format, lint, types, layers, sizes, fast tests, doctests (two minutes)"
 	@echo "make test-fast  two samples per row, no slow programs"
 	@echo "make fuzz       random programs against NumPy and finite differences"
 	@echo "make matrix     every transformation of every transformation, on seventeen functions"
