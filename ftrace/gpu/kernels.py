@@ -19,7 +19,7 @@ from ftrace.gpu.mapping import Machine, mapped
 from ftrace.gpu.source import source
 from ftrace.lowering.ir import Kernel
 from ftrace.lowering.launching import Launch
-from ftrace.lowering.program import WINDOW, Program, Window, every
+from ftrace.lowering.program import WINDOW, Program, every, windows_of
 
 ALIGNMENT: Final = 16  # bytes: of arguments (others are copied), results and places in the arena
 _NAME: Final = "ftrace_kernel"
@@ -93,8 +93,7 @@ def alignments(program: Program) -> dict[int, int]:
     """What divides the addresses that windows show, by slot."""
     found: dict[int, int] = {}
     for step in every(program.steps):
-        for window in getattr(step, "windows", ()) or getattr(step, "record", ()):
-            assert isinstance(window, Window)
+        for window in windows_of(step):
             assert program.slots[window.slot].place == WINDOW
             size = program.table[window.size]
             outer = found.get(window.base, ALIGNMENT)

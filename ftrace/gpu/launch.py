@@ -23,7 +23,7 @@ from ftrace.gpu.copying import contiguous
 from ftrace.gpu.device import Device
 from ftrace.gpu.kernels import ALIGNMENT, functions, plan_kernels
 from ftrace.gpu.memory import BYTES, Memory
-from ftrace.gpu.steps import Steps, windows_of
+from ftrace.gpu.steps import Steps
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
     ARENA,
@@ -36,6 +36,7 @@ from ftrace.lowering.program import (
     Scan,
     Step,
     every,
+    windows_of,
 )
 
 GRAPH: Final = 3  # launches from which a graph is quicker

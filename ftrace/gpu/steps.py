@@ -27,7 +27,6 @@ from ftrace.lowering.program import (
     Repeat,
     Scan,
     Step,
-    Window,
 )
 
 Run = Callable[[Memory], None]
@@ -149,13 +148,6 @@ def _turns(step: Scan, memory: Memory) -> int:
     if memory.holds_tape(step.count):
         return memory.lengths[step.count]
     return int(memory.device.read(memory.addresses[step.count], np.dtype(np.int64)))
-
-
-def windows_of(step: Step) -> tuple[Window, ...]:
-    """The windows that a step moves."""
-    if isinstance(step, Repeat):
-        return step.record
-    return step.windows if isinstance(step, Scan | Look) else ()
 
 
 def _launching(kernel: Planned, functions: Sequence[Any]) -> Run:

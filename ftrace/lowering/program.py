@@ -218,6 +218,13 @@ def turns_of(step: Scan, program: Program, values: Any) -> int:
     return len(found) if isinstance(found, list) else int(found)
 
 
+def windows_of(step: Step) -> tuple[Window, ...]:
+    """The windows that a step moves itself."""
+    if isinstance(step, Repeat):
+        return step.record
+    return step.windows if isinstance(step, Scan | Look) else ()
+
+
 def every(steps: Iterable[Step]) -> Iterator[Step]:
     """All steps, in the order of the code: each before those that it holds."""
     for step in steps:

@@ -15,13 +15,11 @@ from ftrace.lowering.program import (
     Branch,
     Callback,
     Copy,
-    Look,
     Product,
     Program,
-    Repeat,
-    Scan,
     Step,
     every,
+    windows_of,
 )
 from ftrace.lowering.traversal import inside
 
@@ -51,9 +49,7 @@ def _read(step: Step, program: Program) -> list[int]:
         return [step.lhs, step.rhs]
     if isinstance(step, Branch):
         return [step.index]
-    windows = step.record if isinstance(step, Repeat) else step.windows
-    assert isinstance(step, Repeat | Scan | Look)
-    return [w.base for w in windows]
+    return [w.base for w in windows_of(step)]
 
 
 def _streamed(launch: Launch, program: Program, read: set[int]) -> Launch:
