@@ -18,6 +18,7 @@ from ftrace.gpu import library_arrays as arrays
 from ftrace.gpu import library_folds as folds
 from ftrace.gpu import library_places as places
 from ftrace.gpu.library_arrays import Rule
+from ftrace.primitives.convert import rounded
 
 _ELSEWHERE: Final = (
     "Compute this part on the host, `ftrace.device_put(f(ftrace.device_get(x)))`, or write it with "
@@ -89,7 +90,7 @@ RULES: Final[dict[str, Rule]] = {
     "imag": arrays.imag,
     "complex": arrays.complex_of,
     "bitcast_convert_type": arrays.bits_as,
-    "reduce_precision": arrays.precision,
+    "reduce_precision": rounded,
     "spacing": arrays.spacing,
     "integer_pow": arrays.integer_pow,
     "population_count": arrays.ones_in,

@@ -120,29 +120,6 @@ def bits_as(xp: Any, x: Any, new_dtype: np.dtype[Any]) -> Any:
     return xp.reshape(xp.reshape(xp.array(x, order="C"), (-1,)).view(new_dtype), shape)
 
 
-def precision(xp: Any, x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
-    """The steps of the row's `impl`: round the bits, then what is too large and too small."""
-    info = np.finfo(x.dtype)
-    word = np.dtype(f"u{x.dtype.itemsize}").type
-    bits = xp.reshape(xp.array(x, order="C"), (-1,)).view(word)
-    sign = bits & word(1 << (8 * x.dtype.itemsize - 1))
-    if mantissa_bits < info.nmant:  # round to nearest, ties to even
-        dropped = info.nmant - mantissa_bits
-        odd = (bits >> word(dropped)) & word(1)
-        bits = (bits + odd + word((1 << (dropped - 1)) - 1)) >> word(dropped) << word(dropped)
-    if exponent_bits < info.iexp:
-        field = word(((1 << info.iexp) - 1) << info.nmant)
-        bias, reach = (1 << (info.iexp - 1)) - 1, (1 << (exponent_bits - 1)) - 1
-        exponent = bits & field
-        bits = xp.where(exponent > word((bias + reach) << info.nmant), sign | field, bits)
-        bits = xp.where(exponent <= word((bias - reach) << info.nmant), sign, bits)
-    y = xp.reshape(bits.astype(word).view(x.dtype), x.shape)
-    return xp.where(xp.isnan(x), x, y)
-
-
-# ---------------------------------------------------------------------------------- elementwise
-
-
 def spacing(xp: Any, x: Any) -> Any:
     size = xp.abs(x)
     found = xp.nextafter(size, xp.full_like(size, np.inf)) - size

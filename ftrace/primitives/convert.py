@@ -200,11 +200,11 @@ def _precision_type(x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -
     return aval(x.shape, x.dtype)
 
 
-def _precision_impl(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
-    x = np.asarray(x)
+def rounded(xp: Any, x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    """`reduce_precision` over an array namespace: round the bits, then what is too large or small."""
     info = np.finfo(x.dtype)
     word = np.dtype(f"u{x.dtype.itemsize}").type
-    bits = x.copy(order="C").reshape(-1).view(word)
+    bits = xp.reshape(xp.array(x, order="C"), (-1,)).view(word)
     sign = bits & word(1 << (8 * x.dtype.itemsize - 1))
     if mantissa_bits < info.nmant:  # round to nearest, ties to even
         dropped = info.nmant - mantissa_bits
@@ -214,10 +214,14 @@ def _precision_impl(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
         field = word(((1 << info.iexp) - 1) << info.nmant)
         bias, reach = (1 << (info.iexp - 1)) - 1, (1 << (exponent_bits - 1)) - 1
         exponent = bits & field
-        bits = np.where(exponent > word((bias + reach) << info.nmant), sign | field, bits)
-        bits = np.where(exponent <= word((bias - reach) << info.nmant), sign, bits)
-    y = bits.view(x.dtype).reshape(x.shape)
-    return np.where(np.isnan(x), x, y)[()]
+        bits = xp.where(exponent > word((bias + reach) << info.nmant), sign | field, bits)
+        bits = xp.where(exponent <= word((bias - reach) << info.nmant), sign, bits)
+    y = xp.reshape(bits.astype(word).view(x.dtype), x.shape)
+    return xp.where(xp.isnan(x), x, y)
+
+
+def _precision_impl(x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+    return rounded(np, np.asarray(x), exponent_bits, mantissa_bits)[()]
 
 
 def _precision_samples() -> Iterable[Sample]:
