@@ -201,7 +201,7 @@ def _precision_type(x: ShapedArray, *, exponent_bits: int, mantissa_bits: int) -
 
 
 def rounded(xp: Any, x: Any, exponent_bits: int, mantissa_bits: int) -> Any:
-    """`reduce_precision` over an array namespace: round the bits, then what is too large or small."""
+    """`reduce_precision` over an array namespace: round the bits, then mind the range."""
     info = np.finfo(x.dtype)
     word = np.dtype(f"u{x.dtype.itemsize}").type
     bits = xp.reshape(xp.array(x, order="C"), (-1,)).view(word)
