@@ -18,6 +18,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from ftrace.core.arguments import explain as _explain
 from ftrace.core.errors import TreeError
 from ftrace.core.keypaths import KeyPath, keystr, tree_flatten_with_path
 from ftrace.core.nodes import (
@@ -44,6 +45,7 @@ from ftrace.core.tree import (
     IsLeaf,
     PyTreeDef,
     broadcast_prefix,
+    check_tree,
     make_node,
     mismatch_error,
     tree_flatten,
@@ -256,6 +258,9 @@ def tree_transpose(
         >>> tree_transpose(tree_structure([0, 0]), None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
         {'a': [1, 3], 'b': [2, 4]}
     """
+    check_tree(outer_treedef, "tree_transpose")
+    if inner_treedef is not None:
+        check_tree(inner_treedef, "tree_transpose")
     parts = outer_treedef.flatten_up_to(pytree_to_transpose)
     if inner_treedef is None:
         inner_treedef = tree_structure(parts[0]) if parts else LEAF
@@ -358,3 +363,6 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """
     subs = tuple(treedefs)
     return make_node(_root(()), None, subs)
+
+
+_explain(globals())

@@ -11,7 +11,9 @@ from ftrace.core.trace import Tracer
 
 class _ArrayMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, np.ndarray | np.generic | Tracer) or recognise(type(instance))
+        return issubclass(type(instance), np.ndarray | np.generic | Tracer) or recognise(
+            type(instance)
+        )
 
 
 class Array(metaclass=_ArrayMeta):

@@ -5,7 +5,7 @@ aval is that of a Python scalar: it adapts to the dtype it meets, as in NumPy 2.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ftrace.core import device, dtypes
 from ftrace.core.errors import DtypeError
 
 Shape = tuple[int, ...]
+LIMIT: Final = (1 << 63) - (1 << 48)  # of Python's ints as arguments; a counter goes on from there
 
 
 class ShapedArray:
@@ -25,6 +26,9 @@ class ShapedArray:
         self.dtype = dtype
         self.weak = weak
         self._hash = hash((shape, dtype, weak))
+
+    def __reduce__(self) -> Any:
+        return ShapedArray, (self.shape, self.dtype, self.weak)  # hashes differ between processes
 
     @property
     def ndim(self) -> int:
@@ -72,6 +76,21 @@ def aval(shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> ShapedArray:
     return found
 
 
+def check_int(x: int, limit: int, what: str) -> None:
+    """Refuse a Python int that is too large to be traced.
+
+    Raises:
+        DtypeError: its magnitude is above the limit.
+    """
+    if not -limit <= x <= limit:
+        text = str(x) if x.bit_length() < 200 else f"of {x.bit_length()} bits"
+        raise DtypeError(
+            f"{what} is the int {text}; a traced Python int has 64 bits.",
+            "Make it a float or a NumPy integer (numpy.uint64(n)), or give it as a static "
+            "argument (static_argnums), which keeps Python's integers.",
+        )
+
+
 def strengthen(a: ShapedArray) -> ShapedArray:
     """The same aval, not weak."""
     return aval(a.shape, a.dtype) if a.weak else a
@@ -116,12 +135,13 @@ def _typeof_unusual(x: Any) -> ShapedArray:
         return _typeof_ndarray(x)
     if isinstance(x, np.memmap):  # plain memory, only the mapping differs
         return _typeof_ndarray(x)
-    if isinstance(x, np.generic):  # np.longlong and its like: another name of a known dtype
+    if issubclass(type(x), np.generic):  # np.longlong and its like: another name of a known dtype
         return aval((), dtypes.canonical(x.dtype))
-    if isinstance(x, int | float | complex):
-        base = bool if isinstance(x, bool) else int if isinstance(x, int) else float
-        return SCALAR_AVALS[complex if isinstance(x, complex) else base]
+    if issubclass(type(x), int | float | complex):
+        base = bool if issubclass(type(x), bool) else int if issubclass(type(x), int) else float
+        return SCALAR_AVALS[complex if issubclass(type(x), complex) else base]
     raise DtypeError(
         f"A value of type {type(x).__name__} is not an array or a number.",
-        "Pass numpy arrays, numbers, or containers of them; mark other arguments static.",
+        "Pass numpy arrays, numbers, or containers of them; mark other arguments static. Inside "
+        "containers (a dict, a dataclass) grad, jit and vmap leave strings and functions alone.",
     )

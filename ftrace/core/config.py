@@ -1,16 +1,22 @@
 """Settings: one frozen record, read everywhere, changed in one place.
 
 Every setting has a default, an environment variable `FTRACE_<NAME>` read at import (all but
-`passes`), and can be changed for a while with `with ftrace.config.update(name=value)` or for good
-with `set_default`.
-The record is replaced as a whole, so a reader never sees half a change.
+`passes`; an empty one is none), and can be changed for a while with
+`with ftrace.config.update(name=value)`, in this thread or asyncio task alone, or for good and
+everywhere with `set_default`. The record is replaced as a whole, so a reader never sees half a
+change. FTRACE_CPU, which is no setting, chooses the instructions of compiled code: `native`,
+`avx512`, `avx2` or `sse2` (cpu/compile.py).
 """
 
+import difflib
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
+
+from ftrace.core.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Settings:
         deterministic: library calls are pinned to one thread.
         lift: `jit`, `vmap` and `vectorize` rewrite a function that Python's control flow or a
             plain NumPy array keeps from being traced; False leaves the error.
+        kept_traces: signatures (shapes, dtypes, static arguments) whose traces and code a function
+            keeps, at most; those that were not used for longest go first and are made again.
         recycled_memory: bytes of freed large results that compiled functions keep for their next
             ones, at most (and at most a quarter of the machine's memory); 0 keeps none.
         kernel_cache: bytes of compiled GPU kernels that are kept on disk, at most; 0 keeps none.
@@ -41,37 +49,116 @@ class Settings:
     compile: bool = True
     deterministic: bool = False
     lift: bool = True
+    kept_traces: int = 512
     recycled_memory: int = 1 << 30
     kernel_cache: int = 256 << 20
     cache_directory: str = ""
     passes: tuple[Any, ...] = ()
 
 
+def _defaults() -> dict[str, Any]:
+    return {field.name: field.default for field in fields(Settings)}
+
+
 def _from_environment() -> Settings:
     changes: dict[str, Any] = {}
-    for field in fields(Settings):
-        text = os.environ.get(f"FTRACE_{field.name.upper()}")
-        if text is not None and field.name != "passes":
-            changes[field.name] = _parsed(field.name, text, type(field.default))
+    for name, default in _defaults().items():
+        text = os.environ.get(f"FTRACE_{name.upper()}", "")
+        if text and name != "passes":
+            changes[name] = _parsed(f"FTRACE_{name.upper()}", text, type(default))
+    _check(changes, "The environment variable FTRACE_")
     return Settings(**changes)
 
 
+_WORDS: Final = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+
+
+_WANTED: Final[dict[type, str]] = {
+    bool: "True or False",
+    int: "a whole number, not negative",
+    str: "a string",
+    tuple: "a tuple",
+}
+
+
 def _parsed(name: str, text: str, kind: type) -> Any:
-    if kind is bool:
-        return text.lower() in ("1", "true", "yes", "on")
+    """The value of an environment variable."""
     try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(f"FTRACE_{name.upper()} is {text!r}; it must be a whole number.") from None
+        return _WORDS[text.strip().lower()] if kind is bool else kind(text)
+    except (KeyError, ValueError):
+        wanted = "1 or 0 (true, yes, on, false, no, off)" if kind is bool else "a whole number"
+        raise ConfigError(
+            f"The environment variable {name} is {text!r}; it must be {wanted}.",
+            f"Correct {name}, or remove it for the default.",
+        ) from None
+
+
+def _check(changes: dict[str, Any], label: str = "") -> None:
+    """Raise unless these are settings, with values that they can have.
+
+    Raises:
+        ConfigError: as above.
+    """
+    known = _defaults()
+    for name, value in changes.items():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            raise ConfigError(
+                f"There is no setting {name!r}." + (f" Is {close[0]!r} meant?" if close else ""),
+                f"The settings are {', '.join(known)}.",
+            )
+        kind = type(known[name])
+        wrong = type(value) is not kind or (kind is int and value < 0)
+        if wrong or (name == "traceback" and value not in ("user", "full")):
+            label = f"{label}{name.upper()}" if label else f"The setting {name}"
+            allowed = "'user' or 'full'" if name == "traceback" else _WANTED[kind]
+            raise ConfigError(
+                f"{label} is {value!r}; it must be {allowed}.",
+                "See ftrace.config.Settings for what it means.",
+            )
+
+
+class _Changes:
+    """What `update` changes in a block, and the record that follows from it."""
+
+    __slots__ = ("_base", "_record", "changes")
+
+    def __init__(self, changes: dict[str, Any]) -> None:
+        self.changes = changes
+        self._base: Settings | None = None
+
+    def applied(self, base: Settings) -> Settings:
+        """The record, made again when the defaults were replaced."""
+        if self._base is not base:
+            self._record = replace(base, **self.changes)
+            self._base = base
+        return self._record
+
+
+_changes: Final[ContextVar[_Changes | None]] = ContextVar("ftrace settings", default=None)
+changes: Final = _changes.get
+"""Gives None where no `update` is around: then `config.defaults` are the settings."""
 
 
 class _Config:
-    """Holds the current record; attribute reads go to it."""
+    """Holds the defaults; reads of other attributes go to the record of this context."""
 
-    __slots__ = ("settings",)
+    __slots__ = ("defaults",)
 
     def __init__(self) -> None:
-        self.settings = _from_environment()
+        self.defaults = _from_environment()
+
+    def __reduce__(self) -> str:
+        return "config"  # there is one
+
+    @property
+    def settings(self) -> Settings:
+        """The record that holds here."""
+        own = changes()
+        return self.defaults if own is None else own.applied(self.defaults)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.settings, name)
@@ -81,13 +168,23 @@ config = _Config()
 
 
 def set_default(**changes: Any) -> None:
-    """Change settings for the rest of the process."""
-    config.settings = replace(config.settings, **changes)
+    """Change settings for the rest of the process, in every thread.
+
+    Raises:
+        ConfigError: there is no such setting, or it cannot have the value.
+    """
+    _check(changes)
+    config.defaults = replace(config.defaults, **changes)
 
 
 @contextmanager
 def update(**changes: Any) -> Generator[None]:
-    """Change settings inside a `with` block.
+    """Change settings inside a `with` block, for this thread or asyncio task alone.
+
+    Threads that are started inside the block begin with the defaults.
+
+    Raises:
+        ConfigError: there is no such setting, or it cannot have the value.
 
     Example:
         >>> import ftrace
@@ -95,9 +192,11 @@ def update(**changes: Any) -> Generator[None]:
         ...     float(ftrace.grad(lambda x: x * x)(3.0))
         6.0
     """
-    before = config.settings
-    config.settings = replace(before, **changes)
+    _check(changes)
+    before = _changes.get()
+    token = _changes.set(_Changes({**(before.changes if before else {}), **changes}))
     try:
         yield
     finally:
-        config.settings = before
+        with suppress(ValueError):  # a generator that is closed elsewhere: its context is gone
+            _changes.reset(token)

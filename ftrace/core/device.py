@@ -96,7 +96,7 @@ def on_device(x: Any) -> bool:
 
 def is_array(x: Any) -> bool:
     """Whether a value is a plain array, of the host or of a device."""
-    return isinstance(x, np.ndarray) or type(x) in LIBRARIES
+    return issubclass(type(x), np.ndarray) or type(x) in LIBRARIES
 
 
 # ---------------------------------------------------------------------------------- free arrays
@@ -106,10 +106,15 @@ _free: dict[int, "weakref.ref[Any]"] = {}
 
 def free(array: Any) -> Any:
     """The array itself, which ftrace made: it belongs to no device yet."""
-    if LIBRARIES and isinstance(array, np.ndarray) and array.ndim and not is_free(array):
+    if LIBRARIES and issubclass(type(array), np.ndarray) and array.ndim and not is_free(array):
         number = id(array)
         _free[number] = weakref.ref(array, lambda _: _free.pop(number, None))
     return array
+
+
+def following(index: Any) -> Any:
+    """Indices, which follow what they index: a view of a host array that belongs to no device."""
+    return free(index.view()) if LIBRARIES and issubclass(type(index), np.ndarray) else index
 
 
 def made_of(array: Any, parts: Sequence[Any]) -> Any:
@@ -119,7 +124,7 @@ def made_of(array: Any, parts: Sequence[Any]) -> Any:
 
 def is_free(x: Any) -> bool:
     """Whether a value belongs to no device: a number, or an array that ftrace made."""
-    if not isinstance(x, np.ndarray):
+    if not issubclass(type(x), np.ndarray):
         return type(x) not in LIBRARIES
     found = _free.get(id(x))
     return not x.ndim or (found is not None and found() is x)
@@ -151,7 +156,7 @@ def place_of(x: Any) -> Library | None:
 
 def placed(x: Any, place: Library | None) -> Any:
     """A value at a place, if it belongs to no device yet."""
-    if place is None or not isinstance(x, np.ndarray | np.generic | int | float | complex):
+    if place is None or not issubclass(type(x), np.ndarray | np.generic | int | float | complex):
         return x
     return place.from_host(x) if is_free(x) else x
 
@@ -166,7 +171,7 @@ def together(values: Sequence[Any]) -> Sequence[Any]:
     like = next(filter(on_device, values), None) if LIBRARIES else None
     if like is None:
         return values
-    return [follow(x, like) if isinstance(x, np.ndarray) and x.ndim else x for x in values]
+    return [follow(x, like) if issubclass(type(x), np.ndarray) and x.ndim else x for x in values]
 
 
 # ---------------------------------------------------------------------------------- moving

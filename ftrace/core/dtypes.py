@@ -40,6 +40,8 @@ def canonical(dtype: Any) -> np.dtype[Any]:
         DtypeError: object, string, datetime, structured and long double dtypes.
     """
     try:
+        if not isinstance(dtype, np.dtype) and hasattr(type(dtype), "ndim"):
+            raise TypeError  # an array; NumPy would take a traced one for what holds a dtype
         result = np.dtype(dtype).newbyteorder("=")
     except TypeError as error:
         raise DtypeError(f"{dtype!r} is not a dtype.", "Use a NumPy dtype.") from error

@@ -4,7 +4,26 @@ A message has three sentences: what happened, with the values; where in the user
 do. `FtraceError(what, fix)` adds the place by itself. JAX's names are used where JAX has one.
 """
 
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
 from ftrace.core import source
+
+made: Callable[["FtraceError"], None] | None = None
+"""Told of each error that says what tracing cannot do: `trace.py` remembers it."""
+
+
+MOST: Final = 1500  # characters of a sentence, however large what it speaks of
+
+
+def brief(text: str, most: int = MOST) -> str:
+    """A text without its middle, where it is long: two fifths of what is left are its end."""
+    if len(text) <= most:
+        return text
+    end = 2 * most // 5
+    return f"{text[: most - end - 5]} ... {text[-end:]}"
 
 
 class FtraceError(Exception):
@@ -12,9 +31,33 @@ class FtraceError(Exception):
 
     def __init__(self, what: str, fix: str = "", *, place: source.Location | None = None) -> None:
         where = source.describe(place or source.here.place or source.location())
+        what, where, fix = brief(what), brief(where, MOST // 3), brief(fix)
         self.what, self.where, self.fix = what, where, fix
         parts = [what, f"At {where}" if where else "", fix]
-        super().__init__("\n".join(part for part in parts if part))
+        text = "\n".join(part for part in parts if part)
+        super().__init__(text)
+        self.args = (text,)  # NumPy's AxisError leaves it alone
+        if made is not None and isinstance(self, REFUSALS):
+            made(self)
+
+    def __reduce__(self) -> Any:
+        """Copies and pickles have the same words; `__init__` would look for a place anew."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(cls: type[FtraceError], args: tuple[Any, ...], state: dict[str, Any]) -> FtraceError:
+    error = cls(state["what"], state["fix"])
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigError(FtraceError, ValueError):
+    """A setting that does not exist, or a value that it cannot have.
+
+    Raised by `ftrace.config.update` and `set_default`, and by `import ftrace.config` for an
+    environment variable `FTRACE_<NAME>`.
+    """
 
 
 class UnexpectedTracerError(FtraceError):
@@ -38,14 +81,19 @@ class ConcretizationTypeError(FtraceError, TypeError):
 
     While `jit` stages a function or `vmap` batches it, a traced value has a shape and a dtype
     but no single value. The three subclasses say which conversion was asked for.
+
+    A function that catches one (`try: y = float(x)`, `except TypeError:`) would take another path
+    than it takes on plain values: `jit`, `vmap`, `grad` and the others then trace it again with
+    `float` and its like rewritten (`ftrace.lift`), or raise the error after all. The same holds for
+    `LiftError` and `MutationError`. `isinstance(x, ftrace.Tracer)` asks without an error.
     """
 
 
 class TracerBoolConversionError(ConcretizationTypeError):
     """`if`, `while`, `and`, `or`, `not` or `bool()` on a traced value.
 
-    Under `grad`, `jvp` and `vjp` this works: the primal decides. `jit` and `vmap` lift the user's
-    own functions (`ftrace.lift`) unless `lift=False`. Elsewhere use `ftrace.lax.cond`,
+    Under `grad`, `jvp` and `vjp` this works: the primal decides. `jit` and `vmap` lift functions
+    whose source can be read (`ftrace.lift`) unless `lift=False`. Elsewhere use `ftrace.lax.cond`,
     `ftrace.lax.while_loop` or `numpy.where`, or mark the argument static.
     """
 
@@ -65,8 +113,12 @@ class TracerArrayConversionError(ConcretizationTypeError):
     `np.array([t, 1.0])`, `plain[i] = t`, `math.sin(t)`, `float(t)` ask a tracer for numbers that
     would drop its derivative or do not exist yet. Use `ftrace.numpy.array`/`stack`,
     `ftrace.numpy.zeros` for arrays that are filled later, and `numpy.sin`; or `ftrace.lift(f)`,
-    which does so in the user's own functions.
+    which does so in the user's own functions: every transformation lifts by itself where it must.
     """
+
+
+class TracerAttributeError(FtraceError, AttributeError):
+    """A traced array was asked for what only memory has: flags, strides, bytes, a shape to set."""
 
 
 class MutationError(FtraceError, ValueError):
@@ -80,6 +132,10 @@ class MutationError(FtraceError, ValueError):
 
 class LiftError(FtraceError):
     """Native control flow or a NumPy constructor could not be rewritten for tracing."""
+
+
+REFUSALS: Final = (ConcretizationTypeError, MutationError, LiftError, UnexpectedTracerError)
+"""What a function is told only because it is traced: no result comes of one that catches it."""
 
 
 class ShapeError(FtraceError, ValueError):
@@ -96,12 +152,23 @@ class DtypeError(FtraceError, TypeError):
     """
 
 
+class DomainError(FtraceError, ValueError):
+    """A value outside of what a function is defined for: a negative probability or rate."""
+
+
+class RangeError(DomainError, OverflowError):
+    """A Python integer that is too large: for a dtype, a size, an axis."""
+
+
 class TreeError(FtraceError, ValueError):
     """Two nested containers that must have the same structure do not. Paths name the place."""
 
 
-class AxisError(FtraceError, ValueError, IndexError):
+class AxisError(FtraceError, np.exceptions.AxisError):
     """An axis that the array does not have, or one named twice."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class RuleError(FtraceError, NotImplementedError):
@@ -167,10 +234,22 @@ class BudgetError(FtraceError, MemoryError):
     """
 
 
+class HostMemoryError(FtraceError, MemoryError):
+    """An array that a transformation would make does not fit into memory: a whole Jacobian."""
+
+
 class SolverError(FtraceError, RuntimeError):
     """A numerical solver found no solution: it did not converge, or a matrix is singular.
 
     Raised by `ftrace.implicit` with SciPy's own message. A derivative raises it too where none
     exists: the equation's Jacobian is singular at the solution, which is a multiple root, a flat
     minimum, or one of several solutions that touch.
+    """
+
+
+class FreshnessWarning(UserWarning):
+    """A compiled function reads through too many functions to be watched for changes.
+
+    Pass what changes as an argument, or call `clear_cache()` after a change. Up to 4,000 visits of
+    functions, what they read is compared at each call.
     """

@@ -9,10 +9,11 @@ forward transformation of a jaxpr. Derived jaxprs are cached on the jaxpr they c
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from ftrace.core import source
-from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.arguments import explained
+from ftrace.core.avals import ShapedArray, check_int, typeof
 from ftrace.core.primitive import NO_EFFECTS, Effects, Primitive
 from ftrace.core.source import Location
 
@@ -26,13 +27,18 @@ class Var:
         self.aval = aval
 
 
+_WIDEST: Final = (1 << 64) - 1  # beside uint64
+
+
 class Literal:
     """A constant operand. In a finished jaxpr a scalar; while recording, any known value."""
 
     __slots__ = ("aval", "value")
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        if type(value) is int:
+            check_int(value, _WIDEST, "A constant of a traced function")
+        self.value: Any = value
         self.aval: ShapedArray = typeof(value)
 
 
@@ -58,10 +64,18 @@ class Eqn:
         self.outvars = outvars
         self.source = place
 
+    def __reduce__(self) -> Any:
+        """Without its place: code objects are not pickled."""
+        return Eqn, (self.primitive, self.invars, self.params, self.outvars, None)
+
     @property
     def effects(self) -> Effects:
         rule = self.primitive.effects
         return NO_EFFECTS if rule is None else rule(**self.params)
+
+
+def _named(init: Any) -> Any:
+    return explained(init, "ftrace.passes.Jaxpr")
 
 
 class Jaxpr:
@@ -87,6 +101,7 @@ class Jaxpr:
         "outvars",
     )
 
+    @_named
     def __init__(
         self,
         invars: Sequence[Var],
@@ -107,6 +122,17 @@ class Jaxpr:
             if e.primitive.effects is not None:
                 self.effects |= e.effects
         self.cache: dict[Any, Any] = {}
+
+    def __copy__(self) -> "Jaxpr":
+        return self  # nothing in it changes
+
+    def __deepcopy__(self, memo: Any) -> "Jaxpr":
+        return self
+
+    def __reduce__(self) -> Any:
+        """Without what was derived from it and compiled."""
+        parts = (self.invars, self.eqns, self.outvars, self.constvars, self.consts, self.names)
+        return Jaxpr, parts
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:

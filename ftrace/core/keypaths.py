@@ -4,11 +4,12 @@ The steps of a path (`SequenceKey`, `DictKey`, `GetAttrKey`) are made by the kin
 `core/nodes.py`. Paths of a structure without its tree are `core/tree.py: paths`, for messages.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from ftrace.core.nodes import flatten_keyed, kind_of
 from ftrace.core.tree import LEAF, PyTreeDef, make_node
+from ftrace.core.unrolled import unrolled
 
 KeyPath = tuple[Any, ...]
 
@@ -57,14 +58,17 @@ def tree_flatten_with_path(
             return False
         return is_leaf(path, node) if is_leaf_takes_path else is_leaf(node)
 
-    def walk(node: Any, path: KeyPath) -> PyTreeDef:
+    @unrolled
+    def walk(node: Any, path: KeyPath) -> Generator[Any, Any, PyTreeDef]:
         kind = None if stops(path, node) else kind_of(type(node))
         if kind is None:
             pairs.append((path, node))
             return LEAF
         keys, children, data = flatten_keyed(kind, node)
-        steps = zip(keys, children, strict=True)
-        return make_node(kind, data, tuple([walk(child, (*path, key)) for key, child in steps]))
+        subs: list[PyTreeDef] = []
+        for key, child in zip(keys, children, strict=True):
+            subs.append((yield walk.deep(child, (*path, key))))
+        return make_node(kind, data, tuple(subs))
 
     treedef = walk(tree, ())
     return pairs, treedef

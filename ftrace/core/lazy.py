@@ -1,28 +1,85 @@
-"""Functions of packages that `import ftrace` does not import: resolved at their first call.
+"""What a process makes once, at its first use, whichever thread comes first.
 
-`lazy("scipy.special", "erf")` is a callable; SciPy is imported when it is called. Nothing else
-here: which function an operation uses is said in its row. See primitives/special.py.
+`lazy("scipy.special", "erf")` is a callable; SciPy is imported when it is called. `@once` gives a
+function without arguments one answer for the process. `MAKING` is held while anything is imported,
+compiled or freed on this way: a process forks only between such works, so that no child inherits
+half of one, or a lock whose holder it has not. The lock is reentrant, because a signal handler or
+a finalizer may need the same in the middle of the making; whoever finishes first then wins.
 """
 
 import importlib
+import os
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+def forkable_lock() -> Any:
+    """A reentrant lock that nobody else holds while the process forks."""
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+        )
+    return lock
+
+
+MAKING: Final = forkable_lock()
+
+
+class Once(Generic[T]):
+    """A function without arguments that makes a value at its first call, and gives it ever after.
+
+    Attributes:
+        made: a list of that value; empty before the first call.
+    """
+
+    __slots__ = ("__wrapped__", "made")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self.__wrapped__ = make
+        self.made: list[T] = []
+
+    def __call__(self) -> T:
+        made = self.made
+        if not made:
+            with MAKING:
+                value = made[0] if made else self.__wrapped__()
+                if not made:  # what the making itself interrupted may have been first
+                    made.append(value)
+        return made[0]
+
+
+def once(make: Callable[[], T]) -> Once[T]:
+    """A decorator: the function makes its value once for the process."""
+    return Once(make)
 
 
 class Lazy:
-    """A function that is looked up, once, when it is first called."""
+    """A function that is looked up, once, when it is first called.
 
-    __slots__ = ("_found", "module", "name")
+    `loading` is true for whoever interrupts the thread that imports it: a call would fail.
+    """
+
+    __slots__ = ("_found", "loading", "module", "name")
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module
         self.name = name
+        self.loading = False
         self._found: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         found = self._found
         if found is None:
-            found = self._found = getattr(importlib.import_module(self.module), self.name)
+            with MAKING:
+                self.loading = True
+                try:
+                    found = self._found = getattr(importlib.import_module(self.module), self.name)
+                finally:
+                    self.loading = False
         return found(*args, **kwargs)
 
     def __repr__(self) -> str:

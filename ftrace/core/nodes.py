@@ -10,14 +10,18 @@ The idea: a class is looked at once; two tables then answer by one lookup of `ty
 
 import dataclasses
 import enum
+import functools
 import math
 import sys
+import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from ftrace.core.errors import TreeError
+import numpy as np
+
+from ftrace.core.errors import DtypeError, TreeError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +102,12 @@ def _dict_keys(data: Any, _: int) -> Sequence[Any]:
     return [DictKey(key) for key in data]
 
 
+class Keys(tuple[Any, ...]):
+    """The sorted keys of a dict that was not: equal to any keys, and `places` is its own order."""
+
+    places: tuple[int, ...]
+
+
 def _flatten_dict(x: dict[Any, Any]) -> tuple[Sequence[Any], Any]:
     try:
         keys = tuple(sorted(x))
@@ -106,7 +116,18 @@ def _flatten_dict(x: dict[Any, Any]) -> tuple[Sequence[Any], Any]:
             f"The keys of a dict in a pytree must be sortable, got {list(x)!r}.",
             "Use keys of one type, or an OrderedDict, which keeps the order of insertion.",
         ) from None
+    if keys != tuple(x):
+        place = {key: i for i, key in enumerate(keys)}
+        keys = Keys(keys)
+        keys.places = tuple(map(place.__getitem__, x))
     return tuple(map(x.__getitem__, keys)), keys
+
+
+def _items(keys: tuple[Any, ...], xs: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
+    """Keys and values in the order of the dict that was taken apart."""
+    if type(keys) is Keys:
+        return [(keys[i], xs[i]) for i in keys.places]
+    return zip(keys, xs, strict=True)
 
 
 def _flatten_defaultdict(x: Any) -> tuple[Sequence[Any], Any]:
@@ -114,11 +135,16 @@ def _flatten_defaultdict(x: Any) -> tuple[Sequence[Any], Any]:
     return children, (x.default_factory, keys)
 
 
+class Constant:
+    """In structures alone: the place of a leaf that is part of the structure."""
+
+
 _BUILTIN = (
+    NodeKind(Constant, lambda x: ((), x), lambda x, _: x, _sequence_keys, label="constant"),
     NodeKind(tuple, lambda x: (x, None), lambda _, xs: tuple(xs), _sequence_keys),
     NodeKind(list, lambda x: (x, None), lambda _, xs: list(xs), _sequence_keys),
     NodeKind(type(None), lambda _: ((), None), lambda _, xs: None, _sequence_keys),
-    NodeKind(dict, _flatten_dict, lambda keys, xs: dict(zip(keys, xs, strict=True)), _dict_keys),
+    NodeKind(dict, _flatten_dict, lambda keys, xs: dict(_items(keys, xs)), _dict_keys),
     NodeKind(
         OrderedDict,
         lambda x: (tuple(x.values()), tuple(x)),
@@ -128,7 +154,7 @@ _BUILTIN = (
     NodeKind(
         defaultdict,
         _flatten_defaultdict,
-        lambda data, xs: defaultdict(data[0], zip(data[1], xs, strict=True)),
+        lambda data, xs: defaultdict(data[0], _items(data[1], xs)),
         lambda data, n: _dict_keys(data[1], n),
     ),
 )
@@ -193,13 +219,57 @@ LEAF_TYPES: set[type] = {int, float, complex, bool, str}
 _REGISTERED: set[type] = {kind.type for kind in _BUILTIN}
 
 
-def register(kind: NodeKind | None, cls: type) -> None:
-    """Make `cls` a node of this kind, or a leaf for good if `kind` is None."""
+_VALUES = (
+    *(object, type, bytes, np.ndarray, types.FunctionType, types.BuiltinFunctionType),
+    *(types.MethodType, functools.partial),
+    *LEAF_TYPES,
+)
+
+
+def check_class(cls: Any) -> None:
+    """Raise unless this is a class that may be registered.
+
+    Raises:
+        DtypeError: it is no class.
+        TreeError: its objects are single values, which every tree has as leaves, or it is
+            registered already.
+    """
+    if not isinstance(cls, type):
+        raise DtypeError(
+            f"Only classes can be registered as pytree nodes, and this is {cls!r}, an object of "
+            f"{type(cls).__name__}.",
+            "Pass the class itself.",
+        )
+    if cls in _VALUES or issubclass(cls, np.generic):
+        raise TreeError(
+            f"{cls.__name__} cannot be registered as a pytree node: its objects are leaves of "
+            "every tree.",
+            "Register a class of your own that holds such values.",
+        )
     if cls in _REGISTERED:
         raise TreeError(
             f"{cls.__name__} is already registered as a pytree node.",
             "Register a class once, where it is defined.",
         )
+
+
+def check_functions(cls: type, **functions: Any) -> None:
+    """Raise unless what a registration was given are functions.
+
+    Raises:
+        DtypeError: as above.
+    """
+    for name, fun in functions.items():
+        if not callable(fun):
+            raise DtypeError(
+                f"{name} of {cls.__name__} must be a function, not {fun!r}.",
+                "Pass the function itself, not the result of calling it.",
+            )
+
+
+def register(kind: NodeKind | None, cls: type) -> None:
+    """Make `cls` a node of this kind, or a leaf for good if `kind` is None."""
+    check_class(cls)
     _REGISTERED.add(cls)
     KINDS.pop(cls, None)
     LEAF_TYPES.discard(cls)
@@ -252,11 +322,13 @@ def same_data(a: Any, b: Any) -> bool:
     """Equality that keeps 1, 1.0 and True apart, and 0.0 and -0.0: functions are cached by it."""
     if a is b:
         return True
+    if type(a) is Keys or type(b) is Keys:
+        a, b = tuple(a), tuple(b)
     if type(a) is not type(b):
         return False
     if type(a) is tuple:
         return len(a) == len(b) and all(map(same_data, a, b))
-    if isinstance(a, float):
+    if issubclass(type(a), float):
         same = a == b and math.copysign(1.0, a) == math.copysign(1.0, b)
         return same or (math.isnan(a) and math.isnan(b))
     try:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ftrace.core import source as places
+from ftrace.core.errors import brief
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.loops import Loop
+from ftrace.core.trace import numbers
 
 
 class _Names:
@@ -43,9 +45,9 @@ def _letters(n: int) -> str:
 def literal_text(literal: Literal) -> str:
     """`2.0` for a Python scalar, `2.0:f32` for a NumPy scalar."""
     value = literal.value
-    if isinstance(value, np.generic):
+    if issubclass(type(value), np.generic):
         return f"{value.item()!r}:{literal.aval!r}".removesuffix("[]")
-    return repr(value)
+    return numbers(value) if issubclass(type(value), np.ndarray) else brief(repr(value))
 
 
 def to_text(jaxpr: Jaxpr, *, source: bool = False) -> str:
@@ -102,4 +104,4 @@ def _value(value: Any, indent: str, source: bool) -> str:
         return value.name
     if callable(value):
         return getattr(value, "__name__", type(value).__name__)
-    return repr(value)
+    return numbers(value) if issubclass(type(value), np.ndarray) else brief(repr(value))

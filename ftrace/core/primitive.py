@@ -17,19 +17,27 @@ the current trace is restored afterwards, whatever the rule did. `Trace.process`
     effects    params -> effect names
     stage      turns functions in params into jaxprs when the row is staged
     lower      how elements of the result come from elements of the operands: `Pointwise`,
-               `Elementwise`, `Moving`, `Reduction` or `Cumulative` (core/scalar.py); None:
+               `Elementwise`, `Moving`, `Reduction`, `Cumulative` or `Call` (core/scalar.py); None:
                compiled programs call `impl`
     samples    yields Sample(args, params) for the generated tests; errors yields inputs that raise
+
+Names belong to whoever chooses them: a user's row may be called `reshape`. Tables that say more of
+one of ftrace's own rows look it up by `op`, the name of such a row and "" of any other.
 """
 
+import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType
 from typing import Any, Final
 
+from ftrace.core.arguments import BARE, row_error
 from ftrace.core.avals import ShapedArray
 from ftrace.core.device import PLAIN
 from ftrace.core.errors import RuleError
-from ftrace.core.scalar import Cumulative, Elementwise, Moving, Pointwise, Reduction
+from ftrace.core.naming import Named, attribute, variable_of
+from ftrace.core.scalar import Call, Cumulative, Elementwise, Moving, Pointwise, Reduction
 from ftrace.core.trace import EVAL, ctx
 
 Effects = frozenset[str]
@@ -85,11 +93,28 @@ def _no_samples() -> Iterable[Any]:
     return ()
 
 
+def _is_own() -> bool:
+    """Whether the row being made is ftrace's: made while one of its modules is executed."""
+    frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in ("ftrace", "dataclasses"):
+            return False
+        if frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+_lowered: dict[int, tuple[Any, Any]] = {}  # id of the `lower` of a row of ours: that, and the impl
+
+
 Rule = Callable[..., Any]
+_OPEN: Final = CO_VARARGS | CO_VARKEYWORDS  # how a type rule takes more than it names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Primitive:
+class Primitive(Named):
     """A primitive operation and everything that ftrace knows about it.
 
     Example:
@@ -120,24 +145,60 @@ class Primitive:
     zeros: bool = False
     effects: Rule | None = None
     stage: Rule | None = None
-    lower: Pointwise | Elementwise | Moving | Reduction | Cumulative | None = None
+    prune: Rule | None = None
+    lower: Pointwise | Elementwise | Moving | Reduction | Cumulative | Call | None = None
     linear_in: tuple[int, ...] = ()
     samples: Callable[[], Iterable[Any]] = _no_samples
     errors: Callable[[], Iterable[Any]] = _no_samples
     multiple: bool = False
+    op: str = field(init=False, default="", repr=False)
+    takes: int | None = field(init=False, default=None, repr=False)  # operands, and no params
+
+    def __post_init__(self) -> None:
+        lower = self.lower
+        if _is_own():
+            rule: CodeType | None = getattr(self.type, "__code__", None)
+            if rule is not None and not (rule.co_flags & _OPEN or rule.co_kwonlyargcount):
+                object.__setattr__(self, "takes", rule.co_argcount)
+            object.__setattr__(self, "op", self.name)
+            _lowered.setdefault(id(lower), (lower, self.impl))
+        elif lower is not None and _lowered.get(id(lower), (0, self.impl))[1] is not self.impl:
+            # a row of ours with another `impl`, by dataclasses.replace: kernels would not know it
+            object.__setattr__(self, "lower", None)
+
+    def _parts(self) -> Any:
+        found = variable_of(self, self.name, "ftrace")
+        return None if found is None else (attribute, found)
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         """Apply the primitive (bind it to the current trace)."""
         trace = ctx.trace
-        if trace is EVAL:
-            for a in args:
-                if type(a) not in PLAIN:
-                    return trace.process(self, args, params)
-            return self.impl(*args, **params)
         try:
-            return trace.process(self, args, params)
-        finally:
-            ctx.trace = trace
+            if len(args) != self.takes or params:
+                self._check(args, params)
+            if trace is EVAL:
+                for a in args:
+                    if type(a) not in PLAIN:
+                        return trace.process(self, args, params)
+                return self.impl(*args, **params)
+            try:
+                return trace.process(self, args, params)
+            finally:
+                ctx.trace = trace
+        except BARE as error:
+            if self.stage is not None or (named := row_error(error, self, args, params)) is error:
+                raise
+            raise named from error
+
+    def _check(self, args: tuple[Any, ...], params: dict[str, Any]) -> None:
+        """Refuse what a ufunc would take for `out` or an option of its own."""
+        if self.takes is not None and (params or len(args) != self.takes):
+            raise TypeError(f"{self.name} was called wrongly")
 
     def __repr__(self) -> str:
         return self.name
+
+
+def bound(row: Callable[..., Any]) -> Callable[..., Any]:
+    """A row as it is called most often: calling a method costs half of calling an object."""
+    return row.__call__ if type(row) is Primitive else row

@@ -9,15 +9,18 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
-from ftrace.core.errors import TreeError
+from ftrace.core.errors import DtypeError, TreeError
 from ftrace.core.nodes import (
     GetAttrKey,
     NodeKind,
+    check_class,
+    check_functions,
     dataclass_fields,
     fields_kind,
     index_keys,
     register,
 )
+from ftrace.core.tree import check_function
 
 C = TypeVar("C", bound=type)
 
@@ -51,6 +54,10 @@ def register_pytree_node(
         >>> tree_map(lambda x: 2 * x, Interval(1, 2)).high
         4
     """
+    check_class(nodetype)
+    check_functions(nodetype, flatten_func=flatten_func, unflatten_func=unflatten_func)
+    if flatten_with_keys_func is not None:
+        check_functions(nodetype, flatten_with_keys_func=flatten_with_keys_func)
 
     def flatten(x: Any) -> tuple[Sequence[Any], Any]:
         children, data = _pair(nodetype, flatten_func(x))
@@ -106,6 +113,8 @@ def register_pytree_with_keys(
         >>> keystr(tree_leaves_with_path(Point(1.0))[0][0])
         '.x'
     """
+    check_class(nodetype)
+    check_functions(nodetype, flatten_with_keys=flatten_with_keys)
 
     def without_keys(x: Any) -> tuple[Iterable[Any], Any]:
         pairs, data = _pair(nodetype, flatten_with_keys(x))
@@ -113,6 +122,17 @@ def register_pytree_with_keys(
 
     flatten = without_keys if flatten_func is None else flatten_func
     register_pytree_node(nodetype, flatten, unflatten_func, flatten_with_keys)
+
+
+def _methods(cls: Any, *names: str) -> Any:
+    """A class that has these methods.
+
+    Raises:
+        DtypeError: it has not, or is no class.
+    """
+    check_class(cls)
+    check_functions(cls, **{name: getattr(cls, name, None) for name in names})
+    return cls
 
 
 def register_pytree_node_class(cls: C) -> C:
@@ -138,7 +158,7 @@ def register_pytree_node_class(cls: C) -> C:
         >>> tree_leaves(Box((1, 2)))
         [1, 2]
     """
-    methods: Any = cls
+    methods = _methods(cls, "tree_flatten", "tree_unflatten")
     register_pytree_node(cls, lambda x: x.tree_flatten(), methods.tree_unflatten)
     return cls
 
@@ -165,7 +185,7 @@ def register_pytree_with_keys_class(cls: C) -> C:
         >>> keystr(tree_leaves_with_path(Cell(1.0))[0][0])
         '.content'
     """
-    methods: Any = cls
+    methods = _methods(cls, "tree_flatten_with_keys", "tree_unflatten")
     flatten: Any = (lambda x: x.tree_flatten()) if hasattr(cls, "tree_flatten") else None
     register_pytree_with_keys(
         cls, lambda x: x.tree_flatten_with_keys(), methods.tree_unflatten, flatten
@@ -206,6 +226,7 @@ def register_dataclass(
         >>> tree_structure(Layer(1.0, "tanh"))
         PyTreeDef(CustomNode(Layer[('tanh',)], [*]))
     """
+    check_class(nodetype)
     found = dataclass_fields(nodetype)
     if data_fields is None or meta_fields is None:
         if found is None or (data_fields is None) != (meta_fields is None):
@@ -214,6 +235,13 @@ def register_dataclass(
                 "Pass both data_fields and meta_fields, or make the class a dataclass.",
             )
         data_fields, meta_fields = found
+    for names in (data_fields, meta_fields, drop_fields):
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise DtypeError(
+                f"The fields of {nodetype.__name__} are named by sequences of strings, not by "
+                f"{names!r}.",
+                "Give names of attributes.",
+            )
     dropped = set(drop_fields)
     data = [name for name in data_fields if name not in dropped]
     static = [name for name in meta_fields if name not in dropped]
@@ -284,6 +312,7 @@ class Partial(functools.partial[Any]):
         """Bind arguments; a `partial` given as `func` stays one opaque, static function."""
         if isinstance(func, functools.partial):
             func = func.__call__  # functools would merge the arguments of the inner partial
+        check_function(func, "Partial")
         return super().__new__(cls, func, *args, **keywords)
 
 

@@ -197,6 +197,17 @@ class Elementwise:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """The row is a name for the equations of a jaxpr.
+
+    Attributes:
+        jaxpr: the operands' types and the row's params -> the jaxpr.
+    """
+
+    jaxpr: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Reduction:
     """An element of the result is a fold of elements along `axes` (or `axis`).
 

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=FunctionType)
 _is_internal: dict[str, bool] = {}
 
 
-def _internal(name: str) -> bool:
+def is_internal(name: str) -> bool:
     answer = _is_internal.get(name)
     if answer is None:
         if len(_is_internal) > 20_000:
@@ -66,15 +66,15 @@ def location(depth: int = 1) -> Location | None:
     known = _is_internal.get
     while frame is not None:
         code = frame.f_code
+        inside = known(code.co_filename)
+        if inside is None:
+            inside = is_internal(code.co_filename)
+        if not inside:
+            return code, frame.f_lasti
         if replays.get(code.co_name) is code:
             recorded = getattr(frame.f_locals.get("eqn"), "source", None)
             if recorded is not None:
                 return recorded
-        inside = known(code.co_filename)
-        if inside is None:
-            inside = _internal(code.co_filename)
-        if not inside:
-            return code, frame.f_lasti
         frame = frame.f_back
     return None
 
@@ -93,7 +93,7 @@ def raised_at(error: BaseException) -> Location | None:
     found: Location | None = None
     traceback = error.__traceback__
     while traceback is not None:
-        if not _internal(traceback.tb_frame.f_code.co_filename):
+        if not is_internal(traceback.tb_frame.f_code.co_filename):
             found = traceback.tb_frame.f_code, traceback.tb_lasti
         traceback = traceback.tb_next
     return found
@@ -120,7 +120,7 @@ def strip_traceback(traceback: TracebackType | None) -> TracebackType | None:
     """The same traceback without ftrace's own frames."""
     kept: list[TracebackType] = []
     while traceback is not None:
-        if not _internal(traceback.tb_frame.f_code.co_filename):
+        if not is_internal(traceback.tb_frame.f_code.co_filename):
             kept.append(traceback)
         traceback = traceback.tb_next
     result: TracebackType | None = None

@@ -10,13 +10,15 @@ A foreign tracer can only travel down to the parent, so one check at the bottom 
 staging trace) catches every leak. See `primitive.py` for `bind`, `interpreters/` for the traces.
 """
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core import avals, device
+from ftrace.core import avals, device, errors
 from ftrace.core.avals import ShapedArray
 from ftrace.core.device import PLAIN
 from ftrace.core.errors import (
@@ -27,7 +29,18 @@ from ftrace.core.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
     UnexpectedTracerError,
+    brief,
 )
+
+FEW: Final = 20  # numbers that are all shown
+
+
+def numbers(value: Any) -> str:
+    """An array in a message: a list, summarised as NumPy does where it is long."""
+    array = np.asarray(value)
+    if array.size <= FEW:
+        return repr(array.tolist())
+    return brief(np.array2string(array, separator=", ", threshold=FEW))
 
 
 class Trace:
@@ -60,7 +73,47 @@ class _Unknown:
 
 
 UNKNOWN: Final = _Unknown()  # what `known` answers when there is no value yet
-FROZEN: Final = _Unknown()  # the alias slot of arguments: an object that may not be written
+
+
+class Frozen:
+    """The alias slot of arguments: an object that may not be written."""
+
+    __slots__ = ("holds_array",)
+
+    def __init__(self, holds_array: bool) -> None:
+        self.holds_array = holds_array  # of rank 0: whether it is an array, and no scalar
+
+
+FROZEN: Final = Frozen(False)
+FROZEN_ARRAY: Final = Frozen(True)
+
+
+def freeze(x: "Tracer", value: Any) -> None:
+    """Make a tracer an argument: it stands for a value of the caller, and may not be written."""
+    x.alias = FROZEN_ARRAY if value.__class__ is np.ndarray else FROZEN
+
+
+def is_on_device(x: Any) -> bool:
+    """Whether a value, traced or not, is an array of a device."""
+    return x.is_on_device if isinstance(x, Tracer) else device.on_device(x)
+
+
+def holds_array(x: Any) -> bool:
+    """Whether a value, traced or not, is an array: of rank 0, no scalar."""
+    if not isinstance(x, Tracer):
+        return device.is_array(x)
+    cls = stands_for(x)
+    return cls is np.ndarray or cls in device.LIBRARIES
+
+
+def stands_for(x: "Tracer") -> type:
+    """The type of a traced value where it is not traced."""
+    if device.LIBRARIES and x.is_on_device:
+        return next(iter(device.LIBRARIES))
+    a = x.aval
+    if a.shape or getattr(x, "alias", FROZEN).holds_array:
+        return np.ndarray
+    return _PYTHON[a.dtype.kind] if a.weak else a.dtype.type
 
 
 class Tracer:
@@ -68,7 +121,8 @@ class Tracer:
 
     A tracer object is also a *cell*: writing `x[i] = v` replaces the object's slots by those of
     the functionally updated value. `alias` says whose view it is, is left unset on all others,
-    and is `FROZEN` on arguments. Operators and methods are installed by `numpy/protocols.py`.
+    and is `Frozen` on arguments. Of rank 0 are arrays and NumPy's scalars alike: the alias says
+    which (`holds_array`). Operators and methods are installed by `numpy/protocols.py`.
     """
 
     __slots__ = ("__weakref__", "alias", "owner")
@@ -80,15 +134,31 @@ class Tracer:
     def aval(self) -> ShapedArray:
         raise NotImplementedError
 
+    # What isinstance, singledispatch and class patterns ask. ftrace itself asks for the real type:
+    # `issubclass(type(x), np.ndarray)`, as tests/core demand. CuPy's C code asks, too, whether an
+    # operand is one of NumPy's or CuPy's arrays, and reads the memory of one that says yes.
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The type of the value where it is not traced; the tracer's own for an array of a GPU."""
+        cls = stands_for(self)
+        return type(self) if cls in device.LIBRARIES else cls
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether the value is an array of a device, as far as that is known."""
+        below = self.slots[1:2]  # the slot of the value that is traced
+        return bool(below) and is_on_device(getattr(self, *below))
+
     def known(self, exact: bool) -> Any:
         """The concrete value, or UNKNOWN; `exact` also demands that no derivative is lost."""
         return UNKNOWN
 
     def fresh(self) -> Any:
         """A new object for the same value: what crosses a boundary is never the user's cell."""
-        new = object.__new__(type(self))
-        for slot in self.slots:
-            setattr(new, slot, getattr(self, slot))
+        x = now(self) if moved else self
+        new = object.__new__(type(x))
+        for slot in x.slots:
+            setattr(new, slot, getattr(x, slot))
         return new
 
     def adopt(self, other: Any) -> None:
@@ -115,7 +185,7 @@ class Tracer:
         return self.aval.size
 
     def __bool__(self) -> bool:
-        value = self.known(exact=False)
+        value = now(self).known(exact=False)
         if value is UNKNOWN:
             answer = None if decide is None else decide(self)
             if answer is not None:
@@ -123,20 +193,20 @@ class Tracer:
             raise TracerBoolConversionError(
                 f"Python asked whether {self!r} is true, which is not known while "
                 f"{self.owner.name} traces the function.",
-                "Let ftrace rewrite the decision (ftrace.lift(f), or leave out lift=False), use "
-                "ftrace.lax.cond, ftrace.lax.while_loop or numpy.where, or make the argument "
-                "static (static_argnums).",
+                "Use ftrace.lax.cond, ftrace.lax.while_loop or numpy.where, or make the argument "
+                "static (static_argnums)." + _lift_advice(TracerBoolConversionError),
             )
         return bool(device.to_host(value))
 
     def _exactly(self, wanted: str, error: type[ConcretizationTypeError], fix: str) -> Any:
-        value = self.known(exact=True)
+        value = now(self).known(exact=True)
         if value is UNKNOWN:
-            if self.known(exact=False) is UNKNOWN:
+            if now(self).known(exact=False) is UNKNOWN:
                 why = f"which has none while {self.owner.name} traces the function"
             else:
                 why = "which would drop its derivative"
-            raise error(f"{wanted} needs the plain value of {self!r}, {why}.", fix)
+            what = f"{wanted} needs the plain value of {self!r}, {why}."
+            raise error(what, fix + _lift_advice(error))
         return value
 
     def _numbers(self, wanted: str) -> Any:
@@ -160,9 +230,9 @@ class Tracer:
     def __complex__(self) -> complex:
         return complex(self._numbers("complex()"))
 
-    def item(self) -> Any:
+    def item(self, *place: Any) -> Any:
         """The Python scalar, where it is known and no derivative is lost."""
-        return self._numbers("item()").item()
+        return self._numbers("item()").item(*place)
 
     def tolist(self) -> Any:
         """The nested list, where it is known and no derivative is lost."""
@@ -181,26 +251,68 @@ class Tracer:
     def __hash__(self) -> int:
         raise TypeError(f"unhashable type: {type(self).__name__}; tracers are compared by value")
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        value = self._exactly("pickle", ConcretizationTypeError, _PICKLE_FIX)
+        return value.__reduce_ex__(protocol)
+
+    def __format__(self, spec: str) -> str:
+        value = self.known(exact=False)
+        if value is UNKNOWN:
+            raise ConcretizationTypeError(
+                f"A text was asked of {self!r}, which has no value while {self.owner.name} traces "
+                "the function.",
+                'Write ftrace.debug.print("x = {}", x), which prints at every run, or repr(x).',
+            )
+        return format(device.to_host(value), spec)
+
+    def __str__(self) -> str:
+        return format(self)
+
     def __repr__(self) -> str:
         value = self.known(exact=False)
-        text = "" if value is UNKNOWN else f", value={np.asarray(device.to_host(value)).tolist()!r}"
+        text = "" if value is UNKNOWN else f", value={numbers(device.to_host(value))}"
         return f"{type(self).__name__}<{self.aval!r}{text}>"
 
 
+_PYTHON: Final = {"b": bool, "i": int, "f": float, "c": complex}
 _INT_FIX = (
     "Shapes and Python indices must be known: make the argument static (static_argnums), or index "
-    "with numpy.take or x[i], which accept traced integers. ftrace.lift(f) lets them index lists "
-    "and bound loops, unless lift=False."
+    "with numpy.take or x[i], which accept traced integers."
 )
-_LIFT_FIX = " In functions of your own ftrace.lift(f) does this for you, unless lift=False."
+_PICKLE_FIX = "Return it from the transformed function, and store the result."
 _FLOAT_FIX = (
     "Keep it an array: numpy.sin instead of math.sin, no float() on the way, and an array made by "
-    "ftrace.numpy.zeros instead of a plain one that is filled (plain[i] = t)." + _LIFT_FIX
+    "ftrace.numpy.zeros instead of a plain one that is filled (plain[i] = t)."
 )
 _ARRAY_FIX = (
     "np.array([t, 1.0]), np.full(3, t) and plain[i] = t convert: use ftrace.numpy.array or stack, "
-    "ftrace.numpy.full, and ftrace.numpy.zeros for an array that is filled later." + _LIFT_FIX
+    "ftrace.numpy.full, and ftrace.numpy.zeros for an array that is filled later."
 )
+
+
+def _lift_advice(error: type[ConcretizationTypeError]) -> str:
+    """What lifting could do about a value that is not known: nothing where it has been done."""
+    counts = error is TracerIntegerConversionError
+    if ctx.lift is None or ctx.lift is as_it_is:
+        does = "lets them index lists and bound loops" if counts else "does this for you"
+        how = "." if ctx.lift is None else ": leave out lift=False."
+        return f" In functions of your own ftrace.lift(f) {does}{how}"
+    if counts:
+        return ""
+    return (
+        " Functions of your own are rewritten to do this (ftrace.lift); this line belongs to a "
+        "library, is called by one, or is none of those that can be rewritten."
+    )
+
+
+# id of a cell -> what it holds in the region of lifted code that wrote it (lifting/state.py);
+# empty as a rule. The cell itself keeps what it holds outside.
+moved: Final[dict[int, Tracer]] = {}
+
+
+def now(x: Any) -> Any:
+    """What stands for a cell in the running region."""
+    return moved.get(id(x), x)
 
 
 # (tracer) -> the truth that a run over several paths takes for it, or None: lifting/paths.py
@@ -234,6 +346,7 @@ EVAL: Final = EvalTrace(None)
 class _Context(threading.local):
     trace: Any = EVAL
     lift: Any = None  # how users' functions are lifted (lifting/calls.py), while lifted code runs
+    operands: Any = None  # a set, for (id of an array's owner, place) of what equations read
     restarts: Any = None  # who would start again lifted (lifting/restart.py), while one may
 
 
@@ -244,6 +357,11 @@ running: Final[set[Trace]] = set()  # of all threads; while it is empty `ctx.tra
 def lifted(fn: Any) -> Any:
     """A user's function as it is to be called now: lifted, if lifted code called ftrace."""
     return fn if ctx.lift is None else ctx.lift(fn)
+
+
+def as_it_is(fn: Any) -> Any:
+    """The function itself: what `ctx.lift` is under `lift=False`."""
+    return fn
 
 
 def leaked(tracer: Tracer, where: str) -> UnexpectedTracerError:
@@ -267,10 +385,43 @@ def leaked(tracer: Tracer, where: str) -> UnexpectedTracerError:
     return UnexpectedTracerError(what, fix)
 
 
+SHALLOW: Final = 16  # transformations inside each other for which Python's stack is enough
+FRAMES: Final = 30  # that one of them takes at most, with what is done later for what it staged
+DEEPEST: Final = 400
+BYTES: Final = 20 << 10  # of the C stack that one of them may take
+
+
+def _make_room(depth: int) -> None:
+    """Let Python's stack grow with the transformations inside each other, if the C stack bears it.
+
+    A function that calls itself takes one frame a call, a jitted one fifteen: what plain Python
+    runs must run here, too. The limit stays, as what was staged is walked through later.
+    """
+    wanted = 1000 + FRAMES * min(depth, DEEPEST)
+    if sys.getrecursionlimit() < wanted and _stack_size() > BYTES * min(depth, DEEPEST):
+        sys.setrecursionlimit(wanted)
+
+
+def _stack_size() -> int:
+    """Bytes of this thread's C stack, as far as that can be known."""
+    own = threading.current_thread() is not threading.main_thread()
+    if own and (threading.stack_size() or sys.platform != "linux"):
+        return threading.stack_size()
+    try:
+        import resource
+    except ImportError:  # Windows: a megabyte
+        return 0
+    size = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    return 8 << 20 if size == resource.RLIM_INFINITY else size
+
+
 def run(trace: Trace, fn: Callable[..., Any], *args: Any) -> Any:
     """Call `fn` with `trace` as the current trace; restore whatever happens.
 
     The caller ends the trace (`trace.alive = False`) once it has unpacked the results.
+
+    Raises:
+        FtraceError: `fn` was refused something because it is traced, and caught that.
     """
     before = ctx.trace
     ctx.trace = trace
@@ -278,16 +429,74 @@ def run(trace: Trace, fn: Callable[..., Any], *args: Any) -> Any:
     if entered:
         running.add(trace)
         device.watch()
+        if len(running) > SHALLOW:
+            _make_room(len(running))
     try:
-        return fn(*args)
-    except ValueError as error:
-        if isinstance(error.__cause__, FtraceError):  # NumPy hides ours: plain[0] = tracer
-            raise error.__cause__ from None
-        raise
+        result = fn(*args)
+        if entered and refused and trace in refused:
+            raise _caught(refused[trace])
+        return result
+    except Exception as error:
+        meant = _meant(error, trace)
+        if meant is error:
+            raise
+        raise meant from None
     finally:
         ctx.trace = before
         if entered:
             running.discard(trace)
+            if refused:
+                remember(refused.pop(trace, None))
+
+
+# ---------------------------------------------------------------------------------- refusals
+
+refused: Final[dict[Trace, FtraceError]] = {}
+"""The first error by which a running trace refused something; empty unless that happened."""
+
+
+def remember(error: FtraceError | None) -> None:
+    """Remember an error of tracing: who catches it must not return a result."""
+    if error is not None and ctx.trace in running:
+        refused.setdefault(ctx.trace, error)
+
+
+errors.made = remember
+
+
+@contextmanager
+def attempting() -> Generator[None]:
+    """What is refused inside the block is not remembered: whoever attempts it knows another way."""
+    before = refused.get(ctx.trace)
+    try:
+        yield
+    except Exception:
+        forget(before)
+        raise
+
+
+def forget(before: FtraceError | None) -> None:
+    """Forget what the current trace was refused since `refused.get(ctx.trace)` was `before`."""
+    if before is None:
+        refused.pop(ctx.trace, None)
+
+
+def _caught(error: FtraceError) -> FtraceError:
+    """An error that the traced function caught, once more."""
+    error.add_note(
+        "The traced function caught this error, and what it computed instead may not be what it "
+        "computes on plain values. isinstance(x, ftrace.Tracer) tells whether a value is traced."
+    )
+    return error
+
+
+def _meant(error: Exception, trace: Trace) -> Exception:
+    """What an error of a traced function comes from."""
+    if isinstance(error, FtraceError):
+        return error
+    if isinstance(error, ValueError) and isinstance(error.__cause__, FtraceError):
+        return error.__cause__  # NumPy hides ours: plain[0] = tracer
+    return refused.get(trace, error)
 
 
 def is_within(trace: Trace, inner: Trace) -> bool:

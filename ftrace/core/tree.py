@@ -5,22 +5,27 @@ and map, trees that are prefixes of others, and the words for the first differen
 Key paths are in `core/keypaths.py`, registration and the derived functions in `ftrace.tree_util`.
 
 The idea: structures whose data are strings are shared through a table, so that equal ones are
-nearly always the same object: comparing costs an identity test and hashing happens once.
+nearly always the same object: comparing costs an identity test and hashing happens once. How deep a
+tree may be is not Python's stack to decide: what every call needs keeps a list of its own, the
+rest is recursive to read and `unrolled` to run.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-from ftrace.core.errors import TreeError
+from ftrace.core.errors import DtypeError, TreeError, brief
 from ftrace.core.nodes import (
     KINDS,
     LEAF_TYPES,
+    Constant,
+    Keys,
     NodeKind,
     describe,
     difference,
     kind_of,
     same_data,
 )
+from ftrace.core.unrolled import unrolled
 
 IsLeaf = Callable[[Any], bool] | None
 
@@ -32,12 +37,22 @@ class PyTreeDef:
     `tree_structure` and `tree_flatten`.
     """
 
-    __slots__ = ("__weakref__", "_flat", "_hash", "data", "kind", "num_leaves", "num_nodes", "subs")
+    __slots__ = (
+        *("__weakref__", "_flat", "_hash", "data", "is_mixed", "kind", "num_leaves", "num_nodes"),
+        *("order", "subs"),
+    )
 
     def __init__(self, kind: NodeKind | None, data: Any, subs: tuple["PyTreeDef", ...]) -> None:
         self.kind, self.data, self.subs = kind, data, subs
-        self.num_leaves: int = 1 if kind is None else sum(sub.num_leaves for sub in subs)
+        try:
+            self.num_leaves: int = 1 if kind is None else sum(sub.num_leaves for sub in subs)
+        except (TypeError, AttributeError):
+            check_tree(subs, "PyTreeDef")
         self.num_nodes: int = 1 + sum(sub.num_nodes for sub in subs)
+        # whether values are part of it (`constant`)
+        self.is_mixed: bool = kind is KINDS[Constant] or True in [sub.is_mixed for sub in subs]
+        # None where all dicts have sorted keys; with it, structures that are equal unflatten alike
+        self.order: object = _order(data, subs)
         self._flat = all(sub.kind is None for sub in subs)
         self._hash: int | None = None
 
@@ -54,12 +69,29 @@ class PyTreeDef:
             return leaves[0]
         if self._flat:
             return self.kind.unflatten(self.data, leaves)
-        return self._build(iter(leaves))
+        return self._build(leaves)
 
-    def _build(self, leaves: Iterator[Any]) -> Any:
-        if self.kind is None:
-            return next(leaves)
-        return self.kind.unflatten(self.data, [sub._build(leaves) for sub in self.subs])
+    def _build(self, leaves: Any) -> Any:
+        """The tree, node by node in the order of their ends."""
+        taken = 0
+        open_: list[tuple[PyTreeDef, Iterator[PyTreeDef], list[Any]]]
+        open_ = [(self, iter(self.subs), [])]
+        while True:
+            node, rest, children = open_[-1]
+            for sub in rest:
+                if sub.kind is not None and not sub._flat:
+                    open_.append((sub, iter(sub.subs), []))
+                    break
+                some = leaves[taken : taken + sub.num_leaves]
+                taken += sub.num_leaves
+                children.append(sub.kind.unflatten(sub.data, some) if sub.kind else some[0])
+            else:
+                open_.pop()
+                assert node.kind is not None
+                made = node.kind.unflatten(node.data, children)
+                if not open_:
+                    return made
+                open_[-1][2].append(made)
 
     def flatten_up_to(self, tree: Any, name: str = "") -> list[Any]:
         """The subtrees of `tree` at the places where this structure has leaves.
@@ -75,9 +107,7 @@ class PyTreeDef:
 
     def compose(self, inner: "PyTreeDef") -> "PyTreeDef":
         """This structure with every leaf replaced by `inner`."""
-        if self.kind is None:
-            return inner
-        return make_node(self.kind, self.data, tuple(sub.compose(inner) for sub in self.subs))
+        return _composed(self, inner)
 
     def children(self) -> list["PyTreeDef"]:
         """The structures of the children."""
@@ -92,26 +122,67 @@ class PyTreeDef:
             return True
         if type(other) is not PyTreeDef:
             return NotImplemented
-        return (
-            self.kind is other.kind
-            and self.num_nodes == other.num_nodes
-            and same_data(self.data, other.data)
-            and self.subs == other.subs
-        )
+        pairs: list[tuple[PyTreeDef, PyTreeDef]] = [(self, other)]
+        while pairs:
+            a, b = pairs.pop()
+            if a is b:
+                continue
+            alike = a.kind is b.kind and a.num_nodes == b.num_nodes and len(a.subs) == len(b.subs)
+            if not (alike and same_data(a.data, b.data)):
+                return False
+            pairs.extend(zip(a.subs, b.subs, strict=True))
+        return True
 
     def __hash__(self) -> int:
         if self._hash is None:
+            for below in reversed(self._new_below()):  # their hashes first, so that none is deep
+                hash(below)
             try:
                 self._hash = hash((self.kind, self.data, self.subs))
             except TypeError as error:
                 raise _unhashable(self, error) from None
         return self._hash
 
+    def _new_below(self) -> list["PyTreeDef"]:
+        """The nodes inside that were never hashed, outer ones first."""
+        found: list[PyTreeDef] = [self]
+        for node in found:
+            found.extend(s for s in node.subs if s._hash is None and s.kind is not None)
+        return found[1:]
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self.kind and self.kind.type, self.data, self.subs)
 
     def __repr__(self) -> str:
-        return f"PyTreeDef({_text(self)})"
+        return f"PyTreeDef({brief(_text(self), 4000)})"
+
+
+@unrolled
+def _composed(treedef: PyTreeDef, inner: PyTreeDef) -> Generator[Any, Any, PyTreeDef]:
+    if treedef.kind is None:
+        return inner
+    subs: list[PyTreeDef] = []
+    for sub in treedef.subs:
+        subs.append((yield _composed.deep(sub, inner)))  # noqa: PERF401
+    return make_node(treedef.kind, treedef.data, tuple(subs))
+
+
+_ORDERS: dict[Any, object] = {}
+
+
+def _order(data: Any, subs: tuple[PyTreeDef, ...]) -> object:
+    """What stands for the orders of the dicts in a structure: one object for the same orders."""
+    keys = data[-1] if type(data) is tuple and data else data  # of a defaultdict
+    own = keys.places if type(keys) is Keys else None
+    for sub in subs:
+        if sub.order is not None:
+            break
+    else:
+        if own is None:
+            return None
+    if len(_ORDERS) >= _SHARED_LIMIT:
+        _ORDERS.clear()
+    return _ORDERS.setdefault((own, *[sub.order for sub in subs]), object())
 
 
 _SHARED: dict[Any, PyTreeDef] = {}
@@ -122,7 +193,7 @@ def _is_shareable(data: Any) -> bool:
     # Only strings: 1, 1.0 and True are equal keys of a dict, but not the same static field.
     if data is None:
         return True
-    if type(data) is not tuple:
+    if type(data) is not tuple and type(data) is not Keys:
         return False
     return all(type(item) is str for item in data)
 
@@ -137,7 +208,7 @@ def make_node(kind: NodeKind, data: Any, subs: tuple[PyTreeDef, ...]) -> PyTreeD
     """The structure of one node over the structures of its children."""
     if not _is_shareable(data):
         return PyTreeDef(kind, data, subs)
-    key = (kind, data, subs)
+    key = (kind, data, subs, _order(data, subs))
     try:
         return _SHARED.get(key) or _share(key, PyTreeDef(kind, data, subs))
     except TreeError:  # a child holds static data without a hash: only hashing it is an error
@@ -147,6 +218,8 @@ def make_node(kind: NodeKind, data: Any, subs: tuple[PyTreeDef, ...]) -> PyTreeD
 def _flat_node(kind: NodeKind, data: Any, size: int) -> PyTreeDef:
     if data is not None and not _is_shareable(data):
         return PyTreeDef(kind, data, (LEAF,) * size)
+    if type(data) is Keys:
+        return make_node(kind, data, (LEAF,) * size)
     key = (kind, data, size)
     return _SHARED.get(key) or _share(key, make_node(kind, data, (LEAF,) * size))
 
@@ -156,25 +229,51 @@ def _restore(cls: type | None, data: Any, subs: tuple[PyTreeDef, ...]) -> PyTree
     return LEAF if kind is None else make_node(kind, data, subs)
 
 
+def with_leaves(treedef: PyTreeDef, parts: Iterator["PyTreeDef"]) -> PyTreeDef:
+    """The structure with each leaf replaced by one of these structures."""
+    if treedef.kind is None:
+        return next(parts)
+    subs = tuple([with_leaves(sub, parts) for sub in treedef.subs])
+    return make_node(treedef.kind, treedef.data, subs) if subs else treedef
+
+
+def constant(value: Any) -> PyTreeDef:
+    """The structure of one value that is part of it."""
+    return PyTreeDef(KINDS[Constant], value, ())
+
+
+def constants_of(treedef: PyTreeDef) -> Iterator[Any]:
+    """The values that are part of a structure."""
+    if treedef.kind is KINDS[Constant]:
+        yield treedef.data
+    for sub in treedef.subs:
+        yield from constants_of(sub)
+
+
 LEAF = PyTreeDef(None, None, ())
+NOTHING = PyTreeDef(KINDS[type(None)], None, ())
 _TUPLES = [make_node(KINDS[tuple], None, (LEAF,) * size) for size in range(16)]
 
 
 def _unhashable(treedef: PyTreeDef, error: TypeError) -> TreeError:
     name = "tree" if treedef.kind is None else treedef.kind.type.__name__
+    name = "container" if name == "Constant" else name
     return TreeError(
         f"The static data {treedef.data!r} of a {name} cannot be hashed: {error}.",
         "Static fields must be hashable: use a tuple for a list, an ordinary field for an array.",
     )
 
 
-def _text(treedef: PyTreeDef) -> str:
+@unrolled
+def _text(treedef: PyTreeDef) -> Generator[Any, Any, str]:
     kind, data = treedef.kind, treedef.data
     if kind is None:
         return "*"
     if kind.type is type(None):
         return "None"
-    parts = [_text(sub) for sub in treedef.subs]
+    parts: list[str] = []
+    for sub in treedef.subs:
+        parts.append("*" if sub.kind is None else (yield _text.deep(sub)))  # noqa: PERF401
     if kind.type is tuple:
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     if kind.type is dict:
@@ -208,6 +307,11 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDe
     """
     leaves: list[Any] = []
     if is_leaf is not None:
+        if not callable(is_leaf):
+            raise DtypeError(
+                f"is_leaf must be a function, not a {type(is_leaf).__name__}.",
+                "Pass a function of a node that says whether it is a leaf.",
+            )
         return leaves, _flatten_until(tree, is_leaf, leaves)
     if type(tree) is tuple and len(tree) < len(_TUPLES):  # what most calls pass
         known = LEAF_TYPES
@@ -219,38 +323,59 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDe
     return leaves, _flatten(tree, leaves)
 
 
-def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
-    cls = type(tree)
-    kind = KINDS.get(cls) or kind_of(cls)
-    if kind is None:
-        leaves.append(tree)
-        return LEAF
-    children, data = kind.flatten(tree)
+def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:  # noqa: PLR0912 - in every call
     known = LEAF_TYPES
-    for child in children:
-        if type(child) not in known:
-            break
-    else:
-        leaves.extend(children)
-        return _flat_node(kind, data, len(children))
-    subs: list[PyTreeDef] = []
-    for child in children:
-        if type(child) in known:
-            leaves.append(child)
-            subs.append(LEAF)
+    node = tree
+    open_: list[tuple[NodeKind, Any, Iterator[Any], list[PyTreeDef]]] = []
+    while True:
+        cls = type(node)
+        kind = KINDS.get(cls) or kind_of(cls)
+        if kind is None:
+            leaves.append(node)
+            made = LEAF
         else:
-            subs.append(_flatten(child, leaves))
-    return make_node(kind, data, tuple(subs))
+            children, data = kind.flatten(node)
+            for child in children:
+                if type(child) not in known:
+                    open_.append((kind, data, iter(children), []))
+                    made = None
+                    break
+            else:
+                leaves.extend(children)
+                made = _flat_node(kind, data, len(children))
+        while open_:
+            kind, data, rest, subs = open_[-1]
+            if made is not None:
+                subs.append(made)
+            for child in rest:
+                if type(child) not in known:
+                    node = child
+                    break
+                leaves.append(child)
+                subs.append(LEAF)
+            else:
+                open_.pop()
+                made = make_node(kind, data, tuple(subs))
+                continue
+            break
+        else:
+            assert made is not None
+            return made
 
 
-def _flatten_until(tree: Any, is_leaf: Callable[[Any], bool], leaves: list[Any]) -> PyTreeDef:
+@unrolled
+def _flatten_until(
+    tree: Any, is_leaf: Callable[[Any], bool], leaves: list[Any]
+) -> Generator[Any, Any, PyTreeDef]:
     kind = None if is_leaf(tree) else kind_of(type(tree))
     if kind is None:
         leaves.append(tree)
         return LEAF
     children, data = kind.flatten(tree)
-    subs = tuple([_flatten_until(child, is_leaf, leaves) for child in children])
-    return make_node(kind, data, subs)
+    subs: list[PyTreeDef] = []
+    for child in children:
+        subs.append((yield _flatten_until.deep(child, is_leaf, leaves)))  # noqa: PERF401
+    return make_node(kind, data, tuple(subs))
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
@@ -263,7 +388,26 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
         >>> tree_unflatten(tree_structure({"a": 0, "b": [0]}), ["x", "y"])
         {'a': 'x', 'b': ['y']}
     """
+    check_tree(treedef, "tree_unflatten")
     return treedef.unflatten(leaves)
+
+
+def check_tree(treedef: Any, what: str) -> None:
+    """Raise `DtypeError` unless this is a structure."""
+    if type(treedef) is not PyTreeDef:
+        raise DtypeError(
+            f"{what} takes a PyTreeDef, and was given a {type(treedef).__name__}.",
+            "Make one with tree_structure(tree).",
+        )
+
+
+def check_function(fun: Any, what: str) -> None:
+    """Raise `DtypeError` unless this is a function."""
+    if not callable(fun):
+        raise DtypeError(
+            f"{what} takes a function first, and was given a {type(fun).__name__}.",
+            "Pass the function itself, not the result of calling it.",
+        )
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
@@ -305,6 +449,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
         >>> tree_map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
         {'a': 11, 'b': (22, 33)}
     """
+    check_function(f, "tree_map")
     leaves, treedef = tree_flatten(tree, is_leaf)
     if not rest:
         return treedef.unflatten([f(leaf) for leaf in leaves])
@@ -317,11 +462,16 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
 
 def paths(treedef: PyTreeDef, name: str = "") -> list[str]:
     """The path of every leaf as text, after `name`: `params['w'].b`."""
-    if treedef.kind is None:
-        return [name]
-    keys = treedef.kind.keys(treedef.data, len(treedef.subs))
-    steps = zip(keys, treedef.subs, strict=True)
-    return [path for key, sub in steps for path in paths(sub, f"{name}{key}")]
+    found: list[str] = []
+    left = [(treedef, name)]
+    while left:
+        node, path = left.pop()
+        if node.kind is None:
+            found.append(path)
+            continue
+        keys = node.kind.keys(node.data, len(node.subs))
+        left += [(sub, f"{path}{key}") for key, sub in zip(keys, node.subs, strict=True)][::-1]
+    return found
 
 
 def tree_words(treedef: PyTreeDef) -> str:
@@ -336,19 +486,22 @@ def tree_words(treedef: PyTreeDef) -> str:
 
 def _split(treedef: PyTreeDef, tree: Any, path: str, parts: list[Any]) -> None:
     """Append the subtrees of `tree` at the leaves of `treedef`; raise where they part ways."""
-    if treedef.kind is None:
-        parts.append(tree)
-        return
-    expected = treedef.kind, treedef.data, len(treedef.subs)
-    kind = kind_of(type(tree))
-    if kind is None:
-        raise mismatch_error(path, difference(expected, (None, None, 0), tree))
-    children, data = kind.flatten(tree)
-    size = len(children)
-    if kind is not expected[0] or size != expected[2] or not same_data(expected[1], data):
-        raise mismatch_error(path, difference(expected, (kind, data, size)))
-    for key, sub, child in zip(kind.keys(data, size), treedef.subs, children, strict=True):
-        _split(sub, child, f"{path}{key}", parts)
+    left = [(treedef, tree, path)]
+    while left:
+        treedef, tree, path = left.pop()
+        if treedef.kind is None:
+            parts.append(tree)
+            continue
+        expected = treedef.kind, treedef.data, len(treedef.subs)
+        kind = kind_of(type(tree))
+        if kind is None:
+            raise mismatch_error(path, difference(expected, (None, None, 0), tree))
+        children, data = kind.flatten(tree)
+        size = len(children)
+        if kind is not expected[0] or size != expected[2] or not same_data(expected[1], data):
+            raise mismatch_error(path, difference(expected, (kind, data, size)))
+        steps = zip(kind.keys(data, size), treedef.subs, children, strict=True)
+        left += [(sub, child, f"{path}{key}") for key, sub, child in steps][::-1]
 
 
 def mismatch_error(path: str, words: str) -> TreeError:
@@ -368,30 +521,27 @@ def tree_mismatch(expected: Any, actual: Any, name: str = "") -> str:
     trees = (expected, actual)
     first, second = (t if type(t) is PyTreeDef else tree_structure(t) for t in trees)
     words = _first_difference(first, second, name)
-    return words and f"{words}; the trees are {_brief(first)} and {_brief(second)}"
-
-
-def _brief(tree: PyTreeDef, most: int = 200) -> str:
-    text = _text(tree)
-    return text if len(text) <= most else f"{text[:most]}..."
+    texts = [brief(_text(tree), 200) for tree in (first, second)]
+    return words and f"{words}; the trees are {' and '.join(texts)}"
 
 
 def _first_difference(expected: PyTreeDef, actual: PyTreeDef, path: str) -> str:
-    if expected == actual:
-        return ""
-    kind, size, data = expected.kind, len(expected.subs), expected.data
-    others = len(actual.subs)
-    if (
-        kind is None
-        or kind is not actual.kind
-        or size != others
-        or not same_data(data, actual.data)
-    ):
-        words = difference((kind, data, size), (actual.kind, actual.data, others))
-        return f"at {path or 'the root'}: {words}"
-    steps = zip(kind.keys(data, size), expected.subs, actual.subs, strict=True)
-    found = (_first_difference(sub, other, f"{path}{key}") for key, sub, other in steps)
-    return next(filter(None, found), "")
+    left = [(expected, actual, path)] if expected != actual else []
+    while left:
+        expected, actual, path = left.pop()
+        kind, size, data = expected.kind, len(expected.subs), expected.data
+        other = actual.kind, actual.data, len(actual.subs)
+        if (
+            kind is None
+            or kind is not other[0]
+            or size != other[2]
+            or not same_data(data, actual.data)
+        ):
+            words = difference((kind, data, size), other)
+            return f"at {path or 'the root'}: {words}"
+        steps = zip(kind.keys(data, size), expected.subs, actual.subs, strict=True)
+        left += [(a, b, f"{path}{key}") for key, a, b in steps if a != b][::-1]
+    return ""
 
 
 def broadcast_prefix(prefix: Any, full: Any, is_leaf: IsLeaf = None, name: str = "") -> list[Any]:

@@ -48,8 +48,9 @@ class Masked:
     infinite or NaN. Rows say in their `mask` column how one crosses them.
     """
 
-    __slots__ = ("mask", "value")
+    __slots__ = ("mask", "value", "zeroed")
 
-    def __init__(self, value: Any, mask: Any) -> None:
+    def __init__(self, value: Any, mask: Any, zeroed: bool = False) -> None:
         self.value = value
         self.mask = mask
+        self.zeroed = zeroed  # its numbers are zeros there, too

@@ -151,6 +151,25 @@ class TestStructures:
         assert tree_leaves({"b": 1, "a": 2}) == [2, 1]
         assert tree_leaves(collections.OrderedDict([("b", 1), ("a", 2)])) == [1, 2]
 
+    @pytest.mark.parametrize("cls", [dict, functools.partial(collections.defaultdict, list)])
+    def test_a_dict_keeps_its_order_and_equal_structures_may_differ_in_it(self, cls):
+        mixed, ordered = ([{"k": cls(a), "j": 0}] for a in ({"b": 1, "a": 2}, {"a": 2, "b": 1}))
+        for given_ in (mixed, ordered, mixed):
+            treedef = tree_structure(given_)
+            for t in (treedef, pickle.loads(pickle.dumps(treedef))):
+                made = t.unflatten([0, 2, 1])[0]
+                assert made == given_[0]
+                assert list(made) == ["k", "j"]
+                assert list(made["k"]) == list(given_[0]["k"])
+        first, second = tree_structure(mixed), tree_structure(ordered)
+        assert first == second
+        assert hash(first) == hash(second)
+        assert first.order != second.order
+        assert first.order == tree_structure(mixed).order is not None
+        assert tree_structure({"a": 1, "b": [2]}).order is None
+        assert tree_structure({2: 0, 1: 0}) == tree_structure({1: 0, 2: 0})
+        assert tree_structure({2: 0, 1: 0}) != tree_structure({2: 0, True: 0})
+
     def test_compose_puts_a_structure_at_every_leaf(self):
         outer, inner = tree_structure((1, None, [2])), tree_structure({"a": 1, "b": 2})
         expected = tree_structure(({"a": 1, "b": 2}, None, [{"a": 1, "b": 2}]))

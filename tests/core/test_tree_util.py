@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ftrace import tree, tree_util
-from ftrace.core.errors import TreeError
+from ftrace.core.errors import DtypeError, TreeError
 from ftrace.tree_util import (
     DictKey,
     GetAttrKey,
@@ -28,6 +28,41 @@ class TestRegistration:
         for taken in (list, Special):
             with pytest.raises(TreeError, match=f"{taken.__name__} is already registered"):
                 tree_util.register_pytree_node(taken, lambda x: ((), None), lambda d, c: None)
+
+    def test_nonsense_is_refused_and_poisons_nothing(self):
+        class Own:
+            pass
+
+        def flatten(x):
+            return (), None
+
+        node, data = tree_util.register_pytree_node, tree_util.register_dataclass
+        values = (int, str, object, np.ndarray, np.float32, type(lambda: 0))
+        for wrong in (
+            *(lambda cls=cls: node(cls, flatten, flatten) for cls in values),
+            lambda: node(int, 1, 2),
+            lambda: tree_util.register_static(float),
+            lambda: tree_util.register_leaf(dict),
+        ):
+            with pytest.raises(TreeError):
+                wrong()
+        for wrong, words in (
+            (lambda: node(Own, 1, flatten), "flatten_func of Own must be a function, not 1"),
+            (lambda: node(Own, flatten, 2), "unflatten_func of Own must be a function, not 2"),
+            (lambda: node(Own, flatten, flatten, 3), "flatten_with_keys_func of Own"),
+            (lambda: tree_util.register_pytree_with_keys(Own, 3, flatten), "flatten_with_keys of"),
+            (lambda: tree_util.register_pytree_node_class(Own), "tree_flatten of Own must be"),
+            (lambda: tree_util.register_pytree_with_keys_class(Own), "tree_flatten_with_keys of"),
+            (lambda: tree_util.register_static(3), "this is 3, an object of int"),
+            (lambda: data("Own", ["a"], []), "this is 'Own', an object of str"),
+            (lambda: data(Own, "ab", []), "named by sequences of strings, not by 'ab'"),
+            (lambda: data(Own, ["a"], [1]), r"named by sequences of strings, not by \[1\]"),
+        ):
+            with pytest.raises(DtypeError, match=words):
+                wrong()
+        assert tree_leaves([1, (2.0, "a")]) == [1, 2.0, "a"]
+        node(Own, flatten, lambda data, children: Own())
+        assert tree_leaves(Own()) == []
 
     def test_registering_after_use_takes_effect(self):
         @dataclasses.dataclass
