@@ -6,3 +6,6 @@ from ftrace.api.checkpointing import checkpoint_name as checkpoint_name
 from ftrace.api.checkpointing import remat as remat
 from ftrace.api.residuals import print_saved_residuals as print_saved_residuals
 from ftrace.api.residuals import saved_residuals as saved_residuals
+from ftrace.core.arguments import explain as _explain
+
+_explain(globals())

@@ -18,7 +18,7 @@ from ftrace.control.functions import frozen, name_of
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import free, is_array, on_device, to_host
-from ftrace.core.dtypes import is_inexact
+from ftrace.core.dtypes import canonical, is_inexact
 from ftrace.core.errors import CallbackError, RuleError, SolverError
 from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
 from ftrace.core.source import Location
@@ -93,7 +93,9 @@ class Host:
     def _part(self, x: Any, promised: ShapedArray, path: str) -> Any:
         """One result as a new array: a function may well use its memory again."""
         given = np.asarray(to_host(x))
-        weak = isinstance(x, bool | int | float | complex) and not isinstance(x, np.generic)
+        weak = issubclass(type(x), bool | int | float | complex) and not issubclass(
+            type(x), np.generic
+        )
         alike = given.dtype == promised.dtype or (
             weak and np.can_cast(given.dtype, promised.dtype, "same_kind")
         )
@@ -304,14 +306,14 @@ def promised(what: str, struct: Any, path: str) -> ShapedArray:
     """The aval that an object with `shape` and `dtype` describes."""
     shape, dtype = getattr(struct, "shape", None), getattr(struct, "dtype", None)
     if shape is None or dtype is None:
-        if isinstance(struct, bool | int | float | complex):
+        if issubclass(type(struct), bool | int | float | complex):
             dtype = typeof(struct).dtype
             return aval((), dtype)
         raise CallbackError(
             f"{what}: result_shape_dtypes{path} is {struct!r}, which describes no array.",
             "Give ftrace.ShapeDtypeStruct(shape, dtype), or an array like the result.",
         )
-    return aval(tuple(shape), np.dtype(dtype))
+    return aval(tuple(shape), canonical(dtype))
 
 
 def solver_call(*operands: Any, fun: Callable[..., Any], out_avals: Sequence[ShapedArray]) -> Any:

@@ -21,6 +21,7 @@ from ftrace.control.jit import (
 )
 from ftrace.control.memory import peak, total
 from ftrace.control.policies import Policy
+from ftrace.control.raising import RAISES
 from ftrace.control.saving import Graph, allowed, late_jaxpr, open_calls
 from ftrace.core.config import config
 from ftrace.core.errors import BudgetError, RuleError
@@ -54,10 +55,11 @@ class _Halves:
 
 
 def _checkpoint_partial(known: tuple[bool, ...], *, jaxpr: Jaxpr, policy: Any = None) -> Split:
-    if jaxpr.effects:
-        eqn = next(e for e in jaxpr.eqns if e.effects)
+    repeated = jaxpr.effects - {RAISES}  # an error ends the first run
+    if repeated:
+        eqn = next(e for e in jaxpr.eqns if e.effects & repeated)
         raise RuleError(
-            f"checkpoint would repeat the effects {sorted(jaxpr.effects)} of its function: that of "
+            f"checkpoint would repeat the effects {sorted(repeated)} of its function: that of "
             f"{eqn.primitive.name}.",
             "Move it out of the checkpointed function.",
             place=eqn.source,

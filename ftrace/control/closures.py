@@ -7,7 +7,6 @@ functions over other values. What is reached in another way (a global, an attrib
 of a `jit`) stays where it is and is refused as a leak when it is used.
 """
 
-import copy
 import functools
 import types
 from collections.abc import Callable, Sequence
@@ -72,7 +71,7 @@ def _search(
     queue = list(reversed(functions))
     while queue:
         x = queue.pop()
-        if id(x) in seen or isinstance(x, _ATOMS):
+        if id(x) in seen or issubclass(type(x), _ATOMS):
             continue
         seen[id(x)] = x
         if captured(x):
@@ -149,7 +148,8 @@ class _Builder:
         if names is None:
             leaves, tree = tree_flatten(x)
             return tree.unflatten(list(map(self, leaves)))
-        made = self._made[id(x)] = copy.copy(x)
+        made = self._made[id(x)] = object.__new__(type(x))
+        made.__dict__.update(x.__dict__)  # `copy.copy` gives the object itself, as of functions
         for name in names:
             setattr(made, name, self(getattr(x, name)))
         return made

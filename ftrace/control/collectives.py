@@ -57,7 +57,7 @@ def _index_batch(axis: Any, values: Any, dims: Any, *, axis_name: Any) -> Any:
 axis_index_call = Primitive(
     name="axis_index",
     impl=_unbound,
-    type=lambda axis_name: aval((), int64),
+    type=lambda *, axis_name: aval((), int64),
     jvp=NONDIFFERENTIABLE,
     transpose=NO_TRANSPOSE,
     batch=_index_batch,

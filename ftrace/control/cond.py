@@ -6,8 +6,10 @@ effects, each member runs its own branch in turn.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
+from ftrace.control.gating import gated, is_gated
 from ftrace.control.jit import jit_call
 from ftrace.control.members import member_by_member
 from ftrace.core.avals import ShapedArray, aval, typeof
@@ -17,7 +19,7 @@ from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.loops import cut
 from ftrace.core.primitive import NO_EFFECTS, Effects, Linear, Primitive
 from ftrace.core.tapes import has_turns
-from ftrace.core.zero import ZERO
+from ftrace.core.zero import ZERO, Masked
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_jaxpr
@@ -31,7 +33,7 @@ from ftrace.interpreters.transpose import (
     transpose_jaxpr,
     unflatten_masked,
 )
-from ftrace.primitives.compare import eq, select
+from ftrace.primitives.compare import bitwise_not, bitwise_or, eq, ge, le, select
 from ftrace.primitives.linear import broadcast_in_dim
 
 Branches = tuple[Jaxpr, ...]
@@ -90,9 +92,16 @@ def _cond_batch(axis: Any, values: Any, dims: Any, *, branches: Branches) -> Any
     if axis.size and _cond_effects(branches=branches):
         return member_by_member(cond_call, axis, values, dims, branches=branches)
     index = place_axis(index, d, axis, 0)
-    batched, out_dims = _batched(branches, axis, ds, (True,) * len(makers))
-    results = [jit_call(*operands, jaxpr=b, name=f"branch{i}") for i, b in enumerate(batched)]
     taken = [eq(index, i) for i in range(len(branches) - 1)]
+    active: list[list[Any]] = [[] for _ in branches]
+    if any(map(is_gated, branches)):
+        active = [*([t] for t in taken), [bitwise_not(reduce(bitwise_or, taken))]]
+        branches, ds = tuple(map(gated, branches)), [0, *ds]
+    batched, out_dims = _batched(branches, axis, ds, (True,) * len(makers))
+    results = [
+        jit_call(*mine, *operands, jaxpr=b, name=f"branch{i}")
+        for i, (mine, b) in enumerate(zip(active, batched, strict=True))
+    ]
     outs = [
         _chosen(taken, found) if m is None else found[m]  # other branches do not read it
         for found, m in zip(zip(*results, strict=True), makers, strict=True)
@@ -208,13 +217,31 @@ def _cond_transpose(cts: Any, index: Any, *operands: Any, branches: Branches) ->
     linear = tuple(type(x) is Linear for x in operands)
     live = kinds_of(cts)
     found = [transpose_jaxpr(b, linear, live) for b in branches]
-    kinds = tuple(max(k) for k in zip(*(k for _, k in found), strict=True))
+    columns = list(zip(*(k for _, k in found), strict=True))
+    kinds = tuple(max(column) for column in columns)
     avals = [x.aval for x in operands if type(x) is Linear]
     backward = tuple(_agree(b, own, kinds, avals) for b, own in found)
     known = [x for x, f in zip(operands, linear, strict=True) if not f]
     outs = cond_call(index, *known, *flatten_masked(cts), branches=backward)
-    supply = iter(unflatten_masked(outs, kinds))
+    found = zip(unflatten_masked(outs, kinds), columns, strict=True)
+    supply = iter([_used(ct, index, column) for ct, column in found])
     return [None, *(next(supply) if f else None for f in linear)]
+
+
+def _used(ct: Any, index: Any, kinds: Sequence[int]) -> Any:
+    """The cotangent of an operand, which lives only where a branch was taken that uses it.
+
+    The operand may have been computed from what the other branches are there to avoid.
+    """
+    if max(kinds) != 1 or min(kinds) != 0:
+        return ct
+    last = len(kinds) - 1
+    taken = [
+        le(index, 0) if i == 0 else ge(index, last) if i == last else eq(index, i)
+        for i, kind in enumerate(kinds)
+        if kind
+    ]
+    return Masked(ct, reduce(bitwise_or, taken), zeroed=True)
 
 
 def _agree(

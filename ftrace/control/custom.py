@@ -19,12 +19,13 @@ from ftrace.control.rules import (
     batched,
     fun_effects,
     fun_impl,
+    fun_transpose,
     fun_type,
     lazy,
     staged,
 )
 from ftrace.core.avals import ShapedArray, strengthen, typeof
-from ftrace.core.primitive import Primitive, Unsupported
+from ftrace.core.primitive import Primitive
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis
 from ftrace.interpreters.tangents import instantiate
@@ -92,9 +93,10 @@ custom_jvp_call = Primitive(
     impl=fun_impl,
     type=fun_type,
     jvp=_custom_jvp_jvp,
-    transpose=Unsupported("custom_jvp is transposed through its rule, never itself."),
+    transpose=fun_transpose,
     batch=_custom_jvp_batch,
     stage=_custom_jvp_stage,
+    mask="call",
     zeros=True,
     effects=fun_effects,
     multiple=True,
@@ -113,7 +115,7 @@ def _custom_vjp_jvp(
     tangents = tangents[closed.total :]
     active = tuple(t is not ZERO for t in tangents)
     outs = fwd(*primals, **({"active": active} if params.get("symbolic") else {}))
-    n = n_out if isinstance(n_out, int) else n_out()
+    n = n_out() if callable(n_out) else n_out
     ys, residuals = outs[:n], outs[n:]
     if not any(active):  # only rules read what is differentiated
         return ys, [ZERO] * n
@@ -180,9 +182,10 @@ custom_vjp_call = Primitive(
     impl=fun_impl,
     type=fun_type,
     jvp=_custom_vjp_jvp,
-    transpose=Unsupported("custom_vjp is transposed through its rule, never itself."),
+    transpose=fun_transpose,
     batch=_custom_vjp_batch,
     stage=_custom_vjp_stage,
+    mask="call",
     zeros=True,
     effects=fun_effects,
     multiple=True,

@@ -13,10 +13,13 @@ from ftrace.control.linearity import check_linear
 from ftrace.control.rules import Flat, at_front, batched, lazy, staged
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import CustomRuleError, FtraceError
+from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.primitive import Primitive
+from ftrace.core.scalar import Call
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_flat
+from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.transpose import instantiate_cotangent, pull_jaxpr
 from ftrace.primitives.linear import reduce_sum
 
@@ -53,7 +56,8 @@ def _forward(
         raise CustomRuleError(
             "Forward mode through a custom_vjp needs a backward rule that is traceable and "
             f"linear in the cotangents, and this one is not: {error.what}",
-            "Give the function a custom_jvp rule, or differentiate it in reverse mode only.",
+            "Give the function a custom_jvp rule, or differentiate it in reverse mode only, and "
+            "outside of ftrace.vectorize, which multiplies by partial derivatives.",
         ) from error
     return [instantiate_cotangent(t, a) for t, a in zip(ts, out_avals, strict=True)]
 
@@ -146,6 +150,10 @@ def _lin_stage(args: Any, params: Any) -> Any:
     return args, {**params, **lazily}
 
 
+def _lin_opened(avals: Sequence[ShapedArray], **params: Any) -> Jaxpr:
+    return trace_closed(lambda *xs: _forward(xs, **params), avals)
+
+
 custom_lin = Primitive(
     name="custom_lin",
     impl=_lin_impl,
@@ -154,6 +162,7 @@ custom_lin = Primitive(
     transpose=_lin_transpose,
     batch=_lin_batch,
     stage=_lin_stage,
+    lower=Call(_lin_opened),
     zeros=True,
     multiple=True,
     doc="The linear map that a user's backward rule is the transpose of.",

@@ -6,19 +6,31 @@ holds a jaxpr gets it. `argument_avals` and `result_avals` check leaves and name
 user's own words for it (`params['w'].b`).
 """
 
+import enum
 import inspect
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
-from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.avals import SCALAR_AVALS, TYPEOF, ShapedArray, typeof
 from ftrace.core.device import copied, on_device
 from ftrace.core.errors import DtypeError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.trace import FROZEN, Tracer, lifted
-from ftrace.core.tree import PyTreeDef, paths, tree_flatten
+from ftrace.core.tree import (
+    LEAF,
+    NOTHING,
+    PyTreeDef,
+    constant,
+    constants_of,
+    paths,
+    tree_flatten,
+    with_leaves,
+)
 from ftrace.interpreters.staging import hoist_consts, trace_to_jaxpr
 
 
@@ -32,7 +44,7 @@ def frozen(x: Any) -> Any:
     if isinstance(x, Tracer):
         x = x.fresh()
         x.alias = FROZEN
-    elif isinstance(x, np.ndarray):
+    elif issubclass(type(x), np.ndarray):
         x = x.view()
         x.flags.writeable = False
     elif on_device(x):  # no such flag there
@@ -40,7 +52,7 @@ def frozen(x: Any) -> Any:
     return x
 
 
-_call_trees: dict[PyTreeDef, PyTreeDef] = {}  # structure of args -> structure of (args, {})
+_call_trees: dict[Any, PyTreeDef] = {}  # structure of args -> structure of (args, {})
 
 
 def flatten_call(
@@ -50,12 +62,71 @@ def flatten_call(
     if kwargs:
         return tree_flatten((args, kwargs))
     leaves, tree = tree_flatten(args)
-    call = _call_trees.get(tree)
+    key = tree if tree.order is None else (tree, tree.order)
+    call = _call_trees.get(key)
     if call is None:
         if len(_call_trees) > 1000:
             _call_trees.clear()
-        call = _call_trees[tree] = tree_flatten((args, {}))[1]
+        call = _call_trees[key] = tree_flatten((args, {}))[1]
     return leaves, call
+
+
+class Apart:
+    """The leaves of `(args, kwargs)`, without those that stay as they are.
+
+    Inside a container a string, a function and the like are no arguments of what is traced: they
+    are part of the structure.
+
+    Attributes:
+        leaves, tree: what is left, and the structure that holds the others.
+        kept: which leaves these are; None: all.
+        fixed: the others.
+    """
+
+    __slots__ = ("fixed", "kept", "leaves", "tree")
+
+    def __init__(self, leaves: list[Any], tree: PyTreeDef, stays: Callable[[Any], bool]) -> None:
+        self.leaves, self.tree = leaves, tree
+        self.kept: list[bool] | None = None
+        self.fixed: list[Any] = []
+        if tree.num_nodes == len(leaves) + 3 or not any(map(stays, leaves)):  # 3: no containers
+            return
+        tops = [top for part in tree.subs for top in part.subs]
+        inner = [top.kind is not None for top in tops for _ in range(top.num_leaves)]
+        self.kept = kept = [not (i and stays(x)) for i, x in zip(inner, leaves, strict=True)]
+        parts = [LEAF if k else constant(x) for k, x in zip(kept, leaves, strict=True)]
+        self.tree = with_leaves(tree, iter(parts))
+        self.leaves = self.select(leaves)
+        self.fixed = [x for k, x in zip(kept, leaves, strict=True) if not k]
+
+    def select(self, values: list[Any]) -> list[Any]:
+        """Those of values for all leaves that belong to the leaves that are left."""
+        return values if self.kept is None else list(compress(values, self.kept))
+
+    def without(self, tree: PyTreeDef) -> PyTreeDef:
+        """The structure of the arguments with None for what stays: that of a gradient."""
+        if self.kept is None:
+            return tree
+        return with_leaves(tree, iter([LEAF if k else NOTHING for k in self.kept]))
+
+
+# Not objects of any class: one that nobody registered may hold arrays.
+_SETTINGS = (
+    *(str, bytes, enum.Enum, type, np.dtype, np.ufunc),
+    *(types.FunctionType, types.BuiltinFunctionType),
+)
+
+
+def is_no_value(x: Any) -> bool:
+    """Whether a leaf is a text, a function or the like, and not traced."""
+    if type(x) in TYPEOF or type(x) in SCALAR_AVALS:
+        return False
+    return issubclass(type(x), _SETTINGS) or hasattr(x, "__ftrace__")
+
+
+def is_setting(x: Any) -> bool:
+    """Whether a leaf is one of these, or a Python integer or boolean."""
+    return type(x) is int or type(x) is bool or is_no_value(x)
 
 
 class FlatFunction:
@@ -82,6 +153,12 @@ class FlatFunction:
             args, kwargs = self.in_tree.unflatten(leaves)
             out = fn(*args, **kwargs)
         flat, self.out_tree = tree_flatten(out)
+        if self.in_tree.is_mixed:  # what is returned of its constants is no traced result
+            known = {id(x) for x in constants_of(self.in_tree)}
+            stays = [id(x) in known for x in flat]
+            parts = [constant(x) if s else LEAF for s, x in zip(stays, flat, strict=True)]
+            self.out_tree = with_leaves(self.out_tree, iter(parts))
+            return [x for s, x in zip(stays, flat, strict=True) if not s]
         return flat
 
 
@@ -99,8 +176,9 @@ def stage_function(
     in_tree: PyTreeDef,
     avals: Sequence[ShapedArray],
     names: tuple[str, ...] = (),
+    values: Sequence[Any] = (),
 ) -> Staged:
-    """Trace a user function on abstract leaves."""
+    """Trace a user function on abstract leaves; `values` are these, where they are known."""
     flat = FlatFunction(fn, in_tree)
 
     def checked(*leaves: Any) -> list[Any]:
@@ -108,12 +186,17 @@ def stage_function(
         result_avals(fn, out, flat.out_tree)
         return out
 
-    jaxpr, tracers = trace_to_jaxpr(checked, avals, names)
+    jaxpr, tracers = trace_to_jaxpr(checked, avals, names, values)
     jaxpr, arrays = hoist_consts(jaxpr)
     return Staged(jaxpr, [*arrays, *tracers], flat.out_tree)
 
 
 # ---------------------------------------------------------------------------------- leaves
+
+
+def is_zero_d(x: Any) -> bool:
+    """Whether a value of rank 0 is an array, and no scalar."""
+    return x.__class__ is np.ndarray
 
 
 def parameters(fun: Any) -> tuple[str, ...]:

@@ -8,13 +8,14 @@ code; `ftrace.config.compile = False` interprets it instead, equation by equatio
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ftrace.control.mincut import least_moved
 from ftrace.core.config import config
 from ftrace.core.device import platform
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
-from ftrace.core.lazy import lazy
+from ftrace.core.lazy import MAKING, lazy
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr
@@ -47,6 +48,9 @@ def executable(jaxpr: Jaxpr, place: str) -> Callable[..., list[Any]]:
     key = "code", place, config.settings.passes
     found = jaxpr.cache.get(key)
     if found is None:
+        with MAKING:  # a thread that loads the backend is this one, or has finished
+            if BACKENDS[place].loading:
+                return partial(_without_backend, jaxpr, place)
         if is_one_program(jaxpr):
             backend = BACKENDS[place]()
             found = backend.compile(backend.plan(jaxpr))
@@ -54,6 +58,14 @@ def executable(jaxpr: Jaxpr, place: str) -> Callable[..., list[Any]]:
             found = _InPieces(jaxpr, place)
         jaxpr.cache[key] = found
     return found
+
+
+def _without_backend(jaxpr: Jaxpr, place: str, args: Sequence[Any]) -> list[Any]:
+    """Run what was asked for by a signal handler, say, while its thread loads the backend."""
+    if not BACKENDS[place].loading:
+        return executable(jaxpr, place)(args)
+    with quietly():
+        return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
 
 
 class _InPieces:

@@ -27,20 +27,39 @@ _CALLS = ("jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap")
 
 
 @cached_on_jaxpr
-def check_linear(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> None:
-    """Raise `CustomRuleError` unless what depends on the `linear` inputs does so linearly."""
+def check_linear(
+    jaxpr: Jaxpr,
+    linear: tuple[bool, ...],
+    demand: str = "Forward mode through a custom_vjp needs a backward rule that is traceable and",
+) -> None:
+    """Raise `CustomRuleError` unless what depends on the `linear` inputs does so linearly.
+
+    `demand` is the beginning of the message, up to "linear in".
+    """
+    what = "cotangents" if "backward" in demand else "tangents"
+    try:
+        _check(jaxpr, linear)
+    except _NotLinearError as error:
+        raise CustomRuleError(
+            f"{demand} linear in the {what}, and this one is not: {error}.",
+            "Give the function a custom_jvp rule, or differentiate it in reverse mode only, and "
+            "outside of ftrace.vectorize, which multiplies by partial derivatives.",
+        ) from None
+
+
+def _check(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> None:
     found = _walk(jaxpr, [DEPENDENT if f else KNOWN for f in linear])
     for kind, aval in zip(found, jaxpr.out_avals, strict=True):
         if kind == KNOWN and is_inexact(aval.dtype):
             raise _not_linear(f"it returns {aval} that does not depend on the cotangent")
 
 
-def _not_linear(why: str) -> CustomRuleError:
-    return CustomRuleError(
-        "Forward mode through a custom_vjp needs a backward rule that is traceable and linear in "
-        f"the cotangents, and this one is not: {why}.",
-        "Give the function a custom_jvp rule, or differentiate it in reverse mode only.",
-    )
+class _NotLinearError(Exception):
+    """Why a jaxpr is not linear."""
+
+
+def _not_linear(why: str) -> _NotLinearError:
+    return _NotLinearError(why)
 
 
 def _walk(jaxpr: Jaxpr, kinds: Sequence[str]) -> list[str]:
@@ -63,10 +82,10 @@ def _kind(value: Any) -> str:
 
 def _results(eqn: Eqn, kinds: list[str]) -> list[str]:
     row, count = eqn.primitive, len(eqn.outvars)
-    if row.name in _CALLS:
+    if row.op in _CALLS:
         (_, inner), *_ = [*subjaxprs({k: v for k, v in eqn.params.items() if k in _HELD})]
         return _walk(inner, kinds)
-    if row.name == "cond":
+    if row.op == "cond":
         return _joined([_walk(b, kinds[1:]) for b in eqn.params["branches"]])
     together = _summands(eqn, kinds)
     if DEPENDENT in together and KNOWN in together:
@@ -74,7 +93,7 @@ def _results(eqn: Eqn, kinds: list[str]) -> list[str]:
     if DEPENDENT in kinds:
         return [DEPENDENT] * count
     zero = ZERO_VALUE in kinds[:1] and row.linear_in == (0,)
-    zero = zero or (row.name == "mul" and ZERO_VALUE in kinds)
+    zero = zero or (row.op == "mul" and ZERO_VALUE in kinds)
     zero = zero or (ZERO_VALUE in together and KNOWN not in together)
     return [ZERO_VALUE if zero else KNOWN] * count
 
@@ -94,6 +113,6 @@ def _summands(eqn: Eqn, kinds: list[str]) -> list[str]:
     if eqn.primitive.jvp == LINEAR:
         pairs = zip(eqn.invars, kinds, strict=True)
         return [k for a, k in pairs if is_inexact(a.aval.dtype)]
-    if eqn.primitive.name in _TOGETHER:
+    if eqn.primitive.op in _TOGETHER:
         return [kinds[i] for i in eqn.primitive.linear_in]
     return []

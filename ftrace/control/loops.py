@@ -177,6 +177,11 @@ def switch(index: Any, branches: Sequence[Callable[..., T]], *operands: Any) -> 
         >>> float(f(1, 3.0)), float(f(7, 3.0))
         (9.0, -3.0)
     """
+    if not issubclass(type(branches), Sequence):
+        raise DtypeError(
+            f"switch takes a sequence of functions, and was given {branches!r}.",
+            "Give a list of functions.",
+        )
     functions = {f"branches[{i}]": f for i, f in enumerate(branches)}
     if not functions:
         raise TreeError("switch: there are no branches.", "Give at least one function.")

@@ -8,16 +8,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ftrace.core.avals import ShapedArray
+from ftrace.control.linearity import check_linear
+from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import CustomRuleError
 from ftrace.core.jaxpr import JaxprFun
-from ftrace.core.primitive import NO_EFFECTS, Effects
+from ftrace.core.primitive import NO_EFFECTS, Effects, Linear
 from ftrace.core.trace import EVAL, run
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, Dim, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.staging import trace_to_jaxpr
+from ftrace.interpreters.transpose import pull_jaxpr
 
 Flat = Callable[..., Any]
 Avals = Callable[..., Sequence[ShapedArray]]
@@ -130,6 +132,16 @@ def fun_type(*avals: ShapedArray, fun: Any, **params: Any) -> Any:
 def fun_effects(*, fun: Any, **params: Any) -> Effects:
     """The effects of a call."""
     return fun.jaxpr.effects if isinstance(fun, JaxprFun) else NO_EFFECTS
+
+
+def fun_transpose(cts: Any, *operands: Any, fun: Any, **params: Any) -> list[Any]:
+    """Applied to tangents the function is linear, and so is its jaxpr."""
+    linear = tuple(type(x) is Linear for x in operands)
+    jaxpr = staged(fun, [x.aval if type(x) is Linear else typeof(x) for x in operands]).jaxpr
+    check_linear(jaxpr, linear, "A function with a custom rule, applied to tangents, must be")
+    known = [None if f else x for x, f in zip(operands, linear, strict=True)]
+    found = iter(pull_jaxpr(jaxpr, known, linear, cts))
+    return [next(found) if f else None for f in linear]
 
 
 def fun_impl(*args: Any, fun: Flat, **params: Any) -> list[Any]:

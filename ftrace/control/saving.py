@@ -175,7 +175,7 @@ def _turns(eqn: Eqn) -> int:
         return loop.length
     if isinstance(eqn.primitive.lower, Elementwise):
         return max((a.aval.size for a in eqn.outvars), default=0)
-    return _TURNS if loop is not None or eqn.primitive.name == "while" else 1
+    return _TURNS if loop is not None or eqn.primitive.op == "while" else 1
 
 
 def _each(lower: Any) -> int:

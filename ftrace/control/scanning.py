@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -15,9 +15,16 @@ from ftrace.control.traces import Traces
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import free
 from ftrace.core.dtypes import int64
-from ftrace.core.errors import DtypeError, ShapeError, TreeError
+from ftrace.core.errors import (
+    ConcretizationTypeError,
+    DomainError,
+    DtypeError,
+    ShapeError,
+    TreeError,
+    brief,
+)
 from ftrace.core.loops import Loop
-from ftrace.core.trace import Tracer
+from ftrace.core.trace import Tracer, lifted
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_map, tree_words
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.quiet import quietly
@@ -27,6 +34,7 @@ from ftrace.primitives.linear import add
 from ftrace.primitives.shape import concatenate, reshape
 from ftrace.primitives.slicing import slice as slice_row
 
+LISTED: Final = 1 << 16  # turns of a fori_loop whose numbers are an array; others are counted
 Carry = TypeVar("Carry")
 
 
@@ -122,9 +130,14 @@ def _pair(tree: PyTreeDef) -> Sequence[PyTreeDef]:
 def _again(checkpoint: str | None, slots: int) -> tuple[Any, int] | None:
     """What a scan that keeps few states has for its linear half, and how many."""
     if checkpoint not in (None, "binomial"):
-        raise ValueError(f"scan: checkpoint is 'binomial' or None, not {checkpoint!r}.")
+        raise DomainError(
+            f"scan: checkpoint is 'binomial' or None, not {brief(repr(checkpoint))}.",
+            "Leave it out, or pass 'binomial'.",
+        )
     if operator.index(slots) < 1:
-        raise ValueError(f"scan: slots is {slots}; at least the first state is kept.")
+        raise DomainError(
+            f"scan: slots is {slots}; at least the first state is kept.", "Pass 1 or more."
+        )
     return None if checkpoint is None else (run_again, slots)
 
 
@@ -132,10 +145,23 @@ def _strong(a: ShapedArray) -> ShapedArray:
     return aval(a.shape, a.dtype)
 
 
+def _length(length: Any) -> int | None:
+    if length is None:
+        return None
+    try:
+        return operator.index(length)
+    except ConcretizationTypeError:
+        raise
+    except TypeError:
+        raise DtypeError(
+            f"scan: length is {length!r}, which is no integer.", "Give a Python int, or none."
+        ) from None
+
+
 def _elements(rows: Sequence[Any], tree: Any, length: int | None) -> tuple[int, list[Any]]:
     """The number of turns, and zeros of no memory in place of the elements of a turn."""
     avals = result_avals(scan, rows, tree, "xs")
-    n = None if length is None else operator.index(length)
+    n = _length(length)
     what = "length"
     for a, path in zip(avals, paths(tree, "xs"), strict=True):
         if not a.shape:
@@ -258,7 +284,7 @@ def fori_loop(
     wanted = [_strong(a) for a in result_avals(fori_loop, leaves, tree, "init_val")]
 
     def turn(i: Any, carry: Carry) -> Carry:
-        after = body_fun(i, carry)
+        after = lifted(body_fun)(i, carry)
         found, given = tree_flatten(after)
         check_carry("fori_loop", "body_fun", given, tree, wanted, [typeof(x) for x in found])
         return after
@@ -271,5 +297,9 @@ def fori_loop(
             (first, last, init_val),
         )
         return out
-    turns = free(np.arange(int(lower), int(upper), dtype=np.int64))
-    return scan(lambda c, i: (turn(i, c), None), init_val, turns)[0]
+    start, n = int(lower), max(int(upper) - int(lower), 0)
+    if n <= LISTED:
+        turns = free(np.arange(start, start + n, dtype=np.int64))
+        return scan(lambda c, i: (turn(i, c), None), init_val, turns)[0]
+    first = (np.int64(start), init_val)
+    return scan(lambda c, _: ((add(c[0], np.int64(1)), turn(*c)), None), first, None, n)[0][1]

@@ -15,6 +15,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, RuleError, ShapeError, TreeError
 from ftrace.core.jaxpr import Jaxpr, Var
+from ftrace.core.trace import attempting
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.interpreters.captures import owned
 from ftrace.primitives.convert import convert_element_type
@@ -147,7 +148,8 @@ def stage_solver(
         )
 
     try:
-        return stage_function(lambda value: run(captured, value), space.call, space.avals)
+        with attempting():
+            return stage_function(lambda value: run(captured, value), space.call, space.avals)
     except (ConcretizationTypeError, RuleError):
         if has_aux:  # nobody knows the types of aux
             raise

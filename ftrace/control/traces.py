@@ -1,10 +1,10 @@
 """The cache of traces: a user function's jaxpr per signature.
 
-A signature is the arguments' containers, shapes, dtypes and weakness, and the static arguments.
+A signature is the arguments' containers, shapes, dtypes, weakness and devices, and the static ones.
 Traces are kept per user function (weakly) and path of transformations to it, so that a new
 `jit(f)`, or `jit(grad(f))`, of the same function finds them. A function that captured tracers of
 an outer transformation is traced anew each time. Arrays it captured are read at every call;
-names it read are guarded (`guards.py`).
+names it read are guarded (`guards.py`). `config.kept_traces` bounds how many a function has.
 """
 
 import types
@@ -12,23 +12,46 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ftrace.control.functions import argument_avals, flatten_call, stage_function
-from ftrace.control.guards import make_guard
+from ftrace.control.functions import (
+    Apart,
+    Staged,
+    argument_avals,
+    flatten_call,
+    is_no_value,
+    is_setting,
+    is_zero_d,
+    stage_function,
+)
+from ftrace.control.guards import Watch
+from ftrace.control.values import SCALARS
+from ftrace.core.config import config
+from ftrace.core.device import LIBRARIES
+from ftrace.core.errors import ConcretizationTypeError, LiftError
 from ftrace.core.jaxpr import Jaxpr
-from ftrace.core.trace import Tracer
+from ftrace.core.sameness import Static
+from ftrace.core.trace import Tracer, ctx, is_on_device, is_staged
 from ftrace.core.tree import PyTreeDef
 
 
 class Trace:
-    """One traced signature: the jaxpr, the values it captured, the result's tree, the guard."""
+    """One traced signature.
 
-    __slots__ = ("captured", "guard", "jaxpr", "out_tree")
+    Attributes:
+        jaxpr: the program.
+        captured: the values it captured, its leading operands.
+        out_tree: the structure of its result.
+        guard: tells whether it still says what the function does, or None.
+        operands: where equations read captured arrays (`guards.py`).
+    """
 
-    def __init__(self, jaxpr: Jaxpr, captured: list[Any], out_tree: PyTreeDef, guard: Any) -> None:
-        self.jaxpr = jaxpr
-        self.captured = captured
-        self.out_tree = out_tree
+    __slots__ = ("captured", "guard", "jaxpr", "operands", "out_tree")
+
+    def __init__(self, staged: Staged, guard: Any, operands: set[Any]) -> None:
+        self.jaxpr: Jaxpr = staged.jaxpr
+        self.captured = staged.captured
+        self.out_tree: PyTreeDef = staged.out_tree
         self.guard = guard
+        self.operands = operands
 
 
 _tables: "WeakKeyDictionary[Any, dict[Any, dict[Any, Trace]]]" = WeakKeyDictionary()
@@ -64,19 +87,27 @@ def _table(fun: Any, options: tuple[Any, ...]) -> dict[Any, Trace]:
     return {}
 
 
+def _objects(key: Any) -> list[Any]:
+    """The static arguments in a key that may hold something else."""
+    if isinstance(key, Static):
+        return [] if type(key.value) in SCALARS else [key.value]
+    return [x for part in key for x in _objects(part)] if isinstance(key, tuple) else []
+
+
 class Traces:
     """The traces of one function under one set of options."""
 
-    __slots__ = ("_attempts", "_entries", "_fun", "_static")
+    __slots__ = ("_attempts", "_entries", "_fun", "_settings", "_static")
 
     def __init__(
         self,
         fun: Any,
         options: tuple[Any, ...],
         static: Sequence[int] = (),
-        attempts: Callable[[Callable[[], Any]], Any] | None = None,
+        attempts: Callable[[Callable[[], Any], Any], Any] | None = None,
     ) -> None:
         self._fun = fun
+        self._settings = False  # whether integers inside containers are static
         self._attempts = attempts  # what may run a trace again (lifting/restart.py)
         self._static = static  # positions that are not among the dynamic arguments
         self._entries = _table(fun, options)
@@ -85,24 +116,81 @@ class Traces:
         self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: Any = ()
     ) -> tuple[list[Any], Trace]:
         """The flat dynamic arguments and the trace for them; `fun` is what is traced."""
-        leaves, tree = flatten_call(args, kwargs)
+        given = flatten_call(args, kwargs)
+        apart = Apart(*given, is_setting if self._settings else is_no_value)
+        try:
+            return self._find(fun, apart, static)
+        except (ConcretizationTypeError, LiftError) as error:
+            fixed = Apart(*given, is_setting)
+            if self._settings or self._attempts is None or len(fixed.leaves) == len(apart.leaves):
+                raise
+            first = error
+        # Python needs an integer of a container (a number of layers): they become static, and
+        # every other value is traced anew
+        try:
+            found = self._find(fun, fixed, static)
+        except (ConcretizationTypeError, LiftError):
+            raise first from None
+        self._settings = True
+        return found
+
+    def _find(self, fun: Any, apart: Apart, static: Any) -> tuple[list[Any], Trace]:
+        leaves, tree = apart.leaves, apart.tree
         avals = argument_avals(self._fun, leaves, tree, self._static)
-        key = (tree, tuple(avals), static)
+        zero_d = tuple([i for i, a in enumerate(avals) if not a.shape and is_zero_d(leaves[i])])
+        there = tuple(map(is_on_device, leaves)) if LIBRARIES else ()
+        key = (tree, tree.order, tuple(avals), zero_d, there, static)
         entry = self._entries.get(key)
         if entry is None or (entry.guard is not None and not entry.guard()):
-            entry = self._trace(fun, tree, avals)
-            if not any(isinstance(x, Tracer) for x in entry.captured):
-                self._entries[key] = entry
+            once = self._is_of_a_trace()
+            watch = None if once else Watch(self._fun, [*apart.fixed, *_objects(static)])
+            entry = self._trace(fun, tree, avals, leaves, watch)
+            if not once and not any(isinstance(x, Tracer) for x in entry.captured):
+                self._keep(key, entry)
+        elif 2 * len(self._entries) > config.settings.kept_traces:
+            self._entries[key] = self._entries.pop(key, entry)  # the oldest is the first to go
+        if ctx.operands is not None:
+            ctx.operands |= entry.operands
         return leaves, entry
 
-    def _trace(self, fun: Any, tree: PyTreeDef, avals: Sequence[Any]) -> Trace:
+    def _keep(self, key: Any, entry: Trace) -> None:
+        """Keep a trace, and drop those that were not used for longest where there are too many."""
+        entries = self._entries
+        entries[key] = entry
+        for old in list(entries)[: max(len(entries) - config.settings.kept_traces, 0)]:
+            entries.pop(old, None)  # another thread may have been here
+
+    def _is_of_a_trace(self) -> bool:
+        """Whether it is a closure that a traced function made for a loop or an arm.
+
+        The next trace makes another one: this one need not be watched.
+        """
+        own = self._attempts is None and is_staged(ctx.trace)
+        return own and bool(getattr(self._fun, "__closure__", None))
+
+    def _trace(
+        self,
+        fun: Any,
+        tree: PyTreeDef,
+        avals: Sequence[Any],
+        leaves: Sequence[Any],
+        watch: Watch | None,
+    ) -> Trace:
         counter.count += 1
-        if self._attempts is None:
-            staged = stage_function(fun, tree, avals)
-        else:
-            staged = self._attempts(lambda: stage_function(fun, tree, avals))
-        guard = make_guard(self._fun)
-        return Trace(staged.jaxpr, staged.captured, staged.out_tree, guard)
+        outer, ctx.operands = ctx.operands, set()
+        try:
+            if self._attempts is None:
+                staged = stage_function(fun, tree, avals, values=leaves)
+            else:
+                staged = self._attempts(
+                    lambda: stage_function(fun, tree, avals, values=leaves),
+                    (*tree.unflatten(leaves), *(() if fun is self._fun else (fun,))),
+                )
+            operands = ctx.operands
+        finally:
+            ctx.operands = outer
+        guard = None if watch is None else watch.guard(operands, staged.captured)
+        return Trace(staged, guard, operands)
 
     def clear(self) -> None:
         """Forget them."""

@@ -32,7 +32,7 @@ from ftrace.interpreters.partial import RES, Half, Split
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import instantiate, materialise
 from ftrace.interpreters.transpose import full_mask
-from ftrace.lowering.rules import has_loops
+from ftrace.lowering.rules import has_loops, is_scalar_program
 from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.compare import bitwise_or, select
 from ftrace.primitives.convert import convert_element_type
@@ -66,7 +66,7 @@ def _impl_of(scalar: Scalar) -> Callable[..., list[Any]]:
     def impl(*operands: Any, **params: Any) -> list[Any]:
         jaxpr = scalar(**params)
         shape = typeof(operands[0]).shape if operands else ()
-        if shape and config.settings.compile:
+        if shape and config.settings.compile and is_scalar_program(jaxpr):
             alone = _alone(jaxpr, tuple(aval(shape, a.dtype) for a in jaxpr.in_avals))
             return jit_call(*operands, jaxpr=alone, name="vectorize")
         return owned(mapped(jaxpr, operands), operands)

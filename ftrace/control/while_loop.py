@@ -17,20 +17,21 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.control.gating import gated, is_gated
 from ftrace.control.jit import Turns
 from ftrace.control.members import member_by_member
 from ftrace.control.scan import fixpoint, scan_call, split_loop
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host, together
 from ftrace.core.errors import DtypeError, RuleError
-from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from ftrace.core.loops import Each, Loop, Parts, cut, select_by
 from ftrace.core.primitive import Effects, Primitive, Unsupported
 from ftrace.core.tapes import stack, tape
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
-from ftrace.interpreters.dce import dce_jaxpr
+from ftrace.interpreters.dce import dce_equations, dce_jaxpr
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import RES, Half, Split, known_result
 from ftrace.interpreters.staging import trace_closed
@@ -182,12 +183,16 @@ def _while_batch(  # noqa: PLR0913 - a row's params
     def once(m: tuple[bool, ...]) -> list[bool]:
         _, (p,) = batch_jaxpr(cond, axis, fixed + places(m), False)
         _, out = batch_jaxpr(body, axis, fixed + places(m), False)
-        return [p is not None or d is not None for d in out[:n_carry]]
+        ends = zip(out[:n_carry], body.outvars, body.invars[n_consts:], strict=False)
+        # what the body only hands on is the same for all members, however often they go around
+        return [d is not None or (p is not None and y is not x) for d, y, x in ends]
 
     moving = fixpoint([d is not None for d in d_carry], once)
     force = moving + (False,) * (len(body.outvars) - n_carry)
     new_cond, (p,) = batch_jaxpr(cond, axis, fixed + places(moving), False)
-    new_body, out_dims = batch_jaxpr(body, axis, fixed + places(moving), force)
+    asks = p is not None and is_gated(body)
+    own = gated(body) if asks else body
+    new_body, out_dims = batch_jaxpr(own, axis, (0,) * asks + fixed + places(moving), force)
     carry = [
         v if not m else place_axis(v, d, axis, 0)
         for v, d, m in zip(values[n_consts:], d_carry, moving, strict=True)
@@ -195,10 +200,10 @@ def _while_batch(  # noqa: PLR0913 - a row's params
     if p is not None and axis.size and not record and (cond.effects or body.effects):
         params = {"cond": cond, "body": body, "n_consts": n_consts, "record": record}
         return member_by_member(while_call, axis, values, dims, **params, each=each)
-    alone = p is not None and not record and each is None
+    alone = p is not None and not record and each is None and all(moving)
     counted = p is not None and record  # every member has its own number of turns
     if p is not None:
-        new_cond, new_body = _per_member(new_cond, new_body, n_consts, axis.size, record)
+        new_cond, new_body = _per_member(new_cond, new_body, moving, axis.size, record, asks)
     if counted:
         zeros = broadcast_in_dim(np.int64(0), shape=(axis.size,), broadcast_dimensions=())
         carry.append(zeros)
@@ -219,14 +224,18 @@ def _while_batch(  # noqa: PLR0913 - a row's params
 
 
 def _per_member(
-    cond: Jaxpr, body: Jaxpr, n_consts: int, members: int, record: bool
+    cond: Jaxpr, body: Jaxpr, moving: tuple[bool, ...], members: int, record: bool, asks: bool
 ) -> tuple[Jaxpr, Jaxpr]:
     """Loop while any member goes on; a member that has finished keeps its carry.
 
-    With `record` a last carry counts the turns of each member.
+    What is not `moving` is one value for all of them, and stays as it is.
+
+    With `record` a last carry counts the turns of each member. A body that `asks` is told first
+    which members go on.
     """
-    avals = list(body.in_avals)
-    n_carry = len(avals) - n_consts
+    avals = list(body.in_avals[asks:])
+    n_carry = len(moving)
+    n_consts = len(avals) - n_carry
     if record:
         avals.append(aval((members,), _INTEGER))
 
@@ -237,10 +246,12 @@ def _per_member(
     def masked(*args: Any) -> list[Any]:
         consts, carry, turns = cut(args, (n_consts, n_carry, 1))
         (going,) = eval_jaxpr(cond, (*consts, *carry))
-        outs = eval_jaxpr(body, (*consts, *carry))
+        outs = eval_jaxpr(body, (*(going,) * asks, *consts, *carry))
         kept = [
             select(broadcast_in_dim(going, shape=typeof(x).shape, broadcast_dimensions=(0,)), x, y)
-            for x, y in zip(outs[:n_carry], carry, strict=True)
+            if m
+            else y
+            for x, y, m in zip(outs[:n_carry], carry, moving, strict=True)
         ]
         more = [add(t, convert_element_type(going, new_dtype=_INTEGER)) for t in turns]
         return [*kept, *more, *outs[n_carry:]]
@@ -305,6 +316,52 @@ def _known_condition(cond: Jaxpr, known: tuple[bool, ...]) -> Jaxpr:
     return Jaxpr(binders, slim.eqns, slim.outvars, slim.constvars, slim.consts)
 
 
+def without_unread(
+    body: Jaxpr, test: Jaxpr, used: Sequence[bool]
+) -> tuple[Jaxpr, Jaxpr, list[bool]]:
+    """The loop without what only keeps itself up to date.
+
+    Args:
+        body, test: (captured, carry) -> carry, and whether to go on.
+        used: which of the carry are read after the loop.
+
+    Returns:
+        Both without the rest, and which of the carry are left.
+    """
+    n = len(used)
+    own, asked = body.invars[len(body.invars) - n :], test.invars[len(test.invars) - n :]
+    read = {v for e in test.eqns for v in e.invars} | set(test.outvars)
+    now = [u or v in read for u, v in zip(used, asked, strict=True)]
+    while True:
+        outs = [v for v, u in zip(body.outvars, now, strict=True) if u]
+        eqns = dce_equations(body.eqns, outs)
+        read = {v for e in eqns for v in e.invars} | set(outs)
+        new = [u or v in read for u, v in zip(now, own, strict=True)]
+        if new == now:
+            break
+        now = new
+
+    def kept(invars: Sequence[Var], mine: Sequence[Var]) -> list[Var]:
+        return [*invars[: len(invars) - n], *(v for v, u in zip(mine, now, strict=True) if u)]
+
+    body = Jaxpr(kept(body.invars, own), eqns, outs)
+    return body, Jaxpr(kept(test.invars, asked), test.eqns, test.outvars), now
+
+
+def _pruned(eqn: Any, used: Sequence[bool]) -> Any:
+    """The equation without what nobody reads; one that records its turns stays as it is."""
+    p, n = eqn.params, eqn.params["n_consts"]
+    if p["record"] or p["each"] is not None or p["body"].consts or p["cond"].consts:
+        return eqn
+    body, cond, left = without_unread(p["body"], p["cond"], used)
+    if all(left):
+        return eqn
+    carry = [x for x, u in zip(eqn.invars[n:], left, strict=True) if u]
+    outs = [v for v, u in zip(eqn.outvars, left, strict=True) if u]
+    params = {**p, "body": body, "cond": cond}
+    return Eqn(while_call, [*eqn.invars[:n], *carry], params, outs, eqn.source)
+
+
 while_call = Primitive(
     name="while",
     impl=_while_impl,
@@ -318,6 +375,7 @@ while_call = Primitive(
     partial=_while_partial,
     zeros=True,
     effects=_while_effects,
+    prune=_pruned,
     multiple=True,
     doc="Repeat a body while a condition holds.",
 )

@@ -8,6 +8,7 @@ it is called from the compiled program. `lax.custom_root` and `lax.custom_linear
 solvers.
 """
 
+from ftrace.core.arguments import explain as _explain
 from ftrace.implicit.linear import bicgstab as bicgstab
 from ftrace.implicit.linear import cg as cg
 from ftrace.implicit.linear import gmres as gmres
@@ -18,3 +19,5 @@ from ftrace.implicit.optimize import brentq as brentq
 from ftrace.implicit.optimize import fixed_point as fixed_point
 from ftrace.implicit.optimize import minimize as minimize
 from ftrace.implicit.optimize import root as root
+
+_explain(globals())

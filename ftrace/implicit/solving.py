@@ -21,6 +21,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import free
 from ftrace.core.errors import ConcretizationTypeError, DtypeError
 from ftrace.core.jaxpr import Jaxpr, JaxprFun
+from ftrace.core.trace import attempting
 from ftrace.implicit.linear import solve
 from ftrace.interpreters.quiet import quietly
 
@@ -72,7 +73,8 @@ class Equation:
             nonlocal eager
             if not eager:
                 try:
-                    leaves, trace = traces.find(plain, (*params, x), {})
+                    with attempting():
+                        leaves, trace = traces.find(plain, (*params, x), {})
                     return trace.out_tree.unflatten(_run(trace.jaxpr, [*trace.captured, *leaves]))
                 except ConcretizationTypeError:
                     eager = True

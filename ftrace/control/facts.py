@@ -1,0 +1,192 @@
+"""Facts: what a trace rests on, each about one object, and one expression that tests them all.
+
+A fact says what an attribute, item, name or cell held before the trace, without running a property:
+`h.w is v`. Since every object on the way has a fact of its own, paths are not followed again.
+Small immutable values are compared by type and value where they are not identical. Contents of
+arrays are compared with a copy: `bytearray == array` is one memcmp.
+"""
+
+import operator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.sameness import is_same
+
+_MISSING: Final = object()
+
+# kind -> what gives the value now, in terms of the holder and the key
+_READ: Final = {
+    "cell": "{h}.cell_contents",
+    "name": "{h}[{k}]",
+    "item": "{h}[{k}]",
+    "attribute": "{h}.{n}",
+    "method": "{h}.{n}.__func__",
+    "class": "type({h})",
+}
+_ABSENT: Final = {
+    "name": "{k} not in {h}",
+    "item": "{k} not in {h}",
+    "attribute": "not hasattr({h}, {k})",
+}
+_BY_VALUE: Final = (int, float, complex, str, bytes, tuple, np.generic)
+
+_TEMPLATE: Final = """
+def guard():
+    try:
+        return {tests}
+    except Exception:
+        return False
+"""
+
+
+class Facts:
+    """Facts by (kind, id of the holder, key), and where each was read."""
+
+    __slots__ = ("_found", "_updated")
+
+    def __init__(self) -> None:
+        self._updated: dict[Any, tuple[Any, Any, set[Any]]] = {}  # what is only read to be updated
+        self._found: dict[tuple[str, int, type, Any], tuple[Any, Any, set[Any]]] = {}
+
+    def add(self, kind: str, holder: Any, key: Any, value: Any, site: Any) -> Any:
+        """Note a fact; returns its key."""
+        name: Any = (kind, id(holder), type(key), key)
+        self._found.setdefault(name, (holder, value, set()))[2].add(site)
+        return name
+
+    def absent(self, kind: str, holder: Any, key: Any, site: Any) -> None:
+        """Note that something is not there."""
+        self.add(kind, holder, key, _MISSING, site)
+
+    def whole(self, holder: Any, site: Any) -> None:
+        """Note all that a container holds."""
+        if isinstance(holder, dict):
+            self.add("pairs", holder, None, (*holder, *holder.values()), site)
+        else:
+            self.add("items", holder, None, tuple(holder), site)
+
+    def without(self, name: Any, site: Any) -> None:
+        """One place less that reads: it only updates what it read."""
+        fact = self._found.get(name)
+        if fact is not None:
+            fact[2].discard(site)
+            if not fact[2]:
+                self._updated[name] = self._found.pop(name)
+
+    def names(self, known: dict[int, str]) -> Iterator[tuple[str, Any]]:
+        """What was read, by words for it; `known` are words for where reading begins."""
+        words = dict(known)
+        for (kind, number, _, key), (_, value, _) in (self._found | self._updated).items():
+            base = words.get(number)
+            if kind in ("cell", "name"):
+                text = str(key)
+            elif base is None or kind not in ("attribute", "item"):
+                continue
+            else:
+                text = f"{base}.{key}" if kind == "attribute" else f"{base}[{key!r}]"
+            words.setdefault(id(value), text)
+            yield text, value
+
+    def renew(self, logs: set[int]) -> None:
+        """Take containers that are only appended to as they are now, and where they are now.
+
+        Lifting may have put an equal list in the place of one.
+        """
+        moved: dict[int, Any] = {}
+        for name, (holder, value, sites) in list(self._found.items()):
+            kind, _, _, key = name
+            if id(value) in logs and kind == "cell":
+                moved[id(value)] = now = holder.cell_contents
+                self._found[name] = (holder, now, sites)
+            elif id(holder) in logs and kind in ("length", "items", "pairs"):
+                del self._found[name]
+                now = moved.get(id(holder), holder)
+                if kind == "length":
+                    self.add(kind, now, key, len(now), None)
+                else:
+                    self.whole(now, None)
+
+    def guard(
+        self, root: Any, arrays: Iterable[Any], contents: Iterable[tuple[Any, bytearray]]
+    ) -> Any:
+        """A function that tests all facts; None if there are none.
+
+        Args:
+            root: the function that the guard is for, which it does not keep alive.
+            arrays: whose shapes and dtypes stay.
+            contents: whose contents stay.
+        """
+        scope: dict[str, Any] = {"same": is_same, "equal": _same_objects}
+        tests = [
+            _test(scope, kind, holder, key, value, root)
+            for (kind, _, _, key), (holder, value, _) in self._found.items()
+        ]
+        for a in arrays:
+            i = len(scope)
+            scope |= {f"h{i}": a, f"s{i}": a.shape, f"d{i}": a.dtype}
+            tests.append(f"h{i}.shape == s{i} and h{i}.dtype is d{i}")
+        for a, before in contents:
+            i = len(scope)
+            scope |= {f"h{i}": _contiguous(a), f"b{i}": before}
+            tests.append(
+                f"b{i} == h{i}" if scope[f"h{i}"].flags.c_contiguous else f"h{i}.tobytes() == b{i}"
+            )
+        return _function(tests, scope)
+
+
+def content(array: Any) -> bytearray:
+    """A copy of an array's content, to be compared with it."""
+    return bytearray(_contiguous(array).tobytes())
+
+
+def _contiguous(array: Any) -> Any:
+    return array.T if array.flags.f_contiguous else array
+
+
+def _test(scope: dict[str, Any], kind: str, holder: Any, key: Any, value: Any, root: Any) -> str:
+    i = len(scope)
+    h, v = (f"{letter}{i}" for letter in "hv")
+    for name, x in ((h, holder), (v, value)):
+        scope[name] = weakref.ref(x) if x is root else x
+    h, v = (f"{n}()" if x is root else n for n, x in ((h, holder), (v, value)))
+    words = {"h": h, "n": key, "k": _key(scope, i, key)}
+    if value is _MISSING:
+        return _ABSENT[kind].format(**words)
+    if kind == "pairs":
+        return f"equal((*{h}, *{h}.values()), {v})"
+    if kind == "items":
+        return f"equal({h}, {v})"
+    if kind == "length":
+        return f"len({h}) == {v}"
+    read = _READ[kind].format(**words)
+    if issubclass(type(value), _BY_VALUE) and type(value) is not bool:
+        return f"((t := {read}) is {v} or same(t, {v}))"
+    return f"{read} is {v}"
+
+
+def _key(scope: dict[str, Any], i: int, key: Any) -> str:
+    if type(key) in (str, int, bool):
+        return repr(key)
+    scope[f"k{i}"] = key
+    return f"k{i}"
+
+
+def _same_objects(now: Any, before: tuple[Any, ...]) -> bool:
+    """Whether a container still holds these very objects, or equal numbers and strings."""
+    return len(now) == len(before) and (
+        all(map(operator.is_, now, before)) or all(map(_is_still, now, before))
+    )
+
+
+def _is_still(now: Any, before: Any) -> bool:
+    return now is before or (issubclass(type(before), _BY_VALUE) and is_same(now, before))
+
+
+def _function(tests: list[str], scope: dict[str, Any]) -> Callable[[], bool] | None:
+    if not tests:
+        return None
+    exec(compile(_TEMPLATE.format(tests=" and ".join(tests)), "<ftrace guard>", "exec"), scope)
+    return scope["guard"]

@@ -1,0 +1,237 @@
+"""What a value may be, for the reader of functions (`reading.py`).
+
+A `Value` lists the objects of the outside that a place on the stack or a local variable may hold.
+Beside real objects there are stand-ins for what only a run would make: a function (`Made`), an
+instance (`Instance`), a method of an array or a container (`Method`).
+"""
+
+import functools
+import operator
+import os
+import sys
+import sysconfig
+import types
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ftrace.core import source
+
+SCALARS: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
+MAPPINGS: Final = (dict,)
+SEQUENCES: Final = (list, tuple, deque)
+SETS: Final = (set, frozenset)
+_MAX_REFS: Final = 10_000
+
+
+class Value(NamedTuple):
+    """What may be in one place.
+
+    Attributes:
+        refs: the objects of the outside that may be there, each once.
+        complete: nothing else can be there.
+        traced: it is a traced value, surely.
+        bag: an object may also be anywhere within it: it was put together from the refs.
+        origin: the fact it was read by and where, if it comes directly from there.
+    """
+
+    refs: tuple[Any, ...] = ()
+    complete: bool = False
+    traced: bool = False
+    bag: bool = False
+    origin: Any = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is one known object."""
+        return self.complete and len(self.refs) == 1
+
+
+NOTHING: Final = Value()
+TRACED: Final = Value(traced=True)
+NULL: Final = Value(complete=True)  # what Python puts beside a function that is no method
+
+
+def constant(x: Any) -> Value:
+    """Surely this object."""
+    return Value((x,), complete=True)
+
+
+def bag(refs: Iterable[Any], *, traced: bool = False) -> Value:
+    """Something put together from these."""
+    return Value(_once(refs), traced=traced, bag=True)
+
+
+def joined(a: Value | None, b: Value) -> Value:
+    """What is one or the other."""
+    if a is None or a is b:
+        return b
+    refs = a.refs if a.refs is b.refs else _once((*a.refs, *b.refs))
+    return Value(refs, a.complete and b.complete, a.traced and b.traced, a.bag or b.bag)
+
+
+def _once(refs: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple({id(x): x for x in refs}.values())[:_MAX_REFS]
+
+
+def same(a: Value | None, b: Value) -> bool:
+    """Whether two descriptions are the same."""
+    if a is None or len(a.refs) != len(b.refs) or a[1:4] != b[1:4]:
+        return False
+    if all(map(operator.is_, a.refs, b.refs)):
+        return True
+    return {id(x) for x in a.refs} == {id(x) for x in b.refs}
+
+
+class Made:
+    """A function that a run makes: its code, the frame it is made in, its defaults."""
+
+    __slots__ = ("code", "defaults", "frame")
+
+    def __init__(self, code: types.CodeType, frame: Any, defaults: Value) -> None:
+        self.code, self.frame, self.defaults = code, frame, defaults
+
+
+class Container:
+    """A list, tuple, set or dictionary that a run makes.
+
+    Attributes:
+        contents: what may be in it.
+        parts: the same by place, while that is known.
+        some: whether something traced may be in it.
+    """
+
+    __slots__ = ("contents", "parts", "some")
+
+    def __init__(self) -> None:
+        self.contents = TRACED  # of nothing, all is traced
+        self.parts: list[Value] | None = None
+        self.some = False
+
+    def hold(self, values: Iterable[Value], parts: list[Value] | None = None) -> bool:
+        """Let it also hold values; returns whether that is new."""
+        before = self.contents, self.some
+        for v in values:
+            inner = [x for x in v.refs if isinstance(x, Container)]
+            self.some |= v.traced or any(c.some for c in inner)
+            traced = self.contents.traced and v.traced
+            self.contents = bag((*self.contents.refs, *v.refs), traced=traced)
+        self.parts = parts
+        return not (same(before[0], self.contents) and before[1] == self.some)
+
+
+def is_traced(v: Value) -> bool:
+    """Whether a value is traced, or something in it."""
+    return v.traced or any(isinstance(x, Container) and x.some for x in v.refs)
+
+
+class Held:
+    """What a transformation makes of functions, at one place."""
+
+    __slots__ = ("functions",)
+
+    def __init__(self) -> None:
+        self.functions: tuple[Any, ...] = ()
+
+
+class Instance:
+    """An instance that a run makes: its class, and what its attributes may be."""
+
+    __slots__ = ("attributes", "cls")
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+        self.attributes: dict[str, Value] = {}
+
+
+class Above:
+    """`super(cls, instance)` for an instance that a run makes."""
+
+    __slots__ = ("__self__", "__self_class__", "__thisclass__")
+
+    def __init__(self, cls: type, me: Instance) -> None:
+        self.__thisclass__, self.__self__, self.__self_class__ = cls, me, me.cls
+
+
+class Method:
+    """A method of an array, or of a builtin container."""
+
+    __slots__ = ("holder", "name")
+
+    def __init__(self, holder: Any, name: str) -> None:
+        self.holder, self.name = holder, name
+
+
+class Getter:
+    """A getter of the module `operator`: its class, and what that got."""
+
+    __slots__ = ("given", "kind")
+
+    def __init__(self, kind: type, given: tuple[Value, ...]) -> None:
+        self.kind, self.given = kind, given
+
+
+STAND_INS: Final = (Made, Container, Held, Instance, Above, Method, Getter)
+
+
+def inside(x: Any) -> tuple[Any, ...]:
+    """What a stand-in holds."""
+    if isinstance(x, Container):
+        return x.contents.refs
+    if isinstance(x, Made):
+        return x.defaults.refs
+    if isinstance(x, Held):
+        return x.functions
+    if isinstance(x, Getter):
+        return tuple(ref for v in x.given for ref in v.refs)
+    return (x.holder,) if isinstance(x, Method) else ()
+
+
+_LIBRARIES: Final = frozenset(
+    """
+    numpy scipy cupy cupyx ftrace jax jaxlib jaxtyping torch pandas matplotlib sklearn IPython
+    tqdm llvmlite numba beartype typeguard pytest _pytest pluggy hypothesis
+    """.split()  # noqa: SIM905 - a table
+)
+_STANDARD: Final = (sysconfig.get_path("stdlib") + os.sep, "<f")
+_INSTALLED: Final = tuple(f"{os.sep}{p}-packages{os.sep}" for p in ("site", "dist"))
+
+
+_OF_PYTHON: Final = 1 << 9
+
+
+@functools.cache
+def is_library_file(name: str) -> bool:
+    """Whether code of this file is not followed: that of Python, of ftrace, of array libraries."""
+    if name.startswith(source.PACKAGE):
+        return True
+    for part in _INSTALLED:
+        if part in name:
+            return name.partition(part)[2].partition(os.sep)[0] in _LIBRARIES
+    return name.startswith(_STANDARD)
+
+
+def is_library(x: Any) -> bool:
+    """Whether a function, class or module is not followed."""
+    if isinstance(x, types.FunctionType):
+        return is_library_file(x.__code__.co_filename)
+    if isinstance(x, type) and x.__module__ == "builtins" and x.__flags__ & _OF_PYTHON:
+        return False  # of code that has no module
+    root = str(getattr(x, "__module__" if isinstance(x, type) else "__name__", "")).partition(".")[
+        0
+    ]
+    return root in _LIBRARIES or (root in sys.stdlib_module_names and root != "__main__")
+
+
+def is_ndarray(x: Any) -> bool:
+    """Whether it is a NumPy array; a traced value stands for one and is none."""
+    return issubclass(type(x), np.ndarray)
+
+
+def is_of_ftrace(f: Any) -> bool:
+    """Whether a callable is ftrace's own."""
+    if isinstance(f, types.FunctionType):
+        return f.__code__.co_filename.startswith(source.PACKAGE)
+    return type(f) is Held or type(f).__module__.startswith("ftrace.")
