@@ -6,6 +6,8 @@
 own answer stays.
 """
 
+import functools
+import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -13,12 +15,14 @@ from typing import Any, Final
 import numpy as np
 
 import ftrace.numpy as fnp
+from ftrace.control.raising import fail_where
 from ftrace.core import dtypes
-from ftrace.core.avals import typeof
+from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.errors import DtypeError, LiftError
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, running
 from ftrace.core.tree import tree_flatten
-from ftrace.lifting.python import holds_tracer
+from ftrace.lifting.leaves import one_of
+from ftrace.lifting.python import holds_tracer, is_unknown
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.promote import TRACED, cast, value
 from ftrace.numpy.ufuncs import UFUNCS
@@ -86,6 +90,7 @@ CONSTRUCTORS: Final[dict[Any, Callable[..., Any]]] = {
     np.ascontiguousarray: fnp.ascontiguousarray,
     np.asfortranarray: fnp.asfortranarray,
     np.asarray_chkfinite: fnp.asarray_chkfinite,
+    np.require: fnp.require,
     np.arange: fnp.arange,
     np.isscalar: _isscalar,
     np.ndenumerate: _ndenumerate,
@@ -151,33 +156,93 @@ def item(holder: Any, key: Any) -> Any:
     """
     if not running or ctx.trace is EVAL or not holds_tracer(key):
         return holder[key]
-    if type(holder) is np.ndarray:
-        return getitem(holder, key)
+    kind = type(holder)
+    if isinstance(holder, Tracer):
+        return holder[_within(holder.shape, key)]  # pyright: ignore - operators are installed
+    if kind is np.ndarray:
+        return getitem(holder, _within(holder.shape, key))
     if holder is np.r_ or holder is np.c_:
         return _joined(holder, key if type(key) is tuple else (key,))
     if isinstance(key, Tracer) and key.known(exact=True) is UNKNOWN:
-        if type(holder) is range:
-            return getitem(np.asarray(holder), key)
-        if type(holder) is list or type(holder) is tuple:
-            return _chosen(holder, key)
+        if kind is dict:
+            return _looked_up(holder, key)
+        if kind in (list, tuple, range) and holder:
+            i = _in_range(holder, key)
+            return getitem(np.asarray(holder), i) if kind is range else _chosen(kind, holder, i)
     return holder[key]
 
 
-def _chosen(items: Sequence[Any], i: Any) -> Any:
+def _within(shape: tuple[int, ...], key: Any) -> Any:
+    """A key whose traced numbers are in range: for others there is an IndexError.
+
+    Only numbers and slices are looked at; of other keys the rows say what is wrong.
+    """
+    parts = key if type(key) is tuple else (key,)
+    if len(parts) > len(shape) or not all(map(_is_simple, parts)):
+        return key
+    found = [
+        _of_axis(part, a, n) if isinstance(part, Tracer) else part
+        for a, (part, n) in enumerate(zip(parts, shape, strict=False))
+    ]
+    return tuple(found) if type(key) is tuple else found[0]
+
+
+def _is_simple(part: Any) -> bool:
+    if isinstance(part, Tracer):
+        return not part.shape and part.dtype.kind in "iu" and is_unknown(part)
+    return type(part) is slice or (type(part) is int)
+
+
+def _of_axis(i: Any, axis: int, n: int) -> Any:
+    def throw(value: Any) -> None:
+        raise IndexError(f"index {value} is out of bounds for axis {axis} with size {n}")
+
+    return _fail_outside(i, n, throw)
+
+
+def _in_range(holder: Any, i: Any) -> Any:
+    """An index that is in range: for others there is Python's IndexError."""
+    alike = holder if type(holder) is range else type(holder)([0]) * len(holder)
+    return _fail_outside(i, len(holder), alike.__getitem__)
+
+
+def _fail_outside(i: Any, n: int, throw: Callable[[Any], Any]) -> Any:
+    fail_where(fnp.less(i, -n) | fnp.greater_equal(i, n), (i,), throw, IndexError)
+    return fnp.clip(fnp.where(fnp.less(i, 0), i + n, i), 0, max(n - 1, 0))
+
+
+def _looked_up(table: dict[Any, Any], key: Any) -> Any:
+    """The value of a traced key, of a dict of numbers."""
+
+    def throw(value: Any) -> None:
+        raise KeyError(value.item() if hasattr(value, "item") else value)
+
+    matches = [fnp.equal(key, k) for k in table if type(k) in SCALAR_AVALS]
+    if not matches:
+        raise KeyError(key)
+    found = functools.reduce(operator.or_, matches)
+    fail_where(~found, (key,), throw, KeyError)
+    values = [v for k, v in table.items() if type(k) in SCALAR_AVALS]
+    return _chosen(dict, values, fnp.argmax(fnp.stack(matches)))
+
+
+def _chosen(kind: type, items: Sequence[Any], i: Any) -> Any:
     """The i-th of a list of arrays, or of containers of one structure, for a traced i."""
     flat = [tree_flatten(x) for x in items]
     try:
-        kinds = {(tree, *(typeof(leaf).shape for leaf in leaves)) for leaves, tree in flat}
+        kinds = {
+            (tree, tree.order, *(typeof(leaf).shape for leaf in leaves)) for leaves, tree in flat
+        }
     except DtypeError:
         kinds = set()
     if len(kinds) != 1:
         raise LiftError(
-            f"A {type(items).__name__} of {len(items)} items that are not built alike was indexed "
-            "by a traced integer.",
+            f"A {kind.__name__} of {len(items)} items that are not built alike was indexed by a "
+            "traced integer.",
             "All items must be arrays of one shape, or containers of them; else decide with `if`.",
         )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return flat[0][1].unflatten([fnp.stack(column)[i] for column in columns])
+    return flat[0][1].unflatten([one_of(c, i, fnp.stack(c)[i]) for c in columns])
 
 
 def _joined(maker: Any, parts: tuple[Any, ...]) -> Any:

@@ -13,19 +13,21 @@ import itertools
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from ftrace import tree_util
 from ftrace.core import source
-from ftrace.core.trace import EVAL, Tracer, ctx, lifted, running
-from ftrace.lifting import arrays, mathematics, python
+from ftrace.core.trace import EVAL, Tracer, ctx, lifted, running, stands_for
+from ftrace.lifting import arrays, mathematics, operators, python
 from ftrace.lifting.arrays import ALWAYS, CONSTRUCTORS, FILLED
 from ftrace.lifting.mathematics import MATH
 from ftrace.lifting.python import BUILTINS, holds_tracer
-from ftrace.lifting.roots import STANDARD, call_of, is_installed, is_library
+from ftrace.lifting.reach import place_of
+from ftrace.lifting.roots import STANDARD, call_of, is_denied, is_installed, is_library
 from ftrace.lifting.syntax import rewrite
 
 _CACHED: Final = type(functools.lru_cache(lambda: None))
@@ -66,26 +68,33 @@ def _where_traced(plain: Any, traced: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_iterable(plain: Any, traced: Callable[..., Any]) -> Callable[..., Any]:
-    """The same where the items may come from an iterator, which is read once."""
+    """The same where the items may come from an iterator, which is read once, or go to a key."""
 
     @functools.wraps(plain, _NAMES, updated=())
     def substitute(*args: Any, **options: Any) -> Any:
-        lazy = any(isinstance(a, Iterator) for a in args)
+        lazy = any(isinstance(a, Iterator) or callable(a) for a in (*args, *options.values()))
         if lazy or holds_tracer(args) or (options and holds_tracer(options)):
             return traced(*args, **options)
-        return plain(*map(_meant, args), **{k: _meant(v) for k, v in options.items()})
+        return plain(*args, **options)
 
     return substitute
 
 
-def _of_functions(plain: Any) -> Callable[..., Any]:
-    """What calls the functions it is given."""
-    return lambda *args, **options: plain(*map(_meant, args), **options)
+def _of_functions(plain: Any, *, classes: bool = True) -> Callable[..., Any]:
+    """What calls the functions it is given, as far as anybody knows: they are lifted.
 
+    Classes such as `float` may be called, too, or tell a dtype.
+    """
 
-def _meant(x: Any) -> Any:
-    """An argument, which is lifted if it is a function."""
-    return call(x) if isinstance(x, _FUNCTIONS) or id(x) in SUBSTITUTES else x
+    def meant(x: Any) -> Any:
+        known = id(x) in SUBSTITUTES and (classes or not isinstance(x, type))
+        return call(x) if isinstance(x, _FUNCTIONS) or known else x
+
+    @functools.wraps(plain, _NAMES, updated=())
+    def caller(*args: Any, **options: Any) -> Any:
+        return plain(*map(meant, args), **{k: meant(v) for k, v in options.items()})
+
+    return caller
 
 
 _FUNCTIONS: Final = (types.FunctionType, types.MethodType, functools.partial)
@@ -115,6 +124,9 @@ def _table() -> dict[int, Callable[..., Any]]:
     table |= {plain: _of_iterable(plain, fn) for plain, fn in iterated.items()}
     table |= {plain: _of_functions(plain) for plain in HIGHER}
     table |= FILLED | ALWAYS
+    table |= operators.functions()
+    for plain in (abs, float, int, complex, round, len, iter, next, reversed):
+        table[plain] = operators.by_method(table.get(plain, plain), f"__{plain.__name__}__")
     _KEPT.extend(table)
     return {id(plain): fn for plain, fn in table.items()}
 
@@ -141,10 +153,11 @@ class Territory:
         root: a function; without one, nothing is the user's own.
     """
 
-    __slots__ = ("_directory", "_known", "_name")
+    __slots__ = ("_directory", "_known", "_name", "_operated")
 
     def __init__(self, root: types.FunctionType | None) -> None:
         self._known: dict[tuple[str, str], bool] = {}
+        self._operated = False  # whether operators and attributes are lifted, too
         self._name: str | None = None  # of the package, or of an installed module
         self._directory: str | None = None  # of the script
         file = "" if root is None else root.__code__.co_filename
@@ -156,12 +169,37 @@ class Territory:
         else:
             self._directory = _directory(file)
 
+    def follow(self, traceback: types.TracebackType | None, again: bool) -> bool:
+        """Own the code of every function that an error passed through; whether any is new.
+
+        Args:
+            traceback: the error's.
+            again: whether what is owned was lifted already. A function that was not for all that
+                is one that no call names, but an operator or a property.
+        """
+        news = False
+        while traceback is not None:
+            frame = traceback.tb_frame
+            place = frame.f_code.co_filename, str(frame.f_globals.get("__name__"))
+            if not is_denied(*place):
+                if not self._known.get(place):
+                    self._known[place] = news = True
+                elif again and not self._operated and "_ft" not in frame.f_code.co_freevars:
+                    self._operated = news = True
+            traceback = traceback.tb_next
+        return news
+
+    def own(self, places: Iterable[tuple[str, str]], operated: bool) -> None:
+        """Own all code of files and modules; `operated`: lift operators and properties, too."""
+        self._known |= {place: True for place in places if not is_denied(*place)}
+        self._operated = self._operated or operated
+
     def owns(self, fn: types.FunctionType) -> bool:
         """Whether a function is the user's own."""
-        file, module = fn.__code__.co_filename, str(fn.__globals__.get("__name__"))
-        found = self._known.get((file, module))
+        place = place_of(fn)
+        found = self._known.get(place)
         if found is None:
-            found = self._known[file, module] = self._find(fn, file, module)
+            found = self._known[place] = self._find(fn, *place)
         return found
 
     def _find(self, fn: types.FunctionType, file: str, module: str) -> bool:
@@ -193,26 +231,30 @@ class Territory:
             return self._class(fn)
         method = call_of(kind)
         if method is not None and self.owns(method):
-            return types.MethodType(rewrite(method), fn)
+            return types.MethodType(rewrite(method, self._operated), fn)
         return fn
 
     def _function(self, fn: types.FunctionType) -> Any:
         if self.owns(fn):
-            return rewrite(fn)
+            return rewrite(fn, self._operated)
         inner = fn.__dict__.get("__wrapped__")
-        if inner is None or "__ftrace__" in fn.__dict__:
+        if "__ftrace__" in fn.__dict__:
             return fn
+        if inner is None:
+            ours = fn.__code__.co_filename.startswith(source.PACKAGE)
+            return fn if ours else _of_functions(fn, classes=False)
         if fn.__code__ is _DISPATCHING:
             return self._dispatched(fn)
         made = self(inner)
         return fn if made is inner else _around(fn, inner, made)
 
     def _dispatched(self, fn: Any) -> Any:
-        """A function of `functools.singledispatch`: by what a traced value stands for."""
+        """A function of `functools.singledispatch`, which calls what is registered lifted."""
 
         def dispatch(x: Any, /, *args: Any, **options: Any) -> Any:
-            kind = python.stands_for(x) if isinstance(x, Tracer) else x.__class__
-            return self(fn.dispatch(kind))(x, *args, **options)
+            return self(fn.dispatch(stands_for(x) if isinstance(x, Tracer) else type(x)))(
+                x, *args, **options
+            )
 
         return dispatch
 
@@ -230,20 +272,59 @@ class Territory:
 
     def _class(self, cls: type) -> Any:
         """A class whose instances are made by a lifted `__init__`, if it is the user's own."""
+        new: Any = cls.__new__
         init: Any = cls.__init__
-        if type(init) is not types.FunctionType or type(cls).__call__ is not type.__call__:
+        if types.FunctionType not in (type(init), type(new)):
             return cls
-        if not self.owns(init) or init.__code__.co_filename == "<string>":
+        if type(cls).__call__ is not type.__call__:
+            return cls
+        method: Any = init if type(init) is types.FunctionType else new
+        if method.__code__.co_filename == "<string>":  # of a dataclass or a named tuple
+            after = getattr(cls, "__post_init__", None)
+            return cls if after is None else self._dataclass(cls, after)
+        if not self.owns(method):
             return cls
 
         def make(*args: Any, **options: Any) -> Any:
-            new: Any = cls.__new__
-            made: Any = new(cls) if new is object.__new__ else new(cls, *args, **options)
-            if isinstance(made, cls):
+            own = type(new) is types.FunctionType
+            made: Any = self(new)(cls, *args, **options) if own else new(cls)
+            if issubclass(type(made), cls) and type(init) is types.FunctionType:
                 self(made.__init__)(*args, **options)
             return made
 
         return make
+
+    def _dataclass(self, cls: type, after: Any) -> Any:
+        """A dataclass whose instances are made with a lifted `__post_init__`."""
+
+        def make(*args: Any, **options: Any) -> Any:
+            made = cls.__new__(cls)  # pyright: ignore[reportCallIssue]
+            own = getattr(made, "__dict__", None)
+            if own is None:
+                return cls(*args, **options)
+            own["__post_init__"] = types.MethodType(self(after), made)
+            try:
+                cls.__init__(made, *args, **options)
+            finally:
+                del own["__post_init__"]
+            return made
+
+        return make
+
+
+_territories: Final[dict[int, tuple[Any, Territory]]] = {}
+
+
+def territory_of(root: types.FunctionType | None) -> Territory:
+    """The territory of a function: one for its code, so that what it follows is found once."""
+    if root is None:
+        return Territory(None)
+    key = id(root.__code__)
+    entry = _territories.get(key)
+    if entry is None:
+        dead = weakref.ref(root.__code__, lambda _: _territories.pop(key, None))
+        entry = _territories[key] = dead, Territory(root)
+    return entry[1]
 
 
 def _package(fn: types.FunctionType) -> str:

@@ -1,60 +1,139 @@
-"""`assert` and `raise` where traced values decide: checks at run time, on the host.
+"""`assert` and `raise` where traced values decide: errors that are made when the function runs.
 
-Both become a callback that raises the user's exception when it runs; that of a `raise` stands in
-the arm of a `cond`. Derivatives pass by.
+The expression of the error is compiled as a region and evaluated on the host, with the values
+that the member has there: so its text and its class are Python's. Derivatives pass by.
 """
 
 import ast
-from functools import cached_property
+import builtins
+import copy
+from collections.abc import Callable
 from typing import Any
 
-from ftrace.control.callbacks import Host, debug_callback_call
-from ftrace.core import source
+from ftrace.control.raising import fail_where, follow
 from ftrace.core.trace import Tracer
 from ftrace.lifting import names
 from ftrace.lifting.leaves import truth
 from ftrace.lifting.names import RAISE, RETURN
 from ftrace.lifting.sites import Region, Site
-from ftrace.lifting.state import Frame, Outcome
+from ftrace.lifting.state import MISSING, Frame, Outcome
+from ftrace.lifting.throwing import parts
+from ftrace.primitives.compare import bitwise_not
 
 
-def fail(error: Any) -> Outcome:
-    """The exit of a region by `raise`."""
+class Thrown(Site):
+    """An expression that an error is made of, evaluated when the error is raised."""
 
-    def raised() -> None:
-        raise error
+    def prepared(self, frame: Frame, expr: ast.expr | None) -> tuple[list[Any], Callable[..., Any]]:
+        """The traced values that an expression reads, and a function of theirs that gives it."""
+        if expr is None:
+            return [], lambda *_: None
+        paths = _Paths(frame)
+        region = self._region_of(paths.visit(copy.deepcopy(expr)))
 
-    _on_host("raise", raised)
-    return Outcome(RAISE, {})
+        def evaluated(*values: Any) -> Any:
+            supply = iter(values)
+            state = {n: v for n, v in frame.state.items() if n not in paths.found}
+            for name, (leaves, made) in paths.found.items():
+                state[name] = made([next(supply) if isinstance(x, Tracer) else x for x in leaves])
+            return region.call(frame.copied(state), state).value
+
+        traced = [x for leaves, _ in paths.found.values() for x in leaves if isinstance(x, Tracer)]
+        return traced, evaluated
+
+    def _region_of(self, expr: ast.expr) -> Region:
+        cache = self.__dict__.setdefault("_regions", {})
+        key = ast.dump(expr)
+        if key not in cache:
+            made = ast.copy_location(ast.Return(expr), expr)
+            cache[key] = self.region([ast.fix_missing_locations(made)], {RETURN: names.NONE})
+        return cache[key]
 
 
-def _on_host(what: str, fn: Any, *values: Any) -> None:
-    debug_callback_call(*values, host=Host(fn, fn, what, place=source.location()), ordered=False)
+class Raising(Thrown):
+    """`raise`."""
+
+    def raised(self, local: Any, probe: Any) -> Outcome:
+        """The exit of a region by `raise`."""
+        frame = Frame(local, probe)
+        values, made = self.prepared(frame, self.node.exc)
+        kind = _kind_of(frame, self.node.exc)
+
+        def throw(*values: Any) -> None:
+            raise made(*values)
+
+        fail_where(True, values, throw, kind)
+        follow()
+        return Outcome(RAISE, frame.state)
+
+    def again(self, local: Any, probe: Any) -> Outcome:
+        """The exit of a handler by `raise`."""
+        return self.template.helper.reraise(Frame(local, probe))
 
 
-class Asserting(Site):
+class Asserting(Thrown):
     """`assert`."""
-
-    @cached_property
-    def message(self) -> Region | None:
-        """The message as a region."""
-        if self.node.msg is None:
-            return None
-        value = ast.copy_location(ast.Return(self.node.msg), self.node.msg)
-        return self.region([value], {RETURN: names.NONE})
 
     def check(self, test: Any, local: Any, probe: Any) -> None:
         """Check a traced condition when the function runs; the message sees the values then."""
-        frame = Frame(local, probe)
-        state = frame.state
-        shown = names.loads([self.node.msg]) if self.node.msg is not None else names.NONE
-        traced = [n for n in sorted(shown) if isinstance(state.get(n), Tracer)]
-        known = {n: state[n] for n in shown if n in state and n not in traced}
+        values, made = self.prepared(Frame(local, probe), self.node.msg)
 
-        def checked(holds: Any, *values: Any) -> None:
-            if not holds:
-                now = {**known, **dict(zip(traced, values, strict=True))}
-                text = () if self.message is None else (self.message.call(frame, now).value,)
-                raise AssertionError(*text)
+        def throw(*values: Any) -> None:
+            raise AssertionError(*(() if self.node.msg is None else (made(*values),)))
 
-        _on_host("assert", checked, truth(test), *(state[n] for n in traced))
+        fail_where(bitwise_not(truth(test)), values, throw, AssertionError)
+
+
+def _kind_of(frame: Frame, expr: Any) -> type[BaseException]:
+    """The class of an error, as far as its expression tells."""
+    called = expr.func if isinstance(expr, ast.Call) else expr
+    found = _Paths(frame).value(called)
+    if isinstance(found, BaseException):
+        return type(found)
+    fits = isinstance(found, type) and issubclass(found, BaseException)
+    return found if fits else BaseException
+
+
+class _Paths(ast.NodeTransformer):
+    """Puts names in the place of paths (`a`, `a.b.c`) that lead to traced values.
+
+    Attributes:
+        found: name -> the value's leaves, and the value with others in their places.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self.found: dict[str, tuple[list[Any], Callable[[list[Any]], Any]]] = {}
+
+    def value(self, node: ast.AST) -> Any:
+        """What a path leads to; MISSING if it is none, or leads nowhere."""
+        if isinstance(node, ast.Name):
+            for scope in (self._frame.state, self._frame.globals, vars(builtins)):
+                if node.id in scope:
+                    return scope[node.id]
+            return MISSING
+        if not isinstance(node, ast.Attribute):
+            return MISSING
+        holder = self.value(node.value)
+        if holder is MISSING or isinstance(holder, Tracer):
+            return MISSING
+        return getattr(holder, node.attr, MISSING)
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return self._replaced(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        new = self._replaced(node)
+        return self.generic_visit(node) if new is node else new
+
+    def _replaced(self, node: Any) -> Any:
+        found = self.value(node)
+        if found is MISSING or not isinstance(node.ctx, ast.Load):
+            return node
+        leaves, made = parts(found)
+        if not any(isinstance(x, Tracer) for x in leaves):
+            return node
+        name = node.id if isinstance(node, ast.Name) else f"_ft_c_{ast.unparse(node)}"
+        name = name.replace(".", "_")
+        self.found[name] = leaves, made
+        return ast.copy_location(ast.Name(name, ast.Load()), node)

@@ -8,13 +8,24 @@ import ast
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from ftrace.lifting import names
-from ftrace.lifting.checks import Asserting
-from ftrace.lifting.expressions import Expressions, at, load, local, method, undecided
+from ftrace.lifting.catching import Trying
+from ftrace.lifting.checks import Asserting, Raising
+from ftrace.lifting.expressions import (
+    ClassBody,
+    Expressions,
+    at,
+    load,
+    local,
+    may_be_same,
+    method,
+    undecided,
+)
 from ftrace.lifting.loops import ForLoop, WhileLoop
-from ftrace.lifting.names import BREAK, CONTINUE, RETURN, Liveness, Names
+from ftrace.lifting.names import BREAK, CONTINUE, RAISE, RETURN, Liveness, Names
+from ftrace.lifting.points import exits_by
 from ftrace.lifting.sites import Branch, Site
 
 
@@ -120,6 +131,8 @@ class Emitter:
     # ------------------------------------------------------------------ jumps
 
     def _return(self, s: ast.Return, place: Place) -> list[ast.stmt]:
+        if isinstance(s.value, ast.IfExp):
+            s.value.is_returned = not place.live.always  # type: ignore[attr-defined]
         if self.root:
             return [self.expressions.of(s)]
         value = self.expressions.of(s.value) if s.value is not None else None
@@ -132,10 +145,31 @@ class Emitter:
         return [copy.copy(s)] if self.root or place.loop else [leave(CONTINUE)]
 
     def _raise(self, s: ast.Raise, place: Place) -> list[ast.stmt]:
+        if exits_by(s):
+            return [self._raised(s, place)]
         if self.root or isinstance(place.blocked, names.TRIES) or s.exc is None:
             return [self.expressions.of(s)]
-        target = ast.Call(method("fail"), [self.expressions.of(s.exc)], [])
-        return [ast.Return(target)]
+        site = Raising(self.template, s, (), place.live, place.after, names.NONE)
+        return [ast.Return(self.call(site, "raised"))]
+
+    def _raised(self, s: Any, place: Place) -> ast.stmt:
+        """A `raise` that is an exit: of an error, of what is handled, of what was noted."""
+        if self.root and s.exc is not None:
+            return self.expressions.of(s)
+        if self.root:
+            return ast.Return(ast.Call(method("give_up"), [], []))
+        if s.exc is None and not getattr(s, "is_again", False):
+            return leave(RAISE)
+        site = Raising(self.template, s, (), place.live, place.after, names.NONE)
+        return ast.Return(self.call(site, "raised" if s.exc is not None else "again"))
+
+    def _assign(self, s: Any, place: Place) -> list[ast.stmt]:
+        new = self.expressions.of(s)
+        if self.root or not getattr(s, "is_guarded", False):
+            return [new]
+        caught = ast.Return(ast.Call(method("caught"), [local(), self.probe()], []))
+        handler = ast.ExceptHandler(method("Exception"), None, [caught])
+        return [at(s, ast.Try([new], [handler], [], []))]
 
     def _global(self, s: ast.Global | ast.Nonlocal, place: Place) -> list[ast.stmt]:
         return [copy.copy(s) if self.root else ast.Pass()]
@@ -153,7 +187,7 @@ class Emitter:
     _asyncfunctiondef = _functiondef
 
     def _classdef(self, s: ast.ClassDef, place: Place) -> list[ast.stmt]:
-        return [copy.deepcopy(s)]
+        return [ClassBody(self.template, self).of(s)]
 
     # ------------------------------------------------------------------ if
 
@@ -265,6 +299,28 @@ class Emitter:
         return [new]
 
     def _try(self, s: Any, place: Place) -> list[ast.stmt]:
+        new = self._native(s, place)
+        if not s.handlers and RAISE not in place.live.jumps:
+            return [new]
+        attempt = self.temp("a")
+        site = Trying(self.template, s, place.rest, place.live, place.after, self.final)
+        started = ast.Call(method("attempt"), [local(), self.probe()], [])
+        over = ast.Attribute(load(attempt), "is_over", ast.Load())
+        new.body = [ast.With([ast.withitem(load(attempt), None)], new.body)]
+        for name in ("orelse", "finalbody"):
+            stmts = getattr(new, name)
+            unless = ast.UnaryOp(ast.Not(), over)
+            setattr(new, name, [ast.If(unless, stmts, [])] if stmts else [])
+        jumps = names.exits([s])
+        forgotten = ast.Assign([_store(attempt)], ast.Constant(None))  # it holds arrays
+        return [
+            ast.Assign([_store(attempt)], started),
+            new,
+            ast.If(over, self._staged(site, jumps, place, load(attempt)), []),
+            forgotten,
+        ]
+
+    def _native(self, s: Any, place: Place) -> Any:
         later = [*s.handlers, *s.orelse, *s.finalbody]
         live = place.live.within(always=names.loads(later) | place.after)
         inside = replace(place, blocked=s, live=live)
@@ -277,13 +333,16 @@ class Emitter:
             new.handlers.append(copy.copy(handler))
             new.handlers[-1].type = handler.type and self.expressions.of(handler.type)
             new.handlers[-1].body = self.block(handler.body, inside)
-        return [new]
+        return new
 
-    _trystar = _try
+    def _trystar(self, s: Any, place: Place) -> list[ast.stmt]:
+        return [self._native(s, place)]
 
     def _match(self, s: ast.Match, place: Place) -> list[ast.stmt]:
         new = copy.copy(s)
-        new.subject = self._decided(s.subject, "match")
+        compares = any(isinstance(p, _COMPARED) for c in s.cases for p in ast.walk(c.pattern))
+        of = self._decided if compares else lambda e, _: self.expressions.of(e)
+        new.subject = of(s.subject, "match")
         new.cases = []
         for case in s.cases:
             new.cases.append(copy.copy(case))
@@ -315,8 +374,12 @@ def _unless(flag: str, stmts: list[ast.stmt]) -> list[ast.stmt]:
     return [ast.If(ast.UnaryOp(ast.Not(), load(flag)), stmts, [])] if stmts else []
 
 
+_COMPARED: Final = (ast.MatchValue, ast.MatchSingleton)  # patterns that ask for the value
+
+
 def _is_decided(test: ast.expr) -> bool:
     """Whether a test never gives a traced value."""
     if isinstance(test, ast.Compare):
-        return all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops)
+        identity = all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops)
+        return identity and not may_be_same(test)
     return isinstance(test, ast.Constant)

@@ -7,8 +7,9 @@ which have a scope of their own, the parts are lambdas instead of regions.
 
 import ast
 import copy
-from typing import Any
+from typing import Any, Final
 
+from ftrace.lifting.asking import is_missed
 from ftrace.lifting.names import NONE
 from ftrace.lifting.sites import And, Choice, Or
 
@@ -60,6 +61,8 @@ class Expressions(ast.NodeTransformer):
                 [self.of(k) for k in node.keywords],
             )
             return at(node, new)
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            return at(node, ast.Call(method("shared"), [self.of(node)], []))
         return self.of(node)
 
     # ------------------------------------------------------------------ calls and functions
@@ -68,6 +71,8 @@ class Expressions(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             if not node.args and "__class__" in self.template.cells:
                 node.args = [load("__class__"), load(self.template.first)]
+            return self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and _is_helper(node.func.value):
             return self.generic_visit(node)
         self.generic_visit(node)
         node.func = at(node.func, ast.Call(method("call"), [node.func], []))
@@ -87,7 +92,8 @@ class Expressions(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         """An array that the function will write may have to be a traced one."""
         known = self.template.written
-        written = any(isinstance(t, ast.Name) and t.id in known for t in node.targets)
+        bound = [t.id for t in node.targets if isinstance(t, ast.Name)]
+        written = not known.isdisjoint((*bound, *getattr(node, "names", ())))
         self.generic_visit(node)
         if written and not isinstance(node.value, ast.Constant | ast.Name):
             node.value = at(node.value, ast.Call(method("cell"), [node.value], []))
@@ -136,6 +142,8 @@ class Expressions(ast.NodeTransformer):
         return self._asked(node, site, first, lambda t: ast.BoolOp(node.op, [t, rest]))
 
     def visit_Compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) == 1 and (may_be_same(node) or isinstance(node.ops[0], _IN)):
+            return self._related(node)
         if len(node.ops) == 1 or self.inner:
             return self.generic_visit(node)
         parts: list[ast.expr] = []
@@ -151,6 +159,22 @@ class Expressions(ast.NodeTransformer):
                 left = copy.deepcopy(right)
         return self.visit(at(node, ast.BoolOp(ast.And(), parts)))
 
+    def _related(self, node: ast.Compare) -> Any:
+        """`x is y`, `x in y`."""
+        x, y = self.visit(node.left), self.visit(node.comparators[0])
+        contained = isinstance(node.ops[0], _IN)
+        made = ast.Call(method("contains"), [y, x], []) if contained else None
+        made = at(node, made or ast.Call(method("same"), [x, y], []))
+        negate = isinstance(node.ops[0], ast.IsNot | ast.NotIn)
+        return at(node, ast.Call(method("negated"), [made], [])) if negate else made
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """Where an AttributeError may be caught, numbers have no attributes of arrays."""
+        self.generic_visit(node)
+        if not is_missed(self.template.outer, node.attr) or not isinstance(node.ctx, ast.Load):
+            return node
+        return at(node, ast.Call(method("attribute_of"), [node.value, ast.Constant(node.attr)], []))
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         self.generic_visit(node)
         if isinstance(node.op, ast.Not):
@@ -164,6 +188,21 @@ class Expressions(ast.NodeTransformer):
         return at(node, ast.IfExp(asked, staged, known(load(t))))
 
 
+class ClassBody(Expressions):
+    """The body of a class: what lambdas would be needed for stays, as they do not see its names."""
+
+    visit_IfExp = visit_BoolOp = ast.NodeTransformer.generic_visit  # noqa: N815 - ast's
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        return super().visit_Compare(node) if len(node.ops) == 1 else self.generic_visit(node)
+
+    def _kept(self, node: Any) -> Any:
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _kept  # noqa: N815 - ast's
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _kept  # noqa: N815
+
+
 def at(old: Any, new: Any) -> Any:
     """A new node at the first line of an old one: a call that spans lines is given its last."""
     for name in ("lineno", "end_lineno"):
@@ -171,6 +210,21 @@ def at(old: Any, new: Any) -> Any:
     for name in ("col_offset", "end_col_offset"):
         setattr(new, name, old.col_offset)
     return ast.fix_missing_locations(new)
+
+
+_IN: Final = (ast.In, ast.NotIn)
+
+
+def may_be_same(node: ast.Compare) -> bool:
+    """Whether a comparison is one by identity, of what may be bools."""
+    parts = (node.left, *node.comparators)
+    constants = [p.value for p in parts if isinstance(p, ast.Constant)]
+    known = len(parts) == 2 and any(type(c) is not bool for c in constants)
+    return not known and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
+
+
+def _is_helper(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "_ft"
 
 
 def _lambda(body: ast.expr) -> ast.Lambda:

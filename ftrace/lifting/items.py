@@ -14,10 +14,12 @@ from ftrace.core.device import is_array
 from ftrace.core.errors import DtypeError, LiftError, TreeError
 from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.core.tree import tree_flatten
-from ftrace.lifting.leaves import array_type, converted, joined, same
+from ftrace.lifting.leaves import array_type, converted, joined, one_of, same
+from ftrace.numpy.indexing import advanced
 from ftrace.numpy.joining import stack
 from ftrace.numpy.sorting import take
 from ftrace.numpy.ufuncs import minimum
+from ftrace.numpy.views import stepped
 
 
 class Items:
@@ -104,8 +106,9 @@ class _Counting(Items):
 class Sequential(Items):
     """An array, a list, a tuple, or anything else that can be iterated over."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, shared: bool = False) -> None:
         self._stacked: Any = None
+        self._shared = shared  # whether others may go on with it
         if isinstance(source, Tracer | Sequence | dict) or is_array(source):
             self.native = source
         else:
@@ -117,6 +120,13 @@ class Sequential(Items):
 
     def prepared(self) -> "Items":
         source = self.native
+        if self._shared:
+            raise LiftError(
+                "A traced value decides when a loop over an iterator ends that has a name: who "
+                "goes on with it would not find what the loop has left.",
+                "Make a list of it before the loop, `items = list(it)`, and loop over that, or "
+                "over the iterator's own source.",
+            )
         if isinstance(source, range):
             return Range(source.start, source.stop, source.step)
         if not (isinstance(source, Tracer) or is_array(source)):
@@ -125,9 +135,12 @@ class Sequential(Items):
 
     def at(self, k: Any) -> Any:
         if self._stacked is None:
-            return _element(self.native, k)
+            y, shape = _element(self.native, k), typeof(self.native).shape
+            return stepped(self.native, y, advanced(shape, k)) if len(shape) > 1 else y
         tree, leaves = self._stacked
-        return tree.unflatten([_element(x, k) if moves else x for x, moves in leaves])
+        return tree.unflatten(
+            [x if column is None else one_of(column, k, _element(x, k)) for x, column in leaves]
+        )
 
 
 def _element(array: Any, k: Any) -> Any:
@@ -156,7 +169,7 @@ class _Recorder:
 
 
 def _stacked(values: list[Any]) -> Any:
-    """Equal trees as one tree of arrays with a leading axis: (tree, [(leaf, whether it moves)])."""
+    """Equal trees as one tree of stacked arrays: (tree, [(leaf, what was stacked)])."""
     if not values:
         return tree_flatten(())[1], []
     try:
@@ -171,16 +184,16 @@ def _stacked(values: list[Any]) -> Any:
     return tree, [_column(list(c), values) for c in columns]
 
 
-def _column(parts: list[Any], values: list[Any]) -> tuple[Any, bool]:
+def _column(parts: list[Any], values: list[Any]) -> tuple[Any, list[Any] | None]:
     if all(same(parts[0], p) for p in parts):
-        return parts[0], False
+        return parts[0], None
     wanted: ShapedArray | None = array_type(parts[0])
     for p in parts[1:]:
         a = array_type(p)
         wanted = None if a is None or wanted is None else joined(wanted, a)
     if wanted is None:
         raise _not_alike(values)
-    return stack([converted(p, wanted) for p in parts]), True
+    return stack([converted(p, wanted) for p in parts]), parts
 
 
 def _not_alike(values: list[Any]) -> LiftError:

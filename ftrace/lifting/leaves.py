@@ -2,9 +2,10 @@
 
 A leaf that a region computed can only become a result; one that is an object from outside may
 stay that object if the other side agrees (`same`). Types are joined as NumPy 2 promotes.
+What a leaf shares its memory with leaves the region, too (`Sharing`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,10 +13,11 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.device import on_device
 from ftrace.core.dtypes import bool_, promote
 from ftrace.core.errors import DtypeError, LiftError, TreeError
-from ftrace.core.trace import UNKNOWN, Tracer, ctx
+from ftrace.core.trace import UNKNOWN, Tracer, ctx, moved, now
 from ftrace.core.tree import LEAF, PyTreeDef, tree_flatten, tree_words
 from ftrace.interpreters.tangents import zeros
-from ftrace.primitives.compare import ne
+from ftrace.numpy.views import Root, Way, alias_of, chosen, content, living, ways_of
+from ftrace.primitives.compare import bitwise_and, eq, ne
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.shape import reshape
 
@@ -27,6 +29,12 @@ class Leaf:
     value: Any
     index: int | None
     aval: ShapedArray | None
+    ways: tuple[Way, ...] = ()  # what the array may be a view of, in the region's trace
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of one that can be a result."""
+        return None if self.aval is None else self.aval.dtype
 
 
 class _Inside:
@@ -67,6 +75,26 @@ def flatten(value: Any) -> tuple[list[Any], PyTreeDef]:
         return [value], LEAF
 
 
+def built_alike(a: PyTreeDef, b: PyTreeDef) -> bool:
+    """Whether structures are equal, and their dicts go over their keys in the same order."""
+    return a == b and a.order is b.order
+
+
+def difference(a: PyTreeDef, b: PyTreeDef) -> tuple[str, str]:
+    """Two structures that are not built alike, in words."""
+    left = [(a, b)] if a == b else []
+    while left:
+        one, other = left.pop()
+        if one.kind is not None and other.kind is not None and issubclass(one.kind.type, dict):
+            nothing = [None] * len(one.subs)
+            mine = list(one.kind.unflatten(one.data, nothing))
+            theirs = list(other.kind.unflatten(other.data, nothing))
+            if mine != theirs:
+                return f"a dict with the keys {mine}", f"one with the keys {theirs}"
+        left += zip(one.subs, other.subs, strict=True)
+    return tree_words(a), tree_words(b)
+
+
 def words_of(leaf: Leaf) -> str:
     """What a leaf is, for messages."""
     if leaf.aval is not None:
@@ -75,15 +103,12 @@ def words_of(leaf: Leaf) -> str:
     return text if len(text) < 60 else f"a {type(leaf.value).__name__}"
 
 
-def take_apart(
-    value: Any, outs: list[Any], outer: Mapping[int, Any], *, every: bool = False
-) -> Part:
+def take_apart(value: Any, outs: list[Any], *, every: bool = False) -> Part:
     """The leaves of a value; what the region computed is appended to `outs`.
 
     Args:
         value: what a name is bound to, in the trace of the region.
         outs: the results of the region so far.
-        outer: id of a region's own array -> the array outside that it stands for.
         every: append also arrays and numbers from outside.
     """
     leaves, tree = flatten(value)
@@ -94,13 +119,64 @@ def take_apart(
             found.append(Leaf(x, None, None))
             continue
         inside = isinstance(x, Tracer) and x.owner is ctx.trace
-        meaning = outer.get(id(x), INSIDE) if inside else x
-        if inside or every:
-            found.append(Leaf(meaning, len(outs), a))
+        leaf = Leaf(INSIDE if inside else x, None, a, ways_of(x) if a.shape else ())
+        if inside or every or id(x) in moved:
+            leaf.index = len(outs)
             outs.append(x)
-        else:
-            found.append(Leaf(meaning, None, a))
+        found.append(leaf)
     return Part(found, tree)
+
+
+class Sharing:
+    """How the arrays that leave a region share memory: cells, conditions and indices as outputs.
+
+    A cell that was born in the region and that one leaf alone shows is that leaf's own.
+
+    Args:
+        leaves: all that leave the region.
+        outs: the results of the region; what is needed is appended.
+    """
+
+    __slots__ = ("_counts", "_outs", "index", "kin", "layouts")
+
+    def __init__(self, leaves: Iterable[Leaf], outs: list[Any]) -> None:
+        self.index: dict[int, int] = {}  # id of a tracer of the region -> which output it is
+        self.kin: list[tuple[int, Any, str]] = []  # (id of a cell, its partner, why)
+        self.layouts: dict[int, Any] = {}  # id of a cell -> its layout, if that is known
+        self._counts: dict[int, int] = {}
+        self._outs = outs
+        leaves = list(leaves)
+        cells: dict[int, Tracer] = {}
+        for leaf in leaves:
+            for key, way in {id(way.base): way for way in leaf.ways}.items():
+                if self.is_inside(way.base):
+                    cells[key] = way.base
+                    self._counts[key] = self._counts.get(key, 0) + 1
+        for leaf in leaves:
+            for way in leaf.ways:
+                self._export(way)
+        for key, cell in cells.items():
+            alias = alias_of(cell)
+            self.layouts[key] = alias.layout if type(alias) is Root else alias
+            for ref, why in living(alias.partners) if type(alias) is Root else ():
+                self.kin.append((key, ref(), why))
+
+    @staticmethod
+    def is_inside(x: Any) -> bool:
+        """Whether it was born in the region."""
+        return isinstance(x, Tracer) and x.owner is ctx.trace
+
+    def is_own(self, base: Any) -> bool:
+        """Whether one leaf alone shows a cell."""
+        return self._counts.get(id(base)) == 1
+
+    def _export(self, way: Way) -> None:
+        operands = (i for step in way.steps for i in step.operands)
+        shared = () if self.is_own(way.base) else (way.base,)
+        for x in (*shared, way.when, *operands):
+            if self.is_inside(x) and id(x) not in self.index:
+                self.index[id(x)] = len(self._outs)
+                self._outs.append(x)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -142,6 +218,25 @@ def converted(x: Any, wanted: ShapedArray) -> Any:
     return convert_element_type(x, new_dtype=wanted.dtype, **params)
 
 
+def one_of(arrays: Sequence[Any], i: Any, y: Any) -> Any:
+    """Make `y`, which is `arrays[i]` for a traced i from 0 on, share its memory with that array."""
+    a = typeof(y)
+    if not a.shape:
+        return y
+    ways: list[Way] = []
+    for k, x in enumerate(arrays):
+        here = None
+        if any(isinstance(x, Tracer) for x in arrays):
+            here = eq(i, k)
+        for way in ways_of(x):
+            when = here if way.when is None else bitwise_and(here, way.when)
+            ways.append(way.converted(typeof(x).dtype, a.dtype)._replace(when=when))
+    y = chosen(y.fresh(), ways, "a traced index")
+    if any(id(way.base) in moved for way in ways):
+        y.adopt(now(content(y)))
+    return y
+
+
 def filler(a: ShapedArray) -> Any:
     """A value of a type that nobody reads."""
     return a.dtype.type(0).item() if a.weak else zeros(a)
@@ -149,7 +244,7 @@ def filler(a: ShapedArray) -> Any:
 
 def undecided(x: Any) -> bool:
     """Whether `x` is a traced value that is not known to be true or false."""
-    return isinstance(x, Tracer) and x.known(exact=False) is UNKNOWN
+    return isinstance(x, Tracer) and now(x).known(exact=False) is UNKNOWN
 
 
 def truth(x: Any) -> Any:

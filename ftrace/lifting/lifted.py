@@ -7,7 +7,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from ftrace.control.functions import name_of
 from ftrace.core.errors import DtypeError
-from ftrace.lifting.calls import Territory
+from ftrace.core.naming import Named
+from ftrace.lifting.calls import territory_of
 from ftrace.lifting.roots import innermost, lifting
 from ftrace.lifting.syntax import rewritten_source
 
@@ -15,14 +16,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Lifted(Generic[P, R]):
+class Lifted(Named, Generic[P, R]):
     """What `lift` returns: the function, with `source`."""
 
     __closes_over__ = ("_fun",)
 
     def __init__(self, fun: Callable[P, R]) -> None:
         self._fun = fun
-        self._territory = Territory(innermost(fun))
+        self._territory = territory_of(innermost(fun))
         functools.update_wrapper(self, fun, updated=())
         self.__ftrace__ = (fun, ("lift",))
 
@@ -54,6 +55,18 @@ def lift(fun: Callable[P, R]) -> Lifted[P, R]:
 
     An arm or body that is staged may change local variables and write into arrays. What it binds
     must have one type on all paths (numbers are promoted).
+
+    Python cannot ask a traced value for its type or identity. `type(x) is float`, `x is True`,
+    `hasattr(x, "ndim")` are answered in rewritten functions as by the value that `x` stands for,
+    and transformations rewrite functions that lead to such a question; code that asks and cannot
+    be rewritten raises. Not looked at are functions of other installed packages, what is reached
+    through names that are computed, and everything under `lift=False`: there a traced value has a
+    type of its own, and is neither True nor False. `isinstance(x, ...)` is answered everywhere.
+    Two arguments are two objects, also where one array was passed twice.
+
+    In rewritten functions `1 / x` of Python numbers and `math.log(x)` raise for the values for
+    which they raise in Python. In functions that are not rewritten, since no traced value decides
+    in them, `1 / x` follows IEEE 754 and gives infinity.
 
     Args:
         fun: a function whose source can be read.

@@ -11,17 +11,14 @@ import ast
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from ftrace.core.device import to_host
 from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.lifting import names
 from ftrace.lifting.items import Items
 from ftrace.lifting.names import BREAK, BROKEN, CONTINUE, NEXT, RETURN, Names
-from ftrace.lifting.sites import Region, Site
+from ftrace.lifting.sites import Region, Site, renamed
 from ftrace.lifting.state import Frame, Outcome
-from ftrace.lifting.turning import ITEM, Turning
-from ftrace.primitives.compare import eq, select
+from ftrace.lifting.turning import ITEM, TestFailed, Turning
 
 
 class Loop(Site):
@@ -38,6 +35,12 @@ class Loop(Site):
     def done(self) -> Names:
         """The names needed after the last turn, if nothing broke the loop."""
         return self.live.done(self.node, self.after)
+
+    @cached_property
+    def awake(self) -> Names:
+        """The names that a turn reads before it binds them."""
+        inner = self.live.within({BREAK: self.after, CONTINUE: self.head})
+        return inner.before(self.turn, self.head)
 
     @cached_property
     def candidates(self) -> list[str]:
@@ -75,10 +78,10 @@ class Loop(Site):
         mark, *others = given
         if mark:
             frame = mark.restore()
-        outcome = _renamed(self.turned(frame, *others), BREAK, BROKEN)
+        outcome = renamed(self.turned(frame, *others), BREAK, BROKEN)
         if self.node.orelse:
             outcome = self.then(frame, outcome, self.orelse)
-        return _renamed(outcome, BROKEN, NEXT)
+        return renamed(outcome, BROKEN, NEXT)
 
     def turned(self, frame: Frame, *given: Any) -> Outcome:
         """The outcome of the loop without its `else`."""
@@ -92,29 +95,20 @@ class Loop(Site):
         return f"line {self.node.lineno}"
 
 
-def _renamed(outcome: Outcome, old: int, new: int) -> Outcome:
-    """An outcome with another number for an exit."""
-    if old not in outcome.exits:
-        return outcome
-    exits = (outcome.exits - {old}) | {new}
-    way = outcome.exit
-    if len(exits) > 1:
-        way = select(eq(way, old), np.int64(new), way)
-    return Outcome(way, outcome.state, outcome.value, exits)
-
-
 class WhileLoop(Loop):
     """`while`."""
 
     def __init__(self, *args: Any) -> None:
         """A test that binds names becomes the first statement of a turn."""
         super().__init__(*args)
-        s = self.node
-        if names.stores([s.test]) and not s.orelse:
-            stop = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
-            ast.copy_location(stop, s.test)
-            self.node = ast.While(ast.Constant(True), [stop, *s.body], [])
-            ast.fix_missing_locations(ast.copy_location(self.node, s))
+        if names.stores([self.node.test]) and not self.node.orelse:
+            self.node = _endless(self.node)
+
+    @cached_property
+    def endless(self) -> "WhileLoop":
+        """The same loop, whose test is the first statement of a turn."""
+        node = _endless(self.node)
+        return WhileLoop(self.template, node, self.rest, self.live, self.after, self.final)
 
     @property
     def tests(self) -> list[ast.expr]:
@@ -134,12 +128,28 @@ class WhileLoop(Loop):
                 "The test of a `while ... else` binds a name, and a traced value decides it.",
                 "Assign the name in the body.",
             )
-        return Turning(self, frame, None).outcome()
+        try:
+            return Turning(self, frame, None).outcome()
+        except TestFailed:
+            if self.node.orelse:
+                raise self.error(
+                    "The test of a `while ... else` may raise an error, and a traced value "
+                    "decides it.",
+                    "Compute the test in the body.",
+                ) from None
+            return self.endless.turned(frame)
 
     def turns(self, frame: Frame, items: Items | None) -> bool:
         first = self.test.run(frame, frame.state).value if self.test else True
         known = first.known(exact=False) if isinstance(first, Tracer) else first
         return known is not UNKNOWN and bool(to_host(known))
+
+
+def _endless(s: ast.While) -> ast.While:
+    stop = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
+    ast.copy_location(stop, s.test)
+    node = ast.While(ast.Constant(True), [stop, *s.body], [])
+    return ast.fix_missing_locations(ast.copy_location(node, s))
 
 
 class ForLoop(Loop):

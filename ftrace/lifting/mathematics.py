@@ -2,24 +2,28 @@
 
 A result is a Python number, as `math` gives it (a weak scalar), but for float32 and float16, in
 which the value stays: a kernel of float32 shall not compute in float64. Where `math` raises
-(`math.sqrt(-1)`), traced values give NaN or infinity, as NumPy's do.
+(`math.sqrt(-1)`, `math.exp(1000)`), so does the traced function, for the member whose result is not
+a number or infinite and whose operands are not: CPython's own rule, and its own text. Overflow in
+float32 and float16 gives infinity, as in NumPy.
 """
 
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 import ftrace.numpy as fnp
 from ftrace import lax
+from ftrace.control.raising import fail_where
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
-from ftrace.core.errors import LiftError
+from ftrace.core.errors import DtypeError, LiftError
 from ftrace.core.trace import Tracer
-from ftrace.lifting.python import holds_tracer, weak
+from ftrace.interpreters.quiet import quietly
+from ftrace.lifting.python import holds_tracer, integer, weak
 
 MAX_FACTORIAL: Final = 20  # the largest whose value is an int64
 
@@ -69,13 +73,13 @@ def _of_integers(function: Callable[..., Any]) -> Callable[..., Any]:
     return traced
 
 
-def _rounded(function: Callable[..., Any]) -> Callable[[Any], Any]:
+def _rounded(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[[Any], Any]:
     """floor, ceil and trunc: an int."""
 
     def traced(x: Any) -> Any:
         if typeof(x).dtype.kind in "biu":
             return weak(_integer(x), dtypes.int64)
-        return weak(function(_real(x)), dtypes.int64)
+        return integer(plain, function(_real(x)), x)
 
     return traced
 
@@ -93,7 +97,13 @@ def _refused(name: str, instead: str) -> Callable[..., Any]:
 
 def _log(x: Any, base: Any = None) -> Any:
     found = fnp.log(_real(x))
-    return _number(found if base is None else found / fnp.log(_real(base)))
+    if base is None:
+        return _number(found)
+    below = fnp.log(_real(base))
+    for part, whole in ((x, found), (base, below)):
+        _fail_unless_finite("log", math.log, (x, base), (part,), whole)
+    fail_where(fnp.equal(base, 1), (x, base), math.log, ZeroDivisionError)
+    return _number(found / below)
 
 
 def _hypot(*xs: Any) -> Any:
@@ -152,9 +162,79 @@ def _isqrt(n: Any) -> Any:
 
 
 def _factorial(n: Any) -> Any:
-    table = fnp.array([math.factorial(i) for i in range(MAX_FACTORIAL + 1)])
-    return table[fnp.where(n < 0, MAX_FACTORIAL + 1, n)]  # out of range, as Python raises
+    def throw(value: int) -> None:
+        raise DtypeError(
+            f"math.factorial({value}) is an int of more than 64 bits; a traced Python int has 64.",
+            "Use scipy.special.gammaln, or make the argument static.",
+        )
 
+    fail_where(fnp.less(n, 0), (n,), math.factorial, ValueError)
+    fail_where(fnp.greater(n, MAX_FACTORIAL), (n,), throw)
+    table = fnp.array([math.factorial(i) for i in range(MAX_FACTORIAL + 1)])
+    return table[fnp.clip(n, 0, MAX_FACTORIAL)]
+
+
+def _fail_unless_finite(
+    name: str, plain: Callable[..., Any], given: Sequence[Any], xs: Sequence[Any], y: Any
+) -> None:
+    """Raise as CPython does where a result is not a number or infinite, and no operand is.
+
+    Args:
+        name: the function's name.
+        plain: the function, which says whether there is an error, and which.
+        given: its arguments.
+        xs: the operands that the result depends on.
+        y: the result.
+    """
+    infinite = fnp.isinf(y)
+    for x in xs:
+        infinite = infinite & fnp.isfinite(x)
+    # what stays narrower than Python's numbers has an infinity of its own, as in NumPy: a kernel of
+    # float32 need not fold a flag for each `math.exp`
+    wide = typeof(y).dtype == dtypes.float64
+    overflow = infinite if wide and name in _OVERFLOWING else False
+    if name in _POLES:
+        pole = infinite & fnp.less_equal(xs[0], 0)
+        overflow, infinite = (infinite & ~pole if wide else False), pole
+    if name not in _OVERFLOWING or name in _POLES:
+        nan = fnp.isnan(y)
+        for x in xs:
+            nan = nan & ~fnp.isnan(x)
+        fail_where(nan | infinite, given, plain, ValueError)
+    if overflow is not False:
+        fail_where(overflow, given, plain, OverflowError)
+
+
+def _raising(name: str, traced: Callable[..., Any]) -> Callable[..., Any]:
+    plain = getattr(math, name)
+
+    def function(*xs: Any) -> Any:
+        with quietly():
+            found = traced(*xs)
+        if name != "log" or len(xs) == 1:
+            _fail_unless_finite(name, plain, xs, xs, found)
+        return found
+
+    return function
+
+
+def _raising_integer(name: str, traced: Callable[..., Any], bad: Any) -> Callable[..., Any]:
+    plain = getattr(math, name)
+
+    def function(x: Any) -> Any:
+        fail_where(bad(x), (x,), plain, ValueError)
+        return traced(x)
+
+    return function
+
+
+_RAISING: Final = (
+    *("sin", "cos", "tan", "sinh", "cosh", "exp", "exp2", "expm1", "log", "log2", "log10"),
+    *("log1p", "sqrt", "asin", "acos", "acosh", "atanh", "gamma", "lgamma", "fmod", "remainder"),
+    *("pow", "ldexp"),
+)
+_OVERFLOWING: Final = ("sinh", "cosh", "exp", "exp2", "expm1", "pow", "ldexp", "gamma", "lgamma")
+_POLES: Final = ("pow", "gamma", "lgamma")  # that overflow, or are infinite at 0 and below
 
 _SAME: Final = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "exp2", "expm1", "log2", "log10"),
@@ -182,7 +262,7 @@ def _table() -> dict[Any, Callable[..., Any]]:
     for name in ("gamma", "lgamma", "erf", "erfc"):
         table[name] = _of_reals(_floating(getattr(lax, name)))
     for name in ("floor", "ceil", "trunc"):
-        table[name] = _rounded(getattr(fnp, name))
+        table[name] = _rounded(getattr(math, name), getattr(fnp, name))
     for name in ("isnan", "isinf", "isfinite"):
         table[name] = _test(getattr(fnp, name))
     for name in ("gcd", "lcm"):
@@ -206,6 +286,9 @@ def _table() -> dict[Any, Callable[..., Any]]:
         "comb": _refused("comb", "Write it with math.lgamma, or make the arguments static."),
         "perm": _refused("perm", "Write it with math.lgamma, or make the arguments static."),
     }
+    table |= {name: _raising(name, table[name]) for name in _RAISING if hasattr(math, name)}
+    for name in ("isqrt", "factorial"):
+        table[name] = _raising_integer(name, table[name], lambda n: fnp.less(n, 0))
     return {getattr(math, name): fn for name, fn in table.items() if hasattr(math, name)}
 
 

@@ -6,14 +6,15 @@ bind to the same object, stays Python's; arrays and numbers that differ become r
 need at its exit is filled with zeros.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from ftrace.control.cond import cond_call
+from ftrace.control.raising import Errors, bind_again, in_region, without_errors
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import is_array
 from ftrace.core.dtypes import bool_, int64
-from ftrace.core.errors import LiftError
+from ftrace.core.errors import FtraceError, LiftError
 from ftrace.core.jaxpr import Jaxpr, Literal, Var, eval_jaxpr
 from ftrace.core.scalar import Pointwise
 from ftrace.core.trace import Tracer, ctx
@@ -24,7 +25,10 @@ from ftrace.lifting.leaves import (
     INSIDE,
     Leaf,
     Part,
+    Sharing,
+    built_alike,
     converted,
+    difference,
     filler,
     joined,
     same,
@@ -32,11 +36,12 @@ from ftrace.lifting.leaves import (
     words_of,
 )
 from ftrace.lifting.names import RAISE, RETURN, Names
-from ftrace.lifting.state import Frame, Inner, Outcome, is_writable
+from ftrace.lifting.state import Frame, Outcome, Written
+from ftrace.lifting.throwing import fail_with
 from ftrace.lifting.watching import Watch
-from ftrace.numpy.cells import replace
-from ftrace.numpy.views import partner
-from ftrace.primitives.compare import select
+from ftrace.numpy.cells import push, put
+from ftrace.numpy.views import Way, chosen, laid, nowhere_else, partner
+from ftrace.primitives.compare import bitwise_not, select
 from ftrace.primitives.convert import convert_element_type
 
 VALUE: Final = "the returned value"  # the key of what an arm returns; no name has blanks
@@ -50,32 +55,57 @@ CHEAP: Final = 8  # equations that are evaluated where they are not needed
 class Arm:
     """A staged region: its jaxpr, whose inputs are all captured, and what its outputs mean."""
 
-    __slots__ = ("contents", "exit", "exits", "jaxpr", "operands", "parts", "roots", "written")
+    __slots__ = (
+        "contents",
+        "errors",
+        "exit",
+        "exits",
+        "followed",
+        "jaxpr",
+        "operands",
+        "parts",
+        "sharing",
+        "written",
+    )
 
-    def __init__(self, frame: Frame, run: Callable[[Mapping[str, Any]], Outcome]) -> None:
-        inner = Inner(frame.state)
-        self.roots = inner.roots
-        watch = Watch(frame)
+    def __init__(
+        self,
+        frame: Frame,
+        run: Callable[[Mapping[str, Any]], Outcome],
+        read: Set[str] | None = None,
+    ) -> None:
+        watch, written = Watch(frame, read), Written()
 
-        def flat() -> list[Any]:
-            inner.enter(ctx.trace.lift)
-            with frame.restored(), watch.unchanged():
-                outcome = run(inner.inside(frame.state))
+        def region() -> list[Any]:
+            try:
+                with frame.restored(), watch.unchanged():
+                    outcome, self.followed = in_region(lambda: run(frame.state))
+            except FtraceError:
+                raise
+            except Exception as error:  # only who takes this arm has it
+                fail_with(error)
+                outcome, self.followed = Outcome(RAISE, {}), False
             outs: list[Any] = []
-            outer = inner.outside()
             self.exits, self.exit = outcome.exits, outcome.exit
             values = dict(outcome.state)
             if RETURN in outcome.exits:
                 values[VALUE] = outcome.value
             if isinstance(outcome.exit, Tracer):
                 values[EXIT] = outcome.exit
-            self.parts = {n: take_apart(v, outs, outer) for n, v in values.items()}
-            self.written = {id(root) for root, _ in inner.changed()}
-            self.contents = {id(root): len(outs) + i for i, root in enumerate(inner.roots)}
-            return [*outs, *inner.copies]
+            self.parts = {n: take_apart(v, outs) for n, v in values.items()}
+            leaves = [leaf for part in self.parts.values() for leaf in part.leaves]
+            self.sharing = Sharing(leaves, outs)
+            self.written = written.roots()
+            self.contents = {id(root): len(outs) + i for i, root in enumerate(self.written)}
+            return [ctx.trace.lift(x) for x in (*outs, *self.written)]
+
+        def flat() -> list[Any]:
+            with written.entered():
+                return region()
 
         jaxpr, tracers = trace_to_jaxpr(flat, ())
-        self.jaxpr, arrays = hoist_consts(jaxpr)
+        jaxpr, arrays = hoist_consts(jaxpr)
+        self.jaxpr, self.errors = without_errors(jaxpr)
         self.operands = [*arrays, *tracers]
 
     def output(self, leaf: Leaf) -> int:
@@ -101,7 +131,7 @@ class Arm:
 
     def is_cheap_test(self) -> bool:
         """Whether it gives one boolean by a few operations that cannot fail."""
-        if set(self.parts) != {VALUE} or self.written:
+        if set(self.parts) != {VALUE} or self.written or self.errors:
             return False
         (leaf,) = self.parts[VALUE].leaves or [None]
         plain = leaf is not None and leaf.aval in (aval((), bool_), aval((), bool_, True))
@@ -164,30 +194,50 @@ class Merge:
     ) -> None:
         self.arms = arms
         self.needs = needs
+        self.follows = RAISE in needs  # an error is an exit
         self.describe = describe
         self.picks: list[tuple[Any, Any, Any]] = []  # (of arm 0, of arm 1, type)
-        self.shared: list[tuple[int, Any]] = []  # results that may be these values from outside
+        self.links: list[Link] = []  # results that are arrays
+        self.exports: dict[tuple[int, int], int] = {}  # (arm, output) -> pick of a cell, an index
         self.unbound: dict[str, str] = {}
 
     def outcome(self, pred: Any) -> Outcome:
         """The outcome of whichever arm `pred` chooses (the first where it holds)."""
         a, b = self.arms
-        exits = (a.exits | b.exits) - {RAISE} or frozenset({RAISE})
+        exits = a.exits | b.exits
+        if not self.follows:
+            exits = exits - {RAISE} or frozenset({RAISE})
         plans = {key: self._plan(key) for key in sorted({*a.parts, *b.parts} - {EXIT})}
         way = self._exit_plan()
-        written = [r for r in a.roots if id(r) in a.written | b.written]
+        written = list({id(r): r for r in (*a.written, *b.written)}.values())
+        first = len(self.picks)
         for root in written:
-            i, j = a.contents[id(root)], b.contents[id(root)]
-            self.picks.append(((i, None), (j, None), typeof(root)))
+            self.picks.append((self._content(0, root), self._content(1, root), typeof(root)))
+        errors = [self._error(i, e) for i, arm in enumerate(self.arms) for e in arm.errors]
         results = self._bind(pred)
+        followed = self.follows and all(arm.followed for arm in self.arms)
+        bind_again([e.noted(results) for e in errors], followed)
         state = {key: plan(results) for key, plan in plans.items() if plan is not None}
-        for root, new in zip(written, results[len(results) - len(written) :], strict=True):
-            replace(root, new, "A branch")
-        for i, outer in self.shared:
-            if isinstance(outer, Tracer) and is_writable(outer):
-                partner(outer, results[i])
+        for root, new in zip(written, results[first:], strict=False):
+            put(root, new)
+        push(written)
+        self._relate(pred, results)
         value = state.pop(VALUE, None)
         return Outcome(way(results), state, value, exits)
+
+    def _error(self, i: int, error: Errors) -> Errors:
+        """An error of one arm, which the other one does not have, as results."""
+        found = len(self.picks)
+        for n, a in enumerate(error.avals):
+            mine, other = (error.first + n, None), (None, None if n else False)
+            self._pick(mine if i == 0 else other, other if i == 0 else mine, a)
+        return error.at(found)
+
+    def _content(self, i: int, root: Any) -> tuple[int, None]:
+        """What a cell from outside holds after an arm."""
+        arm = self.arms[i]
+        index = arm.contents.get(id(root))
+        return arm.output(Leaf(root, None, None)) if index is None else index, None
 
     def _needed(self, arm: Arm, key: str) -> bool:
         if key == VALUE:
@@ -207,25 +257,33 @@ class Merge:
                 )
                 return None
             if mine is None or (not wanted[i] and not _alike(mine, other)):
-                return self._alone(1 - i, other)
+                return self._alone(key, 1 - i, other)
         return self._both(key, parts[0], parts[1])
 
-    def _alone(self, i: int, part: Part | None) -> Any:
+    def _alone(self, key: str, i: int, part: Part | None) -> Any:
         """The value of one arm; the other never needs it."""
         if part is None:
             return None
-        plans = [self._lone_leaf(i, leaf) for leaf in part.leaves]
+        plans = [self._lone_leaf(key, i, leaf) for leaf in part.leaves]
         return lambda results: part.tree.unflatten([p(results) for p in plans])
 
-    def _lone_leaf(self, i: int, leaf: Leaf) -> Any:
+    def _lone_leaf(self, key: str, i: int, leaf: Leaf) -> Any:
         if leaf.value is not INSIDE or leaf.aval is None:
             return lambda results, v=leaf.value: v
-        mine, none = (leaf.index, None), (None, None)
-        return self._pick(*((mine, none) if i == 0 else (none, mine)), leaf.aval)
+        self._link(key, {i: leaf})
+        return self._pick(*self._sided(i, (leaf.index, None), None), leaf.aval)
+
+    @staticmethod
+    def _sided(i: int, mine: Any, other: Any) -> tuple[Any, Any]:
+        """The pick of arm `i`, and a number (None: a filler) in the other."""
+        none = (None, other)
+        return (mine, none) if i == 0 else (none, mine)
 
     def _both(self, key: str, a: Part, b: Part) -> Any:
         if a.tree != b.tree:
             raise self._differs(key, a.words(), b.words())
+        if not built_alike(a.tree, b.tree):
+            raise self._differs(key, *difference(a.tree, b.tree))
         plans = [self._leaf(key, x, y) for x, y in zip(a.leaves, b.leaves, strict=True)]
         tree = a.tree
         return lambda results: tree.unflatten([p(results) for p in plans])
@@ -237,7 +295,7 @@ class Merge:
         if wanted is None:
             raise self._differs(key, words_of(a), words_of(b))
         mine, other = self.arms
-        self.shared += [(len(self.picks), leaf.value) for leaf in (a, b)]
+        self._link(key, {0: a, 1: b})
         return self._pick((mine.output(a), None), (other.output(b), None), wanted)
 
     def _pick(self, a: Any, b: Any, wanted: ShapedArray) -> Any:
@@ -245,12 +303,54 @@ class Merge:
         self.picks.append((a, b, wanted))
         return lambda results: results[n]
 
+    # ------------------------------------------------------------------ memory
+
+    def _link(self, key: str, sides: dict[int, Leaf]) -> None:
+        """Note that the next pick is an array that shares memory as leaves of the arms do."""
+        if any(leaf.ways for leaf in sides.values()):
+            self.links.append(Link(self, key, sides))
+
+    def export(self, i: int, x: Any, otherwise: Any = None) -> Any:
+        """The pick of a tracer of arm `i` that its leaves refer to; None if it is none."""
+        arm = self.arms[i]
+        index = arm.sharing.index.get(id(x))
+        if index is None:
+            if otherwise is None or x is None:
+                return None
+            index = arm.output(Leaf(x, None, None))
+        n = self.exports.get((i, index))
+        if n is None:
+            n = self.exports[i, index] = len(self.picks)
+            a = arm.jaxpr.outvars[index].aval
+            self.picks.append((*self._sided(i, (index, None), otherwise), a))
+        return n
+
+    def _relate(self, pred: Any, results: list[Any]) -> None:
+        """Let results share memory with cells from outside, and with each other."""
+        guards = None
+        cells: tuple[dict[int, Any], ...] = ({}, {})
+        for (i, index), n in self.exports.items():
+            for key, found in self.arms[i].sharing.index.items():
+                if found == index:
+                    cells[i][key] = laid(results[n], self.arms[i].sharing.layouts.get(key))
+        for link in self.links:
+            if len(link.sides) == 2 and guards is None and not link.is_own:
+                guards = (pred, bitwise_not(pred))
+            link.made(results, guards, cells)
+        for i, arm in enumerate(self.arms):
+            for key, other, why in arm.sharing.kin:
+                other = cells[i].get(id(other), other)
+                if key in cells[i]:
+                    partner(cells[i][key], other, why)
+
     def _exit_plan(self) -> Any:
         """The exit: known if both arms leave alike, or one of them raises."""
         a, b = (arm.exit for arm in self.arms)
-        if self.arms[0].exits == {RAISE} and EXIT not in self.arms[1].parts:
+        if self.follows:
+            pass
+        elif self.arms[0].exits == {RAISE} and EXIT not in self.arms[1].parts:
             return lambda results: b
-        if self.arms[1].exits == {RAISE} and EXIT not in self.arms[0].parts:
+        elif self.arms[1].exits == {RAISE} and EXIT not in self.arms[0].parts:
             return lambda results: a
         if type(a) is int and type(b) is int and a == b:
             return lambda results: a
@@ -262,8 +362,10 @@ class Merge:
         return LiftError(
             f"{name} is {one} on one side of a decision of traced values "
             f"({self.describe(0, key)}) and {other} on the other ({self.describe(1, key)}).",
-            "Give it the same type on both sides: the same containers, and arrays of the same "
-            "shape (numpy.broadcast_to, zeros_like). Numbers are promoted.",
+            "Give it the same type on both sides: the same containers, keys in the same order, and "
+            "arrays of the same shape (numpy.broadcast_to, zeros_like). Numbers are promoted. Of "
+            "objects choose the values, `P(a if c else b)`, or make their class a container: a "
+            "dataclass, or register_pytree_node.",
         )
 
     def _bind(self, pred: Any) -> list[Any]:
@@ -285,6 +387,69 @@ class Merge:
             return cond_call(index, *operands, branches=(second, first))
 
 
+class Link:
+    """A result of a merge that is an array: with which memory it is shared on which side."""
+
+    __slots__ = ("is_own", "merge", "n", "place", "sides", "ways")
+
+    def __init__(self, merge: Merge, key: str, sides: dict[int, Leaf]) -> None:
+        self.merge = merge
+        self.sides = sides
+        self.place = f"a traced decision ({merge.describe(min(sides), key)})"
+        self.is_own = True
+        self.ways: list[Any] = []  # (arm, way, picks of its base, condition and indices)
+        for i, leaf in sides.items():
+            for way in leaf.ways:
+                if not merge.arms[i].sharing.is_own(way.base):
+                    self.is_own = False
+                    operands = [o for step in way.steps for o in step.operands]
+                    base, *indices = (merge.export(i, x) for x in (way.base, *operands))
+                    when = merge.export(i, way.when, False)
+                    self.ways.append((i, way, base, when, indices))
+        self.n = len(merge.picks)
+
+    def made(self, results: list[Any], guards: Any, cells: tuple[dict[int, Any], ...]) -> None:
+        """Give the result its alias.
+
+        Args:
+            results: of the merge.
+            guards: for a result of both arms, whether the first was taken, the second was.
+            cells: per arm, id of a tracer of its region -> what it is now.
+        """
+        y = results[self.n]
+        found: list[Way] = []
+        for i, way, base, when, indices in self.ways:
+            supply = iter(indices)
+            if when is not None:
+                guard = results[when]
+            else:
+                guard = guards[i] if len(self.sides) == 2 else None
+            steps = tuple(
+                step.renewed(
+                    [o if (n := next(supply)) is None else results[n] for o in step.operands]
+                )
+                if step.operands
+                else step
+                for step in way.steps
+            )
+            new = Way(way.base if base is None else results[base], steps, guard)
+            found.append(new.converted(self.sides[i].dtype, y.dtype))
+        own = [
+            (i, way.base)
+            for i, leaf in self.sides.items()
+            for way in leaf.ways
+            if self.merge.arms[i].sharing.is_own(way.base)
+        ]
+        cell = y.fresh() if own and found else y
+        for i, base in own:
+            cells[i][id(base)] = cell
+        layouts = {self.merge.arms[i].sharing.layouts.get(id(base)) for i, base in own}
+        if len(layouts) == 1:
+            laid(cell, layouts.pop())
+        if found:
+            chosen(y, [*found, Way(cell, (), nowhere_else(found))] if own else found, self.place)
+
+
 def _exit_pick(arm: Arm) -> tuple[int | None, Any]:
     part = arm.parts.get(EXIT)
     return (None, arm.exit) if part is None else (arm.output(part.leaves[0]), None)
@@ -299,7 +464,7 @@ def is_cheap(jaxpr: Jaxpr) -> bool:
 
 def _alike(a: Part, b: Part | None) -> bool:
     """Whether two parts could be merged."""
-    if b is None or a.tree != b.tree:
+    if b is None or not built_alike(a.tree, b.tree):
         return False
     return all(
         same(x.value, y.value) or (x.aval and y.aval and joined(x.aval, y.aval))
@@ -316,7 +481,8 @@ def _selected(
     ):
         return None
     sides = [eval_jaxpr(b, xs) for b, xs in zip(branches, operands, strict=True)]
-    return [select(pred, x, y) for x, y in zip(*sides, strict=True)]
+    found = [select(pred, x, y) for x, y in zip(*sides, strict=True)]
+    return [converted(y, a) for y, a in zip(found, wanted, strict=True)]  # a bool stays Python's
 
 
 def common_inputs(

@@ -9,11 +9,14 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from ftrace.lifting.points import exits_by
+
 NEXT: Final = 0  # falls off the end
 BREAK: Final = 1
 CONTINUE: Final = 2
 RETURN: Final = 3
 RAISE: Final = 4
+CAUGHT: Final = 6  # an error that a handler may catch
 BROKEN: Final = 5  # by its own `break`: of a loop whose `else` may break the loop around it
 
 Names = frozenset[str]
@@ -56,10 +59,13 @@ def _bound(node: ast.AST) -> str | None:
         return (node.asname or node.name).partition(".")[0]
     if isinstance(node, ast.MatchMapping):
         return node.rest
-    named = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    if isinstance(node, (*named, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
-        return node.name
-    return None
+    return node.name if isinstance(node, _NAMED) else None
+
+
+_NAMED: Final = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    *(ast.ExceptHandler, ast.MatchAs, ast.MatchStar),
+)
 
 
 def _walruses(node: ast.AST) -> set[str]:
@@ -77,7 +83,19 @@ def loads(nodes: Iterable[ast.AST]) -> Names:
                 found.add(n.target.id)
             elif isinstance(n, ast.Nonlocal):
                 found.update(n.names)
+            elif isinstance(n, ast.Call):
+                found.update(getattr(n, "reads", ()))
     return frozenset(found)
+
+
+_REFLECTIVE: Final = ("locals", "vars", "dir", "eval", "exec")
+
+
+def note_reflection(function: ast.AST, known: Names) -> None:
+    """Let calls such as `locals()` and `eval(text)` count as reading all names of a function."""
+    for n in ast.walk(function):
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _REFLECTIVE:
+            n.reads = known  # type: ignore[attr-defined]
 
 
 def written(function: ast.AST) -> Names:
@@ -110,6 +128,8 @@ def exits(stmts: Iterable[ast.stmt]) -> frozenset[int]:
             found.add(BREAK)
         elif isinstance(s, ast.Continue):
             found.add(CONTINUE)
+        elif exits_by(s):
+            found.add(RAISE)
         elif isinstance(s, LOOPS):
             found |= exits(s.body) - {BREAK, CONTINUE}
             found |= exits(s.orelse)
@@ -144,6 +164,9 @@ def _completes(s: ast.stmt) -> bool:
         return BREAK in exits(s.body)
     if isinstance(s, ast.With):
         return completes(s.body)
+    if isinstance(s, TRIES):
+        ways = [[*s.body, *s.orelse], *(h.body for h in s.handlers)]
+        return any(map(completes, ways)) and completes(s.finalbody)
     return True
 
 
@@ -205,7 +228,7 @@ class Liveness:
         return loads([s])
 
     def _raise(self, s: ast.Raise, after: Names) -> Names:
-        return loads([s])
+        return loads([s]) | self.jumps.get(RAISE, NONE)
 
     def _break(self, s: ast.Break, after: Names) -> Names:
         return self.jumps.get(BREAK, NONE)

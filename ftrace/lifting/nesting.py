@@ -5,7 +5,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-LIMIT = 12
+from ftrace.core.errors import LiftError
+
+LIMIT = 500
 
 
 class _Active(threading.local):
@@ -25,14 +27,24 @@ def entered(template: Any, node: Any) -> Generator[None]:
     """
     sites = _active.sites
     if sites.count(node) >= LIMIT:
-        raise template.error(
-            node,
-            f"{template.qualname} calls itself under a condition that a traced value decides: "
-            f"tracing it never ends ({LIMIT} calls deep).",
-            "Write the recursion as a loop (while), which may depend on traced values.",
-        )
+        raise _endless(template, node, LIMIT)
     sites.append(node)
     try:
         yield
+    except RecursionError:
+        depth = sites.count(node)
+        if depth == 1:
+            raise
+        raise _endless(template, node, depth) from None
     finally:
         sites.pop()
+
+
+def _endless(template: Any, node: Any, depth: int) -> LiftError:
+    return template.error(
+        node,
+        f"{template.name} calls itself under a condition that a traced value decides: tracing it "
+        f"never ends, or goes deeper than Python's recursion limit allows ({depth} calls deep).",
+        "Write the recursion as a loop (while), which may depend on traced values; if the number "
+        "of calls is known, raise the limit (sys.setrecursionlimit).",
+    )

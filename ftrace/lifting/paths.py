@@ -8,15 +8,20 @@ independent tests are 64 paths; more are refused, as a loop would ask for ever.
 import functools
 import threading
 import types
+from collections.abc import Callable
 from typing import Any, Final
 
 from ftrace.core import trace as core
-from ftrace.core.errors import LiftError
+from ftrace.core.errors import FtraceError, LiftError
 from ftrace.core.trace import Tracer
+from ftrace.lifting.asking import asks, codes, scope_of
 from ftrace.lifting.leaves import truth
 from ftrace.lifting.merging import Arm, Merge
-from ftrace.lifting.names import RETURN
+from ftrace.lifting.names import RAISE, RETURN
+from ftrace.lifting.sources import missing
 from ftrace.lifting.state import Frame, Outcome
+from ftrace.lifting.throwing import fail_with
+from ftrace.lifting.unanswered import NOTHING_WATCHED, refusing
 
 LIMIT: Final = 6
 
@@ -29,15 +34,17 @@ class _Fork(BaseException):
 
 
 class _Answers:
-    """The answers that a run gets, in order; after them a fork."""
+    """The answers that a run gets, in order; after them a fork, which the run may catch."""
 
     def __init__(self, given: tuple[bool, ...]) -> None:
         self._given = iter(given)
+        self.fork: _Fork | None = None
 
     def __call__(self, test: Tracer) -> bool:
         answer = next(self._given, None)
         if answer is None:
-            raise _Fork(test)
+            self.fork = self.fork or _Fork(test)
+            raise self.fork
         return answer
 
 
@@ -58,34 +65,52 @@ core.decide = _decide
 
 def exploring(fn: types.FunctionType) -> Any:
     """A function that runs all paths of one whose source is not known."""
+    asked = asks(fn, scope_of(fn))
+    watched = NOTHING_WATCHED.union(codes(fn.__code__)) if asked else NOTHING_WATCHED
 
     @functools.wraps(fn)
     def explored(*args: Any, **kwargs: Any) -> Any:
-        return _explore(fn, lambda: fn(*args, **kwargs), ())
+        with refusing(watched):
+            return _explore(fn, lambda: fn(*args, **kwargs), ())
 
     return explored
 
 
 def _explore(fn: types.FunctionType, run: Any, given: tuple[bool, ...]) -> Any:
     """The result of the paths that begin with these answers."""
-    before, _deciding.answers = _deciding.answers, _Answers(given)
+    before, _deciding.answers = _deciding.answers, (answers := _Answers(given))
     try:
-        return run()
-    except _Fork as fork:
-        test = fork.test
+        result = run()
+        if answers.fork is None:
+            return result
+    except BaseException:
+        if answers.fork is None:
+            raise
     finally:
         _deciding.answers = before
+    test = answers.fork.test
     if len(given) == LIMIT:
+        what, fix = missing(fn)
         raise LiftError(
-            f"The source of {fn.__qualname__} cannot be read ({fn.__code__.co_filename}), and "
-            f"traced values decide in it more than {LIMIT} times: a loop, or too many paths.",
-            "Put the function in a file or a notebook cell, so that it can be rewritten, or write "
-            "ftrace.lax.cond and while_loop.",
+            f"{what}, and traced values decide in it more than {LIMIT} times: a loop, or too many "
+            "paths.",
+            f"{fix}, so that it can be rewritten, or write ftrace.lax.cond and while_loop.",
         )
     frame = Frame({}, lambda: None)
     arms = [
-        Arm(frame, lambda _, a=answer: Outcome(RETURN, {}, _explore(fn, run, (*given, a))))
+        Arm(frame, lambda _, a=answer: _ended(lambda: _explore(fn, run, (*given, a))))
         for answer in (True, False)
     ]
     merge = Merge((arms[0], arms[1]), {}, lambda arm, name: f"path {arm}")
     return merge.outcome(truth(test)).value
+
+
+def _ended(run: Callable[[], Any]) -> Outcome:
+    """How a path ends."""
+    try:
+        return Outcome(RETURN, {}, run())
+    except (FtraceError, _Fork):
+        raise
+    except Exception as error:
+        fail_with(error)
+        return Outcome(RAISE, {})

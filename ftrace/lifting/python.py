@@ -7,17 +7,22 @@ name.
 """
 
 import operator
+import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
 
 import ftrace.numpy as fnp
+from ftrace.control.raising import fail_where
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
-from ftrace.core.errors import LiftError
-from ftrace.core.trace import UNKNOWN, Tracer, lifted
+from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError
+from ftrace.core.trace import UNKNOWN, Tracer, lifted, stands_for
 from ftrace.core.tree import tree_flatten
+from ftrace.lifting.asking import DIFFERENT
+from ftrace.lifting.leaves import built_alike
+from ftrace.lifting.roots import is_denied
 from ftrace.primitives.convert import convert_element_type
 
 LONG: Final = 16  # elements from which a reduction replaces a chain of operators
@@ -52,16 +57,38 @@ def weak(x: Any, kind: Any = None) -> Any:
     return convert_element_type(x, new_dtype=dtype, weak_type=True)
 
 
+def integer(plain: Callable[[Any], Any], whole: Any, x: Any) -> Any:
+    """A float as an int64, as `plain` makes an int of it.
+
+    Raises:
+        ValueError, OverflowError: as `plain`, of NaN and infinity.
+        DtypeError: an int that needs more than 64 bits.
+    """
+    if typeof(x).dtype.kind == "f":
+
+        def throw(value: Any) -> None:
+            raise DtypeError(
+                f"{plain.__name__}({value!r}) is an int of {int(plain(value)).bit_length()} bits; "
+                "traced ints have 64.",
+                "Keep it a float (numpy.floor, numpy.trunc), or make the argument static.",
+            )
+
+        fail_where(fnp.isnan(x), (x,), plain, ValueError)
+        fail_where(fnp.isinf(x), (x,), plain, OverflowError)
+        fail_where(fnp.isfinite(x) & fnp.less_equal(2.0**63, fnp.abs(x)), (x,), throw)
+    return weak(whole, dtypes.int64)
+
+
 def _scalar(name: str, x: Any) -> Any:
     """The operand of a conversion to a Python number.
 
     Raises:
-        TypeError: an array, as in NumPy.
+        DtypeError: an array, as in NumPy a `TypeError`.
     """
     if typeof(x).shape:
-        raise TypeError(
-            f"{name}() of a traced array of shape {typeof(x).shape}: only a scalar can be "
-            "converted to a Python number"
+        raise DtypeError(
+            f"{name}() was asked of a traced array of shape {typeof(x).shape}.",
+            "Only a scalar can be converted to a Python number: use x.item() of one element.",
         )
     return x
 
@@ -75,11 +102,11 @@ def _float(x: Any = 0.0) -> Any:
 def _int(x: Any = 0, *base: Any, **options: Any) -> Any:
     if typeof(_scalar("int", x)).dtype.kind == "c" or base or options:
         raise TypeError("int() argument must be a real number, without a base")
-    return weak(x, dtypes.int64)
+    return integer(int, x, x)
 
 
 def _bool(x: Any = False) -> Any:
-    return x if typeof(_scalar("bool", x)).dtype.kind == "b" else fnp.not_equal(x, 0)
+    return weak(x if typeof(_scalar("bool", x)).dtype.kind == "b" else fnp.not_equal(x, 0))
 
 
 def _complex(real: Any = 0.0, imag: Any = None) -> Any:
@@ -89,9 +116,8 @@ def _complex(real: Any = 0.0, imag: Any = None) -> Any:
 
 def _round(x: Any, ndigits: Any = None) -> Any:
     if ndigits is None and not typeof(x).shape:
-        return weak(round(x), dtypes.int64)
-    found = round(x, ndigits)
-    return weak(found) if typeof(x).weak else found
+        return integer(round, fnp.round(x), x)
+    return round(x, ndigits)
 
 
 def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
@@ -115,7 +141,7 @@ def choose(predicate: Any, x: Any, y: Any) -> Any:
 def _choose_tree(what: str, predicate: Any, x: Any, y: Any) -> Any:
     xs, tree = tree_flatten(x)
     ys, other = tree_flatten(y)
-    if tree != other:
+    if not built_alike(tree, other):
         raise LiftError(
             f"{what} chooses by a traced value between a {type(x).__name__} and a "
             f"{type(y).__name__}, which are not built alike.",
@@ -203,7 +229,7 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
     if reverse:  # equal items keep their order
         order = (n - 1) - order[::-1]
     flat = [tree_flatten(item) for item in items]
-    if any(tree != flat[0][1] for _, tree in flat):
+    if not all(built_alike(tree, flat[0][1]) for _, tree in flat):
         raise LiftError(
             "sorted() orders by traced values items that are not built alike.",
             "All items must be arrays, numbers, or containers of one structure.",
@@ -228,22 +254,82 @@ def _filter(function: Any, items: Iterable[Any], /) -> Iterator[Any]:
 # ---------------------------------------------------------------------------------- types
 
 
-def stands_for(x: Tracer) -> type:
-    """The type that a traced value has where it is not traced."""
-    a = x.aval
-    if a.shape:
-        return np.ndarray
-    return {"b": bool, "i": int, "f": float, "c": complex}[a.dtype.kind] if a.weak else a.dtype.type
-
-
-def _isinstance(x: Any, kinds: Any, /) -> bool:
-    return isinstance(x, kinds) or (isinstance(x, Tracer) and issubclass(stands_for(x), kinds))
-
-
 def _type(x: Any, /, *more: Any, **options: Any) -> type:
-    if not more and isinstance(x, Tracer):
-        return stands_for(x)
-    return type(x, *more, **options)
+    if more or not isinstance(x, Tracer):
+        return type(x, *more, **options)
+    return stands_for(x)
+
+
+_of_a_user: Final = isinstance  # the question is no question of ftrace
+
+
+def is_instance(x: Any, kinds: Any, /) -> bool:
+    """`isinstance`: the protocols of `collections.abc` would ask the tracer's own class, too."""
+    if not isinstance(x, Tracer) or (type(kinds) is type and issubclass(kinds, Tracer)):
+        return _of_a_user(x, kinds)
+    parts = getattr(kinds, "__args__", ()) if type(kinds) is types.UnionType else kinds
+    if type(parts) is tuple:
+        return any(is_instance(x, k) for k in parts)
+    kind: Any = kinds
+    check: Any = type(kind).__instancecheck__
+    if type(check) is types.FunctionType and not is_denied(check.__code__.co_filename, ""):
+        return lifted(check)(kind, x)
+    try:
+        return issubclass(stands_for(x), kind)
+    except TypeError:  # a protocol with attributes
+        spaces = [vars(c) for c in kind.__mro__ if vars(c).get("_is_protocol")]
+        names = {n for space in spaces for n in (*space.get("__annotations__", ()), *space)}
+        if not names:
+            raise
+        return all(_hasattr(x, n) for n in names if n[0] != "_")
+
+
+def _hasattr(x: Any, name: str, /) -> bool:
+    if not isinstance(x, Tracer):
+        return hasattr(x, name)
+    return any(name in vars(cls) for cls in stands_for(x).__mro__)
+
+
+def attribute(x: Any, name: str) -> Any:
+    """`x.name`, which a number that is traced may lack, or may have though a tracer has not.
+
+    Raises:
+        AttributeError: as of the number.
+        ConcretizationTypeError: only the number has it.
+    """
+    if name in DIFFERENT and isinstance(x, Tracer):
+        if not _hasattr(x, name):
+            raise AttributeError(f"{x.__class__.__name__!r} object has no attribute {name!r}")
+        if not hasattr(type(x), name):
+            raise ConcretizationTypeError(
+                f"`.{name}` needs the plain value of {x!r}.",
+                "Compute it from arrays, or make the argument static (static_argnums).",
+            )
+    return getattr(x, name)
+
+
+def same(x: Any, y: Any) -> Any:
+    """`x is y`: a question about values where both stand for bools, as there is one of each."""
+    if isinstance(x, Tracer) or isinstance(y, Tracer):
+        kind = x.__class__
+        return weak(operator.eq(x, y)) if kind is y.__class__ and kind in _BOOLS else x is y
+    return x is y
+
+
+_BOOLS: Final = (bool, np.bool)
+
+
+def _differs(x: Any, y: Any) -> Any:
+    found = same(x, y)
+    return weak(fnp.logical_not(found)) if isinstance(found, Tracer) else not found
+
+
+def contains(items: Any, x: Any) -> Any:
+    """`x in items`."""
+    if type(items) in (list, tuple) and (isinstance(x, Tracer) or holds_tracer(items)):
+        found = _quantifier(True, fnp.logical_or)(v is x or v == x for v in items)
+        return weak(found) if isinstance(found, Tracer) else found
+    return x in items
 
 
 def _print(*values: Any, **options: Any) -> None:
@@ -269,9 +355,13 @@ BUILTINS: Final[dict[Any, Callable[..., Any]]] = {
     all: _quantifier(False, fnp.logical_and),
     sorted: _sorted,
     filter: _filter,
-    isinstance: _isinstance,
     type: _type,
+    isinstance: is_instance,
+    hasattr: _hasattr,
     print: _print,
+    operator.is_: same,
+    operator.is_not: _differs,
+    operator.contains: contains,
 }
 """What takes over where an argument is traced."""
 

@@ -1,37 +1,40 @@
-"""How `jit`, `vmap` and `vectorize` lift by themselves: one recorded restart.
+"""How transformations lift by themselves: one recorded restart.
 
-A function is traced as it is, unless it asks `isinstance(x, np.ndarray)`. Where a traced value
-decides a Python branch, or is stored into a plain array, tracing fails; then the outermost of these
-transformations traces the whole once more, with the functions of all those that the error passed
-through lifted. That is recorded for the function's code, so that later calls start lifted. Nothing
-is done where nothing fails.
+A function is traced as it is. Where a traced value decides a Python branch, or is stored into a
+plain array, tracing fails; then it is traced once more, lifted, with all functions that the error
+passed through. That is recorded for the function's code, so that later calls start lifted. Nothing
+is done where nothing fails, but for functions that ask what tracers cannot be asked: they start
+lifted (`asking.py`). Of `jit`, `vmap` and `vectorize` the outermost starts again, of those
+that run the function, such as `grad`, the innermost.
 
 The second run repeats what tracing does besides computing. An array that it writes would be
 written twice: then a `LiftError` says so, and the array is as the first run left it.
 """
 
 import weakref
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 from ftrace.control.guards import captured_arrays
 from ftrace.core.config import config
-from ftrace.core.errors import ConcretizationTypeError, LiftError
+from ftrace.core.errors import ConcretizationTypeError, FtraceError, LiftError
 from ftrace.core.lazy import lazy
-from ftrace.core.trace import ctx
+from ftrace.core.trace import as_it_is, ctx, forget, refused
+from ftrace.lifting.outliving import Outliving
+from ftrace.lifting.reach import PLAIN, Asked, asking, reached_by
 from ftrace.lifting.roots import innermost, lifting
+from ftrace.lifting.unanswered import NOTHING_WATCHED, Watched, refusing
 
 R = TypeVar("R")
 
-_territory = lazy("ftrace.lifting.calls", "Territory")
+_territory_of = lazy("ftrace.lifting.calls", "territory_of")
 
+_NEWS: Final = 0  # no id of anything
 
 _lifted: dict[int, "weakref.ref[Any]"] = {}
-"""The code of functions that are traced lifted from the start, by its id."""
-
-
-def _as_it_is(fn: Any) -> Any:
-    return fn
+"""The code of functions that are staged lifted from the start, by its id."""
+_eager: dict[int, "weakref.ref[Any]"] = {}
+"""The same for transformations that run them: there a decision about a value needs no lifting."""
 
 
 class Restart:
@@ -42,40 +45,63 @@ class Restart:
         lift: False: it and what it calls is never lifted.
     """
 
-    __slots__ = ("__weakref__", "_code", "_fun", "_lift", "_territory")
+    __slots__ = ("__weakref__", "_asked", "_code", "_fun", "_lift", "_refused", "_territory")
+    records = _lifted
 
     def __init__(self, fun: Callable[..., Any], lift: bool) -> None:
         self._fun = fun
         self._lift = lift
         self._code: Any = None
+        self._asked: Asked | None = None
+        self._refused: Watched = NOTHING_WATCHED
         self._territory: Any = None
 
-    def __call__(self, attempt: Callable[[], R]) -> R:
-        """The result of an attempt, lifted if need be.
+    def __call__(self, attempt: Callable[[], R], given: Iterable[Any] = ()) -> R:
+        """The result of an attempt, lifted if need be; `given` is what the function is called with.
 
         Raises:
             LiftError: lifting failed; the error that asked for it is the cause.
+            UnexpectedTracerError: the function overwrote what outlives it.
         """
-        if not self._lift or not config.settings.lift or ctx.lift is _as_it_is:
-            with lifting(ctx.lift if self._lift else _as_it_is):
-                return attempt()
-        if ctx.restarts is None:
-            return self._outermost(attempt)
-        try:
-            return self._attempt(attempt)
-        except ConcretizationTypeError:
-            self._mark(ctx.restarts)
-            raise
+        self._look(given)
+        state = Outliving.of(self._fun) if self._asked is None or self._asked.writes else None
+        if state is None:
+            return self._called(attempt)
 
-    def _outermost(self, attempt: Callable[[], R]) -> R:
+        def restored() -> R:
+            state.restore()
+            return attempt()
+
+        try:
+            result = self._called(restored)
+        except BaseException:
+            state.restore()
+            raise
+        state.check()
+        return result
+
+    def _called(self, attempt: Callable[[], R]) -> R:
+        if not self._lift or not self._may_lift():
+            with lifting(ctx.lift if self._lift else as_it_is):
+                return attempt()
+        if ctx.restarts is not None:
+            return self._marked(attempt, ctx.restarts)
         marked: list[int] = []
-        first = None
         try:
             return self._watched(attempt, marked)
         except ConcretizationTypeError as error:
             if not marked:
                 raise
             first = error
+        return self._restarted(attempt, marked, first)
+
+    def _may_lift(self) -> bool:
+        return config.settings.lift and ctx.lift is not as_it_is
+
+    def _restarted(
+        self, attempt: Callable[[], R], marked: list[int], first: FtraceError | None
+    ) -> R:
+        """The result of lifted attempts; `first` is the error that asked for them."""
         found = captured_arrays(self._fun)
         arrays = [(name, a, a.copy()) for name, a in found.items() if a.flags.writeable]
         try:
@@ -84,7 +110,7 @@ class Restart:
             return result
         except (LiftError, ConcretizationTypeError) as error:
             for number in marked:  # it did not help: the next call says the same again
-                _lifted.pop(number, None)
+                self.records.pop(number, None)
             if isinstance(error, LiftError) and error.__cause__ is None:
                 raise error from first
             raise
@@ -103,49 +129,118 @@ class Restart:
 
     def _watched(self, attempt: Callable[[], R], marked: list[int]) -> R:
         """The result of an attempt, or the error and whom it passed through."""
+        before = refused.get(ctx.trace) if refused else None
         ctx.restarts = marked
         try:
-            return self._attempt(attempt)
+            return self._marked(attempt, marked)
         except ConcretizationTypeError:
-            self._mark(marked)
+            forget(before)
             raise
         finally:
             ctx.restarts = None
 
-    def _attempt(self, attempt: Callable[[], R]) -> R:
-        if id(self._key()) not in _lifted:
-            return attempt()
+    def _marked(self, attempt: Callable[[], R], marked: list[int]) -> R:
+        try:
+            if not self.records or id(self._key()) not in self.records:
+                result = attempt()
+                if not self._has_imported():
+                    return result
+            with lifting(self._own_territory()), refusing(self._refused):
+                return attempt()
+        except ConcretizationTypeError as error:
+            self._mark(error, marked)
+            raise
+
+    def _own_territory(self) -> Any:
         if self._territory is None:
-            self._territory = _territory(innermost(self._fun))
-        with lifting(self._territory):
-            return attempt()
+            self._territory = _territory_of(innermost(self._fun))
+        return self._territory
 
     def _key(self) -> Any:
         """What is recorded: the code of the user's function, or this object if there is none."""
         if self._code is None:
             root = innermost(self._fun)
             self._code = False if root is None else root.__code__
-            if root is not None and _asks_for_arrays(self._code):
-                _record(self._code)
         return self._code or self
 
-    def _mark(self, marked: list[int]) -> None:
-        if id(self._key()) not in _lifted:
-            marked.append(_record(self._key()))
+    def _ask(self) -> None:
+        """Lift the function from the start if no error would ask for that (`asking.py`)."""
+        self._asked = asking(self._fun)
+        self._lift_what_asks(self._asked)
+
+    def _lift_what_asks(self, asked: Asked) -> None:
+        if asked.asks and self._lift and config.settings.lift:
+            if asked.implied:
+                self._refused = self._refused.union(asked.codes)
+            self._own_territory().own(asked.places, asked.implied)
+            self._record(self._key())
+
+    def _look(self, given: Iterable[Any]) -> None:
+        """Look for questions: in what the function reaches and in what it is given."""
+        if self._asked is None or not self._asked.holds():
+            self._ask()
+        held = [x for x in given if type(x) not in PLAIN]
+        if not held:
+            return
+        parts = {id(part): part for x in held for part in reached_by(x)}
+        if parts:
+            self._lift_what_asks(asking(self._fun, tuple(parts.values())))
+
+    def _has_imported(self) -> bool:
+        """Whether the function has just imported what asks."""
+        asked = self._asked
+        if asked is None or not asked.waits or asked.holds():
+            return False
+        self._ask()
+        return asking(self._fun).asks
+
+    def _record(self, key: Any) -> None:
+        number, records = id(key), self.records
+        records[number] = weakref.ref(key, lambda _: records.pop(number, None))
+
+    def _mark(self, error: ConcretizationTypeError, marked: list[int]) -> None:
+        """Lift the function from now on, and those that the error passed through."""
+        key = self._key()
+        number = id(key)
+        new = number not in self.records
+        if self._own_territory().follow(error.__traceback__, not new):
+            marked.append(_NEWS)
+        if new:
+            marked.append(number)
+            self._record(key)
 
 
-def _record(key: Any) -> int:
-    number = id(key)
-    _lifted[number] = weakref.ref(key, lambda _: _lifted.pop(number, None))
-    return number
+class Eager(Restart):
+    """The same for transformations that run the function on values, such as `grad`.
 
-
-def _asks_for_arrays(code: Any) -> bool:
-    """Whether a function asks for the class of arrays: there a traced value raises nothing.
-
-    Without lifting `isinstance(x, np.ndarray)` would take the other path in silence.
+    Without a failure nothing is written or looked up. So it is the innermost that starts again,
+    unless one that stages, as `jit` does, runs around it.
     """
-    return "isinstance" in code.co_names and "ndarray" in code.co_names
+
+    __slots__ = ()
+    records = _eager
+
+    def __call__(self, attempt: Callable[[], R], given: Iterable[Any] = ()) -> R:
+        """The result of an attempt, lifted if need be; `given` is what the function is called with.
+
+        Raises:
+            LiftError: lifting failed; the error that asked for it is the cause.
+        """
+        self._look(given)
+        if not self._lift or (_eager and id(self._key()) in _eager):
+            return super().__call__(attempt)
+        before = refused.get(ctx.trace) if refused else None
+        try:
+            result = attempt()
+            return super().__call__(attempt) if self._has_imported() else result
+        except ConcretizationTypeError as error:
+            if ctx.restarts is not None or not self._may_lift():
+                raise
+            forget(before)
+            marked: list[int] = []
+            self._mark(error, marked)
+            first = error
+        return self._restarted(attempt, marked, first)
 
 
 def _check_unwritten(arrays: list[tuple[str, Any, Any]]) -> None:

@@ -38,7 +38,7 @@ def _inside(fn: Any) -> Any:
     if layer is not None:
         return layer[0]
     for kind, name in _HOLDERS:
-        if isinstance(fn, kind):
+        if issubclass(type(fn), kind):
             return getattr(fn, name)
     inner = getattr(fn, "__wrapped__", None)
     return inner if inner is not None or type(fn) is types.FunctionType else call_of(type(fn))
@@ -56,6 +56,21 @@ def is_library(fn: types.FunctionType) -> bool:
     """Whether a function belongs to ftrace, the standard library or an installed package."""
     file = fn.__code__.co_filename
     return file.startswith(STANDARD) or is_installed(file)
+
+
+_DENIED: Final = frozenset(
+    (
+        *("ftrace", "numpy", "scipy", "cupy", "cupyx", "cupy_backends"),
+        *("jax", "jaxlib", "torch", "numba", "llvmlite"),
+    )
+)
+
+
+def is_denied(file: str, module: str) -> bool:
+    """Whether code is never lifted: the standard library, array libraries, compiled code."""
+    if module.partition(".")[0] in _DENIED:
+        return True
+    return file.startswith(STANDARD) and not is_installed(file)
 
 
 class lifting:  # noqa: N801 - used like a function

@@ -4,18 +4,21 @@ import builtins
 import importlib
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from ftrace.core import source
 from ftrace.core.errors import LiftError
 from ftrace.core.trace import EVAL, ctx
-from ftrace.lifting import arrays
-from ftrace.lifting.checks import fail
+from ftrace.lifting import arrays, operators, patterns, python
+from ftrace.lifting.catching import Attempt, caught, failing, reraise
 from ftrace.lifting.choices import both, chosen, either
-from ftrace.lifting.items import Items, backwards, enumerated, items_of, ranged, zipped
+from ftrace.lifting.items import Items, Sequential, backwards, enumerated, items_of, ranged, zipped
 from ftrace.lifting.leaves import truth, undecided
+from ftrace.lifting.sites import give_up
 from ftrace.lifting.state import MISSING, Frame, Mark, Outcome
+from ftrace.numpy.operators import refuse_division
 from ftrace.primitives.compare import bitwise_not
 
 _ITERATING = {
@@ -32,7 +35,6 @@ class Helper:
     missing = MISSING
     undecided = staticmethod(undecided)
     locals = staticmethod(builtins.locals)
-    fail = staticmethod(fail)
 
     def __init__(self, template: Any) -> None:
         self.sites = template.sites
@@ -48,6 +50,12 @@ class Helper:
     def mark(self, local: dict[str, Any], probe: Any) -> Any:
         """The state at the start of a turn, if anything is traced."""
         return ctx.trace is not EVAL and Mark(Frame(local, probe))
+
+    @staticmethod
+    def shared(x: Any) -> Any:
+        """What a loop runs over that others may run over, too."""
+        lazy = isinstance(x, Iterator) and not isinstance(x, Items) and ctx.trace is not EVAL
+        return Sequential(x, shared=True) if lazy else x
 
     @staticmethod
     def items(x: Any) -> Any:
@@ -72,7 +80,36 @@ class Helper:
     # ------------------------------------------------------------------ expressions
 
     slice = builtins.slice
+    Exception = Exception
+    attempt = Attempt
+    failing = staticmethod(failing)
+    give_up = staticmethod(give_up)
+    reraise = staticmethod(reraise)
+
+    @staticmethod
+    def caught(local: dict[str, Any], probe: Any) -> Outcome:
+        """The exit of a region by an error that Python raised."""
+        error = sys.exception()
+        assert isinstance(error, Exception)
+        return caught(Frame(local, probe), error)
+
+    @staticmethod
+    def dividing(name: str, x: Any, y: Any) -> None:
+        """Note that `x / y`, which is about to be computed in place, may divide by zero."""
+        if ctx.trace is not EVAL:
+            refuse_division(name, x, y)
+
+    same = staticmethod(python.same)
+    contains = staticmethod(python.contains)
+    attribute_of = staticmethod(python.attribute)
+    sequence = staticmethod(patterns.sequence)
+    middle = staticmethod(patterns.middle)
+    instance = staticmethod(patterns.instance)
+    parts = staticmethod(patterns.parts)
     item = staticmethod(arrays.item)
+    operate = staticmethod(operators.operate)
+    attribute = staticmethod(operators.attribute)
+    managed = staticmethod(operators.managed)
     cell = staticmethod(arrays.cell)
     choose = staticmethod(chosen)
     both = staticmethod(both)
@@ -80,8 +117,8 @@ class Helper:
 
     @staticmethod
     def negated(x: Any) -> Any:
-        """`not x`."""
-        return bitwise_not(truth(x)) if undecided(x) else not x
+        """`not x`, which is a Python bool."""
+        return python.weak(bitwise_not(truth(x))) if undecided(x) else not x
 
     @staticmethod
     def decided(x: Any, construct: str) -> Any:

@@ -12,15 +12,18 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from ftrace.control.raising import innermost
 from ftrace.core.errors import LiftError
 from ftrace.lifting import names
 from ftrace.lifting.choices import connected
 from ftrace.lifting.leaves import truth
 from ftrace.lifting.merging import Arm, Merge
-from ftrace.lifting.names import NEXT, RETURN, Liveness, Names
+from ftrace.lifting.names import NEXT, RAISE, RETURN, Liveness, Names
 from ftrace.lifting.nesting import entered
 from ftrace.lifting.state import MISSING, Frame, Outcome
-from ftrace.primitives.compare import eq
+from ftrace.primitives.compare import eq, select
 
 
 class Region:
@@ -56,6 +59,24 @@ class Region:
         closure = tuple(frame.cells[name] for name in self._code.co_freevars)
         fn = types.FunctionType(self._code, frame.globals, None, None, closure)
         return fn(*(state.get(p, MISSING) for p in self._params))
+
+
+def give_up() -> None:
+    """The end of a function that has an error for some members: its caller asks again."""
+    found = innermost()
+    if found is not None:
+        found.asked = 0
+
+
+def renamed(outcome: Outcome, old: int, new: int) -> Outcome:
+    """An outcome with another number for an exit."""
+    if old not in outcome.exits:
+        return outcome
+    exits = (outcome.exits - {old}) | {new}
+    way = outcome.exit
+    if len(exits) > 1:
+        way = select(eq(way, old), np.int64(new), way)
+    return Outcome(way, outcome.state, outcome.value, exits)
 
 
 class Site:
@@ -106,6 +127,9 @@ class Site:
         """Stage a statement with jumps and all that follows it."""
         *given, local, probe = args
         if self.blocked is not None:
+            around = innermost()
+            if around is not None and isinstance(self.blocked, names.TRIES):
+                around.interrupt()
             raise self._crosses(self.blocked)
         frame = Frame(local, probe)
         with entered(self.template, self.node):
@@ -115,7 +139,10 @@ class Site:
 
     def value(self, *args: Any) -> Any:
         """What the function returns, from here on."""
-        return self.outcome(*args).value
+        outcome = self.outcome(*args)
+        if RAISE in outcome.exits:
+            give_up()
+        return outcome.value
 
     def staged(self, frame: Frame, *given: Any) -> Outcome:
         """The outcome of the statement alone."""
@@ -185,6 +212,15 @@ class Site:
         )
 
 
+def _both(frame: Frame, regions: Sequence[Region], read: Sequence[Names | None]) -> tuple[Arm, Arm]:
+    """Two arms; `read` are the names that others than the first and the second read."""
+    first, second = (
+        Arm(frame, lambda s, r=r: r.run(frame, s), own)
+        for r, own in zip(regions, read, strict=True)
+    )
+    return first, second
+
+
 class Branch(Site):
     """`if`."""
 
@@ -204,8 +240,9 @@ class Branch(Site):
     ) -> Outcome:
         pred = truth(test)
         regions = [self._region(i, arm, live) for i, arm in enumerate(arms)]
-        first, second = (Arm(frame, lambda s, r=r: r.run(frame, s)) for r in regions)
-        return self.merged(frame, pred, (first, second), live)
+        later = self.live.always.union(*live.values())
+        read = [later | names.loads(arm) for arm in reversed(arms)]
+        return self.merged(frame, pred, _both(frame, regions, read), live)
 
     def _region(self, i: int, stmts: Sequence[ast.stmt], live: dict[int, Names]) -> Region:
         cache = self.__dict__.setdefault("_regions", {})
@@ -265,9 +302,10 @@ class Choice(Expression):
 
     def staged(self, frame: Frame, *given: Any) -> Outcome:
         pred = truth(given[0])
-        regions = self._result(self.node.body, self.node.orelse)
-        first, second = (Arm(frame, lambda s, r=r: r.run(frame, s)) for r in regions)
-        return self.merged(frame, pred, (first, second), {})
+        arms = self.node.body, self.node.orelse
+        returned = getattr(self.node, "is_returned", False)  # nobody reads anything after that
+        read = [names.loads([arm]) if returned else None for arm in reversed(arms)]
+        return self.merged(frame, pred, _both(frame, self._result(*arms), read), {})
 
 
 class Connective(Expression):

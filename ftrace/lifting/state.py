@@ -2,17 +2,20 @@
 
 A region sees the values of the names it uses. Names that nested functions share are Python cells,
 which a region reads and writes in place: they are set before it is staged, read afterwards and
-set back. Writable arrays are cells of another kind (0.5): inside a region each is another
-tracer, whose content goes back into the outer one.
+set back. Arrays are cells of another kind, wherever they are kept: what a region writes into one
+holds for the region only (`Written`), and becomes a result of it.
 """
 
 import types
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ftrace.core.trace import FROZEN, Tracer, ctx
-from ftrace.numpy.views import C_ORDER, Root, View, alias_of, link, root_of
+from ftrace.control.raising import noted_in
+from ftrace.core.trace import Tracer, ctx, moved
+from ftrace.numpy.cells import journals, put
+from ftrace.numpy.views import Chosen, View, alias_of
 
 
 class _Missing:
@@ -99,6 +102,14 @@ class Frame:
             elif _content(cell) is not MISSING:
                 del cell.cell_contents
 
+    def copied(self, state: Mapping[str, Any]) -> "Frame":
+        """A frame of its own cells, which hold what a state says."""
+        new = object.__new__(Frame)
+        new.globals, new.state = self.globals, dict(state)
+        new.cells = {n: c if n == "_ft" else types.CellType() for n, c in self.cells.items()}
+        new.write(state)
+        return new
+
     @contextmanager
     def restored(self) -> Generator[None]:
         """The cells are afterwards what they were."""
@@ -122,17 +133,25 @@ class Mark:
     What the native turns have recorded is then dead code; where it has effects it is removed.
     """
 
-    __slots__ = ("_contents", "_recorded", "frame")
+    __slots__ = ("__weakref__", "_before", "_recorded", "frame")
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self._contents = [(x, x.fresh()) for x in _arrays(frame.state) if is_writable(x)]
+        self._before: dict[int, tuple[Tracer, Any]] = {}
         self._recorded = [(eqns, len(eqns)) for eqns in _records(ctx.trace)]
+        notes = journals.setdefault(ctx.trace, [])
+        notes[:] = [note for note in notes if note() is not None]
+        notes.append(weakref.WeakMethod(self.note))
+
+    def note(self, x: Tracer) -> None:
+        """Remember what a cell holds that is about to be written."""
+        if id(x) not in self._before:
+            self._before[id(x)] = (x, x.fresh())
 
     def restore(self) -> Frame:
         """Undo what the turns did so far."""
-        for x, before in self._contents:
-            x.adopt(before)
+        for x, before in self._before.values():
+            put(x, before)
         for eqns, n in self._recorded:
             eqns[n:] = [e for e in eqns[n:] if not e.effects]
         self.frame.write(self.frame.state)
@@ -144,73 +163,33 @@ def _records(trace: Any) -> Iterator[list[Any]]:
     while trace is not None:
         if trace.stages:
             yield trace.eqns
+        yield from noted_in(trace)
         trace = trace.parent
 
 
-def _arrays(state: Mapping[str, Any]) -> list[Tracer]:
-    return list({id(v): v for v in state.values() if isinstance(v, Tracer)}.values())
+class Written:
+    """The cells of its surroundings that a region wrote.
 
-
-def is_writable(x: Tracer) -> bool:
-    """Whether the running transformation may write into this array."""
-    root = root_of(x)
-    here = (ctx.trace, ctx.trace.home)
-    return bool(x.aval.shape) and root.owner in here and alias_of(root) is not FROZEN
-
-
-class Inner:
-    """The writable arrays of a state as tracers of a region.
-
-    Attributes:
-        roots: outer arrays that others may be views of.
-        copies: the inner tracer of each.
+    The cells themselves keep what they hold outside: what they hold in the region is in `moved`
+    while it runs.
     """
 
-    __slots__ = ("_made", "_outer", "contents", "copies", "roots")
+    __slots__ = ("_trace",)
 
-    def __init__(self, state: Mapping[str, Any]) -> None:
-        self._outer = [x for x in _arrays(state) if is_writable(x)]
-        self.roots = list({id(r): r for r in map(root_of, self._outer)}.values())
-        self.copies: list[Any] = []
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """Let the running trace, that of a region, write cells of its surroundings."""
+        self._trace = ctx.trace
+        cells = self._trace.cells = {}
+        try:
+            yield
+        finally:
+            for key, (_, before) in cells.items():
+                if before is None:
+                    del moved[key]
+                else:
+                    moved[key] = before
 
-    def enter(self, copy_of: Callable[[Tracer], Any]) -> None:
-        """Make the inner tracers, in the region's trace.
-
-        Args:
-            copy_of: outer root -> a new tracer of the region's trace with its content.
-        """
-        self.copies = []
-        self._made: dict[int, Any] = {}
-        for root in self.roots:
-            new = copy_of(root)
-            alias = alias_of(root)
-            if alias is C_ORDER or (type(alias) is Root and alias.c_order):
-                new.alias = C_ORDER
-            self.copies.append(new)
-            self._made[id(root)] = new
-        self.contents = [x.fresh() for x in self.copies]
-        for x in self._outer:
-            alias = alias_of(x)
-            if type(alias) is View:
-                new = self._made[id(alias.base)]
-                for step in alias.steps:
-                    new = link(new, step.get(new), step)
-                self._made[id(x)] = new
-
-    def names_of(self, values: Sequence[Any]) -> list[bool]:
-        """Which of some values are arrays that the region has tracers of its own for."""
-        known = {id(x) for x in self._outer}
-        return [id(x) in known for x in values]
-
-    def inside(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The state as the region sees it."""
-        return {n: self._made.get(id(v), v) for n, v in state.items()}
-
-    def outside(self) -> dict[int, Any]:
-        """id of an inner array -> the outer one it stands for."""
-        return {id(self._made[id(x)]): x for x in (*self._outer, *self.roots)}
-
-    def changed(self) -> list[tuple[Any, Any]]:
-        """(outer root, its inner tracer) of the arrays that were written."""
-        pairs = zip(self.roots, self.copies, self.contents, strict=True)
-        return [(root, new) for root, new, old in pairs if new.atom is not old.atom]
+    def roots(self) -> list[Tracer]:
+        """Those that are no views of others."""
+        return [x for x, _ in self._trace.cells.values() if type(alias_of(x)) not in (View, Chosen)]

@@ -16,36 +16,56 @@ exits; what follows a statement that may jump is part of its region. Sites are i
 
 import ast
 import copy
+import inspect
 import types
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
+from ftrace.control.raising import is_following
 from ftrace.core.errors import LiftError
 from ftrace.lifting import names, sources
 from ftrace.lifting.emitting import Emitter, Place, forget, leave, positional
-from ftrace.lifting.names import NEXT, RETURN, Liveness, Names
+from ftrace.lifting.names import NEXT, RAISE, RETURN, Liveness, Names
+from ftrace.lifting.operators import Operators
 from ftrace.lifting.paths import exploring
+from ftrace.lifting.patterns import Patterns
+from ftrace.lifting.points import Points
 from ftrace.lifting.runtime import Helper
 from ftrace.lifting.sites import Region, Site
 
+Mode = tuple[bool, bool]
+
 
 class Template:
-    """What is known of one code object: its syntax, its names, its rewritten code, its sites."""
+    """What is known of one code object: its syntax, its names, its rewritten code, its sites.
 
-    def __init__(self, fn: types.FunctionType, source: sources.Source) -> None:
+    Args:
+        fn: a function of the code.
+        source: its definition.
+        mode: whether operators are written as calls (`operators.py`); whether errors are exits in
+            it, since a `try` around its call may catch them.
+    """
+
+    def __init__(self, fn: types.FunctionType, source: sources.Source, mode: Mode) -> None:
         code = fn.__code__
+        self.count = 0  # names made up
+        self.written = names.written(source.node)
+        source = replace(source, node=Patterns(self.fresh).of(source.node))
+        if mode[0]:
+            source = replace(source, node=Operators().of(copy.deepcopy(source.node)))
         self.source = source
+        self.follows = mode[1]
         self.name, self.qualname = code.co_name, code.co_qualname
         self.outer = code.co_names
         self.cells = frozenset((*code.co_cellvars, *code.co_freevars))
         declared = [n for n in ast.walk(self.source.node) if isinstance(n, ast.Global)]
         self.globals = frozenset(name for node in declared for name in node.names)
         self.plain = frozenset(code.co_varnames) - self.cells - self.globals
-        self.written = names.written(self.source.node)
+        names.note_reflection(self.source.node, self.plain)
         self.first = code.co_varnames[0] if code.co_argcount else None
         self.sites: list[Site] = []
-        self.count = 0  # names made up
         self.helper = Helper(self)
         self.definition = self._definition()
         self.code = self._compile(self.definition)
@@ -59,11 +79,19 @@ class Template:
         if names.completes(body):
             body.append(ast.copy_location(ast.Return(ast.Constant(None)), body[-1]))
         live = Liveness({RETURN: names.NONE})
+        if self.follows:
+            body = Points(self.fresh).block(body)
+            live = Liveness({RETURN: names.NONE, RAISE: names.NONE})
         emitter = Emitter(self, root=True)
         emitted = emitter.explained(emitter.block(body, Place(live, names.NONE)))
         kind = ast.AsyncFunctionDef if isinstance(node, ast.AsyncFunctionDef) else ast.FunctionDef
         new: Any = kind("_ft_function", _bare(node.args), emitted, [])
         return ast.copy_location(new, node)
+
+    def fresh(self) -> str:
+        """A new name that belongs to the state."""
+        self.count += 1
+        return f"_ft_c{self.count}"
 
     def _compile(self, node: ast.FunctionDef) -> types.CodeType:
         code = sources.compile_function(node, {*self.cells, "_ft"}, self.source)
@@ -177,40 +205,49 @@ def _bare(args: ast.arguments) -> ast.arguments:
 
 # ---------------------------------------------------------------------------------- functions
 
-_templates: dict[int, tuple[weakref.ref[types.CodeType], Template]] = {}
-_instances: "weakref.WeakKeyDictionary[types.FunctionType, types.FunctionType]" = (
-    weakref.WeakKeyDictionary()
-)
+_templates: dict[tuple[int, Mode], tuple[weakref.ref[types.CodeType], Template]] = {}
+_Instances = weakref.WeakKeyDictionary[types.FunctionType, tuple[Any, types.FunctionType]]
+_instances: dict[Mode, _Instances] = {}
+
+_SUSPENDING: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-def rewrite(fn: types.FunctionType) -> types.FunctionType:
+def rewrite(fn: types.FunctionType, operated: bool = False) -> types.FunctionType:
     """The same function, rewritten; it shares the cells and globals of `fn`.
 
     Without source: a function that runs all paths (`paths.py`).
+
+    Args:
+        fn: a user's function.
+        operated: operators and attributes are lifted, too (`operators.py`).
     """
-    found = _instances.get(fn)
-    if found is None:
-        found = _instances[fn] = _rewritten(fn)
-    return found
+    instances = _instances.setdefault((operated, is_following()), _Instances())
+    made_of = fn.__code__, fn.__defaults__, fn.__kwdefaults__
+    found = instances.get(fn)
+    if found is None or any(x is not y for x, y in zip(found[0], made_of, strict=True)):
+        found = instances[fn] = made_of, _rewritten(fn, operated)
+    return found[1]
 
 
-def _rewritten(fn: types.FunctionType) -> types.FunctionType:
+def _rewritten(fn: types.FunctionType, operated: bool) -> types.FunctionType:
     if "_ft" in fn.__code__.co_freevars:
         return fn
-    template = template_of(fn)
+    template = template_of(fn, operated)
     return exploring(fn) if template is None else template.instance(fn)
 
 
-def template_of(fn: types.FunctionType) -> Template | None:
+def template_of(fn: types.FunctionType, operated: bool = False) -> Template | None:
     """The template of a function's code; None if there is no source."""
     code = fn.__code__
-    entry = _templates.get(id(code))
+    mode = operated, is_following() and not code.co_flags & _SUSPENDING
+    key = id(code), mode
+    entry = _templates.get(key)
     if entry is None:
         source = sources.find(fn)
         if source is None:
             return None
-        key = id(code)
-        entry = weakref.ref(code, lambda _: _templates.pop(key, None)), Template(fn, source)
+        made = Template(fn, source, mode)
+        entry = weakref.ref(code, lambda _: _templates.pop(key, None)), made
         _templates[key] = entry
     return entry[1]
 

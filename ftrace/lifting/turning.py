@@ -6,21 +6,30 @@ and others need, less those it leaves alone; arrays that it writes; the number o
 if whoever reads them knows that the loop turned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ftrace.control.while_loop import while_call
+from ftrace.control.raising import (
+    RAISES,
+    Errors,
+    Noted,
+    bind_again,
+    in_region,
+    pending,
+    some,
+    without_errors,
+)
+from ftrace.control.while_loop import while_call, without_unread
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import LiftError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from ftrace.core.trace import Tracer, ctx
-from ftrace.core.tree import PyTreeDef, tree_words
-from ftrace.interpreters.dce import dce_equations
+from ftrace.core.tree import PyTreeDef
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
 from ftrace.lifting import names
@@ -30,7 +39,9 @@ from ftrace.lifting.leaves import (
     Leaf,
     Part,
     array_type,
+    built_alike,
     converted,
+    difference,
     filler,
     flatten,
     joined,
@@ -40,15 +51,16 @@ from ftrace.lifting.leaves import (
 )
 from ftrace.lifting.merging import EXIT, VALUE, common_inputs
 from ftrace.lifting.names import BREAK, CONTINUE, NEXT, RAISE, RETURN, Names
-from ftrace.lifting.state import Frame, Inner, Outcome, is_writable
+from ftrace.lifting.sharing import Key, Sharing
+from ftrace.lifting.state import Frame, Outcome, Written
 from ftrace.lifting.watching import Watch
-from ftrace.numpy.cells import replace
-from ftrace.numpy.views import partner
-from ftrace.primitives.compare import and_, eq, lt, ne, select
+from ftrace.numpy.cells import is_writable, push, put
+from ftrace.primitives.compare import and_, bitwise_not, eq, lt, ne, select
 from ftrace.primitives.linear import add
 
 ITEM = "_ft_item"
 _PASSES = 20
+_NO = -2  # the output of a flag that never holds
 
 
 @dataclass(slots=True)
@@ -65,6 +77,10 @@ class Slot:
     types: list[ShapedArray | None]
 
 
+class TestFailed(Exception):  # noqa: N818 - no error: the loop is staged in another way
+    """The test of a loop may raise an error."""
+
+
 class Turning:
     """The staging of one loop: what is carried, then the row.
 
@@ -78,15 +94,18 @@ class Turning:
         self.site = site
         self.frame = frame
         self.items = items
-        self.inner = Inner(frame.state)
         self.watch = Watch(frame)
-        self.roots: list[Any] = []  # arrays that a turn writes
+        self.roots: list[Any] = []  # arrays from outside that a turn writes
+        self.sharing = Sharing(self)
         self.slots: dict[str, Slot] = {}
         self.pinned: set[tuple[str, int]] = set()  # leaves that are known to change
+        self.errors: list[Errors] = []  # of one turn
+        self.followed = False
         self.jaxpr = Jaxpr((), (), ())  # one turn: (captured, carried) -> leaves
         self.captured: list[Any] = []
         self.parts: dict[str, Part] = {}  # what a turn binds
-        self.contents: dict[int, int] = {}  # id of an array -> the output with its content
+        self.written: list[Any] = []
+        self.contents: list[int] = []  # which output each root's content is
         self.unbound: dict[str, str] = {}
         for name in site.candidates:
             if name in frame.state:
@@ -95,32 +114,45 @@ class Turning:
     def add(self, name: str) -> None:
         """Carry a name that is bound before the loop."""
         leaves, tree = flatten(self.frame.state[name])
-        writable = self.inner.names_of(leaves)
-        types = [None if w else array_type(x) for x, w in zip(leaves, writable, strict=True)]
+        types = [None if is_writable(x) else array_type(x) for x in leaves]
         self.slots[name] = Slot(leaves, tree, types)
+        for i, (x, a) in enumerate(zip(leaves, types, strict=True)):
+            if a is not None and a.shape:
+                self.sharing.start((name, i), x)
 
     # ------------------------------------------------------------------ tracing
 
     @property
+    def carried(self) -> list[Key]:
+        """The leaves that are carried."""
+        return [
+            (name, i)
+            for name, slot in self.slots.items()
+            for i, a in enumerate(slot.types)
+            if a is not None
+        ]
+
+    @property
     def avals(self) -> list[ShapedArray]:
-        """The types of what is carried: leaves, arrays, the number of the turn."""
+        """The types of what is carried: leaves, what they are views of, arrays, the number."""
         leaves = [a for s in self.slots.values() for a in s.types if a is not None]
+        flags = [aval((), bool_) for key in self.carried for _ in self.sharing.views[key]]
         number = [] if self.items is None else [typeof(0)]
-        return [*leaves, *(typeof(r) for r in self.roots), *number]
+        return [*leaves, *flags, *(typeof(r) for r in self.roots), *number]
 
     def state(self, ins: Sequence[Any]) -> dict[str, Any]:
         """The state at the start of a turn, in the region's trace."""
         supply = iter([x.fresh() for x in ins])
+        heads = {key: next(supply) for key in self.carried}
+        flags = {key: [next(supply) for _ in self.sharing.views[key]] for key in heads}
+        for root in self.roots:
+            put(root, next(supply))
+        push(self.roots)
+        bound = self.sharing.enter(heads, flags)
         state = dict(self.frame.state)
         for name, slot in self.slots.items():
-            leaves = [
-                x if a is None else next(supply)
-                for x, a in zip(slot.leaves, slot.types, strict=True)
-            ]
+            leaves = [bound.get((name, i), x) for i, x in enumerate(slot.leaves)]
             state[name] = slot.tree.unflatten(leaves)
-        mine = {id(r): next(supply) for r in self.roots}
-        self.inner.enter(lambda r: mine[id(r)] if id(r) in mine else ctx.trace.lift(r))
-        state = self.inner.inside(state)
         if self.items is not None:
             state[ITEM] = self.items.at(next(supply))
         return state
@@ -128,11 +160,12 @@ class Turning:
     def trace_body(self) -> Outcome:
         """Stage one turn; `self.jaxpr`, `self.parts` and `self.contents` are what it gives."""
         results: list[Outcome] = []
+        written = Written()
 
-        def flat(*ins: Any) -> list[Any]:
+        def turn(ins: Sequence[Any]) -> list[Any]:
             state = self.state(ins)
             with self.frame.restored(), self.watch.unchanged():
-                outcome = self.site.body.run(self.frame, state)
+                outcome, self.followed = in_region(lambda: self.site.body.run(self.frame, state))
             results.append(outcome)
             outs: list[Any] = []
             values = dict(outcome.state)
@@ -140,20 +173,40 @@ class Turning:
                 values[VALUE] = outcome.value
             if isinstance(outcome.exit, Tracer):
                 values[EXIT] = outcome.exit
-            outer = self.inner.outside()
             before = self.frame.state
             self.parts = {
-                n: take_apart(v, outs, outer, every=True)
+                n: take_apart(v, outs, every=True)
                 for n, v in values.items()
                 if n in self.slots or n not in before or v is not before[n]
             }
-            self.contents = {id(r): len(outs) + i for i, r in enumerate(self.inner.roots)}
-            return [*outs, *self.inner.copies]
+            self.sharing.leave(self._leaving(), outs, outcome.exits <= {NEXT, CONTINUE})
+            self.written = self.sharing.changed(written.roots())
+            roots = list({id(r): r for r in (*self.roots, *self.written)}.values())
+            self.contents = [len(outs) + i for i in range(len(roots))]
+            return [ctx.trace.lift(x) for x in (*outs, *roots)]
+
+        def flat(*ins: Any) -> list[Any]:
+            with written.entered():
+                return turn(ins)
 
         jaxpr, tracers = trace_to_jaxpr(flat, self.avals)
-        self.jaxpr, arrays = hoist_consts(jaxpr)
+        jaxpr, arrays = hoist_consts(jaxpr)
+        self.jaxpr, self.errors = without_errors(jaxpr)
         self.captured = [*arrays, *tracers]
         return results[0]
+
+    def _leaving(self) -> dict[Key, Leaf]:
+        """The arrays that a turn binds anew."""
+        return {
+            (name, i): leaf
+            for name, part in self.parts.items()
+            for i, leaf in enumerate(part.leaves)
+            if leaf.ways and not (name in self.slots and self._is_kept(name, i, leaf))
+        }
+
+    def _is_kept(self, name: str, i: int, leaf: Leaf) -> bool:
+        slot = self.slots[name]
+        return i < len(slot.types) and slot.types[i] is None and same(leaf.value, slot.leaves[i])
 
     def settle(self) -> Outcome:
         """Stage turns until what is carried, and its types, stay as they are."""
@@ -181,11 +234,10 @@ class Turning:
                 changed |= self._revise_slot(name, slot, part, mine)
             elif name in needed:
                 raise self._changes(name, "bound", "not bound")
-        for root in self.inner.roots:
-            out = self.jaxpr.outvars[self.contents[id(root)]]
-            if not any(r is root for r in self.roots) and not self._is_captured(out, root):
-                self.roots.append(root)
-                changed = True
+        if set(map(id, self.written)) != set(map(id, self.roots)):
+            self.roots = self.written
+            changed = True
+        changed |= self.sharing.revise()
         cells = [n for n in self.parts if n in self.frame.cells and n not in self.slots]
         for name in cells:
             if name in self.frame.state:
@@ -193,14 +245,9 @@ class Turning:
                 changed = True
         return changed
 
-    def _is_captured(self, out: Any, root: Any) -> bool:
-        """Whether an output is the array as it was before the loop."""
-        pairs = zip(self.jaxpr.invars, self.captured, strict=False)
-        return any(v is out and x is root for v, x in pairs)
-
     def _revise_slot(self, name: str, slot: Slot, part: Part, mine: Sequence[Any]) -> bool:
-        if part.tree != slot.tree:
-            raise self._changes(name, tree_words(slot.tree), tree_words(part.tree))
+        if not built_alike(part.tree, slot.tree):
+            raise self._changes(name, *difference(slot.tree, part.tree))
         changed = False
         for i, (leaf, old, a) in enumerate(zip(part.leaves, slot.leaves, slot.types, strict=True)):
             if a is None:
@@ -210,6 +257,7 @@ class Turning:
                 if a is None or leaf.aval is None:
                     raise self._changes(name, repr(old), repr(leaf.value))
                 self.pinned.add((name, i))
+                self.sharing.start((name, i), old)
             elif self.jaxpr.outvars[leaf.index or 0] is mine[i] and (name, i) not in self.pinned:
                 slot.types[i] = None
                 changed = True
@@ -243,9 +291,15 @@ class Turning:
         """Stage the loop and bind the row."""
         turn = self.settle()
         late = self._late()
-        kinds = turn.exits - {NEXT, CONTINUE, RAISE}
+        kinds = turn.exits - {NEXT, CONTINUE}
+        if RAISE not in self.site.live.jumps:
+            kinds -= {RAISE}
         n = len(self.avals)
-        avals: list[Any] = [*self.avals, *(leaf.aval for _, leaf in late)]
+        avals: list[Any] = [*self.avals]
+        for key, leaf in late:
+            avals += [leaf.aval, *(aval((), bool_) for _ in self.sharing.views[key])]
+        self.errors_at = len(avals)
+        avals += (a for e in self.errors for a in e.avals)
         if len(kinds) > 1:
             avals.append(aval((), int64))
         if kinds:
@@ -254,7 +308,7 @@ class Turning:
         test, captured = self._test_jaxpr(avals, n, kinds)
         start = self._start(late, kinds, avals)
         used = [*self._read_later(), *(True for _ in avals[n:])]
-        body, test, used = _without_unread(body, test, used)
+        body, test, used = without_unread(body, test, used)
         consts, (cond, body) = common_inputs([(test, captured), (body, self.captured)])
         carry = [x for x, u in zip(start, used, strict=True) if u]
         with quietly():
@@ -267,17 +321,22 @@ class Turning:
     @cached_property
     def later(self) -> Names:
         """The names that are read after the loop."""
-        return self.site.after | self.site.done | self.frame.cells.keys()
+        caught = self.site.live.jumps.get(RAISE, names.NONE)
+        return self.site.after | self.site.done | caught | self.frame.cells.keys()
 
     def _read_later(self) -> list[bool]:
         """Which of the leaves, arrays and the number of the turn are read after the loop."""
-        leaves = [n in self.later for n, s in self.slots.items() for a in s.types if a is not None]
+        behind = self.sharing.is_read_behind
+        leaves = [key[0] in self.later or behind(key) for key in self.carried]
+        flags = [
+            u for key, u in zip(self.carried, leaves, strict=True) for _ in self.sharing.views[key]
+        ]
         number = [] if self.items is None else [False]
-        return [*leaves, *(True for _ in self.roots), *number]
+        return [*leaves, *flags, *(True for _ in self.roots), *number]
 
-    def _late(self) -> list[tuple[str, Leaf]]:
+    def _late(self) -> list[tuple[Key, Leaf]]:
         """The leaves of names that are not bound before the loop, but after it."""
-        found: list[tuple[str, Leaf]] = []
+        found: list[tuple[Key, Leaf]] = []
         unbound: dict[str, str] = {}
         for name, part in sorted(self.parts.items()):
             if name in self.slots or name == EXIT:
@@ -288,7 +347,7 @@ class Turning:
                     "may not turn at all"
                 )
                 continue
-            found += [(name, leaf) for leaf in part.leaves if leaf.value is INSIDE]
+            found += [((name, i), x) for i, x in enumerate(part.leaves) if x.value is INSIDE]
         self.site.template.helper.unbind(unbound)
         self.unbound = unbound
         return found
@@ -296,17 +355,19 @@ class Turning:
     def _body_jaxpr(
         self,
         turn: Outcome,
-        late: Sequence[tuple[str, Leaf]],
+        late: Sequence[tuple[Key, Leaf]],
         kinds: frozenset[int],
         avals: Sequence[ShapedArray],
     ) -> Jaxpr:
         """(captured, carry) -> carry."""
-        picks: list[int] = []
-        for name, slot in self.slots.items():
-            leaves = self.parts[name].leaves if name in self.parts else None
-            for i, a in enumerate(slot.types):
-                if a is not None:
-                    picks.append(-1 if leaves is None else leaves[i].index or 0)
+        picks = [
+            self.parts[name].leaves[i].index or 0 if name in self.parts else -1
+            for name, i in self.carried
+        ]
+        for key in self.carried:
+            ends = self.sharing.ends.get(key, {})
+            kept = key[0] not in self.parts
+            picks += [-1 if kept else ends.get(view, _NO) for view in self.sharing.views[key]]
         n = len(self.avals)
         more = [Var(a) for a in avals[n:]]
         jaxpr = self.jaxpr
@@ -316,11 +377,17 @@ class Turning:
         def carried(*args: Any) -> list[Any]:
             outs = eval_jaxpr(base, args)
             own = args[first:]
-            values = [outs[p] if p >= 0 else own[i] for i, p in enumerate(picks)]
-            values += [outs[self.contents[id(r)]] for r in self.roots]
+            values = [
+                outs[p] if p >= 0 else False if p == _NO else own[i] for i, p in enumerate(picks)
+            ]
+            values += [outs[i] for i in self.contents]
             if self.items is not None:
                 values.append(add(own[n - 1], 1))
-            values += [outs[leaf.index or 0] for _, leaf in late]
+            for key, leaf in late:
+                ends = self.sharing.ends.get(key, {})
+                flags = [ends.get(view, _NO) for view in self.sharing.views[key]]
+                values += [outs[leaf.index or 0], *(i != _NO and outs[i] for i in flags)]
+            values += [outs[e.first + i] for e in self.errors for i in range(len(e.avals))]
             if kinds:
                 way = (
                     outs[self.parts[EXIT].leaves[0].index or 0] if EXIT in self.parts else turn.exit
@@ -337,9 +404,14 @@ class Turning:
         site = self.site
 
         def flat(*ins: Any) -> list[Any]:
+            with Written().entered():
+                return tested(ins)
+
+        def tested(ins: Sequence[Any]) -> list[Any]:
             tests: list[Any] = []
             if kinds:
                 tests.append(ins[-1])
+            tests += [bitwise_not(some(bad)) for bad in (*self._failed(ins), *pending())]
             if self.items is not None:
                 tests.append(lt(*_alike(ins[n - 1], self.items.length)))
             if site.test is not None:
@@ -350,16 +422,33 @@ class Turning:
             return [last]
 
         jaxpr, tracers = trace_to_jaxpr(flat, avals)
+        if RAISES in jaxpr.effects:
+            raise TestFailed
         jaxpr, arrays = hoist_consts(jaxpr)
         return jaxpr, [*arrays, *tracers]
+
+    def _failed(self, ins: Sequence[Any]) -> list[Any]:
+        """Whether the last turn had an error: there is no other then."""
+        found: list[Any] = []
+        place = self.errors_at
+        for e in self.errors:
+            found.append(ins[place])
+            place += len(e.avals)
+        return found
 
     def _tested(self, ins: Sequence[Any], before: Sequence[Any]) -> Any:
         state = self.state(ins)
         with self.frame.restored():
-            return truth(self.site.test.run(self.frame, state).value)
+            found = truth(self.site.test.run(self.frame, state).value)
+        if self.sharing.has_written():
+            raise self.site.error(
+                "The test of a loop that a traced value ends writes into an array.",
+                "Write into it in the body.",
+            )
+        return found
 
     def _start(
-        self, late: Sequence[tuple[str, Leaf]], kinds: frozenset[int], avals: Sequence[ShapedArray]
+        self, late: Sequence[tuple[Key, Leaf]], kinds: frozenset[int], avals: Sequence[ShapedArray]
     ) -> list[Any]:
         """The first carry."""
         values = [
@@ -368,38 +457,40 @@ class Turning:
             for x, a in zip(slot.leaves, slot.types, strict=True)
             if a is not None
         ]
+        for key, x in zip(self.carried, tuple(values), strict=True):
+            values += self.sharing.begin(key, x)
         values += self.roots
         if self.items is not None:
             values.append(0)
-        values += [filler(leaf.aval) for _, leaf in late if leaf.aval is not None]
+        for key, leaf in late:
+            if leaf.aval is not None:
+                values += [filler(leaf.aval), *(False for _ in self.sharing.views[key])]
+        values += [filler(a) for e in self.errors for a in e.avals]
         if kinds:
             values += [True] if len(kinds) == 1 else [NEXT, True]
         return [converted(v, a) for v, a in zip(values, avals, strict=True)]
 
     def _after(
-        self, outs: Sequence[Any], late: Sequence[tuple[str, Leaf]], kinds: frozenset[int]
+        self, outs: Sequence[Any], late: Sequence[tuple[Key, Leaf]], kinds: frozenset[int]
     ) -> Outcome:
         """The state after the loop."""
         supply = iter(outs)
-        state = dict(self.frame.state)
-        for name, slot in self.slots.items():
-            leaves = [
-                x if a is None else next(supply)
-                for x, a in zip(slot.leaves, slot.types, strict=True)
-            ]
-            if name in self.later:
-                state[name] = slot.tree.unflatten(leaves)
+        results = {key: next(supply) for key in self.carried}
+        flags = {key: [next(supply) for _ in self.sharing.views[key]] for key in results}
         contents = [next(supply) for _ in self.roots]
         if self.items is not None:
             next(supply)
+        for key, _ in late:
+            results[key] = next(supply)
+            flags[key] = [next(supply) for _ in self.sharing.views[key]]
         for root, new in zip(self.roots, contents, strict=True):
-            replace(root, new, "The loop")
-        self._partner(state)
-        found = {id(leaf): next(supply) for _, leaf in late}
-        for name, part in self.parts.items():
-            if name not in self.slots and name != EXIT and name not in self.unbound:
-                leaves = [found.get(id(leaf), leaf.value) for leaf in part.leaves]
-                state[name] = part.tree.unflatten(leaves)
+            put(root, new)
+        push(self.roots)
+        errors = [
+            Noted(next(supply), [next(supply) for _ in e.avals[1:]], e.thrower) for e in self.errors
+        ]
+        bind_again(errors, self.followed and RAISE in self.site.live.jumps)
+        state = self._bound(results, flags)
         value = state.pop(VALUE, None)
         way: Any = NEXT
         if len(kinds) == 1:
@@ -409,49 +500,20 @@ class Turning:
             way = outs[-2]
         return Outcome(way, state, value, frozenset({NEXT} | kinds))
 
-    def _partner(self, state: Mapping[str, Any]) -> None:
-        """Names that were bound to arrays, and have been bound to others, may now be either."""
-        moved = [
-            (x, y)
-            for name, slot in self.slots.items()
-            for x, y, a in zip(slot.leaves, flatten(state[name])[0], slot.types, strict=True)
-            if a is not None and y is not x and isinstance(x, Tracer) and is_writable(x)
-        ]
-        for x, _ in moved:
-            for _, y in moved:
-                partner(x, y)
-
-
-def _without_unread(
-    body: Jaxpr, test: Jaxpr, used: Sequence[bool]
-) -> tuple[Jaxpr, Jaxpr, list[bool]]:
-    """The loop without what only keeps itself up to date.
-
-    Args:
-        body, test: (captured, carry) -> carry, and whether to go on.
-        used: which of the carry are read after the loop.
-
-    Returns:
-        Both without the rest, and which of the carry are left.
-    """
-    n = len(used)
-    own, asked = body.invars[len(body.invars) - n :], test.invars[len(test.invars) - n :]
-    read = {v for e in test.eqns for v in e.invars} | set(test.outvars)
-    now = [u or v in read for u, v in zip(used, asked, strict=True)]
-    while True:
-        outs = [v for v, u in zip(body.outvars, now, strict=True) if u]
-        eqns = dce_equations(body.eqns, outs)
-        read = {v for e in eqns for v in e.invars} | set(outs)
-        new = [u or v in read for u, v in zip(now, own, strict=True)]
-        if new == now:
-            break
-        now = new
-
-    def kept(invars: Sequence[Var], mine: Sequence[Var]) -> list[Var]:
-        return [*invars[: len(invars) - n], *(v for v, u in zip(mine, now, strict=True) if u)]
-
-    body = Jaxpr(kept(body.invars, own), eqns, outs)
-    return body, Jaxpr(kept(test.invars, asked), test.eqns, test.outvars), now
+    def _bound(self, results: dict[Key, Any], flags: dict[Key, list[Any]]) -> dict[str, Any]:
+        """The state after the loop, from the leaves and what they show."""
+        results = {k: x for k, x in results.items() if x is not None}
+        results = self.sharing.after(results, flags)
+        state = dict(self.frame.state)
+        for name, slot in self.slots.items():
+            if name in self.later:
+                leaves = [results.get((name, i), x) for i, x in enumerate(slot.leaves)]
+                state[name] = slot.tree.unflatten(leaves)
+        for name, part in self.parts.items():
+            if name not in self.slots and name != EXIT and name not in self.unbound:
+                leaves = [results.get((name, i), x.value) for i, x in enumerate(part.leaves)]
+                state[name] = part.tree.unflatten(leaves)
+        return state
 
 
 def _flags(way: Any, exits: frozenset[int], kinds: frozenset[int]) -> list[Any]:

@@ -6,7 +6,9 @@ case. Plain arrays are read-only meanwhile; containers and objects are compared 
 
 import sysconfig
 import types
-from collections.abc import Generator, Iterator
+import warnings
+from collections import deque
+from collections.abc import Generator, Iterator, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,21 +26,29 @@ _OPAQUE = (str, bytes, int, float, complex, type, types.ModuleType, type(None), 
 
 
 class Watch:
-    """The objects that the state of a frame reaches; its own cells are looked after elsewhere."""
+    """The objects that the state of a frame reaches; its own cells are looked after elsewhere.
+
+    Args:
+        frame: the frame.
+        read: the names that somebody else reads, or will read; None: perhaps all. What only other
+            names show may be advanced, if it is an iterator: nobody goes on with it.
+    """
 
     __slots__ = ("_arrays", "_before")
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, read: Set[str] | None = None) -> None:
         self._before: list[tuple[str, Any, Any]] = []
         self._arrays: list[tuple[str, Any]] = []
         seen = set(map(id, frame.cells.values()))
-        queue = [*frame.state.items(), *frame.outer()]
+        states = [(n, x, read is not None and n not in read) for n, x in frame.state.items()]
+        queue = sorted(states, key=lambda one: not one[2])  # taken from the end: what is read first
+        queue += [(n, x, False) for n, x in frame.outer()]
         while queue and len(seen) < _MOST:
-            path, x = queue.pop()
-            if id(x) in seen or isinstance(x, _OPAQUE):
+            path, x, unread = queue.pop()
+            if id(x) in seen or isinstance(x, _OPAQUE) or (unread and isinstance(x, Iterator)):
                 continue
             seen.add(id(x))
-            if isinstance(x, np.ndarray):
+            if issubclass(type(x), np.ndarray):
                 if x.flags.writeable:
                     self._arrays.append((path, x))
                 continue
@@ -47,7 +57,7 @@ class Watch:
                 if not isinstance(x, tuple):
                     self._before.append((path, x, content))
                 if len(content) < _LONG:
-                    queue.extend(_parts(path, x, content))
+                    queue.extend((*part, unread) for part in _parts(path, x, content))
 
     @contextmanager
     def unchanged(self) -> Generator[None]:
@@ -61,8 +71,13 @@ class Watch:
                 raise self._written(error) from error
             raise
         finally:
-            for _, array in self._arrays:
+            # A view may be written only after the array that it shows.
+            for _, array in sorted(self._arrays, key=lambda held: held[1].base is not None):
                 array.flags.writeable = True
+        self.compare()
+
+    def compare(self) -> None:
+        """Raise `LiftError` if something was changed."""
         for path, x, before in self._before:
             now = _content(x)
             if now is None or not _same(before, now):
@@ -81,10 +96,12 @@ class Watch:
 
 def _content(x: Any) -> Any:
     """What an object holds, to be compared by identity; None if that is not looked at."""
-    if isinstance(x, list | tuple):
+    if isinstance(x, list | tuple | deque):
         return tuple(x)
     if isinstance(x, dict):
         return (*x.keys(), *x.values())
+    if isinstance(x, Iterator) and (place := _position(x)) is not None:
+        return place
     if isinstance(x, set | bytearray):
         return tuple(sorted(map(id, x))) if isinstance(x, set) else tuple(x)
     fields = getattr(x, "__dict__", None)
@@ -97,6 +114,33 @@ def _content(x: Any) -> Any:
     return None
 
 
+def _position(x: Iterator[Any]) -> Any:
+    """How far an iterator of Python's own, or a generator, has come; None if it does not say."""
+    if isinstance(x, types.GeneratorType):
+        frame = x.gi_frame
+        return () if frame is None else (frame.f_lasti, *frame.f_locals.values())
+    if type(x).__module__ not in ("builtins", "itertools", "collections", "_collections"):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that iterators are not to be pickled much longer
+        try:
+            return tuple(_flat(x.__reduce__()))
+        except TypeError:
+            return None
+
+
+def _flat(x: Any) -> Iterator[Any]:
+    """What an iterator says of itself, without the containers made for that."""
+    if isinstance(x, tuple | list):
+        yield len(x)
+        for v in x[:_LONG]:
+            yield from _flat(v)
+    elif isinstance(x, range):
+        yield from (x.start, x.stop, x.step)
+    else:
+        yield x
+
+
 def _cell(cell: types.CellType) -> tuple[Any, ...]:
     try:
         return (cell.cell_contents,)
@@ -105,7 +149,7 @@ def _cell(cell: types.CellType) -> tuple[Any, ...]:
 
 
 def _parts(path: str, x: Any, content: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
-    if isinstance(x, list | tuple):
+    if isinstance(x, list | tuple | deque):
         yield from ((f"{path}[{i}]", v) for i, v in enumerate(x))
     elif isinstance(x, dict):
         yield from ((f"{path}[{k!r}]", v) for k, v in x.items())
@@ -113,7 +157,7 @@ def _parts(path: str, x: Any, content: tuple[Any, ...]) -> Iterator[tuple[str, A
         yield from zip(x.__code__.co_freevars, content, strict=True)
         scope = x.__globals__
         yield from ((n, scope[n]) for n in x.__code__.co_names if n in scope)
-    elif isinstance(x, types.CellType):
+    elif isinstance(x, types.CellType | Iterator):
         yield from ((path, v) for v in content)
     elif not isinstance(x, set | bytearray):
         yield from ((f"{path}.{k}", v) for k, v in vars(x).items())
@@ -129,7 +173,10 @@ def _changed(path: str, x: Any) -> LiftError:
     if isinstance(x, types.CellType):
         what = f"The variable `{path}` of another function"
         fix = "Return the new value instead."
-    elif isinstance(x, list | dict | set | bytearray):
+    elif isinstance(x, Iterator) and not hasattr(x, "__dict__"):
+        what = f"`{path}`, an iterator from outside,"
+        fix = "Take the items before the decision (`items = list(...)`), and index what you need."
+    elif isinstance(x, list | dict | set | bytearray | deque):
         what = f"`{path}`, a {type(x).__name__} from outside,"
         fix = (
             f"Bind a new one (`{path.split('[')[0].split('.')[0]} = [*old, new]`), or use an array."

@@ -1,7 +1,9 @@
 """What cannot be staged says where, why, and what to write instead."""
 
 import inspect
+import itertools
 import re
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -302,16 +304,6 @@ def test_a_condition_in_a_comprehension():
     refused(f, "in a comprehension", line="here")
 
 
-def test_match_on_a_traced_value():
-    def f(x):
-        match x:  # here
-            case 1.0:
-                return x
-        return -x
-
-    refused(f, "in a match", line="here")
-
-
 def test_yield_in_an_arm():
     def generate(x):
         if x > 1:
@@ -374,6 +366,19 @@ def test_while_else_whose_test_binds():
         return x
 
     refused(f, "binds a name", line="turns")
+
+
+def test_recursion_with_a_known_end_and_an_early_one():
+    def go(n, x):
+        if n == 0:
+            return x
+        if x > 100:
+            return x
+        return go(n - 1, x * 1.5)
+
+    xs = np.array([0.7, 90.0])
+    np.testing.assert_allclose(ftrace.vmap(lambda x: go(20, x))(xs), [go(20, x) for x in xs])
+    np.testing.assert_allclose(ftrace.jit(lambda x: go(20, x))(0.7), go(20, 0.7))
 
 
 def test_recursion_that_a_traced_value_ends():
@@ -515,3 +520,185 @@ def test_raise_within_a_try_is_caught_there():
         return y
 
     assert ftrace.jit(ftrace.lift(f))(3.0) == 9.0
+
+
+def test_dicts_whose_keys_come_in_another_order():
+    """Python goes over a dict in the order of its making, which a traced value would decide."""
+
+    def statement(x):
+        if x > 0:  # decides
+            r = {"a": x, "b": 2 * x}
+        else:
+            r = {"b": 3 * x, "a": 4 * x}
+        return list(r.values())
+
+    def expression(x):
+        r = ({"b": x, "a": 2 * x}, 1) if x > 0 else ({"a": 3 * x, "b": 4 * x}, 1)  # decides
+        return r[0]
+
+    def helper(x):
+        if x > 0:  # decides
+            return {"a": x, "b": 2 * x}
+        return {"b": 3 * x, "a": 4 * x}
+
+    def loop(x):
+        r, n = {"a": x, "b": 2 * x}, 0
+        while n < x:  # decides
+            r = {"b": r["a"], "a": r["b"]}
+            n = n + 1
+        return list(r.values())
+
+    def item(x):
+        return [{"a": x, "b": x}, {"b": x, "a": x}][int(x > 0)]  # decides
+
+    words = "the keys ['a', 'b']", "the keys ['b', 'a']"
+    for f in (statement, expression, helper, loop):
+        refused(f, *words, line="decides")
+        with pytest.raises(LiftError, match="the keys"):
+            ftrace.vmap(f)(np.array([1.0, -1.0]))
+    refused(item, "not built alike", line="decides")
+
+
+def test_dicts_of_one_order_and_those_that_nothing_reads_are_merged():
+    def f(x):
+        r = {"b": x, "a": 2 * x} if x > 0 else {"b": 3 * x, "a": 4 * x}
+        if x > 1:
+            unread = {"a": x, "b": x}
+        else:
+            unread = {"b": x, "a": x}
+        return next(iter(r.values())), r
+
+    for x in (1.5, -1.5):
+        assert repr(ftrace.jit(f)(x)) == repr(f(x))
+
+
+class Counting:
+    """An iterator of a user."""
+
+    def __init__(self):
+        self.n = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.n += 1
+        return float(self.n)
+
+
+def twofold(x):
+    yield from (x, 2 * x, 3 * x)
+
+
+ITERATORS = [
+    lambda x: iter([1.0, 2.0, 3.0]),
+    lambda x: iter((x, 2 * x)),
+    lambda x: reversed([1.0, 2.0]),
+    lambda x: iter({"a": x, "b": 2 * x}.values()),
+    lambda x: (a * x for a in (1.0, 2.0)),
+    lambda x: map(float, (1.0, 2.0)),
+    lambda x: itertools.count(1),
+    lambda x: itertools.chain([1.0], [2.0, 3.0]),
+    lambda x: itertools.cycle((1.0, 2.0)),
+    lambda x: iter(range(5)),
+    lambda x: iter(deque([1.0, 2.0])),
+    lambda x: Counting(),
+    twofold,
+]
+
+
+@pytest.mark.parametrize("made", ITERATORS)
+def test_an_iterator_advanced_where_a_traced_value_decides(made):
+    """The arm that is not taken would take the item all the same."""
+
+    def f(x):
+        it = made(x)
+        if x > 0:
+            x = x + next(it)
+        return x + next(it)
+
+    def g(x):
+        it = zip(made(x), made(x), strict=False)
+        y = next(it)[0] if x > 0 else x
+        return y + next(it)[1]
+
+    def h(x):
+        it, n = made(x), 0
+        while n < x:
+            n = n + 1
+            y = next(it)
+        return x + next(it)
+
+    for broken in (f, g, h):
+        for way in (ftrace.jit, lambda f: lambda x: ftrace.vmap(f)(np.array([x, -x]))):
+            with pytest.raises(LiftError, match="is changed where a traced value decides"):
+                way(broken)(1.5)
+
+
+@pytest.mark.parametrize("made", ITERATORS)
+def test_an_iterator_advanced_on_both_sides(made):
+    """The second would begin where the first has left off."""
+
+    def both(x):
+        it = made(x)
+        if x > 0:
+            y = next(it)
+        else:
+            y = -next(it)
+        return y
+
+    def either(x):
+        it = made(x)
+        return next(it) if x > 0 else -next(it)
+
+    for broken in (both, either):
+        with pytest.raises(LiftError, match="is changed where a traced value decides"):
+            ftrace.jit(broken)(1.5)
+
+
+@pytest.mark.parametrize("made", ITERATORS)
+def test_an_iterator_that_nobody_goes_on_with_may_be_advanced(made):
+    def last(x):
+        it = made(x)
+        y = next(it)
+        if x > 1:
+            y = y + next(it)
+        return y + x
+
+    def returned(x):
+        it = made(x)
+        return next(it) + x if x > 0 else x
+
+    def between(x):
+        it = made(x)
+        y = next(it)
+        z = y + x if x > 0 else y - x
+        return z + next(it)
+
+    for f in (last, returned, between):
+        for x in (1.5, -1.5):
+            assert ftrace.jit(f)(x) == f(x)
+
+
+def test_a_queue_changed_where_a_traced_value_decides():
+    def f(x):
+        q = deque([1.0, 2.0])
+        if x > 0:  # decides
+            x = x + q.popleft()
+        return x + q.popleft()
+
+    refused(f, "`q`, a deque from outside", line="decides")
+
+
+class Plain:
+    def __init__(self, v):
+        self.v = v
+
+
+def test_objects_that_a_decision_chooses_are_refused_with_what_to_do():
+    def f(x):
+        r = Plain(x) if x > 0 else Plain(-x)
+        return r.v
+
+    with pytest.raises(LiftError, match=r"choose the values, `P\(a if c else b\)`"):
+        ftrace.jit(f)(0.5)

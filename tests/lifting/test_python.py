@@ -306,9 +306,8 @@ def test_an_alias_made_in_an_arm():
         b[0] = 7.0
         return a.sum()
 
-    lifted = ftrace.jit(ftrace.lift(f))
-    with pytest.raises(ftrace.errors.MutationError):
-        lifted(2.0)
+    for x in (0.5, 2.0):
+        assert ftrace.jit(ftrace.lift(f))(x) == f(np.float64(x))
 
 
 def test_an_alias_of_a_double_buffer():
@@ -322,5 +321,5 @@ def test_an_alias_of_a_double_buffer():
         old[0] = 7.0
         return first.sum()
 
-    with pytest.raises(ftrace.errors.MutationError):
-        ftrace.jit(ftrace.lift(f))(2.0)
+    for x in (0.5, 2.0, 5.0):
+        assert ftrace.jit(ftrace.lift(f))(x) == f(np.float64(x))
