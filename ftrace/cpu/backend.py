@@ -3,14 +3,17 @@
 What the other layers see of `ftrace.cpu` is the one object here.
 """
 
+import importlib
 from collections.abc import Callable, Sequence
-from functools import cache
+from contextlib import suppress
 from typing import Any, Final
 
+from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Jaxpr
+from ftrace.core.lazy import once
 from ftrace.cpu.blas import longest
-from ftrace.cpu.compile import host
-from ftrace.cpu.launch import compile_program, module_of
+from ftrace.cpu.compile import assembly, host
+from ftrace.cpu.launch import compile_program
 from ftrace.cpu.main import module_text
 from ftrace.cpu.text import Host
 from ftrace.lowering.ir import Kernel
@@ -52,7 +55,7 @@ class CpuBackend:
 
     def assembly(self, program: Program) -> str:
         """Machine code as text."""
-        return module_of(program, self.host).assembly()
+        return assembly(module_text(program, self.host), self.host)
 
 
 def _described(launch: Launch) -> str:
@@ -63,7 +66,21 @@ def _described(launch: Launch) -> str:
     return f"{launch.kernel.name}: {how}{past}"
 
 
-@cache
+@once
 def cpu_backend() -> CpuBackend:
-    """The backend for this machine."""
+    """The backend for this machine.
+
+    Raises:
+        BackendError: this is a subinterpreter: what compiled code calls back belongs to the main
+            one, and it would wait for ever.
+    """
+    for name in ("_interpreters", "_xxsubinterpreters"):  # from 3.13 on, and before
+        with suppress(ImportError):
+            module = importlib.import_module(name)
+            if module.get_current() != module.get_main():
+                raise BackendError(
+                    "Functions are not compiled in a subinterpreter.",
+                    "Call them in the main interpreter, in a thread or another process; or "
+                    "interpret them: ftrace.config.set_default(compile=False).",
+                )
     return CpuBackend(host())

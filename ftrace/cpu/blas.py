@@ -8,7 +8,6 @@ and steps lie in the table is contraction.py's order.
 """
 
 import ctypes
-import functools
 import importlib
 import itertools
 import sys
@@ -19,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ftrace.core.errors import BackendError
+from ftrace.core.lazy import once
 from ftrace.cpu.blas_text import CBLAS, FORTRAN, PREFIX, product_name, product_text
 from ftrace.cpu.compile import Module, compile_module, host
 from ftrace.cpu.mathematics.library import capsule
@@ -83,7 +83,7 @@ def text(dtype: str, *, vector: bool) -> str:
     return product_text(found.interface, dtype, vector=vector)
 
 
-@functools.cache
+@once
 def _library() -> Library | None:
     return next(filter(_works, itertools.chain(of_numpy(), of_scipy())), None)
 

@@ -6,7 +6,6 @@ is freed with the last of these views. How a block lies in memory is said in tap
 """
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 from weakref import finalize
@@ -14,6 +13,7 @@ from weakref import finalize
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.lazy import once
 from ftrace.core.tapes import Ragged, levels
 from ftrace.cpu import tapes
 from ftrace.cpu.compile import Module, compile_module, host
@@ -90,7 +90,7 @@ def given(value: Any, a: ShapedArray) -> tuple[Any, Any]:
     return block, kept
 
 
-@functools.cache
+@once
 def _free() -> Callable[[int, int], None]:
     """Frees a block, and what hangs on it so many levels deep."""
     module = compile_module(tapes.RUNTIME, tapes.symbols(), host())

@@ -6,7 +6,7 @@ and runs under a mask otherwise; cheap arms are both computed. Where nothing dif
 """
 
 from ftrace.core.scalar import OPS
-from ftrace.cpu import endings, stragglers
+from ftrace.cpu import endings, interrupts, stragglers
 from ftrace.cpu.spelling import spell
 from ftrace.cpu.state import Carried, State
 from ftrace.cpu.text import Value
@@ -123,13 +123,16 @@ def _repeat_together(s: State, stmt: While) -> None:
     wide = [s.lanes > 1 and v.id in s.varying for v in stmt.params]
     inits = [s.wide(a) if w else s.scalar(a) for a, w in zip(stmt.inits, wide, strict=True)]
     test, work, done = (text.fresh(name) for name in ("test", "work", "done"))
+    watch = interrupts.watch(s, stmt.body)
+    counts = [] if watch is None else [watch.begin()]
     s.push()
     before = text.block
     text.jump(test)
     text.label(test)
-    around = Carried(text, inits, before)
+    around = Carried(text, [*counts, *inits], before)
+    values = around.values[len(counts) :]
     s.push()
-    for var, value in zip(stmt.params, around.values, strict=True):
+    for var, value in zip(stmt.params, values, strict=True):
         s.define(var, value)
     (more,) = s.block(stmt.cond)
     text.branch(more, work, done)
@@ -137,9 +140,7 @@ def _repeat_together(s: State, stmt: While) -> None:
     left = s.block(stmt.body)
     left = [s.widen(v) if w else v for v, w in zip(left, wide, strict=True)]
     s.pop()
-    around.close(left)
-    text.jump(test)
-    text.label(done)
+    interrupts.close(watch, around, left, test, done)
     s.pop()
-    for var, value in zip(stmt.outs, around.values, strict=True):
+    for var, value in zip(stmt.outs, values, strict=True):
         s.define(var, value)

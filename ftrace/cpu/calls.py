@@ -16,6 +16,7 @@ from ftrace.core import source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import JaxprError
 from ftrace.core.trace import EVAL, ctx
+from ftrace.cpu.interrupts import LOOK
 from ftrace.cpu.recycling import maker
 from ftrace.cpu.tapes import EXHAUSTED, OTHER
 from ftrace.interpreters.quiet import quietly
@@ -62,7 +63,7 @@ def _is_whole(value: Any, planned: ShapedArray) -> bool:
 
 def _check(name: str, value: Any, promised: ShapedArray) -> None:
     """Whether a row gave what its type rule says."""
-    if isinstance(value, np.ndarray | np.generic):
+    if issubclass(type(value), np.ndarray | np.generic):
         if value.shape == promised.shape and value.dtype == promised.dtype:
             return
         found = f"{value.dtype}{list(value.shape)}"
@@ -84,7 +85,7 @@ BYTES: Final = np.dtype(np.uint8)
 
 def is_calm(call: Call) -> bool:
     """Whether NumPy's warnings need not be turned off."""
-    return call.eqn.primitive.name in CALM and call.eqn.primitive in OURS
+    return call.eqn.primitive.op in CALM
 
 
 class Row:
@@ -222,6 +223,8 @@ def call_back(number: int) -> None:
     """What native code calls: run a callback of this thread's innermost call."""
     if number == EXHAUSTED:
         raise MemoryError("There is no memory for what a compiled loop records for its derivative.")
+    if number == LOOK:  # handlers of signals have run on the way here
+        return
     if number == OTHER:
         raise JaxprError("A loop of a compiled program reads a tape of another number of turns.")
     _frames.stack[-1].run(number)
@@ -294,8 +297,8 @@ def _scan(step: Scan, program: Program, values: dict[int, Any]) -> None:
 def as_planned(value: Any, planned: ShapedArray) -> Any:
     """A value as rows want it: Python scalars where weak, NumPy scalars for rank 0."""
     if type(value) is not np.ndarray:
-        if planned.weak or isinstance(value, np.generic):
-            return value.item() if planned.weak and isinstance(value, np.generic) else value
+        if planned.weak or issubclass(type(value), np.generic):
+            return value.item() if planned.weak and issubclass(type(value), np.generic) else value
         return planned.dtype.type(value)
     if planned.weak:
         return value.item()

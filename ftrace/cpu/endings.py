@@ -10,7 +10,7 @@ loop: the inner one turns until some lane ends, under a mask that stays.
 from collections.abc import Sequence
 from functools import reduce
 
-from ftrace.cpu import stragglers
+from ftrace.cpu import interrupts, stragglers
 from ftrace.cpu.state import Carried, State
 from ftrace.cpu.text import Value
 from ftrace.cpu.vectors import both, invert, join, part
@@ -39,6 +39,7 @@ class _Ending:
         self.read = [i for i, v in enumerate(stmt.outs) if v in s.read]
         self.inits = [s.wide(a) for a in stmt.inits]
         self.deadline = stragglers.Deadline(s) if s.leaving is stmt else None
+        self.watch = interrupts.watch(s, stmt.body)
 
     def write(self) -> None:
         """Rounds, of one turn or until some lane ends; then what they leave."""
@@ -48,29 +49,41 @@ class _Ending:
         active = both(text, self.outer, self._more(self.inits))
         assert active is not None
         starts = text.any(active) if self.deadline is None else self.deadline.first(active)
+        start = [] if self.watch is None else [self.watch.begin()]
         first, before = [self.inits[i] for i in self.read], text.block
         text.branch(starts, again, done)
         text.label(again)
         free = len(first) > HELD
         counts = [] if self.deadline is None else self.deadline.counts
-        around = Carried(text, [*self.inits, active, *counts, *(first if free else ())], before)
-        carried, mask, rest = around.values[:n], around.values[n], around.values[n + 1 :]
+        held = first if free else []
+        around = Carried(text, [*start, *self.inits, active, *counts, *held], before)
+        if self.watch is not None:
+            self.watch.left = around.values[0]
+        values = around.values[len(start) :]
+        carried, mask, rest = values[:n], values[n], values[n + 1 :]
         if self.deadline is not None:
             self.deadline.counts = rest[:2]
         run = self._freely if free else self._in_step
         left, held, stays = run(carried, mask, rest[len(counts) :])
         goes_on = text.any(stays) if self.deadline is None else self.deadline.goes_on(stays)
         counts = [] if self.deadline is None else self.deadline.counts
-        around.close([*left, stays, *counts, *(held if free else ())])
+        now = [] if self.watch is None else [self.watch.left]
+        for count in now:
+            goes_on = text.op("and", goes_on, text.compare("ne", count, text.like(count, 0)))
+        around.close([*now, *left, stays, *counts, *(held if free else ())])
         last = text.block
         text.branch(goes_on, again, done)
         text.label(done)
         s.pop()
+        if self.watch is not None:
+            self.watch.left = text.phi("i8", 1, [(start[0], before), (now[0], last)])
         for i, a, b in zip(self.read, first, held, strict=True):
             s.define(self.stmt.outs[i], text.phi(a.dtype, a.lanes, [(a, before), (b, last)]))
         if self.deadline is not None:
             s.behind = text.phi("b1", s.lanes, [(active, before), (stays, last)])
             s.mask = both(text, self.outer, invert(text, s.behind))
+        if self.watch is not None:
+            self.watch.end()
 
     def _define(self, values: Sequence[Value]) -> None:
         for var, value in zip(self.stmt.params, values, strict=True):
@@ -99,6 +112,8 @@ class _Ending:
         """One turn; lanes that are done keep what is read afterwards."""
         text = self.s.text
         left = self._turn(carried, mask)
+        if self.watch is not None:
+            self.watch.turn()
         for i in self.read:
             left[i] = text.select(mask, left[i], carried[i])
         if self.deadline is not None:
@@ -114,15 +129,23 @@ class _Ending:
         counts = [] if self.deadline is None else self.deadline.counts
         text.jump(turn)
         text.label(turn)
-        around = Carried(text, [*carried, *counts[:1]], before)
+        start = [] if self.watch is None else [self.watch.left]
+        around = Carried(text, [*carried, *start, *counts[:1]], before)
+        if self.watch is not None:
+            self.watch.left = around.values[n]
         left = self._turn(around.values[:n], mask)
         more = self._pieces(self._more(left))
         ended = [text.op("and", a, invert(text, b)) for a, b in zip(pieces, more, strict=True)]
         some = text.any(reduce(lambda a, b: text.op("or", a, b), ended))
         if self.deadline is not None:
-            self.deadline.counts = [around.values[n], counts[1]]
+            self.deadline.counts = [around.values[-1], counts[1]]
             some = text.op("or", some, self.deadline.turned())
-        around.close([*left, *(() if self.deadline is None else self.deadline.counts[:1])])
+        if self.watch is not None:
+            some = text.op("or", some, invert(text, self.watch.turn()))
+        watched = [] if self.watch is None else [self.watch.left]
+        around.close(
+            [*left, *watched, *(() if self.deadline is None else self.deadline.counts[:1])]
+        )
         text.branch(some, event, turn)
         text.label(event)
         over = join(text, ended)

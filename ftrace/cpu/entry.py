@@ -9,13 +9,13 @@ calls Python, and what Python raises leaves through the entry. The text is in en
 """
 
 import ctypes
-import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ftrace.core.lazy import once
 from ftrace.cpu.compile import Module, compile_module, host
 from ftrace.cpu.entry_text import API, REJECTED, Layout, callback_text, entry_text
 
@@ -81,7 +81,8 @@ def _portable(addresses: tuple[int, int], items: Sequence[Item], needs: Needs) -
     def enter(*arrays: Any) -> int:
         if len(arrays) != len(items) + (arena is None):
             return REJECTED
-        bases = np.zeros(slots + 1, np.uintp)
+        words = np.zeros(slots + 2, np.uintp)
+        bases = words[1:]
         for item, array in zip(items, arrays, strict=False):
             if item.dtype is not None and not _is_plain(array, item):
                 return REJECTED
@@ -136,7 +137,7 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-@functools.cache
+@once
 def _native() -> _Native:
     """The entry of this process: never freed, since builtins point into it."""
     return _Native(measure())

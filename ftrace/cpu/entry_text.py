@@ -117,8 +117,9 @@ entry:
   %right = icmp eq i64 %given, %count
   br i1 %right, label %begin, label %reject
 begin:
-  %room = add i64 %total, 1
-  %slots = alloca ptr, i64 %room, align 8
+  %room = add i64 %total, 2
+  %words = alloca ptr, i64 %room, align 8
+  %slots = getelementptr ptr, ptr %words, i64 1
   %scratch = alloca i8, i64 %stack, align 64
   %base_at = getelementptr ptr, ptr %slots, i64 %total
   store ptr %scratch, ptr %base_at

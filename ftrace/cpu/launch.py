@@ -8,16 +8,19 @@ calls may nest, in callbacks (calls.py), and run in threads. Programs without a 
 Python itself.
 """
 
-import threading
+import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
+from ftrace.core.avals import LIMIT, SCALAR_AVALS, ShapedArray, check_int, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
+from ftrace.core.lazy import MAKING
 from ftrace.core.tapes import has_turns
 from ftrace.cpu import blas, blocks, tapes
 from ftrace.cpu.calls import Frame, Row, as_planned, interpret, is_calm, is_interpreted, within
@@ -29,7 +32,7 @@ from ftrace.cpu.mathematics.library import PREFIX, pointers
 from ftrace.cpu.recycling import maker, together
 from ftrace.cpu.text import Host
 from ftrace.interpreters.quiet import quietly
-from ftrace.lowering.ir import Block, While, blocks_of
+from ftrace.lowering.ir import Lit, Loop, While
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.program import (
     ARGUMENT,
@@ -41,16 +44,18 @@ from ftrace.lowering.program import (
     Scan,
     Step,
 )
+from ftrace.lowering.traversal import inside
 
 Array = np.ndarray[Any, Any]
-KEPT: Final = 1024  # modules; what is in use lives on when it is dropped here
-SMALL: Final = 1 << 14  # bytes that kernels do in microseconds
+KEPT: Final = 64  # modules that live on when nothing uses them, for the next of their structure
+SMALL: Final = 1 << 14  # bytes, or iterations, that kernels do in microseconds
 KEPT_ARENA: Final = 1 << 16  # bytes of an arena that waits for the next call
 KEPT_FRAMES: Final = 4
 BYTES: Final = np.dtype(np.uint8)
 
-_LOCK: Final = threading.Lock()
-_modules: Final[dict[str, Module]] = {}
+Key = tuple[bytes, Host]
+_modules: Final[WeakValueDictionary[Key, Module]] = WeakValueDictionary()
+_recent: Final[OrderedDict[Key, Module]] = OrderedDict()
 _count: Final = [0]
 
 
@@ -80,14 +85,16 @@ def compile_program(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
 def module_of(program: Program, made_for: Host) -> Module:
     """The code of a program: that of an earlier one of the same structure, if there was one."""
     text = module_text(program, made_for)
-    with _LOCK:
-        found = _modules.get(text)
+    key = hashlib.sha256(text.encode()).digest(), made_for
+    with MAKING:
+        found = _modules.get(key)
         if found is None:
-            found = _compile(text, program, made_for)
+            found = _modules[key] = _compile(text, program, made_for)
             _count[0] += 1
-            if len(_modules) >= KEPT:
-                del _modules[next(iter(_modules))]
-            _modules[text] = found
+        _recent[key] = found
+        _recent.move_to_end(key)
+        if len(_recent) > KEPT:
+            _recent.popitem(last=False)
     return found
 
 
@@ -136,7 +143,7 @@ class Compiled:
     )
 
     def __init__(self, program: Program, module: Module) -> None:
-        self._program = program
+        self._program = program if program.callbacks else None
         slots = program.slots
         places = {p: program.of_place(p) for p in (ARGUMENT, CONSTANT, RESULT)}
         given = [*places[ARGUMENT], *places[CONSTANT]]
@@ -212,6 +219,8 @@ class Compiled:
             if cls is not np.ndarray:
                 found = SCALAR_AVALS.get(cls)
                 a = self._avals[i]
+                if cls is int and not -LIMIT <= x <= LIMIT:
+                    check_int(x, LIMIT, _argument(i))
                 if found is not None and found.dtype is a.dtype:
                     args[i] = np.array(x, a.dtype)
                 else:
@@ -235,6 +244,7 @@ class Compiled:
         try:
             frame = self._frames.pop()
         except IndexError:
+            assert self._program is not None
             frame = Frame(self._program, self._rows, self._arena)
         arrays = [*args, *self._constants, *results]
         known = frame.arrays
@@ -277,23 +287,36 @@ def _is_long(program: Program) -> bool:
     """Whether a program may run for more than some microseconds."""
     avals = [s.aval for s in program.slots if not has_turns(s.aval)]
     size = sum(a.size * a.dtype.itemsize for a in avals)
-    return size > SMALL or _repeats(program.steps)
+    return size > SMALL or _repeats(program.steps, program.table)
 
 
-def _repeats(steps: Sequence[Step]) -> bool:
+def _repeats(steps: Sequence[Step], table: Sequence[int]) -> bool:
     """Whether something runs more than once."""
     for step in steps:
         if isinstance(step, Repeat | Scan):
             return True
-        if isinstance(step, Branch) and any(map(_repeats, step.arms)):
+        if isinstance(step, Branch) and any(_repeats(arm, table) for arm in step.arms):
             return True
-        if isinstance(step, Launch) and _has_while(step.kernel.body):
+        if isinstance(step, Launch) and _is_long_launch(step, table):
             return True
     return False
 
 
-def _has_while(block: Block) -> bool:
-    return any(isinstance(s, While) or any(map(_has_while, blocks_of(s))) for s in block.stmts)
+def _is_long_launch(launch: Launch, table: Sequence[int]) -> bool:
+    """Whether a kernel holds a `While`, or a loop in order of many iterations."""
+    entries = dict(zip(launch.kernel.scalars, launch.scalars, strict=True))
+    for stmt in inside(launch.kernel.body):
+        if isinstance(stmt, While):
+            return True
+        if isinstance(stmt, Loop) and stmt.params:
+            extent = stmt.extent
+            if isinstance(extent, Lit):
+                many = extent.value > SMALL
+            else:
+                many = extent not in entries or table[entries[extent]] > SMALL
+            if many:
+                return True
+    return False
 
 
 class Interpreted:
@@ -338,7 +361,7 @@ def _owned(value: Any, planned: ShapedArray, weak: bool, shared: set[int]) -> An
     """A result that shares memory with nothing; `shared` are ids of what may not be given away."""
     if weak or not planned.shape:
         scalar = as_planned(value, planned)
-        return scalar.item() if weak and isinstance(scalar, np.generic) else scalar
+        return scalar.item() if weak and issubclass(type(scalar), np.generic) else scalar
     flags = value.flags
     own = flags.owndata and flags.writeable and value.shape == planned.shape
     if own and id(value) not in shared:
@@ -369,7 +392,7 @@ def _plain(x: Any, planned: ShapedArray, name: str) -> Array:
     Raises:
         DtypeError, ShapeError: it is of another type than planned.
     """
-    if isinstance(x, np.ndarray):
+    if issubclass(type(x), np.ndarray):
         dtype, shape = canonical(x.dtype), x.shape
     else:
         a = typeof(x)

@@ -10,7 +10,7 @@ multiple of their length.
 
 from collections.abc import Callable, Sequence
 
-from ftrace.cpu import folds, stragglers
+from ftrace.cpu import folds, interrupts, stragglers
 from ftrace.cpu.memory import gathers
 from ftrace.cpu.state import Carried, State
 from ftrace.cpu.text import Value, type_of
@@ -73,22 +73,36 @@ def _regroup(states: Sequence[Cells], cells: Cells) -> list[Cells]:
 # --- the skeleton of every loop
 
 
-def counted(s: State, start: Value, stop: Value, step: int, cells: Cells, body: Body) -> Cells:
-    """`for i in range(start, stop, step)`, with values carried around in registers."""
-    text = s.text
+def counted(
+    s: State,
+    bounds: tuple[Value, Value, int],
+    cells: Cells,
+    body: Body,
+    watch: interrupts.Watch | None = None,
+) -> Cells:
+    """`for i in range(start, stop, step)`, with values carried around in registers.
+
+    Args:
+        s: where.
+        bounds: start, stop and step.
+        cells: the first values carried.
+        body: writes an iteration; its index and the values to the next values.
+        watch: looks for signals, if the loop does.
+    """
+    text, (start, stop, step) = s.text, bounds
     head, work, done = text.fresh("head"), text.fresh("body"), text.fresh("done")
+    counts = [] if watch is None else [watch.begin()]
     s.push()
     before = text.block
     text.jump(head)
     text.label(head)
-    around = Carried(text, [start, *cells], before)
-    at, *names = around.values
+    around = Carried(text, [*counts, start, *cells], before)
+    at, *names = around.values[len(counts) :]
     text.branch(text.compare("slt", at, stop), work, done)
     text.label(work)
     left = body(at, names)
-    around.close([text.add(at, Value(str(step), "i8", 1)), *left])
-    text.jump(head)
-    text.label(done)
+    after = text.add(at, Value(str(step), "i8", 1))
+    interrupts.close(watch, around, [after, *left], head, done)
     s.pop()
     return names
 
@@ -126,7 +140,9 @@ def _serial_loop(s: State, stmt: Loop) -> Cells:
     """One iteration after the other; the values may be vectors of the lanes around us."""
     run = _Serial(s, stmt)
     start = [c for group in (*run.states, run.inits) for c in group]
-    cells = counted(s, Value("0", "i8", 1), s.scalar(stmt.extent), 1, start, run.body)
+    watch = interrupts.watch(s, stmt.body) if stmt.params else None
+    bounds = Value("0", "i8", 1), s.scalar(stmt.extent), 1
+    cells = counted(s, bounds, start, run.body, watch)
     *groups, carried = _regroup([*run.states, run.inits], cells)
     outs: Cells = []
     for fold, state, apart in zip(stmt.folds, groups, run.apart, strict=True):
@@ -238,7 +254,7 @@ class _Apart:
             self._save(way, folds.flush(self.s.text, self._load(way)))
             return cells
 
-        counted(self.s, Value("0", "i8", 1), Value(str(self.fold.ways), "i8", 1), 1, [], body)
+        counted(self.s, (Value("0", "i8", 1), Value(str(self.fold.ways), "i8", 1), 1), [], body)
 
     def collect(self) -> Cells:
         """All accumulators as one."""
@@ -265,12 +281,12 @@ def _lane_loop(s: State, stmt: Loop, lanes: int) -> Cells:
         run.in_two_rounds(may_leave, stop)
         return []
     if text.host.masked and not gathers(s, stmt):
-        cells = counted(s, zero, stop, lanes, cells, run.ragged(stop))
+        cells = counted(s, (zero, stop, lanes), cells, run.ragged(stop))
     else:
         full = text.op("and", stop, Value(str(-lanes), "i8", 1))
-        cells = counted(s, zero, full, lanes, cells, run.full)
+        cells = counted(s, (zero, full, lanes), cells, run.full)
         step, end = (lanes, run.ragged(stop)) if text.host.masked else (1, run.single)
-        cells = counted(s, full, stop, step, cells, end)
+        cells = counted(s, (full, stop, step), cells, end)
     outs: Cells = []
     for fold, state in zip(stmt.folds, _regroup(states, cells), strict=True):
         ended = folds.flush(text, state) if fold.block else state
@@ -392,7 +408,8 @@ class _Lanes:
             text.label(go)
             return [text.phi("i8", 1, [(count, before), (rest, end)])]
 
-        counted(s, Value("0", "i8", 1), text.add(stop, wide), lanes, [Value("0", "i8", 1)], body)
+        zero = Value("0", "i8", 1)
+        counted(s, (zero, text.add(stop, wide), lanes), [zero], body)
 
     def _chosen(self, indices: Value, mask: Value) -> None:
         """The body for the elements of these indices."""

@@ -1,10 +1,11 @@
 """A program's module: its kernels, and a `main` that runs its steps.
 
 `main(slots, table, callback)` gets the base addresses of arguments, constants and results; the
-arena's base follows the last slot, and main computes the addresses inside it. Sizes are read from
-the table, so the text depends on the program's structure alone: it is the key under which
-compiled code is kept. Only what has one element is written with its size, so that a loop over
-scalars calls nothing but its kernels. launch.py calls it.
+arena's base follows the last slot, a word of main's own (interrupts.py) precedes the first. Main
+computes the addresses inside the arena. Sizes are read from the table, so the text depends on the
+program's structure alone: it is the key under which compiled code is kept. Only what has one
+element is written with its size, so that a loop over scalars calls nothing but its kernels.
+launch.py calls it.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from ftrace.core.tapes import has_turns
 from ftrace.cpu import blas
 from ftrace.cpu.blas_text import product_name
 from ftrace.cpu.emit import emit
+from ftrace.cpu.interrupts import AVAILABLE, POLL, STATE, cell, declare, polls
 from ftrace.cpu.state import Carried
 from ftrace.cpu.tapes import EXHAUSTED, OTHER, Tapes
 from ftrace.cpu.text import Host, Text, Value, memory_type
@@ -69,6 +71,17 @@ def symbol(number: int) -> str:
     return f"kernel{number}"
 
 
+def _watches(steps: Sequence[Step]) -> bool:
+    """Whether something in a program looks for signals."""
+    return any(
+        polls(step.kernel.body)
+        if isinstance(step, Launch)
+        else isinstance(step, Repeat | Scan)
+        or (isinstance(step, Branch) and any(map(_watches, step.arms)))
+        for step in steps
+    )
+
+
 class _Main:
     """Writes the steps, in the order in which `Program.launches` counts the kernels."""
 
@@ -76,12 +89,16 @@ class _Main:
         self.program = program
         self.text = text
         self._kernels = 0
+        self._loops = 0
+        self._watches = AVAILABLE and _watches(program.steps)
         self._tapes = Tapes(program, text)
 
     def write(self) -> str:
         """The function."""
         text = self.text
         tapes = self._tapes
+        entry = len(text.lines)
+        text.lines.append("")
         self._arena()
         self._steps(self.program.steps)
         tapes.free(failed=False)
@@ -94,7 +111,11 @@ class _Main:
         text.label("failed")
         tapes.free(failed=True)
         text.line(f"ret i32 {FAILED}")
-        body = "\n".join(text.lines)
+        if self._watches:
+            declare(text)
+            cells = [line for k in range(self._loops) for line in cell(f"%cell{k}", 1)]
+            text.lines[entry] = "\n".join([STATE, *cells])
+        body = "\n".join(line for line in text.lines if line)
         return f"define i32 @main(ptr %slots, ptr %table, ptr %callback) {{\nentry:\n{body}\n}}"
 
     def _arena(self) -> None:
@@ -141,6 +162,7 @@ class _Main:
             if isinstance(step, Launch):
                 self.text.line(f"call void @{symbol(self._kernels)}(ptr %slots, ptr %table)")
                 self._kernels += 1
+                self._stop_if_raised(step)
             elif isinstance(step, Copy):
                 self._copy(step)
             elif isinstance(step, Callback):
@@ -156,6 +178,31 @@ class _Main:
                     self._look(window, self._load(step.number, "i8"))
             else:
                 self._scan(step)
+
+    def _stop_if_raised(self, step: Launch) -> None:
+        """Behind a kernel: its loops may have looked for signals."""
+        if not polls(step.kernel.body):
+            return
+        text, go = self.text, self.text.fresh("go")
+        raised = text.let("load i64, ptr %raised, align 8", "i8", 1)
+        text.branch(text.compare("eq", raised, text.like(raised, 0)), go, "failed")
+        text.label(go)
+
+    def _watch(self) -> None:
+        """At the end of an iteration: look for signals, if it is time."""
+        if not self._watches:
+            return
+        text, place = self.text, f"%cell{self._loops}"
+        self._loops += 1
+        look, go = text.fresh("look"), text.fresh("watched")
+        one, zero = text.const(1, "i8"), text.const(0, "i8")
+        left = text.sub(text.let(f"load i64, ptr {place}, align 8", "i8", 1), one)
+        text.line(f"store i64 {left.name}, ptr {place}, align 8")
+        text.branch(text.compare("sle", left, zero), look, go)
+        text.label(look)
+        more = text.let(f"call i64 @{POLL}(ptr %slots, ptr {place})", "i8", 1)
+        text.branch(text.compare("ne", more, zero), go, "failed")
+        text.label(go)
 
     def _copy(self, step: Copy) -> None:
         aval = self.program.slots[step.source].aval
@@ -241,6 +288,7 @@ class _Main:
         for window in step.record:
             self._look(window, turn)
         self._steps(step.body)
+        self._watch()
         around.close([text.add(turn, text.const(1, "i8")), *room])
         text.jump(head)
         text.label(end)
@@ -266,6 +314,7 @@ class _Main:
         for window in step.windows:
             self._look(window, at)
         self._steps(step.body)
+        self._watch()
         around.close([text.add(turn, one)])
         text.jump(head)
         text.label(end)

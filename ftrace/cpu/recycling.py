@@ -8,11 +8,9 @@ next. `config.recycled_memory` bounds what waits; where the means are missing, a
 """
 
 import ctypes
-import functools
 import importlib
 import math
 import os
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +20,7 @@ import numpy as np
 
 from ftrace.core.config import config
 from ftrace.core.errors import BackendError
+from ftrace.core.lazy import once
 from ftrace.cpu.compile import compile_module, host
 from ftrace.cpu.recycling_text import (
     BOUND,
@@ -40,7 +39,6 @@ Maker = Callable[[], Array]
 SET_HANDLER: Final = 304  # its place in NumPy's table of functions, which is part of NumPy's ABI
 ABI: Final = 2  # of NumPy
 WORTH: Final = 1 << 18  # bytes of results for which exchanging the allocator, 0.7 us, is little
-_LOCK: Final = threading.RLock()  # the collector may run anything while it is held
 CGROUPS: Final = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -116,7 +114,7 @@ def release_memory() -> int:
         >>> ftrace.release_memory()
         0
     """
-    recycler = _recycler() if _recycler.cache_info().currsize else None
+    recycler = next(iter(_recycler.made), None)
     return 0 if recycler is None else recycler.release()
 
 
@@ -191,15 +189,9 @@ class Recycler:
         return kept
 
 
-@functools.cache
+@once
 def _recycler() -> Recycler | None:
     """The one of this process, or None where something is missing."""
-    with _LOCK:  # threads may get here together
-        return _made()
-
-
-@functools.cache
-def _made() -> Recycler | None:
     try:
         return Recycler()
     except (AttributeError, BackendError, ImportError, OSError):

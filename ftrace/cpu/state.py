@@ -34,7 +34,7 @@ class Carried:
     """Values that go around a loop: phis at its head, completed at its end."""
 
     def __init__(self, text: Text, firsts: Sequence[Value], before: str) -> None:
-        self._text, self._firsts, self._before = text, firsts, before
+        self.text, self._firsts, self._before = text, firsts, before
         self.values = [text.same(v, f"%{text.fresh()}") for v in firsts]
         self._mark = len(text.lines)
         text.lines.extend([""] * len(firsts))
@@ -44,8 +44,8 @@ class Carried:
         rows = zip(self.values, self._firsts, lasts, strict=True)
         for k, (phi, first, last) in enumerate(rows):
             kind = type_of(phi.dtype, phi.lanes)
-            ends = f"[ {first.name}, %{self._before} ], [ {last.name}, %{self._text.block} ]"
-            self._text.lines[self._mark + k] = f"  {phi.name} = phi {kind} {ends}"
+            ends = f"[ {first.name}, %{self._before} ], [ {last.name}, %{self.text.block} ]"
+            self.text.lines[self._mark + k] = f"  {phi.name} = phi {kind} {ends}"
 
 
 class State:

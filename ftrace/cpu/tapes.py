@@ -9,10 +9,10 @@ caller's (blocks.py); all others are freed on every way out of the program.
 """
 
 import ctypes
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ftrace.core.lazy import once
 from ftrace.core.tapes import has_turns, levels
 from ftrace.cpu.recycling import tape_functions
 from ftrace.cpu.text import Text, Value
@@ -28,7 +28,7 @@ DROP: Final = "ftrace_tape_free"
 PREFIX: Final = f"@{_REALLOC}"
 
 
-@functools.cache
+@once
 def symbols() -> Mapping[str, int]:
     """Functions by the names used here: of recycled memory, or the C library's."""
     recycled = tape_functions()

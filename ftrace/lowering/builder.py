@@ -196,7 +196,8 @@ class Builder:
         atoms: tuple[Any, ...] = args
         if first.dtype == "f2" and op != "cast":
             wide = tuple(self.cast(a, "f4") if a.dtype == "f2" else a for a in atoms)
-            found = self.op(op, *wide)
+            # of equal zeros NumPy gives the second operand, of float16 the first
+            found = self.op(op, *(wide[::-1] if op in ("max", "min") else wide))
             return self.cast(found, "f2") if OPS[op].result == "same" else found
         if first.dtype == "b1":
             op = _BOOLEAN.get(op, op)
@@ -247,7 +248,7 @@ class Builder:
             number = complex(value)
             return Parts(self.constant(number.real, half), self.constant(number.imag, half))
         to = code(dtype)
-        plain = value.item() if isinstance(value, np.generic) else value
+        plain = value.item() if issubclass(type(value), np.generic) else value
         if to == "b1" or (plain in KEPT and not (plain == 0 and str(plain)[0] == "-")):
             return self.lit(plain, to)
         found = self.number(("literal", repr(plain), to), plain, to)

@@ -10,10 +10,17 @@ from typing import Final
 from ftrace.lowering.builder import folded
 from ftrace.lowering.ir import Atom, Let, Lit, Stmt, Var
 
-DECIDING: Final = 5  # variables; what depends on more of them is not told
+DECIDING: Final = 8  # variables; what depends on more of them is not told
 BITS: Final = 1 << DECIDING
 ALWAYS: Final = (1 << BITS) - 1
 COLUMNS: Final = tuple(sum(1 << i for i in range(BITS) if i >> k & 1) for k in range(DECIDING))
+
+_COMBINED: Final[dict[str, Callable[..., int]]] = {
+    "not": lambda a: ALWAYS ^ a,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "select": lambda c, a, b: (c & a) | (ALWAYS & ~c & b),
+}
 
 
 class Conditions:
@@ -32,12 +39,11 @@ class Conditions:
         if isinstance(atom, Lit):
             return ALWAYS if atom.value else 0
         stmt = self._made.get(atom)
-        if isinstance(stmt, Let) and stmt.op in ("not", "and", "or"):
+        if isinstance(stmt, Let) and stmt.op in ("not", "and", "or", "select"):
             tables = [t for a in stmt.args if (t := self.table(a)) is not None]
             if len(tables) < len(stmt.args):
                 return None
-            first, last = tables[0], tables[-1]
-            return {"not": ALWAYS ^ first, "and": first & last, "or": first | last}[stmt.op]
+            return _COMBINED[stmt.op](*tables)
         if atom not in self._deciding:
             if len(self._deciding) == DECIDING:
                 return None

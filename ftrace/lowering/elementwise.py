@@ -42,7 +42,7 @@ def _conditions(jaxpr: Jaxpr) -> int:
     eqns, _, _ = inline(jaxpr, jaxpr.invars)
     total = 0
     for eqn in eqns:
-        name = eqn.primitive.name
+        name = eqn.primitive.op
         if name in ("select", "clamp"):
             total += 1
         elif name == "cond":
@@ -84,9 +84,9 @@ class _Evaluation:
     def _eqn(self, eqn: Eqn, read: Callable[..., Any]) -> Sequence[Any]:
         values = [read(a) for a in eqn.invars]
         rule = eqn.primitive.lower
-        if eqn.primitive.name == "cond":
+        if eqn.primitive.op == "cond":
             return self._cond(values[0], values[1:], eqn.params["branches"])
-        if eqn.primitive.name == "while":
+        if eqn.primitive.op == "while":
             return self._while(eqn, values)
         if isinstance(rule, Elementwise):
             return self.run(rule.jaxpr(**eqn.params), values)
@@ -100,10 +100,10 @@ class _Evaluation:
         if known is not None:
             return [known]
         out = pointwise(self.b, eqn, values)
-        if eqn.primitive.name == "select":
+        if eqn.primitive.op == "select":
             self._note(out, *values)
         source = eqn.invars[0].aval if eqn.invars else None
-        if eqn.primitive.name == "convert_element_type" and source and source.dtype.kind == "b":
+        if eqn.primitive.op == "convert_element_type" and source and source.dtype.kind == "b":
             self.booleans[out] = values[0]
         return [out]
 
@@ -125,11 +125,11 @@ class _Evaluation:
 
     def _compared(self, eqn: Eqn, values: Sequence[Any]) -> Atom | None:
         """Whether a scalar is one of the numbers that it may be: from the conditions that chose."""
-        if eqn.primitive.name not in ("eq", "ne"):
+        if eqn.primitive.op not in ("eq", "ne"):
             return None
         for value, other in zip(values, eqn.invars[::-1], strict=True):
             if type(other) is Literal and value in self.chosen:
-                return self._is(value, other.value, eqn.primitive.name == "eq")
+                return self._is(value, other.value, eqn.primitive.op == "eq")
         return None
 
     def _is(self, value: Any, number: Any, same: bool) -> Atom:

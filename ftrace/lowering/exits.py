@@ -7,7 +7,9 @@ no select at all: whatever a turn that leaves says of it, nobody reads. And what
 no carried value. No operation gets other operands, so results keep their bits.
 """
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeGuard
 
@@ -60,7 +62,7 @@ class _Exits:
         for stmt in block.stmts:
             stmt = mapped(stmt, self.around)
             if isinstance(stmt, While):
-                stmt, behind = _Last(self, stmt).behind()
+                stmt, behind = _Last(self, _tested(self, stmt)).behind()
                 stmts += [*self._settled(stmt, stmts), *behind]
             else:
                 stmts.append(stmt)
@@ -110,6 +112,58 @@ def _nexts(carries: Sequence[Carry]) -> tuple[Atom, ...]:
 def _loop(carries: Sequence[Carry], cond: Block, body: Block) -> While:
     outs, params, inits, _ = zip(*carries, strict=True) if carries else ((), (), (), ())
     return While(outs, params, inits, cond, body)
+
+
+def _tested(work: _Exits, stmt: While) -> While:
+    """A loop that does not test what the rest of its test implies.
+
+    A flag of an error that is set in a turn that leaves the loop anyway is such a test.
+    """
+    carries: dict[Atom, tuple[Atom, Atom]] = {
+        p: (init, after) for _, p, init, after in _carries(stmt)
+    }
+    conditions = Conditions({v: s for s in stmt.body.stmts for v in outs_of(s)})
+    made: dict[Atom, Let] = {s.out: s for s in stmt.cond.stmts if isinstance(s, Let)}
+    parts = _parts(made, stmt.cond.results[0])
+    tables: dict[Atom, int] = {}
+    for atom in parts:
+        negated = atom in made and made[atom].op == "not"
+        init, after = carries.get(made[atom].args[0] if negated else atom, (None, None))
+        table = None if after is None else conditions.table(after)
+        if init == Lit(not negated, "b1") and table is not None:
+            tables[atom] = ALWAYS ^ table if negated else table
+    for atom in [a for a in parts if a in tables]:
+        rest = functools.reduce(operator.and_, (t for a, t in tables.items() if a != atom), ALWAYS)
+        if not rest & ~tables[atom]:
+            del tables[atom]
+            parts.remove(atom)
+    cond = _conjunction(work, stmt.cond, parts)
+    return stmt if cond is None else replace(stmt, cond=cond)
+
+
+def _parts(made: Mapping[Atom, Let], test: Atom) -> list[Atom]:
+    """What must hold together, each once."""
+    if test in made and made[test].op == "and":
+        return list(dict.fromkeys(p for a in made[test].args for p in _parts(made, a)))
+    return [test]
+
+
+def _conjunction(work: _Exits, cond: Block, parts: Sequence[Atom]) -> Block | None:
+    """The test for these parts; None if it is as short as it was."""
+    stmts: list[Stmt] = []
+    needed = set(parts)
+    for s in reversed(cond.stmts):
+        if needed.intersection(outs_of(s)):
+            needed.update(uses_of(s))
+            stmts.insert(0, s)
+    if len(cond.stmts) - len(stmts) < len(parts):
+        return None
+    test = parts[0]
+    for part in parts[1:]:
+        both = work.fresh("b1")
+        stmts.append(Let(both, "and", (test, part)))
+        test = both
+    return Block(tuple(stmts), (test,))
 
 
 class _Last:

@@ -18,6 +18,7 @@ from ftrace.lowering.columns import with_columns
 from ftrace.lowering.groups import Group, Running, Target, folds_something, has_lanes
 from ftrace.lowering.reading import reads
 from ftrace.lowering.rules import has_loops, is_cumulative, is_fold, is_pulled, turns
+from ftrace.lowering.weights import LIMIT, SHARED, Weights, both
 
 LOOK_BACK: Final = 8  # items that a target may join
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
@@ -63,7 +64,8 @@ def fuse(
             if var in stored:
                 target = _target(var, eqn, producers, stop)
                 target.dear = work.costly.get(var, False)
-                place[var] = _join(items, place, target)
+                target.needs = work.weights.of(var)
+                place[var] = _join(items, place, target, work.weights)
     return with_columns(items), producers
 
 
@@ -80,12 +82,16 @@ def _target(var: Var, eqn: Eqn, producers: Any, stop: Callable[[Any], bool]) -> 
     return target
 
 
-def _join(items: list[Item], place: dict[Any, int], target: Target) -> int:
+def _join(items: list[Item], place: dict[Any, int], target: Target, weights: Weights) -> int:
     """Put a target into the first group that can take it, or into a new one."""
     earliest = max((place[v] for v in target.reads if v in place), default=0)
     for i in range(max(earliest, len(items) - LOOK_BACK), len(items)):
         item = items[i]
-        if isinstance(item, Group) and item.try_add(target):
+        if not isinstance(item, Group):
+            continue
+        needs = both(item.needs, target.needs)
+        if weights.total(needs) <= LIMIT and item.try_add(target):
+            item.needs = needs
             return i
     items.append(Running(target) if target.runs else Group(target))
     return len(items) - 1
@@ -100,6 +106,7 @@ class _Storing:
         costly: whether one of them is.
         sweeps: reductions, one after the other, that each compute these operations again.
         few: results of reductions, and what is computed from them alone.
+        weights: bounds of what each variable needs in all.
     """
 
     def __init__(self, eqns: Sequence[Eqn], outs: Sequence[Any], producers: Any) -> None:
@@ -114,14 +121,16 @@ class _Storing:
         self.costly: dict[Any, bool] = {}
         self.sweeps: dict[Any, int] = {}
         self.few: set[Any] = set()
+        self.weights = Weights(eqns, producers)
 
     def decide(self, pulled: Sequence[bool], joins: Sequence[bool]) -> None:
         """Look at every equation, told which are pulled and which join elements in a kernel."""
-        for eqn, pull, join in zip(self.eqns, pulled, joins, strict=True):
-            if pull:
-                self.pull(eqn)
+        for number, eqn in enumerate(self.eqns):
+            if pulled[number]:
+                self.pull(eqn, number)
             else:
-                self.keep(eqn, join)
+                self.keep(eqn, joins[number])
+                self.weights.note(number, eqn, self._known(eqn) if joins[number] else ())
 
     def _operands(self, eqn: Eqn) -> list[Any]:
         return [a for a in eqn.invars if type(a) is Var and a in self.producers]
@@ -134,12 +143,28 @@ class _Storing:
         elif not joins or (self.costly.get(eqn.invars[0]) and not has_lanes(eqn)):
             self.stored.update(self._operands(eqn))
 
-    def pull(self, eqn: Eqn) -> None:
+    def _known(self, eqn: Eqn) -> list[Any]:
+        """The operands that are computed where they are needed."""
+        return [a for a in self._operands(eqn) if a not in self.stored]
+
+    def _within_limits(self, eqn: Eqn, number: int) -> list[Any]:
+        """What is left to compute once the heaviest operands of too many are stored."""
+        total, known = self.weights.total, self._known(eqn)
+        while total(self.weights.note(number, eqn, known)) > LIMIT and known:
+            heaviest = max(known, key=lambda a: total(self.weights.of(a)))
+            self.stored.add(heaviest)
+            known = [a for a in known if a is not heaviest]
+        shared = any(self.users.get(v, 0) > 1 for v in eqn.outvars)
+        if self.weights.heavy and shared and total(self.weights.of(eqn.outvars[0])) > SHARED:
+            self.stored.update(eqn.outvars)
+        return known
+
+    def pull(self, eqn: Eqn, number: int) -> None:
         """An equation whose results are computed where they are needed."""
         rule = eqn.primitive.lower
         if isinstance(rule, Moving):
             self.stored.update(a for a in eqn.invars if self._again(a, eqn))
-        known = [a for a in self._operands(eqn) if a not in self.stored]
+        known = self._within_limits(eqn, number)
         deep = max((self.depth[a] for a in known), default=0)
         dear = any(self.costly[a] for a in known)
         if isinstance(rule, Pointwise):
@@ -147,7 +172,7 @@ class _Storing:
         elif isinstance(rule, Elementwise):
             inside = rule.jaxpr(**eqn.params)
             deep, dear = deep + len(inside.eqns), dear or _has_costly(inside)
-        elif eqn.primitive.name in BRANCHES:
+        elif eqn.primitive.op in BRANCHES:
             deep += CHEAP // 2
         given = [a for a in eqn.invars if type(a) is not Literal]
         few = [a for a in given if a in self.few]
@@ -165,7 +190,7 @@ class _Storing:
         """Whether an operand of a `Moving` row would be computed too often if it were pulled."""
         if type(a) is Literal or a in self.stored or not self.depth.get(a):
             return False
-        name = eqn.primitive.name
+        name = eqn.primitive.op
         if name in KEEPS_PLACE:
             return False
         if name != "broadcast_in_dim":

@@ -15,6 +15,7 @@ from ftrace.lowering import ir
 from ftrace.lowering.indexing import ORIGIN, Coord, Index
 from ftrace.lowering.reading import Places
 from ftrace.lowering.rules import is_cumulative, is_fold, reduced_axes, turns
+from ftrace.lowering.weights import NOTHING, Need
 
 OPERANDS: Final = 64  # stored variables that one kernel touches
 AXES: Final = tuple(ir.Var(-1 - i, "i8") for i in range(64))  # symbolic axes of a domain
@@ -33,6 +34,7 @@ class Target:
             cumulative row.
         runs: whether the row is cumulative: `inner` is the axis along which it runs.
         dear: whether an element takes a costly operation.
+        needs: the equations that an element takes (weights.py).
         blocks: whether it is a sum over rows that is done in blocks (columns.py).
     """
 
@@ -45,6 +47,7 @@ class Target:
         "eqn",
         "index",
         "inner",
+        "needs",
         "reads",
         "runs",
         "source",
@@ -56,6 +59,7 @@ class Target:
         self.eqn = eqn
         self.runs = is_cumulative(eqn) and folds_something(eqn)
         self.dear = False
+        self.needs: Need = NOTHING
         self.blocks = False
         joins = self.runs or (is_fold(eqn) and folds_something(eqn))
         self.source = eqn.invars[0] if joins else var
@@ -114,13 +118,15 @@ class Group:
         order: the positions of each target's domain as loops: kept ones, then inner ones; None
             where that is their own order.
         chunk: iterations of the first loop that sums over rows are done in blocks of; 0 for none.
+        needs: the equations that the targets take together (weights.py).
     """
 
-    __slots__ = ("chunk", "kept", "order", "passes", "where")
+    __slots__ = ("chunk", "kept", "needs", "order", "passes", "where")
 
     def __init__(self, target: Target) -> None:
         self.order = None if target.trailing else (*target.kept, *target.inner)
         self.chunk = 0
+        self.needs = target.needs
         self.kept = target.sizes(target.kept)
         self.passes = [Pass(target.sizes(target.inner))]
         self.where: dict[Var, tuple[int, Target]] = {}

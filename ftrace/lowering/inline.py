@@ -8,14 +8,18 @@ A `jit` inside a program is only a name for its equations; so is the function of
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ftrace.core.avals import ShapedArray
+from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.jaxpr import Eqn, Jaxpr, JaxprFun, Literal, Var, subjaxprs
 from ftrace.core.loops import Loop
+from ftrace.core.scalar import Call
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.products import expanded
 
 CALLS: Final = frozenset(
-    {"jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap", "linear_solve", "scan_again"}
+    {
+        *("jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap", "linear_solve"),
+        *("raise_where", "scan_again"),
+    }
 )
 
 KEEPERS: Final = frozenset({"while", "scan", "cond", "add"})  # that may take and give tapes
@@ -23,11 +27,15 @@ KEEPERS: Final = frozenset({"while", "scan", "cond", "add"})  # that may take an
 
 def called(eqn: Eqn) -> Jaxpr | None:
     """The jaxpr that a call is a name for."""
+    if isinstance(eqn.primitive.lower, Call):
+        return eqn.primitive.lower.jaxpr([a.aval for a in eqn.invars], **eqn.params)
     found = eqn.params.get("jaxpr") or eqn.params.get("fun")
     found = found.jaxpr if isinstance(found, JaxprFun) else found
     simple = isinstance(found, Jaxpr) and found.out_avals == tuple(v.aval for v in eqn.outvars)
-    return found if simple and eqn.primitive.name in CALLS else None
+    return found if simple and eqn.primitive.op in CALLS else None
 
+
+WIDE: Final = 32  # operands that are put together at once
 
 Opened = tuple[list[Eqn], list[Any], list[tuple[Any, Any]]]
 
@@ -63,16 +71,30 @@ def _open(
         consts.append((env[var], array))
     for eqn in jaxpr.eqns:
         operands = [a if type(a) is Literal else env[a] for a in eqn.invars]
-        inner = called(eqn) if last or eqn.primitive.name == "jit" else None
+        inner = called(eqn) if last or eqn.primitive.op == "jit" else None
         if inner is not None:
             outs = _open(inner, operands, eqns, consts, last=last)
             env.update(zip(eqn.outvars, outs, strict=True))
             continue
         outs = [Var(v.aval) for v in eqn.outvars]
         copy = Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source)
-        eqns.extend((last and expanded(copy)) or (copy,))
+        eqns.extend(expanded(copy) or _in_chunks(copy) if last else (copy,))
         env.update(zip(eqn.outvars, outs, strict=True))
     return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]
+
+
+def _in_chunks(eqn: Eqn) -> list[Eqn]:
+    """A wide `concatenate` as one of several, so that each is a kernel of bounded length."""
+    parts, found = eqn.invars, list[Eqn]()
+    while eqn.primitive.op == "concatenate" and len(parts) > WIDE:
+        axis, a = eqn.params["dimension"], eqn.outvars[0].aval
+        chunks = [parts[i : i + WIDE] for i in range(0, len(parts), WIDE)]
+        parts = []
+        for chunk in chunks:
+            size = sum(x.aval.shape[axis] for x in chunk)
+            parts.append(Var(aval((*a.shape[:axis], size, *a.shape[axis + 1 :]), a.dtype)))
+            found.append(Eqn(eqn.primitive, chunk, eqn.params, [parts[-1]], eqn.source))
+    return [*found, Eqn(eqn.primitive, parts, eqn.params, eqn.outvars, eqn.source)]
 
 
 def _carried(eqn: Eqn) -> Sequence[ShapedArray]:
@@ -98,6 +120,6 @@ def is_one_program(jaxpr: Jaxpr) -> bool:
 def is_planned(eqn: Eqn) -> bool:
     """Whether an equation without calls can be a step of a plan."""
     touched = any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))
-    if touched and (eqn.primitive.name not in KEEPERS or any(map(has_turns, _carried(eqn)))):
+    if touched and (eqn.primitive.op not in KEEPERS or any(map(has_turns, _carried(eqn)))):
         return False
     return all(is_one_program(inner) for _, inner in subjaxprs(eqn.params))

@@ -8,7 +8,7 @@ them too. `Pipeline` runs the list and checks what a user's pass returns; the li
 part of the key of compiled code.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,8 +19,9 @@ from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray
 from ftrace.core.check import check_jaxpr
 from ftrace.core.errors import DtypeError, JaxprError, TreeError
-from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from ftrace.core.primitive import Primitive
+from ftrace.core.scalar import Elementwise
 from ftrace.core.trace import Trace, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.staging import trace_closed
@@ -129,9 +130,10 @@ def inserted(
         name: for `jit(f).lower(x).passes` and messages (default: the function's).
 
     Functions that were compiled outside the block are compiled again inside, and the other way
-    round. Several passes after the same one run in the order in which they were inserted. What is
-    not compiled (`config.update(compile=False)`, the first turns of loops that Python runs) does
-    not go through passes, nor do scalar programs inside one row (`vectorize`) before "build".
+    round. Several passes after the same one run in the order in which they were inserted. A pass on
+    jaxprs is also given the scalar programs inside one row (`vectorize`), with their arms and the
+    bodies of their loops, each on its own. What is not compiled (`config.update(compile=False)`,
+    the first turns of loops that Python runs) does not go through passes.
 
     Raises:
         TreeError: there is no such pass, it gives groups, or the name is taken.
@@ -215,6 +217,8 @@ class Pipeline:
 
 def _next_jaxpr(one: Pass, jaxpr: Jaxpr) -> Jaxpr:
     """What a pass makes of a jaxpr; a user's result is checked, and its calls are opened."""
+    if one.after:
+        jaxpr = _with_elements(one, jaxpr)
     new = one.run(jaxpr)
     if new is jaxpr or not one.after:
         return new
@@ -227,6 +231,54 @@ def _next_jaxpr(one: Pass, jaxpr: Jaxpr) -> Jaxpr:
     except JaxprError as error:
         _refuse(one, f"left a malformed jaxpr: {error.what}", error)
     return opened(new, jaxpr.invars)
+
+
+def _with_elements(one: Pass, jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with a user's pass done in the scalar programs of its rows (`vectorize`)."""
+
+    def through(e: Eqn) -> Eqn:
+        rule = e.primitive.lower
+        if not isinstance(rule, Elementwise) or "jaxpr" not in e.params:
+            return e
+        params = dict(e.params)
+        if "active" in params:  # derivatives are taken before passes
+            params.update(jaxpr=rule.jaxpr(**params), active=())
+        new = _inside(one, params["jaxpr"])
+        return e if new is params["jaxpr"] else _with_params(e, {**params, "jaxpr": new})
+
+    return _with_equations(jaxpr, map(through, jaxpr.eqns))
+
+
+def _inside(one: Pass, jaxpr: Jaxpr) -> Jaxpr:
+    """A scalar program after a pass, which its arms and loops go through too."""
+
+    def through(e: Eqn) -> Eqn:
+        found: dict[str, Any] = {
+            k: _inside(one, v) for k, v in e.params.items() if isinstance(v, Jaxpr)
+        }
+        arms = e.params.get("branches", ())
+        new = tuple(_inside(one, b) for b in arms)
+        if any(x is not y for x, y in zip(new, arms, strict=True)):
+            found["branches"] = new
+        changed = any(v is not e.params[k] for k, v in found.items())
+        return _with_params(e, {**e.params, **found}) if changed else e
+
+    plain = opened(jaxpr, jaxpr.invars)
+    whole = _with_equations(plain, map(through, plain.eqns))
+    new = _next_jaxpr(one, whole)
+    return jaxpr if new is plain else new
+
+
+def _with_params(e: Eqn, params: dict[str, Any]) -> Eqn:
+    return Eqn(e.primitive, e.invars, params, e.outvars, e.source)
+
+
+def _with_equations(jaxpr: Jaxpr, eqns: Iterable[Eqn]) -> Jaxpr:
+    """The same jaxpr if all equations are the same."""
+    eqns = tuple(eqns)
+    if all(x is y for x, y in zip(eqns, jaxpr.eqns, strict=True)):
+        return jaxpr
+    return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.constvars, jaxpr.consts, jaxpr.names)
 
 
 def _next_kernel(one: Pass, launch: Launch, *, vector_bytes: int) -> Launch:

@@ -268,7 +268,7 @@ class _Planner:
 
     def _step(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """An equation: every result has a slot from here on, but of a scan that is kernels."""
-        turned = self._turned(eqn, slots) if eqn.primitive.name == "scan" else None
+        turned = self._turned(eqn, slots) if eqn.primitive.op == "scan" else None
         if turned is not None:
             return turned
         unused: list[int] = []
@@ -276,7 +276,7 @@ class _Planner:
             if v not in slots:
                 slots[v] = self._scratch(v.aval)
                 unused.append(slots[v])
-        name = eqn.primitive.name
+        name = eqn.primitive.op
         known = {
             "cond": self._cond,
             "while": self._while,

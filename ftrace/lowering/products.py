@@ -22,7 +22,7 @@ SMALL: Final = 2048  # multiplications
 
 def expanded(eqn: Eqn) -> list[Eqn] | None:
     """The equations of a product that a kernel should do; None for all others."""
-    if eqn.primitive.name != "dot_general":
+    if eqn.primitive.op != "dot_general":
         return None
     lhs, rhs = (a.aval for a in eqn.invars)
     (lc, rc), (lb, rb) = eqn.params["dimension_numbers"]

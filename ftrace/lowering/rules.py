@@ -39,7 +39,7 @@ def is_pulled(eqn: Eqn) -> bool:
         if has_turns(a.aval):
             return False
         if a.aval.dtype.kind == "c":
-            return eqn.primitive.name in ROWS
+            return eqn.primitive.op in ROWS
     if isinstance(rule.rule, str):
         return rule.accepts((common(eqn),))
     return rule.accepts(tuple(a.aval.dtype for a in eqn.invars))
@@ -99,7 +99,7 @@ def pointwise(builder: Builder, eqn: Eqn, values: Sequence[Any]) -> Any:
 def has_loops(jaxpr: Jaxpr) -> bool:
     """Whether a loop is in a jaxpr, or in one that it holds."""
     return any(
-        e.primitive.name in LOOPS or any(has_loops(j) for _, j in subjaxprs(e.params))
+        e.primitive.op in LOOPS or any(has_loops(j) for _, j in subjaxprs(e.params))
         for e in jaxpr.eqns
     )
 
@@ -123,9 +123,9 @@ def is_scalar(eqn: Eqn) -> bool:
     """Whether an equation becomes operations on scalars."""
     if any(a.aval.shape for a in (*eqn.invars, *eqn.outvars)):
         return False
-    if eqn.primitive.name == "cond":
+    if eqn.primitive.op == "cond":
         return all(map(is_scalar_program, eqn.params["branches"]))
-    if eqn.primitive.name == "while":
+    if eqn.primitive.op == "while":
         plain = not eqn.params["record"] and not eqn.effects
         return plain and all(is_scalar_program(eqn.params[k]) for k in ("cond", "body"))
     rule = eqn.primitive.lower

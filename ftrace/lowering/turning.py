@@ -143,7 +143,7 @@ def turning(
 def _is_elementwise(eqn: Eqn) -> bool:
     """Whether an equation is computed element by element, in as many steps for each of them."""
     moves = isinstance(eqn.primitive.lower, Moving)
-    return is_pulled(eqn) and not turns(eqn) and (not moves or eqn.primitive.name in MOVES)
+    return is_pulled(eqn) and not turns(eqn) and (not moves or eqn.primitive.op in MOVES)
 
 
 def _followed(one: Turning, carries: Mapping[Any, tuple[Any, Any]], producers: Producers) -> bool:
@@ -216,7 +216,7 @@ class _Reader(Reader):
     def _compute(self, var: Any, index: Index) -> Any:
         if var in self.scanned:
             return self.at(self.scanned[var], (self.turn, *index))
-        if var not in self.slots and self.producers[var][1].primitive.name in NUMBERS:
+        if var not in self.slots and self.producers[var][1].primitive.op in NUMBERS:
             return self._evaluated(*self.producers[var][1:])
         return super()._compute(var, index)
 

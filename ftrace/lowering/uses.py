@@ -80,7 +80,7 @@ def aliases_of(items: Sequence[Item]) -> dict[Any, Any]:
     return {
         e.outvars[0]: e.invars[0]
         for e in items
-        if isinstance(e, Eqn) and e.primitive.name == "reshape"
+        if isinstance(e, Eqn) and e.primitive.op == "reshape"
     }
 
 
@@ -106,9 +106,9 @@ def starts(
 
 def _carried(item: Item, aliases: dict[Any, Any]) -> list[tuple[Any, Any]]:
     """What a loop starts from and nothing else of it reads, and the results in their place."""
-    if isinstance(item, Group) or item.primitive.name not in ("while", "scan"):
+    if isinstance(item, Group) or item.primitive.op not in ("while", "scan"):
         return []
-    if item.primitive.name == "while":
+    if item.primitive.op == "while":
         inits = item.invars[item.params["n_consts"] :]
     else:
         inits = parts(item.invars, item.params["loop"])[2]

@@ -60,8 +60,10 @@ class Compiled:
 
     def __call__(self, operands: dict[str, Any], scalars: Sequence[Any]) -> None:
         bases = [operands[b.name][0].ctypes.data for b in self.kernel.buffers]
-        slots, entries = np.array(bases, "i8"), table(self.kernel, operands, scalars)
-        self.entry(slots.ctypes.data, entries.ctypes.data)
+        never = np.array([1 << 62, 0, 0])  # no signals are looked for
+        slots = np.array([never.ctypes.data, *bases])
+        entries = table(self.kernel, operands, scalars)
+        self.entry(slots.ctypes.data + 8, entries.ctypes.data)
 
 
 def with_lanes(kernel: Kernel, lanes: int) -> Schedule:

@@ -5,9 +5,13 @@ import gc
 import threading
 
 import pytest
+from llvmlite.binding.context import ContextRef
+from llvmlite.binding.executionengine import ExecutionEngine
 
 from ftrace.core.errors import BackendError
-from ftrace.cpu.compile import LEVELS, compile_module, host
+from ftrace.core.lazy import MAKING
+from ftrace.cpu import compile as compiling
+from ftrace.cpu.compile import LEVELS, assembly, compile_module, host
 
 PRODUCT = """
 declare i64 @outside(i64)
@@ -57,7 +61,7 @@ def test_a_function_that_is_not_there_is_named():
 
 def test_assembly_shows_the_machine_code():
     text = "define double @f(double %x) {\n  %y = fmul double %x, %x\n  ret double %y\n}\n"
-    assert "mulsd" in compile_module(text, {}, host("sse2")).assembly()
+    assert "mulsd" in assembly(text, host("sse2"))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -93,14 +97,33 @@ def test_code_is_freed_before_its_context(cyclic, monkeypatch):
     """The collector may take both at once; a context that goes first takes living code along."""
     order = []
     module = compile_module("define i32 @one() {\n  ret i32 1\n}", {}, host())
-    for name in ("_engine", "_context"):
-        part = getattr(module, name)
-        free = part.close
+    for kind in (ExecutionEngine, ContextRef):
+        free = kind.close
         monkeypatch.setattr(
-            part, "close", lambda free=free, name=name: (order.append(name), free())
+            kind, "close", lambda part, free=free: (order.append(type(part)), free(part))
         )
     if cyclic:
         module.itself = module
-    del module, part, free
+    del module
     gc.collect()
-    assert order[:2] == ["_engine", "_context"]
+    assert order[:2] == [ExecutionEngine, ContextRef]
+
+
+def test_code_that_dies_while_another_thread_compiles_is_freed_by_the_next_compilation():
+    module = compile_module("define i32 @one() {\n  ret i32 1\n}", {}, host())
+    held, go = threading.Event(), threading.Event()
+
+    def hold():
+        with MAKING:
+            held.set()
+            go.wait(60)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait(60)
+    del module  # must not wait
+    assert len(compiling._dead) == 1
+    go.set()
+    other.join()
+    compile_module("define i32 @two() {\n  ret i32 2\n}", {}, host())
+    assert not compiling._dead

@@ -7,7 +7,7 @@ import pytest
 
 import ftrace
 from ftrace import jit, jvp, lax, vmap
-from ftrace.cpu.compile import host
+from ftrace.cpu.compile import assembly, host
 from ftrace.cpu.emit import emit
 from ftrace.cpu.quotients import LOWEST
 from ftrace.lowering.ir import Kernel
@@ -309,5 +309,4 @@ def test_spilled_registers_are_aligned():
         k.store(o, (row.axis,), total)
     kernel = k.kernel()
     compiled = Compiled(kernel, with_lanes(kernel, 16), host("avx512"))
-    assembly = compiled.module.assembly()
-    assert "andq\t$-64, %rsp" in assembly
+    assert "andq\t$-64, %rsp" in assembly(compiled.text, host("avx512"))

@@ -519,8 +519,8 @@ def test_where_something_is_missing_numpy_allocates(recycler, monkeypatch, missi
         raise missing
 
     monkeypatch.setattr(recycling, "_exchange", gone)
-    assert recycling._made.__wrapped__() is None
-    monkeypatch.setattr(recycling, "_recycler", recycling._made.__wrapped__)
+    assert recycling._recycler.__wrapped__() is None
+    monkeypatch.setattr(recycling, "_recycler", recycling._recycler.__wrapped__)
     y = square(LARGE)
     assert get_handler_name(y) == get_handler_name()
     np.testing.assert_array_equal(y, LARGE * LARGE + 1.0)

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -167,10 +168,11 @@ def living(monkeypatch):
     found = Living()
     monkeypatch.setattr(tapes, "symbols", lambda: found.symbols)
     monkeypatch.setattr(launch, "_modules", {})
-    blocks._free.cache_clear()
+    monkeypatch.setattr(launch, "_recent", OrderedDict())
+    blocks._free.made.clear()
     yield found
     assert len(found) == 0
-    blocks._free.cache_clear()
+    blocks._free.made.clear()
 
 
 def nested(x):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace import errors, grad, jit, lax, passes, vmap
+from ftrace import errors, grad, jit, lax, passes, vectorize, vmap
 from ftrace.control.traces import counter
 from ftrace.core.config import _from_environment
 from ftrace.lowering.ir import Block, Let, Lit, Loop, Store, Var
@@ -375,3 +375,71 @@ def test_passes_are_no_environment_variable(monkeypatch):
     monkeypatch.setenv("FTRACE_COMPILE", "0")
     found = _from_environment()
     assert (found.passes, found.compile) == ((), False)
+
+
+def _turned(x):
+    n = 0
+    while n < 2 + (x > 50):
+        x = np.tanh(x)
+        n = n + 1
+    return x if x > 2 else np.tanh(-x)
+
+
+def _branched(x):
+    return ftrace.lax.cond(x > 0.5, lambda: np.tanh(x), lambda: -np.tanh(x) * x)
+
+
+def _carried(x):
+    return ftrace.lax.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, np.tanh(s[1])), (0, x))[1]
+
+
+def _turned_times_7(x):
+    n = 0
+    while n < 2 + (x > 50):
+        x = 7.0 * x
+        n = n + 1
+    return x if x > 2 else 7.0 * -x
+
+
+@pytest.mark.parametrize("f", [np.tanh, ftrace.jit(np.tanh), _turned, _carried, _branched])
+@pytest.mark.parametrize("way", [lambda f: f, ftrace.jit, ftrace.vmap])
+def test_a_pass_is_done_in_the_scalar_programs_of_vectorize(f, way):
+    """In their arms and loops too: as if the function had been written with the other one."""
+    x = np.array([0.3, 0.7, 1.1])
+
+    mapped = way(vectorize(lambda x: f(x) * x))
+    plain = mapped(x)
+    with passes.inserted(passes.replacing("tanh", lambda x: 7.0 * x)):
+        changed = mapped(x)
+    expected = {
+        _turned: _turned_times_7,
+        _carried: lambda x: 49 * x,
+        _branched: lambda x: 7 * x if x > 0.5 else -7 * x * x,
+    }.get(f, lambda x: 7 * x)
+    np.testing.assert_allclose(changed, [expected(a) * a for a in x], rtol=1e-13)
+    np.testing.assert_array_equal(mapped(x), plain)
+
+
+def test_derivatives_of_vectorize_are_taken_before_passes():
+    def f(x):
+        return vectorize(np.tanh)(x).sum()
+
+    x = np.array([0.3, 0.7])
+    with passes.inserted(passes.replacing("tanh", lambda x: x * 0.0 + 7.0)):
+        np.testing.assert_allclose(ftrace.grad(f)(x), -48.0)  # 1 - tanh(x)**2
+        np.testing.assert_allclose(ftrace.jit(ftrace.grad(f))(x), -48.0)
+        _, (dx,) = ftrace.elementwise_partials(np.tanh)(x)
+        np.testing.assert_allclose(dx, -48.0)
+
+
+def test_what_a_pass_leaves_of_a_scalar_program_is_checked():
+    def nothing(jaxpr):
+        return (
+            passes.Jaxpr(jaxpr.invars, (), ()) if jaxpr.eqns[0].primitive.name == "tanh" else jaxpr
+        )
+
+    with (
+        passes.inserted(nothing),
+        pytest.raises(errors.JaxprError, match=r"turned .* into .* -> \[\]"),
+    ):
+        vectorize(np.tanh)(np.ones(2))

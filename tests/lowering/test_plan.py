@@ -33,6 +33,7 @@ from ftrace.lowering.program import (
 from ftrace.lowering.show import text
 from ftrace.lowering.simulate import simulate
 from ftrace.lowering.traversal import inside
+from ftrace.lowering.weights import LIMIT
 from tests.lowering import programs
 from tests.lowering.programs import counted, planned
 
@@ -479,10 +480,10 @@ def deep(n):
 def test_long_chains_are_planned_without_recursion():
     limit = sys.getrecursionlimit()
     program = planned(deep(2000), V)
-    assert len(program.launches) == 1
-    assert len(text(program.launches[0].kernel).splitlines()) > 2000
+    assert 10 < len(program.launches) < 40
+    assert all(len(text(each.kernel).splitlines()) < LIMIT for each in program.launches)
     program = planned(lambda x: ftrace.grad(lambda y: np.sum(deep(600)(y)))(x), V)
-    assert len(program.launches) <= 3
+    assert len(program.launches) < 100
     assert sys.getrecursionlimit() == limit
 
 

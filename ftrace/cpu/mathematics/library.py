@@ -8,12 +8,12 @@ the symbols that `symbols_used` lists. SciPy is imported when an address is firs
 """
 
 import ctypes
-import functools
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from ftrace.core.errors import BackendError
+from ftrace.core.lazy import once
 from ftrace.cpu.text import LLVM_TYPE, Text, Value, type_of
 
 PREFIX: Final = "ftrace_"
@@ -119,7 +119,7 @@ def symbols_used(declarations: Mapping[str, str]) -> list[str]:
     return [name for name in declarations if name.startswith(PREFIX)]
 
 
-@functools.cache
+@once
 def pointers() -> dict[str, int]:
     """Addresses by symbol, of every function of SCIPY.
 
