@@ -6,6 +6,7 @@ import pytest
 import ftrace
 from ftrace import lax
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
+from ftrace.core.primitive import Primitive
 from ftrace.primitives import table
 
 JAX_NAMES = {
@@ -316,7 +317,7 @@ MISTAKES = {
     "a half as a start": (
         lambda x: lax.dynamic_slice(x, (0.5, 0), (1, 1)),
         DtypeError,
-        "Starts are integers",
+        "A dynamic slice was to start at f64",
     ),
 }
 
@@ -344,3 +345,29 @@ def test_rows_do_not_broadcast_or_promote_while_tracing():
         ftrace.jit(lax.add)(X, V)
     with pytest.raises(DtypeError, match="do not promote"):
         ftrace.jit(lax.add)(X, X.astype("f4"))
+
+
+ROWS_OF_LAX = sorted(
+    name for name in dir(lax) if isinstance(row := getattr(lax, name), Primitive) and row.takes
+)
+
+
+@pytest.mark.parametrize("name", ROWS_OF_LAX)
+def test_a_row_writes_into_no_operand(name: str) -> None:
+    """What NumPy and SciPy take for `out` behind the operands is refused: JAX knows no such."""
+    row = getattr(lax, name)
+    assert row.takes
+    operands = [np.ones(2)] * row.takes
+    extra = np.full(2, 77.0)
+    for call in (
+        lambda x: row(x, *operands[1:], extra),
+        lambda x: row(x, *operands[1:], out=extra),
+        lambda x: row(x, *operands[1:], where=False),
+    ):
+        for way in (lambda f: f, ftrace.jit, lambda f: lambda x: ftrace.jvp(f, (x,), (x,))):
+            with pytest.raises(
+                DtypeError,
+                match=f"{row.name} was given .* operands and the params .* and no params",
+            ):
+                way(call)(operands[0])
+    np.testing.assert_array_equal(extra, 77.0)

@@ -18,6 +18,7 @@ from ftrace.control.root import custom_root as custom_root
 from ftrace.control.scanning import fori_loop as fori_loop
 from ftrace.control.scanning import map as map
 from ftrace.control.scanning import scan as scan
+from ftrace.core.arguments import explain as _explain
 from ftrace.lax.arrays import broadcast as broadcast
 from ftrace.lax.arrays import broadcast_in_dim as broadcast_in_dim
 from ftrace.lax.arrays import broadcast_shapes as broadcast_shapes
@@ -51,6 +52,7 @@ from ftrace.lax.operations import bessel_i0e as bessel_i0e
 from ftrace.lax.operations import bessel_i1 as bessel_i1
 from ftrace.lax.operations import bessel_i1e as bessel_i1e
 from ftrace.lax.operations import bitcast_convert_type as bitcast_convert_type
+from ftrace.lax.operations import clamp as clamp
 from ftrace.lax.operations import convert_element_type as convert_element_type
 from ftrace.lax.operations import integer_pow as integer_pow
 from ftrace.lax.operations import is_finite as is_finite
@@ -59,6 +61,7 @@ from ftrace.lax.operations import population_count as population_count
 from ftrace.lax.operations import reciprocal as reciprocal
 from ftrace.lax.operations import reduce_precision as reduce_precision
 from ftrace.lax.operations import round as round
+from ftrace.lax.operations import select as select
 from ftrace.lax.operations import select_n as select_n
 from ftrace.lax.operations import shift_right_arithmetic as shift_right_arithmetic
 from ftrace.lax.operations import shift_right_logical as shift_right_logical
@@ -126,7 +129,6 @@ from ftrace.primitives.compare import bitwise_not as bitwise_not
 from ftrace.primitives.compare import bitwise_or as bitwise_or
 from ftrace.primitives.compare import bitwise_xor as bitwise_xor
 from ftrace.primitives.compare import ceil as ceil
-from ftrace.primitives.compare import clamp as clamp
 from ftrace.primitives.compare import eq as eq
 from ftrace.primitives.compare import floor as floor
 from ftrace.primitives.compare import gcd as gcd
@@ -138,7 +140,6 @@ from ftrace.primitives.compare import lcm as lcm
 from ftrace.primitives.compare import le as le
 from ftrace.primitives.compare import lt as lt
 from ftrace.primitives.compare import ne as ne
-from ftrace.primitives.compare import select as select
 from ftrace.primitives.compare import shift_left as shift_left
 from ftrace.primitives.compare import shift_right as shift_right
 from ftrace.primitives.compare import signbit as signbit
@@ -196,3 +197,5 @@ from ftrace.primitives.special import ndtri as ndtri
 from ftrace.primitives.special import polygamma as polygamma
 from ftrace.primitives.special import xlogy as xlogy
 from ftrace.primitives.special import zeta as zeta
+
+_explain(globals())

@@ -11,7 +11,16 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
-from ftrace.lax.binding import axes_of, axis_of, bind, dtype_of, ints, one_per_axis, shape_of
+from ftrace.lax.binding import (
+    axes_of,
+    axis_of,
+    bind,
+    dtype_of,
+    ints,
+    one_per_axis,
+    shape_of,
+    sizes_of,
+)
 from ftrace.primitives import convert, create, linear, shape, slicing
 
 
@@ -27,7 +36,7 @@ def iota(dtype: Any, size: int) -> Any:
         >>> lax.iota(np.float32, 3)
         array([0., 1., 2.], dtype=float32)
     """
-    return bind(create.iota, dtype=dtype_of(dtype), shape=ints(size), dimension=0)
+    return bind(create.iota, dtype=dtype_of(dtype), shape=sizes_of(size), dimension=0)
 
 
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
@@ -317,8 +326,13 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
         >>> lax.pad(np.array([1.0, 2.0]), 0.0, [(1, 0, 1)])
         array([0., 1., 0., 2.])
     """
-    config = tuple(ints(entry) for entry in padding_config)
-    one_per_axis("pad", "paddings", config, len(shape_of(operand)))
+    one_per_axis("pad", "paddings", padding_config, len(shape_of(operand)))
+    config = tuple(ints(entry, "padding_config of lax.pad") for entry in padding_config)
+    if any(len(entry) != 3 for entry in config):
+        raise ShapeError(
+            f"lax.pad was given padding_config={config}.",
+            "Give three numbers for each axis: how many before, after and between.",
+        )
     value = padding_value
     if typeof(value).weak:
         value = convert.convert_element_type(value, new_dtype=typeof(operand).dtype)

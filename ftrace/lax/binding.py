@@ -13,7 +13,7 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import canonical
-from ftrace.core.errors import AxisError, ShapeError
+from ftrace.core.errors import AxisError, ConcretizationTypeError, DtypeError, ShapeError
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters.captures import owned
@@ -39,7 +39,7 @@ def shape_of(x: Any) -> Ints:
 
 def dtype_of(dtype: Any) -> np.dtype[Any]:
     """A dtype as the user names it (`np.float32`, `"f4"`, `float`), canonical."""
-    return canonical(np.dtype(dtype))
+    return canonical(dtype)
 
 
 def axis_of(name: str, axis: Any, ndim: int) -> int:
@@ -48,7 +48,7 @@ def axis_of(name: str, axis: Any, ndim: int) -> int:
     Raises:
         AxisError: there is no such axis.
     """
-    found = operator.index(axis)
+    found = int_of(axis, f"the axis of lax.{name}")
     if not -ndim <= found < ndim:
         raise AxisError(
             f"lax.{name} was given axis {found} of an array with {ndim} axes.",
@@ -63,21 +63,61 @@ def axes_of(name: str, axes: Any, ndim: int) -> Ints:
     Raises:
         AxisError: there is no such axis, or one is named twice.
     """
-    given = (axes,) if isinstance(axes, int | np.integer) else tuple(axes)
+    given = ints(axes, f"the axes of lax.{name}")
     found = tuple(axis_of(name, a, ndim) for a in given)
     if len(set(found)) != len(found):
         raise AxisError(f"lax.{name} was given an axis twice: {given}.", "Name each axis once.")
     return found
 
 
-def ints(values: Any) -> Ints:
-    """A shape, or other static integers, as a tuple."""
-    single = isinstance(values, int | np.integer)
-    return tuple(operator.index(v) for v in ((values,) if single else values))
+def int_of(value: Any, what: str) -> int:
+    """One static integer.
+
+    Raises:
+        DtypeError: something else, or several.
+    """
+    found = ints(value, what)
+    if len(found) != 1:
+        raise DtypeError(f"{what} is one integer, not {value!r}.", "Pass an int.")
+    return found[0]
+
+
+def ints(values: Any, what: str = "a shape, or another static argument,") -> Ints:
+    """Static integers as a tuple.
+
+    Raises:
+        DtypeError: something else, which is not traced.
+    """
+    single = issubclass(type(values), int | np.integer)
+    try:
+        return tuple(operator.index(v) for v in ((values,) if single else values))
+    except ConcretizationTypeError:
+        raise
+    except TypeError:
+        raise DtypeError(
+            f"{values!r} was given where {what} takes integers.",
+            "Give Python ints: one, or a tuple of them.",
+        ) from None
+
+
+def sizes_of(values: Any) -> Ints:
+    """A shape.
+
+    Raises:
+        DtypeError, ShapeError: no integers; a negative one.
+    """
+    found = ints(values, "a shape")
+    if any(n < 0 for n in found):
+        raise ShapeError(f"The shape {found} has a negative size.", "Sizes count from 0.")
+    return found
 
 
 def one_per_axis(name: str, what: str, values: Sequence[Any], ndim: int) -> None:
-    """Raise `ShapeError` unless there is one value for each axis."""
+    """Raise `ShapeError` unless there is one value for each axis, `DtypeError` for no sequence."""
+    if not hasattr(type(values), "__len__"):
+        raise DtypeError(
+            f"lax.{name} was given {values!r} as its {what}.", f"Give a tuple of {ndim}."
+        )
     if len(values) != ndim:
         raise ShapeError(
             f"lax.{name} was given {len(values)} {what} for an array with {ndim} axes.",

@@ -235,6 +235,42 @@ def optimization_barrier(operand: T) -> T:
     return tree_unflatten(tree, bind(convert.optimization_barrier, *leaves) if leaves else leaves)
 
 
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """Elements of one array where a condition holds, of another where it does not.
+
+    Args:
+        pred: a boolean array of the others' shape, or a scalar.
+        on_true, on_false: arrays of one shape and dtype, or scalars.
+
+    Raises:
+        ShapeError, DtypeError: they do not fit each other.
+
+    Example:
+        >>> import numpy as np, ftrace.lax as lax
+        >>> lax.select(np.array([True, False]), np.ones(2), np.zeros(2))
+        array([1., 0.])
+    """
+    return bind(compare.select, pred, on_true, on_false)
+
+
+def clamp(min: Any, x: Any, max: Any) -> Any:
+    """Elements held between two bounds.
+
+    Args:
+        min, max: bounds of the array's shape, or scalars.
+        x: an array.
+
+    Raises:
+        ShapeError, DtypeError: they do not fit each other.
+
+    Example:
+        >>> import numpy as np, ftrace.lax as lax
+        >>> lax.clamp(0.0, np.array([-1.0, 0.5, 2.0]), 1.0)
+        array([0. , 0.5, 1. ])
+    """
+    return bind(compare.clamp, min, x, max)
+
+
 def select_n(which: Any, *cases: Any) -> Any:
     """The elements of one of several arrays, chosen element by element.
 

@@ -12,7 +12,17 @@ import numpy as np
 from ftrace.core.errors import ShapeError
 from ftrace.core.primitive import Primitive
 from ftrace.lax.arrays import broadcasted_iota, rev
-from ftrace.lax.binding import Ints, as_dtype, axes_of, axis_of, bind, dtype_of, ints, shape_of
+from ftrace.lax.binding import (
+    Ints,
+    as_dtype,
+    axes_of,
+    axis_of,
+    bind,
+    dtype_of,
+    int_of,
+    ints,
+    shape_of,
+)
 from ftrace.lax.precision import check_precision
 from ftrace.lax.slicing import slice_in_dim
 from ftrace.primitives import cumulative, linear, reduce
@@ -159,6 +169,7 @@ def top_k(operand: Any, k: int, axis: int = -1) -> tuple[Any, Any]:
     """
     shape = shape_of(operand)
     axis = axis_of("top_k", axis, len(shape))
+    k = int_of(k, "k of lax.top_k")
     if not 0 <= k <= shape[axis]:
         raise ShapeError(
             f"lax.top_k was asked for {k} elements of an axis of size {shape[axis]}.",
@@ -200,7 +211,13 @@ def dot_general(
         (5, 2, 4)
     """
     check_precision("dot_general", precision)
-    (lc, rc), (lb, rb) = dimension_numbers
+    try:
+        (lc, rc), (lb, rb) = dimension_numbers
+    except (TypeError, ValueError):
+        raise ShapeError(
+            f"lax.dot_general was given dimension_numbers={dimension_numbers!r}.",
+            "Give ((summed axes of lhs, of rhs), (batch axes of lhs, of rhs)), each a tuple.",
+        ) from None
     numbers: Numbers = (ints(lc), ints(rc)), (ints(lb), ints(rb))
     if preferred_element_type is not None:
         wanted = dtype_of(preferred_element_type)

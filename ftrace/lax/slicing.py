@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ftrace.core.avals import typeof
+from ftrace.core.errors import DtypeError
 from ftrace.core.trace import Tracer
 from ftrace.lax.arrays import expand_dims, squeeze
-from ftrace.lax.binding import axis_of, bind, ints, one_per_axis, shape_of
+from ftrace.lax.binding import axis_of, bind, int_of, ints, one_per_axis, shape_of
 from ftrace.primitives import compare, dynamic, slicing
 from ftrace.primitives.linear import add
 
@@ -92,6 +93,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     """
     sizes = shape_of(operand)
     axis = axis_of("index_in_dim", axis, len(sizes))
+    index = int_of(index, "the index of lax.index_in_dim")
     if not -sizes[axis] <= index < sizes[axis]:
         raise IndexError(f"index {index} is out of bounds for axis {axis} with size {sizes[axis]}")
     index %= sizes[axis]
@@ -104,6 +106,10 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 def _start(index: Any, size: int) -> Any:
     """A dynamic start counted from the front."""
+    if typeof(index).dtype.kind not in "iu" or typeof(index).shape:
+        raise DtypeError(
+            f"A dynamic slice was to start at {typeof(index)}.", "Give integer scalars."
+        )
     if not isinstance(index, Tracer):
         return index + size if index < 0 else index
     if typeof(index).dtype.kind == "u":

@@ -28,6 +28,7 @@ from ftrace.numpy.creation import linspace as linspace
 from ftrace.numpy.creation import logspace as logspace
 from ftrace.numpy.creation import ones as ones
 from ftrace.numpy.creation import ones_like as ones_like
+from ftrace.numpy.creation import require as require
 from ftrace.numpy.creation import zeros as zeros
 from ftrace.numpy.creation import zeros_like as zeros_like
 from ftrace.numpy.cumulative import cumprod as cumprod

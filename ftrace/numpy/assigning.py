@@ -22,7 +22,7 @@ from ftrace.primitives.shape import reshape
 
 def assignable(v: Any, dtype: np.dtype[Any]) -> Any:
     """A value in the dtype of the array it is stored in, as NumPy's assignment converts."""
-    v = value(v)
+    v = value(v, dtype)
     a = typeof(v)
     if a.dtype.kind == "c" and dtype.kind not in "cb":
         raise DtypeError(

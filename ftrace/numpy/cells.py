@@ -10,8 +10,9 @@ what is installed on `Tracer`.
 
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakMethod
 
 import numpy as np
 
@@ -24,28 +25,51 @@ from ftrace.core.errors import (
     ShapeError,
     TracerArrayConversionError,
 )
-from ftrace.core.trace import FROZEN, Tracer, ctx, is_within, leaked
+from ftrace.core.trace import Frozen, Tracer, ctx, is_within, leaked, moved, now
 from ftrace.numpy import ufunc_methods, ufuncs
 from ftrace.numpy.assigning import setitem_value
-from ftrace.numpy.indexing import advanced, basic
+from ftrace.numpy.indexing import Advanced, advanced, basic
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.numpy.updates import At
-from ftrace.numpy.views import Root, View, alias_of, link, living, root_of
+from ftrace.numpy.views import (
+    Chosen,
+    Layout,
+    Root,
+    View,
+    Way,
+    alias_of,
+    content,
+    is_reachable,
+    link,
+    living,
+    ways_of,
+    zero_d,
+)
 from ftrace.primitives.convert import copy
+
+# trace -> those that want to know of a cell before it is written (lifting/state.py: Mark)
+journals: Final[WeakKeyDictionary[Any, list[WeakMethod[Any]]]] = WeakKeyDictionary()
 
 # ---------------------------------------------------------------------------------- reads
 
 
 def getitem(x: Tracer, key: Any) -> Any:
-    """`x[key]` of a tracer: a view for a basic key, a copy for integers and index arrays."""
+    """`x[key]` of a tracer: a view for a basic key, a copy for elements and index arrays."""
     shape = x.aval.shape
+    if x.aval.weak:
+        raise TypeError(f"{x.__class__.__name__!r} object is not subscriptable")
     plan = basic(shape, key)
     if plan is None:
-        return advanced(shape, key).get(x)
-    y = plan.get(x)
+        found = advanced(shape, key)
+        y = found.get(x)
+        if isinstance(found, Advanced):
+            return link(x, y, found) if found.is_view else y
+        plan = found
+    else:
+        y = plan.get(x)
     if plan.element:
         return y.fresh() if y is x else y
-    return link(x, y, plan)
+    return link(x, y, plan) if shape else zero_d(link(x, y, plan))
 
 
 # ---------------------------------------------------------------------------------- writes
@@ -66,15 +90,46 @@ def setitem(x: Tracer, key: Any, v: Any) -> None:
 
 def _is_written(x: Tracer, key: Any, v: Any) -> bool:
     """Whether `v` is the view `x[key]` itself, as at the end of `x[key] += w`."""
-    alias = alias_of(v) if isinstance(v, Tracer) else None
-    if type(alias) is not View or alias.base is not root_of(x):
+    if not isinstance(v, Tracer) or type(alias_of(v)) not in (View, Chosen):
         return False
-    plan = alias.steps[-1]
-    mine = alias_of(x)
-    return (
-        alias.steps[:-1] == (mine.steps if type(mine) is View else ())
-        and basic(x.aval.shape, key) is plan
-    )
+    step = ways_of(v)[0].steps[-1:]
+    mine, theirs = ways_of(x), ways_of(v)
+    if len(mine) != len(theirs) or not all(
+        a.base is b.base and (*a.steps, *step) == b.steps for a, b in zip(mine, theirs, strict=True)
+    ):
+        return False
+    plan = basic(x.aval.shape, key)
+    if plan is not None:
+        return plan is step[0]
+    return type(step[0]) is Advanced and step[0].is_same(advanced(x.aval.shape, key))
+
+
+def _is_here(x: Tracer) -> bool:
+    return x.owner is ctx.trace or x.owner is ctx.trace.home
+
+
+def put(x: Tracer, new: Tracer) -> None:
+    """Let a cell hold something else, in the region that runs; its views are left alone."""
+    trace = ctx.trace
+    if type(new) is type(x) and new.owner is x.owner is trace and not (journals or moved):
+        x.adopt(new)
+        return
+    new = _own(new)
+    for ref in journals.get(trace, ()) if journals else ():
+        note = ref()
+        if note is not None:
+            note(x)
+    if _is_here(x):
+        x.adopt(new)
+        return
+    trace.cells.setdefault(id(x), (x, moved.get(id(x))))
+    moved[id(x)] = new.fresh()
+
+
+def _own(v: Any) -> Tracer:
+    """A value as the running trace holds it."""
+    found = now(v)
+    return found if isinstance(found, Tracer) and _is_here(found) else ctx.trace.lift(v)
 
 
 def store(x: Tracer, new: Any) -> None:
@@ -84,26 +139,34 @@ def store(x: Tracer, new: Any) -> None:
         x: the cell.
         new: a tracer of the cell's trace, shape and dtype.
     """
-    if type(new) is not type(x):
+    if (type(new) is not type(x)) if _is_here(x) else new.owner is not ctx.trace:
         raise MutationError(
             "A derivative rule wrote a tangent into an array that does not depend on tangents.",
             "Make the array from the tangent (`out = 0.0 * t`), or put its parts together with "
             "numpy.stack or numpy.concatenate.",
         )
     alias = alias_of(x)
-    root = x
-    if type(alias) is View:
-        root = alias.base
-        whole = alias.write(root, new)
-        root.adopt(whole)
+    if type(alias) is Layout or alias is None:
+        put(x, new)
+        return
+    ways = ways_of(x)
+    for way in ways:
+        if way.steps or way.when is not None:
+            put(way.base, way.write(new))
+    put(x, new)
+    push([way.base for way in ways], x)
+
+
+def push(roots: Iterable[Tracer], but: Tracer | None = None) -> None:
+    """Give fresh content to the views of cells that were written, except one that has it."""
+    views: dict[int, Tracer] = {}
+    for root in roots:
         alias = alias_of(root)
-    x.adopt(new)
-    if type(alias) is Root:
-        alias.views = living(alias.views)
-        for ref in tuple(alias.views):
-            view = ref()
-            if view is not None and view is not x:
-                view.adopt(view.alias.read(root))
+        if type(alias) is Root:
+            views.update((id(v), v) for v in alias.living())
+    for view in views.values():
+        if view is not but:
+            put(view, content(view))
 
 
 def replace(x: Tracer, new: Any, what: str) -> Tracer:
@@ -128,7 +191,9 @@ def replace(x: Tracer, new: Any, what: str) -> Tracer:
             "The array written to must have the shape of the result.",
         )
     new = stretch(cast(new, a.dtype), a.shape)
-    store(x, new if isinstance(new, Tracer) and new.owner is x.owner else copy(new))
+    owner = x.owner if _is_here(x) else ctx.trace
+    fits = isinstance(new, Tracer) and new.owner is owner
+    store(x, new if fits else copy(new))
     return x
 
 
@@ -225,46 +290,58 @@ ufunc_methods.write_at = ufunc_at
 # ---------------------------------------------------------------------------------- permission
 
 
+def is_writable(x: Any) -> bool:
+    """Whether a value is an array that the running function may write, or shows one."""
+    if not isinstance(x, Tracer) or not x.aval.shape:
+        return False
+    return all(is_reachable(way.base) for way in ways_of(x))
+
+
 def check_writable(x: Tracer) -> None:
     """Raise `MutationError` unless a write to `x` stays inside the running transformation."""
-    alias = alias_of(x)
-    root = x
-    if type(alias) is View:
-        if alias.read_only:
-            raise _refused(x, root, "is a read-only view, as in NumPy, and was")
-        root = alias.base
-        alias = alias_of(root)
     trace = ctx.trace
-    here = (trace, trace.home)
-    if x.owner not in here or root.owner not in here:
-        owner = root.owner if root.owner not in here else x.owner
+    alias = alias_of(x)
+    if (alias is None or type(alias) is Layout) and x.owner is trace:
+        return
+    for way in ways_of(x):
+        _check_way(x, way)
+
+
+def _check_way(x: Tracer, way: Way) -> None:
+    root, trace = way.base, ctx.trace
+    if any(step.put is None for step in way.steps):
+        raise _refused(x, x, "is a read-only view, as in NumPy, and was")
+    chosen = alias_of(x)
+    may = f"may by {chosen.place} be " if type(chosen) is Chosen else ""
+    if not isinstance(root, Tracer):
+        raise _refused(x, x, f"{may}an array from outside the traced function, and was")
+    alias = alias_of(root)
+    if type(alias) is Frozen:
+        is_ = f"{may}or show" if may else "is"
+        raise _refused(
+            x, root, f"{is_} an argument of the function that {trace.name} runs, and was"
+        )
+    owner = root.owner if x.owner in (trace, trace.home) else x.owner
+    if not is_reachable(root) or not owner.alive:
         if not owner.alive or not is_within(owner, trace):
             raise leaked(x, "A write")
         raise _refused(
             x, root, f"belongs to code outside the function that {trace.name} runs, and was"
         )
-    if alias is FROZEN:
-        raise _refused(x, root, f"is an argument of the function that {trace.name} runs, and was")
     if type(alias) is Root and alias.partners:
         alias.partners = living(alias.partners)
         if alias.partners:
-            raise _refused(
-                x,
-                root,
-                "may share its memory with the result of a reshape or ravel, which in NumPy "
-                "depends on a memory layout that is not known here, and was",
-                "Reshape a copy",
-            )
+            raise _refused(x, root, f"{alias.partners[0][1]}, and was")
 
 
-def _refused(x: Tracer, root: Tracer, why: str, advice: str = "Write to a copy") -> MutationError:
+def _refused(x: Tracer, root: Tracer, why: str) -> MutationError:
     name = _name_of(x)
     base = None if root is x else _name_of(root)
     through = "" if root is x else f" through its view `{name}`" if name else " through a view"
     subject = f"`{base}`" if base else f"`{name}`" if name and root is x else "An array"
     copied = name or base or "x"
     return MutationError(
-        f"{subject} {why} written{through}.", f"{advice}: `{copied} = {copied}.copy()`."
+        f"{subject} {why} written{through}.", f"Write to a copy: `{copied} = {copied}.copy()`."
     )
 
 

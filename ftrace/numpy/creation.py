@@ -12,22 +12,22 @@ from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
 from ftrace.core.trace import Tracer
-from ftrace.numpy import ufuncs
+from ftrace.numpy import layouts, ufuncs
 from ftrace.numpy.elementary import multiply
 from ftrace.numpy.promote import (
     broadcast_shape,
     cast,
     current_library,
+    new_shape,
     numpy_function,
     one_axis,
     promote_inexact,
     static_int,
-    static_shape,
     stretch,
     strong,
     value,
 )
-from ftrace.numpy.views import c_order, kept_order
+from ftrace.numpy.views import C_ORDER, Layout, c_order, fortran, is_view, laid, ways_of
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.create import iota
@@ -38,13 +38,25 @@ from ftrace.primitives.slicing import slice as slice_row
 INDEX = np.dtype(np.intp)
 
 
-def filled(shape: tuple[int, ...], number: Any) -> Any:
-    """A new array of one number, laid out in C order."""
+def filled(shape: tuple[int, ...], number: Any, layout: Layout | None = C_ORDER) -> Any:
+    """A new array of one number, in a memory layout."""
     found = stretch(number, shape)
-    return c_order(copy_row(found) if found is number else found)
+    return laid(copy_row(found) if found is number else found, layout)
+
+
+def _order(shape: tuple[int, ...], order: str) -> Layout:
+    if order not in ("C", "F"):
+        raise ValueError("only 'C' or 'F' order is permitted")
+    return C_ORDER if order == "C" else fortran(len(shape))
 
 
 # ---------------------------------------------------------------------------------- from values
+
+
+def _from(object: Any, dtype: Any = None) -> Any:
+    """An array from anything array-like; one made of a list lies in C order."""
+    x = value(object, dtype)
+    return x if x is object else c_order(x)
 
 
 @numpy_function
@@ -59,19 +71,16 @@ def array(
     like: Any = None,
 ) -> Any:
     """A new array from anything array-like; nested lists may hold traced values."""
-    if copy is not True and not ndmin:
-        return asarray(object, dtype, order)
-    x = value(object)
-    target = typeof(x).dtype if dtype is None else dtypes.canonical(dtype)
-    found = cast(x, target)
-    if found is x or not isinstance(found, Tracer):
-        found = copy_row(found)
-    if order == "K":
-        found = kept_order(x, found)
+    if copy is not True:
+        found = asarray(object, dtype, order, copy=copy)
+    else:
+        x = _from(object, dtype)
+        found = layouts.astype(x, typeof(x).dtype if dtype is None else dtype, order)
+        if found is x or not isinstance(found, Tracer):
+            found = laid(copy_row(found), layouts.ordered(x, order))
     missing = ndmin - typeof(found).ndim
-    if missing > 0:
-        found = expand_dims(found, dimensions=tuple(range(missing)))
-    return c_order(found) if order == "C" or x is not object else kept_order(x, found)
+    shape = (*(1,) * missing, *typeof(found).shape)
+    return layouts.reshape(found, new_sizes=shape) if missing > 0 else found
 
 
 @numpy_function
@@ -84,16 +93,61 @@ def asarray(
     copy: bool | None = None,
     like: Any = None,
 ) -> Any:
-    """The array itself, or a new one where a conversion is needed."""
-    x = value(a)
+    """The array itself, or a new one where a conversion, or another memory layout, is needed."""
+    x = _from(a, dtype)
     target = typeof(x).dtype if dtype is None else dtypes.canonical(dtype)
-    found = cast(x, target)
-    if copy or not isinstance(found, Tracer):
-        return kept_order(found, copy_row(found))
+    fits = target == typeof(x).dtype
+    if copy is False and not (
+        fits and (order == "A" or layouts.is_arranged(x, order) is not False)
+    ):
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    if copy or not fits:
+        return layouts.astype(x, target, order or "K")
+    return layouts.arranged(x, None if order == "A" else order)
+
+
+asanyarray = asarray
+
+
+@numpy_function
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """An array of at least one axis in C order: the array itself if it is one."""
+    x = _from(a)
+    return asarray(x if typeof(x).shape else layouts.reshape(x, new_sizes=(1,)), dtype, "C")
+
+
+@numpy_function
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """An array of at least one axis in Fortran order: the array itself if it is one."""
+    x = _from(a)
+    return asarray(x if typeof(x).shape else layouts.reshape(x, new_sizes=(1,)), dtype, "F")
+
+
+@numpy_function
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+    """The array itself if it meets the requirements (C, F, A, W, O), else a copy that does."""
+    wanted = {_REQUIREMENTS[r.upper()] for r in requirements or ()}
+    if {"C", "F"} <= wanted:
+        raise ValueError("Cannot specify both 'C' and 'F' order")
+    x = _from(a)
+    order = "F" if "F" in wanted else "C" if "C" in wanted else None
+    found = asarray(x, dtype, order)
+    ways = ways_of(found) if "O" in wanted or "W" in wanted else ()
+    owned = all(way.base is x or not way.steps for way in ways) and not is_view(x)
+    writable = all(step.put is not None for way in ways for step in way.steps)
+    if ("O" in wanted and not owned) or ("W" in wanted and not writable):
+        found = copy(found, order or "A")
     return found
 
 
-asanyarray = ascontiguousarray = asfortranarray = asarray
+_REQUIREMENTS = {
+    **dict.fromkeys(("C", "C_CONTIGUOUS", "CONTIGUOUS"), "C"),
+    **dict.fromkeys(("F", "F_CONTIGUOUS", "FORTRAN"), "F"),
+    **dict.fromkeys(("A", "ALIGNED"), "A"),
+    **dict.fromkeys(("W", "WRITEABLE"), "W"),
+    **dict.fromkeys(("O", "OWNDATA"), "O"),
+    **dict.fromkeys(("E", "ENSUREARRAY"), "E"),
+}
 
 
 def from_dlpack(x: Any, /, **options: Any) -> Any:
@@ -108,9 +162,8 @@ def from_dlpack(x: Any, /, **options: Any) -> Any:
 @numpy_function
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """A new array with the same elements."""
-    x = strong(value(a))
-    found = copy_row(x)
-    return c_order(found) if order == "C" else kept_order(x, found)
+    x = strong(_from(a))
+    return layouts.kept(x, copy_row(x), order)
 
 
 @numpy_function
@@ -118,27 +171,29 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
     """The array, whose values are checked to be finite where they are known."""
     x = value(a)
     found = x.known(exact=False) if isinstance(x, Tracer) else x
-    if isinstance(found, np.ndarray | np.generic):
+    if issubclass(type(found), np.ndarray | np.generic):
         np.asarray_chkfinite(found)
-    return asarray(x, dtype)
+    return asarray(x, dtype, order)
 
 
 @numpy_function
 def zeros(shape: Any, dtype: Any = float, order: str = "C", **ignored: Any) -> Any:
     """An array of zeros."""
-    return filled(static_shape(shape), dtypes.canonical(dtype or float).type(0))
+    sizes = new_shape(shape)
+    return filled(sizes, dtypes.canonical(dtype or float).type(0), _order(sizes, order))
 
 
 @numpy_function
 def empty(shape: Any, dtype: Any = float, order: str = "C", **ignored: Any) -> Any:
     """An array to be filled; it holds zeros."""
-    return filled(static_shape(shape), dtypes.canonical(dtype or float).type(0))
+    return zeros(shape, dtype, order)
 
 
 @numpy_function
 def ones(shape: Any, dtype: Any = None, order: str = "C", **ignored: Any) -> Any:
     """An array of ones."""
-    return filled(static_shape(shape), dtypes.canonical(dtype or float).type(1))
+    sizes = new_shape(shape)
+    return filled(sizes, dtypes.canonical(dtype or float).type(1), _order(sizes, order))
 
 
 @numpy_function
@@ -146,15 +201,17 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **ign
     """An array of one value, or of values broadcast to a shape."""
     x = value(fill_value)
     target = typeof(x).dtype if dtype is None else dtypes.canonical(dtype)
-    return filled(static_shape(shape), cast(x, target))
+    sizes = new_shape(shape)
+    return filled(sizes, cast(x, target), _order(sizes, order))
 
 
-def _like(a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    own = typeof(value(a))
-    return (
-        own.shape if shape is None else static_shape(shape),
-        own.dtype if dtype is None else dtypes.canonical(dtype),
-    )
+def _like(a: Any, number: Any, dtype: Any, order: str, shape: Any) -> Any:
+    """A new array of one number, like another one but for what is given."""
+    x = value(a)
+    own = typeof(x)
+    sizes = own.shape if shape is None else new_shape(shape)
+    target = own.dtype if dtype is None else dtypes.canonical(dtype)
+    return filled(sizes, cast(value(number), target), layouts.ordered(x, order, sizes))
 
 
 @numpy_function
@@ -167,8 +224,7 @@ def zeros_like(
     **ignored: Any,
 ) -> Any:
     """Zeros of the shape and dtype of an array."""
-    sizes, target = _like(a, dtype, shape)
-    return filled(sizes, target.type(0))
+    return _like(a, 0, dtype, order, shape)
 
 
 @numpy_function
@@ -181,8 +237,7 @@ def empty_like(
     **ignored: Any,
 ) -> Any:
     """An array to be filled, of the shape and dtype of another; it holds zeros."""
-    sizes, target = _like(prototype, dtype, shape)
-    return filled(sizes, target.type(0))
+    return _like(prototype, 0, dtype, order, shape)
 
 
 @numpy_function
@@ -195,8 +250,7 @@ def ones_like(
     **ignored: Any,
 ) -> Any:
     """Ones of the shape and dtype of an array."""
-    sizes, target = _like(a, dtype, shape)
-    return filled(sizes, target.type(1))
+    return _like(a, 1, dtype, order, shape)
 
 
 @numpy_function
@@ -210,8 +264,7 @@ def full_like(
     **ignored: Any,
 ) -> Any:
     """One value in the shape and dtype of an array."""
-    sizes, target = _like(a, dtype, shape)
-    return filled(sizes, cast(value(fill_value), target))
+    return _like(a, fill_value, dtype, order, shape)
 
 
 # ---------------------------------------------------------------------------------- ranges
@@ -224,6 +277,8 @@ def arange(
     """Evenly spaced values; the count must be known, so the limits are numbers."""
     if stop is None:
         start, stop = 0, start
+    if stop is None:
+        raise TypeError("arange() requires stop to be specified.")
     step = 1 if step is None else step
     for limit in (start, stop, step):
         if isinstance(limit, Tracer):
@@ -278,7 +333,7 @@ def linspace(
         found = concatenate(head, last, dimension=0)
     found = move_axis(found, 0, one_axis(axis, len(shape) + 1))
     if dtype is not None:
-        target = np.dtype(dtype)
+        target = dtypes.canonical(dtype)
         found = cast(e.floor(found) if target.kind in "iu" else found, target)
     return (found, step) if retstep else c_order(found)
 
@@ -303,7 +358,7 @@ def logspace(
 ) -> Any:
     """base to the power of evenly spaced values."""
     found = ufuncs.apply(np.power, base, linspace(start, stop, num, endpoint, axis=axis))
-    return found if dtype is None else cast(found, np.dtype(dtype))
+    return found if dtype is None else cast(found, dtypes.canonical(dtype))
 
 
 @numpy_function
@@ -321,4 +376,4 @@ def geomspace(
     )
     found = multiply(low, powers)
     found = move_axis(found, 0, one_axis(axis, typeof(found).ndim))
-    return found if dtype is None else cast(found, np.dtype(dtype))
+    return found if dtype is None else cast(found, dtypes.canonical(dtype))

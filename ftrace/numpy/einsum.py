@@ -6,19 +6,21 @@ longer is dropped. Pairs follow `numpy.einsum_path`.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.dtypes import canonical
 from ftrace.core.errors import ShapeError
-from ftrace.numpy import ufuncs
+from ftrace.numpy import ufuncs, views
 from ftrace.numpy.promote import cast, common_dtype, numpy_function, value
 from ftrace.numpy.shaping import diagonal
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.dot import dot_general
-from ftrace.primitives.elementwise import mul
-from ftrace.primitives.linear import reduce_sum, transpose
+from ftrace.primitives.elementwise import mul, select
+from ftrace.primitives.linear import broadcast_in_dim, reduce_sum, transpose
 from ftrace.primitives.shape import squeeze
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -39,7 +41,11 @@ def einsum(
     shapes = [typeof(x).shape for x in arrays]
     inputs, output = _parse(subscripts, [len(s) for s in shapes])
     _check_sizes(inputs, shapes)
-    target = common_dtype(*arrays) if dtype is None else np.dtype(dtype)
+    target = common_dtype(*arrays) if dtype is None else canonical(dtype)
+    if len(arrays) == 1 and out is None and set(inputs[0]) == set(output):
+        step = _rearranging(shapes[0], inputs[0], output)
+        x = cast(arrays[0], target)
+        return views.stepped(x, step.get(x), step) if x is arrays[0] else step.get(x)
     terms = [(cast(x, target), labels) for x, labels in zip(arrays, inputs, strict=True)]
     terms = _without_ones(terms)
     for pair in _path(inputs, output, shapes):
@@ -53,6 +59,29 @@ def einsum(
     found, labels = _single(*terms[0], set(output))
     found = _ordered(found, labels, output)
     return ufuncs.finish(np.matmul, copy_row(found) if found is arrays[0] else found, out)
+
+
+@lru_cache(maxsize=256)
+def _rearranging(shape: tuple[int, ...], labels: str, output: str) -> views.Rows:
+    """Axes permuted and diagonals taken, which in NumPy gives a view."""
+    axes = [labels.index(c) for c in output]
+    inverse = tuple(np.argsort(axes).tolist())
+    places = np.indices(shape, sparse=True)
+    chosen: Any = np.True_
+    for place, c in zip(places, labels, strict=True):
+        chosen = chosen & (place == places[labels.index(c)])
+
+    def get(x: Any) -> Any:
+        found, left = _single(x, labels, set(output))
+        return _ordered(found, left, output)
+
+    def put(x: Any, v: Any) -> Any:
+        wide = transpose(v, permutation=inverse)
+        dims = tuple(sorted(axes))
+        wide = broadcast_in_dim(wide, shape=shape, broadcast_dimensions=dims)
+        return select(np.broadcast_to(chosen, shape), wide, x)
+
+    return views.Rows(get, put)
 
 
 def _arguments(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:

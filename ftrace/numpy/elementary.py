@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.errors import DomainError, DtypeError
 from ftrace.core.trace import Tracer, lifted
 from ftrace.numpy import ufuncs, views
 from ftrace.numpy.lowerings import constant_like, truth
@@ -24,7 +25,9 @@ from ftrace.numpy.promote import (
     static_int,
     strong,
     value,
+    weak,
 )
+from ftrace.numpy.refusing import refuse
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.linear import add
@@ -45,8 +48,16 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None and y is None:
         return np.nonzero(known(which, "numpy.where with one argument"))
     if x is None or y is None:
-        raise ValueError("either both or neither of x and y should be given")
-    return e.select(*broadcast(truth(strong(which)), *promote(value(x), value(y))))
+        raise DomainError(
+            "numpy.where was given either both or neither of x and y: one of them is None.",
+            "Give two arrays or numbers.",
+        )
+    return chosen(which, x, y)
+
+
+def chosen(condition: Any, x: Any, y: Any) -> Any:
+    """`where` of three operands."""
+    return e.select(*broadcast(truth(strong(value(condition))), *promote(value(x), value(y))))
 
 
 @numpy_function
@@ -56,7 +67,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         raise ValueError("list of cases must be same length as list of conditions, and not empty")
     *choices, found = promote(*map(value, choicelist), value(default))
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
-        found = where(condition, choice, found)
+        found = chosen(condition, choice, found)
     return found
 
 
@@ -71,13 +82,15 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     if len(conditions) == 1 and isinstance(conditions[0], list | tuple):
         conditions = list(conditions[0])
     n = len(conditions)
+    if any(np.ndim(c) and np.shape(c) != typeof(x).shape for c in conditions):
+        raise IndexError("boolean index did not match indexed array")
     if len(funclist) not in (n, n + 1):
         raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
     found = constant_like(x, typeof(x).dtype, 0)
     if len(funclist) == n + 1:
         found = _piece(funclist[-1], x, args, kw)
     for condition, function in zip(conditions, funclist, strict=False):
-        found = where(condition, _piece(function, x, args, kw), found)
+        found = chosen(condition, _piece(function, x, args, kw), found)
     return cast(found, typeof(x).dtype)
 
 
@@ -94,14 +107,20 @@ def _piece(function: Any, x: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> 
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """For each element the choice whose number stands there."""
     index = strong(value(a))
+    if typeof(index).dtype.kind not in "biu":
+        raise TypeError("Cannot cast array data to integers according to the rule 'safe'")
     arrays = promote(*[value(c) for c in choices])
     n = len(arrays)
+    np.choose(0, [0], mode=mode)  # type: ignore[call-overload] - it says what modes there are
     if mode == "wrap":
         index = ufuncs.apply(np.remainder, index, n)
+    elif mode == "raise":
+        outside = (ufuncs.apply(f, index, k) for f, k in ((np.less, 0), (np.greater_equal, n)))
+        refuse(e.bitwise_or(*outside), ValueError, "invalid entry in choice array")
     found = arrays[-1]
     for i in range(n - 2, -1, -1):
-        found = where(ufuncs.apply(np.less_equal, index, i), arrays[i], found)
-    return ufuncs.finish(np.add, where(True, found, found), out)
+        found = chosen(ufuncs.apply(np.less_equal, index, i), arrays[i], found)
+    return ufuncs.finish(np.add, chosen(True, found, found), out)
 
 
 # ---------------------------------------------------------------------------------- rounding
@@ -110,24 +129,31 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 @numpy_function
 def clip(
     a: Any,
-    a_min: Any = None,
-    a_max: Any = None,
+    a_min: Any = np._NoValue,
+    a_max: Any = np._NoValue,
     out: Any = None,
     *,
-    min: Any = None,
-    max: Any = None,
+    min: Any = np._NoValue,
+    max: Any = np._NoValue,
 ) -> Any:
     """Values limited to an interval."""
+    if (a_min is np._NoValue) != (a_max is np._NoValue):
+        raise TypeError("clip() takes both bounds by position, or `min=` and `max=`")
+    if a_min is not np._NoValue and (min is not np._NoValue or max is not np._NoValue):
+        raise ValueError("`min` and `max` are other names of `a_min` and `a_max`")
+    a_min, a_max, min, max = (None if b is np._NoValue else b for b in (a_min, a_max, min, max))
     low = a_min if min is None else min
     high = a_max if max is None else max
     found = value(a)
     low, high = _in_range(low, high, typeof(found).dtype)
     if low is None and high is None:
         found = copy_row(found)
-    if low is not None:
-        found = ufuncs.apply(np.maximum, found, low)
-    if high is not None:
-        found = ufuncs.apply(np.minimum, found, high)
+    # between two bounds a zero stays as it is at a zero of the other sign, as in NumPy: `maximum`
+    # gives the second of them, but of float16 the first
+    stays = low is not None and high is not None and typeof(found).dtype != np.float16
+    for extreme, bound in ((np.maximum, low), (np.minimum, high)):
+        if bound is not None:
+            found = ufuncs.apply(extreme, *((bound, found) if stays else (found, bound)))
     return ufuncs.finish(np.add, found, out)
 
 
@@ -194,30 +220,47 @@ def _numbers(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     limits = np.finfo(dtype)
     top = limits.max if posinf is None else posinf
     bottom = limits.min if neginf is None else neginf
-    x = where(e.isnan(x), cast(value(nan), dtype), x)
-    x = where(e.eq(x, dtype.type(np.inf)), cast(value(top), dtype), x)
-    return where(e.eq(x, dtype.type(-np.inf)), cast(value(bottom), dtype), x)
+    x = chosen(e.isnan(x), cast(value(nan), dtype), x)
+    x = chosen(e.eq(x, dtype.type(np.inf)), cast(value(top), dtype), x)
+    return chosen(e.eq(x, dtype.type(-np.inf)), cast(value(bottom), dtype), x)
 
 
 # ---------------------------------------------------------------------------------- complex
 
 
+_REAL = views.Rows(e.real, lambda b, v: e.complex(v, e.imag(b)))
+_IMAG = views.Rows(e.imag, lambda b, v: e.complex(e.real(b), v))
+
+
 @numpy_function
 def real(val: Any) -> Any:
     """The real part."""
-    x = strong(value(val))
+    x = value(val)
+    if typeof(x).weak:
+        return weak(e.real(x) if typeof(x).dtype.kind == "c" else copy_row(x))
     if typeof(x).dtype.kind == "c":
-        return views.as_view(x, e.real(x), e.real, lambda b, v: e.complex(v, e.imag(b)))
+        return views.stepped(x, e.real(x), _REAL)
     return views.same(x) if isinstance(x, Tracer) else copy_row(x)
 
 
 @numpy_function
 def imag(val: Any) -> Any:
     """The imaginary part."""
-    x = strong(value(val))
-    if typeof(x).dtype.kind == "c":
-        return views.as_view(x, e.imag(x), e.imag, lambda b, v: e.complex(e.real(b), v))
+    x = value(val)
+    if typeof(x).dtype.kind != "c":
+        x = strong(x) if typeof(x).weak else x
+        zeros = _nothing(x)
+        return weak(zeros) if typeof(value(val)).weak else views.stepped(x, zeros, _NOTHING)
+    if typeof(x).weak:
+        return weak(e.imag(x))
+    return views.stepped(x, e.imag(x), _IMAG)
+
+
+def _nothing(x: Any) -> Any:
     return constant_like(x, typeof(x).dtype, 0)
+
+
+_NOTHING = views.Rows(_nothing, None)
 
 
 @numpy_function
@@ -233,7 +276,7 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     """The real part, where all imaginary parts are known to be close to zero."""
     x = value(a)
     if typeof(x).dtype.kind != "c":
-        return copy_row(x)
+        return views.same(x) if isinstance(x, Tracer) else copy_row(x)
     parts = known(imag(x), "numpy.real_if_close")
     limit = tol * np.finfo(parts.dtype).eps if tol > 1 else tol
     return real(x) if np.all(np.abs(parts) < limit) else copy_row(x)
@@ -303,6 +346,8 @@ def isposinf(x: Any, out: Any = None) -> Any:
 @numpy_function
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """|a - b| <= atol + rtol |b|, elementwise."""
+    if any(type(v) is int and v.bit_length() > 64 for v in (a, b, rtol, atol)):
+        raise DtypeError("isclose was given an integer that no dtype holds.", "Pass a float.")
     x, y = broadcast(*promote_inexact(value(a), value(b)))
     gap = ufuncs.apply(np.absolute, e.sub(x, y))
     size = ufuncs.apply(np.absolute, y)

@@ -8,16 +8,16 @@ tracers as cells, and views, are in `cells.py`.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.device import LIBRARIES, free, is_array, on_device, to_host
+from ftrace.core.device import following, free, is_array, on_device, to_host
 from ftrace.core.errors import ConcretizationTypeError
-from ftrace.core.trace import UNKNOWN, Tracer
+from ftrace.core.trace import UNKNOWN, Tracer, holds_array
 from ftrace.numpy.promote import stretch, value
 from ftrace.primitives.convert import copy
 from ftrace.primitives.index import gather, scatter
@@ -50,6 +50,7 @@ class Basic:
     """
 
     __slots__ = ("cut", "drop", "element", "flip", "new", "shape", "window")
+    operands = ()
 
     shape: Shape
     window: dict[str, Shape] | None
@@ -168,7 +169,7 @@ def _freeze(item: Any) -> Any:
         if step is not None and type(step) is not int:
             step = operator.index(step)
         return start, stop, step
-    if isinstance(item, np.integer):
+    if issubclass(type(item), np.integer):
         return int(item)
     return UNKNOWN
 
@@ -233,6 +234,40 @@ class Advanced:
         self.permutation = order if lead and k else None
         self.shape = tuple(gathered[i] for i in order)
 
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        """The traced indices."""
+        return tuple(i for i in self.indices if isinstance(i, Tracer))
+
+    def renewed(self, operands: Iterable[Any]) -> "Advanced":
+        """The same plan with other traced indices."""
+        supply = iter(operands)
+        return self.at(tuple(next(supply) if isinstance(i, Tracer) else i for i in self.indices))
+
+    def sample(self, x: Any) -> Any:
+        """A part of a plain array that lies in memory as what the key reads: with integers 0."""
+        inner = self.basic.get(x)
+        return inner[tuple(0 if i in self.axes else slice(None) for i in range(inner.ndim))]
+
+    def is_same(self, other: Any) -> bool:
+        """Whether another plan names the same places, with the same traced indices."""
+        return (
+            type(other) is Advanced
+            and self.basic is other.basic
+            and self.axes == other.axes
+            and all(
+                a is b or (_is_plain(a) and _is_plain(b) and np.array_equal(a, b))
+                for a, b in zip(self.indices, other.indices, strict=True)
+            )
+        )
+
+    @property
+    def is_view(self) -> bool:
+        """Whether NumPy gives a view: integers that are no arrays, and an axis that is left."""
+        return bool(self.shape) and not any(
+            typeof(i).shape or (isinstance(i, Tracer) and holds_array(i)) for i in self.indices
+        )
+
     def at(self, indices: tuple[Any, ...]) -> "Advanced":
         """The same plan with other indices of the same shapes."""
         plan = object.__new__(Advanced)
@@ -255,6 +290,10 @@ class Advanced:
         inner = self.basic.get(x)
         changed = row(inner, v, *self.indices, axes=self.axes, mode=mode)
         return changed if inner is x else self.basic.put(x, changed)
+
+
+def _is_plain(i: Any) -> bool:
+    return issubclass(type(i), np.ndarray)
 
 
 class _Mask:
@@ -306,8 +345,8 @@ def _on_device(array: Any, item: Any) -> Any:
 
 
 def _known_array(item: Any) -> Any:
-    if not isinstance(item, np.ndarray | bool | np.bool_) and not hasattr(item, "__index__"):
-        if isinstance(item, np.generic):
+    if not issubclass(type(item), np.ndarray | bool | np.bool_) and not hasattr(item, "__index__"):
+        if issubclass(type(item), np.generic):
             return item
         raise IndexError(_BAD_KEY.format(repr(item)))
     array = np.asarray(item)
@@ -315,7 +354,7 @@ def _known_array(item: Any) -> Any:
         return _Mask(array)
     if not array.ndim and array.dtype.kind in "iu":
         return int(array)
-    return free(array.view()) if LIBRARIES else array  # indices follow what they index
+    return following(array)
 
 
 def check_mask(mask: Any, shape: Shape, axis: int) -> None:
@@ -330,7 +369,7 @@ def check_mask(mask: Any, shape: Shape, axis: int) -> None:
 
 def _check_range(index: Any, axis: int, n: int) -> None:
     """Known indices are checked while tracing; others when they are evaluated."""
-    if isinstance(index, np.ndarray) and index.size:
+    if issubclass(type(index), np.ndarray) and index.size:
         low, high = int(index.min()), int(index.max())
         if low < -n or high >= n:
             worst = low if low < -n else high

@@ -8,6 +8,7 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import is_array
+from ftrace.core.dtypes import canonical
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
@@ -43,7 +44,7 @@ def parts(arrays: Any, name: str) -> list[Any]:
 
 def joined(xs: Sequence[Any], axis: int, dtype: Any = None) -> Any:
     """Arrays of one rank, promoted and put behind each other along an axis."""
-    target = common_dtype(*xs) if dtype is None else np.dtype(dtype)
+    target = common_dtype(*xs) if dtype is None else canonical(dtype)
     shape = typeof(xs[0]).shape
     for x in xs:
         other = typeof(x).shape
@@ -182,7 +183,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         x, axis = rows.reshape(x, new_sizes=(typeof(x).size,)), 0
     axis = one_axis(axis, typeof(x).ndim)
     n = typeof(x).shape[axis]
-    if isinstance(obj, int | np.integer):
+    if issubclass(type(obj), int | np.integer):
         missing = typeof(x).ndim - typeof(v).ndim
         v = rows.expand_dims(v, dimensions=tuple(range(missing))) if missing > 0 else v
         v = move_axis(v, 0, axis)
@@ -205,8 +206,12 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Equal parts of an array, or parts cut at indices."""
     x = value(ary)
     n = typeof(x).shape[one_axis(axis, typeof(x).ndim)]
-    if np.ndim(indices_or_sections) == 0 and n % static_int(indices_or_sections, "sections"):
-        raise ValueError("array split does not result in an equal division")
+    if np.ndim(indices_or_sections) == 0:
+        sections = static_int(indices_or_sections, "sections")
+        if sections <= 0:
+            raise ShapeError(f"split: {sections} sections.", "Give how many, at least 1.")
+        if n % sections:
+            raise ValueError("array split does not result in an equal division")
     return array_split(x, indices_or_sections, axis)
 
 
@@ -281,6 +286,8 @@ def tile(A: Any, reps: Any) -> Any:
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """The array with elements added at both ends of each axis."""
     x = strong(value(array))
+    if not isinstance(pad_width, dict) and np.asarray(pad_width).dtype.kind != "i":
+        raise TypeError("`pad_width` must be of integral type.")
     widths = _widths(pad_width, typeof(x).ndim)
     if mode == "constant" or mode == "empty":
         return _pad_constant(x, widths, kwargs.get("constant_values", 0))

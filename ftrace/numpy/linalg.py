@@ -10,7 +10,7 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
-from ftrace.core.errors import ShapeError
+from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.numpy import products, reductions, shaping, ufuncs
 from ftrace.numpy.promote import (
     TRACED,
@@ -25,6 +25,11 @@ from ftrace.numpy.promote import (
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.shape import expand_dims, reshape
+
+__all__ = [
+    "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot",
+    "norm", "outer", "tensordot", "trace", "vecdot", "vector_norm",
+]  # fmt: skip
 
 
 def linalg_function(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,6 +112,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     """A norm of vectors or matrices, with derivative zero where they are zero."""
     x = inexact_64(x)
     ndim = typeof(x).ndim
+    if type(ord) is int and ord.bit_length() > 64:
+        raise DtypeError(f"norm was given ord={ord}, which no dtype holds.", "Pass a float.")
     if axis is None:
         if ord is None or ndim == 1:
             axes = tuple(range(ndim))

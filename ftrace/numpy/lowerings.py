@@ -73,10 +73,14 @@ def _reciprocal(x: Any) -> Any:
     one = dtype.type(1)
     if dtype.kind in "fc":
         return e.div(one, x)
-    if dtype.kind == "u":
-        return e.select(e.eq(x, one), one, dtype.type(0))
-    unit = e.bitwise_or(e.eq(x, one), e.eq(x, dtype.type(-1)))
-    return e.select(unit, x, dtype.type(0))
+    unit = e.eq(x, one)
+    if dtype.kind == "i":
+        unit = e.bitwise_or(unit, e.eq(x, dtype.type(-1)))
+    zero = dtype.type(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        infinity = np.reciprocal(zero)  # what the C of this machine makes of it
+    found = e.select(unit, x, zero)
+    return e.select(e.eq(x, zero), infinity, found) if infinity else found
 
 
 def _times(number: float) -> Callable[[Any], Any]:

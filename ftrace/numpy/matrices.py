@@ -7,7 +7,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.trace import lifted
-from ftrace.numpy import ufuncs
+from ftrace.numpy import layouts, ufuncs
 from ftrace.numpy.creation import INDEX, filled
 from ftrace.numpy.promote import (
     cast,
@@ -18,9 +18,10 @@ from ftrace.numpy.promote import (
     strong,
     value,
 )
-from ftrace.numpy.shaping import diagonal, swapaxes
+from ftrace.numpy.shaping import broadcast_to, diagonal, swapaxes
 from ftrace.numpy.views import c_order
 from ftrace.primitives import elementwise as e
+from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.create import iota
 from ftrace.primitives.linear import add
 from ftrace.primitives.shape import concatenate, expand_dims, reshape
@@ -117,7 +118,13 @@ def diagflat(v: Any, k: int = 0) -> Any:
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """Powers of a vector's elements, one row each."""
     x = strong(value(x))
+    if type(N) is bool:
+        raise TypeError("an integer is required")
+    if typeof(x).ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
     n = typeof(x).shape[0] if N is None else static_int(N, "N")
+    if n < 0:
+        raise ValueError("negative dimensions are not allowed")
     if typeof(x).dtype.kind in "biu":
         x = cast(x, np.dtype(np.int64))
     exponents = range(n) if increasing else range(n - 1, -1, -1)
@@ -141,8 +148,12 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     found = []
     for i, x in enumerate(vectors):
         wide = tuple(n if j == i else 1 for j, n in enumerate(sizes))
-        y = reshape(x, new_sizes=wide)
-        y = y if sparse else stretch(y, sizes)
+        if copy:
+            y = reshape(copy_row(x) if sparse else x, new_sizes=wide)
+            y = y if sparse else stretch(y, sizes)
+        else:
+            y = layouts.reshape(x, new_sizes=wide)
+            y = y if sparse else broadcast_to(y, sizes)
         swapped = indexing == "xy" and rank > 1
         found.append(swapaxes(y, 0, 1) if swapped else y)
     return tuple(found)

@@ -5,17 +5,38 @@ method has the same arguments; the others are written out. Methods that write (`
 promise a new array (`copy`, `flatten`) are in `writers.py`.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.errors import TracerArrayConversionError
-from ftrace.core.trace import UNKNOWN
-from ftrace.numpy import cumulative, elementary, products, reductions, shaping, sorting
-from ftrace.numpy.promote import cast
+from ftrace.core.errors import TracerArrayConversionError, TracerAttributeError
+from ftrace.core.trace import Tracer
+from ftrace.numpy import (
+    cumulative,
+    elementary,
+    layouts,
+    products,
+    reductions,
+    shaping,
+    sorting,
+    views,
+)
+from ftrace.numpy.promote import weak
+from ftrace.numpy.refusing import attempt
 from ftrace.numpy.ufuncs import conjugate
-from ftrace.primitives.convert import copy as copy_row
+
+
+def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function as ndarray's method, whose errors are those of the method."""
+    plain = getattr(np.ndarray, name)
+
+    @functools.wraps(function)
+    def method(*args: Any, **options: Any) -> Any:
+        return attempt(plain, function, args, options)
+
+    return method
 
 
 def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,17 +49,28 @@ def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def _astype(x: Any, dtype: Any, order: str = "K", casting: str = "unsafe", **ignored: Any) -> Any:
-    found = cast(x, np.dtype(dtype))
-    return copy_row(x) if found is x else found
+def _astype(
+    x: Any,
+    dtype: Any,
+    order: str = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> Any:
+    return layouts.astype(x, dtype, order, casting, copy=bool(copy))
 
 
-def _format(x: Any, spec: str) -> str:
-    """A known scalar in the format, so that progress can be printed; else what `str` gives."""
-    known = x.known(exact=False)
-    if not spec or known is UNKNOWN or x.aval.shape:
-        return str(x)
-    return format(np.asarray(known).item(), spec)
+def _clip(x: Any, min: Any = None, max: Any = None, out: Any = None) -> Any:
+    """Values limited by one bound or two."""
+    return elementary.clip(x, min, max, out)
+
+
+def _conjugate(x: Any, out: Any = None) -> Any:
+    """The complex conjugate; of a real array, as in NumPy, the array itself."""
+    if out is None and x.aval.dtype.kind != "c" and x.aval.shape:
+        return views.same(x)
+    found = conjugate(x, out=out)
+    return weak(found) if x.aval.weak else layouts.kept(x, found)
 
 
 def _view(x: Any, *args: Any, **options: Any) -> Any:
@@ -68,13 +100,14 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "diagonal": shaping.diagonal,
     "trace": reductions.trace,
     "dot": products.dot,
-    "clip": elementary.clip,
+    "clip": _clip,
     "round": elementary.round,
-    "conj": conjugate,
-    "conjugate": conjugate,
+    "conj": _conjugate,
+    "conjugate": _conjugate,
     "repeat": sorting.repeat,
     "take": sorting.take,
     "argsort": sorting.argsort,
+    "argpartition": sorting.argpartition,
     "searchsorted": sorting.searchsorted,
     "nonzero": sorting.nonzero,
     "compress": sorting.compress,
@@ -86,18 +119,55 @@ def _compress(x: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
     return sorting.compress(condition, x, axis, out)
 
 
-METHODS: Final[dict[str, Any]] = {
-    **FUNCTIONS,
+_OTHERS: Final[dict[str, Callable[..., Any]]] = {
     "compress": _compress,
     "reshape": _variadic(shaping.reshape),
     "transpose": _variadic(shaping.transpose),
     "astype": _astype,
+}
+
+
+def _absent(name: str) -> Any:
+    """What ndarray has and no traced array can have; `hasattr` says that it is not there."""
+
+    def ask(x: Any, *value: Any) -> Any:
+        raise TracerAttributeError(
+            f"{x!r} was asked for its {name}, or to set it: a traced value has no memory.",
+            _INSTEAD.get(name, "Ask for it outside of the traced function."),
+        )
+
+    return property(ask, ask)
+
+
+def _fixed(name: str, instead: str) -> Any:
+    """A property of ndarray that a traced array has, and that cannot be set."""
+
+    def refuse(x: Any, value: Any) -> Any:
+        raise TracerAttributeError(f"The {name} of {x!r} was to be set, in place.", instead)
+
+    return property(getattr(Tracer, name).fget, refuse)
+
+
+_INSTEAD: Final = {
+    "resize": "Use numpy.resize(x, shape), which makes a new array.",
+    "setfield": "Write x[...] = value.",
+    "byteswap": "Use ftrace.lax.bitcast_convert_type for the bits of an array.",
+    "tobytes": "Return the array from the traced function, and ask the result.",
+    "flags": "What may be written is decided by tracing; copy with x.copy() to write.",
+    "setflags": "What may be written is decided by tracing; copy with x.copy() to write.",
+}
+
+METHODS: Final[dict[str, Any]] = {
+    **{name: _method(name, fn) for name, fn in {**FUNCTIONS, **_OTHERS}.items()},
+    **{name: _absent(name) for name in (*_INSTEAD, "ctypes", "data", "dump", "dumps", "getfield")},
+    **{name: _absent(name) for name in ("base", "strides", "tofile", "__dlpack_device__")},
+    "shape": _fixed("shape", "Use x = x.reshape(shape)."),
+    "dtype": _fixed("dtype", "Use x = x.astype(dtype), or ftrace.lax.bitcast_convert_type."),
     "view": _view,
     "T": property(shaping.transpose),
     "mT": property(shaping.matrix_transpose),
     "real": property(elementary.real, lambda x, v: x.real.__setitem__(..., v)),
     "imag": property(elementary.imag, lambda x, v: x.imag.__setitem__(..., v)),
-    "__format__": _format,
     "itemsize": property(lambda x: x.aval.dtype.itemsize),
     "nbytes": property(lambda x: x.aval.size * x.aval.dtype.itemsize),
 }

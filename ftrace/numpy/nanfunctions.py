@@ -124,7 +124,7 @@ def _counted(a: Any, axis: Any) -> tuple[Any, Any, Any]:
 
 def _drop(x: Any, axis: Any, keepdims: Any) -> Any:
     """A reduction's kept axes of size 1 dropped again."""
-    if keepdims is True:
+    if keepdims:
         return x
     shape = typeof(x).shape
     axes = many_axes(axis, len(shape))
@@ -142,7 +142,7 @@ def nanmean(
     where: Any = True,
 ) -> Any:
     """The mean without NaN."""
-    x = inexact(a) if dtype is None else cast(value(a), np.dtype(dtype))
+    x = inexact(a) if dtype is None else cast(value(a), dtypes.canonical(dtype))
     if where is not True:
         x = reductions.masked(x, where, np.nan)
     x, _, count = _counted(x, axis)
@@ -161,16 +161,16 @@ def nanvar(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
 ) -> Any:
     """The variance without NaN."""
-    x = inexact(a) if dtype is None else cast(value(a), np.dtype(dtype))
+    x = inexact(a) if dtype is None else cast(value(a), dtypes.canonical(dtype))
     if where is not True:
         x = reductions.masked(x, where, np.nan)
     x, present, count = _counted(x, axis)
     total = reductions.sum(x, axis=axis, keepdims=True)
-    center = ufuncs.apply(np.divide, total, count) if mean is None else value(mean)
+    center = ufuncs.apply(np.divide, total, count) if mean is np._NoValue else value(mean)
     gap = ufuncs.apply(np.subtract, x, center)
     gap = e.select(present, gap, typeof(gap).dtype.type(0))
     size = (
@@ -178,7 +178,7 @@ def nanvar(
         if typeof(gap).dtype.kind == "c"
         else (e.square(gap))
     )
-    free = ufuncs.apply(np.subtract, count, ddof if correction is None else correction)
+    free = ufuncs.apply(np.subtract, count, ddof if correction is np._NoValue else correction)
     nothing = e.le(free, typeof(free).dtype.type(0))
     spread = e.div(reductions.sum(size, axis=axis, keepdims=True), free)
     found = e.select(nothing, typeof(spread).dtype.type(np.nan), spread)
@@ -195,8 +195,8 @@ def nanstd(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
 ) -> Any:
     """The standard deviation without NaN."""
     spread = nanvar(

@@ -1,12 +1,16 @@
 """Differences, integrals, interpolation, convolution, comparison of whole arrays."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from ftrace.core.arguments import shown
 from ftrace.core.avals import typeof
-from ftrace.numpy import cumulative, reductions, ufuncs
-from ftrace.numpy.elementary import isclose, multiply, where
+from ftrace.core.device import following
+from ftrace.core.errors import DomainError
+from ftrace.core.trace import Tracer
+from ftrace.numpy import cumulative, reductions, ufuncs, views
+from ftrace.numpy.elementary import chosen, isclose, multiply
 from ftrace.numpy.joining import joined
 from ftrace.numpy.lowerings import LOWERINGS
 from ftrace.numpy.promote import (
@@ -21,6 +25,7 @@ from ftrace.numpy.promote import (
     stretch,
     strong,
     value,
+    weak,
 )
 from ftrace.numpy.shaping import slice_axis
 from ftrace.numpy.sorting import searchsorted, take
@@ -58,6 +63,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     x = strong(value(a))
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
+    if not n:
+        return views.same(x) if isinstance(x, Tracer) else x
     if not typeof(x).ndim:
         raise ValueError("diff requires input that is at least one dimensional")
     i = one_axis(axis, typeof(x).ndim)
@@ -68,7 +75,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         later, earlier = _part(x, 1, None, i), _part(x, None, -1, i)
         is_bool = typeof(x).dtype == np.bool_
         x = e.ne(later, earlier) if is_bool else e.sub(later, earlier)
-    return x if n else ufuncs.apply(np.positive, x)
+    return x
 
 
 def _end(v: Any, x: Any, axis: int) -> Any:
@@ -99,12 +106,14 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if typeof(strong(value(f))).dtype.kind in "biu":
         x = cast(x, np.dtype(np.float64))
     axes = many_axes(axis, typeof(x).ndim)
+    if not axes:
+        raise TypeError("invalid number of arguments")
     steps = list(varargs) or [1.0]
     steps = steps * len(axes) if len(steps) == 1 else steps
     if len(steps) != len(axes):
         raise TypeError("invalid number of arguments")
     if edge_order not in (1, 2):
-        raise ValueError("'edge_order' greater than 2 not supported")
+        raise DomainError(f"gradient was given edge_order={edge_order!r}.", "Pass 1 or 2.")
     found = tuple(
         _gradient_axis(x, value(h), i, edge_order) for h, i in zip(steps, axes, strict=True)
     )
@@ -190,7 +199,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     """Angles with jumps of whole periods taken out."""
     x = strong(value(p))
     i = one_axis(axis, typeof(x).ndim)
-    if typeof(x).dtype.kind in "biu" and isinstance(period, float):
+    if typeof(x).dtype.kind in "biu" and issubclass(type(period), float):
         x = cast(x, np.dtype(np.float64))
     half = period / 2
     jump = diff(x, axis=i)
@@ -198,10 +207,10 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     at_edge = e.bitwise_and(
         ufuncs.apply(np.equal, folded, -half), ufuncs.apply(np.greater, jump, 0)
     )
-    folded = where(at_edge, half, folded)
+    folded = chosen(at_edge, half, folded)
     limit = half if discont is None else discont
     small = ufuncs.apply(np.less, ufuncs.apply(np.absolute, jump), limit)
-    correction = where(small, 0, subtract(folded, jump))
+    correction = chosen(small, 0, subtract(folded, jump))
     correction = cast(correction, typeof(x).dtype)
     moved = cumulative.cumsum(correction, axis=i)
     head, rest = _part(x, None, 1, i), _part(x, 1, None, i)
@@ -238,7 +247,7 @@ def interp(
 
 
 def _outside(found: Any, row: Any, points: Any, limit: Any, given: Any, height: Any) -> Any:
-    return where(row(points, limit), height if given is None else given, found)
+    return chosen(row(points, limit), height if given is None else given, found)
 
 
 def _between(points: Any, places: Any, heights: Any) -> Any:
@@ -250,8 +259,8 @@ def _between(points: Any, places: Any, heights: Any) -> Any:
     y0, y1 = take(heights, before), take(heights, i)
     width = e.sub(x1, x0)
     flat = e.eq(width, np.float64(0))
-    slope = divide(e.sub(y1, y0), where(flat, 1.0, width))
-    return where(flat, y0, ufuncs.apply(np.add, y0, multiply(slope, e.sub(points, x0))))
+    slope = divide(e.sub(y1, y0), chosen(flat, 1.0, width))
+    return chosen(flat, y0, ufuncs.apply(np.add, y0, multiply(slope, e.sub(points, x0))))
 
 
 def _periodic(points: Any, places: Any, heights: Any, period: Any) -> tuple[Any, Any, Any]:
@@ -287,6 +296,8 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 @numpy_function
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """The cross-correlation of two vectors; the second is conjugated."""
+    if not np.ndim(a) or not np.ndim(v):
+        raise ValueError("object of too small depth for desired array")
     x, y = promote(_vector(a), _vector(v))
     y = LOWERINGS["conjugate"](y)
     if typeof(y).size <= typeof(x).size:
@@ -294,18 +305,25 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     return rev(_sliding(y, x, mode), dimensions=(0,))
 
 
-def _sliding(x: Any, y: Any, mode: str) -> Any:
+_MODES: Final = {0: "valid", 1: "same", 2: "full"}
+
+
+def _sliding(x: Any, y: Any, mode: Any) -> Any:
     m = typeof(y).shape[0]
     if not m:
         raise ValueError("v cannot be empty")
+    mode = _MODES.get(mode, mode) if type(mode) is int else mode
     before = {"full": m - 1, "same": m // 2, "valid": 0}.get(mode)
     after = {"full": m - 1, "same": m - 1 - m // 2, "valid": 0}.get(mode)
     if before is None or after is None:
-        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+        raise DomainError(
+            f"mode must be one of 'valid', 'same', or 'full' (got {shown(mode)}).",
+            "Pass one of them.",
+        )
     wide = pad_row(x, typeof(x).dtype.type(0), padding_config=((before, after, 0),))
     count = typeof(wide).shape[0] - m + 1
     places = np.arange(count)[:, None] + np.arange(m)
-    windows = gather(wide, places, axes=(0,), mode="clip")
+    windows = gather(wide, following(places), axes=(0,), mode="clip")
     return dot_general(windows, y, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
@@ -315,7 +333,7 @@ def _sliding(x: Any, y: Any, mode: str) -> Any:
 @numpy_function
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Whether all elements are close."""
-    return reductions.all(isclose(a, b, rtol, atol, equal_nan))
+    return weak(reductions.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
 @numpy_function
@@ -323,12 +341,12 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """Whether shapes and all elements are equal."""
     x, y = value(a1), value(a2)
     if typeof(x).shape != typeof(y).shape:
-        return np.False_
+        return False
     same = ufuncs.apply(np.equal, x, y)
     if equal_nan:
         both = ufuncs.apply(np.logical_and, ufuncs.apply(np.isnan, x), ufuncs.apply(np.isnan, y))
         same = e.bitwise_or(same, both)
-    return reductions.all(same)
+    return weak(reductions.all(same))
 
 
 @numpy_function
@@ -338,8 +356,8 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     try:
         np.broadcast_shapes(typeof(x).shape, typeof(y).shape)
     except ValueError:
-        return np.False_
-    return reductions.all(ufuncs.apply(np.equal, x, y))
+        return False
+    return weak(reductions.all(ufuncs.apply(np.equal, x, y)))
 
 
 @numpy_function

@@ -74,7 +74,10 @@ def polymul(a1: Any, a2: Any) -> Any:
 def polyder(p: Any, m: int = 1) -> Any:
     """The m-th derivative of a polynomial."""
     p = _coefficients(p)
-    for _ in range(static_int(m, "m")):
+    m = static_int(m, "m")
+    if m < 0:
+        raise ValueError("Order of derivative must be positive (see polyint)")
+    for _ in range(m):
         n = typeof(p).shape[0] - 1
         powers = free(np.arange(n, 0, -1))
         p = multiply(slice_axis(p, 0, n, 0), powers)
@@ -86,7 +89,11 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """The m-th antiderivative of a polynomial, with constants k."""
     p = _coefficients(p)
     m = static_int(m, "m")
+    if m < 0:
+        raise ValueError("Order of integral must be positive (see polyder)")
     constants = [0.0] * m if k is None else [k] * m if np.ndim(k) == 0 else list(k)
+    if any(np.ndim(each) for each in constants):
+        raise ValueError("the constants of an integral are numbers")
     for i in range(m):
         powers = free(np.arange(typeof(p).shape[0], 0, -1))
         last = atleast(strong(value(constants[i])), 1)
@@ -101,6 +108,8 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     dtype = common_dtype(u, v, np.float32(0))
     u, v = cast(u, dtype), cast(v, dtype)
     m, n = typeof(u).shape[0] - 1, typeof(v).shape[0] - 1
+    if m < 0:
+        raise IndexError("index 0 is out of bounds for axis 0 with size 0")
     if m < n:
         return slice_axis(u, 0, 1, 0) * 0, ufuncs.apply(np.positive, u)
     scale = divide(1.0, index_axis(v, 0, 0))

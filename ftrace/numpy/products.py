@@ -11,6 +11,7 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import LIBRARIES
+from ftrace.core.dtypes import canonical
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import EVAL, ctx, running
 from ftrace.numpy import ufuncs
@@ -24,6 +25,7 @@ from ftrace.numpy.promote import (
     numpy_function,
     one_axis,
     promote,
+    static_int,
     stretch,
     unsupported,
     untraced,
@@ -49,8 +51,8 @@ def _gufunc(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 raise unsupported(name, f"{next(iter(options))}=")
             operands = _strong_pair(x1, x2)
             if dtype is not None:
-                operands = [cast(x, np.dtype(dtype)) for x in operands]
-            return ufuncs.finish(np.matmul, fn(*operands, **axis), out)
+                operands = [cast(x, canonical(dtype)) for x in operands]
+            return ufuncs.finish(np.add, fn(*operands, **axis), out)
 
         def function(x1: Any, x2: Any, /, out: Any = None, **options: Any) -> Any:
             if ufunc is not None and (not running or ctx.trace is EVAL):
@@ -208,7 +210,12 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     x, y = _strong_pair(a, b)
     nx, ny = typeof(x).ndim, typeof(y).ndim
     if np.ndim(axes) == 0 and not isinstance(axes, tuple | list):
-        n = int(axes)
+        n = static_int(axes, "axes of tensordot")
+        n = max(n, 0)
+        if n > min(nx, ny):
+            raise IndexError(
+                f"tensordot was to sum over {n} axes of arrays with {nx} and {ny} axes"
+            )
         axes_x, axes_y = tuple(range(nx - n, nx)), tuple(range(n))
     else:
         left, right = axes

@@ -9,22 +9,28 @@ implementation: with no trace running it *is* NumPy's. Ufuncs have their own doo
 import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core import dtypes
+from ftrace.core.arguments import shown
 from ftrace.core.avals import SCALAR_AVALS, TYPEOF, typeof
 from ftrace.core.device import LIBRARIES, follow, free, on_device, to_host, watch
 from ftrace.core.errors import (
     AxisError,
     ConcretizationTypeError,
+    DtypeError,
+    RangeError,
     RuleError,
     ShapeError,
 )
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, running
+from ftrace.numpy.integers import refuse_unfit
+from ftrace.numpy.refusing import attempt
 from ftrace.numpy.temporaries import release_all
+from ftrace.numpy.views import zero_d
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import PYTHON_SCALARS, broadcast_in_dim
 from ftrace.primitives.shape import concatenate, reshape
@@ -44,12 +50,30 @@ def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     CuPy's arrays; plain NumPy's function reaches it through `__array_function__`.
     """
     plain = getattr(np, fn.__name__, fn)
+    if fn.__name__ in _GIVE_ARRAYS:
+        fn = _giving_arrays(fn)
     call = door(plain, fn)
     functools.update_wrapper(call, fn)
     call.__doc__ = document(fn.__doc__, f"numpy.{fn.__name__}")
     if plain is not fn:
         TRACED[plain] = fn
     return call
+
+
+# What NumPy gives an array for also where that has rank 0; of all others it gives a scalar.
+_GIVE_ARRAYS: Final = {
+    *("array", "asarray", "copy", "zeros", "ones", "empty", "full", "zeros_like", "ones_like"),
+    *("empty_like", "full_like", "block", "broadcast_to", "broadcast_arrays", "where", "select"),
+    *("piecewise", "real_if_close", "i0", "isin", "tensordot", "cross", "cov", "apply_along_axis"),
+}
+
+
+def _giving_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def giving(*args: Any, **kwargs: Any) -> Any:
+        return zero_d(fn(*args, **kwargs))
+
+    return giving
 
 
 def door(plain: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +91,7 @@ def door(plain: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..., Any
                 return untraced(plain, fn, args, kwargs)
         if LIBRARIES:
             release_all(args, "arguments")
-        return fn(*args, **kwargs)
+        return attempt(plain, fn, args, kwargs)
 
     return call
 
@@ -91,7 +115,7 @@ def _on_device(values: Iterable[Any]) -> Iterator[Any]:
 
 def offers(x: Any) -> bool:
     """Whether something that is no array of CuPy's gives access to memory on a GPU."""
-    return not isinstance(x, np.ndarray) and hasattr(x, "__cuda_array_interface__")
+    return not issubclass(type(x), np.ndarray) and hasattr(x, "__cuda_array_interface__")
 
 
 def _beside(result: Any, like: Any) -> Any:
@@ -117,25 +141,31 @@ def unsupported(function: str, option: str) -> RuleError:
 # ---------------------------------------------------------------------------------- values
 
 
-def value(x: Any) -> Any:
-    """An array, scalar or tracer from anything array-like."""
+def value(x: Any, dtype: Any = None) -> Any:
+    """An array, scalar or tracer from anything array-like; its numbers are to fit into a dtype."""
     cls = type(x)
-    if cls in TYPEOF or cls in SCALAR_AVALS or isinstance(x, np.ndarray | np.generic):
+    if cls in TYPEOF or cls in SCALAR_AVALS or issubclass(type(x), np.ndarray | np.generic):
         return x
     if cls is list or cls is tuple:
-        return nested(x)
-    if isinstance(x, int | float | complex):
+        return nested(x, dtype)
+    if issubclass(type(x), int | float | complex):
         return x
     if offers(x):
         return current_library().adopt(x)
     return free(np.asarray(x))
 
 
-def nested(x: Any) -> Any:
+def nested(x: Any, dtype: Any = None) -> Any:
     """The array of a nested list or tuple that may hold tracers."""
     if not _holds_tracer(x):
         return free(np.asarray(x))
-    items = promote(*[value(item) for item in x])
+    found = [value(item, dtype) for item in x]
+    if dtype is not None:
+        found = [
+            cast(item, dtypes.canonical(dtype)) if _is_weak_int(item) else item for item in found
+        ]
+    items = [strong(item) for item in found]  # no number in a list adapts to the others
+    dtype = dtypes.canonical(np.result_type(*[typeof(item).dtype for item in items]))
     shape = np.shape(items[0]) if not isinstance(items[0], Tracer) else items[0].shape
     for item in items:
         if typeof(item).shape != shape:
@@ -143,9 +173,13 @@ def nested(x: Any) -> Any:
                 f"The parts of a nested list have shapes {shape} and {typeof(item).shape}.",
                 "All parts must have one shape: use concatenate for unequal lengths.",
             )
-    dtype = typeof(items[0]).dtype
     rows = [reshape(cast(item, dtype), new_sizes=(1, *shape)) for item in items]
     return concatenate(*rows, dimension=0)
+
+
+def _is_weak_int(x: Any) -> bool:
+    a = typeof(x)
+    return a.weak and a.dtype.kind == "i"
 
 
 def _holds_tracer(x: Any) -> bool:
@@ -171,18 +205,37 @@ def known(x: Any, wanted: str) -> Any:
 def static_int(x: Any, what: str) -> int:
     """A Python int for a shape, an axis or a count."""
     try:
-        return operator.index(x)
+        found = operator.index(x)
     except TypeError as error:
         if isinstance(error, ConcretizationTypeError):
             raise
-        raise TypeError(f"{what} must be an integer, not {type(x).__name__} {x!r}") from None
+        raise DtypeError(
+            f"{what} must be an integer, not {type(x).__name__} {shown(x)}.", "Pass a Python int."
+        ) from None
+    if found.bit_length() > 63:
+        raise RangeError(f"{what} is {found}, which is too large.", "Pass an integer of 64 bits.")
+    return found
 
 
 def static_shape(shape: Any) -> Shape:
     """A tuple of ints from an int or a sequence of ints."""
-    if isinstance(shape, Sequence) or (isinstance(shape, np.ndarray) and shape.ndim == 1):
+    if isinstance(shape, Sequence) or (issubclass(type(shape), np.ndarray) and shape.ndim == 1):
         return tuple(static_int(n, "a size") for n in shape)
     return (static_int(shape, "a size"),)
+
+
+def new_shape(shape: Any) -> Shape:
+    """The shape of an array that is made, of which no size is to be found.
+
+    Raises:
+        ShapeError: a negative size.
+    """
+    sizes = static_shape(shape)
+    if any(n < 0 for n in sizes):
+        raise ShapeError(
+            f"negative dimensions are not allowed: the shape is {sizes}.", "Sizes count from 0."
+        )
+    return sizes
 
 
 # ---------------------------------------------------------------------------------- dtypes
@@ -195,8 +248,10 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     a = typeof(x)
     if a.dtype == dtype and not a.weak:
         return x
-    if isinstance(x, np.generic):
+    if issubclass(type(x), np.generic):
         return x.astype(dtype)
+    if a.weak and a.dtype.kind == "i" and dtype.kind in "iu" and a.dtype is not dtype:
+        refuse_unfit(x, dtype)
     return convert_element_type(x, new_dtype=dtype)
 
 
@@ -211,20 +266,19 @@ def adapt(x: Any, dtype: np.dtype[Any]) -> Any:
             dtype.type(x)  # refuses what does not fit
             return x if cls is int else int(x)
         return dtype.type(x) if kind == "b" else x
-    a = typeof(x)
-    if a.dtype == dtype:
-        return x
-    if a.weak and dtype.kind in "iu" and isinstance(x, Tracer):
-        found = x.known(exact=False)
-        if found is not UNKNOWN:
-            dtype.type(found)
-    return cast(x, dtype)
+    return x if typeof(x).dtype == dtype else cast(x, dtype)
 
 
 def strong(x: Any) -> Any:
     """The operand, made strong if it is weak."""
     a = typeof(x)
     return cast(x, a.dtype) if a.weak else x
+
+
+def weak(x: Any) -> Any:
+    """A scalar as the Python number of its dtype."""
+    a = typeof(x)
+    return x if a.weak else convert_element_type(x, new_dtype=a.dtype, weak_type=True)
 
 
 def inexact(x: Any) -> Any:
@@ -310,6 +364,8 @@ def one_axis(axis: Any, ndim: int) -> int:
     Raises:
         AxisError: an axis that is not there.
     """
+    if type(axis) is bool:
+        raise DtypeError("An axis must be an integer, not a bool.", "Pass a Python int.")
     i = static_int(axis, "an axis")
     if not -ndim <= i < ndim:
         raise AxisError(

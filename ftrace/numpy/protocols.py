@@ -16,6 +16,7 @@ from ftrace.core.errors import RuleError, TracerArrayConversionError
 from ftrace.core.trace import EVAL, Tracer, ctx, leaked
 from ftrace.numpy import special, ufunc_methods
 from ftrace.numpy.promote import TRACED
+from ftrace.numpy.refusing import attempt
 from ftrace.numpy.temporaries import release_all, release_arguments
 from ftrace.numpy.ufuncs import UFUNCS
 
@@ -54,7 +55,7 @@ def array_function(
     function = TRACED.get(func)
     if function is None:
         raise no_rule(f"{func.__module__}.{func.__name__}")
-    return function(*args, **kwargs)
+    return attempt(func, function, args, kwargs)
 
 
 def cupy_kernel(self: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:

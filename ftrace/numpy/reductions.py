@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.dtypes import canonical
 from ftrace.numpy import ufuncs
 from ftrace.numpy.elementary import multiply, where
 from ftrace.numpy.lowerings import constant_like, truth
 from ftrace.numpy.promote import (
     TRACED,
     cast,
+    common_dtype,
     many_axes,
     numpy_function,
     one_axis,
@@ -27,6 +29,7 @@ from ftrace.numpy.promote import (
     unsupported,
     value,
 )
+from ftrace.numpy.refusing import refuse
 from ftrace.numpy.shaping import diagonal
 from ftrace.primitives import elementwise as e
 from ftrace.primitives import reduce as r
@@ -44,9 +47,11 @@ def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def reduced(row: Callable[..., Any], x: Any, axis: Any, keepdims: Any) -> Any:
     """A reducing row along axes as NumPy names them."""
+    if type(axis) is list:
+        raise TypeError("'list' object cannot be interpreted as an integer")
     axes = tuple(sorted(many_axes(axis, typeof(x).ndim)))
     found = row(x, axes=axes)
-    return expand_dims(found, dimensions=axes) if keepdims is True and axes else found
+    return expand_dims(found, dimensions=axes) if keepdims and axes else found
 
 
 def count_along(x: Any, axis: Any) -> int:
@@ -62,9 +67,16 @@ def masked(x: Any, mask: Any, otherwise: Any) -> Any:
     return where(mask, x, typeof(x).dtype.type(otherwise))
 
 
+def _initial(number: Any, like: Any) -> Any:
+    """What a reduction starts with, in the dtype of what it makes."""
+    if np.ndim(number):
+        raise ValueError("setting an array element with a sequence.")
+    return cast(number, typeof(like).dtype)
+
+
 def in_accumulator(a: Any, dtype: Any) -> Any:
     x = value(a)
-    return cast(x, accumulator(typeof(x).dtype) if dtype is None else np.dtype(dtype))
+    return cast(x, accumulator(typeof(x).dtype) if dtype is None else canonical(dtype))
 
 
 # ---------------------------------------------------------------------------------- sum and prod
@@ -84,7 +96,7 @@ def sum(
     x = masked(in_accumulator(a, dtype), where, 0)
     found = reduced(reduce_sum, x, axis, keepdims)
     if initial is not None:
-        found = add(found, cast(initial, typeof(found).dtype))
+        found = add(found, _initial(initial, found))
     return ufuncs.finish(np.add, found, out)
 
 
@@ -102,7 +114,7 @@ def prod(
     x = masked(in_accumulator(a, dtype), where, 1)
     found = reduced(r.reduce_prod, x, axis, keepdims)
     if initial is not None:
-        found = e.mul(found, cast(initial, typeof(found).dtype))
+        found = e.mul(found, _initial(initial, found))
     return ufuncs.finish(np.add, found, out)
 
 
@@ -130,7 +142,7 @@ def _extreme(ufunc: np.ufunc, row: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         x = strong(value(a))
         if initial is not None:
-            initial = cast(initial, typeof(x).dtype)
+            initial = _initial(initial, x)
         if where is not True:
             if initial is None:
                 raise ValueError(
@@ -182,7 +194,7 @@ def _arg_extreme(row: Callable[..., Any]) -> Callable[..., Any]:
         if not typeof(x).shape[i]:
             raise ValueError("attempt to get argmax or argmin of an empty sequence")
         found = row(x, axis=i, index_dtype=np.dtype(np.intp))
-        if keepdims is True:
+        if keepdims:
             found = (
                 reshape(found, new_sizes=(1,) * ndim)
                 if axis is None
@@ -231,7 +243,7 @@ def _mean_dtypes(x: Any, dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """The dtypes in which a mean is computed and returned."""
     own = typeof(x).dtype
     if dtype is not None:
-        return np.dtype(dtype), np.dtype(dtype)
+        return canonical(dtype), canonical(dtype)
     if own.kind in "biu":
         return np.dtype(np.float64), np.dtype(np.float64)
     return (np.dtype(np.float32) if own == np.float16 else own), own
@@ -270,23 +282,25 @@ def var(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
 ) -> Any:
     """The variance along axes."""
     if where is not True:
         raise unsupported("var", "where=")
+    if ddof != 0 and correction is not np._NoValue:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
     x = value(a)
     inner, outer = _mean_dtypes(x, dtype)
     x = cast(x, inner)
-    center = _mean_of(x, axis) if mean is None else cast(value(mean), inner)
+    center = _mean_of(x, axis) if mean is np._NoValue else cast(value(mean), inner)
     gap = ufuncs.apply(np.subtract, x, center)
     if typeof(gap).dtype.kind == "c":
         square = add(e.square(e.real(gap)), e.square(e.imag(gap)))
         outer = typeof(square).dtype
     else:
         square = e.square(gap)
-    free = count_along(x, axis) - (ddof if correction is None else correction)
+    free = count_along(x, axis) - (ddof if correction is np._NoValue else correction)
     total = reduced(reduce_sum, square, axis, keepdims)
     found = e.div(total, typeof(total).dtype.type(free if free > 0 else 0))
     return ufuncs.finish(np.add, cast(found, outer), out)
@@ -307,8 +321,8 @@ def std(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
 ) -> Any:
     """The standard deviation along axes."""
     spread = var(
@@ -332,13 +346,14 @@ def average(
 
 
 def _weighted(x: Any, axis: Any, weights: Any, keepdims: Any) -> tuple[Any, Any]:
-    dtype = typeof(ufuncs.apply(np.multiply, weights, x)).dtype
-    if dtype.kind in "biu":
-        dtype = np.dtype(np.float64)
     shape = typeof(x).shape
+    if typeof(weights).shape != shape and axis is None:
+        raise TypeError("Axis must be specified when shapes of a and weights differ.")
+    dtype = common_dtype(x, weights)
+    dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
     if typeof(weights).shape != shape:
         axes = many_axes(axis, len(shape))
-        if axis is None or tuple(shape[i] for i in axes) != typeof(weights).shape:
+        if tuple(shape[i] for i in axes) != typeof(weights).shape:
             raise ValueError(
                 "Shape of weights must be consistent with shape of a along specified axis."
             )
@@ -348,5 +363,7 @@ def _weighted(x: Any, axis: Any, weights: Any, keepdims: Any) -> tuple[Any, Any]
         )
     weights = cast(weights, dtype)
     scale = sum(stretch(weights, shape), axis=axis, keepdims=keepdims)
+    zero = ufuncs.apply(np.equal, scale, 0)
+    refuse(zero, ZeroDivisionError, "Weights sum to zero, can't be normalized")
     total = sum(multiply(cast(x, dtype), weights), axis=axis, keepdims=keepdims)
     return e.div(total, scale), scale

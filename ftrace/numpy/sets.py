@@ -134,6 +134,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     x = flat(strong(value(ar1)))
     x = x if assume_unique else unique(x)
     others = known(value(ar2), "numpy.setdiff1d")
+    typeof(others)
     return take(x, np.flatnonzero(~np.isin(known(x, "numpy.setdiff1d"), others)))
 
 

@@ -6,6 +6,7 @@ Joining and splitting are in `joining.py`, making arrays in `creation.py`. `slic
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,17 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import free
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
-from ftrace.numpy import views
+from ftrace.numpy import layouts, views
 from ftrace.numpy.promote import (
     TRACED,
     broadcast_shape,
-    cast,
     many_axes,
     numpy_function,
     one_axis,
     static_int,
     static_shape,
     stretch,
+    strong,
     unsupported,
     value,
 )
@@ -52,16 +53,30 @@ def index_axis(x: Any, i: int, axis: int) -> Any:
 # ---------------------------------------------------------------------------------- reshape
 
 
+def _arrayed(a: Any) -> Any:
+    """The operand of a function that makes an array of a Python number."""
+    x = value(a)
+    return views.zero_d(strong(x)) if typeof(x).weak else x
+
+
 @numpy_function
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None = None) -> Any:
     """The same elements in another shape; one size may be -1."""
-    x = value(a)
+    x = _arrayed(a)
+    if isinstance(copy, str):
+        raise ValueError("strings are not allowed for 'copy' keyword. Use True/False/None instead.")
     sizes = _fill_in(typeof(x).size, static_shape(shape), typeof(x).shape)
-    if order == "F":
-        return _reversed(views.reshape(_reversed(x), new_sizes=sizes[::-1]))
-    if order not in ("C", "A"):
-        raise unsupported("reshape", f"order={order!r}")
-    return views.reshape(x, new_sizes=sizes)
+    if order == "K":
+        raise unsupported("reshape", "order='K'")
+    if copy:
+        x = views.laid(copy_row(x), layouts.ordered(x, "K"))
+    if layouts.by_rows(x, order, "reshape"):
+        found = layouts.reshape(x, new_sizes=sizes)
+    else:
+        found = _reversed(layouts.reshape(_reversed(x), new_sizes=sizes[::-1]))
+    if copy is False and isinstance(x, Tracer) and not views.is_within(found, x):
+        raise ValueError("Unable to avoid creating a copy while reshaping.")
+    return found
 
 
 def _fill_in(size: int, sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
@@ -83,12 +98,7 @@ def _reversed(x: Any) -> Any:
 @numpy_function
 def ravel(a: Any, order: str = "C") -> Any:
     """All elements in one axis."""
-    x = value(a)
-    if order == "F":
-        x = _reversed(x)
-    elif order not in ("C", "A", "K"):
-        raise unsupported("ravel", f"order={order!r}")
-    return views.ravel(x)
+    return layouts.ravel(layouts.reading(value(a), order, "ravel"))
 
 
 @numpy_function
@@ -97,24 +107,26 @@ def expand_dims(a: Any, axis: Any) -> Any:
     x = value(a)
     count = len(axis) if isinstance(axis, tuple | list) else 1
     axes = many_axes(axis, typeof(x).ndim + count)
-    return views.expand_dims(x, dimensions=tuple(sorted(axes)))
+    return layouts.expand_dims(x, dimensions=tuple(sorted(axes)))
 
 
 @numpy_function
 def squeeze(a: Any, axis: Any = None) -> Any:
     """Axes of size 1 dropped: all of them, or the named ones."""
-    x = value(a)
+    x = _arrayed(a)
     shape = typeof(x).shape
     if axis is None:
         axes = tuple(i for i, n in enumerate(shape) if n == 1)
     else:
+        if type(axis) is list:
+            raise TypeError("'list' object cannot be interpreted as an integer")
         axes = tuple(sorted(many_axes(axis, len(shape))))
     if any(shape[i] != 1 for i in axes):
         raise ShapeError(
             f"cannot select an axis to squeeze out of shape {shape}: axes {axes}.",
             "Only axes of size 1 can be dropped.",
         )
-    return views.squeeze(x, dimensions=axes)
+    return layouts.squeeze(x, dimensions=axes)
 
 
 def atleast(x: Any, rank: int) -> Any:
@@ -123,10 +135,10 @@ def atleast(x: Any, rank: int) -> Any:
     if len(shape) >= rank:
         return x
     if rank == 3 and len(shape) == 2:
-        return views.reshape(x, new_sizes=(*shape, 1))
+        return layouts.reshape(x, new_sizes=(*shape, 1))
     if rank == 3:
-        return views.reshape(x, new_sizes=(1, *shape, 1) if shape else (1, 1, 1))
-    return views.reshape(x, new_sizes=(1,) * (rank - len(shape)) + shape)
+        return layouts.reshape(x, new_sizes=(1, *shape, 1) if shape else (1, 1, 1))
+    return layouts.reshape(x, new_sizes=(1,) * (rank - len(shape)) + shape)
 
 
 def _renamed(x: Any) -> Any:
@@ -162,7 +174,7 @@ def atleast_3d(*arys: Any) -> Any:
 @numpy_function
 def transpose(a: Any, axes: Any = None) -> Any:
     """Axes permuted; reversed without `axes`."""
-    x = value(a)
+    x = _arrayed(a)
     ndim = typeof(x).ndim
     order = tuple(range(ndim))[::-1] if axes is None else many_axes(tuple(axes), ndim)
     if len(order) != ndim:
@@ -230,7 +242,12 @@ def _stretched(x: Any, shape: tuple[int, ...]) -> Any:
     found = stretch(x, shape)
     if found is x and not isinstance(x, Tracer):
         return copy_row(x)
-    return views.read_only(x, found, lambda b: stretch(b, shape))
+    return views.stepped(x, found, _stretching(shape))
+
+
+@lru_cache(maxsize=1024)
+def _stretching(shape: tuple[int, ...]) -> views.Rows:
+    return views.Rows(lambda b: stretch(b, shape), None)
 
 
 @numpy_function
@@ -311,7 +328,12 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     x = value(a)
     i, j = many_axes((axis1, axis2), typeof(x).ndim)
     offset = static_int(offset, "offset")
-    return views.read_only(x, _diagonal(x, offset, i, j), lambda b: _diagonal(b, offset, i, j))
+    return views.stepped(x, _diagonal(x, offset, i, j), _diagonals(offset, i, j))
+
+
+@lru_cache(maxsize=1024)
+def _diagonals(offset: int, i: int, j: int) -> views.Rows:
+    return views.Rows(lambda b: _diagonal(b, offset, i, j), None)
 
 
 def _diagonal(x: Any, offset: int, i: int, j: int) -> Any:
@@ -327,10 +349,8 @@ def _diagonal(x: Any, offset: int, i: int, j: int) -> Any:
 
 @numpy_function
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """A new array in another dtype."""
-    x = value(x)
-    found = cast(x, np.dtype(dtype))
-    return copy_row(x) if found is x else found
+    """A new array in another dtype; the array itself for copy=False, where it has that dtype."""
+    return layouts.astype(value(x), dtype, copy=copy)
 
 
 @numpy_function

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.control.raising import some
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
+from ftrace.core.device import following
 from ftrace.core.errors import ShapeError
-from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs
 from ftrace.numpy.promote import (
     cast,
@@ -25,6 +26,8 @@ from ftrace.numpy.promote import (
     unsupported,
     value,
 )
+from ftrace.numpy.refusing import refuse
+from ftrace.numpy.shaping import slice_axis
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.create import iota
 from ftrace.primitives.index import gather, scatter_add
@@ -34,6 +37,7 @@ from ftrace.primitives.shape import reshape, rev
 from ftrace.primitives.sort import sort as sort_row
 
 INDEX = np.dtype(np.intp)
+_NONE = np.zeros(0)  # NumPy refuses options for it as for any array
 
 
 def flat(x: Any) -> Any:
@@ -56,6 +60,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     """The elements in ascending order along an axis, NaN last."""
     if order is not None:
         raise unsupported("sort", "order=")
+    np.sort(_NONE, kind=kind, stable=stable)
     x, i = flat_or_axis(strong(value(a)), axis)
     return sort_row(x, dimension=i, is_stable=True, num_keys=1)[0]
 
@@ -67,6 +72,7 @@ def argsort(
     """The indices that sort an axis; equal elements keep their order."""
     if order is not None:
         raise unsupported("argsort", "order=")
+    np.sort(_NONE, kind=kind, stable=stable)
     x, i = flat_or_axis(strong(value(a)), axis)
     places = iota(dtype=INDEX, shape=typeof(x).shape, dimension=i)
     return sort_row(x, places, dimension=i, is_stable=True, num_keys=1)[1]
@@ -87,7 +93,8 @@ def partition(
     a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
 ) -> Any:
     """A sorted copy: every element is in its place."""
-    return sort(a, axis=axis)
+    _check_places(a, kth, axis, kind)
+    return sort(a, axis=axis, order=order)
 
 
 @numpy_function
@@ -95,7 +102,14 @@ def argpartition(
     a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
 ) -> Any:
     """The indices that sort an axis: every element is in its place."""
-    return argsort(a, axis=axis)
+    _check_places(a, kth, axis, kind)
+    return argsort(a, axis=axis, order=order)
+
+
+def _check_places(a: Any, kth: Any, axis: Any, kind: Any) -> None:
+    """NumPy's errors for places that an axis does not have."""
+    x, i = flat_or_axis(value(a), axis)
+    np.partition(np.zeros(typeof(x).shape[i], np.int8), kth, kind=kind)
 
 
 @numpy_function
@@ -108,9 +122,12 @@ def sort_complex(a: Any) -> Any:
 @numpy_function
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Where elements would have to be put into a sorted array to keep it sorted."""
+    np.searchsorted(_NONE, 0, side=side)  # type: ignore[call-overload]
     x, y = promote(value(a), value(v))
     x, y = strong(x), strong(y)
     if sorter is not None:
+        if np.size(sorter) != typeof(x).size:
+            raise ValueError("sorter.size must equal a.size")
         x = take(x, sorter)
     n = typeof(x).shape[0]
     shape = typeof(y).shape
@@ -141,11 +158,16 @@ def _before(x: Any, y: Any, side: str) -> Any:
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The number of the bin each element falls into."""
     edges = strong(value(bins))
+    if typeof(edges).ndim != 1:
+        raise ValueError("object of too small depth for desired array: bins are a vector")
     n = typeof(edges).shape[0]
     rising = searchsorted(edges, x, side="left" if right else "right")
     if n < 2:
         return rising
-    flipped = searchsorted(rev(edges, dimensions=(0,)), x, side="right" if right else "left")
+    low, high = (slice_axis(edges, i, n - 1 + i, 0) for i in (0, 1))
+    turns = e.bitwise_and(some(e.lt(high, low)), some(e.lt(low, high)))
+    refuse(turns, ValueError, "bins must be monotonically increasing or decreasing")
+    flipped = searchsorted(rev(edges, dimensions=(0,)), x, side="left" if right else "right")
     falling = e.sub(INDEX.type(n), flipped)
     return e.select(_falls(edges, n), falling, rising)
 
@@ -163,8 +185,8 @@ def as_index(indices: Any) -> Any:
     """Integer indices as int64."""
     i = strong(value(indices))
     kind = typeof(i).dtype.kind
-    if not typeof(i).size and not isinstance(i, Tracer):
-        i = np.asarray(i, INDEX)
+    if not typeof(i).size and issubclass(type(i), np.ndarray):
+        i = np.asarray(i, INDEX)  # an empty list
     elif kind not in "iu":
         raise IndexError("arrays used as indices must be of integer type")
     return cast(i, INDEX)
@@ -174,7 +196,10 @@ def as_index(indices: Any) -> Any:
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     """The parts of an array at these indices along an axis."""
     x, i = flat_or_axis(strong(value(a)), axis)
-    index = as_index(indices)
+    given = value(int(indices) if type(indices) is float else indices)  # as NumPy does
+    given = cast(given, INDEX) if typeof(given).dtype.kind == "b" else given
+    index = following(as_index(given))
+    np.take((0,), 0, mode=mode)  # type: ignore[call-overload] - it says what modes there are
     found = gather(x, index, axes=(i,), mode=mode)
     rank = typeof(index).ndim
     if i:
@@ -187,7 +212,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """For each place of `indices`, the element of that index along the axis."""
     x, i = flat_or_axis(strong(value(arr)), axis)
-    index = as_index(indices)
+    index = following(as_index(indices))
     if typeof(index).ndim != typeof(x).ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     return gather(x, *along_axis(x, index, i), axes=tuple(range(typeof(x).ndim)), mode="raise")
@@ -232,6 +257,8 @@ def repeat(
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """The parts of an array where a known condition holds."""
     x, i = flat_or_axis(strong(value(a)), axis)
+    if np.ndim(condition) != 1:
+        raise ValueError("condition must be a 1-d array")
     places = np.flatnonzero(known(value(condition), "numpy.compress"))
     return ufuncs.finish(np.add, take(x, places, axis=i), out)
 

@@ -41,7 +41,7 @@ def find(ufunc: np.ufunc) -> Callable[..., Any] | None:
     if row is None:
         return None
 
-    def traced(*xs: Any, out: Any = None, **options: Any) -> Any:
-        return ufuncs.general(ufunc, xs, out, options, row)
+    def traced(*xs: Any, **options: Any) -> Any:
+        return ufuncs.general(ufunc, xs[: ufunc.nin], xs[ufunc.nin :], options, row)
 
     return traced

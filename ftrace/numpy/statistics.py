@@ -7,6 +7,10 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import on_device
+from ftrace.core.dtypes import canonical
+from ftrace.core.errors import ShapeError
+from ftrace.core.trace import Tracer
 from ftrace.numpy import reductions, ufuncs
 from ftrace.numpy.creation import linspace
 from ftrace.numpy.elementary import clip, imag, multiply, real, where
@@ -25,6 +29,7 @@ from ftrace.numpy.promote import (
     unsupported,
     value,
 )
+from ftrace.numpy.refusing import refuse
 from ftrace.numpy.shaping import atleast, diagonal, index_axis, slice_axis
 from ftrace.numpy.sorting import bincount, searchsorted, take_along_axis
 from ftrace.primitives import elementwise as e
@@ -104,7 +109,7 @@ def _quantiles(a: Any, q: Any, axis: Any, keepdims: Any, how: tuple[str, bool]) 
     x, axes = _flattened(x, axis)
     rank, n = typeof(x).ndim - 1, typeof(x).shape[-1]
     if not n:
-        raise ValueError("a quantile of an empty axis was asked for")
+        raise ShapeError("A quantile of an empty axis was asked for.", "Take one of some elements.")
     (x,) = sort_row(x, dimension=rank, is_stable=True, num_keys=1)
     present = e.bitwise_not(e.isnan(x))
     count = typeof(q).dtype.type(n)
@@ -118,8 +123,14 @@ def _quantiles(a: Any, q: Any, axis: Any, keepdims: Any, how: tuple[str, bool]) 
         if not skip_nan:
             found = where(reductions.all(present, axis=-1), found, np.nan)
         each.append(expand_dims(found, dimensions=(0,)))
-    kept = [1 if i in axes else m for i, m in enumerate(shape) if keepdims is True or i not in axes]
+    kept = [1 if i in axes else m for i, m in enumerate(shape) if keepdims or i not in axes]
     return reshape(joined(each, 0), new_sizes=(*typeof(q).shape, *kept))
+
+
+_OUTSIDE: Final[dict[float, str]] = {
+    1: "Quantiles must be in the range [0, 1]",
+    100: "Percentiles must be in the range [0, 100]",
+}
 
 
 def _quantile(name: str, summary: str, scale: float, skip_nan: bool) -> Callable[..., Any]:
@@ -138,11 +149,18 @@ def _quantile(name: str, summary: str, scale: float, skip_nan: bool) -> Callable
     ) -> Any:
         if weights is not None:
             raise unsupported(name, "weights=")
-        part = value(q)
+        part: Any = value(q)
         if typeof(part).dtype.kind in "biu":
             part = float(part) if typeof(part).weak else cast(part, np.dtype(float))
+        asked = part
+        if isinstance(part, Tracer) or on_device(part):
+            asked = 0.5  # NumPy is asked about the method alone
+            limits = (np.greater_equal, 0), (np.less_equal, scale)
+            inside = e.bitwise_and(*(ufuncs.apply(f, part, limit) for f, limit in limits))
+            refuse(e.bitwise_not(inside), ValueError, _OUTSIDE[scale])
+        getattr(np, name)(0.0, asked, method=method)
         if scale != 1:
-            part = part / scale if typeof(part).weak else divide(part, scale)
+            part = part / scale if typeof(part).weak else divide(part, scale)  # pyright: ignore[reportOperatorIssue]
         found = _quantiles(a, part, axis, keepdims, (method, skip_nan))
         return ufuncs.finish(np.add, found, out)
 
@@ -194,9 +212,14 @@ def cov(
         x = joined([x, _variables(y, rowvar, dtype)], 0)
     x = inexact(x) if typeof(x).dtype.kind in "fc" else cast(x, np.dtype(float))
     free = (0 if bias else 1) if ddof is None else ddof
+    if free != int(free):
+        raise ValueError("ddof must be integer")
     weights = None
     for each in (fweights, aweights):
         if each is not None:
+            allowed = "iu" if each is fweights else "biuf"
+            if np.ndim(each) != 1 or typeof(value(each)).dtype.kind not in allowed:
+                raise TypeError("weights are vectors of numbers, fweights of integers")
             weights = value(each) if weights is None else multiply(weights, each)
     count, scale = _freedom(typeof(x).shape[1], weights, aweights, free)
     weighted = x if weights is None else multiply(x, weights)
@@ -213,7 +236,7 @@ def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:
     x = atleast(strong(value(m)), 2)
     if typeof(x).ndim > 2:
         raise ValueError("m has more than 2 dimensions")
-    x = x if dtype is None else cast(x, np.dtype(dtype))
+    x = x if dtype is None else cast(x, canonical(dtype))
     flip = not rowvar and typeof(value(m)).ndim != 1
     return transpose(x, permutation=(1, 0)) if flip else x
 
@@ -249,8 +272,14 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 @numpy_function
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
     """The edges of the bins of a histogram."""
-    if not isinstance(bins, int | np.integer):
-        return strong(value(bins))
+    if weights is not None and np.shape(weights) != np.shape(a):
+        raise ValueError("weights should have the same shape as a.")
+    if not issubclass(type(bins), int | np.integer):
+        edges = strong(value(bins))
+        n = typeof(edges).shape[0]
+        falls = ufuncs.apply(np.less, slice_axis(edges, 1, n, 0), slice_axis(edges, 0, n - 1, 0))
+        refuse(falls, ValueError, "`bins` must increase monotonically, when an array")
+        return edges
     x = strong(value(a))
     low, high = (reductions.min(x), reductions.max(x)) if range is None else range
     same = ufuncs.apply(np.equal, low, high)

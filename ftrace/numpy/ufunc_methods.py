@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.dtypes import canonical
 from ftrace.core.errors import RuleError
 from ftrace.numpy import reductions, ufuncs
 from ftrace.numpy.cumulative import cumulated
@@ -139,7 +140,7 @@ def accumulate(
     x = strong(value(array))
     name = ufunc.__name__
     if dtype is not None:
-        x = cast(x, np.dtype(dtype))
+        x = cast(x, canonical(dtype))
     elif name in ("add", "multiply"):
         x = cast(x, reductions.accumulator(typeof(x).dtype))
     if name in CUMULATIVE:

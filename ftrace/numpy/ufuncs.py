@@ -14,10 +14,11 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core import dtypes
+from ftrace.core.arguments import BARE
 from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import DtypeError
-from ftrace.core.primitive import Primitive
+from ftrace.core.primitive import Primitive, bound
 from ftrace.core.trace import EVAL, Tracer, ctx, running
 from ftrace.numpy.lowerings import LOWERINGS, constant_like, static_power
 from ftrace.numpy.promote import (
@@ -25,14 +26,16 @@ from ftrace.numpy.promote import (
     broadcast,
     cast,
     document,
+    strong,
     unsupported,
     untraced,
     value,
 )
+from ftrace.numpy.refusing import check_options, refusal
 from ftrace.numpy.temporaries import release
 
 PYTHON_TYPE: Final = {"i": int, "f": float, "c": complex}
-IGNORED: Final = {"casting": "same_kind", "order": "K", "subok": True}
+TAKEN: Final = ("out", "dtype", "casting", "order", "subok")  # the last three change no values
 
 COMPARISONS: Final = frozenset(
     {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
@@ -56,7 +59,7 @@ def loop_dtypes(
     kinds = [PYTHON_TYPE.get(d.kind, d) if weak and not strong else d for d, weak in operands]
     options = {}
     if dtype is not None:
-        options["signature"] = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+        options["signature"] = (None,) * ufunc.nin + (dtypes.canonical(dtype),) * ufunc.nout
     try:
         found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout), **options)
     except TypeError as error:
@@ -81,10 +84,13 @@ def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None, row: Any = None) -> Any:
         found = static_power(*operands)
         if found is not None:
             return found
+    if ufunc in COMPARISONS and all(typeof(x).dtype.kind in "iu" for x in operands):
+        # a traced Python integer need not fit into the other's dtype to be compared with it
+        operands = [strong(x) if isinstance(x, Tracer) else x for x in operands]
     avals = [typeof(x) for x in operands]
     loop = loop_dtypes(ufunc, tuple((a.dtype, a.weak) for a in avals), dtype)
     if ufunc in COMPARISONS:
-        found = _beyond(ufunc, operands, loop)
+        found = beyond(ufunc, operands, loop)
         if found is not None:
             return found
     if all(a.weak for a in avals):
@@ -94,11 +100,11 @@ def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None, row: Any = None) -> Any:
     return (row or LOWERINGS[ufunc.__name__])(*broadcast(*operands))
 
 
-def _beyond(ufunc: np.ufunc, operands: list[Any], loop: tuple[np.dtype[Any], ...]) -> Any:
+def beyond(ufunc: np.ufunc, operands: list[Any], loop: tuple[np.dtype[Any], ...]) -> Any:
     """A comparison with a Python integer that the other operand's dtype cannot hold."""
     for i in (0, 1):
         number, dtype, other = operands[i], loop[1 - i], operands[1 - i]
-        if type(number) is not int or dtype.kind not in "iu" or typeof(other).weak:
+        if type(number) is not int or dtype.kind not in "iu":
             continue
         limits = np.iinfo(dtype)
         if not limits.min <= number <= limits.max:
@@ -111,6 +117,8 @@ def _beyond(ufunc: np.ufunc, operands: list[Any], loop: tuple[np.dtype[Any], ...
 def finish(ufunc: np.ufunc, result: Any, out: Any) -> Any:
     """Deliver a result to `out=`, if it was given."""
     targets = out if isinstance(out, tuple) else (out,)
+    if len(targets) != ufunc.nout and out is not None:
+        raise TypeError("return arrays must be of ArrayType")
     if all(o is None for o in targets):
         return result
     if ufunc.nout == 1:
@@ -119,17 +127,25 @@ def finish(ufunc: np.ufunc, result: Any, out: Any) -> Any:
 
 
 def general(
-    ufunc: np.ufunc, xs: tuple[Any, ...], out: Any, options: dict[str, Any], row: Any = None
+    ufunc: np.ufunc, xs: tuple[Any, ...], outs: tuple[Any, ...], options: Any, row: Any = None
 ) -> Any:
-    """A ufunc call with all of NumPy's keyword arguments."""
-    dtype = options.pop("dtype", None)
-    where = options.pop("where", True)
-    if where is not True:
-        raise unsupported(ufunc.__name__, "where=")
-    for name in options:
-        if name not in IGNORED:
-            raise unsupported(ufunc.__name__, f"{name}=")
-    return finish(ufunc, apply(ufunc, *xs, dtype=dtype, row=row), out)
+    """A ufunc call with all of NumPy's arguments: `outs` are given by position."""
+    try:
+        for name, given in options.items():
+            if name not in TAKEN and not (name == "where" and given is True):
+                raise unsupported(ufunc.__name__, f"{name}=")
+        check_options(options)
+        out = options.get("out")
+        if outs:
+            if out is not None or tuple in map(type, outs) or len(outs) > ufunc.nout:
+                raise TypeError("return arrays must be of ArrayType")
+            out = (*outs, *[None] * (ufunc.nout - len(outs)))
+        return finish(ufunc, apply(ufunc, *xs, dtype=options.get("dtype"), row=row), out)
+    except BARE as error:
+        found = refusal(error, ufunc, general, (*xs, *outs), options)
+        if found is error:
+            raise
+        raise found from None
 
 
 @lru_cache(maxsize=256)
@@ -148,58 +164,54 @@ def keeps_weak(row: Callable[..., Any], nin: int) -> bool:
 
 def unary(ufunc: np.ufunc) -> Callable[..., Any]:
     """The function of ftrace.numpy for a ufunc of one operand."""
-    row, kinds = LOWERINGS[ufunc.__name__], direct_kinds(ufunc)
-    weak = "f" in kinds and keeps_weak(row, 1)
+    lowering, kinds = LOWERINGS[ufunc.__name__], direct_kinds(ufunc)
+    row, weak = bound(lowering), "f" in kinds and keeps_weak(lowering, 1)
 
-    def traced(x: Any, /, out: Any = None, **options: Any) -> Any:
-        if out is None and not options and isinstance(x, Tracer):
+    def traced(x: Any, /, *outs: Any, **options: Any) -> Any:
+        if not outs and not options and isinstance(x, Tracer):
             a = x.aval
             if a.dtype.kind in kinds and not (weak and a.weak):
                 return row(x)
-        return general(ufunc, (x,), out, options)
+        return general(ufunc, (x,), outs, options)
 
-    def function(x: Any, /, out: Any = None, **options: Any) -> Any:
-        plain = out is None and not options
+    def function(x: Any, /, *outs: Any, **options: Any) -> Any:
+        plain = not outs and not options
         if not running or ctx.trace is EVAL:
             if LIBRARIES:
-                return untraced(ufunc, traced, (x,), _with_out(out, options))
-            return ufunc(x) if plain else ufunc(x, out=out, **options)
+                return untraced(ufunc, traced, (x, *outs), options)
+            return ufunc(x) if plain else ufunc(x, *outs, **options)
         if plain and isinstance(x, Tracer):  # as in `traced`, a frame less
             a = x.aval
             if a.dtype.kind in kinds and not (weak and a.weak):
                 return row(x)
-        return general(ufunc, (x,), out, options)
+        return general(ufunc, (x,), outs, options)
 
     return _register(ufunc, function, traced)
 
 
 def binary(ufunc: np.ufunc) -> Callable[..., Any]:
     """The function of ftrace.numpy for a ufunc of two operands."""
-    row, kinds = LOWERINGS[ufunc.__name__], direct_kinds(ufunc)
+    row, kinds = bound(LOWERINGS[ufunc.__name__]), direct_kinds(ufunc)
 
-    def traced(x: Any, y: Any, /, out: Any = None, **options: Any) -> Any:
-        if out is None and not options and type(x) is type(y) and isinstance(x, Tracer):
+    def traced(x: Any, y: Any, /, *outs: Any, **options: Any) -> Any:
+        if not outs and not options and type(x) is type(y) and isinstance(x, Tracer):
             a = x.aval
             if a is y.aval and a.dtype.kind in kinds and not a.weak:
                 return row(x, y)
-        return general(ufunc, (x, y), out, options)
+        return general(ufunc, (x, y), outs, options)
 
-    def function(x: Any, y: Any, /, out: Any = None, **options: Any) -> Any:
+    def function(x: Any, y: Any, /, *outs: Any, **options: Any) -> Any:
         if not running or ctx.trace is EVAL:
             if LIBRARIES:
-                return untraced(ufunc, traced, (x, y), _with_out(out, options))
-            plain = out is None and not options
-            return ufunc(x, y) if plain else ufunc(x, y, out=out, **options)
+                return untraced(ufunc, traced, (x, y, *outs), options)
+            plain = not outs and not options
+            return ufunc(x, y) if plain else ufunc(x, y, *outs, **options)
         if LIBRARIES:
             release(x, "argument")
             release(y, "argument")
-        return traced(x, y, out, **options)
+        return traced(x, y, *outs, **options)
 
     return _register(ufunc, function, traced)
-
-
-def _with_out(out: Any, options: dict[str, Any]) -> dict[str, Any]:
-    return options if out is None else {"out": out, **options}
 
 
 def _register(

@@ -1,40 +1,54 @@
 """Views of cells: which tracer shares memory with which, as NumPy would have it.
 
-A tracer's `alias` slot is unset, FROZEN (it may not be written), C_ORDER (its memory layout is
-known), a `Root` (it has views) or a `View` (base, and the steps from base to view).
-Views of views go straight to the root. Nothing here is consulted by a read: a write goes up to
-the root by the steps' `put`, and the root pushes fresh content to its living views (`cells.py`).
+A tracer's `alias` slot is unset, Frozen (it may not be written), a `Layout` (how its memory is laid
+out is known), a `Root` (it has views), a `View` (base, and the steps from base to view) or `Chosen`
+(a traced decision chose between several such views). Views of views go straight to the root.
+Nothing here is consulted by a read: a write goes up to the root by the steps' `put`, and the root
+pushes fresh content to its living views (`cells.py`).
 
-Whether `reshape` and `ravel` give a view or a copy depends on memory layout, which a computed
-array of rank 2 does not show. Then the two become *partners*: while both live, writing either
-is an error.
+Two arrays that may share memory, or may not, are *partners*: while both live, writing either is an
+error. So are the result of a reshape and its operand where the layout is not known (`layouts.py`),
+and two arrays of which a loop does not tell whether they are one.
 """
 
 import weakref
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from ftrace.core.avals import typeof
-from ftrace.core.trace import EVAL, FROZEN, Tracer, ctx, run
-from ftrace.primitives import linear, slicing
+from ftrace.core.trace import Frozen, Tracer, ctx, holds_array
+from ftrace.primitives import linear
 from ftrace.primitives import shape as rows
+from ftrace.primitives.compare import bitwise_not, bitwise_or, select
+from ftrace.primitives.convert import convert_element_type
 
 Shape = tuple[int, ...]
+MEMORY: Final = (
+    "may share its memory with the result of a reshape or ravel, which in NumPy depends on a "
+    "memory layout that is not known here"
+)
 
 
-class _Mark:
-    __slots__ = ("text",)
+class Layout:
+    """How a cell without views lies in memory: its axes from the outermost to the innermost."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    __slots__ = ("axes",)
+    holds_array = True
 
-    def __repr__(self) -> str:
-        return self.text
+    def __init__(self, axes: Shape | None) -> None:
+        self.axes = axes
+
+    def memory(self, shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
+        """A NumPy array that lies so."""
+        if self.axes is None:
+            return np.empty(shape, dtype)
+        whole = np.empty([shape[i] for i in self.axes], dtype)
+        return whole.transpose(np.argsort(self.axes))
 
 
-C_ORDER: Final = _Mark("C_ORDER")  # a cell without views whose memory NumPy lays out in C order
+C_ORDER: Final = Layout(None)
 
 
 class Step(Protocol):
@@ -48,11 +62,19 @@ class Step(Protocol):
     def put(self) -> Any:
         """`(array, v) -> array` with the view's content replaced, or None: read-only."""
 
+    @property
+    def operands(self) -> Any:
+        """Traced indices that say where; `renewed(operands)` is the step with others."""
+
 
 class Rows:
-    """A step of two functions; without `put` the view is read-only."""
+    """A step of two functions; without `put` the view is read-only.
+
+    Steps that do the same must be the same object: `lru_cache` what makes them.
+    """
 
     __slots__ = ("get", "put")
+    operands = ()
 
     def __init__(self, get: Any, put: Any) -> None:
         self.get = get
@@ -64,17 +86,22 @@ class Root:
 
     Attributes:
         views: weak references to them; dead ones are dropped when the list has doubled.
-        partners: weak references to cells that may share memory with this one.
-        c_order: whether the memory is known to be in C order.
+        partners: weak references to cells that may share memory with this one, and why.
+        layout: how the memory is laid out, if that is known.
     """
 
-    __slots__ = ("c_order", "limit", "partners", "views")
+    __slots__ = ("layout", "limit", "partners", "views")
 
-    def __init__(self, c_order: bool) -> None:
+    def __init__(self, layout: Layout | None) -> None:
         self.views: list[weakref.ref[Tracer]] = []
-        self.partners: list[weakref.ref[Tracer]] = []
+        self.partners: list[tuple[weakref.ref[Tracer], str]] = []
         self.limit = 16
-        self.c_order = c_order
+        self.layout = layout
+
+    @property
+    def holds_array(self) -> bool:
+        """Of rank 0: whether it is an array."""
+        return self.layout is not None
 
     def add(self, view: Tracer) -> None:
         """Remember a view, weakly."""
@@ -83,6 +110,13 @@ class Root:
             views = self.views = [r for r in views if r() is not None]
             self.limit = max(16, 2 * len(views))
         views.append(weakref.ref(view))
+
+    def living(self) -> list[Tracer]:
+        """The views that somebody may still read."""
+        found = [v for r in self.views if (v := r()) is not None and v.owner.alive]
+        if len(found) < len(self.views):
+            self.views = [weakref.ref(v) for v in found]
+        return found
 
 
 class View:
@@ -95,24 +129,79 @@ class View:
         self.steps = steps
 
     @property
-    def read_only(self) -> bool:
-        """Whether some step of it cannot be written."""
-        return any(step.put is None for step in self.steps)
+    def holds_array(self) -> bool:
+        """Of rank 0: whether it is an array, which views of arrays are."""
+        return holds_array(self.base)
 
-    def read(self, root: Any) -> Any:
-        """The view's content, from the root's."""
-        for step in self.steps:
-            root = step.get(root)
-        return root
 
-    def write(self, root: Any, v: Any) -> Any:
-        """The root's content after the view's became `v`."""
-        inner = [root]
+class Way(NamedTuple):
+    """One of the views that an array may be.
+
+    Attributes:
+        base: the cell whose memory it shows; a plain array of the user's cannot be written.
+        steps: from there to the view.
+        when: a traced boolean that tells whether it is this one; None: it always is.
+    """
+
+    base: Any
+    steps: tuple[Step, ...]
+    when: Any
+
+    def read(self) -> Any:
+        """The view's content, from the base's."""
+        return read(self.steps, self.base)
+
+    def write(self, v: Any) -> Any:
+        """The base's content after the view's became `v`."""
+        inner = [self.base]
         for step in self.steps[:-1]:
             inner.append(step.get(inner[-1]))
         for step in reversed(self.steps):
             v = step.put(inner.pop(), v)
-        return v
+        return v if self.when is None else select(self.when, v, self.base)
+
+    def converted(self, own: Any, wanted: Any) -> "Way":
+        """The same view, in another dtype than its own: a traced decision promotes numbers."""
+        return (
+            self
+            if own == wanted
+            else Way(self.base, (*self.steps, _converting(own, wanted)), self.when)
+        )
+
+
+class Chosen:
+    """The alias of an array that a traced decision chose: one of several views.
+
+    Attributes:
+        ways: the views; exactly one of them holds.
+        place: which decision it was, for messages.
+    """
+
+    __slots__ = ("place", "ways")
+
+    def __init__(self, ways: tuple[Way, ...], place: str) -> None:
+        self.ways = ways
+        self.place = place
+
+    @property
+    def holds_array(self) -> bool:
+        """Of rank 0: whether it is an array."""
+        return all(holds_array(way.base) for way in self.ways)
+
+
+@lru_cache(maxsize=256)
+def _converting(own: Any, wanted: Any) -> Rows:
+    return Rows(
+        lambda b: convert_element_type(b, new_dtype=wanted),
+        lambda b, v: convert_element_type(v, new_dtype=own),
+    )
+
+
+def read(steps: Iterable[Step], x: Any) -> Any:
+    """What steps lead to from an array."""
+    for step in steps:
+        x = step.get(x)
+    return x
 
 
 def alias_of(x: Tracer) -> Any:
@@ -120,18 +209,47 @@ def alias_of(x: Tracer) -> Any:
     return getattr(x, "alias", None)
 
 
-def root_of(x: Tracer) -> Tracer:
-    """The cell a tracer is a view of, or itself."""
-    alias = alias_of(x)
-    return alias.base if type(alias) is View else x
+def ways_of(x: Any) -> tuple[Way, ...]:
+    """The views that an array may be: of one cell, which may be itself, or of several."""
+    alias = getattr(x, "alias", None)
+    if type(alias) is View:
+        return (Way(alias.base, alias.steps, None),)
+    return alias.ways if type(alias) is Chosen else (Way(x, (), None),)
+
+
+def content(x: Tracer) -> Any:
+    """What a view shows, from its bases."""
+    *others, last = ways_of(x)
+    found = last.read()
+    for way in reversed(others):
+        found = select(way.when, way.read(), found)
+    return found
 
 
 def record_of(root: Tracer) -> Root:
     """The record of a cell's views, made when first needed."""
     alias = alias_of(root)
     if type(alias) is not Root:
-        alias = root.alias = Root(alias is C_ORDER)
+        alias = root.alias = Root(alias if type(alias) is Layout else None)
     return alias
+
+
+def is_reachable(root: Any) -> bool:
+    """Whether the running function may write a cell: its own, or, lifted, one of those around it.
+
+    Args:
+        root: a cell, no view.
+    """
+    if type(root) is np.ndarray or not isinstance(root, Tracer):
+        return False
+    if type(alias_of(root)) is Frozen:
+        return False
+    trace, owner = ctx.trace, root.owner
+    while owner is not trace and owner is not trace.home:
+        if getattr(trace, "cells", None) is None:
+            return False
+        trace = trace.parent
+    return True
 
 
 def link(x: Tracer, y: Any, step: Step) -> Any:
@@ -143,8 +261,8 @@ def link(x: Tracer, y: Any, step: Step) -> Any:
         step: how to read and write it.
 
     Returns:
-        The view. Views of frozen arrays, and of arrays of an enclosing region, are not followed:
-        neither can be written.
+        The view. Views of frozen arrays, and of arrays that cannot be written here, are not
+        followed.
     """
     if y is x:
         y = x.fresh()
@@ -152,53 +270,90 @@ def link(x: Tracer, y: Any, step: Step) -> Any:
     if type(alias) is View:
         base, steps = alias.base, (*alias.steps, step)
         alias = getattr(base, "alias", None)
+    elif type(alias) is Chosen:
+        ways = [Way(w.base, (*w.steps, step), w.when) for w in alias.ways]
+        return chosen(y, ways, alias.place)
     else:
         base, steps = x, (step,)
     y.alias = View(base, steps)
-    if alias is not FROZEN and base.owner is ctx.trace:
+    if type(alias) is not Frozen and (base.owner is ctx.trace or is_reachable(base)):
         (alias if type(alias) is Root else record_of(base)).add(y)
     return y
 
 
-def as_view(
-    x: Any, y: Any, get: Callable[[Any], Any], put: Callable[[Any, Any], Any] | None
-) -> Any:
-    """Make `y = get(x)` a view of `x`, as NumPy's function of the same name does.
-
-    Args:
-        x: the operand. If it is no tracer nothing happens.
-        y: the result.
-        get: the result from the operand, by rows.
-        put: `(x, v) -> x` with the view's content replaced by `v`, by rows; None: read-only.
-
-    Returns:
-        The view.
-    """
-    if isinstance(x, Tracer) and isinstance(y, Tracer):
-        return link(x, y, Rows(get, put))
+def chosen(y: Tracer, ways: Iterable[Way], place: str) -> Tracer:
+    """Make `y` an array that is one of several views."""
+    ways = tuple(ways)
+    first = ways[0]
+    if all(w.base is first.base and w.steps == first.steps for w in ways) and first.steps:
+        y.alias = View(first.base, first.steps)
+    else:
+        y.alias = Chosen(ways, place)
+    for base in {id(w.base): w.base for w in ways}.values():
+        if is_reachable(base):
+            record_of(base).add(y)
     return y
 
 
-def read_only(x: Any, y: Any, get: Callable[[Any], Any]) -> Any:
-    """Make `y = get(x)` a view that cannot be written, as `broadcast_to` and `diagonal` give."""
-    return as_view(x, y, get, None)
+def nowhere_else(ways: Iterable[Way]) -> Any:
+    """A traced boolean: none of these ways holds."""
+    some = None
+    for way in ways:
+        some = way.when if some is None else bitwise_or(some, way.when)
+    return bitwise_not(some)
+
+
+def stepped(x: Any, y: Any, step: Step) -> Any:
+    """Make `y = step.get(x)` a view of `x`, as NumPy's function does, if both are traced."""
+    return link(x, y, step) if isinstance(x, Tracer) and isinstance(y, Tracer) else y
+
+
+_SAME: Final = Rows(lambda b: b, lambda b, v: v)
+
+
+def is_within(y: Tracer, x: Tracer) -> bool:
+    """Whether `y` is certainly a view of memory that `x` shows, too."""
+    return type(alias_of(y)) is not Layout and {id(way.base) for way in ways_of(y)} <= {
+        id(way.base) for way in ways_of(x)
+    }
+
+
+def is_view(x: Any) -> bool:
+    """Whether an array shows memory that is not its own."""
+    return any(way.base is not x for way in ways_of(x))
 
 
 def same(x: Any) -> Any:
     """A new name for all of `x`: what `np.asarray(x)` is."""
-    return as_view(x, x, lambda b: b, lambda b, v: v)
+    return stepped(x, x, _SAME)
 
 
-def kept_order(x: Any, y: Any) -> Any:
-    """Mark a new array that keeps the layout of `x` (`np.copy`), where that is known."""
-    if isinstance(x, Tracer):
-        return c_order(y) if _is_contiguous(x) else y
-    return c_order(y) if np.ndim(x) < 2 or x.flags.c_contiguous else y
+# ---------------------------------------------------------------------------------- layouts
+
+
+def fortran(rank: int) -> Layout:
+    """Fortran order: the first axis is innermost."""
+    return Layout(tuple(range(rank))[::-1])
+
+
+def laid(y: Any, layout: Layout | None) -> Any:
+    """Mark a new array, if its layout is known."""
+    if layout is not None and isinstance(y, Tracer) and alias_of(y) is None and y.aval.shape:
+        y.alias = layout
+    return y
 
 
 def c_order(y: Any) -> Any:
-    """Mark a new array as laid out in C order: what creation functions and `copy` return."""
-    if isinstance(y, Tracer) and alias_of(y) is None:
+    """Mark a new array as laid out in C order."""
+    return laid(y, C_ORDER)
+
+
+def zero_d(y: Any) -> Any:
+    """Mark a result as an array, which of rank 0 is no NumPy scalar; only `isinstance` asks."""
+    if type(y) is tuple:
+        return tuple(map(zero_d, y))
+    if isinstance(y, Tracer) and not holds_array(y):
+        y = y.fresh()
         y.alias = C_ORDER
     return y
 
@@ -206,158 +361,45 @@ def c_order(y: Any) -> Any:
 # ---------------------------------------------------------------------------------- rows that view
 
 
-def transpose(x: Any, *, permutation: Shape) -> Any:
-    """The transpose row; a view of a cell."""
-    y = linear.transpose(x, permutation=permutation)
+@lru_cache(maxsize=1024)
+def _transposing(permutation: Shape) -> Rows:
     inverse = tuple(int(i) for i in np.argsort(permutation))
-    return as_view(
-        x,
-        y,
+    return Rows(
         lambda b: linear.transpose(b, permutation=permutation),
         lambda b, v: linear.transpose(v, permutation=inverse),
     )
 
 
-def rev(x: Any, *, dimensions: Shape) -> Any:
-    """The rev row; a view of a cell."""
-    y = rows.rev(x, dimensions=dimensions)
-    return as_view(
-        x,
-        y,
+def transpose(x: Any, *, permutation: Shape) -> Any:
+    """The transpose row; a view of a cell."""
+    y = linear.transpose(x, permutation=permutation)
+    return stepped(x, y, _transposing(tuple(permutation)))
+
+
+@lru_cache(maxsize=1024)
+def _reversing(dimensions: Shape) -> Rows:
+    return Rows(
         lambda b: rows.rev(b, dimensions=dimensions),
         lambda b, v: rows.rev(v, dimensions=dimensions),
     )
 
 
-def slice(x: Any, **window: Shape) -> Any:
-    """The slice row; a view of a cell."""
-    y = slicing.slice(x, **window)
-    return as_view(
-        x,
-        y,
-        lambda b: slicing.slice(b, **window),
-        lambda b, v: slicing.update_slice(b, v, **window),
-    )
+def rev(x: Any, *, dimensions: Shape) -> Any:
+    """The rev row; a view of a cell."""
+    return stepped(x, rows.rev(x, dimensions=dimensions), _reversing(tuple(dimensions)))
 
 
-def squeeze(x: Any, *, dimensions: Shape) -> Any:
-    """The squeeze row; a view of a cell."""
-    return reshaped(x, rows.squeeze(x, dimensions=dimensions))
+def partner(x: Any, y: Any, why: str) -> None:
+    """Let two cells of unknown relation keep each other from being written."""
+    if not is_reachable(x) or not is_reachable(y) or x is y:
+        return
+    for ref, reason in [(weakref.ref(x), why), *living(record_of(x).partners)]:
+        other = ref()
+        if other is not None and other is not y:
+            record_of(other).partners.append((weakref.ref(y), reason))
+            record_of(y).partners.append((ref, reason))
 
 
-def expand_dims(x: Any, *, dimensions: Shape) -> Any:
-    """The expand_dims row; a view of a cell."""
-    return reshaped(x, rows.expand_dims(x, dimensions=dimensions))
-
-
-def reshape(x: Any, *, new_sizes: Shape) -> Any:
-    """The reshape row; a view of a cell where NumPy gives one."""
-    return reshaped(x, rows.reshape(x, new_sizes=new_sizes))
-
-
-def ravel(x: Any) -> Any:
-    """All elements in one axis; a view of a cell whose memory is contiguous."""
-    return reshaped(x, rows.reshape(x, new_sizes=(typeof(x).size,)), contiguous=True)
-
-
-def flat(x: Any) -> Any:
-    """All elements in C order, always written through: what `x.flat` is."""
-    a = typeof(x)
-    return as_view(
-        x,
-        rows.reshape(x, new_sizes=(a.size,)),
-        lambda b: rows.reshape(b, new_sizes=(a.size,)),
-        lambda b, v: rows.reshape(v, new_sizes=a.shape),
-    )
-
-
-# ---------------------------------------------------------------------------------- reshape
-
-
-def reshaped(x: Any, y: Any, *, contiguous: bool = False) -> Any:
-    """Make `y`, `x` in another shape, a view of `x` where NumPy's reshape gives one.
-
-    Args:
-        x: the operand.
-        y: the result.
-        contiguous: whether the result must be contiguous, as that of `ravel`.
-
-    Returns:
-        A view, a cell of its own, or, where that depends on an unknown layout, a partner.
-    """
-    if not isinstance(x, Tracer) or not isinstance(y, Tracer):
-        return y
-    if y is x:
-        y = x.fresh()
-    shape = x.aval.shape
-    shares = _shares(x, y.aval.shape, contiguous)
-    if shares is None:
-        partner(root_of(x), y)
-        return y
-    if not shares:
-        return c_order(y)
-    sizes = y.aval.shape
-    step = Rows(
-        lambda b: rows.reshape(b, new_sizes=sizes), lambda b, v: rows.reshape(v, new_sizes=shape)
-    )
-    return link(x, y, step)
-
-
-def _long(shape: Shape) -> Shape:
-    return tuple(n for n in shape if n != 1)
-
-
-def _shares(x: Tracer, sizes: Shape, contiguous: bool) -> bool | None:
-    """Whether NumPy's reshape of `x` is a view; None where its layout is not known."""
-    root = root_of(x)
-    alias = alias_of(root)
-    own = _long(x.aval.shape)
-    if alias is FROZEN or root.owner is not ctx.trace or 0 in own:
-        return True
-    if not contiguous and (own == _long(sizes) or len(own) < 2):
-        return True
-    memory = _memory(x, root)
-    if memory is None:
-        return None
-    if not isinstance(memory, np.ndarray):  # one element
-        return True
-    if contiguous:
-        return memory.flags.c_contiguous
-    return np.may_share_memory(memory, np.reshape(memory, sizes))
-
-
-def _memory(x: Tracer, root: Tracer) -> Any:
-    """A NumPy array laid out as `x` would be, or None where the root's layout is not known."""
-    alias = alias_of(root)
-    known = alias is C_ORDER or (type(alias) is Root and alias.c_order)
-    if not known and len(_long(root.aval.shape)) > 1:
-        return None
-    memory: Any = np.empty(root.aval.shape, np.bool_)
-    mine = alias_of(x)
-    return run(EVAL, mine.read, memory) if type(mine) is View else memory
-
-
-def _is_contiguous(x: Tracer) -> bool:
-    """Whether `x` is known to be in C order."""
-    root = root_of(x)
-    if alias_of(root) is FROZEN or root.owner is not ctx.trace:
-        return len(x.aval.shape) < 2
-    memory = _memory(x, root)
-    return not isinstance(memory, np.ndarray | None) or (
-        memory is not None and memory.flags.c_contiguous
-    )
-
-
-def partner(x: Tracer, y: Tracer) -> None:
-    """Let two arrays of unknown relation keep each other from being written."""
-    mine, other = record_of(x), record_of(y)
-    for ref in [weakref.ref(x), *living(mine.partners)]:
-        partner = ref()
-        if partner is not None:
-            record_of(partner).partners.append(weakref.ref(y))
-            other.partners.append(ref)
-
-
-def living(refs: list[weakref.ref[Tracer]]) -> list[weakref.ref[Tracer]]:
-    """The references whose objects are alive."""
-    return [r for r in refs if r() is not None]
+def living(refs: Iterable[tuple[weakref.ref[Tracer], str]]) -> list[Any]:
+    """The references whose objects are alive, in a function that still runs."""
+    return [(r, why) for r, why in refs if (x := r()) is not None and x.owner.alive]

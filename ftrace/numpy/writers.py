@@ -10,19 +10,20 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import following
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
+from ftrace.numpy import sorting
 from ftrace.numpy.assigning import assignable, setitem_value
 from ftrace.numpy.cells import cell, check_writable, replace, setitem, store
 from ftrace.numpy.indexing import basic
+from ftrace.numpy.layouts import flat, kept, reading
 from ftrace.numpy.promote import known, numpy_function, one_axis, stretch, value
-from ftrace.numpy.views import c_order, flat, kept_order
+from ftrace.numpy.views import c_order
 from ftrace.primitives.convert import copy
 from ftrace.primitives.elementwise import clamp, mod, select
 from ftrace.primitives.index import gather
-from ftrace.primitives.linear import transpose
 from ftrace.primitives.shape import reshape
-from ftrace.primitives.sort import sort as sort_row
 
 # ---------------------------------------------------------------------------------- functions
 
@@ -39,7 +40,7 @@ def _repeated(x: Any, n: int) -> Any:
         return x
     if not m:
         raise ShapeError(f"{n} elements were to be written, and no values were given.", "Give one.")
-    return gather(x, np.arange(n) % m, axes=(0,), mode="raise")
+    return gather(x, following(np.arange(n) % m), axes=(0,), mode="raise")
 
 
 def _write_flat(a: Tracer, indices: Any, v: Any) -> None:
@@ -47,7 +48,7 @@ def _write_flat(a: Tracer, indices: Any, v: Any) -> None:
     flat = _flat(a)
     count = basic(flat.aval.shape, indices)
     n = typeof(indices).size if count is None else count.shape[0]
-    changed = setitem_value(flat, indices, _repeated(_flat(v), n))
+    changed = setitem_value(flat, indices, _repeated(_flat(assignable(v, a.aval.dtype)), n))
     store(a, reshape(changed, new_sizes=a.aval.shape))
 
 
@@ -129,30 +130,27 @@ def _fill(x: Tracer, v: Any) -> None:
     setitem(x, ..., v)
 
 
-def _sort(x: Tracer, axis: int = -1, kind: Any = None, order: Any = None, **_: Any) -> None:
+def _sort(x: Tracer, axis: int = -1, *args: Any, **options: Any) -> None:
     """Sorted in place along one axis."""
     check_writable(x)
-    axis = one_axis(axis, x.aval.ndim)
-    (sorted_x,) = sort_row(x, dimension=axis, is_stable=True, num_keys=1)
-    store(x, sorted_x)
+    store(x, sorting.sort(x, one_axis(axis, x.aval.ndim), *args, **options))
 
 
-def _partition(x: Tracer, kth: Any, axis: int = -1, **_: Any) -> None:
+def _partition(x: Tracer, kth: Any, axis: int = -1, *args: Any, **options: Any) -> None:
     """Sorted in place, which is one of the orders that `partition` allows."""
-    _sort(x, axis)
+    check_writable(x)
+    store(x, sorting.partition(x, kth, one_axis(axis, x.aval.ndim), *args, **options))
 
 
 def _copy(x: Tracer, order: str = "C") -> Any:
-    """A new array, laid out in C order."""
-    found = copy(x)
-    return c_order(found) if order == "C" else kept_order(x, found)
+    """A new array, laid out in an order."""
+    return kept(x, copy(x), order)
 
 
 def _flatten(x: Tracer, order: str = "C") -> Any:
     """A new array with all elements in one axis."""
-    if order == "F":
-        x = transpose(x, permutation=tuple(range(x.aval.ndim))[::-1])
-    return reshape(x, new_sizes=(x.aval.size,))
+    found = reshape(reading(x, order, "flatten"), new_sizes=(x.aval.size,))
+    return c_order(copy(found) if found is x else found)
 
 
 METHODS: Final[dict[str, Any]] = {

@@ -14,7 +14,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
-from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Linear, Primitive, Rule, Sample
+from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Linear, Primitive, Sample
 from ftrace.core.scalar import Pointwise
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives import elements
@@ -46,22 +46,12 @@ from ftrace.primitives.linear import (
 # ---------------------------------------------------------------------------------- comparisons
 
 
-def _scalarwise(op: Rule) -> Rule:
-    """Python's operator: on NumPy scalars many times faster than the ufunc."""
-
-    def evaluate(x: Any, y: Any) -> Any:
-        z = op(x, y)
-        return np.bool_(z) if type(z) is bool else z
-
-    return evaluate
-
-
-eq = compare("eq", _scalarwise(operator.eq), ANY, doc="x == y, elementwise.")
-ne = compare("ne", _scalarwise(operator.ne), ANY, doc="x != y, elementwise.")
-lt = compare("lt", _scalarwise(operator.lt), ANY, doc="x < y, elementwise.")
-le = compare("le", _scalarwise(operator.le), ANY, doc="x <= y, elementwise.")
-gt = compare("gt", _scalarwise(operator.gt), ANY, doc="x > y, elementwise.")
-ge = compare("ge", _scalarwise(operator.ge), ANY, doc="x >= y, elementwise.")
+eq = compare("eq", operator.eq, ANY, doc="x == y, elementwise.")
+ne = compare("ne", operator.ne, ANY, doc="x != y, elementwise.")
+lt = compare("lt", operator.lt, ANY, doc="x < y, elementwise.")
+le = compare("le", operator.le, ANY, doc="x <= y, elementwise.")
+gt = compare("gt", operator.gt, ANY, doc="x > y, elementwise.")
+ge = compare("ge", operator.ge, ANY, doc="x >= y, elementwise.")
 
 
 def _boolean(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -225,7 +215,7 @@ def _select_type(which: ShapedArray, x: ShapedArray, y: ShapedArray) -> ShapedAr
 
 def _select_impl(which: Any, x: Any, y: Any) -> Any:
     cls = type(which)
-    if (cls is np.bool_ or cls is bool) and type(x) is type(y) and isinstance(x, np.generic):
+    if (cls is np.bool_ or cls is bool) and type(x) is type(y) and issubclass(type(x), np.generic):
         chosen: Any = x if which else y
         return chosen[()]
     z = np.where(which, x, y)

@@ -53,8 +53,8 @@ def _convert_type(x: ShapedArray, *, new_dtype: Dtype, weak_type: bool = False) 
 
 
 def _convert_impl(x: Any, new_dtype: Dtype, weak_type: bool = False) -> Any:
-    if type(x) in PYTHON_SCALARS:
-        x = np.asarray(x)[()]
+    if type(x) in PYTHON_SCALARS:  # of integers without a limit
+        x = np.asarray(float(x) if type(x) is int and new_dtype.kind in "fc" else x)[()]
     if x.dtype.kind == "c" and new_dtype.kind not in "cb":
         x = x.real
     y = x.astype(new_dtype)
@@ -355,7 +355,7 @@ named = Primitive(
     name="name",
     lower=Pointwise(elements.same, "biufc"),
     impl=lambda x, name: x if type(x) in PYTHON_SCALARS else x.copy(),
-    type=lambda x, name: x,
+    type=lambda x, *, name: x,
     jvp=_name_jvp,
     transpose=lambda ct, x, name: (ct,),
     batch=lambda axis, values, dims, name: (named(*values, name=name), dims[0]),

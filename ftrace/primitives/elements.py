@@ -7,11 +7,13 @@ them. Rows whose name is a `ScalarOp` need nothing here.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from ftrace.core.avals import ShapedArray
 
 Ints = tuple[int, ...]
+FEW = 8  # parts that are tried one after the other
 
 # ---------------------------------------------------------------------------------- pointwise
 
@@ -262,23 +264,23 @@ def pad(b: Any, index: Any, out: ShapedArray, x: Any, value: Any, *, padding_con
 
 
 def concatenate(b: Any, index: Any, out: ShapedArray, *xs: Any, dimension: int) -> Any:
-    """The operand in which the coordinate falls."""
+    """The operand in which the coordinate falls; of many it is found by bisection."""
+    starts = [0, *accumulate(x.aval.shape[dimension] for x in xs)]
 
-    def part(k: int, start: int) -> Any:
-        x = xs[k]
-        n = x.aval.shape[dimension]
-        c = b.origin if n == 1 else b.shift(index[dimension], -start)
-
-        def here() -> Any:
+    def among(first: int, end: int) -> Any:
+        if end - first == 1:
+            c = index[dimension]
+            c = b.origin if starts[end] - starts[first] == 1 else b.shift(c, -starts[first])
             at = tuple(c if i == dimension else index[i] for i in range(len(index)))
-            return b.convert(x.at(at), out.dtype)
+            return b.convert(xs[first].at(at), out.dtype)
+        middle = first + 1 if end - first <= FEW else (first + end) // 2
+        return b.when(
+            b.inside(index[dimension], starts[first], starts[middle]),
+            lambda: among(first, middle),
+            lambda: among(middle, end),
+        )
 
-        if k == len(xs) - 1:
-            return here()
-        inside = b.inside(index[dimension], start, start + n)
-        return b.when(inside, here, lambda: part(k + 1, start + n))
-
-    return part(0, 0)
+    return among(0, len(xs))
 
 
 def split(

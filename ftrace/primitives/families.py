@@ -139,6 +139,12 @@ def pointwise(name: str) -> Pointwise | None:
 # ---------------------------------------------------------------------------------- unary
 
 
+def _has_params(impl: Rule) -> bool:
+    """Whether an implementation has arguments behind its operand; those of a ufunc are not ours."""
+    code = getattr(impl, "__code__", None)
+    return code is not None and code.co_argcount + code.co_kwonlyargcount > 1
+
+
 def unary(
     name: str,
     impl: Rule,
@@ -167,7 +173,7 @@ def unary(
     """
     row: Primitive
 
-    def type_rule(x: ShapedArray, **params: Any) -> ShapedArray:
+    def type_rule(x: ShapedArray) -> ShapedArray:
         if x.dtype.kind not in kinds:
             check_kinds(name, kinds, x)
         if out is None and not x.weak:
@@ -185,7 +191,7 @@ def unary(
     row = Primitive(
         name=name,
         impl=weakly_unary(impl) if weak else impl,
-        type=type_rule,
+        type=(lambda x, **params: type_rule(x)) if _has_params(impl) else type_rule,
         jvp=jvp if isinstance(jvp, str) else jvp_rule,
         transpose=transpose_rule if transpose else NO_TRANSPOSE,
         batch=lambda axis, values, dims, **params: (row(*values, **params), dims[0]),
@@ -236,7 +242,7 @@ def binary(
     row: Primitive
     row = Primitive(
         name=name,
-        impl=weakly(impl) if weak else impl,
+        impl=weakly(impl) if weak and out is None else impl,
         type=_binary_type(binary_type(name, kinds, weak), out),
         jvp=jvp if isinstance(jvp, str) else _binary_jvp(lambda *xs: row(*xs), *jvp),
         transpose=_binary_transpose(name, *transpose, bilinear) if transpose else NO_TRANSPOSE,
@@ -258,7 +264,12 @@ def _binary_jvp(
     """The jvp rule of two operands, from one rule for each, and perhaps one for both."""
 
     def tangents(primals: Any, tangents: Any) -> Any:
-        (x, y), (tx, ty) = primals, tangents
+        try:
+            (x, y), (tx, ty) = primals, tangents
+        except ValueError:
+            raise DtypeError(
+                f"A function of two operands was given {len(primals)}.", "Pass exactly two."
+            ) from None
         z = row(x, y)
         if type(x) not in STRONG_TYPES:
             x, tx = adapted(x, tx, z)
@@ -288,7 +299,7 @@ def _binary_type(same: Rule, out: Callable[[np.dtype[Any]], np.dtype[Any]] | Non
 
     def type_rule(x: ShapedArray, y: ShapedArray) -> ShapedArray:
         found = same(x, y)
-        return aval(found.shape, out(found.dtype))
+        return aval(found.shape, out(found.dtype), found.weak)
 
     return type_rule
 
@@ -326,5 +337,19 @@ def _binary_transpose(name: str, rule_x: Rule | None, rule_y: Rule | None, bilin
 
 
 def compare(name: str, impl: Rule, kinds: str, doc: str) -> Primitive:
-    """A comparison: two operands of one dtype, a boolean result, no tangent."""
-    return binary(name, impl, kinds, jvp=NONDIFFERENTIABLE, doc=doc, out=lambda dtype: dtypes.bool_)
+    """A comparison: two operands of one dtype, a boolean result, no tangent.
+
+    Args:
+        name, kinds, doc: as in `binary`.
+        impl: Python's operator: on scalars many times faster than the ufunc, and a bool of two
+            Python scalars.
+    """
+    return binary(
+        name,
+        impl,
+        kinds,
+        jvp=NONDIFFERENTIABLE,
+        doc=doc,
+        out=lambda dtype: dtypes.bool_,
+        weak=True,
+    )

@@ -1,5 +1,6 @@
 """`ftrace.random`: JAX's random numbers, functions of a key, the same bits on every device."""
 
+from ftrace.core.arguments import explain as _explain
 from ftrace.random.choices import categorical as categorical
 from ftrace.random.choices import choice as choice
 from ftrace.random.choices import permutation as permutation
@@ -45,3 +46,5 @@ from ftrace.random.vectors import ball as ball
 from ftrace.random.vectors import generalized_normal as generalized_normal
 from ftrace.random.vectors import multivariate_normal as multivariate_normal
 from ftrace.random.vectors import orthogonal as orthogonal
+
+_explain(globals())

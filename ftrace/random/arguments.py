@@ -7,8 +7,10 @@ import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
+from ftrace.core.device import to_host
 from ftrace.core.dtypes import float32
-from ftrace.core.errors import ConcretizationTypeError, DtypeError, ShapeError
+from ftrace.core.errors import ConcretizationTypeError, DomainError, DtypeError, ShapeError
+from ftrace.core.trace import Tracer, numbers
 from ftrace.numpy.promote import cast, value
 from ftrace.random.threefry import WORD
 
@@ -72,7 +74,7 @@ def checked_shape(name: str, shape: Any, *parameters: Shape) -> Shape:
 
 
 def _sizes(name: str, shape: Any) -> Shape:
-    parts = shape if isinstance(shape, Sequence | np.ndarray) else (shape,)
+    parts = shape if issubclass(type(shape), Sequence | np.ndarray) else (shape,)
     try:
         found = tuple(int(n.__index__()) for n in parts)
     except ConcretizationTypeError:
@@ -126,6 +128,15 @@ def parameter(name: str, x: Any, dtype: np.dtype[Any], what: str) -> Any:
             f"random.{name} was given {what}={a}, which is not real.", "Give a real number."
         )
     return cast(found, dtype)
+
+
+def refuse(name: str, what: str, x: Any, wrong: Callable[[Any], Any], how: str) -> None:
+    """Raise `DomainError` for a parameter whose values are known and make no distribution."""
+    if not isinstance(x, Tracer) and np.any(wrong(to_host(x))):
+        raise DomainError(
+            f"random.{name} was given {what}={numbers(x)}, and a value there is {how}.",
+            f"Give values that are not {how}.",
+        )
 
 
 def drawn(

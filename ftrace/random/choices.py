@@ -11,7 +11,7 @@ from ftrace.lax.reducing import sort_key_val, top_k
 from ftrace.numpy.promote import cast, inexact, one_axis, value
 from ftrace.primitives.create import iota
 from ftrace.primitives.shape import reshape
-from ftrace.random.arguments import Shape, checked_key, checked_shape
+from ftrace.random.arguments import Shape, checked_key, checked_shape, refuse
 from ftrace.random.continuous import standard_gumbel
 from ftrace.random.programs import program
 from ftrace.random.threefry import WORD, Pair, flat_bits, split_words, words
@@ -204,6 +204,7 @@ def _indices(key: Any, count: int, shape: Shape, replace: bool, p: Any) -> Any:
             f"random.choice was given p={typeof(weights)} for {count} members.",
             "Give a vector with one probability for each member.",
         )
+    refuse("choice", "p", weights, lambda v: ~(v >= 0), "negative or NaN")
     return (_weighted if replace else _weighted_different)(key, weights, shape=shape)
 
 

@@ -25,6 +25,7 @@ from ftrace.random.arguments import (
     checked_key,
     checked_shape,
     parameter,
+    refuse,
 )
 from ftrace.random.programs import program
 from ftrace.random.quantiles import log
@@ -76,7 +77,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any
         dtype: an integer dtype.
 
     Returns:
-        An array of the shape and dtype; -1 where `lam` is negative or NaN.
+        An array of the shape and dtype; -1 where `lam` is NaN, or traced and negative.
 
     Raises:
         DtypeError, ShapeError: an argument of a wrong type or shape.
@@ -86,6 +87,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = np.int64) -> Any
         >>> ftrace.random.poisson(ftrace.random.PRNGKey(0), 3.0, (5,))
         array([0, 2, 1, 2, 3])
     """
+    refuse("poisson", "lam", parameter("poisson", lam, float64, "lam"), lambda v: v < 0, "negative")
     return _counts("poisson", _poisson, key, shape, dtype, "iu", lam=lam)
 
 

@@ -74,7 +74,7 @@ def key(seed: Any) -> Any:
 
 def _integer(name: str, what: str, x: Any) -> Any:
     """A Python int, or an integer of rank 0."""
-    if isinstance(x, int) and not isinstance(x, bool):
+    if issubclass(type(x), int) and not issubclass(type(x), bool):
         return int(x)
     a = typeof(value(x))
     if a.dtype.kind not in "iu":

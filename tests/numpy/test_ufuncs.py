@@ -207,7 +207,7 @@ def test_operators_of_two_weak_values_stay_weak_and_functions_do_not() -> None:
     x = 2.0
     for f in (lambda t: t * t + 1, lambda t: -t / 3, lambda t: t**2, lambda t: 1 - t, lambda t: +t):
         assert staged(f, x).out_avals[0].weak
-    for f in (np.sin, np.negative, fnp.multiply, np.add, fnp.sum, fnp.real):
+    for f in (np.sin, np.negative, fnp.multiply, np.add, fnp.sum, fnp.abs):
         args = (x, x) if getattr(f, "nin", 1) == 2 else (x,)
         assert not staged(f, *args).out_avals[0].weak
     single = np.ones(3, np.float32)

@@ -1,0 +1,44 @@
+"""Division of Python numbers by zero, which Python refuses and NumPy does not.
+
+What an operator means is decided by what its operands are where nothing is traced. Of an array or
+NumPy scalar the result is infinite or NaN. Of two Python numbers (weak values) Python's error is
+raised where Python decides by values: in rewritten functions, and where a `try` may catch it, which
+is why such a function is rewritten. Elsewhere IEEE 754 holds, as for `numpy.where` under `grad`;
+but of `//` and `%` of integers, whose results have no infinity, the error is raised everywhere.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from ftrace.control.raising import fail_where
+from ftrace.control.trying import is_in_try
+from ftrace.core.avals import typeof
+from ftrace.core.trace import UNKNOWN, Tracer, ctx
+from ftrace.numpy.integers import is_integer
+from ftrace.primitives.compare import bitwise_and, eq, lt
+
+
+def refuse_zero(divide: Callable[[Any, Any], Any], x: Any, y: Any) -> None:
+    """Raise ZeroDivisionError where the divisor of two Python numbers is zero."""
+    known = y.known(exact=False) if isinstance(y, Tracer) else y
+    if known is UNKNOWN:
+        _refuse(eq(y, typeof(y).dtype.type(0)), divide, x, y)
+    elif known == 0:
+        _refuse(True, divide, x, y)
+
+
+def refuse_zero_base(x: Any, y: Any) -> None:
+    """Raise ZeroDivisionError where zero, a Python number, has a negative exponent."""
+    if typeof(y).dtype.kind == "c" or not (isinstance(y, Tracer) or y < 0):
+        return
+    zero = eq(x, typeof(x).dtype.type(0))
+    if isinstance(y, Tracer):
+        zero = bitwise_and(zero, lt(y, typeof(y).dtype.type(0)))
+    _refuse(zero, operator.pow, x, y)
+
+
+def _refuse(bad: Any, divide: Callable[[Any, Any], Any], x: Any, y: Any) -> None:
+    exact = divide is not operator.truediv and is_integer(x) and is_integer(y)
+    if exact or ctx.lift is not None or is_in_try():
+        fail_where(bad, (x, y), divide, ZeroDivisionError)

@@ -1,0 +1,130 @@
+"""NumPy's errors for values that it refuses: where they are traced, when the function runs.
+
+What depends on shapes and options alone is asked of NumPy itself: `refusal` calls its function once
+more where ours has failed, with plain arrays in the place of traced ones.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.control.raising import fail_where, some
+from ftrace.core.arguments import BARE, better_error, is_accident, is_raised, shown
+from ftrace.core.errors import DtypeError
+from ftrace.core.trace import UNKNOWN, Tracer
+
+
+class _OptionError(TypeError):
+    """An option that an implementation would not look at."""
+
+
+def _is_truth(x: Any) -> bool:
+    return issubclass(type(x), int | np.integer | np.bool_)
+
+
+def _is_order(x: Any) -> bool:
+    return x is None or (type(x) is str and x.upper() in ("C", "F", "A", "K"))
+
+
+def _is_casting(x: Any) -> bool:
+    return type(x) is str and x in ("no", "equiv", "safe", "same_kind", "same_value", "unsafe")
+
+
+# what implementations hardly look at
+OPTIONS: Final[dict[str, Callable[[Any], bool]]] = {
+    "order": _is_order,
+    "casting": _is_casting,
+    "overwrite_input": lambda x: not np.ndim(x),
+    "mean": lambda x: x is not None,
+    "correction": lambda x: x is not None,
+    "subok": lambda x: _is_truth(x),
+    "keepdims": lambda x: x is np._NoValue or (_is_truth(x) and abs(int(x)) < 1 << 31),
+}
+MANY: Final = 1 << 20  # elements, or turns of a loop of NumPy's, that are too many only to ask
+
+
+def refuse(bad: Any, error: type[Exception], words: str) -> None:
+    """Raise an error where a boolean holds anywhere."""
+
+    def throw() -> None:
+        raise error(words)
+
+    fail_where(some(bad), (), throw, error)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raise `TypeError` for a value that an option of NumPy's functions cannot have."""
+    for name, given in options.items():
+        if name in OPTIONS and not OPTIONS[name](given):
+            raise _OptionError(f"{name}={shown(given)} was given, which is none of its values.")
+
+
+def attempt(
+    plain: Callable[..., Any], fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
+) -> Any:
+    """Call an implementation of NumPy's function; where it fails, with the error of NumPy's own.
+
+    Raises:
+        FtraceError, or what NumPy raises on such arguments.
+    """
+    try:
+        check_options(kwargs)
+        return fn(*args, **kwargs)
+    except BARE as error:
+        if (found := refusal(error, plain, fn, args, kwargs)) is error:
+            raise
+        raise found from None
+
+
+def refusal(
+    error: Exception, plain: Callable[..., Any], fn: Callable[..., Any], args: Any, kwargs: Any
+) -> Exception:
+    """What is to be raised where an implementation failed: NumPy's error, if it has one."""
+    if not is_accident(error) or _holds(_is_function, (args, *kwargs.values())):
+        return error
+    if _holds(_is_large, (args, *kwargs.values())):
+        return _ours(error, plain, fn, args, kwargs)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            plain(*map(_stand_in, args), **{k: _stand_in(v) for k, v in kwargs.items()})
+    except Exception as numpys:
+        chosen = is_raised(error) and type(error) is type(numpys)  # words of ours, as a rule better
+        return error if chosen else numpys.with_traceback(None)
+    return _ours(error, plain, fn, args, kwargs)
+
+
+def _ours(error: Exception, plain: Any, fn: Any, args: Any, kwargs: Any) -> Exception:
+    if isinstance(error, _OptionError):
+        return DtypeError(f"numpy.{plain.__name__}: {error}", f"See help(numpy.{plain.__name__}).")
+    if is_raised(error):
+        return error
+    return better_error(error, fn, args, kwargs, f"numpy.{plain.__name__}")
+
+
+def _holds(property_: Callable[[Any], bool], x: Any) -> bool:
+    if type(x) in (list, tuple):
+        return any(_holds(property_, item) for item in x)
+    return property_(x)
+
+
+def _is_function(x: Any) -> bool:
+    return callable(x) and not issubclass(type(x), type | np.ufunc)
+
+
+def _is_large(x: Any) -> bool:
+    if issubclass(type(x), int):
+        return abs(x) > MANY
+    return issubclass(type(x), Tracer | np.ndarray) and x.size > MANY
+
+
+def _stand_in(x: Any) -> Any:
+    """A plain value of the same type and shape, which may be written."""
+    if type(x) in (list, tuple):
+        return type(x)(map(_stand_in, x))
+    if not isinstance(x, Tracer):
+        return x.copy() if type(x) is np.ndarray else x
+    known = x.known(exact=False)
+    return np.zeros(x.shape, x.dtype) if known is UNKNOWN else np.array(known)
