@@ -83,7 +83,7 @@ class CupyArrays:
     def _brought(self, row: Primitive, i: int, args: Sequence[Any], like: Any) -> Any:
         """An operand that is not on the device, as its library takes it."""
         a = args[i]
-        if not isinstance(a, np.ndarray):
+        if not issubclass(type(a), np.ndarray):
             return a
         if not a.ndim:
             return a[()]

@@ -8,7 +8,6 @@ but `read`, `to_host` and `synchronize`. CuPy is imported when the first device 
 
 import importlib
 import struct
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, cached_property
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.errors import BackendError, DeviceMemoryError
-from ftrace.core.lazy import lazy
+from ftrace.core.lazy import forkable_lock, lazy
 from ftrace.core.primitive import Primitive
 from ftrace.gpu import nvrtc
 from ftrace.gpu.compile import cubin
@@ -26,7 +25,7 @@ from ftrace.gpu.device import Triple
 _OUT_OF_MEMORY = 2  # of cudaError_t and of CUresult
 _evaluate = lazy("ftrace.gpu.library", "evaluate")
 _devices: dict[int, "CupyDevice"] = {}
-_making = threading.Lock()
+_making = forkable_lock()
 
 
 def device_of(array: Any = None) -> "CupyDevice":

@@ -6,12 +6,12 @@ module, since the compiler's start costs more than most kernels.
 """
 
 import hashlib
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Any, Final
 
+from ftrace.core.lazy import forkable_lock
 from ftrace.gpu.device import Device
 from ftrace.gpu.emit import emit
 from ftrace.gpu.layout import Geometry, Layout
@@ -23,7 +23,7 @@ from ftrace.lowering.program import WINDOW, Program, every, windows_of
 
 ALIGNMENT: Final = 16  # bytes: of arguments (others are copied), results and places in the arena
 _NAME: Final = "ftrace_kernel"
-_LOCK: Final = threading.Lock()
+_LOCK: Final = forkable_lock()
 _functions: Final[dict[tuple[Any, str], Any]] = {}  # (device, symbol) -> function
 
 

@@ -108,9 +108,9 @@ class Compiled:
         for i, (x, (k, a)) in enumerate(zip(args, self._arguments, strict=True)):
             if has_turns(a):
                 memory.take(k, x)
-            elif isinstance(x, np.ndarray) and x.ndim:
+            elif issubclass(type(x), np.ndarray) and x.ndim:
                 memory.put(k, self._device.from_host(_free(x, i)))
-            elif type(x) in SCALAR_AVALS or isinstance(x, np.ndarray | np.generic):
+            elif type(x) in SCALAR_AVALS or issubclass(type(x), np.ndarray | np.generic):
                 numbers.append((k, np.asarray(x, a.dtype)))
             else:
                 memory.put(k, _plain(x, a, i, self._device))

@@ -138,7 +138,7 @@ def evaluate(row: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> 
     xp = namespace()
     types = [typeof(a) for a in args]
     promised = row.type(*types, **params)
-    rule = RULES.get(row.name)
+    rule = RULES.get(row.op)
     try:
         found = rule(xp, *args, **params) if rule else row.impl(*args, **params)
     except (FtraceError, IndexError):
@@ -159,7 +159,7 @@ def evaluate(row: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> 
 
 def _as(xp: Any, y: Any, promised: ShapedArray, row: Primitive) -> Any:
     """A result in the dtype that its row promises."""
-    if not isinstance(y, xp.ndarray):
+    if not issubclass(type(y), xp.ndarray):
         y = xp.asarray(y)
     if y.shape != promised.shape:
         raise BackendError(

@@ -28,7 +28,7 @@ def same(xp: Any, x: Any) -> Any:
 
 
 def barrier(xp: Any, *xs: Any) -> list[Any]:
-    return [x[...] if isinstance(x, xp.ndarray) else xp.asarray(x) for x in xs]
+    return [x[...] if issubclass(type(x), xp.ndarray) else xp.asarray(x) for x in xs]
 
 
 def broadcast(xp: Any, x: Any, shape: Ints, broadcast_dimensions: Ints) -> Any:

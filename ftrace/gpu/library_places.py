@@ -151,7 +151,7 @@ def _starts(xp: Any, shape: Ints, sizes: Ints, starts: Sequence[Any]) -> list[An
     """Clamped starts: Python numbers where they are known, else numbers on the device."""
     found: list[Any] = []
     for i, n, m in zip(starts, shape, sizes, strict=True):
-        if isinstance(i, xp.ndarray):
+        if issubclass(type(i), xp.ndarray):
             found.append(xp.minimum(xp.maximum(i.astype(INDEX), 0), n - m))
         else:
             found.append(max(0, min(int(i), n - m)))
@@ -163,7 +163,7 @@ def read(xp: Any, x: Any, *starts: Any, slice_sizes: Ints) -> Any:
     for axis, (start, m) in enumerate(
         zip(_starts(xp, x.shape, slice_sizes, starts), slice_sizes, strict=True)
     ):
-        if isinstance(start, int):
+        if issubclass(type(start), int):
             x = x[(slice(None),) * axis + (slice(start, start + m),)]
         else:
             x = xp.take(x, start + xp.arange(m, dtype=INDEX), axis=axis)

@@ -11,7 +11,6 @@ import ctypes
 import importlib.util
 import os
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from ftrace.core.errors import BackendError
+from ftrace.core.lazy import forkable_lock
 
 MAJORS = (13, 12)
-_LOADING = threading.Lock()
+_LOADING = forkable_lock()
 
 
 @dataclass(frozen=True, slots=True)

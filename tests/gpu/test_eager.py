@@ -329,7 +329,7 @@ def test_free_arrays_are_forgotten_when_they_die():
     before = len(device._free)
     ftrace.hessian(lambda x: np.sum(fnp.arange(3.0) * x * x))(there(X))
     gc.collect()
-    assert len(device._free) == before
+    assert len(device._free) <= before  # what other tests left may die here, too
 
 
 # ---------------------------------------------------------------------------------- control
