@@ -8,7 +8,11 @@ Everything is loaded when it is first asked for, so that `import ftrace` costs l
 """
 
 import importlib
+from types import FunctionType as _FunctionType
 from typing import TYPE_CHECKING, Any
+
+from ftrace.core.arguments import explained as _explained
+from ftrace.core.lazy import MAKING
 
 if TYPE_CHECKING:
     from ftrace import ad_checkpoint as ad_checkpoint
@@ -72,6 +76,7 @@ if TYPE_CHECKING:
     from ftrace.api.vectorize import elementwise_partials as elementwise_partials
     from ftrace.api.vectorize import vectorize as vectorize
     from ftrace.core.primitive import Primitive as Primitive
+    from ftrace.core.trace import Tracer as Tracer
     from ftrace.core.zero import SymbolicZero as SymbolicZero
     from ftrace.cpu.recycling import release_memory as release_memory
     from ftrace.lax.operations import stop_gradient as stop_gradient
@@ -170,6 +175,7 @@ _HOMES = {
         "vectorize",
     ),
     "ftrace.core.primitive": ("Primitive",),
+    "ftrace.core.trace": ("Tracer",),
     "ftrace.core.zero": ("SymbolicZero",),
     "ftrace.cpu.recycling": ("release_memory",),
     "ftrace.lax.operations": ("stop_gradient",),
@@ -181,12 +187,15 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     """Load a public name, or a submodule, at its first use."""
-    if name in _HOME_OF:
-        value = getattr(importlib.import_module(_HOME_OF[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"ftrace.{name}")
-    else:
-        raise AttributeError(f"module 'ftrace' has no attribute {name!r}")
+    with MAKING:
+        if name in _HOME_OF:
+            value = getattr(importlib.import_module(_HOME_OF[name]), name)
+            if type(value) is _FunctionType:
+                value = _explained(value, f"ftrace.{name}")
+        elif name in _MODULES:
+            value = importlib.import_module(f"ftrace.{name}")
+        else:
+            raise AttributeError(f"module 'ftrace' has no attribute {name!r}")
     globals()[name] = value
     return value
 

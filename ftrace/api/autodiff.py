@@ -17,7 +17,6 @@ from ftrace.api.calls import (
     check_callable,
     differentiable,
     name_of,
-    to_transform,
     transformed,
 )
 from ftrace.api.matching import (
@@ -28,9 +27,11 @@ from ftrace.api.matching import (
     match_tangents,
 )
 from ftrace.control.functions import (
+    Apart,
     FlatFunction,
     argument_avals,
     flatten_call,
+    is_no_value,
     result_avals,
     stage_function,
 )
@@ -48,6 +49,7 @@ from ftrace.interpreters.linearize import Tape, linearize_flat, push
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.tangents import instantiate, materialise, zeros
 from ftrace.interpreters.transpose import pull_jaxpr
+from ftrace.lifting.restart import Eager, Restart
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,7 +64,7 @@ def jvp(
     tangents: Sequence[Any],
     has_aux: bool = False,
     *,
-    lift: bool = False,
+    lift: bool = True,
 ) -> tuple[Any, ...]:
     """Value and directional derivative (Jacobian-vector product).
 
@@ -73,7 +75,7 @@ def jvp(
             None. Tangents that all have one extra leading axis are pushed together, one pass
             for all of them, and so is the result's tangent.
         has_aux: `fun` returns `(result, aux)`; aux is returned last, without derivative.
-        lift: rewrite native control flow and NumPy constructors (`ftrace.lift`).
+        lift: as in `value_and_grad`.
 
     Returns:
         `(result, tangent)` or `(result, tangent, aux)`.
@@ -87,20 +89,22 @@ def jvp(
         >>> bool(dy == np.cos(2.0) * 2.0 + np.sin(2.0))
         True
     """
-    fun = to_transform(fun, "jvp", lift)
+    check_callable(fun, "jvp")
+    restart = Eager(fun, lift)
     check_tuple("jvp", "primals", primals)
     check_tuple("jvp", "tangents", tangents)
-    leaves, tree = flatten_call(tuple(primals))
-    given = match_tangents(f"jvp of {name_of(fun)}", tuple(primals), tuple(tangents))
+    apart = Apart(*flatten_call(tuple(primals)), is_no_value)
+    leaves, tree = apart.leaves, apart.tree
+    given = match_tangents(f"jvp of {name_of(fun)}", tuple(primals), tuple(tangents), apart)
     avals = argument_avals(fun, leaves, tree)
     flat = FlatFunction(fun, tree)
     count = _extra_axis(avals, given)
     with quietly():
         if count is None:
             ts = checked_tangents(given, avals, tree.children()[0])
-            ys, dys = jvp_flat(flat, leaves, ts)
+            ys, dys = restart(lambda: jvp_flat(flat, leaves, ts), primals)
         else:
-            ys, dys = _batched_jvp(flat, leaves, given, avals, count)
+            ys, dys = restart(lambda: _batched_jvp(flat, leaves, given, avals, count), primals)
     return _forward_results(flat.out_tree, ys, dys, (*leaves, *given), has_aux, count)
 
 
@@ -176,7 +180,7 @@ def _batched_jvp(
 
 
 def linearize(
-    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, lift: bool = False
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, lift: bool = True
 ) -> tuple[Any, ...]:
     """Value at a point, and the derivative there as a linear function.
 
@@ -184,7 +188,7 @@ def linearize(
         fun: function of arrays, or containers of arrays.
         *primals: the point.
         has_aux: `fun` returns `(result, aux)`.
-        lift: rewrite native control flow and NumPy constructors (`ftrace.lift`).
+        lift: as in `value_and_grad`.
 
     Returns:
         `(result, pushforward)`, and aux if asked for. `pushforward(*tangents)` costs no
@@ -196,16 +200,17 @@ def linearize(
         >>> float(push(2.0))
         2.0
     """
-    fun = to_transform(fun, "linearize", lift)
-    leaves, flat, ys, tape = _linearized(fun, primals, {}, outlives=True)
+    check_callable(fun, "linearize")
+    apart, flat, ys, tape = _linearized(fun, primals, lift)
+    leaves = apart.leaves
     result_tree, aux = _split_aux(flat.out_tree, ys, has_aux)
     n = result_tree.num_leaves
     tape = Tape(tape.eqns, tape.invars, tape.outs[:n])
     avals = [typeof(x) for x in leaves]
-    _, in_tree = tree_flatten(primals)
+    in_tree = apart.without(tree_flatten(primals)[1])
 
     def pushforward(*tangents: Any) -> Any:
-        given = match_tangents(f"The linearized {name_of(fun)}", primals, tangents)
+        given = match_tangents(f"The linearized {name_of(fun)}", primals, tangents, apart)
         ts = checked_tangents(given, avals, in_tree)
         live = [
             instantiate(t, x)
@@ -221,14 +226,15 @@ def linearize(
 
 
 def _linearized(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, outlives: bool
-) -> tuple[list[Any], FlatFunction, list[Any], Tape]:
-    leaves, tree = flatten_call(args, kwargs)
-    argument_avals(fun, leaves, tree)
-    flat = FlatFunction(fun, tree)
+    fun: Callable[..., Any], args: tuple[Any, ...], lift: bool
+) -> tuple[Apart, FlatFunction, list[Any], Tape]:
+    apart = Apart(*flatten_call(args), is_no_value)
+    leaves = apart.leaves
+    argument_avals(fun, leaves, apart.tree)
+    flat = FlatFunction(fun, apart.tree)
     with quietly():
-        ys, tape = linearize_flat(flat, leaves, outlives=outlives)
-    return leaves, flat, ys, tape
+        ys, tape = Eager(fun, lift)(lambda: linearize_flat(flat, leaves, outlives=True), args)
+    return apart, flat, ys, tape
 
 
 def _split_aux(out_tree: PyTreeDef, ys: list[Any], has_aux: bool) -> tuple[PyTreeDef, Any]:
@@ -252,7 +258,7 @@ def any_array(values: Sequence[Any]) -> bool:
 
 
 def vjp(
-    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, lift: bool = False
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, lift: bool = True
 ) -> tuple[Any, ...]:
     """Value at a point, and the function that pulls cotangents back (vector-Jacobian product).
 
@@ -260,7 +266,7 @@ def vjp(
         fun: function of arrays, or containers of arrays.
         *primals: the point.
         has_aux: `fun` returns `(result, aux)`.
-        lift: rewrite native control flow and NumPy constructors (`ftrace.lift`).
+        lift: as in `value_and_grad`.
 
     Returns:
         `(result, pullback)`, and aux if asked for. `pullback(ct)` takes one cotangent of the
@@ -273,14 +279,15 @@ def vjp(
         >>> [float(g) for g in pull(1.0)]
         [8.0, 3.0]
     """
-    fun = to_transform(fun, "vjp", lift)
-    leaves, flat, ys, tape = _linearized(fun, primals, {}, outlives=True)
+    check_callable(fun, "vjp")
+    apart, flat, ys, tape = _linearized(fun, primals, lift)
+    leaves = apart.leaves
     result_tree, aux = _split_aux(flat.out_tree, ys, has_aux)
     n = result_tree.num_leaves
     out_avals = result_avals(fun, ys[:n], result_tree)
     avals = [typeof(x) for x in leaves]
     places = [place_of(x) for x in leaves]
-    _, in_tree = tree_flatten(primals)
+    in_tree = apart.without(tree_flatten(primals)[1])
     tape = Tape(tape.eqns, tape.invars, tape.outs[:n])
 
     def pullback(ct: Any) -> Any:
@@ -312,7 +319,7 @@ def value_and_grad(
     holomorphic: bool = False,
     allow_int: bool = False,
     *,
-    lift: bool = False,
+    lift: bool = True,
 ) -> Callable[P, tuple[Any, Any]]:
     """Make a function that returns `fun`'s value and gradient together.
 
@@ -323,13 +330,20 @@ def value_and_grad(
         has_aux: `fun` returns `(value, aux)`.
         holomorphic: `fun` is complex-analytic; inputs and output are complex.
         allow_int: integer arrays among the arguments get gradient None instead of an error.
-        lift: rewrite native control flow and NumPy constructors, as `jit` does by itself where it
-            must (`ftrace.lift`).
+        lift: where the function asks for a plain value that would lose its derivative
+            (`math.sin(x)`, `np.array([x, 1.0])`, `plain[i] = x`), it runs again, lifted
+            (`ftrace.lift`), and from then on at once. What it had done before that line, it does
+            again. False leaves it and all that it calls as they are: questions such as
+            `type(x) is float` are then answered for a tracer.
 
     Returns:
         A function with `fun`'s signature returning `(value, gradient)`, or
         `((value, aux), gradient)`; the gradient has the containers, shapes and dtypes of the
-        chosen arguments. Python integers count as floats.
+        chosen arguments. A Python integer that is itself an argument counts as a float. Inside
+        containers, what cannot have a derivative (integers, booleans, strings, functions) stays
+        as it is, and the gradient is None there: update parameters by
+        `tree_map(lambda g, p: p if g is None else p - rate * g, gradient, parameters,
+        is_leaf=lambda g: g is None)`.
 
     Raises:
         ShapeError: the value is not a scalar.
@@ -341,7 +355,8 @@ def value_and_grad(
         >>> float(value), [float(g) for g in gradient]
         (33.0, [14.0, 3.0])
     """
-    fun = to_transform(fun, "value_and_grad", lift)
+    check_callable(fun, "value_and_grad")
+    restart = Eager(fun, lift)
     argnums = check_argnums("value_and_grad", argnums)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -349,7 +364,9 @@ def value_and_grad(
         leaves, tree = differentiable("The gradient", fun, chosen, holomorphic, allow_int)
         flat = FlatFunction(lambda *values: chosen.call(fun, values), tree)
         with quietly():
-            ys, tape = linearize_flat(flat, leaves, outlives=False)
+            ys, tape = restart(
+                lambda: linearize_flat(flat, leaves, outlives=False), (*args, *kwargs.values())
+            )
             out_tree = _aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
             value = _scalar(fun, out_tree, ys, holomorphic)
             seed = [typeof(value).dtype.type(1)] + [None] * (len(ys) - 1)
@@ -357,11 +374,11 @@ def value_and_grad(
             found = _real_cotangents(tape.pull(seed), avals, places)
         found = owned(found, leaves)
         ys = owned(ys, (*leaves, *found))
-        gradient = tree.children()[0].unflatten(found)
+        gradient = chosen.tree.unflatten(found)
         result = flat.out_tree.unflatten(ys)
         return result, gradient[0] if chosen.single else gradient
 
-    key = ("value_and_grad", argnums, has_aux, holomorphic, allow_int)
+    key = ("value_and_grad", argnums, has_aux, holomorphic, allow_int, lift)
     doc = f"Value and gradient of {name_of(fun)} with respect to {argnums!r}."
     return transformed(fun, call, key, doc)
 
@@ -373,7 +390,7 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
     *,
-    lift: bool = False,
+    lift: bool = True,
 ) -> Callable[P, Any]:
     """Make a function that returns the gradient of a scalar function.
 
@@ -388,9 +405,9 @@ def grad(
         >>> bool(ftrace.grad(ftrace.grad(np.sin))(1.0) == -np.sin(1.0))
         True
     """
-    fun = to_transform(fun, "grad", lift)
+    check_callable(fun, "grad")
     argnums = check_argnums("grad", argnums)
-    both: Any = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+    both: Any = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, lift=lift)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
@@ -435,12 +452,15 @@ def _scalar(fun: Any, out_tree: PyTreeDef, ys: list[Any], holomorphic: bool) -> 
 # ---------------------------------------------------------------------------------- transpose
 
 
-def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
+def linear_transpose(
+    fun: Callable[..., Any], *primals: Any, lift: bool = True
+) -> Callable[..., Any]:
     """Transpose a linear function.
 
     Args:
         fun: linear in all its arguments.
         *primals: arrays, or `ShapeDtypeStruct`s, that say the arguments' shapes and dtypes.
+        lift: as in `value_and_grad`.
 
     Returns:
         A function of one cotangent of the result's structure that returns a tuple with one
@@ -457,7 +477,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     check_callable(fun, "linear_transpose")
     leaves, tree = flatten_call(primals)
     avals, places = [_struct_aval(x) for x in leaves], [place_of(x) for x in leaves]
-    staged = stage_function(fun, tree, avals)
+    staged = Restart(fun, lift)(lambda: stage_function(fun, tree, avals), primals)
     out_avals = staged.jaxpr.out_avals
     linear = (False,) * len(staged.captured) + (True,) * len(avals)
     _, in_tree = tree_flatten(primals)

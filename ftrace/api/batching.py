@@ -3,14 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
+import numpy as np
+
 from ftrace.api.calls import brief, check_callable, name_of, transformed
 from ftrace.control.functions import (
+    Apart,
     FlatFunction,
     argument_avals,
     argument_paths,
     flatten_call,
+    is_no_value,
     result_avals,
 )
+from ftrace.control.raising import errors_last
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError, TreeError
 from ftrace.core.tree import PyTreeDef, broadcast_prefix, paths, tree_flatten
@@ -46,7 +51,8 @@ def vmap(
         axis_size: the size, needed only where no argument is mapped.
         lift: where a mapped value decides Python's control flow, or is stored into a plain
             array, the function runs again, lifted (`ftrace.lift`), and from then on at once.
-            False leaves it and all that it calls as they are.
+            False leaves it and all that it calls as they are: questions such as
+            `type(x) is float` are then answered for a tracer.
 
     Returns:
         A function with `fun`'s signature over batched arguments.
@@ -64,18 +70,21 @@ def vmap(
     """
     check_callable(fun, "vmap")
     in_axes = _known_axes(in_axes)
+    _check_axis(axis_name, axis_size)
     restart = Restart(fun, lift)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, tree = flatten_call(args, kwargs)
+        apart = Apart(*flatten_call(args, kwargs), is_no_value)
+        leaves, tree = apart.leaves, apart.tree
         avals = argument_avals(fun, leaves, tree)
-        dims = _in_dims(fun, in_axes, args, kwargs)
+        dims = apart.select(_in_dims(fun, in_axes, args, kwargs))
         dims = [
             _checked(d, a, i, (fun, tree)) for i, (d, a) in enumerate(zip(dims, avals, strict=True))
         ]
         axis = Axis(_size(fun, tree, dims, avals, axis_size), axis_name)
         flat = FlatFunction(fun, tree)
-        ys, found = restart(lambda: batch_flat(flat, axis, leaves, dims))
+        given = (*args, *kwargs.values())
+        ys, found = restart(lambda: batch_flat(errors_last(flat), axis, leaves, dims), given)
         result_avals(fun, ys, flat.out_tree)
         wanted = _out_dims(fun, out_axes, flat.out_tree, ys)
         rows = zip(ys, found, wanted, paths(flat.out_tree, "result"), strict=True)
@@ -90,12 +99,23 @@ def _known_axes(in_axes: Any) -> Any:
     """`in_axes` as an int, None or a tuple."""
     if isinstance(in_axes, list):
         return tuple(in_axes)
-    if in_axes is None or isinstance(in_axes, int | tuple):
+    if in_axes is None or issubclass(type(in_axes), int | tuple):
         return in_axes
     raise DtypeError(
         f"in_axes of vmap must be an int, None or a tuple, not {brief(in_axes)}.",
         "Give one axis for all arguments, or a tuple with one entry for each.",
     )
+
+
+def _check_axis(name: Any, size: Any) -> None:
+    if not (size is None or (issubclass(type(size), int | np.integer) and size >= 0)):
+        raise DtypeError(
+            f"axis_size of vmap is {brief(size)}.", "Give how many members there are, an int."
+        )
+    if not (name is None or type(name) is tuple or issubclass(type(name), str)):
+        raise DtypeError(
+            f"axis_name of vmap is {brief(name)}.", "Give a string, by which collectives find it."
+        )
 
 
 def _hashable(axes: Any) -> Any:
@@ -111,7 +131,7 @@ def _in_dims(fun: Any, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, An
             "Give one entry for each argument.",
         )
     count = len(tree_flatten(kwargs)[0])
-    if in_axes is None or isinstance(in_axes, int):
+    if in_axes is None or issubclass(type(in_axes), int):
         return [in_axes] * len(tree_flatten(args)[0]) + [0] * count
     return _prefix(fun, "in_axes", in_axes, args) + [0] * count
 
@@ -133,7 +153,7 @@ def _checked(dim: Any, a: ShapedArray, index: int, where: tuple[Any, PyTreeDef])
     if dim is None:
         return None
     fun, tree = where
-    if not isinstance(dim, int):
+    if not issubclass(type(dim), int):
         path = argument_paths(fun, tree)[index]
         raise TreeError(
             f"vmap of {name_of(fun)}: in_axes has {dim!r} for {path}.", "Use integers and None."
@@ -176,7 +196,7 @@ def _size(
 
 
 def _out_dims(fun: Any, out_axes: Any, tree: PyTreeDef, ys: list[Any]) -> list[Any]:
-    if out_axes is None or isinstance(out_axes, int):
+    if out_axes is None or issubclass(type(out_axes), int):
         return [out_axes] * len(ys)
     return _prefix(fun, "out_axes", out_axes, tree.unflatten(ys))
 
@@ -189,6 +209,10 @@ def _place(y: Any, dim: Any, wanted: Any, axis: Axis, path: str) -> Any:
                 "Give the axis where the members are to be stacked.",
             )
         return y
+    if not issubclass(type(wanted), int):
+        raise DtypeError(
+            f"out_axes of vmap is {brief(wanted)} for {path}.", "Use integers and None."
+        )
     rank = len(typeof(y).shape) + (dim is None)
     if not -rank <= wanted < rank:
         raise AxisError(

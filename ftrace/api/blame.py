@@ -140,7 +140,7 @@ def blame(fun: Callable[..., Any], *args: Any, radius: float = 1e-3, **kwargs: A
 
 
 def _check_radius(radius: Any) -> None:
-    if not isinstance(radius, int | float) or not 0 <= radius < np.inf:
+    if not issubclass(type(radius), int | float) or not 0 <= radius < np.inf:
         raise DtypeError(
             f"The radius of debug.blame is {radius!r}, and must be a finite number from 0 on.",
             "Pass how far to look for jumps, relative to the arguments: radius=1e-3.",
@@ -279,7 +279,7 @@ def _broken(found: Break, names: Sequence[str]) -> Finding:
 
 
 def _shown(x: Any) -> str:
-    return f"{x:.6g}" if isinstance(x, float) else repr(x)
+    return f"{x:.6g}" if issubclass(type(x), float) else repr(x)
 
 
 def _is_inexact(y: Any) -> bool:

@@ -13,8 +13,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
 from ftrace.control.functions import (
+    Apart,
     argument_name,
     flatten_call,
+    is_setting,
     name_of,
     parameters,
     untraceable,
@@ -25,7 +27,7 @@ from ftrace.core.config import config
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import EVAL, ctx, lifted
-from ftrace.core.tree import PyTreeDef, paths
+from ftrace.core.tree import PyTreeDef, paths, tree_structure
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,16 +95,19 @@ class Selection:
     Attributes:
         values: the selected arguments, in the order of `argnums`.
         single: whether `argnums` was one argument rather than a tuple.
+        tree: the structure of the gradient; `differentiable` finds it.
     """
 
-    __slots__ = ("_args", "_kwargs", "_slots", "single", "values")
+    __slots__ = ("_args", "_kwargs", "_slots", "single", "tree", "values")
 
     def __init__(
         self, fun: Any, argnums: ArgNums, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         self._args, self._kwargs = args, kwargs
-        self.single = isinstance(argnums, int | str)
-        wanted = (argnums,) if isinstance(argnums, int | str) else argnums
+        self.tree: Any = None
+        wanted = (argnums,) if isinstance(argnums, str) else argnums
+        wanted = wanted if isinstance(wanted, Sequence) else (wanted,)
+        self.single = wanted is not argnums
         self._slots = [_slot(fun, n, args, kwargs) for n in wanted]
         if len(self._slots) > 1 and len(set(self._slots)) < len(self._slots):
             raise TreeError(
@@ -135,7 +140,7 @@ def _slot(fun: Any, argnum: int | str, args: tuple[Any, ...], kwargs: dict[str, 
         known = parameters(fun)
         if argnum in known and known.index(argnum) < len(args):
             return known.index(argnum)
-    elif isinstance(argnum, int) and -len(args) <= argnum < len(args):
+    elif issubclass(type(argnum), int) and -len(args) <= argnum < len(args):
         return argnum % len(args)
     given = [*(argument_name(fun, i) for i in range(len(args))), *(f"{k}=" for k in sorted(kwargs))]
     raise TreeError(
@@ -151,10 +156,10 @@ def check_argnums(what: str, argnums: Any) -> ArgNums:
     Raises:
         DtypeError: neither integers nor names; a DtypeError is a TypeError.
     """
-    if isinstance(argnums, int | str) and not isinstance(argnums, bool):
+    if issubclass(type(argnums), int | str) and not issubclass(type(argnums), bool):
         return argnums
     wanted = tuple(argnums) if isinstance(argnums, Sequence) else (argnums,)
-    if not all(isinstance(n, int | str) and not isinstance(n, bool) for n in wanted):
+    if not all(issubclass(type(n), int | str) and not issubclass(type(n), bool) for n in wanted):
         raise DtypeError(
             f"argnums of {what} must be positions or parameter names, not {brief(argnums)}.",
             "Give an int, a str, or a tuple of them.",
@@ -167,12 +172,21 @@ def differentiable(
 ) -> tuple[list[Any], PyTreeDef]:
     """The leaves to differentiate with respect to, and the structure of `(values, {})`.
 
-    Python integers become floats.
+    A Python integer that is an argument becomes a float. Inside containers integers, booleans, and
+    what is no number, stay as they are: the gradient has None there.
 
     Raises:
         DtypeError: a leaf that has no derivative, named by its path.
     """
-    leaves, tree = flatten_call(chosen.values)
+    apart = Apart(*flatten_call(chosen.values), _stays)
+    leaves, tree = apart.leaves, apart.tree
+    chosen.tree = apart.without(tree_structure(chosen.values))
+    if not leaves and apart.kept:
+        raise DtypeError(
+            f"{what} of {name_of(fun)} was asked with respect to arguments that hold no float.",
+            "Integers, booleans, strings and functions inside containers have no derivative: make "
+            "them floats, or choose other argnums.",
+        )
     for i, x in enumerate(leaves):
         if type(x) is int:
             leaves[i] = float(x)
@@ -180,11 +194,16 @@ def differentiable(
         try:
             kind = typeof(x).dtype.kind
         except DtypeError:
-            raise untraceable(fun, leaves, chosen.paths(fun, tree.children()[0])) from None
+            raise untraceable(fun, leaves, chosen.paths(fun, chosen.tree)) from None
         if (kind == "c" if holomorphic else kind in "fc") or (allow_int and kind in "biu"):
             continue
-        raise _no_derivative(what, fun, chosen.paths(fun, tree.children()[0])[i], x, holomorphic)
+        raise _no_derivative(what, fun, chosen.paths(fun, chosen.tree)[i], x, holomorphic)
     return leaves, tree
+
+
+def _stays(x: Any) -> bool:
+    """Whether a leaf inside a container is not differentiated."""
+    return is_setting(x) or getattr(getattr(x, "dtype", None), "kind", "") in tuple("biu")
 
 
 def _no_derivative(what: str, fun: Any, path: str, x: Any, holomorphic: bool) -> DtypeError:

@@ -22,6 +22,7 @@ from ftrace.core.errors import (
     TracerArrayConversionError,
     TracerIntegerConversionError,
 )
+from ftrace.core.trace import attempting
 from ftrace.core.tree import paths
 from ftrace.interpreters.staging import trace_to_jaxpr
 
@@ -37,12 +38,14 @@ class Finding:
         what: a sentence.
         where: the user's `file:line: code`, if it is at a line.
         blocks: whether a derivative is lost or cannot be taken; if not, others lead past it.
+        inputs: paths of the inputs whose derivatives that are; none: of all.
     """
 
     kind: str
     what: str
     where: str
     blocks: bool
+    inputs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"{self.kind}{'' if self.blocks else ' (other paths lead past it)'}: {self.what}"
@@ -68,9 +71,15 @@ class Report:
     def __bool__(self) -> bool:
         return not any(f.blocks for f in self.findings)
 
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """The inputs whose derivatives are lost or cannot be taken."""
+        found = {path for f in self.findings if f.blocks for path in f.inputs or self.wrt}
+        return tuple(path for path in self.wrt if path in found)
+
     def __str__(self) -> str:
-        answer = "is" if self else "is not"
-        lines = [f"{self.name} {answer} differentiable with respect to {', '.join(self.wrt)}."]
+        answer, about = ("is", self.wrt) if self else ("is not", self.blocked)
+        lines = [f"{self.name} {answer} differentiable with respect to {', '.join(about)}."]
         lines += [f"  {str(f).replace(chr(10), chr(10) + '  ')}" for f in self.findings]
         lost = [path for path, reached in self.outputs.items() if not reached]
         if lost:
@@ -144,12 +153,13 @@ def _report(
 ) -> Report:
     wrt = tuple(names[i] for i in chosen)
     findings = [
-        Finding("non-float input", f"{names[i]} is {types[i]}.", "", True)
+        Finding("non-float input", f"{names[i]} is {types[i]}.", "", True, (names[i],))
         for i in chosen
         if not is_inexact(types[i].dtype)
     ]
     try:
-        jaxpr, captured = trace_to_jaxpr(flat, types)
+        with attempting():
+            jaxpr, captured = trace_to_jaxpr(flat, types)
     except (TracerIntegerConversionError, TracerArrayConversionError) as error:
         lost = Finding("conversion", error.what, error.where, True)
         return Report(name_of(fun), wrt, {}, (*findings, lost))
@@ -158,9 +168,10 @@ def _report(
     inputs = [NOTHING] * len(captured) + [Flow(bits.get(i, 0)) for i in range(len(types))]
     outs = walk.jaxpr(jaxpr, inputs, None)
     results = list(zip(paths(flat.out_tree, "result"), jaxpr.out_avals, outs, strict=True))
-    findings += _cut_findings(walk.cuts, outs, sum(bits.values()))
+    inputs_of = {names[k]: b for k, b in bits.items()}
+    findings += _cut_findings(walk.cuts, outs, inputs_of)
     findings += _output_findings(results)
-    findings += _input_findings(walk.cuts, outs, {names[k]: b for k, b in bits.items()})
+    findings += _input_findings(walk.cuts, outs, inputs_of)
     reached = {path: bool(f.reach) for path, _, f in results}
     return Report(name_of(fun), wrt, reached, tuple(findings))
 
@@ -169,20 +180,19 @@ def _on_the_way(outs: Sequence[Flow]) -> frozenset[int]:
     return reduce(or_, outs, NOTHING).cuts
 
 
-def _cut_findings(cuts: Sequence[Cut], outs: Sequence[Flow], wrt: int) -> list[Finding]:
+def _cut_findings(cuts: Sequence[Cut], outs: Sequence[Flow], bits: dict[str, int]) -> list[Finding]:
     """The cuts on a way to an output; one blocks where an input or output has no other way."""
     reached = reduce(or_, outs, NOTHING).reach
     last = frozenset[int]().union(*(f.cuts for f in outs if not f.reach))
-    return [
-        Finding(
-            cut.kind,
-            cut.what,
-            source.describe(cut.place),
-            cut.fatal or i in last or bool(cut.via & wrt & ~reached),
-        )
-        for i, cut in enumerate(cuts)
-        if i in _on_the_way(outs)
-    ]
+    found: list[Finding] = []
+    for i, cut in enumerate(cuts):
+        if i in _on_the_way(outs):
+            whole = cut.fatal or i in last
+            lost = cut.via if whole else cut.via & ~reached
+            inputs = tuple(path for path, bit in bits.items() if bit & lost)
+            place = source.describe(cut.place)
+            found.append(Finding(cut.kind, cut.what, place, whole or bool(inputs), inputs))
+    return found
 
 
 def _output_findings(results: Sequence[tuple[str, ShapedArray, Flow]]) -> list[Finding]:
@@ -203,7 +213,7 @@ def _input_findings(
     for i in _on_the_way(outs):
         used |= cuts[i].via
     return [
-        Finding("unused input", f"No output depends on {path}.", "", True)
+        Finding("unused input", f"No output depends on {path}.", "", True, (path,))
         for path, bit in bits.items()
         if not bit & used
     ]

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, ParamSpec, TypeVar
 
 from ftrace.api.calls import brief, check_callable, check_hashable, name_of, positions
@@ -11,6 +11,7 @@ from ftrace.control.checkpoint import checkpoint_call
 from ftrace.control.policies import Policy
 from ftrace.control.traces import Traces
 from ftrace.core.errors import DtypeError
+from ftrace.core.sameness import Static
 from ftrace.core.trace import EVAL, ctx, lifted
 from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.captures import owned
@@ -69,7 +70,7 @@ def checkpoint(
             budget=budget,
         )
     check_callable(fun, "checkpoint")
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    static = tuple(static_argnums) if isinstance(static_argnums, Iterable) else (static_argnums,)
     return _checkpointed(fun, static, keep)
 
 
@@ -94,7 +95,8 @@ def _checkpointed(
             return lifted(fun)(*full, **keywords)
 
         partial.__name__ = name_of(fun)
-        leaves, trace = traces.find(partial, dynamic, kwargs, tuple(fixed.items()))
+        key = tuple((i, Static(v)) for i, v in fixed.items())
+        leaves, trace = traces.find(partial, dynamic, kwargs, key)
         outs = checkpoint_call(*trace.captured, *leaves, jaxpr=trace.jaxpr, policy=keep)
         return trace.out_tree.unflatten(outs)
 
@@ -170,7 +172,7 @@ def _policy(policy: Policy | None, budget: Any) -> Policy | Budget | None:
 
 
 def _bytes(budget: Any) -> int:
-    if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
+    if issubclass(type(budget), int) and not issubclass(type(budget), bool) and budget >= 0:
         return budget
     if isinstance(budget, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", budget)

@@ -10,7 +10,7 @@ import inspect
 import types
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -24,21 +24,29 @@ from ftrace.api.calls import (
 )
 from ftrace.api.devices import check_together
 from ftrace.api.inspecting import ShapeDtypeStruct
+from ftrace.control.functions import argument_paths, flatten_call
 from ftrace.control.jit import BACKENDS, executable, jit_call
+from ftrace.control.raising import called
 from ftrace.control.traces import Trace, Traces
-from ftrace.core import config
-from ftrace.core.avals import SCALAR_AVALS
+from ftrace.core import config, errors
+from ftrace.core.avals import LIMIT, SCALAR_AVALS, check_int
 from ftrace.core.device import LIBRARIES, platform
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.lazy import lazy
-from ftrace.core.trace import EVAL, ctx, lifted
+from ftrace.core.naming import Named
+from ftrace.core.sameness import Static
+from ftrace.core.trace import EVAL, ctx, lifted, remember
 from ftrace.core.tree import LEAF, tree_flatten
 from ftrace.interpreters.quiet import quietly
 from ftrace.lifting.restart import Restart
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_CONFIG: Final = config.config
+_changes: Final = config.changes
+_ANOTHER: Final = object()
 
 
 class Signature:
@@ -48,19 +56,23 @@ class Signature:
     costs a fraction of finding it.
     """
 
-    __slots__ = ("_captured", "_guard", "_plain", "_run", "_specs", "_unflatten", "passes")
+    __slots__ = ("_captured", "_guard", "_plain", "_run", "_settings", "_specs", "_unflatten")
 
-    def __init__(self, specs: list[tuple[Any, ...]], entry: Trace, run: Any) -> None:
+    def __init__(
+        self, specs: list[tuple[Any, ...]], entry: Trace, run: Any, settings: config.Settings
+    ) -> None:
         self._specs = specs
+        self._settings = settings  # by which it was compiled
         self._guard = entry.guard
         self._captured = tuple(entry.captured)
-        self._run = run
+        self._run = run.__call__  # a bound method is faster than an object
         self._plain = entry.out_tree == LEAF
         self._unflatten = entry.out_tree.unflatten
-        self.passes = config.config.settings.passes  # that it was compiled by
 
     @staticmethod
-    def of(args: tuple[Any, ...], entry: Trace, run: Any) -> "Signature | None":
+    def of(
+        args: tuple[Any, ...], entry: Trace, run: Any, settings: config.Settings
+    ) -> "Signature | None":
         """The signature of a call, unless an argument is a container."""
         specs: list[tuple[Any, ...]] = []
         for a in args:
@@ -70,33 +82,46 @@ class Signature:
                 specs.append((type(a), None, None))
             else:
                 return None
-        return Signature(specs, entry, run)
+        return Signature(specs, entry, run, settings)
 
-    def fits(self, args: tuple[Any, ...]) -> bool:
-        """Whether a call has this signature, and the function still means the same."""
+    def call(self, args: tuple[Any, ...]) -> Any:
+        """The result of a call, or `_ANOTHER` if it is not of this signature.
+
+        Nor may the settings have changed, or what the function means.
+        """
+        own = _changes()
+        settings = _CONFIG.defaults if own is None else own.applied(_CONFIG.defaults)
         specs = self._specs
-        if len(args) != len(specs):
-            return False
-        for a, (cls, shape, dtype) in zip(args, specs):  # noqa: B905 - checked above
+        if len(args) != len(specs) or (
+            settings is not self._settings and not self._compiles(settings)
+        ):
+            return _ANOTHER
+        i = 0
+        for a in args:  # a counter by hand is a third faster than `zip` here
+            cls, shape, dtype = specs[i]
+            i += 1  # noqa: SIM113
             if type(a) is not cls or (
                 shape is not None and (a.shape != shape or a.dtype is not dtype)
             ):
-                return False
-        return self._guard is None or self._guard()
-
-    def run(self, args: tuple[Any, ...]) -> Any:
-        """Run the code."""
+                return _ANOTHER
+        if self._guard is not None and not self._guard():
+            return _ANOTHER
         outs = self._run((*self._captured, *args) if self._captured else args)
         return outs[0] if self._plain else self._unflatten(outs)
+
+    def _compiles(self, settings: config.Settings) -> bool:
+        """Whether other settings would have compiled the same."""
+        same = settings.passes is self._settings.passes
+        return same and settings.compile and not settings.disable_jit
 
 
 _lowered = lazy("ftrace.lowering.backend", "Lowered")
 
 
-class JitFunction(Generic[P, R]):
+class JitFunction(Named, Generic[P, R]):
     """What `jit` returns: a callable with `trace`, `lower` and `clear_cache`."""
 
-    def __init__(self, fun: Callable[P, R], options: "_Options") -> None:
+    def __init__(self, fun: Callable[P, R], options: "Options") -> None:
         self._fun = fun
         self._options = options
         restart = Restart(fun, options.lift)
@@ -108,6 +133,11 @@ class JitFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Trace and compile at a new signature, then run the code."""
         try:
+            last = self._last
+            if last is not None and not kwargs and ctx.trace is EVAL:
+                found = last.call(args)
+                if found is not _ANOTHER:
+                    return found
             return self._call(args, kwargs)
         except FtraceError as error:
             raise shortened(error)  # noqa: B904 - the same error, with fewer frames
@@ -117,12 +147,10 @@ class JitFunction(Generic[P, R]):
         if settings.disable_jit:
             return lifted(self._fun)(*args, **kwargs)
         evaluated = ctx.trace is EVAL
-        if evaluated and settings.compile:
-            last = self._last
-            known = last is not None and not kwargs and last.passes is settings.passes
-            if last is not None and known and last.fits(args):
-                return last.run(args)
         leaves, entry = self._find(args, kwargs)
+        for x in leaves:
+            if type(x) is int and not -LIMIT <= x <= LIMIT:
+                self._refuse_wide(x, args, kwargs)
         operands = [*entry.captured, *leaves]
         if LIBRARIES and evaluated:
             check_together(self._fun, (args, kwargs), entry.captured, sorted(self._options.nums))
@@ -130,15 +158,20 @@ class JitFunction(Generic[P, R]):
             run = executable(entry.jaxpr, platform(operands))
             outs = run(operands)
             if not kwargs and not self._options.nums:
-                self._last = Signature.of(args, entry, run)
+                self._last = Signature.of(args, entry, run, settings)
         elif evaluated:
             with quietly():
                 outs = jit_call(*operands, jaxpr=entry.jaxpr, name=name_of(self._fun))
         elif self._options.inline:
             outs = eval_jaxpr(entry.jaxpr, operands)
         else:
-            outs = jit_call(*operands, jaxpr=entry.jaxpr, name=name_of(self._fun))
+            outs = called(operands, entry.jaxpr, name_of(self._fun))
         return entry.out_tree.unflatten(outs)
+
+    def _refuse_wide(self, x: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        leaves, tree = flatten_call(args, kwargs)
+        path = argument_paths(self._fun, tree)[[leaf is x for leaf in leaves].index(True)]
+        check_int(x, LIMIT, f"The argument {path} of {name_of(self._fun)}")
 
     def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Trace]:
         fun, args, kwargs, static = self._options.bind(self._fun, args, kwargs)
@@ -177,6 +210,9 @@ class JitFunction(Generic[P, R]):
         self._traces.clear()
         self._last = None
 
+    def _parts(self) -> Any:
+        return JitFunction, (self._fun, self._options)
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
@@ -197,7 +233,7 @@ def _stand_in(tree: Any) -> Any:
     )
 
 
-class _Options:
+class Options:
     """Static arguments and the rest of `jit`'s options."""
 
     __slots__ = ("inline", "key", "lift", "names", "nums", "parameters")
@@ -221,6 +257,9 @@ class _Options:
         self.names = frozenset(given_names) | frozenset(
             self.parameters[n] for n in self.nums if n < len(self.parameters)
         )
+        for option, flag in (("inline", inline), ("lift", lift)):
+            if type(flag) is not bool:
+                raise DtypeError(f"{option} of jit is {flag!r}.", "Give True or False.")
         self.inline = inline
         self.lift = lift
         self.key = (
@@ -252,16 +291,16 @@ class _Options:
 
         partial.__name__ = name_of(fun)
         static = (
-            tuple((i, type(v), v) for i, v in fixed.items()),
-            tuple(sorted((k, type(v).__name__, v) for k, v in named.items())),
+            tuple((i, Static(v)) for i, v in fixed.items()),
+            tuple((k, Static(named[k])) for k in sorted(named)),
         )
         return partial, dynamic, rest, static
 
 
 def _tuple(option: str, value: Any, kind: type) -> tuple[Any, ...]:
     """An option that is one integer (or name) or several, as a tuple."""
-    found = () if value is None else (value,) if isinstance(value, kind) else value
-    if not isinstance(found, Sequence) or not all(isinstance(v, kind) for v in found):
+    found = () if value is None else (value,) if issubclass(type(value), kind) else value
+    if not isinstance(found, Sequence) or not all(issubclass(type(v), kind) for v in found):
         raise DtypeError(
             f"{option} of jit must be of {kind.__name__}, or a tuple of them, not {brief(value)}.",
             "Positions go into static_argnums, parameter names into static_argnames.",
@@ -317,7 +356,9 @@ def jit(
 
     Args:
         fun: function of arrays, or containers of arrays. Without it, `jit(**options)` is a
-            decorator.
+            decorator. Inside a container strings, functions and the like are static; so are its
+            Python integers and booleans, once tracing finds that Python needs them (a number of
+            layers): then each value is traced anew.
         static_argnums, static_argnames: arguments that are Python values: part of the
             signature, hashable, never traced.
         donate_argnums: arguments whose memory may be reused. Donation happens only where
@@ -325,7 +366,8 @@ def jit(
         inline: under an outer trace, record the function's equations instead of a call.
         lift: where a traced value decides Python's control flow, or is stored into a plain
             array, the function is traced again, lifted (`ftrace.lift`), and from then on at
-            once. False leaves it and all that it calls as they are.
+            once. False leaves it and all that it calls as they are: questions such as
+            `type(x) is float` are then answered for a tracer.
 
     Returns:
         A function with `fun`'s signature. `f.trace(*args)` gives its jaxpr, `f.lower(*args)` an
@@ -355,7 +397,7 @@ def jit(
             lift=lift,
         )
     check_callable(fun, "jit")
-    options = _Options(fun, static_argnums, static_argnames, donate_argnums, inline, lift)
+    options = Options(fun, static_argnums, static_argnames, donate_argnums, inline, lift)
     return JitFunction(fun, options)
 
 
@@ -393,6 +435,10 @@ def ensure_compile_time_eval() -> Generator[None]:
     ctx.trace = EVAL
     try:
         yield
+    except errors.REFUSALS as error:
+        ctx.trace = before
+        remember(error)
+        raise
     finally:
         ctx.trace = before
 
@@ -404,6 +450,7 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
         fun: function of arrays, or containers of arrays.
         name: the name to show (default: the function's own).
     """
+    check_callable(fun, "named_call")
     label = name or name_of(fun)
     jitted = jit(fun)
 
@@ -412,7 +459,7 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
         if ctx.trace is EVAL:
             return lifted(fun)(*args, **kwargs)
         leaves, entry = jitted._find(args, kwargs)
-        outs = jit_call(*entry.captured, *leaves, jaxpr=entry.jaxpr, name=label)
+        outs = called([*entry.captured, *leaves], entry.jaxpr, label)
         return entry.out_tree.unflatten(outs)
 
     return wrapper

@@ -9,7 +9,8 @@ from ftrace.api.pullbacks import Pullback, pulled
 from ftrace.api.rules import Call, JvpRule, VjpRules, positional_arguments
 from ftrace.control.custom import custom_jvp_call, custom_vjp_call
 from ftrace.core.avals import typeof
-from ftrace.core.errors import CustomRuleError
+from ftrace.core.errors import CustomRuleError, DtypeError
+from ftrace.core.naming import Named
 from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.tangents import zeros
 from ftrace.primitives.linear import add
@@ -18,7 +19,19 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
+def _positions(nondiff_argnums: Any) -> tuple[int, ...]:
+    single = type(nondiff_argnums) is int
+    given = (nondiff_argnums,) if single else nondiff_argnums
+    if not issubclass(type(given), Sequence) or any(type(n) is not int or n < 0 for n in given):
+        raise DtypeError(
+            f"nondiff_argnums is {nondiff_argnums!r}.",
+            "Give the positions of the arguments that are not differentiated, counted from 0: an "
+            "int, or a tuple of them.",
+        )
+    return tuple(given)
+
+
+class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
     """Give a function its own forward derivative rule; reverse mode follows from it.
 
     Args:
@@ -46,7 +59,7 @@ class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_callable(fun, "custom_jvp")
         self.fun = fun
-        self.nondiff = tuple(nondiff_argnums)
+        self.nondiff = _positions(nondiff_argnums)
         self.rule: Any = None
         self.symbolic = False
         functools.update_wrapper(self, fun, updated=())
@@ -57,6 +70,7 @@ class custom_jvp(Generic[P, R]):  # noqa: N801 - JAX's name
         With `symbolic_zeros` the tangents of arguments that are not being differentiated (all
         integers among them) arrive as `SymbolicZero`.
         """
+        check_callable(rule, "defjvp")
         self.rule, self.symbolic = rule, symbolic_zeros
         return rule
 
@@ -111,7 +125,7 @@ def _zeros_of(tree: Any) -> Any:
     return treedef.unflatten([zeros(typeof(x)) for x in leaves])
 
 
-class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
+class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
     """Give a function its own backward rule.
 
     Args:
@@ -143,7 +157,7 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
     def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_callable(fun, "custom_vjp")
         self.fun = fun
-        self.nondiff = tuple(nondiff_argnums)
+        self.nondiff = _positions(nondiff_argnums)
         self.fwd: Any = None
         self.bwd: Any = None
         self.push: Any = None  # a jvp rule beside them (custom_rule)
@@ -159,6 +173,12 @@ class custom_vjp(Generic[P, R]):  # noqa: N801 - JAX's name
         and `.perturbed` (whether it is being differentiated), and `bwd` gets a `SymbolicZero` for
         the cotangent of a result that nothing depends on.
         """
+        check_callable(fwd, "defvjp")
+        if not callable(bwd):
+            raise DtypeError(
+                f"defvjp takes two functions, and its second is a {type(bwd).__name__}.",
+                "Give the forward function and the backward rule.",
+            )
         self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
 
     def defadjoint(self, adjoint: Callable[..., Any]) -> Callable[..., Any]:

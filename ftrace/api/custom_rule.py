@@ -15,6 +15,7 @@ from ftrace.control.functions import argument_name, frozen
 from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.device import is_array
 from ftrace.core.errors import CustomRuleError, DtypeError
+from ftrace.core.naming import Named
 from ftrace.core.trace import ctx, is_staged
 from ftrace.core.tree import tree_flatten
 from ftrace.core.zero import SymbolicZero
@@ -65,7 +66,7 @@ class Products:
         self.left, self.right = left, right
 
 
-class custom_rule(Generic[P, R]):  # noqa: N801 - named like custom_jvp
+class custom_rule(Named, Generic[P, R]):  # noqa: N801 - named like custom_jvp
     """Give a function any subset of rules; a missing one is derived from the others.
 
     Args:

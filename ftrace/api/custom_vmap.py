@@ -10,13 +10,14 @@ from ftrace.control.custom_vmap import custom_vmap_call
 from ftrace.control.functions import result_avals
 from ftrace.core.avals import typeof
 from ftrace.core.errors import CustomRuleError, TreeError
+from ftrace.core.naming import Named
 from ftrace.core.tree import PyTreeDef, broadcast_prefix, paths, tree_flatten, tree_mismatch
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class custom_vmap(Generic[P, R]):  # noqa: N801 - JAX's name
+class custom_vmap(Named, Generic[P, R]):  # noqa: N801 - JAX's name
     """Give a function its own batching rule.
 
     Args:

@@ -53,7 +53,7 @@ def _put(x: Any, library: device.Library) -> Any:
         return x
     if hasattr(x, "__cuda_array_interface__"):
         return library.adopt(x)
-    if type(x) in SCALAR_AVALS or isinstance(x, np.ndarray | np.generic):
+    if type(x) in SCALAR_AVALS or issubclass(type(x), np.ndarray | np.generic):
         return library.from_host(x)
     raise DtypeError(
         f"device_put was given {brief(x)}, which is not an array or a number.",
@@ -122,7 +122,11 @@ def check_together(
     operands = [*captured, *leaves]
     there = next((i for i, x in enumerate(operands) if device.on_device(x)), None)
     here = next(
-        (i for i, x in enumerate(operands) if isinstance(x, np.ndarray) and not device.is_free(x)),
+        (
+            i
+            for i, x in enumerate(operands)
+            if issubclass(type(x), np.ndarray) and not device.is_free(x)
+        ),
         None,
     )
     if there is None or here is None:

@@ -102,9 +102,9 @@ def _moved(call: Call, primals: Sequence[Any], tangents: Sequence[Any], step: co
     moved: list[Any] = []
     for x, a in zip(primals, call.avals, strict=True):
         if is_inexact(a.dtype):
-            dtype = np.result_type(a.dtype, np.complex64) if isinstance(step, complex) else a.dtype
+            dtype = np.result_type(a.dtype, np.complex64) if np.iscomplexobj(step) else a.dtype
             x = (np.asarray(x) + step * np.asarray(next(supply))).astype(dtype)[()]
-        elif isinstance(x, np.ndarray):
+        elif issubclass(type(x), np.ndarray):
             x = x.copy()
         moved.append(x)
     return moved

@@ -21,6 +21,7 @@ from ftrace.control.linear_call import linear_call
 from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError, FtraceError, UnexpectedTracerError
+from ftrace.core.trace import attempting
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch
 from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.interpreters.tangents import zeros
@@ -233,7 +234,8 @@ class Derivative:
         if which not in known:
             flat = self.flat_jvp if which == "jvp" else self.flat_vjp
             try:
-                trace_to_jaxpr(flat, [strengthen(typeof(v)) for v in values])
+                with attempting():
+                    trace_to_jaxpr(flat, [strengthen(typeof(v)) for v in values])
                 known[which] = None
             except (CustomRuleError, UnexpectedTracerError):
                 raise

@@ -91,7 +91,7 @@ class Walk:
             arms = [self.jaxpr(b, operands[1:], place) for b in params["branches"]]
             outs = [reduce(or_, flows) for flows in zip(*arms, strict=True)]
             return [_governed(out, operands[0]) for out in outs]
-        if eqn.primitive.name == "while":
+        if eqn.primitive.op == "while":
             return self._while(eqn, operands, place)
         if eqn.primitive is scan_call:
             return self._scan(eqn, operands, place)
@@ -203,7 +203,7 @@ def _cuts(flows: Iterable[Flow]) -> frozenset[int]:
 
 def _passes(eqn: Eqn, position: int) -> tuple[bool, ...]:
     """Which results get a tangent if only one operand has one, by the row's jvp rule."""
-    if eqn.primitive.name in ZERO_BY_VALUE and eqn.invars[0].aval.dtype.kind == "f":
+    if eqn.primitive.op in ZERO_BY_VALUE and eqn.invars[0].aval.dtype.kind == "f":
         return (False,)
     atoms: list[Any] = [a if type(a) is Literal else Var(a.aval) for a in eqn.invars]
     invars = [a for a in atoms if type(a) is Var]
@@ -215,9 +215,9 @@ def _passes(eqn: Eqn, position: int) -> tuple[bool, ...]:
 def kind_of(row: Primitive, params: dict[str, Any], out: ShapedArray) -> tuple[str, str]:
     """What a row that gives no tangent does, as the kind of a finding and a sentence."""
     name = row.name
-    if name in CALLBACKS:
+    if row.op in CALLBACKS:
         return "opaque call", f"{params['host'].what} gives {out}, which has no tangent."
-    if name == "stop_gradient":
+    if row.op == "stop_gradient":
         return name, "stop_gradient makes its argument a constant."
     if out.dtype == bool_:
         return "comparison", f"{name} gives a truth value."
@@ -227,5 +227,5 @@ def kind_of(row: Primitive, params: dict[str, Any], out: ShapedArray) -> tuple[s
 
 
 def _refusal(eqn: Eqn, error: RuleError | CustomRuleError) -> tuple[str, str]:
-    opaque = eqn.primitive.name in CALLBACKS
+    opaque = eqn.primitive.op in CALLBACKS
     return "opaque call" if opaque else "missing rule", error.what

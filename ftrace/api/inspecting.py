@@ -3,7 +3,7 @@
 from __future__ import annotations  # inner functions are made at every call
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,11 @@ from ftrace.api.calls import check_callable, name_of, positions, transformed
 from ftrace.control.functions import FlatFunction, flatten_call
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import canonical
+from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.trace import lifted
 from ftrace.interpreters.staging import trace_to_jaxpr
+from ftrace.lifting.restart import Restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,13 @@ class ShapeDtypeStruct:
     dtype: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(self.shape))
+        sizes: Any = self.shape if issubclass(type(self.shape), tuple | list) else (self.shape,)
+        if any(not issubclass(type(n), int | np.integer) or n < 0 for n in sizes):
+            raise ShapeError(
+                f"ShapeDtypeStruct was given the shape {self.shape!r}.",
+                "Give a tuple of sizes, ints that count from 0.",
+            )
+        object.__setattr__(self, "shape", tuple(map(int, sizes)))
         object.__setattr__(self, "dtype", canonical(self.dtype))
 
     @property
@@ -55,6 +63,8 @@ def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: int | Sequence[int] = (),
     return_shape: bool = False,
+    *,
+    lift: bool = True,
 ) -> Callable[..., Any]:
     """Make a function that returns the jaxpr of `fun` for its arguments.
 
@@ -62,6 +72,8 @@ def make_jaxpr(
         fun: function of arrays, or containers of arrays.
         static_argnums: arguments that are passed as they are.
         return_shape: also return the result's containers with `ShapeDtypeStruct` leaves.
+        lift: where a traced value decides Python's control flow, or is stored into a plain
+            array, the function runs again, lifted (`ftrace.lift`). False leaves it as it is.
 
     Returns:
         A function with `fun`'s signature; arguments may be `ShapeDtypeStruct`s.
@@ -75,16 +87,23 @@ def make_jaxpr(
           in (c,) }
     """
     check_callable(fun, "make_jaxpr")
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    static = tuple(static_argnums) if isinstance(static_argnums, Iterable) else (static_argnums,)
+    if not all(issubclass(type(n), int) for n in static):
+        raise DtypeError(
+            f"static_argnums of make_jaxpr is {static_argnums!r}.", "Give positions, as integers."
+        )
+    restart = Restart(fun, lift)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        jaxpr, out_tree = _staged(fun, static, args, kwargs)
+        jaxpr, out_tree = restart(
+            lambda: _staged(fun, static, args, kwargs), (*args, *kwargs.values())
+        )
         if not return_shape:
             return jaxpr
         structs = [ShapeDtypeStruct(a.shape, a.dtype) for a in jaxpr.out_avals]
         return jaxpr, out_tree.unflatten(structs)
 
-    return transformed(fun, call, ("make_jaxpr", static), f"The jaxpr of {name_of(fun)}.")
+    return transformed(fun, call, ("make_jaxpr", static, lift), f"The jaxpr of {name_of(fun)}.")
 
 
 def _staged(fun: Any, static: tuple[int, ...], args: Any, kwargs: Any) -> tuple[Jaxpr, Any]:
@@ -92,7 +111,7 @@ def _staged(fun: Any, static: tuple[int, ...], args: Any, kwargs: Any) -> tuple[
         fun, args = _without(fun, args, positions("static_argnums", fun, static, len(args)))
     leaves, tree = flatten_call(args, kwargs)
     flat = FlatFunction(fun, tree)
-    jaxpr, _ = trace_to_jaxpr(flat, [abstract(x) for x in leaves])
+    jaxpr, _ = trace_to_jaxpr(flat, [abstract(x) for x in leaves], values=leaves)
     return jaxpr, flat.out_tree
 
 
@@ -125,5 +144,6 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         ShapeDtypeStruct(shape=(), dtype=dtype('float32'))
     """
     check_callable(fun, "eval_shape")
-    jaxpr, out_tree = _staged(fun, (), args, kwargs)
+    given = (*args, *kwargs.values())
+    jaxpr, out_tree = Restart(fun, True)(lambda: _staged(fun, (), args, kwargs), given)
     return out_tree.unflatten([ShapeDtypeStruct(a.shape, a.dtype) for a in jaxpr.out_avals])

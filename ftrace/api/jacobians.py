@@ -6,6 +6,7 @@ ceil(k / N) passes. Blocks are laid out as in JAX: the result's structure outsid
 inside, shapes `result.shape + input.shape`.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
@@ -17,9 +18,9 @@ from ftrace.api.calls import (
     Selection,
     brief,
     check_argnums,
+    check_callable,
     differentiable,
     name_of,
-    to_transform,
     transformed,
 )
 from ftrace.api.matching import check_tuple, match_tangents
@@ -27,8 +28,8 @@ from ftrace.control.functions import FlatFunction
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import free
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DtypeError, ShapeError
-from ftrace.core.tree import PyTreeDef, tree_flatten
+from ftrace.core.errors import DtypeError, HostMemoryError, ShapeError
+from ftrace.core.tree import PyTreeDef
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
@@ -36,6 +37,7 @@ from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.linearize import linearize_flat
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.tangents import instantiate, zeros
+from ftrace.lifting.restart import Eager
 from ftrace.primitives.shape import concatenate, reshape, squeeze
 from ftrace.primitives.slicing import along
 from ftrace.primitives.slicing import slice as slice_row
@@ -50,7 +52,7 @@ def jacfwd(
     holomorphic: bool = False,
     chunk_size: int | None = None,
     *,
-    lift: bool = False,
+    lift: bool = True,
 ) -> Callable[P, Any]:
     """Jacobian by forward mode: cheap for few inputs.
 
@@ -61,7 +63,7 @@ def jacfwd(
         holomorphic: `fun` is complex-analytic.
         chunk_size: how many of the k input elements go through one pass together (default:
             all); there are ceil(k / chunk_size) passes.
-        lift: rewrite native control flow and NumPy constructors (`ftrace.lift`).
+        lift: as in `grad`.
 
     Returns:
         A function with `fun`'s signature. For each result and input array a block of shape
@@ -73,7 +75,8 @@ def jacfwd(
         array([[2., 0.],
                [0., 4.]])
     """
-    fun = to_transform(fun, "jacfwd", lift)
+    check_callable(fun, "jacfwd")
+    restart = Eager(fun, lift)
     argnums = check_argnums("jacfwd", argnums)
     _check_chunk(chunk_size)
 
@@ -81,10 +84,12 @@ def jacfwd(
         chosen, leaves, flat = _inputs(fun, argnums, args, kwargs, holomorphic, "jacfwd")
         avals = [typeof(x) for x in leaves]
         columns: list[list[Any]] = []
+        given = (*args, *kwargs.values())
         outs: list[Any] = []
         with quietly():
             for basis, count in _chunks(avals, chunk_size):
-                outs, tangents = _forward_pass(flat, leaves, basis, count)
+                forward = functools.partial(_forward_pass, flat, leaves, basis, count)
+                outs, tangents = restart(forward, given)
                 columns.append(tangents)
         n = len(outs)
         if has_aux:
@@ -93,7 +98,7 @@ def jacfwd(
         blocks = [_split_last(j, typeof(y), avals) for j, y in zip(joined, outs[:n], strict=True)]
         return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
 
-    key = ("jacfwd", argnums, has_aux, holomorphic, chunk_size)
+    key = ("jacfwd", argnums, has_aux, holomorphic, chunk_size, lift)
     return transformed(fun, call, key, f"Forward-mode Jacobian of {name_of(fun)}.")
 
 
@@ -105,7 +110,7 @@ def jacrev(
     allow_int: bool = False,
     chunk_size: int | None = None,
     *,
-    lift: bool = False,
+    lift: bool = True,
 ) -> Callable[P, Any]:
     """Jacobian by reverse mode: cheap for few results.
 
@@ -122,7 +127,8 @@ def jacrev(
         >>> ftrace.jacrev(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
         array([ 3., 12.])
     """
-    fun = to_transform(fun, "jacrev", lift)
+    check_callable(fun, "jacrev")
+    restart = Eager(fun, lift)
     argnums = check_argnums("jacrev", argnums)
     _check_chunk(chunk_size)
 
@@ -131,7 +137,8 @@ def jacrev(
             fun, argnums, args, kwargs, holomorphic, "jacrev", allow_int=allow_int
         )
         with quietly():
-            outs, tape = linearize_flat(flat, leaves, outlives=False)
+            given = (*args, *kwargs.values())
+            outs, tape = restart(lambda: linearize_flat(flat, leaves, outlives=False), given)
             n = flat.out_tree.children()[0].num_leaves if has_aux else len(outs)
             out_avals = [typeof(y) for y in outs[:n]]
             rows = [
@@ -145,7 +152,7 @@ def jacrev(
         blocks = [[column[i] for column in per_input] for i in range(n)]
         return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
 
-    key = ("jacrev", argnums, has_aux, holomorphic, allow_int, chunk_size)
+    key = ("jacrev", argnums, has_aux, holomorphic, allow_int, chunk_size, lift)
     return transformed(fun, call, key, f"Reverse-mode Jacobian of {name_of(fun)}.")
 
 
@@ -159,7 +166,7 @@ def hessian(
     holomorphic: bool = False,
     chunk_size: int | None = None,
     *,
-    lift: bool = False,
+    lift: bool = True,
 ) -> Callable[P, Any]:
     """Second derivatives: forward over reverse, `chunk_size` columns a pass.
 
@@ -173,7 +180,7 @@ def hessian(
                [ 0., 12.]])
     """
     inner = jacrev(fun, argnums, has_aux, holomorphic, lift=lift)
-    return jacfwd(inner, argnums, has_aux, holomorphic, chunk_size)
+    return jacfwd(inner, argnums, has_aux, holomorphic, chunk_size, lift=lift)
 
 
 def hvp(
@@ -181,7 +188,7 @@ def hvp(
     primals: Sequence[Any],
     vectors: Sequence[Any],
     *,
-    lift: bool = False,
+    lift: bool = True,
 ) -> Any:
     """Hessian-vector product of a scalar function, by forward over reverse.
 
@@ -199,12 +206,12 @@ def hvp(
         >>> ftrace.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.ones(2),))
         array([ 6., 12.])
     """
-    fun = to_transform(fun, "hvp", lift)
+    check_callable(fun, "hvp")
     check_tuple("hvp", "primals", primals)
     check_tuple("hvp", "vectors", vectors)
-    match_tangents(f"hvp of {name_of(fun)}", tuple(primals), tuple(vectors), "vectors")
+    match_tangents(f"hvp of {name_of(fun)}", tuple(primals), tuple(vectors), name="vectors")
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
-    return jvp(grad(fun, argnums), primals, vectors)[1]
+    return jvp(grad(fun, argnums, lift=lift), primals, vectors, lift=lift)[1]
 
 
 def _inputs(
@@ -222,11 +229,24 @@ def _inputs(
 
 
 def _check_chunk(chunk_size: Any) -> None:
-    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+    if chunk_size is not None and (not issubclass(type(chunk_size), int) or chunk_size < 1):
         raise ShapeError(
             f"chunk_size must be a positive integer or None, not {brief(chunk_size)}.",
             "It says how many directions go through one pass; None takes all at once.",
         )
+
+
+def _units(count: int, a: ShapedArray) -> Any:
+    try:
+        return np.zeros((count, a.size), a.dtype)
+    except MemoryError:
+        size = count * a.size * a.dtype.itemsize
+        raise HostMemoryError(
+            f"A Jacobian by {a!r} takes {count} directions at once, and one array of them has "
+            f"{size / 2**30:.3g} GiB: more than there is.",
+            "Ask for products instead of the matrix (jvp, vjp, linearize, hvp), for fewer rows at "
+            "a time (chunk_size), if the matrix itself fits.",
+        ) from None
 
 
 def _chunks(avals: Sequence[ShapedArray], chunk: int | None) -> Any:
@@ -242,7 +262,7 @@ def _chunks(avals: Sequence[ShapedArray], chunk: int | None) -> Any:
             if not is_inexact(a.dtype):
                 basis.append(None)
                 continue
-            unit = np.zeros((count, a.size), a.dtype)
+            unit = _units(count, a)
             first, last = max(offset, start), min(offset + a.size, start + count)
             for k in range(first, last):
                 unit[k - start, k - offset] = 1
@@ -366,10 +386,9 @@ def _finish(
 ) -> Any:
     chosen, leaves = inputs
     result_tree = out_tree.children()[0] if has_aux else out_tree
-    _, in_tree = tree_flatten(chosen.values)
     rows = []
     for row in blocks:
-        per_input = in_tree.unflatten(owned(row, leaves))
+        per_input = chosen.tree.unflatten(owned(row, leaves))
         rows.append(per_input[0] if chosen.single else per_input)
     jacobian_tree = result_tree.unflatten(rows)
     if not has_aux:

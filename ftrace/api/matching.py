@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.api.calls import brief, name_of
+from ftrace.control.functions import Apart
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.device import to_host
@@ -33,7 +34,11 @@ def check_tuple(what: str, name: str, values: Any) -> None:
 
 
 def match_tangents(
-    what: str, primals: tuple[Any, ...], tangents: tuple[Any, ...], name: str = "tangents"
+    what: str,
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    apart: Apart | None = None,
+    name: str = "tangents",
 ) -> list[Any]:
     """The leaves of tangents, which have the containers of the primals.
 
@@ -44,15 +49,20 @@ def match_tangents(
     def nothing(x: Any) -> bool:
         return x is None
 
-    leaves, tree = tree_flatten(tangents, nothing)
-    _, expected = tree_flatten(primals)
-    if tree != expected:
-        words = tree_mismatch(expected, tree, name)
-        raise TreeError(
-            f"{what}: primals and {name} differ {words}.",
-            f"Give {name} in the containers of the primals, one for each.",
-        )
-    return leaves
+    leaves, tree = tree_flatten(tangents)
+    own, expected = tree_flatten(primals)
+    if tree != expected:  # because of None in the tangents?
+        leaves, tree = tree_flatten(tangents, nothing)
+        if tree != expected:  # in the primals, too?
+            own, expected = tree_flatten(primals, nothing)
+        if tree != expected:
+            words = tree_mismatch(expected, tree, name)
+            raise TreeError(
+                f"{what}: primals and {name} differ {words}.",
+                f"Give {name} in the containers of the primals, one for each.",
+            )
+        leaves = [t for t, x in zip(leaves, own, strict=True) if x is not None]
+    return leaves if apart is None else apart.select(leaves)
 
 
 def checked_tangents(given: list[Any], avals: Sequence[ShapedArray], tree: PyTreeDef) -> list[Any]:
@@ -69,7 +79,7 @@ def checked_tangent(t: Any, a: ShapedArray, path: str) -> Any:
     """One tangent, checked against its primal's type."""
     if not is_inexact(a.dtype):
         t = to_host(t)
-        if t is None or not np.any(t if isinstance(t, np.ndarray | np.generic) else t != 0):
+        if t is None or not np.any(t if issubclass(type(t), np.ndarray | np.generic) else t != 0):
             return ZERO
         raise DtypeError(
             f"tangents{path} is {brief(t)}, and primals{path} is {a}, which has no tangent.",
@@ -86,7 +96,7 @@ def checked_tangent(t: Any, a: ShapedArray, path: str) -> Any:
         )
     if given.dtype == a.dtype and not given.weak:
         return t
-    adapts = given.weak or a.dtype.kind == "c" or not is_inexact(given.dtype)
+    adapts = given.weak or a.dtype.kind == "c"
     if not adapts or dtypes.KIND[given.dtype.kind] > dtypes.KIND[a.dtype.kind]:
         raise DtypeError(
             f"tangents{path} has dtype {given.dtype}, and primals{path} is {a}.",

@@ -100,10 +100,10 @@ class Decisions:
 
 def _outcome(row: Primitive, params: dict[str, Any], values: list[Any], results: Any) -> Any:
     """What stays the same as long as a row decides alike; None for a smooth row."""
-    special = _OUTCOMES.get(row.name)
+    special = _OUTCOMES.get(row.op)
     if special is not None:
         return special(values, results, params)
-    steps = row.jvp is NONDIFFERENTIABLE and row.name not in CONTINUOUS
+    steps = row.jvp is NONDIFFERENTIABLE and row.op not in CONTINUOUS
     return results[0] if steps or not is_inexact(np.asarray(results[0]).dtype) else None
 
 
@@ -159,7 +159,9 @@ class _Line:
         moved = list(self.leaves)
         x = np.asarray(moved[leaf])
         shifted = np.asarray(x + t * self.directions[leaf], x.dtype)
-        moved[leaf] = shifted if isinstance(moved[leaf], np.ndarray) else type(moved[leaf])(shifted)
+        moved[leaf] = (
+            shifted if issubclass(type(moved[leaf]), np.ndarray) else type(moved[leaf])(shifted)
+        )
         return moved
 
     def decisions(self, leaves: Sequence[Any]) -> list[Decision]:

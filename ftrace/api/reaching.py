@@ -103,5 +103,5 @@ def merged(cuts: Iterable[frozenset[int]]) -> frozenset[int]:
 
 def _passes(row: Primitive, y: Any) -> bool:
     real = typeof(y).dtype.kind == "f"
-    by_value = row.name in ZERO_BY_VALUE and real
+    by_value = row.op in ZERO_BY_VALUE and real
     return not by_value and type(y) is JVPTracer and y.tangent is not ZERO

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ftrace.api.calls import brief, to_transform
-from ftrace.api.compiling import jit
+from ftrace.api.compiling import Options, jit
 from ftrace.control.functions import (
     argument_avals,
     argument_paths,
@@ -21,6 +21,7 @@ from ftrace.control.functions import (
     stage_function,
 )
 from ftrace.control.partials import partials
+from ftrace.control.raising import Noted, Several, again, joined, kinds_of, without_errors
 from ftrace.control.vectorized import vectorize_call
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
@@ -28,7 +29,10 @@ from ftrace.core.errors import LiftError, ShapeError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from ftrace.core.tree import PyTreeDef, paths
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.quiet import quietly
+from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import zeros
+from ftrace.lifting.outliving import Outliving
 from ftrace.lowering.rules import is_scalar_program
 from ftrace.primitives.linear import broadcast_in_dim
 from ftrace.primitives.shape import reshape
@@ -67,7 +71,8 @@ def vectorize(
     Raises:
         ShapeError: arguments that do not broadcast; both are named.
         LiftError: something that has no meaning for one element: a result that is not a number,
-            an effect.
+            a print or callback, state that the elements would have to hand on.
+        Exception: what `fun` raises of some element, with the index of the first as a note.
 
     Example:
         >>> import numpy as np, ftrace
@@ -84,17 +89,17 @@ def vectorize(
 
     Source: J. Revels et al., Dynamic Automatic Differentiation of GPU Broadcast Kernels (2018).
     """
-    options: Any = {
-        "static_argnums": static_argnums,
-        "static_argnames": static_argnames,
-        "lift": lift,
-    }
+    static: Any = {"static_argnums": static_argnums, "static_argnames": static_argnames}
     if fun is None:
-        return functools.partial(vectorize, residuals=residuals, **options)
-    return jit(_everywhere(fun, residuals, to_transform(fun, "vectorize", lift)), **options)
+        return functools.partial(vectorize, residuals=residuals, lift=lift, **static)
+    scalar = to_transform(fun, "vectorize", lift)
+    options = Options(fun, static_argnums, static_argnames, None, False, lift)
+    return jit(_everywhere(fun, residuals, scalar, options), lift=lift, **static)
 
 
-def _everywhere(fun: Callable[..., Any], residuals: str, scalar: Any) -> Callable[..., Any]:
+def _everywhere(
+    fun: Callable[..., Any], residuals: str, scalar: Any, options: Options
+) -> Callable[..., Any]:
     """`fun` at every place, with the signature of `fun`."""
     if residuals not in POLICIES:
         raise ShapeError(
@@ -104,7 +109,7 @@ def _everywhere(fun: Callable[..., Any], residuals: str, scalar: Any) -> Callabl
 
     @functools.wraps(fun)
     def everywhere(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(scalar, args, kwargs)
+        call = _Call(scalar, args, kwargs, options)
         return call.tree.unflatten(call.run(residuals))
 
     return everywhere
@@ -137,10 +142,11 @@ def elementwise_partials(fun: Callable[..., Any], *, argnums: Any = None) -> Cal
     Source: J. Revels et al., Dynamic Automatic Differentiation of GPU Broadcast Kernels (2018).
     """
     scalar = to_transform(fun, "elementwise_partials", True)
+    options = Options(fun, None, None, None, False, True)
 
     @functools.wraps(fun)
     def everywhere(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(scalar, args, kwargs)
+        call = _Call(scalar, args, kwargs, options)
         return call.with_partials(argnums)
 
     return jit(everywhere)
@@ -161,16 +167,24 @@ class _Program(NamedTuple):
 class _Call:
     """One call: the arguments, the shape they broadcast to, and the function traced on numbers."""
 
-    def __init__(self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.fun = fun
+    def __init__(
+        self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options
+    ) -> None:
+        self.fun, self.static = fun, sorted(options.nums)
+        traced, args, kwargs, _ = options.bind(fun, args, kwargs)
         self.leaves, self.in_tree = flatten_call(args, kwargs)
-        avals = argument_avals(fun, self.leaves, self.in_tree)
+        avals = argument_avals(fun, self.leaves, self.in_tree, self.static)
         self.shape = self._broadcast(avals)
         self.scalars = [a if a.weak else aval((), a.dtype) for a in avals]
-        staged = stage_function(fun, self.in_tree, self.scalars)
+        state = Outliving.of(fun)
+        staged = stage_function(traced, self.in_tree, self.scalars)
+        if state is not None:
+            state.check_members()
         self.tree: PyTreeDef = staged.out_tree
-        self._check(staged.jaxpr)
-        self.program = _hoisted(staged.jaxpr, staged.captured)
+        jaxpr, self.errors = without_errors(staged.jaxpr)
+        self.count = len(staged.jaxpr.outvars)
+        self._check(jaxpr)
+        self.program = _hoisted(jaxpr, staged.captured)
 
     def _broadcast(self, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
         shape: tuple[int, ...] = ()
@@ -178,7 +192,7 @@ class _Call:
             try:
                 shape = np.broadcast_shapes(shape, a.shape)
             except ValueError:
-                names = argument_paths(self.fun, self.in_tree)
+                names = argument_paths(self.fun, self.in_tree, self.static)
                 raise ShapeError(
                     f"vectorize: {names[i]} of {name_of(self.fun)} has shape {a.shape}, which does "
                     f"not broadcast with {shape}, the shape of the arguments before it.",
@@ -187,7 +201,7 @@ class _Call:
         return shape
 
     def _check(self, jaxpr: Jaxpr) -> None:
-        for a, path in zip(jaxpr.out_avals, paths(self.tree, "the result"), strict=True):
+        for a, path in zip(jaxpr.out_avals, paths(self.tree, "the result"), strict=False):
             if a.shape:
                 raise LiftError(
                     f"vectorize: {path} of {name_of(self.fun)} is {a}, not a number.",
@@ -207,7 +221,37 @@ class _Call:
         if not _is_kernel(jaxpr, shared):
             return self._mapped()
         operands = [self._stretched(x) for x in (*shared, *self.leaves)]
-        return vectorize_call(*operands, jaxpr=jaxpr, active=(), keep=keep)
+        outs = vectorize_call(*operands, jaxpr=self._flagged(), active=(), keep=keep)
+        return self._checked(outs, operands)
+
+    # --- errors
+
+    def _flagged(self) -> Jaxpr:
+        """The results of one element, and whether it has an error, if any may."""
+        if not self.errors:
+            return self.program.jaxpr
+
+        def flagged(*xs: Any) -> list[Any]:
+            outs = eval_jaxpr(self.program.jaxpr, xs)
+            return [*outs[: self.count], joined([e.noted(outs) for e in self.errors]).bad]
+
+        return trace_closed(flagged, self.program.jaxpr.in_avals)
+
+    def _checked(self, outs: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+        """The results; the first element that has an error is computed again to say which."""
+        if self.errors:
+            jaxpr, errors = self.program.jaxpr, self.errors
+
+            def throw(xs: Sequence[Any], index: tuple[int, ...]) -> None:
+                with quietly():
+                    found = eval_jaxpr(jaxpr, xs)
+                for noted in (e.noted(found) for e in errors):
+                    if noted.bad:
+                        noted.thrower(noted.values, index)
+
+            thrower = Several(throw, kinds_of(e.thrower for e in errors))
+            again(Noted(outs[self.count], operands, thrower))
+        return list(outs[: self.count])
 
     def _stretched(self, x: Any) -> Any:
         shape = typeof(x).shape
@@ -224,10 +268,11 @@ class _Call:
         axis = Axis(size, None)
         dims = [*(None for _ in shared), *(0 for _ in flat)]
         found = batch_flat(lambda *xs: eval_jaxpr(jaxpr, xs), axis, [*shared, *flat], dims)
-        return [
-            reshape(place_axis(y, d, axis, 0), new_sizes=self.shape)
-            for y, d in zip(*found, strict=True)
-        ]
+        placed = [place_axis(y, d, axis, 0) for y, d in zip(*found, strict=True)]
+        outs = [reshape(y, new_sizes=(*self.shape, *typeof(y).shape[1:])) for y in placed]
+        if self.errors:
+            again(joined([e.noted(outs) for e in self.errors]))
+        return outs[: self.count]
 
     # --- partials
 
@@ -249,11 +294,12 @@ class _Call:
                 f"elementwise_partials: {name_of(self.fun)} works with arrays or complex numbers.",
                 "Use jacfwd or jacrev of a function of one element, under vmap.",
             )
-        computed, pattern = partials(jaxpr, active)
+        flagged = self._flagged()
+        computed, pattern = partials(flagged, active)
         operands = [self._stretched(x) for x in (*shared, *self.leaves)]
-        outs = vectorize_call(*operands, jaxpr=computed, active=(), keep="auto")
-        n_out = len(jaxpr.outvars)
-        known = dict(zip(pattern, outs[n_out:], strict=True))
+        found = vectorize_call(*operands, jaxpr=computed, active=(), keep="auto")
+        known = dict(zip(pattern, found[len(flagged.outvars) :], strict=True))
+        outs = self._checked(found, operands)
 
         def partial(j: int, i: int) -> Any:
             found = known.get((j, count + i))
@@ -264,14 +310,14 @@ class _Call:
                 args[n].unflatten([partial(j, i) for i in range(first[n], first[n + 1])])
                 for n in chosen
             )
-            for j in range(n_out)
+            for j in range(self.count)
         ]
-        return self.tree.unflatten(outs[:n_out]), self.tree.unflatten(rows)
+        return self.tree.unflatten(outs), self.tree.unflatten(rows)
 
 
 def _numbers(argnums: Any, count: int) -> tuple[int, ...]:
-    given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    if not all(isinstance(n, int) and -count <= n < count for n in given):
+    given = (argnums,) if issubclass(type(argnums), int) else tuple(argnums)
+    if not all(issubclass(type(n), int) and -count <= n < count for n in given):
         raise ShapeError(
             f"argnums of elementwise_partials is {brief(argnums)}; there are {count} arguments.",
             "Count positional arguments from 0.",

@@ -28,21 +28,25 @@ class Axis:
 
 
 class BatchTracer(Tracer):
-    """A value with a mapped axis `dim`; None if it is the same for every member."""
+    """A value with a mapped axis `dim`; None if it is the same for every member.
 
-    __slots__ = ("dim", "value")
-    slots = ("owner", "value", "dim")
+    An array has no weak type: `weak` says that the members are Python numbers.
+    """
+
+    __slots__ = ("dim", "value", "weak")
+    slots = ("owner", "value", "dim", "weak")
 
     def __init__(self, trace: Trace, value: Any, dim: Dim) -> None:
         self.owner = trace
         self.value = value
         self.dim = dim
+        self.weak = False
 
     @property
     def aval(self) -> ShapedArray:
         a = typeof(self.value)
         d = self.dim
-        return a if d is None else aval(a.shape[:d] + a.shape[d + 1 :], a.dtype)
+        return a if d is None else aval(a.shape[:d] + a.shape[d + 1 :], a.dtype, self.weak)
 
     def known(self, exact: bool) -> Any:
         if self.dim is not None:
@@ -86,7 +90,10 @@ class BatchTrace(Trace):
             dim: Any = [None] * len(y) if primitive.multiple else None
         if primitive.multiple:
             return list(map(BatchTracer, (self,) * len(y), y, dim))
-        return BatchTracer(self, y, dim)
+        made = BatchTracer(self, y, dim)
+        if "weak_type" in params:  # of a conversion to Python numbers
+            made.weak = params["weak_type"] and not made.aval.shape
+        return made
 
     def lift(self, value: Any) -> BatchTracer:
         return BatchTracer(self, value.fresh() if isinstance(value, Tracer) else value, None)
@@ -104,8 +111,8 @@ def batch_flat(
     """Run a function of flat values with mapped axes; results with their mapped axes."""
     trace = BatchTrace(ctx.trace, axis)
     inputs = [BatchTracer(trace, v, d) for v, d in zip(values, dims, strict=True)]
-    for x in inputs:
-        x.alias = core.FROZEN
+    for x, v, d in zip(inputs, values, dims, strict=True):
+        core.freeze(x, v if d is None else None)
     try:
         outs = [trace.unpack(y) for y in core.run(trace, fn, *inputs)]
     finally:
@@ -137,7 +144,7 @@ def batch_jaxpr(
         force: which outputs (or all, or none) must be mapped, at axis 0.
     """
     found: list[Dim] = []
-    must = (force,) * len(jaxpr.outvars) if isinstance(force, bool) else force
+    must = (force,) * len(jaxpr.outvars) if type(force) is bool else force
 
     def batched(*args: Any) -> list[Any]:
         ys, ds = batch_flat(lambda *xs: eval_jaxpr(jaxpr, xs), axis, args, dims)

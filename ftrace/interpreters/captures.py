@@ -8,7 +8,7 @@ flag. `config.check_captures` also finds writes that went through another view. 
 have no such flag: one that becomes a residual is copied, whatever its size.
 """
 
-import threading
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,11 +19,12 @@ from ftrace.core.config import config
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import MutationError
 from ftrace.core.jaxpr import Eqn, Literal
+from ftrace.core.lazy import forkable_lock
 from ftrace.core.trace import EVAL, ctx, is_staged
 
 COPY_LIMIT = 1 << 16  # bytes; below it a copy is cheaper than the bookkeeping it saves
 
-_lock = threading.Lock()
+_lock = forkable_lock()
 _marks: dict[int, list[Any]] = {}  # id -> [array, how many calls hold it, its flag before]
 
 
@@ -37,7 +38,7 @@ def owner(array: Any) -> Any:
 
 def is_read_only(array: Any) -> bool:
     """Whether nobody can write this memory through the array or any array it is a view of."""
-    while isinstance(array, np.ndarray):
+    while issubclass(type(array), np.ndarray):
         if array.flags.writeable:
             return False
         array = array.base
@@ -56,7 +57,7 @@ class Captures:
         self.staged = staged
         self.seen: dict[int, Any] = {}
         self.held: list[Any] = []
-        self.sums: list[int] = []
+        self.sums: list[bytes] = []
 
     def enter(self, array: Any) -> None:
         """Record an array that arrived from the user."""
@@ -94,12 +95,16 @@ class Captures:
 
     def _hold(self, array: Any) -> None:
         with _lock:
-            entry = _marks.setdefault(id(array), [array, 0, array.flags.writeable])
-            entry[1] += 1
-            array.flags.writeable = False
+            # at each line a signal handler may mark and unmark the same array
+            entry = _marks.get(id(array))
+            if entry is None:
+                _marks[id(array)] = [array, 1, array.flags.writeable]
+                array.flags.writeable = False
+            else:
+                entry[1] += 1
         self.held.append(array)
         if config.settings.check_captures:
-            self.sums.append(word_sum(array))
+            self.sums.append(digest(array))
 
     def release(self, *, check: bool = True) -> None:
         """Give every held array its flag back. Called exactly once, when the call ends."""
@@ -108,14 +113,15 @@ class Captures:
         with _lock:
             for array in self.held:
                 entry = _marks[id(array)]
-                entry[1] -= 1
-                if not entry[1]:
+                if entry[1] == 1:
                     del _marks[id(array)]
                     array.flags.writeable = entry[2]
+                else:
+                    entry[1] -= 1
         held, sums = self.held, self.sums
         self.held, self.sums = [], []
         for array, before in zip(held, sums, strict=bool(sums)):
-            if check and word_sum(array) != before:
+            if check and digest(array) != before:
                 raise MutationError(
                     f"A captured array of shape {array.shape} was changed through another view "
                     "while its derivative was being computed.",
@@ -130,7 +136,7 @@ class Captures:
         copies: dict[int, Literal] = {}
         for eqn in eqns:
             for i, atom in enumerate(eqn.invars):
-                if type(atom) is not Literal or not isinstance(atom.value, np.ndarray):
+                if type(atom) is not Literal or not issubclass(type(atom.value), np.ndarray):
                     continue
                 if id(owner(atom.value)) in roots:
                     key = id(atom.value)
@@ -151,10 +157,10 @@ class Captures:
         ) from error
 
 
-def word_sum(array: Any) -> int:
-    data = np.ascontiguousarray(array).view(np.uint8).ravel()
-    whole = data[: data.size // 8 * 8].view(np.uint64)
-    return int(whole.sum(dtype=np.uint64)) + int(data[whole.nbytes :].sum())
+def digest(array: Any) -> bytes:
+    """What tells two contents of an array apart, also where elements changed places."""
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return hashlib.sha1(data.data, usedforsecurity=False).digest()  # the fastest there is
 
 
 def _name_of(arrays: list[Any], error: BaseException) -> str | None:
@@ -162,7 +168,9 @@ def _name_of(arrays: list[Any], error: BaseException) -> str | None:
     found = None
     while traceback is not None:
         for name, value in traceback.tb_frame.f_locals.items():
-            if isinstance(value, np.ndarray) and any(np.may_share_memory(value, a) for a in arrays):
+            if issubclass(type(value), np.ndarray) and any(
+                np.may_share_memory(value, a) for a in arrays
+            ):
                 found = name
         traceback = traceback.tb_next
     return found
@@ -181,17 +189,17 @@ def owned(values: Iterable[Any], borrowed: Iterable[Any] = ()) -> list[Any]:
     if ctx.trace is not EVAL and is_staged(ctx.trace):
         return list(values)
     borrowed = list(borrowed)
-    taken = {id(b) for b in borrowed if isinstance(b, np.ndarray) or type(b) in LIBRARIES}
+    taken = {id(b) for b in borrowed if issubclass(type(b), np.ndarray) or type(b) in LIBRARIES}
     like = next(filter(device.on_device, borrowed), None) if LIBRARIES else None
     out: list[Any] = []
     for v in values:
-        if like is not None and isinstance(v, np.ndarray):
+        if like is not None and issubclass(type(v), np.ndarray):
             v = device.follow(v, like)
         if type(v) in LIBRARIES:
             if v.base is not None or id(v) in taken:
                 v = device.copied(v)
             taken.add(id(v))
-        elif isinstance(v, np.ndarray):
+        elif issubclass(type(v), np.ndarray):
             if v.base is not None or id(v) in taken or not v.flags.writeable:
                 v = device.copied(v) if v.ndim else v[()]
             taken.add(id(v))

@@ -12,6 +12,8 @@ def dce_equations(eqns: Sequence[Eqn], outs: Sequence[Atom]) -> list[Eqn]:
     for eqn in reversed(eqns):
         if needed.isdisjoint(eqn.outvars) and (eqn.primitive.effects is None or not eqn.effects):
             continue
+        if eqn.primitive.prune is not None and not needed.issuperset(eqn.outvars):
+            eqn = eqn.primitive.prune(eqn, [v in needed for v in eqn.outvars])
         kept.append(eqn)
         needed.update(eqn.invars)
     kept.reverse()

@@ -95,7 +95,7 @@ class JVPTrace(Trace):
         """A foreign operand: captured cells are copied, users' arrays are recorded."""
         if isinstance(a, Tracer):
             return a.fresh()
-        if self.captures is not None and (isinstance(a, np.ndarray) or type(a) in LIBRARIES):
+        if self.captures is not None and (issubclass(type(a), np.ndarray) or type(a) in LIBRARIES):
             self.captures.enter(a)
         return a
 
@@ -115,8 +115,8 @@ def jvp_flat(
     """Push tangents through a function of flat values; tangents in and out may be `ZERO`."""
     trace = JVPTrace(ctx.trace)
     inputs = [JVPTracer(trace, p, t) for p, t in zip(primals, tangents, strict=True)]
-    for x in inputs:
-        x.alias = core.FROZEN
+    for x, p in zip(inputs, primals, strict=True):
+        core.freeze(x, p)
     try:
         outs = [trace.unpack(y) for y in core.run(trace, fn, *inputs)]
     finally:

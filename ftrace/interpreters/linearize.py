@@ -73,6 +73,7 @@ def linearize_flat(
     """
     captures = Captures(staged=core.is_staged(ctx.trace))
     partial = PartialTrace(ctx.trace, captures)
+    partial.on_device = any(map(core.is_on_device, primals))
     jvp = JVPTrace(partial, captures)
     inputs: list[JVPTracer] = []
     invars: list[Var | None] = []
@@ -82,7 +83,7 @@ def linearize_flat(
             p = captures.argument(p)
         tangent = partial.unknown(aval(a.shape, a.dtype)) if is_inexact(a.dtype) else ZERO
         x = JVPTracer(jvp, core.renew(p), tangent)
-        x.alias = core.FROZEN
+        core.freeze(x, p)
         inputs.append(x)
         invars.append(tangent.binder if isinstance(tangent, PartialTracer) else None)
     finished = False

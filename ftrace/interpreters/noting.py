@@ -103,7 +103,7 @@ def _made_by(
         for e in jaxpr.eqns:
             if v in e.outvars:
                 return _made_inside(e, e.outvars.index(v), place)
-    if primitive.name == "name":
+    if primitive.op == "name":
         return Note("named", params["name"], place)
     return Note("intermediate", primitive.name, place)
 

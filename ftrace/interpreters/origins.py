@@ -157,7 +157,7 @@ class OriginTrace(Trace):
 
 
 def _moves(row: Primitive) -> bool:
-    return isinstance(row.lower, Moving) or row.name in ("select", "gather")
+    return isinstance(row.lower, Moving) or row.op in ("select", "gather")
 
 
 def _as_moved(x: OriginTracer) -> Any:

@@ -69,6 +69,10 @@ class PartialTracer(Tracer):
     def aval(self) -> ShapedArray:
         return self.binder.aval
 
+    @property
+    def is_on_device(self) -> bool:
+        return self.owner.on_device
+
 
 core.register(PartialTracer)
 
@@ -76,7 +80,7 @@ core.register(PartialTracer)
 class PartialTrace(Trace):
     """Known operations go to the parent, the others are recorded."""
 
-    __slots__ = ("captures", "eqns")
+    __slots__ = ("captures", "eqns", "on_device")
     name = "linearization"
 
     def __init__(self, parent: Trace, captures: Captures | None = None) -> None:
@@ -84,6 +88,7 @@ class PartialTrace(Trace):
         self.alive = True
         self.eqns: list[Eqn] = []
         self.captures = captures
+        self.on_device = False  # whether one of the arguments is an array there
 
     @property
     def home(self) -> Trace:
@@ -98,6 +103,8 @@ class PartialTrace(Trace):
                 break
         else:
             ctx.trace = self.parent
+            if primitive.effects is not None:  # someone may look out for it
+                return primitive(*args, **params)
             return self.parent.process(primitive, args, params)
         if primitive.partial is not None:
             known = tuple(not self.owns(a) for a in args)
@@ -116,7 +123,7 @@ class PartialTrace(Trace):
                 atoms.append(a.binder)
             elif cls in SCALAR_AVALS:
                 atoms.append(Literal(a))
-            elif isinstance(a, np.ndarray) or cls in LIBRARIES:
+            elif issubclass(type(a), np.ndarray) or cls in LIBRARIES:
                 atoms.append(Literal(a if self.captures is None else self.captures.protect(a)))
             else:
                 if isinstance(a, Tracer) and not core.is_within(a.owner, self.parent):

@@ -6,6 +6,7 @@ jaxpr's consts, by reference. A tracer of anything else is a leak.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ftrace.core import device, pretty, source
@@ -17,7 +18,7 @@ from ftrace.core.errors import JaxprError, MutationError
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, set_printer
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
-from ftrace.interpreters.captures import COPY_LIMIT, word_sum
+from ftrace.interpreters.captures import COPY_LIMIT, digest, owner
 from ftrace.interpreters.dce import dce_equations
 
 
@@ -37,6 +38,10 @@ class JaxprTracer(Tracer):
         atom = self.atom
         return atom.value if type(atom) is Literal else core.UNKNOWN
 
+    @property
+    def is_on_device(self) -> bool:
+        return self.atom in self.owner.on_device
+
 
 core.register(JaxprTracer)
 set_printer(pretty.to_text)
@@ -45,7 +50,7 @@ set_printer(pretty.to_text)
 class JaxprTrace(Trace):
     """Appends one equation per primitive, typed by the row."""
 
-    __slots__ = ("consts", "eqns", "hoisted", "snapshots")
+    __slots__ = ("cells", "consts", "eqns", "hoisted", "on_device", "snapshots")
     name = "jit"
     stages = True
 
@@ -53,7 +58,9 @@ class JaxprTrace(Trace):
         self.parent = parent
         self.alive = True
         self.eqns: list[Eqn] = []
+        self.cells: dict[int, Any] | None = None  # of a region of lifted code: what it wrote
         self.hoisted: dict[int, tuple[Tracer, Var]] = {}
+        self.on_device: set[Atom] = set()  # what is an array of a device, as far as that is known
         self.consts: dict[int, tuple[Any, Var]] = {}
         self.snapshots: dict[Var, Any] = {}  # what each const held when it was first read
 
@@ -75,9 +82,13 @@ class JaxprTrace(Trace):
         if primitive.multiple:
             outs = [Var(a) for a in result]
             self.eqns.append(Eqn(primitive, atoms, params, outs, place))
+            if self.on_device and not self.on_device.isdisjoint(atoms):
+                self.on_device.update(outs)
             return [JaxprTracer(self, v, v.aval) for v in outs]
         out = Var(result)
         self.eqns.append(Eqn(primitive, atoms, params, (out,), place))
+        if self.on_device and not self.on_device.isdisjoint(atoms):
+            self.on_device.add(out)
         return JaxprTracer(self, out, result)
 
     def atom(self, a: Any) -> Atom:
@@ -91,10 +102,25 @@ class JaxprTrace(Trace):
             if found is None:
                 found = self.consts[id(a)] = (a, Var(typeof(a)))
                 self.snapshots[found[1]] = _content(a)
+                self.notice(a, found[1])
+            elif a.nbytes <= COPY_LIMIT or config.settings.check_captures:
+                self.check(a, found[1])
             return found[1]
         return Literal(a)  # refuses what is neither array nor number
 
+    def check(self, array: Any, var: Var) -> None:
+        """Raise if a captured array no longer holds what the trace first read."""
+        if _content(array) == self.snapshots[var]:
+            return
+        raise MutationError(
+            f"A plain array ({var.aval}) was changed while the function that reads it was being "
+            "traced: the recorded program would see its last content everywhere.",
+            "Make it with ftrace.numpy (fnp.zeros, fnp.array), whose writes are traced, or "
+            "use `array.copy()` where it is read.",
+        )
+
     def _hoist(self, a: Tracer) -> Atom:
+        a = core.now(a)
         if type(a) is JaxprTracer and a.owner is self:
             return a.atom
         if not a.owner.alive or not core.is_within(a.owner, self.parent):
@@ -102,7 +128,13 @@ class JaxprTrace(Trace):
         found = self.hoisted.get(id(a))
         if found is None:
             found = self.hoisted[id(a)] = (a, Var(a.aval))
+            self.notice(a, found[1])
         return found[1]
+
+    def notice(self, value: Any, var: Atom) -> None:
+        """Remember where a value is."""
+        if device.LIBRARIES and core.is_on_device(value):
+            self.on_device.add(var)
 
     def lift(self, value: Any) -> JaxprTracer:
         atom = self.atom(value)
@@ -113,8 +145,15 @@ def trace_to_jaxpr(
     fn: Callable[..., Sequence[Any]],
     avals: Sequence[ShapedArray],
     names: tuple[str, ...] = (),
+    values: Sequence[Any] = (),
 ) -> tuple[Jaxpr, list[Tracer]]:
     """Stage a function of flat values.
+
+    Args:
+        fn: the function.
+        avals: the types of its arguments.
+        names: of the arguments, for printing.
+        values: the arguments, if there are some: of rank 0 they are arrays or scalars.
 
     Returns:
         The jaxpr, whose leading inputs are the captured tracers, and these tracers.
@@ -122,12 +161,15 @@ def trace_to_jaxpr(
     trace = JaxprTrace(ctx.trace)
     invars = [Var(a) for a in avals]
     inputs = [JaxprTracer(trace, v, v.aval) for v in invars]
-    for x in inputs:
-        x.alias = core.FROZEN
+    for x, v in zip_longest(inputs, values):
+        core.freeze(x, v)
+        trace.notice(v, x.atom)
     try:
         outs = [trace.atom(y) for y in core.run(trace, fn, *inputs)]
     finally:
         trace.alive = False
+    if ctx.operands is not None and trace.consts:
+        _note_operands(trace)
     captured = [t for t, _ in trace.hoisted.values()]
     hoisted = [v for _, v in trace.hoisted.values()]
     eqns = dce_equations(trace.eqns, outs)
@@ -145,29 +187,32 @@ def trace_to_jaxpr(
     return jaxpr, captured
 
 
+def _note_operands(trace: JaxprTrace) -> None:
+    """Say where equations read captured arrays: what Python read of them is something else."""
+    owners = {v: id(owner(a)) for a, v in trace.consts.values()}
+    for eqn in trace.eqns:
+        for v in eqn.invars:
+            if type(v) is Var and v in owners:
+                ctx.operands.add((owners[v], eqn.source))
+
+
 def _read_consts(trace: JaxprTrace, eqns: list[Eqn], outs: list[Atom]) -> list[tuple[Any, Var]]:
     """The captured arrays that something still reads."""
     read = {v for e in eqns for v in e.invars if type(v) is Var} | set(outs)
     found = [(a, v) for a, v in trace.consts.values() if v in read]
     for a, v in found:
-        if _content(a) != trace.snapshots[v]:
-            raise MutationError(
-                f"A plain array ({v.aval}) was changed while the function that reads it was being "
-                "traced: the recorded program would see its last content everywhere.",
-                "Make it with ftrace.numpy (fnp.zeros, fnp.array), whose writes are traced, or "
-                "use `array.copy()` where it is read.",
-            )
+        trace.check(a, v)
     return found
 
 
 def _content(array: Any) -> Any:
-    """What tells whether an array was written: its bytes, or a sum of them if it is large.
+    """What tells whether an array was written: its bytes, or a digest of them if it is large.
 
     Nothing for an array of a device: looking would wait for it.
     """
     if device.on_device(array):
         return None
-    return array.tobytes() if array.nbytes <= COPY_LIMIT else word_sum(array)
+    return array.tobytes() if array.nbytes <= COPY_LIMIT else digest(array)
 
 
 def trace_closed(fn: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray]) -> Jaxpr:

@@ -35,6 +35,8 @@ def instantiate(tangent: Any, primal: Any) -> Any:
 def materialise(ct: Any) -> Any:
     """A masked cotangent as a plain one."""
     if type(ct) is Masked:
+        if ct.zeroed:
+            return ct.value
         return select(ct.mask, ct.value, typeof(ct.value).dtype.type(0))
     return ct
 
@@ -44,5 +46,6 @@ def add_cotangents(a: Any, b: Any) -> Any:
     if type(a) is Masked and type(b) is Masked:
         if a.mask is b.mask:
             return Masked(add(a.value, b.value), a.mask)
-        return Masked(add(materialise(a), materialise(b)), bitwise_or(a.mask, b.mask))
+        either = bitwise_or(a.mask, b.mask)
+        return Masked(add(materialise(a), materialise(b)), either, zeroed=True)
     return add(materialise(a), materialise(b))

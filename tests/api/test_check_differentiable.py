@@ -347,3 +347,29 @@ def test_nothing_of_the_function_runs():
 
     assert check_differentiable(f, V)
     assert ran == []
+
+
+def test_a_report_names_the_inputs_that_are_blocked_and_no_others():
+    """Others than these have their derivatives, whatever happens to those."""
+    programs = [
+        (lambda a, b: a * 2 + np.round(b), (1.0, 2.0), ("b",)),
+        (lambda a, b: np.floor(a) + b * np.sign(a), (1.0, 2.0), ("a",)),
+        (lambda a, b: a * 2, (1.0, 2.0), ("b",)),
+        (lambda a, b: a["x"] * b + np.rint(a["y"]), ({"x": 1.0, "y": 2.0}, 3.0), ("a['y']",)),
+        (lambda a, b: np.round(a) + np.floor(b), (1.0, 2.0), ("a", "b")),
+        (lambda a, b: np.round(a) * a + b, (1.0, 2.0), ()),
+        (lambda a, b: (a * 2, np.round(b)), (1.0, 2.0), ("b",)),
+        (lambda a, b: a * 2 + lax.stop_gradient(b), (1.0, np.ones(2)), ("b",)),
+    ]
+    for f, args, blocked in programs:
+        report = check_differentiable(f, *args)
+        assert report.blocked == blocked
+        assert bool(report) is not bool(blocked)
+        if blocked:
+            first = str(report).splitlines()[0]
+            assert first.endswith(f"is not differentiable with respect to {', '.join(blocked)}.")
+    whole = check_differentiable(programs[0][0], 1.0, 2.0, wrt=0)
+    assert whole
+    assert whole.blocked == ()
+    integers = check_differentiable(lambda a, n: a * n, 1.0, np.ones(2, int), wrt=(0, 1))
+    assert integers.blocked == ("n",)

@@ -5,6 +5,7 @@ import pytest
 
 import ftrace
 from ftrace import errors
+from ftrace.errors import DtypeError
 
 X = np.array([0.5, -1.0, 2.0])
 V = np.array([1.0, 3.0, -2.0])
@@ -70,10 +71,9 @@ def test_jvp_with_aux():
     assert aux == {"x": 3.0, "note": "text"}
 
 
-def test_integer_and_boolean_tangents_are_converted():
-    _y, t = ftrace.jvp(np.sin, (X,), (np.array([1, 0, 2]),))
-    np.testing.assert_allclose(t, np.cos(X) * [1, 0, 2])
-    assert t.dtype == np.float64
+def test_python_numbers_are_converted_as_tangents_and_arrays_of_integers_are_not():
+    with pytest.raises(DtypeError, match=r"tangents\[0\] has dtype int64, and primals"):
+        ftrace.jvp(np.sin, (X,), (np.array([1, 0, 2]),))
     _, t = ftrace.jvp(np.sin, (np.float32(0.5),), (1,))
     assert type(t) is np.float32
 

@@ -111,3 +111,36 @@ def test_none_has_no_leaves_and_comes_back():
     gradient = ftrace.grad(lambda p: p["x"] ** 2)({"x": 3.0, "nothing": None})
     assert gradient == {"x": 6.0, "nothing": None}
     assert ftrace.jit(lambda p: p)((None, {"a": None})) == (None, {"a": None})
+
+
+def ranked(d):
+    """A function that asks for the order of a dict."""
+    return sum((i + 1) * d[k] for i, k in enumerate(d))
+
+
+def by_keywords(**d):
+    return ranked(d)
+
+
+def test_dicts_reach_functions_in_the_callers_order_in_every_transformation():
+    jitted, keywords = ftrace.jit(ranked), ftrace.jit(by_keywords)
+    inside = ftrace.jit(lambda tree: ranked(tree["z"][1]["q"]))
+    for d in ({"b": 1.0, "a": 2.0}, {"a": 2.0, "b": 1.0}, {"b": 1.0, "a": 2.0}):
+        right = ranked(d)
+        assert jitted(d) == keywords(**d) == right
+        assert inside({"z": [3.0, {"q": d}], "c": d}) == right
+        assert ftrace.vmap(ranked)({k: np.full(2, v) for k, v in d.items()})[1] == right
+        assert ftrace.jvp(ranked, (d,), ({"a": 1.0, "b": 0.0},))[1] == [*d].index("a") + 1
+        for f in (ranked, jitted):
+            for g in (ftrace.grad(f), ftrace.jit(ftrace.grad(f)), ftrace.jacfwd(f)):
+                assert [*g(d).items()] == [*zip(d, (1, 2), strict=True)]
+            assert [*ftrace.vjp(f, d)[1](1.0)[0].items()] == [*zip(d, (1, 2), strict=True)]
+        assert list(ftrace.jit(lambda d: d)(d)) == list(tree.map(abs, d)) == list(d)
+
+
+def test_dicts_of_one_structure_match_whatever_their_order():
+    step = lambda c, x: ({"a": c["b"], "b": c["a"] + x}, x)  # noqa: E731
+    carry, _ = ftrace.lax.scan(step, {"b": 1.0, "a": 2.0}, np.arange(3.0))
+    assert list(carry.items()) == [("b", 4.0), ("a", 2.0)]
+    found = tree.map(lambda p, q: p - q, {"b": 1.0, "a": 2.0}, {"a": 1.0, "b": 5.0})
+    assert list(found.items()) == [("b", -4.0), ("a", 1.0)]

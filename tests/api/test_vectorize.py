@@ -451,3 +451,28 @@ def test_comparing_what_branches_chose(test, flip):
         return x * 2.0 if test(code) else -x
 
     np.testing.assert_array_equal(vectorize(f)(X), [f(float(x)) for x in X])
+
+
+def test_static_arguments_are_python_values():
+    def repeated(x, n, how, *, strict=False):
+        for _ in range(n):
+            x = how(x) if strict is True else x + len("ab")
+        return x
+
+    f = ftrace.vectorize(repeated, static_argnums=(1, -1), static_argnames="strict")
+    x = np.array([0.5, 2.0])
+    for args, options in (
+        ((2, math.sin), {"strict": True}),
+        ((2, math.sin), {"strict": 1}),
+        ((3, np.sqrt), {"strict": True}),
+        ((0, None), {}),
+    ):
+        expected = [repeated(v, *args, **options) for v in x]
+        np.testing.assert_allclose(f(x, *args, **options), expected, rtol=1e-15)
+    gradient = ftrace.grad(lambda x: f(x, 1, lambda v: v * v, strict=True).sum())
+    np.testing.assert_allclose(gradient(x), 2 * x)
+    by_name = ftrace.vectorize(repeated, static_argnames=("n", "how"))
+    np.testing.assert_array_equal(by_name(x, n=2, how="s"), x + 4)
+    named = ftrace.vectorize(lambda n, x, y: x + y, static_argnums=0)
+    with pytest.raises(ShapeError, match="y of <lambda> has shape"):
+        named("s", np.ones(3), np.ones(4))
