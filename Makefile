@@ -1,5 +1,7 @@
 # Every target works on a fresh machine with Python >= 3.11, make and a package index: it creates
 # .venv first. PYTHON=python3.12 chooses another interpreter, PYTEST_ARGS="-k tree" a part of tests,
+# SECONDS and SEED of random programs (FUZZ_ARGS: `python -m tests.fuzz --help`),
+# MUTATE_ARGS="--folder lifting --save build/lifting" a part of the planted bugs, to be continued,
 # GPU_ARGS="--quick --only softmax" a part of the measurements on a GPU.
 
 PYTHON ?= python3
@@ -7,19 +9,21 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTEST_ARGS ?=
 GPU_ARGS ?=
+SECONDS ?= 600
 # One BLAS thread per worker: the workers are the parallelism, and results do not depend on cores.
 PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 PARALLEL := -n auto --maxprocesses=8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-fast doctest fuzz matrix mutate bench docs golden size gpu gpu-emulation format clean
+.PHONY: help demo test check test-fast doctest fuzz stress matrix mutate bench docs golden size gpu gpu-emulation format clean
 
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
 	@echo "make test       every test"
 	@echo "make check      format, lint, types, layers, sizes, fast tests, doctests (two minutes)"
 	@echo "make test-fast  two samples per row, no slow programs"
-	@echo "make fuzz       random programs against NumPy and finite differences"
+	@echo "make fuzz       random programs against plain Python: SECONDS=3600 SEED=1"
+	@echo "make stress     threads, forks, signals, interrupts and memory: twenty runs of each program"
 	@echo "make matrix     every transformation of every transformation, on seventeen functions"
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
@@ -64,13 +68,16 @@ doctest: $(VENV)/.installed-test
 	$(PYTEST) --doctest-modules --doctest-glob=README.md ftrace README.md
 
 fuzz: $(VENV)/.installed-test
-	$(PYTEST) --hypothesis-profile=fuzz tests/fuzz $(PYTEST_ARGS)
+	OPENBLAS_NUM_THREADS=1 $(PY) -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(FUZZ_ARGS)
+
+stress: $(VENV)/.installed-test
+	$(PYTEST) $(PARALLEL) -v --runs 20 tests/stress $(PYTEST_ARGS)
 
 matrix: $(VENV)/.installed-test
 	$(PY) -m tests.programs.matrix
 
 mutate: $(VENV)/.installed-test
-	$(PY) -m tools.mutate
+	$(PY) -m tools.mutate $(MUTATE_ARGS)
 
 bench: $(VENV)/.installed-test
 	$(PY) -m benchmarks.run --quick

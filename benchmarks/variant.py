@@ -52,9 +52,10 @@ WITHOUT: dict[str, Callable[..., Any]] = {
     "ftrace.core.trace:renew": first,
     "ftrace.control.functions:frozen": first,
     "ftrace.numpy.views:link": second,
-    "ftrace.numpy.views:as_view": second,
-    "ftrace.numpy.views:kept_order": second,
+    "ftrace.numpy.views:stepped": second,
+    "ftrace.numpy.views:laid": first,
     "ftrace.numpy.views:c_order": first,
+    "ftrace.numpy.layouts:kept": second,
 }
 
 

@@ -56,6 +56,7 @@ def nothing_is_left_behind() -> Iterator[None]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
+    parser.addoption("--runs", type=int, default=1, help="how often tests/stress runs a program")
 
 
 @pytest.fixture(scope="session")

@@ -3,20 +3,26 @@
 Makes a fixed sample of small changes of ftrace's sources (`--all`: every one), runs the tests that
 can notice each, prints a table by file, and exits 1 when a change survives that
 `tools/mutation/equivalent.toml` does not explain. `--list` and `--show NAME` print instead of
-running; `--only TEXT` takes the mutants whose names contain the text. See `tools/mutation/`.
+running; `--only TEXT` takes the mutants whose names contain the text, `--folder NAME` those of a
+folder. `--minutes` ends a run early, and `--save FILE` remembers what came out, so that the next
+run with it goes on there: `make mutate MUTATE_ARGS="--folder lifting --save build/lifting"`. See
+`tools/mutation/`.
 """
 
 import argparse
 import ast
+import json
 import os
 import sys
 import time
 import tomllib
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -65,6 +71,9 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--only", action="append", default=[], metavar="TEXT", help="names with TEXT"
     )
+    parser.add_argument("--folder", action="append", default=[], help="of ftrace: lifting, numpy")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="at most")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="what is known, and becomes so")
     parser.add_argument("--list", action="store_true", help="print the mutants")
     parser.add_argument("--show", metavar="NAME", help="print the change of one mutant")
     parser.add_argument("--tiers", type=int, help="only the likeliest of the tests, 1 to 8")
@@ -77,6 +86,8 @@ def chosen(texts: dict[str, str], asked: argparse.Namespace) -> list[Mutant]:
     every = bool(asked.all or asked.show)
     found = targets.mutants(texts, every=every)
     wanted = [asked.show] if asked.show else asked.only
+    folders = tuple(f"ftrace/{folder}/" for folder in asked.folder) or ("",)
+    found = [m for m in found if m.path.startswith(folders)]
     return [m for m in found if not wanted or any(w in m.name for w in wanted)]
 
 
@@ -87,6 +98,33 @@ def show(mutants: Sequence[Mutant], texts: dict[str, str], *, diff: bool) -> Non
             print(m.diff(texts[m.path]))
         else:
             print(f"{m.name}  line {m.line}: {excerpt(m.before)} -> {excerpt(m.after)}")
+
+
+class Saved:
+    """Outcomes in a file, a line for each: they count while the mutated file is the same."""
+
+    def __init__(self, path: Path | None, texts: dict[str, str]) -> None:
+        self.path, self.texts = path, texts
+        self.known: dict[str, dict[str, Any]] = {}
+        if path is not None and path.exists():
+            lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+            self.known = {line["mutant"]: line for line in lines}
+
+    def _key(self, mutant: Mutant) -> str:
+        return f"{mutant.name}:{zlib.crc32(self.texts[mutant.path].encode()):08x}"
+
+    def outcome(self, mutant: Mutant) -> Outcome | None:
+        """What came out of a mutant in an earlier run."""
+        line = self.known.get(self._key(mutant))
+        return line and Outcome(mutant, line["failed"], line["tier"], line["seconds"])
+
+    def add(self, o: Outcome) -> None:
+        """Remember an outcome."""
+        if self.path is not None:
+            line = {"mutant": self._key(o.mutant), "failed": o.failed, "tier": o.tier}
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({**line, "seconds": o.seconds}) + "\n")
 
 
 # ---------------------------------------------------------------------------------- verdicts
@@ -107,15 +145,18 @@ def run(
 
     A test that fails without any change, too, proves nothing: what it killed runs again without it.
     """
-    uses = targets.Uses(texts)
-    found: dict[Mutant, Outcome] = {}
-    first = targets.unchanged(root)
-    broken = set(running.Runner(root, texts, 1).failing(first)) if asked.tiers is None else set()
-    left = list(mutants)
+    uses, saved = targets.Uses(texts), Saved(asked.save, texts)
+    until = time.monotonic() + asked.minutes * 60
+    found: dict[Mutant, Outcome] = {m: o for m in mutants if (o := saved.outcome(m)) is not None}
+    first, all_tests = targets.unchanged(root), asked.tiers is None and not asked.folder
+    broken = set(running.Runner(root, texts, 1).failing(first)) if all_tests else set()
+    left = [m for m in mutants if m not in found]
     while left:
         work = [(m, _tiers(m, uses, root, broken)[: asked.tiers]) for m in left]
-        for i, outcome in enumerate(running.Runner(root, texts, asked.workers).outcomes(work), 1):
+        runner = running.Runner(root, texts, asked.workers, until)
+        for i, outcome in enumerate(runner.outcomes(work), 1):
             found[outcome.mutant] = outcome
+            saved.add(outcome)
             print(f"{i:>4}/{len(work)} {_line(outcome)}", flush=True)
         new = set(unsound(list(found.values()), root, texts))
         left = [m for m, o in found.items() if o.killed_by in new]
@@ -158,8 +199,11 @@ def report(outcomes: Sequence[Outcome], texts: dict[str, str], seconds: float) -
         if says in ("survived", "refuted"):
             bad.append(o)
     total = sum(counts.values(), Counter())
+    folders: dict[str, Counter[str]] = {}
+    for path, count in counts.items():
+        folders.setdefault(path.rpartition("/")[0] + "/", Counter()).update(count)
     print(f"\n{'file':<36}{'mutants':>9}" + "".join(f"{c:>12}" for c in columns))
-    for path, count in [*counts.items(), ("all", total)]:
+    for path, count in [*counts.items(), *folders.items(), ("all", total)]:
         print(f"{path:<36}{count.total():>9}" + "".join(f"{count[c]:>12}" for c in columns))
     for o in bad:
         print(f"\n{verdict(o, known)}: {o.killed_by or 'no test noticed'}")
@@ -176,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.list or asked.show:
         show(mutants, texts, diff=bool(asked.show))
         return 0
-    if not (asked.only or asked.all):
+    if not (asked.only or asked.all or asked.folder):
         missing = targets.uncovered(mutants, targets.Uses(texts))
         if missing:
             print(f"rows without a mutant: {', '.join(missing)}")

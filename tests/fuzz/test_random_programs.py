@@ -1,7 +1,8 @@
 """Random programs against NumPy and finite differences, under every transformation.
 
-A few in `make test`; thousands in `make fuzz`. Points where a program is not smooth, or too steep
-for differences, are recognised by differences of two step sizes that disagree, and passed over.
+Thousands with `pytest --hypothesis-profile=fuzz tests/fuzz`. Points where a program is not smooth,
+or too steep for differences, are recognised by differences of two step sizes that disagree, and
+passed over.
 """
 
 from typing import Any

@@ -41,6 +41,17 @@ def raises(error: type[Exception]) -> Callable[[Callable[[], Any]], Callable[[],
     return enter
 
 
+@raises(errors.ConfigError)
+def _a_setting_that_does_not_exist():
+    with ftrace.config.update(compiled=False):
+        pass
+
+
+@raises(errors.ConfigError)
+def _a_setting_of_the_wrong_type():
+    ftrace.config.set_default(traceback="short")
+
+
 @dataclass
 class Layer:
     """Parameters of one layer, as users have them."""
@@ -81,8 +92,8 @@ def an_argument_that_is_a_string():
 
 
 @raises(errors.DtypeError)
-def a_string_deep_inside_the_parameters():
-    params = {"hidden": Layer("glorot", np.zeros(2))}
+def an_object_deep_inside_the_parameters():
+    params = {"hidden": Layer(Ellipsis, np.zeros(2))}
     return ftrace.grad(loss)(params, np.ones((4, 3)), np.ones((4, 2)))
 
 
@@ -102,8 +113,8 @@ def the_gradient_of_an_array_of_integers():
 
 
 @raises(errors.DtypeError)
-def the_gradient_of_integers_deep_inside_the_parameters():
-    params = {"hidden": Layer(np.ones((3, 2)), np.zeros(2, int))}
+def the_gradient_of_parameters_that_are_all_integers():
+    params = {"hidden": Layer(np.ones((3, 2), int), np.zeros(2, int))}
     return ftrace.grad(loss)(params, np.ones((4, 3)), np.ones((4, 2)))
 
 
@@ -430,19 +441,19 @@ def the_integer_of_a_traced_value():
 
 @raises(errors.TracerArrayConversionError)
 def the_float_of_a_value_with_a_derivative():
-    return ftrace.grad(lambda x: float(x) * x)(2.0)
+    return ftrace.grad(lambda x: float(x) * x, lift=False)(2.0)
 
 
 @raises(errors.TracerArrayConversionError)
 def a_function_of_math():
     import math
 
-    return ftrace.grad(lambda x: math.sin(x))(1.0)
+    return ftrace.grad(lambda x: math.sin(x), lift=False)(1.0)
 
 
 @raises(errors.TracerArrayConversionError)
 def an_array_made_of_traced_values():
-    return ftrace.grad(lambda x: np.sum(np.array([x, 1.0])))(2.0)
+    return ftrace.grad(lambda x: np.sum(np.array([x, 1.0])), lift=False)(2.0)
 
 
 @raises(errors.TracerArrayConversionError)
@@ -452,7 +463,7 @@ def a_store_into_a_plain_array():
         out[0] = x
         return np.sum(out)
 
-    return ftrace.grad(f)(2.0)
+    return ftrace.grad(f, lift=False)(2.0)
 
 
 @raises(errors.TracerArrayConversionError)
@@ -462,7 +473,7 @@ def a_store_of_an_array_into_a_plain_array():
         out[1] = x
         return np.sum(out)
 
-    return ftrace.grad(f)(np.ones(3))
+    return ftrace.grad(f, lift=False)(np.ones(3))
 
 
 @raises(errors.TracerArrayConversionError)
@@ -482,7 +493,7 @@ def an_addition_into_a_plain_array():
         total += x
         return np.sum(total)
 
-    return ftrace.grad(f)(np.ones(3))
+    return ftrace.grad(f, lift=False)(np.ones(3))
 
 
 @raises(errors.TracerArrayConversionError)
@@ -1259,6 +1270,40 @@ def a_predicate_that_is_a_string():
 
 
 # ---------------------------------------------------------------------------------- budgets
+
+
+@raises(errors.DomainError)
+def a_negative_probability():
+    ftrace.random.choice(ftrace.random.key(0), 3, p=np.array([-1.0, 1.0, 1.0]))
+
+
+@raises(errors.RangeError)
+def an_offset_of_forty_digits():
+    ftrace.jit(lambda x: np.diagonal(x, 10**40))(np.ones((2, 2)))
+
+
+@raises(errors.TracerAttributeError)
+def a_shape_that_is_set():
+    def function(x):
+        x.shape = (3, 2)
+        return x
+
+    ftrace.jit(function)(np.ones((2, 3)))
+
+
+@raises(errors.DtypeError)
+def an_argument_that_is_no_integer():
+    ftrace.lax.collapse(np.ones((2, 3)), "first")
+
+
+@raises(errors.DtypeError)
+def an_operand_too_many():
+    ftrace.jit(lambda x: ftrace.lax.exp(x, x))(np.ones(3))
+
+
+@raises(errors.HostMemoryError)
+def a_jacobian_that_fits_no_memory():
+    ftrace.jacfwd(np.sin)(np.ones(10**7))
 
 
 @raises(errors.BudgetError)

@@ -8,6 +8,7 @@ import pytest
 
 import ftrace
 from ftrace.control.traces import counter
+from ftrace.cpu import launch
 from tests.counting import CountedSin
 
 
@@ -161,3 +162,45 @@ def test_nested_wrappers_keep_their_own_functions():
     second = ftrace.jit(ftrace.grad(ftrace.jit(ftrace.grad(f))))
     assert second(2.0) == 12.0
     assert ftrace.grad(second)(2.0) == 6.0
+
+
+def test_a_function_keeps_so_many_traces_and_drops_those_not_used_for_longest():
+    f = ftrace.jit(lambda x, n: x * n, static_argnums=1)
+    traced = []
+
+    def call(n):
+        before = counter.count
+        assert f(2.0, n) == 2.0 * n
+        traced.append(counter.count - before)
+
+    with ftrace.config.update(kept_traces=3):
+        for n in (1, 2, 3, 1, 4):  # drops 2, since 1 was used again
+            call(n)
+        assert traced == [1, 1, 1, 0, 1]
+        for n in (1, 3, 4, 2):
+            call(n)
+        assert traced[5:] == [0, 0, 0, 1]
+        shapes = ftrace.jit(np.sin)
+        for n in range(1, 9):
+            shapes(np.ones(n))
+    assert len(f._traces._entries) == len(shapes._traces._entries) == 3
+
+
+def test_compiled_code_dies_with_its_function_or_its_trace():
+    def codes():
+        launch._recent.clear()
+        gc.collect()
+        return set(launch._modules)
+
+    before = codes()
+    f = ftrace.jit(lambda x, n: np.tanh(x) * np.cosh(x) ** n, static_argnums=1)
+    with ftrace.config.update(compile=True, kept_traces=1):
+        f(2.0, 2)
+        first = codes() - before
+        f(2.0, 5)
+        second = codes() - before
+        f(2.0, 5)
+    assert len(first) == len(second) == 1
+    assert first != second
+    del f
+    assert codes() == before

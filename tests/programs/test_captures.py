@@ -272,3 +272,18 @@ def test_the_gradient_through_a_jitted_capture_follows_the_array():
     np.testing.assert_array_equal(gradient(np.ones(3)), [1.0, 2.0, 3.0])
     w[0] = 7.0
     np.testing.assert_array_equal(gradient(np.ones(3)), [7.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("change", [np.flip, np.sort, lambda a: np.roll(a, 7)])
+@pytest.mark.parametrize("transform", [ftrace.grad, ftrace.jit])
+def test_check_captures_finds_elements_that_changed_places(change, transform):
+    base = np.random.default_rng(0).permutation(LARGE).astype(float)
+    other = base[:]
+
+    def f(x):
+        y = np.sum(x * base)
+        other[:] = change(other).copy()
+        return y
+
+    with update(check_captures=True), pytest.raises(MutationError):
+        transform(f)(np.ones(LARGE))

@@ -18,7 +18,7 @@ from ftrace.control.traces import counter
 from ftrace.control.while_loop import while_call
 from ftrace.core.avals import aval, typeof
 from ftrace.core.dtypes import float32, float64
-from ftrace.core.errors import DtypeError, RuleError
+from ftrace.core.errors import CustomRuleError, DtypeError
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.zero import ZERO, Masked
 from ftrace.interpreters.dce import dce_jaxpr
@@ -260,7 +260,7 @@ def test_a_cell_given_to_a_rule_can_be_written_afterwards():
 
 
 @pytest.mark.parametrize("kind", [ftrace.custom_jvp, ftrace.custom_vjp])
-def test_a_function_with_a_rule_has_no_transpose_on_tangents(kind):
+def test_a_function_with_a_rule_is_opened_on_tangents(kind):
     inner = kind(lambda y: y * 3.0)
     if kind is ftrace.custom_jvp:
         inner.defjvp(lambda p, t: (inner(*p), t[0] * 3.0))
@@ -269,8 +269,17 @@ def test_a_function_with_a_rule_has_no_transpose_on_tangents(kind):
     f = ftrace.custom_jvp(lambda x: x * 3.0)
     f.defjvp(lambda p, t: (f(*p), inner(t[0])))
     assert jvp(f, (2.0,), (1.0,)) == (6.0, 3.0)
-    with pytest.raises(RuleError, match=f"{kind.__name__} is transposed through its rule, never"):
-        grad(f)(2.0)
+    assert grad(f)(2.0) == jit(grad(f))(2.0) == 3.0
+
+
+def test_a_function_with_a_rule_that_tangents_enter_must_be_linear():
+    @ftrace.custom_jvp
+    def affine(x):
+        return x * 3.0 + 1.0
+
+    affine.defjvp(lambda p, t: (affine(*p), affine(*t)))
+    with pytest.raises(CustomRuleError, match=r"applied to tangents, must be linear in the tang"):
+        grad(affine)(2.0)
 
 
 def test_a_result_of_a_custom_row_is_never_an_operand():

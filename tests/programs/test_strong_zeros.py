@@ -35,7 +35,34 @@ PROGRAMS = {
     "division by zero": (lambda x: np.where(x > 0, 1.0 / x, 3.0 * x), 0.0, 3.0, 0.0),
     "maximum": (lambda x: np.maximum(np.sqrt(x), x * x + 1.0), 0.0, 0.0, 2.0),
     "power": (lambda x: np.where(x > 0, x**0.5, 3.0 * x), 0.0, 3.0, 0.0),
+    "operand of a cond": (
+        lambda x: (lambda s: lax.cond(x > 1, lambda: s, lambda: 2.0 * x * x))(np.sqrt(x - 1)),
+        0.5,
+        2.0,
+        4.0,
+    ),
+    "operand of the middle of a switch": (
+        lambda x: (lambda s: lax.switch(5, [lambda: x, lambda: s + s * s, lambda: x**3]))(
+            np.log(x - 1)
+        ),
+        0.5,
+        0.75,
+        3.0,
+    ),
 }
+
+
+def of_two_operands(x):
+    """Both sides of a decision, each with what only it uses."""
+    root, inverse = np.sqrt(x - 1), np.reciprocal(x - x)
+    if x > 1:
+        return root
+    if x > 0.75:
+        return inverse
+    return x * x
+
+
+PROGRAMS["lifted decisions"] = (of_two_operands, 0.5, 1.0, 2.0)
 
 WRAPPERS = {
     "grad": lambda f: (grad(f), second(f)),

@@ -191,6 +191,26 @@ def test_a_report_names_the_survivors_and_counts_them(capsys):
     assert "-    return x + 0" in out
 
 
+def test_what_came_out_is_known_to_the_next_run_until_the_file_changes(tmp_path):
+    path = "ftrace/core/trace.py"
+    first, second, *_ = sources.mutants_of(path, SMALL)
+    mutate.Saved(tmp_path / "saved", {path: SMALL}).add(Outcome(first, ["a test"], 1, 2.0))
+    again = mutate.Saved(tmp_path / "saved", {path: SMALL})
+    assert again.outcome(first) == Outcome(first, ["a test"], 1, 2.0)
+    assert again.outcome(second) is None
+    changed = mutate.Saved(tmp_path / "saved", {path: SMALL + "\n"})
+    assert changed.outcome(first) is None
+
+
+def test_the_folders_that_have_tests_of_their_own_are_tried_on_these_first(chosen):
+    for folder in targets.OWN:
+        mutants = [m for m in chosen if m.path.startswith(f"ftrace/{folder}/")]
+        assert len(mutants) >= 100
+        for tier in targets.tiers(mutants[0], targets.Uses({}), ROOT)[:3]:
+            assert tier.fast
+            assert any(f.startswith(f"tests/{folder}/") for f in tier.files)
+
+
 def test_an_equivalent_mutant_that_is_killed_refutes_the_list():
     (mutant,) = [
         m

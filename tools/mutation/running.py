@@ -167,10 +167,13 @@ def preload() -> None:
 class Runner:
     """Runs mutants, `workers` at a time."""
 
-    def __init__(self, root: Path, texts: dict[str, str], workers: int) -> None:
+    def __init__(
+        self, root: Path, texts: dict[str, str], workers: int, until: float = float("inf")
+    ) -> None:
         self.root = root
         self.texts = texts
         self.workers = workers
+        self.until = until  # no mutant is begun after this moment
         self._running: dict[int, _Job] = {}
 
     def outcomes(self, work: Sequence[tuple[Mutant, list[Tier]]]) -> Iterator[Outcome]:
@@ -182,6 +185,8 @@ class Runner:
                 while waiting and len(self._running) < self.workers:
                     self._start(waiting.pop())
                 yield from self._finished()
+                if time.monotonic() > self.until:
+                    waiting.clear()
         finally:
             for pid in self._running:
                 _kill(pid)

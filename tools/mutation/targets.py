@@ -26,11 +26,7 @@ FILES = (
     ("ftrace/core/zero.py", 1, 1, 1),
     ("ftrace/core/tapes.py", 1, 2, 1),
     ("ftrace/core/loops.py", 1, 2, 1),
-    ("ftrace/numpy/cells.py", 1, 2, 1),
-    ("ftrace/numpy/views.py", 0, 0, 1),
-    ("ftrace/numpy/indexing.py", 0, 0, 1),
-    ("ftrace/numpy/assigning.py", 0, 0, 1),
-    ("ftrace/numpy/writers.py", 0, 0, 1),
+    *((f"ftrace/{folder}/*.py", 1, 3, 1) for folder in ("lifting", "numpy", "random", "gpu")),
     *((f"ftrace/lowering/{n}.py", 0, 0, 1) for n in ("verify", "reference", "folds", "show")),
     *((f"ftrace/lowering/{n}.py", 0, 0, 1) for n in ("simulate", "cost", "ir", "backend")),
     ("ftrace/lowering/*.py", 1, 1, 4),
@@ -120,6 +116,13 @@ COMPILER = {
     "division": "cpu/test_spelling cpu/test_emit",
     "casts": "cpu/test_spelling cpu/test_emit",
     "rounding": "cpu/test_spelling cpu/test_emit",
+}
+# Folders with tests of their own, and where else a change of them shows.
+OWN = {
+    "lifting": ("tests/programs/test_*.py", "tests/api/test_*.py"),
+    "numpy": ("tests/programs/test_*.py", "tests/lifting/test_*.py", "tests/laws/test_jit.py"),
+    "random": ("tests/laws/test_jit.py", "tests/programs/test_compiled.py"),
+    "gpu": ("tests/benchmarks/test_*.py",),
 }
 # Slow, or about something else than what is mutated.
 LEFT_OUT = ("tests/programs/test_demo.py",)
@@ -254,6 +257,9 @@ def tiers(mutant: Mutant, uses: Uses, root: Path) -> list[Tier]:
         "tests/golden/*.py",
     )
     laws = _existing(root, f"{LAWS}*.py")
+    folder = mutant.path.split("/")[1]
+    if folder in OWN:
+        return _tiers_of_folder(mutant, folder, root)
     if mutant.path.startswith(("ftrace/lowering/", "ftrace/cpu/", "ftrace/primitives/elements")):
         return _tiers_of_compiler(mutant, root)  # elements.py: the rows' columns for kernels
     if mutant.path.startswith("ftrace/primitives/"):
@@ -274,13 +280,42 @@ def tiers(mutant: Mutant, uses: Uses, root: Path) -> list[Tier]:
     ]
 
 
+def _tiers_of_folder(mutant: Mutant, folder: str, root: Path) -> list[Tier]:
+    """The folder's own tests, those first that name what the module defines; then the others."""
+    own = _existing(root, f"tests/{folder}/test_*.py", *_named(LIKELY.get(_stem(mutant), "")))
+    words = _words(mutant.path, (root / mutant.path).read_text(encoding="utf-8"))
+    texts = {f: (root / f).read_text(encoding="utf-8") for f in own}
+    share = {f: sum(t.count(w) for w in words) / (1000 + len(t)) for f, t in texts.items()}
+    own = tuple(sorted(own, key=lambda f: -share[f]))
+    others = tuple(f for f in _existing(root, *OWN[folder]) if f not in own)
+    return [
+        Tier(own[:1], fast=True),
+        Tier(own[1:3], fast=True),
+        Tier(own[3:], fast=True),
+        Tier(others, MIXED, fast=True),
+        Tier(own),
+    ]
+
+
+def _stem(mutant: Mutant) -> str:
+    return Path(mutant.path).stem
+
+
+def _words(path: str, text: str) -> list[str]:
+    """What a test of a module says: its name, and those of its functions and classes."""
+    defined = (_defined(node) for node in ast.parse(text).body)
+    module = path.removesuffix(".py").replace("/", ".")
+    package, _, stem = module.rpartition(".")
+    return [module, f"{package} import {stem}", *(n for n in defined if n and len(n) > 3)]
+
+
+def _named(names: str) -> list[str]:
+    paths = (name if "/" in name else f"programs/{name}" for name in names.split())
+    return ["tests/{}/test_{}.py".format(*path.split("/")) for path in paths]
+
+
 def _likely(mutant: Mutant) -> tuple[str, ...]:
-    names = LIKELY.get(Path(mutant.path).stem, "confusion").split()
-    paths = (name if "/" in name else f"programs/{name}" for name in names)
-    found = ["tests/{}/test_{}.py".format(*path.split("/")) for path in paths]
-    if "numpy" in mutant.path:
-        found.append("tests/numpy/test_indexing.py")
-    return tuple(found)
+    return tuple(_named(LIKELY.get(_stem(mutant), "confusion")))
 
 
 def _tiers_of_row(
@@ -327,7 +362,8 @@ def _tiers_of_compiler(mutant: Mutant, root: Path) -> list[Tier]:
 def unchanged(root: Path) -> Tier:
     """What must pass before any change: all but the laws, whose failures are looked at later."""
     folders = ("programs", "api", "lax", "numpy", "core", "primitives", "golden", "lowering", "cpu")
-    return Tier(_existing(root, *(f"tests/{f}/test_*.py" for f in folders)), whole=True)
+    names = (*folders, "lifting", "random", "gpu")
+    return Tier(_existing(root, *(f"tests/{f}/test_*.py" for f in names)), whole=True)
 
 
 def _existing(root: Path, *patterns: str) -> tuple[str, ...]:

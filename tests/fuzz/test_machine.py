@@ -1,0 +1,139 @@
+"""The machine that finds wrong results: its programs run, and it notices, shrinks and survives.
+
+What it found stands in `test_found.py`.
+"""
+
+import ast
+import os
+
+import numpy as np
+import pytest
+
+from tests.fuzz import planted
+from tests.fuzz.checking import check, quiet
+from tests.fuzz.comparing import Case, Mismatch, Raised, compare
+from tests.fuzz.machine import Tally, Worker
+from tests.fuzz.modules import BORDER, program
+from tests.fuzz.shrinking import shrink
+
+SEED = 1
+FAST = os.environ.get("FTRACE_LAWS") == "fast"
+SIMPLE = f"""
+def f(x):
+    BODY
+def arguments(k):
+    return ([0.3, -0.5, 0.75][k],), {{}}
+{BORDER}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where programs are written."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def found(folder, body):
+    return {(o.check, o.verdict) for o in check(folder, SIMPLE.replace("BODY", body)) if o.finding}
+
+
+@pytest.mark.parametrize("part", range(2 if FAST else 9))
+def test_programs_are_right_or_loud(folder, part):
+    tally = Tally()
+    for number in range(part * 20, part * 20 + 20):
+        text = program(SEED, number)
+        if FAST or part > 1:  # interpreted
+            text = text.replace(", True\nSTATIC", ", False\nSTATIC")
+        tally.add(number, text, check(folder, text))
+    assert not {k: [(f.number, f.outcome) for f in v] for k, v in tally.findings.items()}
+    assert tally.refused <= 0.15
+    assert tally.comparisons >= 6 * tally.programs
+
+
+def test_a_seed_always_gives_the_same_programs():
+    assert [program(3, n) for n in range(20)] == [program(3, n) for n in range(20)]
+    assert len({program(s, n) for s in (1, 2) for n in range(50)}) == 100
+
+
+def test_plain_python_runs_the_programs(folder):
+    for number in range(60):
+        with quiet():
+            case = Case(folder, program(7, number))
+        errors = [e.error for e in case.expected if isinstance(e, Raised)]
+        assert all(isinstance(e, ValueError | AssertionError) for e in errors)
+
+
+def test_what_is_right_is_no_finding(folder):
+    assert found(folder, "return x * x if x > 0 else -x") == set()
+
+
+def test_an_answer_of_a_trace_alone_is_found_by_every_check(folder):
+    wrong = (
+        "import ftrace\n    return x * (3.0 if isinstance(x, ftrace.core.trace.Tracer) else 2.0)"
+    )
+    names = {name for name, verdict in found(folder, wrong) if verdict == "mismatch"}
+    assert {"jit 0", "jit 1", "vmap", "jit(vmap)", "vectorize", "jvp", "grad"} <= names
+
+
+def test_an_error_from_inside_is_a_crash_and_one_of_ours_a_refusal(folder):
+    body = "import ftrace\n    return {}['a'] if isinstance(x, ftrace.Tracer) else x"
+    assert ("jvp", "crash") in found(folder, body)
+    refused = SIMPLE.replace("BODY", "return x * np.unique(np.array([x, 0.3])).shape[0]")
+    assert {o.verdict for o in check(folder, refused, "jit 0")} == {"refused"}
+
+
+def test_kinks_are_no_findings(folder):
+    assert found(folder, "return abs(x - 0.3) + max(x, 0.3) + (x > 0.3) * 1.0") == set()
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [
+        (np.float32(1.0), np.float64(1.0)),
+        (np.int32(1), np.int64(1)),
+        (np.float64(1.0), True),
+        (np.ones(2), np.ones((1, 2))),
+        ([1.0], (1.0,)),
+        (1.0, 1.001),
+        (np.array([1.0, np.nan]), np.array([1.0, 2.0])),
+    ],
+)
+def test_values_dtypes_shapes_and_structures_are_compared(actual, expected):
+    compare(expected, expected)
+    with pytest.raises(Mismatch):
+        compare(actual, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [("import os; os.abort()", "ended with code -6"), ("while True: pass", "no end")],
+)
+def test_a_process_that_dies_or_hangs_is_found(body, reason):
+    text = SIMPLE.replace(
+        "BODY", f"if type(x).__name__[-6:] == 'Tracer':\n        {body}\n    return x"
+    )
+    worker = Worker()
+    try:
+        (outcome,) = worker.ask(text, seconds=15)
+        assert outcome.finding
+        assert reason in outcome.reason
+        assert not [o for o in worker.ask(SIMPLE.replace("BODY", "return x")) if o.finding]
+    finally:
+        worker.end()
+
+
+def test_a_finding_shrinks_to_a_few_lines():
+    text = next(t for n in range(200) if "np.sort(" in (t := program(5, n)))
+    small = shrink(text, lambda t: "np.sort(" in t, 20.0)
+    assert "np.sort(" in small
+    assert small.count("\n") < 12 < text.count("\n")
+
+
+def test_ten_planted_bugs_are_changes_of_the_sources_as_they_are():
+    fitting = [bug for bug in planted.BUGS if bug.fits]
+    assert len(fitting) >= 10, [bug.name for bug in planted.BUGS if not bug.fits]
+    for bug in fitting:
+        text = (planted.ROOT / bug.file).read_text(encoding="utf-8")
+        ast.parse(text.replace(bug.before, bug.after))
