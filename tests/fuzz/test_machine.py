@@ -111,9 +111,7 @@ def test_values_dtypes_shapes_and_structures_are_compared(actual, expected):
     [("import os; os.abort()", "ended with code -6"), ("while True: pass", "no end")],
 )
 def test_a_process_that_dies_or_hangs_is_found(body, reason):
-    text = SIMPLE.replace(
-        "BODY", f"if type(x).__name__[-6:] == 'Tracer':\n        {body}\n    return x"
-    )
+    text = SIMPLE.replace("BODY", f"if isinstance(x, ftrace.Tracer):\n        {body}\n    return x")
     worker = Worker()
     try:
         (outcome,) = worker.ask(text, seconds=15)
