@@ -52,71 +52,71 @@ def _like(x: Any) -> Any:
 # ---------------------------------------------------------------------------------- programs
 
 
-def root(a):
+def root(a: Any) -> Any:
     """A loop over a number: it fits one kernel."""
     return lax.while_loop(lambda s: fnp.abs(s * s - a) > 1e-9, lambda s: 0.5 * (s + a / s), 1.0 * a)
 
 
-def grown(x):
+def grown(x: Any) -> Any:
     """A loop over an array."""
     return lax.while_loop(lambda s: s.sum() < 100.0, lambda s: s * 1.5 + 1.0, x)
 
 
-def recurrent(x):
+def recurrent(x: Any) -> Any:
     return lax.scan(lambda c, row: (fnp.tanh(c + row), c.sum()), x[0], x)
 
 
-def accumulated(x):
+def accumulated(x: Any) -> Any:
     return lax.scan(lambda c, t: (c * 0.5 + t, c), 0.0, x)
 
 
-def chosen(x):
+def chosen(x: Any) -> Any:
     return lax.cond(x.sum() > 0.0, fnp.sin, fnp.cos, x)
 
 
-def with_jvp(x):
+def with_jvp(x: Any) -> Any:
     g = ftrace.custom_jvp(lambda x: fnp.sin(x))
     g.defjvp(lambda p, t: (fnp.sin(p[0]), t[0] * fnp.cos(p[0])))
     return g(x)
 
 
-def with_vjp(x):
+def with_vjp(x: Any) -> Any:
     g = ftrace.custom_vjp(lambda x: fnp.sin(x))
     g.defvjp(lambda x: (fnp.sin(x), x), lambda x, ct: (ct * fnp.cos(x),))
     return g(x)
 
 
-def with_vmap(x):
+def with_vmap(x: Any) -> Any:
     g = ftrace.custom_vmap(lambda x: fnp.sin(x))
     g.def_vmap(lambda size, mapped, x: (fnp.sin(x), True))
     return g(x)
 
 
-def scalar(x):
+def scalar(x: Any) -> Any:
     return ftrace.vectorize(lambda a, b: a * b if a > b else fnp.sin(a))(x, 1.0)
 
 
-def solved(b):
+def solved(b: Any) -> Any:
     a = fnp.array(np.eye(4) * 2.0)
     return lax.custom_linear_solve(
         lambda x: a @ x, b, lambda _, b: b / 2.0, transpose_solve=lambda _, b: b / 2.0
     )
 
 
-def outside(x):
+def outside(x: Any) -> Any:
     return ftrace.external(np.sin, _like, jvp=lambda args, y, t: t[0] * np.cos(args[0]))(x)
 
 
-def shown(x):
+def shown(x: Any) -> Any:
     ftrace.debug.callback(_nothing, x)
     return fnp.sin(x)
 
 
-def _nothing(x):
+def _nothing(x: Any) -> Any:
     """A host function that looks at nothing."""
 
 
-def _sine(x):
+def _sine(x: Any) -> Any:
     return np.sin(x)
 
 

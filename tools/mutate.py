@@ -66,7 +66,7 @@ def reason(mutant: Mutant, known: dict[tuple[str, str, str, str], str]) -> str |
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--all", action="store_true", help="every mutant, not the sample")
     parser.add_argument(
         "--only", action="append", default=[], metavar="TEXT", help="names with TEXT"
@@ -116,7 +116,9 @@ class Saved:
     def outcome(self, mutant: Mutant) -> Outcome | None:
         """What came out of a mutant in an earlier run."""
         line = self.known.get(self._key(mutant))
-        return line and Outcome(mutant, line["failed"], line["tier"], line["seconds"])
+        if line is None:
+            return None
+        return Outcome(mutant, line["failed"], line["tier"], line["seconds"])
 
     def add(self, o: Outcome) -> None:
         """Remember an outcome."""

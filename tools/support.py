@@ -7,7 +7,7 @@ Rows that a plan leaves to CuPy are evaluated on arrays that answer as CuPy's do
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -63,7 +63,7 @@ NONE: Final = "·"
 
 
 @contextmanager
-def recorded(names: list[str]) -> Iterator[None]:
+def recorded(names: list[str]) -> Generator[None]:
     """Let rows run on arrays that answer as CuPy's do, and note the functions that they call."""
     call = spies.call
 

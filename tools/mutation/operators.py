@@ -43,7 +43,7 @@ _PAIRS = (
     "cumsum cumprod,copysign nextafter,tan tanh"
 )
 NEIGHBOURS = {a: b for p in _PAIRS.split(",") for a, b in (p.split(), p.split()[::-1])}
-_COMPARE = {
+_COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
     ast.Gt: ">=",
@@ -55,8 +55,14 @@ _COMPARE = {
     ast.In: "not in",
     ast.NotIn: "in",
 }
-_BINARY = {ast.Add: "-", ast.Sub: "+", ast.BitOr: "&", ast.BitAnd: "|", ast.FloorDiv: "*"}
-_MASKS = {"same": "", "move": "same", "sum": "", "call": ""}
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.BitOr: "&",
+    ast.BitAnd: "|",
+    ast.FloorDiv: "*",
+}
+_MASKS: dict[object, str] = {"same": "", "move": "same", "sum": "", "call": ""}
 _ATOMS = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript, ast.Tuple, ast.List)
 DROPPABLE = frozenset({"partial", "effects", "stage", "out", "mask"})
 

@@ -18,7 +18,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -144,7 +144,7 @@ def _child(root: Path, mutant: Mutant | None, text: str, tier: Tier, report: Pat
 
 
 @contextlib.contextmanager
-def snapshot(root: Path) -> Iterator[Path]:
+def snapshot(root: Path) -> Generator[Path]:
     """A copy of the sources and tests that nobody edits."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         ignored = shutil.ignore_patterns("__pycache__", "*.ipynb", ".*")
