@@ -209,7 +209,13 @@ def _translated(text: str, made_for: Host, level: int) -> tuple[bytes, list[str]
 
 def _parse(text: str, context: Any) -> Any:
     try:
-        return llvm.parse_assembly(text, context)
+        parsed = llvm.parse_assembly(text, context)
+        try:
+            parsed.verify()  # a hundredth of the time; what is wrong here ends the process later
+        except BaseException:
+            parsed.close()  # before its context
+            raise
+        return parsed
     except RuntimeError as error:
         if type(error) is not RuntimeError:
             raise

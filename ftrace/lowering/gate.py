@@ -185,7 +185,7 @@ class _Body:
         """The statements in this order, neighbours of one condition as one `If`."""
         out: list[Stmt] = []
         for place, members in groupby(order, key=lambda i: places[i]):
-            out += self._together(place, list(members))
+            out += self._together(place, list(members), places)
         return Block(tuple(out), self.block.results)
 
     def _order(self, places: list[int]) -> tuple[list[set[int]], list[int]]:
@@ -205,7 +205,7 @@ class _Body:
             missing[i] = len(before)
         return after, missing
 
-    def _together(self, when: int, members: Sequence[int]) -> list[Stmt]:
+    def _together(self, when: int, members: Sequence[int], places: Sequence[int]) -> list[Stmt]:
         """Statements under a condition, as one `If`."""
         stmts = [self.block.stmts[i] for i in members]
         if when == ALWAYS or not self._dear(when, stmts):
@@ -215,6 +215,8 @@ class _Body:
         for i, stmt in enumerate(self.block.stmts):
             if i not in inner:
                 elsewhere |= uses_of(stmt)
+        for place in set(places) - {when, ALWAYS}:  # other branches ask for what decides about them
+            elsewhere |= set(self.conditions.support(place))
         outs = tuple(v for s in stmts for v in outs_of(s) if v in elsewhere)
         env = {v: self.work.fresh(v.dtype) for v in outs}
         tests: list[Stmt] = []

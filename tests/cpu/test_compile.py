@@ -47,6 +47,13 @@ def test_a_name_without_an_address_is_an_error():
         compile_module(text, {}, host())
 
 
+def test_a_value_that_is_read_where_it_is_not_known_is_refused():
+    arms = "entry:\n br i1 true, label %a, label %b\na:\n %x = add i32 1, 2\n br label %b\n"
+    text = f"define i32 @f() {{\n{arms}b:\n ret i32 %x\n}}"
+    with pytest.raises(BackendError, match="does not dominate"):
+        compile_module(text, {}, host())
+
+
 def test_text_that_llvm_refuses_is_shown():
     text = "define void @f() {\n  %x = add i32 1, undefined_name\n  ret void\n}\n"
     with pytest.raises(BackendError, match=r"%x = add i32 1, undefined_name"):

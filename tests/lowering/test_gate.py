@@ -44,6 +44,12 @@ def nested(x, row):
     return np.where(x < 1, b, np.sin(b))
 
 
+def parts(x, row):
+    """What decides about two sides is computed under a condition, and nothing else reads it."""
+    p, k = np.sin(x) > 0, np.cos(x) > 0
+    return np.where(row == 1, np.where(p & k, np.exp(x), x) + np.where(p & ~k, np.tanh(x), x), x)
+
+
 def negated(x, row):
     c = (row == 1) & ~(x > 0)
     return np.where(~c, np.exp(x), np.where(c | (row == 0), np.tanh(x), x))
@@ -84,6 +90,7 @@ PROGRAMS = (
     cell,
     contradiction,
     nested,
+    parts,
     negated,
     many,
     gathered,
