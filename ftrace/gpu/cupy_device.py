@@ -141,7 +141,18 @@ class CupyDevice:
                 raise self._failed("Copying an array to the host", error) from error
 
     def from_host(self, array: Any) -> Any:
-        """As the protocol says; the host's array may change as soon as this returns."""
+        """As the protocol says; the host's array may change as soon as this returns.
+
+        Raises:
+            BackendError: the current stream is captured. CuPy copies by way of memory that it uses
+                again, so that each replay would read what lies there then.
+        """
+        if self.capturing():
+            raise BackendError(
+                "A number or an array of the host was given to a program while its stream is"
+                " captured: a replay would not find it.",
+                "Bring it to the device before the capture begins: ftrace.device_put(x).",
+            )
         mine = np.array(array, order="C")  # CuPy reads page-locked memory later
         with self._current():
             try:
@@ -171,8 +182,7 @@ class CupyDevice:
         with self._current(), cuda.using_allocator(pool.malloc):
             try:
                 stream = cuda.Stream(non_blocking=True)
-                with stream:
-                    graph = self._captured(stream, thunk)
+                graph = self._captured(stream, thunk)
             except self._errors as error:
                 raise self._failed("Recording a program", error) from error
         kept = (pool, stream, thunk)  # memory, and functions, that the graph uses
@@ -180,7 +190,7 @@ class CupyDevice:
         def replay(_kept: Any = kept) -> None:
             with self._current():
                 try:
-                    if cuda.get_current_stream().is_capturing():
+                    if self.capturing():
                         thunk()
                     else:
                         graph.launch()
@@ -190,14 +200,23 @@ class CupyDevice:
         return replay
 
     def _captured(self, stream: Any, thunk: Callable[[], None]) -> Any:
-        stream.begin_capture()
+        # Not `with stream`: CuPy would forget a stream that the user made current by `use`.
+        before = self._cupy.cuda.get_current_stream()
+        stream.use()
         try:
-            thunk()
-        except BaseException:
-            with suppress(*self._errors):  # the first error is the one that matters
-                stream.end_capture()
-            raise
-        return stream.end_capture()
+            stream.begin_capture()
+            try:
+                thunk()
+            except BaseException:
+                with suppress(*self._errors):  # the first error is the one that matters
+                    stream.end_capture()
+                raise
+            return stream.end_capture()
+        finally:
+            before.use()
+
+    def capturing(self) -> bool:
+        return self._cupy.cuda.get_current_stream().is_capturing()
 
     def synchronize(self) -> None:
         with self._current():

@@ -87,6 +87,10 @@ class Device(Protocol):
         """
         ...
 
+    def capturing(self) -> bool:
+        """Whether the user captures the current stream: what is started now runs later, again."""
+        ...
+
     def synchronize(self) -> None:
         """Wait until all that was started is done."""
         ...

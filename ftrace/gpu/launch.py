@@ -4,7 +4,8 @@
 allocated from CuPy's pool, everything is put on CuPy's current stream, and nothing waits for it
 but a branch or a loop that needs a number to go on. A program of some launches and nothing else
 becomes a CUDA graph once everything lies where it did in one of the last calls. A graph holds
-addresses and no memory: only what is free can lie in the same places again.
+addresses and no memory: only what is free can lie in the same places again. A graph of the user's
+replays whenever he likes, so what a call that is captured has used is kept.
 """
 
 from collections import deque
@@ -53,14 +54,14 @@ class Compiled:
         self._device = device
         slots = program.slots
         places = {p: program.of_place(p) for p in (ARGUMENT, CONSTANT, RESULT, ARENA)}
-        self._arguments = [(k, slots[k].aval) for k in places[ARGUMENT]]
+        self._arguments = [(k, slots[k].aval, has_turns(slots[k].aval)) for k in places[ARGUMENT]]
         self._constants = [
             (k, device.from_host(np.ascontiguousarray(c)))
             for k, c in zip(places[CONSTANT], program.constants, strict=True)
         ]
-        self._results = [(k, slots[k].aval) for k in places[RESULT]]
+        self._results = [(k, slots[k].aval, has_turns(slots[k].aval)) for k in places[RESULT]]
         addressed = _addressed(program)
-        self._needed = [(k, a) for k, a in self._results if k in addressed and not has_turns(a)]
+        self._needed = [(k, a) for k, a, turns in self._results if k in addressed and not turns]
         self._scratch = places[ARENA]
         kernels = plan_kernels(program, device)
         self._room = max((k.scratch for k in kernels), default=0)
@@ -71,6 +72,7 @@ class Compiled:
         self._graphs: dict[tuple[int, ...], Callable[[], None]] | None = (
             {} if launches is not None and GRAPH <= launches <= LONGEST else None
         )
+        self._captured: list[Memory] = []
         self._recent: deque[tuple[int, ...]] = deque(maxlen=KEPT)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
@@ -98,15 +100,18 @@ class Compiled:
             self._run(memory)
         else:
             self._replay(memory, self._graphs)
-        return [memory.tape(k) if has_turns(a) else memory.array(k) for k, a in self._results]
+        results = [memory.tape(k) if turns else memory.array(k) for k, _, turns in self._results]
+        if device.capturing():
+            self._captured.append(memory)  # the user's graph writes there whenever it runs
+        return results
 
     # --- arguments
 
     def _give(self, memory: Memory, args: Sequence[Any]) -> None:
         """Put the arguments into their slots; numbers of the host go over together."""
         numbers: list[tuple[int, Any]] = []
-        for i, (x, (k, a)) in enumerate(zip(args, self._arguments, strict=True)):
-            if has_turns(a):
+        for i, (x, (k, a, turns)) in enumerate(zip(args, self._arguments, strict=True)):
+            if turns:
                 memory.take(k, x)
             elif issubclass(type(x), np.ndarray) and x.ndim:
                 memory.put(k, self._device.from_host(_free(x, i)))
@@ -158,7 +163,7 @@ def _free(x: Any, position: int) -> Any:
 
 def _plain(x: Any, planned: ShapedArray, position: int, device: Device) -> Any:
     """An array as programs want it: of the planned type, row-major and aligned."""
-    if canonical(x.dtype) != planned.dtype:
+    if x.dtype != planned.dtype and canonical(x.dtype) != planned.dtype:
         raise DtypeError(
             f"Argument {position} of a compiled function is of {x.dtype}, but the code was "
             f"compiled for {planned.dtype}.",

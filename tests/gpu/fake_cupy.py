@@ -63,11 +63,17 @@ class Stream:
         self.fake, self.ptr, self.non_blocking, self.captured = fake, ptr, non_blocking, None
 
     def __enter__(self):
-        self.fake.streams.append(self)
-        return self
+        self.fake.entered.append(self)
+        return self.use()
 
     def __exit__(self, *error):
-        self.fake.streams.pop()
+        """As CuPy: what was current by `use` is forgotten."""
+        self.fake.entered.pop()
+        self.fake.stream = self.fake.entered[-1]
+
+    def use(self):
+        self.fake.stream = self
+        return self
 
     def synchronize(self):
         self.fake.note("streamSynchronize", self.ptr)
@@ -91,7 +97,7 @@ class Graph:
         self.fake, self.work = fake, work
 
     def launch(self, stream=None):
-        stream = stream or self.fake.streams[-1]
+        stream = stream or self.fake.stream
         assert stream.captured is None, "a graph is launched into a stream that is captured"
         self.fake.note("graph.launch", stream.ptr)
         for step in self.work:
@@ -132,7 +138,7 @@ class Function:
         size = words.itemsize // 8
         given = (ctypes.c_int64 * size).from_address(words.__array_interface__["data"][0])
         copied = list(given)
-        fake.note("launch", grid, block, shared_mem, fake.streams[-1].ptr)
+        fake.note("launch", grid, block, shared_mem, fake.stream.ptr)
         fake.work(lambda: self.kernel(copied))
 
 
@@ -144,7 +150,8 @@ class FakeCupy:
         self.devices, self.numbers = [0], devices
         self.allocators = []
         self.pool = Pool(self)
-        self.streams = [Stream(self, 0)]
+        self.stream = Stream(self, 0)
+        self.entered = [self.stream]
         made = iter(range(7, 1000))
         self.cuda = SimpleNamespace(
             runtime=self._runtime(),
@@ -154,7 +161,7 @@ class FakeCupy:
             Device=self._device,
             Stream=lambda non_blocking=False: Stream(self, next(made), non_blocking),
             MemoryPool=lambda: Pool(self),
-            get_current_stream=lambda: self.streams[-1],
+            get_current_stream=lambda: self.stream,
             using_allocator=self._using_allocator,
         )
 
@@ -164,7 +171,7 @@ class FakeCupy:
             raise self.trouble[name].pop(0)
 
     def work(self, step):
-        captured = self.streams[-1].captured
+        captured = self.stream.captured
         step() if captured is None else captured.append(step)
 
     # --- module level

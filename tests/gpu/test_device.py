@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ftrace import errors
+from ftrace import errors, jit
 from ftrace.core.lazy import Lazy
 from ftrace.gpu import compile as compiling
 from ftrace.gpu import cupy_device, nvrtc
@@ -311,6 +311,15 @@ def test_a_recording_runs_nothing_until_it_is_called_and_then_each_time(device, 
     assert list(x) == [4, 4]
 
 
+def test_a_recording_leaves_the_current_stream_as_it_was(device, fake):
+    mine = fake.cuda.Stream().use()
+    device.record(lambda: None)
+    assert fake.stream is mine
+    with fake.cuda.Stream() as other:
+        device.record(lambda: None)
+        assert fake.stream is other
+
+
 def test_a_recording_keeps_its_memory_and_its_functions(device, fake):
     pools, arrays = [], []
 
@@ -349,6 +358,16 @@ def test_in_a_stream_that_is_captured_a_recording_is_captured_again(device, fake
     assert seen == [[5], [5]]
 
 
+def test_nothing_of_the_host_goes_into_a_stream_that_is_captured(device, fake):
+    with fake.cuda.Stream() as stream:
+        stream.begin_capture()
+        assert device.capturing()
+        with pytest.raises(errors.BackendError, match=r"(?s)captured.*device_put"):
+            device.from_host(np.ones(3))
+        stream.end_capture()
+        assert device.from_host(np.ones(3)).host.tolist() == [1, 1, 1]
+
+
 def test_an_error_while_recording_ends_the_capture_and_is_the_one_that_is_told(device, fake):
     def program():
         raise KeyError("mine")
@@ -358,7 +377,7 @@ def test_an_error_while_recording_ends_the_capture_and_is_the_one_that_is_told(d
     with pytest.raises(KeyError, match="mine"):
         device.record(program)
     assert [call[0] for call in fake.calls] == ["begin_capture", "end_capture"]
-    assert len(fake.streams) == 1
+    assert fake.stream.ptr == 0
     fake.trouble["end_capture"] = [CUDARuntimeError(*ended)]
     with pytest.raises(errors.BackendError, match=r"Recording a program on GPU 0 failed.*Inv"):
         device.record(lambda: None)
@@ -655,6 +674,55 @@ def test_a_gpu_replays_a_recording(gpu, functions):
         gpu.record(lambda: gpu.read(gpu.pointer(x), np.float32))
     replay()
     assert gpu.to_host(x).tolist() == [16, 16]
+
+
+@pytest.mark.gpu
+def test_a_recording_leaves_the_current_stream_of_a_gpu_as_it_was(gpu):
+    import cupy
+
+    stream = cupy.cuda.Stream(non_blocking=True)
+    before = cupy.cuda.get_current_stream()
+    try:
+        stream.use()
+        gpu.record(lambda: None)
+        assert cupy.cuda.get_current_stream().ptr == stream.ptr
+    finally:
+        before.use()
+    with stream:
+        gpu.record(lambda: None)
+        assert cupy.cuda.get_current_stream().ptr == stream.ptr
+    assert cupy.cuda.get_current_stream().ptr == before.ptr
+
+
+@pytest.mark.gpu
+def test_programs_that_were_recorded_are_captured_by_the_user(gpu):
+    import cupy
+
+    def chain(x):
+        for _ in range(5):
+            x = x * x.sum()
+        return x
+
+    x = gpu.from_host(np.linspace(0.0, 0.1, 64))
+    compiled = jit(chain)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    before = cupy.cuda.get_current_stream()
+    try:
+        stream.use()
+        for _ in range(9):  # results take turns between few places
+            expected = gpu.to_host(compiled(x))
+        stream.begin_capture()
+        result = compiled(x)
+        graph = stream.end_capture()
+        result.fill(0.0)
+        graph.launch(stream)
+        np.testing.assert_array_equal(gpu.to_host(result), expected)
+        for _ in range(9):
+            result.fill(0.0)
+            result = compiled(x)  # in order with what the stream does before and after
+            np.testing.assert_array_equal(gpu.to_host(result + 0.0), expected)
+    finally:
+        before.use()
 
 
 @pytest.mark.gpu

@@ -128,3 +128,15 @@ def test_a_graph_reads_numbers_and_arguments_anew_compiled(recorder):
         found = recorder.to_host(f(x, factor))
         np.testing.assert_allclose(found, chain(X * factor, factor), rtol=1e-9)
     assert recorder.replayed
+
+
+def test_memory_that_a_graph_of_the_user_writes_to_is_not_given_to_others(recorder, monkeypatch):
+    x = recorder.from_host(X)
+    compiled = jit(lambda x: np.sin(x * x.sum()).sum() * x)
+    compiled(x)
+    before = recorder.memory.used
+    compiled(x)
+    assert recorder.memory.used == before  # nothing but the result, which is gone
+    monkeypatch.setattr(recorder, "capturing", lambda: True)
+    compiled(x)
+    assert recorder.memory.used > before

@@ -108,7 +108,8 @@ def is_lacking(f: Flat, args: Sequence[Any]) -> bool:
     if without_gpu():
         return False
     rows = set(rows_of(ftrace.make_jaxpr(f)(*args)))
-    return "complex" in rows and bool(rows & library._SPECIAL.keys())
+    parts = "complex" in rows or any(typeof(x).dtype.kind == "c" for x in args)
+    return parts and bool(rows & library._SPECIAL.keys())
 
 
 def is_ours(f: Flat, args: Sequence[Any], compiled: bool) -> bool:

@@ -85,6 +85,9 @@ class HostDevice:
         self._wait("read")
         return memory.view(address, (), dtype)[()]
 
+    def capturing(self) -> bool:
+        return False
+
     def synchronize(self) -> None:
         self._wait("synchronize")
         self._intact("before synchronize()")
