@@ -94,8 +94,13 @@ def _is_written(x: Tracer, key: Any, v: Any) -> bool:
         return False
     step = ways_of(v)[0].steps[-1:]
     mine, theirs = ways_of(x), ways_of(v)
-    if len(mine) != len(theirs) or not all(
-        a.base is b.base and (*a.steps, *step) == b.steps for a, b in zip(mine, theirs, strict=True)
+    if (
+        not step
+        or len(mine) != len(theirs)
+        or not all(
+            a.base is b.base and (*a.steps, *step) == b.steps
+            for a, b in zip(mine, theirs, strict=True)
+        )
     ):
         return False
     plan = basic(x.aval.shape, key)

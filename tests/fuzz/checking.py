@@ -20,7 +20,7 @@ import numpy as np
 
 import ftrace
 from ftrace.core.config import update
-from ftrace.errors import FtraceError
+from ftrace.errors import BackendError, FtraceError, JaxprError
 from ftrace.tree_util import tree_flatten, tree_leaves, tree_map
 from tests.fuzz.comparing import (
     CALLS,
@@ -233,6 +233,8 @@ def outcome(name: str, call: Callable[[], Any]) -> Outcome:
         return Outcome(name, "skipped")
     except Mismatch as error:
         return Outcome(name, "mismatch", str(error))
+    except (JaxprError, BackendError) as error:  # ours, and of our own making
+        return Outcome(name, "crash", f"{type(error).__name__}: {error.what}")
     except FtraceError as error:
         return Outcome(name, "refused", f"{type(error).__name__}: {error.what}")
     except Exception as error:
@@ -261,7 +263,8 @@ def check(folder: Path, text: str, only: str = "") -> list[Outcome]:
         case = Case(folder, text)
         if all(isinstance(e, Raised) for e in case.expected):
             return []
-        with update(compile=case.compiled):
+        checks = {"check_jaxprs": True, "check_captures": True} if case.checked else {}
+        with update(compile=case.compiled, **checks):
             return [o for o in outcomes(case, only) if only in ("", o.check)]
 
 

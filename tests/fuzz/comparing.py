@@ -63,6 +63,7 @@ class Case:
         self.tolerance = 5e-4 if "float32" in text else 1e-8
         module = self.plain()
         self.compiled = getattr(module, "COMPILE", False)
+        self.checked = getattr(module, "CHECKED", False)
         self.expected: list[Any] = []
         for k in range(CALLS):
             module.change(k)

@@ -14,19 +14,19 @@ rounding. Read next: `writing.py`, which fills the holes and writes statements a
 | z | complex numbers of shape (N,) |
 """
 
-ARRAYS = "vwurmtz"
+ARRAYS = "svwurmtz"  # what memory may be shared with: an s may be an array without axes
 
 # What gives a new value: writing into it reaches nothing else.
 FRESH = {
     "s": """
         {s} + {s} | {s} - {s} | {s} * {s} | {s} * {c} | {c} - {s} | -{s} | {s} / (1.5 + {s} * {s})
         np.sin({s}) | math.cos({s}) | np.tanh({s}) | math.exp(-abs({s})) | np.sqrt(abs({s}) + 0.1)
-        abs({s}) | min({s}, {s}) | max({s}, {c}) | np.maximum({s}, {s}) | {s} ** 2 | pow({s}, 3)
+        abs({s}) | np.maximum({s}, {s}) | {s} ** 2 | pow({s}, 3)
         {v}[{i}] | {v}[{I}] | {v}[-1] | {m}[{J}, {i}] | {m}[{J}][{I}] | {t}[{i}, {J}] | {u}[0]
         {v}.sum() | np.sum({m}) | {w}.mean() | np.max({v}) | {m}.min() | {v} @ {v} | np.dot({v}, {v})
         np.prod(np.tanh({v})) | np.linalg.norm({v}) | np.sum({v}, where={k}) | np.trace({m})
-        ({s} if {b} else {s}) | ({b} and {s}) * {c} | {i} * {c} | {s} * {b} | float({i}) | {s} * (not {b})
-        sum([_e * {s} for _e in {v}]) | sum(_e * {c} for _e in {w}) | max([{s}, {s}, {c}])
+        ({b} and {s}) * {c} | {i} * {c} | {s} * {b} | float({i}) | {s} * (not {b})
+        sum([_e * {s} for _e in {v}]) | sum(_e * {c} for _e in {w})
         np.where({b}, {s}, {s}) + 0.0 | np.sum(np.abs({z})) | {z}.real.sum() | np.interp({s}, [-2.0, 0.0, 2.0], [0.5, -1.0, 1.5])
         np.clip({s}, -1.0, 1.0) | np.hypot({s}, {s} + 3.0) | math.hypot({s}, 1.5)
         np.einsum("i,i", {v}, {v}) | np.float64({s}) | round({c}, 1) + {s} | (lambda _p: _p * {s})({s})
@@ -82,7 +82,7 @@ FRESH = {
 
 # What may share memory with an array in it.
 SHARED = {
-    "s": "",
+    "s": "({s} if {b} else {s}) | min({s}, {s}) | max({s}, {c}) | max([{s}, {s}, {c}])",
     "v": """
         {v}[:] | {v}[::-1] | {m}[{J}] | {m}[-1] | {m}[{J}, :] | {t}[:, {J}] | {m}[{J}].reshape({N}) | np.asarray({v})
         {v}.reshape({N}) | {v}.ravel() | np.ravel({v}) | np.ascontiguousarray({v}) | {v}.astype(float, copy=False)

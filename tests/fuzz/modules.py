@@ -257,6 +257,7 @@ class Module(Writer):
             )
         returns = rng.choice(("{s}", "({s}, {s})", "{'p': {s}}") if scalar else RETURNS)
         lines = [f"WRAP, COMPILE = ({rng.choice(WRAPS)}), {rng.random() < 0.25}"]
+        lines.insert(0, f"CHECKED = {rng.random() < 0.5}")
         lines += [f"STATIC = {(static,) if static else ()!r}", ""]
         method = rng.random() < 0.1
         scope = Scope([*names, *captured], returns, callees=callees)

@@ -4,6 +4,7 @@ What it found stands in `test_found.py`.
 """
 
 import ast
+import functools
 import os
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from tests.fuzz import planted
 from tests.fuzz.checking import check, quiet
-from tests.fuzz.comparing import Case, Mismatch, Raised, compare
+from tests.fuzz.comparing import Case, Mismatch, Raised, compare, outcome_of
 from tests.fuzz.machine import Tally, Worker
 from tests.fuzz.modules import BORDER, program
 from tests.fuzz.shrinking import shrink
@@ -56,12 +57,18 @@ def test_a_seed_always_gives_the_same_programs():
     assert len({program(s, n) for s in (1, 2) for n in range(50)}) == 100
 
 
-def test_plain_python_runs_the_programs(folder):
+def test_plain_python_runs_the_programs_and_they_write_no_argument(folder):
     for number in range(60):
         with quiet():
             case = Case(folder, program(7, number))
+            module = case.plain()
+            module.change(0)
+            args, kwargs = module.arguments(0)
+            before = repr(args)
+            outcome_of(functools.partial(module.f, *args, **kwargs))
         errors = [e.error for e in case.expected if isinstance(e, Raised)]
         assert all(isinstance(e, ValueError | AssertionError) for e in errors)
+        assert repr(args) == before
 
 
 def test_what_is_right_is_no_finding(folder):

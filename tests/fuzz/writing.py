@@ -76,12 +76,13 @@ class Writer:
             text, arguments, _ = self.rng.choice(calls)
             return f"{text}({', '.join(self.fill(f'{{{a}}}', depth) for a in arguments)})", False
         shared = SHARED_TEMPLATES.get(kind)
-        if shared and self.rng.random() < 0.35:
+        if shared and self.rng.random() < (0.08 if kind == "s" else 0.35):
             return self._filled(self.rng.choice(shared), depth)
         return self.fill(self.rng.choice(FRESH_TEMPLATES[kind]), depth), True
 
     def _leaf(self, kind: str) -> tuple[str, bool]:
-        return self._filled(LEAVES[kind], 0)
+        text, own = self._filled(LEAVES[kind], 0)
+        return text, own or "{s}" in LEAVES[kind]
 
     def _filled(self, template: str, depth: int) -> tuple[str, bool]:
         own = True
@@ -217,6 +218,8 @@ class Writer:
             self.put(self.fill(f"{target.text} {self.rng.choice('+-*')}= {{s}}"))
             return None
         text, own = self.expression(target.kind, 1)
+        if target.kind == "s" and not own:  # `+=` may come after this, in a loop even before it
+            text, own = f"({text}) * 1.0", True
         self.put(f"{target.text} = {text}")
         target.own = target.own and own
         return None
@@ -367,11 +370,12 @@ class Writer:
                 self.body(budget - 1)
             self.put(self.fill(line, 1) or "pass")
         with self.block(f"except {error}:" if error else "finally:"):
-            self.put(f"{name} = {self.fill('{s}', 0)}")
+            text, own = self.expression("s", 0)
+            self.put(f"{name} = {text}")
             if self.rng.random() < 0.4:
                 self.statement(0)
         if line.startswith(name) or not error:
-            self.bind(name, "s")
+            self.bind(name, "s", own and error != "IndexError")
 
     def fail(self, budget: int) -> None:
         """An error that the caller gets."""
@@ -405,7 +409,7 @@ class Writer:
         name = self.fresh("unit")
         self.put(self.fill(f"{name} = Unit(np.array({{v}}), {{s}})", 1))
         self.bind(f"{name}.w", "v")
-        self.bind(f"{name}.s", "s")
+        self.bind(f"{name}.s", "s", own=False)
         self.bind(f"{name}.size", "s", own=False)
         self.scope.callees += [(f"{name}.step", "s", "s"), (f"{name}.__mul__", "s", "s")]
         result = self.fresh()

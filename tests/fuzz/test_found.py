@@ -1,0 +1,27 @@
+"""What random programs found, shrunk to a few lines: each must stay right, or refused by name.
+
+Where a smaller test says the same better, it stands with what it tests, and not here.
+"""
+
+from tests.fuzz.checking import right_or_loud
+from tests.fuzz.modules import BORDER
+
+
+def kept(folder, body, parameters="x", arguments="[0.3, -0.5, 0.75][k],"):
+    """Check a body of `f` in all ways."""
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    text = f"def f({parameters}):\n{lines}\ndef arguments(k):\n    return ({arguments}), {{}}\n"
+    assert right_or_loud(folder, f"{text}\n{BORDER}\n")
+
+
+def test_a_chosen_array_is_written_with_itself(tmp_path):
+    kept(
+        tmp_path,
+        """
+a = np.zeros(3)
+if a.sum() > x:
+    a = np.ones(3) * x
+box = (a,)
+a[np.arange(3)] = box[0]
+return a.sum() + x""",
+    )
