@@ -21,7 +21,7 @@ import numpy as np
 
 import ftrace
 from benchmarks.cases.functions import hmlstm, hmlstm_inputs, hmlstm_partials, over
-from benchmarks.cases.fused import _greeks, _greeks_reference, layernorm, layernorm_vjp, softmax
+from benchmarks.cases.fused import greeks, greeks_reference, layernorm, layernorm_vjp, softmax
 from benchmarks.gpu.cases.loops import anomaly, solution
 from benchmarks.gpu.child import MOST, SPREAD
 from benchmarks.gpu.clocks import CupyClock
@@ -117,7 +117,7 @@ def kernels() -> dict[str, Kernel]:
             ftrace.numpy.sum, lambda: (normal(8192, 8192),), np.sum, columns, 0.92, 1e-1
         ),
         "black-scholes and greeks 2^22": Kernel(
-            _greeks(Ftrace()), market, _greeks_reference, 11 << 22, 0.0, 1e-2
+            greeks(Ftrace()), market, greeks_reference, 11 << 22, 0.0, 1e-2
         ),
         "gather 200,000 x 64": Kernel(
             lambda x, k: x[k] * 2.0,
@@ -144,7 +144,8 @@ class First:
     def __init__(self) -> None:
         import cupy
 
-        self.cupy, self.device = cupy, current()
+        device: Any = current()
+        self.cupy, self.device = cupy, device
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
         self.clock = CupyClock(cupy, self.stream)
@@ -162,7 +163,7 @@ class First:
         """First call, difference, times, share of the bandwidth."""
         host = kernel.inputs()
         given = tuple(self.cupy.asarray(a) for a in host)
-        f = kernel.program if hasattr(kernel.program, "lower") else ftrace.jit(kernel.program)
+        f: Any = kernel.program if hasattr(kernel.program, "lower") else ftrace.jit(kernel.program)
         start = time.perf_counter()
         out = f(*given)
         self.stream.synchronize()
@@ -198,10 +199,13 @@ class First:
                 x = x - 0.0005 * ftrace.numpy.sum(x)
             return x
 
+        def doubled(*xs: Any) -> list[Any]:
+            return [x * 2.0 for x in xs]
+
         programs: dict[str, tuple[Any, list[Any]]] = {
             "one kernel": (ftrace.jit(lambda x: x * 2.0 + 1.0), [x]),
             "one kernel and a number": (ftrace.jit(lambda x, a: x * a + 1.0), [x, 2.0]),
-            "20 arguments and results": (ftrace.jit(lambda *xs: [x * 2.0 for x in xs]), many),
+            "20 arguments and results": (ftrace.jit(doubled), many),
             "51 kernels": (ftrace.jit(chain), [x]),
         }
         records = [0]

@@ -21,7 +21,7 @@ def _price(xp, erf, *terms):
     return spot * up - strike * xp.exp(-rate * time) * down
 
 
-def _greeks(s):
+def greeks(s):
     """Price, delta, its negative theta, vega, rho, gamma."""
 
     def run(spot, strike, time, vol, rate):
@@ -36,7 +36,7 @@ def _greeks(s):
     return s.jit(run)
 
 
-def _greeks_reference(spot, strike, time, vol, rate):
+def greeks_reference(spot, strike, time, vol, rate):
     root = np.sqrt(time)
     d1 = (np.log(spot / strike) + (rate + 0.5 * vol * vol) * time) / (vol * root)
     up, down = special.ndtr(d1), special.ndtr(d1 - vol * root)
@@ -181,8 +181,8 @@ CASES = [
     Case(
         name="Black-Scholes price+5 greeks 1e6",
         inputs=_options,
-        reference=_greeks_reference,
-        body=_greeks,
+        reference=greeks_reference,
+        body=greeks,
         own={
             "numba": compiled(_greeks_loop),
             "c": kernel("black_scholes", lambda x, *_: [(x.shape, x.dtype)] * 6, OPTIONS),
