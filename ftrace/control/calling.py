@@ -42,6 +42,7 @@ from ftrace.control.values import (
     is_traced,
     joined,
     same,
+    united,
 )
 
 _MAX_PASSES: Final = 6
@@ -106,14 +107,12 @@ class Calling(Reading):
             for v in (*args, *kwargs.values()):
                 self.use(v, beside=True)
             return TRACED
-        found: Value | None = None
+        found: list[Value] = []
         if not callee.complete:
-            found = self._outside(None, [*args, *kwargs.values(), *_given(rest)])
-            found = found if not callee.refs else found._replace(traced=True)
-        for f in callee.refs:
-            one = self._one(f, args, kwargs, rest)
-            found = one if found is None else joined(found, one)
-        return found or NOTHING
+            one = self._outside(None, [*args, *kwargs.values(), *_given(rest)])
+            found.append(one if not callee.refs else one._replace(traced=True))
+        found += [self._one(f, args, kwargs, rest) for f in callee.refs]
+        return united(found)
 
     def _one(  # noqa: C901, PLR0911, PLR0912 - kinds of callables
         self, f: Any, args: list[Value], kwargs: dict[str, Value], rest: Any

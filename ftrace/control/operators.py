@@ -1,7 +1,6 @@
 """Operators and what is put together, as the reader of functions takes them (`stack.py`)."""
 
 import dis
-import functools
 import operator
 import sys
 from typing import Any, Final
@@ -17,7 +16,7 @@ from ftrace.control.values import (
     Value,
     bag,
     constant,
-    joined,
+    united,
 )
 
 _COMPARE: Final = {
@@ -71,11 +70,9 @@ def _operated(m: Reader, a: Value, b: Value, by: Any) -> Value:
         except Exception:  # the run says so, too
             return NOTHING
     lists = any(isinstance(x, Container) or is_container(x) for v in (a, b) for x in v.refs)
-    found = m.within([a, b]) if lists else NOTHING
-    for v, w in ((a, b), (b, a)):
-        for x in v.refs:
-            found = joined(found, m.operate(x, [w]))
-    return found
+    found = [m.within([a, b]) if lists else NOTHING]
+    found += [m.operate(x, [w]) for v, w in ((a, b), (b, a)) for x in v.refs]
+    return united(found)
 
 
 def _tuple(*parts: Any) -> tuple[Any, ...]:
@@ -151,10 +148,7 @@ def _unary(m: Reader, stack: Stack, i: Instruction) -> None:
     if v.exact and type(v.refs[0]) in (int, float) and i.name == "UNARY_NEGATIVE":
         stack.append(m.computed(-v.refs[0]))
         return
-    found = NOTHING
-    for x in v.refs:
-        found = joined(found, m.operate(x, []))
-    stack.append(found)
+    stack.append(united([NOTHING, *(m.operate(x, []) for x in v.refs)]))
 
 
 # ---------------------------------------------------------------------------------- building
@@ -232,7 +226,7 @@ def _unpack(m: Reader, stack: Stack, i: Instruction) -> None:
         stack.extend([rest if i.name == "UNPACK_EX" else part] * n)
         return
     for places in list(zip(*found, strict=True))[::-1]:
-        part = functools.reduce(joined, places)
+        part = united(places)
         stack.append(part if value.complete else part._replace(complete=False))
 
 

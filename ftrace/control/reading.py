@@ -21,6 +21,7 @@ from ftrace.control.bytecode import Handler, Listing, listing
 from ftrace.control.facts import Facts, content
 from ftrace.control.values import (
     MAPPINGS,
+    MAX_REFS,
     NOTHING,
     SCALARS,
     SEQUENCES,
@@ -41,6 +42,7 @@ from ftrace.control.values import (
     is_ndarray,
     joined,
     same,
+    united,
 )
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import COPY_LIMIT, is_read_only
@@ -134,6 +136,8 @@ class Reading:
         self.logs: set[int] = set()  # containers that are appended to
         self.grown = False
         self._ones: dict[Any, Any] = {}
+        self._inner: dict[int, Any] = {}  # what is in something of the outside
+        self._opened_at: set[Any] = set()
         self.frame: Any = None
         self.here: Any = None  # the instruction
         self.visits = 0
@@ -238,7 +242,7 @@ class Reading:
             except ValueError:  # not filled yet
                 return NOTHING
         found = [self.variable(p, name) for p in frame.parents]
-        return functools.reduce(joined, found) if found else NOTHING
+        return united(found) if found else NOTHING
 
     def bind(self, frame: Frame, name: str, value: Value) -> None:
         """Write a variable, of this or of an enclosing function."""
@@ -297,16 +301,11 @@ class Reading:
 
     def _each(self, value: Value, part: Callable[[Any], Value], whole: bool = False) -> Value:
         """What a part of a value may be; `whole`: of a bag, what is in it may be that part."""
-        found: Value | None = None
-        for ref in value.refs:
-            if value.traced and is_ndarray(ref):
-                continue
-            one = part(ref)
-            if whole and value.bag:
-                one = joined(one, bag((ref,)))
-            found = one if found is None else joined(found, one)
-        if found is None:
+        refs = [x for x in value.refs if not (value.traced and is_ndarray(x))]
+        if not refs:
             return TRACED if value.traced else NOTHING
+        parts = [part(ref) for ref in refs]
+        found = united([*parts, bag(refs)] if whole and value.bag else parts)
         traced = value.traced or found.traced
         return found._replace(complete=found.complete and value.complete, traced=traced)
 
@@ -435,7 +434,7 @@ class Reading:
         if is_container(ref):
             if index.complete and index.refs and all(_is_key(k, ref) for k in index.refs):
                 found = [self.item_at(ref, k) for k in index.refs]
-                return functools.reduce(joined, found)
+                return united(found)
             return self.within([Value((ref,))])
         return self.operate(ref, [index])
 
@@ -472,25 +471,50 @@ class Reading:
 
     def within(self, values: list[Value]) -> Value:
         """All that is in containers, however deep: for who does anything with them."""
-        queue = [x for v in values for x in v.refs]
         seen: dict[int, Any] = {}
+        queue = [v.refs for v in values]
+        while queue:
+            for x in [x for x in queue.pop() if id(x) not in seen]:
+                if isinstance(x, STAND_INS):
+                    seen[id(x)] = x
+                    queue.append(inside(x))
+                elif type(x) not in SCALARS:
+                    seen.update(self._held_by(x))
+        traced = bool(values) and all(v.traced for v in values)
+        return Value(tuple(seen.values())[:MAX_REFS], traced=traced, bag=True)
+
+    def _held_by(self, x: Any) -> dict[int, Any]:
+        """All that is in something of the outside, itself included, but for numbers and names."""
+        known = self._inner.get(id(x))
+        if known is None:
+            known = self._inner[id(x)] = self._opened(x)
+        found, holders = known
+        place = (self.site, id(x))
+        if place not in self._opened_at:
+            self._opened_at.add(place)
+            for holder in holders:
+                self.facts.whole(holder, self.site)
+        return found
+
+    def _opened(self, x: Any) -> tuple[dict[int, Any], list[Any]]:
+        """The same, and the containers among it that may change."""
+        found: dict[int, Any] = {}
+        holders: list[Any] = []
+        queue = [x]
         while queue:
             x = queue.pop()
-            if id(x) in seen:
+            if id(x) in found or type(x) in SCALARS:
                 continue
-            seen[id(x)] = x
+            found[id(x)] = x
             self.outside(x)
-            if isinstance(x, STAND_INS):
-                queue.extend(inside(x))
-            elif is_container(x):
+            if is_container(x):
                 if not isinstance(x, tuple | frozenset):
-                    self.facts.whole(x, self.site)
+                    holders.append(x)
                 queue.extend((*x, *x.values()) if isinstance(x, dict) else x)
             elif hasattr(type(x), "__dataclass_fields__") or type(x) is types.SimpleNamespace:
-                self.facts.whole(_own(x), self.site)
+                holders.append(_own(x))
                 queue.extend(_own(x).values())
-        kept = (x for x in seen.values() if type(x) not in SCALARS)
-        return bag(kept, traced=bool(values) and all(v.traced for v in values))
+        return found, holders
 
     # filled in by calling.py
     def call(self, callee: Value, args: list[Value]) -> Value:

@@ -26,6 +26,7 @@ from ftrace.control.values import (
     is_ndarray,
     joined,
     same,
+    united,
 )
 
 Stack = list[Value]
@@ -465,10 +466,8 @@ def _call_ex(m: Reader, stack: Stack, i: Instruction) -> None:
 @on("BEFORE_WITH")
 def _with(m: Reader, stack: Stack, i: Instruction) -> None:
     value = popped(stack, 1)[0]
-    found = NOTHING
-    for x in value.refs:
-        found = joined(found, m.operate(x, []))
-    stack.extend((NOTHING, joined(found, Value(value.refs))))
+    found = [NOTHING, *(m.operate(x, []) for x in value.refs), Value(value.refs)]
+    stack.extend((NOTHING, united(found)))
 
 
 @on("CALL_INTRINSIC_1")

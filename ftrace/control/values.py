@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import types
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ SCALARS: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
 MAPPINGS: Final = (dict,)
 SEQUENCES: Final = (list, tuple, deque)
 SETS: Final = (set, frozenset)
-_MAX_REFS: Final = 10_000
+MAX_REFS: Final = 10_000
 
 
 class Value(NamedTuple):
@@ -68,12 +68,32 @@ def joined(a: Value | None, b: Value) -> Value:
     """What is one or the other."""
     if a is None or a is b:
         return b
-    refs = a.refs if a.refs is b.refs else _once((*a.refs, *b.refs))
+    refs = _union((a.refs, b.refs))
     return Value(refs, a.complete and b.complete, a.traced and b.traced, a.bag or b.bag)
 
 
+def united(values: Sequence[Value]) -> Value:
+    """What is one of several: as `joined` of them in turn, which would be quadratic."""
+    if len(values) < 2:
+        return values[0] if values else NOTHING
+    refs = _union(v.refs for v in values)
+    complete, traced = all(v.complete for v in values), all(v.traced for v in values)
+    return Value(refs, complete, traced, any(v.bag for v in values))
+
+
+def _union(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """All that is in some refs; one of them itself if it has everything, which is often."""
+    different = list({id(p): p for p in parts}.values())
+    most = max(different, key=len)
+    if len(different) == 1:
+        return most
+    known = {id(x) for x in most}
+    more = {id(x): x for p in different if p is not most for x in p if id(x) not in known}
+    return (*most, *more.values())[:MAX_REFS] if more else most
+
+
 def _once(refs: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple({id(x): x for x in refs}.values())[:_MAX_REFS]
+    return tuple({id(x): x for x in refs}.values())[:MAX_REFS]
 
 
 def same(a: Value | None, b: Value) -> bool:
@@ -116,8 +136,7 @@ class Container:
         for v in values:
             inner = [x for x in v.refs if isinstance(x, Container)]
             self.some |= v.traced or any(c.some for c in inner)
-            traced = self.contents.traced and v.traced
-            self.contents = bag((*self.contents.refs, *v.refs), traced=traced)
+            self.contents = joined(self.contents, v._replace(complete=False, bag=True))
         self.parts = parts
         return not (same(before[0], self.contents) and before[1] == self.some)
 
