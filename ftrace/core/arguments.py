@@ -14,7 +14,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NoReturn, TypeVar
 
 import numpy as np
 
@@ -62,19 +62,19 @@ def explained(fn: F, name: str) -> F:
         if hints.get(key) in (bool, "bool")
     ]
 
+    first = min((place for place, _ in truths), default=sys.maxsize)
+
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for place, key in truths:
-            value = args[place] if place < len(args) else kwargs.get(key, True)
-            if type(value) is not bool and not _is_truth(value):
-                raise _misfit(name, key, value, bool)
+        if kwargs or len(args) > first:
+            for place, key in truths:
+                value = args[place] if place < len(args) else kwargs.get(key, True)
+                if type(value) is not bool and not _is_truth(value):
+                    raise _misfit(name, key, value, bool)
         try:
             return fn(*args, **kwargs)
         except BARE as error:
-            found = better_error(error, fn, args, kwargs, name)
-            if found is error:
-                raise
-            raise found from error
+            reword(error, fn, args, kwargs, name)
 
     call.__module__, _, call.__qualname__ = name.rpartition(".")  # where pickle finds it
     _EXPLAINED[fn] = _EXPLAINED[call] = call
@@ -93,6 +93,16 @@ def explain(namespace: dict[str, Any]) -> None:
         fn = namespace[key]
         if type(fn) is FunctionType and not key.startswith("_"):
             namespace[key] = explained(fn, f"{namespace['__name__']}.{key}")
+
+
+def reword(
+    error: Exception, fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], name: str
+) -> NoReturn:
+    """Raise what is meant by an error that is being handled."""
+    found = better_error(error, fn, args, kwargs, name)
+    if found is error:
+        raise error
+    raise found from error
 
 
 def better_error(

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from ftrace.core import source
-from ftrace.core.arguments import explained
+from ftrace.core.arguments import BARE, reword
 from ftrace.core.avals import ShapedArray, check_int, typeof
 from ftrace.core.primitive import NO_EFFECTS, Effects, Primitive
 from ftrace.core.source import Location
@@ -74,10 +74,6 @@ class Eqn:
         return NO_EFFECTS if rule is None else rule(**self.params)
 
 
-def _named(init: Any) -> Any:
-    return explained(init, "ftrace.passes.Jaxpr")
-
-
 class Jaxpr:
     """A typed program.
 
@@ -101,7 +97,6 @@ class Jaxpr:
         "outvars",
     )
 
-    @_named
     def __init__(
         self,
         invars: Sequence[Var],
@@ -111,16 +106,20 @@ class Jaxpr:
         consts: Sequence[Any] = (),
         names: tuple[str, ...] = (),
     ) -> None:
-        self.invars = tuple(invars)
-        self.eqns = tuple(eqns)
-        self.outvars = tuple(outvars)
-        self.constvars = tuple(constvars)
-        self.consts = tuple(consts)
-        self.names = names
-        self.effects: Effects = NO_EFFECTS
-        for e in self.eqns:
-            if e.primitive.effects is not None:
-                self.effects |= e.effects
+        try:
+            self.invars = tuple(invars)
+            self.eqns = tuple(eqns)
+            self.outvars = tuple(outvars)
+            self.constvars = tuple(constvars)
+            self.consts = tuple(consts)
+            self.names = names
+            self.effects: Effects = NO_EFFECTS
+            for e in self.eqns:
+                if e.primitive.effects is not None:
+                    self.effects |= e.effects
+        except BARE as error:
+            given = (self, invars, eqns, outvars, constvars, consts, names)
+            reword(error, Jaxpr.__init__, given, {}, "ftrace.passes.Jaxpr")
         self.cache: dict[Any, Any] = {}
 
     def __copy__(self) -> "Jaxpr":

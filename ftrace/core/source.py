@@ -37,6 +37,10 @@ def is_internal(name: str) -> bool:
     return answer
 
 
+# the same for `location`, but None of files where some function replays equations
+_passed: dict[str, bool | None] = {}
+
+
 class _Here(threading.local):
     """The recorded place of an equation that compiled code has a row evaluate, while it does."""
 
@@ -54,6 +58,7 @@ replays: dict[str, CodeType] = {}
 def replaying(fn: F) -> F:
     """Say that a function runs recorded equations, in a variable `eqn`."""
     replays[fn.__name__] = fn.__code__
+    _passed[fn.__code__.co_filename] = None
     return fn
 
 
@@ -63,20 +68,28 @@ def location(depth: int = 1) -> Location | None:
     The first `depth` frames surely are ftrace's.
     """
     frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
-    known = _is_internal.get
+    passed = _passed.get
     while frame is not None:
         code = frame.f_code
-        inside = known(code.co_filename)
-        if inside is None:
-            inside = is_internal(code.co_filename)
-        if not inside:
-            return code, frame.f_lasti
-        if replays.get(code.co_name) is code:
-            recorded = getattr(frame.f_locals.get("eqn"), "source", None)
-            if recorded is not None:
-                return recorded
+        inside = passed(code.co_filename)
+        if inside is not True:
+            if inside is False or not _is_passed(code.co_filename):
+                return code, frame.f_lasti
+            if replays.get(code.co_name) is code:
+                recorded = getattr(frame.f_locals.get("eqn"), "source", None)
+                if recorded is not None:
+                    return recorded
         frame = frame.f_back
     return None
+
+
+def _is_passed(name: str) -> bool:
+    if len(_passed) > 20_000:
+        for other in [n for n, known in _passed.items() if known is not None]:
+            del _passed[other]
+    inside = is_internal(name)
+    _passed.setdefault(name, inside)
+    return inside
 
 
 def line_of(place: Location) -> int:

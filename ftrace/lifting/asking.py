@@ -116,7 +116,7 @@ def asks(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
     if found.asks:
         return True
     values = [_stands_for(name, scope) for name in found.asked]
-    if any(type(v) in (bool, np.bool) or any(v is q for q in _QUESTIONS) for v in values):
+    if any(type(v) in (bool, np.bool) or is_question(v) for v in values):
         return True
     used = [scope[name] for name in found.names if name in scope]
     names = found.names
@@ -129,6 +129,11 @@ def asks(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
     kinds = [v for v in used if isinstance(v, type)]
     asking = "isinstance" in names or "issubclass" in names
     return asking and any(_is_protocol(k) for k in kinds)
+
+
+def is_question(value: Any) -> bool:
+    """Whether a value is a function of Python's that asks such a question."""
+    return any(value is q for q in _QUESTIONS)
 
 
 def _names_device(names: frozenset[str], used: list[Any]) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ftrace.core.nodes import KINDS
 from ftrace.core.trace import Tracer
-from ftrace.lifting.asking import asks, codes, facts, scope_of
+from ftrace.lifting.asking import asks, codes, facts, is_question, scope_of
 from ftrace.lifting.outliving import may_write
 from ftrace.lifting.roots import is_denied, is_installed
 
@@ -93,7 +93,7 @@ def _hold(links: "Links") -> bool:
 Links = list[tuple[Any, list[tuple[str, Any]]]]
 """By holder, both weak: the functions and classes that names stand for."""
 
-_known: dict[Any, tuple[list[Any], Asked, Links]] = {}
+_known: dict[Any, tuple[list[Any], Asked]] = {}
 """By the ids of a function, or of a method and its object."""
 
 
@@ -106,59 +106,106 @@ def asking(fun: Any, given: tuple[Any, ...] = ()) -> Asked:
     """
     while (layer := getattr(fun, "__ftrace__", None)) is not None:
         fun = layer[0]
+    if type(fun) is types.FunctionType and not given:
+        latest = _latest.get(id(fun.__code__))
+        if latest is not None and latest.is_like(fun) and latest.asked.holds():
+            return latest.asked
+        found = _alike(fun)
+        if found is not None:
+            return found
     whole = (fun.__func__, fun.__self__) if type(fun) is types.MethodType else (fun,)
     whole += given
     key = tuple(map(id, whole))
     entry = _known.get(key)
-    if entry is None or not (_hold(entry[2]) and entry[1].holds()):
-        known = None
-        if type(fun) is types.FunctionType and not given:
-            known = _alike(fun)
-        found, links = known or (Asked(_Reach(fun, given)), [])
-        if known is not None and key not in _once:  # another one may be made for the next call
-            if len(_once) > _MANY:
-                _once.clear()
-            _once.add(key)
-            return found
+    if entry is None or not entry[1].holds():
+        found = Asked(_Reach(fun, given))
         try:
-            entry = [weakref.ref(x, lambda _: _known.pop(key, None)) for x in whole], found, links
+            entry = [weakref.ref(x, lambda _: _known.pop(key, None)) for x in whole], found
         except TypeError:  # of an object without weak references nothing is kept
             return found
         _known[key] = entry
     return entry[1]
 
 
-_once: set[Any] = set()
-"""Keys of functions that were looked at once: what is known is kept from the second time on."""
+class _Like:
+    """What is known of a function, and what its names stand for.
+
+    Functions are made anew for each call, as lambdas are: what holds for one holds for another of
+    the same code whose names stand for the same. Of plain values the types count, and texts.
+    """
+
+    __slots__ = ("_absent", "_cells", "_code", "_defaults", "_globals", "asked")
+
+    def __init__(self, fn: types.FunctionType, scope: Mapping[str, Any], asked: Asked) -> None:
+        code = fn.__code__
+        number = id(code)
+        self._code = weakref.ref(code, lambda _: _latest.pop(number, None))
+        self.asked = asked
+        self._globals = [(n, *_expected(v)) for n, v in scope.items() if n not in code.co_freevars]
+        self._cells = [_expected(c.cell_contents) for c in fn.__closure__ or ()]
+        self._defaults = [_expected(v) for v in fn.__defaults__ or ()]
+        self._absent = facts(code).names - scope.keys()
+
+    def is_like(self, fn: types.FunctionType) -> bool:
+        """Whether the names of a function of the same code stand for the same."""
+        space = fn.__globals__
+        for name, kind, value in self._globals:
+            v = space.get(name, self)
+            if type(v) is not kind if value is None else value() is not v:
+                return False
+        if self._cells:
+            try:
+                for cell, (kind, value) in zip(fn.__closure__ or (), self._cells, strict=True):
+                    v = cell.cell_contents
+                    if type(v) is not kind if value is None else value() is not v:
+                        return False
+            except ValueError:  # a name that stands for nothing yet
+                return False
+        if self._defaults or fn.__defaults__:
+            found = [_expected(v) for v in fn.__defaults__ or ()]
+            if found != self._defaults:
+                return False
+        return (
+            not fn.__dict__
+            and fn.__kwdefaults__ is None
+            and space.keys().isdisjoint(self._absent)
+        )
+
+
+def _expected(value: Any) -> tuple[type, Any]:
+    """The type of a value, and where it counts itself, what gives it."""
+    kind = type(value)
+    if kind is str:
+        return kind, lambda: value
+    weak = kind not in PLAIN or kind is types.BuiltinFunctionType  # which may be a question
+    return kind, weakref.ref(value) if weak else None
+
+
+_latest: dict[int, _Like] = {}
+"""By the id of their code: the functions that were asked about last."""
 _shared: dict[Any, tuple[list[Any], Asked]] = {}
-"""By code and by what its names stand for: of functions that are made anew for each call."""
+"""By code and by what its names stand for."""
 
 
-def _alike(fn: types.FunctionType) -> tuple[Asked, Links] | None:
+def _alike(fn: types.FunctionType) -> Asked | None:
     """What is known of another function of the same code whose names stand for the same."""
-    if fn.__dict__ or fn.__defaults__ or fn.__kwdefaults__:
+    if fn.__dict__ or fn.__kwdefaults__:
+        return None
+    if not all(map(_is_filled, fn.__closure__ or ())):
         return None
     scope = scope_of(fn)
-    values = scope.values()
+    values = [*scope.values(), *(fn.__defaults__ or ())]
     kept = [fn.__code__, *(v for v in values if type(v) not in PLAIN)]
     if not all(type(v) in _WEAK for v in kept):
         return None
-    plain = [(v if type(v) is str else type(v)) for v in values if type(v) in PLAIN]
-    key = (*map(id, kept), *place_of(fn), *plain)
+    plain = [v if type(v) is str or is_question(v) else type(v) for v in values if type(v) in PLAIN]
+    key = (*map(id, kept), *place_of(fn), *scope, *plain)
     entry = _shared.get(key)
     if entry is None or not entry[1].holds():
         dead = [weakref.ref(v, lambda _: _shared.pop(key, None)) for v in kept]
         entry = _shared[key] = dead, Asked(_Reach(fn, ()), apart_from=fn)
-    return entry[1], _links(fn, scope)
-
-
-def _links(fn: types.FunctionType, scope: Mapping[str, Any]) -> Links:
-    """What global names of a function stand for that may stand for something else later."""
-    space = fn.__globals__
-    found = [
-        (n, weakref.ref(v)) for n, v in scope.items() if type(v) in _REBOUND and space.get(n) is v
-    ]
-    return [(weakref.ref(fn), found)] if found else []
+    _latest[id(fn.__code__)] = _Like(fn, scope, entry[1])
+    return entry[1]
 
 
 _WEAK: Final = frozenset((types.CodeType, types.FunctionType, types.ModuleType, type))

@@ -179,10 +179,12 @@ class Restart:
         """Look for questions: in what the function reaches and in what it is given."""
         if self._asked is None or not self._asked.holds():
             self._ask()
-        held = [x for x in given if type(x) not in PLAIN]
-        if not held:
+        for x in given:
+            if type(x) not in PLAIN:
+                break
+        else:
             return
-        parts = {id(part): part for x in held for part in reached_by(x)}
+        parts = {id(part): part for x in given for part in reached_by(x)}
         if parts:
             self._lift_what_asks(asking(self._fun, tuple(parts.values())))
 
