@@ -29,8 +29,8 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from inspect import CO_VARARGS, CO_VARKEYWORDS
-from types import CodeType
-from typing import Any, Final, NoReturn
+from types import BuiltinFunctionType, CodeType
+from typing import Any, Final
 
 from ftrace.core.arguments import BARE, row_error
 from ftrace.core.avals import ShapedArray
@@ -109,9 +109,31 @@ def _is_own() -> bool:
 _lowered: dict[int, tuple[Any, Any]] = {}  # id of the `lower` of a row of ours: that, and the impl
 
 
-_ABSENT: Final = object()  # no trace takes it for an operand
 Rule = Callable[..., Any]
-_OPEN: Final = CO_VARARGS | CO_VARKEYWORDS  # how a type rule takes more than it names
+_OPEN: Final = CO_VARARGS | CO_VARKEYWORDS  # how a rule takes more than it names
+
+
+def _counting(impl: Rule, operands: int) -> Rule:
+    """The same of so many operands and no params: a ufunc would take more, `out` and options."""
+    code: CodeType | None = getattr(impl, "__code__", None)
+    if code is not None and not (code.co_flags & _OPEN or code.co_kwonlyargcount):
+        if code.co_argcount == operands and not getattr(impl, "__defaults__", None):
+            return impl
+    elif type(impl) is BuiltinFunctionType:
+        return impl
+    if operands == 1:
+        return lambda x: impl(x)
+    if operands == 2:
+        return lambda x, y: impl(x, y)
+    if operands == 3:
+        return lambda x, y, z: impl(x, y, z)
+
+    def counted(*args: Any) -> Any:
+        if len(args) != operands:
+            raise TypeError(f"{len(args)} operands where {operands} are taken")
+        return impl(*args)
+
+    return counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,9 +183,8 @@ class Primitive(Named):
             rule: CodeType | None = getattr(self.type, "__code__", None)
             if rule is not None and not (rule.co_flags & _OPEN or rule.co_kwonlyargcount):
                 object.__setattr__(self, "takes", rule.co_argcount)
+                object.__setattr__(self, "impl", _counting(self.impl, rule.co_argcount))
             object.__setattr__(self, "op", self.name)
-            if type(self) is Primitive and self.takes in _COUNTED:
-                object.__setattr__(self, "__class__", _COUNTED[self.takes])
             _lowered.setdefault(id(lower), (lower, self.impl))
         elif lower is not None and _lowered.get(id(lower), (0, self.impl))[1] is not self.impl:
             # a row of ours with another `impl`, by dataclasses.replace: kernels would not know it
@@ -177,9 +198,6 @@ class Primitive(Named):
         """Apply the primitive (bind it to the current trace)."""
         trace = ctx.trace
         try:
-            if self.takes is not None and (params or len(args) != self.takes):
-                # a ufunc would take what is too much for `out`, or an option of its own
-                raise TypeError(f"{self.name} was called wrongly")
             if trace is EVAL:
                 for a in args:
                     if type(a) not in PLAIN:
@@ -190,67 +208,14 @@ class Primitive(Named):
             finally:
                 ctx.trace = trace
         except BARE as error:
-            self._fail(error, args, params)
-
-    def _fail(self, error: Exception, args: tuple[Any, ...], params: dict[str, Any]) -> NoReturn:
-        """Raise what is meant by an error that is being handled."""
-        if any(a is _ABSENT for a in args):
-            error, args = TypeError(), tuple(a for a in args if a is not _ABSENT)
-        if self.stage is not None or (named := row_error(error, self, args, params)) is error:
-            raise error
-        raise named from error
+            if self.stage is not None or (named := row_error(error, self, args, params)) is error:
+                raise
+            raise named from error
 
     def __repr__(self) -> str:
         return self.name
 
 
-# Applying a row is what ftrace does most. The number of operands is known of most rows: their
-# classes count by unpacking, and take no time for a loop.
-
-
-class _OfOne(Primitive):
-    """A row of one operand, without params."""
-
-    __slots__ = ()
-
-    def __call__(self, x: Any = _ABSENT, /, *more: Any, **params: Any) -> Any:
-        if more or params:
-            return Primitive.__call__(self, x, *more, **params)
-        trace = ctx.trace
-        try:
-            if trace is EVAL and type(x) in PLAIN:
-                return self.impl(x)
-            try:
-                return trace.process(self, (x,), params)
-            finally:
-                ctx.trace = trace
-        except BARE as error:
-            self._fail(error, (x,), params)
-
-
-class _OfTwo(Primitive):
-    """A row of two operands, without params."""
-
-    __slots__ = ()
-
-    def __call__(self, x: Any = _ABSENT, y: Any = _ABSENT, /, *more: Any, **params: Any) -> Any:
-        if more or params:
-            return Primitive.__call__(self, x, y, *more, **params)
-        trace = ctx.trace
-        try:
-            if trace is EVAL and type(x) in PLAIN and type(y) in PLAIN:
-                return self.impl(x, y)
-            try:
-                return trace.process(self, (x, y), params)
-            finally:
-                ctx.trace = trace
-        except BARE as error:
-            self._fail(error, (x, y), params)
-
-
-_COUNTED: Final[dict[int | None, type[Primitive]]] = {1: _OfOne, 2: _OfTwo}
-
-
 def bound(row: Callable[..., Any]) -> Callable[..., Any]:
     """A row as it is called most often: calling a method costs half of calling an object."""
-    return row.__call__ if isinstance(row, Primitive) else row
+    return row.__call__ if type(row) is Primitive else row

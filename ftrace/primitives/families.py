@@ -36,6 +36,7 @@ from ftrace.primitives.linear import (
     binary_type,
     check_kinds,
     collapse,
+    has_params,
     spread,
     weakly,
     weakly_unary,
@@ -139,12 +140,6 @@ def pointwise(name: str) -> Pointwise | None:
 # ---------------------------------------------------------------------------------- unary
 
 
-def _has_params(impl: Rule) -> bool:
-    """Whether an implementation has arguments behind its operand; those of a ufunc are not ours."""
-    code = getattr(impl, "__code__", None)
-    return code is not None and code.co_argcount + code.co_kwonlyargcount > 1
-
-
 def unary(
     name: str,
     impl: Rule,
@@ -182,8 +177,9 @@ def unary(
         return aval(x.shape, dtype, x.weak and weak)
 
     def jvp_rule(primals: Any, tangents: Any, **params: Any) -> Any:
-        y = row(primals[0], **params)
-        return y, jvp(tangents[0], y, primals[0], **params)  # type: ignore[operator]
+        (x,), (t,) = primals, tangents
+        y = row(x, **params)
+        return y, jvp(t, y, x, **params)  # type: ignore[operator]
 
     def transpose_rule(ct: Any, x: Any, **params: Any) -> Any:
         return (transpose(ct, x, **params),)  # type: ignore[misc]
@@ -191,7 +187,7 @@ def unary(
     row = Primitive(
         name=name,
         impl=weakly_unary(impl) if weak else impl,
-        type=(lambda x, **params: type_rule(x)) if _has_params(impl) else type_rule,
+        type=(lambda x, **params: type_rule(x)) if has_params(impl) else type_rule,
         jvp=jvp if isinstance(jvp, str) else jvp_rule,
         transpose=transpose_rule if transpose else NO_TRANSPOSE,
         batch=lambda axis, values, dims, **params: (row(*values, **params), dims[0]),
@@ -264,12 +260,7 @@ def _binary_jvp(
     """The jvp rule of two operands, from one rule for each, and perhaps one for both."""
 
     def tangents(primals: Any, tangents: Any) -> Any:
-        try:
-            (x, y), (tx, ty) = primals, tangents
-        except ValueError:
-            raise DtypeError(
-                f"A function of two operands was given {len(primals)}.", "Pass exactly two."
-            ) from None
+        (x, y), (tx, ty) = primals, tangents
         z = row(x, y)
         if type(x) not in STRONG_TYPES:
             x, tx = adapted(x, tx, z)

@@ -373,12 +373,21 @@ def weakly_unary(impl: Rule) -> Rule:
     """`weakly` for one operand."""
     python = PYTHON_SCALARS
 
-    def evaluate(x: Any, **params: Any) -> Any:
+    def evaluate(x: Any) -> Any:
+        return impl(np.asarray(x)[()]).item() if type(x) in python else impl(x)
+
+    def evaluate_with(x: Any, **params: Any) -> Any:
         if type(x) in python:
             return impl(np.asarray(x)[()], **params).item()
         return impl(x, **params)
 
-    return evaluate
+    return evaluate_with if has_params(impl) else evaluate
+
+
+def has_params(impl: Rule) -> bool:
+    """Whether an implementation has arguments behind its operand; those of a ufunc are not ours."""
+    code = getattr(impl, "__code__", None)
+    return code is not None and code.co_argcount + code.co_kwonlyargcount > 1
 
 
 def binary_type(name: str, kinds: str, weak: bool) -> Rule:
