@@ -281,7 +281,7 @@ class Collection:
         self.asks = asks
         self.found: list[Noted] = []
         self.asked = 0  # how many of them were asked about: lifting/catching.py
-        self.silence = ExitStack()
+        self._silence: ExitStack | None = None
 
     @property
     def is_open(self) -> bool:
@@ -293,9 +293,15 @@ class Collection:
 
     def note(self, noted: Noted) -> None:
         """Take one."""
-        if not self.found:
-            self.silence.enter_context(quietly())
+        if self._silence is None:
+            self._silence = ExitStack()
+            self._silence.enter_context(quietly())
         self.found.append(noted)
+
+    def end(self) -> None:
+        """NumPy speaks again."""
+        if self._silence is not None:
+            self._silence.close()
 
 
 class _Here(threading.local):
@@ -315,7 +321,7 @@ def begin(into: Collection) -> None:
 def end(into: Collection) -> None:
     """Collect no more."""
     _here.collections.remove(into)
-    into.silence.close()
+    into.end()
 
 
 def innermost() -> Collection | None:
@@ -370,8 +376,11 @@ def errors_last(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     def collected(*xs: Any) -> Any:
         found = Collection(ctx.trace, asks=False)
-        with collecting(found):
+        begin(found)
+        try:
             outs = fn(*xs)
+        finally:
+            end(found)
         if found.found:
             again(joined(found.found))
         return outs

@@ -462,6 +462,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
 
 def paths(treedef: PyTreeDef, name: str = "") -> list[str]:
     """The path of every leaf as text, after `name`: `params['w'].b`."""
+    if treedef.kind is None:
+        return [name]
     found: list[str] = []
     left = [(treedef, name)]
     while left:

@@ -91,7 +91,7 @@ class BatchTrace(Trace):
         if primitive.multiple:
             return list(map(BatchTracer, (self,) * len(y), y, dim))
         made = BatchTracer(self, y, dim)
-        if "weak_type" in params:  # of a conversion to Python numbers
+        if params and "weak_type" in params:  # of a conversion to Python numbers
             made.weak = params["weak_type"] and not made.aval.shape
         return made
 

@@ -163,7 +163,9 @@ def trace_to_jaxpr(
     inputs = [JaxprTracer(trace, v, v.aval) for v in invars]
     for x, v in zip_longest(inputs, values):
         core.freeze(x, v)
-        trace.notice(v, x.atom)
+    if device.LIBRARIES:
+        for x, v in zip(inputs, values, strict=False):
+            trace.notice(v, x.atom)
     try:
         outs = [trace.atom(y) for y in core.run(trace, fn, *inputs)]
     finally:

@@ -137,23 +137,25 @@ def clip(
     max: Any = np._NoValue,
 ) -> Any:
     """Values limited to an interval."""
-    if (a_min is np._NoValue) != (a_max is np._NoValue):
+    unset = np._NoValue
+    if (a_min is unset) != (a_max is unset):
         raise TypeError("clip() takes both bounds by position, or `min=` and `max=`")
-    if a_min is not np._NoValue and (min is not np._NoValue or max is not np._NoValue):
+    if a_min is unset:
+        a_min, a_max = None if min is unset else min, None if max is unset else max
+    elif min is not unset or max is not unset:
         raise ValueError("`min` and `max` are other names of `a_min` and `a_max`")
-    a_min, a_max, min, max = (None if b is np._NoValue else b for b in (a_min, a_max, min, max))
-    low = a_min if min is None else min
-    high = a_max if max is None else max
     found = value(a)
-    low, high = _in_range(low, high, typeof(found).dtype)
+    dtype = typeof(found).dtype
+    low, high = _in_range(a_min, a_max, dtype)
     if low is None and high is None:
         found = copy_row(found)
     # between two bounds a zero stays as it is at a zero of the other sign, as in NumPy: `maximum`
     # gives the second of them, but of float16 the first
-    stays = low is not None and high is not None and typeof(found).dtype != np.float16
-    for extreme, bound in ((np.maximum, low), (np.minimum, high)):
-        if bound is not None:
-            found = ufuncs.apply(extreme, *((bound, found) if stays else (found, bound)))
+    stays = low is not None and high is not None and dtype.char != "e"
+    if low is not None:
+        found = ufuncs.apply(np.maximum, *((low, found) if stays else (found, low)))
+    if high is not None:
+        found = ufuncs.apply(np.minimum, *((high, found) if stays else (found, high)))
     return ufuncs.finish(np.add, found, out)
 
 

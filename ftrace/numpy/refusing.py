@@ -70,7 +70,8 @@ def attempt(
         FtraceError, or what NumPy raises on such arguments.
     """
     try:
-        check_options(kwargs)
+        if kwargs:
+            check_options(kwargs)
         return fn(*args, **kwargs)
     except BARE as error:
         if (found := refusal(error, plain, fn, args, kwargs)) is error:

@@ -116,8 +116,10 @@ def beyond(ufunc: np.ufunc, operands: list[Any], loop: tuple[np.dtype[Any], ...]
 
 def finish(ufunc: np.ufunc, result: Any, out: Any) -> Any:
     """Deliver a result to `out=`, if it was given."""
+    if out is None:
+        return result
     targets = out if isinstance(out, tuple) else (out,)
-    if len(targets) != ufunc.nout and out is not None:
+    if len(targets) != ufunc.nout:
         raise TypeError("return arrays must be of ArrayType")
     if all(o is None for o in targets):
         return result
