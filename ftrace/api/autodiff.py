@@ -35,7 +35,7 @@ from ftrace.control.functions import (
     result_avals,
     stage_function,
 )
-from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.device import is_array, place_of, placed
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, RuleError, ShapeError, TreeError
@@ -95,7 +95,7 @@ def jvp(
     check_tuple("jvp", "tangents", tangents)
     apart = Apart(*flatten_call(tuple(primals)), is_no_value)
     leaves, tree = apart.leaves, apart.tree
-    given = match_tangents(f"jvp of {name_of(fun)}", tuple(primals), tuple(tangents), apart)
+    given = match_tangents(("jvp of", fun), tuple(primals), tuple(tangents), apart)
     avals = argument_avals(fun, leaves, tree)
     flat = FlatFunction(fun, tree)
     count = _extra_axis(avals, given)
@@ -144,6 +144,11 @@ def _aux_trees(out_tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
 
 def _extra_axis(avals: Sequence[ShapedArray], tangents: Sequence[Any]) -> int | None:
     """The length of the leading axis that all tangents have beyond their primals, if any."""
+    for t in tangents:
+        if type(t) not in SCALAR_AVALS:
+            break
+    else:
+        return None
     counts = {
         np.shape(t)[0] if np.ndim(t) == a.ndim + 1 and np.shape(t)[1:] == a.shape else None
         for a, t in zip(avals, tangents, strict=True)
@@ -210,7 +215,7 @@ def linearize(
     in_tree = apart.without(tree_flatten(primals)[1])
 
     def pushforward(*tangents: Any) -> Any:
-        given = match_tangents(f"The linearized {name_of(fun)}", primals, tangents, apart)
+        given = match_tangents(("The linearized", fun), primals, tangents, apart)
         ts = checked_tangents(given, avals, in_tree)
         live = [
             instantiate(t, x)

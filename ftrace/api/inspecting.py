@@ -87,8 +87,10 @@ def make_jaxpr(
           in (c,) }
     """
     check_callable(fun, "make_jaxpr")
-    static = tuple(static_argnums) if isinstance(static_argnums, Iterable) else (static_argnums,)
-    if not all(issubclass(type(n), int) for n in static):
+    static = static_argnums
+    if type(static) is not tuple:
+        static = tuple(static) if isinstance(static, Iterable) else (static,)
+    if static and not all(issubclass(type(n), int) for n in static):
         raise DtypeError(
             f"static_argnums of make_jaxpr is {static_argnums!r}.", "Give positions, as integers."
         )

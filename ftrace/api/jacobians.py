@@ -209,7 +209,7 @@ def hvp(
     check_callable(fun, "hvp")
     check_tuple("hvp", "primals", primals)
     check_tuple("hvp", "vectors", vectors)
-    match_tangents(f"hvp of {name_of(fun)}", tuple(primals), tuple(vectors), name="vectors")
+    match_tangents(("hvp of", fun), tuple(primals), tuple(vectors), name="vectors")
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
     return jvp(grad(fun, argnums, lift=lift), primals, vectors, lift=lift)[1]
 

@@ -25,7 +25,7 @@ from ftrace.primitives.convert import convert_element_type
 
 def check_tuple(what: str, name: str, values: Any) -> None:
     """Raise `DtypeError`, which is a TypeError, unless arguments came as a tuple or a list."""
-    if not isinstance(values, tuple | list):
+    if type(values) is not tuple and not isinstance(values, tuple | list):
         raise DtypeError(
             f"{what} takes a tuple of {name}, one for each argument, and was given "
             f"{brief(values)}.",
@@ -33,8 +33,12 @@ def check_tuple(what: str, name: str, values: Any) -> None:
         )
 
 
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
 def match_tangents(
-    what: str,
+    what: tuple[str, Any],
     primals: tuple[Any, ...],
     tangents: tuple[Any, ...],
     apart: Apart | None = None,
@@ -46,19 +50,16 @@ def match_tangents(
         TreeError: they do not.
     """
 
-    def nothing(x: Any) -> bool:
-        return x is None
-
     leaves, tree = tree_flatten(tangents)
     own, expected = tree_flatten(primals)
     if tree != expected:  # because of None in the tangents?
-        leaves, tree = tree_flatten(tangents, nothing)
+        leaves, tree = tree_flatten(tangents, _is_none)
         if tree != expected:  # in the primals, too?
-            own, expected = tree_flatten(primals, nothing)
+            own, expected = tree_flatten(primals, _is_none)
         if tree != expected:
             words = tree_mismatch(expected, tree, name)
             raise TreeError(
-                f"{what}: primals and {name} differ {words}.",
+                f"{what[0]} {name_of(what[1])}: primals and {name} differ {words}.",
                 f"Give {name} in the containers of the primals, one for each.",
             )
         leaves = [t for t, x in zip(leaves, own, strict=True) if x is not None]
@@ -115,10 +116,7 @@ def match_cotangents(fun: Any, tree: PyTreeDef, avals: Sequence[ShapedArray], ct
         TreeError, ShapeError, DtypeError: a part that does not fit, named by its path.
     """
 
-    def nothing(x: Any) -> bool:
-        return x is None
-
-    leaves, given = tree_flatten(ct, nothing)
+    leaves, given = tree_flatten(ct, _is_none)
     if given != tree:
         if ct is None:
             return [None] * len(avals)

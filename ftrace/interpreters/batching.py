@@ -77,13 +77,14 @@ class BatchTrace(Trace):
         for a in args:
             if type(a) is BatchTracer and a.owner is self:
                 values.append(a.value)
-                dims.append(a.dim)
-                mapped = mapped or a.dim is not None
+                d = a.dim
+                dims.append(d)
+                if d is not None:
+                    mapped = True
             else:
                 values.append(a.fresh() if isinstance(a, Tracer) else a)
                 dims.append(None)
-        name = self.axis.name
-        if mapped or (name is not None and params.get("axis_name") == name):
+        if mapped or self._is_named(params):
             y, dim = primitive.batch(self.axis, values, dims, **params)
         else:
             y = primitive(*values, **params)
@@ -94,6 +95,10 @@ class BatchTrace(Trace):
         if params and "weak_type" in params:  # of a conversion to Python numbers
             made.weak = params["weak_type"] and not made.aval.shape
         return made
+
+    def _is_named(self, params: dict[str, Any]) -> bool:
+        name = self.axis.name
+        return name is not None and params.get("axis_name") == name
 
     def lift(self, value: Any) -> BatchTracer:
         return BatchTracer(self, value.fresh() if isinstance(value, Tracer) else value, None)

@@ -5,10 +5,16 @@ at the masked 0) would point at code the user never wrote. A user's `np.errstate
 kept: it is how people look for NaNs.
 """
 
+from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+
+
+@lru_cache
+def _quieter(*values: str) -> dict[str, Any]:
+    return {k: "ignore" for k, v in zip(np.geterr(), values, strict=True) if v == "warn"}
 
 
 class quietly:  # noqa: N801 - used like a function
@@ -20,8 +26,7 @@ class quietly:  # noqa: N801 - used like a function
         state = np.geterr()
         self._state: Any = None
         if "warn" in state.values():
-            changed: Any = {k: "ignore" for k, v in state.items() if v == "warn"}
-            quiet = np.errstate(**changed)
+            quiet = np.errstate(**_quieter(*state.values()))
             quiet.__enter__()
             self._state = quiet
 

@@ -52,7 +52,7 @@ class Restart:
         self._fun = fun
         self._lift = lift
         self._code: Any = None
-        self._asked: Asked | None = None
+        self._asked: Any = None  # an `Asked`, once it was called
         self._refused: Watched = NOTHING_WATCHED
         self._territory: Any = None
 
@@ -63,8 +63,7 @@ class Restart:
             LiftError: lifting failed; the error that asked for it is the cause.
             UnexpectedTracerError: the function overwrote what outlives it.
         """
-        self._look(given)
-        state = Outliving.of(self._fun) if self._asked is None or self._asked.writes else None
+        state = Outliving.of(self._fun) if self._look(given).writes else None
         if state is None:
             return self._called(attempt)
 
@@ -84,8 +83,9 @@ class Restart:
         if not self._lift or not self._may_lift():
             with lifting(ctx.lift if self._lift else as_it_is):
                 return attempt()
-        if ctx.restarts is not None:
-            return self._marked(attempt, ctx.restarts)
+        outer = ctx.restarts
+        if outer is not None:
+            return self._marked(attempt, outer)
         marked: list[int] = []
         try:
             return self._watched(attempt, marked)
@@ -96,7 +96,7 @@ class Restart:
         return self._restarted(attempt, marked, first)
 
     def _may_lift(self) -> bool:
-        return config.settings.lift and ctx.lift is not as_it_is
+        return ctx.lift is not as_it_is and config.settings.lift
 
     def _restarted(
         self, attempt: Callable[[], R], marked: list[int], first: FtraceError | None
@@ -143,7 +143,7 @@ class Restart:
         try:
             if not self.records or id(self._key()) not in self.records:
                 result = attempt()
-                if not self._has_imported():
+                if not self._asked.waits or not self._has_imported():
                     return result
             with lifting(self._own_territory()), refusing(self._refused):
                 return attempt()
@@ -163,10 +163,12 @@ class Restart:
             self._code = False if root is None else root.__code__
         return self._code or self
 
-    def _ask(self) -> None:
+    def _ask(self) -> Asked:
         """Lift the function from the start if no error would ask for that (`asking.py`)."""
-        self._asked = asking(self._fun)
-        self._lift_what_asks(self._asked)
+        asked = self._asked = asking(self._fun)
+        if asked.asks:
+            self._lift_what_asks(asked)
+        return asked
 
     def _lift_what_asks(self, asked: Asked) -> None:
         if asked.asks and self._lift and config.settings.lift:
@@ -175,23 +177,24 @@ class Restart:
             self._own_territory().own(asked.places, asked.implied)
             self._record(self._key())
 
-    def _look(self, given: Iterable[Any]) -> None:
+    def _look(self, given: Iterable[Any]) -> Asked:
         """Look for questions: in what the function reaches and in what it is given."""
-        if self._asked is None or not self._asked.holds():
-            self._ask()
+        asked = self._asked
+        if asked is None or not asked.holds():
+            asked = self._ask()
         for x in given:
             if type(x) not in PLAIN:
                 break
         else:
-            return
+            return asked
         parts = {id(part): part for x in given for part in reached_by(x)}
         if parts:
             self._lift_what_asks(asking(self._fun, tuple(parts.values())))
+        return asked
 
     def _has_imported(self) -> bool:
         """Whether the function has just imported what asks."""
-        asked = self._asked
-        if asked is None or not asked.waits or asked.holds():
+        if self._asked.holds():
             return False
         self._ask()
         return asking(self._fun).asks
@@ -228,13 +231,15 @@ class Eager(Restart):
         Raises:
             LiftError: lifting failed; the error that asked for it is the cause.
         """
-        self._look(given)
+        asked = self._look(given)
         if not self._lift or (_eager and id(self._key()) in _eager):
             return super().__call__(attempt)
         before = refused.get(ctx.trace) if refused else None
         try:
             result = attempt()
-            return super().__call__(attempt) if self._has_imported() else result
+            if not asked.waits or not self._has_imported():
+                return result
+            return super().__call__(attempt)
         except ConcretizationTypeError as error:
             if ctx.restarts is not None or not self._may_lift():
                 raise

@@ -24,6 +24,7 @@ from ftrace.core.primitive import (
     Rule,
     Sample,
     Unsupported,
+    bound,
 )
 from ftrace.core.scalar import OPS, Pointwise
 from ftrace.core.zero import ZERO
@@ -166,7 +167,7 @@ def unary(
         out: result dtype from operand dtype (default: the same).
         weak: a Python scalar gives a Python scalar.
     """
-    row: Primitive
+    apply: Rule  # the row: see `bound`
 
     def type_rule(x: ShapedArray) -> ShapedArray:
         if x.dtype.kind not in kinds:
@@ -178,7 +179,7 @@ def unary(
 
     def jvp_rule(primals: Any, tangents: Any, **params: Any) -> Any:
         (x,), (t,) = primals, tangents
-        y = row(x, **params)
+        y = apply(x, **params)
         return y, jvp(t, y, x, **params)  # type: ignore[operator]
 
     def transpose_rule(ct: Any, x: Any, **params: Any) -> Any:
@@ -190,7 +191,7 @@ def unary(
         type=(lambda x, **params: type_rule(x)) if has_params(impl) else type_rule,
         jvp=jvp if isinstance(jvp, str) else jvp_rule,
         transpose=transpose_rule if transpose else NO_TRANSPOSE,
-        batch=lambda axis, values, dims, **params: (row(*values, **params), dims[0]),
+        batch=lambda axis, values, dims, **params: (apply(*values, **params), dims[0]),
         mask="same" if transpose else "",
         doc=doc,
         linear_in=(0,) if transpose else (),
@@ -198,6 +199,7 @@ def unary(
         samples=samples or elementwise_samples(kinds, (domain,), points),
         errors=errors or elementwise_errors(kinds, 1),
     )
+    apply = bound(row)
     return row
 
 
@@ -235,33 +237,12 @@ def binary(
         bilinear: linear in each operand, and not in both together.
         weak: two Python scalars give a Python scalar.
     """
-    row: Primitive
-    row = Primitive(
-        name=name,
-        impl=weakly(impl) if weak and out is None else impl,
-        type=_binary_type(binary_type(name, kinds, weak), out),
-        jvp=jvp if isinstance(jvp, str) else _binary_jvp(lambda *xs: row(*xs), *jvp),
-        transpose=_binary_transpose(name, *transpose, bilinear) if transpose else NO_TRANSPOSE,
-        batch=lambda axis, values, dims: batch_elementwise(row, axis, values, dims),
-        mask="same" if transpose else "",
-        zeros=True,
-        doc=doc,
-        linear_in=tuple(i for i in (0, 1) if transpose and transpose[i]),
-        lower=lower or pointwise(name),
-        samples=samples or elementwise_samples(kinds, domains, points),
-        errors=errors or elementwise_errors(kinds, 2),
-    )
-    return row
+    apply: Rule  # the row: see `bound`
+    rule_x, rule_y, both, *_ = (None, None, None) if isinstance(jvp, str) else (*jvp, None)
 
-
-def _binary_jvp(
-    row: Rule, rule_x: Rule | None, rule_y: Rule | None, both: Rule | None = None
-) -> Rule:
-    """The jvp rule of two operands, from one rule for each, and perhaps one for both."""
-
-    def tangents(primals: Any, tangents: Any) -> Any:
+    def jvp_rule(primals: Any, tangents: Any) -> Any:
         (x, y), (tx, ty) = primals, tangents
-        z = row(x, y)
+        z = apply(x, y)
         if type(x) not in STRONG_TYPES:
             x, tx = adapted(x, tx, z)
         if type(y) not in STRONG_TYPES:
@@ -272,7 +253,23 @@ def _binary_jvp(
         to_y = ZERO if ty is ZERO or rule_y is None else rule_y(ty, z, x, y)
         return z, _together(to_x, to_y, z)
 
-    return tangents
+    row = Primitive(
+        name=name,
+        impl=weakly(impl) if weak and out is None else impl,
+        type=_binary_type(binary_type(name, kinds, weak), out),
+        jvp=jvp if isinstance(jvp, str) else jvp_rule,
+        transpose=_binary_transpose(name, *transpose, bilinear) if transpose else NO_TRANSPOSE,
+        batch=lambda axis, values, dims: batch_elementwise(apply, axis, values, dims),
+        mask="same" if transpose else "",
+        zeros=True,
+        doc=doc,
+        linear_in=tuple(i for i in (0, 1) if transpose and transpose[i]),
+        lower=lower or pointwise(name),
+        samples=samples or elementwise_samples(kinds, domains, points),
+        errors=errors or elementwise_errors(kinds, 2),
+    )
+    apply = bound(row)
+    return row
 
 
 def _together(to_x: Any, to_y: Any, z: Any) -> Any:
