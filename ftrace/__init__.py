@@ -11,7 +11,6 @@ import importlib
 from types import FunctionType as _FunctionType
 from typing import TYPE_CHECKING, Any
 
-from ftrace.core.arguments import explained as _explained
 from ftrace.core.lazy import MAKING
 
 if TYPE_CHECKING:
@@ -191,7 +190,9 @@ def __getattr__(name: str) -> Any:
         if name in _HOME_OF:
             value = getattr(importlib.import_module(_HOME_OF[name]), name)
             if type(value) is _FunctionType:
-                value = _explained(value, f"ftrace.{name}")
+                from ftrace.core.arguments import explained  # imports NumPy
+
+                value = explained(value, f"ftrace.{name}")
         elif name in _MODULES:
             value = importlib.import_module(f"ftrace.{name}")
         else:

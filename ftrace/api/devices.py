@@ -11,7 +11,6 @@ import numpy as np
 
 from ftrace.api.calls import brief, name_of
 from ftrace.control.functions import argument_paths, flatten_call
-from ftrace.control.guards import captured_arrays
 from ftrace.core import device
 from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.errors import DeviceError, DtypeError
@@ -19,6 +18,7 @@ from ftrace.core.lazy import lazy
 from ftrace.core.trace import Tracer
 from ftrace.core.tree import tree_flatten
 
+_captured_arrays = lazy("ftrace.control.guards", "captured_arrays")
 _current = lazy("ftrace.gpu.arrays", "current_library")
 
 
@@ -131,7 +131,7 @@ def check_together(
     )
     if there is None or here is None:
         return
-    names = {id(array): name for name, array in captured_arrays(fun).items()}
+    names = {id(array): name for name, array in _captured_arrays(fun).items()}
     paths = argument_paths(fun, tree, skipped)
 
     def named(i: int) -> str:

@@ -49,7 +49,6 @@ def match_tangents(
     Raises:
         TreeError: they do not.
     """
-
     leaves, tree = tree_flatten(tangents)
     own, expected = tree_flatten(primals)
     if tree != expected:  # because of None in the tangents?
@@ -115,7 +114,6 @@ def match_cotangents(fun: Any, tree: PyTreeDef, avals: Sequence[ShapedArray], ct
     Raises:
         TreeError, ShapeError, DtypeError: a part that does not fit, named by its path.
     """
-
     leaves, given = tree_flatten(ct, _is_none)
     if given != tree:
         if ct is None:

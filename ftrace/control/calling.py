@@ -25,7 +25,6 @@ from ftrace.control.names_of_calls import ITERATING, LIFE, PASSING, PLAIN, WRITI
 from ftrace.control.reading import Frame, Reading
 from ftrace.control.values import (
     NOTHING,
-    SCALARS,
     STAND_INS,
     TRACED,
     Container,
@@ -44,6 +43,7 @@ from ftrace.control.values import (
     same,
     united,
 )
+from ftrace.core.sameness import SCALARS
 
 _MAX_PASSES: Final = 6
 _MAX_ROUNDS: Final = 8

@@ -9,7 +9,6 @@ import numpy as np
 
 from ftrace.control.reading import is_container
 from ftrace.control.values import (
-    SCALARS,
     Getter,
     Held,
     Instance,
@@ -18,6 +17,7 @@ from ftrace.control.values import (
     is_ndarray,
     is_of_ftrace,
 )
+from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 
 GETTERS: Final = (operator.attrgetter, operator.itemgetter, operator.methodcaller, Getter)

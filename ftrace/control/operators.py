@@ -10,7 +10,6 @@ from ftrace.control.reading import is_container
 from ftrace.control.stack import Reader, Stack, on, popped
 from ftrace.control.values import (
     NOTHING,
-    SCALARS,
     TRACED,
     Container,
     Value,
@@ -18,6 +17,7 @@ from ftrace.control.values import (
     constant,
     united,
 )
+from ftrace.core.sameness import SCALARS
 
 _COMPARE: Final = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq,

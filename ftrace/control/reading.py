@@ -23,7 +23,6 @@ from ftrace.control.values import (
     MAPPINGS,
     MAX_REFS,
     NOTHING,
-    SCALARS,
     SEQUENCES,
     SETS,
     STAND_INS,
@@ -44,6 +43,7 @@ from ftrace.control.values import (
     same,
     united,
 )
+from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import COPY_LIMIT, is_read_only
 

@@ -17,7 +17,6 @@ from ftrace.control.reading import Frame, is_container
 from ftrace.control.values import (
     NOTHING,
     NULL,
-    SCALARS,
     Container,
     Made,
     Value,
@@ -28,6 +27,7 @@ from ftrace.control.values import (
     same,
     united,
 )
+from ftrace.core.sameness import SCALARS
 
 Stack = list[Value]
 Handle = Callable[["Reader", Stack, Instruction], Any]

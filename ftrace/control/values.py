@@ -19,7 +19,6 @@ import numpy as np
 
 from ftrace.core import source
 
-SCALARS: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
 MAPPINGS: Final = (dict,)
 SEQUENCES: Final = (list, tuple, deque)
 SETS: Final = (set, frozenset)

@@ -8,7 +8,6 @@ change. FTRACE_CPU, which is no setting, chooses the instructions of compiled co
 `avx512`, `avx2` or `sse2` (cpu/compile.py).
 """
 
-import difflib
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from ftrace.core.errors import ConfigError
+from ftrace.core.lazy import lazy
+
+_close_matches = lazy("difflib", "get_close_matches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def _check(changes: dict[str, Any], label: str = "") -> None:
     known = _defaults()
     for name, value in changes.items():
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
+            close = _close_matches(name, known, 1)
             raise ConfigError(
                 f"There is no setting {name!r}." + (f" Is {close[0]!r} meant?" if close else ""),
                 f"The settings are {', '.join(known)}.",

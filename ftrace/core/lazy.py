@@ -9,7 +9,7 @@ a finalizer may need the same in the middle of the making; whoever finishes firs
 
 import importlib
 import os
-import threading
+from _thread import RLock
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def forkable_lock() -> Any:
     """A reentrant lock that nobody else holds while the process forks."""
-    lock = threading.RLock()
+    lock = RLock()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
             before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release

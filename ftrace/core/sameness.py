@@ -6,9 +6,12 @@ Here values are compared by type and value, through tuples, frozen sets and froz
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+
+SCALARS: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
+"""Types of values that nothing is part of."""
 
 
 def is_same(a: Any, b: Any) -> bool:  # noqa: PLR0911 - kinds of values

@@ -116,9 +116,9 @@ def asks(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
     if found.asks:
         return True
     values = [_stands_for(name, scope) for name in found.asked]
-    if any(type(v) in (bool, np.bool) or is_question(v) for v in values):
-        return True
     used = [scope[name] for name in found.names if name in scope]
+    if any(type(v) in (bool, np.bool) for v in values) or any(map(is_question, used + values)):
+        return True
     names = found.names
     if "hasattr" in names or "getattr" in names:
         texts = {t for v in used if type(v) in (str, tuple, list) for t in _texts(v)}

@@ -166,9 +166,7 @@ class _Like:
             if found != self._defaults:
                 return False
         return (
-            not fn.__dict__
-            and fn.__kwdefaults__ is None
-            and space.keys().isdisjoint(self._absent)
+            not fn.__dict__ and fn.__kwdefaults__ is None and space.keys().isdisjoint(self._absent)
         )
 
 

@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from ftrace.control.guards import captured_arrays
 from ftrace.core.config import config
 from ftrace.core.errors import ConcretizationTypeError, FtraceError, LiftError
 from ftrace.core.lazy import lazy
@@ -27,6 +26,7 @@ from ftrace.lifting.unanswered import NOTHING_WATCHED, Watched, refusing
 
 R = TypeVar("R")
 
+_captured_arrays = lazy("ftrace.control.guards", "captured_arrays")
 _territory_of = lazy("ftrace.lifting.calls", "territory_of")
 
 _NEWS: Final = 0  # no id of anything
@@ -102,7 +102,7 @@ class Restart:
         self, attempt: Callable[[], R], marked: list[int], first: FtraceError | None
     ) -> R:
         """The result of lifted attempts; `first` is the error that asked for them."""
-        found = captured_arrays(self._fun)
+        found = _captured_arrays(self._fun)
         arrays = [(name, a, a.copy()) for name, a in found.items() if a.flags.writeable]
         try:
             result = self._again(attempt, marked)

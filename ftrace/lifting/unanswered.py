@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ftrace.core.errors import LiftError
+from ftrace.core.lazy import lazy
 from ftrace.core.trace import EVAL, Tracer, ctx
 from ftrace.lifting.asking import asked_parameters
-from ftrace.lifting.python import holds_tracer
+
+_holds_tracer = lazy("ftrace.lifting.python", "holds_tracer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,6 @@ class refusing:  # noqa: N801 - used like a function
 
 def _shows(x: Any) -> bool:
     """Whether a value is traced, or holds traced values where code finds them by one step."""
-    if isinstance(x, Tracer) or holds_tracer(x):
+    if isinstance(x, Tracer) or _holds_tracer(x):
         return True
-    return any(map(holds_tracer, getattr(x, "__dict__", {}).values()))
+    return any(map(_holds_tracer, getattr(x, "__dict__", {}).values()))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import operator
 import sys
 
 import numpy as np
@@ -24,6 +25,7 @@ def jitted(f, *args, argnums=0):
 
 
 TRANSFORMS = (jitted, value)
+ASK = operator.eq
 
 
 @pytest.mark.parametrize("f", PROGRAMS.values(), ids=PROGRAMS)
@@ -155,6 +157,29 @@ def test_names_that_stand_for_something_else_later_are_looked_at_again(monkeypat
     assert gradient(0.5)[0] == compiled(0.5) == 3.5
     model.act = kind
     assert gradient(0.5)[0] == compiled(0.5) == 1.0
+
+
+def test_functions_made_for_each_call_are_told_apart_by_what_their_names_stand_for(monkeypatch):
+    def asking_by_name():
+        return lambda x: x * (2.0 if ASK(x > 0, True) else 3.0)
+
+    def asking_what_is_held(question, double=2.0):
+        def f(x, twice=double):
+            return x * (twice if question(x > 0, True) else 3.0)
+
+        return f
+
+    x, npx = 1.0, np.float64(1.0)
+    for question in (operator.eq, operator.is_, operator.eq):
+        monkeypatch.setitem(globals(), "ASK", question)
+        for make in (asking_by_name, lambda q=question: asking_what_is_held(q)):
+            for value in (x, npx):
+                for _ in range(2):
+                    assert ftrace.grad(make())(value) == make()(value)
+    for double in (2.0, kind, 2.0, "no"):
+        f = asking_what_is_held(lambda a, b: True, double)
+        g = (lambda f: lambda x: x * (f(x) if callable(f) else 2.0))(double)
+        assert asking(f).asks == asking(g).asks == (double is kind)
 
 
 def test_functions_without_source_are_refused_if_they_ask_about_traced_values():
