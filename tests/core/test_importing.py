@@ -20,7 +20,7 @@ def loaded(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "code, absent",
+    ("code", "absent"),
     [
         ("import ftrace", HEAVY),
         ("import ftrace; ftrace.numpy.sin, ftrace.grad, ftrace.vmap, ftrace.jit", LATER),

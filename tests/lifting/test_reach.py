@@ -163,6 +163,9 @@ def test_functions_made_for_each_call_are_told_apart_by_what_their_names_stand_f
     def asking_by_name():
         return lambda x: x * (2.0 if ASK(x > 0, True) else 3.0)
 
+    def holding(f):
+        return lambda x: x * (f(x) if callable(f) else 2.0)
+
     def asking_what_is_held(question, double=2.0):
         def f(x, twice=double):
             return x * (twice if question(x > 0, True) else 3.0)
@@ -178,7 +181,7 @@ def test_functions_made_for_each_call_are_told_apart_by_what_their_names_stand_f
                     assert ftrace.grad(make())(value) == make()(value)
     for double in (2.0, kind, 2.0, "no"):
         f = asking_what_is_held(lambda a, b: True, double)
-        g = (lambda f: lambda x: x * (f(x) if callable(f) else 2.0))(double)
+        g = holding(double)
         assert asking(f).asks == asking(g).asks == (double is kind)
 
 
