@@ -15,7 +15,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 PARALLEL := -n auto --maxprocesses=8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-fast doctest fuzz stress matrix mutate bench docs golden size gpu gpu-emulation format clean
+.PHONY: help demo test check test-fast doctest fuzz stress matrix mutate bench docs golden size gpu gpu-check gpu-bench gpu-emulation format clean
 
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
@@ -30,7 +30,8 @@ help:
 	@echo "make docs       execute notebooks, check links"
 	@echo "make golden     rewrite golden files and docs/support.md, and show the difference"
 	@echo "make size       lines per folder"
-	@echo "make gpu        on a GPU: every law of every row, then eight minutes of measurements"
+	@echo "make gpu-check  on a GPU: device, first figures, programs, every law of every row"
+	@echo "make gpu-bench  on a GPU: eight minutes of measurements; make gpu does both"
 	@echo "make gpu-emulation   the same laws on this machine's processor"
 
 # --- environment: one stamp for each set of extras, renewed when pyproject.toml changes -----------
@@ -95,17 +96,26 @@ size: $(PY)
 	$(PY) tools/size.py
 
 # Where PYTHON has CuPy and sees a GPU, it runs the source tree and nothing is installed; versions
-# there are not ours, so warnings are shown. What fails does not keep the rest from being measured.
-# CuPy compiles thousands of small kernels for the laws: several processes, where pytest-xdist is.
-gpu:
+# there are not ours, so warnings are shown. Emulated devices hold addresses of the host in CuPy's
+# arrays and have no place in a process that uses a GPU: only what asks for any device runs there.
+gpu: gpu-check gpu-bench
+
+gpu-check:
 	@if reason=$$($(PYTHON) tools/device.py); then \
-	    many=$$($(PYTHON) -c 'import xdist' 2>/dev/null && echo "$(PARALLEL)"); \
-	    FTRACE_GPU_LAWS=all PYTHONPATH=. $(PYTHON) -m pytest -W default $$many tests/gpu $(PYTEST_ARGS); \
-	    laws=$$?; PYTHONPATH=. $(PYTHON) -m benchmarks.gpu $(GPU_ARGS) && exit $$laws; \
+	    many=$$($(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n auto --maxprocesses=16"); \
+	    export PYTHONPATH=. OPENBLAS_NUM_THREADS=1 && \
+	    $(PYTHON) -m pytest -q -W default tests/gpu/test_device.py && \
+	    $(PYTHON) -m tools.gpu_first && \
+	    FTRACE_GPU_LAWS=all $(PYTHON) -m pytest -W default $$many tests/gpu/test_programs.py \
+	        tests/gpu/test_laws.py $(PYTEST_ARGS); \
 	else \
-	    echo "Not on a GPU: $$reason. Nothing is measured; the tests run where they can."; \
+	    echo "Not on a GPU: $$reason. The tests run where they can."; \
 	    $(MAKE) --no-print-directory gpu-emulation; \
 	fi
+
+gpu-bench:
+	@reason=$$($(PYTHON) tools/device.py) || { echo "Not on a GPU: $$reason."; exit 0; }; \
+	PYTHONPATH=. $(PYTHON) -m benchmarks.gpu $(GPU_ARGS)
 
 gpu-emulation: $(VENV)/.installed-test $(VENV)/.installed-gpu-static
 	FTRACE_GPU_LAWS=all $(PYTEST) $(PARALLEL) tests/gpu $(PYTEST_ARGS)
