@@ -99,7 +99,7 @@ def same(a: Value | None, b: Value) -> bool:
     """Whether two descriptions are the same."""
     if a is None or len(a.refs) != len(b.refs) or a[1:4] != b[1:4]:
         return False
-    if all(map(operator.is_, a.refs, b.refs)):
+    if a.refs is b.refs or all(map(operator.is_, a.refs, b.refs)):
         return True
     return {id(x) for x in a.refs} == {id(x) for x in b.refs}
 
