@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from ftrace.core.lazy import lazy
+from ftrace.core.weak import dropping
 
 _PACKAGE: Final = "cupy"
 _register: Final = lazy("ftrace.gpu.arrays", "register")
@@ -108,7 +109,7 @@ def free(array: Any) -> Any:
     """The array itself, which ftrace made: it belongs to no device yet."""
     if LIBRARIES and issubclass(type(array), np.ndarray) and array.ndim and not is_free(array):
         number = id(array)
-        _free[number] = weakref.ref(array, lambda _: _free.pop(number, None))
+        _free[number] = dropping(array, _free, number)
     return array
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.device import recognise
+from ftrace.core.weak import dropping
 
 _ATTRIBUTES: Final = [set(dir(t)) for t in (np.ndarray, np.float64, float, int, complex)]
 DIFFERENT: Final = frozenset(set.union(*_ATTRIBUTES) - set.intersection(*_ATTRIBUTES))
@@ -105,7 +106,7 @@ def facts(code: types.CodeType) -> Facts:
     key = id(code)
     entry = _known.get(key)
     if entry is None:
-        dead = weakref.ref(code, lambda _: _known.pop(key, None))
+        dead = dropping(code, _known, key)
         entry = _known[key] = dead, _looked_at(code)
     return entry[1]
 

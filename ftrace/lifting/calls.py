@@ -13,7 +13,6 @@ import itertools
 import os
 import sys
 import types
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ import numpy as np
 from ftrace import tree_util
 from ftrace.core import source
 from ftrace.core.trace import EVAL, Tracer, ctx, lifted, running, stands_for
+from ftrace.core.weak import dropping
 from ftrace.lifting import arrays, mathematics, operators, python
 from ftrace.lifting.arrays import ALWAYS, CONSTRUCTORS, FILLED
 from ftrace.lifting.mathematics import MATH
@@ -322,7 +322,7 @@ def territory_of(root: types.FunctionType | None) -> Territory:
     key = id(root.__code__)
     entry = _territories.get(key)
     if entry is None:
-        dead = weakref.ref(root.__code__, lambda _: _territories.pop(key, None))
+        dead = dropping(root.__code__, _territories, key)
         entry = _territories[key] = dead, Territory(root)
     return entry[1]
 

@@ -9,7 +9,6 @@ None are left alone: who uses such a value later is told so.
 
 import dis
 import types
-import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -19,6 +18,7 @@ import numpy as np
 from ftrace.core.avals import SCALAR_AVALS
 from ftrace.core.errors import LiftError, UnexpectedTracerError
 from ftrace.core.trace import Tracer
+from ftrace.core.weak import dropping
 from ftrace.interpreters.captures import COPY_LIMIT
 from ftrace.lifting.roots import innermost, is_denied
 
@@ -141,7 +141,7 @@ def _facts(code: types.CodeType) -> _Facts:
     key = id(code)
     known = _known.get(key)
     if known is None:
-        known = _known[key] = weakref.ref(code, lambda _: _known.pop(key, None)), _found(code)
+        known = _known[key] = dropping(code, _known, key), _found(code)
     return known[1]
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ftrace.core.nodes import KINDS
 from ftrace.core.trace import Tracer
+from ftrace.core.weak import dropping
 from ftrace.lifting.asking import asks, codes, facts, is_question, scope_of
 from ftrace.lifting.outliving import may_write
 from ftrace.lifting.roots import is_denied, is_installed
@@ -120,7 +121,7 @@ def asking(fun: Any, given: tuple[Any, ...] = ()) -> Asked:
     if entry is None or not entry[1].holds():
         found = Asked(_Reach(fun, given))
         try:
-            entry = [weakref.ref(x, lambda _: _known.pop(key, None)) for x in whole], found
+            entry = [dropping(x, _known, key) for x in whole], found
         except TypeError:  # of an object without weak references nothing is kept
             return found
         _known[key] = entry
@@ -139,7 +140,7 @@ class _Like:
     def __init__(self, fn: types.FunctionType, scope: Mapping[str, Any], asked: Asked) -> None:
         code = fn.__code__
         number = id(code)
-        self._code = weakref.ref(code, lambda _: _latest.pop(number, None))
+        self._code = dropping(code, _latest, number)
         self.asked = asked
         self._globals = [(n, *_expected(v)) for n, v in scope.items() if n not in code.co_freevars]
         self._cells = [_expected(c.cell_contents) for c in fn.__closure__ or ()]
@@ -200,7 +201,7 @@ def _alike(fn: types.FunctionType) -> Asked | None:
     key = (*map(id, kept), *place_of(fn), *scope, *plain)
     entry = _shared.get(key)
     if entry is None or not entry[1].holds():
-        dead = [weakref.ref(v, lambda _: _shared.pop(key, None)) for v in kept]
+        dead = [dropping(v, _shared, key) for v in kept]
         entry = _shared[key] = dead, Asked(_Reach(fn, ()), apart_from=fn)
     _latest[id(fn.__code__)] = _Like(fn, scope, entry[1])
     return entry[1]

@@ -19,6 +19,7 @@ from ftrace.core.config import config
 from ftrace.core.errors import ConcretizationTypeError, FtraceError, LiftError
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import as_it_is, ctx, forget, refused
+from ftrace.core.weak import dropping
 from ftrace.lifting.outliving import Outliving
 from ftrace.lifting.reach import PLAIN, Asked, asking, reached_by
 from ftrace.lifting.roots import innermost, lifting
@@ -201,7 +202,7 @@ class Restart:
 
     def _record(self, key: Any) -> None:
         number, records = id(key), self.records
-        records[number] = weakref.ref(key, lambda _: records.pop(number, None))
+        records[number] = dropping(key, records, number)
 
     def _mark(self, error: ConcretizationTypeError, marked: list[int]) -> None:
         """Lift the function from now on, and those that the error passed through."""

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from ftrace.control.raising import is_following
 from ftrace.core.errors import LiftError
+from ftrace.core.weak import dropping
 from ftrace.lifting import names, sources
 from ftrace.lifting.emitting import Emitter, Place, forget, leave, positional
 from ftrace.lifting.names import NEXT, RAISE, RETURN, Liveness, Names
@@ -247,7 +248,7 @@ def template_of(fn: types.FunctionType, operated: bool = False) -> Template | No
         if source is None:
             return None
         made = Template(fn, source, mode)
-        entry = weakref.ref(code, lambda _: _templates.pop(key, None)), made
+        entry = dropping(code, _templates, key), made
         _templates[key] = entry
     return entry[1]
 
