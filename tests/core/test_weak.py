@@ -1,11 +1,12 @@
 import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 from ftrace.core.weak import dropping
 
-HERE = Path(__file__).resolve().parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 PROGRAM = """
 import copy
 import ftrace
@@ -28,7 +29,9 @@ def test_an_entry_goes_with_what_it_is_of():
     assert table == {2: "of another"}
 
 
-def test_a_process_that_has_lifted_ends_without_a_word():
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE)
+def test_a_process_that_has_lifted_ends_without_a_word(tmp_path):
+    program = tmp_path / "program.py"  # what has no source is not lifted
+    program.write_text(PROGRAM)
+    command = [sys.executable, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert done.stderr == ""
