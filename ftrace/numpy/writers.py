@@ -12,7 +12,7 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.device import following
 from ftrace.core.errors import ShapeError
-from ftrace.core.trace import Tracer
+from ftrace.core.trace import Tracer, holds_array
 from ftrace.numpy import sorting
 from ftrace.numpy.assigning import assignable, setitem_value
 from ftrace.numpy.cells import cell, check_writable, replace, setitem, store
@@ -147,6 +147,11 @@ def _copy(x: Tracer, order: str = "C") -> Any:
     return kept(x, copy(x), order)
 
 
+def _copied(x: Tracer) -> Any:
+    """What `copy.copy` makes of an array; numbers and NumPy's scalars are their own copies."""
+    return _copy(x) if holds_array(x) else x
+
+
 def _flatten(x: Tracer, order: str = "C") -> Any:
     """A new array with all elements in one axis."""
     found = reshape(reading(x, order, "flatten"), new_sizes=(x.aval.size,))
@@ -155,8 +160,8 @@ def _flatten(x: Tracer, order: str = "C") -> Any:
 
 METHODS: Final[dict[str, Any]] = {
     "copy": _copy,
-    "__copy__": _copy,
-    "__deepcopy__": lambda x, memo: _copy(x),
+    "__copy__": _copied,
+    "__deepcopy__": lambda x, memo: _copied(x),
     "flatten": _flatten,
     "flat": property(flat, doc="All elements in C order; writes go through."),
     "fill": _fill,

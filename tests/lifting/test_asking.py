@@ -1,6 +1,7 @@
 """What asks no tracer: `type(x) is`, `is True`, `case True`, `hasattr`; and `match`."""
 
 import collections.abc
+import copy
 import inspect
 import operator
 import typing
@@ -500,3 +501,13 @@ def test_the_body_of_a_counted_loop_is_lifted():
     x = np.ones(2)
     np.testing.assert_array_equal(ftrace.jvp(f, (x,), (x,))[0], x)
     np.testing.assert_array_equal(ftrace.jit(f)(x), x)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_number_is_its_own_copy_and_an_array_is_not(copied):
+    def f(x):
+        return 1.0 if copied(x) is x else 2.0
+
+    for x in (3.0, np.float64(3.0), np.array(3.0), np.ones(2)):
+        assert ftrace.jit(f)(x) == f(x)
+        assert ftrace.jvp(f, (x,), (x,))[0] == f(x)
