@@ -203,7 +203,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """
     check_functions("map", f=f)
     if batch_size is None:
-        return scan(lambda _, x: (None, f(x)), None, xs)[1]
+        return scan(lambda _, x: (None, lifted(f)(x)), None, xs)[1]
     size = operator.index(batch_size)
     if size < 1:
         raise ShapeError(f"map: batch_size is {size}.", "Give a number of at least 1.")
@@ -235,7 +235,7 @@ def _all(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     trees: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:
-        outs, out_tree = tree_flatten(f(tree.unflatten(leaves)))
+        outs, out_tree = tree_flatten(lifted(f)(tree.unflatten(leaves)))
         trees.append(out_tree)
         return outs
 

@@ -159,7 +159,7 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     """A function of (array, axis) applied for one axis after the other."""
     x = strong(value(a))
     for axis in axes if isinstance(axes, tuple | list) else (axes,):
-        found = value(func(x, one_axis(axis, typeof(x).ndim)))
+        found = value(lifted(func)(x, one_axis(axis, typeof(x).ndim)))
         if typeof(found).ndim < typeof(x).ndim:
             shape = list(typeof(x).shape)
             shape[one_axis(axis, len(shape))] = 1

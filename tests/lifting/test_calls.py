@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ftrace
+from ftrace import lax
 from ftrace.core.errors import DtypeError, LiftError, TracerArrayConversionError
 from ftrace.lifting.calls import Territory
 from ftrace.lifting.mathematics import MATH
@@ -575,3 +576,51 @@ def test_a_function_over_a_traced_value_is_lifted():
     assert ftrace.jit(outer)(3.0) == 0.0
     assert ftrace.jit(outer)(-3.0) == -3.0
     assert ftrace.grad(ftrace.jit(outer))(3.0) == ftrace.grad(outer, lift=True)(3.0) == 0.0
+
+
+def smaller(v):
+    if v > 2.0:
+        return v
+    return -v
+
+
+def over_rows(a, axis):
+    if a.sum() > 0.0:
+        return a.sum(axis)
+    return -a.sum(axis)
+
+
+def doubled(x):
+    if x.sum() > 0.0:
+        return 2.0 * x
+    return x + x
+
+
+def each(x):
+    return np.array([smaller(v) for v in x])
+
+
+TAKES_FUNCTIONS = {
+    "lax.map": (lambda x: lax.map(smaller, x), each),
+    "lax.map in batches": (lambda x: lax.map(smaller, x, batch_size=2), each),
+    "lax.scan": (lambda x: lax.scan(lambda c, v: (c, smaller(v)), 0.0, x)[1], each),
+    "lax.fori_loop": (
+        lambda x: lax.fori_loop(0, 3, lambda i, c: c + smaller(x[i]), 0.0),
+        lambda x: sum(each(x)),
+    ),
+    "np.apply_over_axes": (
+        lambda x: np.apply_over_axes(over_rows, x, [0]),
+        lambda x: np.apply_over_axes(over_rows, x, [0]),
+    ),
+    "np.apply_along_axis": (lambda x: np.apply_along_axis(doubled, 0, x), lambda x: 2.0 * x),
+    "vmap": (lambda x: ftrace.vmap(smaller)(x), each),
+    "grad": (lambda x: ftrace.grad(smaller)(x[0]), lambda x: 1.0 if x[0] > 2.0 else -1.0),
+    "checkpoint": (lambda x: ftrace.checkpoint(doubled)(x), lambda x: 2.0 * x),
+}
+
+
+@pytest.mark.parametrize("name", TAKES_FUNCTIONS)
+def test_what_takes_a_function_calls_it_lifted_in_a_trace(name):
+    f, expected = TAKES_FUNCTIONS[name]
+    for x in (np.array([1.0, 3.0, 2.0]), np.array([-1.0, -3.0, 2.5])):
+        np.testing.assert_allclose(ftrace.jit(f)(x), expected(x))
