@@ -25,6 +25,7 @@ from ftrace.lifting.leaves import one_of
 from ftrace.lifting.python import holds_tracer, is_unknown
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.promote import TRACED, cast, value
+from ftrace.numpy.refusing import attempt
 from ftrace.numpy.ufuncs import UFUNCS
 
 # ---------------------------------------------------------------------------------- constructors
@@ -118,10 +119,22 @@ def _of_lists(plain: Callable[..., Any], traced: Callable[..., Any]) -> Callable
     return function
 
 
+def _of_any(plain: Callable[..., Any], traced: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy function that sees all traced arguments: NumPy's own asks the first ones of many."""
+
+    def function(*args: Any, **options: Any) -> Any:
+        if running and (holds_tracer(args) or holds_tracer(options)):
+            return attempt(plain, traced, args, options)
+        return plain(*args, **options)
+
+    return function
+
+
 def numpy_function(fn: Any) -> Any:
     """What a call of a function or ufunc of NumPy calls."""
-    traced = UFUNCS.get(fn) if isinstance(fn, np.ufunc) else TRACED.get(fn)
-    return fn if traced is None else _of_lists(fn, traced)
+    if isinstance(fn, np.ufunc):
+        return fn if fn not in UFUNCS else _of_lists(fn, UFUNCS[fn])
+    return fn if fn not in TRACED else _of_any(fn, TRACED[fn])
 
 
 def numpy_method(fn: Any) -> Any:

@@ -195,6 +195,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 around = round
+ufuncs.UFUNCS[np._core.umath.clip] = TRACED[np.clip]  # what `x.clip(t, 2.0)` calls
 TRACED[np.around] = TRACED[np.round]
 
 

@@ -624,3 +624,20 @@ def test_what_takes_a_function_calls_it_lifted_in_a_trace(name):
     f, expected = TAKES_FUNCTIONS[name]
     for x in (np.array([1.0, 3.0, 2.0]), np.array([-1.0, -3.0, 2.5])):
         np.testing.assert_allclose(ftrace.jit(f)(x), expected(x))
+
+
+PLAIN = np.array([1.0, 2.0, 3.0])
+SECOND_ARGUMENTS = {
+    "take": (lambda i: np.take(PLAIN, i), 2),
+    "take of an axis": (lambda i: np.take(PLAIN[None], indices=i, axis=1), np.array([2, 0])),
+    "compress": (lambda i: np.compress([True, False, True], PLAIN * i), 2.0),
+    "clip": (lambda i: PLAIN.clip(i, 2.5), 1.5),
+    "a bound of clip": (lambda i: PLAIN.clip(min=i), 1.5),
+    "insert": (lambda i: np.insert(PLAIN, 1, i), 1.5),
+}
+
+
+@pytest.mark.parametrize("name", SECOND_ARGUMENTS)
+def test_numpys_functions_and_methods_of_plain_arrays_see_all_that_is_traced(name):
+    f, x = SECOND_ARGUMENTS[name]
+    np.testing.assert_array_equal(ftrace.jit(f)(x), f(x))
