@@ -13,7 +13,7 @@ import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -156,19 +156,26 @@ class _Like:
                 return False
         if self._cells:
             try:
-                for cell, (kind, value) in zip(fn.__closure__ or (), self._cells, strict=True):
-                    v = cell.cell_contents
-                    if type(v) is not kind if value is None else value() is not v:
-                        return False
+                held = [cell.cell_contents for cell in fn.__closure__ or ()]
             except ValueError:  # a name that stands for nothing yet
                 return False
-        if self._defaults or fn.__defaults__:
-            found = [_expected(v) for v in fn.__defaults__ or ()]
-            if found != self._defaults:
+            if not _are(held, self._cells):
                 return False
+        if not _are(fn.__defaults__ or (), self._defaults):
+            return False
         return (
             not fn.__dict__ and fn.__kwdefaults__ is None and space.keys().isdisjoint(self._absent)
         )
+
+
+def _are(values: Sequence[Any], expected: Sequence[tuple[type, Any]]) -> bool:
+    """Whether values are what they were, as far as that counts."""
+    if len(values) != len(expected):
+        return False
+    for v, (kind, value) in zip(values, expected, strict=True):
+        if type(v) is not kind if value is None else value() is not v:
+            return False
+    return True
 
 
 def _expected(value: Any) -> tuple[type, Any]:

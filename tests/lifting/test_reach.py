@@ -241,3 +241,17 @@ def test_what_is_seen_is_no_more_than_what_names_reach():
     assert not asking(Holder).asks
     assert asking(Box(1.0).method).asks
     assert reached.HOLDER.act is kind
+
+
+def test_functions_of_one_code_may_have_defaults_of_any_kind():
+    def made(*defaults):
+        def f(x, k=0, s=""):
+            return x * 2.0
+
+        f.__defaults__ = defaults
+        return f
+
+    for defaults in ((0, ""), ((1, 2), "a"), ([1], "a"), ({}, None), (np.ones(2), ""), (1.5,), ()):
+        f = made(*(0,) * (2 - len(defaults)), *defaults)
+        assert ftrace.jit(f)(1.5) == 3.0
+        assert ftrace.jvp(f, (1.5,), (1.0,))[1] == 2.0
