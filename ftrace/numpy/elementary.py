@@ -4,6 +4,7 @@ Each is written in ufuncs and rows, in the dtypes NumPy's own definition gives.
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,8 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 around = round
-ufuncs.UFUNCS[np._core.umath.clip] = TRACED[np.clip]  # what `x.clip(t, 2.0)` calls
+_UFUNC = import_module("numpy._core.umath").clip  # what `x.clip(t, 2.0)` of a plain x calls
+ufuncs.UFUNCS[_UFUNC] = TRACED[np.clip]
 TRACED[np.around] = TRACED[np.round]
 
 
