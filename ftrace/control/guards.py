@@ -44,6 +44,7 @@ class Watch:
                 break
             before, reader = reader, Reader()  # what the code writes is known by now
             reader.stored, reader.written = before.stored, before.written
+            reader.numbers = before.numbers  # what is the same must look the same
             reader.start(fun, given)
         if reader.exhausted:
             _warn(fun)

@@ -138,6 +138,7 @@ class Reading:
         self._ones: dict[Any, Any] = {}
         self._inner: dict[int, Any] = {}  # what is in something of the outside
         self._opened_at: set[Any] = set()
+        self.numbers: dict[Any, Any] = {}  # that the walk computed
         self.frame: Any = None
         self.here: Any = None  # the instruction
         self.visits = 0
@@ -173,7 +174,7 @@ class Reading:
 
     def computed(self, value: Any) -> Value:
         """A number or string that the walk computes: one object each time."""
-        return constant(self._ones.setdefault((type(value), repr(value)), value))
+        return constant(self.numbers.setdefault((type(value), repr(value)), value))
 
     def outside(self, value: Any) -> Value:
         """A value that is outside."""

@@ -18,6 +18,7 @@ from ftrace.control.values import (
     NOTHING,
     NULL,
     Container,
+    Instance,
     Made,
     Value,
     bag,
@@ -302,7 +303,9 @@ def _store_item(m: Reader, stack: Stack, i: Instruction) -> None:
     for ref in holder.refs:
         if isinstance(ref, Container):
             m.grow(ref.hold([value]))
-        elif not is_ndarray(ref):
+        elif isinstance(ref, Instance) or (
+            hasattr(type(ref), "__setitem__") and not is_ndarray(ref)
+        ):
             m.write(ref, key, value)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace.control import calling
+from ftrace.control import calling, guards
 from ftrace.control.guards import Watch
 from ftrace.control.traces import counter
 from ftrace.core.errors import MutationError
@@ -479,6 +479,19 @@ def test_functions_that_make_functions_and_containers_are_walked_to_an_end():
     assert found < 400
     check(jitted, lambda x: closures(4, x), lambda: SCALE.__setitem__(0, 3.0))
     SCALE[0] = 2.0
+
+
+def noted(x):
+    a = 1.0
+    SCALE[0] = -a
+    return x
+
+
+def test_a_walk_is_not_repeated_for_a_number_that_it_computes_itself(monkeypatch):
+    started, start = [], guards.Reader.start
+    monkeypatch.setattr(guards.Reader, "start", lambda *a: started.append(start(*a)))
+    Watch(noted)
+    assert len(started) == 2  # what is written is known in the second
 
 
 def scaled_sine(k, x):
