@@ -71,6 +71,7 @@ FRESH = {
         {m}.copy() | np.copy({m}, order="F") | np.zeros(({M}, {N}), order="F") | np.zeros_like({m}) | np.zeros_like({t}.T)
         np.array([{v} for _ in range({M})]) | np.stack([{v}] * {M}) | np.stack([{w}] * {N}, axis=1) | np.vstack([{v}] * {M})
         np.cumsum({m}, axis=1) | np.sort({m}, axis=0) | {m} * {g} | np.tanh({m}) / 2.0 | np.array({m}, order="F")
+        np.full_like({t}.T, {s}) | np.ones_like({t}.T) | {t}.T.copy("K") | {t}.T.astype(float) | np.asfortranarray({m}).copy("A")
         np.full(({M}, {N}), {s}) | np.asfortranarray({m} * 1.0) | np.array([[_e * {s} for _e in _q] for _q in {m}])
     """,
     "t": "{t} * {s} | {t} + {t} | np.outer({v}, {w}) | {t}.copy() | np.zeros(({N}, {M})) | np.array({m}.T) | np.copy({m}.T)",

@@ -67,8 +67,8 @@ BUGS = (
     Bug(
         "keys of caches: static arguments are forgotten",
         "ftrace/control/traces.py",
-        "key = (tree, tuple(avals), zero_d, static)",
-        "key = (tree, tuple(avals), zero_d)",
+        "key = (tree, tree.order, tuple(avals), zero_d, there, static)",
+        "key = (tree, tree.order, tuple(avals), zero_d, there)",
     ),
     Bug(
         "captures: a small array that is written later is no longer copied",

@@ -191,7 +191,9 @@ class Writer:
         text, own = self._filled(template.replace(f"{{{source.kind}}}", source.text, 1), 1)
         name = self.fresh()
         self.put(f"{name} = {text}")
-        self.bind(name, kind, own and source.own)
+        target = self.bind(name, kind, own and source.own)
+        if target.own and kind in WRITE_TEMPLATES and self.rng.random() < 0.3:
+            self.write_into(target)  # whether it is a view is seen by a write alone
         return None
 
     def write(self, budget: int) -> None:
