@@ -6,13 +6,16 @@ can notice each, prints a table by file, and exits 1 when a change survives that
 running; `--only TEXT` takes the mutants whose names contain the text, `--folder NAME` those of a
 folder. `--minutes` ends a run early, and `--save FILE` remembers what came out, so that the next
 run with it goes on there: `make mutate MUTATE_ARGS="--folder lifting --save build/lifting"`. See
-`tools/mutation/`.
+`tools/mutation/`. Mutants of lifting, control, numpy, random and gpu are tried on tests that are
+recorded to run what they change (`build/tests-of-statements.jsonl`: made once, ten minutes), in a
+random order: an early end leaves a sample. `--tiers 0` leaves out what needs more.
 """
 
 import argparse
 import ast
 import json
 import os
+import random
 import sys
 import time
 import tomllib
@@ -27,13 +30,14 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
-from tools.mutation import running, targets
+from tools.mutation import running, serving, targets
 from tools.mutation.running import Outcome
 from tools.mutation.sources import Mutant, excerpt
 from tools.mutation.targets import Tier
 
 ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = Path(__file__).parent / "mutation" / "equivalent.toml"
+RECORD = ROOT / "build" / "tests-of-statements.jsonl"
 Found = tuple[list[Outcome], list[str]]  # and the tests that fail without any change
 
 
@@ -76,7 +80,9 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--save", type=Path, metavar="FILE", help="what is known, and becomes so")
     parser.add_argument("--list", action="store_true", help="print the mutants")
     parser.add_argument("--show", metavar="NAME", help="print the change of one mutant")
-    parser.add_argument("--tiers", type=int, help="only the likeliest of the tests, 1 to 8")
+    parser.add_argument(
+        "--tiers", type=int, help="of the tests, 1 to 8: the likeliest; 0: recorded ones"
+    )
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     return parser.parse_args(arguments)
 
@@ -150,6 +156,9 @@ def run(
     uses, saved = targets.Uses(texts), Saved(asked.save, texts)
     until = time.monotonic() + asked.minutes * 60
     found: dict[Mutant, Outcome] = {m: o for m in mutants if (o := saved.outcome(m)) is not None}
+    quickly(mutants, found, saved, root, asked, until)
+    if asked.tiers == 0:
+        return list(found.values()), []
     first, all_tests = targets.unchanged(root), asked.tiers is None and not asked.folder
     broken = set(running.Runner(root, texts, 1).failing(first)) if all_tests else set()
     left = [m for m in mutants if m not in found]
@@ -164,6 +173,30 @@ def run(
         left = [m for m, o in found.items() if o.killed_by in new]
         broken |= new
     return list(found.values()), sorted(broken)
+
+
+def quickly(
+    mutants: Sequence[Mutant],
+    found: dict[Mutant, Outcome],
+    saved: Saved,
+    root: Path,
+    asked: argparse.Namespace,
+    until: float,
+) -> None:
+    """Try mutants, in a random order, on the tests that are recorded to run what they change."""
+    left = [m for m in mutants if m not in found and m.path.split("/")[1] in targets.RECORDED]
+    if not left or asked.tiers:
+        return
+    random.Random(1).shuffle(left)
+    texts = {p: t for p, t in saved.texts.items() if p.split("/")[1] in targets.RECORDED}
+    known = serving.record(root, texts, frozenset(m.path for m in left), RECORD, asked.workers)
+    ways = serving.outcomes(left, texts, root, known, asked.workers, until)
+    for i, (outcome, tried, settled) in enumerate(ways, 1):
+        if settled:
+            found[outcome.mutant] = outcome
+            saved.add(outcome)
+        says = _line(outcome) if settled else f"left       {outcome.mutant.name}"
+        print(f"{i:>4}/{len(left)} {says} of {tried} tests", flush=True)
 
 
 def _line(outcome: Outcome) -> str:

@@ -29,7 +29,6 @@ def _quantile(finish: Callable[..., Any]) -> Callable[..., Any]:
         floats = unit_floats(words(key), math.prod(shape), dtype)
         return finished(finish, [floats], shape, parameters)
 
-    samples.__name__ = finish.__name__.strip("_")
     return samples
 
 

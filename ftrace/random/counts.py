@@ -208,7 +208,7 @@ def _one_binomial(k0: Any, k1: Any, n: Any, p: Any) -> Any:
     n = np.floor(np.where(valid, n, 0.0))
     q = np.where(valid, np.minimum(p, 1.0 - p), 0.0)
     few = n * q <= _FEW
-    many = valid & ~few
+    many = ~few  # what is not valid is 0 by now
     counted = _successes(key, np.where(few, n, -1.0), np.where(few, q, 0.5))
     rejected = _btrs(key, np.where(many, n, 100.0), np.where(many, q, 0.5), many)
     found = np.where(few, counted, rejected)

@@ -233,7 +233,6 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Any:
             f"random.bernoulli was given p={typeof(found)}, which is no float.",
             "A probability lies between 0 and 1: convert it with astype(float).",
         )
-    found = cast(found, typeof(found).dtype)
     sizes = checked_shape("bernoulli", shape, typeof(found).shape)
     return _bernoulli(checked_key("bernoulli", key), found, shape=sizes)
 

@@ -212,3 +212,45 @@ def test_neighbouring_keys_and_elements_are_not_correlated() -> None:
     between = np.corrcoef(x) - np.eye(20)
     assert abs(between).max() < 4.5 / np.sqrt(2000)
     assert abs(np.corrcoef(x[:, :-1].ravel(), x[:, 1:].ravel())[0, 1]) < 4 / np.sqrt(x.size)
+
+
+# What JAX's table has not: a sum of 3,000 samples or rows of them, each with a weight of its own.
+PINNED: dict[str, tuple[Callable[[int], Any], float]] = {
+    "poisson": (
+        lambda n: random.poisson(KEY, np.array([5.0, 10.0, 40.0])[:, None], (3, n)),
+        -171.42223539917399,
+    ),
+    "binomial": (
+        lambda n: random.binomial(
+            KEY, np.array([[20], [100], [1000]]), np.array([[0.9], [0.4], [0.97]]), (3, n)
+        ),
+        1502.9335356621611,
+    ),
+    "multinomial": (
+        lambda n: random.multinomial(KEY, 30, np.array([0.2, 0.3, 0.5]), shape=(n, 3)),
+        -19.855180643195666,
+    ),
+    "gamma": (
+        lambda n: random.gamma(KEY, np.array([0.05, 0.7, 2.5, 300.0])[:, None], (4, n)),
+        -273.05269962103273,
+    ),
+    "beta": (lambda n: random.beta(KEY, 0.5, 2.0, (n,)), 4.047329990518098),
+    "t": (lambda n: random.t(KEY, 3.0, (n,)), 36.128735047689645),
+    "f": (lambda n: random.f(KEY, 3.0, 5.0, (n,)), -4.853065618907891),
+    "dirichlet": (
+        lambda n: random.dirichlet(KEY, np.array([0.2, 0.3, 0.5]), (n,)),
+        -2.4972360365869513,
+    ),
+    "generalized_normal": (
+        lambda n: random.generalized_normal(KEY, 1.5, (n,)),
+        -44.910390263259906,
+    ),
+    "ball": (lambda n: random.ball(KEY, 3, 2.0, (n,)), -18.284499542476567),
+}
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_compiled_samples_of_a_key_stay_the_same(name: str) -> None:
+    draw, expected = PINNED[name]
+    x = draw(3000).ravel()
+    np.testing.assert_allclose((x * np.sin(np.arange(x.size))).sum(), expected, rtol=1e-8)

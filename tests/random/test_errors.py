@@ -28,6 +28,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         r"normal takes one key, uint32\[2\], and was given u32\[3,2\].*\n.*\n.*ftrace.vmap",
     ),
+    "several keys of multinomial": (
+        lambda: random.multinomial(KEYS, 3, np.ones(2) / 2),
+        ShapeError,
+        r"multinomial takes one key",
+    ),
     "three words": (lambda: random.fold_in(np.zeros(3, "u4"), 1), ShapeError, r"given u32\[3\]"),
     "a float seed": (lambda: random.PRNGKey(0.5), DtypeError, r"seed=.*which is no integer"),
     "a boolean seed": (lambda: random.PRNGKey(True), DtypeError, r"seed=bool.*is no integer"),
@@ -42,6 +47,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: random.wrap_key_data(np.zeros(3, np.uint32)),
         ShapeError,
         r"wrap_key_data was given u32\[3\]",
+    ),
+    "words that are as many as a key's": (
+        lambda: random.key_data(np.zeros((2, 3), np.uint32)),
+        ShapeError,
+        r"key_data was given u32\[2,3\]",
+    ),
+    "keys with two axes": (
+        lambda: random.normal(KEYS.reshape(3, 1, 2)),
+        ShapeError,
+        r"given u32\[3,1,2\].*\n.*\n.*ftrace.vmap",
     ),
     "data of no keys": (lambda: random.key_data(np.zeros(2)), DtypeError, r"given f64\[2\]"),
     # shapes
@@ -96,6 +111,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         DtypeError,
         r"gamma was given a=.*which is not real",
     ),
+    "a complex degree of freedom": (
+        lambda: random.f(KEY, 1j, 2.0),
+        DtypeError,
+        r"random.f was given dfnum=.*which is not real",
+    ),
     "float bounds": (
         lambda: random.randint(KEY, (2,), 0, 2.5),
         DtypeError,
@@ -139,6 +159,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ShapeError,
         r"p=f64\[2\] for 3 members",
     ),
+    "complex probabilities": (
+        lambda: random.choice(KEY, 2, p=np.array([0.5, 0.5j])),
+        ShapeError,
+        r"p=c128\[2\] for 2 members",
+    ),
     "a scalar alpha": (lambda: random.dirichlet(KEY, 1.0), ShapeError, r"alpha=.*has no axes"),
     "a scalar p": (lambda: random.multinomial(KEY, 3, 0.5), ShapeError, r"p=.*has no axes"),
     "trials that do not fit": (
@@ -158,6 +183,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "several exponents": (lambda: random.ball(KEY, 3, np.ones(2)), ShapeError, r"p=f64\[2\]"),
     "negative rows": (lambda: random.orthogonal(KEY, -1), ShapeError, r"negative size"),
+    "negative columns": (lambda: random.orthogonal(KEY, 2, m=-1), ShapeError, r"negative size"),
 }
 
 
@@ -208,6 +234,13 @@ def test_parameters_out_of_range_give_nan_or_the_documented_value() -> None:
     assert np.isnan(random.binomial(KEY, n, p)).all()
     assert list(random.binomial(KEY, 7, np.array([0.0, 1.0]))) == [0.0, 7.0]
     assert list(random.randint(KEY, (3,), 5, np.array([5, 3, 6]))) == [5, 5, 5]
+    assert random.geometric(KEY, 0.2, (3,), np.uint8).dtype == np.uint8
+
+
+def test_chances_of_zero_and_the_least_uniform_number_are_drawn_as_they_should() -> None:
+    assert not random.bernoulli(KEY, np.float16(0), (10_000,)).any()
+    assert np.isfinite(random.normal(random.PRNGKey(13512), (1000,), np.float32)).all()
+    np.testing.assert_array_equal(random.key_data(KEYS), KEYS)
 
 
 def test_bounds_beyond_the_dtype_mean_its_ends() -> None:

@@ -170,6 +170,11 @@ def test_a_later_sample_of_the_same_signature_is_not_traced_again() -> None:
             random.uniform(KEY, (18,))
 
 
+def test_a_program_may_use_arrays() -> None:
+    plus = program(lambda x: x + np.arange(3.0))
+    np.testing.assert_array_equal(plus(np.ones(3)), [1.0, 2.0, 3.0])
+
+
 # ---------------------------------------------------------------------------------- quantiles
 
 
@@ -311,6 +316,9 @@ def test_covariances_differentiate_symmetrically() -> None:
     h = 1e-5
     expected = (f(COVARIANCE + h * v) - f(COVARIANCE - h * v)) / (2 * h)
     np.testing.assert_allclose((found * v).sum(), expected, rtol=1e-6)
+    several = grad(lambda c: np.sin(random.multivariate_normal(KEY, np.ones(2), c)).sum())
+    found = several(np.stack([COVARIANCE, 2 * COVARIANCE, COVARIANCE + np.eye(2)]))
+    np.testing.assert_allclose(found, np.swapaxes(found, 1, 2), rtol=1e-12)
 
 
 def test_counts_and_choices_have_no_derivative_and_members_have() -> None:

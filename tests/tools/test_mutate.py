@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools import mutate
-from tools.mutation import sources, targets
+from tools.mutation import covering, serving, sources, targets
 from tools.mutation.running import Outcome
 
 pytestmark = pytest.mark.slow  # it parses and changes every source
@@ -260,4 +260,68 @@ def test_a_change_that_a_test_notices_is_killed_and_another_survives(tmp_path):
         "g None",
         "test_f []",
         "test_none []",
+    }
+
+
+BRANCHES = "def f(x):\n    if x:\n        y = 1\n        return y\n    return [i for i in (2,)]\n"
+
+
+def test_a_record_says_which_tests_run_the_statement_that_a_mutant_changes():
+    marking, space = covering.Marking(), {}
+    exec(marking.code("ftrace/core/x.py", BRANCHES, "x.py"), space)
+    assert marking.run() == []
+    tests = {}
+    for name, x in (("t.py::test_a[1]", 1), ("t.py::test_b", 0)):
+        space["f"](x)
+        tests[name] = marking.run()
+    names = sorted({s for found in tests.values() for s in found})
+    record = covering.Record(frozenset({"ftrace/core/x.py"}))
+    places = {t: (0.1, [names.index(s) for s in found]) for t, found in tests.items()}
+    places["t.py::test_a[2]"] = (0.1, [])
+    record.add({"file": "t.py", "crc": 0, "statements": names, "tests": places})
+    found = {}
+    for m in sources.mutants_of("ftrace/core/x.py", BRANCHES):
+        found[m.line] = record.likely(record.of(m, BRANCHES), m.unit)
+    both = {"t.py::test_a[1]", "t.py::test_b", "t.py::test_a[2]"}
+    assert set(found[2]) == both
+    assert found[3] == ["t.py::test_a[1]", "t.py::test_a[2]"]  # another case of it comes last
+    assert found[5] == ["t.py::test_b"]
+
+
+def test_mutants_are_planted_in_a_process_that_has_collected_the_tests(tmp_path):
+    program = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from tools.mutation import running, serving, sources
+        root, path = Path(sys.argv[1]), "ftrace/core/trace.py"
+        texts = {path: (root / path).read_text()}
+        running.preload()
+        mutants = sources.mutants_of(path, texts[path])
+        known = serving.record(root, texts, frozenset(texts), root / "record", 1)
+        for o, tried, settled in serving.outcomes(mutants, texts, root, known, 1, float("inf")):
+            print(o.mutant.unit, o.killed_by, tried, settled)
+    """)
+    source = (
+        SMALL + "\n\ndef h():\n    return 1 + 1\n\n\nTWO = h()\n\n\ndef k():\n    return 3 - 1\n"
+    )
+    test = "from ftrace.core.trace import f, g\n\n\ndef test_f():\n    assert f(g(3), 1) == 2\n"
+    for folder in ("ftrace/core", *(f"tests/{name}" for name in serving.FOLDERS)):
+        (tmp_path / folder).mkdir(parents=True)
+    for package in ("ftrace", "ftrace/core"):
+        (tmp_path / package / "__init__.py").touch()
+    (tmp_path / "ftrace" / "core" / "trace.py").write_text(source)
+    (tmp_path / "tests" / "core" / "test_f.py").write_text(test)
+    settings = "[pytest]\nmarkers = fuzz: none\n"
+    (tmp_path / "pytest.ini").write_text(settings)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert set(done.stdout.splitlines()) == {
+        "recorded tests/core/test_f.py",
+        "f tests/core/test_f.py::test_f 1 True",
+        "g tests/core/test_f.py::test_f 1 True",
+        "g None 1 True",
+        "h None 0 False",
+        "k None 0 True",
     }

@@ -18,7 +18,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -63,27 +63,34 @@ class _Job:
 
 
 class _Changed(importlib.machinery.SourceFileLoader):
-    """Loads a module from a changed text."""
+    """Loads a module with other code than that of its text."""
 
-    def __init__(self, name: str, path: str, text: str) -> None:
+    def __init__(self, name: str, path: str, code: CodeType) -> None:
         super().__init__(name, path)
-        self._text = text
+        self._code = code
 
     def get_code(self, fullname: str) -> CodeType:
-        return compile(self._text, self.path, "exec", dont_inherit=True)
+        return self._code
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the changed module before anything else does."""
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds changed modules before anything else does: `code` makes them from path and file."""
 
-    def __init__(self, name: str, path: str, text: str) -> None:
-        self.name, self.path, self.text = name, path, text
+    def __init__(self, root: Path, paths: Iterable[str], code: Callable[[str, str], CodeType]):
+        self.root, self.code = root, code
+        self.paths = {path.removesuffix(".py").replace("/", "."): path for path in paths}
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname != self.name:
+        if fullname not in self.paths:
             return None
-        loader = _Changed(fullname, self.path, self.text)
-        return importlib.util.spec_from_file_location(fullname, self.path, loader=loader)
+        file = str(self.root / self.paths[fullname])
+        loader = _Changed(fullname, file, self.code(self.paths[fullname], file))
+        return importlib.util.spec_from_file_location(fullname, file, loader=loader)
+
+
+def compiled(text: str, file: str) -> CodeType:
+    """The code of a module of this text."""
+    return compile(text, file, "exec", dont_inherit=True)
 
 
 class _Plugin:
@@ -135,8 +142,7 @@ def _child(root: Path, mutant: Mutant | None, text: str, tier: Tier, report: Pat
     os.chdir(root)
     sys.path.insert(0, str(root))
     if mutant is not None:
-        name = mutant.path.removesuffix(".py").replace("/", ".")
-        sys.meta_path.insert(0, _Finder(name, str(root / mutant.path), text))
+        sys.meta_path.insert(0, Finder(root, [mutant.path], lambda _, f: compiled(text, f)))
     report.write_text(json.dumps(_run_tests(tier)), encoding="utf-8")
 
 
@@ -189,7 +195,7 @@ class Runner:
                     waiting.clear()
         finally:
             for pid in self._running:
-                _kill(pid)
+                kill(pid)
 
     def failing(self, tier: Tier) -> list[str]:
         """The tests of a tier that fail without any change."""
@@ -220,12 +226,12 @@ class Runner:
         for pid, job in list(self._running.items()):
             late = time.monotonic() - job.started > WALL_SECONDS and not job.tiers[job.tier].whole
             if late:
-                _kill(pid)
+                kill(pid)
             done, _ = os.waitpid(pid, 0 if late else os.WNOHANG)
             if not done:
                 continue
             del self._running[pid]
-            _kill(pid)
+            kill(pid)
             written = job.report.read_text(encoding="utf-8")
             job.report.unlink()
             outcome = job.outcome
@@ -239,7 +245,7 @@ class Runner:
                 yield outcome
 
 
-def _kill(pid: int) -> None:
+def kill(pid: int) -> None:
     """End a child and what it has started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)

@@ -124,6 +124,8 @@ OWN = {
     "random": ("tests/laws/test_jit.py", "tests/programs/test_compiled.py"),
     "gpu": ("tests/benchmarks/test_*.py",),
 }
+# Folders whose mutants are tried on the tests that run the changed statement (`serving.py`).
+RECORDED = (*OWN, "control")
 # Slow, or about something else than what is mutated.
 LEFT_OUT = ("tests/programs/test_demo.py",)
 

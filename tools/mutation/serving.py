@@ -1,0 +1,358 @@
+"""Mutants planted in a process that has collected all tests: a second each, not minutes.
+
+The process imports and collects once. For each mutant it forks; the child exchanges the code of
+the function that the mutant changes and runs the tests that run the changed statement, by the
+record of `covering.py`, until the first fails. What noticed a mutant runs once more with the code
+exchanged for the same again: a test that fails then proves nothing. Where no function was found,
+or importing runs the statement, the outcome is left to `running.py`.
+"""
+
+import gc
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from tools.mutation import covering
+from tools.mutation.covering import Marking, Record
+from tools.mutation.running import ARGUMENTS, MEMORY, Finder, Outcome, compiled, kill
+from tools.mutation.sources import Mutant
+from tools.mutation.targets import MIXED
+
+FOLDERS = (
+    *("lifting", "random", "numpy", "gpu", "programs", "api"),
+    *("core", "lax", "golden", "laws", "benchmarks"),
+)  # of tests
+SILENT = 300  # seconds without a test's beginning: a deadlock
+Line = dict[str, Any]
+
+
+# ---------------------------------------------------------------------------------- the tests
+
+
+class _Collected:
+    """For pytest: gives the tests to a function instead of running them; remembers failures."""
+
+    def __init__(self, work: Callable[["_Collected"], None]) -> None:
+        self.work = work
+        self.items: dict[str, Any] = {}
+        self.failed: list[str] = []
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        self.items = {item.nodeid: item for item in session.items}
+        self.work(self)
+        return True
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def run(self, names: Sequence[str], seconds: dict[str, float], report: Any) -> Iterator[str]:
+        """Run tests, each for at most five times its usual time and ten seconds."""
+        for name, after in zip(names, [*names[1:], ""], strict=False):
+            print(f"begun {name}", file=report, flush=True)
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            limit = int(used.ru_utime + used.ru_stime + 11 + 5 * seconds.get(name, 100))
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+            item = self.items[name]
+            hook = item.config.hook.pytest_runtest_protocol
+            hook(item=item, nextitem=self.items.get(after))
+            yield name
+
+
+def _collect(root: Path, work: Callable[[_Collected], None]) -> None:
+    """Collect the tests of `root` and give them to `work`."""
+    import pytest
+
+    os.chdir(root)
+    sys.path.insert(0, str(root))
+    os.environ.update(FTRACE_LAWS="fast", FTRACE_LAWS_ROWS=MIXED)
+    folders = [f"tests/{name}" for name in FOLDERS]
+    chosen = ("-s", "-m", "not fuzz", *folders)
+    if pytest.main([*ARGUMENTS, *chosen], plugins=[_Collected(work)]):
+        raise RuntimeError("the tests could not be collected")
+
+
+# ---------------------------------------------------------------------------------- children
+
+
+@dataclass(slots=True)
+class _Child:
+    key: Any
+    pid: int
+    report: Path
+
+
+def _forked(
+    jobs: Iterable[tuple[Any, Callable[[Path], None]]], workers: int
+) -> Iterator[tuple[Any, list[str]]]:
+    """Do jobs in forked processes: the key of each, and the lines that it wrote."""
+    waiting, running = iter(jobs), list[_Child]()
+    try:
+        while True:
+            while len(running) < workers and (job := next(waiting, None)):
+                running.append(_start(*job))
+            if not running:
+                return
+            time.sleep(0.005)
+            for child in list(running):
+                late = time.time() - child.report.stat().st_mtime > SILENT
+                if late:
+                    kill(child.pid)
+                if os.waitpid(child.pid, 0 if late else os.WNOHANG)[0]:
+                    running.remove(child)
+                    kill(child.pid)
+                    lines = child.report.read_text(encoding="utf-8").splitlines()
+                    child.report.unlink()
+                    yield child.key, lines
+    finally:
+        for child in running:
+            kill(child.pid)
+
+
+def _start(key: Any, work: Callable[[Path], None]) -> _Child:
+    handle, name = tempfile.mkstemp(dir=".")
+    os.close(handle)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setpgid(0, 0)
+            for stream in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            work(Path(name))
+        finally:
+            os._exit(0)
+    return _Child(key, pid, Path(name))
+
+
+def _in_a_process(work: Callable[[Callable[[Line], None]], None]) -> Iterator[Line]:
+    """What a forked process says, while it says it."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setpgid(0, 0)
+            with os.fdopen(writing, "w", encoding="utf-8") as file:
+                work(lambda line: print(json.dumps(line), file=file, flush=True))
+        except BaseException as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, encoding="utf-8") as file:
+            yield from map(json.loads, file)
+    finally:
+        kill(pid)
+        os.waitpid(pid, 0)
+
+
+# ---------------------------------------------------------------------------------- recording
+
+
+def record(
+    root: Path, texts: dict[str, str], paths: frozenset[str], path: Path, workers: int
+) -> Record:
+    """What a file says of some sources, after running the test files that are new or changed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = Record(paths)
+    known.read(path)
+    files = (f for name in FOLDERS for f in root.glob(f"tests/{name}/test_*.py"))
+    if all(_is_known(known, root, f.relative_to(root).as_posix()) for f in files):
+        return known
+    with path.open("a", encoding="utf-8") as file:
+        for line in _in_a_process(partial(_record, root, texts, known, workers)):
+            print(f"recorded {line['file']}", flush=True)
+            print(json.dumps(line), file=file, flush=True)
+            known.add(line)
+    return known
+
+
+def _is_known(known: Record, root: Path, file: str) -> bool:
+    return known.files.get(file) == covering.digest(root, file)
+
+
+def _record(
+    root: Path, texts: dict[str, str], known: Record, workers: int, say: Callable[[Line], None]
+) -> None:
+    marking = Marking()
+    sys.meta_path.insert(0, Finder(root, texts, lambda p, f: marking.code(p, texts[p], f)))
+
+    def work(tests: _Collected) -> None:
+        imported = marking.run()
+        new = {
+            file: names
+            for file, names in covering.by_file(list(tests.items)).items()
+            if not _is_known(known, root, file)
+        }
+        jobs = ((file, partial(_run_file, tests, names, marking)) for file, names in new.items())
+        for file, lines in _forked(jobs, workers):
+            ended = lines and lines[-1].startswith("{")
+            found = json.loads(lines[-1]) if ended else {"statements": [], "tests": {}}
+            say({"file": file, "crc": covering.digest(root, file), "imported": imported, **found})
+            imported = []
+
+    _collect(root, work)
+
+
+def _caches() -> list[Any]:
+    """What our functions remember."""
+    kind = type(lru_cache(len))
+    found = (x for x in gc.get_objects() if type(x) is kind)
+    return [x for x in found if str(x.__module__).startswith("ftrace")]
+
+
+def _run_file(tests: _Collected, names: list[str], marking: Marking, report: Path) -> None:
+    place: dict[str, int] = {}
+    found: dict[str, tuple[float, list[int]]] = {}
+    caches = _caches()
+    started = time.process_time()
+    with report.open("w", encoding="utf-8") as file:
+        for name in tests.run(names, {}, file):
+            run = [place.setdefault(s, len(place)) for s in marking.run()]
+            for cache in caches:  # the next test would run more if it came first
+                cache.cache_clear()
+            seconds, started = time.process_time() - started, time.process_time()
+            if name not in tests.failed:
+                found[name] = round(seconds, 4), run
+        print(json.dumps({"statements": list(place), "tests": found}), file=file)
+
+
+# ---------------------------------------------------------------------------------- planting
+
+
+def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
+    """The functions and methods of a module, by name and first line."""
+    found: dict[tuple[str, int], CodeType] = {}
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            found[part.co_qualname, part.co_firstlineno] = part
+            if "<locals>" not in part.co_qualname and not part.co_flags & 1:  # a class's body
+                found |= _codes(part)
+    return found
+
+
+def plant(file: str, unit: str, line: int, before: str, after: str) -> bool:
+    """Exchange the code of a function in the running process; whether there is one."""
+    places = [p for p in _codes(compiled(before, file)) if p[0] == unit and p[1] <= line]
+    code = _codes(compiled(after, file)).get(max(places, default=("", 0)))
+    if code is None:
+        return False
+    live = [
+        f
+        for f in gc.get_objects()
+        if type(f) is FunctionType
+        and f.__code__.co_filename == file
+        and (f.__code__.co_qualname, f.__code__.co_firstlineno) == max(places)
+    ]
+    for f in live:
+        if f.__code__.co_freevars != code.co_freevars:
+            return False
+        f.__code__ = code
+    return bool(live)
+
+
+class _Server:
+    """In the process that has collected the tests: tries mutants, and says what came out."""
+
+    def __init__(
+        self, tests: _Collected, root: Path, texts: dict[str, str], record: Record
+    ) -> None:
+        self.tests, self.root, self.texts, self.record = tests, root, texts, record
+        self.sound: dict[tuple[str, str], bool] = {}  # of a unit and a test
+
+    def try_on(self, mutant: Mutant, names: list[str], *, same: bool, report: Path) -> None:
+        text = self.texts[mutant.path]
+        after = text if same else mutant.applied(text)
+        with report.open("w", encoding="utf-8") as file:
+            if not plant(str(self.root / mutant.path), mutant.unit, mutant.line, text, after):
+                print("no function", file=file)
+                return
+            for _ in self.tests.run(names, self.record.seconds, file):
+                if self.tests.failed:
+                    break
+            print("failed" if self.tests.failed else "passed", file=file)
+
+    def _names(self, mutant: Mutant) -> list[str]:
+        statement = self.record.of(mutant, self.texts[mutant.path])
+        found = self.record.likely(statement, mutant.unit) if statement else []
+        wrong = {test for (_, test), sound in self.sound.items() if not sound}
+        return [name for name in found if name in self.tests.items and name not in wrong]
+
+    def _jobs(self, mutants: Sequence[Mutant], until: float) -> Iterator[Any]:
+        for mutant in mutants:
+            if time.monotonic() < until:
+                names = self._names(mutant)
+                key = mutant, names, time.monotonic()
+                yield key, lambda r, m=mutant, n=names: self.try_on(m, n, same=False, report=r)
+
+    def outcomes(self, mutants: Sequence[Mutant], workers: int, until: float) -> Iterator[Line]:
+        """What came out of each mutant, tried again where a test failed that proves nothing."""
+        index = {m: i for i, m in enumerate(mutants)}
+        again: list[Mutant] = []
+        for (mutant, names, started), lines in _forked(self._jobs(mutants, until), workers):
+            said = lines[-1] if lines else ""
+            killed = said not in ("passed", "no function")
+            by = next((x[6:] for x in reversed(lines) if x.startswith("begun ")), "")
+            if killed and by and not self._is_sound(mutant, by):
+                again.append(mutant)
+                continue
+            if killed:
+                self.record.killed(by, mutant.unit)
+            statement = self.record.of(mutant, self.texts[mutant.path])
+            loaded = statement is None or statement in self.record.imported
+            yield {
+                "mutant": index[mutant],
+                "failed": [by if said == "failed" else f"no end, or a crash: {by}"] * killed,
+                "tried": len(names),
+                "unknown": not killed and (loaded or said == "no function"),
+                "seconds": time.monotonic() - started,
+            }
+        if again:
+            for line in self.outcomes(again, workers, until):
+                yield {**line, "mutant": index[again[line["mutant"]]]}
+
+    def _is_sound(self, mutant: Mutant, test: str) -> bool:
+        """Whether a test passes where the function has been exchanged for the same."""
+        key = f"{mutant.path}:{mutant.unit}", test
+        if key not in self.sound:
+            work = partial(self._same, mutant, test)
+            ((_, lines),) = _forked([(None, work)], 1)
+            self.sound[key] = bool(lines) and lines[-1] == "passed"
+        return self.sound[key]
+
+    def _same(self, mutant: Mutant, test: str, report: Path) -> None:
+        self.try_on(mutant, [test], same=True, report=report)
+
+
+def outcomes(
+    mutants: Sequence[Mutant],
+    texts: dict[str, str],
+    root: Path,
+    known: Record,
+    workers: int,
+    until: float,
+) -> Iterator[tuple[Outcome, int, bool]]:
+    """Each mutant's outcome, how many tests it was tried on, and whether that settles it."""
+
+    def serve(say: Callable[[Line], None]) -> None:
+        def work(tests: _Collected) -> None:
+            server = _Server(tests, root, texts, known)
+            for line in server.outcomes(mutants, workers, until):
+                say(line)
+
+        _collect(root, work)
+
+    for line in _in_a_process(serve):
+        outcome = Outcome(mutants[line["mutant"]], line["failed"], 0, line["seconds"])
+        yield outcome, line["tried"], not line["unknown"]
