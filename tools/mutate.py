@@ -195,7 +195,7 @@ def quickly(
         if settled:
             found[outcome.mutant] = outcome
             saved.add(outcome)
-        says = _line(outcome) if settled else f"left       {outcome.mutant.name}"
+        says = _line(outcome) if settled else f"open       {outcome.mutant.name}"
         print(f"{i:>4}/{len(left)} {says} of {tried} tests", flush=True)
 
 

@@ -321,7 +321,9 @@ def test_mutants_are_planted_in_a_process_that_has_collected_the_tests(tmp_path)
         "recorded tests/core/test_f.py",
         "f tests/core/test_f.py::test_f 1 True",
         "g tests/core/test_f.py::test_f 1 True",
+        "g None 1 False",  # tried on more tests then
         "g None 1 True",
         "h None 0 False",
+        "k None 0 False",
         "k None 0 True",
     }

@@ -21,7 +21,9 @@ from typing import Any
 from tools.mutation.sources import Mutant
 
 MARKS = "_marks_of_mutation"
-GRANTED = 10.0, 3.0  # seconds that tests and their other cases take: what a mutant is tried on
+# Seconds that tests, and their other cases, take unchanged: those that a mutant is tried on first,
+# and then, when all mutants were tried.
+GRANTED = (3.0, 1.0), (30.0, 10.0)
 
 
 def statements(node: ast.AST, *, inside: bool = False) -> Iterator[tuple[list[ast.stmt], int]]:
@@ -111,7 +113,7 @@ class Record:
                 found = block[i]
         return found and name_of(mutant.path, found)
 
-    def likely(self, statement: str, unit: str) -> list[str]:
+    def likely(self, statement: str, unit: str, turn: int = 1) -> list[str]:
         """Tests that run a statement: of each function with tests first one, the short ones first.
 
         Those that noticed a change of the same unit come before all others. Other cases of these
@@ -119,7 +121,7 @@ class Record:
         """
         found = sorted(self.tests.get(statement, ()), key=self._cost)
         near, far = self._spread(found, unit), self._spread(self._others(found))
-        parts = zip((near, far), GRANTED, strict=True)
+        parts = zip((near, far), GRANTED[turn], strict=True)
         return list(dict.fromkeys(t for tests, most in parts for t in self._granted(tests, most)))
 
     def _others(self, tests: Sequence[str]) -> list[str]:

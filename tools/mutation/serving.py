@@ -283,44 +283,59 @@ class _Server:
                     break
             print("failed" if self.tests.failed else "passed", file=file)
 
-    def _names(self, mutant: Mutant) -> list[str]:
-        statement = self.record.of(mutant, self.texts[mutant.path])
-        found = self.record.likely(statement, mutant.unit) if statement else []
-        wrong = {test for (_, test), sound in self.sound.items() if not sound}
-        return [name for name in found if name in self.tests.items and name not in wrong]
+    def outcomes(self, mutants: Sequence[Mutant], workers: int, until: float) -> Iterator[Line]:
+        """What came out of each mutant: first on few tests, the survivors then on many."""
+        index = {m: i for i, m in enumerate(mutants)}
+        left = list(mutants)
+        for turn in range(len(covering.GRANTED)):
+            trying, left = left, []
+            while trying:
+                again: list[Mutant] = []
+                for (mutant, names, started), lines in _forked(
+                    self._jobs(trying, turn, until), workers
+                ):
+                    line = self._outcome(mutant, names, started, lines)
+                    if line is None:
+                        again.append(mutant)
+                    elif not line["failed"] and turn == 0:
+                        left.append(mutant)
+                        yield {**line, "mutant": index[mutant], "open": True}
+                    else:
+                        yield {**line, "mutant": index[mutant], "open": line["open"]}
+                trying = again
 
-    def _jobs(self, mutants: Sequence[Mutant], until: float) -> Iterator[Any]:
+    def _jobs(self, mutants: Sequence[Mutant], turn: int, until: float) -> Iterator[Any]:
         for mutant in mutants:
             if time.monotonic() < until:
-                names = self._names(mutant)
+                names = self._names(mutant, turn)
                 key = mutant, names, time.monotonic()
                 yield key, lambda r, m=mutant, n=names: self.try_on(m, n, same=False, report=r)
 
-    def outcomes(self, mutants: Sequence[Mutant], workers: int, until: float) -> Iterator[Line]:
-        """What came out of each mutant, tried again where a test failed that proves nothing."""
-        index = {m: i for i, m in enumerate(mutants)}
-        again: list[Mutant] = []
-        for (mutant, names, started), lines in _forked(self._jobs(mutants, until), workers):
-            said = lines[-1] if lines else ""
-            killed = said not in ("passed", "no function")
-            by = next((x[6:] for x in reversed(lines) if x.startswith("begun ")), "")
-            if killed and by and not self._is_sound(mutant, by):
-                again.append(mutant)
-                continue
-            if killed:
-                self.record.killed(by, mutant.unit)
-            statement = self.record.of(mutant, self.texts[mutant.path])
-            loaded = statement is None or statement in self.record.imported
-            yield {
-                "mutant": index[mutant],
-                "failed": [by if said == "failed" else f"no end, or a crash: {by}"] * killed,
-                "tried": len(names),
-                "unknown": not killed and (loaded or said == "no function"),
-                "seconds": time.monotonic() - started,
-            }
-        if again:
-            for line in self.outcomes(again, workers, until):
-                yield {**line, "mutant": index[again[line["mutant"]]]}
+    def _names(self, mutant: Mutant, turn: int) -> list[str]:
+        statement = self.record.of(mutant, self.texts[mutant.path])
+        found = self.record.likely(statement, mutant.unit, turn) if statement else []
+        wrong = {test for (_, test), sound in self.sound.items() if not sound}
+        return [name for name in found if name in self.tests.items and name not in wrong]
+
+    def _outcome(
+        self, mutant: Mutant, names: list[str], started: float, lines: list[str]
+    ) -> Line | None:
+        """What a child's lines say of a mutant; None where a test failed that proves nothing."""
+        said = lines[-1] if lines else ""
+        killed = said not in ("passed", "no function")
+        by = next((x[6:] for x in reversed(lines) if x.startswith("begun ")), "")
+        if killed and by and not self._is_sound(mutant, by):
+            return None
+        if killed:
+            self.record.killed(by, mutant.unit)
+        statement = self.record.of(mutant, self.texts[mutant.path])
+        loaded = statement is None or statement in self.record.imported
+        return {
+            "failed": [by if said == "failed" else f"no end, or a crash: {by}"] * killed,
+            "tried": len(names),
+            "open": not killed and (loaded or said == "no function"),
+            "seconds": time.monotonic() - started,
+        }
 
     def _is_sound(self, mutant: Mutant, test: str) -> bool:
         """Whether a test passes where the function has been exchanged for the same."""
@@ -355,4 +370,4 @@ def outcomes(
 
     for line in _in_a_process(serve):
         outcome = Outcome(mutants[line["mutant"]], line["failed"], 0, line["seconds"])
-        yield outcome, line["tried"], not line["unknown"]
+        yield outcome, line["tried"], not line["open"]
