@@ -78,7 +78,7 @@ def reduce(
         options = {"axis": axis, "keepdims": keepdims, "where": where}
         options |= {"dtype": dtype} if name in ("add", "multiply") and dtype is not None else {}
         options |= {"initial": initial} if initial is not None and "l" not in name[:1] else {}
-        return ufuncs.finish(ufunc, known(array, **options), _only(out))
+        return ufuncs.finish(ufunc, known(array, **options), out)
     if where is not True:
         raise unsupported(f"{name}.reduce", "where=")
     x = strong(value(array))
@@ -87,11 +87,7 @@ def reduce(
         found = found if initial is None else ufuncs.apply(ufunc, found, initial)
     else:
         found = _folded(ufunc, x, axis, keepdims, initial)
-    return ufuncs.finish(ufunc, found, _only(out))
-
-
-def _only(out: Any) -> Any:
-    return out[0] if isinstance(out, tuple) else out
+    return ufuncs.finish(ufunc, found, out)
 
 
 def _folded(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool, initial: Any) -> Any:
@@ -147,7 +143,7 @@ def accumulate(
         found = cumulated(CUMULATIVE[name], x, axis)
     else:
         found = _prefixes(ufunc, x, one_axis(axis, typeof(x).ndim))
-    return ufuncs.finish(ufunc, found, _only(out))
+    return ufuncs.finish(ufunc, found, out)
 
 
 def _prefixes(ufunc: np.ufunc, x: Any, axis: int) -> Any:

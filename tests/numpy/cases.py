@@ -282,6 +282,16 @@ PRODUCTS = [
     Case("vecdot", A, B),
     Case("vecdot", Z, Z * 2),
     Case("vecdot", A, U, axis=0),
+    *(
+        [
+            Case("matvec", A, V),
+            Case("matvec", C, V),
+            Case("vecmat", U, A),
+            Case("vecmat", IM[0] * 1j, ZM.T),
+        ]
+        if hasattr(np, "matvec")
+        else []
+    ),
     Case("outer", V, U),
     Case("outer", A, U),
     Case("tensordot", C, A, axes=([1, 2], [0, 1])),

@@ -289,6 +289,15 @@ def test_reduce_takes_initial_and_several_axes() -> None:
         assert_same(found, f(X))
 
 
+def test_reductions_of_nothing_are_the_identity_or_numpys_error() -> None:
+    empty = np.zeros((2, 0))
+    for ufunc in (np.logaddexp, np.hypot):
+        (found,) = eval_jaxpr(staged(lambda t, u=ufunc: u.reduce(t, axis=1), empty), [empty])
+        assert_same(found, ufunc.reduce(empty, axis=1))
+    with pytest.raises(ValueError, match="subtract which has no identity"):
+        staged(lambda t: np.subtract.reduce(t, axis=1), empty)
+
+
 def test_outer_equals_numpys_for_arrays_of_any_rank() -> None:
     for f in (
         lambda t: np.multiply.outer(t, t),

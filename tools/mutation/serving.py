@@ -14,6 +14,7 @@ import resource
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -242,24 +243,34 @@ def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
     return found
 
 
-def plant(file: str, unit: str, line: int, before: str, after: str) -> bool:
-    """Exchange the code of a function in the running process; whether there is one."""
-    places = [p for p in _codes(compiled(before, file)) if p[0] == unit and p[1] <= line]
-    code = _codes(compiled(after, file)).get(max(places, default=("", 0)))
-    if code is None:
-        return False
-    live = [
-        f
-        for f in gc.get_objects()
-        if type(f) is FunctionType
-        and f.__code__.co_filename == file
-        and (f.__code__.co_qualname, f.__code__.co_firstlineno) == max(places)
-    ]
-    for f in live:
-        if f.__code__.co_freevars != code.co_freevars:
-            return False
-        f.__code__ = code
-    return bool(live)
+class _Functions:
+    """The functions of some sources in this process, whose code can be exchanged."""
+
+    def __init__(self, root: Path, texts: dict[str, str]) -> None:
+        self.root, self.texts = root, texts
+        self.live: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
+        files = {str(root / path) for path in texts}
+        for f in gc.get_objects():
+            if type(f) is FunctionType and f.__code__.co_filename in files:
+                code = f.__code__
+                self.live[code.co_filename, code.co_qualname, code.co_firstlineno].append(f)
+
+    def plant(self, path: str, text: str, unit: str | None = None, line: int = 0) -> bool:
+        """Exchange the code of the function of a name before a line, or all; whether there is one.
+
+        The text has the functions of the source at the same places, as far as that line.
+        """
+        file = str(self.root / path)
+        codes = _codes(compiled(text, file))
+        wanted = [p for p in codes if unit is None or (p[0] == unit and p[1] <= line)]
+        found = False
+        for place in wanted if unit is None else wanted[-1:]:
+            for f in self.live[file, *place]:
+                if f.__code__.co_freevars != codes[place].co_freevars:
+                    return False
+                f.__code__ = codes[place]
+                found = True
+        return found
 
 
 class _Server:
@@ -268,14 +279,19 @@ class _Server:
     def __init__(
         self, tests: _Collected, root: Path, texts: dict[str, str], record: Record
     ) -> None:
-        self.tests, self.root, self.texts, self.record = tests, root, texts, record
-        self.sound: dict[tuple[str, str], bool] = {}  # of a unit and a test
+        self.tests, self.texts, self.record = tests, texts, record
+        self.functions = _Functions(root, texts)
+        self.sound: dict[tuple[str, str], bool] = {}  # of a source and a test
+        gc.collect()
+        gc.freeze()  # children would copy what their collector visits
 
     def try_on(self, mutant: Mutant, names: list[str], *, same: bool, report: Path) -> None:
-        text = self.texts[mutant.path]
-        after = text if same else mutant.applied(text)
+        """Plant a mutant, or its source's own functions again, and run tests."""
+        path, text = mutant.path, self.texts[mutant.path]
         with report.open("w", encoding="utf-8") as file:
-            if not plant(str(self.root / mutant.path), mutant.unit, mutant.line, text, after):
+            if same:
+                self.functions.plant(path, text)
+            elif not self.functions.plant(path, mutant.applied(text), mutant.unit, mutant.line):
                 print("no function", file=file)
                 return
             for _ in self.tests.run(names, self.record.seconds, file):
@@ -338,8 +354,8 @@ class _Server:
         }
 
     def _is_sound(self, mutant: Mutant, test: str) -> bool:
-        """Whether a test passes where the function has been exchanged for the same."""
-        key = f"{mutant.path}:{mutant.unit}", test
+        """Whether a test passes where the functions have been exchanged for the same."""
+        key = mutant.path, test
         if key not in self.sound:
             work = partial(self._same, mutant, test)
             ((_, lines),) = _forked([(None, work)], 1)
