@@ -9,6 +9,7 @@ from __future__ import annotations  # inner functions are made at every call
 
 import functools
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
@@ -34,6 +35,7 @@ R = TypeVar("R")
 
 ArgNums = int | str | Sequence[int | str]
 
+_COPIED = [name for name in functools.WRAPPER_ASSIGNMENTS if name != "__doc__"]
 _lift = lazy("ftrace.lifting.lifted", "lift")
 
 
@@ -234,13 +236,18 @@ def transformed(
         doc: first line of the wrapper's docstring.
     """
 
-    @functools.wraps(fun, updated=())
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return call(*args, **kwargs)
         except FtraceError as error:
             raise shortened(error)  # noqa: B904 - the same error, with fewer frames
 
+    if type(fun) is FunctionType:  # as `functools.wraps` does, which takes its time
+        for name in _COPIED:
+            setattr(wrapper, name, getattr(fun, name))
+        wrapper.__wrapped__ = fun  # type: ignore[attr-defined]
+    else:
+        functools.update_wrapper(wrapper, fun, updated=())
     wrapper.__doc__ = doc + (f"\n\n{fun.__doc__}" if fun.__doc__ else "")
     wrapper.__ftrace__ = (fun, key)  # type: ignore[attr-defined]
     return wrapper

@@ -98,7 +98,8 @@ def make_jaxpr(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         jaxpr, out_tree = restart(
-            lambda: _staged(fun, static, args, kwargs), (*args, *kwargs.values())
+            lambda: _staged(fun, static, args, kwargs),
+            (*args, *kwargs.values()) if kwargs else args,
         )
         if not return_shape:
             return jaxpr

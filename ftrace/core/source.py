@@ -68,12 +68,15 @@ def location(depth: int = 1) -> Location | None:
     The first `depth` frames surely are ftrace's.
     """
     frame: FrameType | None = sys._getframe(depth)  # pyright: ignore[reportPrivateUsage]
-    passed = _passed.get
+    passed = _passed
     while frame is not None:
         code = frame.f_code
-        inside = passed(code.co_filename)
+        try:
+            inside = passed[code.co_filename]
+        except KeyError:
+            inside = _is_passed(code.co_filename)
         if inside is not True:
-            if inside is False or not _is_passed(code.co_filename):
+            if inside is False:
                 return code, frame.f_lasti
             if replays.get(code.co_name) is code:
                 recorded = getattr(frame.f_locals.get("eqn"), "source", None)
@@ -87,8 +90,7 @@ def _is_passed(name: str) -> bool:
     if len(_passed) > 20_000:
         for other in [n for n, known in _passed.items() if known is not None]:
             del _passed[other]
-    inside = is_internal(name)
-    _passed.setdefault(name, inside)
+    inside = _passed[name] = is_internal(name)
     return inside
 
 

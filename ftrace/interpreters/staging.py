@@ -13,13 +13,15 @@ from ftrace.core import device, pretty, source
 from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.check import check_jaxpr
-from ftrace.core.config import config
+from ftrace.core.config import changes, config
 from ftrace.core.errors import JaxprError, MutationError
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, set_printer
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
 from ftrace.interpreters.captures import COPY_LIMIT, digest, owner
 from ftrace.interpreters.dce import dce_equations
+
+new = object.__new__
 
 
 class JaxprTracer(Tracer):
@@ -184,7 +186,7 @@ def trace_to_jaxpr(
         [a for a, _ in consts],
         names,
     )
-    if config.settings.check_jaxprs:
+    if (config.defaults if changes() is None else config.settings).check_jaxprs:
         check_jaxpr(jaxpr)
     return jaxpr, captured
 

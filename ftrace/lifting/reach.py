@@ -9,6 +9,7 @@ installed packages are not looked at.
 
 import functools
 import itertools
+import operator
 import sys
 import types
 import weakref
@@ -76,7 +77,7 @@ class Asked:
         """Whether the names still stand for what they stood for."""
         if self.waits and any(name in sys.modules for name in self._missing):
             return False
-        return _hold(self._links)
+        return not self._links or _hold(self._links)
 
 
 def _hold(links: "Links") -> bool:
@@ -105,12 +106,13 @@ def asking(fun: Any, given: tuple[Any, ...] = ()) -> Asked:
         fun: the callable.
         given: functions, classes and objects among what it is called with.
     """
-    while (layer := getattr(fun, "__ftrace__", None)) is not None:
-        fun = layer[0]
     if type(fun) is types.FunctionType and not given:
         latest = _latest.get(id(fun.__code__))
         if latest is not None and latest.is_like(fun) and latest.asked.holds():
             return latest.asked
+    while (layer := getattr(fun, "__ftrace__", None)) is not None:
+        fun = layer[0]
+    if type(fun) is types.FunctionType and not given:
         found = _alike(fun)
         if found is not None:
             return found
@@ -135,37 +137,50 @@ class _Like:
     the same code whose names stand for the same. Of plain values the types count, and texts.
     """
 
-    __slots__ = ("_absent", "_cells", "_code", "_defaults", "_globals", "asked")
+    __slots__ = ("_absent", "_cells", "_defaults", "_ids", "_plain", "_read", "_refs", "asked")
 
     def __init__(self, fn: types.FunctionType, scope: Mapping[str, Any], asked: Asked) -> None:
         code = fn.__code__
         number = id(code)
-        self._code = dropping(code, _latest, number)
         self.asked = asked
-        self._globals = [(n, *_expected(v)) for n, v in scope.items() if n not in code.co_freevars]
+        names = [n for n in scope if n not in code.co_freevars]
+        self._plain = [(n, *_expected(scope[n])) for n in names if type(scope[n]) in PLAIN]
+        # the others are compared by their ids: whoever dies takes this along
+        names = ["__name__", "__name__", *(n for n in names if type(scope[n]) not in PLAIN)]
+        self._read = operator.itemgetter(*names)
+        values = self._read(fn.__globals__)
+        self._ids = tuple(map(id, values))
+        weak = (code, *values[2:])
+        self._refs = [
+            values[0],
+            *(dropping(x, _latest, number) for x in weak),
+        ]
         self._cells = [_expected(c.cell_contents) for c in fn.__closure__ or ()]
         self._defaults = [_expected(v) for v in fn.__defaults__ or ()]
-        self._absent = facts(code).names - scope.keys()
+        self._absent = facts(code).names - scope.keys() or None
 
     def is_like(self, fn: types.FunctionType) -> bool:
         """Whether the names of a function of the same code stand for the same."""
         space = fn.__globals__
-        for name, kind, value in self._globals:
-            v = space.get(name, self)
-            if type(v) is not kind if value is None else value() is not v:
+        try:
+            if tuple(map(id, self._read(space))) != self._ids:
                 return False
-        if self._cells:
-            try:
+            for name, kind, value in self._plain:
+                v = space[name]
+                if type(v) is not kind if value is None else value() is not v:
+                    return False
+            if self._cells:
                 held = [cell.cell_contents for cell in fn.__closure__ or ()]
-            except ValueError:  # a name that stands for nothing yet
-                return False
-            if not _are(held, self._cells):
-                return False
-        if not _are(fn.__defaults__ or (), self._defaults):
+                if not _are(held, self._cells):
+                    return False
+        except (ValueError, KeyError):  # a name that stands for nothing
             return False
-        return (
-            not fn.__dict__ and fn.__kwdefaults__ is None and space.keys().isdisjoint(self._absent)
-        )
+        defaults = fn.__defaults__ or ()
+        if (defaults or self._defaults) and not _are(defaults, self._defaults):
+            return False
+        if self._absent is not None and not space.keys().isdisjoint(self._absent):
+            return False
+        return not fn.__dict__ and fn.__kwdefaults__ is None
 
 
 def _are(values: Sequence[Any], expected: Sequence[tuple[type, Any]]) -> bool:
@@ -210,7 +225,8 @@ def _alike(fn: types.FunctionType) -> Asked | None:
     if entry is None or not entry[1].holds():
         dead = [dropping(v, _shared, key) for v in kept]
         entry = _shared[key] = dead, Asked(_Reach(fn, ()), apart_from=fn)
-    _latest[id(fn.__code__)] = _Like(fn, scope, entry[1])
+    if "__name__" in fn.__globals__:
+        _latest[id(fn.__code__)] = _Like(fn, scope, entry[1])
     return entry[1]
 
 

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from ftrace.core.config import config
+from ftrace.core.config import changes, config
 from ftrace.core.errors import ConcretizationTypeError, FtraceError, LiftError
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import as_it_is, ctx, forget, refused
@@ -86,10 +86,10 @@ class Restart:
                 return attempt()
         outer = ctx.restarts
         if outer is not None:
-            return self._marked(attempt, outer)
+            return self._marked(attempt, outer, outermost=False)
         marked: list[int] = []
         try:
-            return self._watched(attempt, marked)
+            return self._marked(attempt, marked)
         except ConcretizationTypeError as error:
             if not marked:
                 raise
@@ -97,7 +97,8 @@ class Restart:
         return self._restarted(attempt, marked, first)
 
     def _may_lift(self) -> bool:
-        return ctx.lift is not as_it_is and config.settings.lift
+        settings = config.defaults if changes() is None else config.settings
+        return ctx.lift is not as_it_is and settings.lift
 
     def _restarted(
         self, attempt: Callable[[], R], marked: list[int], first: FtraceError | None
@@ -123,24 +124,16 @@ class Restart:
         while True:
             before = len(marked)
             try:
-                return self._watched(attempt, marked)
+                return self._marked(attempt, marked)
             except ConcretizationTypeError:
                 if len(marked) == before:
                     raise
 
-    def _watched(self, attempt: Callable[[], R], marked: list[int]) -> R:
+    def _marked(self, attempt: Callable[[], R], marked: list[int], outermost: bool = True) -> R:
         """The result of an attempt, or the error and whom it passed through."""
         before = refused.get(ctx.trace) if refused else None
-        ctx.restarts = marked
-        try:
-            return self._marked(attempt, marked)
-        except ConcretizationTypeError:
-            forget(before)
-            raise
-        finally:
-            ctx.restarts = None
-
-    def _marked(self, attempt: Callable[[], R], marked: list[int]) -> R:
+        if outermost:
+            ctx.restarts = marked
         try:
             if not self.records or id(self._key()) not in self.records:
                 result = attempt()
@@ -150,7 +143,12 @@ class Restart:
                 return attempt()
         except ConcretizationTypeError as error:
             self._mark(error, marked)
+            if outermost:
+                forget(before)
             raise
+        finally:
+            if outermost:
+                ctx.restarts = None
 
     def _own_territory(self) -> Any:
         if self._territory is None:
