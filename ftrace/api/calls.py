@@ -35,7 +35,8 @@ R = TypeVar("R")
 
 ArgNums = int | str | Sequence[int | str]
 
-_COPIED = [name for name in functools.WRAPPER_ASSIGNMENTS if name != "__doc__"]
+_FIRST = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
+_FURTHER = [name for name in functools.WRAPPER_ASSIGNMENTS if name not in _FIRST]
 _lift = lazy("ftrace.lifting.lifted", "lift")
 
 
@@ -243,7 +244,9 @@ def transformed(
             raise shortened(error)  # noqa: B904 - the same error, with fewer frames
 
     if type(fun) is FunctionType:  # as `functools.wraps` does, which takes its time
-        for name in _COPIED:
+        wrapper.__module__, wrapper.__annotations__ = fun.__module__, fun.__annotations__
+        wrapper.__name__, wrapper.__qualname__ = fun.__name__, fun.__qualname__
+        for name in _FURTHER:
             setattr(wrapper, name, getattr(fun, name))
         wrapper.__wrapped__ = fun  # type: ignore[attr-defined]
     else:

@@ -75,13 +75,15 @@ def location(depth: int = 1) -> Location | None:
             inside = passed[code.co_filename]
         except KeyError:
             inside = _is_passed(code.co_filename)
-        if inside is not True:
-            if inside is False:
-                return code, frame.f_lasti
-            if replays.get(code.co_name) is code:
-                recorded = getattr(frame.f_locals.get("eqn"), "source", None)
-                if recorded is not None:
-                    return recorded
+        if inside:
+            frame = frame.f_back
+            continue
+        if inside is False:
+            return code, frame.f_lasti
+        if replays.get(code.co_name) is code:
+            recorded = getattr(frame.f_locals.get("eqn"), "source", None)
+            if recorded is not None:
+                return recorded
         frame = frame.f_back
     return None
 

@@ -122,7 +122,8 @@ class JaxprTrace(Trace):
         )
 
     def _hoist(self, a: Tracer) -> Atom:
-        a = core.now(a)
+        if core.moved:
+            a = core.now(a)
         if type(a) is JaxprTracer and a.owner is self:
             return a.atom
         if not a.owner.alive or not core.is_within(a.owner, self.parent):
