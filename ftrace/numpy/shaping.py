@@ -106,7 +106,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
     """New axes of size 1 at these places of the result."""
     x = value(a)
     count = len(axis) if isinstance(axis, tuple | list) else 1
-    axes = many_axes(axis, typeof(x).ndim + count)
+    axes = many_axes((axis,) if axis is None else axis, typeof(x).ndim + count)
     return layouts.expand_dims(x, dimensions=tuple(sorted(axes)))
 
 

@@ -150,10 +150,14 @@ def _quantile(name: str, summary: str, scale: float, skip_nan: bool) -> Callable
         if weights is not None:
             raise unsupported(name, "weights=")
         part: Any = value(q)
+        unknown = isinstance(part, Tracer) or on_device(part)
         if typeof(part).dtype.kind in "biu":
-            part = float(part) if typeof(part).weak else cast(part, np.dtype(float))
+            if typeof(part).weak and not unknown:
+                part = float(part)
+            else:
+                part = cast(part, np.dtype(float)) if unknown else np.asarray(part, float)
         asked = part
-        if isinstance(part, Tracer) or on_device(part):
+        if unknown:
             asked = 0.5  # NumPy is asked about the method alone
             limits = (np.greater_equal, 0), (np.less_equal, scale)
             inside = e.bitwise_and(*(ufuncs.apply(f, part, limit) for f, limit in limits))
