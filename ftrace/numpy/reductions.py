@@ -62,8 +62,9 @@ def count_along(x: Any, axis: Any) -> int:
 
 def masked(x: Any, mask: Any, otherwise: Any) -> Any:
     """The operand with a neutral number where the `where=` mask is false."""
-    if mask is True or mask is None:
+    if mask is True:
         return x
+    mask = False if mask is None else mask  # as NumPy takes it
     return where(mask, x, typeof(x).dtype.type(otherwise))
 
 

@@ -294,8 +294,12 @@ def test_reductions_of_nothing_are_the_identity_or_numpys_error() -> None:
     for ufunc in (np.logaddexp, np.hypot):
         (found,) = eval_jaxpr(staged(lambda t, u=ufunc: u.reduce(t, axis=1), empty), [empty])
         assert_same(found, ufunc.reduce(empty, axis=1))
-    with pytest.raises(ValueError, match="subtract which has no identity"):
-        staged(lambda t: np.subtract.reduce(t, axis=1), empty)
+    for f in (np.max, np.min):
+        (found,) = eval_jaxpr(staged(lambda t, f=f: f(t, axis=1, initial=3.0), empty), [empty])
+        assert_same(found, f(empty, axis=1, initial=3.0))
+    for name, f in (("subtract", np.subtract.reduce), ("maximum", np.max), ("minimum", np.min)):
+        with pytest.raises(ValueError, match=f"{name} which has no identity"):
+            staged(lambda t, f=f: f(t, axis=1), empty)
 
 
 def test_outer_equals_numpys_for_arrays_of_any_rank() -> None:

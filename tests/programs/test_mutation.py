@@ -216,6 +216,13 @@ def out_arguments(xp: Any, x: Any) -> Any:
 
 
 @program
+def diagonals_of_cubes(xp: Any, x: Any) -> Any:
+    u = xp.zeros((2, 2, 2))
+    np.fill_diagonal(u, x[:2] * x[2:])
+    return (u * np.arange(8.0).reshape(2, 2, 2)).sum() + x[0]
+
+
+@program
 def writing_functions(xp: Any, x: Any) -> Any:
     u = xp.zeros((3, 3))
     np.fill_diagonal(u, x[:3])
