@@ -265,6 +265,16 @@ READS = [
         "m.on = True\ntry:\n    return x * m.w if m.on else x\nfinally:\n    m.on = False",
         "m.w = 9.0",
     ),
+    # keys that are no text, copies of dicts, keys that are put together
+    ("class K:\n    pass\nkey = K()\nd = {key: 2.0}", "return x*d[key]", "d[key] = 3.0"),
+    ("d = {(1, 'a'): 2.0}", "return x*d[1, 'a']", "d[1, 'a'] = 3.0"),
+    ("d = {'a': 2.0}", "e = dict(d)\nreturn x*e['a']", "d['a'] = 3.0"),
+    ("m = Model()", "e = dict(a=m)\nreturn x*e['a'].w", "m.w = 3.0"),
+    ("m = Model()\nd = {'a': m}", "e = dict(d)\nreturn x*e['a'].w", "m.w = 3.0"),
+    ("m = Model()\nd = {'a': [m]}", "e = dict(d)\nreturn x*[y for y in e['a']][0].w", "m.w = 3.0"),
+    ("d = {'a1': 2.0}\nn = 1", "return x*d[f'a{n}']", "d['a1'] = 3.0"),
+    ("d = {'a1': 2.0, 'a2': 5.0}\nn = 1", "return x*d[f'a{n}']", "n = 2"),
+    ("d = {'a01': 2.0, 'a02': 5.0}\nn = 1", "return x*d[f'a{n:02d}']", "n = 2"),
 ]
 
 
@@ -283,6 +293,11 @@ UNREAD = [
     ("log = []", "log.append(len(log))\nreturn x", "pass"),
     ("s = float('nan')", "return x if s != s else -x", "s = float('nan')"),
     ("s = 1234.5", "return x * s", "s = float('1234.5')"),
+    (
+        "m = Model(); s = [m, 1234.5]",
+        "a, b = [y for y in s]\nreturn x * a.w * b",
+        "s[1] = float('1234.5')",
+    ),
     ("K = np.array([np.nan, 1.0])", "return x * K[1]", "K[0] = np.nan"),
 ]
 

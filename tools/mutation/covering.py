@@ -23,7 +23,7 @@ from tools.mutation.sources import Mutant
 MARKS = "_marks_of_mutation"
 # Seconds that tests, and their other cases, take unchanged: those that a mutant is tried on first,
 # and then, when all mutants were tried.
-GRANTED = (3.0, 1.0), (30.0, 10.0)
+GRANTED = (2.0, 1.0), (30.0, 10.0)
 
 
 def statements(node: ast.AST, *, inside: bool = False) -> Iterator[tuple[list[ast.stmt], int]]:
