@@ -71,7 +71,6 @@ FRESH = {
         {m}.copy() | np.copy({m}, order="F") | np.zeros(({M}, {N}), order="F") | np.zeros_like({m}) | np.zeros_like({t}.T)
         np.array([{v} for _ in range({M})]) | np.stack([{v}] * {M}) | np.stack([{w}] * {N}, axis=1) | np.vstack([{v}] * {M})
         np.cumsum({m}, axis=1) | np.sort({m}, axis=0) | {m} * {g} | np.tanh({m}) / 2.0 | np.array({m}, order="F")
-        np.full_like({t}.T, {s}) | np.ones_like({t}.T) | {t}.T.copy("K") | {t}.T.astype(float) | np.asfortranarray({m}).copy("A")
         np.full(({M}, {N}), {s}) | np.asfortranarray({m} * 1.0) | np.array([[_e * {s} for _e in _q] for _q in {m}])
     """,
     "t": "{t} * {s} | {t} + {t} | np.outer({v}, {w}) | {t}.copy() | np.zeros(({N}, {M})) | np.array({m}.T) | np.copy({m}.T)",
@@ -103,6 +102,13 @@ SHARED = {
     "t": "{m}.T | {t}[::-1] | np.transpose({m}) | {m}.reshape({N}, {M}) | {t}[:] | {r}.reshape({N}, {M}) | {m}.swapaxes(0, 1) | np.moveaxis({m}, 0, 1)",
     "z": "{z}[::-1] | {z}[:] | {z}.reshape(-1) | np.asarray({z})",
 }
+
+# Arrays of type m whose order NumPy takes from another: what is a view of them depends on it.
+LAID = """
+    np.zeros_like(np.zeros(({N}, {M})).T) | np.full_like(np.zeros(({N}, {M})).T, {s}) | np.full(({N}, {M}), {s}).T.copy("K")
+    np.copy(np.full(({N}, {M}), {s}).T) | np.full(({M}, {N}), {s}, order="F").copy("A") | np.ones(({N}, {M})).T.astype(float)
+    np.zeros_like({t}.T) | np.copy({m}) | np.asfortranarray(np.full(({M}, {N}), {s})).copy("K") | np.full(({M}, {N}), {s}, order="F")
+"""
 
 # Writes into {a}, an array of the type that shares memory with nothing outside of the function.
 WRITES = {
@@ -153,3 +159,4 @@ def _read(table: dict[str, str]) -> dict[str, list[str]]:
 
 
 FRESH_TEMPLATES, SHARED_TEMPLATES, WRITE_TEMPLATES = map(_read, (FRESH, SHARED, WRITES))
+LAID_TEMPLATES = _read({"m": LAID})["m"]

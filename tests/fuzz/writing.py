@@ -15,6 +15,7 @@ from random import Random
 from tests.fuzz.grammar import (
     ARRAYS,
     FRESH_TEMPLATES,
+    LAID_TEMPLATES,
     LEAVES,
     SHARED_TEMPLATES,
     WRITE_TEMPLATES,
@@ -151,7 +152,7 @@ class Writer:
         """One statement, simple where the budget is used up."""
         simple: list[tuple[int, Callable[[int], None]]] = [
             (4, self.assign), (5, self.view), (6, self.write), (2, self.reassign),
-            (2, self.container), (1, self.swap), (2, self.choose),
+            (2, self.container), (1, self.swap), (2, self.choose), (1, self.lay),
         ]  # fmt: skip
         nested: list[tuple[int, Callable[[int], None]]] = [
             (6, self.branch), (3, self.counted), (2, self.over_items), (2, self.repeat),
@@ -195,6 +196,22 @@ class Writer:
         if target.own and kind in WRITE_TEMPLATES and self.rng.random() < 0.3:
             self.write_into(target)  # whether it is a view is seen by a write alone
         return None
+
+    def lay(self, budget: int) -> None:
+        """A new array in some order, and a write into what may be a view of it."""
+        name = self.fresh()
+        self.put(self.fill(f"{name} = {self.rng.choice(LAID_TEMPLATES)}", 1))
+        self.bind(name, "m")
+        form = (
+            "{0}.ravel()",
+            "{0}.reshape(-1)",
+            "{0}.ravel('F')",
+            "{0}.T.reshape(-1)",
+            "{0}.ravel('A')",
+        )
+        view = self.fresh()
+        self.put(f"{view} = {self.rng.choice(form).format(name)}")
+        self.write_into(self.bind(view, "r"))
 
     def write(self, budget: int) -> None:
         """A write into an array of the function's own."""
