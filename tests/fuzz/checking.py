@@ -11,7 +11,7 @@ import functools
 import itertools
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -215,6 +215,10 @@ CHECKS = (
     with_mapped_gradients,
     with_changes_of_gradients,
 )
+HALVES = (
+    (with_jit, with_derivatives),
+    (with_jit, with_vmap, with_vectorize, with_mapped_gradients, with_changes_of_gradients),
+)
 
 
 @contextlib.contextmanager
@@ -242,9 +246,9 @@ def outcome(name: str, call: Callable[[], Any]) -> Outcome:
     return Outcome(name, "right")
 
 
-def outcomes(case: Case, only: str) -> Iterator[Outcome]:
-    """All comparisons of a program; what a family of them needs first is one, too."""
-    for family in CHECKS:
+def outcomes(case: Case, only: str, families: Sequence[Any]) -> Iterator[Outcome]:
+    """Comparisons of a program; what a family of them needs first is one, too."""
+    for family in families:
         pending = family(case)
         while True:
             got: list[Comparison] = []
@@ -257,7 +261,9 @@ def outcomes(case: Case, only: str) -> Iterator[Outcome]:
                 yield outcome(name, call)
 
 
-def check(folder: Path, text: str, only: str = "") -> list[Outcome]:
+def check(
+    folder: Path, text: str, only: str = "", families: Sequence[Any] = CHECKS
+) -> list[Outcome]:
     """The outcomes of a program, or of its comparison of one name."""
     with quiet():
         case = Case(folder, text)
@@ -265,7 +271,7 @@ def check(folder: Path, text: str, only: str = "") -> list[Outcome]:
             return []
         checks = {"check_jaxprs": True, "check_captures": True} if case.checked else {}
         with update(compile=case.compiled, **checks):
-            return [o for o in outcomes(case, only) if only in ("", o.check)]
+            return [o for o in outcomes(case, only, families) if only in ("", o.check)]
 
 
 def right_or_loud(folder: Path, text: str, only: str = "") -> list[Outcome]:
