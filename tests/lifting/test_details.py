@@ -60,3 +60,64 @@ def test_a_name_that_is_only_added_to_is_bound_after_an_arm(x: float) -> None:
     assert jit(added_after_an_arm)(x) == x
     assert jit(ftrace.lift(added_after_an_arm))(x) == x
     assert ftrace.grad(added_after_an_arm)(x) == 1.0
+
+
+def summed(x: float) -> float:
+    if x > 1:
+        x = x * 2
+    return sum([x, x * 2], 5.0) + sum([x, 1.0])
+
+
+def three_conditions(x: float) -> float:
+    if x > 0 and x < 5 and x != 2:
+        return x * 2
+    if x < -5 or x == -1 or x > 7:
+        return x * 3
+    return x
+
+
+def patterns(x: float) -> float:
+    match [x, x * 2, x * 3]:
+        case [a, b] if a > 0:
+            return a + b
+        case [a, *rest, b] if a > 1:
+            return b - rest[0]
+        case [a, b, c]:
+            return a + b * c
+    return x
+
+
+def pattern_of_no_rest(x: float) -> float:
+    y = x * 2 if x > 1 else x
+    match [x, y]:
+        case [a, *rest, b] if a > 0:
+            return a + b + len(rest)
+    return x
+
+
+def excluded(x: float) -> Any:
+    def scaled(v, k):
+        return v * k if v > 1 else v - k
+
+    f = np.vectorize(scaled, excluded=["k"])
+    return f(np.array([0.5, 1.5]) * x, k=3.0)
+
+
+def deleted_late(x: float) -> float:
+    def helper(v):
+        return v + 1
+
+    y = x
+    if x > 1:
+        y = helper(y)
+    return y * 2
+
+
+@pytest.mark.parametrize(
+    "f", [summed, three_conditions, patterns, pattern_of_no_rest, excluded, deleted_late]
+)
+@pytest.mark.parametrize("x", [-6.0, -1.0, 0.5, 2.0, 3.0, 8.0])
+def test_lifted_statements_are_pythons(f: Any, x: float) -> None:
+    expected = f(x)
+    np.testing.assert_allclose(jit(f)(x), expected)
+    np.testing.assert_allclose(jit(ftrace.lift(f))(x), expected)
