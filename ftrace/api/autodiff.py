@@ -113,7 +113,7 @@ def _forward_results(
 ) -> tuple[Any, ...]:
     ys = owned(ys, inputs)
     if has_aux:
-        result_tree, aux_tree = _aux_trees(out_tree)
+        result_tree, aux_tree = aux_trees(out_tree)
         n = result_tree.num_leaves
     else:
         result_tree, aux_tree, n = out_tree, None, len(ys)
@@ -131,7 +131,8 @@ def _real_tangent(t: Any, y: Any, count: int | None) -> Any:
     return zeros(aval((count, *a.shape), a.dtype))
 
 
-def _aux_trees(out_tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
+def aux_trees(out_tree: PyTreeDef) -> tuple[PyTreeDef, PyTreeDef]:
+    """The structures of a result and of what is returned beside it."""
     parts = out_tree.children()
     if out_tree.node_data() is None or out_tree.node_data()[0] is not tuple or len(parts) != 2:  # type: ignore[index]
         raise TreeError(
@@ -245,7 +246,7 @@ def _linearized(
 def _split_aux(out_tree: PyTreeDef, ys: list[Any], has_aux: bool) -> tuple[PyTreeDef, Any]:
     if not has_aux:
         return out_tree, None
-    result_tree, aux_tree = _aux_trees(out_tree)
+    result_tree, aux_tree = aux_trees(out_tree)
     return result_tree, aux_tree.unflatten(ys[result_tree.num_leaves :])
 
 
@@ -372,7 +373,7 @@ def value_and_grad(
             ys, tape = restart(
                 lambda: linearize_flat(flat, leaves, outlives=False), (*args, *kwargs.values())
             )
-            out_tree = _aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
+            out_tree = aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
             value = _scalar(fun, out_tree, ys, holomorphic)
             seed = [typeof(value).dtype.type(1)] + [None] * (len(ys) - 1)
             avals, places = [typeof(x) for x in leaves], [place_of(x) for x in leaves]

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from ftrace.api.autodiff import grad, jvp
+from ftrace.api.autodiff import aux_trees, grad, jvp
 from ftrace.api.calls import (
     ArgNums,
     Selection,
@@ -93,7 +93,7 @@ def jacfwd(
                 columns.append(tangents)
         n = len(outs)
         if has_aux:
-            n = flat.out_tree.children()[0].num_leaves
+            n = aux_trees(flat.out_tree)[0].num_leaves
         joined = [_join([c[i] for c in columns]) for i in range(n)]
         blocks = [_split_last(j, typeof(y), avals) for j, y in zip(joined, outs[:n], strict=True)]
         return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ftrace.api.calls import brief, to_transform
+from ftrace.api.calls import brief, check_argnums, to_transform
 from ftrace.api.compiling import Options, jit
 from ftrace.control.functions import (
     argument_avals,
@@ -316,7 +316,8 @@ class _Call:
 
 
 def _numbers(argnums: Any, count: int) -> tuple[int, ...]:
-    given = (argnums,) if issubclass(type(argnums), int) else tuple(argnums)
+    wanted: Any = check_argnums("elementwise_partials", argnums)
+    given: tuple[Any, ...] = wanted if isinstance(wanted, tuple) else (wanted,)
     if not all(issubclass(type(n), int) and -count <= n < count for n in given):
         raise ShapeError(
             f"argnums of elementwise_partials is {brief(argnums)}; there are {count} arguments.",

@@ -15,7 +15,7 @@ from ftrace.control.callbacks import solver_call
 from ftrace.control.linear_solve import custom_linear_solve
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DtypeError, ShapeError, SolverError
+from ftrace.core.errors import DomainError, DtypeError, ShapeError, SolverError
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import Tracer
 
@@ -181,6 +181,8 @@ def gmres(  # noqa: PLR0913 - SciPy's signature
         >>> ftrace.grad(f)(np.array([2.0, 9.0])).round(6)
         array([0.375, 0.25 ])
     """
+    if restart is not None and restart < 1:
+        raise DomainError(f"gmres: restart is {restart}.", "Give a number of at least 1.")
     return _krylov("gmres", A, b, M, rtol=rtol, atol=atol, restart=restart, maxiter=maxiter)
 
 

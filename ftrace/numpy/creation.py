@@ -155,6 +155,8 @@ def from_dlpack(x: Any, /, **options: Any) -> Any:
 
     That of a GPU becomes a CuPy array. Options are those of `numpy.from_dlpack`.
     """
+    if isinstance(x, Tracer):
+        return x
     offered = getattr(x, "__dlpack_device__", None)  # without it, NumPy says so
     on_host = offered is None or offered()[0] in (1, 3)  # memory of the host, page-locked or not
     return np.from_dlpack(x, **options) if on_host else current_library().from_dlpack(x)

@@ -18,7 +18,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import following, free, is_array, on_device, to_host
 from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array
-from ftrace.numpy.promote import stretch, value
+from ftrace.numpy.promote import check_range, stretch, value
 from ftrace.primitives.convert import copy
 from ftrace.primitives.index import gather, scatter
 from ftrace.primitives.linear import broadcast_in_dim, transpose
@@ -367,15 +367,6 @@ def check_mask(mask: Any, shape: Shape, axis: int) -> None:
             )
 
 
-def _check_range(index: Any, axis: int, n: int) -> None:
-    """Known indices are checked while tracing; others when they are evaluated."""
-    if issubclass(type(index), np.ndarray) and index.size:
-        low, high = int(index.min()), int(index.max())
-        if low < -n or high >= n:
-            worst = low if low < -n else high
-            raise IndexError(f"index {worst} is out of bounds for axis {axis} with size {n}")
-
-
 def _used(item: Any) -> int:
     if item is None or item is Ellipsis:
         return 0
@@ -441,7 +432,7 @@ def _parts(item: Any, shape: Shape, axis: int, lenient: bool) -> list[Any]:
     """The index arrays of one item: one for an array, one an axis for a mask."""
     if type(item) is not _Mask:
         if not lenient:
-            _check_range(item, axis, shape[axis])
+            check_range(item, axis, shape[axis])
         return [item]
     check_mask(item.array, shape, axis)
     if not item.array.ndim:  # x[True] is x[None][[0]]

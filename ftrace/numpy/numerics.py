@@ -230,6 +230,9 @@ def interp(
     double = np.dtype(np.complex128 if typeof(heights).dtype.kind == "c" else np.float64)
     points, places = (cast(v, np.dtype(np.float64)) for v in (points, places))
     heights = cast(heights, double)
+    ends = [typeof(value(v)).dtype for v in (left, right) if v is not None]
+    if double.kind != "c" and any(d.kind == "c" for d in ends):
+        raise TypeError("must be real number, not complex")
     if period is not None:
         points, places, heights = _periodic(points, places, heights, abs(period))
         left = right = None

@@ -386,3 +386,13 @@ def many_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     if len(set(found)) != len(found):
         raise AxisError(f"axes {axis} name one axis twice.", "Name every axis once.")
     return found
+
+
+def check_range(index: Any, axis: int, n: int) -> None:
+    """Known indices are checked while tracing; others when they are evaluated."""
+    if issubclass(type(index), np.ndarray | np.integer | int) and np.size(index):
+        index = np.asarray(index)
+        low, high = int(index.min()), int(index.max())
+        if low < -n or high >= n:
+            worst = low if low < -n else high
+            raise IndexError(f"index {worst} is out of bounds for axis {axis} with size {n}")

@@ -16,6 +16,7 @@ from ftrace.core.errors import ShapeError
 from ftrace.numpy import ufuncs
 from ftrace.numpy.promote import (
     cast,
+    check_range,
     known,
     numpy_function,
     one_axis,
@@ -198,6 +199,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     x, i = flat_or_axis(strong(value(a)), axis)
     given = value(int(indices) if type(indices) is float else indices)  # as NumPy does
     given = cast(given, INDEX) if typeof(given).dtype.kind == "b" else given
+    if mode == "raise":
+        check_range(given, i, typeof(x).shape[i])
     index = following(as_index(given))
     np.take((0,), 0, mode=mode)  # type: ignore[call-overload] - it says what modes there are
     found = gather(x, index, axes=(i,), mode=mode)
@@ -215,6 +218,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     index = following(as_index(indices))
     if typeof(index).ndim != typeof(x).ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    check_range(indices, i, typeof(x).shape[i])
     return gather(x, *along_axis(x, index, i), axes=tuple(range(typeof(x).ndim)), mode="raise")
 
 

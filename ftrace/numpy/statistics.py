@@ -284,6 +284,8 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         falls = ufuncs.apply(np.less, slice_axis(edges, 1, n, 0), slice_axis(edges, 0, n - 1, 0))
         refuse(falls, ValueError, "`bins` must increase monotonically, when an array")
         return edges
+    if bins < 1:
+        raise ValueError("`bins` must be positive, when an integer")
     x = strong(value(a))
     low, high = (reductions.min(x), reductions.max(x)) if range is None else range
     same = ufuncs.apply(np.equal, low, high)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.errors import ShapeError
+from ftrace.core.errors import DtypeError, ShapeError, brief
 from ftrace.core.trace import EVAL, ctx, lifted
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.numpy.promote import (
@@ -82,6 +82,11 @@ def vectorize(
         array([[1., 3.],
                [2., 6.]])
     """
+    if not callable(pyfunc):
+        raise DtypeError(
+            f"vectorize was given {brief(repr(pyfunc), 200)}, not a function.",
+            "Options go by name: vectorize(f, signature=...).",
+        )
     inputs = None if signature is None else _core_ranks(signature)
     plain = np.vectorize(
         pyfunc, otypes=otypes, doc=doc, excluded=set(excluded) or None, signature=signature

@@ -161,16 +161,25 @@ def keywords_of(family: str, name: str) -> list[str]:
 
 
 def calls(count: int, seed: int) -> Iterator[Call]:
-    """That many calls, in an order that the seed decides; every function comes in turn."""
-    rng = random.Random(seed)
-    names, good = public(), list(GOOD)
-    rng.shuffle(names)
-    rng.shuffle(good)
+    """That many calls, in an order that the seed decides; every function comes in turn.
+
+    What is drawn for a function does not depend on which others there are.
+    """
+    seen: Counter[str] = Counter()
+    good: list[tuple[str, Good]] = []
+    for g in GOOD:
+        own = f"{g[0]} {g[1]} {seen[g[1]]}"
+        seen[g[1]] += 1
+        good.append((own, g))
+    good.sort(key=lambda g: random.Random(f"{seed} {g[0]}").random())
+    names = sorted(public(), key=lambda n: random.Random(f"{seed} {n}").random())
     for i in range(count):
+        turn, at = divmod(i // 2, len(good) if i % 2 else len(names))
         if i % 2:
-            yield spoilt(good[i // 2 % len(good)], rng)
+            own, call = good[at]
+            yield spoilt(call, random.Random(f"{seed} {own} {turn}"))
         else:
-            yield nonsense(*names[i // 2 % len(names)], rng)
+            yield nonsense(*names[at], random.Random(f"{seed} {names[at]} {turn}"))
 
 
 def nonsense(family: str, name: str, rng: random.Random) -> Call:
