@@ -183,7 +183,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "several exponents": (lambda: random.ball(KEY, 3, np.ones(2)), ShapeError, r"p=f64\[2\]"),
     "negative rows": (lambda: random.orthogonal(KEY, -1), ShapeError, r"negative size"),
-    "negative columns": (lambda: random.orthogonal(KEY, 2, m=-1), ShapeError, r"negative size"),
+    "negative columns": (
+        lambda: random.orthogonal(KEY, 2, m=-1),
+        ShapeError,
+        r"orthogonal was.*negative size",
+    ),
 }
 
 
@@ -239,7 +243,8 @@ def test_parameters_out_of_range_give_nan_or_the_documented_value() -> None:
 
 def test_chances_of_zero_and_the_least_uniform_number_are_drawn_as_they_should() -> None:
     assert not random.bernoulli(KEY, np.float16(0), (10_000,)).any()
-    assert np.isfinite(random.normal(random.PRNGKey(13512), (1000,), np.float32)).all()
+    least = random.normal(random.PRNGKey(13512), (1000,), np.float32).min()
+    np.testing.assert_allclose(least, -5.42, atol=0.01)  # of the uniform number 0
     np.testing.assert_array_equal(random.key_data(KEYS), KEYS)
 
 
