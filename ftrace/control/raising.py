@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from ftrace.control.cond import cond_call
 from ftrace.control.jit import jit_call
 from ftrace.control.trying import is_in_try
 from ftrace.core import source
@@ -24,7 +25,6 @@ from ftrace.core.device import to_host
 from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import TracerBoolConversionError
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr
-from ftrace.core.lazy import lazy
 from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
 from ftrace.core.source import Location
 from ftrace.core.trace import UNKNOWN, Tracer, ctx
@@ -35,8 +35,6 @@ from ftrace.lowering.inline import plain
 from ftrace.primitives.compare import bitwise_and, bitwise_not, bitwise_or
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.reduce import reduce_or
-
-_cond_call = lazy("ftrace.control.cond", "cond_call")
 
 RAISES: Final = "raises"
 R = TypeVar("R")
@@ -147,7 +145,7 @@ def _program(avals: tuple[ShapedArray, ...], thrower: Thrower) -> Jaxpr:
 
     def program(bad: Any, *values: Any) -> list[Any]:
         index = convert_element_type(some(bad), new_dtype=int64)
-        return _cond_call(index, bad, *values, branches=(nothing, inner))
+        return cond_call(index, bad, *values, branches=(nothing, inner))
 
     return trace_closed(program, avals)
 

@@ -22,16 +22,14 @@ from ftrace.control.functions import (
     is_zero_d,
     stage_function,
 )
+from ftrace.control.guards import Watch
 from ftrace.core.config import config
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import ConcretizationTypeError, LiftError
 from ftrace.core.jaxpr import Jaxpr
-from ftrace.core.lazy import lazy
 from ftrace.core.sameness import SCALARS, Static
 from ftrace.core.trace import Tracer, ctx, is_on_device, is_staged
 from ftrace.core.tree import PyTreeDef
-
-_watch = lazy("ftrace.control.guards", "Watch")
 
 
 class Trace:
@@ -144,7 +142,7 @@ class Traces:
         entry = self._entries.get(key)
         if entry is None or (entry.guard is not None and not entry.guard()):
             once = self._is_of_a_trace()
-            watch = None if once else _watch(self._fun, [*apart.fixed, *_objects(static)])
+            watch = None if once else Watch(self._fun, [*apart.fixed, *_objects(static)])
             entry = self._trace(fun, tree, avals, leaves, watch)
             if not once and not any(isinstance(x, Tracer) for x in entry.captured):
                 self._keep(key, entry)

@@ -7,8 +7,8 @@ import pytest
 
 HEAVY = ("numpy", "scipy", "llvmlite", "jaxtyping", "cupy", "typing_extensions")
 LATER = (  # what only a failing trace, a compiled call or an error needs
-    *("ftrace.lifting.calls", "ftrace.lifting.python", "ftrace.control.reading"),
-    *("ftrace.control.cond", "ftrace.cpu.backend", "difflib", "scipy", "llvmlite"),
+    *("ftrace.lifting.calls", "ftrace.lifting.python", "ftrace.cpu.backend", "difflib", "scipy"),
+    "llvmlite",
 )
 
 
