@@ -71,7 +71,7 @@ class Listing(NamedTuple):
 
 
 _listings: dict[int, Listing] = {}  # by the id of the code: hashing a code hashes its constants
-_LIMIT: Final = 4096
+_LIMIT: Final = 256  # a listing keeps its code alive, and what others know of that
 
 
 def listing(code: types.CodeType) -> Listing:
