@@ -401,6 +401,8 @@ def _return_const(m: Reader, stack: Stack, i: Instruction) -> None:
 
 def _returned(m: Reader, value: Value) -> None:
     m.frame.result = joined(m.frame.result, value)
+    if m.frame.number == 1:  # of what is traced: an element is a constant among its results
+        m.use(m.within([value]))
 
 
 # ---------------------------------------------------------------------------------- calls

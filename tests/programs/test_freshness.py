@@ -543,3 +543,35 @@ def test_a_function_with_more_callees_than_can_be_watched_says_so(monkeypatch):
     table = [scope[f"f{i}"] for i in range(50)]
     with pytest.warns(ftrace.errors.FreshnessWarning, match="clear_cache"):
         assert ftrace.jit(lambda x: sum(f(x) for f in table[1:3]))(1.0) == 5.0
+
+
+def first_of(k):
+    for v in k:
+        return v
+    return None
+
+
+def test_elements_of_arrays_that_are_returned_as_they_are_do_not_go_stale():
+    k = np.array([2.0, 3.0])
+
+    class Holder:
+        def element(self, x):
+            return k[0]
+
+    programs = (
+        lambda x: k[0],
+        lambda x: first_of(k),
+        lambda x: [x, {"k": k[0]}],
+        lambda x: (k.min(), x),
+        lambda x: k,
+        Holder().element,
+        functools.partial(lambda x, y: k[0], y=1),
+    )
+    for f in programs:
+        k[0] = 2.0
+        compiled = ftrace.jit(f)
+        compiled(1.0)
+        k[0] = 1.5
+        found, expected = (ftrace.tree.leaves(g(1.0)) for g in (compiled, f))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
