@@ -7,6 +7,7 @@ own answer stays.
 """
 
 import functools
+import itertools
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from ftrace.core.tree import tree_flatten
 from ftrace.lifting.leaves import one_of
 from ftrace.lifting.python import holds_tracer, is_unknown
 from ftrace.numpy.indexing import getitem
-from ftrace.numpy.promote import TRACED, cast, value
+from ftrace.numpy.promote import TRACED, cast, static_int, value
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.ufuncs import UFUNCS
 
@@ -43,10 +44,14 @@ def _buffer(plain: Callable[..., Any], traced: Callable[..., Any]) -> Callable[.
     return make
 
 
-def _fromiter(items: Any, dtype: Any, count: int = -1, **ignored: Any) -> Any:
-    values = list(items)
-    kept = values if count < 0 else values[:count]
-    return fnp.stack(kept).astype(dtype) if kept else fnp.zeros(0, dtype)
+def _fromiter(items: Any, dtype: Any, count: Any = -1, **ignored: Any) -> Any:
+    kind, n = dtypes.canonical(dtype), static_int(count, "count")
+    values = list(items if n < 0 else itertools.islice(items, n))
+    if len(values) < n:
+        raise ValueError(
+            f"iterator too short: Expected {n} but iterator had only {len(values)} items."
+        )
+    return fnp.stack(values).astype(kind) if values else fnp.zeros(0, kind)
 
 
 def _isscalar(x: Any) -> bool:

@@ -182,8 +182,8 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 @numpy_function
 def zeros(shape: Any, dtype: Any = float, order: str = "C", **ignored: Any) -> Any:
     """An array of zeros."""
-    sizes = new_shape(shape)
-    return filled(sizes, dtypes.canonical(dtype or float).type(0), _order(sizes, order))
+    sizes, kind = new_shape(shape), dtypes.canonical(float if dtype is None else dtype)
+    return filled(sizes, kind.type(0), _order(sizes, order))
 
 
 @numpy_function
@@ -195,8 +195,8 @@ def empty(shape: Any, dtype: Any = float, order: str = "C", **ignored: Any) -> A
 @numpy_function
 def ones(shape: Any, dtype: Any = None, order: str = "C", **ignored: Any) -> Any:
     """An array of ones."""
-    sizes = new_shape(shape)
-    return filled(sizes, dtypes.canonical(dtype or float).type(1), _order(sizes, order))
+    sizes, kind = new_shape(shape), dtypes.canonical(float if dtype is None else dtype)
+    return filled(sizes, kind.type(1), _order(sizes, order))
 
 
 @numpy_function

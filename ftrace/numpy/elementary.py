@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.errors import DomainError, DtypeError
+from ftrace.core.errors import DomainError, DtypeError, ShapeError
 from ftrace.core.trace import Tracer, lifted
 from ftrace.numpy import ufuncs, views
 from ftrace.numpy.lowerings import constant_like, truth
@@ -24,6 +24,7 @@ from ftrace.numpy.promote import (
     promote,
     promote_inexact,
     static_int,
+    stretch,
     strong,
     value,
     weak,
@@ -86,7 +87,10 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     if any(np.ndim(c) and np.shape(c) != typeof(x).shape for c in conditions):
         raise IndexError("boolean index did not match indexed array")
     if len(funclist) not in (n, n + 1):
-        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
+        raise ShapeError(
+            f"piecewise was given {n} condition(s) and {len(funclist)} functions.",
+            f"Give {n} functions, or {n + 1}: the last one is for where no condition holds.",
+        )
     found = constant_like(x, typeof(x).dtype, 0)
     if len(funclist) == n + 1:
         found = _piece(funclist[-1], x, args, kw)
@@ -225,9 +229,10 @@ def _numbers(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     limits = np.finfo(dtype)
     top = limits.max if posinf is None else posinf
     bottom = limits.min if neginf is None else neginf
-    x = chosen(e.isnan(x), cast(value(nan), dtype), x)
-    x = chosen(e.eq(x, dtype.type(np.inf)), cast(value(top), dtype), x)
-    return chosen(e.eq(x, dtype.type(-np.inf)), cast(value(bottom), dtype), x)
+    at = (e.isnan(x), *(e.eq(x, dtype.type(number)) for number in (np.inf, -np.inf)))
+    for condition, given in zip(at, (nan, top, bottom), strict=True):
+        x = chosen(condition, stretch(cast(value(given), dtype), typeof(x).shape), x)
+    return x
 
 
 # ---------------------------------------------------------------------------------- complex

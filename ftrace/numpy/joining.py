@@ -179,6 +179,8 @@ def _block(arrays: Any, level: int, depth: int, rank: int) -> Any:
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """Values put into an array before known places."""
     x, v = value(arr), value(values)
+    if type(values) is complex and typeof(x).dtype.kind != "c":  # of arrays the real part is taken
+        raise TypeError("float() argument must be a string or a real number, not 'complex'")
     if axis is None:
         x, axis = rows.reshape(x, new_sizes=(typeof(x).size,)), 0
     axis = one_axis(axis, typeof(x).ndim)

@@ -17,6 +17,7 @@ from ftrace.numpy.promote import (
     document,
     door,
     many_axes,
+    one_axis,
     static_int,
     strong,
     unsupported,
@@ -85,6 +86,8 @@ def _vector(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> Any:
         return reductions.sum(_size(x), axis=axes, keepdims=keepdims)
     if isinstance(order, str):
         raise ValueError(f"Invalid norm order '{order}' for vectors")
+    if typeof(value(order)).dtype.kind == "c":
+        raise TypeError(f"Cannot take the norm of the complex order {order}")
 
     def general(size: Any) -> Any:
         total = reductions.sum(ufuncs.apply(np.power, size, order), axis=axes, keepdims=True)
@@ -183,6 +186,12 @@ def outer(x1: Any, x2: Any, /) -> Any:
 @linalg_function
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The cross product of vectors of 3 components."""
+    sizes = [typeof(x).shape[one_axis(axis, typeof(x).ndim)] for x in map(value, (x1, x2))]
+    if sizes != [3, 3]:
+        raise ShapeError(
+            f"linalg.cross was given vectors of {sizes[0]} and {sizes[1]} components.",
+            "They must have 3 of them: see numpy.cross for 2.",
+        )
     return products.cross(x1, x2, axis=axis)
 
 

@@ -1,5 +1,6 @@
 """Matrices and grids: eye, tril, diag, vander, meshgrid, indices and their kin."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ftrace.numpy.promote import (
     strong,
     value,
 )
+from ftrace.numpy.refusing import refuse
 from ftrace.numpy.shaping import broadcast_to, diagonal, swapaxes
 from ftrace.numpy.views import c_order
 from ftrace.primitives import elementwise as e
@@ -190,16 +192,36 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any
     return lifted(function)(*[grid[i] for i in range(len(static_shape(shape)))], **kwargs)
 
 
+def _flat(x: Any) -> Any:
+    """Integer indices as int64."""
+    found = strong(value(x))
+    if typeof(found).dtype.kind not in "biu":
+        raise TypeError("only int indices permitted")
+    return cast(found, INDEX)
+
+
+def _outside(i: Any, n: int) -> Any:
+    return e.bitwise_or(e.lt(i, INDEX.type(0)), e.ge(i, INDEX.type(n)))
+
+
+def _is_by_rows(order: Any) -> bool:
+    if order not in ("C", "F"):
+        raise ValueError("only 'C' or 'F' order is permitted")
+    return order == "C"
+
+
 @numpy_function
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     """The index along each axis from flat indices."""
-    rest = cast(value(indices), INDEX)
-    sizes = static_shape(shape)
+    rest, sizes = _flat(indices), static_shape(shape)
+    by_rows, size = _is_by_rows(order), math.prod(sizes)
+    words = f"an index is out of bounds for array with size {size}"
+    refuse(_outside(rest, size), ValueError, words)
     found = []
-    for n in reversed(sizes) if order == "C" else sizes:
+    for n in reversed(sizes) if by_rows else sizes:
         found.append(e.mod(rest, INDEX.type(n)))
         rest = e.floor_divide(rest, INDEX.type(n))
-    return tuple(reversed(found)) if order == "C" else tuple(found)
+    return tuple(reversed(found)) if by_rows else tuple(found)
 
 
 @numpy_function
@@ -209,11 +231,15 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     modes = (mode,) * len(sizes) if isinstance(mode, str) else tuple(mode)
     found = INDEX.type(0)
     triples = list(zip(multi_index, sizes, modes, strict=True))
-    for index, n, how in triples if order == "C" else reversed(triples):
-        i = cast(value(index), INDEX)
+    for index, n, how in triples if _is_by_rows(order) else reversed(triples):
+        i = _flat(index)
         if how == "wrap":
             i = e.mod(i, INDEX.type(n))
         elif how == "clip":
             i = e.clamp(INDEX.type(0), i, INDEX.type(n - 1))
+        elif how == "raise":
+            refuse(_outside(i, n), ValueError, "invalid entry in coordinates array")
+        else:
+            raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {how!r})")
         found = ufuncs.apply(np.add, e.mul(found, INDEX.type(n)), i)
     return found

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.errors import TracerArrayConversionError, TracerAttributeError
-from ftrace.core.trace import Tracer
+from ftrace.core.errors import DtypeError, TracerArrayConversionError, TracerAttributeError
+from ftrace.core.trace import Tracer, holds_array
 from ftrace.numpy import (
     cumulative,
     elementary,
@@ -139,6 +139,13 @@ def _absent(name: str) -> Any:
     return property(ask, ask)
 
 
+def _as_dtype(x: Any) -> np.dtype[Any]:
+    """What NumPy 2.4 asks of a value in the place of a dtype: of its own it takes only scalars."""
+    if holds_array(x) or x.aval.weak:
+        raise DtypeError(f"{x!r} is not a dtype.", "Write `dtype=x.dtype`.")
+    return x.dtype
+
+
 def _fixed(name: str, instead: str) -> Any:
     """A property of ndarray that a traced array has, and that cannot be set."""
 
@@ -163,6 +170,7 @@ METHODS: Final[dict[str, Any]] = {
     **{name: _absent(name) for name in ("base", "strides", "tofile", "__dlpack_device__")},
     "shape": _fixed("shape", "Use x = x.reshape(shape)."),
     "dtype": _fixed("dtype", "Use x = x.astype(dtype), or ftrace.lax.bitcast_convert_type."),
+    "__numpy_dtype__": property(_as_dtype),
     "view": _view,
     "T": property(shaping.transpose),
     "mT": property(shaping.matrix_transpose),

@@ -114,6 +114,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise TypeError("invalid number of arguments")
     if edge_order not in (1, 2):
         raise DomainError(f"gradient was given edge_order={edge_order!r}.", "Pass 1 or 2.")
+    if edge_order == 2 and any(type(h) in (int, float) and not h for h in steps):
+        raise ZeroDivisionError("float division by zero")
     found = tuple(
         _gradient_axis(x, value(h), i, edge_order) for h, i in zip(steps, axes, strict=True)
     )

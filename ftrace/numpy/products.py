@@ -4,7 +4,7 @@
 is never broadcast, so that it reaches BLAS as one matrix.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,22 @@ from ftrace.primitives.shape import concatenate, expand_dims, reshape
 NO_BATCH: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
 
-def _gufunc(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The public function of a generalised ufunc from its two-operand implementation."""
+def _check_ranks(name: str, operands: Sequence[Any], ranks: Sequence[int]) -> None:
+    for i, (x, rank) in enumerate(zip(operands, ranks, strict=True)):
+        if typeof(x).ndim < rank:
+            raise ShapeError(
+                f"{name}: operand {i} has {typeof(x).ndim} axes, and at least {rank} are needed.",
+                "Multiply numbers with `*`, and make a vector a matrix with x[:, None].",
+            )
+
+
+def _gufunc(name: str, *ranks: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The public function of a generalised ufunc from its two-operand implementation.
+
+    Args:
+        name: of the ufunc.
+        ranks: the axes that each operand must have.
+    """
     ufunc = getattr(np, name, None)
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,6 +64,7 @@ def _gufunc(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             if options:
                 raise unsupported(name, f"{next(iter(options))}=")
             operands = _strong_pair(x1, x2)
+            _check_ranks(name, operands, ranks)
             if dtype is not None:
                 operands = [cast(x, canonical(dtype)) for x in operands]
             return ufuncs.finish(np.add, fn(*operands, **axis), out)
@@ -97,12 +112,10 @@ def _check_sizes(x: Any, y: Any, axes_x: tuple[int, ...], axes_y: tuple[int, ...
             )
 
 
-@_gufunc("matmul")
+@_gufunc("matmul", 1, 1)
 def matmul(x: Any, y: Any) -> Any:
     """The matrix product, broadcasting leading axes."""
     nx, ny = typeof(x).ndim, typeof(y).ndim
-    if not nx or not ny:
-        raise ShapeError("matmul was given an operand of rank 0.", "Multiply by a scalar with `*`.")
     if ny <= 2:
         return contract(x, y, (nx - 1,), (max(ny - 2, 0),))
     if nx == 1:
@@ -124,7 +137,7 @@ def _batched_matmul(x: Any, y: Any) -> Any:
     return dot_general(x, y, dimension_numbers=(((n + 1,), (n,)), (same, same)))
 
 
-@_gufunc("vecdot")
+@_gufunc("vecdot", 1, 1)
 def vecdot(x: Any, y: Any, axis: int = -1) -> Any:
     """The product of vectors along one axis; the first is conjugated."""
     x = move_axis(x, one_axis(axis, typeof(x).ndim), typeof(x).ndim - 1)
@@ -144,14 +157,14 @@ def _rowwise(x: Any, y: Any) -> Any:
     return dot_general(x, y, dimension_numbers=(((n,), (n,)), (batch, batch)))
 
 
-@_gufunc("matvec")
+@_gufunc("matvec", 2, 1)
 def matvec(x: Any, y: Any) -> Any:
     """Matrices times vectors."""
     last = typeof(y).ndim
     return _drop(matmul(x, expand_dims(y, dimensions=(last,))), -1)
 
 
-@_gufunc("vecmat")
+@_gufunc("vecmat", 1, 2)
 def vecmat(x: Any, y: Any) -> Any:
     """Conjugated vectors times matrices."""
     row = expand_dims(LOWERINGS["conjugate"](x), dimensions=(typeof(x).ndim - 1,))

@@ -75,6 +75,14 @@ def _initial(number: Any, like: Any) -> Any:
     return cast(number, typeof(like).dtype)
 
 
+def _check_start(ufunc: np.ufunc, initial: Any, where: Any) -> None:
+    if initial is None and where is not True:
+        raise ValueError(
+            f"reduction operation {ufunc.__name__!r} does not have an identity, so to use a where "
+            "mask one has to specify 'initial'"
+        )
+
+
 def in_accumulator(a: Any, dtype: Any) -> Any:
     x = value(a)
     return cast(x, accumulator(typeof(x).dtype) if dtype is None else canonical(dtype))
@@ -90,13 +98,14 @@ def sum(
     dtype: Any = None,
     out: Any = None,
     keepdims: Any = False,
-    initial: Any = None,
+    initial: Any = np._NoValue,
     where: Any = True,
 ) -> Any:
     """The sum along axes."""
+    _check_start(np.add, initial, where)
     x = masked(in_accumulator(a, dtype), where, 0)
     found = reduced(reduce_sum, x, axis, keepdims)
-    if initial is not None:
+    if initial is not None and initial is not np._NoValue:
         found = add(found, _initial(initial, found))
     return ufuncs.finish(np.add, found, out)
 
@@ -108,13 +117,14 @@ def prod(
     dtype: Any = None,
     out: Any = None,
     keepdims: Any = False,
-    initial: Any = None,
+    initial: Any = np._NoValue,
     where: Any = True,
 ) -> Any:
     """The product along axes."""
+    _check_start(np.multiply, initial, where)
     x = masked(in_accumulator(a, dtype), where, 1)
     found = reduced(r.reduce_prod, x, axis, keepdims)
-    if initial is not None:
+    if initial is not None and initial is not np._NoValue:
         found = e.mul(found, _initial(initial, found))
     return ufuncs.finish(np.add, found, out)
 
@@ -144,13 +154,8 @@ def _extreme(ufunc: np.ufunc, row: Callable[..., Any]) -> Callable[..., Any]:
         x = strong(value(a))
         if initial is not None:
             initial = _initial(initial, x)
-        if where is not True:
-            if initial is None:
-                raise ValueError(
-                    f"reduction operation {ufunc.__name__!r} does not have an identity, so to "
-                    "use a where mask one has to specify 'initial'"
-                )
-            x = masked(x, where, initial)
+        _check_start(ufunc, initial, where)
+        x = masked(x, where, initial)
         if not count_along(x, axis):
             if initial is None:
                 raise ValueError(

@@ -36,6 +36,7 @@ def _is_casting(x: Any) -> bool:
 OPTIONS: Final[dict[str, Callable[[Any], bool]]] = {
     "order": _is_order,
     "casting": _is_casting,
+    "device": lambda x: x is None or (type(x) is str and x == "cpu"),
     "overwrite_input": lambda x: not np.ndim(x),
     "mean": lambda x: x is not None,
     "correction": lambda x: x is not None,

@@ -280,6 +280,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         raise ValueError("weights should have the same shape as a.")
     if not issubclass(type(bins), int | np.integer):
         edges = strong(value(bins))
+        value(a)  # refuses what is no array of numbers
+        if typeof(edges).ndim != 1:
+            raise ValueError("`bins` must be 1d, when an array")
         n = typeof(edges).shape[0]
         falls = ufuncs.apply(np.less, slice_axis(edges, 1, n, 0), slice_axis(edges, 0, n - 1, 0))
         refuse(falls, ValueError, "`bins` must increase monotonically, when an array")
@@ -287,7 +290,16 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     if bins < 1:
         raise ValueError("`bins` must be positive, when an integer")
     x = strong(value(a))
-    low, high = (reductions.min(x), reductions.max(x)) if range is None else range
+    if range is not None:
+        low, high = range
+        falls = ufuncs.apply(np.greater, low, high)
+        refuse(falls, ValueError, "max must be larger than min in range parameter.")
+    elif typeof(x).size:
+        low, high = reductions.min(x), reductions.max(x)
+    else:
+        low, high = 0.0, 1.0
+    finite = ufuncs.apply(np.isfinite, ufuncs.apply(np.subtract, high, low))
+    refuse(ufuncs.apply(np.logical_not, finite), ValueError, "the range of the bins is not finite")
     same = ufuncs.apply(np.equal, low, high)
     low = where(same, ufuncs.apply(np.subtract, low, 0.5), low)
     high = where(same, ufuncs.apply(np.add, high, 0.5), high)

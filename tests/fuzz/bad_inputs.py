@@ -25,6 +25,7 @@ import inspect
 import io
 import operator
 import random
+import re
 import signal
 import traceback
 import warnings
@@ -45,6 +46,7 @@ from tests.fuzz.good_calls import GOOD, KEY, Good, X
 
 ROOT, HERE = str(Path(ftrace.__file__).parent), str(Path(__file__).parent)
 LIMIT = 5.0  # seconds that NumPy or ftrace may take for one call
+OUTSIDE = re.compile(r"index -?\d+ is out of bounds for axis \d+ with size \d+")
 LONGEST = 4096  # characters of a message
 
 
@@ -80,7 +82,8 @@ NUMPYS: dict[str, Any] = {
 # these register for good, wait for a person, change the process, or write files
 LEFT_OUT = {
     "register_", "breakpoint", "set_default", "save", "profile", "check_", "inserted", "finalize",
-    "start_", "stop_trace", "fromfile", "load", "tofile", "genfromtxt", "fromfunction", "devices",
+    "start_", "stop_trace", "set_printoptions", "fromfile", "load", "tofile", "genfromtxt",
+    "fromfunction", "devices",
 }  # fmt: skip
 VALUES: dict[str, Callable[[], Any]] = {
     "None": lambda: None, "'abc'": lambda: "abc", "-1": lambda: -1, "0": lambda: 0,
@@ -274,8 +277,10 @@ def _class_of(call: Call, error: Exception) -> str:
         return "numpy"
     if isinstance(error, TypeError) and not _fits(call):
         return "INSIDE" if "<l" in str(error) else "call"  # <locals>, <lambda>: nobody's words
-    if call.family == "operators" and "supported" in str(error):
+    if call.family == "operators" and re.search("supported|only concatenate", str(error)):
         return "call"  # Python's words on operators that no operand knows
+    if type(error) is IndexError and OUTSIDE.fullmatch(str(error)):
+        return "call"  # what `Raises` of functions that take indices says
     return "theirs" if _is_theirs(call, error) else "INSIDE"
 
 

@@ -8,6 +8,14 @@ import ftrace.numpy as fnp
 
 X = np.array([3.0, 1.0, 2.0])
 
+ASKS = np.lib.NumpyVersion(np.__version__) >= "2.4.0"  # before, it took any `.dtype` for one
+
+
+def _quietly(f):
+    with np.errstate(all="ignore"):
+        return f()
+
+
 REFUSED = {
     "choose": lambda x: np.choose(np.array([5]), [x, x]),
     "choose, negative": lambda x: np.choose(np.array([-1]), [x, x]),
@@ -38,6 +46,33 @@ REFUSED = {
     "vander": lambda x: np.vander(x, -1),
     "ddof": lambda x: np.cov(x, ddof=1.5),
     "axis": lambda x: np.sum(x, axis=3),
+    "functions of piecewise": lambda x: np.piecewise(x, [x > 1], [1, 2, 3]),
+    "nan of another shape": lambda x: np.nan_to_num(x, nan=np.zeros((0, 3))),
+    "floats as indices": lambda x: np.take(x, np.array([0.0, 1.0])),
+    "a complex order": lambda x: np.linalg.norm(x, 1j),
+    "a step of zero": lambda x: _quietly(lambda: np.gradient(x, 0, edge_order=2)),
+    "no start": lambda x: np.prod(x, where=x > 1, initial=None),
+    "no start of a sum": lambda x: x.sum(where=None, initial=None),
+    "a range that falls": lambda x: np.histogram(x, 4, range=(3.0, 2.0)),
+    "an infinite range": lambda x: np.histogram_bin_edges(x, 4, range=(3.0, np.inf)),
+    "an infinite range of values": lambda x: _quietly(lambda: np.histogram(x / 0, 4)),
+    "vectors of two": lambda x: np.linalg.cross(x[:2], x),
+    "a complex item": lambda x: np.insert(x, 1, 1j),
+    "edges in rows": lambda x: np.histogram_bin_edges(x, np.ones((2, 2))),
+    "another device": lambda x: np.linspace(x, x, 4, device="gpu"),
+    "a flat index": lambda x: np.unravel_index(x.astype(int), (1, 3)),
+    "a flat index below": lambda x: np.unravel_index(x.astype(int) - 2, (9, 3)),
+    "flat floats": lambda x: np.unravel_index(x, (9, 9)),
+    "order of a flat index": lambda x: np.unravel_index(x.astype(int), (9, 9), "A"),
+    "an index along an axis": lambda x: np.ravel_multi_index(2 * [x.astype(int)], (9, 3)),
+    "floats along an axis": lambda x: np.ravel_multi_index((x, x), (9, 9)),
+    "mode of an index": lambda x: np.ravel_multi_index(2 * [x.astype(int)], (9, 9), "zz"),
+    "a vector as matrix": lambda x: np.matvec(x, x),
+    "a vector as second matrix": lambda x: np.vecmat(x, x),
+    "a number as vector": lambda x: np.vecdot(x, 2.0),
+    "too few items": lambda x: np.fromiter((abs(v) if v > 0 else v for v in x), float, 4),
+    "an array as dtype": lambda x: fnp.zeros(2, dtype=x),
+    **({"an array as dtype, asked by NumPy": lambda x: np.ones(2, dtype=x)} if ASKS else {}),
 }
 TRANSFORMED = {
     "jit": ftrace.jit,
@@ -72,6 +107,8 @@ def test_what_numpy_takes_is_taken():
         found += [np.sort(x, kind="stable"), np.sort(x, stable=True), np.argpartition(x, -3)]
         found += [np.quantile(x, [0, 1]), np.percentile(x, 100), np.quantile(x, x[1])]
         found += [np.digitize(x, [3.0, 2.0, 0.0]), np.digitize(x, [1.0, 1.0, 2.5])]
+        found += [*np.histogram(x[:0], 4), np.histogram_bin_edges(x, 3, (1.0, 1.0))]
+        found += [np.sum(x, where=x > 1), np.sum(x, initial=None), np.prod(x, initial=2.0)]
         found += [np.average(x, weights=x), np.histogram(x, bins=np.array([0.0, 1.0, 4.0]))[0]]
         y = x.copy()
         y.sort()
@@ -80,3 +117,20 @@ def test_what_numpy_takes_is_taken():
     for g in (ftrace.jit(f), lambda x: ftrace.jvp(f, (x,), (x,))[0]):
         for found, right in zip(g(X), f(X), strict=True):
             np.testing.assert_allclose(np.sort(found, None), np.sort(right, None), rtol=1e-15)
+
+
+def test_as_many_items_are_read_as_were_asked_for():
+    def f(x):
+        items = iter([v if v > 0 else -v for v in x])
+        return np.fromiter(items, float, 2), next(items)
+
+    for found, right in zip(ftrace.jit(f)(X), f(X), strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
+def test_what_stands_for_a_scalar_is_a_dtype_as_a_scalar_is():
+    def f(x):
+        return x * np.zeros(2, dtype=x)
+
+    number = np.float32(2.0)
+    assert ftrace.jit(f)(number).dtype == f(number).dtype == np.float32
