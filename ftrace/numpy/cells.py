@@ -45,6 +45,7 @@ from ftrace.numpy.views import (
     ways_of,
     zero_d,
 )
+from ftrace.primitives.compare import select
 from ftrace.primitives.convert import copy
 
 # trace -> those that want to know of a cell before it is written (lifting/state.py: Mark)
@@ -174,12 +175,12 @@ def push(roots: Iterable[Tracer], but: Tracer | None = None) -> None:
             put(view, content(view))
 
 
-def replace(x: Tracer, new: Any, what: str) -> Tracer:
-    """Write a whole result into `x`, converted and broadcast as NumPy's `out=` does.
+def replace(x: Tracer, new: Any, what: str, where: Any = True) -> Tracer:
+    """Write a result into `x`, or where a mask is true, as NumPy's `out=` and `where=` do.
 
     Raises:
         ShapeError: a result that does not broadcast to the cell's shape.
-        DtypeError: a conversion that is not of the same kind.
+        DtypeError: a conversion that is not of the same kind, a mask that is not of bool.
     """
     check_writable(x)
     a, b = x.aval, typeof(new)
@@ -196,27 +197,36 @@ def replace(x: Tracer, new: Any, what: str) -> Tracer:
             "The array written to must have the shape of the result.",
         )
     new = stretch(cast(new, a.dtype), a.shape)
+    if where is not True:
+        mask = value(bool(where) if where is None or type(where) in (int, float) else where)
+        if typeof(mask).dtype != np.bool_:
+            raise DtypeError(
+                f"{what} was given a mask (where=) of {typeof(mask).dtype}, not of bool.",
+                "Compare: `where=x != 0`.",
+            )
+        new = select(stretch(mask, a.shape), new, x)
     owner = x.owner if _is_here(x) else ctx.trace
     fits = isinstance(new, Tracer) and new.owner is owner
     store(x, new if fits else copy(new))
     return x
 
 
-def write_out(out: Any, result: Any) -> Any:
-    """Deliver a result to an `out=` argument; gives `out`.
+def write_out(out: Any, result: Any, where: Any = True) -> Any:
+    """Deliver a result to an `out=` argument, or where a mask is true; gives `out`.
 
     Raises:
         TracerArrayConversionError: `out` is a plain array and the result is traced.
     """
     if isinstance(out, Tracer):
-        return replace(out, result, "The operation")
-    if isinstance(result, Tracer):
+        return replace(out, result, "The operation", where)
+    traced = result if isinstance(result, Tracer) else where
+    if isinstance(traced, Tracer):
         raise TracerArrayConversionError(
-            f"A traced result ({result.aval}) was to be written into a plain array (out=).",
+            f"A traced result ({traced.aval}) was to be written into a plain array (out=).",
             "Make the output with ftrace.numpy.zeros or empty inside the function, or leave out= "
             "out.",
         )
-    out[...] = result
+    np.copyto(out, result, where=where)
     return out
 
 

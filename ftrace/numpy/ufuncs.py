@@ -17,7 +17,7 @@ from ftrace.core import dtypes
 from ftrace.core.arguments import BARE
 from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.device import LIBRARIES
-from ftrace.core.errors import DtypeError
+from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.primitive import Primitive, bound
 from ftrace.core.trace import EVAL, Tracer, ctx, running
 from ftrace.numpy.lowerings import LOWERINGS, constant_like, static_power
@@ -35,14 +35,21 @@ from ftrace.numpy.refusing import check_options, refusal
 from ftrace.numpy.temporaries import release
 
 PYTHON_TYPE: Final = {"i": int, "f": float, "c": complex}
-TAKEN: Final = ("out", "dtype", "casting", "order", "subok")  # the last three change no values
+TAKEN: Final = (
+    "out",
+    "where",
+    "dtype",
+    "casting",
+    "order",
+    "subok",
+)  # the last three change no values
 
 COMPARISONS: Final = frozenset(
     {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
 )
 
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
-write_out: Any = None  # (out, value) -> out: the write-through of `out=`, set by cells.py
+write_out: Any = None  # (out, value, where) -> out: the write-through of `out=`, set by cells.py
 
 
 @lru_cache(maxsize=4096)
@@ -114,18 +121,30 @@ def beyond(ufunc: np.ufunc, operands: list[Any], loop: tuple[np.dtype[Any], ...]
     return None
 
 
-def finish(ufunc: np.ufunc, result: Any, out: Any) -> Any:
-    """Deliver a result to `out=`, if it was given."""
-    if out is None:
+def finish(ufunc: np.ufunc, result: Any, out: Any, where: Any = True) -> Any:
+    """Deliver a result to `out=`, if it was given.
+
+    Raises:
+        RuleError: a mask without the array that has the elements where the mask is false.
+    """
+    if out is None and where is True:
         return result
     targets = out if isinstance(out, tuple) else (out,)
-    if len(targets) != ufunc.nout:
+    if out is not None and len(targets) != ufunc.nout:
         raise TypeError("return arrays must be of ArrayType")
+    if where is not True and any(o is None for o in targets):
+        raise RuleError(
+            f"{ufunc.__name__} was called with where= and without out=: where the mask is false, "
+            "its result would be what happens to be in memory.",
+            "Give the array that has those elements as out=, or use numpy.where.",
+        )
     if all(o is None for o in targets):
         return result
     if ufunc.nout == 1:
-        return write_out(targets[0], result)
-    return tuple(r if o is None else write_out(o, r) for o, r in zip(targets, result, strict=True))
+        return write_out(targets[0], result, where)
+    return tuple(
+        r if o is None else write_out(o, r, where) for o, r in zip(targets, result, strict=True)
+    )
 
 
 def general(
@@ -133,8 +152,8 @@ def general(
 ) -> Any:
     """A ufunc call with all of NumPy's arguments: `outs` are given by position."""
     try:
-        for name, given in options.items():
-            if name not in TAKEN and not (name == "where" and given is True):
+        for name in options:
+            if name not in TAKEN:
                 raise unsupported(ufunc.__name__, f"{name}=")
         check_options(options)
         out = options.get("out")
@@ -142,7 +161,12 @@ def general(
             if out is not None or tuple in map(type, outs) or len(outs) > ufunc.nout:
                 raise TypeError("return arrays must be of ArrayType")
             out = (*outs, *[None] * (ufunc.nout - len(outs)))
-        return finish(ufunc, apply(ufunc, *xs, dtype=options.get("dtype"), row=row), out)
+        where = options.get("where", True)
+        if where is True:
+            return finish(ufunc, apply(ufunc, *xs, dtype=options.get("dtype"), row=row), out)
+        with np.errstate(all="ignore"):  # what is not taken is computed, and then left
+            found = apply(ufunc, *xs, dtype=options.get("dtype"), row=row)
+        return finish(ufunc, found, out, where)
     except BARE as error:
         found = refusal(error, ufunc, general, (*xs, *outs), options)
         if found is error:

@@ -18,7 +18,7 @@ from ftrace.numpy.assigning import assignable, setitem_value
 from ftrace.numpy.cells import cell, check_writable, replace, setitem, store
 from ftrace.numpy.indexing import basic
 from ftrace.numpy.layouts import flat, kept, reading
-from ftrace.numpy.promote import known, numpy_function, one_axis, stretch, value
+from ftrace.numpy.promote import cast, known, numpy_function, one_axis, value
 from ftrace.numpy.views import c_order
 from ftrace.primitives.convert import copy
 from ftrace.primitives.elementwise import clamp, mod, select
@@ -56,12 +56,8 @@ def _write_flat(a: Tracer, indices: Any, v: Any) -> None:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """`src` written into `dst`, where `where` is true."""
     dst, v = cell(dst, "np.copyto"), value(src)
-    if where is True:
-        replace(dst, v, "np.copyto")
-        return
-    a = dst.aval
-    v = stretch(assignable(v, a.dtype), a.shape)
-    store(dst, select(stretch(value(where), a.shape), v, dst))
+    v = cast(v, dst.aval.dtype) if casting == "unsafe" else v
+    replace(dst, v, "np.copyto", where)
 
 
 @numpy_function

@@ -85,8 +85,8 @@ BUGS = (
     Bug(
         "masks: copyto ignores `where`",
         "ftrace/numpy/writers.py",
-        "store(dst, select(stretch(value(where), a.shape), v, dst))",
-        "store(dst, v)",
+        'replace(dst, v, "np.copyto", where)',
+        'replace(dst, v, "np.copyto")',
     ),
     Bug(
         "transposition: a reversed array is not turned back",

@@ -317,9 +317,20 @@ def test_reduceat_raises_a_named_error() -> None:
         staged(lambda t: np.add.reduceat(t, [0, 1]), X)
 
 
-def test_where_and_unknown_options_of_ufuncs_raise_a_named_error() -> None:
-    with pytest.raises(RuleError, match="where="):
+def test_a_mask_without_out_raises_a_named_error() -> None:
+    with pytest.raises(RuleError, match="without out="):
         staged(lambda t: np.sin(t, where=np.array([True, False, True])), X)
+    with pytest.raises(RuleError, match="without out="):
+        staged(lambda t: np.modf(t, out=(t.copy(), None), where=t > 0), X)
+
+
+def test_a_mask_of_another_dtype_or_shape_raises_a_named_error() -> None:
+    with pytest.raises(DtypeError, match="not of bool"):
+        staged(lambda t: np.sin(t, where=t, out=t.copy()), X)
+    with pytest.raises(ShapeError, match="cannot be broadcast"):
+        staged(lambda t: np.sin(t, where=np.ones((2, *X.shape), bool), out=t.copy()), X)
+    with pytest.raises(DtypeError, match="cannot be stored"):
+        staged(lambda t: np.sin(t, where=t > 0, out=(t > 0) * 1), X)
 
 
 def test_dtype_option_computes_in_that_dtype() -> None:
