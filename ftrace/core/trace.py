@@ -106,13 +106,24 @@ def holds_array(x: Any) -> bool:
     return cls is np.ndarray or cls in device.LIBRARIES
 
 
+def is_cell(x: Any) -> bool:
+    """Whether `x += 1` writes into a value, traced or not, instead of making a new one.
+
+    Of rank 0 that are arrays, and no scalars; on a device, where results are arrays, only those
+    that NumPy would make arrays, too: `loss += term` means the same everywhere.
+    """
+    if not isinstance(x, Tracer):
+        return device.is_array(x)
+    return bool(x.aval.shape) or getattr(x, "alias", FROZEN).holds_array
+
+
 def stands_for(x: "Tracer") -> type:
     """The type of a traced value where it is not traced."""
     if device.LIBRARIES and x.is_on_device:
         return next(iter(device.LIBRARIES))
-    a = x.aval
-    if a.shape or getattr(x, "alias", FROZEN).holds_array:
+    if is_cell(x):
         return np.ndarray
+    a = x.aval
     return _PYTHON[a.dtype.kind] if a.weak else a.dtype.type
 
 

@@ -13,7 +13,7 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.device import on_device
 from ftrace.core.dtypes import bool_, promote
 from ftrace.core.errors import DtypeError, LiftError, TreeError
-from ftrace.core.trace import UNKNOWN, Tracer, ctx, moved, now
+from ftrace.core.trace import UNKNOWN, Tracer, ctx, is_cell, moved, now
 from ftrace.core.tree import LEAF, PyTreeDef, tree_flatten, tree_words
 from ftrace.interpreters.tangents import zeros
 from ftrace.numpy.views import Root, Way, alias_of, chosen, content, living, ways_of
@@ -119,7 +119,7 @@ def take_apart(value: Any, outs: list[Any], *, every: bool = False) -> Part:
             found.append(Leaf(x, None, None))
             continue
         inside = isinstance(x, Tracer) and x.owner is ctx.trace
-        leaf = Leaf(INSIDE if inside else x, None, a, ways_of(x) if a.shape else ())
+        leaf = Leaf(INSIDE if inside else x, None, a, ways_of(x) if is_cell(x) else ())
         if inside or every or id(x) in moved:
             leaf.index = len(outs)
             outs.append(x)
@@ -221,7 +221,7 @@ def converted(x: Any, wanted: ShapedArray) -> Any:
 def one_of(arrays: Sequence[Any], i: Any, y: Any) -> Any:
     """Make `y`, which is `arrays[i]` for a traced i from 0 on, share its memory with that array."""
     a = typeof(y)
-    if not a.shape:
+    if not (a.shape or all(map(is_cell, arrays))):
         return y
     ways: list[Way] = []
     for k, x in enumerate(arrays):

@@ -40,7 +40,7 @@ from ftrace.lifting.state import Frame, Outcome, Written
 from ftrace.lifting.throwing import fail_with
 from ftrace.lifting.watching import Watch
 from ftrace.numpy.cells import push, put
-from ftrace.numpy.views import Way, chosen, laid, nowhere_else, partner
+from ftrace.numpy.views import Way, as_cell, chosen, nowhere_else, partner
 from ftrace.primitives.compare import bitwise_not, select
 from ftrace.primitives.convert import convert_element_type
 
@@ -332,7 +332,7 @@ class Merge:
         for (i, index), n in self.exports.items():
             for key, found in self.arms[i].sharing.index.items():
                 if found == index:
-                    cells[i][key] = laid(results[n], self.arms[i].sharing.layouts.get(key))
+                    cells[i][key] = as_cell(results[n], self.arms[i].sharing.layouts.get(key))
         for link in self.links:
             if len(link.sides) == 2 and guards is None and not link.is_own:
                 guards = (pred, bitwise_not(pred))
@@ -445,7 +445,7 @@ class Link:
             cells[i][id(base)] = cell
         layouts = {self.merge.arms[i].sharing.layouts.get(id(base)) for i, base in own}
         if len(layouts) == 1:
-            laid(cell, layouts.pop())
+            as_cell(cell, layouts.pop())
         if found:
             chosen(y, [*found, Way(cell, (), nowhere_else(found))] if own else found, self.place)
 

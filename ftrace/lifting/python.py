@@ -8,7 +8,7 @@ name.
 
 import operator
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,10 +18,10 @@ from ftrace.control.raising import fail_where
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError
-from ftrace.core.trace import UNKNOWN, Tracer, lifted, stands_for
+from ftrace.core.trace import UNKNOWN, Tracer, is_cell, lifted, stands_for
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.asking import DIFFERENT
-from ftrace.lifting.leaves import built_alike
+from ftrace.lifting.leaves import array_type, built_alike, one_of
 from ftrace.lifting.roots import is_denied
 from ftrace.primitives.convert import convert_element_type
 
@@ -138,6 +138,9 @@ def choose(predicate: Any, x: Any, y: Any) -> Any:
     return weak(found) if typeof(x).weak and typeof(y).weak else found
 
 
+_CANDIDATES: Final = "All candidates must be arrays, numbers, or containers of one structure."
+
+
 def _choose_tree(what: str, predicate: Any, x: Any, y: Any) -> Any:
     xs, tree = tree_flatten(x)
     ys, other = tree_flatten(y)
@@ -145,9 +148,22 @@ def _choose_tree(what: str, predicate: Any, x: Any, y: Any) -> Any:
         raise LiftError(
             f"{what} chooses by a traced value between a {type(x).__name__} and a "
             f"{type(y).__name__}, which are not built alike.",
-            "All candidates must be arrays, numbers, or containers of one structure.",
+            _CANDIDATES,
+        )
+    if any(array_type(leaf) is None for leaf in (*xs, *ys)):
+        raise LiftError(
+            f"{what} chooses by a traced value between a {type(x).__name__} and a "
+            f"{type(y).__name__}.",
+            _CANDIDATES,
         )
     return tree.unflatten([choose(predicate, a, b) for a, b in zip(xs, ys, strict=True)])
+
+
+def _showing(items: Sequence[Any], i: Any, found: Any) -> Any:
+    """Make `found`, which is `items[i]` for a traced i, share its memory with that item."""
+    columns = zip(*(tree_flatten(item)[0] for item in items), strict=True)
+    leaves, tree = tree_flatten(found)
+    return tree.unflatten([one_of(c, i, y) for c, y in zip(columns, leaves, strict=True)])
 
 
 def _extreme(name: str, better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -162,16 +178,16 @@ def _extreme(name: str, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
                 raise ValueError(f"{name}() iterable argument is empty")
             return default
         keyed = (lambda v: v) if key is None else lifted(key)
-        best, best_key = items[0], keyed(items[0])
-        for item in items[1:]:
+        best, best_key, at = items[0], keyed(items[0]), 0
+        for i, item in enumerate(items[1:], 1):
             item_key = keyed(item)
             wins = better(item_key, best_key)
             if is_unknown(wins) and not typeof(wins).shape:
                 best = _choose_tree(f"{name}()", wins, item, best)
-                best_key = choose(wins, item_key, best_key)
+                best_key, at = choose(wins, item_key, best_key), choose(wins, i, at)
             elif wins:
-                best, best_key = item, item_key
-        return best
+                best, best_key, at = item, item_key, i
+        return _showing(items, at, best) if is_unknown(at) else best
 
     return extreme
 
@@ -229,13 +245,18 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
     if reverse:  # equal items keep their order
         order = (n - 1) - order[::-1]
     flat = [tree_flatten(item) for item in items]
-    if not all(built_alike(tree, flat[0][1]) for _, tree in flat):
+    if not all(
+        built_alike(tree, flat[0][1]) and all(array_type(leaf) is not None for leaf in leaves)
+        for leaves, tree in flat
+    ):
         raise LiftError(
-            "sorted() orders by traced values items that are not built alike.",
-            "All items must be arrays, numbers, or containers of one structure.",
+            "sorted() orders by traced values items that are not built alike.", _CANDIDATES
         )
     columns = [fnp.stack(column)[order] for column in zip(*(f[0] for f in flat), strict=True)]
-    return [flat[0][1].unflatten([column[i] for column in columns]) for i in range(n)]
+    found = [flat[0][1].unflatten([column[i] for column in columns]) for i in range(n)]
+    if not any(is_cell(leaf) for leaves, _ in flat for leaf in leaves):
+        return found
+    return [_showing(items, order[i], y) for i, y in enumerate(found)]
 
 
 def _filter(function: Any, items: Iterable[Any], /) -> Iterator[Any]:

@@ -14,13 +14,15 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Any
 
-from ftrace.core.trace import Tracer, ctx, now
+from ftrace.core.trace import Tracer, ctx, is_cell, now
 from ftrace.lifting.leaves import Leaf
 from ftrace.numpy.cells import push, put
 from ftrace.numpy.views import (
+    C_ORDER,
     Root,
     Way,
     alias_of,
+    as_cell,
     chosen,
     is_reachable,
     living,
@@ -71,7 +73,7 @@ class Sharing:
 
     def start(self, key: Key, x: Any) -> None:
         """A leaf becomes one that is carried."""
-        if isinstance(x, Tracer) and not x.aval.shape:
+        if not is_cell(x):
             return
         for way in ways_of(x):
             if not any(step.operands for step in way.steps):
@@ -103,6 +105,7 @@ class Sharing:
             leaf -> what the name is bound to.
         """
         self._heads, self._flags = heads, flags
+        _as_arrays(cell for key, cell in heads.items() if key in self._first)
         self._roots = {id(cell): key for key, cell in heads.items()}
         self._before = {key: cell.atom for key, cell in heads.items()}
         self._contents = {key: now(x).atom for key, (x, _) in ctx.trace.cells.items()}
@@ -263,6 +266,7 @@ class Sharing:
     def after(self, results: dict[Key, Any], flags: Mapping[Key, list[Any]]) -> dict[Key, Any]:
         """The arrays after the loop, from the results of the row."""
         self._flags = flags
+        _as_arrays(x for key, x in results.items() if key in self.ends)
         if self._loop.items is not None and self._loop.turns:
             self._ended = {key: set(views) for key, views in self.ends.items()}
         if self._behind:
@@ -316,6 +320,13 @@ class Views:
 def _is_whole(leaf: Leaf) -> bool:
     """Whether a leaf is, in any case, all of one array."""
     return len(leaf.ways) == 1 and not leaf.ways[0].steps
+
+
+def _as_arrays(cells: Iterable[Any]) -> None:
+    """Of rank 0 they are arrays, and no scalars."""
+    for cell in cells:
+        if not cell.aval.shape:
+            as_cell(cell, C_ORDER)
 
 
 def _both(flag: Any, when: Any) -> Any:

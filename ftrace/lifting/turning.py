@@ -28,7 +28,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import LiftError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
-from ftrace.core.trace import Tracer, ctx
+from ftrace.core.trace import Tracer, ctx, is_cell
 from ftrace.core.tree import PyTreeDef
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
@@ -117,7 +117,7 @@ class Turning:
         types = [None if is_writable(x) else array_type(x) for x in leaves]
         self.slots[name] = Slot(leaves, tree, types)
         for i, (x, a) in enumerate(zip(leaves, types, strict=True)):
-            if a is not None and a.shape:
+            if a is not None and is_cell(x):
                 self.sharing.start((name, i), x)
 
     # ------------------------------------------------------------------ tracing

@@ -25,7 +25,7 @@ from ftrace.core.errors import (
     ShapeError,
     TracerArrayConversionError,
 )
-from ftrace.core.trace import Frozen, Tracer, ctx, is_within, leaked, moved, now
+from ftrace.core.trace import Frozen, Tracer, ctx, is_cell, is_within, leaked, moved, now
 from ftrace.numpy import ufunc_methods, ufuncs
 from ftrace.numpy.assigning import setitem_value
 from ftrace.numpy.indexing import Advanced, advanced, basic
@@ -307,7 +307,7 @@ ufunc_methods.write_at = ufunc_at
 
 def is_writable(x: Any) -> bool:
     """Whether a value is an array that the running function may write, or shows one."""
-    if not isinstance(x, Tracer) or not x.aval.shape:
+    if not isinstance(x, Tracer) or not is_cell(x):
         return False
     return all(is_reachable(way.base) for way in ways_of(x))
 
@@ -380,7 +380,7 @@ def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     name = operate.__name__
 
     def write(x: Tracer, y: Any) -> Any:
-        if not x.aval.shape:  # NumPy's scalars are values: `loss += term` makes a new one
+        if not is_cell(x):  # NumPy's scalars are values: `loss += term` makes a new one
             return operate(x, y)
         check_writable(x)
         return replace(x, operate(x, value(y)), name)

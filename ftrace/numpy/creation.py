@@ -56,7 +56,9 @@ def _order(shape: tuple[int, ...], order: str) -> Layout:
 def _from(object: Any, dtype: Any = None) -> Any:
     """An array from anything array-like; one made of a list lies in C order."""
     x = value(object, dtype)
-    return x if x is object else c_order(x)
+    if x is not object:
+        return c_order(x)
+    return strong(x) if isinstance(x, Tracer) else x
 
 
 @numpy_function

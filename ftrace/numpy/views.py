@@ -338,7 +338,12 @@ def fortran(rank: int) -> Layout:
 
 def laid(y: Any, layout: Layout | None) -> Any:
     """Mark a new array, if its layout is known."""
-    if layout is not None and isinstance(y, Tracer) and alias_of(y) is None and y.aval.shape:
+    return as_cell(y, layout) if isinstance(y, Tracer) and y.aval.shape else y
+
+
+def as_cell(y: Tracer, layout: Layout | None) -> Tracer:
+    """Mark the content of a cell as a cell that is laid out alike; of rank 0 it is an array."""
+    if layout is not None and alias_of(y) is None:
         y.alias = layout
     return y
 
@@ -349,7 +354,7 @@ def c_order(y: Any) -> Any:
 
 
 def zero_d(y: Any) -> Any:
-    """Mark a result as an array, which of rank 0 is no NumPy scalar; only `isinstance` asks."""
+    """Mark a result as an array, which of rank 0 is no NumPy scalar: `y += 1` writes into it."""
     if type(y) is tuple:
         return tuple(map(zero_d, y))
     if isinstance(y, Tracer) and not holds_array(y):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ftrace
-from tests.lifting import alias_programs, buffer_programs  # noqa: F401 - they add their own
+from tests.lifting import alias_programs, buffer_programs, cell_programs  # noqa: F401 - they add their own
 from tests.lifting.view_programs import LOUD, PROGRAMS
 
 CASES = [pytest.param(f, points, id=f.__name__) for f, points in PROGRAMS]
