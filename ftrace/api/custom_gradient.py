@@ -14,6 +14,7 @@ from ftrace.core.errors import CustomRuleError, TreeError
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.trace import Tracer, lifted
 from ftrace.core.tree import tree_flatten, tree_mismatch, tree_words
+from ftrace.lifting.restart import Restart
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -99,7 +100,8 @@ def closure_convert(
     """
     check_callable(fun, "closure_convert")
     leaves, tree = flatten_call(example_args)
-    made = stage_function(fun, tree, argument_avals(fun, leaves, tree))
+    avals = argument_avals(fun, leaves, tree)
+    made = Restart(fun, True)(lambda: stage_function(fun, tree, avals), example_args)
     moves = [isinstance(x, Tracer) and is_inexact(typeof(x).dtype) for x in made.captured]
     hoisted = [x for x, m in zip(made.captured, moves, strict=True) if m]
     rest = [None if m else x for x, m in zip(made.captured, moves, strict=True)]

@@ -87,6 +87,7 @@ from ftrace.lax.reducing import reduce_xor as reduce_xor
 from ftrace.lax.reducing import sort as sort
 from ftrace.lax.reducing import sort_key_val as sort_key_val
 from ftrace.lax.reducing import top_k as top_k
+from ftrace.lax.restarting import restart as _restart
 from ftrace.lax.slicing import dynamic_index_in_dim as dynamic_index_in_dim
 from ftrace.lax.slicing import dynamic_slice as dynamic_slice
 from ftrace.lax.slicing import dynamic_slice_in_dim as dynamic_slice_in_dim
@@ -199,3 +200,4 @@ from ftrace.primitives.special import xlogy as xlogy
 from ftrace.primitives.special import zeta as zeta
 
 _explain(globals())
+_restart(globals())

@@ -42,6 +42,11 @@ def einsum(
     inputs, output = _parse(subscripts, [len(s) for s in shapes])
     _check_sizes(inputs, shapes)
     target = common_dtype(*arrays) if dtype is None else canonical(dtype)
+    for i, x in enumerate(arrays):
+        if not np.can_cast(typeof(x).dtype, target, casting):
+            raise TypeError(
+                f"einsum: operand {i} is {typeof(x)}, which {casting!r} forbids to cast"
+            )
     if len(arrays) == 1 and out is None and set(inputs[0]) == set(output):
         step = _rearranging(shapes[0], inputs[0], output)
         x = cast(arrays[0], target)

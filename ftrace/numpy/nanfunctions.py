@@ -34,7 +34,7 @@ def nansum(
     dtype: Any = None,
     out: Any = None,
     keepdims: Any = False,
-    initial: Any = None,
+    initial: Any = np._NoValue,
     where: Any = True,
 ) -> Any:
     """The sum without NaN."""
@@ -48,7 +48,7 @@ def nanprod(
     dtype: Any = None,
     out: Any = None,
     keepdims: Any = False,
-    initial: Any = None,
+    initial: Any = np._NoValue,
     where: Any = True,
 ) -> Any:
     """The product without NaN."""

@@ -357,13 +357,22 @@ def collapse(ct: Any, target: ShapedArray) -> Any:
     return reduce_sum(ct, axes=tuple(range(len(shape)))) if shape else ct
 
 
+def number(x: Any) -> Any:
+    """A Python scalar as the NumPy scalar that it is computed with.
+
+    Raises:
+        OverflowError: an int that 64 bits do not hold.
+    """
+    return SCALAR_AVALS[type(x)].dtype.type(x)
+
+
 def weakly(impl: Rule) -> Rule:
     """An implementation that gives a Python scalar for Python scalars, by NumPy's arithmetic."""
     python = PYTHON_SCALARS
 
     def evaluate(x: Any, y: Any) -> Any:
         if type(x) in python and type(y) in python:
-            return impl(np.asarray(x)[()], np.asarray(y)[()]).item()
+            return impl(number(x), number(y)).item()
         return impl(x, y)
 
     return evaluate
@@ -374,11 +383,11 @@ def weakly_unary(impl: Rule) -> Rule:
     python = PYTHON_SCALARS
 
     def evaluate(x: Any) -> Any:
-        return impl(np.asarray(x)[()]).item() if type(x) in python else impl(x)
+        return impl(number(x)).item() if type(x) in python else impl(x)
 
     def evaluate_with(x: Any, **params: Any) -> Any:
         if type(x) in python:
-            return impl(np.asarray(x)[()], **params).item()
+            return impl(number(x), **params).item()
         return impl(x, **params)
 
     return evaluate_with if has_params(impl) else evaluate

@@ -6,7 +6,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import jit, jvp, lax, random, tree_util, vmap
-from ftrace.errors import DomainError, DtypeError, FtraceError, ShapeError
+from ftrace.errors import DomainError, DtypeError, FtraceError, RangeError, ShapeError
 
 X, M = np.array([1.0, 2.0, 3.0]), np.ones((3, 3))
 KEY = random.PRNGKey(0)
@@ -51,6 +51,7 @@ REFUSED = {
         DomainError,
     ),
     "no probability": (lambda: random.choice(KEY, 2, p=np.array([np.nan, 1.0])), DomainError),
+    "a number of too many bits": (lambda: lax.bitwise_not(10**40), RangeError),
     "a negative rate": (lambda: random.poisson(KEY, -1.0), DomainError),
 }
 

@@ -209,3 +209,71 @@ def test_lift_false_leaves_the_error(call):
         call(f)
     with pytest.raises(TracerArrayConversionError):
         ftrace.jit(lambda x: call(f, lift=False))(X)
+
+
+# ---------------------------------------------------------------------------------- loops
+
+
+def relu_step(c, x):
+    if x > c:
+        c = c + x
+    return c, c * 2
+
+
+def sinking(c):
+    if c > 3.0:
+        return c - 3.0
+    return c - 1.0
+
+
+def larger(a, b):
+    return a if a > b else b
+
+
+ROW = np.array([1.0, -1.0, 3.0, 2.0])
+LOOPS = {
+    "scan": (lambda: ftrace.lax.scan(relu_step, 0.5, ROW)[0], 4.5),
+    "map": (lambda: ftrace.lax.map(lambda x: x if x > 0 else -x, ROW).sum(), 7.0),
+    "map of blocks": (lambda: ftrace.lax.map(abs_, ROW, batch_size=3).sum(), 7.0),
+    "fori_loop": (lambda: ftrace.lax.fori_loop(0, 3, lambda i, c: sinking(c), 8.5), 1.5),
+    "while_loop": (lambda: ftrace.lax.while_loop(positive, body_fun=sinking, init_val=8.5), -0.5),
+    "cond": (lambda: ftrace.lax.cond(True, sinking, lambda c: c, 8.5), 5.5),
+    "switch": (lambda: ftrace.lax.switch(4, [lambda c: c] * 4 + [sinking], 8.5), 5.5),
+    "reduce": (lambda: ftrace.lax.reduce(ROW, -5.0, larger, (0,)), 3.0),
+    "closure_convert": (lambda: ftrace.closure_convert(sinking, 8.5)[0](8.5), 5.5),
+    "in grad": (lambda: ftrace.grad(lambda x: ftrace.lax.scan(relu_step, x, ROW)[0])(0.5), 1.0),
+    "in a loop": (
+        lambda: ftrace.lax.map(lambda x: ftrace.lax.cond(x > 0, sinking, abs_, x), ROW)[2],
+        2.0,
+    ),
+    "types": (lambda: ftrace.lax.fori_loop(0, 2, typed, 1.0), 9.0),
+}
+
+
+def abs_(x):
+    return x if x > 0 else -x
+
+
+def positive(c):
+    return c > 0 and not c < 0
+
+
+def typed(i, c):
+    return c * 3 if type(c) is np.float64 else c * 2
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_outside_of_transformations_lift_what_they_stage(name):
+    call, right = LOOPS[name]
+    for _ in range(2):
+        assert call() == right
+
+
+def test_a_loop_is_left_alone_where_nothing_may_be_lifted():
+    def f(c, x):
+        return (c + x if x > c else c), None
+
+    with ftrace.config.update(lift=False), pytest.raises(TracerBoolConversionError):
+        ftrace.lax.scan(f, 0.5, ROW)
+    with pytest.raises(TracerBoolConversionError):
+        ftrace.grad(lambda x: ftrace.lax.scan(f, x, ROW)[0], lift=False)(0.5)

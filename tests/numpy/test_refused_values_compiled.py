@@ -56,6 +56,8 @@ REFUSED = {
     "a range that falls": lambda x: np.histogram(x, 4, range=(3.0, 2.0)),
     "an infinite range": lambda x: np.histogram_bin_edges(x, 4, range=(3.0, np.inf)),
     "an infinite range of values": lambda x: _quietly(lambda: np.histogram(x / 0, 4)),
+    "a sum in another dtype": lambda x: np.einsum("i->", x, dtype="i4"),
+    "no start of what is no NaN": lambda x: np.nansum(x, where=x > 1, initial=None),
     "vectors of two": lambda x: np.linalg.cross(x[:2], x),
     "a complex item": lambda x: np.insert(x, 1, 1j),
     "edges in rows": lambda x: np.histogram_bin_edges(x, np.ones((2, 2))),
@@ -108,6 +110,8 @@ def test_what_numpy_takes_is_taken():
         found += [np.quantile(x, [0, 1]), np.percentile(x, 100), np.quantile(x, x[1])]
         found += [np.digitize(x, [3.0, 2.0, 0.0]), np.digitize(x, [1.0, 1.0, 2.5])]
         found += [*np.histogram(x[:0], 4), np.histogram_bin_edges(x, 3, (1.0, 1.0))]
+        found += [np.nansum(x, where=x > 1), np.nanprod(x, where=False)]
+        found += [np.einsum("i->", x, dtype="f4", casting="same_kind")]
         found += [np.sum(x, where=x > 1), np.sum(x, initial=None), np.prod(x, initial=2.0)]
         found += [np.average(x, weights=x), np.histogram(x, bins=np.array([0.0, 1.0, 4.0]))[0]]
         y = x.copy()
