@@ -161,7 +161,7 @@ class Calling(Reading):
                 )
         return (
             made
-            if not issubclass(cls, tuple)
+            if not issubclass(cls, tuple | BaseException)
             else joined(made, self.within([*args, *kwargs.values()]))
         )
 

@@ -7,6 +7,7 @@ any other, which may do anything with what it gets.
 import collections
 import functools
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -58,6 +59,11 @@ def _each_name(walk: Reading, args: list[Value]) -> Value:
     if args[1].complete and all(isinstance(n, str) for n in names):
         return functools.reduce(joined, (walk.attribute(args[0], n) for n in names))
     return walk.attributes(args[0])
+
+
+@_of(sys.exc_info, *filter(None, [getattr(sys, "exception", None)]))
+def _error(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    return walk.caught()
 
 
 @_of(hasattr)

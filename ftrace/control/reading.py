@@ -67,7 +67,7 @@ class Frame:
 
     __slots__ = (
         "cells", "changed", "containers", "globals", "heads", "instances", "listing", "made",
-        "names", "number", "once", "parents", "raised", "result", "seen", "shared", "stores",
+        "names", "number", "once", "parents", "result", "seen", "shared", "stores",
     )  # fmt: skip
 
     def __init__(self, code: types.CodeType, scope: dict[str, Any], once: bool) -> None:
@@ -82,7 +82,6 @@ class Frame:
         self.containers: dict[int, Container] = {}
         self.heads: dict[int, list[Value]] = {}
         self.result: Value | None = None
-        self.raised = NOTHING
         self.instances: dict[Any, Any] = {}
         self.changed = self.shared = False
         self.stores = 0
@@ -145,6 +144,8 @@ class Reading:
         self.growth = 0  # how often what a run makes has come to hold more
         self.passing = False  # whether a function got what a run makes
         self.restless = False  # whether that grew afterwards
+        self.raised = NOTHING  # by any of the walked code
+        self.catching = False  # whether a function got that
 
     @property
     def site(self) -> tuple[int, int]:
@@ -203,6 +204,17 @@ class Reading:
             self.growth += 1
             self.frame.changed = True
             self.restless |= self.passing
+
+    def throw(self, *values: Value) -> None:
+        """The walked code raises something: who catches errors may get it."""
+        more = bag((*self.raised.refs, *(x for v in values for x in v.refs)))
+        self.restless |= self.catching and not same(self.raised, more)
+        self.raised = more
+
+    def caught(self) -> Value:
+        """What a handler of errors may get."""
+        self.catching = True
+        return self.raised
 
     def use(self, value: Value, beside: bool = False) -> None:
         """An instruction gets a value: note the arrays."""
@@ -325,14 +337,12 @@ class Reading:
             mro = above.__self_class__.__mro__
             rest = mro[mro.index(above.__thisclass__) + 1 :]
             return self._of_class(above.__self_class__, above.__self__, rest, name)
-        if isinstance(ref, Container):
-            return constant(self.one(Method, ref, name))
         if isinstance(ref, Instance):
             mine = ref.attributes.get(name)
             return mine if mine is not None else self._of_class(ref.cls, ref, ref.cls.__mro__, name)
         if type(ref) in SCALARS or issubclass(type(ref), Made | Method | Held | np.generic):
             return NOTHING
-        if is_container(ref) and hasattr(_builtin(ref), name):
+        if isinstance(ref, Container) or (is_container(ref) and hasattr(_builtin(ref), name)):
             return constant(self.one(Method, ref, name))
         return self._of_instance(ref, name)
 
@@ -385,7 +395,8 @@ class Reading:
         if kind is types.FunctionType:
             self.facts.add("method", ref, name, found, self.site)
             return constant(self.one(types.MethodType, found, ref))
-        if kind in (types.MemberDescriptorType, _FIELD):
+        of_error = isinstance(ref, BaseException) and kind is types.GetSetDescriptorType  # `args`
+        if of_error or kind in (types.MemberDescriptorType, _FIELD):
             try:
                 return self.read("attribute", ref, name, found.__get__(ref, cls))
             except AttributeError:
@@ -426,6 +437,8 @@ class Reading:
     def _item(self, ref: Any, index: Value) -> Value:
         if is_ndarray(ref):
             return Value((ref,))
+        if any(type(k) not in SCALARS for k in index.refs):
+            self.throw(index)  # in a KeyError
         if isinstance(ref, Container):
             at = index.refs[0] if index.exact else None
             parts = ref.parts or ()

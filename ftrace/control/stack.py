@@ -30,6 +30,7 @@ from ftrace.control.values import (
 )
 from ftrace.core.sameness import SCALARS
 
+_GENERATOR: Final = 0x20
 Stack = list[Value]
 Handle = Callable[["Reader", Stack, Instruction], Any]
 _HANDLES: Final[dict[str, Handle]] = {}
@@ -234,7 +235,13 @@ def _drop(m: Reader, stack: Stack, i: Instruction) -> None:
 
 @on("PUSH_EXC_INFO")
 def _pushed_error(m: Reader, stack: Stack, i: Instruction) -> None:
-    stack[-1:] = [NOTHING, m.frame.raised]
+    stack[-1:] = [NOTHING, m.caught()]
+
+
+@on("CHECK_EG_MATCH")
+def _matched_group(m: Reader, stack: Stack, i: Instruction) -> None:
+    group, _ = popped(stack, 2)
+    stack.extend((group, group))
 
 
 @on("COPY")
@@ -378,9 +385,10 @@ def _jump(m: Reader, stack: Stack, i: Instruction) -> None:
 
 @on("RAISE_VARARGS")
 def _raise(m: Reader, stack: Stack, i: Instruction) -> None:
-    for v in popped(stack, i.arg):
+    given = popped(stack, i.arg)
+    for v in given:
         m.use(v)
-        m.frame.raised = bag((*m.frame.raised.refs, *v.refs))
+    m.throw(*given)
 
 
 @on("RETURN_VALUE", "YIELD_VALUE")
@@ -389,12 +397,14 @@ def _return(m: Reader, stack: Stack, i: Instruction) -> None:
     if i.name == "YIELD_VALUE":
         stack.append(NOTHING)
         value = bag(value.refs, traced=value.traced)
+    elif m.frame.listing.code.co_flags & _GENERATOR:
+        m.throw(value)  # in a StopIteration
     _returned(m, value)
 
 
 @on("RETURN_CONST")
 def _return_const(m: Reader, stack: Stack, i: Instruction) -> None:
-    generator = m.frame.listing.code.co_flags & 0x20
+    generator = m.frame.listing.code.co_flags & _GENERATOR
     if not (generator and m.frame.result is not None):
         _returned(m, constant(i.value))
 
@@ -471,7 +481,8 @@ def _call_ex(m: Reader, stack: Stack, i: Instruction) -> None:
 @on("BEFORE_WITH")
 def _with(m: Reader, stack: Stack, i: Instruction) -> None:
     value = popped(stack, 1)[0]
-    found = [NOTHING, *(m.operate(x, []) for x in value.refs), Value(value.refs)]
+    error = [m.caught()] if value.refs else []  # that its `__exit__` gets
+    found = [NOTHING, *(m.operate(x, error) for x in value.refs), Value(value.refs)]
     stack.extend((NOTHING, united(found)))
 
 

@@ -34,7 +34,7 @@ def einsum(
     optimize: Any = False,
     dtype: Any = None,
     order: str = "K",
-    casting: str = "safe",
+    casting: Any = "safe",
 ) -> Any:
     """A sum of products in index notation, as `einsum("ij,jk->ik", a, b)`."""
     subscripts, arrays = _arguments(operands)
