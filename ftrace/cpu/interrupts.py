@@ -15,7 +15,7 @@ from typing import Final
 
 from ftrace.cpu.state import Carried, State
 from ftrace.cpu.text import Text, Value
-from ftrace.lowering.ir import Block, Loop, While
+from ftrace.lowering.ir import Block, Let, Load, Loop, Stmt, While, blocks_of
 from ftrace.lowering.traversal import inside
 
 LOOK: Final = -3  # the number with which native code lets Python look for signals
@@ -33,9 +33,15 @@ def first(body: Block) -> int:
 
 def polls(block: Block) -> bool:
     """Whether a loop in a block of a kernel looks for signals."""
-    return AVAILABLE and any(
-        isinstance(s, While) or (isinstance(s, Loop) and bool(s.params)) for s in inside(block)
-    )
+    return AVAILABLE and any(map(_looks, block.stmts))
+
+
+def _looks(stmt: Stmt) -> bool:
+    if type(stmt) is Let or type(stmt) is Load:  # nearly all of them
+        return False
+    if isinstance(stmt, While) or (isinstance(stmt, Loop) and stmt.params):
+        return True
+    return any(map(polls, blocks_of(stmt)))
 
 
 class Watch:

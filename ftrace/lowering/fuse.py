@@ -154,8 +154,8 @@ class _Storing:
             heaviest = max(known, key=lambda a: total(self.weights.of(a)))
             self.stored.add(heaviest)
             known = [a for a in known if a is not heaviest]
-        shared = any(self.users.get(v, 0) > 1 for v in eqn.outvars)
-        if self.weights.heavy and shared and total(self.weights.of(eqn.outvars[0])) > SHARED:
+        large = self.weights.heavy and total(self.weights.of(eqn.outvars[0])) > SHARED
+        if large and any(self.users.get(v, 0) > 1 for v in eqn.outvars):
             self.stored.update(eqn.outvars)
         return known
 

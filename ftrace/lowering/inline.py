@@ -78,15 +78,21 @@ def _open(
             continue
         outs = [Var(v.aval) for v in eqn.outvars]
         copy = Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source)
-        eqns.extend(expanded(copy) or _in_chunks(copy) if last else (copy,))
+        if last:
+            eqns.extend(expanded(copy) or _in_chunks(copy))
+        else:
+            eqns.append(copy)
         env.update(zip(eqn.outvars, outs, strict=True))
     return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]
 
 
 def _in_chunks(eqn: Eqn) -> list[Eqn]:
     """A wide `concatenate` as one of several, so that each is a kernel of bounded length."""
-    parts, found = eqn.invars, list[Eqn]()
-    while eqn.primitive.op == "concatenate" and len(parts) > WIDE:
+    parts = eqn.invars
+    if len(parts) <= WIDE or eqn.primitive.op != "concatenate":
+        return [eqn]
+    found: list[Eqn] = []
+    while len(parts) > WIDE:
         axis, a = eqn.params["dimension"], eqn.outvars[0].aval
         chunks = [parts[i : i + WIDE] for i in range(0, len(parts), WIDE)]
         parts = []

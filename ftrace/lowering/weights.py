@@ -37,33 +37,42 @@ class Weights:
     """What variables need.
 
     The weights of equations are written in binary, one plane of bits for each digit. `heavy` says
-    whether the equations are too many for one kernel.
+    whether the equations are too many for one kernel. Where they are not, however many results
+    are loaded, nothing is taken down, and everything weighs nothing.
     """
 
     def __init__(self, eqns: Sequence[Eqn], produced: Mapping[Any, Any]) -> None:
         self._produced = produced
         self._needs: dict[Any, Need] = {}
-        digits = [bytearray(len(eqns) // 8 + 1) for _ in range(LIMIT.bit_length())]
-        for i, eqn in enumerate(eqns):
-            given = sum(type(a) is Var and a not in produced for a in eqn.invars)
-            weight = min(own(eqn) + LOAD * given, 2 * LIMIT - 1)
-            for k, plane in enumerate(digits):
-                plane[i >> 3] |= (weight >> k & 1) << (i & 7)
-        self._planes = [int.from_bytes(plane, "little") for plane in digits]
-        self.heavy = self.total(((1 << len(eqns)) - 1, 0)) > LIMIT
+        self._planes: list[tuple[int, int]] = []
+        weights = [self._weight(eqn) for eqn in eqns]
+        total = sum(weights)
+        self.heavy = total > LIMIT
+        self._light = total + LOAD * len(eqns) <= LIMIT
+        if not self._light:
+            digits = ((k, _digit(weights, k)) for k in range(max(weights).bit_length()))
+            self._planes = [(k, plane) for k, plane in digits if plane]
+
+    def _weight(self, eqn: Eqn) -> int:
+        given = [a for a in eqn.invars if type(a) is Var and a not in self._produced]
+        return min(own(eqn) + LOAD * len(given), 2 * LIMIT - 1)
 
     def of(self, v: Any) -> Need:
         """What an element of a variable needs."""
-        return self._needs[v]
+        return self._needs.get(v, NOTHING)
 
     def total(self, need: Need) -> int:
         """The weight of what is needed."""
         computed, loaded = need
-        operations = sum((computed & p).bit_count() << k for k, p in enumerate(self._planes))
-        return operations + LOAD * loaded.bit_count()
+        total = LOAD * loaded.bit_count()
+        for k, plane in self._planes:
+            total += (computed & plane).bit_count() << k
+        return total
 
     def note(self, number: int, eqn: Eqn, pulled: Collection[Any]) -> Need:
         """Take down an equation that pulls some of its operands; what it needs."""
+        if self._light:
+            return NOTHING
         need = (1 << number, 0)
         for a in eqn.invars:
             if type(a) is Var and a in self._produced:
@@ -73,15 +82,20 @@ class Weights:
         return need
 
 
+def _digit(weights: Sequence[int], k: int) -> int:
+    """One binary digit of all weights, as the bits of a number."""
+    return int("".join(["01"[weight >> k & 1] for weight in reversed(weights)]), 2)
+
+
 def own(eqn: Eqn) -> int:
     """Operations of an equation itself."""
     rule = eqn.primitive.lower
+    if isinstance(rule, Pointwise):  # nearly all of them
+        return COSTLY if isinstance(rule.rule, str) and OPS[rule.rule].costly else 1
     if isinstance(rule, Elementwise):
         return _inside(rule.jaxpr(**eqn.params))
     if isinstance(rule, Moving):
         return NESTED if eqn.primitive.op in GUARDED else 1
-    if isinstance(rule, Pointwise) and isinstance(rule.rule, str) and OPS[rule.rule].costly:
-        return COSTLY
     return 1
 
 
