@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ftrace.control.attributes import Attributes
 from ftrace.control.holders import (
     GETTERS,
     call_of,
@@ -22,7 +23,8 @@ from ftrace.control.holders import (
 )
 from ftrace.control.meanings import MEANINGS, gotten
 from ftrace.control.names_of_calls import ITERATING, LIFE, PASSING, PLAIN, WRITING
-from ftrace.control.reading import Frame, Reading
+from ftrace.control.opaque import is_opaque
+from ftrace.control.reading import Frame
 from ftrace.control.values import (
     NOTHING,
     STAND_INS,
@@ -52,7 +54,7 @@ _MAX_WAYS: Final = 4  # in which a function is walked by itself
 _MAX_DEPTH: Final = 40  # of calls; deeper ones are followed afterwards, their results unknown
 
 
-class Calling(Reading):
+class Calling(Attributes):
     """A walk with calls."""
 
     def __init__(self) -> None:
@@ -123,16 +125,23 @@ class Calling(Reading):
         elif isinstance(f, types.MethodType):
             return self._one(f.__func__, [constant(f.__self__), *args], kwargs, rest)
         elif isinstance(f, functools.partial):
+            if f.keywords:
+                self.facts.whole(f.keywords, self.site)
             given = [self.outside(a) for a in f.args]
             named = {k: self.outside(v) for k, v in f.keywords.items()}
             return self._one(f.func, [*given, *args], {**named, **kwargs}, rest)
         elif isinstance(f, Made):
             return self._made(f, args, kwargs, rest)
         elif isinstance(f, Method):
-            return self._method(f, [*args, *kwargs.values(), *_given(rest)])
+            of = self._of_text if isinstance(f.holder, str) else self._method
+            return of(f, [*args, *kwargs.values(), *_given(rest)])
         elif isinstance(f, type):
             if not is_library(f):
-                return self._instance(f, args, kwargs, rest)
+                made = self._instance(f, args, kwargs, rest)
+                call = call_of(f)
+                if call is None or is_library(call):
+                    return made
+                return joined(made, self._function(call, [constant(f), *args], kwargs, rest))
         elif is_ndarray(f):
             return NOTHING
         else:
@@ -140,6 +149,7 @@ class Calling(Reading):
             if call is not None and not is_library(call):
                 if not isinstance(f, Instance):
                     self.facts.add("class", f, None, type(f), self.site)
+                    self.facts.add("attribute", type(f), "__call__", call, self.site)
                 return self._function(call, [constant(f), *args], kwargs, rest)
         if isinstance(f, GETTERS):
             return gotten(self, f, args[0] if args else _open(rest, None))
@@ -166,7 +176,7 @@ class Calling(Reading):
         )
 
     def _method(self, f: Method, args: list[Value]) -> Value:
-        """A method of an array or of a builtin container."""
+        """A method of an array, or of a builtin container."""
         holder, name = f.holder, f.name
         if isinstance(holder, Container):
             return self._of_container(holder, name, args)
@@ -184,8 +194,17 @@ class Calling(Reading):
             self.logs.add(id(holder))
             if args:
                 self.write(holder, ..., args[-1])
-            return NOTHING
+            if name != "setdefault" or not isinstance(holder, dict):
+                return NOTHING
+            found = self.item(constant(holder), args[0])
+            return joined(found._replace(complete=False), args[-1])
         return self._outside(None, [Value((holder,)), *args], name)
+
+    def _of_text(self, f: Method, args: list[Value]) -> Value:
+        """A method of a text, which shows what it gets."""
+        for a in args:
+            self.show(a, whole=True)
+        return NOTHING
 
     def _of_container(self, holder: Container, name: str, args: list[Value]) -> Value:
         """A method of a container that a run makes."""
@@ -212,6 +231,12 @@ class Calling(Reading):
         named = {k: self.outside(v) for k, v in (f.__kwdefaults__ or {}).items()}
         self._parameters(frame, defaults, named, (args, kwargs, rest))
         return self._visit((id(f),), f, frame)
+
+    def visit_here(self, code: types.CodeType) -> Value:
+        """What an expression may give that is evaluated where we are."""
+        frame = Frame(code, self.frame.globals, self._is_once())
+        frame.names = dict(self.frame.names)
+        return self._visit((id(code),), code, frame)
 
     def _visit(self, who: tuple[Any, ...], held: Any, frame: Frame) -> Value:
         """What a function may return, walked with what its parameters hold.
@@ -349,6 +374,7 @@ class Calling(Reading):
         """A call of something that is not followed."""
         name = name or getattr(f, "__name__", "")
         ours = f is not None and is_of_ftrace(f)
+        args = self._shown(f, args)
         traced = ours or (bool(args) and all(a.traced for a in args))
         key = (id(f), traced, tuple([id(x) for a in args for x in a.refs]))
         known = self._escaped.get(key)
@@ -377,6 +403,16 @@ class Calling(Reading):
             return Value((self._held(functions), *inner.refs), complete=True, bag=True)
         kept = inner.refs if passing else [x for x in inner.refs if not is_ndarray(x)]
         return bag((*kept, *(x for r in results for x in r.refs)))
+
+    def _shown(self, f: Any, args: list[Value]) -> list[Value]:
+        """What a call of a library gets, with the object whose function it is."""
+        if any(f is s for s in _SHOWING):
+            for a in args:
+                self.show(a)
+        me = getattr(f, "__self__", None)
+        if me is not None and is_opaque(me) and f.__name__ not in WRITING:
+            return [Value((me,)), *args]
+        return [Value((f,)), *args] if f is not None and is_opaque(f) else args
 
     def assume(self, f: Any, given: Value) -> Value:
         """A callable of the user's is called by somebody, with anything of what is given."""
@@ -424,16 +460,33 @@ class Calling(Reading):
             or isinstance(ref, Container | types.FunctionType)
         ):
             return NOTHING
+        if is_opaque(ref):
+            inner = self.within([Value((ref,))])
+            if gives_arrays(type(ref)):
+                self.use(inner)
+            return inner
+        return self._special(ref, _is_operator, others)
+
+    def _special(self, ref: Any, wanted: Any, others: list[Value]) -> Value:
+        """What some of the special methods of an object of the user's may return."""
         cls = ref.cls if isinstance(ref, Instance) else type(ref)
         found: list[Value] = []
         for base in cls.__mro__[:-1]:
             if is_library(base):
                 continue
             for name, method in vars(base).items():
-                if _is_operator(name, method):
+                if wanted(name, method):
                     given = self.within(others)
                     found.append(self._function(method, [constant(ref)], {}, given))
         return bag(x for r in found for x in r.refs) if found else NOTHING
+
+    def show(self, value: Value, whole: bool = False) -> None:
+        """A text is made of a value; `whole`: of its attributes, too."""
+        for ref in self.within([value]).refs:
+            if not (type(ref) in SCALARS or is_ndarray(ref) or isinstance(ref, types.FunctionType)):
+                self._special(ref, _is_text, [])
+        if whole:
+            self.attributes(value)
 
     def go(self, frame: Frame) -> None:
         """One pass over the instructions: `stack.py`."""
@@ -441,7 +494,8 @@ class Calling(Reading):
 
 
 _WITHOUT: Final = (np.ndarray, Container, types.FunctionType)  # operators of the user's
-_BUILTIN: Final = (types.BuiltinFunctionType, type)
+_BUILTIN: Final = (types.BuiltinFunctionType, types.FunctionType, type)
+_SHOWING: Final = (str, repr, format, print)
 
 
 def _is_operator(name: str, method: Any) -> bool:
@@ -449,6 +503,11 @@ def _is_operator(name: str, method: Any) -> bool:
     if not (name.startswith("__") and name.endswith("__")) or name in LIFE:
         return False
     return isinstance(method, types.FunctionType) and not is_library(method)
+
+
+def _is_text(name: str, method: Any) -> bool:
+    """Whether it is a special method that the user wrote, and that makes a text."""
+    return name in ("__str__", "__repr__", "__format__") and isinstance(method, types.FunctionType)
 
 
 def _given(rest: Value | None) -> list[Value]:

@@ -25,6 +25,8 @@ _READ: Final = {
     "attribute": "{h}.{n}",
     "method": "{h}.{n}.__func__",
     "class": "type({h})",
+    "of class": "type({h}).{n}",
+    "own": "{h}.__dict__.get({k})",
 }
 _ABSENT: Final = {
     "name": "{k} not in {h}",
@@ -65,6 +67,8 @@ class Facts:
         """Note all that a container holds."""
         if isinstance(holder, dict):
             self.add("pairs", holder, None, (*holder, *holder.values()), site)
+        elif isinstance(holder, np.ndarray):
+            self.add("objects", holder, None, tuple(holder.ravel().tolist()), site)
         else:
             self.add("items", holder, None, tuple(holder), site)
 
@@ -143,6 +147,9 @@ def content(array: Any) -> bytearray:
 
 
 def _contiguous(array: Any) -> Any:
+    """Its memory, whatever a subclass makes of it, in an order without gaps if there is one."""
+    if type(array) is not np.ndarray:
+        array = array.view(np.ndarray)
     return array.T if array.flags.f_contiguous else array
 
 
@@ -159,6 +166,10 @@ def _test(scope: dict[str, Any], kind: str, holder: Any, key: Any, value: Any, r
         return f"equal((*{h}, *{h}.values()), {v})"
     if kind == "items":
         return f"equal({h}, {v})"
+    if kind == "objects":
+        return f"equal({h}.ravel().tolist(), {v})"
+    if kind == "state":
+        return f"{words['k']}({h}) == {v}"
     if kind == "length":
         return f"len({h}) == {v}"
     read = _READ[kind].format(**words)

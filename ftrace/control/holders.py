@@ -99,7 +99,7 @@ def _parts(x: Any) -> list[Any]:
         return list(x.values())
     if isinstance(x, list | tuple):
         return list(x)
-    root = type(x).__module__.partition(".")[0]
+    root = str(type(x).__module__).partition(".")[0]
     if root in ("ftrace", "functools", "numpy") and not issubclass(
         type(x), np.ndarray | np.generic
     ):

@@ -6,13 +6,16 @@ any other, which may do anything with what it gets.
 
 import collections
 import functools
+import importlib
 import operator
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from ftrace.control.attributes import Attributes
 from ftrace.control.holders import GETTERS
-from ftrace.control.reading import Reading, is_container
+from ftrace.control.reading import is_container
 from ftrace.control.values import (
     NOTHING,
     STAND_INS,
@@ -22,11 +25,12 @@ from ftrace.control.values import (
     Value,
     bag,
     constant,
+    is_library,
     is_ndarray,
     joined,
 )
 
-Meaning = Callable[[Reading, list[Value], dict[str, Value]], Value | None]
+Meaning = Callable[[Attributes, list[Value], dict[str, Value]], Value | None]
 MEANINGS: Final[dict[Any, Meaning]] = {}
 
 
@@ -44,7 +48,7 @@ def _of(*functions: Any) -> Callable[[Meaning], Meaning]:
 
 
 @_of(getattr)
-def _getattr(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _getattr(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     if len(args) < 2:
         return None
     found = _each_name(walk, args)
@@ -53,7 +57,7 @@ def _getattr(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Valu
     return joined(found._replace(complete=False), args[2])
 
 
-def _each_name(walk: Reading, args: list[Value]) -> Value:
+def _each_name(walk: Attributes, args: list[Value]) -> Value:
     """The attributes of the first argument whose names are in the second."""
     names = args[1].refs
     if args[1].complete and all(isinstance(n, str) for n in names):
@@ -62,19 +66,19 @@ def _each_name(walk: Reading, args: list[Value]) -> Value:
 
 
 @_of(sys.exc_info, *filter(None, [getattr(sys, "exception", None)]))
-def _error(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _error(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     return walk.caught()
 
 
 @_of(hasattr)
-def _hasattr(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _hasattr(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     if len(args) == 2:
         _each_name(walk, args)
     return NOTHING
 
 
 @_of(setattr)
-def _setattr(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _setattr(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     if len(args) == 3:
         names = args[1].refs if args[1].complete else (...,)
         for name in names:
@@ -83,22 +87,22 @@ def _setattr(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Valu
 
 
 @_of(vars)
-def _vars(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _vars(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     return walk.attribute(args[0], "__dict__") if args else _locals(walk, args, kwargs)
 
 
 @_of(locals)
-def _locals(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _locals(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     return bag(x for v in walk.frame.names.values() for x in v.refs)
 
 
 @_of(globals)
-def _globals(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _globals(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     return constant(walk.frame.globals)
 
 
 @_of(super)
-def _super(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _super(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     frame = walk.frame
     if args:
         cls, me = args[0], args[1] if len(args) > 1 else NOTHING
@@ -125,7 +129,7 @@ def _super_of(cls: type, me: Any) -> Any:
 
 
 @_of(len)
-def _len(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _len(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     if len(args) != 1 or args[0].traced or not args[0].exact:
         return None
     ref = args[0].refs[0]
@@ -138,40 +142,86 @@ def _len(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | 
 
 
 @_of(isinstance)
-def _isinstance(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _isinstance(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     if len(args) == 2 and args[0].exact and args[1].exact:
         x, cls = args[0].refs[0], args[1].refs[0]
         if isinstance(x, Instance):
             return constant(issubclass(x.cls, cls)) if isinstance(cls, type) else NOTHING
+        note_class(walk, x)
         if isinstance(cls, type) and type(cls) is type and not isinstance(x, STAND_INS):
             return constant(issubclass(type(x), cls))
     return NOTHING
+
+
+@_of(type)
+def _type(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    if len(args) != 1 or not args[0].exact or isinstance(args[0].refs[0], STAND_INS):
+        return None
+    note_class(walk, args[0].refs[0])
+    return constant(type(args[0].refs[0]))
+
+
+def note_class(walk: Attributes, x: Any) -> None:
+    """The class of an object of the user's may be another one later."""
+    if not (isinstance(x, STAND_INS) or is_library(type(x)) or isinstance(x, type)):
+        walk.facts.add("class", x, None, type(x), walk.site)
+
+
+# ------------------------------------------------------------------------------- modules
+
+
+@_of(eval)
+def _eval(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    if len(args) != 1 or not args[0].exact or not isinstance(args[0].refs[0], str):
+        return None
+    try:
+        code = walk.one(_compiled, args[0].refs[0])
+    except (SyntaxError, ValueError):  # the run says so, too
+        return None
+    return walk.visit_here(code)
+
+
+def _compiled(text: str) -> Any:
+    return compile(text.lstrip(" \t"), "<eval>", "eval")
+
+
+@_of(os.getenv)
+def _getenv(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    walk.item(constant(os.environ), args[0] if args else NOTHING)
+    return NOTHING
+
+
+@_of(importlib.import_module)
+def _import_module(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    if len(args) != 1 or not args[0].exact or not isinstance(args[0].refs[0], str):
+        return None
+    return walk.imported(args[0].refs[0])
 
 
 # ------------------------------------------------------------------------------- containers
 
 
 @_of(list, tuple, set, frozenset, collections.deque)
-def _items(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _items(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     return _filled(walk, [walk.elements(a) for a in args[:1]])
 
 
 @_of(dict, collections.OrderedDict, collections.Counter)
-def _pairs(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _pairs(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     return _filled(walk, [*map(_opened(walk), args), *kwargs.values()])
 
 
 @_of(collections.defaultdict)
-def _with_default(walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def _with_default(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     made = [walk.call(f, []) for f in args[:1]]
     return _filled(walk, [*made, *map(_opened(walk), args[1:]), *kwargs.values()])
 
 
-def _opened(walk: Reading) -> Callable[[Value], Value]:
+def _opened(walk: Attributes) -> Callable[[Value], Value]:
     return lambda value: value if value.traced else walk.within([value])
 
 
-def _filled(walk: Reading, values: list[Value]) -> Value:
+def _filled(walk: Attributes, values: list[Value]) -> Value:
     """The container that is made here."""
     made = walk.container()
     walk.grow(made.hold(values))
@@ -181,14 +231,14 @@ def _filled(walk: Reading, values: list[Value]) -> Value:
 # ------------------------------------------------------------------------------- getters
 
 
-def _getter(kind: Any, walk: Reading, args: list[Value], kwargs: dict[str, Value]) -> Value:
+def _getter(kind: Any, walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value:
     return constant(walk.instance(Getter, kind, (*args, *kwargs.values())))
 
 
 MEANINGS.update({kind: functools.partial(_getter, kind) for kind in GETTERS[:-1]})
 
 
-def gotten(walk: Reading, getter: Any, value: Value) -> Value:
+def gotten(walk: Attributes, getter: Any, value: Value) -> Value:
     """What a getter of the module `operator` gives of a value."""
     if isinstance(getter, Getter):
         kind, given = getter.kind, getter.given
@@ -204,7 +254,7 @@ def gotten(walk: Reading, getter: Any, value: Value) -> Value:
     return functools.reduce(joined, (_along(walk, value, v.refs[0]) for v in given))
 
 
-def _along(walk: Reading, value: Value, path: str) -> Value:
+def _along(walk: Attributes, value: Value, path: str) -> Value:
     for name in path.split("."):
         value = walk.attribute(value, name)
     return value

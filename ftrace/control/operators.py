@@ -6,6 +6,7 @@ import sys
 from typing import Any, Final
 
 from ftrace.control.bytecode import Instruction
+from ftrace.control.meanings import note_class
 from ftrace.control.reading import is_container
 from ftrace.control.stack import Reader, Stack, on, popped
 from ftrace.control.values import (
@@ -41,6 +42,8 @@ def _binary(m: Reader, stack: Stack, i: Instruction) -> None:
     if symbol == "[]":  # BINARY_SUBSCR since 3.14
         stack.append(m.item(a, b))
         return
+    if symbol.startswith("%") and a.refs and type(a.refs[0]) is str:
+        m.show(b)
     if a.origin is not None and _updates(m, i, a.origin[2]):
         m.facts.without(*a.origin[:2])
     stack.append(_operated(m, a, b, _ARITHMETIC.get(symbol.rstrip("="))))
@@ -212,6 +215,7 @@ def _format(m: Reader, stack: Stack, i: Instruction) -> None:
     both = i.name == "FORMAT_WITH_SPEC" or (i.name == "FORMAT_VALUE" and i.arg & 4)
     for v in popped(stack, 2 if both else 1):
         m.use(v)
+        m.show(v)
     stack.append(NOTHING)
 
 
@@ -253,6 +257,8 @@ def _match_keys(m: Reader, stack: Stack, i: Instruction) -> None:
 @on("MATCH_CLASS")
 def _match_class(m: Reader, stack: Stack, i: Instruction) -> None:
     subject, kind, named = popped(stack, 3)
+    for x in subject.refs:
+        note_class(m, x)
     places = [getattr(x, "__match_args__", ())[: i.arg] for x in kind.refs]
     names = {name for found in (*places, named.refs[0]) for name in found}
     _matched(m, stack, subject, [subject, *(m.attribute(subject, name) for name in sorted(names))])

@@ -10,15 +10,16 @@ operand there, or Python read its content.
 Instructions are handled in `stack.py`, calls in `calling.py`, attributes and items here.
 """
 
-import functools
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.bytecode import Handler, Listing, listing
+from ftrace.control.bytecode import Listing, listing
 from ftrace.control.facts import Facts, content
+from ftrace.control.opaque import is_opaque, parts_of, state_of
 from ftrace.control.values import (
     MAPPINGS,
     MAX_REFS,
@@ -27,12 +28,8 @@ from ftrace.control.values import (
     SETS,
     STAND_INS,
     TRACED,
-    Above,
     Container,
-    Held,
-    Instance,
     Made,
-    Method,
     Value,
     bag,
     constant,
@@ -47,10 +44,8 @@ from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import COPY_LIMIT, is_read_only
 
-LAYOUT: Final = frozenset(
-    ("shape", "ndim", "dtype", "size", "nbytes", "itemsize", "strides", "flags", "device")
-)
 _MISSING: Final = object()
+_MAX_OPENED: Final = 300  # objects of a library that one holds
 _UNCHANGING: Final = (*SCALARS, tuple, frozenset)  # nothing can be written there
 
 
@@ -179,7 +174,7 @@ class Reading:
 
     def outside(self, value: Any) -> Value:
         """A value that is outside."""
-        if isinstance(value, Tracer):
+        if issubclass(type(value), Tracer):
             return TRACED
         if is_ndarray(value):
             self.arrays[id(value)] = value
@@ -221,7 +216,10 @@ class Reading:
         if self.frame is None or not value.refs:
             return
         code, offset = self.frame.listing.code, self.here.offset
-        for a in value.refs:
+        refs = value.refs
+        if any(is_ndarray(a) and type(a) is not np.ndarray for a in refs):
+            refs = self.within([value]).refs  # a mask is an array, too
+        for a in refs:
             if not is_ndarray(a) or a.nbytes > COPY_LIMIT or is_read_only(a):
                 continue
             if id(a) not in self.before:
@@ -243,6 +241,16 @@ class Reading:
         provided = scope.get("__builtins__", {})
         found = getattr(provided, "__dict__", provided).get(name, _MISSING)
         return NOTHING if found is _MISSING else constant(found)
+
+    def imported(self, name: str) -> Value:
+        """A module that is imported while the function runs."""
+        module = sys.modules.get(name)
+        if is_library(types.ModuleType(name)):
+            return NOTHING if module is None else constant(module)
+        if module is None:
+            self.facts.absent("item", sys.modules, name, self.site)
+            return NOTHING
+        return self.read("item", sys.modules, name, module)
 
     def variable(self, frame: Frame, name: str) -> Value:
         """A local variable, or one of an enclosing function."""
@@ -267,221 +275,7 @@ class Reading:
         else:
             frame.store(name, value)
 
-    # ------------------------------------------------------------------------------ attributes
-
-    def attribute(self, value: Value, name: str) -> Value:
-        """An attribute of whatever it may be."""
-        layout = name in LAYOUT
-        found = self._each(value, lambda ref: self._attribute(ref, name), whole=not layout)
-        return found._replace(traced=False) if layout else found
-
-    def attributes(self, value: Value) -> Value:
-        """Any attribute of it."""
-        found: list[Any] = []
-        for ref in value.refs:
-            if isinstance(ref, Instance):
-                found.extend(x for v in ref.attributes.values() for x in v.refs)
-            elif not (is_ndarray(ref) or isinstance(ref, STAND_INS) or is_library(ref)):
-                self.facts.whole(_own(ref), self.site)
-                found.extend(map(self._noted, _own(ref).values()))
-        return bag(found, traced=value.traced)
-
-    def _noted(self, x: Any) -> Any:
-        self.outside(x)
-        return x
-
-    def set_attribute(self, holder: Value, name: Any, value: Value) -> None:
-        """Write an attribute."""
-        if not holder.refs:
-            self.write(None, name, value)
-        for ref in holder.refs:
-            if isinstance(ref, Instance):
-                new = joined(ref.attributes.get(name), value._replace(origin=None))
-                self.grow(not same(ref.attributes.get(name), new))
-                ref.attributes[name] = new
-            else:
-                self.write(ref, name, value)
-
-    def instance(self, kind: Any, *parts: Any) -> Any:
-        """What an instruction makes, one object each time."""
-        key = kind, self.here.offset
-        return self.frame.instances.setdefault(key, kind(*parts))
-
-    def container(self) -> Container:
-        """The container that an instruction makes."""
-        made: Container = self.frame.containers.setdefault(self.here.offset, Container())
-        return made
-
-    def _each(self, value: Value, part: Callable[[Any], Value], whole: bool = False) -> Value:
-        """What a part of a value may be; `whole`: of a bag, what is in it may be that part."""
-        refs = [x for x in value.refs if not (value.traced and is_ndarray(x))]
-        if not refs:
-            return TRACED if value.traced else NOTHING
-        parts = [part(ref) for ref in refs]
-        found = united([*parts, bag(refs)] if whole and value.bag else parts)
-        traced = value.traced or found.traced
-        return found._replace(complete=found.complete and value.complete, traced=traced)
-
-    def _attribute(self, ref: Any, name: str) -> Value:  # noqa: PLR0911 - kinds of objects
-        if is_ndarray(ref):
-            if name in LAYOUT:
-                return NOTHING
-            of_array = callable(getattr(np.ndarray, name, None))
-            return Value((self.one(Method, ref, name) if of_array else ref,))
-        if isinstance(ref, types.ModuleType):
-            return self._of_module(ref, name)
-        if isinstance(ref, type):
-            return self._of_class(ref, ref, ref.__mro__, name)
-        if isinstance(ref, super | Above):
-            above: Any = ref
-            mro = above.__self_class__.__mro__
-            rest = mro[mro.index(above.__thisclass__) + 1 :]
-            return self._of_class(above.__self_class__, above.__self__, rest, name)
-        if isinstance(ref, Instance):
-            mine = ref.attributes.get(name)
-            return mine if mine is not None else self._of_class(ref.cls, ref, ref.cls.__mro__, name)
-        if type(ref) in SCALARS or issubclass(type(ref), Made | Method | Held | np.generic):
-            return NOTHING
-        if isinstance(ref, Container) or (is_container(ref) and hasattr(_builtin(ref), name)):
-            return constant(self.one(Method, ref, name))
-        return self._of_instance(ref, name)
-
-    def _of_module(self, module: types.ModuleType, name: str) -> Value:
-        scope = vars(module)
-        if is_library(module):
-            found = getattr(module, name, _MISSING)  # ftrace's own come when they are asked for
-            return NOTHING if found is _MISSING else constant(found)
-        if name in scope:
-            return self.read("name", scope, name, scope[name])
-        self.facts.absent("name", scope, name, self.site)
-        return NOTHING
-
-    def _of_class(self, cls: type, me: Any, mro: Any, name: str) -> Value:
-        """What a class has for an instance, for itself, or (`super`) further up."""
-        found = _lookup(mro, name)
-        if found is _MISSING:
-            return NOTHING
-        if me is not cls:
-            if isinstance(found, types.FunctionType):
-                return constant(self.one(types.MethodType, found, me))
-            if isinstance(found, property):
-                return self.call(constant(found.fget), [constant(me)])
-        if isinstance(found, classmethod):
-            return constant(self.one(types.MethodType, found.__func__, cls))
-        if isinstance(found, staticmethod):
-            return constant(found.__func__)
-        if is_library(cls) or name.startswith("__"):
-            return constant(found)
-        return self.read("attribute", cls, name, found)
-
-    def _of_instance(self, ref: Any, name: str) -> Value:  # noqa: C901, PLR0911, PLR0912
-        cls = type(ref)
-        getter = cls.__getattribute__
-        if isinstance(getter, types.FunctionType) and not is_library(getter):
-            return self.call(constant(getter), [constant(ref), constant(name)])
-        if name == "__class__":
-            return constant(cls)
-        if name == "__dict__":
-            return constant(_own(ref))
-        found = _lookup(cls.__mro__, name)
-        kind = type(found)
-        if kind is property:
-            return self.call(constant(found.fget), [constant(ref)])
-        mine = _own(ref)
-        if name in mine and not hasattr(kind, "__set__"):
-            return self.read("attribute", ref, name, mine[name])
-        if found is _MISSING:
-            return self._without(ref, name)
-        if kind is types.FunctionType:
-            self.facts.add("method", ref, name, found, self.site)
-            return constant(self.one(types.MethodType, found, ref))
-        of_error = isinstance(ref, BaseException) and kind is types.GetSetDescriptorType  # `args`
-        if of_error or kind in (types.MemberDescriptorType, _FIELD):
-            try:
-                return self.read("attribute", ref, name, found.__get__(ref, cls))
-            except AttributeError:
-                return self._without(ref, name)
-        if kind is functools.cached_property:
-            self.facts.absent("item", mine, name, self.site)
-            return self.call(constant(found.func), [constant(ref)])
-        if kind in (classmethod, staticmethod) or not hasattr(kind, "__get__"):
-            value = self._of_class(cls, ref, cls.__mro__, name)
-            if kind not in (classmethod, staticmethod):
-                self.facts.add("attribute", ref, name, found, self.site)
-            return value
-        get = kind.__get__
-        if isinstance(get, types.FunctionType):
-            return self.call(constant(get), [constant(found), constant(ref), constant(cls)])
-        if isinstance(found, functools.partialmethod):
-            return constant(self.one(_partial, found, ref))
-        return constant(self.one(functools.partial, found, ref)) if callable(found) else NOTHING
-
-    def _without(self, ref: Any, name: str) -> Value:
-        """An attribute that is not there."""
-        fallback = getattr(type(ref), "__getattr__", None)
-        if isinstance(fallback, types.FunctionType):
-            self.facts.absent("item", _own(ref), name, self.site)
-            return self.call(constant(fallback), [constant(ref), constant(name)])
-        if fallback is None:
-            self.facts.absent("attribute", ref, name, self.site)
-        more = self.written.get((id(ref), name))
-        return NOTHING if more is None else more._replace(complete=False)
-
-    # ------------------------------------------------------------------------------ items
-
-    def item(self, value: Value, index: Value) -> Value:
-        """`value[index]`."""
-        self.use(index, beside=value.traced)
-        return self._each(value, lambda ref: self._item(ref, index), whole=True)
-
-    def _item(self, ref: Any, index: Value) -> Value:
-        if is_ndarray(ref):
-            return Value((ref,))
-        if any(type(k) not in SCALARS for k in index.refs):
-            self.throw(index)  # in a KeyError
-        if isinstance(ref, Container):
-            at = index.refs[0] if index.exact else None
-            parts = ref.parts or ()
-            if type(at) is int and -len(parts) <= at < len(parts):
-                return parts[at]
-            return ref.contents
-        if is_container(ref):
-            if index.complete and index.refs and all(_is_key(k, ref) for k in index.refs):
-                found = [self.item_at(ref, k) for k in index.refs]
-                return united(found)
-            return self.within([Value((ref,))])
-        return self.operate(ref, [index])
-
-    def item_at(self, ref: Any, key: Any) -> Value:
-        if isinstance(ref, tuple):
-            return self.outside(ref[key]) if -len(ref) <= key < len(ref) else NOTHING
-        if isinstance(ref, dict):
-            if key in ref:
-                return self.read("item", ref, key, ref[key])
-            self.facts.absent("item", ref, key, self.site)
-            return self.operate(ref, [constant(key)])  # __missing__
-        if not isinstance(ref, SETS) and -len(ref) <= key < len(ref):
-            return self.read("item", ref, key, ref[key])
-        self.facts.add("length", ref, None, len(ref), self.site)
-        return NOTHING
-
-    def elements(self, value: Value) -> Value:
-        """What a loop over a value gives."""
-        return self._each(value, self._elements, whole=True)
-
-    def _elements(self, ref: Any) -> Value:
-        if is_ndarray(ref):
-            return Value((ref,))
-        if isinstance(ref, Container):
-            return ref.contents
-        if not is_container(ref):
-            return self.operate(ref, [])
-        if not isinstance(ref, tuple | frozenset):
-            self.facts.whole(ref, self.site)
-        items = tuple(ref)
-        for x in items:
-            self.outside(x)
-        return Value(tuple({id(x): x for x in items}.values()), complete=bool(items))
+    # ------------------------------------------------------------------------------ what is inside
 
     def within(self, values: list[Value]) -> Value:
         """All that is in containers, however deep: for who does anything with them."""
@@ -502,57 +296,82 @@ class Reading:
         known = self._inner.get(id(x))
         if known is None:
             known = self._inner[id(x)] = self._opened(x)
-        found, holders = known
+        found, holders, states = known
         place = (self.site, id(x))
         if place not in self._opened_at:
             self._opened_at.add(place)
             for holder in holders:
                 self.facts.whole(holder, self.site)
+            for holder, state, value in states:
+                self.facts.add("state", holder, state, value, self.site)
         return found
 
-    def _opened(self, x: Any) -> tuple[dict[int, Any], list[Any]]:
-        """The same, and the containers among it that may change."""
+    def _opened(self, x: Any) -> tuple[dict[int, Any], list[Any], list[Any]]:
+        """The same, the containers among it that may change, and objects with a state.
+
+        What a library's object holds is opened where it is used itself, not where it is only
+        somewhere in a container.
+        """
         found: dict[int, Any] = {}
         holders: list[Any] = []
-        queue = [x]
+        states: list[Any] = []
+        queue = [(x, True)]
         while queue:
-            x = queue.pop()
+            x, used = queue.pop()
             if id(x) in found or type(x) in SCALARS:
                 continue
             found[id(x)] = x
             self.outside(x)
+            parts: Iterable[Any] = ()
             if is_container(x):
                 if not isinstance(x, tuple | frozenset):
                     holders.append(x)
-                queue.extend((*x, *x.values()) if isinstance(x, dict) else x)
+                parts = (*x, *x.values()) if isinstance(x, dict) else x
+                used = used and len(found) > 1
             elif hasattr(type(x), "__dataclass_fields__") or type(x) is types.SimpleNamespace:
-                holders.append(_own(x))
-                queue.extend(_own(x).values())
-        return found, holders
+                holders.append(own(x))
+                parts, used = (*own(x).values(), *self._slots(x)), False
+            elif is_ndarray(x):
+                parts = self._of_array(x, holders)
+            elif used and is_opaque(x) and len(found) < _MAX_OPENED:
+                holders.extend([own(x)] if own(x) else ())
+                parts = (*own(x).values(), *self._slots(x), *parts_of(x))
+                state = state_of(x)
+                states.extend([(x, state, state(x))] if state is not None else ())
+            queue.extend((part, used) for part in parts)
+        return found, holders, states
 
-    # filled in by calling.py
-    def call(self, callee: Value, args: list[Value]) -> Value:
-        """What a call may return."""
-        raise NotImplementedError
+    def _slots(self, x: Any) -> list[Any]:
+        """What is in the slots of an object."""
+        made = [vars(cls) for cls in type(x).__mro__ if "__slots__" in vars(cls)]
+        slots = [n for m in made for n, v in m.items() if type(v) is types.MemberDescriptorType]
+        found = [(n, getattr(x, n)) for n in slots if hasattr(x, n)]
+        for name, value in found:
+            self.facts.add("attribute", x, name, value, self.site)
+        return [value for _, value in found]
 
-    def operate(self, ref: Any, others: list[Value]) -> Value:
-        """What the special methods of an object may return."""
-        raise NotImplementedError
-
-
-_FIELD: Final[Any] = type(Handler.start)  # of named tuples
+    def _of_array(self, x: Any, holders: list[Any]) -> Iterable[Any]:
+        """What an array holds that is not its content: objects, a mask."""
+        if x.dtype.hasobject:
+            holders.append(x)
+            return x.ravel().tolist()  # type: ignore[no-any-return]
+        if type(x) is np.ndarray:
+            return ()
+        masks = {n: v for n, v in own(x).items() if is_ndarray(v) and v.shape == x.shape}
+        for name, value in masks.items():
+            self.facts.add("item", own(x), name, value, self.site)
+        return masks.values()
 
 
 def is_container(x: Any) -> bool:
     """Whether it is one of Python's containers, with their methods."""
-    base = _builtin(x)
+    base = builtin(x)
     if base is None:
         return False
     cls = type(x)
-    return cls is base or (
-        cls.__getitem__ is base.__getitem__ and cls.__iter__ is base.__iter__
-        if base not in SETS
-        else cls.__iter__ is base.__iter__
+    names = ("__iter__",) if base in SETS else ("__getitem__", "__iter__")
+    return cls is base or not any(
+        isinstance(getattr(cls, name), types.FunctionType) for name in names
     )
 
 
@@ -561,36 +380,16 @@ def _lasting(v: Value) -> Value:
     return v._replace(refs=tuple(x for x in v.refs if not isinstance(x, STAND_INS)))
 
 
-def _builtin(x: Any) -> Any:
+def builtin(x: Any) -> Any:
+    """The container of Python's that it is, or None."""
     for base in (*MAPPINGS, *SEQUENCES, *SETS):
         if issubclass(type(x), base):
             return base
     return None
 
 
-def _is_key(key: Any, ref: Any) -> bool:
-    if isinstance(ref, dict):
-        return type(key) in SCALARS or isinstance(key, type | types.FunctionType) or _is_name(key)
-    return type(key) in (int, bool)
-
-
-def _is_name(key: Any) -> bool:
-    return isinstance(key, tuple) and all(type(k) in SCALARS for k in key)
-
-
-def _partial(method: Any, me: Any) -> Any:
-    """What a `partialmethod` is on an instance."""
-    return functools.partial(method.func, me, *method.args, **method.keywords)
-
-
-def _lookup(mro: Any, name: str) -> Any:
-    for cls in mro:
-        if name in vars(cls):
-            return vars(cls)[name]
-    return _MISSING
-
-
-def _own(ref: Any) -> dict[str, Any]:
+def own(ref: Any) -> dict[str, Any]:
+    """The attributes of an object itself, without running any of its code."""
     try:
         found = object.__getattribute__(ref, "__dict__")
     except AttributeError:

@@ -7,6 +7,8 @@ says, and what it pops counts as used.
 """
 
 import dis
+import importlib.util
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, Final
@@ -205,6 +207,26 @@ def _global(m: Reader, stack: Stack, i: Instruction) -> None:
     if i.name == "LOAD_GLOBAL" and i.arg & 1:
         stack.append(NULL)
     stack.append(local or m.name(i.value))
+
+
+@on("IMPORT_NAME")
+def _import(m: Reader, stack: Stack, i: Instruction) -> None:
+    level, names = popped(stack, 2)
+    name = "." * level.refs[0] + i.value
+    if level.refs[0]:
+        name = importlib.util.resolve_name(name, m.frame.globals.get("__package__") or "")
+    parent = name if names.refs[0] or level.refs[0] else name.partition(".")[0]
+    stack.append(m.imported(parent))
+
+
+@on("IMPORT_FROM")
+def _import_from(m: Reader, stack: Stack, i: Instruction) -> None:
+    for module in stack[-1].refs:
+        path = f"{module.__name__}.{i.value}"
+        if i.value not in vars(module) and path in sys.modules:
+            stack.append(m.imported(path))
+            return
+    stack.append(m.attribute(stack[-1], i.value))
 
 
 @on("LOAD_FROM_DICT_OR_DEREF")

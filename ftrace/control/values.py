@@ -252,4 +252,4 @@ def is_of_ftrace(f: Any) -> bool:
     """Whether a callable is ftrace's own."""
     if isinstance(f, types.FunctionType):
         return f.__code__.co_filename.startswith(source.PACKAGE)
-    return type(f) is Held or type(f).__module__.startswith("ftrace.")
+    return type(f) is Held or str(type(f).__module__).startswith("ftrace.")

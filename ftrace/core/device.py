@@ -75,7 +75,7 @@ def watch() -> bool:
 
 def recognise(cls: type) -> bool:
     """Whether this is the array type of a device; its package is entered if it is new."""
-    if cls.__module__.partition(".")[0] != _PACKAGE:
+    if str(cls.__module__).partition(".")[0] != _PACKAGE:
         return False
     watch()
     return cls in LIBRARIES

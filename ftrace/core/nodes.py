@@ -302,7 +302,7 @@ def _find_kind(cls: type) -> NodeKind | None:
 
 def _is_own_record(cls: type) -> bool:
     """Whether it is ftrace's (avals, jaxprs): values that travel in trees, not containers."""
-    if not cls.__module__.startswith("ftrace."):
+    if not str(cls.__module__).startswith("ftrace."):
         return False
     return getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
 

@@ -248,7 +248,7 @@ def reached_by(x: Any) -> Iterator[Any]:
         for part in values:
             if type(part) not in PLAIN:
                 yield from reached_by(part)
-    elif kind.__module__ == "builtins" or not is_denied("", kind.__module__):
+    elif kind.__module__ == "builtins" or not is_denied("", str(kind.__module__)):
         yield x
 
 
@@ -313,12 +313,12 @@ class _Reach:
         """A module, a class or an object."""
         kind = type(x)
         if kind is types.ModuleType:
-            if not is_denied(getattr(x, "__file__", None) or "", x.__name__):
+            if not is_denied(vars(x).get("__file__") or "", x.__name__):
                 self._space(vars(x), x)
         elif issubclass(kind, type):
             self._queue.append((kind, name, False))
             for cls in x.__mro__:
-                if cls.__module__ != "builtins" and not is_denied("", cls.__module__):
+                if cls.__module__ != "builtins" and not is_denied("", str(cls.__module__)):
                     self._space(vars(cls), None)
         else:
             own, changing = _attributes(x)

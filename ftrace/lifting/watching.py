@@ -109,7 +109,7 @@ def _content(x: Any) -> Any:
         return None if x.__code__.co_filename.startswith(_LIBRARIES) else x.__closure__ or ()
     if isinstance(x, types.CellType):
         return _cell(x)
-    if type(fields) is dict and not type(x).__module__.startswith(("ftrace", "numpy")):
+    if type(fields) is dict and not str(type(x).__module__).startswith(("ftrace", "numpy")):
         return (*fields.keys(), *fields.values())
     return None
 
