@@ -240,6 +240,28 @@ class Liveness:
         inner = self.before(s.body, after)
         return loads(s.items) | (inner - _targets(i.optional_vars for i in s.items))
 
+    def _try(self, s: ast.Try, after: Names) -> Names:
+        last = loads(s.finalbody)
+        after = after | last
+        ends = self.within({e: n | last for e, n in self.jumps.items()}, last)
+        caught = self.jumps.get(RAISE, NONE) | last
+        for h in s.handlers:
+            bound = NONE if h.name is None else frozenset({h.name})
+            kind = NONE if h.type is None else loads([h.type])
+            caught |= kind | (ends.before(h.body, after) - bound)
+        body = ends.within({RAISE: caught}, caught)  # any statement may raise
+        return body.before(s.body, ends.before(s.orelse, after))
+
+    _trystar = _try
+
+    def _match(self, s: ast.Match, after: Names) -> Names:
+        found = loads([s.subject]) | after  # there may be no case for it
+        for case in s.cases:
+            guard = NONE if case.guard is None else loads([case.guard])
+            inner = loads([case.pattern]) | guard | self.before(case.body, after)
+            found |= inner - stores([case.pattern])
+        return found
+
     def _assign(self, s: ast.Assign, after: Names) -> Names:
         return loads([s]) | (after - _targets(s.targets))
 

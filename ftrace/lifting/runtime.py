@@ -136,9 +136,11 @@ class Helper:
     NameError = NameError
 
     def unbind(self, names: dict[str, str]) -> None:
-        """Remember why names are not bound after a decision."""
-        if names:
-            self._unbound.setdefault(ctx.trace, {}).update(names)
+        """Remember why names are not bound after a decision, also behind the regions around."""
+        trace = ctx.trace if names else None
+        while trace is not None:
+            self._unbound.setdefault(trace, {}).update(names)
+            trace = trace.parent if getattr(trace, "cells", None) is not None else None
 
     def explain(self) -> None:
         """Say why the name that was just read is not bound, if a decision is the reason.

@@ -454,5 +454,67 @@ def all_parts(x):
     return r
 
 
+def bound_before_it_breaks(x):
+    while True:
+        try:
+            z = math.log(x)
+            break
+        except ValueError:
+            x += 4.5
+    return z
+
+
+def bound_before_it_breaks_in_else(x):
+    n = 0
+    while True:
+        n += 1
+        try:
+            z = math.log(x)
+            w = z * n
+        except ValueError:
+            x += 4.5
+        else:
+            break
+        finally:
+            n += 2
+    return z + w
+
+
+def tried_for_some_turns(x):
+    for k in range(9):
+        try:
+            z = math.log(x) * k
+            break
+        except ValueError:
+            x += 4.5
+    else:
+        z = -1.0
+    return z
+
+
+def bound_in_an_inner_try(x):
+    while True:
+        try:
+            try:
+                z = math.log(x)
+                break
+            except ZeroDivisionError:
+                z = 5.0
+        except ValueError:
+            x += 4.5
+    return z
+
+
+def bound_in_a_case(x):
+    while True:
+        match x:
+            case v if v > 0:
+                z = v * 2
+                break
+            case _:
+                x += 4.5
+    return z
+
+
 PROGRAMS = [f for f in list(globals().values()) if isfunction(f) and f.__module__ == __name__]
 PROGRAMS.remove(writes)

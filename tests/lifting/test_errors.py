@@ -52,6 +52,20 @@ def test_a_variable_deleted_on_one_side_and_read():
     refused(f, "`y` is bound on one side", line="read here")
 
 
+def test_a_name_that_a_turn_may_leave_unbound():
+    def f(x):
+        for k in range(3):
+            if x > 0:
+                y = x
+                break
+            x += 1
+            if k == 2:
+                y = -1.0
+        return y  # read here
+
+    refused(f, "`y` is bound on one side", line="read here")
+
+
 def test_a_cell_bound_on_one_side_and_read():
     def f(x):
         if x > 1:
