@@ -260,7 +260,10 @@ class Tracer:
         return np.array(value, dtype=dtype)
 
     def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {type(self).__name__}; tracers are compared by value")
+        if is_cell(self):
+            raise TypeError(f"unhashable type: '{stands_for(self).__module__}.ndarray'")
+        value = self._exactly("A hash", ConcretizationTypeError, _HASH_FIX)
+        return hash(np.asarray(device.to_host(value)).item())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         value = self._exactly("pickle", ConcretizationTypeError, _PICKLE_FIX)
@@ -289,6 +292,10 @@ _PYTHON: Final = {"b": bool, "i": int, "f": float, "c": complex}
 _INT_FIX = (
     "Shapes and Python indices must be known: make the argument static (static_argnums), or index "
     "with numpy.take or x[i], which accept traced integers."
+)
+_HASH_FIX = (
+    "It was to be a key of a dict, an item of a set, or an argument of a function that caches: "
+    "decide with `if`, use a list, or call the function beneath (`f.__wrapped__`)."
 )
 _PICKLE_FIX = "Return it from the transformed function, and store the result."
 _FLOAT_FIX = (

@@ -345,9 +345,12 @@ def _differs(x: Any, y: Any) -> Any:
     return weak(fnp.logical_not(found)) if isinstance(found, Tracer) else not found
 
 
+_LISTS: Final = (list, tuple, set, frozenset, dict)
+
+
 def contains(items: Any, x: Any) -> Any:
     """`x in items`."""
-    if type(items) in (list, tuple) and (isinstance(x, Tracer) or holds_tracer(items)):
+    if type(items) in _LISTS and (isinstance(x, Tracer) or holds_tracer(items)):
         found = _quantifier(True, fnp.logical_or)(v is x or v == x for v in items)
         return weak(found) if isinstance(found, Tracer) else found
     return x in items

@@ -126,6 +126,12 @@ def _fill(x: Tracer, v: Any) -> None:
     setitem(x, ..., v)
 
 
+def _set_flat(x: Tracer, v: Any) -> None:
+    """`x.flat = v`: all elements in C order, the values repeated as often as needed."""
+    check_writable(x)
+    _write_flat(x, slice(None), v)
+
+
 def _sort(x: Tracer, axis: int = -1, *args: Any, **options: Any) -> None:
     """Sorted in place along one axis."""
     check_writable(x)
@@ -159,7 +165,7 @@ METHODS: Final[dict[str, Any]] = {
     "__copy__": _copied,
     "__deepcopy__": lambda x, memo: _copied(x),
     "flatten": _flatten,
-    "flat": property(flat, doc="All elements in C order; writes go through."),
+    "flat": property(flat, _set_flat, doc="All elements in C order; writes go through."),
     "fill": _fill,
     "sort": _sort,
     "partition": _partition,

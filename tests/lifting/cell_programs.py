@@ -165,3 +165,15 @@ def sorted_pairs(x):
     pairs = sorted([(a[1:], 2.0), (a[:-1], 1.0)], key=lambda p: p[0].sum())
     pairs[0][0][:] = 7.0
     return a + pairs[1][1]
+
+
+@at(-0.5, 0.5)
+def all_elements_at_once(x):
+    m = np.ones((2, 3)) * x
+    t = m.T
+    t.flat = np.arange(6) * x
+    v = m[0]
+    if x > 0:
+        v.flat = (7.0, x)
+    m[1:].flat = x
+    return m

@@ -1,6 +1,7 @@
 """Errors of tracing that the traced function catches: no result comes of it, unless it is right."""
 
 import contextlib
+import functools
 import math
 
 import numpy as np
@@ -310,3 +311,66 @@ def test_a_function_without_source_may_catch_everything():
     for transform in (ftrace.jit, mapped, pushed):
         assert transform(SCOPE["unread"])(X) == 2 * X
         assert transform(SCOPE["unread"])(-X) == -X
+
+
+class TestHashes:
+    """Keys of dicts, items of sets and arguments of caches: a number has a hash, an array none."""
+
+    def test_a_caught_lookup_is_decided_by_the_value(self):
+        def f(x):
+            try:
+                return {1.0: 2.0, 2.0: 3.0}[x] * x
+            except TypeError:
+                return 0.0 * x
+
+        assert ftrace.jit(f)(2.0) == 6.0
+        assert ftrace.grad(f)(2.0) == 3.0
+        np.testing.assert_array_equal(ftrace.vmap(f)(np.array([1.0, 2.0])), [2.0, 6.0])
+
+    def test_a_key_that_is_traced_is_refused_also_where_its_error_is_caught(self):
+        def f(x):
+            try:
+                memo = {x: 1.0}
+            except TypeError:
+                return 0.0 * x
+            return x * len(memo)
+
+        for run in (ftrace.jit(f), ftrace.grad(f), ftrace.vectorize(f)):
+            with pytest.raises(ConcretizationTypeError, match="A hash needs the plain value"):
+                run(2.0)
+
+    def test_arrays_have_none(self):
+        def f(x):
+            try:
+                return x * hash(x)
+            except TypeError as error:
+                return x * len(str(error))
+
+        for x in (np.ones(2), np.array(3.0)):
+            np.testing.assert_array_equal(ftrace.jit(f)(x), f(x))
+
+    def test_a_decision_is_a_key(self):
+        def f(x):
+            return x * {True: 2.0, False: 3.0}[x > 0]
+
+        for x in (2.0, -2.0):
+            assert ftrace.jit(f)(x) == f(x)
+            assert ftrace.grad(f)(x) == f(x) / x
+
+    def test_an_item_of_a_set(self):
+        def f(x):
+            return x * 2 if x in {1.0, 2.0} else -x
+
+        for x in (2.0, 3.0):
+            assert ftrace.jit(f)(x) == f(x)
+
+    def test_a_cache_is_passed_by(self):
+        @functools.lru_cache
+        def h(v):
+            return v * 2 if v > 0 else -v
+
+        def f(x):
+            return h(x) + h(3.0)
+
+        for x in (2.0, -2.0):
+            assert ftrace.jit(f)(x) == f(x)
