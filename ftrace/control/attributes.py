@@ -2,12 +2,13 @@
 
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
 
 from ftrace.control.bytecode import Handler
+from ftrace.control.names_of_calls import ITEMS, ITERATION
 from ftrace.control.reading import Reading, builtin, is_container, own
 from ftrace.control.values import (
     NOTHING,
@@ -273,9 +274,9 @@ class Attributes(Reading):
                 found = [self.item_at(ref, k) for k in index.refs]
                 return united(found)
             for key in index.refs:  # whose class says what is equal
-                self.operate(key, [constant(ref)])
+                self.operate((key,), [constant(ref)])
             return self.within([Value((ref,))])
-        return self.operate(ref, [index])
+        return self.operate((ref,), [index], ITEMS)
 
     def item_at(self, ref: Any, key: Any) -> Value:
         if isinstance(ref, tuple):
@@ -284,7 +285,7 @@ class Attributes(Reading):
             if key in ref:
                 return self.read("item", ref, key, ref[key])
             self.facts.absent("item", ref, key, self.site)
-            return self.operate(ref, [constant(key)])  # __missing__
+            return self.operate((ref,), [constant(key)], ITEMS)
         if not isinstance(ref, SETS) and -len(ref) <= key < len(ref):
             return self.read("item", ref, key, ref[key])
         self.facts.add("length", ref, None, len(ref), self.site)
@@ -305,7 +306,7 @@ class Attributes(Reading):
         if isinstance(ref, Container):
             return ref.contents
         if not is_container(ref):
-            return self.operate(ref, [])
+            return self.operate((ref,), [], ITERATION)
         if not isinstance(ref, tuple | frozenset):
             self.facts.whole(ref, self.site)
         items = tuple(ref)
@@ -318,7 +319,7 @@ class Attributes(Reading):
         """What a call may return."""
         raise NotImplementedError
 
-    def operate(self, ref: Any, others: list[Value]) -> Value:
+    def operate(self, refs: Iterable[Any], others: list[Value], names: Any = None) -> Value:
         """What the special methods of an object may return."""
         raise NotImplementedError
 

@@ -8,6 +8,7 @@ a rule of `custom_jvp`), are walked as called by it. A few builtins have a meani
 
 import functools
 import types
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -51,6 +52,7 @@ _MAX_PASSES: Final = 6
 _MAX_ROUNDS: Final = 8
 _MAX_VISITS: Final = 4_000
 _MAX_WAYS: Final = 4  # in which a function is walked by itself
+_MAX_PLACES: Final = 4  # at which instances of a class are told apart
 _MAX_DEPTH: Final = 40  # of calls; deeper ones are followed afterwards, their results unknown
 
 
@@ -161,7 +163,7 @@ class Calling(Attributes):
 
     def _instance(self, cls: type, args: list[Value], kwargs: dict[str, Value], rest: Any) -> Value:
         """A new instance of a class of the user's."""
-        new = self._instances.setdefault((self.site, id(cls)), Instance(cls))
+        new = self._new(cls)
         made = constant(new)
         for name in ("__new__", "__init__"):
             method = getattr(cls, name)
@@ -174,6 +176,17 @@ class Calling(Attributes):
             if not issubclass(cls, tuple | BaseException)
             else joined(made, self.within([*args, *kwargs.values()]))
         )
+
+    def _new(self, cls: type) -> Instance:
+        """The instance that is made here: of a class that is made in many places, one for all."""
+        known = self._instances
+        key: Any = (self.site, id(cls))
+        if key not in known:
+            places = self._ways[id(cls)] = self._ways.get(id(cls), 0) + 1
+            if places > _MAX_PLACES:
+                key = id(cls)
+        found: Instance = known.setdefault(key, Instance(cls))
+        return found
 
     def _method(self, f: Method, args: list[Value]) -> Value:
         """A method of an array, or of a builtin container."""
@@ -394,7 +407,7 @@ class Calling(Attributes):
         if not passing:
             self.use(inner, beside)
         if not passing or name in ITERATING:
-            results = [*results, *(self.operate(x, []) for x in inner.refs)]
+            results = [*results, self.operate(inner.refs, [])]
         if beside and f is not None and name not in PLAIN and is_library(owner_of(f)):
             return TRACED
         if not (passing or functions) and gives_arrays(f):
@@ -452,39 +465,49 @@ class Calling(Attributes):
         )
         return held
 
-    def operate(self, ref: Any, others: list[Value]) -> Value:
-        """What the special methods of an object of the user's may return."""
-        if (
-            type(ref) in SCALARS
-            or is_ndarray(ref)
-            or isinstance(ref, Container | types.FunctionType)
-        ):
-            return NOTHING
-        if is_opaque(ref):
-            inner = self.within([Value((ref,))])
-            if gives_arrays(type(ref)):
-                self.use(inner)
-            return inner
-        return self._special(ref, _is_operator, others)
+    def operate(
+        self, refs: Iterable[Any], others: list[Value], names: Collection[str] | None = None
+    ) -> Value:
+        """What the special methods of objects of the user's may return; `names`: which ones."""
+        alike: dict[Any, list[Any]] = {}  # instances that a run makes are taken together
+        found: list[Value] = []
+        for ref in refs:
+            if isinstance(ref, Instance):
+                alike.setdefault(ref.cls, []).append(ref)
+            elif type(ref) in SCALARS or issubclass(type(ref), _WITHOUT):
+                continue
+            elif is_opaque(ref):
+                found.append(self.within([Value((ref,))]))
+                if gives_arrays(type(ref)):
+                    self.use(found[-1])
+            else:
+                alike[id(ref)] = [ref]
+        found += [self._special(some, _is_operator, others, names) for some in alike.values()]
+        return united(found)
 
-    def _special(self, ref: Any, wanted: Any, others: list[Value]) -> Value:
-        """What some of the special methods of an object of the user's may return."""
-        cls = ref.cls if isinstance(ref, Instance) else type(ref)
+    def _special(
+        self, some: list[Any], wanted: Any, others: list[Value], names: Any = None
+    ) -> Value:
+        """What some of the special methods of an object, or of instances of a class, may return."""
+        cls = some[0].cls if isinstance(some[0], Instance) else type(some[0])
+        me, given = Value(tuple(some), complete=True), None
         found: list[Value] = []
         for base in cls.__mro__[:-1]:
             if is_library(base):
                 continue
-            for name, method in vars(base).items():
+            methods = vars(base)
+            for name in methods if names is None else names:
+                method: Any = methods.get(name)
                 if wanted(name, method):
-                    given = self.within(others)
-                    found.append(self._function(method, [constant(ref)], {}, given))
+                    given = given or self.within(others)
+                    found.append(self._function(method, [me], {}, given))
         return bag(x for r in found for x in r.refs) if found else NOTHING
 
     def show(self, value: Value, whole: bool = False) -> None:
         """A text is made of a value; `whole`: of its attributes, too."""
         for ref in self.within([value]).refs:
             if not (type(ref) in SCALARS or is_ndarray(ref) or isinstance(ref, types.FunctionType)):
-                self._special(ref, _is_text, [])
+                self._special([ref], _is_text, [])
         if whole:
             self.attributes(value)
 
@@ -493,7 +516,8 @@ class Calling(Attributes):
         raise NotImplementedError
 
 
-_WITHOUT: Final = (np.ndarray, Container, types.FunctionType)  # operators of the user's
+# what has no operators of the user's
+_WITHOUT: Final = (np.ndarray, types.FunctionType, *(s for s in STAND_INS if s is not Instance))
 _BUILTIN: Final = (types.BuiltinFunctionType, types.FunctionType, type)
 _SHOWING: Final = (str, repr, format, print)
 

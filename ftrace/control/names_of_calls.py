@@ -1,5 +1,6 @@
 """Which functions and methods do what to what they get: tables for `calling.py`, by name."""
 
+from collections.abc import Iterable
 from typing import Final
 
 # names of functions that only pass on what they get, or views of it: no content is read
@@ -37,3 +38,34 @@ LIFE: Final = frozenset(
     __call__ __copy__ __deepcopy__ __setitem__ __delitem__
     """.split()  # noqa: SIM905 - a table
 )
+
+# special methods by what asks for them; arrays and numbers ask an operand what it is, besides
+TRUTH: Final = ("__bool__", "__len__")
+ITEMS: Final = ("__getitem__", "__missing__")
+ITERATION: Final = ("__iter__", "__next__", "__getitem__", "__len__")
+ENTERING: Final = ("__enter__", "__exit__", "__aenter__", "__aexit__")
+_CONVERTING: Final = (
+    *("__array_ufunc__", "__array_function__", "__array__", "__array_wrap__", "__array_finalize__"),
+    *("__float__", "__int__", "__complex__", "__index__", "__len__", "__getitem__", "__iter__"),
+)
+
+
+def _of(names: Iterable[str]) -> tuple[str, ...]:
+    return (*(f"__{name}__" for name in names), *_CONVERTING)
+
+
+BINARY: Final = {
+    sign: _of((name, f"r{name}", f"i{name}"))
+    for sign, name in {
+        "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod",
+        "**": "pow", "@": "matmul", "&": "and", "|": "or", "^": "xor", "<<": "lshift",
+        ">>": "rshift",
+    }.items()
+}  # fmt: skip
+COMPARING: Final = _of(("lt", "le", "eq", "ne", "gt", "ge"))
+UNARY: Final = {
+    "UNARY_NEGATIVE": _of(("neg",)),
+    "UNARY_POSITIVE": _of(("pos",)),
+    "UNARY_INVERT": _of(("invert",)),
+    "UNARY_NOT": TRUTH,
+}

@@ -3,10 +3,12 @@
 import dis
 import operator
 import sys
+from collections.abc import Collection
 from typing import Any, Final
 
 from ftrace.control.bytecode import Instruction
 from ftrace.control.meanings import note_class
+from ftrace.control.names_of_calls import BINARY, COMPARING, UNARY
 from ftrace.control.reading import is_container
 from ftrace.control.stack import Reader, Stack, on, popped
 from ftrace.control.values import (
@@ -46,7 +48,8 @@ def _binary(m: Reader, stack: Stack, i: Instruction) -> None:
         m.show(b)
     if a.origin is not None and _updates(m, i, a.origin[2]):
         m.facts.without(*a.origin[:2])
-    stack.append(_operated(m, a, b, _ARITHMETIC.get(symbol.rstrip("="))))
+    sign = symbol.rstrip("=")
+    stack.append(_operated(m, a, b, _ARITHMETIC.get(sign), BINARY[sign]))
 
 
 def _updates(m: Reader, i: Instruction, key: Any) -> bool:
@@ -59,12 +62,12 @@ def _updates(m: Reader, i: Instruction, key: Any) -> bool:
     return store.name == "STORE_SUBSCR" or (store.name.startswith("STORE_") and store.value == key)
 
 
-def _operated(m: Reader, a: Value, b: Value, by: Any) -> Value:
+def _operated(m: Reader, a: Value, b: Value, by: Any, names: Collection[str]) -> Value:
     for v, w in ((a, b), (b, a)):
         if v.refs and type(v.refs[0]) not in SCALARS:
             m.use(v, w.traced)
-            for x in v.refs if w.traced else ():
-                m.operate(x, [w])
+            if w.traced:
+                m.operate(v.refs, [w], names)
     if a.traced or b.traced:
         return TRACED
     if by is not None and _are_plain(a, b):
@@ -74,7 +77,7 @@ def _operated(m: Reader, a: Value, b: Value, by: Any) -> Value:
             return NOTHING
     lists = any(isinstance(x, Container) or is_container(x) for v in (a, b) for x in v.refs)
     found = [m.within([a, b]) if lists else NOTHING]
-    found += [m.operate(x, [w]) for v, w in ((a, b), (b, a)) for x in v.refs]
+    found += [m.operate(v.refs, [w], names) for v, w in ((a, b), (b, a))]
     return united(found)
 
 
@@ -97,7 +100,7 @@ def _is_plain(v: Value) -> bool:
 @on("COMPARE_OP")
 def _compare(m: Reader, stack: Stack, i: Instruction) -> None:
     a, b = popped(stack, 2)
-    stack.append(_operated(m, a, b, _COMPARE[dis.cmp_op[i.arg >> _SHIFT]]))
+    stack.append(_operated(m, a, b, _COMPARE[dis.cmp_op[i.arg >> _SHIFT]], COMPARING))
 
 
 @on("IS_OP")
@@ -131,8 +134,7 @@ def _contains(m: Reader, stack: Stack, i: Instruction) -> None:
     m.use(item, container.traced)
     m.use(container, item.traced)
     m.within([container])
-    for x in container.refs:
-        m.operate(x, [item])
+    m.operate(container.refs, [item])
     stack.append(TRACED if container.traced and item.traced else NOTHING)
 
 
@@ -151,7 +153,7 @@ def _unary(m: Reader, stack: Stack, i: Instruction) -> None:
     if v.exact and type(v.refs[0]) in (int, float) and i.name == "UNARY_NEGATIVE":
         stack.append(m.computed(-v.refs[0]))
         return
-    stack.append(united([NOTHING, *(m.operate(x, []) for x in v.refs)]))
+    stack.append(united([NOTHING, m.operate(v.refs, [], UNARY[i.name])]))
 
 
 # ---------------------------------------------------------------------------------- building

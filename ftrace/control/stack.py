@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ftrace.control.bytecode import Instruction
 from ftrace.control.calling import Calling
+from ftrace.control.names_of_calls import ENTERING, TRUTH
 from ftrace.control.reading import Frame, is_container
 from ftrace.control.values import (
     NOTHING,
@@ -379,8 +380,7 @@ def _branch(m: Reader, stack: Stack, i: Instruction) -> Any:
         taken = None if known is None else known == i.name.endswith("TRUE")
         if known is None:
             m.use(value)
-            for x in value.refs:
-                m.operate(x, [])
+            m.operate(value.refs, [], TRUTH)
     if taken is not False:
         m.jump(stack, i.target)
     return _STOP if taken and i.target > i.offset else None
@@ -504,7 +504,7 @@ def _call_ex(m: Reader, stack: Stack, i: Instruction) -> None:
 def _with(m: Reader, stack: Stack, i: Instruction) -> None:
     value = popped(stack, 1)[0]
     error = [m.caught()] if value.refs else []  # that its `__exit__` gets
-    found = [NOTHING, *(m.operate(x, error) for x in value.refs), Value(value.refs)]
+    found = [NOTHING, m.operate(value.refs, error, ENTERING), Value(value.refs)]
     stack.extend((NOTHING, united(found)))
 
 
