@@ -7,7 +7,7 @@ functions captured, and then the right-hand side. `lanes` counts the leading axe
 made: along them systems are independent, so that one on an untaken side contributes nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError
 from ftrace.core.jaxpr import Jaxpr, JaxprFun, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import Effects, Primitive
-from ftrace.core.trace import EVAL, ctx
+from ftrace.core.trace import EVAL, ctx, lifted
 from ftrace.core.zero import ZERO, Masked
 from ftrace.interpreters.batching import Axis, batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
@@ -226,8 +226,9 @@ def custom_linear_solve(
         return space.own(space.checked("solve", solve(matvec, space.frozen()), has_aux))
     if transpose_solve is None and symmetric:
         transpose_solve = solve
+    functions = [None if f is None else lifted(f) for f in (matvec, solve, transpose_solve)]
     with quietly():
-        parts = _staged(space, (matvec, solve, transpose_solve), symmetric, has_aux)
+        parts = _staged(space, functions, symmetric, has_aux)
         jaxprs, captured = share_captures(parts)
         outs = linear_solve(
             *captured,
@@ -243,7 +244,7 @@ def custom_linear_solve(
 
 def _staged(
     space: Space,
-    functions: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any] | None],
+    functions: Sequence[Any],
     symmetric: bool,
     has_aux: bool,
 ) -> list[Staged]:

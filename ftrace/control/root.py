@@ -15,7 +15,7 @@ from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.jaxpr import JaxprFun
-from ftrace.core.trace import EVAL, attempting, ctx
+from ftrace.core.trace import EVAL, attempting, ctx, lifted
 from ftrace.core.tree import PyTreeDef
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.jvp import jvp_flat
@@ -107,7 +107,7 @@ def custom_root(
     if ctx.trace is EVAL:
         return space.own(space.checked("solve", solve(f, space.frozen()), has_aux))
     with quietly():
-        return _staged_root(space, f, solve, tangent_solve, has_aux)
+        return _staged_root(space, *map(lifted, (f, solve, tangent_solve)), has_aux)
 
 
 def _staged_root(space: Space, f: Any, solve: Any, tangent_solve: Any, has_aux: bool) -> Any:

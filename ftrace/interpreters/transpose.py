@@ -14,7 +14,8 @@ import numpy as np
 from ftrace.core import source
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, aval, typeof
-from ftrace.core.dtypes import bool_
+from ftrace.core.dtypes import bool_, is_inexact
+from ftrace.core.errors import RuleError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import Linear
 from ftrace.core.trace import ctx
@@ -28,7 +29,7 @@ from ftrace.primitives.reduce import reduce_or
 
 
 @source.replaying
-def backward_pass(  # noqa: PLR0912 - the one backward loop
+def backward_pass(  # noqa: C901, PLR0912 - the one backward loop
     eqns: Sequence[Eqn], invars: Sequence[Var], outs: Sequence[Any], cts: Sequence[Any]
 ) -> list[Any]:
     """Cotangents of `invars` (None where none arrives) from cotangents of `outs`."""
@@ -50,14 +51,29 @@ def backward_pass(  # noqa: PLR0912 - the one backward loop
             if ct is None:
                 continue
         operands = [Linear(a.aval) if type(a) is Var else a.value for a in eqn.invars]
-        if masked:
-            found = _CROSSINGS[primitive.mask](eqn, ct, operands)
-        else:
-            found = primitive.transpose(ct, *operands, **eqn.params)
+        try:
+            if masked:
+                found = _CROSSINGS[primitive.mask](eqn, ct, operands)
+            else:
+                found = primitive.transpose(ct, *operands, **eqn.params)
+        except (TypeError, AttributeError):
+            _check_decisions(eqn)
+            raise
         for v, c in zip(eqn.invars, found, strict=True):
             if c is not None and type(v) is Var:
                 env[v] = c if v not in env else add_cotangents(env[v], c)
     return [env.get(v) for v in invars]
+
+
+def _check_decisions(eqn: Eqn) -> None:
+    """Raise `RuleError` if a row takes a truth, or a place, that the linear operands decide."""
+    for a in eqn.invars:
+        if type(a) is Var and not is_inexact(a.aval.dtype):
+            raise RuleError(
+                f"{eqn.primitive.name} takes {a.aval} that depends on the linear operands: what "
+                "they decide is not linear in them.",
+                "Decide by values that the operands do not change.",
+            )
 
 
 def _materialised(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:

@@ -502,7 +502,8 @@ class Turning:
 
     def _bound(self, results: dict[Key, Any], flags: dict[Key, list[Any]]) -> dict[str, Any]:
         """The state after the loop, from the leaves and what they show."""
-        results = {k: x for k, x in results.items() if x is not None}
+        # what only the test reads comes out of the row, without what it shows
+        results = {k: x for k, x in results.items() if x is not None and None not in flags[k]}
         results = self.sharing.after(results, flags)
         state = dict(self.frame.state)
         for name, slot in self.slots.items():

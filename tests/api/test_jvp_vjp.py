@@ -247,6 +247,20 @@ def test_linear_transpose_of_a_matrix_product():
     np.testing.assert_array_equal(transposed(np.array([1.0, -2.0]))[0], A.T @ [1.0, -2.0])
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x * 2 if x.sum() > 0 else x * 3,
+        lambda x: np.where(x > 0, x, -x),
+        lambda x: x[x.astype(int)],
+        lambda x: ftrace.lax.while_loop(lambda c: c.sum() < 3, lambda c: c * 2, x),
+    ],
+)
+def test_what_linear_operands_decide_is_not_transposed(f):
+    with pytest.raises(errors.RuleError, match=r"depends on the linear operands|cotangents"):
+        ftrace.linear_transpose(f, X)(X)
+
+
 def test_linear_transpose_takes_structs_and_containers():
     spec = {"a": ftrace.ShapeDtypeStruct((3,), np.float32), "b": np.float64(0)}
     transposed = ftrace.linear_transpose(lambda p: (np.sum(p["a"]), p["b"] * 3.0), spec)

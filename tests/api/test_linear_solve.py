@@ -366,3 +366,65 @@ def test_an_argument_cannot_be_written():
         lax.custom_linear_solve(lambda x: x, B, solve)
     with pytest.raises(errors.MutationError):
         ftrace.jit(lambda b: lax.custom_linear_solve(lambda x: x, b, solve))(B)
+
+
+# ---------------------------------------------------------------------------------- lifted
+
+S = np.array([[3.0, 1.0], [1.0, 2.0]])
+
+
+def signed(x):
+    y = S @ x
+    if x[0] > 0:
+        return y
+    return 1.0 * y
+
+
+def conjugate(matvec, b):
+    """Conjugate gradients with native control flow."""
+    x, r = 0 * b, b
+    p, k = r, 0
+    while np.dot(r, r) > 1e-24:
+        q = matvec(p)
+        a = np.dot(r, r) / np.dot(p, q)
+        rest = r - a * q
+        x = x + a * p
+        p, r = rest + np.dot(rest, rest) / np.dot(r, r) * p, rest
+        k += 1
+        if k > 9:
+            break
+    return x
+
+
+def sweeping(matvec, b):
+    """Jacobi's method, written in place."""
+    x = np.zeros(2)
+    for _ in range(300):
+        r = b - matvec(x)
+        if np.abs(r).max() < 1e-14:
+            break
+        for j in range(2):
+            x[j] += 0.7 * r[j] / S[j, j]
+    return x
+
+
+@pytest.mark.parametrize("solver", [conjugate, sweeping])
+def test_traced_values_may_decide_in_the_map_and_in_its_solver(solver):
+    b = np.array([1.0, -2.0])
+
+    def solved(b):
+        return lax.custom_linear_solve(signed, b, solver, symmetric=True)
+
+    right, slope = np.linalg.solve(S, b), np.linalg.solve(S, np.ones(2))
+    for found in (solved(b), ftrace.jit(solved)(b), ftrace.vmap(solved)(np.stack([b, b]))[1]):
+        close(found, right)
+    for wrap in (lambda f: f, ftrace.jit, ftrace.lift):
+        close(wrap(ftrace.grad(wrap(lambda b: solved(b).sum())))(b), slope)
+
+
+def test_a_map_that_its_argument_decides_has_no_transpose():
+    def solved(b):
+        return lax.custom_linear_solve(signed, b, conjugate, conjugate).sum()
+
+    with pytest.raises(errors.RuleError, match="depends on the linear operands"):
+        ftrace.grad(solved)(np.ones(2))

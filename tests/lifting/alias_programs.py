@@ -429,3 +429,17 @@ def promote(x):
     t[0] = 4.0
     a[1] = 5.0
     return a * 10 + b + t * 100
+
+
+@at(0.5, 1.5, 3.5)
+def read_by_the_test_alone(x):
+    """Two names of one array before the loop, of which what is carried is not read behind it."""
+    r = np.ones(2) * x
+    p = r
+    y, k = np.zeros(2), 0
+    while np.dot(r, r) > 0.1:
+        y = y + p
+        r = r - 0.5 * p
+        p = r * 0.9
+        k += 1
+    return y * 10 + k
