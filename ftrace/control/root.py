@@ -107,7 +107,7 @@ def custom_root(
     if ctx.trace is EVAL:
         return space.own(space.checked("solve", solve(f, space.frozen()), has_aux))
     with quietly():
-        return _staged_root(space, *map(lifted, (f, solve, tangent_solve)), has_aux)
+        return _staged_root(space, lifted(f), lifted(solve), lifted(tangent_solve), has_aux)
 
 
 def _staged_root(space: Space, f: Any, solve: Any, tangent_solve: Any, has_aux: bool) -> Any:

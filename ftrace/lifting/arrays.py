@@ -20,10 +20,11 @@ from ftrace.control.raising import fail_where
 from ftrace.core import dtypes
 from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.errors import DtypeError, LiftError
-from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, running
+from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, is_cell, lifted, running
 from ftrace.core.tree import tree_flatten
+from ftrace.lifting.kinds import agreed, either, kinds_of, marked
 from ftrace.lifting.leaves import one_of
-from ftrace.lifting.python import holds_tracer, is_unknown
+from ftrace.lifting.python import holds_tracer, is_unknown, weak
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.promote import TRACED, cast, static_int, value
 from ftrace.numpy.refusing import attempt
@@ -65,7 +66,29 @@ def _ndenumerate(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
 def _vectorize(pyfunc: Any, otypes: Any = None, doc: Any = None, **options: Any) -> Any:
     options.pop("cache", None)
     excluded = options.pop("excluded", None) or ()
+    pyfunc = pyfunc if otypes else _of_one_dtype(pyfunc)
     return fnp.vectorize(pyfunc, otypes=otypes, doc=doc, excluded=tuple(excluded), **options)
+
+
+def _of_one_dtype(pyfunc: Any) -> Any:
+    """A function for `np.vectorize`, which takes the dtype that the first element gives."""
+
+    @functools.wraps(pyfunc)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        found = lifted(pyfunc)(*args, **kwargs)
+        for y in found if type(found) is tuple else (found,):
+            own = getattr(y, "dtype", None)
+            agreed("The dtype of the first result", y, functools.partial(_dtype_of, own), _OTYPES)
+        return found
+
+    return checked
+
+
+_OTYPES: Final = "Pass otypes to np.vectorize, as `otypes=[float]`."
+
+
+def _dtype_of(own: Any, cls: type) -> Any:
+    return own if cls is np.ndarray else np.dtype(cls)
 
 
 def _frompyfunc(func: Any, /, nin: int, nout: int, **ignored: Any) -> Any:
@@ -159,7 +182,10 @@ def numpy_method(fn: Any) -> Any:
 def numpy_vectorized(fn: np.vectorize) -> Any:
     """What a call of a function made by `np.vectorize` calls."""
     excluded = tuple(fn.excluded)
-    mapped = fnp.vectorize(fn.pyfunc, excluded=excluded, signature=fn.signature)
+    pyfunc = fn.pyfunc if fn.otypes else _of_one_dtype(fn.pyfunc)
+    mapped = fnp.vectorize(
+        pyfunc, excluded=excluded, signature=fn.signature, otypes=fn.otypes or None
+    )
     return lambda *args, **options: (mapped if holds_tracer(args) else fn)(*args, **options)
 
 
@@ -260,7 +286,16 @@ def _chosen(kind: type, items: Sequence[Any], i: Any) -> Any:
             "All items must be arrays of one shape, or containers of them; else decide with `if`.",
         )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return flat[0][1].unflatten([one_of(c, i, fnp.stack(c)[i]) for c in columns])
+    return flat[0][1].unflatten([_one_of(c, i) for c in columns])
+
+
+def _one_of(column: Sequence[Any], i: Any) -> Any:
+    """One of arrays or numbers, of the class that it has."""
+    found = fnp.stack(column)[i]
+    if typeof(found).shape or all(map(is_cell, column)):
+        return one_of(column, i, found)
+    found = weak(found) if all(typeof(x).weak for x in column) else found
+    return marked(found, either(*map(kinds_of, column)))
 
 
 def _joined(maker: Any, parts: tuple[Any, ...]) -> Any:

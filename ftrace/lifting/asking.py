@@ -272,7 +272,7 @@ def _identifies(instructions: list[dis.Instruction], asked: set[str]) -> bool:
             continue
         right = instructions[i - 1]
         if right.opname == "LOAD_CONST":
-            if type(right.argval) is bool:
+            if type(right.argval) in (bool, int):
                 return True
         elif right.opname in _GLOBAL:
             asked.add(right.argval)

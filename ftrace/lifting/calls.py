@@ -20,10 +20,11 @@ import numpy as np
 
 from ftrace import tree_util
 from ftrace.core import source
-from ftrace.core.trace import EVAL, Tracer, ctx, lifted, running, stands_for
+from ftrace.core.trace import EVAL, ctx, lifted, running
 from ftrace.core.weak import dropping
 from ftrace.lifting import arrays, mathematics, operators, python
 from ftrace.lifting.arrays import ALWAYS, CONSTRUCTORS, FILLED
+from ftrace.lifting.kinds import agreed
 from ftrace.lifting.mathematics import MATH
 from ftrace.lifting.python import BUILTINS, holds_tracer
 from ftrace.lifting.reach import place_of
@@ -252,9 +253,7 @@ class Territory:
         """A function of `functools.singledispatch`, which calls what is registered lifted."""
 
         def dispatch(x: Any, /, *args: Any, **options: Any) -> Any:
-            return self(fn.dispatch(stands_for(x) if isinstance(x, Tracer) else type(x)))(
-                x, *args, **options
-            )
+            return self(agreed(fn.__name__, x, fn.dispatch))(x, *args, **options)
 
         return dispatch
 

@@ -16,6 +16,7 @@ from ftrace.core.errors import DtypeError, LiftError, TreeError
 from ftrace.core.trace import UNKNOWN, Tracer, ctx, is_cell, moved, now
 from ftrace.core.tree import LEAF, PyTreeDef, tree_flatten, tree_words
 from ftrace.interpreters.tangents import zeros
+from ftrace.lifting.kinds import Kinds, kinds_of
 from ftrace.numpy.views import Root, Way, alias_of, chosen, content, living, ways_of
 from ftrace.primitives.compare import bitwise_and, eq, ne
 from ftrace.primitives.convert import convert_element_type
@@ -30,6 +31,7 @@ class Leaf:
     index: int | None
     aval: ShapedArray | None
     ways: tuple[Way, ...] = ()  # what the array may be a view of, in the region's trace
+    kinds: Kinds = ()  # the classes that a scalar may be of
 
     @property
     def dtype(self) -> Any:
@@ -57,6 +59,11 @@ class Part:
     def words(self) -> str:
         """What it is, for messages."""
         return words_of(self.leaves[0]) if self.tree == LEAF else tree_words(self.tree)
+
+
+def scalar_kinds(x: Any, a: ShapedArray | None) -> Kinds:
+    """The classes that a value of this type may be of, if it has rank 0."""
+    return () if a is None or a.shape else kinds_of(x)
 
 
 def array_type(x: Any) -> ShapedArray | None:
@@ -119,7 +126,9 @@ def take_apart(value: Any, outs: list[Any], *, every: bool = False) -> Part:
             found.append(Leaf(x, None, None))
             continue
         inside = isinstance(x, Tracer) and x.owner is ctx.trace
-        leaf = Leaf(INSIDE if inside else x, None, a, ways_of(x) if is_cell(x) else ())
+        leaf = Leaf(
+            INSIDE if inside else x, None, a, ways_of(x) if is_cell(x) else (), scalar_kinds(x, a)
+        )
         if inside or every or id(x) in moved:
             leaf.index = len(outs)
             outs.append(x)

@@ -21,6 +21,7 @@ from ftrace.core.trace import Tracer, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
+from ftrace.lifting.kinds import Kinds, either, marked
 from ftrace.lifting.leaves import (
     INSIDE,
     Leaf,
@@ -271,7 +272,7 @@ class Merge:
         if leaf.value is not INSIDE or leaf.aval is None:
             return lambda results, v=leaf.value: v
         self._link(key, {i: leaf})
-        return self._pick(*self._sided(i, (leaf.index, None), None), leaf.aval)
+        return self._pick(*self._sided(i, (leaf.index, None), None), leaf.aval, leaf.kinds)
 
     @staticmethod
     def _sided(i: int, mine: Any, other: Any) -> tuple[Any, Any]:
@@ -296,12 +297,13 @@ class Merge:
             raise self._differs(key, words_of(a), words_of(b))
         mine, other = self.arms
         self._link(key, {0: a, 1: b})
-        return self._pick((mine.output(a), None), (other.output(b), None), wanted)
+        kinds = either(a.kinds, b.kinds)
+        return self._pick((mine.output(a), None), (other.output(b), None), wanted, kinds)
 
-    def _pick(self, a: Any, b: Any, wanted: ShapedArray) -> Any:
+    def _pick(self, a: Any, b: Any, wanted: ShapedArray, kinds: Kinds = ()) -> Any:
         n = len(self.picks)
         self.picks.append((a, b, wanted))
-        return lambda results: results[n]
+        return lambda results: marked(results[n], kinds)
 
     # ------------------------------------------------------------------ memory
 

@@ -21,6 +21,7 @@ from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError
 from ftrace.core.trace import UNKNOWN, Tracer, is_cell, lifted, stands_for
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.asking import DIFFERENT
+from ftrace.lifting.kinds import agreed, either, kinds_of, marked
 from ftrace.lifting.leaves import array_type, built_alike, one_of
 from ftrace.lifting.roots import is_denied
 from ftrace.primitives.convert import convert_element_type
@@ -135,7 +136,8 @@ def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
 def choose(predicate: Any, x: Any, y: Any) -> Any:
     """`x if predicate else y`; of two Python numbers a Python number."""
     found = fnp.where(predicate, x, y)
-    return weak(found) if typeof(x).weak and typeof(y).weak else found
+    found = weak(found) if typeof(x).weak and typeof(y).weak else found
+    return found if typeof(found).shape else marked(found, either(kinds_of(x), kinds_of(y)))
 
 
 _CANDIDATES: Final = "All candidates must be arrays, numbers, or containers of one structure."
@@ -278,7 +280,7 @@ def _filter(function: Any, items: Iterable[Any], /) -> Iterator[Any]:
 def _type(x: Any, /, *more: Any, **options: Any) -> type:
     if more or not isinstance(x, Tracer):
         return type(x, *more, **options)
-    return stands_for(x)
+    return agreed("type(x)", x, lambda cls: cls)
 
 
 _of_a_user: Final = isinstance  # the question is no question of ftrace
@@ -288,6 +290,8 @@ def is_instance(x: Any, kinds: Any, /) -> bool:
     """`isinstance`: the protocols of `collections.abc` would ask the tracer's own class, too."""
     if not isinstance(x, Tracer) or (type(kinds) is type and issubclass(kinds, Tracer)):
         return _of_a_user(x, kinds)
+    if len(kinds_of(x)) > 1:
+        return agreed("isinstance(x, ...)", x, lambda cls: issubclass(cls, kinds))
     parts = getattr(kinds, "__args__", ()) if type(kinds) is types.UnionType else kinds
     if type(parts) is tuple:
         return any(is_instance(x, k) for k in parts)
@@ -308,7 +312,11 @@ def is_instance(x: Any, kinds: Any, /) -> bool:
 def _hasattr(x: Any, name: str, /) -> bool:
     if not isinstance(x, Tracer):
         return hasattr(x, name)
-    return any(name in vars(cls) for cls in stands_for(x).__mro__)
+    return agreed(f"hasattr(x, {name!r})", x, lambda cls: _has(cls, name))
+
+
+def _has(cls: type, name: str) -> bool:
+    return any(name in vars(c) for c in cls.__mro__)
 
 
 def attribute(x: Any, name: str) -> Any:
@@ -319,7 +327,7 @@ def attribute(x: Any, name: str) -> Any:
         ConcretizationTypeError: only the number has it.
     """
     if name in DIFFERENT and isinstance(x, Tracer):
-        if not _hasattr(x, name):
+        if not any(_has(cls, name) for cls in kinds_of(x)):
             raise AttributeError(f"{x.__class__.__name__!r} object has no attribute {name!r}")
         if not hasattr(type(x), name):
             raise ConcretizationTypeError(
@@ -330,11 +338,25 @@ def attribute(x: Any, name: str) -> Any:
 
 
 def same(x: Any, y: Any) -> Any:
-    """`x is y`: a question about values where both stand for bools, as there is one of each."""
-    if isinstance(x, Tracer) or isinstance(y, Tracer):
-        kind = x.__class__
-        return weak(operator.eq(x, y)) if kind is y.__class__ and kind in _BOOLS else x is y
-    return x is y
+    """`x is y`: a question about values where both stand for bools, as there is one of each.
+
+    Raises:
+        LiftError: of Python's ints, where it depends on which of them Python keeps.
+    """
+    if x is y or not (isinstance(x, Tracer) or isinstance(y, Tracer)):
+        return x is y
+    common = {*kinds_of(x)} & {*kinds_of(y)}
+    if int in common:
+        raise LiftError(
+            "`is` was asked of two ints, one of them traced: Python keeps one object for small "
+            "ones and makes others anew.",
+            "Compare values: `x == y`.",
+        )
+    if common.isdisjoint(_BOOLS):
+        return False
+    agreed("`is`", x, lambda cls: cls)
+    agreed("`is`", y, lambda cls: cls)
+    return weak(operator.eq(x, y))
 
 
 _BOOLS: Final = (bool, np.bool)

@@ -34,6 +34,7 @@ from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
 from ftrace.lifting import names
 from ftrace.lifting.items import Items
+from ftrace.lifting.kinds import Kinds, either, marked
 from ftrace.lifting.leaves import (
     INSIDE,
     Leaf,
@@ -46,6 +47,7 @@ from ftrace.lifting.leaves import (
     flatten,
     joined,
     same,
+    scalar_kinds,
     take_apart,
     truth,
 )
@@ -70,11 +72,13 @@ class Slot:
     Attributes:
         leaves: what it is bound to before the loop, taken apart.
         types: the type of each leaf that is carried; None for one that stays what it is.
+        kinds: the classes that each scalar may be of.
     """
 
     leaves: list[Any]
     tree: PyTreeDef
     types: list[ShapedArray | None]
+    kinds: list[Kinds]
 
 
 class TestFailed(Exception):  # noqa: N818 - no error: the loop is staged in another way
@@ -115,7 +119,8 @@ class Turning:
         """Carry a name that is bound before the loop."""
         leaves, tree = flatten(self.frame.state[name])
         types = [None if is_writable(x) else array_type(x) for x in leaves]
-        self.slots[name] = Slot(leaves, tree, types)
+        kinds = [scalar_kinds(x, array_type(x)) for x in leaves]
+        self.slots[name] = Slot(leaves, tree, types, kinds)
         for i, (x, a) in enumerate(zip(leaves, types, strict=True)):
             if a is not None and is_cell(x):
                 self.sharing.start((name, i), x)
@@ -152,7 +157,7 @@ class Turning:
         state = dict(self.frame.state)
         for name, slot in self.slots.items():
             leaves = [bound.get((name, i), x) for i, x in enumerate(slot.leaves)]
-            state[name] = slot.tree.unflatten(leaves)
+            state[name] = slot.tree.unflatten(map(marked, leaves, slot.kinds))
         if self.items is not None:
             state[ITEM] = self.items.at(next(supply))
         return state
@@ -267,8 +272,9 @@ class Turning:
             wanted = joined(a, leaf.aval)
             if wanted is None:
                 raise self._changes(name, repr(a), repr(leaf.aval))
-            if wanted != slot.types[i]:
-                slot.types[i] = wanted
+            kinds = either(slot.kinds[i], leaf.kinds)
+            if wanted != slot.types[i] or kinds != slot.kinds[i]:
+                slot.types[i], slot.kinds[i] = wanted, kinds
                 changed = True
         return changed
 
@@ -509,10 +515,13 @@ class Turning:
         for name, slot in self.slots.items():
             if name in self.later:
                 leaves = [results.get((name, i), x) for i, x in enumerate(slot.leaves)]
-                state[name] = slot.tree.unflatten(leaves)
+                state[name] = slot.tree.unflatten(map(marked, leaves, slot.kinds))
         for name, part in self.parts.items():
             if name not in self.slots and name != EXIT and name not in self.unbound:
-                leaves = [results.get((name, i), x.value) for i, x in enumerate(part.leaves)]
+                leaves = [
+                    marked(results.get((name, i), x.value), x.kinds)
+                    for i, x in enumerate(part.leaves)
+                ]
                 state[name] = part.tree.unflatten(leaves)
         return state
 

@@ -4,25 +4,30 @@ On traced values the function is batched (as by `ftrace.vmap`), not called once 
 no transformation running NumPy's own loop runs it.
 """
 
+import functools
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.dtypes import bool_, canonical, complex128, float64, int64
 from ftrace.core.errors import DtypeError, ShapeError, brief
-from ftrace.core.trace import EVAL, ctx, lifted
+from ftrace.core.trace import EVAL, Tracer, ctx, holds_array, lifted
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.numpy.promote import (
     broadcast_shape,
+    cast,
     numpy_function,
     one_axis,
     stretch,
     strong,
     value,
 )
+from ftrace.numpy.views import zero_d
+from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import move_axis
 from ftrace.primitives.shape import reshape
 
@@ -69,7 +74,8 @@ def vectorize(
         pyfunc: the function to be mapped over all leading axes, which are broadcast.
         excluded: positions (and names) of arguments that are passed as they are.
         signature: as in NumPy, for example `"(n),(n)->()"`.
-        otypes: output dtypes, used only where NumPy itself runs the function.
+        otypes: the dtypes of the results. NumPy takes those of the first element otherwise, and
+            lifted code refuses a function whose results are of several.
         doc: the docstring of the result.
 
     Returns:
@@ -102,19 +108,46 @@ def vectorize(
             raise TypeError(f"wrong number of positional arguments: expected {len(ranks)}")
         cores, loop = _split_shapes(xs, ranks)
 
-        def function(*parts: Any) -> Any:
+        as_they_are = [inputs is not None or _is_scalar(args[i]) for i in chosen]
+
+        def function(*parts: Any, plain: bool = False) -> Any:
             full = list(args)
-            for i, part in zip(chosen, parts, strict=True):
-                full[i] = part
+            for i, part, kept in zip(chosen, parts, as_they_are, strict=True):
+                full[i] = part if kept or plain else _number(part)
             return lifted(pyfunc)(*full, **kwargs)
 
         found, several = over_leading(function, xs, loop, cores)
+        kinds: Any = otypes
+        if otypes is None and any(typeof(x).dtype not in _PYTHON.values() for x in xs):
+            first, _ = over_leading(functools.partial(function, plain=True), xs, loop, cores)
+            kinds = [typeof(y).dtype for y in first]  # which NumPy finds by a call of its own
+        if kinds is not None:
+            kinds = [kinds] if isinstance(kinds, str) and len(found) == 1 else kinds
+            found = [cast(y, canonical(k)) for y, k in zip(found, kinds, strict=True)]
+        if inputs is None:
+            found = [zero_d(y) for y in found]
         return tuple(found) if several else found[0]
 
     mapped.__name__ = getattr(pyfunc, "__name__", "vectorized")
     mapped.__doc__ = doc or pyfunc.__doc__
     mapped.__wrapped__ = pyfunc  # type: ignore[attr-defined]
     return mapped
+
+
+def _is_scalar(x: Any) -> bool:
+    """Whether it is a scalar of NumPy's, which the function gets as it is."""
+    if isinstance(x, Tracer):
+        return not (typeof(x).shape or typeof(x).weak or holds_array(x))
+    return issubclass(type(x), np.generic)
+
+
+def _number(x: Any) -> Any:
+    """An element as NumPy gives it to the function: a Python number."""
+    dtype = _PYTHON.get(typeof(x).dtype.kind)
+    return x if dtype is None else convert_element_type(x, new_dtype=dtype, weak_type=True)
+
+
+_PYTHON: Final = {"b": bool_, "i": int64, "f": float64, "c": complex128}
 
 
 def _core_ranks(signature: str) -> list[int]:
