@@ -13,8 +13,9 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
-from ftrace.core.errors import ShapeError
-from ftrace.core.trace import Tracer
+from ftrace.core.dtypes import int64
+from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.numpy import layouts, views
 from ftrace.numpy.promote import (
     TRACED,
@@ -30,7 +31,10 @@ from ftrace.numpy.promote import (
     value,
 )
 from ftrace.primitives import shape as rows
+from ftrace.primitives.arithmetic import mod, neg
+from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.convert import copy as copy_row
+from ftrace.primitives.dynamic import dynamic_slice
 from ftrace.primitives.linear import transpose as transpose_row
 from ftrace.primitives.slicing import slice as slice_row
 
@@ -303,7 +307,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         flat = rows.reshape(x, new_sizes=(typeof(x).size,))
         return rows.reshape(roll(flat, shift, axis=0), new_sizes=typeof(x).shape)
     axes = axis if isinstance(axis, tuple | list) else (axis,)
-    shifts = shift if isinstance(shift, tuple | list) else (shift,)
+    several = isinstance(shift, tuple | list) or typeof(shift).ndim == 1
+    shifts = list(shift) if several else [shift]
     pairs = np.broadcast(np.empty(len(axes)), np.empty(len(shifts))).size
     for i in range(pairs):
         x = _roll_axis(x, shifts[i % len(shifts)], one_axis(axes[i % len(axes)], typeof(x).ndim))
@@ -312,11 +317,23 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 def _roll_axis(x: Any, shift: Any, axis: int) -> Any:
     n = typeof(x).shape[axis]
+    if isinstance(shift, Tracer) and shift.known(exact=True) is UNKNOWN:
+        return _rolled_by(x, shift, axis) if n else copy_row(x)
     cut = -static_int(shift, "shift") % n if n else 0
     if not cut:
         return copy_row(x)
     parts = slice_axis(x, cut, n, axis), slice_axis(x, 0, cut, axis)
     return rows.concatenate(*parts, dimension=axis)
+
+
+def _rolled_by(x: Any, shift: Any, axis: int) -> Any:
+    """By a number of places that is not known."""
+    if typeof(shift).shape or typeof(shift).dtype.kind not in "biu":
+        raise DtypeError(f"roll was given the shift {typeof(shift)}.", "Give integers.")
+    shape = typeof(x).shape
+    start = mod(neg(convert_element_type(shift, new_dtype=int64)), np.int64(shape[axis]))
+    starts = [start if i == axis else np.int64(0) for i in range(len(shape))]
+    return dynamic_slice(rows.concatenate(x, x, dimension=axis), *starts, slice_sizes=shape)
 
 
 # ---------------------------------------------------------------------------------- diagonals

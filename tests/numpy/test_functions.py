@@ -151,3 +151,25 @@ def test_reverse_mode_is_the_transpose_of_forward_mode(case: Case) -> None:
     left = sum(np.sum(ct * dy) for ct, dy in zip(cts, dys, strict=True))
     right = sum(np.sum(t * g) for t, g in zip(ts, found, strict=True))
     np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("shift", [0, 2, -1, 7, -9])
+def test_roll_by_a_traced_number_of_places(shift):
+    x, m = np.arange(5.0), np.arange(6.0).reshape(2, 3)
+    programs = [
+        lambda s: np.roll(x * (s * 0 + 1), s),
+        lambda s: np.roll(m, s, 1),
+        lambda s: np.roll(m, (s, 1), (0, 1)),
+        lambda s: np.roll(m, s),
+        lambda s: np.roll(m, np.stack([s, s]), (0, 1)),
+        lambda s: np.roll(np.zeros((0, 2)), s, 0),
+    ]
+    for f in programs:
+        right = f(np.int64(shift))
+        np.testing.assert_array_equal(ftrace.jit(f)(np.int64(shift)), right)
+        np.testing.assert_array_equal(ftrace.vmap(f)(np.array([shift, 1]))[0], right)
+    weights = np.arange(5.0) ** 2
+    slope = ftrace.jit(ftrace.grad(lambda x, s: np.roll(x, s) @ weights))(x, shift)
+    np.testing.assert_array_equal(slope, np.roll(weights, -shift))
+    with pytest.raises(TypeError):
+        ftrace.jit(np.roll)(x, 1.5)
