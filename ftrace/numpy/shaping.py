@@ -366,7 +366,11 @@ def _diagonal(x: Any, offset: int, i: int, j: int) -> Any:
 
 @numpy_function
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """A new array in another dtype; the array itself for copy=False, where it has that dtype."""
+    """A new array in another dtype; the array itself for copy=False, where it has that dtype.
+
+    NaN, and floats that an integer dtype does not hold, become NumPy's integers, but for uint32:
+    there NumPy's own depend on where in an array they stand, and compiled code gives one of them.
+    """
     return layouts.astype(value(x), dtype, copy=copy)
 
 
