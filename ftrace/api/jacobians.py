@@ -60,7 +60,8 @@ def jacfwd(
         fun: function of arrays, or containers of arrays.
         argnums: which arguments, as in `grad`.
         has_aux: `fun` returns `(result, aux)`.
-        holomorphic: `fun` is complex-analytic.
+        holomorphic: `fun` is complex-analytic. Otherwise arguments are real for `jacfwd` and
+            `hessian`, results for `jacrev` and `hessian`.
         chunk_size: how many of the k input elements go through one pass together (default:
             all); there are ceil(k / chunk_size) passes.
         lift: as in `grad`.
@@ -68,6 +69,9 @@ def jacfwd(
     Returns:
         A function with `fun`'s signature. For each result and input array a block of shape
         `result.shape + input.shape`.
+
+    Raises:
+        DtypeError: an argument that has no derivative, or is complex without `holomorphic`.
 
     Example:
         >>> import numpy as np, ftrace
@@ -83,6 +87,8 @@ def jacfwd(
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen, leaves, flat = _inputs(fun, argnums, args, kwargs, holomorphic, "jacfwd")
         avals = [typeof(x) for x in leaves]
+        if not holomorphic:
+            _check_real("jacfwd", fun, "a complex argument", avals)
         columns: list[list[Any]] = []
         given = (*args, *kwargs.values())
         outs: list[Any] = []
@@ -122,6 +128,9 @@ def jacrev(
     Returns:
         A function with `fun`'s signature, giving blocks as `jacfwd` does.
 
+    Raises:
+        DtypeError: an argument that has no derivative, or a complex result without `holomorphic`.
+
     Example:
         >>> import numpy as np, ftrace
         >>> ftrace.jacrev(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
@@ -141,6 +150,8 @@ def jacrev(
             outs, tape = restart(lambda: linearize_flat(flat, leaves, outlives=False), given)
             n = flat.out_tree.children()[0].num_leaves if has_aux else len(outs)
             out_avals = [typeof(y) for y in outs[:n]]
+            if not holomorphic:
+                _check_real("jacrev", fun, "a complex result", out_avals)
             rows = [
                 _backward_pass(tape, basis, leaves, (count, len(outs) - n))
                 for basis, count in _chunks(out_avals, chunk_size)
@@ -226,6 +237,16 @@ def _inputs(
     chosen = Selection(fun, argnums, args, kwargs)
     leaves, tree = differentiable(what, fun, chosen, holomorphic, allow_int)
     return chosen, leaves, FlatFunction(lambda *values: chosen.call(fun, values), tree)
+
+
+def _check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) -> None:
+    """Raise where one number cannot say how a complex one moves: it moves in two directions."""
+    if any(a.dtype.kind == "c" for a in avals):
+        raise DtypeError(
+            f"{what} of {name_of(fun)} has {which}.",
+            "For a complex-analytic function pass holomorphic=True; otherwise differentiate a "
+            "function of the real and the imaginary part that returns np.real and np.imag.",
+        )
 
 
 def _check_chunk(chunk_size: Any) -> None:

@@ -40,6 +40,7 @@ from ftrace.control.values import (
     same,
     united,
 )
+from ftrace.core.config import config
 from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import COPY_LIMIT, is_read_only
@@ -220,7 +221,9 @@ class Reading:
         if any(is_ndarray(a) and type(a) is not np.ndarray for a in refs):
             refs = self.within([value]).refs  # a mask is an array, too
         for a in refs:
-            if not is_ndarray(a) or a.nbytes > COPY_LIMIT or is_read_only(a):
+            if not is_ndarray(a) or is_read_only(a):
+                continue
+            if a.nbytes > COPY_LIMIT and not config.settings.check_captures:
                 continue
             if id(a) not in self.before:
                 self.before[id(a)] = content(a)

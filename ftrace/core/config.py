@@ -28,7 +28,8 @@ class Settings:
     Attributes:
         check_jaxprs: type-check every jaxpr as soon as it is made (on in the tests).
         check_captures: compare large captured arrays with their content at capture time and
-            raise `MutationError` if they changed before they were used (0.6 of the design).
+            raise `MutationError` if they changed before they were used (0.6 of the design); trace
+            anew where Python read elements of one that has changed.
         traceback: "user" hides ftrace's own frames, "full" shows them.
         disable_jit: `jit` calls its function directly.
         compile: `jit` turns jaxprs into machine code; False interprets them.

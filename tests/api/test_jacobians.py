@@ -267,3 +267,26 @@ def test_blocks_own_their_memory():
     for block in ftrace.jacfwd(lambda v: (v, v[:2]))(x):
         assert block.flags.writeable
         assert block.base is None
+
+
+@pytest.mark.parametrize(
+    ("jacobian", "f", "x"),
+    [
+        (ftrace.jacfwd, np.conj, np.array([1 + 1j])),  # moves against its argument
+        (ftrace.jacfwd, lambda z: np.abs(z) ** 2, np.array([1 + 1j])),
+        (ftrace.jacrev, np.conj, np.array([1 + 1j])),
+        (ftrace.jacrev, lambda x: x * x * (1 + 2j), np.array([1.0, 2.0])),
+        (ftrace.hessian, lambda z: np.sum(np.abs(z) ** 2), np.array([1 + 1j])),
+    ],
+)
+def test_one_number_is_not_the_derivative_of_a_complex_one(jacobian, f, x):
+    for way in (jacobian(f), ftrace.jit(jacobian(f))):
+        with pytest.raises(errors.DtypeError, match="holomorphic=True"):
+            way(x)
+
+
+def test_real_sides_of_complex_functions_have_jacobians():
+    x, c = np.array([1.0, 2.0]), 1 + 2j
+    np.testing.assert_allclose(ftrace.jacfwd(lambda x: x * x * c)(x), np.diag(2 * x * c))
+    found = ftrace.jacrev(lambda z: np.abs(z) ** 2)(np.array([1 + 2j]))
+    np.testing.assert_allclose(found, [[ftrace.grad(lambda z: np.abs(z) ** 2)(1 + 2j)]])

@@ -203,3 +203,12 @@ def test_an_unused_generator_of_random_numbers_costs_no_trace():
     model.rng.random()
     jitted(1.0)
     assert counter.count == before
+
+
+def test_elements_of_large_arrays_are_compared_where_captures_are_checked():
+    K = np.ones(20_000)
+    jitted = ftrace.jit(lambda x: x * K[3])
+    with ftrace.config.update(check_captures=True):
+        for value in (1.0, 5.0):
+            K[3] = value
+            assert jitted(2.0) == 2.0 * value
