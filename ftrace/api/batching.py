@@ -99,7 +99,7 @@ def _known_axes(in_axes: Any) -> Any:
     """`in_axes` as an int, None or a tuple."""
     if isinstance(in_axes, list):
         return tuple(in_axes)
-    if in_axes is None or issubclass(type(in_axes), int | tuple):
+    if in_axes is None or (issubclass(type(in_axes), int | tuple) and type(in_axes) is not bool):
         return in_axes
     raise DtypeError(
         f"in_axes of vmap must be an int, None or a tuple, not {brief(in_axes)}.",
@@ -153,7 +153,7 @@ def _checked(dim: Any, a: ShapedArray, index: int, where: tuple[Any, PyTreeDef])
     if dim is None:
         return None
     fun, tree = where
-    if not issubclass(type(dim), int):
+    if not issubclass(type(dim), int) or type(dim) is bool:
         path = argument_paths(fun, tree)[index]
         raise TreeError(
             f"vmap of {name_of(fun)}: in_axes has {dim!r} for {path}.", "Use integers and None."
@@ -209,7 +209,7 @@ def _place(y: Any, dim: Any, wanted: Any, axis: Axis, path: str) -> Any:
                 "Give the axis where the members are to be stacked.",
             )
         return y
-    if not issubclass(type(wanted), int):
+    if not issubclass(type(wanted), int) or type(wanted) is bool:
         raise DtypeError(
             f"out_axes of vmap is {brief(wanted)} for {path}.", "Use integers and None."
         )

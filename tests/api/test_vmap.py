@@ -219,3 +219,11 @@ def test_rank_0_members_are_numpy_scalars_where_they_come_out_alone():
     assert seen == [((), np.float32)]
     once = ftrace.vmap(lambda x: np.float32(2), out_axes=None)(X)
     assert type(once) is np.float32
+
+
+@pytest.mark.parametrize("name", ["in_axes", "out_axes"])
+def test_a_bool_is_no_axis(name):
+    x = np.ones((2, 3))
+    for axes in (True, False):
+        with pytest.raises(errors.FtraceError, match=f"{name} of vmap"):
+            ftrace.vmap(lambda x: x, **{name: axes})(x)
