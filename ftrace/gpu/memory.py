@@ -85,7 +85,7 @@ class Memory:
     def take(self, slot: int, value: Any) -> None:
         """Let a slot be a tape that was given."""
         if isinstance(value, Ragged):
-            self.arrays[slot] = list(value.items)
+            self.arrays[slot] = _unpacked(value)
         else:
             self.put(slot, value)
         self.lengths[slot] = len(self.arrays[slot])
@@ -115,18 +115,10 @@ class Memory:
 
     def tape(self, slot: int) -> Any:
         """A tape as a value."""
-        a = self._slots[slot].aval
         held = self.arrays[slot]
         if isinstance(held, list):
-            element = aval(a.shape[1:], a.dtype)
-            return Ragged([self._value(x, element) for x in held], element)
+            return _packed(held, self._slots[slot].aval)
         return held[: self.lengths[slot]]
-
-    def _value(self, held: Any, a: ShapedArray) -> Any:
-        if not isinstance(held, list):
-            return held
-        element = aval(a.shape[1:], a.dtype)
-        return Ragged([self._value(x, element) for x in held], element)
 
     # --- windows
 
@@ -153,3 +145,16 @@ class Memory:
     def holds_tape(self, slot: int) -> bool:
         """Whether a slot is a tape."""
         return has_turns(self._slots[slot].aval)
+
+
+def _unpacked(value: Any) -> Any:
+    """A tape of tapes as lists, at every level: an array is one already."""
+    return [_unpacked(x) for x in value.items] if isinstance(value, Ragged) else value
+
+
+def _packed(held: Any, a: ShapedArray) -> Any:
+    """The tape that `_unpacked` takes apart."""
+    if not isinstance(held, list):
+        return held
+    element = aval(a.shape[1:], a.dtype)
+    return Ragged([_packed(x, element) for x in held], element)

@@ -160,3 +160,37 @@ def test_compiled_programs_on_a_device(name, some_device):
     expected = jit(f)(*args)
     for _ in range(3):  # the second call may be recorded, the third replayed
         assert_same(fetched(some_device, compiled(*given(some_device, args))), expected)
+
+
+def grown(x, bound=200.0):
+    return lax.while_loop(lambda s: (s * s).sum() < bound, lambda s: s + 0.3 * np.sin(s) + 0.5, x)
+
+
+def grown_in_turns(x, bound=100.0):
+    """A loop of loops: each leaves a tape of its own length."""
+    return lax.while_loop(
+        lambda s: s.sum() < bound, lambda s: grown(np.cos(s), s.sum() + 30.0) + s * 0.9, x
+    )
+
+
+def grown_in_turns_of_turns(x):
+    return lax.while_loop(
+        lambda s: s.sum() < 300.0, lambda s: grown_in_turns(np.sin(s)) + s * 0.9, x
+    )
+
+
+def grown_in_rows(x):
+    def turn(c, row):
+        return np.sin(grown_in_turns(np.abs(row) + np.abs(c), 40.0)), c.sum()
+
+    return lax.scan(turn, x[0], x)[0]
+
+
+@pytest.mark.parametrize("f", [grown_in_turns_of_turns, grown_in_rows])
+@pytest.mark.parametrize("ways", [lambda f: jit(grad(f)), lambda f: grad(jit(f))])
+def test_tapes_of_loops_within_and_between_programs_compiled(f, ways, some_device):
+    gradient = ways(lambda x: f(x).sum())
+    x = X if f is grown_in_rows else V
+    expected = gradient(x)
+    assert np.abs(expected).max() > 1e-3
+    assert_same(fetched(some_device, gradient(*given(some_device, [x]))), expected)

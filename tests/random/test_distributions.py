@@ -254,3 +254,8 @@ def test_compiled_samples_of_a_key_stay_the_same(name: str) -> None:
     draw, expected = PINNED[name]
     x = draw(3000).ravel()
     np.testing.assert_allclose((x * np.sin(np.arange(x.size))).sum(), expected, rtol=1e-8)
+
+
+def test_compiled_counts_far_from_their_mean_are_drawn() -> None:
+    x = random.poisson(random.PRNGKey(99), 10.0, (400,))
+    assert (x.max(), x.argmax()) == (29, 315)  # six deviations: one sample of a million
