@@ -69,9 +69,7 @@ def planned(
         device: what it is made for.
     """
     pointers = tuple((o.slot, table[o.offset]) for o in launch.operands)
-    alignment = [
-        gcd(windows.get(slot, ALIGNMENT), distance) or ALIGNMENT for slot, distance in pointers
-    ]
+    alignment = [gcd(windows.get(slot, ALIGNMENT), distance) for slot, distance in pointers]
     found = mapped(launch, table, alignment, device)
     text = emit(found.kernel, found.layout, _NAME)
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -97,7 +95,7 @@ def alignments(program: Program) -> dict[int, int]:
             assert program.slots[window.slot].place == WINDOW
             size = program.table[window.size]
             outer = found.get(window.base, ALIGNMENT)
-            found[window.slot] = gcd(found.get(window.slot, outer), size) or outer
+            found[window.slot] = gcd(found.get(window.slot, outer), size)
     return found
 
 

@@ -321,16 +321,13 @@ class _Mapper:
             buffer, steps = self.buffers[access.stmt.buffer], self.steps[access.stmt.buffer]
             size = int(buffer.dtype[1:])
             fits = self.alignment[buffer.name] % (size * width) == 0
-            runs = 0
             for atom, step, kind in zip(access.stmt.at, steps, buffer.steps, strict=True):
                 if atom in axes:
-                    runs += 1
                     fits = fits and kind == "one"
                 elif isinstance(atom, Lit):
                     fits = fits and atom.value * step % width == 0
                 else:
                     fits = fits and step % width == 0
-            fits = fits and runs == 1
             names[buffer.name] = names.get(buffer.name, True) and fits
         return tuple(name for name, fits in names.items() if fits)
 

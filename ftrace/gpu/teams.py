@@ -45,7 +45,7 @@ def _first_only(
 
 
 def _product(w: Writer, owners: Sequence[Loop]) -> str:
-    return " * ".join(w.count(o.extent) for o in owners) or "1"
+    return " * ".join(w.count(o.extent) for o in owners)
 
 
 def _coordinates(w: Writer, owners: Sequence[Loop], number: str) -> None:

@@ -116,6 +116,7 @@ def test_a_refused_text_shows_the_line_and_holds_the_source(home):
     assert 'identifier "nothing" is undefined' in said
     assert re.search(r"^> +8 .*nothing", said, re.MULTILINE)
     assert re.search(r"^ +7 .*const float4 v", said, re.MULTILINE)
+    assert re.search(r"^ +9 ", said, re.MULTILINE)
     assert "bug of ftrace" in said
     assert caught.value.source == text
     assert isinstance(caught.value, errors.BackendError)

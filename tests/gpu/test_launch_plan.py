@@ -4,6 +4,7 @@ Sizes are those of the largest GPUs: kernels are planned and mapped, and nothing
 """
 
 import math
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,16 +39,17 @@ def affine(x, row, column):
 
 def may_run(k: Planned, device: Chip = plans.H200) -> bool:
     """Whether a device takes the launches of a kernel."""
+    bounds = map(int, re.findall(r"__launch_bounds__\((\d+)\)", k.text))
     return all(
         stage.grid is None
         or (
             0 < stage.grid[0] <= MOST_X
             and all(0 < n <= MOST_YZ for n in stage.grid[1:])
-            and 0 < math.prod(stage.block) <= 1024
+            and 0 < math.prod(stage.block) <= bound <= 1024
             and stage.block[2] <= 64
             and stage.shared <= device.shared
         )
-        for stage in k.stages
+        for stage, bound in zip(k.stages, bounds, strict=True)
     )
 
 
@@ -126,6 +128,7 @@ def test_every_element_has_a_thread(name, shape):
         (lambda x: x.sum(), 2**31, LARGE),
         (lambda x: x[2**32 :] * 2, 2**32 + 1000, SMALL),  # the window starts where its pointer is
         (lambda x: x[:: 2**20] * 2, 2**31, LARGE),
+        (lambda x: x[::2] * 2, 2**31 - 2**26, SMALL),  # the last one read is two before
     ],
 )
 def test_indices_are_as_wide_as_offsets(f, size, index):
@@ -166,7 +169,8 @@ def test_the_loop_over_blocks_cannot_overflow_its_index():
         (lambda x: x.sum(1), (4, 1 << 20), BLOCK),
         (lambda x: x.sum(), (1 << 20,), BLOCK),
         (lambda x: x.sum(0), (4096, 512), COLUMN),
-        (lambda x: x.sum(0), (100, 1 << 20), THREAD),
+        (lambda x: x.sum(0), (100, 132 << 10), THREAD),  # half as many as an H200 has
+        (lambda x: x.sum(0), (100, (132 << 10) - 1), COLUMN),
     ],
 )
 def test_teams_by_shape(f, shape, team):
