@@ -123,7 +123,8 @@ def bits_as(xp: Any, x: Any, new_dtype: np.dtype[Any]) -> Any:
 def spacing(xp: Any, x: Any) -> Any:
     size = xp.abs(x)
     found = xp.nextafter(size, xp.full_like(size, np.inf)) - size
-    return xp.copysign(xp.where(xp.isinf(x), xp.full_like(size, np.nan), found), x)
+    found = xp.where(xp.isinf(x), xp.full_like(size, np.nan), found)
+    return xp.where(x < 0, -found, found)  # that of -0.0 is positive
 
 
 def integer_pow(xp: Any, x: Any, y: int) -> Any:

@@ -32,7 +32,7 @@ def _out_of_range(index: int, axis: int, n: int) -> IndexError:
 def _check(xp: Any, i: Any, axis: int, n: int) -> None:
     bad = (i < -n) | (i >= n)
     if bool(xp.any(bad)):
-        first = int(xp.argmax(xp.reshape(bad, (-1,))))
+        first = int(xp.argmax(bad))
         raise _out_of_range(int(xp.reshape(i, (-1,))[first]), axis, n)
 
 

@@ -123,6 +123,11 @@ def test_a_refused_text_shows_the_line_and_holds_the_source(home):
     assert not list(home.glob("*")) if home.exists() else True
 
 
+def test_what_the_compiler_reports_is_named():
+    with pytest.raises(errors.BackendError, match=r"reports NVRTC_ERROR_OUT_OF_MEMORY\."):
+        nvrtc.load()._check(1)
+
+
 def test_a_text_that_only_the_assembler_refuses_is_an_error(home):
     text = TWICE.replace(
         "  if (i >=", "  __shared__ float s[20000]; s[i] = i; __syncthreads();\n  if (s[7] + i >="

@@ -143,6 +143,45 @@ def test_an_index_out_of_range_raises_the_error_of_the_impl(name: str) -> None:
     assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+def test_an_axis_without_elements_has_no_nearest_one(mode: str) -> None:
+    row, params = by_name["gather"], {"axes": (0,), "mode": mode}
+    with pytest.raises(IndexError) as expected:
+        row.impl(np.ones(0), np.array([2]), **params)
+    with pytest.raises(IndexError) as found:
+        library.evaluate(row, [Spy(np.ones(0)), Spy(np.array([2]))], params)
+    assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
+    (y,) = library.evaluate(row, [Spy(np.ones(0)), Spy(np.array([], int))], params)
+    assert y.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "params"),
+    [
+        ("spacing", (np.array([-1.0, -2.0, 1.0, 0.3, -0.0]),), {}),
+        ("reduce_xor", (np.arange(21).reshape(7, 3) ** 2,), {"axes": (0,)}),
+        ("reduce_xor", (np.array([1, 2, 4]),), {"axes": (0,)}),
+        (
+            "window_argmax",
+            (np.array([1.0, np.nan, np.nan, 3.0, 2.0]),),
+            {"window": (3,), "strides": (1,), "dilation": (1,)},
+        ),
+        ("dynamic_update_slice", (np.array(2.0), np.array(3.0)), {}),
+        ("optimization_barrier", (np.ones(3), 2.0), {}),
+    ],
+)
+def test_at_their_corners_rows_give_the_values_of_their_impl(
+    name: str, args: tuple[Any, ...], params: dict[str, Any]
+) -> None:
+    row = by_name[name]
+    given = [Spy(a.copy()) if isinstance(a, np.ndarray) else a for a in args]
+    found = library.evaluate(row, given, params)
+    expected = row.impl(*args, **params)
+    assert all(type(y) is Spy for y in found)
+    for y, z in zip(found, expected if row.multiple else [expected], strict=True):
+        np.testing.assert_array_equal(y.memory, z, strict=True)
+
+
 def test_the_spies_refuse_what_cupy_refuses():
     x = Spy(np.ones(3))
     for call in (

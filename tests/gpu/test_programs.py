@@ -163,7 +163,7 @@ def test_compiled_programs_on_a_device(name, some_device):
 
 
 def grown(x, bound=200.0):
-    return lax.while_loop(lambda s: (s * s).sum() < bound, lambda s: s + 0.1 * np.sin(s) + 0.2, x)
+    return lax.while_loop(lambda s: (s * s).sum() < bound, lambda s: s + 0.3 * np.sin(s) + 0.35, x)
 
 
 def grown_in_turns(x, bound=100.0):
