@@ -38,6 +38,7 @@ from ftrace.control.values import (
     Value,
     bag,
     constant,
+    covers,
     is_library,
     is_ndarray,
     is_of_ftrace,
@@ -65,6 +66,7 @@ class Calling(Attributes):
         self._results: dict[Any, tuple[Any, Value]] = {}
         self._instances: dict[Any, Any] = {}  # by where they are made
         self._assumed: dict[int, tuple[Any, Value | None, Value | None]] = {}
+        self._ids: dict[int, tuple[tuple[Any, ...], set[int]]] = {}  # of what is assumed
         self._escaped: dict[Any, Any] = {}  # what libraries get
         self._called: set[Any] = set()  # functions that walked code made, and called
         self._ways: dict[Any, int] = {}
@@ -431,8 +433,10 @@ class Calling(Attributes):
         """A callable of the user's is called by somebody, with anything of what is given."""
         key = id(f)
         _, before, result = self._assumed.get(key, (f, None, None))
+        if before is not None and covers(before, self._ids_of(key, before.refs), given):
+            return result or NOTHING
         given = joined(before, given)
-        if before is not None and same(before, given):
+        if before is not None and same(before, given):  # there are as many as are looked at
             return result or NOTHING
         self._assumed[key] = f, given, result
         if key in self._walking:
@@ -449,6 +453,13 @@ class Calling(Attributes):
         self._walking.discard(key)
         self.restless |= not same(self._believed.get(key, found), found)
         return found
+
+    def _ids_of(self, key: int, refs: tuple[Any, ...]) -> set[int]:
+        """The ids of what a function was given, which it is most often given again."""
+        known = self._ids.get(key)
+        if known is None or known[0] is not refs:
+            known = self._ids[key] = refs, set(map(id, refs))
+        return known[1]
 
     def _assume(self, f: Any, given: Value) -> Value:
         if (isinstance(f, types.FunctionType) and is_library(f)) or not is_users(f):

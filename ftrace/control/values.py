@@ -86,13 +86,15 @@ def _union(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
     most = max(different, key=len)
     if len(different) == 1:
         return most
-    known = {id(x) for x in most}
-    more = {id(x): x for p in different if p is not most for x in p if id(x) not in known}
+    known = set(map(id, most))
+    others = [p for p in different if p is not most and not known.issuperset(map(id, p))]
+    more = {id(x): x for p in others for x in p if id(x) not in known}
     return (*most, *more.values())[:MAX_REFS] if more else most
 
 
 def _once(refs: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple({id(x): x for x in refs}.values())[:MAX_REFS]
+    refs = tuple(refs)
+    return tuple(dict(zip(map(id, refs), refs, strict=True)).values())[:MAX_REFS]
 
 
 def same(a: Value | None, b: Value) -> bool:
@@ -101,7 +103,18 @@ def same(a: Value | None, b: Value) -> bool:
         return False
     if a.refs is b.refs or all(map(operator.is_, a.refs, b.refs)):
         return True
-    return {id(x) for x in a.refs} == {id(x) for x in b.refs}
+    return set(map(id, a.refs)) == set(map(id, b.refs))
+
+
+def covers(a: Value, known: set[int], b: Value) -> bool:
+    """Whether one of two descriptions says all that the other does: whether `joined` is the first.
+
+    Args:
+        a: what may be more; `known` are the ids of its refs.
+        b: what may be less.
+    """
+    flags = a.complete <= b.complete and a.traced <= b.traced and a.bag >= b.bag
+    return flags and (a.refs is b.refs or known.issuperset(map(id, b.refs)))
 
 
 class Made:
