@@ -65,16 +65,24 @@ def against(
 
 
 def calls(case: Case, module: ModuleType, f: Any, name: str) -> Iterator[Comparison]:
-    """Successive calls, the first one twice, with changes of captured objects between them."""
+    """Successive calls, the first one twice, with changes of captured objects between them.
+
+    What a call returned must stay as it is.
+    """
+    results: list[Any] = []
+
+    def call(k: int) -> Any:
+        args, kwargs = module.arguments(k)
+        before = copied(results)
+        result = called(f, args, kwargs)
+        compare(results, before, 0.0)
+        results.append(result)
+        return result
+
     for k in (0, 0, 1, 2):
-
-        def call(k: int = k) -> None:
-            args, kwargs = module.arguments(k)
-            against(case.expected[k], lambda: called(f, args, kwargs), case.tolerance)
-
         if k:
             module.change(k)
-        yield f"{name} {k}", call
+        yield f"{name} {k}", lambda k=k: against(case.expected[k], lambda: call(k), case.tolerance)
 
 
 def with_jit(case: Case) -> Iterator[Comparison]:
@@ -175,6 +183,37 @@ def with_derivatives(case: Case) -> Iterator[Comparison]:
     yield "grad(jit)", lambda: same(lambda g: g, lambda f: ftrace.jit(f, static_argnames=static))
 
 
+def with_kept_derivatives(case: Case) -> Iterator[Comparison]:
+    """What `vjp` and `linearize` gave, used after captured objects and arguments changed."""
+    slope, found = Slope(case, 0), {}
+
+    def check(name: str, make: Any) -> None:
+        for wrap in (lambda f: f, ftrace.jit):
+            module = case.traced()
+            args = module.arguments(0)[0]
+            use = make(wrap(module.loss(slope.kwargs)), args)
+            first = use()
+            for k in (1, 2):
+                module.change(k)
+            for x in tree_leaves(args):
+                if isinstance(x, np.ndarray):
+                    x[...] = x[::-1].copy() if x.ndim else 0
+            compare(use(), first, 0.0, dtypes=False)
+            compare(first, found.setdefault(name, first), case.tolerance, dtypes=False)
+
+    def pulled(f: Any, args: Any) -> Any:
+        pullback = ftrace.vjp(f, *args)[1]
+        return lambda: tuple(pullback(1.0)[i] for i in slope.nums)
+
+    def pushed(f: Any, args: Any) -> Any:
+        tangents = dict(zip(slope.nums, slope.v, strict=True))
+        pushforward = ftrace.linearize(f, *args)[1]
+        return lambda: pushforward(*[tangents.get(i) for i in range(len(args))])
+
+    yield "vjp kept", lambda: check("vjp", pulled)
+    yield "linearize kept", lambda: check("linearize", pushed)
+
+
 def with_mapped_gradients(case: Case) -> Iterator[Comparison]:
     """`vmap(grad)` against gradients of members."""
     members, slope = Members(case), Slope(case, 0)
@@ -212,6 +251,7 @@ CHECKS = (
     with_vmap,
     with_vectorize,
     with_derivatives,
+    with_kept_derivatives,
     with_mapped_gradients,
     with_changes_of_gradients,
 )

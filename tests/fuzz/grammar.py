@@ -12,9 +12,10 @@ rounding. Read next: `writing.py`, which fills the holes and writes statements a
 | k, g | masks of shape (N,), (M, N) |
 | j | N whole numbers from 0 to N-1 |
 | z | complex numbers of shape (N,) |
+| q | floats of shape (N,) that no argument went into: always a plain array |
 """
 
-ARRAYS = "svwurmtz"  # what memory may be shared with: an s may be an array without axes
+ARRAYS = "svwurmtzq"  # what memory may be shared with: an s may be an array without axes
 
 # What gives a new value: writing into it reaches nothing else.
 FRESH = {
@@ -29,6 +30,7 @@ FRESH = {
         sum([_e * {s} for _e in {v}]) | sum(_e * {c} for _e in {w})
         np.where({b}, {s}, {s}) + 0.0 | np.sum(np.abs({z})) | {z}.real.sum() | np.interp({s}, [-2.0, 0.0, 2.0], [0.5, -1.0, 1.5])
         np.clip({s}, -1.0, 1.0) | np.hypot({s}, {s} + 3.0) | math.hypot({s}, 1.5)
+        {v} @ {q} | {q}[{i}] * {s} | np.sum({v}[:0]) + {s} | np.sum({m}, where={k}) | {q}.sum() * {s}
         np.einsum("i,i", {v}, {v}) | np.float64({s}) | round({c}, 1) + {s} | (lambda _p: _p * {s})({s})
     """,
     "i": """
@@ -56,6 +58,8 @@ FRESH = {
         np.abs({z}) | {z}.imag * 2.0 | np.add.reduce({m}) | np.add({v}, {v}, where={k}, out=np.ones({N}))
         np.outer({w}, {v})[{J}] | np.append({u}, {s}) | np.stack([{s}, *{u}]) | np.select([{k}, {k}], [{v}, {v}], {c})
         np.fromiter((_e for _e in [{C}] * {N}), float) * {s} | np.pad({u}, (1, 0), constant_values={c})
+        {v} * {q} | {v} + {q} | {q} * {s} | {q} - {v} | np.where({k}, {q}, {v}) | np.concatenate([{v}, {v}[:0]]) | {m}[:0].sum(axis=0) + {v}
+        np.divide({v}, {v}, where={k}, out=np.zeros({N})) | np.sqrt({v}, where={v} > 0.1, out=np.ones({N})) | np.where({k}, {m}, {s})[{J}]
         np.choose({k}, [{v}, {v}]) | np.apply_along_axis(np.sum, 0, {m}) | np.piecewise({v}, [{v} > 0], [np.sin, np.cos])
     """,
     "w": """
@@ -71,12 +75,14 @@ FRESH = {
         {m}.copy() | np.copy({m}, order="F") | np.zeros(({M}, {N}), order="F") | np.zeros_like({m}) | np.zeros_like({t}.T)
         np.array([{v} for _ in range({M})]) | np.stack([{v}] * {M}) | np.stack([{w}] * {N}, axis=1) | np.vstack([{v}] * {M})
         np.cumsum({m}, axis=1) | np.sort({m}, axis=0) | {m} * {g} | np.tanh({m}) / 2.0 | np.array({m}, order="F")
-        np.full(({M}, {N}), {s}) | np.asfortranarray({m} * 1.0) | np.array([[_e * {s} for _e in _q] for _q in {m}])
+        {m} * {q} | np.where({k}, {m}, {v}) | np.where({k}, {v}, {m}) | np.multiply({m}, {v}, where={k}, out=np.ones(({M}, {N}))) | np.outer({w}, {q})
+        np.full(({M}, {N}), {s} * 1.0) | np.asfortranarray({m} * 1.0) | np.array([[_e * {s} for _e in _q] for _q in {m}])
     """,
     "t": "{t} * {s} | {t} + {t} | np.outer({v}, {w}) | {t}.copy() | np.zeros(({N}, {M})) | np.array({m}.T) | np.copy({m}.T)",
-    "k": "{v} > {s} | {v} < {v} | {v} >= {c} | ~{k} | {k} & {k} | {k} | {j} == {i} | np.isfinite({v}) | {k} ^ {k} | np.arange({N}) < {i}",
-    "g": "{m} > {s} | {m} < {v} | ~{g} | {g} & {k} | {m} >= {c}",
+    "k": "{v} > {s} | {v} < {v} | {v} >= {c} | ~{k} | {k} & {k} | {k} | {j} == {i} | np.isfinite({v}) | {k} ^ {k} | np.arange({N}) < {i} | np.arange({N}) % 2 == 0 | np.arange({N}) == {I} | np.array([{b}, *[False] * ({N} - 1)]) | {g}[{J}] | {g}.any(axis=0)",
+    "g": "{m} > {s} | {m} < {v} | ~{g} | {g} & {k} | {m} >= {c} | np.arange({M} * {N}).reshape({M}, {N}) % 2 == 0 | {m} > {w}[:, None]",
     "j": "np.array([{I} for _ in range({N})]) | np.argsort({v}) | np.arange({N})[::-1] | ({j} + {i}) % {N} | {j}",
+    "q": "np.arange({N}) * {c} | np.ones({N}) | np.full({N}, {c}) | {q} * {c} | {q} + {q} | {q}.copy() | np.array([{c}] * {N}) | np.linspace({c}, 1.0, {N})",
     "z": "{z} * {z} | {z} + {v} | {z} * 1j | np.exp(1j * {v}) | np.conj({z}) | {v} * (1 + 2j) | {z}.copy() | np.where({k}, {z}, {v})",
 }
 
@@ -86,28 +92,29 @@ SHARED = {
     "v": """
         {v}[:] | {v}[::-1] | {m}[{J}] | {m}[-1] | {m}[{J}, :] | {t}[:, {J}] | {m}[{J}].reshape({N}) | np.asarray({v})
         {v}.reshape({N}) | {v}.ravel() | np.ravel({v}) | np.ascontiguousarray({v}) | {v}.astype(float, copy=False)
-        {v}.T | {v}[...] | {r}[:{N}] | {r}[-{N}:] | {r}[::{M}] | np.squeeze({v}[None]) | {v}[None][0] | np.flip({v})
+        {v}.T | {v}[...] | {r}[:{N}] | {r}[-{N}:] | {r}[::{M}] | {r}[::-{M}] | {m}[::-1][{J}] | {m}[{J}, ::-1] | {m}[::-1, ::-1][-1] | np.squeeze({v}[None]) | {v}[None][0] | np.flip({v})
         {r}.reshape({M}, {N})[{J}] | np.atleast_1d({v}) | {z}.real | {z}.imag | ({v} if {b} else {v}) | np.expand_dims({v}, 0)[0]
         np.transpose({m})[:, {J}] | {m}.T[:, {J}] | np.split({r}, {M})[{J}] | list({m})[{J}] | np.swapaxes({m}, 0, 1)[:, 0] | next(iter({m}))
     """,
     "w": "{w}[::-1] | {m}[:, {I}] | {t}[{I}] | {m}.T[{I}] | {w}[:] | {r}[:{M}] | {m}[..., -1] | {w}.reshape(-1) | {r}[::{N}]",
-    "u": "{v}[1:] | {v}[:-1] | {u}[::-1] | {v}[:{N} - 1] | {v}[:0:-1] | {v}[1:].reshape(-1) | np.split({v}, [1])[1] | np.ravel({v}[1:])",
-    "r": "{m}.ravel() | {m}.reshape(-1) | {m}.ravel(order='K') | {m}.ravel('F') | np.ravel({t}) | {t}.T.ravel('K') | {r}[::-1] | {m}.T.reshape(-1)",
+    "u": "{v}[1:] | {v}[:-1] | {u}[::-1] | {v}[:{N} - 1] | {v}[:0:-1] | {v}[-2::-1] | {v}[::-1][1:] | {v}[1:].reshape(-1) | np.split({v}, [1])[1] | np.ravel({v}[1:])",
+    "r": "{m}.ravel() | {m}.reshape(-1) | {m}.ravel('F') | np.ravel({t}) | {r}[::-1] | {r}[:] | {m}.T.reshape(-1)",
     "m": """
-        {m}[:] | {m}[::-1] | {m}[:, ::-1] | {t}.T | np.transpose({t}) | {t}.swapaxes(0, 1) | {r}.reshape({M}, {N})
+        {m}[:] | {m}[::-1] | {m}[:, ::-1] | {m}[::-1, ::-1] | {t}[::-1].T | {t}.T[::-1] | {t}.T | np.transpose({t}) | {t}.swapaxes(0, 1) | {r}.reshape({M}, {N})
         {m}.reshape(({M}, {N})) | np.asarray({m}) | np.ascontiguousarray({t}.T) | np.asfortranarray({m}) | {t}.reshape({M}, {N})
         {m}[...] | np.moveaxis({t}, 0, 1) | {m}.astype(np.float64, copy=False) | {m}.reshape(-1).reshape({M}, {N}) | {m}.reshape({M}, {N}, order="F")
         np.atleast_2d({m}) | np.squeeze({m}[:, None], axis=1) | ({m} if {b} else {m}) | np.flipud({m}) | np.rot90({t}, 1) | {t}.transpose(1, 0) | np.asarray({m}, order="F")
     """,
     "t": "{m}.T | {t}[::-1] | np.transpose({m}) | {m}.reshape({N}, {M}) | {t}[:] | {r}.reshape({N}, {M}) | {m}.swapaxes(0, 1) | np.moveaxis({m}, 0, 1)",
+    "q": "{q}[::-1] | {q}[:] | {q}.reshape(-1) | np.asarray({q})",
     "z": "{z}[::-1] | {z}[:] | {z}.reshape(-1) | np.asarray({z})",
 }
 
 # Arrays of type m whose order NumPy takes from another: what is a view of them depends on it.
 LAID = """
-    np.zeros_like(np.zeros(({N}, {M})).T) | np.full_like(np.zeros(({N}, {M})).T, {s}) | np.full(({N}, {M}), {s}).T.copy("K")
-    np.copy(np.full(({N}, {M}), {s}).T) | np.full(({M}, {N}), {s}, order="F").copy("A") | np.ones(({N}, {M})).T.astype(float)
-    np.zeros_like({t}.T) | np.copy({m}) | np.asfortranarray(np.full(({M}, {N}), {s})).copy("K") | np.full(({M}, {N}), {s}, order="F")
+    np.zeros_like(np.zeros(({N}, {M})).T) | np.full_like(np.zeros(({N}, {M})).T, {s}) | np.full(({N}, {M}), {s} * 1.0).T.copy("K")
+    np.copy(np.full(({N}, {M}), {s} * 1.0).T) | np.full(({M}, {N}), {s} * 1.0, order="F").copy("A") | np.ones(({N}, {M})).T.astype(float)
+    np.zeros_like({t}.T) | np.copy({m}) | np.asfortranarray(np.full(({M}, {N}), {s} * 1.0)).copy("K") | np.full(({M}, {N}), {s} * 1.0, order="F")
 """
 
 # Writes into {a}, an array of the type that shares memory with nothing outside of the function.
@@ -118,6 +125,8 @@ WRITES = {
         np.add({v}, {v}, out={a}) | np.multiply({a}, {s}, out={a}) | np.sin({v}, out={a}) | np.copyto({a}, {v}) | np.copyto({a}, {s}, where={k})
         np.add.at({a}, {j}, {v}) | np.add.at({a}, {i}, {s}) | np.putmask({a}, {k}, {v}) | {a}.fill({s}) | {a}.sort() | np.multiply({a}, {v}, out={a}, where={k})
         np.subtract.at({a}, {j}, {s}) | np.put({a}, {i}, {s}) | np.cumsum({v}, out={a}) | np.clip({a}, -1.0, 1.0, out={a}) | np.place({a}, {k}, {s})
+        np.add({a}[::-1], {v}, out={a}) | np.multiply({a}, {a}[::-1], out={a}) | np.add({a}[1:], {u}, out={a}[:-1]) | {a}[:] = {a}[::-1] | {a}[::-1] = {a} | np.cumsum({a}[::-1], out={a})
+        {a}[::-2] = {c} | {a}[-1:0:-1] = {u} | {a}[{N}:] = {s} | {a}[:0] += {c} | {a}[1:][:1] = {s} | np.add({v}, {s}, out={a}, where={k}) | np.copyto({a}, {v}, where={k}) | {a} += {q} | {a}[:] = {q} | np.copyto({a}[::-1], {v}, where={k})
         {a}[{I}], {a}[-1] = {a}[-1], {a}[{I}] | {a}[0] = {a}[-1] = {s} | {a}[1:] += {a}[:-1] | {a}[:-1] = {a}[1:] | np.maximum({a}, {s}, {a}) | {a}.put({I}, {s})
         {a}[slice(1, None)] = {s} | {a}.T[{I}] = {s} | {a}.reshape(-1)[{I}] += {s} | {a}.ravel()[{I}] = {s} | {a}[None][0, {I}] = {s} | {a}.flat[{I}] = {s} | {a}.real[{I}] = {s}
         np.matmul({w}, {m}, out={a}) | np.sum({m}, axis=0, out={a}) | {a}[{I}] = {a}.sum() | {a} /= (2.0 + {s} * {s}) | {a} **= 2
@@ -126,12 +135,14 @@ WRITES = {
     "u": "{a}[0] = {s} | {a}[:] = {u} | {a} *= {s} | {a}[::-1] -= {s} | {a} += {u}",
     "r": "{a}[{I}] = {s} | {a}[::2] *= {s} | {a}.reshape({M}, {N})[{J}] = {v} | {a} += {r} | {a}[-1] += {s}",
     "m": """
+        {a}[:, {k}] = {s} | np.copyto({a}, {v}, where={k}) | np.copyto({a}, {m}, where={k}) | np.add({m}, {v}, out={a}, where={k}) | np.add({a}[::-1], {m}, out={a}) | {a}[::-1, ::-1] = {m}
         {a}[{J}] = {v} | {a}[{J}, {I}] = {s} | {a}[:, {I}] = {w} | {a} += {m} | {a} *= {v} | {a}[{g}] = {s} | {a}[{g}] *= {c} | {a}.T[{I}] += {w} | {a}[:, ::-1] -= {m}
         {a}.T[{i}, {J}] = {s} | {a}.ravel()[{I}] = {s} | {a}.reshape(-1)[{I}] *= {s} | np.add({m}, {m}, out={a}) | np.copyto({a}, {v}) | np.copyto({a}, {m}, where={g})
         np.add.at({a}, ({J}, {j}), {v}) | np.fill_diagonal({a}, {s}) | np.multiply({a}, {s}, out={a}, where={g}) | {a}[{J}, {j}] = {v} | {a}[{J}][{i}] = {s} | {a}[..., {I}] += {s}
         {a}[:] = {m} | {a}[{J}] += {a}[0] | {a}[1:, 1:] *= {c} | np.putmask({a}, {g}, {s}) | {a}.sort(axis=0) | np.sin({a}, out={a}) | {a}.fill({s}) | {a}[{J}][1:] = {u}
     """,
     "t": "{a}[{I}] = {w} | {a}[:, {J}] = {v} | {a}.T[{J}] *= {s} | {a}.reshape(-1)[{I}] = {s} | {a} += {t} | {a}.T[...] = {m}",
+    "q": "{a}[{I}] = {c} | {a}[:] = {q} | {a} *= {c} | {a} += {q} | {a}[::-1] -= {q} | {a}[{I}] += {a}[-1] | {a}[1:] = {c} | {a}.fill({c}) | {a}.sort() | np.add({q}, {q}, out={a})",
     "z": "{a}[{I}] = {s} | {a} *= {z} | {a}.real[{I}] = {s} | {a}.imag += {v} | {a}[{k}] *= 1j | {a}.real[...] = {v}",
 }
 
@@ -150,6 +161,7 @@ LEAVES = {
     "g": "{m} > {c}",
     "j": "np.arange({N})",
     "z": "{v} * (0.5 + 1j)",
+    "q": "np.arange({N}) * {c}",
 }
 
 

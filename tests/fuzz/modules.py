@@ -102,7 +102,7 @@ CAPTURED = {
     "D.get('k', 1.0)": ("", "s", ("del D['k']; D['k'] = 0.1",)),
     "sum(LST)": ("LST = [0.5, 1.5]", "s", ("LST.append(1.0)", "LST[0] = -1.0", "LST = [2.0]")),
     "LST[-1]": ("", "s", ("LST.append(-0.4)", "LST[-1] = 0.9")),
-    "len(LST)": ("", "s", ("LST.append(0.0)", "LST.clear(); LST.append(3.0)")),
+    "len(LST) * 1.0": ("", "s", ("LST.append(0.0)", "LST.clear(); LST.append(3.0)")),
     "helpers.H": ("", "s", ("helpers.H = -2.0",)),
     "getattr(CFG, 's')": ("", "s", ("CFG.s = 0.1",)),
     "TABLE[0](0.5)": ("TABLE = [math.sin]", "s", ("TABLE[0] = math.cos", "TABLE.insert(0, abs)")),
@@ -183,9 +183,9 @@ class Module(Writer):
         for _ in range(self.rng.randint(1, budget)):
             self.statement(2)
         result = self.result()
-        live = [n.text for n in scope.names if n.kind in "svwurmt" and n.plain]
+        live = [n.text for n in scope.names if n.kind in "svwurmtq" and n.plain]
         if budget > 3 and live:
-            seen = self.rng.sample(live, min(len(live), 4))
+            seen = self.rng.sample(live, min(len(live), 8))
             hole = scope.returns[scope.returns.index("{", scope.returns.startswith("{'")) :][:3]
             form = scope.returns.replace(hole, f"{hole} + helpers.digest({', '.join(seen)})", 1)
             result = self.fill(form, 1)

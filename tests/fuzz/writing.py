@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from random import Random
 
 from tests.fuzz.grammar import (
@@ -22,6 +23,18 @@ from tests.fuzz.grammar import (
 )
 
 HOLE = re.compile(r"\{(\w)\}")
+# What needs a rewritten function where a number or an element is traced.
+REWRITTEN = re.compile(
+    r"math|float\(|int\(|out=np|np\.(array|full|fromiter|linspace)\(|np\.(zeros|ones)\(.*\)$"
+)
+
+
+def natives(table: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The templates that run on tracers as they are."""
+    return {
+        kind: [t for t in templates if kind in "qkgj" or not REWRITTEN.search(t)]
+        for kind, templates in table.items()
+    }
 
 
 @dataclass
@@ -60,6 +73,11 @@ class Writer:
         self.N, self.M = rng.choice((2, 3, 3, 4)), rng.choice((1, 2, 2, 3))
         self.count = 0
         self.units = True  # objects may be made
+        self.native = rng.random() < 0.2  # nothing that Python or NumPy cannot do with tracers
+        self.fresh_templates, self.shared_templates, self.write_templates = (
+            natives(table) if self.native else table
+            for table in (FRESH_TEMPLATES, SHARED_TEMPLATES, WRITE_TEMPLATES)
+        )
         self.scope = Scope([])
 
     # ------------------------------------------------------------------------------ expressions
@@ -76,10 +94,10 @@ class Writer:
         if calls and self.rng.random() < 0.25:
             text, arguments, _ = self.rng.choice(calls)
             return f"{text}({', '.join(self.fill(f'{{{a}}}', depth) for a in arguments)})", False
-        shared = SHARED_TEMPLATES.get(kind)
+        shared = self.shared_templates.get(kind)
         if shared and self.rng.random() < (0.08 if kind == "s" else 0.35):
             return self._filled(self.rng.choice(shared), depth)
-        return self.fill(self.rng.choice(FRESH_TEMPLATES[kind]), depth), True
+        return self.fill(self.rng.choice(self.fresh_templates[kind]), depth), True
 
     def _leaf(self, kind: str) -> tuple[str, bool]:
         text, own = self._filled(LEAVES[kind], 0)
@@ -147,28 +165,38 @@ class Writer:
         """Some statements."""
         for _ in range(self.rng.randint(1, max(1, budget))):
             self.statement(budget - 1)
+        if self.rng.random() < 0.5:
+            self.effect(budget)
+
+    def effect(self, budget: int) -> None:
+        """A statement that is seen outside of its block."""
+        (self.write if self.rng.random() < 0.6 else self.reassign)(budget)
 
     def statement(self, budget: int) -> None:
         """One statement, simple where the budget is used up."""
         simple: list[tuple[int, Callable[[int], None]]] = [
             (4, self.assign), (5, self.view), (6, self.write), (2, self.reassign),
             (2, self.container), (1, self.swap), (2, self.choose), (1, self.lay),
+            (1, self.constant),
         ]  # fmt: skip
         nested: list[tuple[int, Callable[[int], None]]] = [
             (6, self.branch), (3, self.counted), (2, self.over_items), (2, self.repeat),
             (2, self.attempt), (1, self.match), (1, self.closure), (1, self.unit),
+            (1, self.factory),
         ]  # fmt: skip
+        if self.native:
+            nested = [(w, m) for w, m in nested if m not in (self.attempt, self.unit)]
         kinds = simple + (nested if budget > 0 and self.scope.indent < 4 else [])
         if self.scope.indent > 1:
             kinds.append((1, self.leave))
         if self.scope.loops:
-            kinds.append((2, self.interrupt))
+            kinds.append((5, self.interrupt))
         if self.rng.random() < 0.01:
             kinds = [(1, self.fail)]
         weights, makers = zip(*kinds, strict=True)
         self.rng.choices(makers, weights)[0](budget)
 
-    def assign(self, budget: int, kinds: str = "sssvvvmmwikzr") -> None:
+    def assign(self, budget: int, kinds: str = "sssvvvmmwikzrq") -> None:
         """A new name for a new value."""
         kind = self.rng.choice(kinds)
         text, own = self.expression(kind, 2)
@@ -184,7 +212,7 @@ class Writer:
         source = self.rng.choice(arrays)
         found = [
             (k, t)
-            for k, ts in SHARED_TEMPLATES.items()
+            for k, ts in self.shared_templates.items()
             for t in ts
             if t.count("{" + source.kind) == 1
         ]
@@ -213,6 +241,18 @@ class Writer:
         self.put(f"{view} = {self.rng.choice(form).format(name)}")
         self.write_into(self.bind(view, "r"))
 
+    def constant(self, budget: int) -> None:
+        """A plain array that is used, and written after that."""
+        name = self.fresh()
+        self.put(self.fill(f"{name} = {self.rng.choice(self.fresh_templates['q'])}", 1))
+        plain, result = self.bind(name, "q"), self.fresh()
+        form = self.rng.choice(
+            ("{v} * #", "np.sin({v}) * #", "# - {v}", "{m} * #", "{v} / (2.0 + # * #)")
+        )
+        self.put(self.fill(f"{result} = {form.replace('#', name)}", 1))
+        self.bind(result, "m" if "m" in form else "v")
+        self.write_into(plain)
+
     def write(self, budget: int) -> None:
         """A write into an array of the function's own."""
         arrays = [n for n in self.scope.names if n.own and n.kind in WRITE_TEMPLATES]
@@ -222,7 +262,7 @@ class Writer:
 
     def write_into(self, target: Name) -> None:
         """A write into this array."""
-        template = self.rng.choice(WRITE_TEMPLATES[target.kind])
+        template = self.rng.choice(self.write_templates[target.kind])
         if target.outer and re.match(r"\{a\} ?\S*= ", template):
             template = template.replace("{a}", "{a}[...]", 1)
         self.put(self.fill(template.replace("{a}", target.text), 1))
@@ -264,7 +304,7 @@ class Writer:
                     self.statement(0)
                 text, mine = self.expression(kind, 1)
                 if kind in "vm" and self.rng.random() < 0.5:
-                    text, mine = self._filled(self.rng.choice(SHARED_TEMPLATES[kind]), 1)
+                    text, mine = self._filled(self.rng.choice(self.shared_templates[kind]), 1)
                 self.put(f"{name} = {text}")
                 own.append(mine)
         target = self.bind(name, kind, all(own))
@@ -351,16 +391,20 @@ class Writer:
 
     def otherwise(self, budget: int) -> None:
         """The `else` of a loop, sometimes."""
-        if self.rng.random() < 0.15:
+        depth = "    " * self.scope.indent
+        turn = takewhile(lambda line: line.startswith(depth + " "), reversed(self.scope.lines))
+        if self.rng.random() < (0.6 if any("break" in line for line in turn) else 0.1):
             with self.block("else:"):
-                self.body(budget - 1)
+                self.effect(budget)
+                if self.rng.random() < 0.4:
+                    self.body(budget - 1)
 
     def interrupt(self, budget: int) -> None:
         """`break` or `continue` under a condition."""
         with self.block(f"if {self.fill('{b}', 1)}:"):
             if self.rng.random() < 0.3:
                 self.statement(0)
-            self.put(self.rng.choice(("break", "continue")))
+            self.put(self.rng.choice(("break", "break", "continue")))
 
     def leave(self, budget: int) -> None:
         """An early `return`."""
@@ -406,9 +450,12 @@ class Writer:
         name, kind, around = self.fresh("inner"), self.rng.choice("ssv"), self.scope
         scalars = [n.text for n in around.names if n.kind == "s" and n.plain and n.own]
         names = [replace(n, outer=True) for n in around.names if n.kind != "s"]
-        self.put(f"def {name}(q):")
+        default = self.rng.choice(("", "", "by={s}", "by={v}"))
+        self.put(f"def {name}({self.fill(', '.join(filter(None, ('q', default))), 1)}):")
         self.scope = Scope(names, f"{{{kind}}}", lines=around.lines, indent=around.indent + 1)
         self.bind("q", "s", own=False)
+        if default:
+            self.bind("by", default[4], own=False)
         if scalars and self.rng.random() < 0.5:
             self.put(f"nonlocal {scalars[0]}")
             self.put(f"{scalars[0]} = {scalars[0]} * 0.5 + q")
@@ -420,6 +467,24 @@ class Writer:
         result = self.fresh()
         self.put(f"{result} = {name}({self.fill('{s}', 1)})")
         self.bind(result, kind, own=False)
+
+    def factory(self, budget: int) -> None:
+        """Two functions of one `def`, each with variables of its own."""
+        make, kind = self.fresh("make"), self.rng.choice("sv")
+        step = self.rng.choice(("", "nonlocal p; p = p * q", "box.append(q)", "box[0] += q"))
+        with self.block(f"def {make}(p):"):
+            self.put("box = [0.5]")
+            with self.block("def inner(q):"):
+                self.put(step or "pass")
+                self.put("return q * p + box[0] + box[-1]")
+            self.put("return inner")
+        first, second = self.fresh("inner"), self.fresh("inner")
+        both = self.fill(f"{make}({{{kind}}}), {make}({{{kind}}})", 1)
+        self.put(f"{first}, {second} = {both}")
+        result = self.fresh()
+        self.put(self.fill(f"{result} = {first}({{s}}) - {second}({{s}}) * {first}({{s}})", 1))
+        self.bind(result, kind, own=kind == "v")
+        self.scope.callees += [(first, "s", kind), (second, "s", kind)]
 
     def unit(self, budget: int) -> None:
         """An object with state, a method that changes it, a property and an operator."""
