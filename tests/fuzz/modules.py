@@ -161,7 +161,8 @@ class Module(Writer):
     def captures(self, scalar: bool) -> list[Name]:
         """What the program reads from outside."""
         count = self.rng.choice((0, 1, 1, 2, 3))
-        chosen = self.rng.sample(sorted(CAPTURED), count)
+        arrays = [t for t in CAPTURED if CAPTURED[t][1] in "vm"] * 2
+        chosen = {self.rng.choice((*CAPTURED, *arrays)): None for _ in range(count)}
         return [Name(t, CAPTURED[t][1], own=False, outer=True) for t in chosen]
 
     def changes(self, captured: list[Name]) -> list[str]:
@@ -180,6 +181,8 @@ class Module(Writer):
         """The lines of a function: some statements and a result."""
         self.scope = scope
         scope.lines.append("    " * (scope.indent - 1) + header)
+        for name in [n for n in scope.names if n.outer and n.kind in "vm"]:
+            self.use(name)
         for _ in range(self.rng.randint(1, budget)):
             self.statement(2)
         result = self.result()
@@ -224,7 +227,11 @@ class Module(Writer):
         kind = self.rng.choice("ssv")
         names = [Name(p, t, own=False) for p, t in zip("xy", kinds, strict=False)]
         name = f"h{number}"
-        header = f"def {name}({', '.join(n.text for n in names)}):"
+        parameters = [n.text for n in names]
+        if self.rng.random() < 0.3:
+            parameters.append(self.rng.choice(("by=0.5", "*, by=0.5")))
+            names.append(Name("by", "s", own=False))
+        header = f"def {name}({', '.join(parameters)}):"
         self.helper_lines += self.function(header, Scope(names, f"{{{kind}}}"), 3)
         wrapped = self.rng.random() < 0.25
         return (f"WRAP(helpers.{name})" if wrapped else f"helpers.{name}"), kinds, kind
@@ -299,13 +306,21 @@ class Module(Writer):
             "np.repeat({}, 2, axis=-1)[..., ::2]",
             "np.asfortranarray({})",
             "{}.astype(np.float32)",
+            "(lambda q: q[::-1].copy()[::-1] if k == 1 else q)({})",
         )
         if kind in "vmt":
             shape = {"v": (n,), "m": (m, n), "t": (n, m)}[kind]
             return rng.choice(layouts).format(array(*shape)), names
         if kind == "s":
             scalar = f"[{', '.join(literal(rng) for _ in range(3))}][k]"
-            return rng.choice(("{}", "{}", "np.float64({})", "np.array({})")).format(scalar), names
+            forms = (
+                "{}",
+                "{}",
+                "np.float64({})",
+                "np.array({})",
+                "(float, np.array, np.float64)[k]({})",
+            )
+            return rng.choice(forms).format(scalar), names
         if kind in "ib":
             values = [
                 str(rng.randrange(n)) if kind == "i" else str(rng.random() < 0.5) for _ in range(3)

@@ -118,6 +118,78 @@ BUGS = (
         "b.flip(c, out.shape[i]) if i in dimensions and out.shape[i] != 1 else c",
         "b.flip(c, out.shape[i]) if dimensions and out.shape[i] != 1 else c",
     ),
+    Bug(
+        "views: a view of a view forgets the first step",
+        "ftrace/numpy/views.py",
+        "base, steps = alias.base, (*alias.steps, step)",
+        "base, steps = alias.base, (step,)",
+    ),
+    Bug(
+        "views: what is written through transposed axes is not turned back",
+        "ftrace/numpy/views.py",
+        "lambda b, v: linear.transpose(v, permutation=inverse),",
+        "lambda b, v: linear.transpose(v, permutation=permutation),",
+    ),
+    Bug(
+        "merging: views of what an arm wrote keep their old content",
+        "ftrace/lifting/merging.py",
+        "        push(written)\n        self._relate",
+        "        self._relate",
+    ),
+    Bug(
+        "slices: a negative step begins at the stop",
+        "ftrace/numpy/indexing.py",
+        "else (last, start + 1, -step, True)",
+        "else (stop + 1, start + 1, -step, True)",
+    ),
+    Bug(
+        "masks: rows are chosen by the last axis",
+        "ftrace/numpy/assigning.py",
+        "broadcast_dimensions=tuple(range(len(shape))))",
+        "broadcast_dimensions=tuple(range(a.ndim - len(shape), a.ndim)))",
+    ),
+    Bug(
+        "layouts: ravel of Fortran order is a view",
+        "ftrace/numpy/layouts.py",
+        "        return bool(memory.flags.c_contiguous)\n    return np.may",
+        "        return bool(memory.flags.forc)\n    return np.may",
+    ),
+    Bug(
+        "results: one array in two places is given twice",
+        "ftrace/interpreters/captures.py",
+        "if v.base is not None or id(v) in taken or not v.flags.writeable:",
+        "if v.base is not None or not v.flags.writeable:",
+    ),
+    Bug(
+        "guards: what a container has got in addition is not compared",
+        "ftrace/control/facts.py",
+        "return len(now) == len(before) and (",
+        "return bool(before) and (",
+    ),
+    Bug(
+        "guards: defaults are no facts",
+        "ftrace/control/calling.py",
+        "        if f.__defaults__:\n",
+        "        if f.__kwdefaults__ and f.__defaults__:\n",
+    ),
+    Bug(
+        "keys of caches: arrays of rank 0 are like numbers",
+        "ftrace/control/traces.py",
+        "key = (tree, tree.order, tuple(avals), zero_d, there, static)",
+        "key = (tree, tree.order, tuple(avals), there, static)",
+    ),
+    Bug(
+        "lifting: keyword defaults are forgotten",
+        "ftrace/lifting/syntax.py",
+        "new.__kwdefaults__ = fn.__kwdefaults__",
+        "new.__kwdefaults__ = None",
+    ),
+    Bug(
+        "cells: a written array is not seen through its other names",
+        "ftrace/numpy/cells.py",
+        "    push([way.base for way in ways], x)\n",
+        "    push([way.base for way in ways[1:]], x)\n",
+    ),
 )
 
 

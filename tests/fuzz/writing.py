@@ -204,6 +204,15 @@ class Writer:
         self.put(f"{name} = {text}")
         self.bind(name, kind, own)
 
+    def use(self, source: Name) -> None:
+        """A new name for a value that another array of the same type goes into as well."""
+        hole = f"{{{source.kind}}}"
+        found = [t for t in self.fresh_templates[source.kind] if t.count(hole) > 1]
+        template = self.rng.choice([f"{hole} * {hole}", self.rng.choice(found)])
+        name = self.fresh()
+        self.put(f"{name} = {self.fill(template.replace(hole, source.text, 1), 1)}")
+        self.bind(name, source.kind)
+
     def view(self, budget: int) -> None:
         """A new name for what may share memory with another."""
         arrays = [n for n in self.scope.names if n.kind in "vmrtz"]
