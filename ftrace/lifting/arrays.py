@@ -168,6 +168,8 @@ def numpy_function(fn: Any) -> Any:
 def numpy_method(fn: Any) -> Any:
     """What a call of a builtin method calls: the traced method, of a plain array."""
     array = fn.__self__
+    if type(array) is np.ufunc and fn.__name__ == "at":
+        return functools.partial(_written_at, fn)
     if type(array) is not np.ndarray or fn.__name__ in WRITERS:
         return fn
 
@@ -177,6 +179,13 @@ def numpy_method(fn: Any) -> Any:
         return getattr(ctx.trace.lift(array), fn.__name__)(*args, **options)
 
     return method
+
+
+def _written_at(at: Callable[..., None], a: Any, *operands: Any) -> None:
+    """`ufunc.at`, which in NumPy writes into read-only arrays, too."""
+    if issubclass(type(a), np.ndarray) and not a.flags.writeable:
+        raise ValueError("output array is read-only")
+    at(a, *operands)
 
 
 def numpy_vectorized(fn: np.vectorize) -> Any:

@@ -22,6 +22,7 @@ from ftrace.lifting.state import Frame
 _MOST = 20_000  # objects that are looked at
 _LONG = 2_000  # the items of longer containers are not looked into
 _LIBRARIES = (source.PACKAGE, *(sysconfig.get_path(p) for p in ("stdlib", "purelib", "platlib")))
+_held: set[int] = set()  # ids of the arrays that are read-only while a region is staged
 _OPAQUE = (str, bytes, int, float, complex, type, types.ModuleType, type(None), Tracer)
 
 
@@ -34,11 +35,12 @@ class Watch:
             names show may be advanced, if it is an iterator: nobody goes on with it.
     """
 
-    __slots__ = ("_arrays", "_before")
+    __slots__ = ("_around", "_arrays", "_before")
 
     def __init__(self, frame: Frame, read: Set[str] | None = None) -> None:
         self._before: list[tuple[str, Any, Any]] = []
         self._arrays: list[tuple[str, Any]] = []
+        self._around: list[tuple[str, Any]] = []  # read-only already, by a region around
         seen = set(map(id, frame.cells.values()))
         states = [(n, x, read is not None and n not in read) for n, x in frame.state.items()]
         queue = sorted(states, key=lambda one: not one[2])  # taken from the end: what is read first
@@ -51,6 +53,8 @@ class Watch:
             if issubclass(type(x), np.ndarray):
                 if x.flags.writeable:
                     self._arrays.append((path, x))
+                elif id(x) in _held:
+                    self._around.append((path, x))
                 continue
             content = _content(x)
             if content is not None:
@@ -64,16 +68,19 @@ class Watch:
         """Raise `LiftError` if something is changed meanwhile."""
         for _, array in self._arrays:
             array.flags.writeable = False
+            _held.add(id(array))
         try:
             yield
-        except ValueError as error:
-            if self._arrays and "read-only" in str(error):
+        except (ValueError, TypeError) as error:
+            held = self._arrays or self._around
+            if held and ("read-only" in str(error) or "writable" in str(error)):
                 raise self._written(error) from error
             raise
         finally:
             # A view may be written only after the array that it shows.
             for _, array in sorted(self._arrays, key=lambda held: held[1].base is not None):
                 array.flags.writeable = True
+                _held.discard(id(array))
         self.compare()
 
     def compare(self) -> None:
@@ -83,8 +90,8 @@ class Watch:
             if now is None or not _same(before, now):
                 raise _changed(path, x)
 
-    def _written(self, error: ValueError) -> LiftError:
-        held = [path for path, _ in self._arrays]
+    def _written(self, error: Exception) -> LiftError:
+        held = [path for path, _ in (*self._arrays, *self._around)]
         some = f"`{held[0]}`" if len(held) == 1 else "A plain array from outside"
         return LiftError(
             f"{some} is written where a traced value decides whether that happens.",

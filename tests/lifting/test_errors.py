@@ -17,6 +17,9 @@ GLOBAL_LIST: list[Any] = []
 COUNT = 0
 
 
+CAPTURED = np.ones(3)
+
+
 def refused(f: Callable[..., Any], *words: str, line: str, args: Any = (2.0,)) -> None:
     """`jit(lift(f))` raises a LiftError with these words, at the line that holds `line`."""
     with pytest.raises(LiftError) as caught:
@@ -297,6 +300,42 @@ def test_a_plain_array_in_an_arm():
         return out.sum() * x
 
     refused(f, "`out` is written", line="written")
+
+
+def test_a_plain_array_in_an_arm_of_an_arm():
+    out = np.zeros(3)
+
+    def f(x):
+        try:
+            if x > 1:
+                if x > 2:
+                    out[0] = 1.0  # written
+        except ValueError:  # is not what the user's own code raised
+            return x
+        return out.sum() * x
+
+    refused(f, "`out` is written", line="written")
+    assert out.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a: np.subtract.at(a, [0, 1], 1.0),
+        lambda a: np.negative.at(a[::-1], 0),
+        lambda a: memoryview(a).__setitem__(0, 5.0),
+        lambda a: np.random.default_rng(0).random(out=a),
+    ],
+)
+def test_a_plain_array_that_numpy_writes_in_an_arm(write):
+    def f(x):
+        a = CAPTURED * CAPTURED
+        if x > 1:
+            write(a)
+        return a.sum() * x
+
+    with pytest.raises(LiftError, match="is written where a traced value decides"):
+        ftrace.jit(f)(-2.0)
 
 
 def test_a_plain_array_is_writeable_afterwards():
