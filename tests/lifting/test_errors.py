@@ -307,7 +307,7 @@ def test_a_plain_array_in_an_arm_of_an_arm():
 
     def f(x):
         try:
-            if x > 1:
+            if x > 1:  # noqa: SIM102
                 if x > 2:
                     out[0] = 1.0  # written
         except ValueError:  # is not what the user's own code raised
