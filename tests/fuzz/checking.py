@@ -20,7 +20,14 @@ import numpy as np
 
 import ftrace
 from ftrace.core.config import update
-from ftrace.errors import BackendError, FtraceError, JaxprError
+from ftrace.errors import (
+    AxisError,
+    BackendError,
+    FtraceError,
+    JaxprError,
+    ShapeError,
+    TreeError,
+)
 from ftrace.tree_util import tree_flatten, tree_leaves, tree_map
 from tests.fuzz.comparing import (
     CALLS,
@@ -35,6 +42,7 @@ from tests.fuzz.comparing import (
 )
 from tests.fuzz.slopes import Slope, along
 
+WRONG = (JaxprError, BackendError, ShapeError, AxisError, TreeError)
 Comparison = tuple[str, Callable[[], None]]
 
 
@@ -275,7 +283,7 @@ def outcome(name: str, call: Callable[[], Any]) -> Outcome:
         return Outcome(name, "skipped")
     except Mismatch as error:
         return Outcome(name, "mismatch", str(error))
-    except (JaxprError, BackendError) as error:  # ours, and of our own making
+    except WRONG as error:  # ours, and of our own making: plain Python runs the program
         return Outcome(name, "crash", f"{type(error).__name__}: {error.what}")
     except FtraceError as error:
         return Outcome(name, "refused", f"{type(error).__name__}: {error.what}")
