@@ -288,6 +288,9 @@ class Writer:
         text, own = self.expression(target.kind, 1)
         if target.kind == "s" and not own:  # `+=` may come after this, in a loop even before it
             text, own = f"({text}) * 1.0", True
+        again = self.scope.loops or any(c[0].startswith("inner") for c in self.scope.callees)
+        if not own and again:  # what writes into it may run after this
+            text, own = f"({text}).copy()", True
         self.put(f"{target.text} = {text}")
         target.own = target.own and own
         return None
