@@ -98,14 +98,14 @@ SHARED = {
     """,
     "w": "{w}[::-1] | {m}[:, {I}] | {t}[{I}] | {m}.T[{I}] | {w}[:] | {r}[:{M}] | {m}[..., -1] | {w}.reshape(-1) | {r}[::{N}]",
     "u": "{v}[1:] | {v}[:-1] | {u}[::-1] | {v}[:{N} - 1] | {v}[:0:-1] | {v}[-2::-1] | {v}[::-1][1:] | {v}[1:].reshape(-1) | np.split({v}, [1])[1] | np.ravel({v}[1:])",
-    "r": "{m}.ravel() | {m}.reshape(-1) | {m}.ravel('F') | np.ravel({t}) | {r}[::-1] | {r}[:] | {m}.T.reshape(-1)",
+    "r": "{m}.ravel() | {m}.reshape(-1) | {r}[::-1] | {r}[:] | {r}[...] | np.flip({r})",
     "m": """
         {m}[:] | {m}[::-1] | {m}[:, ::-1] | {m}[::-1, ::-1] | {t}[::-1].T | {t}.T[::-1] | {t}.T | np.transpose({t}) | {t}.swapaxes(0, 1) | {r}.reshape({M}, {N})
-        {m}.reshape(({M}, {N})) | np.asarray({m}) | np.ascontiguousarray({t}.T) | np.asfortranarray({m}) | {t}.reshape({M}, {N})
-        {m}[...] | np.moveaxis({t}, 0, 1) | {m}.astype(np.float64, copy=False) | {m}.reshape(-1).reshape({M}, {N}) | {m}.reshape({M}, {N}, order="F")
-        np.atleast_2d({m}) | np.squeeze({m}[:, None], axis=1) | ({m} if {b} else {m}) | np.flipud({m}) | np.rot90({t}, 1) | {m}[None].transpose(1, 2, 0)[..., 0] | np.moveaxis({t}[:, :, None], 1, 0)[..., 0] | {t}.transpose(1, 0) | np.asarray({m}, order="F")
+        {m}.reshape(({M}, {N})) | np.asarray({m})
+        {m}[...] | np.moveaxis({t}, 0, 1) | {m}.astype(np.float64, copy=False) | {m}.reshape({M}, {N}, order="F")
+        np.atleast_2d({m}) | np.squeeze({m}[:, None], axis=1) | ({m} if {b} else {m}) | np.flipud({m}) | np.rot90({t}, 1) | {m}[None].transpose(1, 2, 0)[..., 0] | np.moveaxis({t}[:, :, None], 1, 0)[..., 0] | {t}.transpose(1, 0)
     """,
-    "t": "{m}.T | {t}[::-1] | np.transpose({m}) | {m}.reshape({N}, {M}) | {t}[:] | {r}.reshape({N}, {M}) | {m}.swapaxes(0, 1) | np.moveaxis({m}, 0, 1)",
+    "t": "{m}.T | {t}[::-1] | np.transpose({m}) | {t}[:] | {r}.reshape({N}, {M}) | {m}.swapaxes(0, 1) | np.moveaxis({m}, 0, 1)",
     "q": "{q}[::-1] | {q}[:] | {q}.reshape(-1) | np.asarray({q})",
     "z": "{z}[::-1] | {z}[:] | {z}.reshape(-1) | np.asarray({z})",
 }
@@ -114,7 +114,7 @@ SHARED = {
 LAID = """
     np.zeros_like(np.zeros(({N}, {M})).T) | np.full_like(np.zeros(({N}, {M})).T, {s}) | np.full(({N}, {M}), {s} * 1.0).T.copy("K")
     np.copy(np.full(({N}, {M}), {s} * 1.0).T) | np.full(({M}, {N}), {s} * 1.0, order="F").copy("A") | np.ones(({N}, {M})).T.astype(float)
-    np.zeros_like({t}.T) | np.copy({m}) | np.asfortranarray(np.full(({M}, {N}), {s} * 1.0)).copy("K") | np.full(({M}, {N}), {s} * 1.0, order="F")
+    np.asfortranarray(np.full(({M}, {N}), {s} * 1.0)).copy("K") | np.full(({M}, {N}), {s} * 1.0, order="F")
 """
 
 # Writes into {a}, an array of the type that shares memory with nothing outside of the function.
@@ -136,14 +136,14 @@ WRITES = {
     "r": "{a}[{I}] = {s} | {a}[::2] *= {s} | {a}.reshape({M}, {N})[{J}] = {v} | {a} += {r} | {a}[-1] += {s}",
     "m": """
         {a}[{w} > {c}] = {s} | {a}[{w} > {c}] = {v} | {a}[:, {k}] = {s} | np.copyto({a}, {v}, where={k}) | np.copyto({a}, {m}, where={k}) | np.add({m}, {v}, out={a}, where={k}) | np.add({a}[::-1], {m}, out={a}) | {a}[::-1, ::-1] = {m}
-        {a}[{J}] = {v} | {a}[{J}, {I}] = {s} | {a}[:, {I}] = {w} | {a} += {m} | {a} *= {v} | {a}[{g}] = {s} | {a}[{g}] *= {c} | {a}.T[{I}] += {w} | {a}[:, ::-1] -= {m}
+        {a}[{J}] = {v} | {a}[{J}, {I}] = {s} | {a}[:, {I}] = {w} | {a} += {m} | {a} *= {v} | {a}[{g}] = {s} | {a}.T[{I}] += {w} | {a}[:, ::-1] -= {m}
         {a}.T[{i}, {J}] = {s} | {a}.ravel()[{I}] = {s} | {a}.reshape(-1)[{I}] *= {s} | np.add({m}, {m}, out={a}) | np.copyto({a}, {v}) | np.copyto({a}, {m}, where={g})
         np.add.at({a}, ({J}, {j}), {v}) | np.fill_diagonal({a}, {s}) | np.multiply({a}, {s}, out={a}, where={g}) | {a}[{J}, {j}] = {v} | {a}[{J}][{i}] = {s} | {a}[..., {I}] += {s}
         {a}[:] = {m} | {a}[{J}] += {a}[0] | {a}[1:, 1:] *= {c} | np.putmask({a}, {g}, {s}) | {a}.sort(axis=0) | np.sin({a}, out={a}) | {a}.fill({s}) | {a}[{J}][1:] = {u}
     """,
     "t": "{a}[{I}] = {w} | {a}[{k}] = {s} | {a}[{k}] = {w} | {a}[:, {J}] = {v} | {a}.T[{J}] *= {s} | {a}.reshape(-1)[{I}] = {s} | {a} += {t} | {a}.T[...] = {m}",
     "q": "{a}[{I}] = {c} | {a}[:] = {q} | {a} *= {c} | {a} += {q} | {a}[::-1] -= {q} | {a}[{I}] += {a}[-1] | {a}[1:] = {c} | {a}.fill({c}) | {a}.sort() | np.add({q}, {q}, out={a})",
-    "z": "{a}[{I}] = {s} | {a} *= {z} | {a}.real[{I}] = {s} | {a}.imag += {v} | {a}[{k}] *= 1j | {a}.real[...] = {v}",
+    "z": "{a}[{I}] = {s} | {a} *= {z} | {a}.real[{I}] = {s} | {a}.imag += {v} | {a}.real[...] = {v}",
 }
 
 # Where an expression ends.

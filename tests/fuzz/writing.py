@@ -239,16 +239,15 @@ class Writer:
         name = self.fresh()
         self.put(self.fill(f"{name} = {self.rng.choice(LAID_TEMPLATES)}", 1))
         self.bind(name, "m")
-        form = (
-            "{0}.ravel()",
-            "{0}.reshape(-1)",
-            "{0}.ravel('F')",
-            "{0}.T.reshape(-1)",
-            "{0}.ravel('A')",
+        forms = (
+            ("r", "{0}.ravel() {0}.reshape(-1) {0}.T.reshape(-1) {0}.ravel('F') {0}.ravel('K')"),
+            ("m", "np.ascontiguousarray({0}) np.asfortranarray({0}) np.asarray({0},order='F')"),
+            ("t", "np.ascontiguousarray({0}.T) {0}.reshape({1},{2})"),
         )
+        kind, texts = self.rng.choices(forms, (6, 3, 2))[0]
         view = self.fresh()
-        self.put(f"{view} = {self.rng.choice(form).format(name)}")
-        self.write_into(self.bind(view, "r"))
+        self.put(f"{view} = {self.rng.choice(texts.split()).format(name, self.N, self.M)}")
+        self.write_into(self.bind(view, kind))
 
     def constant(self, budget: int) -> None:
         """A plain array that is used, and written after that."""
@@ -503,7 +502,7 @@ class Writer:
         if not self.units:
             return self.closure(budget)
         name = self.fresh("unit")
-        self.put(self.fill(f"{name} = Unit(np.array({{v}}), {{s}})", 1))
+        self.put(self.fill(f"{name} = Unit(np.zeros({self.N}) + {{v}}, {{s}})", 1))
         self.bind(f"{name}.w", "v")
         self.bind(f"{name}.s", "s", own=False)
         self.bind(f"{name}.size", "s", own=False)
