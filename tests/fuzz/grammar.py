@@ -42,7 +42,7 @@ FRESH = {
         {s} > {s} | {s} < {c} | {s} > 0 | {s} >= {c} | {i} == {I} | {i} < {i} | {i} != {i}
         {c} < {s} < {c} | {s} > {s} > {c} | not {b} | ({b} and {b}) | ({b} or {b}) | {k}[{i}] | {k}.any()
         np.all({k}) | {v}.sum() > {c} | {v}[{I}] > {s} | any(_e > {c} for _e in {v}) | np.any({g})
-        np.logical_and({b}, {b}) | bool({s} > {c}) | {s} > 0 or {s} < {c} | all([{b}, {b}])
+        np.logical_and({b}, {b}) | isinstance({s}, np.ndarray) | bool({s} > {c}) | {s} > 0 or {s} < {c} | all([{b}, {b}])
     """,
     "v": """
         {v} + {v} | {v} - {s} | {v} * {v} | {c} * {v} | -{v} | {v} * {s} | {v} / (1.5 + {v} * {v})

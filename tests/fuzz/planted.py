@@ -173,12 +173,6 @@ BUGS = (
         "        if f.__kwdefaults__ and f.__defaults__:\n",
     ),
     Bug(
-        "keys of caches: arrays of rank 0 are like numbers",
-        "ftrace/control/traces.py",
-        "key = (tree, tree.order, tuple(avals), zero_d, there, static)",
-        "key = (tree, tree.order, tuple(avals), there, static)",
-    ),
-    Bug(
         "lifting: keyword defaults are forgotten",
         "ftrace/lifting/syntax.py",
         "new.__kwdefaults__ = fn.__kwdefaults__",

@@ -176,7 +176,7 @@ class Writer:
         """One statement, simple where the budget is used up."""
         simple: list[tuple[int, Callable[[int], None]]] = [
             (4, self.assign), (5, self.view), (6, self.write), (2, self.reassign),
-            (2, self.container), (1, self.swap), (2, self.choose), (1, self.lay),
+            (2, self.container), (1, self.swap), (2, self.choose), (3, self.lay),
             (1, self.constant),
         ]  # fmt: skip
         nested: list[tuple[int, Callable[[int], None]]] = [
