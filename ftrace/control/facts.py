@@ -67,7 +67,7 @@ class Facts:
         """Note all that a container holds."""
         if isinstance(holder, dict):
             self.add("pairs", holder, None, (*holder, *holder.values()), site)
-        elif isinstance(holder, np.ndarray):
+        elif issubclass(type(holder), np.ndarray):
             self.add("objects", holder, None, tuple(holder.ravel().tolist()), site)
         else:
             self.add("items", holder, None, tuple(holder), site)
