@@ -211,8 +211,7 @@ def _extreme_of_array(name: str, x: Any) -> Any:
 
 def _sum(items: Any, /, start: Any = 0) -> Any:
     if _is_long(items):
-        kept = None if typeof(items).dtype.kind == "b" else typeof(items).dtype
-        return start + fnp.sum(items, axis=0, dtype=kept)
+        return start + fnp.sum(items, axis=0, dtype=typeof(start + items[0]).dtype)
     return sum(items, start)
 
 

@@ -100,9 +100,7 @@ class Restart:
         settings = config.defaults if changes() is None else config.settings
         return ctx.lift is not as_it_is and settings.lift
 
-    def _restarted(
-        self, attempt: Callable[[], R], marked: list[int], first: FtraceError | None
-    ) -> R:
+    def _restarted(self, attempt: Callable[[], R], marked: list[int], first: FtraceError) -> R:
         """The result of lifted attempts; `first` is the error that asked for them."""
         found = _captured_arrays(self._fun)
         arrays = [(name, a, a.copy()) for name, a in found.items() if a.flags.writeable]
@@ -116,8 +114,6 @@ class Restart:
             if isinstance(error, LiftError) and error.__cause__ is None:
                 raise error from first
             raise
-        finally:
-            first = None  # it holds this frame
 
     def _again(self, attempt: Callable[[], R], marked: list[int]) -> R:
         """The result of lifted attempts: another one, where more turns out to need lifting."""

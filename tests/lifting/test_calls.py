@@ -196,6 +196,20 @@ def test_the_first_of_equal_minima_has_the_derivative():
     assert ftrace.jit(gradient)(1.0, 1.0) == gradient(1.0, 1.0) == (11.0, 0.0)
 
 
+@pytest.mark.parametrize("start", [0, 2.5, np.float32(1.0), np.int64(0)])
+@pytest.mark.parametrize(
+    "values",
+    [np.arange(40) % 3 == 0, np.arange(40, dtype=np.int8), np.arange(80.0).reshape(40, 2)],
+    ids=["bool", "int8", "rows"],
+)
+def test_the_sum_of_a_long_array_is_that_of_its_items(values, start):
+    f = ftrace.lift(lambda a: sum(a, start))
+    with np.errstate(over="ignore"):
+        expected = sum(values, start)
+    np.testing.assert_array_equal(ftrace.jit(f)(values), expected, strict=True)
+    assert len(ftrace.make_jaxpr(f)(values).eqns) < 10
+
+
 def test_any_and_all():
     f = ftrace.lift(lambda x: (any(x > i for i in (1, 2)), all([x > 0, x < 3]), any([]), all([])))
     for x in (0.5, 1.5, 5.0):

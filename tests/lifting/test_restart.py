@@ -350,6 +350,17 @@ def test_what_lifting_cannot_help_keeps_its_error_each_time():
         with pytest.raises((TracerIntegerConversionError, LiftError)) as caught:
             ftrace.jit(f)(1)
         assert "test_restart.py" in str(caught.value)
+        assert caught.value.__cause__ is None
+
+
+def test_an_error_of_lifting_keeps_its_cause():
+    def f(x):
+        y = x if x > 0 else -x
+        raise LiftError(f"mine: {y.shape}", "Help.") from KeyError("why")
+
+    with pytest.raises(LiftError, match="mine") as caught:
+        ftrace.jit(f)(1.0)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_a_caught_failure_restarts_all_the_same():
