@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ftrace.control.raising import fail_where
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.device import is_array
 from ftrace.core.errors import DtypeError, LiftError, TreeError
@@ -18,7 +19,7 @@ from ftrace.lifting.leaves import array_type, converted, joined, one_of, same
 from ftrace.numpy.indexing import advanced
 from ftrace.numpy.joining import stack
 from ftrace.numpy.sorting import take
-from ftrace.numpy.ufuncs import minimum
+from ftrace.numpy.ufuncs import equal, minimum
 from ftrace.numpy.views import stepped
 
 
@@ -55,13 +56,20 @@ class Range(Items):
         self.start, self.stop, self.step = (_integer(x) for x in (start, stop, step))
         if not any(_is_unknown(x) for x in (start, stop, step)):
             self.native = range(int(start), int(stop), int(step))
+        self._length = self._counted() if self.native is None else len(self.native)
+
+    def _counted(self) -> Any:
+        """The traced length: computed before the loop, whose test cannot raise."""
+        distance = self.stop if _is(self.start, 0) else self.stop - self.start
+        if _is(self.step, 1):
+            return distance
+        if _is_unknown(self.step):
+            fail_where(equal(self.step, 0), (0, 1, self.step), range, ValueError)
+        return -(-distance // self.step)
 
     @property
     def length(self) -> Any:
-        if self.native is not None:
-            return len(self.native)
-        distance = self.stop if _is(self.start, 0) else self.stop - self.start
-        return distance if _is(self.step, 1) else -(-distance // self.step)
+        return self._length
 
     def at(self, k: Any) -> Any:
         offset = k if _is(self.step, 1) else k * self.step
