@@ -51,7 +51,11 @@ NEEDED = {
     "while True:\n    if t: break": "at",
     "while t: pass\nelse: a = y": "ty",
     "[a, x] = y": "y",
-    "try: x = y\nexcept E: break\nfinally: z = w": "aBEwy",
+    "try: x = y\nexcept E: break\nfinally: z = w": "aBERwy",
+    "try: x = y\nexcept E as x: z = x": "aERy",
+    "try: x = y\nexcept E: a = w\nelse: a = z": "ERwyz",
+    "try: pass\nexcept: a = y": "aRy",
+    "match y:\n    case x if x + z: z = x + w": "awyz",
     "async def g():\n    while y: break": "ay",
     "match y:\n    case 0: continue\n    case z: x = w": "aCwy",
 }
