@@ -26,6 +26,7 @@ from ftrace.control.saving import Graph, allowed, late_jaxpr, open_calls
 from ftrace.core.config import config
 from ftrace.core.errors import BudgetError, RuleError
 from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.lower import Call
 from ftrace.core.primitive import Linear, Primitive
 from ftrace.core.trace import ctx
 from ftrace.interpreters.batching import BatchTrace
@@ -242,6 +243,7 @@ checkpoint_call = Primitive(
     mask="call",
     zeros=True,
     effects=call_effects,
+    lower=Call(lambda avals, jaxpr, **_: jaxpr, "memory"),
     multiple=True,
     doc="A call of a jaxpr whose intermediates are recomputed in the backward pass.",
 )

@@ -17,6 +17,7 @@ from ftrace.core.device import to_host
 from ftrace.core.errors import DtypeError
 from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.loops import cut
+from ftrace.core.lower import Branch
 from ftrace.core.primitive import NO_EFFECTS, Effects, Linear, Primitive
 from ftrace.core.tapes import has_turns
 from ftrace.core.zero import ZERO, Masked
@@ -269,6 +270,7 @@ cond_call = Primitive(
     mask="call",
     zeros=True,
     effects=_cond_effects,
+    lower=Branch(lambda branches, **_: branches),
     multiple=True,
     doc="Evaluate one of several jaxprs, chosen by an index.",
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 from ftrace.control.custom_lin import custom_lin, summed
 from ftrace.control.rules import (
+    FUN,
     NOTHING,
     Closed,
     Flat,
@@ -99,6 +100,7 @@ custom_jvp_call = Primitive(
     mask="call",
     zeros=True,
     effects=fun_effects,
+    lower=FUN,
     multiple=True,
     doc="A call of a function with a user's jvp rule.",
 )
@@ -188,6 +190,7 @@ custom_vjp_call = Primitive(
     mask="call",
     zeros=True,
     effects=fun_effects,
+    lower=FUN,
     multiple=True,
     doc="A call of a function with a user's backward rule.",
 )

@@ -14,8 +14,8 @@ from ftrace.control.rules import Flat, at_front, batched, lazy, staged
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import CustomRuleError, FtraceError
 from ftrace.core.jaxpr import Jaxpr
+from ftrace.core.lower import Call
 from ftrace.core.primitive import Primitive
-from ftrace.core.scalar import Call
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_flat
@@ -162,7 +162,7 @@ custom_lin = Primitive(
     transpose=_lin_transpose,
     batch=_lin_batch,
     stage=_lin_stage,
-    lower=Call(_lin_opened),
+    lower=Call(_lin_opened, "rule"),
     zeros=True,
     multiple=True,
     doc="The linear map that a user's backward rule is the transpose of.",

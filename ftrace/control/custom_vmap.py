@@ -12,7 +12,7 @@ derivative the function runs twice, as under `checkpoint`.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ftrace.control.rules import Flat, at_front, fun_effects, fun_impl, fun_type, staged
+from ftrace.control.rules import FUN, Flat, at_front, fun_effects, fun_impl, fun_type, staged
 from ftrace.core.avals import ShapedArray, aval, strengthen, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.primitive import Linear, Primitive
@@ -170,6 +170,7 @@ custom_vmap_call = Primitive(
     stage=_stage,
     zeros=True,
     effects=fun_effects,
+    lower=FUN,
     multiple=True,
     doc="A call of a function with a user's batching rule.",
 )

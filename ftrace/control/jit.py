@@ -16,6 +16,7 @@ from ftrace.core.config import config
 from ftrace.core.device import platform
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lazy import MAKING, lazy
+from ftrace.core.lower import Call
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr
@@ -214,6 +215,7 @@ jit_call = Primitive(
     mask="call",
     zeros=True,
     effects=call_effects,
+    lower=Call(lambda avals, jaxpr, **_: jaxpr, "nothing"),
     multiple=True,
     doc="A call of a jaxpr.",
 )

@@ -12,6 +12,7 @@ from functools import reduce
 from typing import Any, TypeVar
 
 from ftrace.control.functions import Staged, stage_function
+from ftrace.control.rules import FUN
 from ftrace.control.solvers import Space, check_functions, share_captures, stage_solver
 from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError
@@ -177,6 +178,7 @@ linear_solve = Primitive(
     mask="call",
     zeros=True,
     effects=_effects,
+    lower=FUN,
     multiple=True,
     doc="Solve A x = b, where A is a jaxpr, by a solver that is a jaxpr too.",
 )

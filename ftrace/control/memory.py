@@ -12,7 +12,8 @@ from typing import Any, Final
 from ftrace.control.jit import BACKENDS
 from ftrace.control.revolve import revolve, states, turns_of
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, last_uses, subjaxprs
-from ftrace.core.scalar import Elementwise
+from ftrace.core.kinds import layout, way
+from ftrace.core.lower import Elementwise
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.inline import is_one_program
 from ftrace.lowering.program import TAPE
@@ -96,4 +97,4 @@ def _inside(eqn: Eqn) -> float:
 
 def _is_elementwise(eqn: Eqn) -> bool:
     """Whether the jaxpr inside is that of one element."""
-    return isinstance(eqn.primitive.lower, Elementwise)
+    return way(eqn.primitive, Elementwise) is not None and layout(eqn) is None

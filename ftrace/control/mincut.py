@@ -18,7 +18,8 @@ import numpy as np
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
 from ftrace.core.lazy import lazy
-from ftrace.core.scalar import OPS, Moving, Pointwise
+from ftrace.core.lower import Moving, Pointwise
+from ftrace.core.scalar import OPS
 from ftrace.core.tapes import TURNS
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.partial import SplitJaxpr

@@ -20,6 +20,7 @@ from ftrace.core.binomial import ADVANCE, KEEP, RESTORE, schedule
 from ftrace.core.device import free, on_device, together
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.loops import Halves, Loop, cut
+from ftrace.core.lower import Call, Replay
 from ftrace.core.primitive import Linear, Primitive
 from ftrace.core.tapes import rows, stack
 from ftrace.interpreters.batching import batch_flat
@@ -102,6 +103,7 @@ scan_again = Primitive(
     transpose=_again_transpose,
     batch=lambda axis, values, dims, halves, jaxpr: _batch(axis, values, dims, _plain, halves),
     zeros=True,
+    lower=Call(lambda avals, jaxpr, **_: jaxpr, "memory"),
     multiple=True,
     doc="The linear half of a scan that keeps no residuals.",
 )
@@ -233,6 +235,7 @@ revolve = Primitive(
         axis, values, dims, _plain_back, halves
     ),
     zeros=True,
+    lower=Replay(lambda halves, advance, back: (halves, advance, back)),
     multiple=True,
     doc="The cotangents of a scan, with few of its states in memory at a time.",
 )

@@ -6,12 +6,13 @@ are static: which tangents or cotangents are there (`active`, `live`), one jaxpr
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ftrace.control.linearity import check_linear
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import CustomRuleError
-from ftrace.core.jaxpr import JaxprFun
+from ftrace.core.jaxpr import Jaxpr, JaxprFun
+from ftrace.core.lower import Call
 from ftrace.core.primitive import NO_EFFECTS, Effects, Linear
 from ftrace.core.trace import EVAL, run
 from ftrace.core.zero import ZERO
@@ -142,6 +143,13 @@ def fun_transpose(cts: Any, *operands: Any, fun: Any, **params: Any) -> list[Any
     known = [None if f else x for x, f in zip(operands, linear, strict=True)]
     found = iter(pull_jaxpr(jaxpr, known, linear, cts))
     return [next(found) if f else None for f in linear]
+
+
+def _fun_jaxpr(avals: Sequence[ShapedArray], *, fun: Flat, **params: Any) -> Jaxpr | None:
+    return fun.jaxpr if isinstance(fun, JaxprFun) else None
+
+
+FUN: Final = Call(_fun_jaxpr, "rule")  # the `lower` of calls of a function with a user's rule
 
 
 def fun_impl(*args: Any, fun: Flat, **params: Any) -> list[Any]:

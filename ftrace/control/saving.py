@@ -10,14 +10,14 @@ from collections.abc import Collection, Sequence
 from math import prod
 from typing import Any, Final
 
-from ftrace.control.jit import jit_call
 from ftrace.control.memory import total
 from ftrace.control.policies import ByName, Policy
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
-from ftrace.core.scalar import OPS, Elementwise, Pointwise
+from ftrace.core.kinds import called, layout, loses, way
+from ftrace.core.lower import Elementwise, Pointwise, Product
+from ftrace.core.scalar import OPS
 from ftrace.primitives.convert import named
-from ftrace.primitives.dot import dot_general
 
 READ: Final = -1  # in the dominator tree: the root, where the derivative reads
 
@@ -108,8 +108,9 @@ def open_calls(jaxpr: Jaxpr) -> Jaxpr:
         consts.extend((env[v], c) for v, c in zip(inner.constvars, inner.consts, strict=True))
         for e in inner.eqns:
             operands = [env.get(a, a) for a in e.invars]
-            if e.primitive is jit_call:
-                env.update(zip(e.outvars, walk(e.params["jaxpr"], operands), strict=True))
+            named = called(e) if loses(e) == "nothing" else None
+            if named is not None:
+                env.update(zip(e.outvars, walk(named, operands), strict=True))
                 continue
             outs = [Var(v.aval) for v in e.outvars]
             env.update(zip(e.outvars, outs, strict=True))
@@ -161,8 +162,9 @@ def work(eqn: Eqn) -> float:
     if inner:
         return sum(inner) * _turns(eqn)
     sizes = [a.aval.size for a in (*eqn.invars, *eqn.outvars) if isinstance(a.aval, ShapedArray)]
-    if eqn.primitive is dot_general:
-        (axes, _), _ = eqn.params["dimension_numbers"]
+    product = way(eqn.primitive, Product)
+    if product is not None:
+        (axes, _), _ = product.dims(**eqn.params)
         shape = eqn.invars[0].aval.shape
         return 2 * eqn.outvars[0].aval.size * prod(shape[i] for i in axes)
     return _each(eqn.primitive.lower) * max(sizes, default=0)
@@ -170,12 +172,12 @@ def work(eqn: Eqn) -> float:
 
 def _turns(eqn: Eqn) -> int:
     """How many times the jaxprs of an equation run."""
-    loop = eqn.params.get("loop")
-    if loop is not None and loop.length is not None:
-        return loop.length
-    if isinstance(eqn.primitive.lower, Elementwise):
+    loop = layout(eqn)
+    if loop is not None:
+        return _TURNS if loop.length is None else loop.length
+    if way(eqn.primitive, Elementwise) is not None:
         return max((a.aval.size for a in eqn.outvars), default=0)
-    return _TURNS if loop is not None or eqn.primitive.op == "while" else 1
+    return 1
 
 
 def _each(lower: Any) -> int:

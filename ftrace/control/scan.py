@@ -17,6 +17,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import on_device, to_host, together
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.loops import Halves, Loop, Parts, cut, parts, select_by
+from ftrace.core.lower import Iteration, Layout
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.tapes import has_turns, levels, rows, stack, tape
 from ftrace.core.zero import ZERO
@@ -475,6 +476,12 @@ def _doubled(a: ShapedArray, kind: int) -> list[ShapedArray]:
     return [aval(a.shape, a.dtype), aval(a.shape, np.dtype(np.bool_))][:kind]
 
 
+def _layout(operands: int, *, body: Jaxpr, loop: Loop) -> Layout:
+    first = int(loop.length is None)
+    n = loop.n_carry
+    return Layout(body, None, loop.n_consts, n, loop.length, first, loop.reverse)
+
+
 scan_call = Primitive(
     name="scan",
     impl=_scan_impl,
@@ -486,6 +493,7 @@ scan_call = Primitive(
     mask="call",
     zeros=True,
     effects=_scan_effects,
+    lower=Iteration(_layout),
     multiple=True,
     doc="Carry values over the first axis of arrays.",
 )

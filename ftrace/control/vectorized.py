@@ -21,8 +21,8 @@ from ftrace.core.config import config
 from ftrace.core.dtypes import bool_
 from ftrace.core.errors import RuleError, ShapeError
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.lower import Elementwise
 from ftrace.core.primitive import Linear, Primitive
-from ftrace.core.scalar import Elementwise
 from ftrace.core.zero import ZERO, Masked
 from ftrace.interpreters.batching import Axis, Dim, batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
@@ -232,7 +232,7 @@ vectorize_call = Primitive(
     partial=_partial,
     mask="call",
     zeros=True,
-    lower=Elementwise(_pushed),
+    lower=Elementwise(lambda avals, **params: _pushed(**params)),
     multiple=True,
     doc="A function of scalars at every place of arrays.",
 )
@@ -357,7 +357,7 @@ sum_partials = Primitive(
     batch=_sum_batch,
     mask="call",
     zeros=True,
-    lower=Elementwise(_sum_of),
+    lower=Elementwise(lambda avals, **params: _sum_of(**params)),
     multiple=True,
     doc="Sums of tangents times partial derivatives, at every place of arrays.",
 )

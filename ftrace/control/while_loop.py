@@ -24,8 +24,9 @@ from ftrace.control.scan import fixpoint, scan_call, split_loop
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host, together
 from ftrace.core.errors import DtypeError, RuleError
-from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.loops import Each, Loop, Parts, cut, select_by
+from ftrace.core.lower import Elementwise, Iteration, Layout
 from ftrace.core.primitive import Effects, Primitive, Unsupported
 from ftrace.core.tapes import stack, tape
 from ftrace.core.zero import ZERO
@@ -362,6 +363,39 @@ def _pruned(eqn: Any, used: Sequence[bool]) -> Any:
     return Eqn(while_call, [*eqn.invars[:n], *carry], params, outs, eqn.source)
 
 
+# ---------------------------------------------------------------------------------- lower
+
+
+def _layout(
+    operands: int, *, cond: Jaxpr, body: Jaxpr, n_consts: int, record: bool, **_: Any
+) -> Layout:
+    return Layout(body, cond, n_consts, operands - n_consts, records=record)
+
+
+def _element(
+    avals: Sequence[ShapedArray],
+    *,
+    cond: Jaxpr,
+    body: Jaxpr,
+    n_consts: int,
+    record: bool,
+    each: Each | None,
+) -> Jaxpr | None:
+    """The loop of one batch element, or the loop itself, if all it carries are numbers."""
+    one = each or Each(cond, body)
+    if record or cond.effects or body.effects or any(a.shape for a in one.body.in_avals):
+        return None
+    return _alone(one.body, one.cond, n_consts)
+
+
+@cached_on_jaxpr
+def _alone(body: Jaxpr, cond: Jaxpr, n_consts: int) -> Jaxpr:
+    """A loop as a jaxpr of its own."""
+    invars, outvars = ([Var(a) for a in avals] for avals in (body.in_avals, body.out_avals))
+    params = {"cond": cond, "body": body, "n_consts": n_consts, "record": False, "each": None}
+    return Jaxpr(invars, [Eqn(while_call, [*invars], params, outvars, None)], outvars)
+
+
 while_call = Primitive(
     name="while",
     impl=_while_impl,
@@ -376,6 +410,7 @@ while_call = Primitive(
     zeros=True,
     effects=_while_effects,
     prune=_pruned,
+    lower=(Elementwise(_element), Iteration(_layout)),
     multiple=True,
     doc="Repeat a body while a condition holds.",
 )

@@ -16,9 +16,8 @@ the current trace is restored afterwards, whatever the rule did. `Trace.process`
     mask       how a masked cotangent crosses the transpose: "same", "move", "sum", "call" or ""
     effects    params -> effect names
     stage      turns functions in params into jaxprs when the row is staged
-    lower      how elements of the result come from elements of the operands: `Pointwise`,
-               `Elementwise`, `Moving`, `Reduction`, `Cumulative` or `Call` (core/scalar.py); None:
-               compiled programs call `impl`
+    lower      how compiled programs compute it: a way, or several, best first (core/lower.py);
+               None: they call `impl`
     samples    yields Sample(args, params) for the generated tests; errors yields inputs that raise
 
 Names belong to whoever chooses them: a user's row may be called `reshape`. Tables that say more of
@@ -36,8 +35,8 @@ from ftrace.core.arguments import BARE, row_error
 from ftrace.core.avals import ShapedArray
 from ftrace.core.device import PLAIN
 from ftrace.core.errors import RuleError
+from ftrace.core.lower import NO_WAYS, Kind, Ways, ways_of
 from ftrace.core.naming import Named, attribute, variable_of
-from ftrace.core.scalar import Call, Cumulative, Elementwise, Moving, Pointwise, Reduction
 from ftrace.core.trace import EVAL, ctx
 
 Effects = frozenset[str]
@@ -169,12 +168,13 @@ class Primitive(Named):
     effects: Rule | None = None
     stage: Rule | None = None
     prune: Rule | None = None
-    lower: Pointwise | Elementwise | Moving | Reduction | Cumulative | Call | None = None
+    lower: Kind | Ways | None = None
     linear_in: tuple[int, ...] = ()
     samples: Callable[[], Iterable[Any]] = _no_samples
     errors: Callable[[], Iterable[Any]] = _no_samples
     multiple: bool = False
     op: str = field(init=False, default="", repr=False)
+    ways: Ways = field(init=False, default=NO_WAYS, repr=False)
     takes: int | None = field(init=False, default=None, repr=False)  # operands, and no params
 
     def __post_init__(self) -> None:
@@ -189,6 +189,7 @@ class Primitive(Named):
         elif lower is not None and _lowered.get(id(lower), (0, self.impl))[1] is not self.impl:
             # a row of ours with another `impl`, by dataclasses.replace: kernels would not know it
             object.__setattr__(self, "lower", None)
+        object.__setattr__(self, "ways", ways_of(self.lower))
 
     def _parts(self) -> Any:
         found = variable_of(self, self.name, "ftrace")

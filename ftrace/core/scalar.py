@@ -32,6 +32,7 @@ class ScalarOp:
         numpy: the meaning, on arrays of that type.
         result: "same" as the operands, "b1", or "to": the type of the variable it is bound to.
         costly: dear enough that an untaken arm of an `If` that holds it is worth a branch.
+        chooses: whether operand 0 is a boolean that says which of the others is the result.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ScalarOp:
     numpy: Callable[..., Any]
     result: str = "same"
     costly: bool = False
+    chooses: bool = False
 
 
 OPS: Final[dict[str, ScalarOp]] = {}
@@ -93,7 +95,7 @@ _op("lt", 2, ANY, np.less, result="b1")
 _op("le", 2, ANY, np.less_equal, result="b1")
 _op("gt", 2, ANY, np.greater, result="b1")
 _op("ge", 2, ANY, np.greater_equal, result="b1")
-_op("select", 3, ANY, np.where)  # (b1, T, T) -> T
+_op("select", 3, ANY, np.where, chooses=True)  # (b1, T, T) -> T
 _op("cast", 1, ANY, _cast, result="to")
 _op("bitcast", 1, NUMBER, _bitcast, result="to")
 # within 2 ULP
@@ -141,100 +143,3 @@ def apply(op: str, args: tuple[Any, ...], dtype: Any) -> Any:
     row = OPS[op]
     with np.errstate(all="ignore"):
         return row.numpy(*args, dtype=dtype) if row.result == "to" else row.numpy(*args)
-
-
-# --- the `lower` column of rows: how an element of a result comes from elements of the operands
-
-
-def _always(operands: Any, result: Any) -> bool:
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class Pointwise:
-    """An element of the result depends on the operands' elements at the same place.
-
-    Attributes:
-        rule: the name of a `ScalarOp` (operands are brought to their common type), or a function
-            `(builder, out aval, *values, **params) -> value`.
-        kinds: dtype kinds of operands for which a function is written; an op knows its own.
-        when: (operand avals, result aval) -> whether kernels can do this case of the row.
-    """
-
-    rule: str | Callable[..., Any]
-    kinds: str = ANY
-    when: Callable[[Any, Any], bool] = _always
-
-    def accepts(self, dtypes: tuple[np.dtype[Any], ...]) -> bool:
-        """Whether operands of these dtypes can be lowered (complex ones are asked elsewhere)."""
-        kinds = OPS[self.rule].kinds if isinstance(self.rule, str) else self.kinds
-        return all(d.kind in kinds for d in dtypes)
-
-
-@dataclass(frozen=True, slots=True)
-class Moving:
-    """An element of the result is one of the operands' elements, from another place.
-
-    Attributes:
-        rule: `(builder, index, out aval, *operands, **params) -> value`, where an operand gives
-            its element with `x.at(index)`; a row of several results also gets `position`.
-        when: (operand avals, result aval) -> whether kernels can do this case of the row.
-    """
-
-    rule: Callable[..., Any]
-    when: Callable[[Any, Any], bool] = _always
-
-
-@dataclass(frozen=True, slots=True)
-class Elementwise:
-    """Elements of all results come from the operands' elements at the same place, by a jaxpr.
-
-    Attributes:
-        jaxpr: the row's params -> a jaxpr over rank-0 values.
-    """
-
-    jaxpr: Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """The row is a name for the equations of a jaxpr.
-
-    Attributes:
-        jaxpr: the operands' types and the row's params -> the jaxpr.
-    """
-
-    jaxpr: Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """An element of the result is a fold of elements along `axes` (or `axis`).
-
-    Attributes:
-        fold: the name of a fold of kernel IR.
-        kinds: dtype kinds that can be lowered.
-    """
-
-    fold: str
-    kinds: str = ANY
-
-
-@dataclass(frozen=True, slots=True)
-class Cumulative:
-    """An element of the result joins the elements along `axis` up to its own, in their order.
-
-    The row's params are `axis` and `reverse`: from the end.
-
-    Attributes:
-        rule: the name of a `ScalarOp` that joins the result before with an element, or a function
-            `(builder, out aval, state, value) -> (result, next state)`, where a state is a list
-            of real scalars (of float16: float32).
-        start: dtype -> the state before the first element; for an operation on complex numbers,
-            of each part.
-        kinds: dtype kinds that can be lowered.
-    """
-
-    rule: str | Callable[..., Any]
-    start: Callable[[np.dtype[Any]], tuple[Any, ...]]
-    kinds: str = ANY

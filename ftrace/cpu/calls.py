@@ -27,7 +27,7 @@ from ftrace.lowering.program import (
     Callback,
     Copy,
     Look,
-    Product,
+    Multiply,
     Program,
     Repeat,
     Scan,
@@ -236,7 +236,7 @@ def call_back(number: int) -> None:
 def is_interpreted(steps: Sequence[Step]) -> bool:
     """Whether no step is native."""
     for step in steps:
-        if isinstance(step, Launch | Product | Look):
+        if isinstance(step, Launch | Multiply | Look):
             return False
         if isinstance(step, Branch):
             inner = step.arms

@@ -25,7 +25,7 @@ from ftrace.lowering.program import (
     Callback,
     Copy,
     Look,
-    Product,
+    Multiply,
     Program,
     Repeat,
     Scan,
@@ -167,7 +167,7 @@ class _Main:
                 self._copy(step)
             elif isinstance(step, Callback):
                 self._callback(step)
-            elif isinstance(step, Product):
+            elif isinstance(step, Multiply):
                 self._product(step)
             elif isinstance(step, Branch):
                 self._branch(step)
@@ -220,7 +220,7 @@ class _Main:
         text.line(f"br i1 %{good}, label %{after}, label %failed")
         text.label(after)
 
-    def _product(self, step: Product) -> None:
+    def _product(self, step: Multiply) -> None:
         name = product_name(step.dtype, vector=step.vector)
         self.text.declare(name, blas.text(step.dtype, vector=step.vector))
         bases = ", ".join(f"ptr {self._slot(k)}" for k in (step.lhs, step.rhs, step.out))

@@ -16,8 +16,8 @@ import numpy as np
 from ftrace.core import source
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.lower import Moving
 from ftrace.core.primitive import Primitive
-from ftrace.core.scalar import Moving
 from ftrace.core.source import Location
 from ftrace.core.trace import EVAL, Trace, Tracer, ctx
 

@@ -16,7 +16,7 @@ from ftrace.core.device import is_array
 from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import FtraceError, LiftError
 from ftrace.core.jaxpr import Jaxpr, Literal, Var, eval_jaxpr
-from ftrace.core.scalar import Pointwise
+from ftrace.core.lower import Pointwise
 from ftrace.core.trace import Tracer, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.quiet import quietly

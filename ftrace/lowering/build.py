@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ftrace.core.scalar import Cumulative, Reduction
+from ftrace.core.lower import Cumulative, Reduction
 from ftrace.lowering.builder import Builder, part_code
 from ftrace.lowering.collapse import collapse
 from ftrace.lowering.columns import blocked

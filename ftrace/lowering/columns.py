@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ftrace.core.avals import aval
 from ftrace.core.jaxpr import Eqn, Var
-from ftrace.core.scalar import Reduction
+from ftrace.core.lower import Reduction
 from ftrace.lowering import ir
 from ftrace.lowering.groups import Group, Pass, Running, Target
 from ftrace.lowering.launching import Operand

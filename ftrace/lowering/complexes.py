@@ -1,7 +1,7 @@
 """Complex arithmetic from the parts: what a kernel does for complex operands.
 
 Products and quotients are NumPy's own formulas (the quotient scales by the larger part of the
-divisor), so that results agree. Rows that are not listed here run on the library.
+divisor), so that results agree. Operations that are not listed here run on the library.
 """
 
 from collections.abc import Callable
@@ -39,25 +39,3 @@ OPERATIONS: Final[dict[str, Operation]] = {
         b.op("select", c, x.re, y.re), b.op("select", c, x.im, y.im)
     ),
 }
-
-ROWS: Final = frozenset(
-    {
-        "add",
-        "sub",
-        "neg",
-        "mul",
-        "eq",
-        "ne",
-        "select",
-        "real",
-        "imag",
-        "conj",
-        "complex",
-        "convert_element_type",
-        "copy",
-        "stop_gradient",
-        "square",
-        "reduce_sum",
-    }
-)
-"""Rows that can be lowered for complex operands, besides those that move elements."""

@@ -15,6 +15,8 @@ from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn
 
 LOOPS: Final = 2  # batch axes at most, after merging
+Axes = tuple[tuple[int, ...], tuple[int, ...]]
+Dims = tuple[Axes, Axes]
 DTYPES: Final = {"f": "f4", "d": "f8"}
 
 
@@ -42,11 +44,12 @@ class Contraction(NamedTuple):
     numbers: tuple[int, ...]
 
 
-def contraction(eqn: Eqn, longest: int) -> Contraction | None:
+def contraction(eqn: Eqn, dims: Dims, longest: int) -> Contraction | None:
     """A product as the library takes it; None where it does not.
 
     Args:
-        eqn: an equation of `dot_general`.
+        eqn: a product.
+        dims: its axes, as `Product.dims` gives them.
         longest: the largest size that the library knows; 0 where there is none.
     """
     lhs, rhs = (a.aval for a in eqn.invars)
@@ -54,7 +57,7 @@ def contraction(eqn: Eqn, longest: int) -> Contraction | None:
     same = lhs.dtype == rhs.dtype == out.dtype
     if not same or out.dtype.char not in DTYPES or not all((*lhs.shape, *rhs.shape)):
         return None
-    (lc, rc), (lb, rb) = eqn.params["dimension_numbers"]
+    (lc, rc), (lb, rb) = dims
     batch = _merged((lhs, rhs), zip(lb, rb, strict=True))
     inner = _merged((lhs, rhs), sorted(zip(lc, rc, strict=True)))
     rows = _merged((lhs,), ((i,) for i in range(lhs.ndim) if i not in (*lc, *lb)))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.scalar import Elementwise, Moving, Pointwise, Reduction
+from ftrace.core.kinds import branches, element, layout
+from ftrace.core.lower import Layout, Moving, Pointwise, Reduction
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.builder import Builder
 from ftrace.lowering.complexes import Parts
@@ -42,12 +43,9 @@ def _conditions(jaxpr: Jaxpr) -> int:
     eqns, _, _ = inline(jaxpr, jaxpr.invars)
     total = 0
     for eqn in eqns:
-        name = eqn.primitive.op
-        if name in ("select", "clamp"):
-            total += 1
-        elif name == "cond":
-            branches = eqn.params["branches"]
-            total += len(branches) - 1 + sum(map(_conditions, branches))
+        arms, rule = branches(eqn), eqn.primitive.lower
+        total += isinstance(rule, Pointwise) and rule.rule == "select"
+        total += max(len(arms) - 1, 0) + sum(map(_conditions, arms))
     return total
 
 
@@ -83,27 +81,28 @@ class _Evaluation:
 
     def _eqn(self, eqn: Eqn, read: Callable[..., Any]) -> Sequence[Any]:
         values = [read(a) for a in eqn.invars]
-        rule = eqn.primitive.lower
-        if eqn.primitive.op == "cond":
-            return self._cond(values[0], values[1:], eqn.params["branches"])
-        if eqn.primitive.op == "while":
-            return self._while(eqn, values)
-        if isinstance(rule, Elementwise):
-            return self.run(rule.jaxpr(**eqn.params), values)
+        rule, arms, loop = eqn.primitive.lower, branches(eqn), layout(eqn)
+        if arms:
+            return self._cond(values[0], values[1:], arms)
+        if loop is not None:
+            return self._while(loop, values)
+        each = element(eqn)
+        if each is not None:
+            return self.run(each, values)
         if isinstance(rule, Moving):
             operands = [Element(a, read) for a in eqn.invars]
             return [rule.rule(self.b, (), eqn.outvars[0].aval, *operands, **eqn.params)]
         if isinstance(rule, Reduction):
             return [values[0]]
         assert isinstance(rule, Pointwise)
-        known = self._compared(eqn, values)
+        known = self._compared(rule, eqn, values)
         if known is not None:
             return [known]
         out = pointwise(self.b, eqn, values)
-        if eqn.primitive.op == "select":
+        if rule.rule == "select":
             self._note(out, *values)
-        source = eqn.invars[0].aval if eqn.invars else None
-        if eqn.primitive.op == "convert_element_type" and source and source.dtype.kind == "b":
+        kinds = [a.aval.dtype.kind for a in (*eqn.invars, *eqn.outvars)]
+        if kinds in (["b", "i"], ["b", "u"]):
             self.booleans[out] = values[0]
         return [out]
 
@@ -123,13 +122,13 @@ class _Evaluation:
     def _is_known(self, x: Any) -> bool:
         return type(x) is Lit or x in self.numbers or x in self.chosen
 
-    def _compared(self, eqn: Eqn, values: Sequence[Any]) -> Atom | None:
+    def _compared(self, rule: Pointwise, eqn: Eqn, values: Sequence[Any]) -> Atom | None:
         """Whether a scalar is one of the numbers that it may be: from the conditions that chose."""
-        if eqn.primitive.op not in ("eq", "ne"):
+        if rule.rule not in ("eq", "ne"):
             return None
         for value, other in zip(values, eqn.invars[::-1], strict=True):
             if type(other) is Literal and value in self.chosen:
-                return self._is(value, other.value, eqn.primitive.op == "eq")
+                return self._is(value, other.value, rule.rule == "eq")
         return None
 
     def _is(self, value: Any, number: Any, same: bool) -> Atom:
@@ -203,9 +202,8 @@ class _Evaluation:
 
     # --- loops
 
-    def _while(self, eqn: Eqn, values: Sequence[Any]) -> list[Any]:
-        n = eqn.params["n_consts"]
-        consts, inits = values[:n], values[n:]
+    def _while(self, loop: Layout, values: Sequence[Any]) -> list[Any]:
+        consts, inits = loop.consts(values), loop.carry(values)
         halves = [_half(v) for v in inits]
 
         def inside(atoms: Sequence[Atom]) -> list[Any]:
@@ -216,12 +214,11 @@ class _Evaluation:
             return _atoms([self._wide(v) for v in carried])
 
         def test(atoms: Sequence[Atom]) -> Atom:
-            return _Evaluation(self.b, True).run(eqn.params["cond"], inside(atoms))[0]
+            return _Evaluation(self.b, True).run(loop.cond, inside(atoms))[0]
 
         def turn(atoms: Sequence[Atom]) -> list[Atom]:
-            body: Jaxpr = eqn.params["body"]
-            few = _conditions(body) <= DECIDING
-            return outside(_Evaluation(self.b, few).run(body, inside(atoms)))
+            few = _conditions(loop.body) <= DECIDING
+            return outside(_Evaluation(self.b, few).run(loop.body, inside(atoms)))
 
         found = _like(inits, self.b.repeat(outside(inits), test, turn))
         return [self._whole(v, h) for v, h in zip(found, halves, strict=True)]

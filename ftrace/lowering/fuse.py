@@ -10,13 +10,16 @@ before it.
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, subjaxprs
-from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise
+from ftrace.core.kinds import element
+from ftrace.core.lower import Moving, Pointwise
+from ftrace.core.scalar import OPS
 from ftrace.lowering.columns import with_columns
 from ftrace.lowering.groups import Group, Running, Target, folds_something, has_lanes
-from ftrace.lowering.reading import reads
+from ftrace.lowering.reading import axes_read, reads
 from ftrace.lowering.rules import has_loops, is_cumulative, is_fold, is_pulled, turns
 from ftrace.lowering.weights import LIMIT, SHARED, Weights, both
 
@@ -24,9 +27,6 @@ LOOK_BACK: Final = 8  # items that a target may join
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
 CHEAP: Final = 8  # operations that are done again rather than stored
 SWEEPS: Final = 6  # reductions in a row whose operands are computed from the beginning
-KEEPS_PLACE: Final = frozenset({"transpose", "squeeze", "expand_dims", "reshape"})
-
-BRANCHES: Final = frozenset({"pad", "concatenate", "update_slice", "dynamic_update_slice"})
 
 Item = Group | Eqn
 
@@ -161,18 +161,17 @@ class _Storing:
 
     def pull(self, eqn: Eqn, number: int) -> None:
         """An equation whose results are computed where they are needed."""
-        rule = eqn.primitive.lower
+        rule, inside = eqn.primitive.lower, element(eqn)
         if isinstance(rule, Moving):
-            self.stored.update(a for a in eqn.invars if self._again(a, eqn))
+            self.stored.update(a for a in eqn.invars if self._again(a, eqn, rule))
         known = self._within_limits(eqn, number)
         deep = max((self.depth[a] for a in known), default=0)
         dear = any(self.costly[a] for a in known)
         if isinstance(rule, Pointwise):
             deep, dear = deep + 1, dear or _costly(rule)
-        elif isinstance(rule, Elementwise):
-            inside = rule.jaxpr(**eqn.params)
+        elif inside is not None:
             deep, dear = deep + len(inside.eqns), dear or _has_costly(inside)
-        elif eqn.primitive.op in BRANCHES:
+        elif isinstance(rule, Moving) and rule.reads == "choice":
             deep += CHEAP // 2
         given = [a for a in eqn.invars if type(a) is not Literal]
         few = [a for a in given if a in self.few]
@@ -186,21 +185,20 @@ class _Storing:
             elif late >= SWEEPS:
                 self.stored.add(v)
 
-    def _again(self, a: Any, eqn: Eqn) -> bool:
+    def _again(self, a: Any, eqn: Eqn, rule: Moving) -> bool:
         """Whether an operand of a `Moving` row would be computed too often if it were pulled."""
         if type(a) is Literal or a in self.stored or not self.depth.get(a):
             return False
-        name = eqn.primitive.op
-        if name in KEEPS_PLACE:
-            return False
-        if name != "broadcast_in_dim":
+        if rule.reads != "axes":
             often = self.users[a] > 1 and (self.costly[a] or self.depth[a] > CHEAP)
             return often or self.depth[a] > DEPTH
-        axes = zip(a.aval.shape, eqn.params["broadcast_dimensions"], strict=True)
-        kept = [d for n, d in axes if n != 1]
-        new = (d for d, n in enumerate(eqn.outvars[0].aval.shape) if n != 1 and d not in kept)
+        shape = eqn.outvars[0].aval.shape
+        if a.aval.size == prod(shape) or not self.costly[a]:
+            return False
+        kept = axes_read(eqn, a)
+        new = (d for d, n in enumerate(shape) if n != 1 and d not in kept)
         # what is repeated along inner axes stays outside of their loops
-        return self.costly[a] and any(d < max(kept, default=0) for d in new)
+        return any(d < max(kept, default=0) for d in new)
 
 
 def _costly(rule: Pointwise) -> bool:
@@ -215,13 +213,8 @@ def _has_costly(jaxpr: Jaxpr) -> bool:
 
 def is_costly(eqn: Eqn) -> bool:
     """Whether an element of an equation's results takes a costly operation or a loop."""
-    rule = eqn.primitive.lower
-    return _costly(rule) if isinstance(rule, Pointwise) else any(map(_has_costly, _held(eqn)))
-
-
-def _held(eqn: Eqn) -> list[Jaxpr]:
-    """The jaxprs that an equation stands for or holds."""
-    rule = eqn.primitive.lower
-    if isinstance(rule, Elementwise):
-        return [rule.jaxpr(**eqn.params)]
-    return [j for _, j in subjaxprs(eqn.params)]
+    rule, inside = eqn.primitive.lower, element(eqn)
+    if isinstance(rule, Pointwise):
+        return _costly(rule)
+    held = [j for _, j in subjaxprs(eqn.params)] if inside is None else [inside]
+    return any(map(_has_costly, held))

@@ -8,32 +8,11 @@ A `jit` inside a program is only a name for its equations; so is the function of
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ftrace.core.avals import ShapedArray, aval
-from ftrace.core.jaxpr import Eqn, Jaxpr, JaxprFun, Literal, Var, subjaxprs
-from ftrace.core.loops import Loop
-from ftrace.core.scalar import Call
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
+from ftrace.core.kinds import branches, called, layout, loses, way
+from ftrace.core.lower import Moving, Pointwise
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.products import expanded
-
-CALLS: Final = frozenset(
-    {
-        *("jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap", "linear_solve"),
-        *("raise_where", "scan_again"),
-    }
-)
-
-KEEPERS: Final = frozenset({"while", "scan", "cond", "add"})  # that may take and give tapes
-
-
-def called(eqn: Eqn) -> Jaxpr | None:
-    """The jaxpr that a call is a name for."""
-    if isinstance(eqn.primitive.lower, Call):
-        return eqn.primitive.lower.jaxpr([a.aval for a in eqn.invars], **eqn.params)
-    found = eqn.params.get("jaxpr") or eqn.params.get("fun")
-    found = found.jaxpr if isinstance(found, JaxprFun) else found
-    simple = isinstance(found, Jaxpr) and found.out_avals == tuple(v.aval for v in eqn.outvars)
-    return found if simple and eqn.primitive.op in CALLS else None
-
 
 WIDE: Final = 32  # operands that are put together at once
 
@@ -71,7 +50,7 @@ def _open(
         consts.append((env[var], array))
     for eqn in jaxpr.eqns:
         operands = [a if type(a) is Literal else env[a] for a in eqn.invars]
-        inner = called(eqn) if last or eqn.primitive.op == "jit" else None
+        inner = called(eqn) if last or loses(eqn) == "nothing" else None
         if inner is not None:
             outs = _open(inner, operands, eqns, consts, last=last)
             env.update(zip(eqn.outvars, outs, strict=True))
@@ -87,29 +66,17 @@ def _open(
 
 
 def _in_chunks(eqn: Eqn) -> list[Eqn]:
-    """A wide `concatenate` as one of several, so that each is a kernel of bounded length."""
-    parts = eqn.invars
-    if len(parts) <= WIDE or eqn.primitive.op != "concatenate":
+    """A wide concatenation as one of several, so that each is a kernel of bounded length."""
+    parts, row = eqn.invars, eqn.primitive
+    if len(parts) <= WIDE or not (isinstance(row.lower, Moving) and row.lower.associative):
         return [eqn]
     found: list[Eqn] = []
     while len(parts) > WIDE:
-        axis, a = eqn.params["dimension"], eqn.outvars[0].aval
         chunks = [parts[i : i + WIDE] for i in range(0, len(parts), WIDE)]
-        parts = []
-        for chunk in chunks:
-            size = sum(x.aval.shape[axis] for x in chunk)
-            parts.append(Var(aval((*a.shape[:axis], size, *a.shape[axis + 1 :]), a.dtype)))
-            found.append(Eqn(eqn.primitive, chunk, eqn.params, [parts[-1]], eqn.source))
+        parts = [Var(row.type(*(x.aval for x in chunk), **eqn.params)) for chunk in chunks]
+        pairs = zip(chunks, parts, strict=True)
+        found += [Eqn(row, chunk, eqn.params, [v], eqn.source) for chunk, v in pairs]
     return [*found, Eqn(eqn.primitive, parts, eqn.params, eqn.outvars, eqn.source)]
-
-
-def _carried(eqn: Eqn) -> Sequence[ShapedArray]:
-    """The types of what goes around, if it is a loop."""
-    if "body" not in eqn.params:
-        return ()
-    loop: Loop | None = eqn.params.get("loop")
-    n = len(eqn.invars) - eqn.params["n_consts"] if loop is None else loop.n_carry
-    return eqn.params["body"].out_avals[:n]
 
 
 def is_one_program(jaxpr: Jaxpr) -> bool:
@@ -126,6 +93,17 @@ def is_one_program(jaxpr: Jaxpr) -> bool:
 def is_planned(eqn: Eqn) -> bool:
     """Whether an equation without calls can be a step of a plan."""
     touched = any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))
-    if touched and (eqn.primitive.op not in KEEPERS or any(map(has_turns, _carried(eqn)))):
+    if touched and not _keeps_tapes(eqn):
         return False
     return all(is_one_program(inner) for _, inner in subjaxprs(eqn.params))
+
+
+def _keeps_tapes(eqn: Eqn) -> bool:
+    """Whether a step can take and give tapes: a branch, a loop around them, a sum of them."""
+    loop = layout(eqn)
+    if loop is not None:
+        return not any(map(has_turns, loop.body.out_avals[: loop.n_carry]))
+    if branches(eqn):
+        return True
+    per_element = way(eqn.primitive, Pointwise) is not None
+    return per_element and all(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))

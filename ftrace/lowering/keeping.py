@@ -8,7 +8,8 @@ cache, and overwritten. Which value is left is the last dear one that both passe
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ftrace.core.scalar import OPS, Pointwise
+from ftrace.core.lower import Pointwise
+from ftrace.core.scalar import OPS
 from ftrace.lowering.groups import Group, Target
 from ftrace.lowering.reading import Producers
 

@@ -20,8 +20,8 @@ from ftrace.core.avals import ShapedArray
 from ftrace.core.check import check_jaxpr
 from ftrace.core.errors import DtypeError, JaxprError, TreeError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
+from ftrace.core.kinds import element
 from ftrace.core.primitive import Primitive
-from ftrace.core.scalar import Elementwise
 from ftrace.core.trace import Trace, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.staging import trace_closed
@@ -237,12 +237,12 @@ def _with_elements(one: Pass, jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr with a user's pass done in the scalar programs of its rows (`vectorize`)."""
 
     def through(e: Eqn) -> Eqn:
-        rule = e.primitive.lower
-        if not isinstance(rule, Elementwise) or "jaxpr" not in e.params:
+        each = element(e)
+        if each is None or "jaxpr" not in e.params:
             return e
         params = dict(e.params)
         if "active" in params:  # derivatives are taken before passes
-            params.update(jaxpr=rule.jaxpr(**params), active=())
+            params.update(jaxpr=each, active=())
         new = _inside(one, params["jaxpr"])
         return e if new is params["jaxpr"] else _with_params(e, {**params, "jaxpr": new})
 

@@ -7,7 +7,6 @@ programs of their own that share slots with the one around them.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,16 +15,16 @@ from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.binomial import ADVANCE, BACK, KEEP, RESTORE
 from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.loops import Each, Halves, Loop, cut, parts
+from ftrace.core.kinds import branches, layout, way
+from ftrace.core.loops import Halves, cut
+from ftrace.core.lower import Layout, Pointwise, Product, Replay
 from ftrace.core.tapes import TURNS, has_turns
 from ftrace.lowering import uses
 from ftrace.lowering.arena import Arena
 from ftrace.lowering.builder import code
-from ftrace.lowering.contraction import contraction
+from ftrace.lowering.contraction import Dims, contraction
 from ftrace.lowering.fuse import Item
 from ftrace.lowering.groups import Group
-from ftrace.lowering.lanes import over_lanes
-from ftrace.lowering.launching import Launch
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.passes import Pipeline, alive
 from ftrace.lowering.program import (
@@ -40,7 +39,7 @@ from ftrace.lowering.program import (
     Callback,
     Copy,
     Look,
-    Product,
+    Multiply,
     Program,
     Repeat,
     Scan,
@@ -49,7 +48,6 @@ from ftrace.lowering.program import (
     Window,
 )
 from ftrace.lowering.replay import table, zero_sums
-from ftrace.lowering.scalars import roll
 from ftrace.lowering.streams import stream
 from ftrace.lowering.turning import Turning, turning
 from ftrace.lowering.uses import Slots
@@ -66,7 +64,7 @@ def plan(jaxpr: Jaxpr, machine: Machine) -> Program:
         jaxpr: what it computes.
         machine: what it is planned for.
     """
-    return stream(roll(_Planner(machine).program(jaxpr)))
+    return stream(_Planner(machine).program(jaxpr))
 
 
 class _Planner:
@@ -89,9 +87,6 @@ class _Planner:
         slots: Slots = {v: self._slot(ARGUMENT, v.aval, i) for i, v in enumerate(args)}
         results = [self._slot(RESULT, a, i) for i, a in enumerate(jaxpr.out_avals)]
         steps = self.region(jaxpr, args, slots, results)
-        return self._finished(steps, [a.weak for a in jaxpr.out_avals])
-
-    def _finished(self, steps: Sequence[Step], weak: Sequence[bool]) -> Program:
         return Program(
             tuple(self.slots),
             tuple(self.table),
@@ -99,7 +94,7 @@ class _Planner:
             tuple(self.calls),
             tuple(self.constants),
             self.arena.size,
-            tuple(weak),
+            tuple(a.weak for a in jaxpr.out_avals),
             self.passes.changing,
         )
 
@@ -268,7 +263,8 @@ class _Planner:
 
     def _step(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """An equation: every result has a slot from here on, but of a scan that is kernels."""
-        turned = self._turned(eqn, slots) if eqn.primitive.op == "scan" else None
+        loop = layout(eqn)
+        turned = None if loop is None else self._turned(eqn, loop, slots)
         if turned is not None:
             return turned
         unused: list[int] = []
@@ -276,19 +272,26 @@ class _Planner:
             if v not in slots:
                 slots[v] = self._scratch(v.aval)
                 unused.append(slots[v])
-        name = eqn.primitive.op
-        known = {
-            "cond": self._cond,
-            "while": self._while,
-            "scan": self._scan,
-            "revolve": self._replay,
-            "add": self._sum,
-            "dot_general": self._product,
-        }
-        steps = known.get(name, self._callback)(eqn, slots)
+        steps = self._steps(eqn, loop, slots)
         for slot in unused:
             self._free(slot)
         return steps
+
+    def _steps(self, eqn: Eqn, loop: Layout | None, slots: Slots) -> list[Step]:
+        """What computes the results of an equation that is no kernel."""
+        if loop is not None:
+            return self._while(eqn, loop, slots) if loop.cond else self._scan(eqn, loop, slots)
+        arms = branches(eqn)
+        if arms:
+            return self._cond(eqn, arms, slots)
+        product, replay = way(eqn.primitive, Product), way(eqn.primitive, Replay)
+        if product is not None:
+            return self._product(eqn, product.dims(**eqn.params), slots)
+        if replay is not None:
+            return self._replay(eqn, *replay.halves(**eqn.params), slots)
+        if way(eqn.primitive, Pointwise) and all(has_turns(a.aval) for a in eqn.invars):
+            return self._tapes(eqn, slots)
+        return self._callback(eqn, slots)
 
     def _callback(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """A row of Python; it knows arrays, so that windows are copied from and to the arena."""
@@ -308,8 +311,8 @@ class _Planner:
         self.calls.append(Call(eqn, operands, tuple(beside[k] for k in results)))
         return [*before, Callback(len(self.calls) - 1), *after]
 
-    def _product(self, eqn: Eqn, slots: Slots) -> list[Step]:
-        found = contraction(eqn, self.machine.longest())
+    def _product(self, eqn: Eqn, dims: Dims, slots: Slots) -> list[Step]:
+        found = contraction(eqn, dims, self.machine.longest())
         if found is None:
             return self._callback(eqn, slots)
         operands = [self._slot_of(a, slots) for a in eqn.invars]
@@ -318,47 +321,28 @@ class _Planner:
         first = len(self.table)
         self.table.extend(found.numbers)
         dtype = code(eqn.outvars[0].aval.dtype)
-        return [Product(lhs, rhs, out, dtype, found.vector, found.transposed, first)]
+        return [Multiply(lhs, rhs, out, dtype, found.vector, found.transposed, first)]
 
-    def _cond(self, eqn: Eqn, slots: Slots) -> list[Step]:
+    def _cond(self, eqn: Eqn, jaxprs: Sequence[Jaxpr], slots: Slots) -> list[Step]:
         index, *operands = eqn.invars
         into = [slots[v] for v in eqn.outvars]
-        arms = [tuple(self.region(b, operands, slots, into)) for b in eqn.params["branches"]]
+        arms = [tuple(self.region(b, operands, slots, into)) for b in jaxprs]
         return [Branch(self._slot_of(index, slots), code(index.aval.dtype), tuple(arms))]
 
-    def _while(self, eqn: Eqn, slots: Slots) -> list[Step]:
+    def _while(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step]:
         """The results' slots hold the carried values; the body leaves the next ones beside them."""
-        n = eqn.params["n_consts"]
-        consts, inits = eqn.invars[:n], eqn.invars[n:]
-        m = len(inits)
-        carry, rest = [slots[v] for v in eqn.outvars[:m]], eqn.outvars[m:]
-        steps = self._copies([self._slot_of(a, slots) for a in inits], carry)
-        each = self._each(eqn, slots, carry)
-        if each is not None:
-            return [*steps, each]
-        record = self._written(rest[1:], eqn.params["body"].out_avals[m:], slots)
-        pair = Each(eqn.params["cond"], eqn.params["body"])
+        consts, n = loop.consts(eqn.invars), loop.n_carry
+        carry, rest = [slots[v] for v in eqn.outvars[:n]], eqn.outvars[n:]
+        steps = self._copies([self._slot_of(a, slots) for a in loop.carry(eqn.invars)], carry)
+        record = self._written(rest[1:], loop.body.out_avals[n:], slots)
         count = slots[rest[0]] if rest else None
-        return [*steps, self._turns(pair, consts, carry, slots, record, count)]
-
-    def _turns(
-        self,
-        pair: Each,
-        consts: Sequence[Any],
-        carry: Sequence[int],
-        slots: Slots,
-        record: Sequence[Window] = (),
-        count: int | None = None,
-    ) -> Repeat:
-        """A loop whose carried values lie in slots."""
-        avals = pair.body.out_avals[: len(carry)]
-        state = [Var(a) for a in avals]
+        state = [Var(a) for a in loop.body.out_avals[:n]]
         inside = {**slots, **dict(zip(state, carry, strict=True))}
         predicate = self._scratch(BOOLEAN)
-        cond = self.region(pair.cond, [*consts, *state], inside, [predicate])
-        body = self._turn(pair.body, [*consts, *state], inside, carry, record)
+        cond = self.region(loop.cond, [*consts, *state], inside, [predicate])
+        body = self._turn(loop.body, [*consts, *state], inside, carry, record)
         self._free(predicate)
-        return Repeat(tuple(cond), predicate, tuple(body), tuple(record), count)
+        return [*steps, Repeat(tuple(cond), predicate, tuple(body), tuple(record), count)]
 
     def _turn(
         self,
@@ -372,55 +356,15 @@ class _Planner:
         into = [*carry, *(w.slot for w in left)]
         return self.region(body, args, inside, into, len(carry))
 
-    def _each(self, eqn: Eqn, slots: Slots, carry: Sequence[int]) -> Launch | None:
-        """A mapped loop over numbers as one kernel, in which each member turns by itself."""
-        each: Each | None = eqn.params["each"]
-        if each is None:
-            return None
-        avals = each.body.in_avals
-        if any(a.shape or a.dtype.kind == "c" for a in avals):
-            return None
-        one = _Planner(self.machine)
-        one.passes = self.passes
-        n = len(avals) - len(carry)
-        consts = [Var(a) for a in avals[:n]]
-        inner: Slots = {v: one._slot(ARGUMENT, v.aval, i) for i, v in enumerate(consts)}
-        held = [one._slot(RESULT, a, i) for i, a in enumerate(avals[n:])]
-        loop = one._turns(each, consts, held, inner)
-        rolled = roll(one._finished((loop,), ()))
-        if len(rolled.steps) != 1 or not isinstance(rolled.steps[0], Launch) or rolled.constants:
-            return None
-        launch = rolled.steps[0]
-        outer = [self._slot_of(a, slots) for a in eqn.invars[:n]]
-        places = {
-            k: (slot, bool(self.slots[slot].aval.shape))
-            for k, slot in zip((*inner.values(), *held), (*outer, *carry), strict=True)
-        }
-        self.kernels += 1
-        kernel = replace(launch.kernel, name=f"k{self.kernels}")
-        (members,) = eqn.outvars[0].aval.shape
-        found = over_lanes(
-            replace(launch, kernel=kernel),
-            places,
-            self._entry,
-            rolled.table,
-            members,
-            self.machine.vector_bytes,
-        )
-        if config.settings.check_jaxprs:
-            verify(found.kernel)
-            verify_schedule(found.kernel, found.schedule)
-        return found
-
-    def _turned(self, eqn: Eqn, slots: Slots) -> list[Step] | None:
+    def _turned(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step] | None:
         """A scan whose members turn by themselves, as kernels."""
-        loop: Loop = eqn.params["loop"]
-        body: Jaxpr = eqn.params["body"]
-        consts = parts(eqn.invars, loop).consts
-        bound = [Var(a) for a in body.in_avals[len(consts) :]]
-        form = self.passes.jaxpr(body, [*consts, *bound])
+        if loop.length is None:
+            return None
+        consts = loop.consts(eqn.invars)
+        bound = [Var(a) for a in loop.body.in_avals[len(consts) :]]
+        form = self.passes.jaxpr(loop.body, [*consts, *bound])
         wanted = [v for v in eqn.outvars if v in slots]
-        found = turning(eqn, form, bound, wanted, self.machine)
+        found = turning(eqn, loop, form, bound, wanted, self.machine)
         if found is None:
             return None
         arrays = zip(form.constvars, form.consts, strict=True)
@@ -432,33 +376,31 @@ class _Planner:
             written.update(inside[v] for v in one.writes)
         return [self._launch(one, found[1], inside) for one in found[0]]
 
-    def _scan(self, eqn: Eqn, slots: Slots) -> list[Step]:
+    def _scan(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step]:
         """As a `while`, with windows on what is scanned and on what the turns leave."""
-        loop: Loop = eqn.params["loop"]
-        n = loop.n_carry
-        turns, consts, inits, xs = parts(eqn.invars, loop)
+        n, body = loop.n_carry, loop.body
+        consts = loop.consts(eqn.invars)
         carry = [slots[v] for v in eqn.outvars[:n]]
-        steps = self._copies([self._slot_of(a, slots) for a in inits], carry)
-        body: Jaxpr = eqn.params["body"]
+        steps = self._copies([self._slot_of(a, slots) for a in loop.carry(eqn.invars)], carry)
         bound = [Var(a) for a in body.in_avals[len(consts) :]]
-        read = self._read(xs, bound[n:], slots)
+        read = self._read(loop.xs(eqn.invars), bound[n:], slots)
         left = self._written(eqn.outvars[n:], body.out_avals[n:], slots)
         inside = {**slots, **dict(zip(bound, (*carry, *(w.slot for w in read)), strict=True))}
         turn = self._turn(body, [*consts, *bound], inside, carry, left)
         length = None if loop.length is None else self._entry(loop.length)
-        count = self._slot_of(turns[0], slots) if turns else None
+        count = self._slot_of(eqn.invars[0], slots) if loop.first else None
         return [*steps, Scan(length, count, loop.reverse, (*read, *left), tuple(turn))]
 
-    def _replay(self, eqn: Eqn, slots: Slots) -> list[Step]:
+    def _replay(
+        self, eqn: Eqn, halves: Halves, advance: Jaxpr, back: Jaxpr, slots: Slots
+    ) -> list[Step]:
         """A loop backwards with few of its states: a scan over its schedule."""
-        halves: Halves = eqn.params["halves"]
         found = table(halves)
         if found is None:
             return self._callback(eqn, slots)
         n_consts, n_carry, n_xs, m_consts, m_carry, _ = halves.sizes
         sizes = (n_consts, n_carry, n_xs, m_carry, len(eqn.invars))
         consts, start, xs, cts, ct_ys = cut(eqn.invars, sizes)
-        back: Jaxpr = eqn.params["back"]
         carry = [slots[v] for v in eqn.outvars[: m_consts + m_carry]]  # sums, and cotangents
         steps = self.region(zero_sums(back, m_consts), (), slots, carry[:m_consts])
         state = [self._scratch(a.aval) for a in start]
@@ -478,7 +420,7 @@ class _Planner:
         arms: dict[int, list[Step]] = {
             ADVANCE: [
                 Look(number.slot, tuple(read)),
-                *self._turn(eqn.params["advance"], turn, inside, state, ()),
+                *self._turn(advance, turn, inside, state, ()),
             ],
             BACK: [
                 Look(number.slot, (*read, *read_ys, *left)),
@@ -504,19 +446,17 @@ class _Planner:
         copies = self._copies(state, places) if keep else self._copies(places, state)
         return [Look(number, tuple(windows)), *copies]
 
-    def _sum(self, eqn: Eqn, slots: Slots) -> list[Step]:
-        """Tapes are added up element by element."""
-        a = eqn.outvars[0].aval
-        if not has_turns(a):
-            return self._callback(eqn, slots)
-        element = aval(a.shape[1:], a.dtype)
-        x, y, out = (Var(element) for _ in range(3))
-        read = self._read(eqn.invars, (x, y), slots)
-        left = self._written(eqn.outvars, (element,), slots)
-        body = Jaxpr((x, y), (Eqn(eqn.primitive, [x, y], eqn.params, [out], eqn.source),), (out,))
-        inside = {x: read[0].slot, y: read[1].slot}
-        turn = self.region(body, (x, y), inside, [left[0].slot])
-        length = None if a.shape[0] is TURNS else self._entry(a.shape[0])
+    def _tapes(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        """A pointwise row on tapes: element by element."""
+        out = eqn.outvars[0].aval
+        avals = [aval(v.aval.shape[1:], v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)]
+        *args, result = map(Var, avals)
+        read = self._read(eqn.invars, args, slots)
+        left = self._written(eqn.outvars, avals[-1:], slots)
+        body = Jaxpr(args, [Eqn(eqn.primitive, args, eqn.params, [result], eqn.source)], [result])
+        inside = {v: w.slot for v, w in zip(args, read, strict=True)}
+        turn = self.region(body, args, inside, [left[0].slot])
+        length = None if out.shape[0] is TURNS else self._entry(out.shape[0])
         count = None if length is not None else self._slot_of(eqn.invars[0], slots)
         return [Scan(length, count, False, (*read, *left), tuple(turn))]
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.jaxpr import Eqn, Var
+from ftrace.core.kinds import way
+from ftrace.core.lower import Product
 from ftrace.core.primitive import Primitive
 from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.convert import convert_element_type
@@ -22,10 +24,11 @@ SMALL: Final = 2048  # multiplications
 
 def expanded(eqn: Eqn) -> list[Eqn] | None:
     """The equations of a product that a kernel should do; None for all others."""
-    if eqn.primitive.op != "dot_general":
+    product = way(eqn.primitive, Product)
+    if product is None:
         return None
     lhs, rhs = (a.aval for a in eqn.invars)
-    (lc, rc), (lb, rb) = eqn.params["dimension_numbers"]
+    (lc, rc), (lb, rb) = product.dims(**eqn.params)
     out = eqn.outvars[0].aval
     if out.dtype.kind not in "iuf":
         return None
@@ -44,9 +47,9 @@ def expanded(eqn: Eqn) -> list[Eqn] | None:
     if not lc:
         parts.append(Eqn(mul, [left, right], {}, eqn.outvars, eqn.source))
         return parts
-    product = Var(aval(shape, out.dtype))
-    parts.append(Eqn(mul, [left, right], {}, [product], eqn.source))
-    parts.append(Eqn(reduce_sum, [product], {"axes": contracted}, eqn.outvars, eqn.source))
+    whole = Var(aval(shape, out.dtype))
+    parts.append(Eqn(mul, [left, right], {}, [whole], eqn.source))
+    parts.append(Eqn(reduce_sum, [whole], {"axes": contracted}, eqn.outvars, eqn.source))
     return parts
 
 

@@ -64,7 +64,7 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class Multiply:
     """A matrix product that a library does, `out = lhs @ rhs` for each member of a batch.
 
     Attributes:
@@ -152,7 +152,7 @@ class Look:
     windows: tuple[Window, ...]
 
 
-Step = Union[Launch, Copy, Callback, Product, Branch, Repeat, Scan, Look]  # noqa: UP007 - named in Branch above
+Step = Union[Launch, Copy, Callback, Multiply, Branch, Repeat, Scan, Look]  # noqa: UP007 - named in Branch above
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +204,9 @@ class Program:
         return [s for s in every(self.steps) if isinstance(s, Launch)]
 
     @property
-    def products(self) -> list[Product]:
+    def products(self) -> list[Multiply]:
         """Every matrix product that a library does."""
-        return [s for s in every(self.steps) if isinstance(s, Product)]
+        return [s for s in every(self.steps) if isinstance(s, Multiply)]
 
 
 def turns_of(step: Scan, program: Program, values: Any) -> int:

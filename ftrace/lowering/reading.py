@@ -12,12 +12,14 @@ from typing import Any
 
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn, Literal
-from ftrace.core.scalar import Cumulative, Elementwise, Moving, Reduction
+from ftrace.core.kinds import element
+from ftrace.core.lower import Cumulative, Moving, Reduction
 from ftrace.lowering.builder import Builder
 from ftrace.lowering.complexes import Parts
 from ftrace.lowering.elementwise import evaluate
 from ftrace.lowering.indexing import ORIGIN, Coord, Gathered, Index
 from ftrace.lowering.ir import PAIRS, Lit
+from ftrace.lowering.ir import Var as IrVar
 from ftrace.lowering.rules import Element, pointwise, unreduced
 
 Producers = Mapping[Any, tuple[int, Eqn, int]]  # variable -> number and equation, which result
@@ -77,8 +79,9 @@ class Reader:
         if isinstance(rule, Cumulative):  # along an axis of size 1
             return self.at(eqn.invars[0], index)
         values = [self.at(a, index) for a in eqn.invars]
-        if isinstance(rule, Elementwise):
-            outs = evaluate(builder, rule.jaxpr(**eqn.params), values)
+        each = element(eqn)
+        if each is not None:
+            outs = evaluate(builder, each, values)
             for v, found in zip(eqn.outvars, outs, strict=True):
                 builder.remember((v, index), found)
             return outs[position]
@@ -222,6 +225,22 @@ def reads(
                 probe.guarded = 0 if certain else 1
                 _ask_operands(probe, var, index, producers[var], ask)
     return found, cone[::-1]
+
+
+def axes_read(eqn: Eqn, operand: Any) -> set[int]:
+    """The axes of a result along which a `Moving` row goes through an operand, read as "axes"."""
+    found: set[int] = set()
+
+    def ask(atom: Any, index: Index) -> Any:
+        if atom is operand:
+            found.update(-1 - c.axis.id for c in index if type(c) is Coord and c.axis is not None)
+        return Lit(0, "i8")
+
+    out = eqn.outvars[0]
+    wide = enumerate(out.aval.shape)
+    index = tuple(Coord(IrVar(-1 - i, "i8")) if n != 1 else ORIGIN for i, n in wide)
+    _ask_operands(_Probe(), out, index, (0, eqn, 0), ask)
+    return found
 
 
 def _ask_operands(

@@ -6,43 +6,42 @@ reading.py, what a jaxpr over scalars computes in elementwise.py.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr, subjaxprs
-from ftrace.core.scalar import OPS, Cumulative, Elementwise, Moving, Pointwise, Reduction
+from ftrace.core.kinds import branches, element, layout
+from ftrace.core.lower import Cumulative, Moving, Pointwise, Reduction
+from ftrace.core.scalar import OPS
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.builder import Builder
-from ftrace.lowering.complexes import ROWS
+from ftrace.lowering.complexes import OPERATIONS
 from ftrace.lowering.indexing import ORIGIN, Index
 from ftrace.lowering.inline import inline
 from ftrace.lowering.ir import PAIRS
 from ftrace.primitives.linear import join
 
-LOOPS: Final = frozenset({"while", "scan"})
-
 
 def is_pulled(eqn: Eqn) -> bool:
     """Whether elements of the results can be asked for one at a time."""
+    each = element(eqn)
+    if each is not None:
+        return is_scalar_program(each)
     rule = eqn.primitive.lower
-    if isinstance(rule, Elementwise):
-        return is_scalar_program(rule.jaxpr(**eqn.params))
     if not isinstance(rule, Moving | Pointwise):
         return False
     if not rule.when([a.aval for a in eqn.invars], eqn.outvars[0].aval):
         return False
     if isinstance(rule, Moving):
         return True
-    for a in (*eqn.invars, *eqn.outvars):
-        if has_turns(a.aval):
-            return False
-        if a.aval.dtype.kind == "c":
-            return eqn.primitive.op in ROWS
-    if isinstance(rule.rule, str):
-        return rule.accepts((common(eqn),))
-    return rule.accepts(tuple(a.aval.dtype for a in eqn.invars))
+    if any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars)):
+        return False
+    if not isinstance(rule.rule, str):
+        return rule.accepts([a.aval.dtype for a in eqn.invars])
+    dtype = common(eqn)
+    return rule.rule in OPERATIONS if dtype.kind == "c" else rule.accepts([dtype])
 
 
 def is_fold(eqn: Eqn) -> bool:
@@ -65,11 +64,13 @@ def is_cumulative(eqn: Eqn) -> bool:
 
 def common(eqn: Eqn) -> np.dtype[Any]:
     """The dtype in which a pointwise operation computes."""
-    first = eqn.invars[0].aval.dtype
-    for a in eqn.invars:
-        if a.aval.dtype is not first:
-            return join(eqn.primitive.name, *(a.aval for a in eqn.invars))[0]
-    return first
+    rule = eqn.primitive.lower
+    assert isinstance(rule, Pointwise)
+    chooses = isinstance(rule.rule, str) and OPS[rule.rule].chooses
+    avals = [a.aval for a in (eqn.invars[1:] if chooses else eqn.invars)]
+    if all(a.dtype is avals[0].dtype for a in avals):
+        return avals[0].dtype
+    return join(eqn.primitive.name, *avals)[0]
 
 
 def reduced_axes(eqn: Eqn) -> tuple[int, ...]:
@@ -90,24 +91,25 @@ def pointwise(builder: Builder, eqn: Eqn, values: Sequence[Any]) -> Any:
     assert isinstance(rule, Pointwise)
     if not isinstance(rule.rule, str):
         return rule.rule(builder, out, *values, **eqn.params)
-    dtype = common(eqn)
-    found = builder.op(rule.rule, *(builder.convert(v, dtype) for v in values))
-    return found if OPS[rule.rule].result == "b1" else builder.convert(found, out.dtype)
+    dtype, op = common(eqn), OPS[rule.rule]
+    conditions, rest = values[: op.chooses], values[op.chooses :]
+    found = builder.op(op.name, *conditions, *(builder.convert(v, dtype) for v in rest))
+    return found if op.result == "b1" else builder.convert(found, out.dtype)
 
 
 @cached_on_jaxpr
 def has_loops(jaxpr: Jaxpr) -> bool:
     """Whether a loop is in a jaxpr, or in one that it holds."""
     return any(
-        e.primitive.op in LOOPS or any(has_loops(j) for _, j in subjaxprs(e.params))
+        layout(e) is not None or any(has_loops(j) for _, j in subjaxprs(e.params))
         for e in jaxpr.eqns
     )
 
 
 def turns(eqn: Eqn) -> bool:
     """Whether an element of an equation's results takes as many turns as its values say."""
-    rule = eqn.primitive.lower
-    return isinstance(rule, Elementwise) and has_loops(rule.jaxpr(**eqn.params))
+    each = element(eqn)
+    return each is not None and has_loops(each)
 
 
 @cached_on_jaxpr
@@ -123,14 +125,12 @@ def is_scalar(eqn: Eqn) -> bool:
     """Whether an equation becomes operations on scalars."""
     if any(a.aval.shape for a in (*eqn.invars, *eqn.outvars)):
         return False
-    if eqn.primitive.op == "cond":
-        return all(map(is_scalar_program, eqn.params["branches"]))
-    if eqn.primitive.op == "while":
-        plain = not eqn.params["record"] and not eqn.effects
-        return plain and all(is_scalar_program(eqn.params[k]) for k in ("cond", "body"))
-    rule = eqn.primitive.lower
-    if isinstance(rule, Elementwise):
-        return is_scalar_program(rule.jaxpr(**eqn.params))
+    arms, loop, rule = branches(eqn), layout(eqn), eqn.primitive.lower
+    if arms:
+        return all(map(is_scalar_program, arms))
+    if loop is not None:
+        counted = loop.cond is None or loop.records or eqn.effects
+        return not counted and all(map(is_scalar_program, (loop.cond, loop.body)))
     if isinstance(rule, Reduction):
         return rule.fold not in PAIRS
     return is_pulled(eqn)

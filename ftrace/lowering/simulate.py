@@ -21,7 +21,7 @@ from ftrace.lowering.program import (
     Callback,
     Copy,
     Look,
-    Product,
+    Multiply,
     Program,
     Repeat,
     Scan,
@@ -75,7 +75,7 @@ def _step(step: Step, program: Program, memory: Memory, reverse: bool) -> None:
         memory[step.target] = memory[step.source].reshape(memory[step.target].shape).copy()
     elif isinstance(step, Callback):
         _call(program.callbacks[step.number], memory)
-    elif isinstance(step, Product):
+    elif isinstance(step, Multiply):
         _product(step, program.table, memory)
     elif isinstance(step, Branch):
         arm = min(max(int(memory[step.index]), 0), len(step.arms) - 1)
@@ -149,7 +149,7 @@ def _launch(launch: Launch, table: Sequence[int], memory: Memory, reverse: bool)
     run(launch.kernel, buffers, scalars, reverse=reverse)
 
 
-def _product(step: Product, table: Sequence[int], memory: Memory) -> None:
+def _product(step: Multiply, table: Sequence[int], memory: Memory) -> None:
     numbers = table[step.numbers : step.numbers + 11]
     batch, (m, n, k, lda, ldb), steps = numbers[:2], numbers[2:7], numbers[7:]
     lhs, rhs = step.transposed

@@ -15,7 +15,7 @@ from ftrace.lowering.program import (
     Branch,
     Callback,
     Copy,
-    Product,
+    Multiply,
     Program,
     Step,
     every,
@@ -45,7 +45,7 @@ def _read(step: Step, program: Program) -> list[int]:
         return [step.source]
     if isinstance(step, Callback):
         return [k for k in program.callbacks[step.number].operands if k is not None]
-    if isinstance(step, Product):
+    if isinstance(step, Multiply):
         return [step.lhs, step.rhs]
     if isinstance(step, Branch):
         return [step.index]

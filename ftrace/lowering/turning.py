@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.loops import Loop, parts
-from ftrace.core.scalar import Moving
+from ftrace.core.kinds import branches, layout
+from ftrace.core.lower import Layout, Moving
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.builder import Builder, part_code
 from ftrace.lowering.complexes import Parts
 from ftrace.lowering.elementwise import evaluate
-from ftrace.lowering.fuse import KEEPS_PLACE, is_costly
+from ftrace.lowering.fuse import is_costly
 from ftrace.lowering.groups import AXES, OPERANDS
 from ftrace.lowering.indexing import ORIGIN, Coord, Index, placed
 from ftrace.lowering.ir import Atom
@@ -29,8 +29,6 @@ from ftrace.lowering.reading import Places, Producers, Reader, reads
 from ftrace.lowering.rules import is_pulled, is_scalar, turns
 
 PAGE: Final = 4096  # bytes
-NUMBERS: Final = frozenset({"cond", "while"})  # over numbers alone
-MOVES: Final = KEEPS_PLACE | {"broadcast_in_dim", "iota"}  # they repeat elements, or none
 
 
 class Carry:
@@ -101,12 +99,18 @@ class Turning:
 
 
 def turning(
-    eqn: Eqn, form: Jaxpr, bound: Sequence[Any], wanted: Sequence[Any], machine: Machine
+    eqn: Eqn,
+    loop: Layout,
+    form: Jaxpr,
+    bound: Sequence[Any],
+    wanted: Sequence[Any],
+    machine: Machine,
 ) -> tuple[list[Turning], Producers] | None:
     """The kernels of a scan, if its members turn by themselves.
 
     Args:
         eqn: the scan.
+        loop: what it does.
         form: its body, opened.
         bound: the variables in it of the carries and elements.
         wanted: the results that somebody reads.
@@ -116,17 +120,16 @@ def turning(
         What each kernel computes, in an order in which none reads what one before has written, and
         the producers of what is computed on the way.
     """
-    loop: Loop = eqn.params["loop"]
     atoms = (*eqn.invars, *eqn.outvars, *form.outvars)
     if loop.length is None or any(has_turns(a.aval) for a in atoms):
         return None
     if not any(all(map(known, form.eqns)) for known in (is_scalar, _is_elementwise)):
         return None
     n = loop.n_carry
-    given = parts(eqn.invars, loop)
-    scanned = dict(zip(bound[n:], given.xs, strict=True))
+    scanned = dict(zip(bound[n:], loop.xs(eqn.invars), strict=True))
+    starts = loop.carry(eqn.invars)
     carries = {
-        v: (start, end) for v, start, end in zip(bound[:n], given.carry, form.outvars, strict=False)
+        v: (start, end) for v, start, end in zip(bound[:n], starts, form.outvars, strict=False)
     }
     producers = {v: (i, e, k) for i, e in enumerate(form.eqns) for k, v in enumerate(e.outvars)}
     found: dict[tuple[int, ...], Turning] = {}
@@ -142,8 +145,9 @@ def turning(
 
 def _is_elementwise(eqn: Eqn) -> bool:
     """Whether an equation is computed element by element, in as many steps for each of them."""
-    moves = isinstance(eqn.primitive.lower, Moving)
-    return is_pulled(eqn) and not turns(eqn) and (not moves or eqn.primitive.op in MOVES)
+    rule = eqn.primitive.lower
+    stays = not isinstance(rule, Moving) or rule.reads == "axes"
+    return is_pulled(eqn) and not turns(eqn) and stays
 
 
 def _followed(one: Turning, carries: Mapping[Any, tuple[Any, Any]], producers: Producers) -> bool:
@@ -216,8 +220,10 @@ class _Reader(Reader):
     def _compute(self, var: Any, index: Index) -> Any:
         if var in self.scanned:
             return self.at(self.scanned[var], (self.turn, *index))
-        if var not in self.slots and self.producers[var][1].primitive.op in NUMBERS:
-            return self._evaluated(*self.producers[var][1:])
+        if var not in self.slots:
+            _, eqn, position = self.producers[var]
+            if branches(eqn) or layout(eqn) is not None:  # over numbers
+                return self._evaluated(eqn, position)
         return super()._compute(var, index)
 
     def _evaluated(self, eqn: Eqn, position: int) -> Any:

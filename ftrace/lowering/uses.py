@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ftrace.core.jaxpr import Eqn, Literal
-from ftrace.core.loops import parts
+from ftrace.core.kinds import layout, way
+from ftrace.core.lower import Moving
 from ftrace.lowering.fuse import Item
 from ftrace.lowering.groups import Group, Target, only_at
 
@@ -80,7 +81,7 @@ def aliases_of(items: Sequence[Item]) -> dict[Any, Any]:
     return {
         e.outvars[0]: e.invars[0]
         for e in items
-        if isinstance(e, Eqn) and e.primitive.op == "reshape"
+        if isinstance(e, Eqn) and (moving := way(e.primitive, Moving)) and moving.memory
     }
 
 
@@ -106,12 +107,10 @@ def starts(
 
 def _carried(item: Item, aliases: dict[Any, Any]) -> list[tuple[Any, Any]]:
     """What a loop starts from and nothing else of it reads, and the results in their place."""
-    if isinstance(item, Group) or item.primitive.op not in ("while", "scan"):
+    loop = None if isinstance(item, Group) else layout(item)
+    if isinstance(item, Group) or loop is None:
         return []
-    if item.primitive.op == "while":
-        inits = item.invars[item.params["n_consts"] :]
-    else:
-        inits = parts(item.invars, item.params["loop"])[2]
+    inits = loop.carry(item.invars)
     read = [_chain(a, aliases)[-1] for a in item.invars if type(a) is not Literal]
     return [
         (a, v)

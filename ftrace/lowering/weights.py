@@ -12,17 +12,16 @@ once, and joining two sets takes nanoseconds.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr
-from ftrace.core.scalar import OPS, Elementwise, Moving, Pointwise
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
+from ftrace.core.kinds import branches, element, layout
+from ftrace.core.lower import Moving, Pointwise
+from ftrace.core.scalar import OPS
 
 LIMIT: Final = 4096  # operations that one kernel does for an element
 SHARED: Final = LIMIT // 8  # where no kernel takes it all, what several need is not done again
 LOAD: Final = 16  # an element of another array: an address that is kept, and what is there
 COSTLY: Final = 48  # operations that one of the elementary functions is worth
 NESTED: Final = 80  # what an arm is worth: LIMIT / NESTED of them fit on Python's stack
-GUARDED: Final = frozenset(
-    {"pad", "concatenate", "update_slice", "dynamic_update_slice", "dynamic_slice"}
-)
 
 Need = tuple[int, int]  # equations as bits: those that are computed, and those that are loaded
 NOTHING: Final[Need] = (0, 0)
@@ -92,11 +91,12 @@ def own(eqn: Eqn) -> int:
     rule = eqn.primitive.lower
     if isinstance(rule, Pointwise):  # nearly all of them
         return COSTLY if isinstance(rule.rule, str) and OPS[rule.rule].costly else 1
-    if isinstance(rule, Elementwise):
-        return _inside(rule.jaxpr(**eqn.params))
     if isinstance(rule, Moving):
-        return NESTED if eqn.primitive.op in GUARDED else 1
-    return 1
+        return NESTED if rule.reads in ("choice", "computed") else 1
+    if layout(eqn) is not None or branches(eqn):
+        return sum(_inside(jaxpr) for _, jaxpr in subjaxprs(eqn.params))
+    each = element(eqn)
+    return 1 if each is None else _inside(each)
 
 
 @cached_on_jaxpr

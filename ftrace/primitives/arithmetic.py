@@ -14,6 +14,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.lower import Pointwise
 from ftrace.core.primitive import (
     LINEAR,
     NONDIFFERENTIABLE,
@@ -22,7 +23,6 @@ from ftrace.core.primitive import (
     Rule,
     Sample,
 )
-from ftrace.core.scalar import Pointwise
 from ftrace.core.zero import ZERO
 from ftrace.primitives import elements
 from ftrace.primitives.compare import (

@@ -14,8 +14,8 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.lower import Pointwise
 from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Linear, Primitive, Sample
-from ftrace.core.scalar import Pointwise
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives import elements
 from ftrace.primitives.families import (
@@ -272,7 +272,7 @@ def _select_errors() -> Iterable[ErrorSample]:
 
 select = Primitive(
     name="select",
-    lower=Pointwise(elements.select),
+    lower=Pointwise("select"),
     impl=_select_impl,
     type=_select_type,
     jvp=_select_jvp,

@@ -16,6 +16,7 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.lower import Pointwise
 from ftrace.core.primitive import (
     LINEAR,
     NONDIFFERENTIABLE,
@@ -24,7 +25,6 @@ from ftrace.core.primitive import (
     Primitive,
     Sample,
 )
-from ftrace.core.scalar import Pointwise
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives import elements
 from ftrace.primitives.linear import NO_TRANSPOSE, PYTHON_SCALARS, move_axis

@@ -12,8 +12,8 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.device import free
 from ftrace.core.errors import AxisError, DtypeError
+from ftrace.core.lower import Moving
 from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Primitive, Sample
-from ftrace.core.scalar import Moving
 from ftrace.primitives import elements
 from ftrace.primitives.linear import NO_TRANSPOSE
 
@@ -56,7 +56,7 @@ def _iota_errors() -> Iterable[ErrorSample]:
 
 iota = Primitive(
     name="iota",
-    lower=Moving(elements.iota),
+    lower=Moving(elements.iota, "axes"),
     impl=_iota_impl,
     type=_iota_type,
     jvp=NONDIFFERENTIABLE,

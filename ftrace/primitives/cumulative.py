@@ -12,8 +12,8 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError
+from ftrace.core.lower import Cumulative
 from ftrace.core.primitive import LINEAR, ErrorSample, Primitive, Rule, Sample
-from ftrace.core.scalar import Cumulative
 from ftrace.primitives import elements
 from ftrace.primitives.elementwise import (
     bitwise_and,

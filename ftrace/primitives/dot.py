@@ -13,6 +13,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
+from ftrace.core.lower import Product
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
 from ftrace.primitives.linear import add, join, transpose
@@ -200,6 +201,7 @@ dot_general = Primitive(
     transpose=_dot_transpose,
     batch=_dot_batch,
     zeros=True,
+    lower=Product(lambda dimension_numbers, **_: dimension_numbers),
     linear_in=(0, 1),
     samples=_dot_samples,
     errors=_dot_errors,

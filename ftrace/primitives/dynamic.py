@@ -13,8 +13,8 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import int64
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
+from ftrace.core.lower import Moving
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample
-from ftrace.core.scalar import Moving
 from ftrace.primitives import elements
 from ftrace.primitives.compare import clamp
 from ftrace.primitives.convert import convert_element_type
@@ -161,7 +161,7 @@ def _read_errors() -> Iterable[ErrorSample]:
 
 dynamic_slice = Primitive(
     name="dynamic_slice",
-    lower=Moving(elements.dynamic_slice),
+    lower=Moving(elements.dynamic_slice, "computed"),
     impl=_read_impl,
     type=_read_type,
     jvp=_read_jvp,
@@ -239,7 +239,7 @@ def _write_errors() -> Iterable[ErrorSample]:
 
 dynamic_update_slice = Primitive(
     name="dynamic_update_slice",
-    lower=Moving(elements.dynamic_update_slice),
+    lower=Moving(elements.dynamic_update_slice, "choice"),
     impl=_write_impl,
     type=_write_type,
     jvp=_write_jvp,

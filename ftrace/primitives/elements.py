@@ -96,11 +96,6 @@ def clamp(b: Any, out: ShapedArray, low: Any, x: Any, high: Any) -> Any:
     return b.op("min", b.op("max", x, low), high)
 
 
-def select(b: Any, out: ShapedArray, which: Any, x: Any, y: Any) -> Any:
-    """One of two elements."""
-    return b.op("select", which, b.convert(x, out.dtype), b.convert(y, out.dtype))
-
-
 def real(b: Any, out: ShapedArray, x: Any) -> Any:
     """The real part."""
     return getattr(x, "re", x)

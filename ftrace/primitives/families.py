@@ -16,6 +16,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.lower import Pointwise
 from ftrace.core.primitive import (
     NONDIFFERENTIABLE,
     ErrorSample,
@@ -26,7 +27,7 @@ from ftrace.core.primitive import (
     Unsupported,
     bound,
 )
-from ftrace.core.scalar import OPS, Pointwise
+from ftrace.core.scalar import OPS
 from ftrace.core.zero import ZERO
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import (

@@ -17,8 +17,8 @@ from ftrace.core import dtypes
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.dtypes import KIND
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
+from ftrace.core.lower import Moving, Pointwise, Reduction
 from ftrace.core.primitive import LINEAR, Linear, Primitive, Rule, Sample, Unsupported
-from ftrace.core.scalar import Moving, Pointwise, Reduction
 from ftrace.core.zero import ZERO
 from ftrace.primitives import elements
 
@@ -102,7 +102,7 @@ def _transpose_samples() -> Iterable[Sample]:
 
 transpose = Primitive(
     name="transpose",
-    lower=Moving(elements.transpose),
+    lower=Moving(elements.transpose, "axes"),
     impl=lambda x, permutation: np.transpose(x, permutation),
     type=_transpose_type,
     jvp=LINEAR,
@@ -202,7 +202,7 @@ def _broadcast_samples() -> Iterable[Sample]:
 
 broadcast_in_dim = Primitive(
     name="broadcast_in_dim",
-    lower=Moving(elements.broadcast),
+    lower=Moving(elements.broadcast, "axes"),
     impl=_broadcast_impl,
     type=_broadcast_type,
     jvp=LINEAR,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import SCALAR_AVALS
+from ftrace.core.lower import Pointwise
 from ftrace.core.primitive import Sample
-from ftrace.core.scalar import Pointwise
 from ftrace.primitives import elements
 from ftrace.primitives.arithmetic import div, mul, sub
 from ftrace.primitives.compare import bitwise_and, eq, select

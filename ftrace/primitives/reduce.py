@@ -13,6 +13,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
+from ftrace.core.lower import Reduction
 from ftrace.core.primitive import (
     NONDIFFERENTIABLE,
     ErrorSample,
@@ -20,7 +21,6 @@ from ftrace.core.primitive import (
     Rule,
     Sample,
 )
-from ftrace.core.scalar import Reduction
 from ftrace.primitives import slicing
 from ftrace.primitives.elementwise import div, eq, mul, select
 from ftrace.primitives.linear import (

@@ -13,8 +13,8 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
+from ftrace.core.lower import Moving
 from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Sample
-from ftrace.core.scalar import Moving
 from ftrace.core.zero import Masked
 from ftrace.primitives import elements
 from ftrace.primitives.linear import join, move_axis
@@ -79,7 +79,7 @@ def _reshape_samples() -> Iterable[Sample]:
 
 reshape = Primitive(
     name="reshape",
-    lower=Moving(elements.reshape, when=_same_order),
+    lower=Moving(elements.reshape, "axes", when=_same_order, memory=True),
     impl=lambda x, new_sizes: _reshaped(x, new_sizes),
     type=_reshape_type,
     jvp=LINEAR,
@@ -142,7 +142,7 @@ def _squeeze_errors() -> Iterable[ErrorSample]:
 
 squeeze = Primitive(
     name="squeeze",
-    lower=Moving(elements.squeeze),
+    lower=Moving(elements.squeeze, "axes"),
     impl=lambda x, dimensions: _reshaped(x, _without(np.shape(x), dimensions)),
     type=_squeeze_type,
     jvp=LINEAR,
@@ -193,7 +193,7 @@ def _expand_samples() -> Iterable[Sample]:
 
 expand_dims = Primitive(
     name="expand_dims",
-    lower=Moving(elements.expand_dims),
+    lower=Moving(elements.expand_dims, "axes"),
     impl=lambda x, dimensions: _reshaped(x, _with_ones(np.shape(x), dimensions)),
     type=_expand_type,
     jvp=LINEAR,
@@ -247,7 +247,7 @@ def _rev_samples() -> Iterable[Sample]:
 
 rev = Primitive(
     name="rev",
-    lower=Moving(elements.rev),
+    lower=Moving(elements.rev, "shifted"),
     impl=_rev_impl,
     type=_rev_type,
     jvp=LINEAR,
@@ -323,7 +323,7 @@ def _concatenate_errors() -> Iterable[ErrorSample]:
 
 concatenate = Primitive(
     name="concatenate",
-    lower=Moving(elements.concatenate),
+    lower=Moving(elements.concatenate, "choice", associative=True),
     impl=lambda *xs, dimension: np.concatenate(xs, axis=dimension),
     type=_concatenate_type,
     jvp=LINEAR,
@@ -397,7 +397,7 @@ def _split_errors() -> Iterable[ErrorSample]:
 
 split = Primitive(
     name="split",
-    lower=Moving(elements.split),
+    lower=Moving(elements.split, "shifted"),
     impl=_split_impl,
     type=_split_type,
     jvp=LINEAR,

@@ -13,8 +13,8 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
+from ftrace.core.lower import Moving
 from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Sample
-from ftrace.core.scalar import Moving
 from ftrace.core.zero import Masked
 from ftrace.primitives import elements
 from ftrace.primitives.compare import bitwise_and, select
@@ -161,7 +161,7 @@ def _pad_errors() -> Iterable[ErrorSample]:
 
 pad = Primitive(
     name="pad",
-    lower=Moving(elements.pad),
+    lower=Moving(elements.pad, "choice"),
     impl=_pad_impl,
     type=_pad_type,
     jvp=LINEAR,
@@ -268,7 +268,7 @@ _BAD_SLICES: tuple[tuple[Ints, Ints, Ints, type[Exception], str], ...] = (
 
 slice = Primitive(
     name="slice",
-    lower=Moving(elements.slice_),
+    lower=Moving(elements.slice_, "shifted"),
     impl=_slice_impl,
     type=_slice_type,
     jvp=LINEAR,
@@ -358,7 +358,7 @@ def _update_errors() -> Iterable[ErrorSample]:
 
 update_slice = Primitive(
     name="update_slice",
-    lower=Moving(elements.update_slice),
+    lower=Moving(elements.update_slice, "choice"),
     impl=_update_impl,
     type=_update_type,
     jvp=LINEAR,

@@ -14,8 +14,8 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, RuleError, ShapeError
 from ftrace.core.lazy import lazy
+from ftrace.core.lower import Pointwise
 from ftrace.core.primitive import ErrorSample, Primitive, Rule, Sample
-from ftrace.core.scalar import Pointwise
 from ftrace.core.zero import ZERO
 from ftrace.primitives import elements
 from ftrace.primitives.convert import convert_element_type

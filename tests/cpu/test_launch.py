@@ -14,7 +14,6 @@ from ftrace.cpu.compile import host
 from ftrace.cpu.entry_text import REJECTED
 from ftrace.cpu.launch import Compiled, Interpreted, compilations, compile_program
 from ftrace.cpu.main import FINISHED, module_text
-from ftrace.lowering.scalars import roll
 from tests.cpu.programs import F8, X, compiled, planned, row, scalar_program, tripled
 from tests.lowering.test_scalars import SCALAR
 
@@ -109,7 +108,7 @@ def test_the_same_structure_gives_the_same_text():
 def test_loops_over_scalars_give_what_their_jaxprs_give(name):
     fn, x = SCALAR[name]
     jaxpr, program = planned(fn, x)
-    got = compile_program(roll(program))([x])
+    got = compile_program(program)([x])
     assert got == eval_jaxpr(jaxpr, [x])
 
 

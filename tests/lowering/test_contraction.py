@@ -8,7 +8,7 @@ from ftrace import lax
 from ftrace.lowering.contraction import contraction
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
-from ftrace.lowering.program import Callback, Copy, Product, Repeat, every
+from ftrace.lowering.program import Callback, Copy, Multiply, Repeat, every
 from ftrace.lowering.simulate import simulate
 
 LARGE = 2**31 - 1
@@ -97,7 +97,7 @@ def test_sizes_that_the_library_does_not_know_are_left_to_numpy():
     assert [type(s) for s in plan(jaxpr, Machine(64, lambda: 0)).steps] == [Callback]
 
 
-@pytest.mark.parametrize(("size", "step"), [(LARGE, Product), (LARGE + 1, Callback)])
+@pytest.mark.parametrize(("size", "step"), [(LARGE, Multiply), (LARGE + 1, Callback)])
 def test_an_unknown_library_counts_in_32_bits(size, step):
     shapes = (ftrace.ShapeDtypeStruct(s, np.float64) for s in ((3, size), (size, 5)))
     jaxpr = ftrace.make_jaxpr(lambda x, y: x @ y)(*shapes)
@@ -116,7 +116,7 @@ def test_products_are_found_in_loops_and_choices():
     program = plan(ftrace.make_jaxpr(f)(x), Machine(64))
     assert len(program.products) == 2
     assert not program.callbacks
-    assert {type(s) for s in every(program.steps)} >= {Product, Repeat, Copy}
+    assert {type(s) for s in every(program.steps)} >= {Multiply, Repeat, Copy}
     np.testing.assert_allclose(simulate(program, [x])[0], f(x), rtol=1e-12)
     found = ftrace.jit(f).lower(x).cost()
     assert (found.products, found.callbacks, found.library_rows) == (2, 0, 2)

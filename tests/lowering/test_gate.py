@@ -109,7 +109,6 @@ def test_gating_changes_no_value(f, monkeypatch):
     compiled = ftrace.jit(f)(M, ROWS)
     np.testing.assert_allclose(compiled, f(M, ROWS), rtol=1e-13, atol=1e-15)
     monkeypatch.setattr("ftrace.lowering.build.gate", lambda kernel, **_: kernel)
-    monkeypatch.setattr("ftrace.lowering.following.gate", lambda kernel, **_: kernel)
     plain = ftrace.jit(lambda *args: f(*args))(M, ROWS)
     assert compiled.tobytes() == plain.tobytes()
 

@@ -27,7 +27,7 @@ from ftrace.lowering.program import (
     Branch,
     Callback,
     Copy,
-    Product,
+    Multiply,
     Scan,
 )
 from ftrace.lowering.show import text
@@ -115,7 +115,7 @@ class _Follower:
             elif isinstance(step, Callback):
                 call = self.program.callbacks[step.number]
                 self.move({k for k in call.operands if k is not None}, set(call.results))
-            elif isinstance(step, Product):
+            elif isinstance(step, Multiply):
                 self.move({step.lhs, step.rhs}, {step.out})
             elif isinstance(step, Branch):
                 self.read([step.index])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import ftrace
+from ftrace.core.lower import Cumulative, Moving, Pointwise, Reduction
 from ftrace.core.primitive import Primitive
-from ftrace.core.scalar import OPS, Cumulative, Moving, Pointwise, Reduction
+from ftrace.core.scalar import OPS
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.plan import plan
 from ftrace.lowering.simulate import simulate

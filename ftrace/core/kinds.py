@@ -1,0 +1,59 @@
+"""What an equation does: the questions that compilers and interpreters ask of its primitive's ways.
+
+The answers depend on the equation's types and params, never on the primitive's name.
+"""
+
+from typing import Any, TypeVar
+
+from ftrace.core.jaxpr import Eqn, Jaxpr
+from ftrace.core.lower import Branch, Call, Elementwise, Iteration, Layout
+from ftrace.core.primitive import Primitive
+
+K = TypeVar("K")
+
+
+def way(row: Primitive, kind: type[K]) -> K | None:
+    """The way of a kind that a primitive has."""
+    for found in row.ways:
+        if isinstance(found, kind):
+            return found
+    return None
+
+
+def called(eqn: Eqn) -> Jaxpr | None:
+    """The jaxpr that an equation is a name for; it has the same types."""
+    call = eqn.primitive.lower
+    if not isinstance(call, Call):
+        return None
+    found: Jaxpr | None = call.jaxpr([a.aval for a in eqn.invars], **eqn.params)
+    same = found is not None and found.out_avals == tuple(v.aval for v in eqn.outvars)
+    return found if same else None
+
+
+def loses(eqn: Eqn) -> str:
+    """What is lost where a call is opened; "" where the equation is none."""
+    call = eqn.primitive.lower
+    return call.loses if isinstance(call, Call) else ""
+
+
+def element(eqn: Eqn) -> Jaxpr | None:
+    """The jaxpr over numbers that computes an element of each result."""
+    each = way(eqn.primitive, Elementwise)
+    if each is None:
+        return None
+    found: Jaxpr | None = each.jaxpr([a.aval for a in eqn.invars], **eqn.params)
+    return found
+
+
+def branches(eqn: Eqn) -> tuple[Jaxpr, ...]:
+    """The jaxprs of which operand 0 chooses one; none where the equation is no branch."""
+    branch = way(eqn.primitive, Branch)
+    found: tuple[Jaxpr, ...] = () if branch is None else tuple(branch.jaxprs(**eqn.params))
+    return found
+
+
+def layout(eqn: Eqn) -> Layout | None:
+    """What a loop does and what its operands are; None where the equation is no loop."""
+    loop = way(eqn.primitive, Iteration)
+    found: Any = None if loop is None else loop.layout(len(eqn.invars), **eqn.params)
+    return found

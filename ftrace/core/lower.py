@@ -1,0 +1,230 @@
+"""Kinds: the closed set of ways to compute a primitive, which its `lower` column names.
+
+A compiler asks what an equation's primitive *does*, never what it is called (core/kinds.py). Kinds
+are data: rules that core only stores, and lowering runs. A primitive of several ways lists them
+best first; behind the last one stands its `impl`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from ftrace.core.scalar import ANY, OPS
+
+Rule = Callable[..., Any]
+
+
+def _always(operands: Any, result: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """An element of the result depends on the operands' elements at the same place.
+
+    Attributes:
+        rule: the name of a `ScalarOp` (operands are brought to their common type), or a function
+            `(builder, out aval, *values, **params) -> value`.
+        kinds: dtype kinds of operands for which a function is written; an op knows its own. With
+            "c" it takes complex operands too, as their parts.
+        when: (operand avals, result aval) -> whether kernels can do this case of the row.
+    """
+
+    rule: str | Rule
+    kinds: str = ANY
+    when: Callable[[Any, Any], bool] = _always
+
+    def accepts(self, dtypes: Sequence[np.dtype[Any]]) -> bool:
+        """Whether real operands of these dtypes can be lowered."""
+        kinds = OPS[self.rule].kinds if isinstance(self.rule, str) else self.kinds
+        return all(d.kind in kinds for d in dtypes)
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """An element of the result is one of the operands' elements, from another place.
+
+    Attributes:
+        rule: `(builder, index, out aval, *operands, **params) -> value`, where an operand gives
+            its element with `x.at(index)`; a row of several results also gets `position`.
+        reads: where. "axes": coordinates are coordinates of the result, or 0; "shifted": affine in
+            them; "computed": by scalar operands; "choice": of an operand, by a coordinate.
+        when: (operand avals, result aval) -> whether kernels can do this case of the row.
+        memory: whether row-major memory stays as it is.
+        associative: whether neighbouring operands may be put together first, by the same row.
+    """
+
+    rule: Rule
+    reads: Literal["axes", "shifted", "computed", "choice"]
+    when: Callable[[Any, Any], bool] = _always
+    memory: bool = False
+    associative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """Elements of all results come from the operands' elements at the same place, by a jaxpr.
+
+    Attributes:
+        jaxpr: (operand avals, **params) -> a jaxpr over rank-0 values; None where this is not the
+            case. An operand of rank 0 is the same for all elements.
+    """
+
+    jaxpr: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """An element of the result is a fold of elements along `axes` (or `axis`).
+
+    Attributes:
+        fold: the name of a fold of kernel IR.
+        kinds: dtype kinds that can be lowered.
+    """
+
+    fold: str
+    kinds: str = ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulative:
+    """An element of the result joins the elements along `axis` up to its own, in their order.
+
+    The row's params are `axis` and `reverse`: from the end.
+
+    Attributes:
+        rule: the name of a `ScalarOp` that joins the result before with an element, or a function
+            `(builder, out aval, state, value) -> (result, next state)`, where a state is a list
+            of real scalars (of float16: float32).
+        start: dtype -> the state before the first element; for an operation on complex numbers,
+            of each part.
+        kinds: dtype kinds that can be lowered.
+    """
+
+    rule: str | Rule
+    start: Callable[[np.dtype[Any]], tuple[Any, ...]]
+    kinds: str = ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Sums of products of two operands.
+
+    Attributes:
+        dims: params -> ((contracted, contracted), (batch, batch)) axes.
+    """
+
+    dims: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The row is a name for the equations of a jaxpr of the same operands.
+
+    Attributes:
+        jaxpr: (operand avals, **params) -> the jaxpr; None where there is none yet.
+        loses: what is lost with the name: "nothing"; "memory": what the derivative stores is
+            another choice; "rule": the derivative is another one.
+    """
+
+    jaxpr: Rule
+    loses: Literal["nothing", "memory", "rule"] = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Operand 0, clamped, says which of some jaxprs the other operands go through.
+
+    Attributes:
+        jaxprs: params -> the jaxprs.
+    """
+
+    jaxprs: Rule
+
+
+class Layout(NamedTuple):
+    """What a loop does, and what its operands and results are.
+
+    The operands are the length where `first` is 1, constants, what is carried, and arrays with an
+    element for each iteration; the results are what is carried, the number of iterations where
+    `records`, and an array (or a tape) of what the iterations leave.
+
+    Attributes:
+        body: (constants, carried, elements) -> (carried, what it leaves).
+        cond: (constants, carried) -> whether to go on; None: it is counted.
+        n_consts, n_carry: how many operands there are of these kinds.
+        length: the number of iterations, where it is known.
+        first: 1 if operand 0 is the number of iterations, else 0.
+        reverse: whether the last element comes first.
+        records: whether a loop with a condition leaves tapes and counts its iterations.
+    """
+
+    body: Any
+    cond: Any
+    n_consts: int
+    n_carry: int
+    length: int | None = None
+    first: int = 0
+    reverse: bool = False
+    records: bool = False
+
+    def consts(self, operands: Sequence[Any]) -> Sequence[Any]:
+        """The entries of the constants in a list with one for each operand."""
+        return operands[self.first : self.first + self.n_consts]
+
+    def carry(self, operands: Sequence[Any]) -> Sequence[Any]:
+        """The entries of what is carried in a list with one for each operand."""
+        start = self.first + self.n_consts
+        return operands[start : start + self.n_carry]
+
+    def xs(self, operands: Sequence[Any]) -> Sequence[Any]:
+        """The entries of what has an element for each iteration."""
+        return operands[self.first + self.n_consts + self.n_carry :]
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """A body again and again on what it carries.
+
+    Attributes:
+        layout: (number of operands, **params) -> `Layout`.
+    """
+
+    layout: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A counted loop run backwards, with few of its states kept: by a schedule.
+
+    Attributes:
+        halves: params -> what it runs (`core/loops.py`), and the jaxprs of one iteration forwards
+            and one backwards.
+    """
+
+    halves: Rule
+
+
+Kind = (
+    Pointwise
+    | Moving
+    | Elementwise
+    | Reduction
+    | Cumulative
+    | Product
+    | Call
+    | Branch
+    | Iteration
+    | Replay
+)
+Ways = tuple[Kind, ...]
+NO_WAYS: Final[Ways] = ()
+
+
+def ways_of(lower: Any) -> Ways:
+    """A `lower` column as a tuple of ways."""
+    if lower is None:
+        return NO_WAYS
+    return lower if isinstance(lower, tuple) else (lower,)
