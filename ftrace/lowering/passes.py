@@ -20,7 +20,8 @@ from ftrace.core.avals import ShapedArray
 from ftrace.core.check import check_jaxpr
 from ftrace.core.errors import DtypeError, JaxprError, TreeError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
-from ftrace.core.kinds import element
+from ftrace.core.kinds import element, layout
+from ftrace.core.loops import Each
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, ctx
 from ftrace.interpreters.dce import dce_equations
@@ -31,6 +32,7 @@ from ftrace.lowering.inline import inline
 from ftrace.lowering.ir import Kernel, loops_of
 from ftrace.lowering.launching import Launch
 from ftrace.lowering.machine import Machine
+from ftrace.lowering.rules import is_pulled
 from ftrace.lowering.schedule import schedule
 from ftrace.lowering.verify import verify, verify_schedule
 
@@ -234,11 +236,15 @@ def _next_jaxpr(one: Pass, jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _with_elements(one: Pass, jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with a user's pass done in the scalar programs of its rows (`vectorize`)."""
+    """The jaxpr with a user's pass done in the scalar programs of its rows."""
 
     def through(e: Eqn) -> Eqn:
         each = element(e)
-        if each is None or "jaxpr" not in e.params:
+        if each is None:
+            return e
+        if layout(e) is not None:
+            return _through_loop(one, e)
+        if "jaxpr" not in e.params:
             return e
         params = dict(e.params)
         if "active" in params:  # derivatives are taken before passes
@@ -247,6 +253,18 @@ def _with_elements(one: Pass, jaxpr: Jaxpr) -> Jaxpr:
         return e if new is params["jaxpr"] else _with_params(e, {**params, "jaxpr": new})
 
     return _with_equations(jaxpr, map(through, jaxpr.eqns))
+
+
+def _through_loop(one: Pass, e: Eqn) -> Eqn:
+    """A loop over numbers after a pass, or one that is such a loop for each batch element."""
+    params = dict(e.params)
+    each: Each | None = params.get("each")
+    if each is None:
+        params.update({k: _inside(one, params[k]) for k in ("cond", "body")})
+    else:
+        params["each"] = Each(*(_inside(one, jaxpr) for jaxpr in each))
+    new = _with_params(e, params)
+    return new if params != e.params and is_pulled(new) else e  # steps see the pass themselves
 
 
 def _inside(one: Pass, jaxpr: Jaxpr) -> Jaxpr:

@@ -288,7 +288,8 @@ class _Planner:
         if product is not None:
             return self._product(eqn, product.dims(**eqn.params), slots)
         if replay is not None:
-            return self._replay(eqn, *replay.halves(**eqn.params), slots)
+            halves, advance, back = replay.halves(**eqn.params)
+            return self._replay(eqn, halves, advance, back, slots)
         if way(eqn.primitive, Pointwise) and all(has_turns(a.aval) for a in eqn.invars):
             return self._tapes(eqn, slots)
         return self._callback(eqn, slots)

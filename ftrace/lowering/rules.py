@@ -129,8 +129,9 @@ def is_scalar(eqn: Eqn) -> bool:
     if arms:
         return all(map(is_scalar_program, arms))
     if loop is not None:
-        counted = loop.cond is None or loop.records or eqn.effects
-        return not counted and all(map(is_scalar_program, (loop.cond, loop.body)))
+        if loop.cond is None or loop.records or eqn.effects:
+            return False
+        return is_scalar_program(loop.cond) and is_scalar_program(loop.body)
     if isinstance(rule, Reduction):
         return rule.fold not in PAIRS
     return is_pulled(eqn)

@@ -22,7 +22,7 @@ def numbers_of(left, right, contract, batch=((), ()), longest=LARGE, dtype="f8")
     y = values[x.size :].reshape(right)
     jaxpr = ftrace.make_jaxpr(lambda x, y: lax.dot_general(x, y, (contract, batch)))(x, y)
     (eqn,) = jaxpr.eqns
-    return jaxpr, (x, y), contraction(eqn, longest)
+    return jaxpr, (x, y), contraction(eqn, eqn.params["dimension_numbers"], longest)
 
 
 # name -> operands, contracted axes, batch axes, (vector, swapped, transposed)
