@@ -33,7 +33,7 @@ from ftrace.lowering.program import (
     Callback,
     Copy,
     Look,
-    Product,
+    Multiply,
     Program,
     Repeat,
     Scan,
@@ -154,7 +154,7 @@ def ways(program: Program, device: str, theirs: Cupy) -> set[str]:
                 found.add(LIBRARY)
             else:
                 found.add(NAMED)
-        elif isinstance(step, Product):
+        elif isinstance(step, Multiply):
             found.add(BLAS)
         elif isinstance(step, Branch | Repeat | Scan | Look):
             found.add(STEPS)

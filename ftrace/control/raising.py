@@ -25,6 +25,7 @@ from ftrace.core.device import to_host
 from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import TracerBoolConversionError
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr
+from ftrace.core.lower import Call
 from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
 from ftrace.core.source import Location
 from ftrace.core.trace import UNKNOWN, Tracer, ctx
@@ -196,6 +197,7 @@ raise_where: Final = _Raising(
     batch=_batch,
     effects=_effects,
     stage=_staged,
+    lower=Call(lambda avals, jaxpr, **_: jaxpr, "rule"),
     multiple=True,
     doc="Raise an error where a boolean holds; derivatives pass by.",
 )
