@@ -1,0 +1,136 @@
+"""What lowering knows of a primitive is what the primitive says: a copy of it is lowered alike."""
+
+import ast
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.lowering
+from ftrace import lax
+from ftrace.core.jaxpr import Eqn, Jaxpr
+from ftrace.lowering.machine import Machine
+from ftrace.lowering.plan import plan
+from ftrace.lowering.show import text
+from ftrace.primitives.table import ALL
+from tests.laws.cases import samples_of
+
+SOURCES = sorted(Path(ftrace.lowering.__file__).parent.glob("*.py"))
+
+
+def names_read(tree):
+    """Where a primitive's name is compared or looked up."""
+    compared = [
+        n for node in ast.walk(tree) if isinstance(node, ast.Compare) for n in ast.walk(node)
+    ]
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and (node.attr == "op" or (node.attr == "name" and node in compared))
+        and ast.unparse(node.value).rpartition(".")[2] in ("primitive", "row", "prim")
+    ]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
+def test_lowering_compares_no_primitives_name(path):
+    found = names_read(ast.parse(path.read_text(encoding="utf-8")))
+    assert len(found) == (2 if path.stem == "passes" else 0)  # `replacing`: the user's choice
+
+
+def test_a_comparison_of_names_would_be_found():
+    source = "x = T.get(row.op)\nif eqn.primitive.op == 'while' or row.name in T: print(row.name)"
+    assert names_read(ast.parse(source)) == [1, 2, 2]
+
+
+class Renaming:
+    """Copies of primitives, one each, under names that say nothing."""
+
+    def __init__(self):
+        self.copies = {}
+
+    def row(self, row):
+        """The copy of a row."""
+        if row not in self.copies:
+            name = f"p{len(self.copies)}"
+            self.copies[row] = dataclasses.replace(row, name=name)
+        return self.copies[row]
+
+    def jaxpr(self, jaxpr):
+        """A jaxpr of copies, those that it holds included."""
+        eqns = [
+            Eqn(self.row(e.primitive), e.invars, self.value(e.params), e.outvars, e.source)
+            for e in jaxpr.eqns
+        ]
+        return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.constvars, jaxpr.consts)
+
+    def value(self, x):
+        """A parameter with copies in the jaxprs that it holds."""
+        if isinstance(x, Jaxpr):
+            return self.jaxpr(x)
+        if isinstance(x, dict):
+            return {k: self.value(v) for k, v in x.items()}
+        if type(x) is tuple:
+            return tuple(map(self.value, x))
+        if isinstance(x, tuple) and type(x).__name__ == "Each":
+            return type(x)(*map(self.value, x))
+        return x
+
+
+def lowered(jaxpr):
+    """The kernels of a jaxpr and the kinds of its steps."""
+    program = plan(jaxpr, Machine(64))
+    return [text(k.kernel) for k in program.launches], [type(s).__name__ for s in program.steps]
+
+
+@pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
+def test_a_copy_of_a_primitive_is_lowered_alike(row):
+    for sample in samples_of(row):
+        jaxpr = ftrace.make_jaxpr(lambda *a, s=sample: row(*a, **s.params))(*sample.args)
+        assert lowered(Renaming().jaxpr(jaxpr)) == lowered(jaxpr)
+
+
+def collatz(n):
+    return lax.while_loop(
+        lambda c: c[0] != 1,
+        lambda c: (lax.cond(c[0] % 2 == 0, lambda k: k // 2, lambda k: 3 * k + 1, c[0]), c[1] + 1),
+        (n, 0),
+    )[1]
+
+
+def averaged(x):
+    """A loop over arrays with a branch, a product and a call in it."""
+
+    def turn(c):
+        i, y = c
+        z = ftrace.jit(np.tanh)(y) + x @ x
+        return i + 1, lax.cond(i > 1, lambda v: v[::-1], lambda v: v * 2, z)
+
+    return lax.while_loop(lambda c: c[0] < 3, turn, (0, x))[1]
+
+
+def running(x):
+    return lax.scan(lambda c, v: (c * 0.5 + v, np.sin(c) + v), x[0] * 0, x)
+
+
+CONTROL = {
+    "collatz": (collatz, 27),
+    "mapped": (ftrace.vmap(collatz), np.arange(1, 5)),
+    "arrays": (averaged, np.linspace(0.5, 1.5, 3)),
+    "scan": (running, np.linspace(0.5, 1.5, 8)),
+    "backwards": (ftrace.grad(lambda x: running(x)[1].sum()), np.linspace(0.5, 1.5, 8)),
+    "gradient of while": (ftrace.jit(lambda x: ftrace.grad(lambda y: averaged(y).sum())(x)), None),
+    "vectorize": (ftrace.vectorize(lambda x: x if x > 0 else -x * np.exp(x)), np.ones(3)),
+    "checkpoint": (ftrace.grad(lambda x: ftrace.checkpoint(averaged)(x).sum()), np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_a_program_of_copies_is_lowered_alike(name):
+    fn, x = CONTROL[name]
+    jaxpr = ftrace.make_jaxpr(fn)(np.linspace(0.5, 1.5, 3) if x is None else x)
+    kernels, steps = lowered(jaxpr)
+    assert kernels
+    assert lowered(Renaming().jaxpr(jaxpr)) == (kernels, steps)
