@@ -15,7 +15,7 @@ K = TypeVar("K")
 def way(row: Primitive, kind: type[K]) -> K | None:
     """The way of a kind that a primitive has."""
     for found in row.ways:
-        if isinstance(found, kind):
+        if type(found) is kind:
             return found
     return None
 
