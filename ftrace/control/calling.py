@@ -414,7 +414,7 @@ class Calling(Attributes):
             return TRACED
         if not (passing or functions) and gives_arrays(f):
             return NOTHING
-        if ours and functions:
+        if ours and functions and not isinstance(f, Held):
             return Value((self._held(functions), *inner.refs), complete=True, bag=True)
         kept = inner.refs if passing else [x for x in inner.refs if not is_ndarray(x)]
         return bag((*kept, *(x for r in results for x in r.refs)))

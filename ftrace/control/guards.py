@@ -42,9 +42,8 @@ class Watch:
         for _ in range(_MAX_WALKS):
             if not reader.grown:
                 break
-            before, reader = reader, Reader()  # what the code writes is known by now
-            reader.stored, reader.written = before.stored, before.written
-            reader.numbers = before.numbers  # what is the same must look the same
+            before, reader = reader, Reader()
+            reader.follow(before)
             reader.start(fun, given)
         if reader.exhausted:
             _warn(fun)

@@ -143,6 +143,13 @@ class Reading:
         self.raised = NOTHING  # by any of the walked code
         self.catching = False  # whether a function got that
 
+    def follow(self, before: "Reading") -> None:
+        """Know what an earlier walk of the same code found to be written."""
+        self.stored = before.stored
+        self.written = {name: _lasting(v) for name, v in before.written.items()}
+        self.numbers = before.numbers  # what is the same must look the same
+        self._ones = {k: one for k, one in before._ones.items() if not any(map(_is_made, one[0]))}
+
     @property
     def site(self) -> tuple[int, int]:
         """Where we are."""
@@ -379,8 +386,14 @@ def is_container(x: Any) -> bool:
 
 
 def _lasting(v: Value) -> Value:
-    """A value without the stand-ins, which each walk makes anew."""
-    return v._replace(refs=tuple(x for x in v.refs if not isinstance(x, STAND_INS)))
+    """A value without what each walk makes anew: stand-ins, and their methods."""
+    return v._replace(refs=tuple(x for x in v.refs if not _is_made(x)))
+
+
+def _is_made(x: Any) -> bool:
+    return isinstance(x, STAND_INS) or (
+        type(x) is types.MethodType and isinstance(x.__self__, STAND_INS)
+    )
 
 
 def builtin(x: Any) -> Any:

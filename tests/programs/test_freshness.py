@@ -15,6 +15,7 @@ import ftrace
 from ftrace.control import calling, guards
 from ftrace.control.guards import Watch
 from ftrace.control.traces import counter
+from ftrace.control.values import Held
 from ftrace.core.errors import MutationError
 
 X = 1.5
@@ -507,6 +508,46 @@ def test_a_walk_is_not_repeated_for_a_number_that_it_computes_itself(monkeypatch
     monkeypatch.setattr(guards.Reader, "start", lambda *a: started.append(start(*a)))
     Watch(noted)
     assert len(started) == 2  # what is written is known in the second
+
+
+class Cell:
+    def __init__(self, w, s):
+        self.w, self.s = w, s
+
+    def step(self, q):
+        self.s = sum(e * SCALE[0] for e in np.ones(2)) + self.s * q
+        return self.s
+
+    def __mul__(self, q):
+        self.w = self.w * q
+        return self.s + (self.w if q > 0 else q)
+
+
+def stepped(x, y):
+    first = Cell(np.ones(4) * y, y)
+    a = first.step(first.s) + first * first.s
+    second = Cell(np.array(first.w), a)
+    KEPT["cell"], KEPT["step"] = second, second.step
+    return second.step(second.s) + second * second.s + first * x
+
+
+KEPT = {"cell": None, "step": len}
+
+
+def compiled(x):
+    return ftrace.jit(stepped)(np.ones(2), SCALE[0])
+
+
+def test_what_a_compiled_function_returns_is_not_taken_for_a_function():
+    _, _, result = Watch(compiled)._reader._assumed[id(compiled)]
+    assert not any(isinstance(x, Held) for x in result.refs)
+
+
+def test_a_walk_is_not_repeated_for_methods_of_instances_that_it_makes(monkeypatch):
+    started, start = [], guards.Reader.start
+    monkeypatch.setattr(guards.Reader, "start", lambda *a: started.append(start(*a)))
+    Watch(stepped)
+    assert len(started) == 2
 
 
 def scaled_sine(k, x):
