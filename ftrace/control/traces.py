@@ -22,14 +22,25 @@ from ftrace.control.functions import (
     is_zero_d,
     stage_function,
 )
-from ftrace.control.guards import Watch
 from ftrace.core.config import config
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import ConcretizationTypeError, LiftError
 from ftrace.core.jaxpr import Jaxpr
+from ftrace.core.lazy import lazy
 from ftrace.core.sameness import SCALARS, Static
 from ftrace.core.trace import Tracer, ctx, is_on_device, is_staged
 from ftrace.core.tree import PyTreeDef
+
+
+_watch = lazy("ftrace.control.guards", "Watch")
+
+
+class _Outdated:
+    """The watch of a signal handler's trace in the middle of that import: it holds once."""
+
+    def guard(self, operands: Any, captured: Any) -> Callable[[], bool]:
+        """A function that says that what the trace rests on has changed."""
+        return lambda: False
 
 
 class Trace:
@@ -142,7 +153,7 @@ class Traces:
         entry = self._entries.get(key)
         if entry is None or (entry.guard is not None and not entry.guard()):
             once = self._is_of_a_trace()
-            watch = None if once else Watch(self._fun, [*apart.fixed, *_objects(static)])
+            watch = None if once else self._watched([*apart.fixed, *_objects(static)])
             entry = self._trace(fun, tree, avals, leaves, watch)
             if not once and not any(isinstance(x, Tracer) for x in entry.captured):
                 self._keep(key, entry)
@@ -166,6 +177,10 @@ class Traces:
         """
         own = self._attempts is None and is_staged(ctx.trace)
         return own and bool(getattr(self._fun, "__closure__", None))
+
+    def _watched(self, known: list[Any]) -> Any:
+        """What tells later whether a trace still says what the function does."""
+        return _Outdated() if _watch.loading else _watch(self._fun, known)
 
     def _trace(
         self,

@@ -8,7 +8,7 @@ import pytest
 HEAVY = ("numpy", "scipy", "llvmlite", "jaxtyping", "cupy", "typing_extensions")
 LATER = (  # what only a failing trace, a compiled call or an error needs
     *("ftrace.lifting.calls", "ftrace.lifting.python", "ftrace.cpu.backend", "difflib", "scipy"),
-    "llvmlite",
+    *("llvmlite", "ftrace.control.guards"),
 )
 
 
@@ -30,3 +30,32 @@ def test_an_import_loads_what_is_needed_at_once(code: str, absent: tuple[str, ..
     found = loaded(code)
     assert "ftrace" in found
     assert found.isdisjoint(absent)
+
+
+IN_THE_MIDDLE = """
+import sys
+import ftrace
+
+SCALE = [2.0]
+inner, outer = ftrace.jit(lambda x: x * SCALE[0]), ftrace.jit(lambda x: x + SCALE[0])
+found = []
+
+
+class Handler:  # as a signal's that comes while the walk of functions is being imported
+    def find_spec(self, name, path=None, target=None):
+        if name == "ftrace.control.stack":
+            found.append(inner(3.0))
+
+
+sys.meta_path.insert(0, Handler())
+found.append(outer(3.0))
+SCALE[0] = 5.0
+print([float(x) for x in (*found, inner(3.0), outer(3.0), inner(3.0))])
+"""
+
+
+def test_a_handler_may_trace_in_the_middle_of_an_import() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_THE_MIDDLE], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split("\n")[0] == "[6.0, 5.0, 15.0, 8.0, 15.0]"
