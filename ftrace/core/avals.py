@@ -114,6 +114,10 @@ def _typeof_ndarray(x: Any) -> ShapedArray:
 TYPEOF: dict[type, Callable[[Any], ShapedArray]] = {np.ndarray: _typeof_ndarray}
 
 
+# class -> the error for its values, where they are no arrays in a way that a message should tell
+REFUSED: Final[dict[type, Callable[[Any], Exception]]] = {}
+
+
 def typeof(x: Any) -> ShapedArray:
     """The abstract value of an array, scalar or tracer.
 
@@ -131,6 +135,9 @@ def typeof(x: Any) -> ShapedArray:
 
 
 def _typeof_unusual(x: Any) -> ShapedArray:
+    refusal = REFUSED.get(type(x))
+    if refusal is not None:
+        raise refusal(x)
     if device.recognise(type(x)):  # from now on it is in TYPEOF
         return _typeof_ndarray(x)
     if isinstance(x, np.memmap):  # plain memory, only the mapping differs

@@ -26,6 +26,7 @@ from ftrace.lifting.kinds import agreed, either, kinds_of, marked
 from ftrace.lifting.leaves import one_of
 from ftrace.lifting.python import holds_tracer, is_unknown, weak
 from ftrace.numpy.indexing import getitem
+from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import TRACED, cast, static_int, value
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.ufuncs import UFUNCS
@@ -106,11 +107,18 @@ FILLED: Final[dict[Any, Callable[..., Any]]] = {
 }
 """Constructors that are traced whenever a trace runs."""
 
+
+def length(x: Any) -> Any:
+    """`len(x)`: a traced integer for what a traced mask selects."""
+    return x.shape[0] if type(x) is Selection else len(x)
+
+
 ALWAYS: Final[dict[Any, Callable[..., Any]]] = {
     np.vectorize: _vectorize,
     np.frompyfunc: _frompyfunc,
+    len: length,
 }
-"""What makes functions of arrays: traced whenever a trace runs."""
+"""What makes functions of arrays, or asks them for their length: traced whenever a trace runs."""
 
 CONSTRUCTORS: Final[dict[Any, Callable[..., Any]]] = {
     np.array: fnp.array,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.device import on_device
 from ftrace.core.dtypes import bool_, promote
-from ftrace.core.errors import DtypeError, LiftError, TreeError
+from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError, TreeError
 from ftrace.core.trace import UNKNOWN, Tracer, ctx, is_cell, moved, now
 from ftrace.core.tree import LEAF, PyTreeDef, tree_flatten, tree_words
 from ftrace.interpreters.tangents import zeros
@@ -70,7 +70,7 @@ def array_type(x: Any) -> ShapedArray | None:
     """The type of a value that can be a result, or None."""
     try:
         return typeof(x)
-    except DtypeError:
+    except (DtypeError, ConcretizationTypeError):
         return None
 
 

@@ -8,7 +8,7 @@ dtypes and helpers that never see a tracer are NumPy's own (`passive.py`).
 
 import sys
 
-from ftrace.numpy import cells, methods, operators, protocols, writers
+from ftrace.numpy import cells, methods, operators, protocols, selections, writers
 from ftrace.numpy import linalg as linalg
 from ftrace.numpy.creation import arange as arange
 from ftrace.numpy.creation import array as array
@@ -333,4 +333,5 @@ protocols.install(
     cells.CELLS,
     writers.METHODS,
 )
+selections.install()
 protocols.set_namespace(sys.modules[__name__])

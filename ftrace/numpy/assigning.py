@@ -13,7 +13,8 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import is_array
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.trace import Tracer
-from ftrace.numpy.indexing import Basic, Shape, check_mask, plan, too_many
+from ftrace.numpy.indexing import Basic, Plan, Shape, check_mask, plan, too_many
+from ftrace.numpy.masking import Masked, Selection, refused
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.primitives.elementwise import select
 from ftrace.primitives.linear import broadcast_in_dim
@@ -22,6 +23,8 @@ from ftrace.primitives.shape import reshape
 
 def assignable(v: Any, dtype: np.dtype[Any]) -> Any:
     """A value in the dtype of the array it is stored in, as NumPy's assignment converts."""
+    if type(v) is Selection:
+        return v.with_whole(assignable(v.whole, dtype))
     v = value(v, dtype)
     a = typeof(v)
     if a.dtype.kind == "c" and dtype.kind not in "cb":
@@ -59,17 +62,26 @@ def setitem_value(x: Any, key: Any, v: Any) -> Any:
     v = assignable(v, a.dtype)
     if type(key) is tuple and len(key) == 1:
         (key,) = key
-    if is_mask(key):
+    if is_mask(key) and type(v) is not Selection:
         chosen = _masked(x, key, v)
         if chosen is not None:
             return chosen
     found = plan(a.shape, key)
-    if isinstance(found, Basic) and found.element and typeof(v).shape:
+    if isinstance(found, Basic) and found.element and type(v) is not Selection and typeof(v).shape:
         raise ShapeError(
             f"setting an array element with a sequence: a value of shape {typeof(v).shape}.",
             "One element takes a value of rank 0: `v[0]`, or index with a slice.",
         )
-    return found.put(x, fit(v, found.shape))
+    return found.put(x, fitted(v, found))
+
+
+def fitted(v: Any, found: Plan) -> Any:
+    """A value as a plan takes it: broadcast, where it is known what the key names."""
+    if isinstance(found, Masked):
+        return v
+    if type(v) is Selection:
+        raise refused(v.mask, "it was stored with a key that is no traced mask")
+    return fit(v, found.shape)
 
 
 def is_mask(key: Any) -> bool:

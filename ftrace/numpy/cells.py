@@ -28,7 +28,7 @@ from ftrace.core.errors import (
 from ftrace.core.trace import Frozen, Tracer, ctx, is_cell, is_within, leaked, moved, now
 from ftrace.numpy import ufunc_methods, ufuncs
 from ftrace.numpy.assigning import setitem_value
-from ftrace.numpy.indexing import Advanced, advanced, basic
+from ftrace.numpy.indexing import Advanced, Basic, advanced, basic
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.numpy.updates import At
 from ftrace.numpy.views import (
@@ -60,10 +60,11 @@ def getitem(x: Tracer, key: Any) -> Any:
     if x.aval.weak:
         raise TypeError(f"{x.__class__.__name__!r} object is not subscriptable")
     plan = basic(shape, key)
+    y: Any
     if plan is None:
         found = advanced(shape, key)
         y = found.get(x)
-        if isinstance(found, Advanced):
+        if not isinstance(found, Basic):
             return link(x, y, found) if found.is_view else y
         plan = found
     else:

@@ -14,6 +14,7 @@ from ftrace.core.errors import DomainError, DtypeError, ShapeError
 from ftrace.core.trace import Tracer, lifted
 from ftrace.numpy import ufuncs, views
 from ftrace.numpy.lowerings import constant_like, truth
+from ftrace.numpy.masking import nonzero_of
 from ftrace.numpy.promote import (
     TRACED,
     broadcast,
@@ -48,7 +49,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     """x where the condition is true, y elsewhere; the indices of true elements without them."""
     which = value(condition)
     if x is None and y is None:
-        return np.nonzero(known(which, "numpy.where with one argument"))
+        return nonzero_of(which, "numpy.where with one argument")
     if x is None or y is None:
         raise DomainError(
             "numpy.where was given either both or neither of x and y: one of them is None.",

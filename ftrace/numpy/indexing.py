@@ -2,7 +2,8 @@
 
 A key becomes a *plan*: `Basic` (integers, slices, newaxis, Ellipsis) is a slice, a flip and a
 change of axes, and is remembered for its shape and key; `Advanced` (integer arrays, masks) is a
-`Basic` that leaves the indexed axes whole, then a gather. `plan.get(x)` reads; `plan.put(x, v)`
+`Basic` that leaves the indexed axes whole, then a gather; `Masked` (a traced mask) is in
+`masking.py`. `plan.get(x)` reads; `plan.put(x, v)`
 is x with `v` written there. What may be written is in `assigning.py`, `.at` in `updates.py`;
 tracers as cells, and views, are in `cells.py`.
 """
@@ -16,8 +17,8 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import following, free, is_array, on_device, to_host
-from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array
+from ftrace.numpy.masking import Masked, is_unknown_mask, masks_of, refused
 from ftrace.numpy.promote import check_range, stretch, value
 from ftrace.primitives.convert import copy
 from ftrace.primitives.index import gather, scatter
@@ -296,6 +297,9 @@ def _is_plain(i: Any) -> bool:
     return issubclass(type(i), np.ndarray)
 
 
+Plan = Basic | Advanced | Masked
+
+
 class _Mask:
     """A boolean array in a key, with its values."""
 
@@ -316,12 +320,6 @@ def _item(item: Any) -> Any:
         item = np.zeros(0, np.intp) if not len(item) else value(item)
     if isinstance(item, Tracer):
         found = item.known(exact=True)
-        if found is UNKNOWN and item.dtype == np.bool_:
-            raise ConcretizationTypeError(
-                f"x[mask] has a shape that depends on the values of {item!r}, which are not known "
-                f"while {item.owner.name} traces the function.",
-                "Use numpy.where(mask, x, other), which keeps the shape; `x[mask] = number` works.",
-            )
         if on_device(found):
             return _on_device(found, item)
         item = item if found is UNKNOWN else found
@@ -370,6 +368,8 @@ def check_mask(mask: Any, shape: Shape, axis: int) -> None:
 def _used(item: Any) -> int:
     if item is None or item is Ellipsis:
         return 0
+    if is_unknown_mask(item):
+        return item.ndim
     return item.array.ndim if type(item) is _Mask else 1
 
 
@@ -389,7 +389,7 @@ def _placed(flags: list[bool], kept: list[int]) -> int:
     return sum(kept[:first]) if all(flags[first:last]) else 0
 
 
-def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Basic | Advanced:
+def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Plan:
     """The plan of a key with index arrays.
 
     Args:
@@ -397,7 +397,7 @@ def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Basic | Advanc
         key: NumPy's key.
         lenient: whether integers out of range are left to the mode (`.at`).
     """
-    items = [_item(k) for k in (key if type(key) is tuple else (key,))]
+    items = [_item(k) for k in masks_of(key if type(key) is tuple else (key,))]
     used = sum(map(_used, items))
     if used > len(shape):
         raise too_many(shape, used)
@@ -408,6 +408,9 @@ def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Basic | Advanc
         for f, i in zip(flags, items, strict=True)
     ]
     lead = _placed(flags, kept)
+    unknown = next(filter(is_unknown_mask, items), None)
+    if unknown is not None:
+        return _masked(shape, _complete(shape, tuple(items), used), unknown, lead)
     first: list[Any] = []  # the key of the basic part
     found: list[tuple[int, Any]] = []  # gathered axes of its result
     axis = place = 0
@@ -428,6 +431,27 @@ def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Basic | Advanc
     return Advanced(plain, found, lead) if found else plain  # traced integers that are known
 
 
+def _masked(shape: Shape, items: list[Any], mask: Tracer, lead: int) -> Masked:
+    """The plan of a key with one traced mask, beside integers, slices and new axes."""
+    if not mask.ndim:
+        raise refused(mask, "it has rank 0")
+    first: list[Any] = []
+    axis = at = 0
+    for item in items:
+        if item is mask:
+            check_mask(mask, shape, axis)
+            if mask.shape != shape[axis : axis + mask.ndim]:
+                raise refused(mask, f"its shape is {mask.shape}")
+            at = sum(type(i) is not int for i in first)
+            first.extend([WHOLE] * mask.ndim)
+        elif _is_array(item):
+            raise refused(mask, "the key has another array, too")
+        else:
+            first.append(item)
+        axis += _used(item)
+    return Masked(_basic(shape, tuple(first)), mask, at, lead)
+
+
 def _parts(item: Any, shape: Shape, axis: int, lenient: bool) -> list[Any]:
     """The index arrays of one item: one for an array, one an axis for a mask."""
     if type(item) is not _Mask:
@@ -443,7 +467,7 @@ def _parts(item: Any, shape: Shape, axis: int, lenient: bool) -> list[Any]:
 # ---------------------------------------------------------------------------------- both
 
 
-def plan(shape: Shape, key: Any) -> Basic | Advanced:
+def plan(shape: Shape, key: Any) -> Plan:
     """How to read and write `key` of an array of this shape.
 
     Raises:

@@ -38,6 +38,7 @@ from ftrace.primitives.shape import concatenate, reshape
 Shape = tuple[int, ...]
 current_library = lazy("ftrace.gpu.arrays", "current_library")
 TRACED: dict[Any, Callable[..., Any]] = {}  # NumPy function -> implementation for tracers
+DEFERRED: set[type] = set()  # what answers NumPy's functions itself, and is no array: selections
 
 
 # ---------------------------------------------------------------------------------- functions
@@ -91,6 +92,8 @@ def door(plain: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..., Any
                 return untraced(plain, fn, args, kwargs)
         if LIBRARIES:
             release_all(args, "arguments")
+        if not DEFERRED.isdisjoint(map(type, args)):
+            return plain(*args, **kwargs)
         return attempt(plain, fn, args, kwargs)
 
     return call

@@ -26,7 +26,6 @@ from ftrace.numpy.promote import (
     one_axis,
     stretch,
     strong,
-    unsupported,
     value,
 )
 from ftrace.numpy.refusing import refuse
@@ -269,13 +268,21 @@ def mean(
     x = value(a)
     inner, outer = _mean_dtypes(x, dtype)
     x = cast(x, inner)
+    return ufuncs.finish(np.add, cast(_mean_of(x, axis, where, keepdims), outer), out)
+
+
+def _mean_of(x: Any, axis: Any, where: Any, keepdims: Any) -> Any:
     total = reduced(reduce_sum, masked(x, where, 0), axis, keepdims)
+    return e.div(total, _count(x, axis, where, keepdims))
+
+
+def _count(x: Any, axis: Any, where: Any, keepdims: Any) -> Any:
+    """How many elements a `where=` mask leaves, in the operand's dtype."""
+    a = typeof(x)
     if where is True:
-        count = inner.type(count_along(x, axis))
-    else:
-        taken = stretch(value(where), typeof(x).shape)
-        count = cast(sum(taken, axis=axis, keepdims=keepdims), inner)
-    return ufuncs.finish(np.add, cast(e.div(total, count), outer), out)
+        return a.dtype.type(count_along(x, axis))
+    taken = stretch(value(False if where is None else where), a.shape)
+    return cast(sum(taken, axis=axis, keepdims=keepdims), a.dtype)
 
 
 @numpy_function
@@ -292,29 +299,23 @@ def var(
     correction: Any = np._NoValue,
 ) -> Any:
     """The variance along axes."""
-    if where is not True:
-        raise unsupported("var", "where=")
     if ddof != 0 and correction is not np._NoValue:
         raise ValueError("ddof and correction can't be provided simultaneously.")
     x = value(a)
     inner, outer = _mean_dtypes(x, dtype)
     x = cast(x, inner)
-    center = _mean_of(x, axis) if mean is np._NoValue else cast(value(mean), inner)
+    center = _mean_of(x, axis, where, True) if mean is np._NoValue else cast(value(mean), inner)
     gap = ufuncs.apply(np.subtract, x, center)
     if typeof(gap).dtype.kind == "c":
         square = add(e.square(e.real(gap)), e.square(e.imag(gap)))
         outer = typeof(square).dtype
     else:
         square = e.square(gap)
-    free = count_along(x, axis) - (ddof if correction is np._NoValue else correction)
-    total = reduced(reduce_sum, square, axis, keepdims)
-    found = e.div(total, typeof(total).dtype.type(free if free > 0 else 0))
+    less = ddof if correction is np._NoValue else correction
+    free = ufuncs.apply(np.subtract, _count(square, axis, where, keepdims), less)
+    total = reduced(reduce_sum, masked(square, where, 0), axis, keepdims)
+    found = e.div(total, cast(ufuncs.apply(np.maximum, free, 0), typeof(total).dtype))
     return ufuncs.finish(np.add, cast(found, outer), out)
-
-
-def _mean_of(x: Any, axis: Any) -> Any:
-    total = reduced(reduce_sum, x, axis, True)
-    return e.div(total, typeof(x).dtype.type(count_along(x, axis)))
 
 
 @numpy_function

@@ -14,6 +14,8 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import following
 from ftrace.core.errors import ShapeError
 from ftrace.numpy import ufuncs
+from ftrace.numpy.indexing import getitem
+from ftrace.numpy.masking import is_unknown_mask, nonzero_of
 from ftrace.numpy.promote import (
     cast,
     check_range,
@@ -261,17 +263,21 @@ def repeat(
 
 @numpy_function
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    """The parts of an array where a known condition holds."""
+    """The parts of an array where a condition holds."""
     x, i = flat_or_axis(strong(value(a)), axis)
     if np.ndim(condition) != 1:
         raise ValueError("condition must be a 1-d array")
-    places = np.flatnonzero(known(value(condition), "numpy.compress"))
+    condition = value(condition)
+    if is_unknown_mask(condition):
+        found = getitem(x, (*[slice(None)] * i, condition))
+        return found if out is None else ufuncs.finish(np.add, found, out)
+    places = np.flatnonzero(known(condition, "numpy.compress"))
     return ufuncs.finish(np.add, take(x, places, axis=i), out)
 
 
 @numpy_function
 def extract(condition: Any, arr: Any) -> Any:
-    """The elements where a known condition holds."""
+    """The elements where a condition holds."""
     return compress(flat(strong(value(condition))), flat(strong(value(arr))))
 
 
@@ -288,14 +294,15 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 @numpy_function
 def nonzero(a: Any) -> tuple[Any, ...]:
-    """The indices of the elements that are not zero, of known values."""
-    return np.nonzero(known(strong(value(a)), "numpy.nonzero"))
+    """The indices of the elements that are not zero."""
+    return nonzero_of(strong(value(a)), "numpy.nonzero")
 
 
 @numpy_function
 def flatnonzero(a: Any) -> Any:
-    """The flat indices of the elements that are not zero, of known values."""
-    return np.flatnonzero(known(value(a), "numpy.flatnonzero"))
+    """The flat indices of the elements that are not zero."""
+    x = strong(value(a))
+    return nonzero_of(flat(x) if typeof(x).ndim != 1 else x, "numpy.flatnonzero")[0]
 
 
 @numpy_function

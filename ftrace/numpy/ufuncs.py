@@ -22,6 +22,7 @@ from ftrace.core.primitive import Primitive, bound
 from ftrace.core.trace import EVAL, Tracer, ctx, running
 from ftrace.numpy.lowerings import LOWERINGS, constant_like, static_power
 from ftrace.numpy.promote import (
+    DEFERRED,
     adapt,
     broadcast,
     cast,
@@ -151,6 +152,8 @@ def general(
     ufunc: np.ufunc, xs: tuple[Any, ...], outs: tuple[Any, ...], options: Any, row: Any = None
 ) -> Any:
     """A ufunc call with all of NumPy's arguments: `outs` are given by position."""
+    if not DEFERRED.isdisjoint(map(type, xs)):
+        return ufunc(*xs, *outs, **options)
     try:
         for name in options:
             if name not in TAKEN:

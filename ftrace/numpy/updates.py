@@ -15,8 +15,8 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError
 from ftrace.numpy import ufuncs
-from ftrace.numpy.assigning import assignable, fit, is_mask, setitem_value
-from ftrace.numpy.indexing import Advanced, Basic, advanced, basic
+from ftrace.numpy.assigning import assignable, fitted, is_mask, setitem_value
+from ftrace.numpy.indexing import Advanced, Plan, advanced, basic
 from ftrace.numpy.promote import cast, value
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.elementwise import bitwise_and, clamp, ge, lt, mod, neg, select
@@ -78,7 +78,7 @@ class Update:
         """The indexed elements; out of range they are clipped, or `fill_value` (mode "fill")."""
         mode = _checked(mode or "clip", hints)
         x, plan = self.array, self._plan(mode)
-        if isinstance(plan, Basic):
+        if not isinstance(plan, Advanced):
             y = plan.get(x)
             return copy_row(y) if y is x else y
         if mode not in ("fill", "drop"):
@@ -124,7 +124,7 @@ class Update:
 
     mul = multiply
 
-    def _plan(self, mode: str) -> Basic | Advanced:
+    def _plan(self, mode: str) -> Plan:
         """The plan of the key; integers out of range are left to the mode."""
         shape = self.array.shape
         try:
@@ -138,8 +138,8 @@ class Update:
     def _put(self, v: Any, row: Row, mode: str | None, hints: dict[str, bool]) -> Any:
         mode = _checked(mode or "drop", hints)
         x, plan = self.array, self._plan(mode)
-        v = fit(v, plan.shape)
-        if isinstance(plan, Basic):
+        v = fitted(v, plan)
+        if not isinstance(plan, Advanced):
             return plan.put(x, v)
         dropping = mode in ("drop", "fill")
         return _ranged(plan, x, mode).put(x, v, "drop" if dropping else "raise", row)
@@ -147,12 +147,12 @@ class Update:
     def _combine(
         self, values: Any, operate: Row, row: Row, mode: str | None, hints: dict[str, bool]
     ) -> Any:
-        """Basic keys name an element once, so they are read, combined and written."""
+        """Basic keys and masks name an element once, so they are read, combined and written."""
         x = self.array
         v = assignable(values, x.dtype)
         plan = self._plan(_checked(mode or "drop", hints))
-        if isinstance(plan, Basic):
-            v = operate(plan.get(x), fit(v, plan.shape))
+        if not isinstance(plan, Advanced):
+            v = operate(plan.get(x), fitted(v, plan))
             return plan.put(x, v)
         return self._put(v, row, mode, hints)
 

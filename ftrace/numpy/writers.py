@@ -18,6 +18,7 @@ from ftrace.numpy.assigning import assignable, setitem_value
 from ftrace.numpy.cells import cell, check_writable, replace, setitem, store
 from ftrace.numpy.indexing import basic
 from ftrace.numpy.layouts import flat, kept, reading
+from ftrace.numpy.masking import Selection, is_unknown_mask, rank
 from ftrace.numpy.promote import cast, known, numpy_function, one_axis, value
 from ftrace.numpy.views import c_order
 from ftrace.primitives.convert import copy
@@ -85,6 +86,12 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """The first values written, one after the other, where `mask` is true."""
     arr = cell(arr, "np.place")
+    mask = value(mask)
+    if is_unknown_mask(mask) and mask.shape == arr.aval.shape and np.size(vals):
+        each = _repeated(_flat(vals), arr.aval.size)  # where all places are taken
+        v = gather(each, rank(_flat(mask)), axes=(0,), mode="clip")
+        setitem(arr, mask, Selection(v, _flat(mask), 0))
+        return
     _write_flat(arr, np.flatnonzero(known(mask, "np.place")), vals)
 
 
