@@ -31,7 +31,6 @@ from ftrace.core.sameness import SCALARS, Static
 from ftrace.core.trace import Tracer, ctx, is_on_device, is_staged
 from ftrace.core.tree import PyTreeDef
 
-
 _watch = lazy("ftrace.control.guards", "Watch")
 
 

@@ -224,6 +224,11 @@ class Tracer:
         value = self._exactly(wanted, TracerArrayConversionError, _FLOAT_FIX)
         return np.asarray(device.to_host(value))
 
+    def exactly(self, wanted: str) -> Any:
+        """The Python number, where it is known and no derivative is lost."""
+        value = self._exactly(wanted, ConcretizationTypeError, _NUMBER_FIX)
+        return np.asarray(device.to_host(value)).item()
+
     def __int__(self) -> int:
         return int(device.to_host(self._exactly("int()", TracerIntegerConversionError, _INT_FIX)))
 
@@ -292,6 +297,9 @@ _PYTHON: Final = {"b": bool, "i": int, "f": float, "c": complex}
 _INT_FIX = (
     "Shapes and Python indices must be known: make the argument static (static_argnums), or index "
     "with numpy.take or x[i], which accept traced integers."
+)
+_NUMBER_FIX = (
+    "Compute it outside of the traced function, or make the argument static (static_argnums)."
 )
 _HASH_FIX = (
     "It was to be a key of a dict, an item of a set, or an argument of a function that caches: "

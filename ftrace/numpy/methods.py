@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.errors import DtypeError, TracerArrayConversionError, TracerAttributeError
-from ftrace.core.trace import Tracer, holds_array
+from ftrace.core.trace import Tracer, holds_array, stands_for
 from ftrace.numpy import (
     cumulative,
     elementary,
@@ -26,6 +26,7 @@ from ftrace.numpy import (
 from ftrace.numpy.promote import weak
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.ufuncs import conjugate
+from ftrace.primitives.elementwise import bitwise_and, eq, isfinite, trunc
 
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,6 +140,29 @@ def _absent(name: str) -> Any:
     return property(ask, ask)
 
 
+def _of_scalars(name: str, function: Callable[[Any], Any]) -> Any:
+    """A method that Python's and NumPy's numbers of a kind have, and arrays have not."""
+
+    def ask(x: Any) -> Any:
+        cls = stands_for(x)
+        if not hasattr(cls, name):
+            raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
+        return functools.partial(function, x)
+
+    return property(ask)
+
+
+def _is_integer(x: Any) -> Any:
+    """Whether a number is whole, and finite."""
+    whole = bitwise_and(isfinite(x), eq(x, trunc(x))) if x.dtype.kind == "f" else eq(x, x)
+    return weak(whole)
+
+
+def _plainly(name: str) -> Any:
+    """A method that gives Python integers, or a text, of a number that is to be known."""
+    return _of_scalars(name, lambda x: getattr(x.exactly(f"{name}()"), name)())
+
+
 def _as_dtype(x: Any) -> np.dtype[Any]:
     """What NumPy 2.4 asks of a value in the place of a dtype: of its own it takes only scalars."""
     if holds_array(x) or x.aval.weak:
@@ -170,6 +194,8 @@ METHODS: Final[dict[str, Any]] = {
     **{name: _absent(name) for name in ("base", "strides", "tofile", "__dlpack_device__")},
     "shape": _fixed("shape", "Use x = x.reshape(shape)."),
     "dtype": _fixed("dtype", "Use x = x.astype(dtype), or ftrace.lax.bitcast_convert_type."),
+    "is_integer": _of_scalars("is_integer", _is_integer),
+    **{name: _plainly(name) for name in ("as_integer_ratio", "hex", "bit_length", "bit_count")},
     "__numpy_dtype__": property(_as_dtype),
     "view": _view,
     "T": property(shaping.transpose),
