@@ -6,6 +6,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from ftrace.api.calls import brief, check_callable, name_of, transformed
+from ftrace.control.drawing import ELEMENTS, checked
 from ftrace.control.functions import (
     Apart,
     FlatFunction,
@@ -84,7 +85,14 @@ def vmap(
         axis = Axis(_size(fun, tree, dims, avals, axis_size), axis_name)
         flat = FlatFunction(fun, tree)
         given = (*args, *kwargs.values())
-        ys, found = restart(lambda: batch_flat(errors_last(flat), axis, leaves, dims), given)
+
+        def members() -> tuple[list[Any], list[Any]]:
+            return batch_flat(errors_last(flat), axis, leaves, dims)
+
+        if restart.draws(given):
+            ys, found = checked(lambda: restart(members, given), [fun, *apart.fixed], ELEMENTS)
+        else:
+            ys, found = restart(members, given)
         result_avals(fun, ys, flat.out_tree)
         wanted = _out_dims(fun, out_axes, flat.out_tree, ys)
         rows = zip(ys, found, wanted, paths(flat.out_tree, "result"), strict=True)

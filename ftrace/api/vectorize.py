@@ -13,6 +13,7 @@ import numpy as np
 
 from ftrace.api.calls import brief, check_argnums, to_transform
 from ftrace.api.compiling import Options, jit
+from ftrace.control.drawing import ELEMENTS, checked
 from ftrace.control.functions import (
     argument_avals,
     argument_paths,
@@ -177,7 +178,8 @@ class _Call:
         self.shape = self._broadcast(avals)
         self.scalars = [a if a.weak else aval((), a.dtype) for a in avals]
         state = Outliving.of(fun)
-        staged = stage_function(traced, self.in_tree, self.scalars)
+        attempt = functools.partial(stage_function, traced, self.in_tree, self.scalars)
+        staged = checked(attempt, [traced], ELEMENTS)
         if state is not None:
             state.check_members()
         self.tree: PyTreeDef = staged.out_tree

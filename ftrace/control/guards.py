@@ -62,11 +62,17 @@ class Watch:
         read = {id(u.array): u.array for u in reader.uses.values() if not _by_reference(u, noted)}
         contents = [(a, reader.before[i]) for i, a in read.items()]
         layouts = reader.arrays | {id(a): a for a in captured if is_ndarray(a)}
-        return reader.facts.guard(_root(self._fun), layouts.values(), contents)
+        test = reader.facts.guard(_root(self._fun), layouts.values(), contents)
+        # What the function itself changes, the next run is to change again, even from where it was
+        return test if test is None or test() else _never
 
     def names(self, known: dict[int, str]) -> Iterable[tuple[str, Any]]:
         """What is read, by words for it; `known` are words for where reading begins."""
         return self._reader.facts.names(known)
+
+
+def _never() -> bool:
+    return False
 
 
 def _root(fun: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ftrace.control.cond import cond_call
+from ftrace.control.drawing import BRANCHES, TURNS
 from ftrace.control.functions import result_avals
 from ftrace.control.traces import Trace, Traces
 from ftrace.control.while_loop import while_call
@@ -83,7 +84,7 @@ def _check_same(what: str, names: Sequence[str], traces: Sequence[Trace]) -> lis
 
 def _choose(what: str, functions: dict[str, Any], index: Any, operands: Any) -> Any:
     """Call the function of an index; `functions` have the names that messages use."""
-    found = [Traces(f, ("cond",)).find(f, operands, {}) for f in functions.values()]
+    found = [Traces(f, ("cond",), times=BRANCHES).find(f, operands, {}) for f in functions.values()]
     leaves = found[0][0]
     traces = [t for _, t in found]
     names = list(functions)
@@ -236,8 +237,8 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
     result_avals(while_loop, leaves, tree, "init_val")
     leaves = [strengthened(x) for x in leaves]
     carry = tree.unflatten(leaves)
-    _, test = Traces(cond_fun, ("while",)).find(cond_fun, (carry,), {})
-    leaves, step = Traces(body_fun, ("while",)).find(body_fun, (carry,), {})
+    _, test = Traces(cond_fun, ("while",), times=TURNS).find(cond_fun, (carry,), {})
+    leaves, step = Traces(body_fun, ("while",), times=TURNS).find(body_fun, (carry,), {})
     wanted = [typeof(x) for x in leaves]
     check_carry("while_loop", "body_fun", step.out_tree, tree, wanted, step.jaxpr.out_avals)
     _check_condition(test)

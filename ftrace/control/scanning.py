@@ -2,10 +2,12 @@
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from ftrace.control.drawing import ELEMENTS, TURNS, checked
 from ftrace.control.functions import result_avals
 from ftrace.control.loops import check_carry, check_functions, fitting, strengthened, while_loop
 from ftrace.control.progress import reporting
@@ -99,7 +101,7 @@ def _scanned(
 ) -> tuple[Any, Any]:
     """A scan of a body that takes `args` in its first turn, whose carry has these leaves."""
     tree = tree_flatten(args[0])[1]
-    _, step = Traces(f, ("scan",)).find(f, args, {})
+    _, step = Traces(f, ("scan",), times=TURNS).find(f, args, {})
     wanted = [typeof(x) for x in leaves]
     carry_tree, y_tree = _pair(step.out_tree)
     check_carry("scan", "f", carry_tree, tree, wanted, step.jaxpr.out_avals)
@@ -240,7 +242,8 @@ def _all(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
         return outs
 
     axis = Axis(size)
-    ys, dims = batch_flat(flat, axis, rows, (0,) * len(rows))
+    run = partial(batch_flat, flat, axis, rows, (0,) * len(rows))
+    ys, dims = checked(run, [f], ELEMENTS)
     placed = [place_axis(y, d, axis, 0) for y, d in zip(ys, dims, strict=True)]
     return trees[0].unflatten(placed)
 

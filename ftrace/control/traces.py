@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ftrace.control.drawing import checked
 from ftrace.control.functions import (
     Apart,
     Staged,
@@ -106,7 +107,7 @@ def _objects(key: Any) -> list[Any]:
 class Traces:
     """The traces of one function under one set of options."""
 
-    __slots__ = ("_attempts", "_entries", "_fun", "_settings", "_static")
+    __slots__ = ("_attempts", "_entries", "_fun", "_settings", "_static", "_times")
 
     def __init__(
         self,
@@ -114,10 +115,12 @@ class Traces:
         options: tuple[Any, ...],
         static: Sequence[int] = (),
         attempts: Callable[[Callable[[], Any], Any], Any] | None = None,
+        times: str = "",
     ) -> None:
         self._fun = fun
         self._settings = False  # whether integers inside containers are static
         self._attempts = attempts  # what may run a trace again (lifting/restart.py)
+        self._times = times  # how it is traced, where Python would run it more or less often
         self._static = static  # positions that are not among the dynamic arguments
         self._entries = _table(fun, options)
 
@@ -192,7 +195,11 @@ class Traces:
         counter.count += 1
         outer, ctx.operands = ctx.operands, set()
         try:
-            if self._attempts is None:
+            if self._times:
+                staged = checked(
+                    lambda: stage_function(fun, tree, avals, values=leaves), [fun], self._times
+                )
+            elif self._attempts is None:
                 staged = stage_function(fun, tree, avals, values=leaves)
             else:
                 staged = self._attempts(

@@ -7,11 +7,13 @@ elements of whole arrays.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
+from ftrace.control.drawing import ELEMENTS, checked
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
@@ -87,7 +89,8 @@ class Computation:
                 "Give a function of two scalars, such as lax.add.",
             )
         avals = [aval((), dtype) for dtype in dtypes]
-        self.jaxpr, self.captured = trace_to_jaxpr(flat, [*avals, *avals])
+        attempt = partial(trace_to_jaxpr, flat, [*avals, *avals])
+        self.jaxpr, self.captured = checked(attempt, [fn], ELEMENTS)
         self.row = self._recognised()
 
     def _recognised(self) -> Primitive | None:

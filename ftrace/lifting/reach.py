@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ftrace.control.drawing import is_source, may_draw
 from ftrace.core.nodes import KINDS
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
@@ -57,10 +58,21 @@ class Asked:
         codes: those that ask.
         waits: whether modules are to be imported by the function, which nobody can look into yet.
         implied: whether one that no call names asks, or leads to one that does: a property.
+        draws: whether one may draw random numbers in Python (`control/drawing.py`).
         writes: whether one may overwrite what outlives its call (`outliving.py`).
     """
 
-    __slots__ = ("_links", "_missing", "asks", "codes", "implied", "places", "waits", "writes")
+    __slots__ = (
+        "_links",
+        "_missing",
+        "asks",
+        "codes",
+        "draws",
+        "implied",
+        "places",
+        "waits",
+        "writes",
+    )
 
     def __init__(self, found: "_Reach", apart_from: Any = None) -> None:
         asking = [f for f in found.functions.values() if asks(f, found.scopes[id(f)])]
@@ -68,6 +80,8 @@ class Asked:
         self.codes = frozenset(c for f in asking for c in codes(f.__code__))
         self.waits = bool(found.missing)
         self.writes = found.partial or any(map(may_write, found.functions.values()))
+        drawing = (may_draw(f) for f in found.functions.values())
+        self.draws = found.partial or found.draws or any(drawing)
         self._missing = found.missing
         self.implied = self.asks and found.is_implied(asking)
         self.places = frozenset(map(place_of, found.functions.values()))
@@ -219,7 +233,11 @@ def _alike(fn: types.FunctionType) -> Asked | None:
     kept = [fn.__code__, *(v for v in values if type(v) not in PLAIN)]
     if not all(type(v) in _WEAK for v in kept):
         return None
-    plain = [v if type(v) is str or is_question(v) else type(v) for v in values if type(v) in PLAIN]
+    plain = [
+        v if type(v) is str or is_question(v) or is_source(v) else type(v)
+        for v in values
+        if type(v) in PLAIN
+    ]
     key = (*map(id, kept), *place_of(fn), *scope, *plain)
     entry = _shared.get(key)
     if entry is None or not entry[1].holds():
@@ -261,6 +279,7 @@ class _Reach:
         self.links: Links = []
         self.missing: set[str] = set()  # modules that are imported when the function runs
         self.partial = False  # whether functions were passed over
+        self.draws = False  # whether a generator of random numbers, or a method of one, is there
         self._called: dict[int, set[str]] = {}  # by what names a function was reached
         self._implied: set[int] = set()
         self._names: set[str] = set(_DIRECT)
@@ -293,6 +312,7 @@ class _Reach:
 
     def _take(self, x: Any, name: str, implied: bool) -> None:
         kind = type(x)
+        self.draws = self.draws or is_source(x)
         if kind in PLAIN:
             return
         if kind is types.FunctionType:

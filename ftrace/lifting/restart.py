@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
+from ftrace.control.drawing import Draws
 from ftrace.core.config import changes, config
 from ftrace.core.errors import ConcretizationTypeError, FtraceError, LiftError
 from ftrace.core.lazy import lazy
@@ -80,6 +81,22 @@ class Restart:
         state.check()
         return result
 
+    def draws(self, given: Iterable[Any] = ()) -> bool:
+        """Whether the function may draw random numbers with Python's or NumPy's generators."""
+        return self._look(given).draws
+
+    def _rewound(self, attempt: Callable[[], R]) -> Callable[[], R]:
+        """The attempt, each time with the generators of random numbers as they are now."""
+        if not self._asked.draws:
+            return attempt
+        draws = Draws([self._fun])
+
+        def rewound() -> R:
+            draws.restore()
+            return attempt()
+
+        return rewound
+
     def _called(self, attempt: Callable[[], R]) -> R:
         if not self._lift or not self._may_lift():
             with lifting(ctx.lift if self._lift else as_it_is):
@@ -88,6 +105,7 @@ class Restart:
         if outer is not None:
             return self._marked(attempt, outer, outermost=False)
         marked: list[int] = []
+        attempt = self._rewound(attempt)
         try:
             return self._marked(attempt, marked)
         except ConcretizationTypeError as error:
@@ -230,6 +248,7 @@ class Eager(Restart):
         if not self._lift or (_eager and id(self._key()) in _eager):
             return super().__call__(attempt)
         before = refused.get(ctx.trace) if refused else None
+        attempt = self._rewound(attempt)
         try:
             result = attempt()
             if not asked.waits or not self._has_imported():

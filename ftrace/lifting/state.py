@@ -74,10 +74,14 @@ class Frame:
 
     def outer(self) -> Iterator[tuple[str, Any]]:
         """The globals that the function names."""
-        helper = self.cells.get("_ft")
-        for name in () if helper is None else helper.cell_contents.outer:
+        for name in self.names():
             if name in self.globals:
                 yield name, self.globals[name]
+
+    def names(self) -> tuple[str, ...]:
+        """The globals and attributes that the function names."""
+        helper = self.cells.get("_ft")
+        return () if helper is None else helper.cell_contents.outer
 
     def read(self) -> dict[str, Any]:
         """What the cells hold."""

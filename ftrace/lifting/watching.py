@@ -4,6 +4,7 @@ A region is staged whatever the condition is, so that what it does to them would
 case. Plain arrays are read-only meanwhile; containers and objects are compared before and after.
 """
 
+import functools
 import sysconfig
 import types
 import warnings
@@ -14,6 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.control.drawing import (
+    GENERATORS,
+    REGIONS,
+    SHARED,
+    drawn_once,
+    may_draw,
+    names_draw,
+    state,
+)
 from ftrace.core import source
 from ftrace.core.errors import LiftError
 from ftrace.core.trace import Tracer
@@ -44,7 +54,8 @@ class Watch:
         seen = set(map(id, frame.cells.values()))
         states = [(n, x, read is not None and n not in read) for n, x in frame.state.items()]
         queue = sorted(states, key=lambda one: not one[2])  # taken from the end: what is read first
-        queue += [(n, x, False) for n, x in frame.outer()]
+        shared = SHARED if names_draw(frame.names()) else ()
+        queue += [(n, x, False) for n, x in (*frame.outer(), *shared)]
         while queue and len(seen) < _MOST:
             path, x, unread = queue.pop()
             if id(x) in seen or isinstance(x, _OPAQUE) or (unread and isinstance(x, Iterator)):
@@ -111,14 +122,31 @@ def _content(x: Any) -> Any:
         return place
     if isinstance(x, set | bytearray):
         return tuple(sorted(map(id, x))) if isinstance(x, set) else tuple(x)
+    if isinstance(x, GENERATORS):
+        return (hash(state(x)),)
+    if isinstance(x, _HOLDING):
+        return _held_by(x)
     fields = getattr(x, "__dict__", None)
+    if type(fields) is dict and not str(type(x).__module__).startswith(("ftrace", "numpy")):
+        return (*fields.keys(), *fields.values())
+    return None
+
+
+_HOLDING = (
+    *(types.FunctionType, types.MethodType, types.BuiltinFunctionType),
+    *(functools.partial, types.CellType),
+)
+
+
+def _held_by(x: Any) -> Any:
+    """What a cell or a callable holds."""
     if isinstance(x, types.FunctionType):
         return None if x.__code__.co_filename.startswith(_LIBRARIES) else x.__closure__ or ()
     if isinstance(x, types.CellType):
         return _cell(x)
-    if type(fields) is dict and not str(type(x).__module__).startswith(("ftrace", "numpy")):
-        return (*fields.keys(), *fields.values())
-    return None
+    if isinstance(x, functools.partial):
+        return (x.func, x.args, x.keywords)
+    return (x.__self__, getattr(x, "__func__", None))
 
 
 def _position(x: Iterator[Any]) -> Any:
@@ -164,9 +192,10 @@ def _parts(path: str, x: Any, content: tuple[Any, ...]) -> Iterator[tuple[str, A
         yield from zip(x.__code__.co_freevars, content, strict=True)
         scope = x.__globals__
         yield from ((n, scope[n]) for n in x.__code__.co_names if n in scope)
-    elif isinstance(x, types.CellType | Iterator):
+        yield from SHARED if may_draw(x) else ()
+    elif isinstance(x, (Iterator, *_HOLDING)):
         yield from ((path, v) for v in content)
-    elif not isinstance(x, set | bytearray):
+    elif not isinstance(x, (set, bytearray, *GENERATORS)):
         yield from ((f"{path}.{k}", v) for k, v in vars(x).items())
 
 
@@ -177,6 +206,8 @@ def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
 
 
 def _changed(path: str, x: Any) -> LiftError:
+    if isinstance(x, GENERATORS):
+        return drawn_once(path, REGIONS)
     if isinstance(x, types.CellType):
         what = f"The variable `{path}` of another function"
         fix = "Return the new value instead."
