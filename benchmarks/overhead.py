@@ -234,7 +234,7 @@ def compiled_cost(rounds: int) -> list[Promise]:
     """A jitted call, first calls, a second size, and a native loop over scalars."""
     import ftrace
     import ftrace.numpy as fnp
-    from ftrace.cpu.launch import compilations
+    from ftrace.cpu.runtime.native_launch import compilations
 
     a = np.linspace(0.0, 1.0, 10)
     jitted = ftrace.jit(lambda x, y: x * y + 1.0)

@@ -29,55 +29,55 @@ if TYPE_CHECKING:
     from ftrace import random as random
     from ftrace import tree as tree
     from ftrace import tree_util as tree_util
-    from ftrace.api.autodiff import grad as grad
-    from ftrace.api.autodiff import jvp as jvp
-    from ftrace.api.autodiff import linear_transpose as linear_transpose
-    from ftrace.api.autodiff import linearize as linearize
-    from ftrace.api.autodiff import value_and_grad as value_and_grad
-    from ftrace.api.autodiff import vjp as vjp
-    from ftrace.api.batching import vmap as vmap
-    from ftrace.api.callbacks import io_callback as io_callback
-    from ftrace.api.callbacks import pure_callback as pure_callback
-    from ftrace.api.checking import check_differentiable as check_differentiable
-    from ftrace.api.checkpointing import checkpoint as checkpoint
-    from ftrace.api.checkpointing import checkpoint_name as checkpoint_name
-    from ftrace.api.checkpointing import remat as remat
-    from ftrace.api.compiling import block_until_ready as block_until_ready
-    from ftrace.api.compiling import disable_jit as disable_jit
-    from ftrace.api.compiling import ensure_compile_time_eval as ensure_compile_time_eval
-    from ftrace.api.compiling import jit as jit
-    from ftrace.api.compiling import named_call as named_call
-    from ftrace.api.custom import custom_jvp as custom_jvp
-    from ftrace.api.custom import custom_vjp as custom_vjp
-    from ftrace.api.custom_gradient import closure_convert as closure_convert
-    from ftrace.api.custom_gradient import custom_gradient as custom_gradient
-    from ftrace.api.custom_rule import Diagonal as Diagonal
-    from ftrace.api.custom_rule import Products as Products
-    from ftrace.api.custom_rule import custom_rule as custom_rule
-    from ftrace.api.custom_vmap import custom_vmap as custom_vmap
-    from ftrace.api.devices import device_get as device_get
-    from ftrace.api.devices import device_put as device_put
-    from ftrace.api.external import external as external
-    from ftrace.api.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
-    from ftrace.api.inspecting import eval_shape as eval_shape
-    from ftrace.api.inspecting import make_jaxpr as make_jaxpr
-    from ftrace.api.jacobians import hessian as hessian
-    from ftrace.api.jacobians import hvp as hvp
-    from ftrace.api.jacobians import jacfwd as jacfwd
-    from ftrace.api.jacobians import jacobian as jacobian
-    from ftrace.api.jacobians import jacrev as jacrev
-    from ftrace.api.residuals import print_saved_residuals as print_saved_residuals
-    from ftrace.api.residuals import saved_residuals as saved_residuals
-    from ftrace.api.surgery import clip_gradient as clip_gradient
-    from ftrace.api.surgery import replace_gradient as replace_gradient
-    from ftrace.api.surgery import reverse_gradient as reverse_gradient
-    from ftrace.api.surgery import scale_gradient as scale_gradient
-    from ftrace.api.vectorize import elementwise_partials as elementwise_partials
-    from ftrace.api.vectorize import vectorize as vectorize
+    from ftrace.api.compiled.callbacks import io_callback as io_callback
+    from ftrace.api.compiled.callbacks import pure_callback as pure_callback
+    from ftrace.api.compiled.checkpointing import checkpoint as checkpoint
+    from ftrace.api.compiled.checkpointing import checkpoint_name as checkpoint_name
+    from ftrace.api.compiled.checkpointing import remat as remat
+    from ftrace.api.compiled.compiling import block_until_ready as block_until_ready
+    from ftrace.api.compiled.compiling import disable_jit as disable_jit
+    from ftrace.api.compiled.compiling import ensure_compile_time_eval as ensure_compile_time_eval
+    from ftrace.api.compiled.compiling import jit as jit
+    from ftrace.api.compiled.compiling import named_call as named_call
+    from ftrace.api.compiled.devices import device_get as device_get
+    from ftrace.api.compiled.devices import device_put as device_put
+    from ftrace.api.compiled.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
+    from ftrace.api.compiled.inspecting import eval_shape as eval_shape
+    from ftrace.api.compiled.inspecting import make_jaxpr as make_jaxpr
+    from ftrace.api.compiled.vectorize import elementwise_partials as elementwise_partials
+    from ftrace.api.compiled.vectorize import vectorize as vectorize
+    from ftrace.api.derivatives.autodiff import grad as grad
+    from ftrace.api.derivatives.autodiff import jvp as jvp
+    from ftrace.api.derivatives.autodiff import linear_transpose as linear_transpose
+    from ftrace.api.derivatives.autodiff import linearize as linearize
+    from ftrace.api.derivatives.autodiff import value_and_grad as value_and_grad
+    from ftrace.api.derivatives.autodiff import vjp as vjp
+    from ftrace.api.derivatives.jacobians import hessian as hessian
+    from ftrace.api.derivatives.jacobians import hvp as hvp
+    from ftrace.api.derivatives.jacobians import jacfwd as jacfwd
+    from ftrace.api.derivatives.jacobians import jacobian as jacobian
+    from ftrace.api.derivatives.jacobians import jacrev as jacrev
+    from ftrace.api.looking.checking import check_differentiable as check_differentiable
+    from ftrace.api.looking.residuals import print_saved_residuals as print_saved_residuals
+    from ftrace.api.looking.residuals import saved_residuals as saved_residuals
+    from ftrace.api.rules.custom import custom_jvp as custom_jvp
+    from ftrace.api.rules.custom import custom_vjp as custom_vjp
+    from ftrace.api.rules.custom_gradient import closure_convert as closure_convert
+    from ftrace.api.rules.custom_gradient import custom_gradient as custom_gradient
+    from ftrace.api.rules.custom_rule import Diagonal as Diagonal
+    from ftrace.api.rules.custom_rule import Products as Products
+    from ftrace.api.rules.custom_rule import custom_rule as custom_rule
+    from ftrace.api.rules.custom_vmap import custom_vmap as custom_vmap
+    from ftrace.api.rules.external import external as external
+    from ftrace.api.rules.surgery import clip_gradient as clip_gradient
+    from ftrace.api.rules.surgery import replace_gradient as replace_gradient
+    from ftrace.api.rules.surgery import reverse_gradient as reverse_gradient
+    from ftrace.api.rules.surgery import scale_gradient as scale_gradient
+    from ftrace.api.vmap import vmap as vmap
     from ftrace.core.primitive import Primitive as Primitive
     from ftrace.core.trace import Tracer as Tracer
     from ftrace.core.zero import SymbolicZero as SymbolicZero
-    from ftrace.cpu.recycling import release_memory as release_memory
+    from ftrace.cpu.runtime.recycling import release_memory as release_memory
     from ftrace.lax.operations import stop_gradient as stop_gradient
     from ftrace.lifting.lifted import lift as lift
     from ftrace.typing import Array as Array
@@ -102,7 +102,7 @@ _MODULES = (
     "tree_util",
 )
 _HOMES = {
-    "ftrace.api.autodiff": (
+    "ftrace.api.derivatives.autodiff": (
         "grad",
         "jvp",
         "linear_transpose",
@@ -110,73 +110,73 @@ _HOMES = {
         "value_and_grad",
         "vjp",
     ),
-    "ftrace.api.batching": ("vmap",),
-    "ftrace.api.callbacks": (
+    "ftrace.api.vmap": ("vmap",),
+    "ftrace.api.compiled.callbacks": (
         "io_callback",
         "pure_callback",
     ),
-    "ftrace.api.checking": ("check_differentiable",),
-    "ftrace.api.checkpointing": (
+    "ftrace.api.looking.checking": ("check_differentiable",),
+    "ftrace.api.compiled.checkpointing": (
         "checkpoint",
         "checkpoint_name",
         "remat",
     ),
-    "ftrace.api.compiling": (
+    "ftrace.api.compiled.compiling": (
         "block_until_ready",
         "disable_jit",
         "ensure_compile_time_eval",
         "jit",
         "named_call",
     ),
-    "ftrace.api.custom": (
+    "ftrace.api.rules.custom": (
         "custom_jvp",
         "custom_vjp",
     ),
-    "ftrace.api.custom_gradient": (
+    "ftrace.api.rules.custom_gradient": (
         "closure_convert",
         "custom_gradient",
     ),
-    "ftrace.api.custom_rule": (
+    "ftrace.api.rules.custom_rule": (
         "Diagonal",
         "Products",
         "custom_rule",
     ),
-    "ftrace.api.custom_vmap": ("custom_vmap",),
-    "ftrace.api.devices": (
+    "ftrace.api.rules.custom_vmap": ("custom_vmap",),
+    "ftrace.api.compiled.devices": (
         "device_get",
         "device_put",
     ),
-    "ftrace.api.external": ("external",),
-    "ftrace.api.inspecting": (
+    "ftrace.api.rules.external": ("external",),
+    "ftrace.api.compiled.inspecting": (
         "ShapeDtypeStruct",
         "eval_shape",
         "make_jaxpr",
     ),
-    "ftrace.api.jacobians": (
+    "ftrace.api.derivatives.jacobians": (
         "hessian",
         "hvp",
         "jacfwd",
         "jacobian",
         "jacrev",
     ),
-    "ftrace.api.residuals": (
+    "ftrace.api.looking.residuals": (
         "print_saved_residuals",
         "saved_residuals",
     ),
-    "ftrace.api.surgery": (
+    "ftrace.api.rules.surgery": (
         "clip_gradient",
         "replace_gradient",
         "reverse_gradient",
         "scale_gradient",
     ),
-    "ftrace.api.vectorize": (
+    "ftrace.api.compiled.vectorize": (
         "elementwise_partials",
         "vectorize",
     ),
     "ftrace.core.primitive": ("Primitive",),
     "ftrace.core.trace": ("Tracer",),
     "ftrace.core.zero": ("SymbolicZero",),
-    "ftrace.cpu.recycling": ("release_memory",),
+    "ftrace.cpu.runtime.recycling": ("release_memory",),
     "ftrace.lax.operations": ("stop_gradient",),
     "ftrace.lifting.lifted": ("lift",),
     "ftrace.typing": ("Array",),

@@ -1,3 +1,3 @@
 """`ftrace.custom_batching`: JAX's home of `custom_vmap`."""
 
-from ftrace.api.custom_vmap import custom_vmap as custom_vmap
+from ftrace.api.rules.custom_vmap import custom_vmap as custom_vmap

@@ -1,9 +1,9 @@
 """Looking into running programs: `print`, `callback`, `breakpoint`, and `blame`.
 
-`blame` names the line that spoils a value or a gradient (api/blame.py). The others work where
-Python's own see only tracers: under jit, vmap and grad and in the bodies of control flow, at every
-run and in program order. Derivatives pass them by: they show primals. One row does it all,
-`debug_callback` in `control/callbacks.py`.
+`blame` names the line that spoils a value or a gradient (api/looking/blame.py). The others work
+where Python's own see only tracers: under jit, vmap and grad and in the bodies of control flow, at
+every run and in program order. Derivatives pass them by: they show primals. One row does it all,
+`debug_callback` in `control/rules/host_calls.py`.
 """
 
 import bdb
@@ -14,12 +14,12 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from ftrace.api.blame import Blame as Blame
-from ftrace.api.blame import Finding as Finding
-from ftrace.api.blame import blame as blame
 from ftrace.api.calls import check_callable
-from ftrace.control.callbacks import Host, debug_callback_call
+from ftrace.api.looking.blame import Blame as Blame
+from ftrace.api.looking.blame import Finding as Finding
+from ftrace.api.looking.blame import blame as blame
 from ftrace.control.functions import name_of
+from ftrace.control.rules.host_calls import Host, debug_callback_call
 from ftrace.core import source
 from ftrace.core.avals import typeof
 from ftrace.core.errors import CallbackError, DtypeError

@@ -1,6 +1,6 @@
 """What JAX keeps under `jax.experimental`, by the same names."""
 
-from ftrace.api.callbacks import io_callback as io_callback
+from ftrace.api.compiled.callbacks import io_callback as io_callback
 from ftrace.core.arguments import explain as _explain
 
 _explain(globals())

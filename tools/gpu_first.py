@@ -26,7 +26,7 @@ from benchmarks.gpu.cases.loops import anomaly, solution
 from benchmarks.gpu.child import MOST, SPREAD
 from benchmarks.gpu.clocks import CupyClock
 from benchmarks.gpu.systems import Ftrace
-from ftrace.gpu.device import current
+from ftrace.gpu.runtime.current_device import current
 
 RNG = np.random.default_rng(0)
 CALLS = 1000

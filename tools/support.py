@@ -23,12 +23,12 @@ from ftrace.core.avals import TYPEOF, ShapedArray, typeof
 from ftrace.core.errors import FtraceError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
 from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive
-from ftrace.gpu import library
-from ftrace.gpu.backend import MACHINE
-from ftrace.lowering.inline import is_one_program
+from ftrace.gpu.eager import cupy_library
+from ftrace.gpu.gpu_backend import MACHINE
+from ftrace.lowering.fusion.inline import is_one_program
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.program import (
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.program import (
     Branch,
     Callback,
     Copy,
@@ -78,9 +78,11 @@ def recorded(names: list[str]) -> Generator[None]:
     special = spies.Namespace(cupyx.scipy.special, scipy.special)
     with ExitStack() as stack:
         stack.enter_context(patch.object(spies, "call", noted))
-        stack.enter_context(patch.object(library, "namespace", lambda: spies.Namespace(cupy, np)))
-        stack.enter_context(patch.object(library, "special", lambda: special))
-        stack.enter_context(patch.object(library, "own", own))
+        stack.enter_context(
+            patch.object(cupy_library, "namespace", lambda: spies.Namespace(cupy, np))
+        )
+        stack.enter_context(patch.object(cupy_library, "special", lambda: special))
+        stack.enter_context(patch.object(cupy_library, "own", own))
         stack.enter_context(patch.dict(TYPEOF, {spies.Spy: lambda x: typeof(x.memory)}))
         yield
 
@@ -119,7 +121,7 @@ class Cupy:
         with recorded(names):
             try:
                 with np.errstate(all="ignore"):
-                    library.evaluate(row, operands, params)
+                    cupy_library.evaluate(row, operands, params)
             except FtraceError:
                 self.refused.setdefault(row, set()).add(kind_of(map(typeof, args)))
                 return False

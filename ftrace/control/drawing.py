@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.opaque import state_of
-from ftrace.control.values import is_library, is_of_ftrace
+from ftrace.control.freshness.opaque import state_of
+from ftrace.control.freshness.values import is_library, is_of_ftrace
 from ftrace.core.errors import LiftError
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping

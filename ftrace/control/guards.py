@@ -12,11 +12,11 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ftrace.control import operators as operators  # which enters its handlers
-from ftrace.control.bytecode import position
-from ftrace.control.reading import Use
-from ftrace.control.stack import Reader
-from ftrace.control.values import Value, is_ndarray
+from ftrace.control.freshness import combining as combining
+from ftrace.control.freshness.bytecode import position
+from ftrace.control.freshness.reading import Use
+from ftrace.control.freshness.stack import Reader
+from ftrace.control.freshness.values import Value, is_ndarray
 from ftrace.core.device import is_array
 from ftrace.core.errors import FreshnessWarning
 from ftrace.interpreters.captures import owner

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.control.callbacks import Host, debug_callback_call
-from ftrace.control.loops import cond
+from ftrace.control.rules.host_calls import Host, debug_callback_call
+from ftrace.control.user_loops import cond
 from ftrace.core import source
 from ftrace.primitives.arithmetic import rem, sub
 from ftrace.primitives.compare import bitwise_or, eq

@@ -9,11 +9,17 @@ import numpy as np
 
 from ftrace.control.drawing import ELEMENTS, TURNS, checked
 from ftrace.control.functions import result_avals
-from ftrace.control.loops import check_carry, check_functions, fitting, strengthened, while_loop
 from ftrace.control.progress import reporting
-from ftrace.control.revolve import run_again
-from ftrace.control.scan import scan_call
+from ftrace.control.remat.revolve import run_again
+from ftrace.control.rows.scan import scan_call
 from ftrace.control.traces import Traces
+from ftrace.control.user_loops import (
+    check_carry,
+    check_functions,
+    fitting,
+    strengthened,
+    while_loop,
+)
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import free
 from ftrace.core.dtypes import int64
@@ -25,7 +31,7 @@ from ftrace.core.errors import (
     TreeError,
     brief,
 )
-from ftrace.core.loops import Loop
+from ftrace.core.scan_layout import Loop
 from ftrace.core.trace import Tracer, lifted
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_map, tree_words
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis

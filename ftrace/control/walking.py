@@ -13,18 +13,18 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from ftrace.control.checkpoint import checkpoint_call
-from ftrace.control.cond import cond_call
-from ftrace.control.jit import jit_call
-from ftrace.control.members import member, stacked
-from ftrace.control.scan import scan_call
-from ftrace.control.vectorized import row_by_row, vectorize_call
-from ftrace.control.while_loop import while_call
+from ftrace.control.remat.checkpoint import checkpoint_call
+from ftrace.control.rows.cond import cond_call
+from ftrace.control.rows.jit import jit_call
+from ftrace.control.rows.members import member, stacked
+from ftrace.control.rows.scan import scan_call
+from ftrace.control.rows.vectorized import row_by_row, vectorize_call
+from ftrace.control.rows.while_loop import while_call
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.jaxpr import eval_jaxpr
-from ftrace.core.loops import parts
 from ftrace.core.primitive import Primitive
+from ftrace.core.scan_layout import parts
 from ftrace.core.tapes import has_turns
 from ftrace.core.trace import Trace, Tracer, ctx
 

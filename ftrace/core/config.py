@@ -5,7 +5,7 @@ Every setting has a default, an environment variable `FTRACE_<NAME>` read at imp
 `with ftrace.config.update(name=value)`, in this thread or asyncio task alone, or for good and
 everywhere with `set_default`. The record is replaced as a whole, so a reader never sees half a
 change. FTRACE_CPU, which is no setting, chooses the instructions of compiled code: `native`,
-`avx512`, `avx2` or `sse2` (cpu/compile.py).
+`avx512`, `avx2` or `sse2` (cpu/runtime/machine_code.py).
 """
 
 import os

@@ -20,7 +20,7 @@ from ftrace.core.lazy import lazy
 from ftrace.core.weak import dropping
 
 _PACKAGE: Final = "cupy"
-_register: Final = lazy("ftrace.gpu.arrays", "register")
+_register: Final = lazy("ftrace.gpu.eager.cupy_arrays", "register")
 
 
 class Library(Protocol):

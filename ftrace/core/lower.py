@@ -200,8 +200,8 @@ class Replay:
     """A counted loop run backwards, with few of its states kept: by a schedule.
 
     Attributes:
-        halves: params -> what it runs (`core/loops.py`), and the jaxprs of one iteration forwards
-            and one backwards.
+        halves: params -> what it runs (`core/scan_layout.py`), and the jaxprs of one iteration
+            forwards and one backwards.
     """
 
     halves: Rule

@@ -11,7 +11,7 @@ import numpy as np
 from ftrace.core import source as places
 from ftrace.core.errors import brief
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.loops import Loop
+from ftrace.core.scan_layout import Loop
 from ftrace.core.trace import numbers
 
 

@@ -68,7 +68,7 @@ class Ragged:
     """A stack of tapes of different lengths.
 
     Attributes:
-        items: the tapes; a list, or what native code left (cpu/blocks.py).
+        items: the tapes; a list, or what native code left (cpu/runtime/blocks.py).
         aval: its type.
     """
 

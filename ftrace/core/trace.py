@@ -331,8 +331,8 @@ def _lift_advice(error: type[ConcretizationTypeError]) -> str:
     )
 
 
-# id of a cell -> what it holds in the region of lifted code that wrote it (lifting/state.py);
-# empty as a rule. The cell itself keeps what it holds outside.
+# id of a cell -> what it holds in the region of lifted code that wrote it
+# (lifting/state/local_state.py); empty as a rule. The cell itself keeps what it holds outside.
 moved: Final[dict[int, Tracer]] = {}
 
 
@@ -341,7 +341,7 @@ def now(x: Any) -> Any:
     return moved.get(id(x), x)
 
 
-# (tracer) -> the truth that a run over several paths takes for it, or None: lifting/paths.py
+# (tracer) -> the truth that a run over several paths takes for it, or None: lifting/syntax/paths.py
 decide: Callable[[Tracer], bool | None] | None = None
 
 
@@ -371,7 +371,9 @@ EVAL: Final = EvalTrace(None)
 
 class _Context(threading.local):
     trace: Any = EVAL
-    lift: Any = None  # how users' functions are lifted (lifting/calls.py), while lifted code runs
+    lift: Any = (
+        None  # how users' functions are lifted (lifting/lifted_calls.py), while lifted code runs
+    )
     operands: Any = None  # a set, for (id of an array's owner, place) of what equations read
     restarts: Any = None  # who would start again lifted (lifting/restart.py), while one may
 

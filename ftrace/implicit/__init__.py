@@ -9,11 +9,11 @@ solvers.
 """
 
 from ftrace.core.arguments import explain as _explain
-from ftrace.implicit.linear import bicgstab as bicgstab
-from ftrace.implicit.linear import cg as cg
-from ftrace.implicit.linear import gmres as gmres
-from ftrace.implicit.linear import solve as solve
-from ftrace.implicit.linear import spsolve as spsolve
+from ftrace.implicit.linear_systems import bicgstab as bicgstab
+from ftrace.implicit.linear_systems import cg as cg
+from ftrace.implicit.linear_systems import gmres as gmres
+from ftrace.implicit.linear_systems import solve as solve
+from ftrace.implicit.linear_systems import spsolve as spsolve
 from ftrace.implicit.optimize import Result as Result
 from ftrace.implicit.optimize import brentq as brentq
 from ftrace.implicit.optimize import fixed_point as fixed_point

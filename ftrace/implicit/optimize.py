@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ftrace.numpy as fnp
-from ftrace.api.autodiff import grad, value_and_grad
 from ftrace.api.calls import check_callable, name_of
-from ftrace.api.jacobians import hessian, jacfwd
+from ftrace.api.derivatives.autodiff import grad, value_and_grad
+from ftrace.api.derivatives.jacobians import hessian, jacfwd
 from ftrace.core.errors import RuleError, ShapeError, SolverError
 from ftrace.core.lazy import lazy
 from ftrace.implicit.solving import Equation, floats, solution

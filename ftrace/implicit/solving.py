@@ -2,7 +2,7 @@
 
 SciPy's optimisers share this shape: a user's function of x and `args`, which may capture traced
 values; a solver of plain arrays; a condition that holds at the solution. Everything about
-derivatives is `control/root.py`; here the tangent systems are solved densely.
+derivatives is `control/rules/root.py`; here the tangent systems are solved densely.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 
 import ftrace.numpy as fnp
-from ftrace.api.batching import vmap
-from ftrace.control.callbacks import solver_call
+from ftrace.api.vmap import vmap
 from ftrace.control.functions import argument_avals, flatten_call
-from ftrace.control.jit import Turns
-from ftrace.control.root import closed, root_flat
+from ftrace.control.rows.jit import Turns
+from ftrace.control.rules.host_calls import solver_call
+from ftrace.control.rules.root import closed, root_flat
 from ftrace.control.traces import Traces
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
 from ftrace.core.errors import ConcretizationTypeError, DtypeError
 from ftrace.core.jaxpr import Jaxpr, JaxprFun
 from ftrace.core.trace import attempting
-from ftrace.implicit.linear import solve
+from ftrace.implicit.linear_systems import solve
 from ftrace.interpreters.quiet import quietly
 
 

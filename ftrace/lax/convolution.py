@@ -10,9 +10,8 @@ from typing import Any
 
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
-from ftrace.lax.arrays import rev, transpose
 from ftrace.lax.binding import Ints, as_dtype, bind, dtype_of, own, shape_of
-from ftrace.lax.layouts import (
+from ftrace.lax.dimension_numbers import (
     Pads,
     conv_dimension_numbers,
     dilated,
@@ -20,6 +19,7 @@ from ftrace.lax.layouts import (
     padtype_to_pads,
     positive,
 )
+from ftrace.lax.making import rev, transpose
 from ftrace.lax.precision import check_precision
 from ftrace.primitives import conv as rows
 from ftrace.primitives import linear, shape, slicing

@@ -11,7 +11,6 @@ import numpy as np
 
 from ftrace.core.errors import ShapeError
 from ftrace.core.primitive import Primitive
-from ftrace.lax.arrays import broadcasted_iota, rev
 from ftrace.lax.binding import (
     Ints,
     as_dtype,
@@ -23,8 +22,9 @@ from ftrace.lax.binding import (
     ints,
     shape_of,
 )
+from ftrace.lax.making import broadcasted_iota, rev
 from ftrace.lax.precision import check_precision
-from ftrace.lax.slicing import slice_in_dim
+from ftrace.lax.slices import slice_in_dim
 from ftrace.primitives import cumulative, linear, reduce
 from ftrace.primitives import dot as contracting
 from ftrace.primitives import sort as sorting

@@ -5,8 +5,8 @@ from typing import Any
 
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
-from ftrace.lax.arrays import concatenate, expand_dims, split, squeeze
 from ftrace.lax.binding import axis_of, bind, ints, one_per_axis, shape_of
+from ftrace.lax.making import concatenate, expand_dims, split, squeeze
 from ftrace.primitives import linear, shape
 
 

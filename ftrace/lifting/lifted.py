@@ -8,9 +8,9 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from ftrace.control.functions import name_of
 from ftrace.core.errors import DtypeError
 from ftrace.core.naming import Named
-from ftrace.lifting.calls import territory_of
-from ftrace.lifting.roots import innermost, lifting
-from ftrace.lifting.syntax import rewritten_source
+from ftrace.lifting.lifted_calls import territory_of
+from ftrace.lifting.state.roots import innermost, lifting
+from ftrace.lifting.syntax.rewriting import rewritten_source
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -21,15 +21,15 @@ from ftrace.core.errors import ConcretizationTypeError, FtraceError, LiftError
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import as_it_is, ctx, forget, refused
 from ftrace.core.weak import dropping
-from ftrace.lifting.outliving import Outliving
-from ftrace.lifting.reach import PLAIN, Asked, asking, reached_by
-from ftrace.lifting.roots import innermost, lifting
-from ftrace.lifting.unanswered import NOTHING_WATCHED, Watched, refusing
+from ftrace.lifting.sources.reach import PLAIN, Asked, asking, reached_by
+from ftrace.lifting.sources.unanswered import NOTHING_WATCHED, Watched, refusing
+from ftrace.lifting.state.outliving import Outliving
+from ftrace.lifting.state.roots import innermost, lifting
 
 R = TypeVar("R")
 
 _captured_arrays = lazy("ftrace.control.guards", "captured_arrays")
-_territory_of = lazy("ftrace.lifting.calls", "territory_of")
+_territory_of = lazy("ftrace.lifting.lifted_calls", "territory_of")
 
 _NEWS: Final = 0  # no id of anything
 

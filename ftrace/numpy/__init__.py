@@ -8,7 +8,7 @@ dtypes and helpers that never see a tracer are NumPy's own (`passive.py`).
 
 import sys
 
-from ftrace.numpy import cells, methods, operators, protocols, selections, writers
+from ftrace.numpy import cells, methods, protocols, selections, tracer_operators, writers
 from ftrace.numpy import linalg as linalg
 from ftrace.numpy.creation import arange as arange
 from ftrace.numpy.creation import array as array
@@ -31,10 +31,10 @@ from ftrace.numpy.creation import ones_like as ones_like
 from ftrace.numpy.creation import require as require
 from ftrace.numpy.creation import zeros as zeros
 from ftrace.numpy.creation import zeros_like as zeros_like
-from ftrace.numpy.cumulative import cumprod as cumprod
-from ftrace.numpy.cumulative import cumsum as cumsum
-from ftrace.numpy.cumulative import cumulative_prod as cumulative_prod
-from ftrace.numpy.cumulative import cumulative_sum as cumulative_sum
+from ftrace.numpy.cumulative_functions import cumprod as cumprod
+from ftrace.numpy.cumulative_functions import cumsum as cumsum
+from ftrace.numpy.cumulative_functions import cumulative_prod as cumulative_prod
+from ftrace.numpy.cumulative_functions import cumulative_sum as cumulative_sum
 from ftrace.numpy.einsum import einsum as einsum
 from ftrace.numpy.einsum import einsum_path as einsum_path
 from ftrace.numpy.elementary import angle as angle
@@ -89,6 +89,17 @@ from ftrace.numpy.matrices import tril as tril
 from ftrace.numpy.matrices import triu as triu
 from ftrace.numpy.matrices import unravel_index as unravel_index
 from ftrace.numpy.matrices import vander as vander
+from ftrace.numpy.matrix_products import cross as cross
+from ftrace.numpy.matrix_products import dot as dot
+from ftrace.numpy.matrix_products import inner as inner
+from ftrace.numpy.matrix_products import kron as kron
+from ftrace.numpy.matrix_products import matmul as matmul
+from ftrace.numpy.matrix_products import matvec as matvec
+from ftrace.numpy.matrix_products import outer as outer
+from ftrace.numpy.matrix_products import tensordot as tensordot
+from ftrace.numpy.matrix_products import vdot as vdot
+from ftrace.numpy.matrix_products import vecdot as vecdot
+from ftrace.numpy.matrix_products import vecmat as vecmat
 from ftrace.numpy.nanfunctions import nanargmax as nanargmax
 from ftrace.numpy.nanfunctions import nanargmin as nanargmin
 from ftrace.numpy.nanfunctions import nancumprod as nancumprod
@@ -122,17 +133,6 @@ from ftrace.numpy.polynomials import polymul as polymul
 from ftrace.numpy.polynomials import polysub as polysub
 from ftrace.numpy.polynomials import polyval as polyval
 from ftrace.numpy.polynomials import trim_zeros as trim_zeros
-from ftrace.numpy.products import cross as cross
-from ftrace.numpy.products import dot as dot
-from ftrace.numpy.products import inner as inner
-from ftrace.numpy.products import kron as kron
-from ftrace.numpy.products import matmul as matmul
-from ftrace.numpy.products import matvec as matvec
-from ftrace.numpy.products import outer as outer
-from ftrace.numpy.products import tensordot as tensordot
-from ftrace.numpy.products import vdot as vdot
-from ftrace.numpy.products import vecdot as vecdot
-from ftrace.numpy.products import vecmat as vecmat
 from ftrace.numpy.reductions import all as all
 from ftrace.numpy.reductions import amax as amax
 from ftrace.numpy.reductions import amin as amin
@@ -328,7 +328,7 @@ from ftrace.numpy.writers import putmask as putmask
 
 protocols.install(
     protocols.PROTOCOLS,
-    operators.OPERATORS,
+    tracer_operators.OPERATORS,
     methods.METHODS,
     cells.CELLS,
     writers.METHODS,

@@ -48,7 +48,8 @@ from ftrace.numpy.views import (
 from ftrace.primitives.compare import select
 from ftrace.primitives.convert import copy
 
-# trace -> those that want to know of a cell before it is written (lifting/state.py: Mark)
+# trace -> those that want to know of a cell before it is written
+# (lifting/state/local_state.py: Mark)
 journals: Final[WeakKeyDictionary[Any, list[WeakMethod[Any]]]] = WeakKeyDictionary()
 
 # ---------------------------------------------------------------------------------- reads

@@ -11,8 +11,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from ftrace.control.raising import fail_where
-from ftrace.control.trying import is_in_try
+from ftrace.control.rows.raising import fail_where
+from ftrace.control.rows.trying import is_in_try
 from ftrace.core.avals import typeof
 from ftrace.core.trace import UNKNOWN, Tracer, ctx
 from ftrace.numpy.integers import is_integer

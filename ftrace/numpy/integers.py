@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.raising import fail_where
+from ftrace.control.rows.raising import fail_where
 from ftrace.core.avals import LIMIT, check_int, typeof
 from ftrace.core.dtypes import float64, int64
 from ftrace.core.errors import DtypeError

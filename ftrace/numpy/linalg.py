@@ -1,4 +1,4 @@
-"""`ftrace.numpy.linalg`: norms and products. Decompositions come with their rows.
+"""`ftrace.numpy.linalg`: norms and matrix_products. Decompositions come with their rows.
 
 Norms are guarded: where a vector is zero its norm has derivative zero, not NaN.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
 from ftrace.core.errors import DtypeError, ShapeError
-from ftrace.numpy import products, reductions, shaping, ufuncs
+from ftrace.numpy import matrix_products, reductions, shaping, ufuncs
 from ftrace.numpy.promote import (
     TRACED,
     document,
@@ -160,19 +160,19 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 @linalg_function
 def matmul(x1: Any, x2: Any, /) -> Any:
     """The matrix product."""
-    return products.matmul(x1, x2)
+    return matrix_products.matmul(x1, x2)
 
 
 @linalg_function
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The product of vectors along an axis; the first is conjugated."""
-    return products.vecdot(x1, x2, axis=axis)
+    return matrix_products.vecdot(x1, x2, axis=axis)
 
 
 @linalg_function
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     """The product over any axes."""
-    return products.tensordot(x1, x2, axes)
+    return matrix_products.tensordot(x1, x2, axes)
 
 
 @linalg_function
@@ -180,7 +180,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
     """The outer product of two vectors."""
     if typeof(value(x1)).ndim != 1 or typeof(value(x2)).ndim != 1:
         raise ShapeError("linalg.outer takes two vectors.", "Use numpy.outer, which flattens.")
-    return products.outer(x1, x2)
+    return matrix_products.outer(x1, x2)
 
 
 @linalg_function
@@ -192,7 +192,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
             f"linalg.cross was given vectors of {sizes[0]} and {sizes[1]} components.",
             "They must have 3 of them: see numpy.cross for 2.",
         )
-    return products.cross(x1, x2, axis=axis)
+    return matrix_products.cross(x1, x2, axis=axis)
 
 
 @linalg_function
@@ -229,9 +229,9 @@ def matrix_power(a: Any, n: int) -> Any:
     found, square = None, x
     while n:
         if n & 1:
-            found = square if found is None else products.matmul(found, square)
+            found = square if found is None else matrix_products.matmul(found, square)
         n >>= 1
-        square = products.matmul(square, square) if n else square
+        square = matrix_products.matmul(square, square) if n else square
     return copy_row(x) if found is x else found
 
 
@@ -272,4 +272,4 @@ def _chain(xs: list[Any], cut: Any, i: int, j: int) -> Any:
     if i == j:
         return xs[i]
     k = cut[i, j]
-    return products.matmul(_chain(xs, cut, i, k), _chain(xs, cut, k + 1, j))
+    return matrix_products.matmul(_chain(xs, cut, i, k), _chain(xs, cut, k + 1, j))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
-from ftrace.numpy import cumulative, reductions, ufuncs
+from ftrace.numpy import cumulative_functions, reductions, ufuncs
 from ftrace.numpy.promote import cast, inexact, many_axes, numpy_function, strong, value
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.shape import reshape
@@ -58,13 +58,13 @@ def nanprod(
 @numpy_function
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Cumulative sums that pass over NaN."""
-    return cumulative.cumsum(replaced(a, 0)[0], axis, dtype, out)
+    return cumulative_functions.cumsum(replaced(a, 0)[0], axis, dtype, out)
 
 
 @numpy_function
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Cumulative products that pass over NaN."""
-    return cumulative.cumprod(replaced(a, 1)[0], axis, dtype, out)
+    return cumulative_functions.cumprod(replaced(a, 1)[0], axis, dtype, out)
 
 
 def _nan_extreme(

@@ -9,7 +9,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import following
 from ftrace.core.errors import DomainError
 from ftrace.core.trace import Tracer
-from ftrace.numpy import cumulative, reductions, ufuncs, views
+from ftrace.numpy import cumulative_functions, reductions, ufuncs, views
 from ftrace.numpy.elementary import chosen, isclose, multiply
 from ftrace.numpy.joining import joined
 from ftrace.numpy.lowerings import LOWERINGS
@@ -214,7 +214,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     small = ufuncs.apply(np.less, ufuncs.apply(np.absolute, jump), limit)
     correction = chosen(small, 0, subtract(folded, jump))
     correction = cast(correction, typeof(x).dtype)
-    moved = cumulative.cumsum(correction, axis=i)
+    moved = cumulative_functions.cumsum(correction, axis=i)
     head, rest = _part(x, None, 1, i), _part(x, 1, None, i)
     return joined([head, ufuncs.apply(np.add, rest, moved)], i)
 

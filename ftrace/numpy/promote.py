@@ -36,7 +36,7 @@ from ftrace.primitives.linear import PYTHON_SCALARS, broadcast_in_dim
 from ftrace.primitives.shape import concatenate, reshape
 
 Shape = tuple[int, ...]
-current_library = lazy("ftrace.gpu.arrays", "current_library")
+current_library = lazy("ftrace.gpu.eager.cupy_arrays", "current_library")
 TRACED: dict[Any, Callable[..., Any]] = {}  # NumPy function -> implementation for tracers
 DEFERRED: set[type] = set()  # what answers NumPy's functions itself, and is no array: selections
 

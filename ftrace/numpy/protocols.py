@@ -3,7 +3,7 @@
 `np.sin(t)` comes in through `__array_ufunc__`, `np.concatenate([t, x])` through
 `__array_function__`; both find the implementations that `ftrace.numpy` uses itself. A NumPy
 function without one raises `RuleError`: never an array of objects. Operators, methods and
-properties are tables (`operators.py`, `methods.py`, `cells.py`) set on the class once.
+properties are tables (`tracer_operators.py`, `methods.py`, `cells.py`) set on the class once.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ import numpy as np
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import RuleError, TracerArrayConversionError
 from ftrace.core.trace import EVAL, Tracer, ctx, leaked
-from ftrace.numpy import special, ufunc_methods
+from ftrace.numpy import scipy_special, ufunc_methods
 from ftrace.numpy.promote import TRACED
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.temporaries import release_all, release_arguments
@@ -33,7 +33,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         return ufunc_methods.call(ufunc, method, inputs, kwargs)
     function = UFUNCS.get(ufunc)
     if function is None:
-        function = special.find(ufunc)
+        function = scipy_special.find(ufunc)
         if function is None and ufunc.__name__.endswith("(vectorized)"):
             raise TracerArrayConversionError(
                 f"A function made by numpy.frompyfunc takes plain elements, not {self!r}.",

@@ -2,7 +2,7 @@
 
 Small integers and booleans are summed in 64 bits, means of integers are float64 and float16 is
 accumulated in float32, as in NumPy. Cumulative functions are
-in `cumulative.py`, the versions that skip NaN are in `nanfunctions.py`, those
+in `cumulative_functions.py`, the versions that skip NaN are in `nanfunctions.py`, those
 that sort (median, quantile) in `statistics.py`.
 """
 

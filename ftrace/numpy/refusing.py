@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.raising import fail_where, some
+from ftrace.control.rows.raising import fail_where, some
 from ftrace.core.arguments import BARE, better_error, is_accident, is_raised, shown
 from ftrace.core.errors import DtypeError
 from ftrace.core.trace import UNKNOWN, Tracer

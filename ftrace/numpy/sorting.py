@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.control.raising import some
+from ftrace.control.rows.raising import some
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.device import following

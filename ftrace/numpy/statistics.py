@@ -16,8 +16,8 @@ from ftrace.numpy.creation import linspace
 from ftrace.numpy.elementary import clip, imag, multiply, real, where
 from ftrace.numpy.joining import joined
 from ftrace.numpy.lowerings import LOWERINGS
+from ftrace.numpy.matrix_products import contract
 from ftrace.numpy.numerics import divide
-from ftrace.numpy.products import contract
 from ftrace.numpy.promote import (
     cast,
     common_dtype,

@@ -14,7 +14,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import RuleError
 from ftrace.numpy import reductions, ufuncs
-from ftrace.numpy.cumulative import cumulated
+from ftrace.numpy.cumulative_functions import cumulated
 from ftrace.numpy.lowerings import constant_like
 from ftrace.numpy.promote import cast, many_axes, one_axis, strong, unsupported, value
 from ftrace.numpy.shaping import index_axis, slice_axis

@@ -4,7 +4,7 @@ NumPy itself says which dtypes a ufunc computes in (`ufunc.resolve_dtypes`), ope
 there and broadcast, and the row of `LOWERINGS` does the rest. `UFUNCS` maps each NumPy ufunc to
 its traced implementation, which `__array_ufunc__` calls too: `np.sin(t)` and `fnp.sin(t)` give
 the same jaxpr. With no trace running the functions are NumPy's. Reductions and the other methods
-of ufuncs are in `ufunc_methods.py`; matrix products in `products.py`.
+of ufuncs are in `ufunc_methods.py`; matrix products in `matrix_products.py`.
 """
 
 from collections.abc import Callable

@@ -2,8 +2,8 @@
 
 Rules for `Pointwise` take `(builder, out, *values, **params)`, rules for `Moving` take
 `(builder, index, out, *operands, **params)`, where an operand gives an element with `x.at(index)`.
-The builder is `lowering/builder.py`'s, given as an argument: rows never import what lies above
-them. Rows whose name is a `ScalarOp` need nothing here.
+The builder is `lowering/kernel/builder.py`'s, given as an argument: rows never import what lies
+above them. Rows whose name is a `ScalarOp` need nothing here.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """`ftrace.random`: JAX's random numbers, functions of a key, the same bits on every device."""
 
 from ftrace.core.arguments import explain as _explain
-from ftrace.random.choices import categorical as categorical
-from ftrace.random.choices import choice as choice
-from ftrace.random.choices import permutation as permutation
+from ftrace.random.choosing import categorical as categorical
+from ftrace.random.choosing import choice as choice
+from ftrace.random.choosing import permutation as permutation
 from ftrace.random.continuous import cauchy as cauchy
 from ftrace.random.continuous import exponential as exponential
 from ftrace.random.continuous import gumbel as gumbel
@@ -31,6 +31,10 @@ from ftrace.random.keys import key as key
 from ftrace.random.keys import key_data as key_data
 from ftrace.random.keys import split as split
 from ftrace.random.keys import wrap_key_data as wrap_key_data
+from ftrace.random.multivariate import ball as ball
+from ftrace.random.multivariate import generalized_normal as generalized_normal
+from ftrace.random.multivariate import multivariate_normal as multivariate_normal
+from ftrace.random.multivariate import orthogonal as orthogonal
 from ftrace.random.normals import double_sided_maxwell as double_sided_maxwell
 from ftrace.random.normals import lognormal as lognormal
 from ftrace.random.normals import maxwell as maxwell
@@ -42,9 +46,5 @@ from ftrace.random.uniforms import bits as bits
 from ftrace.random.uniforms import rademacher as rademacher
 from ftrace.random.uniforms import randint as randint
 from ftrace.random.uniforms import uniform as uniform
-from ftrace.random.vectors import ball as ball
-from ftrace.random.vectors import generalized_normal as generalized_normal
-from ftrace.random.vectors import multivariate_normal as multivariate_normal
-from ftrace.random.vectors import orthogonal as orthogonal
 
 _explain(globals())

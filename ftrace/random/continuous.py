@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.dtypes import float64
-from ftrace.random.arguments import Shape, drawn
+from ftrace.random.parameters import Shape, drawn
 from ftrace.random.programs import program
 from ftrace.random.quantiles import log
 from ftrace.random.threefry import Pair, words

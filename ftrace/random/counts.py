@@ -19,7 +19,7 @@ from ftrace.core.errors import ShapeError
 from ftrace.lax import scan, while_loop
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.primitives.special import lgamma
-from ftrace.random.arguments import (
+from ftrace.random.parameters import (
     Shape,
     checked_dtype,
     checked_key,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.control.custom import custom_jvp_call
+from ftrace.control.rules.custom_derivatives import custom_jvp_call
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import float64
 from ftrace.core.errors import ShapeError
@@ -21,8 +21,8 @@ from ftrace.lax import while_loop
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.primitives.elementwise import mul
 from ftrace.primitives.special import digamma
-from ftrace.random.arguments import Shape, drawn
 from ftrace.random.normals import flat_normals
+from ftrace.random.parameters import Shape, drawn
 from ftrace.random.programs import program
 from ftrace.random.quantiles import log
 from ftrace.random.threefry import WORD, Pair, random_words, split_words, words

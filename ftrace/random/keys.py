@@ -16,7 +16,7 @@ from ftrace.lax.stacking import stack
 from ftrace.numpy.promote import cast, value
 from ftrace.primitives.convert import copy
 from ftrace.primitives.shape import reshape
-from ftrace.random.arguments import checked_key, checked_shape
+from ftrace.random.parameters import checked_key, checked_shape
 from ftrace.random.programs import program
 from ftrace.random.threefry import WORD, random_words, threefry, words, words_of
 

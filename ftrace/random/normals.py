@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.control.custom import custom_jvp_call
+from ftrace.control.rules.custom_derivatives import custom_jvp_call
 from ftrace.core.dtypes import float64, real_dtype
 from ftrace.numpy.promote import stretch
 from ftrace.primitives.arithmetic import complex as complex_row
 from ftrace.primitives.elementwise import mul, nextafter
 from ftrace.primitives.special import erf, erf_inv, log_ndtr
-from ftrace.random.arguments import (
+from ftrace.random.parameters import (
     Shape,
     checked_dtype,
     checked_key,

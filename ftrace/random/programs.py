@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
-from ftrace.control.jit import jit_call
+from ftrace.control.rows.jit import jit_call
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.device import free
 from ftrace.core.jaxpr import Jaxpr

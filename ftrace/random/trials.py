@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.control.vectorized import vectorize_call
+from ftrace.control.rows.vectorized import vectorize_call
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.interpreters.staging import trace_closed

@@ -17,7 +17,7 @@ from ftrace.numpy.promote import cast, value
 from ftrace.primitives.compare import clamp
 from ftrace.primitives.convert import bitcast_convert_type
 from ftrace.primitives.shape import reshape
-from ftrace.random.arguments import (
+from ftrace.random.parameters import (
     Shape,
     checked_dtype,
     checked_key,

@@ -11,11 +11,11 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import checkpoint, errors, grad, jit, lax, value_and_grad, vjp, vmap
 from ftrace import checkpoint_policies as policies
-from ftrace.control import budgets, saving
-from ftrace.control.budgets import choices
-from ftrace.control.memory import peak as predicted
-from ftrace.control.memory import total
-from ftrace.control.saving import late_jaxpr, open_calls
+from ftrace.control.remat import budgets, saving
+from ftrace.control.remat.budgets import choices
+from ftrace.control.remat.peak_memory import peak as predicted
+from ftrace.control.remat.peak_memory import total
+from ftrace.control.remat.saving import late_jaxpr, open_calls
 from ftrace.core.jaxpr import eval_jaxpr
 from tests.counting import CountedSin
 
@@ -259,7 +259,7 @@ def test_what_has_a_forward_derivative_only_is_bounded_forwards():
 @pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)
 def test_what_a_jaxpr_holds_is_predicted(program, kind):
     jaxpr = ftrace.make_jaxpr(value_and_grad(program))(DATA)
-    run = ftrace.control.jit.jit_call.impl
+    run = ftrace.control.rows.jit.jit_call.impl
     expected = predicted(jaxpr, kind == "compiled")
     found = measured(lambda x: run(x, jaxpr=jaxpr, name="f"), DATA)[0]
     assert 0.7 * expected - SLACK <= found <= expected + SLACK

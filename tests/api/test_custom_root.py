@@ -8,7 +8,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import errors, lax
-from ftrace.control.callbacks import solver_call
+from ftrace.control.rules.host_calls import solver_call
 from ftrace.core.avals import typeof
 from tests.api.ways import GRADIENTS, HESSIANS, differences
 

@@ -7,8 +7,8 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, jit, jvp, lax, tree_util, vmap
 from ftrace.core.tree import paths, tree_mismatch
-from ftrace.lowering.show import text
-from ftrace.lowering.weights import LIMIT
+from ftrace.lowering.fusion.weights import LIMIT
+from ftrace.lowering.kernel.show import text
 from tests.lowering.programs import planned
 
 X = np.array([0.5, 1.0, 2.0])

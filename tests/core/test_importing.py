@@ -7,7 +7,13 @@ import pytest
 
 HEAVY = ("numpy", "scipy", "llvmlite", "jaxtyping", "cupy", "typing_extensions")
 LATER = (  # what only a failing trace, a compiled call or an error needs
-    *("ftrace.lifting.calls", "ftrace.lifting.python", "ftrace.cpu.backend", "difflib", "scipy"),
+    *(
+        "ftrace.lifting.lifted_calls",
+        "ftrace.lifting.substitutes.python",
+        "ftrace.cpu.cpu_backend",
+        "difflib",
+        "scipy",
+    ),
     *("llvmlite", "ftrace.control.guards"),
 )
 
@@ -43,7 +49,7 @@ found = []
 
 class Handler:  # as a signal's that comes while the walk of functions is being imported
     def find_spec(self, name, path=None, target=None):
-        if name == "ftrace.control.stack":
+        if name == "ftrace.control.freshness.stack":
             found.append(inner(3.0))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ftrace.core.avals import aval, typeof
-from ftrace.core.loops import Loop, cut, parts
+from ftrace.core.scan_layout import Loop, cut, parts
 from ftrace.core.tapes import TURNS, has_turns, levels, stack, tape
 
 F8 = np.dtype(np.float64)

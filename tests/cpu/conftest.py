@@ -2,7 +2,7 @@
 
 import pytest
 
-from ftrace.cpu import entry
+from ftrace.cpu.runtime import entry
 
 
 @pytest.fixture(params=["native", "portable"])

@@ -5,19 +5,19 @@ import numpy as np
 import ftrace
 from ftrace.core.avals import aval
 from ftrace.core.primitive import Primitive, Unsupported
-from ftrace.cpu.compile import host
-from ftrace.cpu.launch import compile_program
-from ftrace.lowering.launching import Launch, Operand
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.runtime.native_launch import compile_program
+from ftrace.lowering.kernel.launching import Launch, Operand
+from ftrace.lowering.kernel.schedule import schedule
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.program import (
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.program import (
     ARENA,
     ARGUMENT,
     RESULT,
     Program,
     Slot,
 )
-from ftrace.lowering.schedule import schedule
 from tests.lowering.nests import Nest, f8
 
 VECTOR = host().vector_bytes

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.cpu.compile import compile_module
-from ftrace.cpu.emit import emit
-from ftrace.cpu.text import Host
-from ftrace.lowering.ir import Kernel
-from ftrace.lowering.launching import Launch, Operand
-from ftrace.lowering.schedule import Schedule, schedule
+from ftrace.cpu.emit.kernel_text import emit
+from ftrace.cpu.llvm.text import Host
+from ftrace.cpu.runtime.machine_code import compile_module
+from ftrace.lowering.kernel.ir import Kernel
+from ftrace.lowering.kernel.launching import Launch, Operand
+from ftrace.lowering.kernel.schedule import Schedule, schedule
 from tests.lowering.nests import Sample
 
 ENTRY = "define void @entry(ptr %s, ptr %t) {\n call void @kernel(ptr %s, ptr %t)\n ret void\n}\n"

@@ -12,7 +12,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, jit, lax, vectorize
-from ftrace.cpu.mathematics import table
+from ftrace.cpu.mathematics import functions_table
 
 N = 1024
 
@@ -24,7 +24,7 @@ def counted(monkeypatch):
     def plant(op):
         total = np.zeros(1, "i8")
         place = f"ptr inttoptr (i64 {total.ctypes.data} to ptr)"
-        plain = table.SPELLINGS[op]
+        plain = functions_table.SPELLINGS[op]
 
         def spelled(text, *args):
             before, after = text.fresh(), text.fresh()
@@ -33,7 +33,7 @@ def counted(monkeypatch):
             text.line(f"store i64 %{after}, {place}")
             return plain(text, *args)
 
-        monkeypatch.setitem(table.SPELLINGS, op, spelled)
+        monkeypatch.setitem(functions_table.SPELLINGS, op, spelled)
         return total
 
     return plant

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ftrace.core.errors import BackendError
-from ftrace.cpu.compile import host
-from ftrace.cpu.emit import emit
-from ftrace.lowering import reference
-from ftrace.lowering.ir import Alloc, Block, Fold, Kernel, blocks_of, loops_of
-from ftrace.lowering.schedule import LANE, SERIAL, Schedule, schedule
+from ftrace.cpu.emit.kernel_text import emit
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.lowering.kernel import reference
+from ftrace.lowering.kernel.ir import Alloc, Block, Fold, Kernel, blocks_of, loops_of
+from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule, schedule
 from tests.cpu.running import Compiled, differences, launch, run, with_lanes
 from tests.lowering.kernels import SAMPLES, kernels
 from tests.lowering.nests import Nest, Sample, f8, i8

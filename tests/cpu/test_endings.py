@@ -9,10 +9,10 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, jit, lax, vectorize
-from ftrace.cpu.compile import host
-from ftrace.cpu.mathematics import table
-from ftrace.lowering import reference
-from ftrace.lowering.exits import exits
+from ftrace.cpu.mathematics import functions_table
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.lowering.kernel import reference
+from ftrace.lowering.kernel_passes.sinking import exits
 from tests.cpu.running import differences, run, with_lanes
 from tests.lowering.nests import Sample
 from tests.lowering.repetitions import repetition
@@ -239,7 +239,7 @@ def exps(monkeypatch):
     """How many vectors of `exp` have run."""
     total = np.zeros(1, "i8")
     place = f"ptr inttoptr (i64 {total.ctypes.data} to ptr)"
-    plain = table.SPELLINGS["exp"]
+    plain = functions_table.SPELLINGS["exp"]
 
     def spelled(text, *args):
         before, more = text.fresh(), text.fresh()
@@ -248,7 +248,7 @@ def exps(monkeypatch):
         text.line(f"store i64 %{more}, {place}")
         return plain(text, *args)
 
-    monkeypatch.setitem(table.SPELLINGS, "exp", spelled)
+    monkeypatch.setitem(functions_table.SPELLINGS, "exp", spelled)
     return total
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ftrace.core import source
 from ftrace.core.trace import EVAL, ctx
-from ftrace.cpu.launch import KEPT_ARENA, KEPT_FRAMES, Compiled, compile_program
+from ftrace.cpu.runtime.native_launch import KEPT_ARENA, KEPT_FRAMES, Compiled, compile_program
 from tests.cpu.programs import X, compiled, planned, row
 
 ANGRY = row(lambda x: np.log(x * 1))  # it warns of negative numbers

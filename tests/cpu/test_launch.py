@@ -5,15 +5,15 @@ import pytest
 
 import ftrace
 from ftrace import lax
-from ftrace.control.cond import cond_call
+from ftrace.control.rows.cond import cond_call
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
 from ftrace.core.jaxpr import eval_jaxpr
-from ftrace.cpu import entry, launch
-from ftrace.cpu.calls import Frame
-from ftrace.cpu.compile import host
-from ftrace.cpu.entry_text import REJECTED
-from ftrace.cpu.launch import Compiled, Interpreted, compilations, compile_program
-from ftrace.cpu.main import FINISHED, module_text
+from ftrace.cpu.runtime import entry, native_launch
+from ftrace.cpu.runtime.entry_text import REJECTED
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.runtime.main import FINISHED, module_text
+from ftrace.cpu.runtime.native_launch import Compiled, Interpreted, compilations, compile_program
+from ftrace.cpu.runtime.python_rows import Frame
 from tests.cpu.programs import F8, X, compiled, planned, row, scalar_program, tripled
 from tests.lowering.test_scalars import SCALAR
 
@@ -178,7 +178,7 @@ def test_scalars_may_come_as_scalars_or_arrays(given, each_entry):
 @pytest.mark.parametrize("given", [2.5, np.float64(2.5), np.array(2.5)])
 def test_scalars_are_not_looked_at_twice(given, each_entry, monkeypatch):
     call = compiled(lambda x: x * 3.0, np.float64(1))
-    monkeypatch.setattr(launch, "_plain", None)  # for what the entry refuses
+    monkeypatch.setattr(native_launch, "_plain", None)  # for what the entry refuses
     assert call([given]) == [7.5]
 
 
@@ -287,8 +287,8 @@ def test_programs_without_kernels_need_no_compiler():
 
 def test_an_error_of_the_compiler_names_the_kernel(monkeypatch):
     program = scalar_program(F8, steps=[tripled(0, 1)])
-    monkeypatch.setattr(launch, "module_text", lambda *_: "define bad")
-    monkeypatch.setattr(launch, "kernel_text", lambda *_: "define worse")
+    monkeypatch.setattr(native_launch, "module_text", lambda *_: "define bad")
+    monkeypatch.setattr(native_launch, "kernel_text", lambda *_: "define worse")
     with pytest.raises(BackendError, match=r"Kernel tripled cannot be compiled(.|\n)*LLVM"):
         compile_program(program)
 

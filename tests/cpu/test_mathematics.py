@@ -7,9 +7,9 @@ import pytest
 
 from ftrace.core.errors import BackendError
 from ftrace.core.scalar import OPS, apply
-from ftrace.cpu.mathematics import library
-from ftrace.cpu.mathematics.library import SCIPY, symbols_used
-from ftrace.cpu.mathematics.table import SPELLINGS
+from ftrace.cpu.mathematics import libraries
+from ftrace.cpu.mathematics.functions_table import SPELLINGS
+from ftrace.cpu.mathematics.libraries import SCIPY, symbols_used
 from tests.cpu.ulp import (
     BINARY,
     LANES,
@@ -114,9 +114,9 @@ def test_functions_called_through_pointers_equal_scipys_ufuncs(op, dtype):
 
 def test_the_symbols_of_a_module_are_those_that_pointers_knows():
     used = symbols_used(compiled(True).declarations)
-    assert set(used) == set(library.pointers())
+    assert set(used) == set(libraries.pointers())
 
 
 def test_a_scipy_without_a_function_is_named():
     with pytest.raises(BackendError, match="exports no gammaln of double"):
-        library._address({}, "gammaln", "double")
+        libraries._address({}, "gammaln", "double")

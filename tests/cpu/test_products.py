@@ -9,14 +9,14 @@ import pytest
 import ftrace
 from ftrace import lax
 from ftrace.core.errors import BackendError
-from ftrace.cpu import blas
-from ftrace.cpu.backend import cpu_backend
-from ftrace.cpu.blas_text import CBLAS, FORTRAN
-from ftrace.cpu.compile import host
-from ftrace.cpu.launch import Compiled, compile_program
-from ftrace.cpu.main import module_text
+from ftrace.cpu.cpu_backend import cpu_backend
+from ftrace.cpu.runtime import blas
+from ftrace.cpu.runtime.blas_text import CBLAS, FORTRAN
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.runtime.main import module_text
+from ftrace.cpu.runtime.native_launch import Compiled, compile_program
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
+from ftrace.lowering.planning.plan import plan
 
 LIBRARIES = {CBLAS: blas.of_numpy, FORTRAN: blas.of_scipy}
 

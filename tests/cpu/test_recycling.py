@@ -18,9 +18,9 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.core import config
-from ftrace.cpu import recycling
-from ftrace.cpu.launch import compile_program
-from ftrace.cpu.recycling_text import (
+from ftrace.cpu.runtime import recycling
+from ftrace.cpu.runtime.native_launch import compile_program
+from ftrace.cpu.runtime.recycling_text import (
     BOUND,
     COUNT,
     HEAD,

@@ -43,7 +43,7 @@ print("end")
 FORKS = """
 import ctypes
 import os
-from ftrace.cpu.recycling import _recycler
+from ftrace.cpu.runtime.recycling import _recycler
 f(x)
 r = _recycler()
 take = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(r._struct.malloc)

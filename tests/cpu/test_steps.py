@@ -14,12 +14,12 @@ from ftrace.core.avals import aval
 from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import EVAL, ctx
-from ftrace.cpu import launch
-from ftrace.cpu.compile import host
-from ftrace.cpu.entry import _native
-from ftrace.cpu.launch import Interpreted, compilations, compile_program
-from ftrace.cpu.main import module_text
-from ftrace.lowering.program import (
+from ftrace.cpu.runtime import native_launch
+from ftrace.cpu.runtime.entry import _native
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.runtime.main import module_text
+from ftrace.cpu.runtime.native_launch import Interpreted, compilations, compile_program
+from ftrace.lowering.program.program import (
     ARENA,
     ARGUMENT,
     RESULT,
@@ -203,9 +203,9 @@ def test_a_row_may_call_the_program_that_it_is_part_of(each_entry):
     np.testing.assert_array_equal(call([np.full(3, 4.0)])[0], np.full(3, 10.0))
 
 
-@pytest.mark.parametrize("small", [launch.SMALL, -1])
+@pytest.mark.parametrize("small", [native_launch.SMALL, -1])
 def test_threads_do_not_meet(small, each_entry, monkeypatch):
-    monkeypatch.setattr(launch, "SMALL", small)  # -1: every program lets other threads run
+    monkeypatch.setattr(native_launch, "SMALL", small)  # -1: every program lets other threads run
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:

@@ -6,7 +6,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import jit, lax, vectorize
-from ftrace.cpu.mathematics import table
+from ftrace.cpu.mathematics import functions_table
 
 LONG = 1e60
 
@@ -115,7 +115,7 @@ def test_long_lanes_do_not_hold_up_the_others(monkeypatch, read):
     """Vectors that turn are counted by code planted in `exp`: few beyond what the lanes need."""
     total = np.zeros(1, "i8")
     place = f"ptr inttoptr (i64 {total.ctypes.data} to ptr)"
-    plain = table.SPELLINGS["exp"]
+    plain = functions_table.SPELLINGS["exp"]
 
     def spelled(text, *args):
         before, after = text.fresh(), text.fresh()
@@ -124,7 +124,7 @@ def test_long_lanes_do_not_hold_up_the_others(monkeypatch, read):
         text.line(f"store i64 %{after}, {place}")
         return plain(text, *args)
 
-    monkeypatch.setitem(table.SPELLINGS, "exp", spelled)
+    monkeypatch.setitem(functions_table.SPELLINGS, "exp", spelled)
 
     def halvings(x):
         def halved(state):

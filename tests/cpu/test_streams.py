@@ -4,23 +4,23 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace.cpu import launch
-from ftrace.cpu.backend import cpu_backend
-from ftrace.cpu.compile import host
-from ftrace.cpu.launch import compile_program
-from ftrace.cpu.main import module_text
-from ftrace.lowering import streams
-from ftrace.lowering.ir import Load
+from ftrace.cpu.cpu_backend import cpu_backend
+from ftrace.cpu.runtime import native_launch
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.runtime.main import module_text
+from ftrace.cpu.runtime.native_launch import compile_program
+from ftrace.lowering.kernel.ir import Load
+from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.traversal import inside
+from ftrace.lowering.planning import streaming
+from ftrace.lowering.planning.plan import plan
 from tests.lowering.test_columns import arguments, pulled
 
 
 @pytest.fixture
 def always(monkeypatch):
     """As if every result were large."""
-    monkeypatch.setattr(streams, "LARGE", 1)
+    monkeypatch.setattr(streaming, "LARGE", 1)
 
 
 def streamed(f, *args):
@@ -29,7 +29,7 @@ def streamed(f, *args):
 
 
 def test_only_what_no_cache_holds_is_streamed():
-    size = streams.LARGE // 8
+    size = streaming.LARGE // 8
     small, large = np.broadcast_to(1.0, (size - 1,)), np.broadcast_to(1.0, (size,))
     assert streamed(lambda x: x * 2.0, small) == [()]
     (names,) = streamed(lambda x: x * 2.0, large)
@@ -82,8 +82,8 @@ def test_an_arm_of_a_branch_stores_where_its_lanes_are(always):
 @pytest.mark.parametrize("vector_bytes", [16, 32])
 def test_narrow_vectors_are_streamed_too(always, monkeypatch, vector_bytes):
     narrow = host()._replace(vector_bytes=vector_bytes, masked=False)
-    monkeypatch.setattr(launch, "host", lambda: narrow)
+    monkeypatch.setattr(native_launch, "host", lambda: narrow)
     x = np.arange(1003.0)
     program = plan(ftrace.make_jaxpr(lambda x: x * 2.0)(x), Machine(vector_bytes))
     assert "!nontemporal" in module_text(program, narrow)
-    np.testing.assert_array_equal(launch.compile_program(program)((x,))[0], x * 2.0)
+    np.testing.assert_array_equal(native_launch.compile_program(program)((x,))[0], x * 2.0)

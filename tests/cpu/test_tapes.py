@@ -9,19 +9,19 @@ import pytest
 
 import ftrace
 from ftrace import grad, hessian, jit, lax, make_jaxpr, vjp
-from ftrace.control.jit import executable
-from ftrace.control.scan import scan_call
+from ftrace.control.rows.jit import executable
+from ftrace.control.rows.scan import scan_call
 from ftrace.core.avals import aval, typeof
 from ftrace.core.errors import JaxprError
 from ftrace.core.jaxpr import eval_jaxpr
-from ftrace.core.loops import Loop
+from ftrace.core.scan_layout import Loop
 from ftrace.core.tapes import Ragged, levels, stack, tape
-from ftrace.cpu import blocks, launch, tapes
-from ftrace.cpu.calls import call_back
-from ftrace.cpu.compile import compile_module, host
-from ftrace.cpu.tapes import DROP, EXHAUSTED, FIRST, symbols
+from ftrace.cpu.runtime import blocks, native_launch, native_tapes
+from ftrace.cpu.runtime.machine_code import compile_module, host
+from ftrace.cpu.runtime.native_tapes import DROP, EXHAUSTED, FIRST, symbols
+from ftrace.cpu.runtime.python_rows import call_back
 from ftrace.interpreters.staging import trace_closed
-from ftrace.lowering.program import TAPE
+from ftrace.lowering.program.program import TAPE
 from ftrace.primitives.linear import add
 from tests.lowering.test_pieces import forward_half
 
@@ -166,9 +166,9 @@ class Living:
 @pytest.fixture
 def living(monkeypatch):
     found = Living()
-    monkeypatch.setattr(tapes, "symbols", lambda: found.symbols)
-    monkeypatch.setattr(launch, "_modules", {})
-    monkeypatch.setattr(launch, "_recent", OrderedDict())
+    monkeypatch.setattr(native_tapes, "symbols", lambda: found.symbols)
+    monkeypatch.setattr(native_launch, "_modules", {})
+    monkeypatch.setattr(native_launch, "_recent", OrderedDict())
     blocks._free.made.clear()
     yield found
     assert len(found) == 0

@@ -11,9 +11,9 @@ import llvmlite.binding as llvm
 import numpy as np
 from scipy import special
 
-from ftrace.cpu.mathematics.library import pointers
-from ftrace.cpu.mathematics.table import SPELLINGS
-from ftrace.cpu.text import LLVM_TYPE, Host, Text, type_of
+from ftrace.cpu.llvm.text import LLVM_TYPE, Host, Text, type_of
+from ftrace.cpu.mathematics.functions_table import SPELLINGS
+from ftrace.cpu.mathematics.libraries import pointers
 
 WIDER = {"f4": np.float64, "f8": np.longdouble}
 LANES = {"f4": 16, "f8": 8}

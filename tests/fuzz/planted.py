@@ -54,7 +54,7 @@ BUGS = (
     ),
     Bug(
         "merging: what the second arm wrote is lost",
-        "ftrace/lifting/merging.py",
+        "ftrace/lifting/staging/merging.py",
         "self.picks.append((self._content(0, root), self._content(1, root), typeof(root)))",
         "self.picks.append((self._content(0, root), self._content(0, root), typeof(root)))",
     ),
@@ -102,7 +102,7 @@ BUGS = (
     ),
     Bug(
         "loops: a break under a traced condition leaves the `else` standing",
-        "ftrace/lifting/loops.py",
+        "ftrace/lifting/staging/staged_loops.py",
         "outcome = renamed(self.turned(frame, *others), BREAK, BROKEN)",
         "outcome = renamed(self.turned(frame, *others), BREAK, NEXT)",
     ),
@@ -132,7 +132,7 @@ BUGS = (
     ),
     Bug(
         "merging: views of what an arm wrote keep their old content",
-        "ftrace/lifting/merging.py",
+        "ftrace/lifting/staging/merging.py",
         "        push(written)\n        self._relate",
         "        self._relate",
     ),
@@ -162,19 +162,19 @@ BUGS = (
     ),
     Bug(
         "guards: what a container has got in addition is not compared",
-        "ftrace/control/facts.py",
+        "ftrace/control/freshness/facts.py",
         "return len(now) == len(before) and (",
         "return bool(before) and (",
     ),
     Bug(
         "guards: defaults are no facts",
-        "ftrace/control/calling.py",
+        "ftrace/control/freshness/calling.py",
         "        if f.__defaults__:\n",
         "        if f.__kwdefaults__ and f.__defaults__:\n",
     ),
     Bug(
         "lifting: keyword defaults are forgotten",
-        "ftrace/lifting/syntax.py",
+        "ftrace/lifting/syntax/rewriting.py",
         "new.__kwdefaults__ = fn.__kwdefaults__",
         "new.__kwdefaults__ = None",
     ),

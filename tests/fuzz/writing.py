@@ -435,7 +435,8 @@ class Writer:
         line, error = self.rng.choice([
             ("", ""), ("", ""), ("if {b}: raise ValueError('no')", "ValueError"),
             (f"{name} = math.log({{s}})", "ValueError"), ("assert {b}", "AssertionError"),
-            (f"{name} = math.sqrt({{s}} - 1e-3)", "ValueError"), (f"{name} = float({{s}})", "TypeError"),
+            (f"{name} = math.sqrt({{s}} - 1e-3)", "ValueError"),
+            (f"{name} = float({{s}})", "TypeError"),
             (f"{name} = {{c}} / {{i}}", "ZeroDivisionError"),
             (f"{name} = [{{s}}, {{c}}][{{i}}]", "IndexError"),
         ])  # fmt: skip

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ftrace
+from ftrace.lowering.kernel.show import text
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.show import text
+from ftrace.lowering.planning.plan import plan
 from tests.lowering import programs
 
 X, V = np.ones((3, 4)), np.ones(5)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ftrace.core.errors import BackendError
-from ftrace.gpu.cupy_device import device_of
+from ftrace.gpu.runtime.cupy_device import device_of
 
 
 @cache

@@ -13,10 +13,10 @@ import numpy as np
 import ftrace
 from ftrace import numpy as fnp
 from ftrace import vectorize, vjp
-from ftrace.gpu.backend import gpu_backend
-from ftrace.gpu.kernels import Planned, plan_kernels
-from ftrace.lowering.cost import cost
-from ftrace.lowering.program import Program
+from ftrace.gpu.gpu_backend import gpu_backend
+from ftrace.gpu.runtime.kernels import Planned, plan_kernels
+from ftrace.lowering.program.cost import cost
+from ftrace.lowering.program.program import Program
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 import ftrace
-from ftrace.gpu.backend import MACHINE
-from ftrace.gpu.compile import compiled
-from ftrace.gpu.emit import HEADER, emit
-from ftrace.gpu.layout import Mapped
-from ftrace.gpu.mapping import mapped
-from ftrace.gpu.prelude import definitions
-from ftrace.lowering import reference
-from ftrace.lowering.ir import Kernel
-from ftrace.lowering.launching import Launch, Operand
-from ftrace.lowering.plan import plan
-from ftrace.lowering.schedule import Schedule
-from ftrace.lowering.verify import verify
+from ftrace.gpu.emit.kernel_source import HEADER, emit
+from ftrace.gpu.gpu_backend import MACHINE
+from ftrace.gpu.grid.layout import Mapped
+from ftrace.gpu.grid.mapping import mapped
+from ftrace.gpu.prelude.prelude import definitions
+from ftrace.gpu.runtime.cubin import compiled
+from ftrace.lowering.kernel import reference
+from ftrace.lowering.kernel.ir import Kernel
+from ftrace.lowering.kernel.launching import Launch, Operand
+from ftrace.lowering.kernel.schedule import Schedule
+from ftrace.lowering.kernel.verify import verify
+from ftrace.lowering.planning.plan import plan
 from tests.gpu.emulation import driver
 
 

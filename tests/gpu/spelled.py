@@ -7,9 +7,9 @@ from functools import cache
 import numpy as np
 
 from ftrace.core.scalar import OPS
-from ftrace.gpu.prelude import definitions
-from ftrace.gpu.spelling import MEMORY, REGISTER, spell
-from ftrace.lowering.ir import DTYPES
+from ftrace.gpu.emit.cuda_spelling import MEMORY, REGISTER, spell
+from ftrace.gpu.prelude.prelude import definitions
+from ftrace.lowering.kernel.ir import DTYPES
 from tests.gpu.emulation import driver
 
 Row = tuple[str, str]  # an operation and the dtype of its result

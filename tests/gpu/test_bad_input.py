@@ -16,10 +16,10 @@ import pytest
 
 import ftrace
 from ftrace import errors, grad, jit, lax
-from ftrace.gpu import compile as compiling
-from ftrace.gpu import nvrtc
-from ftrace.gpu.copying import contiguous
-from ftrace.gpu.kernels import planned
+from ftrace.gpu.runtime import cubin as compiling
+from ftrace.gpu.runtime import nvrtc
+from ftrace.gpu.runtime.copying import contiguous
+from ftrace.gpu.runtime.kernels import planned
 from tests.gpu.devices import without_gpu
 from tests.gpu.emulation.device import HostDevice, selected
 
@@ -51,7 +51,7 @@ def test_an_array_without_a_driver_says_what_is_missing(host_device, monkeypatch
     if not without_gpu():
         pytest.skip("there is a device")
     x = on(host_device, X)
-    monkeypatch.setattr("ftrace.gpu.device._chosen.device", None)
+    monkeypatch.setattr("ftrace.gpu.runtime.current_device._chosen.device", None)
     for f in (lambda: jit(np.sin)(x), lambda: grad(lambda x: np.sin(x).sum())(x)):
         with pytest.raises(errors.BackendError, match=r"(?s)CuPy.*GPU"):
             f()
@@ -337,7 +337,7 @@ def test_what_is_not_aligned_is_copied_in_smaller_pieces(shift, dtype, read, hos
         seen.extend(b.dtype for b in launch.kernel.buffers)
         return planned(launch, *rest)
 
-    with mock.patch("ftrace.gpu.copying.planned", noted):
+    with mock.patch("ftrace.gpu.runtime.copying.planned", noted):
         found = contiguous(view, host_device)
     assert seen == [read, read]
     assert found.data.ptr % 16 == 0

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from ftrace.gpu import bessel
+from ftrace.gpu.eager import bessel
 from tests.gpu import sheet
 
 ORDERS = [0, 1, 2, 3, 7, 20, 50, -1, -2, -7, 0.5, 0.3, 1.7, 7.9, 33.3, -0.5, -1.6, -7.9]

@@ -11,8 +11,8 @@ import pytest
 
 import ftrace
 from ftrace import errors
-from ftrace.gpu import compile as compiling
-from ftrace.gpu import nvrtc
+from ftrace.gpu.runtime import cubin as compiling
+from ftrace.gpu.runtime import nvrtc
 from tests.gpu import sheet
 
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")

@@ -18,10 +18,10 @@ import pytest
 
 from ftrace import errors, jit
 from ftrace.core.lazy import Lazy
-from ftrace.gpu import compile as compiling
-from ftrace.gpu import cupy_device, nvrtc
-from ftrace.gpu.cupy_device import CupyDevice, block_of, device_of
-from ftrace.gpu.device import current, using
+from ftrace.gpu.runtime import cubin as compiling
+from ftrace.gpu.runtime import cupy_device, nvrtc
+from ftrace.gpu.runtime.cupy_device import CupyDevice, block_of, device_of
+from ftrace.gpu.runtime.current_device import current, using
 from ftrace.primitives.elementwise import sin
 from tests.gpu.fake_cupy import CUDADriverError, CUDARuntimeError, FakeCupy, OutOfMemoryError
 
@@ -73,7 +73,7 @@ def kernel(device, fake, monkeypatch, python):
 
 def test_importing_ftrace_imports_no_cupy():
     program = (
-        "import sys, ftrace, ftrace.gpu.device, ftrace.gpu.compile, ftrace.gpu.cupy_device\n"
+        "import sys, ftrace, ftrace.gpu.runtime.cubin, ftrace.gpu.runtime.cupy_device\n"
         "print('cupy' in sys.modules)"
     )
     command = [sys.executable, "-c", program]
@@ -277,7 +277,7 @@ def test_rows_go_to_the_library(device, monkeypatch):
     monkeypatch.setattr(cupy_device, "_evaluate", evaluate)
     assert device.library(sin, ["x"], {"a": 1}) == ["result"]
     assert seen == [(sin, ["x"], {"a": 1})]
-    assert isinstance(cupy_device.lazy("ftrace.gpu.library", "evaluate"), Lazy)
+    assert isinstance(cupy_device.lazy("ftrace.gpu.eager.cupy_library", "evaluate"), Lazy)
 
 
 # --- recording ----------------------------------------------------------------------------------

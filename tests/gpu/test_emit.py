@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ftrace.core.errors import BackendError
-from ftrace.gpu import mapping
-from ftrace.gpu.layout import BLOCK, COLUMN, WARP
-from ftrace.lowering import reference
-from ftrace.lowering.ir import Fold
-from ftrace.lowering.verify import verify
+from ftrace.gpu.grid import mapping
+from ftrace.gpu.grid.layout import BLOCK, COLUMN, WARP
+from ftrace.lowering.kernel import reference
+from ftrace.lowering.kernel.ir import Fold
+from ftrace.lowering.kernel.verify import verify
 from tests.gpu.functions import FUNCTIONS
 from tests.gpu.running import (
     Machine,

@@ -7,7 +7,7 @@ import pytest
 import scipy.special as special
 
 from ftrace.core.errors import BackendError
-from ftrace.gpu import device as devices
+from ftrace.gpu.runtime import current_device as devices
 from ftrace.primitives import table
 from tests.gpu import by_hand
 from tests.gpu.emulation import memory

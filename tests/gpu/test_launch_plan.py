@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ftrace import jit
-from ftrace.gpu.kernels import Planned, functions
-from ftrace.gpu.layout import BLOCK, COLUMN, LARGE, SIGNED, SMALL, THREAD, WARP
-from ftrace.lowering.ir import Lit, loops_of
+from ftrace.gpu.grid.layout import BLOCK, COLUMN, LARGE, SIGNED, SMALL, THREAD, WARP
+from ftrace.gpu.runtime.kernels import Planned, functions
+from ftrace.lowering.kernel.ir import Lit, loops_of
 from tests.gpu import plans
 from tests.gpu.emulation.device import HostDevice, selected
 from tests.gpu.plans import Chip, array, planned

@@ -1,11 +1,11 @@
 """The laws of rows on a device: what NumPy gives for arrays of the host, CuPy's arrays give, too.
 
-Every sample of every row, evaluated at once (by the device's library) and through jit (as kernels):
-values, both modes of derivatives, and mapped. The samples of a row are one program, since starting
-a compiler costs more than a kernel. `FTRACE_GPU_LAWS=all` (`make gpu`, `make gpu-emulation`) runs
-every law through jit; else only values are compiled. The reference is the same law on NumPy arrays,
-to the last bit where nothing in it is rounded as it likes. On a GPU what CuPy does has bits of its
-own, and what it lacks may be refused, by name.
+Every sample of every row, evaluated at once (by the device's cupy_library) and through jit (as
+kernels): values, both modes of derivatives, and mapped. The samples of a row are one program, since
+starting a compiler costs more than a kernel. `FTRACE_GPU_LAWS=all` (`make gpu`, `make
+gpu-emulation`) runs every law through jit; else only values are compiled. The reference is the same
+law on NumPy arrays, to the last bit where nothing in it is rounded as it likes. On a GPU what CuPy
+does has bits of its own, and what it lacks may be refused, by name.
 """
 
 import os
@@ -21,8 +21,8 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import on_device
 from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.primitive import Primitive
-from ftrace.gpu import library
-from ftrace.gpu.backend import gpu_backend
+from ftrace.gpu.eager import cupy_library
+from ftrace.gpu.gpu_backend import gpu_backend
 from tests.gpu.devices import without_gpu
 from tests.laws.cases import CASES, DIFFERENTIABLE, Case, assert_all_close, random_like
 from tests.laws.test_jit import ROUNDED, SUMS, rows_of, tangents_for
@@ -109,7 +109,7 @@ def is_lacking(f: Flat, args: Sequence[Any]) -> bool:
         return False
     rows = set(rows_of(ftrace.make_jaxpr(f)(*args)))
     parts = "complex" in rows or any(typeof(x).dtype.kind == "c" for x in args)
-    return parts and bool(rows & library._SPECIAL.keys())
+    return parts and bool(rows & cupy_library._SPECIAL.keys())
 
 
 def is_ours(f: Flat, args: Sequence[Any], compiled: bool) -> bool:

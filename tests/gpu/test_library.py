@@ -8,8 +8,8 @@ import scipy.special
 
 from ftrace.core.avals import TYPEOF, strengthen, typeof
 from ftrace.core.errors import BackendError, DtypeError, RuleError
-from ftrace.gpu import library
-from ftrace.gpu import library_arrays as arrays
+from ftrace.gpu.eager import cupy_library
+from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.primitives.table import by_name
 from tests.gpu.hosted import cupy
 from tests.gpu.spies import Namespace, Spy, own, plain, special
@@ -21,9 +21,9 @@ READS = ("gather", "scatter", "scatter_add", "scatter_mul", "scatter_min", "scat
 @pytest.fixture(autouse=True)
 def spied(monkeypatch: pytest.MonkeyPatch) -> None:
     """CuPy's functions run NumPy's, on arrays that answer as CuPy's do."""
-    monkeypatch.setattr(library, "namespace", lambda: Namespace(cupy, np))
-    monkeypatch.setattr(library, "special", special)
-    monkeypatch.setattr(library, "own", own)
+    monkeypatch.setattr(cupy_library, "namespace", lambda: Namespace(cupy, np))
+    monkeypatch.setattr(cupy_library, "special", special)
+    monkeypatch.setattr(cupy_library, "own", own)
     monkeypatch.setitem(TYPEOF, Spy, lambda x: typeof(x.memory))
     monkeypatch.setattr(Spy, "synchronised", 0)
 
@@ -50,7 +50,7 @@ CASES_ON_DEVICE = [
 
 def unsupported(case: Case) -> bool:
     """Complex special functions, which CuPy does not have."""
-    return any(a.dtype.kind == "c" for a in case.avals) and case.row.name in library._SPECIAL
+    return any(a.dtype.kind == "c" for a in case.avals) and case.row.name in cupy_library._SPECIAL
 
 
 @pytest.mark.parametrize(("case", "least"), CASES_ON_DEVICE)
@@ -61,9 +61,9 @@ def test_a_row_calls_functions_that_cupy_has_and_gives_its_impls_values(
     before = [np.array(plain(a)) for a in args]
     if unsupported(case):
         with pytest.raises(DtypeError, match=f"CuPy .* cannot evaluate {case.row.name}"):
-            library.evaluate(case.row, args, case.sample.params)
+            cupy_library.evaluate(case.row, args, case.sample.params)
         return
-    found = library.evaluate(case.row, args, case.sample.params)
+    found = cupy_library.evaluate(case.row, args, case.sample.params)
     assert all(type(y) is Spy for y in found)
     assert [typeof(y) for y in found] == [strengthen(a) for a in case.types(*map(typeof, args))]
     expected = case.row.impl(*case.args, **case.sample.params)
@@ -78,22 +78,22 @@ def test_a_row_calls_functions_that_cupy_has_and_gives_its_impls_values(
 def test_every_row_of_the_table_is_tried_or_has_no_operands():
     tried = {p.values[0].row for p in CASES_ON_DEVICE}
     assert {row.name for row in set(ROWS) - tried} <= {"iota"}
-    assert library.RULES.keys() <= by_name.keys()
+    assert cupy_library.RULES.keys() <= by_name.keys()
 
 
 def test_a_function_that_cupy_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(library.RULES, "erf", arrays.special("jv", special))
+    monkeypatch.setitem(cupy_library.RULES, "erf", arrays.special("jv", special))
     with pytest.raises(RuleError, match=r"CuPy [\d.]+ has no function for erf \(.*") as e:
-        library.evaluate(by_name["erf"], (Spy(np.ones(3)),), {})
+        cupy_library.evaluate(by_name["erf"], (Spy(np.ones(3)),), {})
     assert "ftrace.device_put(f(ftrace.device_get(x)))" in str(e.value)
 
 
 def test_a_result_of_another_shape_is_never_handed_on(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(library.RULES, "sin", lambda xp, x: x[:1])
+    monkeypatch.setitem(cupy_library.RULES, "sin", lambda xp, x: x[:1])
     with pytest.raises(
         BackendError, match=r"an array of shape \(1,\) for sin, whose result is f64"
     ):
-        library.evaluate(by_name["sin"], (Spy(np.ones(3)),), {})
+        cupy_library.evaluate(by_name["sin"], (Spy(np.ones(3)),), {})
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1", "?", "c16"])
@@ -106,7 +106,7 @@ def test_what_falls_on_one_place_is_combined_in_order(name: str, mode: str, dtyp
     low, high = (-5, 5) if mode == "raise" else (-9, 9)
     indices = rng.integers(low, high, 40)
     row, params = by_name[name], {"axes": (0,), "mode": mode}
-    (found,) = library.evaluate(row, (Spy(x), Spy(v), Spy(indices)), params)
+    (found,) = cupy_library.evaluate(row, (Spy(x), Spy(v), Spy(indices)), params)
     expected = row.impl(x, v, indices, **params)
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found.memory, expected, rtol=1e-5)
@@ -118,7 +118,7 @@ def test_nothing_is_sorted_where_there_is_nothing(shape: tuple[int, ...], count:
     xs = [Spy(np.ones(shape)) for _ in range(count)]
     for axis in range(len(shape)):
         params = {"dimension": axis, "is_stable": True, "num_keys": 1}
-        found = library.evaluate(by_name["sort"], xs, params)
+        found = cupy_library.evaluate(by_name["sort"], xs, params)
         assert [y.shape for y in found] == [shape] * count
         assert all(y is not x for y, x in zip(found, xs, strict=True))
 
@@ -127,7 +127,7 @@ def test_nothing_is_sorted_where_there_is_nothing(shape: tuple[int, ...], count:
 def test_nothing_is_accumulated_where_there_is_nothing(name: str) -> None:
     for shape in ((0,), (3, 0), (0, 3)):
         params = {"axis": len(shape) - 1, "reverse": True}
-        (found,) = library.evaluate(by_name[name], [Spy(np.ones(shape))], params)
+        (found,) = cupy_library.evaluate(by_name[name], [Spy(np.ones(shape))], params)
         assert found.shape == shape
 
 
@@ -139,7 +139,7 @@ def test_an_index_out_of_range_raises_the_error_of_the_impl(name: str) -> None:
     with pytest.raises(IndexError) as expected:
         by_name[name].impl(*args, **params)
     with pytest.raises(IndexError) as found:
-        library.evaluate(by_name[name], list(map(Spy, args)), params)
+        cupy_library.evaluate(by_name[name], list(map(Spy, args)), params)
     assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
@@ -149,9 +149,9 @@ def test_an_axis_without_elements_has_no_nearest_one(mode: str) -> None:
     with pytest.raises(IndexError) as expected:
         row.impl(np.ones(0), np.array([2]), **params)
     with pytest.raises(IndexError) as found:
-        library.evaluate(row, [Spy(np.ones(0)), Spy(np.array([2]))], params)
+        cupy_library.evaluate(row, [Spy(np.ones(0)), Spy(np.array([2]))], params)
     assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
-    (y,) = library.evaluate(row, [Spy(np.ones(0)), Spy(np.array([], int))], params)
+    (y,) = cupy_library.evaluate(row, [Spy(np.ones(0)), Spy(np.array([], int))], params)
     assert y.shape == (0,)
 
 
@@ -175,7 +175,7 @@ def test_at_their_corners_rows_give_the_values_of_their_impl(
 ) -> None:
     row = by_name[name]
     given = [Spy(a.copy()) if isinstance(a, np.ndarray) else a for a in args]
-    found = library.evaluate(row, given, params)
+    found = cupy_library.evaluate(row, given, params)
     expected = row.impl(*args, **params)
     assert all(type(y) is Spy for y in found)
     for y, z in zip(found, expected if row.multiple else [expected], strict=True):

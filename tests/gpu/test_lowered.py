@@ -11,13 +11,13 @@ from ftrace import jit
 from ftrace.core.avals import TYPEOF
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import BackendError
-from ftrace.gpu.backend import gpu_backend
-from ftrace.gpu.kernels import plan_kernels
-from ftrace.gpu.layout import BLOCK, COLUMN, THREAD, WARP, Geometry, Layout, described
-from ftrace.gpu.models import MODELS, model
-from ftrace.lowering import reference
-from ftrace.lowering.ir import Block, Kernel
-from ftrace.lowering.show import text
+from ftrace.gpu.gpu_backend import gpu_backend
+from ftrace.gpu.grid.layout import BLOCK, COLUMN, THREAD, WARP, Geometry, Layout, described
+from ftrace.gpu.runtime.kernels import plan_kernels
+from ftrace.gpu.runtime.models import MODELS, model
+from ftrace.lowering.kernel import reference
+from ftrace.lowering.kernel.ir import Block, Kernel
+from ftrace.lowering.kernel.show import text
 from tests.gpu.test_programs import softmax
 
 X = np.ones((500, 80), np.float32)

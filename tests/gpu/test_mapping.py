@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ftrace.gpu.emit import emit
-from ftrace.gpu.layout import (
+from ftrace.gpu.emit.kernel_source import emit
+from ftrace.gpu.grid.layout import (
     BLOCK,
     COLUMN,
     LARGE,
@@ -18,10 +18,10 @@ from ftrace.gpu.layout import (
     Layout,
     Mapped,
 )
-from ftrace.gpu.mapping import mapped
-from ftrace.lowering.ir import Fold, Kernel, Loop, loops_of
-from ftrace.lowering.launching import Launch, Operand
-from ftrace.lowering.schedule import Schedule
+from ftrace.gpu.grid.mapping import mapped
+from ftrace.lowering.kernel.ir import Fold, Kernel, Loop, loops_of
+from ftrace.lowering.kernel.launching import Launch, Operand
+from ftrace.lowering.kernel.schedule import Schedule
 from tests.lowering.nests import Nest, i8
 
 

@@ -10,7 +10,7 @@ import pytest
 import ftrace
 from ftrace import grad, hessian, jit, jvp, lax, vmap
 from ftrace import numpy as fnp
-from ftrace.gpu.device import Device
+from ftrace.gpu.runtime.device_interface import Device
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5, 7))

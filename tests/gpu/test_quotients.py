@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ftrace import grad, jit
-from ftrace.gpu.prelude_exact import EXACT
+from ftrace.gpu.prelude.prelude_exact import EXACT
 from tests.gpu import plans
 from tests.gpu.emulation import driver
 from tests.gpu.plans import array, planned

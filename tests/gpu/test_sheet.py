@@ -13,10 +13,10 @@ from functools import cache
 import pytest
 
 from ftrace.core.errors import BackendError
-from ftrace.gpu import nvrtc
-from ftrace.gpu.compile import compiled
-from ftrace.gpu.disassembly import disassembled
-from ftrace.gpu.kernels import Planned, module
+from ftrace.gpu.runtime import nvrtc
+from ftrace.gpu.runtime.cubin import compiled
+from ftrace.gpu.runtime.disassembly import disassembled
+from ftrace.gpu.runtime.kernels import Planned, module
 from tests.gpu import plans, sheet
 from tests.gpu.kernel_samples import DTYPES, PROGRAMS, templates
 from tests.gpu.plans import H200, array

@@ -11,12 +11,12 @@ from hypothesis.extra.numpy import from_dtype
 
 from ftrace.core.errors import BackendError
 from ftrace.core.scalar import OPS, apply
-from ftrace.gpu import nvrtc
-from ftrace.gpu.compile import cubin
-from ftrace.gpu.disassembly import disassembled
-from ftrace.gpu.prelude import FUNCTIONS, definitions, prelude
-from ftrace.gpu.spelling import MEMORY, REGISTER, literal, spell
-from ftrace.lowering.ir import DTYPES
+from ftrace.gpu.emit.cuda_spelling import MEMORY, REGISTER, literal, spell
+from ftrace.gpu.prelude.prelude import FUNCTIONS, definitions, prelude
+from ftrace.gpu.runtime import nvrtc
+from ftrace.gpu.runtime.cubin import cubin
+from ftrace.gpu.runtime.disassembly import disassembled
+from ftrace.lowering.kernel.ir import DTYPES
 from tests.cpu.test_spelling import assert_same_bits, in_range, numbers
 from tests.gpu.emulation import driver
 from tests.gpu.sheet import instructions
@@ -188,7 +188,9 @@ def test_the_prelude_holds_what_is_called_and_no_more():
 def test_every_function_is_called_by_a_spelling_and_defined_once():
     text = prelude((op, d) for op, row in OPS.items() for d in COMPUTED if d[0] in row.kinds)
     text += prelude([("cast", "f2")])
-    text += definitions("ft_reciprocal_f4 ft_reciprocal_square_f4")  # for gpu/quotients.py
+    text += definitions(
+        "ft_reciprocal_f4 ft_reciprocal_square_f4"
+    )  # for gpu/emit/bounded_quotients.py
     named = set(re.findall(r"^static inline .*?(ft_\w+)\(", text, re.M))
     assert named == set(FUNCTIONS)
     assert definitions(text).count("static inline") == len(FUNCTIONS)

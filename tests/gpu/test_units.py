@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ftrace import grad, jit, vectorize, vjp
-from ftrace.gpu.backend import GpuBackend
-from ftrace.lowering.cost import cost
-from ftrace.lowering.program import Program
+from ftrace.gpu.gpu_backend import GpuBackend
+from ftrace.lowering.program.cost import cost
+from ftrace.lowering.program.program import Program
 from tests.gpu import plans
 from tests.gpu.plans import array, cell_arguments, planned, traffic
 from tests.lowering import programs

@@ -8,7 +8,7 @@ import pytest
 
 import ftrace
 from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
-from ftrace.control.revolve import revolve
+from ftrace.control.remat.revolve import revolve
 from ftrace.core.binomial import turns_again
 from tests.counting import CountedSin
 

@@ -12,7 +12,7 @@ import pytest
 
 import ftrace
 from ftrace.core.errors import ConcretizationTypeError, LiftError
-from ftrace.lifting.reach import asking
+from ftrace.lifting.sources.reach import asking
 from tests.lifting import asked
 
 

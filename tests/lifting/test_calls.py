@@ -12,8 +12,8 @@ import pytest
 import ftrace
 from ftrace import lax
 from ftrace.core.errors import DtypeError, LiftError, TracerArrayConversionError
-from ftrace.lifting.calls import Territory
-from ftrace.lifting.mathematics import MATH
+from ftrace.lifting.lifted_calls import Territory
+from ftrace.lifting.substitutes.mathematics import MATH
 from tests.lifting import called
 
 X = 0.7

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from ftrace.lifting import names
-from ftrace.lifting.names import BREAK, CONTINUE, NEXT, RAISE, RETURN, Liveness
+from ftrace.lifting.state import names
+from ftrace.lifting.state.names import BREAK, CONTINUE, NEXT, RAISE, RETURN, Liveness
 
 JUMPS = {BREAK: frozenset("B"), CONTINUE: frozenset("C"), RAISE: frozenset("R")}
 

@@ -14,7 +14,7 @@ import pytest
 
 import ftrace
 from ftrace.core.errors import ConcretizationTypeError, LiftError
-from ftrace.lifting import operators
+from ftrace.lifting.syntax import users_operators
 
 
 class Number:
@@ -264,16 +264,16 @@ def test_operators_of_plain_values_are_pythons():
     scope: dict = {}
     exec(PLAIN, scope)
     tree = ast.parse(textwrap.dedent(PLAIN))
-    operators.Operators().of(tree.body[0])
+    users_operators.Operators().of(tree.body[0])
     assert ast.unparse(tree).count("_ft.operate") > 50
-    rewritten = {"_ft": operators}
+    rewritten = {"_ft": users_operators}
     exec(compile(ast.fix_missing_locations(tree), "rewritten", "exec"), rewritten)
     for a, b in ((3.5, 2.0), (2, 5), (np.float64(7.0), 3)):
         got, want = rewritten["f"](a, b), scope["f"](copy.copy(a), b)
         assert repr(got) == repr(want)
     with pytest.raises(TypeError, match="unsupported operand"):
-        operators.operate("add", 1, "a")
+        users_operators.operate("add", 1, "a")
     with pytest.raises(TypeError, match="unsupported operand"):
-        operators.operate("sub", Number(1.0), Number(2.0))
+        users_operators.operate("sub", Number(1.0), Number(2.0))
     with pytest.raises(AttributeError, match="nothing"):
-        operators.attribute(object(), "nothing")
+        users_operators.attribute(object(), "nothing")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace.lifting.syntax import rewrite
+from ftrace.lifting.syntax.rewriting import rewrite
 
 
 def test_evaluation_order_and_number():

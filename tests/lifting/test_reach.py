@@ -10,7 +10,7 @@ import pytest
 
 import ftrace
 from ftrace.core.errors import LiftError
-from ftrace.lifting.reach import asking
+from ftrace.lifting.sources.reach import asking
 from tests.lifting import asked, reached
 from tests.lifting.importing import late, later
 from tests.lifting.reached import PROGRAMS, REFUSED, Box, Holder, kind

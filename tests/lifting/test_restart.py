@@ -202,7 +202,7 @@ def test_lifting_is_loaded_when_something_is_lifted():
     code = """
 import sys, numpy as np, ftrace
 assert ftrace.jit(ftrace.vmap(ftrace.grad(lambda x: x * x)))(np.ones(2))[0] == 2.0
-assert not {"ftrace.lifting.calls", "ftrace.lifting.syntax"} & set(sys.modules)
+assert not {"ftrace.lifting.lifted_calls", "ftrace.lifting.syntax.rewriting"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

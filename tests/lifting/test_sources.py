@@ -15,7 +15,7 @@ import pytest
 
 import ftrace
 from ftrace.core.errors import LiftError
-from ftrace.lifting import sources
+from ftrace.lifting.sources import finding
 
 BODY = "    if x > 0:\n        return x * 2\n    return -x\n"
 
@@ -66,14 +66,14 @@ def test_an_edited_file_is_not_run(module, old, new, transform):
 
 
 def test_numbers_that_are_equal_are_not_the_same():
-    assert not sources._same((0, 1.0), (0.0, 1.0))
-    assert not sources._same(0.0, -0.0)
-    assert not sources._same((1, True), (1, 1))
-    assert not sources._same((1,), (1, 2))
-    assert not sources._same(10**5000, 10**5000 + 1)
-    assert sources._same(float("nan"), float("nan"))
-    assert sources._same(frozenset("abc"), frozenset("cba"))
-    assert not sources._same(frozenset("abc"), frozenset("abd"))
+    assert not finding._same((0, 1.0), (0.0, 1.0))
+    assert not finding._same(0.0, -0.0)
+    assert not finding._same((1, True), (1, 1))
+    assert not finding._same((1,), (1, 2))
+    assert not finding._same(10**5000, 10**5000 + 1)
+    assert finding._same(float("nan"), float("nan"))
+    assert finding._same(frozenset("abc"), frozenset("cba"))
+    assert not finding._same(frozenset("abc"), frozenset("abd"))
 
 
 def test_a_loop_of_an_edited_file_says_why():
@@ -202,7 +202,7 @@ def test_every_function_of_the_standard_library_is_its_source():
             for f in [x, *(vars(x).values() if isinstance(x, type) else ())]:
                 if type(f) is type(kept) and f.__code__.co_filename == m.__file__:
                     seen += 1
-                    assert sources.find(f) is not None, f
+                    assert finding.find(f) is not None, f
     assert seen > 300
 
 
@@ -219,9 +219,9 @@ def test_functions_that_lifted_code_defines_are_found():
 
 
 def test_functions_that_yield_and_await_are_found():
-    assert sources.find(Kept.awaited).node.name == "awaited"
-    assert sources.find(Kept.yielded).node.name == "yielded"
-    assert sources.find(Kept.__init__).owner == "Kept"
+    assert finding.find(Kept.awaited).node.name == "awaited"
+    assert finding.find(Kept.yielded).node.name == "yielded"
+    assert finding.find(Kept.__init__).owner == "Kept"
 
 
 def test_warnings_of_the_compiler_are_not_given_again(module):

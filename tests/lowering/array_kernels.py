@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special
 
-from ftrace.lowering.ir import Fold, Lit
+from ftrace.lowering.kernel.ir import Fold, Lit
 from tests.lowering.nests import Nest, Sample, f8, i8, random, sample
 
 # --- elementwise, every kind of step

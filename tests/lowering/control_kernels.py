@@ -5,7 +5,7 @@ See kernels.py for how to use them.
 
 import numpy as np
 
-from ftrace.lowering.ir import Fold, Lit
+from ftrace.lowering.kernel.ir import Fold, Lit
 from tests.lowering.nests import Nest, Sample, f4, f8, i8, random, sample
 
 # --- loops in order

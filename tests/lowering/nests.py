@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.scalar import OPS
-from ftrace.lowering.ir import (
+from ftrace.lowering.kernel.ir import (
     PAIRS,
     Alloc,
     Atom,
@@ -31,7 +31,7 @@ from ftrace.lowering.ir import (
     Var,
     While,
 )
-from ftrace.lowering.reference import Operand
+from ftrace.lowering.kernel.reference import Operand
 
 NO_AXIS = Var(-1, "i8")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.scalar import apply
-from ftrace.lowering.ir import (
+from ftrace.lowering.kernel.ir import (
     PAIRS,
     Alloc,
     Atom,
@@ -24,7 +24,7 @@ from ftrace.lowering.ir import (
     Store,
     While,
 )
-from ftrace.lowering.reference import Operand
+from ftrace.lowering.kernel.reference import Operand
 
 COMBINE = {
     "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,

@@ -7,11 +7,11 @@ import numpy as np
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
-from ftrace.cpu.compile import host
-from ftrace.lowering.cost import Cost, cost
+from ftrace.cpu.runtime.machine_code import host
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.program import Program
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.cost import Cost, cost
+from ftrace.lowering.program.program import Program
 
 
 def planned(f: Any, *args: Any) -> Program:

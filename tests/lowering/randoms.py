@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ftrace.core.scalar import OPS
-from ftrace.lowering.ir import Atom, Fold, Lit, Var
+from ftrace.lowering.kernel.ir import Atom, Fold, Lit, Var
 from tests.lowering.nests import Nest, Sample
 
 DTYPES = ["f8", "f4", "i4", "i8", "u1", "b1", "i1", "u4", "u8", "i2", "u2"]

@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 
-from ftrace.lowering.ir import Atom, Lit, Var
+from ftrace.lowering.kernel.ir import Atom, Lit, Var
 from tests.lowering.nests import Nest, Sample, f8, i8
 
 FALSE, TRUE = Lit(False, "b1"), Lit(True, "b1")

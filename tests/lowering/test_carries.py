@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ftrace import jit, lax
-from ftrace.lowering.program import WINDOW, Copy, Repeat, Scan, every
+from ftrace.lowering.program.program import WINDOW, Copy, Repeat, Scan, every
 from ftrace.tree import leaves
 from tests.lowering.test_plan import checked
 

@@ -5,12 +5,12 @@ import pytest
 
 import ftrace
 from ftrace import numpy as fnp
-from ftrace.lowering.cost import cost
-from ftrace.lowering.ir import Store
+from ftrace.lowering.kernel.ir import Store
+from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.simulate import simulate
-from ftrace.lowering.traversal import inside
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.cost import cost
+from ftrace.lowering.program.simulate import simulate
 
 RNG = np.random.default_rng(0)
 MACHINES = {"wide": Machine(64), "narrow": Machine(16, wide=False, bounds=False)}

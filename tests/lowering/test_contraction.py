@@ -5,11 +5,11 @@ import pytest
 
 import ftrace
 from ftrace import lax
-from ftrace.lowering.contraction import contraction
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.program import Callback, Copy, Multiply, Repeat, every
-from ftrace.lowering.simulate import simulate
+from ftrace.lowering.planning.contraction import contraction
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.program import Callback, Copy, Multiply, Repeat, every
+from ftrace.lowering.program.simulate import simulate
 
 LARGE = 2**31 - 1
 

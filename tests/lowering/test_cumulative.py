@@ -12,12 +12,12 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
-from ftrace.lowering.ir import Loop, loops_of
+from ftrace.lowering.kernel.ir import Loop, loops_of
+from ftrace.lowering.kernel.schedule import LANE
+from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.schedule import LANE
-from ftrace.lowering.simulate import simulate
-from ftrace.lowering.verify import verify, verify_schedule
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.simulate import simulate
 from ftrace.primitives import cumulative
 from tests.lowering.programs import counted, planned
 from tests.lowering.test_plan import checked

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from ftrace.lowering.exits import exits
-from ftrace.lowering.ir import While
-from ftrace.lowering.reference import run
-from ftrace.lowering.traversal import inside
-from ftrace.lowering.verify import verify
+from ftrace.lowering.kernel.ir import While
+from ftrace.lowering.kernel.reference import run
+from ftrace.lowering.kernel.traversal import inside
+from ftrace.lowering.kernel.verify import verify
+from ftrace.lowering.kernel_passes.sinking import exits
 from tests.lowering.kernels import SAMPLES
 from tests.lowering.repetitions import repetition
 

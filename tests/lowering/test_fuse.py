@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace.lowering.groups import OPERANDS
-from ftrace.lowering.show import text
+from ftrace.lowering.fusion.groups import OPERANDS
+from ftrace.lowering.kernel.show import text
 from tests.cpu.programs import row
 from tests.lowering import programs
 from tests.lowering.programs import counted, planned

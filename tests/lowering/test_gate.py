@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 import ftrace
 import ftrace.lax as lax
 import ftrace.numpy as fnp
-from ftrace.lowering.conditions import ALWAYS, COLUMNS, DECIDING, Conditions
-from ftrace.lowering.gate import gate
-from ftrace.lowering.ir import Block, Buffer, If, Kernel, Let, Lit, Load, Loop, Store, Var
+from ftrace.lowering.kernel.conditions import ALWAYS, COLUMNS, DECIDING, Conditions
+from ftrace.lowering.kernel.ir import Block, Buffer, If, Kernel, Let, Lit, Load, Loop, Store, Var
+from ftrace.lowering.kernel.reference import run
+from ftrace.lowering.kernel.traversal import inside
+from ftrace.lowering.kernel.verify import verify
+from ftrace.lowering.kernel_passes.predication import gate
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.reference import run
-from ftrace.lowering.simulate import simulate
-from ftrace.lowering.traversal import inside
-from ftrace.lowering.verify import verify
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.simulate import simulate
 from tests.lowering.kernels import kernels
 from tests.lowering.programs import planned
 
@@ -108,7 +108,7 @@ def test_gating_changes_no_value(f, monkeypatch):
         np.testing.assert_allclose(found, f(M, ROWS), rtol=1e-13, atol=1e-15)
     compiled = ftrace.jit(f)(M, ROWS)
     np.testing.assert_allclose(compiled, f(M, ROWS), rtol=1e-13, atol=1e-15)
-    monkeypatch.setattr("ftrace.lowering.build.gate", lambda kernel, **_: kernel)
+    monkeypatch.setattr("ftrace.lowering.planning.build.gate", lambda kernel, **_: kernel)
     plain = ftrace.jit(lambda *args: f(*args))(M, ROWS)
     assert compiled.tobytes() == plain.tobytes()
 
@@ -188,7 +188,7 @@ def gated(kernel):
 def test_random_kernels_keep_their_bits_though_all_is_called_dear(sample):
     before, after = sample.operands(), sample.operands()
     run(sample.kernel, before, sample.scalars)
-    with mock.patch("ftrace.lowering.gate._costly", return_value=True):
+    with mock.patch("ftrace.lowering.kernel_passes.predication._costly", return_value=True):
         run(gated(sample.kernel), after, sample.scalars)
     for name, (memory, _, _) in before.items():
         np.testing.assert_array_equal(memory, after[name][0], err_msg=name)

@@ -5,9 +5,9 @@ import pytest
 
 import ftrace
 from ftrace import jit, jvp, lax, vmap
-from ftrace.lowering.ir import While
-from ftrace.lowering.simulate import simulate
-from ftrace.lowering.traversal import inside
+from ftrace.lowering.kernel.ir import While
+from ftrace.lowering.kernel.traversal import inside
+from ftrace.lowering.program.simulate import simulate
 from tests.lowering.programs import planned
 
 XS = np.linspace(0.5, 90.0, 37)

@@ -10,9 +10,9 @@ import ftrace
 from ftrace import errors, grad, jit, lax, passes, vectorize, vmap
 from ftrace.control.traces import counter
 from ftrace.core.config import _from_environment
-from ftrace.lowering.ir import Block, Let, Lit, Loop, Store, Var
-from ftrace.lowering.schedule import LANE, SERIAL
-from ftrace.lowering.traversal import mapped
+from ftrace.lowering.kernel.ir import Block, Let, Lit, Loop, Store, Var
+from ftrace.lowering.kernel.schedule import LANE, SERIAL
+from ftrace.lowering.kernel.traversal import mapped
 
 X = np.linspace(-2.0, 2.0, 9)
 

@@ -5,20 +5,20 @@ import pytest
 
 import ftrace
 from ftrace import grad, jit, lax, make_jaxpr, vjp
-from ftrace.control.jit import BACKENDS, executable
-from ftrace.control.scan import scan_call
+from ftrace.control.rows.jit import BACKENDS, executable
+from ftrace.control.rows.scan import scan_call
 from ftrace.core.avals import aval
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
-from ftrace.core.loops import Loop
+from ftrace.core.scan_layout import Loop
 from ftrace.core.tapes import has_turns, tape
-from ftrace.cpu.launch import Compiled
+from ftrace.cpu.runtime.native_launch import Compiled
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
-from ftrace.lowering.backend import Lowered
-from ftrace.lowering.inline import is_one_program
-from ftrace.lowering.pieces import cut_at_tapes
+from ftrace.lowering.fusion.inline import is_one_program
+from ftrace.lowering.program.backends import Lowered
+from ftrace.lowering.program.segments import cut_at_tapes
 from ftrace.primitives.linear import transpose
 
 W = np.array([0.5, 1.5, -0.7])

@@ -12,14 +12,17 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.core.scalar import OPS
-from ftrace.cpu.compile import host
-from ftrace.cpu.main import module_text
-from ftrace.lowering.arena import ALIGNMENT, Arena
-from ftrace.lowering.ir import Let, blocks_of, loops_of
-from ftrace.lowering.launching import Launch
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.runtime.main import module_text
+from ftrace.lowering.fusion.weights import LIMIT
+from ftrace.lowering.kernel.ir import Let, blocks_of, loops_of
+from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.kernel.show import text
+from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.program import (
+from ftrace.lowering.planning.arena import ALIGNMENT, Arena
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.program import (
     ARENA,
     ARGUMENT,
     CONSTANT,
@@ -30,10 +33,7 @@ from ftrace.lowering.program import (
     Multiply,
     Scan,
 )
-from ftrace.lowering.show import text
-from ftrace.lowering.simulate import simulate
-from ftrace.lowering.traversal import inside
-from ftrace.lowering.weights import LIMIT
+from ftrace.lowering.program.simulate import simulate
 from tests.lowering import programs
 from tests.lowering.programs import counted, planned
 

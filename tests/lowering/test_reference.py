@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ftrace.core.errors import JaxprError
-from ftrace.lowering import folds, reference
-from ftrace.lowering.ir import Fold, Lit
+from ftrace.lowering.kernel import fold_trees, reference
+from ftrace.lowering.kernel.ir import Fold, Lit
 from tests.lowering.kernels import SAMPLES, Nest, Sample, kernels
 from tests.lowering.nests import f8, i8, random
 from tests.lowering.plainly import Plain, tree
@@ -58,7 +58,7 @@ def test_many_random_kernels_do_the_same(sample: Sample, reverse: bool) -> None:
     agrees_with_plain(sample, reverse=reverse)
 
 
-# --- folds, bit by bit
+# --- fold_trees, bit by bit
 
 
 def bits(value: Any) -> bytes:
@@ -71,27 +71,27 @@ def test_sums_follow_their_tree_to_the_last_bit(acc: str, ways: int, block: int)
     fold = Fold("sum", acc, ways, block)
     for n in (0, 1, 7, 8, 9, 31, 100):
         values = (random(3, n, seed=n) * 10.0 ** random(3, n, seed=1)).astype(acc)
-        (found,) = folds.fold_all([fold], [values])
+        (found,) = fold_trees.fold_all([fold], [values])
         assert bits(found) == bits([tree(fold, list(row)) for row in values])
 
 
 def test_products_follow_their_tree_to_the_last_bit() -> None:
     fold, values = Fold("prod", "f8", 4), random(2, 37)
-    (found,) = folds.fold_all([fold], [values])
+    (found,) = fold_trees.fold_all([fold], [values])
     assert bits(found) == bits([tree(fold, list(row)) for row in values])
 
 
 def test_the_tree_shows_in_the_bits() -> None:
     values = (10 ** random(3, 1000)).astype("f4")
     shapes = [(1, 0), (8, 0), (1, 8), (8, 16)]
-    found = {bits(folds.fold_all([Fold("sum", "f4", *s)], [values])[0]) for s in shapes}
+    found = {bits(fold_trees.fold_all([Fold("sum", "f4", *s)], [values])[0]) for s in shapes}
     assert len(found) == len(shapes)
 
 
 def test_blocks_keep_what_a_running_sum_loses() -> None:
     values = np.full((1, 100_000), 0.1, "f4")
-    (plain,) = folds.fold_all([Fold("sum", "f4")], [values])
-    (kept,) = folds.fold_all([Fold("sum", "f4", 8, 64)], [values])
+    (plain,) = fold_trees.fold_all([Fold("sum", "f4")], [values])
+    (kept,) = fold_trees.fold_all([Fold("sum", "f4", 8, 64)], [values])
     exact = 100_000 * float(np.float32(0.1))
     assert abs(plain[0] - exact) > 0.5
     assert abs(kept[0] - exact) <= np.spacing(np.float32(exact))
@@ -99,9 +99,9 @@ def test_blocks_keep_what_a_running_sum_loses() -> None:
 
 def test_values_are_converted_before_they_are_added() -> None:
     values = np.array([[2**24, 1, 1]], "f4")
-    assert folds.fold_all([Fold("sum", "f4")], [values])[0] == 2**24
-    assert folds.fold_all([Fold("sum", "f8")], [values])[0] == 2**24 + 2
-    assert folds.fold_all([Fold("sum", "i8")], [values > 1])[0] == 1
+    assert fold_trees.fold_all([Fold("sum", "f4")], [values])[0] == 2**24
+    assert fold_trees.fold_all([Fold("sum", "f8")], [values])[0] == 2**24 + 2
+    assert fold_trees.fold_all([Fold("sum", "i8")], [values > 1])[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_values_are_converted_before_they_are_added() -> None:
 )  # fmt: skip
 def test_a_fold_over_nothing_is_its_identity(op: str, acc: str, value: Any) -> None:
     columns = [np.zeros((2, 0), acc), np.zeros((2, 0), "i8")]
-    found = folds.fold_all([Fold(op, acc, 2)], columns)
+    found = fold_trees.fold_all([Fold(op, acc, 2)], columns)
     assert found[0].dtype == np.dtype(acc)
     np.testing.assert_array_equal(found[0], [value, value])
     if op.startswith("arg"):
@@ -124,7 +124,7 @@ def test_a_fold_over_nothing_is_its_identity(op: str, acc: str, value: Any) -> N
 
 def test_ties_go_to_the_least_index() -> None:
     values, index = np.array([[1.0, 3.0, 3.0], [np.nan, 9.0, np.nan]]), np.array([[7, 6, 5]] * 2)
-    best, at = folds.fold_all([Fold("argmax", "f8", 4)], [values, index])
+    best, at = fold_trees.fold_all([Fold("argmax", "f8", 4)], [values, index])
     np.testing.assert_array_equal(best, [3.0, np.nan])
     np.testing.assert_array_equal(at, [5, 5])
 

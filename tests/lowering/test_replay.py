@@ -7,11 +7,11 @@ import ftrace
 from ftrace import grad, jit, lax
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.tapes import Ragged
-from ftrace.cpu.compile import host
+from ftrace.cpu.runtime.machine_code import host
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.program import Look, Scan, every
-from ftrace.lowering.simulate import simulate
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.program import Look, Scan, every
+from ftrace.lowering.program.simulate import simulate
 from tests.lowering.programs import planned
 from tests.lowering.test_pieces import forward_half
 

@@ -11,10 +11,10 @@ import ftrace
 from ftrace.core.lower import Cumulative, Moving, Pointwise, Reduction
 from ftrace.core.primitive import Primitive
 from ftrace.core.scalar import OPS
+from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.simulate import simulate
-from ftrace.lowering.verify import verify, verify_schedule
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.simulate import simulate
 from ftrace.primitives.table import ALL
 from tests.laws.cases import CASES, Case, assert_all_close, assert_type, over_cases
 

@@ -5,13 +5,13 @@ import pytest
 
 import ftrace
 from ftrace import lax
-from ftrace.control.cond import cond_call
+from ftrace.control.rows.cond import cond_call
 from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.program import Branch, Repeat
-from ftrace.lowering.simulate import simulate
-from ftrace.lowering.verify import verify, verify_schedule
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.program import Branch, Repeat
+from ftrace.lowering.program.simulate import simulate
 
 
 def planned(jaxpr):

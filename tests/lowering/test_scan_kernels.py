@@ -13,15 +13,15 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, jit, jvp, lax, vjp, vmap
-from ftrace.cpu.compile import host
-from ftrace.lowering.ir import While, loops_of
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.lowering.kernel.ir import While, loops_of
+from ftrace.lowering.kernel.schedule import LANE
+from ftrace.lowering.kernel.traversal import inside
+from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.program import Branch, Copy, Repeat, Scan, every
-from ftrace.lowering.schedule import LANE
-from ftrace.lowering.simulate import simulate
-from ftrace.lowering.traversal import inside
-from ftrace.lowering.verify import verify, verify_schedule
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.program import Branch, Copy, Repeat, Scan, every
+from ftrace.lowering.program.simulate import simulate
 from tests.lowering.programs import planned
 from tests.lowering.test_plan import assert_places_are_disjoint
 
@@ -35,7 +35,7 @@ MANY = RNG.normal(size=(4, 300))
 
 def stepwise(f: Any, *args: Any) -> Any:
     """The program that goes from turn to turn."""
-    with mock.patch("ftrace.lowering.plan.turning", return_value=None):
+    with mock.patch("ftrace.lowering.planning.plan.turning", return_value=None):
         return program_of(f, *args)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from ftrace.lowering import ir, reference, show
-from ftrace.lowering.ir import Block, Buffer, Fold, Kernel, Let, Lit, Loop, Var
+from ftrace.lowering.kernel import ir, reference, show
+from ftrace.lowering.kernel.ir import Block, Buffer, Fold, Kernel, Let, Lit, Loop, Var
 from tests.lowering.kernels import SAMPLES, Nest, Sample, kernels
 from tests.lowering.nests import f8, i8
 

@@ -5,14 +5,14 @@ import pytest
 
 import ftrace
 import ftrace.numpy as fnp
-from ftrace.cpu.compile import host
-from ftrace.cpu.main import module_text
-from ftrace.lowering import reference
-from ftrace.lowering.ir import If, blocks_of, loops_of
-from ftrace.lowering.launching import Operand
-from ftrace.lowering.simulate import simulate
-from ftrace.lowering.split import LONG, RANGES, split
-from ftrace.lowering.verify import verify
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.runtime.main import module_text
+from ftrace.lowering.kernel import reference
+from ftrace.lowering.kernel.ir import If, blocks_of, loops_of
+from ftrace.lowering.kernel.launching import Operand
+from ftrace.lowering.kernel.verify import verify
+from ftrace.lowering.kernel_passes.splitting import LONG, RANGES, split
+from ftrace.lowering.program.simulate import simulate
 from tests.lowering import programs
 from tests.lowering.nests import Nest, Sample, f8, i8
 from tests.lowering.programs import planned

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from ftrace.core.errors import JaxprError
 from ftrace.core.scalar import OPS
-from ftrace.lowering.ir import (
+from ftrace.lowering.kernel.ir import (
     DTYPES,
     Alloc,
     Block,
@@ -25,8 +25,8 @@ from ftrace.lowering.ir import (
     Var,
     While,
 )
-from ftrace.lowering.schedule import LANE, LONG, SERIAL, Schedule, schedule
-from ftrace.lowering.verify import verify, verify_schedule
+from ftrace.lowering.kernel.schedule import LANE, LONG, SERIAL, Schedule, schedule
+from ftrace.lowering.kernel.verify import verify, verify_schedule
 from tests.lowering.kernels import SAMPLES, Sample, kernels
 from tests.lowering.nests import i8
 

@@ -11,9 +11,9 @@ import ftrace
 import ftrace.lowering
 from ftrace import lax
 from ftrace.core.jaxpr import Eqn, Jaxpr
+from ftrace.lowering.kernel.show import text
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.show import text
+from ftrace.lowering.planning.plan import plan
 from ftrace.primitives.table import ALL
 from tests.laws.cases import samples_of
 

@@ -8,7 +8,7 @@ import pytest
 
 import ftrace
 from ftrace.control.traces import counter
-from ftrace.cpu import launch
+from ftrace.cpu.runtime import native_launch
 from tests.counting import CountedSin
 
 
@@ -188,9 +188,9 @@ def test_a_function_keeps_so_many_traces_and_drops_those_not_used_for_longest():
 
 def test_compiled_code_dies_with_its_function_or_its_trace():
     def codes():
-        launch._recent.clear()
+        native_launch._recent.clear()
         gc.collect()
-        return set(launch._modules)
+        return set(native_launch._modules)
 
     before = codes()
     f = ftrace.jit(lambda x, n: np.tanh(x) * np.cosh(x) ** n, static_argnums=1)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import ftrace
 from ftrace.core.errors import DtypeError
-from ftrace.cpu.compile import host
-from ftrace.cpu.launch import compilations
+from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.runtime.native_launch import compilations
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.plan import plan
-from ftrace.lowering.simulate import simulate
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.simulate import simulate
 from tests.lowering import programs
 from tests.lowering.test_plan import assert_places_are_disjoint
 from tests.programs.arrays import OPERANDS, STEPS, drawn, evaluate

@@ -9,10 +9,10 @@ import pytest
 
 import ftrace
 from ftrace import checkpoint, grad, jit, jvp, lax, linearize, make_jaxpr, value_and_grad, vjp, vmap
-from ftrace.control.checkpoint import checkpoint_call
-from ftrace.control.cond import cond_call
-from ftrace.control.jit import jit_call
-from ftrace.control.while_loop import while_call
+from ftrace.control.remat.checkpoint import checkpoint_call
+from ftrace.control.rows.cond import cond_call
+from ftrace.control.rows.jit import jit_call
+from ftrace.control.rows.while_loop import while_call
 from ftrace.core.errors import AxisError, CustomRuleError, DtypeError
 
 A = np.array([0.5, -1.5, 2.0])

@@ -11,11 +11,11 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import checkpoint, eval_shape, grad, jit, jvp, lax, make_jaxpr, vjp, vmap
-from ftrace.control.cond import cond_call
-from ftrace.control.custom import custom_jvp_call, custom_lin, custom_vjp_call
-from ftrace.control.linear_call import linear_call
+from ftrace.control.rows.cond import cond_call
+from ftrace.control.rows.while_loop import while_call
+from ftrace.control.rules.custom_derivatives import custom_jvp_call, custom_lin, custom_vjp_call
+from ftrace.control.rules.linear_call import linear_call
 from ftrace.control.traces import counter
-from ftrace.control.while_loop import while_call
 from ftrace.core.avals import aval, typeof
 from ftrace.core.dtypes import float32, float64
 from ftrace.core.errors import CustomRuleError, DtypeError

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace.control import calling, guards
+from ftrace.control import guards
+from ftrace.control.freshness import calling
+from ftrace.control.freshness.values import Held
 from ftrace.control.guards import Watch
 from ftrace.control.traces import counter
-from ftrace.control.values import Held
 from ftrace.core.errors import MutationError
 
 X = 1.5

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 import ftrace
-from ftrace.control.calling import Calling
+from ftrace.control.freshness.calling import Calling
 
 SCALE = 1.0
 

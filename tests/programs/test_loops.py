@@ -10,15 +10,15 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
-from ftrace.control import jit as control_jit
-from ftrace.control.jit import LONG, Turns
-from ftrace.control.revolve import revolve, scan_again
-from ftrace.control.scan import scan_call
-from ftrace.control.while_loop import while_call
+from ftrace.control.remat.revolve import revolve, scan_again
+from ftrace.control.rows import jit as control_jit
+from ftrace.control.rows.jit import LONG, Turns
+from ftrace.control.rows.scan import scan_call
+from ftrace.control.rows.while_loop import while_call
 from ftrace.core.jaxpr import eval_jaxpr
-from ftrace.core.loops import Loop
+from ftrace.core.scan_layout import Loop
 from ftrace.core.tapes import has_turns
-from ftrace.lowering import replay
+from ftrace.lowering.planning import replay
 
 X = np.array([0.5, -0.8, 1.3])
 V = np.array([1.0, -2.0, 0.5])

@@ -25,7 +25,7 @@ FILES = (
     ("ftrace/core/jaxpr.py", 1, 2, 1),
     ("ftrace/core/zero.py", 1, 1, 1),
     ("ftrace/core/tapes.py", 1, 2, 1),
-    ("ftrace/core/loops.py", 1, 2, 1),
+    ("ftrace/core/scan_layout.py", 1, 2, 1),
     *((f"ftrace/{folder}/*.py", 1, 3, 1) for folder in ("lifting", "numpy", "random", "gpu")),
     *((f"ftrace/lowering/{n}.py", 0, 0, 1) for n in ("verify", "reference", "folds", "show")),
     *((f"ftrace/lowering/{n}.py", 0, 0, 1) for n in ("simulate", "cost", "ir", "backend")),

@@ -7,6 +7,7 @@ corrects the product once. Up to 1, erf(x) = x + x P(x**2).
 
 from typing import Final
 
+from ftrace.cpu.llvm.text import Text, Value
 from ftrace.cpu.mathematics.exponential import (
     EXP,
     LOG2_E,
@@ -25,7 +26,6 @@ from ftrace.cpu.mathematics.pieces import (
     two_product,
     two_sum,
 )
-from ftrace.cpu.text import Text, Value
 
 # P of erfc in u - 5/64, 3/4 <= x <= TOP: relative error 2**-27.2, 2**-56
 ERFC: Final = {

@@ -9,6 +9,8 @@ Polynomials are minimax fits of our own; the bounds named are of the polynomial 
 
 from typing import Final
 
+from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.vector_idioms import in_registers, scale
 from ftrace.cpu.mathematics.pieces import (
     FORMATS,
     clamp,
@@ -19,8 +21,6 @@ from ftrace.cpu.mathematics.pieces import (
     residual,
     two_chains,
 )
-from ftrace.cpu.text import Text, Value
-from ftrace.cpu.vectors import in_registers, scale
 
 LOG2_E: Final = 1.4426950408889634
 LN2: Final = {  # high part with trailing zeros, low part

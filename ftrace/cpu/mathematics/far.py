@@ -8,7 +8,7 @@ right to 2**-62 of itself, and comes as a pair. Used beyond `FAR` of trigonometr
 
 from typing import Final
 
-from ftrace.cpu.text import LLVM_TYPE, Text
+from ftrace.cpu.llvm.text import LLVM_TYPE, Text
 
 TWO_OVER_PI: Final = """
 0000000000000000 A2F9836E4E441529 FC2757D1F534DDC0 DB6295993C439041 FE5163ABDEBBC561

@@ -7,6 +7,7 @@ neither a division nor a cancellation. The inverses are logarithms of sums kept 
 
 from typing import Final, NamedTuple
 
+from ftrace.cpu.llvm.text import Text, Value
 from ftrace.cpu.mathematics.exponential import (
     EXP,
     LOG2_E,
@@ -28,7 +29,6 @@ from ftrace.cpu.mathematics.pieces import (
     two_product,
     two_sum,
 )
-from ftrace.cpu.text import Text, Value
 
 # (sinh(r) - r) / r**3 in r**2, |r| <= ln(2)/2: relative error of sinh 2**-26.2, 2**-61.7
 SINH: Final = {

@@ -7,9 +7,9 @@ and above, atan(a) = pi/2 - atan(1/a). Multiples of pi/4 are added as pairs.
 
 from typing import Final
 
+from ftrace.cpu.llvm.text import Text, Value
 from ftrace.cpu.mathematics.exponential import long_polynomial
 from ftrace.cpu.mathematics.pieces import INFINITY, as_bits, copysign, fast_two_sum
-from ftrace.cpu.text import Text, Value
 
 QUARTER_PI: Final = {
     "f4": (0.7853981852531433, -2.1855694143368964e-08),

@@ -9,6 +9,7 @@ the exponent through the bits of 2**52 (2**23), so that no host needs conversion
 import math
 from typing import Final, NamedTuple
 
+from ftrace.cpu.llvm.text import Text, Value
 from ftrace.cpu.mathematics.exponential import LN2
 from ftrace.cpu.mathematics.pieces import (
     FORMATS,
@@ -23,7 +24,6 @@ from ftrace.cpu.mathematics.pieces import (
     two_chains,
     two_sum,
 )
-from ftrace.cpu.text import Text, Value
 
 ROOT_HALF: Final = {"f4": 0x3F3504F3, "f8": 0x3FE6A09E667F3BCD}
 # f8: R of the text above, relative error of the logarithm 2**-58.5;

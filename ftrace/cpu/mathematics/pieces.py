@@ -10,7 +10,7 @@ are worked on in the integer type of the same width; only operations that every 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ftrace.cpu.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Value
 
 
 class Format(NamedTuple):

@@ -8,9 +8,10 @@ and Waite). Beyond `FAR`, a branch that no vector of usual arguments takes goes 
 
 from typing import Final
 
+from ftrace.cpu.llvm.text import Text, Value
 from ftrace.cpu.mathematics.exponential import long_polynomial
 from ftrace.cpu.mathematics.far import finish_far, reduce_far
-from ftrace.cpu.mathematics.library import per_lane, where_any
+from ftrace.cpu.mathematics.libraries import per_lane, where_any
 from ftrace.cpu.mathematics.pieces import (
     FORMATS,
     as_bits,
@@ -21,7 +22,6 @@ from ftrace.cpu.mathematics.pieces import (
     two_product,
     two_sum,
 )
-from ftrace.cpu.text import Text, Value
 
 FAR: Final = {
     True: {"f4": 2.0**15, "f8": 2.0**30},

@@ -14,7 +14,7 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.errors import BackendError
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.device import using
+from ftrace.gpu.runtime.current_device import using
 from tests.gpu.emulation import driver, memory
 
 FORWARDS: Final = "forwards"

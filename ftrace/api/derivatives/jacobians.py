@@ -1,0 +1,418 @@
+"""Whole Jacobians and Hessians, in passes of `chunk_size` directions at a time.
+
+A pass runs one transformed evaluation with a batch of unit tangents (or cotangents): the batch
+is an ordinary `vmap` over the linear part, so the primal runs once a pass and k inputs take
+ceil(k / N) passes. Blocks are laid out as in JAX: the result's structure outside, the inputs'
+inside, shapes `result.shape + input.shape`.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from ftrace.api.calls import (
+    ArgNums,
+    Selection,
+    brief,
+    check_argnums,
+    check_callable,
+    differentiable,
+    name_of,
+    transformed,
+)
+from ftrace.api.derivatives.autodiff import aux_trees, grad, jvp
+from ftrace.api.derivatives.matching import check_tuple, match_tangents
+from ftrace.control.functions import FlatFunction
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import free
+from ftrace.core.dtypes import is_inexact
+from ftrace.core.errors import DtypeError, HostMemoryError, ShapeError
+from ftrace.core.tree import PyTreeDef
+from ftrace.core.zero import ZERO
+from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.captures import owned
+from ftrace.interpreters.jvp import jvp_flat
+from ftrace.interpreters.linearize import linearize_flat
+from ftrace.interpreters.quiet import quietly
+from ftrace.interpreters.tangents import instantiate, zeros
+from ftrace.lifting.restart import Eager
+from ftrace.primitives.shape import concatenate, reshape, squeeze
+from ftrace.primitives.slicing import along
+from ftrace.primitives.slicing import slice as slice_row
+
+P = ParamSpec("P")
+
+
+def jacfwd(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    chunk_size: int | None = None,
+    *,
+    lift: bool = True,
+) -> Callable[P, Any]:
+    """Jacobian by forward mode: cheap for few inputs.
+
+    Args:
+        fun: function of arrays, or containers of arrays.
+        argnums: which arguments, as in `grad`.
+        has_aux: `fun` returns `(result, aux)`.
+        holomorphic: `fun` is complex-analytic. Otherwise arguments are real for `jacfwd` and
+            `hessian`, results for `jacrev` and `hessian`.
+        chunk_size: how many of the k input elements go through one pass together (default:
+            all); there are ceil(k / chunk_size) passes.
+        lift: as in `grad`.
+
+    Returns:
+        A function with `fun`'s signature. For each result and input array a block of shape
+        `result.shape + input.shape`.
+
+    Raises:
+        DtypeError: an argument that has no derivative, or is complex without `holomorphic`.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
+        array([[2., 0.],
+               [0., 4.]])
+    """
+    check_callable(fun, "jacfwd")
+    restart = Eager(fun, lift)
+    argnums = check_argnums("jacfwd", argnums)
+    _check_chunk(chunk_size)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        chosen, leaves, flat = _inputs(fun, argnums, args, kwargs, holomorphic, "jacfwd")
+        avals = [typeof(x) for x in leaves]
+        if not holomorphic:
+            _check_real("jacfwd", fun, "a complex argument", avals)
+        columns: list[list[Any]] = []
+        given = (*args, *kwargs.values())
+        outs: list[Any] = []
+        with quietly():
+            for basis, count in _chunks(avals, chunk_size):
+                forward = functools.partial(_forward_pass, flat, leaves, basis, count)
+                outs, tangents = restart(forward, given)
+                columns.append(tangents)
+        n = len(outs)
+        if has_aux:
+            n = aux_trees(flat.out_tree)[0].num_leaves
+        joined = [_join([c[i] for c in columns]) for i in range(n)]
+        blocks = [_split_last(j, typeof(y), avals) for j, y in zip(joined, outs[:n], strict=True)]
+        return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
+
+    key = ("jacfwd", argnums, has_aux, holomorphic, chunk_size, lift)
+    return transformed(fun, call, key, f"Forward-mode Jacobian of {name_of(fun)}.")
+
+
+def jacrev(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    chunk_size: int | None = None,
+    *,
+    lift: bool = True,
+) -> Callable[P, Any]:
+    """Jacobian by reverse mode: cheap for few results.
+
+    Args:
+        fun, argnums, has_aux, holomorphic, lift: as in `jacfwd`.
+        allow_int: integer arrays among the arguments get None.
+        chunk_size: how many result elements are pulled back together (default: all).
+
+    Returns:
+        A function with `fun`'s signature, giving blocks as `jacfwd` does.
+
+    Raises:
+        DtypeError: an argument that has no derivative, or a complex result without `holomorphic`.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.jacrev(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+        array([ 3., 12.])
+    """
+    check_callable(fun, "jacrev")
+    restart = Eager(fun, lift)
+    argnums = check_argnums("jacrev", argnums)
+    _check_chunk(chunk_size)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        chosen, leaves, flat = _inputs(
+            fun, argnums, args, kwargs, holomorphic, "jacrev", allow_int=allow_int
+        )
+        with quietly():
+            given = (*args, *kwargs.values())
+            outs, tape = restart(lambda: linearize_flat(flat, leaves, outlives=False), given)
+            n = flat.out_tree.children()[0].num_leaves if has_aux else len(outs)
+            out_avals = [typeof(y) for y in outs[:n]]
+            if not holomorphic:
+                _check_real("jacrev", fun, "a complex result", out_avals)
+            rows = [
+                _backward_pass(tape, basis, leaves, (count, len(outs) - n))
+                for basis, count in _chunks(out_avals, chunk_size)
+            ]
+        joined = [_join_rows([r[i] for r in rows], x) for i, x in enumerate(leaves)]
+        per_input = [
+            _split_first(j, typeof(x), out_avals) for j, x in zip(joined, leaves, strict=True)
+        ]
+        blocks = [[column[i] for column in per_input] for i in range(n)]
+        return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
+
+    key = ("jacrev", argnums, has_aux, holomorphic, allow_int, chunk_size, lift)
+    return transformed(fun, call, key, f"Reverse-mode Jacobian of {name_of(fun)}.")
+
+
+jacobian = jacrev
+
+
+def hessian(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    chunk_size: int | None = None,
+    *,
+    lift: bool = True,
+) -> Callable[P, Any]:
+    """Second derivatives: forward over reverse, `chunk_size` columns a pass.
+
+    Args:
+        fun, argnums, has_aux, holomorphic, chunk_size, lift: as in `jacfwd`.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+        array([[ 6.,  0.],
+               [ 0., 12.]])
+    """
+    inner = jacrev(fun, argnums, has_aux, holomorphic, lift=lift)
+    return jacfwd(inner, argnums, has_aux, holomorphic, chunk_size, lift=lift)
+
+
+def hvp(
+    fun: Callable[..., Any],
+    primals: Sequence[Any],
+    vectors: Sequence[Any],
+    *,
+    lift: bool = True,
+) -> Any:
+    """Hessian-vector product of a scalar function, by forward over reverse.
+
+    Args:
+        fun: returns a real scalar.
+        primals: a tuple of arguments.
+        vectors: a tuple of directions of the same structure.
+        lift: as in `grad`.
+
+    Returns:
+        One product of `primals[0]`'s structure, or a tuple if there are several primals.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.ones(2),))
+        array([ 6., 12.])
+    """
+    check_callable(fun, "hvp")
+    check_tuple("hvp", "primals", primals)
+    check_tuple("hvp", "vectors", vectors)
+    match_tangents(("hvp of", fun), tuple(primals), tuple(vectors), name="vectors")
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(grad(fun, argnums, lift=lift), primals, vectors, lift=lift)[1]
+
+
+def _inputs(
+    fun: Any,
+    argnums: ArgNums,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    holomorphic: bool,
+    what: str,
+    allow_int: bool = False,
+) -> tuple[Selection, list[Any], FlatFunction]:
+    chosen = Selection(fun, argnums, args, kwargs)
+    leaves, tree = differentiable(what, fun, chosen, holomorphic, allow_int)
+    return chosen, leaves, FlatFunction(lambda *values: chosen.call(fun, values), tree)
+
+
+def _check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) -> None:
+    """Raise where one number cannot say how a complex one moves: it moves in two directions."""
+    if any(a.dtype.kind == "c" for a in avals):
+        raise DtypeError(
+            f"{what} of {name_of(fun)} has {which}.",
+            "For a complex-analytic function pass holomorphic=True; otherwise differentiate a "
+            "function of the real and the imaginary part that returns np.real and np.imag.",
+        )
+
+
+def _check_chunk(chunk_size: Any) -> None:
+    if chunk_size is not None and (not issubclass(type(chunk_size), int) or chunk_size < 1):
+        raise ShapeError(
+            f"chunk_size must be a positive integer or None, not {brief(chunk_size)}.",
+            "It says how many directions go through one pass; None takes all at once.",
+        )
+
+
+def _units(count: int, a: ShapedArray) -> Any:
+    try:
+        return np.zeros((count, a.size), a.dtype)
+    except MemoryError:
+        size = count * a.size * a.dtype.itemsize
+        raise HostMemoryError(
+            f"A Jacobian by {a!r} takes {count} directions at once, and one array of them has "
+            f"{size / 2**30:.3g} GiB: more than there is.",
+            "Ask for products instead of the matrix (jvp, vjp, linearize, hvp), for fewer rows at "
+            "a time (chunk_size), if the matrix itself fits.",
+        ) from None
+
+
+def _chunks(avals: Sequence[ShapedArray], chunk: int | None) -> Any:
+    """Unit vectors over all elements of arrays, a chunk at a time: [count, *shape] each."""
+    live = [a for a in avals if is_inexact(a.dtype)]
+    total = sum(a.size for a in live)
+    step = max(total, 1) if chunk is None else chunk
+    for start in range(0, max(total, 1), step):
+        count = min(step, total - start)
+        basis: list[Any] = []
+        offset = 0
+        for a in avals:
+            if not is_inexact(a.dtype):
+                basis.append(None)
+                continue
+            unit = _units(count, a)
+            first, last = max(offset, start), min(offset + a.size, start + count)
+            for k in range(first, last):
+                unit[k - start, k - offset] = 1
+            basis.append(free(unit.reshape((count, *a.shape))))
+            offset += a.size
+        yield basis, count
+
+
+def _forward_pass(
+    flat: FlatFunction, leaves: list[Any], basis: list[Any], count: int
+) -> tuple[list[Any], list[Any]]:
+    """Results, and their tangents with the batch as last axis."""
+    nonzero: list[bool] = []
+    live = [b for b in basis if b is not None]
+
+    def pushed(*args: Any) -> list[Any]:
+        supply = iter(args)
+        ys, ts = jvp_flat(flat, leaves, [ZERO if b is None else next(supply) for b in basis])
+        nonzero[:] = [t is not ZERO for t in ts]
+        return [*ys, *(t for t in ts if t is not ZERO)]
+
+    axis = Axis(count)
+    values, dims = batch_flat(pushed, axis, live, [0] * len(live))
+    n = len(nonzero)
+    rest = iter(place_axis(v, d, axis, -1) for v, d in zip(values[n:], dims[n:], strict=True))
+    ys = [
+        y if d is None else squeeze(along(y, d, 0, 1), dimensions=(d,))
+        for y, d in zip(values[:n], dims[:n], strict=True)
+    ]
+    tangents = [
+        next(rest) if z else _no_tangent(y, count) for z, y in zip(nonzero, ys, strict=True)
+    ]
+    return ys, tangents
+
+
+def _no_tangent(y: Any, count: int) -> Any:
+    try:
+        a = typeof(y)
+    except DtypeError:  # an aux value that is no array
+        return None
+    return zeros(aval((*a.shape, count), a.dtype))
+
+
+def _backward_pass(
+    tape: Any, basis: list[Any], leaves: list[Any], sizes: tuple[int, int]
+) -> list[Any]:
+    """Cotangents of the inputs with the batch as first axis (None for integers)."""
+    count, n_aux = sizes
+    axis = Axis(count)
+    live = [b for b in basis if b is not None]
+
+    def pulled(*args: Any) -> list[Any]:
+        supply = iter(args)
+        cts = [None if b is None else next(supply) for b in basis]
+        found = tape.pull([*cts, *([None] * n_aux)])
+        return [
+            instantiate(ZERO if c is None else c, x)
+            for c, x in zip(found, leaves, strict=True)
+            if is_inexact(typeof(x).dtype)
+        ]
+
+    values, dims = batch_flat(pulled, axis, live, [0] * len(live))
+    supply = iter(place_axis(v, d, axis, 0) for v, d in zip(values, dims, strict=True))
+    return [next(supply) if is_inexact(typeof(x).dtype) else None for x in leaves]
+
+
+def _join(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return concatenate(*parts, dimension=len(typeof(parts[0]).shape) - 1)
+
+
+def _join_rows(parts: list[Any], x: Any) -> Any:
+    if parts[0] is None or len(parts) == 1:
+        return parts[0]
+    return concatenate(*parts, dimension=0)
+
+
+def _split_last(joined: Any, result: ShapedArray, inputs: list[ShapedArray]) -> list[Any]:
+    """Blocks of each input from an array of shape result.shape + (all input elements,)."""
+    blocks, start = [], 0
+    for a in inputs:
+        part = _slice_axis(joined, len(result.shape), start, start + a.size)
+        blocks.append(_reshaped(part, (*result.shape, *a.shape)))
+        start += a.size
+    return blocks
+
+
+def _split_first(joined: Any, given: ShapedArray, results: list[ShapedArray]) -> list[Any]:
+    """Blocks of each result from an array of shape (all result elements,) + input.shape."""
+    blocks, start = [], 0
+    for a in results:
+        if joined is None:
+            blocks.append(None)
+            continue
+        part = _slice_axis(joined, 0, start, start + a.size)
+        blocks.append(_reshaped(part, (*a.shape, *given.shape)))
+        start += a.size
+    return blocks
+
+
+def _slice_axis(x: Any, axis: int, start: int, stop: int) -> Any:
+    shape = typeof(x).shape
+    if start == 0 and stop == shape[axis]:
+        return x
+    lows = tuple(start if i == axis else 0 for i in range(len(shape)))
+    highs = tuple(stop if i == axis else n for i, n in enumerate(shape))
+    return slice_row(x, start_indices=lows, limit_indices=highs, strides=(1,) * len(shape))
+
+
+def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    return x if typeof(x).shape == shape else reshape(x, new_sizes=shape)
+
+
+def _finish(
+    out_tree: PyTreeDef,
+    blocks: list[list[Any]],
+    outs: list[Any],
+    inputs: tuple[Selection, list[Any]],
+    has_aux: bool,
+) -> Any:
+    chosen, leaves = inputs
+    result_tree = out_tree.children()[0] if has_aux else out_tree
+    rows = []
+    for row in blocks:
+        per_input = chosen.tree.unflatten(owned(row, leaves))
+        rows.append(per_input[0] if chosen.single else per_input)
+    jacobian_tree = result_tree.unflatten(rows)
+    if not has_aux:
+        return jacobian_tree
+    n = result_tree.num_leaves
+    return jacobian_tree, out_tree.children()[1].unflatten(owned(outs[n:], leaves))

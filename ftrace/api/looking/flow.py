@@ -1,0 +1,231 @@
+"""Following inputs through a program: what passes as a derivative, and what cuts it.
+
+Two facts flow forward through the equations of a jaxpr: which inputs reach a value through
+derivatives, and which *cuts* lie on the other ways to it. What an equation lets through is asked
+of its row's own jvp rule, on abstract values: the answer is that of the transformations. Calls,
+branches and loops are followed into, a loop turn by turn until its flow repeats; a `while` counts
+as turning at least once. `checking.py` makes reports of it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import Any, Final
+
+from ftrace.control.rows.scan import scan_call
+from ftrace.core.avals import ShapedArray
+from ftrace.core.dtypes import bool_, is_inexact
+from ftrace.core.errors import CustomRuleError, RuleError
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
+from ftrace.core.primitive import Primitive
+from ftrace.core.scan_layout import cut, parts
+from ftrace.core.source import Location
+from ftrace.interpreters.jvp import jvp_jaxpr
+
+CALLBACKS: Final = frozenset({"pure_callback", "io_callback"})
+ZERO_BY_VALUE: Final = frozenset({"sign"})  # for reals: its rule gives zeros, not symbolic ones
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What is known of a value.
+
+    Attributes:
+        reach: the inputs (bits) that it depends on by derivatives.
+        cuts: the numbers of the cuts on other ways to it.
+    """
+
+    reach: int = 0
+    cuts: frozenset[int] = frozenset()
+
+    def __or__(self, other: "Flow") -> "Flow":
+        return Flow(self.reach | other.reach, self.cuts | other.cuts)
+
+
+NOTHING: Final = Flow()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An equation that lets no derivative through.
+
+    Attributes:
+        via: the inputs that would have come through it.
+        fatal: whether taking a derivative raises, even where others lead past it.
+    """
+
+    kind: str
+    what: str
+    place: Location | None
+    via: int
+    fatal: bool
+
+
+class Walk:
+    """The flow through a program, and the cuts in it."""
+
+    def __init__(self) -> None:
+        self.cuts: list[Cut] = []
+        self._numbers: dict[Any, int] = {}
+
+    def jaxpr(self, jaxpr: Jaxpr, inputs: Sequence[Flow], place: Location | None) -> list[Flow]:
+        """The flow to the outputs; `place` is that of the call."""
+        env: dict[Any, Flow] = dict(zip(jaxpr.invars, inputs, strict=True))
+
+        def flow(a: Any) -> Flow:
+            return NOTHING if type(a) is Literal else env.get(a, NOTHING)
+
+        for eqn in jaxpr.eqns:
+            operands = [flow(a) for a in eqn.invars]
+            if any(f != NOTHING for f in operands):
+                outs = self._eqn(eqn, operands, eqn.source or place)
+                env.update(zip(eqn.outvars, outs, strict=True))
+        return [flow(v) for v in jaxpr.outvars]
+
+    def _eqn(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
+        params = eqn.params
+        if isinstance(params.get("jaxpr"), Jaxpr):
+            return self.jaxpr(params["jaxpr"], operands, place)
+        if "branches" in params:
+            arms = [self.jaxpr(b, operands[1:], place) for b in params["branches"]]
+            outs = [reduce(or_, flows) for flows in zip(*arms, strict=True)]
+            return [_governed(out, operands[0]) for out in outs]
+        if eqn.primitive.op == "while":
+            return self._while(eqn, operands, place)
+        if eqn.primitive is scan_call:
+            return self._scan(eqn, operands, place)
+        outs = self._row(eqn, operands, place)
+        if "fun" in params:  # its rule decides, not what it is made of
+            return outs
+        whole = reduce(or_, operands)
+        for _, inner in subjaxprs(params):
+            found = self.jaxpr(inner, [whole] * len(inner.invars), place)
+            inside = reduce(or_, found, NOTHING).cuts
+            outs = [replace(f, cuts=f.cuts | inside) for f in outs]
+        return outs
+
+    def _while(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
+        consts, start = cut(operands, (eqn.params["n_consts"], len(operands)))
+
+        def turn(carry: Sequence[Flow]) -> list[Flow]:
+            return self.jaxpr(eqn.params["body"], [*consts, *carry], place)
+
+        before, after = _turns(turn, start)
+        entered = _united(before)
+        (going,) = self.jaxpr(eqn.params["cond"], [*consts, *entered], place)
+        results = _united(after)
+        carry, tapes = cut(results, (len(start), len(results)))
+        counts = [NOTHING] * (len(eqn.outvars) - len(results))
+        return [_governed(f, going) for f in (*carry, *counts, *tapes)]
+
+    def _scan(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
+        loop = eqn.params["loop"]
+        _, consts, start, xs = parts(operands, loop)
+
+        def turn(carry: Sequence[Flow]) -> list[Flow]:
+            return self.jaxpr(eqn.params["body"], [*consts, *carry, *xs], place)
+
+        if loop.length == 0:
+            return [*start, *(NOTHING for _ in eqn.outvars[len(start) :])]
+        after = _turns(turn, start, loop.length)[1]
+        last = _united(after) if loop.length is None else after[-1]
+        return [*last[: len(start)], *_united(after)[len(start) :]]
+
+    def _row(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
+        """An equation whose row's jvp rule says what passes."""
+        reach = [0] * len(eqn.outvars)
+        own: list[frozenset[int]] = [frozenset()] * len(eqn.outvars)
+        for i, (f, a) in enumerate(zip(operands, eqn.invars, strict=True)):
+            if not (f.reach and is_inexact(a.aval.dtype)):
+                continue
+            try:
+                passes = _passes(eqn, i)
+                fatal = None
+            except (RuleError, CustomRuleError) as error:
+                passes, fatal = (False,) * len(eqn.outvars), error
+            for k, (v, through) in enumerate(zip(eqn.outvars, passes, strict=True)):
+                if through:
+                    reach[k] |= f.reach
+                else:
+                    own[k] |= {self._cut(eqn, v.aval, f.reach, place, fatal)}
+        chooses = [a.aval.dtype == bool_ for a in eqn.invars]
+        data = _cuts(f for f, c in zip(operands, chooses, strict=True) if not c)
+        control = Flow(0, _cuts(f for f, c in zip(operands, chooses, strict=True) if c))
+        flows = [Flow(r, c | data) for r, c in zip(reach, own, strict=True)]
+        return [_governed(f, control) for f in flows]
+
+    def _cut(self, eqn: Eqn, out: ShapedArray, via: int, place: Location | None, error: Any) -> int:
+        kind, what = (
+            kind_of(eqn.primitive, eqn.params, out) if error is None else _refusal(eqn, error)
+        )
+        key = (id(eqn), kind)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.cuts)
+            self.cuts.append(Cut(kind, what, place, 0, error is not None))
+        number = self._numbers[key]
+        self.cuts[number] = replace(self.cuts[number], via=self.cuts[number].via | via)
+        return number
+
+
+def _turns(
+    turn: Callable[[Sequence[Flow]], list[Flow]], start: Sequence[Flow], n: int | None = None
+) -> tuple[list[list[Flow]], list[list[Flow]]]:
+    """What enters and what leaves the turns of a loop, the last turn last.
+
+    From some turn on the flow of a loop goes in circles, mostly of one turn; these are left out.
+    Without a number of turns this is all that can happen.
+    """
+    before, after = [list(start)], list[list[Flow]]()
+    while len(after) != n:
+        after.append(turn(before[-1]))
+        carry = after[-1][: len(start)]
+        if carry in before:
+            circle = after[before.index(carry) :]
+            return before, after + circle[: (n - len(after)) % len(circle) if n else 0]
+        before.append(carry)
+    return before, after
+
+
+def _united(turns: Sequence[Sequence[Flow]]) -> list[Flow]:
+    """The flow of each value over all turns."""
+    return [reduce(or_, flows) for flows in zip(*turns, strict=True)]
+
+
+def _governed(out: Flow, control: Flow) -> Flow:
+    """A result that a predicate or an index chooses; what cuts that counts if nothing else does."""
+    return control if out == NOTHING else out
+
+
+def _cuts(flows: Iterable[Flow]) -> frozenset[int]:
+    return frozenset[int]().union(*(f.cuts for f in flows))
+
+
+def _passes(eqn: Eqn, position: int) -> tuple[bool, ...]:
+    """Which results get a tangent if only one operand has one, by the row's jvp rule."""
+    if eqn.primitive.op in ZERO_BY_VALUE and eqn.invars[0].aval.dtype.kind == "f":
+        return (False,)
+    atoms: list[Any] = [a if type(a) is Literal else Var(a.aval) for a in eqn.invars]
+    invars = [a for a in atoms if type(a) is Var]
+    outs = [Var(v.aval) for v in eqn.outvars]
+    alone = Jaxpr(invars, [Eqn(eqn.primitive, atoms, eqn.params, outs, eqn.source)], outs)
+    return jvp_jaxpr(alone, tuple(v is atoms[position] for v in invars))[1]
+
+
+def kind_of(row: Primitive, params: dict[str, Any], out: ShapedArray) -> tuple[str, str]:
+    """What a row that gives no tangent does, as the kind of a finding and a sentence."""
+    name = row.name
+    if row.op in CALLBACKS:
+        return "opaque call", f"{params['host'].what} gives {out}, which has no tangent."
+    if row.op == "stop_gradient":
+        return name, "stop_gradient makes its argument a constant."
+    if out.dtype == bool_:
+        return "comparison", f"{name} gives a truth value."
+    if not is_inexact(out.dtype):
+        return "integer path", f"{name} makes {out} of floats."
+    return "piecewise constant", f"{name} is constant but for jumps: its derivative is zero."
+
+
+def _refusal(eqn: Eqn, error: RuleError | CustomRuleError) -> tuple[str, str]:
+    opaque = eqn.primitive.op in CALLBACKS
+    return "opaque call" if opaque else "missing rule", error.what

@@ -1,0 +1,229 @@
+"""Users' own derivative rules: `custom_jvp`, `custom_vjp`."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from ftrace.api.calls import check_callable, name_of
+from ftrace.api.rules.pullbacks import Pullback, pulled
+from ftrace.api.rules.rules import Call, JvpRule, VjpRules, positional_arguments
+from ftrace.control.rules.custom_derivatives import custom_jvp_call, custom_vjp_call
+from ftrace.core.avals import typeof
+from ftrace.core.errors import CustomRuleError, DtypeError
+from ftrace.core.naming import Named
+from ftrace.core.tree import tree_flatten
+from ftrace.interpreters.tangents import zeros
+from ftrace.primitives.linear import add
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _positions(nondiff_argnums: Any) -> tuple[int, ...]:
+    single = type(nondiff_argnums) is int
+    given = (nondiff_argnums,) if single else nondiff_argnums
+    if not issubclass(type(given), Sequence) or any(type(n) is not int or n < 0 for n in given):
+        raise DtypeError(
+            f"nondiff_argnums is {nondiff_argnums!r}.",
+            "Give the positions of the arguments that are not differentiated, counted from 0: an "
+            "int, or a tuple of them.",
+        )
+    return tuple(given)
+
+
+class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
+    """Give a function its own forward derivative rule; reverse mode follows from it.
+
+    Args:
+        fun: function of arrays, or containers of arrays.
+        nondiff_argnums: positions of arguments that are not arrays; the rule gets them first.
+
+    The rule, set by `defjvp`, takes `(primals, tangents)` and returns `(result, tangent)`;
+    `defjvps` takes one `(t, result, *primals) -> tangent` per argument (None: no contribution).
+
+    Raises:
+        CustomRuleError: no rule, or one that returns the wrong structure, shapes or dtypes.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> @ftrace.custom_jvp
+        ... def safe_log(x):
+        ...     return np.log(x)
+        >>> safe_log.defjvps(lambda t, y, x: t / np.maximum(x, 1e-3))
+        >>> float(ftrace.grad(safe_log)(0.5))
+        2.0
+    """
+
+    __closes_over__ = ("fun", "rule")
+
+    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
+        check_callable(fun, "custom_jvp")
+        self.fun = fun
+        self.nondiff = _positions(nondiff_argnums)
+        self.rule: Any = None
+        self.symbolic = False
+        functools.update_wrapper(self, fun, updated=())
+
+    def defjvp(self, rule: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+        """Set the rule `(*nondiff, primals, tangents) -> (result, tangent)`.
+
+        With `symbolic_zeros` the tangents of arguments that are not being differentiated (all
+        integers among them) arrive as `SymbolicZero`.
+        """
+        check_callable(rule, "defjvp")
+        self.rule, self.symbolic = rule, symbolic_zeros
+        return rule
+
+    def defjvps(self, *rules: Callable[..., Any] | None) -> None:
+        """Set one rule per argument: `(t, result, *primals) -> tangent`, or None."""
+
+        def rule(*args: Any) -> Any:
+            *nondiff, primals, tangents = args
+            if len(rules) != len(primals):
+                raise CustomRuleError(
+                    f"defjvps of {name_of(self.fun)} was given {len(rules)} rules, and it has "
+                    f"{len(primals)} arguments with derivatives.",
+                    "Give one rule for each argument, None for one that does not contribute.",
+                )
+            again: Any = self
+            result = again(*nondiff, *primals)
+            parts = [
+                r(t, result, *primals)
+                for r, t in zip(rules, tangents, strict=True)
+                if r is not None
+            ]
+            return result, functools.reduce(_add_trees, parts) if parts else _zeros_of(result)
+
+        self.rule = rule
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function, with its rule for whoever differentiates it."""
+        if self.rule is None:
+            raise CustomRuleError(
+                f"{name_of(self.fun)} was decorated with custom_jvp and has no rule.",
+                f"Set one with {name_of(self.fun)}.defjvp(rule) before calling it.",
+            )
+        arguments = positional_arguments(self.fun, args, kwargs)
+        call = Call(self.fun, arguments, self.nondiff, (self.rule,))
+        rule = JvpRule(self.fun, call)
+        extra = {"symbolic": True} if self.symbolic else {}
+        outs = custom_jvp_call(*call.operands, **call.params(fun=call.run, rule=rule, **extra))
+        return call.out_tree.unflatten(outs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+
+def _add_trees(a: Any, b: Any) -> Any:
+    xs, tree = tree_flatten(a)
+    ys, _ = tree_flatten(b)
+    return tree.unflatten([add(x, y) for x, y in zip(xs, ys, strict=True)])
+
+
+def _zeros_of(tree: Any) -> Any:
+    leaves, treedef = tree_flatten(tree)
+    return treedef.unflatten([zeros(typeof(x)) for x in leaves])
+
+
+class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
+    """Give a function its own backward rule.
+
+    Args:
+        fun: function of arrays, or containers of arrays.
+        nondiff_argnums: positions of arguments that are not arrays; `bwd` gets them first.
+
+    `defvjp(fwd, bwd)`: `fwd(*args)` returns `(result, residuals)`, `bwd(*nondiff, residuals, ct)`
+    returns a tuple with one cotangent (or None) per differentiable argument. `defadjoint` takes
+    one function instead. Forward mode works too where `bwd` is linear in `ct` and traceable.
+
+    Raises:
+        CustomRuleError: no rule, or one that returns the wrong structure, shapes or dtypes.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> @ftrace.custom_vjp
+        ... def tanh(x):
+        ...     return np.tanh(x)
+        >>> def fwd(x):
+        ...     y = np.tanh(x)
+        ...     return y, y
+        >>> tanh.defvjp(fwd, lambda y, ct: ((1 - y * y) * ct,))
+        >>> float(ftrace.grad(tanh)(0.0))
+        1.0
+    """
+
+    __closes_over__ = ("bwd", "fun", "fwd", "push")
+
+    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
+        check_callable(fun, "custom_vjp")
+        self.fun = fun
+        self.nondiff = _positions(nondiff_argnums)
+        self.fwd: Any = None
+        self.bwd: Any = None
+        self.push: Any = None  # a jvp rule beside them (custom_rule)
+        self.symbolic = False
+        functools.update_wrapper(self, fun, updated=())
+
+    def defvjp(
+        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False
+    ) -> None:
+        """Set the forward function and the backward rule.
+
+        With `symbolic_zeros` each array among `fwd`'s arguments arrives as an object with `.value`
+        and `.perturbed` (whether it is being differentiated), and `bwd` gets a `SymbolicZero` for
+        the cotangent of a result that nothing depends on.
+        """
+        check_callable(fwd, "defvjp")
+        if not callable(bwd):
+            raise DtypeError(
+                f"defvjp takes two functions, and its second is a {type(bwd).__name__}.",
+                "Give the forward function and the backward rule.",
+            )
+        self.fwd, self.bwd, self.symbolic = fwd, bwd, symbolic_zeros
+
+    def defadjoint(self, adjoint: Callable[..., Any]) -> Callable[..., Any]:
+        """Set one backward rule `(*nondiff, ct, result, *args) -> cotangents`.
+
+        It may read the result and the arguments; only what it reads is kept for the backward
+        pass, so that a rule of `ct` and the result keeps no argument.
+
+        Example:
+            >>> import numpy as np, ftrace
+            >>> tanh = ftrace.custom_vjp(np.tanh)
+            >>> _ = tanh.defadjoint(lambda ct, y, x: (1 - y * y) * ct)
+            >>> float(ftrace.grad(tanh)(0.0))
+            1.0
+        """
+
+        def fwd(*args: Any) -> Any:
+            again: Any = self
+            result = again(*args)
+            fixed = {i % len(args) for i in self.nondiff}
+            nondiff = [args[i] for i in sorted(fixed)]
+            rest = [a for i, a in enumerate(args) if i not in fixed]
+            pull = functools.partial(adjoint, *nondiff)
+            return result, Pullback.of(pull, result, (result, *rest), len(rest))
+
+        self.defvjp(fwd, pulled)
+        return adjoint
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function, with its rule for whoever differentiates it."""
+        if self.fwd is None:
+            raise CustomRuleError(
+                f"{name_of(self.fun)} was decorated with custom_vjp and has no rules.",
+                f"Set them with {name_of(self.fun)}.defvjp(fwd, bwd) before calling it.",
+            )
+        arguments = positional_arguments(self.fun, args, kwargs)
+        call = Call(self.fun, arguments, self.nondiff, (self.fwd, self.bwd, self.push))
+        rules = VjpRules(self, call)
+        params = call.params(fun=call.run, fwd=rules.forward, bwd=rules.backward, n_out=rules.count)
+        if self.symbolic:
+            params["symbolic"] = True
+        if self.push is not None:
+            params["push"] = rules.forward_tangents
+        outs = custom_vjp_call(*call.operands, **params)
+        return call.out_tree.unflatten(outs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)

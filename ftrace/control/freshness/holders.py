@@ -1,0 +1,119 @@
+"""Whose a callable is, and which functions of the user's a library's callable holds."""
+
+import functools
+import operator
+import types
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.control.freshness.reading import is_container
+from ftrace.control.freshness.values import (
+    Getter,
+    Held,
+    Instance,
+    Made,
+    is_library,
+    is_ndarray,
+    is_of_ftrace,
+)
+from ftrace.core.sameness import SCALARS
+from ftrace.core.trace import Tracer
+
+GETTERS: Final = (operator.attrgetter, operator.itemgetter, operator.methodcaller, Getter)
+_MAX_HELD: Final = 300
+
+
+def owner_of(f: Any) -> Any:
+    """What says whether a callable belongs to a library."""
+    if isinstance(f, types.FunctionType | type | types.ModuleType):
+        return f
+    return type(f)
+
+
+def is_users(x: Any) -> bool:
+    """Whether it is a function of the user's, or one around such a function."""
+    if isinstance(x, types.FunctionType):
+        return not is_library(x) or is_of_ftrace(x) or "__wrapped__" in x.__dict__
+    if isinstance(x, (types.MethodType, functools.partial, Made, Held, *GETTERS)):
+        return True
+    if isinstance(x, type) or type(x) in SCALARS or is_container(x) or is_ndarray(x):
+        return False
+    call = call_of(x)
+    return call is not None and (not is_library(call) or is_of_ftrace(call))
+
+
+def gives_arrays(f: Any) -> bool:
+    """Whether it is a function that computes arrays, of NumPy or one like it."""
+    module = str(getattr(f, "__module__", ""))
+    return module.partition(".")[0] in _OF_ARRAYS
+
+
+_OF_ARRAYS: Final = ("numpy", "scipy", "cupy", "ftrace")
+
+
+def call_of(x: Any) -> types.FunctionType | None:
+    """The `__call__` that a class defines in Python, or None."""
+    call = getattr(x.cls if isinstance(x, Instance) else type(x), "__call__", None)  # noqa: B004
+    return call if isinstance(call, types.FunctionType) else None
+
+
+def held_functions(f: Any) -> list[Any]:
+    """The user's functions that a library's callable holds."""
+    found: list[Any] = []
+    seen: dict[int, Any] = {}
+    queue = _parts(f)
+    while queue and len(seen) < _MAX_HELD:
+        x = queue.pop()
+        if id(x) in seen or type(x) in SCALARS or isinstance(x, type | types.ModuleType | Tracer):
+            continue
+        seen[id(x)] = x
+        if isinstance(x, types.FunctionType):
+            if not is_library(x):
+                found.append(x)
+                continue
+        elif isinstance(x, types.MethodType | functools.partial | Made):
+            found.append(x)
+            continue
+        else:
+            call = call_of(x)
+            if call is not None and not is_library(call):
+                found.append(x)
+                continue
+        queue.extend(_parts(x))
+    return found
+
+
+def _parts(x: Any) -> list[Any]:
+    """What a library's function or object is made of."""
+    if isinstance(x, Held):
+        return list(x.functions)
+    if isinstance(x, types.FunctionType):
+        cells = [c.cell_contents for c in x.__closure__ or () if _is_filled(c)]
+        return [*cells, *x.__dict__.values()]
+    if isinstance(x, types.MethodType):
+        return [x.__func__, x.__self__]
+    if isinstance(x, functools.partial):
+        return [x.func, *x.args, *x.keywords.values()]
+    if isinstance(x, dict):
+        return list(x.values())
+    if isinstance(x, list | tuple):
+        return list(x)
+    root = str(type(x).__module__).partition(".")[0]
+    if root in ("ftrace", "functools", "numpy") and not issubclass(
+        type(x), np.ndarray | np.generic
+    ):
+        own = getattr(x, "__dict__", None)
+        wrapped = [x.__wrapped__] if isinstance(x, _CACHED) else []
+        return [*wrapped, *(own.values() if isinstance(own, dict) else ())]
+    return []
+
+
+_CACHED: Final = type(functools.lru_cache(lambda: None))
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False

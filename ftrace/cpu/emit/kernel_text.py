@@ -1,0 +1,78 @@
+"""Kernel IR to LLVM text: one walk over a kernel, one function of a module.
+
+The function is `void @symbol(ptr %slots, ptr %table)`: `slots` holds base addresses, `table`
+64-bit integers (byte offsets, steps, sizes, literals as bits); lowering/kernel/launching.py says
+which. It writes no globals and keeps its state in registers, so it may run in many threads at once.
+Statements are written by lane_loops.py, lane_branches.py and lane_memory.py, operations by
+llvm_spelling.py, some quotients by shared_divisors.py.
+"""
+
+from ftrace.cpu.emit import lane_branches, lane_loops, lane_memory
+from ftrace.cpu.emit.emitter import State
+from ftrace.cpu.emit.llvm_spelling import spell
+from ftrace.cpu.emit.shared_divisors import quotient, shares
+from ftrace.cpu.llvm.text import Host, Text
+from ftrace.lowering.kernel.ir import Alloc, Block, If, Let, Load, Loop, Store, While
+from ftrace.lowering.kernel.launching import Launch
+
+
+def emit(launch: Launch, symbol: str, host: Host, declarations: dict[str, str]) -> str:
+    """The text of a kernel's function.
+
+    Args:
+        launch: the kernel, how it runs and where its operands are.
+        symbol: name of the function.
+        host: what the code is made for.
+        declarations: of the module; what this function needs is added, by name.
+
+    Returns:
+        `define internal void @symbol(ptr %slots, ptr %table) {...}`
+
+    Raises:
+        BackendError: the kernel holds something that this backend cannot do.
+    """
+    text = Text(host, declarations)
+    state = State(text, launch, _block)
+    state.push()
+    state.block(launch.kernel.body)
+    state.pop()
+    if launch.schedule.streams:
+        text.line("fence seq_cst")  # what was written past the caches is there for other threads
+    text.line("ret void")
+    body = "\n".join(line for line in text.lines if line)
+    # the frame pointer lets LLVM align the frame: else spilled registers lie across cache lines
+    return (
+        f"define internal void @{symbol}(ptr noalias readonly %slots, ptr noalias readonly %table)"
+        f' nounwind "frame-pointer"="all" {{\nentry:\n{body}\n}}\n'
+    )
+
+
+def _block(s: State, block: Block) -> None:
+    """Write the statements of a block in order."""
+    for stmt in block.stmts:
+        match stmt:
+            case Let():
+                let(s, stmt)
+            case Load():
+                lane_memory.load(s, stmt)
+            case Store():
+                lane_memory.store(s, stmt)
+            case Loop():
+                lane_loops.loop(s, stmt)
+            case If():
+                lane_branches.branch(s, stmt)
+            case While():
+                lane_branches.repeat(s, stmt)
+            case Alloc():
+                raise s.fail("scratch memory has no place on this backend yet")
+
+
+def let(s: State, stmt: Let) -> None:
+    """Write an operation: once where its operands are uniform, else in every lane."""
+    args = [s.value(a) for a in stmt.args]
+    if s.lanes > 1 and any(v.lanes > 1 for v in args):
+        args = [s.wide(a) for a in stmt.args]
+    if shares(s, stmt.op, args, stmt.args):
+        s.define(stmt.out, quotient(s, args, stmt.args))
+    else:
+        s.define(stmt.out, spell(s.text, stmt.op, args, stmt.out.dtype))

@@ -1,0 +1,363 @@
+"""Loads and stores: what an index map means for lanes.
+
+The emitter, not the kernel, finds out how an access runs: coordinates that all lanes share make
+it one scalar; the lane axis with step one or minus a run of elements, forwards or backwards; with
+another step, or twice, a strided gather; a coordinate that was computed makes it a gather. Parts
+of an address that outer loops fix are computed there. Booleans are bytes in memory. Alignment is
+never more than the element's.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ftrace.cpu.emit.emitter import State
+from ftrace.cpu.emit.lane_folds import combine_values
+from ftrace.cpu.emit.uniformity import varying_in
+from ftrace.cpu.llvm.text import MANGLED, Value, memory_type, type_of
+from ftrace.cpu.llvm.vector_idioms import iota, lane, reverse
+from ftrace.lowering.kernel.ir import Atom, Block, Buffer, Lit, Load, Loop, Store, Var, blocks_of
+
+SHORTEST = 16  # bytes that can be written past the caches
+UNIFORM, RUN, BACKWARDS, SCATTERED = "uniform", "run", "backwards", "scattered"
+
+
+class Access(NamedTuple):
+    """Where the lanes lie.
+
+    `pointer` is a scalar, the place of the first lane; `offsets` are the lanes' distances from
+    there in elements, where they are neither 0, 1, 2 ... nor 0, -1, -2 ...; `distinct` says that
+    no two lanes meet.
+    """
+
+    kind: str
+    pointer: str
+    offsets: Value | None
+    buffer: Buffer
+    distinct: bool
+
+
+def load(s: State, stmt: Load) -> None:
+    """Write a load."""
+    place = _access(s, stmt.buffer, stmt.at)
+    s.define(stmt.out, _read(s, place, s.mask))
+
+
+def store(s: State, stmt: Store) -> None:
+    """Write a store; with `combine` a read before it."""
+    place = _access(s, stmt.buffer, stmt.at)
+    if s.lanes == 1 or place.distinct:
+        value = s.value(stmt.value) if place.kind == UNIFORM else s.wide(stmt.value)
+        if stmt.combine is not None:
+            value = combine_values(s.text, stmt.combine, _read(s, place, s.mask), value)
+        if place.kind == RUN and stmt.combine is None and stmt.buffer in s.launch.schedule.streams:
+            _stream(s, place.pointer, _in_memory(s, value))
+        else:
+            _write(s, place, value, s.mask)
+    elif stmt.combine is None:
+        raise s.fail(f"two iterations may write one element of {place.buffer.name}")
+    else:
+        _one_by_one(s, place, s.wide(stmt.value), stmt.combine)
+
+
+def gathers(s: State, loop: Loop) -> bool:
+    """Whether lanes along a loop's axis would read places that are no run."""
+    return _gathers(s, loop.body, loop.axis, varying_in(loop.body, loop.axis))
+
+
+def _gathers(s: State, block: Block, axis: Var, varying: set[int]) -> bool:
+    for stmt in block.stmts:
+        if isinstance(stmt, Load) and stmt.buffer in s.buffers:
+            for atom, step in zip(stmt.at, s.buffers[stmt.buffer][0].steps, strict=True):
+                apart = step == "any" if atom == axis else True
+                if apart and isinstance(atom, Var) and atom.id in varying:
+                    return True
+        if any(_gathers(s, inner, axis, varying) for inner in blocks_of(stmt)):
+            return True
+    return False
+
+
+# --- addresses
+
+
+def _access(s: State, name: str, at: tuple[Atom, ...]) -> Access:
+    if name not in s.buffers:
+        raise s.fail(f"scratch memory ({name}) has no place on this backend yet")
+    buffer, operand = s.buffers[name]
+    entries = iter(operand.steps)
+    fixed: list[tuple[int, Atom, str, int]] = []
+    along: list[tuple[str, int]] = []
+    free: list[tuple[Atom, str, int]] = []
+    for atom, step in zip(at, buffer.steps, strict=True):
+        entry = next(entries) if step == "any" else -1
+        if isinstance(atom, Lit) and atom.value == 0:
+            continue
+        if s.lanes > 1 and atom == s.axis:
+            along.append((step, entry))
+        elif s.lanes > 1 and s.value(atom).lanes > 1:
+            free.append((atom, step, entry))
+            continue
+        fixed.append((s.depth_of(atom), atom, step, entry))
+    pointer = _pointer(s, buffer, sorted(fixed, key=lambda term: term[0]))
+    if free:
+        apart = not along and [a for a, _, _ in free] == [s.apart]
+        return Access(SCATTERED, pointer, _free(s, along, free), buffer, apart)
+    if not along:
+        return Access(UNIFORM, pointer, None, buffer, s.lanes == 1)
+    if len(along) == 1 and along[0][0] != "any":
+        kind = RUN if along[0][0] == "one" else BACKWARDS
+        return Access(kind, pointer, None, buffer, True)
+    return Access(SCATTERED, pointer, _strided(s, along), buffer, len(along) == 1)
+
+
+def _pointer(s: State, buffer: Buffer, fixed: list[tuple[int, Atom, str, int]]) -> str:
+    """The address of the first lane, as far out as each part of it is known."""
+    text = s.text
+    place = s.hoisted(-1, ("base", buffer.name), lambda: _base(s, buffer))
+    key: tuple[object, ...] = (buffer.name,)
+    for depth, atom, step, entry in fixed:
+        key = (*key, atom, step, entry)
+
+        def advance(place: Value = place, a: Atom = atom, step: str = step, entry: int = entry):
+            far = _times(s, s.scalar(a), step, entry)
+            kind = memory_type(buffer.dtype)
+            return text.let(f"getelementptr {kind}, ptr {place.name}, i64 {far.name}", "i8", 1)
+
+        place = s.hoisted(depth, key, advance)
+    return place.name
+
+
+def _base(s: State, buffer: Buffer) -> Value:
+    text, operand = s.text, s.buffers[buffer.name][1]
+    slot, far = text.fresh(), s.entry(operand.offset)
+    text.line(f"%{slot} = getelementptr ptr, ptr %slots, i64 {operand.slot}")
+    base = text.let(f"load ptr, ptr %{slot}, align 8", "i8", 1)
+    return text.let(f"getelementptr i8, ptr {base.name}, i64 {far.name}", "i8", 1)
+
+
+def _times(s: State, v: Value, step: str, entry: int) -> Value:
+    """A scalar coordinate times its step."""
+    if step == "one":
+        return v
+    if step == "minus":
+        return s.text.sub(Value("0", "i8", 1), v)
+    return s.text.mul(v, s.entry(entry))
+
+
+def _strided(s: State, along: list[tuple[str, int]]) -> Value:
+    """Distances of the lanes along the lane axis."""
+
+    def make() -> Value:
+        total = Value("0", "i8", 1)
+        for step, entry in along:
+            total = s.text.add(total, _times(s, Value("1", "i8", 1), step, entry))
+        return s.text.mul(s.text.splat(total, s.lanes), iota("i8", s.lanes))
+
+    return s.hoisted(-1, ("strided", tuple(along), s.lanes), make)
+
+
+def _free(s: State, along: list[tuple[str, int]], free: list[tuple[Atom, str, int]]) -> Value:
+    """Distances of the lanes where coordinates were computed."""
+    total = _strided(s, along) if along else None
+    for atom, step, entry in free:
+        far = s.wide(atom)
+        if step == "minus":
+            far = s.text.sub(s.text.like(far, 0), far)
+        elif step == "any":
+            far = s.text.mul(far, s.spread(s.entry(entry), -1))
+        total = far if total is None else s.text.add(total, far)
+    assert total is not None
+    return total
+
+
+# --- reading and writing
+
+
+def _in_registers(s: State, v: Value, dtype: str) -> Value:
+    return s.text.compare("ne", v, s.text.like(v, 0)) if dtype == "b1" else v
+
+
+def _in_memory(s: State, v: Value) -> Value:
+    return s.text.convert("zext", v, "u1") if v.dtype == "b1" else v
+
+
+def _stored(dtype: str) -> str:
+    return "u1" if dtype == "b1" else dtype
+
+
+def _size(dtype: str) -> int:
+    return int(dtype[1:])
+
+
+def _true(lanes: int) -> Value:
+    return Value("splat (i1 true)", "b1", lanes)
+
+
+def _read(s: State, place: Access, mask: Value | None) -> Value:
+    dtype = _stored(place.buffer.dtype)
+    lanes = 1 if place.kind == UNIFORM else s.lanes
+    if place.kind == SCATTERED:
+        got = _gather(s, place, dtype, mask)
+    elif place.kind == BACKWARDS:
+        turned = None if mask is None else reverse(s.text, mask)
+        got = reverse(s.text, _read_run(s, _end(s, place), dtype, lanes, turned))
+    else:
+        got = _read_run(s, place.pointer, dtype, lanes, mask if lanes > 1 else None)
+    return _in_registers(s, got, place.buffer.dtype)
+
+
+def _end(s: State, place: Access) -> str:
+    """The lowest address of lanes that run backwards."""
+    kind = memory_type(place.buffer.dtype)
+    given = f"getelementptr {kind}, ptr {place.pointer}, i64 {1 - s.lanes}"
+    return s.text.let(given, "i8", 1).name
+
+
+def _read_run(s: State, pointer: str, dtype: str, lanes: int, mask: Value | None) -> Value:
+    kind, align = type_of(dtype, lanes), _size(dtype)
+    if mask is None:
+        return s.text.let(f"load {kind}, ptr {pointer}, align {align}", dtype, lanes)
+    name = f"llvm.masked.load.v{lanes}{MANGLED[memory_type(dtype)]}.p0"
+    flags = type_of("b1", lanes)
+    s.text.declare(name, f"declare {kind} @{name}(ptr, i32, {flags}, {kind})")
+    given = f"ptr {pointer}, i32 {align}, {flags} {mask.name}, {kind} zeroinitializer"
+    return s.text.let(f"call {kind} @{name}({given})", dtype, lanes)
+
+
+def _pointers(s: State, place: Access) -> str:
+    assert place.offsets is not None
+    kind, offsets = memory_type(place.buffer.dtype), place.offsets
+    given = f"getelementptr {kind}, ptr {place.pointer}, <{s.lanes} x i64> {offsets.name}"
+    return s.text.let(given, "i8", s.lanes).name
+
+
+def _each(s: State, place: Access) -> list[str]:
+    """The addresses of all lanes, as scalars."""
+    assert place.offsets is not None
+    kind = memory_type(place.buffer.dtype)
+    found: list[str] = []
+    for k in range(s.lanes):
+        far = lane(s.text, place.offsets, k)
+        given = f"getelementptr {kind}, ptr {place.pointer}, i64 {far.name}"
+        found.append(s.text.let(given, "i8", 1).name)
+    return found
+
+
+def _collect(s: State, place: Access, dtype: str) -> Value:
+    """A gather without a mask: scalar loads are faster than the instruction made for it."""
+    got = Value("poison", dtype, s.lanes)
+    kind = type_of(dtype, s.lanes)
+    for k, address in enumerate(_each(s, place)):
+        one = _read_run(s, address, dtype, 1, None)
+        given = f"insertelement {kind} {got.name}, {memory_type(dtype)} {one.name}, i64 {k}"
+        got = s.text.let(given, dtype, s.lanes)
+    return got
+
+
+def _gather(s: State, place: Access, dtype: str, mask: Value | None) -> Value:
+    if mask is None:
+        return _collect(s, place, dtype)
+    lanes, kind = s.lanes, type_of(dtype, s.lanes)
+    name = f"llvm.masked.gather.v{lanes}{MANGLED[memory_type(dtype)]}.v{lanes}p0"
+    flags, places = type_of("b1", lanes), f"<{lanes} x ptr>"
+    s.text.declare(name, f"declare {kind} @{name}({places}, i32, {flags}, {kind})")
+    given = f"{places} {_pointers(s, place)}, i32 {_size(dtype)}, "
+    given += f"{flags} {(mask or _true(lanes)).name}, {kind} zeroinitializer"
+    return s.text.let(f"call {kind} @{name}({given})", dtype, lanes)
+
+
+def _write(s: State, place: Access, value: Value, mask: Value | None) -> None:
+    value = _in_memory(s, value)
+    if place.kind == SCATTERED:
+        _scatter(s, place, value, mask)
+    elif place.kind == BACKWARDS:
+        turned = None if mask is None else reverse(s.text, mask)
+        _write_run(s, _end(s, place), reverse(s.text, value), turned)
+    else:
+        _write_run(s, place.pointer, value, mask)
+
+
+def _write_run(s: State, pointer: str, value: Value, mask: Value | None) -> None:
+    kind, align = type_of(value.dtype, value.lanes), _size(value.dtype)
+    if mask is None:
+        s.text.line(f"store {kind} {value.name}, ptr {pointer}, align {align}")
+        return
+    name = f"llvm.masked.store.v{value.lanes}{MANGLED[memory_type(value.dtype)]}.p0"
+    flags = type_of("b1", value.lanes)
+    s.text.declare(name, f"declare void @{name}({kind}, ptr, i32, {flags})")
+    given = f"{kind} {value.name}, ptr {pointer}, i32 {align}, {flags} {mask.name}"
+    s.text.line(f"call void @{name}({given})")
+
+
+def _stream(s: State, pointer: str, value: Value) -> None:
+    """A store past the caches where the lanes are whole vectors; else an ordinary one."""
+    text = s.text
+    width = min(value.lanes * _size(value.dtype), text.host.vector_bytes)
+    known = s.mask is None or (s.full is not None and s.full[1] is s.mask)
+    if width < SHORTEST or not known:
+        _write_run(s, pointer, value, s.mask)
+        return
+    past, through, done = text.fresh("past"), text.fresh("through"), text.fresh("done")
+    low = text.op(
+        "and", text.let(f"ptrtoint ptr {pointer} to i64", "i8", 1), text.const(width - 1, "i8")
+    )
+    whole = text.compare("eq", low, text.const(0, "i8"))
+    if s.mask is not None:
+        assert s.full is not None
+        whole = text.op("and", whole, s.full[0])
+    text.branch(whole, past, through)
+    text.label(past)
+    kind = type_of(value.dtype, value.lanes)
+    text.line(f"store {kind} {value.name}, ptr {pointer}, align {width}, !nontemporal !{{i32 1}}")
+    text.jump(done)
+    text.label(through)
+    _write_run(s, pointer, value, s.mask)
+    text.jump(done)
+    text.label(done)
+
+
+def _scatter(s: State, place: Access, value: Value, mask: Value | None) -> None:
+    lanes, kind = s.lanes, type_of(value.dtype, s.lanes)
+    name = f"llvm.masked.scatter.v{lanes}{MANGLED[memory_type(value.dtype)]}.v{lanes}p0"
+    flags, places = type_of("b1", lanes), f"<{lanes} x ptr>"
+    s.text.declare(name, f"declare void @{name}({kind}, {places}, i32, {flags})")
+    given = f"{kind} {value.name}, {places} {_pointers(s, place)}, i32 {_size(value.dtype)}, "
+    given += f"{flags} {(mask or _true(lanes)).name}"
+    s.text.line(f"call void @{name}({given})")
+
+
+def _one_by_one(s: State, place: Access, value: Value, combine: str) -> None:
+    """Combine lanes that may meet, in order."""
+    each_lane(s, lambda at: _combine_lane(s, place, lane(s.text, value, at), combine, at))
+
+
+def _combine_lane(s: State, place: Access, value: Value, combine: str, at: Value) -> None:
+    assert place.offsets is not None
+    kind, far = memory_type(place.buffer.dtype), lane(s.text, place.offsets, at)
+    given = f"getelementptr {kind}, ptr {place.pointer}, i64 {far.name}"
+    pointer = s.text.let(given, "i8", 1).name
+    old = _read_run(s, pointer, _stored(place.buffer.dtype), 1, None)
+    old = _in_registers(s, old, place.buffer.dtype)
+    _write_run(s, pointer, _in_memory(s, combine_values(s.text, combine, old, value)), None)
+
+
+def each_lane(s: State, body: Callable[[Value], None]) -> None:
+    """A loop over the active lanes."""
+    text = s.text
+    head, test, work, step, done = (text.fresh("lane") for _ in range(5))
+    before, following = text.block, text.fresh()
+    text.jump(head)
+    text.label(head)
+    at = text.let(f"phi i64 [ 0, %{before} ], [ %{following}, %{step} ]", "i8", 1)
+    text.branch(text.compare("ult", at, Value(str(s.lanes), "i8", 1)), test, done)
+    text.label(test)
+    if s.mask is None:
+        text.jump(work)
+    else:
+        text.branch(lane(text, s.mask, at), work, step)
+    text.label(work)
+    body(at)
+    text.jump(step)
+    text.label(step)
+    text.line(f"%{following} = add i64 {at.name}, 1")
+    text.jump(head)
+    text.label(done)

@@ -1,0 +1,353 @@
+"""A program's module: its kernels, and a `main` that runs its steps.
+
+`main(slots, table, callback)` gets the base addresses of arguments, constants and results; the
+arena's base follows the last slot, a word of main's own (interrupts.py) precedes the first. Main
+computes the addresses inside the arena. Sizes are read from the table, so the text depends on the
+program's structure alone: it is the key under which compiled code is kept. Only what has one
+element is written with its size, so that a loop over scalars calls nothing but its kernels.
+native_launch.py calls it.
+"""
+
+from collections.abc import Sequence
+
+from ftrace.core.tapes import has_turns
+from ftrace.cpu.emit.emitter import Carried
+from ftrace.cpu.emit.interrupts import AVAILABLE, POLL, STATE, cell, declare, polls
+from ftrace.cpu.emit.kernel_text import emit
+from ftrace.cpu.llvm.text import Host, Text, Value, memory_type
+from ftrace.cpu.runtime import blas
+from ftrace.cpu.runtime.blas_text import product_name
+from ftrace.cpu.runtime.native_tapes import EXHAUSTED, OTHER, Tapes
+from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.program.program import (
+    ARENA,
+    Branch,
+    Callback,
+    Copy,
+    Look,
+    Multiply,
+    Program,
+    Repeat,
+    Scan,
+    Step,
+    Window,
+)
+
+FINISHED = 0
+FAILED = 1  # a callback raised a Python exception, which is set
+
+
+def module_text(program: Program, host: Host) -> str:
+    """The LLVM text of a whole program.
+
+    Args:
+        program: what to compile.
+        host: what to compile it for.
+
+    Returns:
+        A module with `i32 @main(ptr slots, ptr table, ptr callback)`, which gives FINISHED or
+        FAILED. `callback` is `i32 (i64 number)` and gives 0 if it succeeded.
+    """
+    declarations: dict[str, str] = {}
+    launches = program.launches
+    kernels = [
+        emit(launch, symbol(number), host, declarations) for number, launch in enumerate(launches)
+    ]
+    main = _Main(program, Text(host, declarations)).write()
+    return "\n\n".join((*declarations.values(), *kernels, main))
+
+
+def kernel_text(launch: Launch, host: Host) -> str:
+    """The module of one kernel alone: to find out which one LLVM refuses."""
+    declarations: dict[str, str] = {}
+    kernel = emit(launch, symbol(0), host, declarations)
+    call = f"call void @{symbol(0)}(ptr %slots, ptr %table)"
+    main = f"define void @main(ptr %slots, ptr %table) {{\n  {call}\n  ret void\n}}"
+    return "\n\n".join((*declarations.values(), kernel, main))
+
+
+def symbol(number: int) -> str:
+    """The name of a kernel's function."""
+    return f"kernel{number}"
+
+
+def _watches(steps: Sequence[Step]) -> bool:
+    """Whether something in a program looks for signals."""
+    return any(
+        polls(step.kernel.body)
+        if isinstance(step, Launch)
+        else isinstance(step, Repeat | Scan)
+        or (isinstance(step, Branch) and any(map(_watches, step.arms)))
+        for step in steps
+    )
+
+
+class _Main:
+    """Writes the steps, in the order in which `Program.launches` counts the kernels."""
+
+    def __init__(self, program: Program, text: Text) -> None:
+        self.program = program
+        self.text = text
+        self._kernels = 0
+        self._loops = 0
+        self._watches = AVAILABLE and _watches(program.steps)
+        self._tapes = Tapes(program, text)
+
+    def write(self) -> str:
+        """The function."""
+        text = self.text
+        tapes = self._tapes
+        entry = len(text.lines)
+        text.lines.append("")
+        self._arena()
+        self._steps(self.program.steps)
+        tapes.free(failed=False)
+        text.line(f"ret i32 {FINISHED}")
+        if tapes:
+            for label, number in (("exhausted", EXHAUSTED), ("other", OTHER)):
+                text.label(label)
+                text.line(f"call i32 %callback(i64 {number})")
+                text.jump("failed")
+        text.label("failed")
+        tapes.free(failed=True)
+        text.line(f"ret i32 {FAILED}")
+        if self._watches:
+            declare(text)
+            cells = [line for k in range(self._loops) for line in cell(f"%cell{k}", 1)]
+            text.lines[entry] = "\n".join([STATE, *cells])
+        body = "\n".join(line for line in text.lines if line)
+        return f"define i32 @main(ptr %slots, ptr %table, ptr %callback) {{\nentry:\n{body}\n}}"
+
+    def _arena(self) -> None:
+        """Addresses of the slots in the arena."""
+        text = self.text
+        slots = self.program.slots
+        places = self.program.of_place(ARENA)
+        if not places:
+            return
+        base = self._slot(len(slots))
+        for k in places:
+            distance = self._entry(slots[k].entry)
+            address, place = text.fresh(), text.fresh()
+            text.line(f"%{address} = getelementptr i8, ptr {base}, i64 {distance}")
+            text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {k}")
+            text.line(f"store ptr %{address}, ptr %{place}, align 8")
+
+    def _slot(self, number: int) -> str:
+        """The base address of a slot."""
+        place, base = self.text.fresh(), self.text.fresh()
+        self.text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {number}")
+        self.text.line(f"%{base} = load ptr, ptr %{place}, align 8")
+        return f"%{base}"
+
+    def _elements(self, number: int) -> str:
+        """The address of the first element of what a window looks at."""
+        if not has_turns(self.program.slots[number].aval):
+            return self._slot(number)
+        base = self.text.fresh()
+        self.text.line(f"%{base} = load ptr, ptr {self._tapes.place(number)}, align 8")
+        return f"%{base}"
+
+    def _entry(self, position: int) -> str:
+        """A number of the table."""
+        place, number = self.text.fresh(), self.text.fresh()
+        self.text.line(f"%{place} = getelementptr i64, ptr %table, i64 {position}")
+        self.text.line(f"%{number} = load i64, ptr %{place}, align 8")
+        return f"%{number}"
+
+    # --- steps
+
+    def _steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Launch):
+                self.text.line(f"call void @{symbol(self._kernels)}(ptr %slots, ptr %table)")
+                self._kernels += 1
+                self._stop_if_raised(step)
+            elif isinstance(step, Copy):
+                self._copy(step)
+            elif isinstance(step, Callback):
+                self._callback(step)
+            elif isinstance(step, Multiply):
+                self._product(step)
+            elif isinstance(step, Branch):
+                self._branch(step)
+            elif isinstance(step, Repeat):
+                self._repeat(step)
+            elif isinstance(step, Look):
+                for window in step.windows:
+                    self._look(window, self._load(step.number, "i8"))
+            else:
+                self._scan(step)
+
+    def _stop_if_raised(self, step: Launch) -> None:
+        """Behind a kernel: its loops may have looked for signals."""
+        if not polls(step.kernel.body):
+            return
+        text, go = self.text, self.text.fresh("go")
+        raised = text.let("load i64, ptr %raised, align 8", "i8", 1)
+        text.branch(text.compare("eq", raised, text.like(raised, 0)), go, "failed")
+        text.label(go)
+
+    def _watch(self) -> None:
+        """At the end of an iteration: look for signals, if it is time."""
+        if not self._watches:
+            return
+        text, place = self.text, f"%cell{self._loops}"
+        self._loops += 1
+        look, go = text.fresh("look"), text.fresh("watched")
+        one, zero = text.const(1, "i8"), text.const(0, "i8")
+        left = text.sub(text.let(f"load i64, ptr {place}, align 8", "i8", 1), one)
+        text.line(f"store i64 {left.name}, ptr {place}, align 8")
+        text.branch(text.compare("sle", left, zero), look, go)
+        text.label(look)
+        more = text.let(f"call i64 @{POLL}(ptr %slots, ptr {place})", "i8", 1)
+        text.branch(text.compare("ne", more, zero), go, "failed")
+        text.label(go)
+
+    def _copy(self, step: Copy) -> None:
+        aval = self.program.slots[step.source].aval
+        source, target = self._slot(step.source), self._slot(step.target)
+        size = aval.dtype.itemsize if aval.size == 1 else self._entry(step.size)
+        name = "llvm.memcpy.p0.p0.i64"
+        self.text.declare(name, f"declare void @{name}(ptr, ptr, i64, i1 immarg)")
+        self.text.line(f"call void @{name}(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+
+    def _callback(self, step: Callback) -> None:
+        text = self.text
+        code, good, after = text.fresh(), text.fresh(), text.fresh("after")
+        text.line(f"%{code} = call i32 %callback(i64 {step.number})")
+        text.line(f"%{good} = icmp eq i32 %{code}, 0")
+        text.line(f"br i1 %{good}, label %{after}, label %failed")
+        text.label(after)
+
+    def _product(self, step: Multiply) -> None:
+        name = product_name(step.dtype, vector=step.vector)
+        self.text.declare(name, blas.text(step.dtype, vector=step.vector))
+        bases = ", ".join(f"ptr {self._slot(k)}" for k in (step.lhs, step.rhs, step.out))
+        numbers = self.text.fresh()
+        self.text.line(f"%{numbers} = getelementptr i64, ptr %table, i64 {step.numbers}")
+        flags = ", ".join(f"i1 {str(t).lower()}" for t in step.transposed)
+        self.text.line(f"call void @{name}({bases}, ptr %{numbers}, {flags})")
+
+    def _branch(self, step: Branch) -> None:
+        text = self.text
+        arms = [text.fresh("arm") for _ in step.arms]
+        end = text.fresh("end")
+        index = self._index(step)
+        cases = " ".join(f"i64 {i}, label %{arm}" for i, arm in enumerate(arms[:-1]))
+        text.line(f"switch i64 {index}, label %{arms[-1]} [ {cases} ]")
+        for arm, steps in zip(arms, step.arms, strict=True):
+            text.label(arm)
+            self._steps(steps)
+            text.jump(end)
+        text.label(end)
+
+    def _index(self, step: Branch) -> str:
+        """The number of the arm; too large ones fall to the last by the switch."""
+        text = self.text
+        kind = step.dtype[0]
+        got = self._load(step.index, step.dtype).name
+        if step.dtype == "b1":
+            wide = text.fresh()
+            text.line(f"%{wide} = zext i1 {got} to i64")
+            return f"%{wide}"
+        if memory_type(step.dtype) != "i64":
+            wide = text.fresh()
+            how = "sext" if kind == "i" else "zext"
+            text.line(f"%{wide} = {how} {memory_type(step.dtype)} {got} to i64")
+            got = f"%{wide}"
+        if kind == "u":
+            return got
+        value = Value(got, "i8", 1)
+        zero = text.like(value, 0)
+        return text.select(text.compare("slt", value, zero), zero, value).name
+
+    def _load(self, slot: int, dtype: str) -> Value:
+        """The scalar in a slot."""
+        kind = memory_type(dtype)
+        got = self.text.let(f"load {kind}, ptr {self._slot(slot)}, align {dtype[1:]}", dtype, 1)
+        if dtype != "b1":
+            return got
+        return self.text.let(f"icmp ne i8 {got.name}, 0", "b1", 1)
+
+    def _repeat(self, step: Repeat) -> None:
+        text = self.text
+        head, body, end = text.fresh("head"), text.fresh("body"), text.fresh("end")
+        zero = text.const(0, "i8")
+        before = text.block
+        text.jump(head)
+        text.label(head)
+        around = Carried(text, [zero, zero] if step.record else [zero], before)
+        turn, *room = around.values
+        self._steps(step.cond)
+        text.branch(self._load(step.predicate, "b1"), body, end)
+        text.label(body)
+        if step.record:
+            sizes = [(window, self._entry(window.size)) for window in step.record]
+            room = [self._tapes.reserve(sizes, turn, *room)]
+        for window in step.record:
+            self._look(window, turn)
+        self._steps(step.body)
+        self._watch()
+        around.close([text.add(turn, text.const(1, "i8")), *room])
+        text.jump(head)
+        text.label(end)
+        for window in step.record:
+            self._tapes.end(window.base, turn)
+        if step.count is not None:
+            text.line(f"store i64 {turn.name}, ptr {self._slot(step.count)}, align 8")
+
+    def _scan(self, step: Scan) -> None:
+        text = self.text
+        head, body, end = text.fresh("head"), text.fresh("body"), text.fresh("end")
+        length = self._length(step)
+        one, zero = text.like(length, 1), text.like(length, 0)
+        self._prepare(step, length)
+        before = text.block
+        text.jump(head)
+        text.label(head)
+        around = Carried(text, [zero], before)
+        (turn,) = around.values
+        text.branch(text.compare("slt", turn, length), body, end)
+        text.label(body)
+        at = text.sub(text.sub(length, one), turn) if step.reverse else turn
+        for window in step.windows:
+            self._look(window, at)
+        self._steps(step.body)
+        self._watch()
+        around.close([text.add(turn, one)])
+        text.jump(head)
+        text.label(end)
+
+    def _length(self, step: Scan) -> Value:
+        """The number of turns."""
+        if step.length is not None:
+            return Value(self._entry(step.length), "i8", 1)
+        assert step.count is not None
+        if has_turns(self.program.slots[step.count].aval):
+            return self._tapes.length(step.count)
+        return self._load(step.count, "i8")
+
+    def _prepare(self, step: Scan, length: Value) -> None:
+        """Look at the tapes that a loop reads, and make room in those that it writes."""
+        slots = self.program.slots
+        exact = step.count is not None and has_turns(slots[step.count].aval)
+        for window in step.windows:
+            if not has_turns(slots[window.base].aval):
+                continue
+            if not window.written:
+                self._tapes.check(window.base, length, exact=exact)
+                continue
+            room = self.text.add(length, self.text.like(length, 1))  # none may have no address
+            self._tapes.allocate(window, room, self._entry(window.size))
+            self._tapes.end(window.base, length)
+
+    def _look(self, window: Window, at: Value) -> None:
+        """Let a window show an element."""
+        text = self.text
+        distance = text.mul(at, Value(self._entry(window.size), "i8", 1))
+        address, place = text.fresh(), text.fresh()
+        base = self._elements(window.base)
+        text.line(f"%{address} = getelementptr i8, ptr {base}, i64 {distance.name}")
+        text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {window.slot}")
+        text.line(f"store ptr %{address}, ptr %{place}, align 8")

@@ -1,0 +1,170 @@
+"""Rows on CuPy arrays by CuPy's own functions: what `CupyDevice.library` does.
+
+A row runs its `impl` where that consists of ufuncs, operators and functions that NumPy hands over
+to CuPy by its protocols. `RULES` has all others, written over a namespace (`library_arrays.py`,
+`library_places.py`, `library_folds.py`). Whatever a function of CuPy gives is brought to the type
+that the row promises. Results may be views of operands, as those of an `impl` may.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.errors import BackendError, DtypeError, FtraceError, RuleError
+from ftrace.core.primitive import Primitive
+from ftrace.gpu.eager import bessel
+from ftrace.gpu.eager import library_arrays as arrays
+from ftrace.gpu.eager import library_folds as folds
+from ftrace.gpu.eager import library_places as places
+from ftrace.gpu.eager.library_arrays import Rule
+from ftrace.primitives.convert import rounded
+
+_ELSEWHERE: Final = (
+    "Compute this part on the host, `ftrace.device_put(f(ftrace.device_get(x)))`, or write it with "
+    "functions that CuPy has."
+)
+
+
+def namespace() -> Any:
+    """CuPy."""
+    return import_module("cupy")
+
+
+def special() -> Any:
+    """CuPy's counterpart of `scipy.special`."""
+    return import_module("cupyx.scipy.special")
+
+
+def own(kind: str, v: Any, x: Any) -> Any:
+    """A function that CuPy lacks, by a kernel of ours."""
+    return bessel.evaluate(kind, v, x)
+
+
+_SPECIAL: Final = {
+    "erf": "erf",
+    "erfc": "erfc",
+    "erf_inv": "erfinv",
+    "ndtri": "ndtri",
+    "log_ndtr": "log_ndtr",
+    "gamma": "gamma",
+    "lgamma": "gammaln",
+    "digamma": "digamma",
+    "zeta": "zeta",
+    "igamma": "gammainc",
+    "igammac": "gammaincc",
+    "xlogy": "xlogy",
+    "i0": "i0",
+    "i1": "i1",
+    "i0e": "i0e",
+    "i1e": "i1e",
+}
+_BESSEL: Final = {"bessel_iv": "iv", "bessel_ive": "ive", "bessel_jv": "jv"}
+
+_COMPARISONS: Final = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+
+RULES: Final[dict[str, Rule]] = {
+    "copy": arrays.copied,
+    "name": arrays.copied,
+    "stop_gradient": arrays.same,
+    "optimization_barrier": arrays.barrier,
+    "broadcast_in_dim": arrays.broadcast,
+    "reshape": arrays.reshaped,
+    "squeeze": arrays.squeezed,
+    "pad": arrays.padded,
+    "slice": arrays.sliced,
+    "update_slice": arrays.updated,
+    "select": arrays.select,
+    "clamp": arrays.clamp,
+    **{row: arrays.ufunc(name) for row, name in _COMPARISONS.items()},
+    "dot_general": arrays.dot,
+    "convert_element_type": arrays.converted,
+    "real": arrays.real,
+    "imag": arrays.imag,
+    "complex": arrays.complex_of,
+    "bitcast_convert_type": arrays.bits_as,
+    "reduce_precision": rounded,
+    "spacing": arrays.spacing,
+    "integer_pow": arrays.integer_pow,
+    "population_count": arrays.ones_in,
+    "logistic": arrays.logistic(lambda: special()),
+    "polygamma": arrays.polygamma(lambda: special()),
+    **{row: arrays.special(name, lambda: special()) for row, name in _SPECIAL.items()},
+    **{row: arrays.of_order(kind, lambda *a: own(*a)) for row, kind in _BESSEL.items()},
+    "gather": places.gather,
+    "scatter": places.scatter(None),
+    "scatter_add": places.scatter("add"),
+    "scatter_mul": places.scatter("multiply"),
+    "scatter_min": places.scatter("minimum"),
+    "scatter_max": places.scatter("maximum"),
+    "dynamic_slice": places.read,
+    "dynamic_update_slice": places.write,
+    "sort": places.sort,
+    "reduce_sum": folds.reduction("sum", "any", typed=True),
+    "reduce_prod": folds.reduction("prod", "all", typed=True),
+    "reduce_max": folds.reduction("amax", "any"),
+    "reduce_min": folds.reduction("amin", "all"),
+    "reduce_and": folds.folded("bitwise_and", -1),
+    "reduce_or": folds.folded("bitwise_or", 0),
+    "reduce_xor": folds.folded("bitwise_xor", 0),
+    "cumsum": folds.accumulated("cumsum"),
+    "cumprod": folds.accumulated("cumprod"),
+    "cummax": folds.scanned("maximum"),
+    "cummin": folds.scanned("minimum"),
+    "cumlogsumexp": folds.scanned("logaddexp"),
+    "reduce_window_sum": folds.window("add"),
+    "reduce_window_max": folds.window("maximum"),
+    "reduce_window_min": folds.window("minimum"),
+    "window_argmax": folds.chosen("greater"),
+    "window_argmin": folds.chosen("less"),
+    "conv": folds.convolved,
+}
+
+
+def evaluate(row: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
+    """A row on CuPy arrays and numbers: one CuPy array per result.
+
+    Raises:
+        IndexError: an index of mode "raise" is out of range; it is read, which waits.
+        RuleError, DtypeError: CuPy has no function for the row, or not for these dtypes.
+    """
+    xp = namespace()
+    types = [typeof(a) for a in args]
+    promised = row.type(*types, **params)
+    rule = RULES.get(row.op)
+    try:
+        found = rule(xp, *args, **params) if rule else row.impl(*args, **params)
+    except (FtraceError, IndexError):
+        raise
+    except AttributeError as error:
+        raise RuleError(
+            f"CuPy {xp.__version__} has no function for {row.name} ({error}).", _ELSEWHERE
+        ) from error
+    except (TypeError, NotImplementedError) as error:
+        what = ", ".join(map(repr, types))
+        raise DtypeError(
+            f"CuPy {xp.__version__} cannot evaluate {row.name} of {what}: {error}", _ELSEWHERE
+        ) from error
+    if row.multiple:
+        return [_as(xp, y, a, row) for y, a in zip(found, promised, strict=True)]
+    return [_as(xp, found, promised, row)]
+
+
+def _as(xp: Any, y: Any, promised: ShapedArray, row: Primitive) -> Any:
+    """A result in the dtype that its row promises."""
+    if not issubclass(type(y), xp.ndarray):
+        y = xp.asarray(y)
+    if y.shape != promised.shape:
+        raise BackendError(
+            f"CuPy {xp.__version__} gave an array of shape {y.shape} for {row.name}, whose result "
+            f"is {promised}.",
+            "This is a difference between CuPy and NumPy that ftrace does not know: report it.",
+        )
+    return y if y.dtype == promised.dtype else y.astype(promised.dtype)

@@ -1,0 +1,165 @@
+"""Rows that reduce, accumulate or slide windows, on CuPy arrays.
+
+CuPy reduces by few functions and accumulates by two. The others are made of elementwise steps: a
+reduction folds the second half onto the first, an accumulation adds what lies 1, 2, 4, ... before.
+Both take log2(n) steps and give the same result at every run.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ftrace.gpu.eager.library_arrays import Rule
+from ftrace.primitives.windows import count
+
+Ints = tuple[int, ...]
+
+
+# ---------------------------------------------------------------------------------- reductions
+
+
+def reduction(name: str, boolean: str, *, typed: bool = False) -> Rule:
+    """A reduction by CuPy's function of this name.
+
+    Args:
+        name: the function of numbers.
+        boolean: the function of booleans.
+        typed: whether it must be told not to widen the dtype.
+    """
+
+    def evaluate(xp: Any, x: Any, axes: Ints) -> Any:
+        if not axes:
+            return xp.array(x, order="C")
+        if x.dtype.kind == "b":
+            return getattr(xp, boolean)(x, axis=axes)
+        options = {"dtype": x.dtype} if typed else {}
+        return getattr(xp, name)(x, axis=axes, **options)
+
+    return evaluate
+
+
+def folded(ufunc: str, empty: int) -> Rule:
+    """A reduction by a function of two arrays.
+
+    Args:
+        ufunc: its name.
+        empty: what the reduction of nothing is.
+    """
+
+    def evaluate(xp: Any, x: Any, axes: Ints) -> Any:
+        if not axes:
+            return xp.array(x, order="C")
+        kept = tuple(a for a in range(x.ndim) if a not in axes)
+        shape = tuple(x.shape[a] for a in kept)
+        n = prod(x.shape[a] for a in axes)
+        x = xp.reshape(xp.transpose(x, axes + kept), (n, *shape))
+        if not n:
+            return xp.full(shape, np.array(empty).astype(x.dtype)[()], x.dtype)
+        while n > 1:
+            half = n // 2
+            low = getattr(xp, ufunc)(x[:half], x[half : 2 * half])
+            x = xp.concatenate([low, x[2 * half :]], axis=0) if n % 2 else low
+            n = half + n % 2
+        return x[0]
+
+    return evaluate
+
+
+def accumulated(name: str) -> Rule:
+    """An accumulation by CuPy's function of this name."""
+
+    def evaluate(xp: Any, x: Any, axis: int, reverse: bool) -> Any:
+        if not x.size:  # CuPy would start a block of threads
+            return xp.array(x, order="C")
+        given = xp.flip(x, axis) if reverse else x
+        found = getattr(xp, name)(given, axis=axis, dtype=x.dtype)
+        return xp.flip(found, axis) if reverse else found
+
+    return evaluate
+
+
+def scanned(ufunc: str) -> Rule:
+    """An accumulation by a function of two arrays."""
+
+    def evaluate(xp: Any, x: Any, axis: int, reverse: bool) -> Any:
+        x = xp.moveaxis(xp.flip(x, axis) if reverse else x, axis, 0)
+        step = 1
+        while step < x.shape[0]:
+            later = getattr(xp, ufunc)(x[:-step], x[step:])
+            x = xp.concatenate([x[:step], later], axis=0)
+            step *= 2
+        x = xp.moveaxis(x, 0, axis)
+        return xp.flip(x, axis) if reverse else xp.array(x, order="C")
+
+    return evaluate
+
+
+# ---------------------------------------------------------------------------------- windows
+
+
+def _element(x: Any, axis: int, k: int, m: int, step: tuple[int, int]) -> Any:
+    """Element k of all m windows along one axis."""
+    stride, dilation = step
+    start = k * dilation
+    stop = start + (m - 1) * stride + 1 if m else start
+    return x[(slice(None),) * axis + (slice(start, stop, stride),)]
+
+
+def window(ufunc: str) -> Rule:
+    """A reduction over windows, one axis after the other, the last one first."""
+
+    def evaluate(xp: Any, x: Any, window: Ints, strides: Ints, dilation: Ints) -> Any:
+        combine = getattr(xp, ufunc)
+        out = xp.array(x, order="C")
+        for axis in reversed(range(len(window))):
+            step = (strides[axis], dilation[axis])
+            m = count(out.shape[axis], window[axis], *step)
+            source, out = out, _element(out, axis, 0, m, step)
+            for k in range(1, window[axis]):
+                out = combine(out, _element(source, axis, k, m, step))
+        return out
+
+    return evaluate
+
+
+def chosen(better: str) -> Rule:
+    """Positions in windows of the first element that is better than all others."""
+
+    def evaluate(xp: Any, x: Any, window: Ints, strides: Ints, dilation: Ints) -> Any:
+        value, place = x, xp.zeros(x.shape, np.int64)
+        for axis in reversed(range(len(window))):
+            step, inner = (strides[axis], dilation[axis]), prod(window[axis + 1 :])
+            m = count(value.shape[axis], window[axis], *step)
+            values, places = value, place
+            value, place = (_element(a, axis, 0, m, step) for a in (values, places))
+            for k in range(1, window[axis]):
+                new = _element(values, axis, k, m, step)
+                wins = getattr(xp, better)(new, value)
+                if x.dtype.kind in "fc":
+                    wins = wins | (xp.isnan(new) & ~xp.isnan(value))
+                value = xp.where(wins, new, value)
+                place = xp.where(wins, _element(places, axis, k, m, step) + k * inner, place)
+        return place
+
+    return evaluate
+
+
+def convolved(xp: Any, lhs: Any, rhs: Any, strides: Ints, dilation: Ints) -> Any:
+    """The windows as the columns of a matrix, one product for each group."""
+    kernel = rhs.shape[3:]
+    groups, batch, channels = lhs.shape[:3]
+    space = tuple(map(count, lhs.shape[3:], kernel, strides, dilation))
+    taps = [_taps(lhs, place, space, (strides, dilation)) for place in np.ndindex(*kernel)]
+    inside = xp.stack(taps, axis=3)  # group, batch, channel, inside, space
+    inside = xp.reshape(inside, (groups, batch, channels * prod(kernel), prod(space)))
+    matrix = xp.reshape(rhs, (groups, 1, rhs.shape[1], channels * prod(kernel)))
+    return xp.reshape(xp.matmul(matrix, inside), (groups, batch, rhs.shape[1], *space))
+
+
+def _taps(x: Any, place: Sequence[int], space: Ints, steps: tuple[Ints, Ints]) -> Any:
+    """What all windows have at one of their places."""
+    for axis, (k, m, stride, dilation) in enumerate(zip(place, space, *steps, strict=True)):
+        x = _element(x, 3 + axis, k, m, (stride, dilation))
+    return x

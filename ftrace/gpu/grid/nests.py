@@ -1,0 +1,185 @@
+"""What mapping needs to know of the loops of a kernel, and the two ways in which it changes them.
+
+Two loops around one body are *joined* into one over all pairs of iterations, which threads can
+share however long each of the two is. A fold gets as many accumulators as the threads that share
+its loop have (`refolded`): the tree is part of the kernel, so that the reference interpreter
+gives the device's bits.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ftrace.gpu.grid.layout import Layout, has_tree
+from ftrace.lowering.kernel.ir import (
+    Block,
+    Fold,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+    Var,
+    While,
+)
+from ftrace.lowering.kernel.traversal import inside, mapped, variables_of
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """A load or store, the loops around it, and whether it is below an `If` or `While`."""
+
+    stmt: Load | Store
+    loops: tuple[Loop, ...]
+    guarded: bool
+
+
+def accesses(block: Block, loops: tuple[Loop, ...] = (), guarded: bool = False) -> list[Access]:
+    """Every load and store of a block."""
+    found: list[Access] = []
+    for stmt in block.stmts:
+        match stmt:
+            case Load() | Store():
+                found.append(Access(stmt, loops, guarded))
+            case Loop():
+                found += accesses(stmt.body, (*loops, stmt), guarded)
+            case If():
+                found += accesses(stmt.then, loops, True) + accesses(stmt.orelse, loops, True)
+            case While():
+                found += accesses(stmt.cond, loops, True) + accesses(stmt.body, loops, True)
+            case _:
+                pass
+    return found
+
+
+def is_free(loop: Loop) -> bool:
+    """Whether the iterations of a loop may run at once: none carries or combines into a cell."""
+    combining = (s for s in inside(loop.body) if isinstance(s, Store) and s.combine is not None)
+    return not loop.params and not any(loop.axis not in s.at for s in combining)
+
+
+def owners(block: Block) -> tuple[list[Loop], Block]:
+    """The outer loops that hold all others, and what is inside the last of them."""
+    inner = [s for s in block.stmts if isinstance(s, Loop)]
+    if len(inner) != 1 or inner[0].folds or not is_free(inner[0]) or _meets(block):
+        return [], block
+    below, rest = owners(inner[0].body)
+    return [inner[0], *below], rest
+
+
+def flattened(
+    kernel: Kernel, owners: Sequence[int]
+) -> tuple[list[tuple[Stmt, tuple[int, ...]]], list[Loop]]:
+    """The statements inside the owners' loops, with the owners around each; the loops."""
+    loops: dict[int, Loop] = {}
+
+    def walk(block: Block, around: tuple[int, ...]) -> Iterable[tuple[Stmt, tuple[int, ...]]]:
+        for stmt in block.stmts:
+            if isinstance(stmt, Loop) and stmt.axis.id in owners:
+                loops[stmt.axis.id] = stmt
+                yield from walk(stmt.body, (*around, stmt.axis.id))
+            else:
+                yield stmt, around
+
+    found = list(walk(kernel.body, ()))
+    return found, [loops[axis] for axis in owners]
+
+
+def _meets(block: Block) -> bool:
+    """Whether what stands beside a block's loop reads what the loop writes, or the other way."""
+    beside = Block(tuple(s for s in block.stmts if not isinstance(s, Loop)))
+    within = Block(tuple(s for s in block.stmts if isinstance(s, Loop)))
+    written = [{s.buffer for s in inside(b) if isinstance(s, Store)} for b in (beside, within)]
+    read = [{s.buffer for s in inside(b) if isinstance(s, Load)} for b in (beside, within)]
+    return bool(read[0] & (written[0] | written[1]) or read[1] & written[0])
+
+
+# --- two loops as one
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A loop that the threads of a team share: one loop, or an outer and an inner one joined."""
+
+    outer: Loop
+    inner: Loop
+
+    @property
+    def is_joined(self) -> bool:
+        return self.outer is not self.inner
+
+
+def joinable(loop: Loop) -> Loop | None:
+    """The loop inside that can be joined with this one: it makes all that this one leaves."""
+    inner = [s for s in loop.body.stmts if isinstance(s, Loop)]
+    if len(inner) != 1 or not (is_free(loop) and is_free(inner[0])):
+        return None
+    (below,), before = inner, loop.body.stmts[:-1]
+    same = [(f.op, f.acc) for f in loop.folds] == [(f.op, f.acc) for f in below.folds]
+    pure = all(not isinstance(s, Store) for s in inside(Block(before)))
+    last = loop.body.stmts[-1] is below and loop.body.results == below.outs
+    return below if same and pure and last else None
+
+
+def joined(kernel: Kernel, pieces: Sequence[Piece]) -> tuple[Kernel, dict[int, Var]]:
+    """The kernel with its pairs as single loops; the new axis of each, by the old outer one.
+
+    The extents of the new loops are new scalars, in the order of the pairs. The old axes are
+    computed from the new one, at the start of its body.
+    """
+    used = max((v.id for v in variables_of(kernel)), default=0)
+    axes: dict[int, Var] = {}
+    extents: list[Var] = []
+    body = kernel.body
+    for piece in pieces:
+        axis, extent = Var(used + 1, "i8"), Var(used + 2, "i8")
+        used += 2
+        axes[piece.outer.axis.id] = axis
+        extents.append(extent)
+        outer, inner = piece.outer, piece.inner
+        stmts = (
+            Let(outer.axis, "floor_divide", (axis, inner.extent)),
+            Let(inner.axis, "mod", (axis, inner.extent)),
+            *outer.body.stmts[:-1],
+            *inner.body.stmts,
+        )
+        body = _replaced(
+            body,
+            outer,
+            replace(
+                inner,
+                outs=outer.outs,
+                axis=axis,
+                extent=extent,
+                body=Block(stmts, inner.body.results),
+            ),
+        )
+    return replace(kernel, scalars=(*kernel.scalars, *extents), body=body), axes
+
+
+def _replaced(block: Block, old: Loop, new: Loop) -> Block:
+    stmts = [new if s is old else mapped(s, lambda b: _replaced(b, old, new)) for s in block.stmts]
+    return Block(tuple(stmts), block.results)
+
+
+# --- folds as threads do them
+
+
+def refolded(block: Block, layout: Layout) -> Block:
+    """A block whose folds have an accumulator for each that the threads of a team have."""
+
+    def change(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Loop) and stmt.folds:
+            lanes = stmt.axis.id in layout.lanes
+            ways = layout.threads * layout.width * layout.split if lanes else 1
+            stmt = replace(stmt, folds=tuple(_refolded(f, ways) for f in stmt.folds))
+        return mapped(stmt, lambda b: refolded(b, layout))
+
+    return Block(tuple(map(change, block.stmts)), block.results)
+
+
+def _refolded(fold: Fold, ways: int) -> Fold:
+    if not has_tree(fold):
+        return replace(fold, ways=1)
+    return replace(fold, ways=ways, block=fold.block // fold.ways * ways)

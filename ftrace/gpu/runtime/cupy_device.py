@@ -1,0 +1,337 @@
+"""The real device: CuPy's memory and streams, our machine code.
+
+CuPy is used for what it does well (memory pool, streams, loading a CUBIN, graphs, libraries) and
+never to compile: its compiler flushes subnormals. A launch holds the function and passes one block
+of words by value, which CuPy takes as a NumPy array of one element. Nothing waits for the device
+but `read`, `to_host` and `synchronize`. CuPy is imported when the first device is made.
+"""
+
+import importlib
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.errors import BackendError, DeviceMemoryError
+from ftrace.core.lazy import forkable_lock, lazy
+from ftrace.core.primitive import Primitive
+from ftrace.gpu.runtime import nvrtc
+from ftrace.gpu.runtime.cubin import cubin
+from ftrace.gpu.runtime.device_interface import Triple
+
+_OUT_OF_MEMORY = 2  # of cudaError_t and of CUresult
+_evaluate = lazy("ftrace.gpu.eager.cupy_library", "evaluate")
+_devices: dict[int, "CupyDevice"] = {}
+_making = forkable_lock()
+
+
+def device_of(array: Any = None) -> "CupyDevice":
+    """The device that holds a `cupy.ndarray`, or CuPy's current one."""
+    if array is None:
+        cupy, errors = _working_cupy()
+        try:
+            number = cupy.cuda.runtime.getDevice()
+        except errors as error:
+            raise _failed("Asking for the current device", error) from error
+    else:
+        number = array.data.device_id
+    found = _devices.get(number)
+    if found is None:
+        with _making:
+            found = _devices.get(number) or CupyDevice(number)
+            _devices[number] = found
+    return found
+
+
+class CupyDevice:
+    """One GPU, by its number. `device_of` makes one for each.
+
+    Raises:
+        BackendError: there is no CuPy, no driver that fits it, or no such GPU.
+    """
+
+    def __init__(self, number: int = 0) -> None:
+        self._cupy, self._errors = _working_cupy()
+        self._runtime = runtime = self._cupy.cuda.runtime
+        self.number = number
+        try:
+            single = runtime.getDeviceCount() == 1
+            self.arch: str = f"sm_{self._cupy.cuda.Device(number).compute_capability}"
+            self.processors: int = runtime.deviceGetAttribute(
+                runtime.cudaDevAttrMultiProcessorCount, number
+            )
+            self.shared: int = runtime.deviceGetAttribute(
+                runtime.cudaDevAttrMaxSharedMemoryPerBlock, number
+            )
+        except self._errors as error:
+            raise self._failed(f"Opening GPU {number}", error) from error
+        self._only = nullcontext() if single else None
+
+    def __repr__(self) -> str:
+        return f"CupyDevice({self.number}, {self.arch})"
+
+    @cached_property
+    def compiler(self) -> nvrtc.Nvrtc:
+        """The newest NVRTC whose machine code the driver takes."""
+        return nvrtc.load(min(self._runtime.driverGetVersion() // 1000, nvrtc.MAJORS[0]))
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
+        shape = tuple(shape)
+        with self._current():
+            try:
+                return self._cupy.empty(shape, dtype)
+            except self._errors as error:
+                if not _is_memory(error):
+                    raise self._failed("Allocating an array", error) from error
+            # With a limit CuPy's pool fails without giving back what it holds in reserve.
+            self._cupy.get_default_memory_pool().free_all_blocks()
+            try:
+                return self._cupy.empty(shape, dtype)
+            except self._errors as error:
+                size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
+                doing = f"Allocating {size:,} bytes for an array {np.dtype(dtype)}{list(shape)}"
+                raise self._failed(doing, error) from error
+
+    def pointer(self, array: Any) -> int:
+        return array.data.ptr
+
+    def compile(self, source: str, entries: tuple[str, ...]) -> Mapping[str, Any]:
+        """As the protocol says; equal texts are loaded again, so the caller keeps what it got."""
+        code = cubin(source, self.arch, self.compiler)
+        with self._current():
+            try:
+                module = self._cupy.cuda.function.Module()
+                module.load(code)
+                return {name: module.get_function(name) for name in entries}
+            except self._errors as error:
+                doing = f"Loading {', '.join(entries)}, compiled by {self.compiler},"
+                raise self._failed(doing, error) from error
+
+    def launch(
+        self, function: Any, grid: Triple, block: Triple, shared: int, words: Sequence[int]
+    ) -> None:
+        if 0 in grid:  # CuPy would run one block
+            return
+        with self._current():
+            try:
+                function(grid, block, (block_of(words),), shared)
+            except self._errors as error:
+                doing = f"Starting a kernel on a grid {grid} of blocks {block}"
+                raise self._failed(doing, error) from error
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        if size:
+            self._transfer(target, source, size, self._runtime.memcpyDeviceToDevice)
+
+    def library(self, row: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
+        with self._current():
+            try:
+                return _evaluate(row, args, params)
+            except self._errors as error:
+                raise self._failed(f"Running {row.name} by CuPy", error) from error
+
+    def to_host(self, array: Any) -> Any:
+        with self._current():
+            try:
+                return self._cupy.asnumpy(array)
+            except self._errors as error:
+                raise self._failed("Copying an array to the host", error) from error
+
+    def from_host(self, array: Any) -> Any:
+        """As the protocol says; the host's array may change as soon as this returns.
+
+        Raises:
+            BackendError: the current stream is captured. CuPy copies by way of memory that it uses
+                again, so that each replay would read what lies there then.
+        """
+        if self.capturing():
+            raise BackendError(
+                "A number or an array of the host was given to a program while its stream is"
+                " captured: a replay would not find it.",
+                "Bring it to the device before the capture begins: ftrace.device_put(x).",
+            )
+        mine = np.array(array, order="C")  # CuPy reads page-locked memory later
+        with self._current():
+            try:
+                if mine.ndim:
+                    return self._cupy.array(mine, order="C")
+                # CuPy fills arrays of rank 0 with their number, and -0.0 by zeroing the memory.
+                return self._cupy.array(mine.reshape(1), order="C").reshape(())
+            except self._errors as error:
+                doing = f"Copying {mine.nbytes:,} bytes to the device"
+                raise self._failed(doing, error) from error
+
+    def read(self, address: int, dtype: Any) -> Any:
+        host = np.empty(1, dtype)
+        kind = self._runtime.memcpyDeviceToHost
+        self._transfer(host.ctypes.data, address, host.nbytes, kind, wait=True)
+        return host[0]
+
+    def record(self, thunk: Callable[[], None]) -> Callable[[], None]:
+        """As the protocol says, by a CUDA graph.
+
+        What `thunk` allocates comes from a pool of its own, which lives as long as the result. It
+        may launch, copy and run rows that neither read results nor take host arrays. A graph
+        cannot be launched into a stream that is captured: there `thunk` runs again.
+        """
+        cuda = self._cupy.cuda
+        pool = cuda.MemoryPool()
+        with self._current(), cuda.using_allocator(pool.malloc):
+            try:
+                stream = cuda.Stream(non_blocking=True)
+                graph = self._captured(stream, thunk)
+            except self._errors as error:
+                raise self._failed("Recording a program", error) from error
+        kept = (pool, stream, thunk)  # memory, and functions, that the graph uses
+
+        def replay(_kept: Any = kept) -> None:
+            with self._current():
+                try:
+                    if self.capturing():
+                        thunk()
+                    else:
+                        graph.launch()
+                except self._errors as error:
+                    raise self._failed("Replaying a program", error) from error
+
+        return replay
+
+    def _captured(self, stream: Any, thunk: Callable[[], None]) -> Any:
+        # Not `with stream`: CuPy would forget a stream that the user made current by `use`.
+        before = self._cupy.cuda.get_current_stream()
+        stream.use()
+        try:
+            stream.begin_capture()
+            try:
+                thunk()
+            except BaseException:
+                with suppress(*self._errors):  # the first error is the one that matters
+                    stream.end_capture()
+                raise
+            return stream.end_capture()
+        finally:
+            before.use()
+
+    def capturing(self) -> bool:
+        return self._cupy.cuda.get_current_stream().is_capturing()
+
+    def synchronize(self) -> None:
+        with self._current():
+            try:
+                self._runtime.deviceSynchronize()
+            except self._errors as error:
+                raise self._failed("A kernel that was started before", error) from error
+
+    def _current(self) -> AbstractContextManager[Any]:
+        """Makes this GPU CuPy's current one, which costs something where there are several."""
+        return self._only or self._cupy.cuda.Device(self.number)
+
+    def _transfer(
+        self, target: int, source: int, size: int, kind: int, *, wait: bool = False
+    ) -> None:
+        with self._current():
+            try:
+                stream = self._cupy.cuda.get_current_stream()
+                self._runtime.memcpyAsync(target, source, size, kind, stream.ptr)
+                if wait:
+                    stream.synchronize()
+            except self._errors as error:
+                raise self._failed(f"Copying {size:,} bytes", error) from error
+
+    def _failed(self, doing: str, error: Exception) -> BackendError:
+        """An error of CUDA or CuPy in our words."""
+        if not _is_memory(error):
+            return _failed(f"{doing} on GPU {self.number}", error)
+        free, total = self._runtime.memGetInfo()
+        pool = self._cupy.get_default_memory_pool()
+        return DeviceMemoryError(
+            f"{doing} on GPU {self.number} failed: {free:,} of its {total:,} bytes are free, and"
+            f" CuPy's pool holds {pool.total_bytes():,}, of which {pool.used_bytes():,} are in"
+            f" use ({error}).",
+            "Free arrays that are not needed any more, or work on smaller parts.",
+        )
+
+
+def block_of(words: Sequence[int]) -> Any:
+    """64-bit words as a kernel's argument: a NumPy array of one element that holds them all.
+
+    Words from 2**63 on are bit patterns of unsigned numbers.
+    """
+    layout = f"{len(words)}q"
+    try:
+        packed = struct.pack(layout, *words)
+    except struct.error:
+        packed = struct.pack(layout.upper(), *(int(word) % (1 << 64) for word in words))
+    return np.frombuffer(packed, _block_type(len(packed)))
+
+
+@cache
+def _block_type(size: int) -> Any:
+    return np.dtype((np.void, size))
+
+
+@cache
+def _working_cupy() -> tuple[Any, tuple[type[Exception], ...]]:
+    """CuPy with at least one GPU, and the kinds of errors that it raises for CUDA's."""
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        raise BackendError(
+            f"Arrays on a GPU need CuPy, which cannot be imported: {error}",
+            "Install it with `pip install 'ftrace[cuda13]'`, or 'ftrace[cuda12]' where"
+            " `nvidia-smi` shows a CUDA version below 13.",
+        ) from error
+    cuda = cupy.cuda
+    errors = (
+        cuda.runtime.CUDARuntimeError,
+        cuda.driver.CUDADriverError,
+        cuda.memory.OutOfMemoryError,
+    )
+    try:
+        count, reason = cuda.runtime.getDeviceCount(), ""
+    except errors as error:
+        count, reason = 0, str(error)
+    if not count:
+        raise _without_device(cuda.runtime, reason)
+    return cupy, errors
+
+
+def _without_device(runtime: Any, reason: str) -> BackendError:
+    """Why CuPy sees no GPU."""
+    driver, built = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    if not driver:
+        return BackendError(
+            f"This machine has no NVIDIA driver, so CuPy sees no GPU ({reason}).",
+            "Install the driver (580 or newer for CUDA 13, 525 for CUDA 12); `nvidia-smi` must"
+            " work.",
+        )
+    if driver // 1000 < built // 1000:
+        return BackendError(
+            f"The NVIDIA driver is made for CUDA {_version(driver)}, and CuPy for CUDA"
+            f" {_version(built)} ({reason}).",
+            f"Install the other CuPy (`pip uninstall cupy-cuda{built // 1000}x`, then `pip install"
+            f" 'ftrace[cuda{driver // 1000}]'`), or a newer driver.",
+        )
+    return BackendError(
+        f"There is a driver for CUDA {_version(driver)}, but CuPy sees no GPU ({reason}).",
+        "Look at `nvidia-smi` and at the variable CUDA_VISIBLE_DEVICES.",
+    )
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _is_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or getattr(error, "status", 0) == _OUT_OF_MEMORY
+
+
+def _failed(doing: str, error: Exception) -> BackendError:
+    return BackendError(
+        f"{doing} failed: {error}.",
+        "CUDA reports errors of a kernel at a later call: with CUDA_LAUNCH_BLOCKING=1 in the"
+        " environment it is at the right one. After an illegal address start a new process.",
+    )

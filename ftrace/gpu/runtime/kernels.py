@@ -1,0 +1,125 @@
+"""Kernels of programs as functions of a device: emitted, compiled together, kept by their text.
+
+The text of a kernel depends on its structure and on how its loops lie on the grid, not on sizes:
+a program of another size finds its functions here. What a program still needs is compiled as one
+module, since the compiler's start costs more than most kernels.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Any, Final
+
+from ftrace.core.lazy import forkable_lock
+from ftrace.gpu.emit.kernel_source import emit
+from ftrace.gpu.grid.layout import Geometry, Layout
+from ftrace.gpu.grid.mapping import Machine, mapped
+from ftrace.gpu.prelude.cuda_source import source
+from ftrace.gpu.runtime.device_interface import Device
+from ftrace.lowering.kernel.ir import Kernel
+from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.program.program import WINDOW, Program, every, windows_of
+
+ALIGNMENT: Final = 16  # bytes: of arguments (others are copied), results and places in the arena
+_NAME: Final = "ftrace_kernel"
+_LOCK: Final = forkable_lock()
+_functions: Final[dict[tuple[Any, str], Any]] = {}  # (device, symbol) -> function
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A kernel as a device runs it.
+
+    Attributes:
+        kernel: with its folds as the device's threads do them.
+        layout: how its loops fall on the grid.
+        text: the functions, whose names begin with `symbol`.
+        symbol: their name without the number of the stage.
+        stages: what each is launched with.
+        scratch: bytes for what they leave to each other.
+        pointers: per buffer its slot and the distance of coordinates 0 from there, in bytes.
+        numbers: the other words of the argument block.
+    """
+
+    kernel: Kernel
+    layout: Layout
+    text: str
+    symbol: str
+    stages: tuple[Geometry, ...]
+    scratch: int
+    pointers: tuple[tuple[int, int], ...]
+    numbers: tuple[int, ...]
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The names of the functions that are launched."""
+        return tuple(f"{self.symbol}_{i}" for i, s in enumerate(self.stages) if s.grid is not None)
+
+
+def planned(
+    launch: Launch, table: Sequence[int], windows: Mapping[int, int], device: Machine
+) -> Planned:
+    """A launch for a device.
+
+    Args:
+        launch: the kernel and where its operands are.
+        table: the program's numbers.
+        windows: per slot whose address differs from turn to turn, what divides it.
+        device: what it is made for.
+    """
+    pointers = tuple((o.slot, table[o.offset]) for o in launch.operands)
+    alignment = [gcd(windows.get(slot, ALIGNMENT), distance) for slot, distance in pointers]
+    found = mapped(launch, table, alignment, device)
+    text = emit(found.kernel, found.layout, _NAME)
+    symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
+    steps = [table[e] for o in launch.operands for e in o.steps]
+    numbers = (*steps, *(table[e] for e in launch.scalars), *found.extra)
+    return Planned(
+        found.kernel,
+        found.layout,
+        text.replace(_NAME, symbol),
+        symbol,
+        found.stages,
+        found.scratch,
+        pointers,
+        numbers,
+    )
+
+
+def alignments(program: Program) -> dict[int, int]:
+    """What divides the addresses that windows show, by slot."""
+    found: dict[int, int] = {}
+    for step in every(program.steps):
+        for window in windows_of(step):
+            assert program.slots[window.slot].place == WINDOW
+            size = program.table[window.size]
+            outer = found.get(window.base, ALIGNMENT)
+            found[window.slot] = gcd(found.get(window.slot, outer), size)
+    return found
+
+
+def plan_kernels(program: Program, device: Machine) -> list[Planned]:
+    """The kernels of a program as a device runs them, in the order of the code."""
+    windows = alignments(program)
+    return [planned(launch, program.table, windows, device) for launch in program.launches]
+
+
+def functions(kernels: Sequence[Planned], device: Device) -> list[list[Any]]:
+    """The functions of kernels, one per stage that is launched; what is missing is compiled."""
+    with _LOCK:
+        missing: dict[str, Planned] = {}
+        for k in kernels:
+            if any((device, name) not in _functions for name in k.entries):
+                missing[k.symbol] = k
+        if missing:
+            entries = tuple(name for k in missing.values() for name in k.entries)
+            text = source([k.text for k in missing.values()])
+            made = device.compile(text, entries)
+            _functions.update(((device, name), made[name]) for name in entries)
+    return [[_functions[device, name] for name in k.entries] for k in kernels]
+
+
+def module(kernels: Sequence[Planned]) -> str:
+    """What the compiler is given for kernels."""
+    return source(list({k.symbol: k.text for k in kernels}.values()))

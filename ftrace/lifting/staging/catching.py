@@ -1,0 +1,345 @@
+"""`try` whose body raises where traced values decide: errors as exits, handlers as arms.
+
+The statement runs natively first. When an error is noted that it may catch, the attempt is undone
+(`Attempt`) and the statement staged: its body as a region in which errors are exits (`points.py`),
+with the rewritten functions that it calls; then for each handler an arm, for the members whose
+error is of its classes. Errors that no handler catches go on to what stands around.
+"""
+
+import ast
+import copy
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Final
+
+from ftrace.control.rows.raising import (
+    Collection,
+    Noted,
+    again,
+    begin,
+    bind_again,
+    collecting,
+    end,
+    follow,
+    following,
+    innermost,
+    some,
+)
+from ftrace.core.errors import FtraceError
+from ftrace.core.trace import EVAL, Tracer, ctx
+from ftrace.lifting.staging.merging import Arm
+from ftrace.lifting.staging.sites import Region, Site, renamed
+from ftrace.lifting.state import names
+from ftrace.lifting.state.leaves import truth
+from ftrace.lifting.state.local_state import Frame, Mark, Outcome
+from ftrace.lifting.state.names import CAUGHT, NEXT, RAISE, RETURN, Liveness, Names
+from ftrace.lifting.state.points import Points, an_exit
+from ftrace.lifting.state.throwing import fail_with
+from ftrace.lifting.state.watching import Watch
+from ftrace.primitives.compare import bitwise_and, bitwise_not, bitwise_or
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.handled: list[Sequence[Noted]] = []  # the errors of the handlers that are staged
+
+
+_here: Final = _Here()
+
+
+@contextmanager
+def _handling(errors: Sequence[Noted]) -> Generator[None]:
+    _here.handled.append(errors)
+    try:
+        yield
+    finally:
+        _here.handled.pop()
+
+
+def reraise(frame: Frame) -> Outcome:
+    """`raise` in a handler."""
+    for noted in _here.handled[-1]:
+        again(noted)
+    follow()
+    return Outcome(RAISE, frame.state)
+
+
+class Undecided(BaseException):
+    """An attempt has met what it cannot do; no handler of the user's sees it."""
+
+    def __init__(self, owner: "Attempt") -> None:
+        super().__init__()
+        self.owner = owner
+
+
+class Attempt(Collection):
+    """A `try` that runs natively: the first error that is noted ends it, and undoes it."""
+
+    def __init__(self, local: dict[str, Any], probe: Any) -> None:
+        super().__init__(ctx.trace)
+        self.is_over = False
+        self.mark: Mark | None = None
+        if self.trace is not EVAL:
+            self.mark = Mark(Frame(local, probe))
+            self._watch = Watch(self.mark.frame)
+
+    def note(self, noted: Noted) -> None:
+        raise Undecided(self)
+
+    def interrupt(self) -> None:
+        raise Undecided(self)
+
+    def __enter__(self) -> None:
+        if self.mark is not None:
+            begin(self)
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> bool:
+        if self.mark is None:
+            return False
+        end(self)
+        self.is_over = kind is Undecided and error.owner is self
+        if self.is_over:
+            self._watch.compare()
+        return self.is_over
+
+
+# ---------------------------------------------------------------------------------- questions
+
+
+def failing() -> Any:
+    """Whether a member has an error that was noted since the last question."""
+    found = innermost()
+    if found is None or not found.is_open:
+        return False
+    bads = [some(noted.bad) for noted in found.found[found.asked :]]
+    follow()
+    whole = bads[0]
+    for bad in bads[1:]:
+        whole = bitwise_or(whole, bad)
+    known = whole.known(exact=False) if isinstance(whole, Tracer) else whole
+    return known if type(known) is bool else whole
+
+
+def caught(frame: Frame, error: Exception) -> Outcome:
+    """The exit of a region by an error that Python raised itself."""
+    if isinstance(error, FtraceError):
+        raise error
+    fail_with(error)
+    follow()
+    return Outcome(RAISE, frame.state)
+
+
+# ---------------------------------------------------------------------------------- the site
+
+
+class Trying(Site):
+    """`try` with handlers."""
+
+    @cached_property
+    def last(self) -> Names:
+        """What `finally` reads."""
+        return names.loads(self.node.finalbody)
+
+    @cached_property
+    def jumps(self) -> dict[int, Names]:
+        """Exit -> the names needed there, or by `finally`."""
+        inner = {e: n | self.last for e, n in self.live.jumps.items()}
+        return {**inner, NEXT: self.after | self.last}
+
+    @cached_property
+    def catches(self) -> Names:
+        """The names that handlers need, or whoever catches what they do not."""
+        found = self.jumps.get(RAISE, names.NONE)
+        live = Liveness(self.jumps, self.live.always)
+        for h in self.node.handlers:
+            kind = names.NONE if h.type is None else names.loads([h.type])
+            found |= kind | live.before(h.body, self.jumps[NEXT])
+        return found
+
+    @cached_property
+    def body(self) -> Region:
+        """What is tried."""
+        live = {**self.jumps, RAISE: self.catches}
+        live[NEXT] = Liveness(live).before(self.node.orelse, self.jumps[NEXT]) | self.last
+        stmts = Points(self.template.fresh).block(self.node.body)
+        return self.region(stmts, live)
+
+    @cached_property
+    def otherwise(self) -> Region:
+        """The `else`."""
+        return self.region(self.node.orelse, {**self.jumps, CAUGHT: self.catches})
+
+    @cached_property
+    def handlers(self) -> list[Region]:
+        """The bodies of the handlers."""
+        return [self.region(_Again(h.name).block(h.body), self.jumps) for h in self.node.handlers]
+
+    def staged(self, frame: Frame, *given: Any) -> Outcome:
+        if given[0].mark is not None:
+            frame = given[0].mark.restore()
+        found = Collection(ctx.trace)
+        with collecting(found), following():
+            outcome = self.body.run(frame, frame.state)
+        if found.is_open:
+            raise self.error(
+                "An error that a traced value decides about may be caught here, and the place "
+                "where it is raised is none that can be followed.",
+                "Compute what may raise in a statement of its own.",
+            )
+        errors = _exclusive(found.found)
+        outcome = renamed(outcome, RAISE, CAUGHT)
+        if self.node.orelse:
+            outcome = self.then(frame, outcome, self.otherwise)
+        if CAUGHT in outcome.exits:
+            outcome = self._handled(frame, outcome, errors)
+        return self._finished(frame, outcome)
+
+    def _handled(self, frame: Frame, outcome: Outcome, errors: list[Noted]) -> Outcome:
+        frame.state = {**frame.state, **outcome.state}
+        groups: list[list[Noted]] = [[] for _ in self.node.handlers]
+        rest = errors
+        for group, h in zip(groups, self.node.handlers, strict=True):
+            kinds = self._classes(frame, h)
+            fits = [self._fits(e, kinds) for e in rest]
+            group += [e for e, fit in zip(rest, fits, strict=True) if fit]
+            rest = [e for e, fit in zip(rest, fits, strict=True) if not fit]
+        bind_again(rest, RAISE in self.live.jumps)
+        return self._chosen(frame, outcome, groups, bool(rest), 0)
+
+    def _chosen(
+        self, frame: Frame, outcome: Outcome, groups: list[list[Noted]], more: bool, i: int
+    ) -> Outcome:
+        """What the handlers from a number on make of members with errors."""
+        while i < len(groups) and not groups[i]:
+            i += 1
+        if i == len(groups):
+            return self._without(outcome, more)
+
+        def handle(state: Any) -> Outcome:
+            with _handling(groups[i]):
+                return self.handlers[i].run(frame, {**state, **self._error(i, groups[i])})
+
+        left = any(groups[i + 1 :]) or more
+        if outcome.exits == frozenset({CAUGHT}) and not left:
+            return handle(frame.state)
+        mine = truth(some(groups[i][0].bad))
+        for noted in groups[i][1:]:
+            mine = bitwise_or(mine, some(noted.bad))
+        others = Arm(frame, lambda s: self._chosen(frame, outcome, groups, more, i + 1))
+        needs = {**self.jumps, CAUGHT: self.catches}
+        return self.merged(frame, mine, (Arm(frame, handle), others), needs)
+
+    def _without(self, outcome: Outcome, more: bool) -> Outcome:
+        """The outcome of members that no handler has caught."""
+        if more and RAISE in self.live.jumps:
+            return renamed(outcome, CAUGHT, RAISE)
+        exits = outcome.exits - {CAUGHT} or frozenset({RAISE})
+        return Outcome(outcome.exit, outcome.state, outcome.value, exits)
+
+    def _finished(self, frame: Frame, outcome: Outcome) -> Outcome:
+        stmts = self.node.finalbody
+        if not stmts:
+            return outcome
+        if names.exits(stmts) - {RAISE}:
+            raise self.error(
+                "A traced value decides about an error in a `try` whose `finally` jumps.",
+                "Jump after the `try`.",
+            )
+        needs = frozenset().union(*(self.jumps.get(e, names.NONE) for e in outcome.exits))
+        frame.state = {**frame.state, **outcome.state}
+        done = self.region(stmts, {**self.live.jumps, NEXT: needs}).run(frame, frame.state)
+        return Outcome(outcome.exit, {**outcome.state, **done.state}, outcome.value, outcome.exits)
+
+    # ------------------------------------------------------------------ classes of errors
+
+    def _classes(self, frame: Frame, h: ast.ExceptHandler) -> tuple[type[BaseException], ...]:
+        if h.type is None:
+            return (BaseException,)
+        value = ast.copy_location(ast.Return(h.type), h.type)
+        found = self.region([value], {RETURN: names.NONE}).run(frame, frame.state).value
+        return found if isinstance(found, tuple) else (found,)
+
+    def _fits(self, noted: Noted, kinds: tuple[type[BaseException], ...]) -> bool:
+        fit = [issubclass(k, kinds) for k in noted.thrower.kinds]
+        if not any(fit) and BaseException not in noted.thrower.kinds:
+            return False
+        if all(fit):
+            return True
+        raise self.error(
+            "A traced value decides about an error that this `try` may or may not catch: its class "
+            f"may be {' or '.join(k.__name__ for k in noted.thrower.kinds)}.",
+            "Name the class where it is raised, `raise ValueError(...)`, or catch all of them.",
+        )
+
+    def _error(self, i: int, errors: list[Noted]) -> dict[str, Any]:
+        """The error under the handler's name, if the handler reads it."""
+        h = self.node.handlers[i]
+        if h.name is None or h.name not in names.loads(_Again(h.name).block(h.body)):
+            return {}
+        noted = errors[0]
+        if len(errors) > 1 or any(isinstance(x, Tracer) for x in noted.values):
+            raise self.error(
+                f"`{h.name}` is an error that a traced value decides about: what it says is not "
+                "known while the function is traced.",
+                "Read the values that it is made of instead.",
+            )
+        try:
+            noted.thrower(noted.values, ())
+        except Exception as error:
+            return {h.name: error}
+        return {}
+
+
+def _exclusive(found: Sequence[Noted]) -> list[Noted]:
+    """Errors of which a member has at most one: its first."""
+    errors: list[Noted] = []
+    before: Any = None
+    for noted in found:
+        bad = some(noted.bad)
+        first = bad if before is None else bitwise_and(bad, bitwise_not(before))
+        before = bad if before is None else bitwise_or(before, bad)
+        errors.append(noted._replace(bad=first) if bad is noted.bad else noted)
+    return errors
+
+
+def _copied(node: Any, **parts: Any) -> Any:
+    new = copy.copy(node)
+    for name, value in parts.items():
+        setattr(new, name, value)
+    return new
+
+
+class _Again:
+    """The body of a handler, in which `raise` raises what is handled.
+
+    Args:
+        name: what the handler calls it.
+    """
+
+    def __init__(self, name: str | None) -> None:
+        self.name = name
+
+    def block(self, stmts: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """A statement list."""
+        return [self._statement(s) for s in stmts]
+
+    def _statement(self, s: ast.stmt) -> ast.stmt:
+        if isinstance(s, ast.Raise):
+            if s.exc is None or self._is_error(s.exc):
+                node: Any = an_exit(s)
+                node.is_again = True
+                return node
+            return _copied(s, cause=None)
+        if isinstance(s, names.SCOPES):
+            return s
+        lists = [
+            (field, value)
+            for field, value in ast.iter_fields(s)
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt)
+        ]
+        return _copied(s, **{field: self.block(block) for field, block in lists})
+
+    def _is_error(self, e: ast.expr | None) -> bool:
+        return isinstance(e, ast.Name) and e.id == self.name

@@ -1,0 +1,62 @@
+"""`a if t else b`, `a and b`, `a or b` of a traced value, with parts that are functions."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ftrace.interpreters.quiet import quietly
+from ftrace.lifting.staging.merging import Arm, Merge
+from ftrace.lifting.state.leaves import truth, undecided
+from ftrace.lifting.state.local_state import Frame, Outcome
+from ftrace.lifting.state.names import RETURN
+from ftrace.primitives.compare import bitwise_and, bitwise_or
+
+_SIDES = ("the first part", "the second part")
+
+
+def connected(frame: Frame, first: Any, rest: Arm, short: bool) -> Outcome:
+    """`first and rest`, `first or rest`.
+
+    Args:
+        frame: the state.
+        first: a traced value.
+        rest: the staged second part.
+        short: the truth of `first` for which `rest` is not evaluated.
+    """
+    pred = truth(first)
+    if pred is first and rest.is_cheap_test():
+        join = bitwise_or if short else bitwise_and
+        with quietly():
+            return Outcome(RETURN, {}, join(first, rest.test()))
+    decided = short if pred is first else first
+    known = Arm(frame, lambda _: Outcome(RETURN, {}, decided))
+    arms = (known, rest) if short else (rest, known)
+    return Merge(arms, {}, lambda arm, name: _SIDES[arm]).outcome(pred)
+
+
+def _arm(frame: Frame, part: Callable[[], Any]) -> Arm:
+    return Arm(frame, lambda _: Outcome(RETURN, {}, part()))
+
+
+def chosen(test: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
+    """`one() if test else other()`."""
+    if not undecided(test):
+        return one() if test else other()
+    frame = Frame({}, lambda: None)
+    arms = _arm(frame, one), _arm(frame, other)
+    return Merge(arms, {}, lambda arm, name: _SIDES[arm]).outcome(truth(test)).value
+
+
+def both(first: Any, rest: Callable[[], Any]) -> Any:
+    """`first and rest()`."""
+    if not undecided(first):
+        return first and rest()
+    frame = Frame({}, lambda: None)
+    return connected(frame, first, _arm(frame, rest), False).value
+
+
+def either(first: Any, rest: Callable[[], Any]) -> Any:
+    """`first or rest()`."""
+    if not undecided(first):
+        return first or rest()
+    frame = Frame({}, lambda: None)
+    return connected(frame, first, _arm(frame, rest), True).value

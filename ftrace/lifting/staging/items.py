@@ -1,0 +1,288 @@
+"""What a `for` runs over, when the loop may be staged: a length, and an item for a traced number.
+
+`range`, `zip`, `enumerate` and `reversed` of a `for` become `Items` while something is traced.
+Those of a known length still run natively, item by item as Python does; one whose length is
+traced cannot.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ftrace.control.rows.raising import fail_where
+from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.device import is_array
+from ftrace.core.errors import DtypeError, LiftError, TreeError
+from ftrace.core.trace import UNKNOWN, Tracer
+from ftrace.core.tree import tree_flatten
+from ftrace.lifting.state.leaves import array_type, converted, joined, one_of, same
+from ftrace.numpy.indexing import advanced
+from ftrace.numpy.joining import stack
+from ftrace.numpy.sorting import take
+from ftrace.numpy.ufuncs import equal, minimum
+from ftrace.numpy.views import stepped
+
+
+class Items:
+    """The items of a loop.
+
+    Attributes:
+        native: what the loop runs over natively; None if the length is traced.
+    """
+
+    native: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.native)
+
+    @property
+    def length(self) -> Any:
+        """How many there are: an int, or a traced integer."""
+        raise NotImplementedError
+
+    def prepared(self) -> "Items":
+        """The same, ready for `at`; called outside of what is staged."""
+        return self
+
+    def at(self, k: Any) -> Any:
+        """The item of a traced number."""
+        raise NotImplementedError
+
+
+class Range(Items):
+    """`range`."""
+
+    def __init__(self, start: Any, stop: Any, step: Any) -> None:
+        self.start, self.stop, self.step = (_integer(x) for x in (start, stop, step))
+        if not any(_is_unknown(x) for x in (start, stop, step)):
+            self.native = range(int(start), int(stop), int(step))
+        self._length = self._counted() if self.native is None else len(self.native)
+
+    def _counted(self) -> Any:
+        """The traced length: computed before the loop, whose test cannot raise."""
+        distance = self.stop if _is(self.start, 0) else self.stop - self.start
+        if _is(self.step, 1):
+            return distance
+        if _is_unknown(self.step):
+            fail_where(equal(self.step, 0), (0, 1, self.step), range, ValueError)
+        return -(-distance // self.step)
+
+    @property
+    def length(self) -> Any:
+        return self._length
+
+    def at(self, k: Any) -> Any:
+        offset = k if _is(self.step, 1) else k * self.step
+        return offset if _is(self.start, 0) else self.start + offset
+
+
+def _is(x: Any, number: int) -> bool:
+    return type(x) is int and x == number
+
+
+def _is_unknown(x: Any) -> bool:
+    return isinstance(x, Tracer) and x.known(exact=False) is UNKNOWN
+
+
+def _integer(x: Any) -> Any:
+    """A bound of a range, as Python takes it."""
+    if _is_unknown(x):
+        a = typeof(x)
+        if a.shape or a.dtype.kind not in "iu":
+            raise DtypeError(
+                f"range() needs integers, and was given {a}.", "Convert it: `x.astype(int)`."
+            )
+        return x
+    return x.__index__()
+
+
+class _Counting(Items):
+    """The numbers from `start` on: the first part of `enumerate`."""
+
+    def __init__(self, start: Any) -> None:
+        self.start = start
+        self.native = itertools.count(start)
+
+    @property
+    def length(self) -> None:
+        return None
+
+    def at(self, k: Any) -> Any:
+        return k if _is(self.start, 0) else self.start + k
+
+
+class Sequential(Items):
+    """An array, a list, a tuple, or anything else that can be iterated over."""
+
+    def __init__(self, source: Any, shared: bool = False) -> None:
+        self._stacked: Any = None
+        self._shared = shared  # whether others may go on with it
+        if isinstance(source, Tracer | Sequence | dict) or is_array(source):
+            self.native = source
+        else:
+            self.native = _Recorder(source)
+
+    @property
+    def length(self) -> int:
+        return len(self.native)
+
+    def prepared(self) -> "Items":
+        source = self.native
+        if self._shared:
+            raise LiftError(
+                "A traced value decides when a loop over an iterator ends that has a name: who "
+                "goes on with it would not find what the loop has left.",
+                "Make a list of it before the loop, `items = list(it)`, and loop over that, or "
+                "over the iterator's own source.",
+            )
+        if isinstance(source, range):
+            return Range(source.start, source.stop, source.step)
+        if not (isinstance(source, Tracer) or is_array(source)):
+            self._stacked = _stacked(list(source))
+        return self
+
+    def at(self, k: Any) -> Any:
+        if self._stacked is None:
+            y, shape = _element(self.native, k), typeof(self.native).shape
+            return stepped(self.native, y, advanced(shape, k)) if len(shape) > 1 else y
+        tree, leaves = self._stacked
+        return tree.unflatten(
+            [x if column is None else one_of(column, k, _element(x, k)) for x, column in leaves]
+        )
+
+
+def _element(array: Any, k: Any) -> Any:
+    return take(array, k, axis=0, mode="clip")
+
+
+class _Recorder:
+    """An iterator whose items can be had again."""
+
+    def __init__(self, source: Iterable[Any]) -> None:
+        self._source = iter(source)
+        self._seen: list[Any] = []
+        self._started = False
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._started:
+            yield from [*self._seen]
+        self._started = True
+        for x in self._source:
+            self._seen.append(x)
+            yield x
+
+    def __len__(self) -> int:
+        self._seen.extend(self._source)
+        return len(self._seen)
+
+
+def _stacked(values: list[Any]) -> Any:
+    """Equal trees as one tree of stacked arrays: (tree, [(leaf, what was stacked)])."""
+    if not values:
+        return tree_flatten(())[1], []
+    try:
+        flat = [tree_flatten(v) for v in values]
+    except TreeError:
+        flat = []
+    trees = {tree for _, tree in flat}
+    if len(trees) != 1:
+        raise _not_alike(values)
+    (tree,) = trees
+    columns = list(zip(*(leaves for leaves, _ in flat), strict=True))
+    return tree, [_column(list(c), values) for c in columns]
+
+
+def _column(parts: list[Any], values: list[Any]) -> tuple[Any, list[Any] | None]:
+    if all(same(parts[0], p) for p in parts):
+        return parts[0], None
+    wanted: ShapedArray | None = array_type(parts[0])
+    for p in parts[1:]:
+        a = array_type(p)
+        wanted = None if a is None or wanted is None else joined(wanted, a)
+    if wanted is None:
+        raise _not_alike(values)
+    return stack([converted(p, wanted) for p in parts]), parts
+
+
+def _not_alike(values: list[Any]) -> LiftError:
+    return LiftError(
+        f"A traced value decides when a loop over {len(values)} items ends, and the items have "
+        "different types.",
+        "Loop over arrays of one shape, or numbers.",
+    )
+
+
+class Zip(Items):
+    """`zip`, and `enumerate`."""
+
+    def __init__(self, parts: Sequence[Items], strict: bool = False) -> None:
+        self.parts = parts
+        self.strict = strict
+        if all(p.native is not None for p in parts):
+            self.native = _Recorder(zip(*parts, strict=strict))
+
+    @property
+    def length(self) -> Any:
+        lengths = [p.length for p in self.parts]
+        known = [n for n in lengths if type(n) is int]
+        if self.strict and len(set(known)) > 1:
+            raise ValueError(f"zip() arguments have lengths {known}, with strict=True")
+        unknown = [n for n in lengths if isinstance(n, Tracer)]
+        shortest = [min(known)] if known else []
+        first, *others = [*shortest, *unknown]
+        for n in others:
+            first = minimum(first, n)
+        return first
+
+    def prepared(self) -> "Items":
+        self.parts = [p.prepared() for p in self.parts]
+        return self
+
+    def at(self, k: Any) -> Any:
+        return tuple(p.at(k) for p in self.parts)
+
+
+class Reversed(Items):
+    """`reversed`."""
+
+    def __init__(self, part: Items) -> None:
+        self.part = part
+        if part.native is not None:
+            self.native = _Recorder(reversed(part.native))
+
+    @property
+    def length(self) -> Any:
+        return self.part.length
+
+    def prepared(self) -> "Items":
+        self.part = self.part.prepared()
+        return self
+
+    def at(self, k: Any) -> Any:
+        return self.part.at(self.part.length - 1 - k)
+
+
+def items_of(x: Any) -> Items:
+    """Anything that can be iterated over."""
+    return x if isinstance(x, Items) else Sequential(x)
+
+
+def ranged(*args: Any) -> Items:
+    """`range(...)`."""
+    start, stop, step = {1: (0, *args, 1), 2: (*args, 1), 3: args}[len(args)]
+    return Range(start, stop, step)
+
+
+def zipped(*args: Any, strict: bool = False) -> Items:
+    """`zip(...)`."""
+    return Zip([items_of(x) for x in args], strict)
+
+
+def enumerated(x: Any, start: Any = 0) -> Items:
+    """`enumerate(...)`."""
+    return Zip([_Counting(start), items_of(x)])
+
+
+def backwards(x: Any) -> Items:
+    """`reversed(...)`."""
+    return Reversed(items_of(x))

@@ -1,0 +1,172 @@
+"""Loops that a traced value may end, as the `while` row; and those of a traced length.
+
+What a loop carries is found by staging its body: the names it binds that are needed later, less
+those it leaves as they are, in the type that a further turn does not change any more (`i = 0`
+and then floats: a float). Arrays it writes are carried, too. A `break` or `return` adds a flag.
+
+A loop that ran natively for some turns is staged from its beginning: see `state.Mark`.
+"""
+
+import ast
+from functools import cached_property
+from typing import Any
+
+from ftrace.core.device import to_host
+from ftrace.core.trace import UNKNOWN, Tracer
+from ftrace.lifting.staging.carrying import ITEM, TestFailed, Turning
+from ftrace.lifting.staging.items import Items
+from ftrace.lifting.staging.sites import Region, Site, renamed
+from ftrace.lifting.state import names
+from ftrace.lifting.state.local_state import Frame, Outcome
+from ftrace.lifting.state.names import BREAK, BROKEN, CONTINUE, NEXT, RETURN, Names
+
+
+class Loop(Site):
+    """`while` and `for`."""
+
+    # ------------------------------------------------------------------ syntax
+
+    @cached_property
+    def head(self) -> Names:
+        """The names needed before each turn."""
+        return self.live.head(self.node, self.after)
+
+    @cached_property
+    def done(self) -> Names:
+        """The names needed after the last turn, if nothing broke the loop."""
+        return self.live.done(self.node, self.after)
+
+    @cached_property
+    def awake(self) -> Names:
+        """The names that a turn reads before it binds them."""
+        inner = self.live.within({BREAK: self.after, CONTINUE: self.head})
+        return inner.before(self.turn, self.head)
+
+    @cached_property
+    def candidates(self) -> list[str]:
+        """The names that a turn may bind and others need."""
+        bound = names.stores([*self.turn, *self.tests])
+        needed = self.head | self.after | self.done
+        return sorted(bound & needed & self.template.plain)
+
+    @property
+    def turn(self) -> list[ast.stmt]:
+        """The statements of one turn."""
+        return self.node.body
+
+    @property
+    def tests(self) -> list[ast.expr]:
+        """The test, if it is not always true."""
+        return []
+
+    @cached_property
+    def body(self) -> Region:
+        """One turn."""
+        live = {**self.live.jumps, BREAK: self.after, CONTINUE: self.head, NEXT: self.head}
+        return self.template.region(self.turn, live, self.live.always, self.extra)
+
+    extra: tuple[str, ...] = ()
+
+    @cached_property
+    def orelse(self) -> Region:
+        """What runs when the loop was not broken."""
+        return self.region(self.node.orelse, {**self.middle, BROKEN: self.after})
+
+    # ------------------------------------------------------------------ staging
+
+    def staged(self, frame: Frame, *given: Any) -> Outcome:
+        mark, *others = given
+        if mark:
+            frame = mark.restore()
+        outcome = renamed(self.turned(frame, *others), BREAK, BROKEN)
+        if self.node.orelse:
+            outcome = self.then(frame, outcome, self.orelse)
+        return renamed(outcome, BROKEN, NEXT)
+
+    def turned(self, frame: Frame, *given: Any) -> Outcome:
+        """The outcome of the loop without its `else`."""
+        raise NotImplementedError
+
+    def turns(self, frame: Frame, items: Items | None) -> bool:
+        """Whether it is known to turn at least once."""
+        raise NotImplementedError
+
+    def describe(self, arm: int, name: str) -> str:
+        return f"line {self.node.lineno}"
+
+
+class WhileLoop(Loop):
+    """`while`."""
+
+    def __init__(self, *args: Any) -> None:
+        """A test that binds names becomes the first statement of a turn."""
+        super().__init__(*args)
+        if names.stores([self.node.test]) and not self.node.orelse:
+            self.node = _endless(self.node)
+
+    @cached_property
+    def endless(self) -> "WhileLoop":
+        """The same loop, whose test is the first statement of a turn."""
+        node = _endless(self.node)
+        return WhileLoop(self.template, node, self.rest, self.live, self.after, self.final)
+
+    @property
+    def tests(self) -> list[ast.expr]:
+        return [] if names.is_true(self.node.test) else [self.node.test]
+
+    @cached_property
+    def test(self) -> Region | None:
+        """The test as a region."""
+        if not self.tests:
+            return None
+        test = ast.copy_location(ast.Return(self.node.test), self.node.test)
+        return self.region([test], {RETURN: names.NONE})
+
+    def turned(self, frame: Frame, *given: Any) -> Outcome:
+        if names.stores([self.node.test]):
+            raise self.error(
+                "The test of a `while ... else` binds a name, and a traced value decides it.",
+                "Assign the name in the body.",
+            )
+        try:
+            return Turning(self, frame, None).outcome()
+        except TestFailed:
+            if self.node.orelse:
+                raise self.error(
+                    "The test of a `while ... else` may raise an error, and a traced value "
+                    "decides it.",
+                    "Compute the test in the body.",
+                ) from None
+            return self.endless.turned(frame)
+
+    def turns(self, frame: Frame, items: Items | None) -> bool:
+        first = self.test.run(frame, frame.state).value if self.test else True
+        known = first.known(exact=False) if isinstance(first, Tracer) else first
+        return known is not UNKNOWN and bool(to_host(known))
+
+
+def _endless(s: ast.While) -> ast.While:
+    stop = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
+    ast.copy_location(stop, s.test)
+    node = ast.While(ast.Constant(True), [stop, *s.body], [])
+    return ast.fix_missing_locations(ast.copy_location(node, s))
+
+
+class ForLoop(Loop):
+    """`for`."""
+
+    extra = (ITEM,)
+    test = None
+
+    @property
+    def turn(self) -> list[ast.stmt]:
+        bound = ast.Assign([self.node.target], ast.Name(ITEM, ast.Load()))
+        ast.copy_location(bound, self.node.target)
+        return [ast.fix_missing_locations(bound), *self.node.body]
+
+    def turned(self, frame: Frame, *given: Any) -> Outcome:
+        return Turning(self, frame, given[0].prepared()).outcome()
+
+    def turns(self, frame: Frame, items: Items | None) -> bool:
+        length = None if items is None else items.length
+        return type(length) is int and length > 0

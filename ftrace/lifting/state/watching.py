@@ -1,0 +1,229 @@
+"""What a staged region may not change: containers, objects and plain arrays of its surroundings.
+
+A region is staged whatever the condition is, so that what it does to them would happen in any
+case. Plain arrays are read-only meanwhile; containers and objects are compared before and after.
+"""
+
+import functools
+import sysconfig
+import types
+import warnings
+from collections import deque
+from collections.abc import Generator, Iterator, Set
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ftrace.control.drawing import (
+    GENERATORS,
+    REGIONS,
+    SHARED,
+    drawn_once,
+    may_draw,
+    names_draw,
+    state,
+)
+from ftrace.core import source
+from ftrace.core.errors import LiftError
+from ftrace.core.trace import Tracer
+from ftrace.lifting.state.local_state import Frame
+
+_MOST = 20_000  # objects that are looked at
+_LONG = 2_000  # the items of longer containers are not looked into
+_LIBRARIES = (source.PACKAGE, *(sysconfig.get_path(p) for p in ("stdlib", "purelib", "platlib")))
+_held: set[int] = set()  # ids of the arrays that are read-only while a region is staged
+_OPAQUE = (str, bytes, int, float, complex, type, types.ModuleType, type(None), Tracer)
+
+
+class Watch:
+    """The objects that the state of a frame reaches; its own cells are looked after elsewhere.
+
+    Args:
+        frame: the frame.
+        read: the names that somebody else reads, or will read; None: perhaps all. What only other
+            names show may be advanced, if it is an iterator: nobody goes on with it.
+    """
+
+    __slots__ = ("_around", "_arrays", "_before")
+
+    def __init__(self, frame: Frame, read: Set[str] | None = None) -> None:
+        self._before: list[tuple[str, Any, Any]] = []
+        self._arrays: list[tuple[str, Any]] = []
+        self._around: list[tuple[str, Any]] = []  # read-only already, by a region around
+        seen = set(map(id, frame.cells.values()))
+        states = [(n, x, read is not None and n not in read) for n, x in frame.state.items()]
+        queue = sorted(states, key=lambda one: not one[2])  # taken from the end: what is read first
+        shared = SHARED if names_draw(frame.names()) else ()
+        queue += [(n, x, False) for n, x in (*frame.outer(), *shared)]
+        while queue and len(seen) < _MOST:
+            path, x, unread = queue.pop()
+            if id(x) in seen or isinstance(x, _OPAQUE) or (unread and isinstance(x, Iterator)):
+                continue
+            seen.add(id(x))
+            if issubclass(type(x), np.ndarray):
+                if x.flags.writeable:
+                    self._arrays.append((path, x))
+                elif id(x) in _held:
+                    self._around.append((path, x))
+                continue
+            content = _content(x)
+            if content is not None:
+                if not isinstance(x, tuple):
+                    self._before.append((path, x, content))
+                if len(content) < _LONG:
+                    queue.extend((*part, unread) for part in _parts(path, x, content))
+
+    @contextmanager
+    def unchanged(self) -> Generator[None]:
+        """Raise `LiftError` if something is changed meanwhile."""
+        for _, array in self._arrays:
+            array.flags.writeable = False
+            _held.add(id(array))
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            held = self._arrays or self._around
+            if held and ("read-only" in str(error) or "writable" in str(error)):
+                raise self._written(error) from error
+            raise
+        finally:
+            # A view may be written only after the array that it shows.
+            for _, array in sorted(self._arrays, key=lambda held: held[1].base is not None):
+                array.flags.writeable = True
+                _held.discard(id(array))
+        self.compare()
+
+    def compare(self) -> None:
+        """Raise `LiftError` if something was changed."""
+        for path, x, before in self._before:
+            now = _content(x)
+            if now is None or not _same(before, now):
+                raise _changed(path, x)
+
+    def _written(self, error: Exception) -> LiftError:
+        held = [path for path, _ in (*self._arrays, *self._around)]
+        some = f"`{held[0]}`" if len(held) == 1 else "A plain array from outside"
+        return LiftError(
+            f"{some} is written where a traced value decides whether that happens.",
+            "Make it with ftrace.numpy (fnp.zeros, fnp.array(x)), whose writes are traced, or "
+            "write to a copy.",
+            place=source.raised_at(error),
+        )
+
+
+def _content(x: Any) -> Any:
+    """What an object holds, to be compared by identity; None if that is not looked at."""
+    if isinstance(x, list | tuple | deque):
+        return tuple(x)
+    if isinstance(x, dict):
+        return (*x.keys(), *x.values())
+    if isinstance(x, Iterator) and (place := _position(x)) is not None:
+        return place
+    if isinstance(x, set | bytearray):
+        return tuple(sorted(map(id, x))) if isinstance(x, set) else tuple(x)
+    if isinstance(x, GENERATORS):
+        return (hash(state(x)),)
+    if isinstance(x, _HOLDING):
+        return _held_by(x)
+    fields = getattr(x, "__dict__", None)
+    if type(fields) is dict and not str(type(x).__module__).startswith(("ftrace", "numpy")):
+        return (*fields.keys(), *fields.values())
+    return None
+
+
+_HOLDING = (
+    *(types.FunctionType, types.MethodType, types.BuiltinFunctionType),
+    *(functools.partial, types.CellType),
+)
+
+
+def _held_by(x: Any) -> Any:
+    """What a cell or a callable holds."""
+    if isinstance(x, types.FunctionType):
+        return None if x.__code__.co_filename.startswith(_LIBRARIES) else x.__closure__ or ()
+    if isinstance(x, types.CellType):
+        return _cell(x)
+    if isinstance(x, functools.partial):
+        return (x.func, x.args, x.keywords)
+    return (x.__self__, getattr(x, "__func__", None))
+
+
+def _position(x: Iterator[Any]) -> Any:
+    """How far an iterator of Python's own, or a generator, has come; None if it does not say."""
+    if isinstance(x, types.GeneratorType):
+        frame = x.gi_frame
+        return () if frame is None else (frame.f_lasti, *frame.f_locals.values())
+    if type(x).__module__ not in ("builtins", "itertools", "collections", "_collections"):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that iterators are not to be pickled much longer
+        try:
+            return tuple(_flat(x.__reduce__()))
+        except TypeError:
+            return None
+
+
+def _flat(x: Any) -> Iterator[Any]:
+    """What an iterator says of itself, without the containers made for that."""
+    if isinstance(x, tuple | list):
+        yield len(x)
+        for v in x[:_LONG]:
+            yield from _flat(v)
+    elif isinstance(x, range):
+        yield from (x.start, x.stop, x.step)
+    else:
+        yield x
+
+
+def _cell(cell: types.CellType) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()
+
+
+def _parts(path: str, x: Any, content: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(x, list | tuple | deque):
+        yield from ((f"{path}[{i}]", v) for i, v in enumerate(x))
+    elif isinstance(x, dict):
+        yield from ((f"{path}[{k!r}]", v) for k, v in x.items())
+    elif isinstance(x, types.FunctionType):
+        yield from zip(x.__code__.co_freevars, content, strict=True)
+        scope = x.__globals__
+        yield from ((n, scope[n]) for n in x.__code__.co_names if n in scope)
+        yield from SHARED if may_draw(x) else ()
+    elif isinstance(x, (Iterator, *_HOLDING)):
+        yield from ((path, v) for v in content)
+    elif not isinstance(x, (set, bytearray, *GENERATORS)):
+        yield from ((f"{path}.{k}", v) for k, v in vars(x).items())
+
+
+def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return len(a) == len(b) and all(
+        x is y or (type(x) is int and x == y) for x, y in zip(a, b, strict=True)
+    )
+
+
+def _changed(path: str, x: Any) -> LiftError:
+    if isinstance(x, GENERATORS):
+        return drawn_once(path, REGIONS)
+    if isinstance(x, types.CellType):
+        what = f"The variable `{path}` of another function"
+        fix = "Return the new value instead."
+    elif isinstance(x, Iterator) and not hasattr(x, "__dict__"):
+        what = f"`{path}`, an iterator from outside,"
+        fix = "Take the items before the decision (`items = list(...)`), and index what you need."
+    elif isinstance(x, list | dict | set | bytearray | deque):
+        what = f"`{path}`, a {type(x).__name__} from outside,"
+        fix = (
+            f"Bind a new one (`{path.split('[')[0].split('.')[0]} = [*old, new]`), or use an array."
+        )
+    else:
+        what = f"An attribute of `{path}`"
+        fix = "Compute the value in a local variable, and assign the attribute afterwards."
+    return LiftError(
+        f"{what} is changed where a traced value decides whether that happens: while tracing, it "
+        "happens in any case.",
+        fix,
+    )

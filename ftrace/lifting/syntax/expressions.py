@@ -1,0 +1,244 @@
+"""Rewriting expressions: calls, conditional expressions, `and`, `or`, `not`, chained comparisons.
+
+As with statements, what is known is left to Python and only an undecided test is handed to a
+site: `(site.choose(t, ...) if _ft.undecided(t := test) else a if t else b)`. In comprehensions,
+which have a scope of their own, the parts are lambdas instead of regions.
+"""
+
+import ast
+import copy
+from typing import Any, Final
+
+from ftrace.lifting.sources.asking import is_missed
+from ftrace.lifting.staging.sites import And, Choice, Or
+from ftrace.lifting.state.names import NONE
+
+
+def load(name: str) -> ast.Name:
+    """The value of a name."""
+    return ast.Name(name, ast.Load())
+
+
+def method(name: str) -> ast.Attribute:
+    """`_ft.name`."""
+    return ast.Attribute(load("_ft"), name, ast.Load())
+
+
+def local() -> ast.Call:
+    """`_ft.locals()`."""
+    return ast.Call(method("locals"), [], [])
+
+
+def undecided(name: str, test: ast.expr) -> ast.expr:
+    """Whether a test, kept as `name`, is undecided; mostly it is True or False itself."""
+    value = ast.NamedExpr(ast.Name(name, ast.Store()), test)
+    parts: list[ast.expr] = [
+        ast.Compare(value, [ast.IsNot()], [ast.Constant(True)]),
+        ast.Compare(load(name), [ast.IsNot()], [ast.Constant(False)]),
+        ast.Call(method("undecided"), [load(name)], []),
+    ]
+    return ast.BoolOp(ast.And(), parts)
+
+
+class Expressions(ast.NodeTransformer):
+    """Rewrites copies of expressions and of statements without blocks."""
+
+    def __init__(self, template: Any, emitter: Any) -> None:
+        self.template = template
+        self.emitter = emitter
+        self.inner = False  # in a comprehension
+
+    def of(self, node: Any) -> Any:
+        """The rewritten copy of a node."""
+        return ast.fix_missing_locations(self.visit(copy.deepcopy(node)))
+
+    def iterable(self, node: ast.expr) -> Any:
+        """What a `for` runs over: there `range`, `zip` and `enumerate` take traced values."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            new = ast.Call(
+                ast.Call(method("iterating"), [load(node.func.id)], []),
+                [self.iterable(a) for a in node.args],
+                [self.of(k) for k in node.keywords],
+            )
+            return at(node, new)
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            return at(node, ast.Call(method("shared"), [self.of(node)], []))
+        return self.of(node)
+
+    # ------------------------------------------------------------------ calls and functions
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id == "super":
+            if not node.args and "__class__" in self.template.cells:
+                node.args = [load("__class__"), load(self.template.first)]
+            return self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and _is_helper(node.func.value):
+            return self.generic_visit(node)
+        self.generic_visit(node)
+        node.func = at(node.func, ast.Call(method("call"), [node.func], []))
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        node.args = self.visit(node.args)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or _is_static(node.slice):
+            return node
+        key = _Slices().visit(node.slice)
+        return at(node, ast.Call(method("item"), [node.value, key], []))
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """An array that the function will write may have to be a traced one."""
+        known = self.template.written
+        bound = [t.id for t in node.targets if isinstance(t, ast.Name)]
+        written = not known.isdisjoint((*bound, *getattr(node, "names", ())))
+        self.generic_visit(node)
+        if written and not isinstance(node.value, ast.Constant | ast.Name):
+            node.value = at(node.value, ast.Call(method("cell"), [node.value], []))
+        return node
+
+    # ------------------------------------------------------------------ comprehensions
+
+    def visit_ListComp(self, node: Any) -> Any:
+        """The first iterable belongs to the scope outside; no walrus may stand in any."""
+        outer, self.inner = self.inner, True
+        try:
+            self.generic_visit(node)
+        finally:
+            self.inner = outer
+        return node
+
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp  # noqa: N815 - ast's
+
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        self.generic_visit(node)
+        words = ast.Constant("comprehension")
+        node.ifs = [at(t, ast.Call(method("decided"), [t, words], [])) for t in node.ifs]
+        return node
+
+    # ------------------------------------------------------------------ decisions
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        original = copy.deepcopy(node)
+        self.generic_visit(node)
+        if self.inner:
+            arms = [_lambda(node.body), _lambda(node.orelse)]
+            return at(node, ast.Call(method("choose"), [node.test, *arms], []))
+        site = Choice(self.template, original, (), None, NONE, NONE)
+        return self._asked(node, site, node.test, lambda t: ast.IfExp(t, node.body, node.orelse))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        first, *others = node.values
+        rest = others[0] if len(others) == 1 else at(others[0], ast.BoolOp(node.op, others))
+        is_and = isinstance(node.op, ast.And)
+        original = copy.deepcopy(rest)
+        first, rest = self.visit(first), self.visit(rest)
+        if self.inner:
+            verb = method("both" if is_and else "either")
+            return at(node, ast.Call(verb, [first, _lambda(rest)], []))
+        site = (And if is_and else Or)(self.template, original, (), None, NONE, NONE)
+        return self._asked(node, site, first, lambda t: ast.BoolOp(node.op, [t, rest]))
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) == 1 and (may_be_same(node) or isinstance(node.ops[0], _IN)):
+            return self._related(node)
+        if len(node.ops) == 1 or self.inner:
+            return self.generic_visit(node)
+        parts: list[ast.expr] = []
+        left = node.left
+        for i, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            if i < len(node.ops) - 1 and not isinstance(right, ast.Name | ast.Constant):
+                name = self.emitter.temp("c")
+                kept: Any = ast.NamedExpr(ast.Name(name, ast.Store()), right)
+                parts.append(at(node, ast.Compare(left, [op], [at(right, kept)])))
+                left = at(right, load(name))
+            else:
+                parts.append(at(node, ast.Compare(left, [op], [right])))
+                left = copy.deepcopy(right)
+        return self.visit(at(node, ast.BoolOp(ast.And(), parts)))
+
+    def _related(self, node: ast.Compare) -> Any:
+        """`x is y`, `x in y`."""
+        x, y = self.visit(node.left), self.visit(node.comparators[0])
+        contained = isinstance(node.ops[0], _IN)
+        made = ast.Call(method("contains"), [y, x], []) if contained else None
+        made = at(node, made or ast.Call(method("same"), [x, y], []))
+        negate = isinstance(node.ops[0], ast.IsNot | ast.NotIn)
+        return at(node, ast.Call(method("negated"), [made], [])) if negate else made
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """Where an AttributeError may be caught, numbers have no attributes of arrays."""
+        self.generic_visit(node)
+        if not is_missed(self.template.outer, node.attr) or not isinstance(node.ctx, ast.Load):
+            return node
+        return at(node, ast.Call(method("attribute_of"), [node.value, ast.Constant(node.attr)], []))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            return at(node, ast.Call(method("negated"), [node.operand], []))
+        return node
+
+    def _asked(self, node: ast.expr, site: Any, test: ast.expr, known: Any) -> Any:
+        t = self.emitter.temp("t")
+        asked = undecided(t, test)
+        staged = self.emitter.call(site, "choose", load(t))
+        return at(node, ast.IfExp(asked, staged, known(load(t))))
+
+
+class ClassBody(Expressions):
+    """The body of a class: what lambdas would be needed for stays, as they do not see its names."""
+
+    visit_IfExp = visit_BoolOp = ast.NodeTransformer.generic_visit  # noqa: N815 - ast's
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        return super().visit_Compare(node) if len(node.ops) == 1 else self.generic_visit(node)
+
+    def _kept(self, node: Any) -> Any:
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _kept  # noqa: N815 - ast's
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _kept  # noqa: N815
+
+
+def at(old: Any, new: Any) -> Any:
+    """A new node at the first line of an old one: a call that spans lines is given its last."""
+    for name in ("lineno", "end_lineno"):
+        setattr(new, name, old.lineno)
+    for name in ("col_offset", "end_col_offset"):
+        setattr(new, name, old.col_offset)
+    return ast.fix_missing_locations(new)
+
+
+_IN: Final = (ast.In, ast.NotIn)
+
+
+def may_be_same(node: ast.Compare) -> bool:
+    """Whether a comparison is one by identity, of what may be bools."""
+    parts = (node.left, *node.comparators)
+    constants = [p.value for p in parts if isinstance(p, ast.Constant)]
+    known = len(parts) == 2 and any(type(c) is not bool for c in constants)
+    return not known and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
+
+
+def _is_helper(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "_ft"
+
+
+def _lambda(body: ast.expr) -> ast.Lambda:
+    return ast.Lambda(ast.arguments([], [], None, [], [], None, []), body)
+
+
+class _Slices(ast.NodeTransformer):
+    """Slices of a key as calls of `slice`."""
+
+    def visit_Slice(self, node: ast.Slice) -> Any:
+        parts = [p or ast.Constant(None) for p in (node.lower, node.upper, node.step)]
+        return at(node, ast.Call(method("slice"), parts, []))
+
+
+def _is_static(key: ast.expr) -> bool:
+    """Whether a subscript holds constants only."""
+    return not any(isinstance(n, ast.Name | ast.Call) for n in ast.walk(key))

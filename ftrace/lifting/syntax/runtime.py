@@ -1,0 +1,176 @@
+"""`_ft`: what rewritten code calls."""
+
+import builtins
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ftrace.core import source
+from ftrace.core.errors import LiftError
+from ftrace.core.trace import EVAL, ctx
+from ftrace.lifting.staging.catching import Attempt, caught, failing, reraise
+from ftrace.lifting.staging.conditional_values import both, chosen, either
+from ftrace.lifting.staging.items import (
+    Items,
+    Sequential,
+    backwards,
+    enumerated,
+    items_of,
+    ranged,
+    zipped,
+)
+from ftrace.lifting.staging.sites import give_up
+from ftrace.lifting.state.leaves import truth, undecided
+from ftrace.lifting.state.local_state import MISSING, Frame, Mark, Outcome
+from ftrace.lifting.substitutes import array_functions, python
+from ftrace.lifting.syntax import patterns, users_operators
+from ftrace.numpy.tracer_operators import refuse_division
+from ftrace.primitives.compare import bitwise_not
+
+_ITERATING = {
+    id(range): ranged,
+    id(zip): zipped,
+    id(enumerate): enumerated,
+    id(reversed): backwards,
+}
+
+
+class Helper:
+    """The object that rewritten code knows as `_ft`; one for each code object."""
+
+    missing = MISSING
+    undecided = staticmethod(undecided)
+    locals = staticmethod(builtins.locals)
+
+    def __init__(self, template: Any) -> None:
+        self.sites = template.sites
+        self.outer: tuple[str, ...] = template.outer  # names that may be globals
+        self._template = template
+        self._unbound: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
+        lifted_calls = importlib.import_module("ftrace.lifting.lifted_calls")  # calls `rewrite`
+        self.call = lifted_calls.call
+
+    def leave(self, way: int, value: Any, local: dict[str, Any]) -> Outcome:
+        """The end of a region."""
+        return Outcome(way, local, value)
+
+    def mark(self, local: dict[str, Any], probe: Any) -> Any:
+        """The state at the start of a turn, if anything is traced."""
+        return ctx.trace is not EVAL and Mark(Frame(local, probe))
+
+    @staticmethod
+    def shared(x: Any) -> Any:
+        """What a loop runs over that others may run over, too."""
+        lazy = isinstance(x, Iterator) and not isinstance(x, Items) and ctx.trace is not EVAL
+        return Sequential(x, shared=True) if lazy else x
+
+    @staticmethod
+    def items(x: Any) -> Any:
+        """What a loop runs over that only a traced length can make a staged one."""
+        return x
+
+    @staticmethod
+    def counted(x: Any) -> Any:
+        """What a loop runs over whose body may end it."""
+        return x if ctx.trace is EVAL else items_of(x)
+
+    @staticmethod
+    def is_endless(x: Any) -> bool:
+        """Whether the items cannot be run over natively."""
+        return isinstance(x, Items) and x.native is None
+
+    def iterating(self, fn: Any) -> Any:
+        """What `range`, `zip`, `enumerate` and `reversed` mean where a loop runs over them."""
+        found = None if ctx.trace is EVAL else _ITERATING.get(id(fn))
+        return found or self.call(fn)
+
+    # ------------------------------------------------------------------ expressions
+
+    slice = builtins.slice
+    Exception = Exception
+    attempt = Attempt
+    failing = staticmethod(failing)
+    give_up = staticmethod(give_up)
+    reraise = staticmethod(reraise)
+
+    @staticmethod
+    def caught(local: dict[str, Any], probe: Any) -> Outcome:
+        """The exit of a region by an error that Python raised."""
+        error = sys.exception()
+        assert isinstance(error, Exception)
+        return caught(Frame(local, probe), error)
+
+    @staticmethod
+    def dividing(name: str, x: Any, y: Any) -> None:
+        """Note that `x / y`, which is about to be computed in place, may divide by zero."""
+        if ctx.trace is not EVAL:
+            refuse_division(name, x, y)
+
+    same = staticmethod(python.same)
+    contains = staticmethod(python.contains)
+    attribute_of = staticmethod(python.attribute)
+    sequence = staticmethod(patterns.sequence)
+    middle = staticmethod(patterns.middle)
+    instance = staticmethod(patterns.instance)
+    parts = staticmethod(patterns.parts)
+    item = staticmethod(array_functions.item)
+    operate = staticmethod(users_operators.operate)
+    attribute = staticmethod(users_operators.attribute)
+    managed = staticmethod(users_operators.managed)
+    cell = staticmethod(array_functions.cell)
+    choose = staticmethod(chosen)
+    both = staticmethod(both)
+    either = staticmethod(either)
+
+    @staticmethod
+    def negated(x: Any) -> Any:
+        """`not x`, which is a Python bool."""
+        return python.weak(bitwise_not(truth(x))) if undecided(x) else not x
+
+    @staticmethod
+    def decided(x: Any, construct: str) -> Any:
+        """The same value, if it is known.
+
+        Raises:
+            LiftError: a traced value decides in a construct that cannot be staged.
+        """
+        if undecided(x):
+            raise LiftError(f"A traced value decides in a {construct}.", _INSTEAD[construct])
+        return x
+
+    # ------------------------------------------------------------------ names
+
+    NameError = NameError
+
+    def unbind(self, names: dict[str, str]) -> None:
+        """Remember why names are not bound after a decision, also behind the regions around."""
+        trace = ctx.trace if names else None
+        while trace is not None:
+            self._unbound.setdefault(trace, {}).update(names)
+            trace = trace.parent if getattr(trace, "cells", None) is not None else None
+
+    def explain(self) -> None:
+        """Say why the name that was just read is not bound, if a decision is the reason.
+
+        Raises:
+            LiftError: the reason.
+        """
+        error: Any = sys.exception()
+        found = re.search("'([^']+)'", str(error))
+        why = self._unbound.get(ctx.trace, {}).get(found[1] if found else "")
+        if why is not None:
+            raise LiftError(
+                f"{why}, and is read.",
+                "Give it a value before the decision.",
+                place=source.raised_at(error),
+            ) from None
+
+
+_INSTEAD = {
+    "comprehension": "Write a `for` loop with an `if`; a list has as many items as it has whatever "
+    "values are, so keep all of them and weigh them: numpy.where(condition, x, 0).",
+    "match": "Write `if` and `elif`.",
+}

@@ -1,0 +1,109 @@
+"""Inlining: the equations of a jaxpr with the calls in it opened.
+
+A `jit` inside a program is only a name for its equations; so is the function of a `custom_jvp` or
+`custom_vjp` once derivatives are done with it; small products become multiplications and sums
+(small_products.py). `cond` and `while` stay.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
+from ftrace.core.kinds import branches, called, layout, loses, way
+from ftrace.core.lower import Moving, Pointwise
+from ftrace.core.tapes import has_turns
+from ftrace.lowering.fusion.small_products import expanded
+
+WIDE: Final = 32  # operands that are put together at once
+
+Opened = tuple[list[Eqn], list[Any], list[tuple[Any, Any]]]
+
+
+def plain(jaxpr: Jaxpr) -> Opened:
+    """As `inline` for the jaxpr's own inputs, of what is only a name: derivatives stay the same."""
+    eqns: list[Eqn] = []
+    consts: list[tuple[Any, Any]] = []
+    return eqns, _open(jaxpr, jaxpr.invars, eqns, consts, last=False), consts
+
+
+def inline(jaxpr: Jaxpr, args: Sequence[Any]) -> Opened:
+    """Open the calls of a jaxpr, when no derivative will be asked for any more.
+
+    Args:
+        jaxpr: the program.
+        args: atoms for its inputs.
+
+    Returns:
+        The equations, the atoms of the results, and (variable, array) of the constants.
+    """
+    eqns: list[Eqn] = []
+    consts: list[tuple[Any, Any]] = []
+    return eqns, _open(jaxpr, args, eqns, consts, last=True), consts
+
+
+def _open(
+    jaxpr: Jaxpr, args: Sequence[Any], eqns: list[Eqn], consts: list[Any], *, last: bool
+) -> list[Any]:
+    env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    for var, array in zip(jaxpr.constvars, jaxpr.consts, strict=True):
+        env[var] = Var(var.aval)
+        consts.append((env[var], array))
+    for eqn in jaxpr.eqns:
+        operands = [a if type(a) is Literal else env[a] for a in eqn.invars]
+        inner = called(eqn) if last or loses(eqn) == "nothing" else None
+        if inner is not None:
+            outs = _open(inner, operands, eqns, consts, last=last)
+            env.update(zip(eqn.outvars, outs, strict=True))
+            continue
+        outs = [Var(v.aval) for v in eqn.outvars]
+        copy = Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source)
+        if last:
+            eqns.extend(expanded(copy) or _in_chunks(copy))
+        else:
+            eqns.append(copy)
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]
+
+
+def _in_chunks(eqn: Eqn) -> list[Eqn]:
+    """A wide concatenation as one of several, so that each is a kernel of bounded length."""
+    parts, row = eqn.invars, eqn.primitive
+    if len(parts) <= WIDE or not (isinstance(row.lower, Moving) and row.lower.associative):
+        return [eqn]
+    found: list[Eqn] = []
+    while len(parts) > WIDE:
+        chunks = [parts[i : i + WIDE] for i in range(0, len(parts), WIDE)]
+        parts = [Var(row.type(*(x.aval for x in chunk), **eqn.params)) for chunk in chunks]
+        pairs = zip(chunks, parts, strict=True)
+        found += [Eqn(row, chunk, eqn.params, [v], eqn.source) for chunk, v in pairs]
+    return [*found, Eqn(eqn.primitive, parts, eqn.params, eqn.outvars, eqn.source)]
+
+
+def is_one_program(jaxpr: Jaxpr) -> bool:
+    """Whether a plan is possible: tapes are made and read by loops, and nothing else.
+
+    Then each tape that a jaxpr gives away is one that a loop in it has made, and given away once.
+    """
+    eqns, outs, _ = inline(jaxpr, [Var(a) for a in jaxpr.in_avals])
+    left = [a for a in outs if has_turns(a.aval)]
+    made = {v for eqn in eqns for v in eqn.outvars}
+    return made.issuperset(left) and len({*left}) == len(left) and all(map(is_planned, eqns))
+
+
+def is_planned(eqn: Eqn) -> bool:
+    """Whether an equation without calls can be a step of a plan."""
+    touched = any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))
+    if touched and not _keeps_tapes(eqn):
+        return False
+    return all(is_one_program(inner) for _, inner in subjaxprs(eqn.params))
+
+
+def _keeps_tapes(eqn: Eqn) -> bool:
+    """Whether a step can take and give tapes: a branch, a loop around them, a sum of them."""
+    loop = layout(eqn)
+    if loop is not None:
+        return not any(map(has_turns, loop.body.out_avals[: loop.n_carry]))
+    if branches(eqn):
+        return True
+    per_element = way(eqn.primitive, Pointwise) is not None
+    return per_element and all(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))

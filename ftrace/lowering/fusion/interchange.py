@@ -1,0 +1,287 @@
+"""Scans whose members turn by themselves: one kernel instead of steps for each turn.
+
+Where the body of a `scan` reads, for an element of what it gives, one element of each carry, no
+member of a carry waits for others. The kernel loops over the members, and inside over the turns,
+in order, with the elements of the carries as variables: nothing of them is in memory between turns.
+The results of one shape are one kernel; what a smaller carry is at a member (a number that all of
+them read, say) is carried along by each of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from ftrace.core.kinds import branches, layout
+from ftrace.core.lower import Layout, Moving
+from ftrace.core.tapes import has_turns
+from ftrace.lowering.fusion.backward_slice import Places, Producers, Reader, reads
+from ftrace.lowering.fusion.fuse import is_costly
+from ftrace.lowering.fusion.fusible import is_pulled, is_scalar, turns
+from ftrace.lowering.fusion.groups import AXES, OPERANDS
+from ftrace.lowering.fusion.scalar_jaxprs import evaluate
+from ftrace.lowering.kernel.builder import Builder, part_code
+from ftrace.lowering.kernel.complexes import Parts
+from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index, placed
+from ftrace.lowering.kernel.ir import Atom
+from ftrace.lowering.machine import Machine
+
+PAGE: Final = 4096  # bytes
+
+
+class Carry:
+    """A carried array, of which each member reads one element.
+
+    Attributes:
+        var: its variable in the body.
+        index: the element, in symbolic axes of the members.
+        start, end: what it starts from, and what a turn leaves.
+    """
+
+    __slots__ = ("end", "index", "start", "var")
+
+    def __init__(self, var: Any, index: Index, start: Any, end: Any) -> None:
+        self.var = var
+        self.index = index
+        self.start = start
+        self.end = end
+
+
+class Turning:
+    """The results of a scan that one kernel computes.
+
+    Attributes:
+        shape: of the members.
+        length, reverse: of the scan.
+        carries: what a member carries from turn to turn.
+        scanned: variable of an element in the body -> array.
+        results: result and variable, of the carries that are stored when the turns are over.
+        left: result and what a turn leaves in it.
+        cone: (variable, index) to compute on the way, operands first.
+        reads: stored variables that are read.
+    """
+
+    __slots__ = ("carries", "cone", "left", "length", "reads", "results", "reverse", "scanned")
+
+    def __init__(self, length: int, reverse: bool, scanned: Mapping[Any, Any]) -> None:
+        self.length = length
+        self.reverse = reverse
+        self.scanned = scanned
+        self.carries: list[Carry] = []
+        self.results: list[tuple[Any, Any]] = []
+        self.left: list[tuple[Any, Any]] = []
+        self.cone: list[tuple[Any, Index]] = []
+        self.reads: set[Any] = set()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the members."""
+        if self.results:
+            return self.results[0][0].aval.shape
+        return self.left[0][0].aval.shape[1:]
+
+    @property
+    def index(self) -> Index:
+        """A member, in symbolic axes."""
+        return tuple(Coord(AXES[i]) if n != 1 else ORIGIN for i, n in enumerate(self.shape))
+
+    @property
+    def along(self) -> set[Any]:
+        """What has an element for each turn."""
+        return {*self.scanned.values(), *(v for v, _ in self.left)}
+
+    @property
+    def writes(self) -> set[Any]:
+        """The results that are stored."""
+        return {v for v, _ in (*self.results, *self.left)}
+
+
+def turning(
+    eqn: Eqn,
+    loop: Layout,
+    form: Jaxpr,
+    bound: Sequence[Any],
+    wanted: Sequence[Any],
+    machine: Machine,
+) -> tuple[list[Turning], Producers] | None:
+    """The kernels of a scan, if its members turn by themselves.
+
+    Args:
+        eqn: the scan.
+        loop: what it does.
+        form: its body, opened.
+        bound: the variables in it of the carries and elements.
+        wanted: the results that somebody reads.
+        machine: what they are made for.
+
+    Returns:
+        What each kernel computes, in an order in which none reads what one before has written, and
+        the producers of what is computed on the way.
+    """
+    atoms = (*eqn.invars, *eqn.outvars, *form.outvars)
+    if loop.length is None or any(has_turns(a.aval) for a in atoms):
+        return None
+    if not any(all(map(known, form.eqns)) for known in (is_scalar, _is_elementwise)):
+        return None
+    n = loop.n_carry
+    scanned = dict(zip(bound[n:], loop.xs(eqn.invars), strict=True))
+    starts = loop.carry(eqn.invars)
+    carries = {
+        v: (start, end) for v, start, end in zip(bound[:n], starts, form.outvars, strict=False)
+    }
+    producers = {v: (i, e, k) for i, e in enumerate(form.eqns) for k, v in enumerate(e.outvars)}
+    found: dict[tuple[int, ...], Turning] = {}
+    inside = (*bound[:n], *form.outvars[n:])
+    for number, (result, atom) in enumerate(zip(eqn.outvars, inside, strict=True)):
+        if result in wanted:
+            one = found.setdefault(atom.aval.shape, Turning(loop.length, loop.reverse, scanned))
+            (one.results if number < n else one.left).append((result, atom))
+    every = sorted(found.values(), key=lambda one: -len(one.shape))
+    known = all(_followed(one, carries, producers) and pays(one, form, machine) for one in every)
+    return (every, producers) if known else None
+
+
+def _is_elementwise(eqn: Eqn) -> bool:
+    """Whether an equation is computed element by element, in as many steps for each of them."""
+    rule = eqn.primitive.lower
+    stays = not isinstance(rule, Moving) or rule.reads == "axes"
+    return is_pulled(eqn) and not turns(eqn) and stays
+
+
+def _followed(one: Turning, carries: Mapping[Any, tuple[Any, Any]], producers: Producers) -> bool:
+    """Find out what a member carries; false where it reads a carry at two places."""
+    index = one.index
+    where = {v: index for _, v in one.results}
+    seen = -1
+    found: Places = {}
+    while len(where) != seen:
+        seen = len(where)
+        pairs = [(atom, index) for _, atom in one.left]
+        pairs += [(carries[v][1], at) for v, at in where.items()]
+        found, one.cone = reads(pairs, producers, lambda v: v not in producers)
+        for v in found.keys() & carries.keys():
+            (at, *others) = found[v]
+            if others or where.setdefault(v, at) != at:
+                return False
+    one.carries = [Carry(v, where[v], *carries[v]) for v in carries if v in where]
+    starts = {c.start for c in one.carries if type(c.start) is not Literal}
+    elsewhere = found.keys() - carries.keys()
+    one.reads = starts | {one.scanned.get(v, v) for v in elsewhere}
+    return len(one.reads) + len(one.writes) <= OPERANDS
+
+
+# ---------------------------------------------------------------------------------- the choice
+
+
+def pays(one: Turning, form: Jaxpr, machine: Machine) -> bool:
+    """Whether a processor is faster with turns inside of members than with members inside of turns.
+
+    Members that fill no more than two vectors save what every turn costs. With more of them, turns
+    inside of members save the carries' way through memory; but what turns read and leave is then
+    passed in long steps, each to another page, and where a turn takes the result of a long
+    computation to begin another one, there is nothing to do while it waits.
+    """
+    if machine.pages is None:
+        return True
+    members = prod(one.shape)
+    widest = max(v.aval.dtype.itemsize for v in (*one.reads, *one.writes))
+    if members * widest <= 2 * machine.vector_bytes:
+        return True
+    along = [v.aval for v in (*one.reads, *one.writes) if v in one.along]
+    touched = sum(min(one.length, -(-a.size * a.dtype.itemsize // PAGE)) for a in along)
+    return touched <= machine.pages and not _waits({c.var for c in one.carries}, form.eqns)
+
+
+def _waits(late: set[Any], eqns: Sequence[Eqn]) -> bool:
+    """Whether what carries go through holds an operation that takes long."""
+    for eqn in eqns:
+        if not late.isdisjoint(eqn.invars):
+            late.update(eqn.outvars)
+            if is_costly(eqn):
+                return True
+    return False
+
+
+# ---------------------------------------------------------------------------------- the kernel
+
+
+class _Reader(Reader):
+    """Elements of variables in a turn: of what is scanned, those of the turn."""
+
+    def __init__(
+        self, builder: Builder, producers: Producers, slots: Mapping[Any, int], one: Turning
+    ) -> None:
+        super().__init__(builder, producers, slots)
+        self.scanned = one.scanned
+        self.turn = ORIGIN
+
+    def _compute(self, var: Any, index: Index) -> Any:
+        if var in self.scanned:
+            return self.at(self.scanned[var], (self.turn, *index))
+        if var not in self.slots:
+            _, eqn, position = self.producers[var]
+            if branches(eqn) or layout(eqn) is not None:  # over numbers
+                return self._evaluated(eqn, position)
+        return super()._compute(var, index)
+
+    def _evaluated(self, eqn: Eqn, position: int) -> Any:
+        """A result of a loop or branch over numbers."""
+        args, outs = ([Var(a.aval) for a in atoms] for atoms in (eqn.invars, eqn.outvars))
+        alone = Jaxpr(args, [Eqn(eqn.primitive, args, eqn.params, outs, eqn.source)], outs)
+        found = evaluate(self.builder, alone, [self.at(a, ()) for a in eqn.invars])
+        for v, x in zip(eqn.outvars, found, strict=True):
+            self.builder.remember((v, ()), x)
+        return found[position]
+
+
+def write(b: Builder, one: Turning, producers: Producers, slots: Mapping[Any, int]) -> None:
+    """Write the loops over members and turns.
+
+    Args:
+        b: the kernel.
+        one: what it computes.
+        producers: equations of the body.
+        slots: where stored variables lie.
+    """
+    reader = _Reader(b, producers, slots, one)
+    sizes = [n for n in one.shape if n != 1]
+    outer = [(b.number(("member", i), n), b.loop_axis()) for i, n in enumerate(sizes)]
+    axes = iter(axis for _, axis in outer)
+    place = {AXES[i]: Coord(next(axes)) for i, n in enumerate(one.shape) if n != 1}
+    index = placed(one.index, place)
+    where = [placed(c.index, place) for c in one.carries]
+    starts = [reader.at(c.start, at) for c, at in zip(one.carries, where, strict=True)]
+    inits = [a for x in starts for a in _atoms(b, x)]
+    length, axis = b.number("turns", one.length), b.loop_axis()
+    reader.turn = Coord(axis).flipped(one.length) if one.reverse else Coord(axis)
+    params = b.carried([a.dtype for a in inits])
+    supply = iter(params)
+    for c, at in zip(one.carries, where, strict=True):
+        b.remember((c.var, at), _whole(b, supply, c.var.aval.dtype))
+    for var, at in one.cone:
+        reader.at(var, placed(at, place))
+    for result, atom in one.left:
+        reader.store(slots[result], result.aval, (reader.turn, *index), reader.at(atom, index))
+    ends = [reader.at(c.end, at) for c, at in zip(one.carries, where, strict=True)]
+    outs = iter(b.end_run(axis, length, params, inits, [a for x in ends for a in _atoms(b, x)]))
+    final = {c.var: _whole(b, outs, c.var.aval.dtype) for c in one.carries}
+    for result, var in one.results:
+        reader.store(slots[result], result.aval, index, final[var])
+    for extent, axis in reversed(outer):
+        b.end_loop(axis, extent)
+
+
+def _atoms(b: Builder, value: Any) -> list[Atom]:
+    """A scalar as variables: both parts, and float16, which is no type of them, as float32."""
+    if isinstance(value, Parts):
+        return [*value]
+    return [b.cast(value, "f4") if value.dtype == "f2" else value]
+
+
+def _whole(b: Builder, supply: Iterator[Atom], dtype: np.dtype[Any]) -> Any:
+    """The scalar of a dtype that variables carry."""
+    if dtype.kind == "c":
+        return Parts(next(supply), next(supply))
+    return b.cast(next(supply), part_code(dtype))

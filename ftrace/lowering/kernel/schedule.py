@@ -1,0 +1,178 @@
+"""Schedules: how the loops of a kernel run, as a value beside it.
+
+A schedule gives every loop a role, by the loop's axis variable: it is total, because a loop that
+nobody thought of would run one element at a time, correctly and silently. `lane` loops run many
+iterations at once in the lanes of vectors, `serial` loops one after the other. This is the only
+file that makes such choices.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ftrace.core.scalar import OPS
+from ftrace.lowering.kernel.ir import (
+    Atom,
+    Block,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Store,
+    Var,
+    While,
+    blocks_of,
+    loops_of,
+)
+from ftrace.lowering.kernel.traversal import inside, operands_of, outs_of
+
+LANE = "lane"
+SERIAL = "serial"
+TURNS = 8  # how much more an access in an inner loop counts
+DEAR = 1000  # what lanes are worth around a loop in order that computes what is costly
+FEW = 8  # values carried by a loop that stay in registers for four vectors
+LONG = 128  # statements from which values would not stay in registers if there were two of each
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How a kernel runs.
+
+    Attributes:
+        roles: (axis id, role) of every loop, in the order of `loops_of`.
+        lanes: iterations of a `lane` loop that run at once: a power of two, at least the `ways`
+            of every fold of such a loop.
+        streams: buffers that are written past the caches, where whole vectors are (streaming.py).
+    """
+
+    roles: tuple[tuple[int, str], ...]
+    lanes: int
+    streams: tuple[str, ...] = ()
+
+    def role(self, loop: Loop) -> str:
+        """The role of a loop."""
+        for axis, role in self.roles:
+            if axis == loop.axis.id:
+                return role
+        raise KeyError(loop.axis.id)
+
+
+def schedule(kernel: Kernel, vector_bytes: int, short: frozenset[int] = frozenset()) -> Schedule:
+    """Choose roles and lanes for a host whose vectors have so many bytes.
+
+    Loops over the axes in `short` have few iterations and get no lanes.
+    """
+    classes = {b.name: b.steps for b in kernel.buffers}
+    roles: dict[int, str] = {loop.axis.id: SERIAL for loop in loops_of(kernel.body)}
+    lanes = [lane for top in _top(kernel.body) for lane in _best(top, classes, short)[1]]
+    for loop in lanes:
+        roles[loop.axis.id] = LANE
+    return Schedule(tuple(roles.items()), _lanes(lanes, vector_bytes))
+
+
+def _top(block: Block) -> list[Loop]:
+    """The outermost loops of a block."""
+    return [s for s in block.stmts if isinstance(s, Loop)]
+
+
+def _best(
+    loop: Loop, classes: dict[str, tuple[str, ...]], short: frozenset[int]
+) -> tuple[int, list[Loop]]:
+    """The best score, and the loops that get lanes for it: this one, or some inside it."""
+    inner = [_best(child, classes, short) for child in _top(loop.body)]
+    below = (TURNS * sum(s for s, _ in inner), [x for _, found in inner for x in found])
+    in_order = bool(loop.params) or _combines(loop.body, loop.axis)
+    if in_order or loop.axis.id in short:
+        return below
+    if any(map(_is_dear, _top(loop.body))):
+        return DEAR, [loop]
+    here = sum(
+        weight * _score(at, classes[b], loop.axis)
+        for b, at, weight in _accesses(loop.body)
+        if b in classes
+    )
+    return below if inner and below[0] >= here else (here, [loop])
+
+
+def _is_dear(loop: Loop) -> bool:
+    """Whether a loop that runs in order computes something costly from what it carries."""
+    late = set(loop.params)
+    for stmt in inside(loop.body):
+        if late and not late.isdisjoint(operands_of(stmt)):
+            late.update(outs_of(stmt))
+            if isinstance(stmt, Let) and OPS[stmt.op].costly:
+                return True
+    return False
+
+
+def _combines(block: Block, axis: Var) -> bool:
+    """Whether iterations along an axis combine into the same cells."""
+    return any(
+        (isinstance(s, Store) and s.combine is not None and axis not in s.at)
+        or any(_combines(inner, axis) for inner in blocks_of(s))
+        for s in block.stmts
+    )
+
+
+def _accesses(block: Block, weight: int = 1) -> list[tuple[str, tuple[Atom, ...], int]]:
+    """Buffer, coordinates and weight of every load and store in a block."""
+    found: list[tuple[str, tuple[Atom, ...], int]] = []
+    for stmt in block.stmts:
+        if isinstance(stmt, Load | Store):
+            found.append((stmt.buffer, stmt.at, weight))
+        for inner in blocks_of(stmt):
+            found.extend(_accesses(inner, weight * TURNS if isinstance(stmt, Loop) else weight))
+    return found
+
+
+def _score(at: Sequence[Atom], steps: tuple[str, ...], axis: Var) -> int:
+    """What lanes along an axis are worth to one access: whole vectors, a splat, or a gather."""
+    classes = [step for atom, step in zip(at, steps, strict=True) if atom == axis]
+    if not classes:
+        return 1
+    return {"one": 4, "minus": 3, "any": -4}[classes[0]] if len(classes) == 1 else -4
+
+
+def _lanes(lane_loops: Sequence[Loop], vector_bytes: int) -> int:
+    """Vectors of two registers; more where latency would show or a column is summed."""
+    if not lane_loops:
+        return 1
+    widest, registers, ways = 4, 2, 1
+    for loop in lane_loops:
+        ways = max([ways, *(f.ways for f in loop.folds)])
+        widest = max([widest, *(_size(d) for d in _dtypes(loop.body))])
+        if any(inner.folds for inner in loops_of(loop.body)):
+            registers = 8
+        elif any(inner.params for inner in loops_of(loop.body)):
+            registers = 2 if any(map(_is_dear, loops_of(loop.body))) else 4
+        elif _carried(loop.body):
+            registers = max(registers, 2) if _carried(loop.body) > FEW else 4
+        elif _length(loop.body) > LONG:
+            registers = 1
+    return max(ways, registers * vector_bytes // widest)
+
+
+def _length(block: Block) -> int:
+    """How many statements a block has, with those inside it."""
+    return sum(1 + sum(map(_length, blocks_of(s))) for s in block.stmts)
+
+
+def _size(dtype: str) -> int:
+    return int(dtype[1:])
+
+
+def _dtypes(block: Block) -> set[str]:
+    """Types of the values that a block computes, coordinates aside."""
+    found: set[str] = set()
+    for stmt in block.stmts:
+        if isinstance(stmt, Let | Load) and stmt.out.dtype != "i8":
+            found.add(stmt.out.dtype)
+        for inner in blocks_of(stmt):
+            found |= _dtypes(inner)
+    return found
+
+
+def _carried(block: Block) -> int:
+    """The most values that a `While` of a block carries; 0 without one."""
+    inner = (_carried(b) for s in block.stmts for b in blocks_of(s))
+    here = (len(s.params) for s in block.stmts if isinstance(s, While))
+    return max((*inner, *here), default=0)

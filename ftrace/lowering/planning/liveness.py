@@ -1,0 +1,146 @@
+"""Who uses what when: lifetimes of variables in a list of items, and what may share a place.
+
+plan.py asks where a variable is read last, which operand a result may overwrite, and which slot a
+loop may start in. Nothing here makes a slot.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ftrace.core.jaxpr import Eqn, Literal
+from ftrace.core.kinds import layout, way
+from ftrace.core.lower import Moving
+from ftrace.lowering.fusion.fuse import Item
+from ftrace.lowering.fusion.groups import Group, Target, only_at
+
+Slots = dict[Any, int]
+
+
+def made(item: Item) -> list[Any]:
+    """The variables that an item makes."""
+    return list(item.where) if isinstance(item, Group) else list(item.outvars)
+
+
+def in_place(
+    item: Item, var: Any, slots: Slots, dying: set[int], aliases: dict[Any, Any]
+) -> int | None:
+    """The slot of an operand that a result may overwrite.
+
+    It must not be read again, and each of its elements only where the result's element is
+    computed from it: then it is loaded before the store. A loop goes on where it starts.
+    """
+    if not isinstance(item, Group):
+        starts = (slots[a] for a, v in _carried(item, aliases) if v is var)
+        return next((slot for slot in starts if slot in dying), None)
+    target = item.where[var][1]
+    for v in target.reads:
+        alike = v.aval.shape == var.aval.shape and v.aval.dtype == var.aval.dtype
+        if alike and slots.get(v) in dying and _at_once(item, target, v):
+            return slots[v]
+    return None
+
+
+def overwrites(
+    items: Sequence[Item], var: Any, holders: Sequence[Any], last: dict[Any, int]
+) -> bool:
+    """Whether a kernel can leave a result where these variables lie: nobody reads them later."""
+    for number, item in enumerate(items):
+        if isinstance(item, Group) and var in item.where:
+            target = item.where[var][1]
+            at_once = all(v in target.reads and _at_once(item, target, v) for v in holders)
+            return all(last.get(v, -1) < number + at_once for v in holders)
+    return False
+
+
+def _at_once(group: Group, target: Target, var: Any) -> bool:
+    """Whether elements of what a target reads are read where it is, and nowhere else.
+
+    Then each is loaded before the target's own is stored.
+    """
+    nest = group.nest(target)
+    return all(_same_place(group, t, var, nest) for t in group.targets)
+
+
+def _same_place(group: Group, target: Target, var: Any, nest: tuple[int, ...]) -> bool:
+    """Whether a target reads a variable, if it does, just where it is itself, and in any case.
+
+    Its axes lie in the loops as `nest` says: those of the variable are passed in one order.
+    """
+    places = target.reads.get(var)
+    if not places:
+        return not target.folds
+    return (
+        not target.folds
+        and group.nest(target) == nest
+        and all(certain and only_at({i: certain}, target.axes) for i, certain in places.items())
+    )
+
+
+def aliases_of(items: Sequence[Item]) -> dict[Any, Any]:
+    """Reshapes of stored arrays: the same memory under another variable."""
+    return {
+        e.outvars[0]: e.invars[0]
+        for e in items
+        if isinstance(e, Eqn) and (moving := way(e.primitive, Moving)) and moving.memory
+    }
+
+
+def starts(
+    items: Sequence[Item],
+    slots: Slots,
+    made: set[Any],
+    last: dict[Any, int],
+    aliases: dict[Any, Any],
+) -> Slots:
+    """For what loops start from, if nothing else reads it, the slots of the region's results.
+
+    Nothing reads or writes such a slot before the loop.
+    """
+    found: Slots = {}
+    for number, item in reversed([*enumerate(items)]):
+        for init, out in _carried(item, aliases):
+            place = found.get(out, slots.get(out))
+            if init in made and last[init] == number and place is not None:
+                found[init] = place
+    return found
+
+
+def _carried(item: Item, aliases: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """What a loop starts from and nothing else of it reads, and the results in their place."""
+    loop = None if isinstance(item, Group) else layout(item)
+    if isinstance(item, Group) or loop is None:
+        return []
+    inits = loop.carry(item.invars)
+    read = [_chain(a, aliases)[-1] for a in item.invars if type(a) is not Literal]
+    return [
+        (a, v)
+        for a, v in zip(inits, item.outvars, strict=False)
+        if type(a) is not Literal and read.count(_chain(a, aliases)[-1]) == 1
+    ]
+
+
+def last_uses(
+    items: Sequence[Item], outs: Sequence[Any], aliases: dict[Any, Any]
+) -> dict[Any, int]:
+    """The last item that reads each variable, beyond those that make it; outputs live on."""
+    found: dict[Any, int] = {}
+    for number, item in enumerate(items):
+        for v in _read(item):
+            found.update((w, number) for w in _chain(v, aliases))
+    for v in outs:
+        found.update((w, len(items)) for w in _chain(v, aliases))
+    return found
+
+
+def _chain(v: Any, aliases: dict[Any, Any]) -> list[Any]:
+    """A variable, and what it is another name for."""
+    if type(v) is Literal:
+        return []
+    return [v, *_chain(aliases[v], aliases)] if v in aliases else [v]
+
+
+def _read(item: Item) -> list[Any]:
+    """The variables that an item reads, beyond those it makes."""
+    if isinstance(item, Group):
+        return [v for t in item.targets for v in t.reads if v not in item.where]
+    return list(item.invars)

@@ -1,0 +1,238 @@
+"""Programs: what a compiled function does with memory, step by step.
+
+A program works on `slots`, base addresses of arrays: arguments and constants (given at each
+call), results (allocated at each call) and places in one arena per call; in the turns of a `Scan`
+also windows, the elements of other slots along their first axis. A `Repeat` that records what its
+turns leave grows tapes, which a `Scan` reads; tapes may be arguments, results, and elements of
+tapes. Everything that depends on sizes is in its `table`, so that programs of the same structure
+share machine code. Steps run in order; `Branch`, `Repeat` and `Scan` hold steps. Matrix products
+are a library's, called by machine code; other rows that kernels cannot do are `Callback`s, which
+run the row on views of the slots. plan.py makes programs; `cpu/` compiles and runs them.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Union
+
+from ftrace.core.avals import ShapedArray
+from ftrace.core.jaxpr import Eqn
+from ftrace.lowering.kernel.launching import Launch
+
+ARGUMENT = "argument"
+CONSTANT = "constant"
+RESULT = "result"
+ARENA = "arena"
+WINDOW = "window"
+TAPE = "tape"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An array of a program, contiguous in row-major order.
+
+    Attributes:
+        place: ARGUMENT, CONSTANT, RESULT, ARENA, WINDOW or TAPE.
+        aval: shape and dtype, as planned.
+        entry: for ARENA the table entry of its distance from the arena's start, in bytes; for the
+            others the position among the arguments, constants or results (0 for a WINDOW, whose
+            address each turn sets, and for a TAPE, which grows).
+    """
+
+    place: str
+    aval: ShapedArray
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy `table[size]` bytes from one slot to another."""
+
+    source: int
+    target: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """Run a row of Python on slots.
+
+    Attributes:
+        number: position in `Program.callbacks`.
+    """
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """A matrix product that a library does, `out = lhs @ rhs` for each member of a batch.
+
+    Attributes:
+        lhs, rhs, out: slots.
+        dtype: f4 or f8.
+        vector: whether rhs is a vector.
+        transposed: whether lhs and rhs are stored as their transposes.
+        numbers: the first of the table entries with sizes and steps (contraction.py).
+    """
+
+    lhs: int
+    rhs: int
+    out: int
+    dtype: str
+    vector: bool
+    transposed: tuple[bool, bool]
+    numbers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Run one of several lists of steps: that of the index in a slot, clamped."""
+
+    index: int
+    dtype: str
+    arms: tuple[tuple["Step", ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """While the boolean in slot `predicate` is true after `cond`, run `body`.
+
+    Attributes:
+        cond, predicate, body: the loop.
+        record: windows on tapes, which get an element in each turn.
+        count: the slot that gets the number of turns, if there is one.
+    """
+
+    cond: tuple["Step", ...]
+    predicate: int
+    body: tuple["Step", ...]
+    record: tuple["Window", ...] = ()
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A slot that is, in turn i of a `Scan` or after a `Look` at i, element i of another one.
+
+    Attributes:
+        slot: the window.
+        base: what it looks at.
+        size: table entry with the bytes of an element.
+        written: whether the turns write it; else they only read it.
+    """
+
+    slot: int
+    base: int
+    size: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Run `body` a number of times, each turn with its windows; backwards if `reverse`.
+
+    Attributes:
+        length: table entry with the number of turns; None if a slot has it.
+        count: that slot, an i8, or a tape that is as long.
+        reverse, windows, body: the loop.
+    """
+
+    length: int | None
+    count: int | None
+    reverse: bool
+    windows: tuple[Window, ...]
+    body: tuple["Step", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Let windows show the elements of a number that is in a slot, an i8."""
+
+    number: int
+    windows: tuple[Window, ...]
+
+
+Step = Union[Launch, Copy, Callback, Multiply, Branch, Repeat, Scan, Look]  # noqa: UP007 - named in Branch above
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a `Callback` runs: an equation on arrays; literals are given as they are.
+
+    Attributes:
+        eqn: the equation, whose row is evaluated.
+        operands: per operand a slot, or None for a literal.
+        results: slots.
+    """
+
+    eqn: Eqn
+    operands: tuple[int | None, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled function before it is code.
+
+    Attributes:
+        slots: every array; arguments first, then constants, results, and the arena.
+        table: numbers that depend on sizes, and literals.
+        steps: what to do.
+        callbacks: what Python does in between.
+        constants: captured arrays, read at each call.
+        arena: bytes.
+        weak: per result, whether it is a Python scalar.
+        passes: the passes that changed something on the way here.
+    """
+
+    slots: tuple[Slot, ...]
+    table: tuple[int, ...]
+    steps: tuple[Step, ...]
+    callbacks: tuple[Call, ...]
+    constants: tuple[Any, ...]
+    arena: int
+    weak: tuple[bool, ...]
+    passes: tuple[str, ...] = ()
+
+    def of_place(self, place: str) -> list[int]:
+        """The numbers of the slots in a place, in the order of their entries."""
+        return [i for i, s in enumerate(self.slots) if s.place == place]
+
+    @property
+    def launches(self) -> list[Launch]:
+        """Every kernel, in the order of the code."""
+        return [s for s in every(self.steps) if isinstance(s, Launch)]
+
+    @property
+    def products(self) -> list[Multiply]:
+        """Every matrix product that a library does."""
+        return [s for s in every(self.steps) if isinstance(s, Multiply)]
+
+
+def turns_of(step: Scan, program: Program, values: Any) -> int:
+    """The number of turns of a scan, where values lie by slot."""
+    if step.length is not None:
+        return program.table[step.length]
+    assert step.count is not None
+    found = values[step.count]
+    return len(found) if isinstance(found, list) else int(found)
+
+
+def windows_of(step: Step) -> tuple[Window, ...]:
+    """The windows that a step moves itself."""
+    if isinstance(step, Repeat):
+        return step.record
+    return step.windows if isinstance(step, Scan | Look) else ()
+
+
+def every(steps: Iterable[Step]) -> Iterator[Step]:
+    """All steps, in the order of the code: each before those that it holds."""
+    for step in steps:
+        yield step
+        if isinstance(step, Branch):
+            for arm in step.arms:
+                yield from every(arm)
+        elif isinstance(step, Repeat):
+            yield from every((*step.cond, *step.body))
+        elif isinstance(step, Scan):
+            yield from every(step.body)
