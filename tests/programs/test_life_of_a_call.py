@@ -34,7 +34,7 @@ def files_of_a_call():
 
 def test_the_files_named_in_the_guide_are_the_files_of_a_live_compiled_call():
     chapter = GUIDE.read_text().split("## Set up")[0]
-    named = set(re.findall(r"\b[a-z]+/[a-z_]+\.py\b", chapter))
+    named = set(re.findall(r"\b[a-z]+(?:/[a-z_]+)+\.py\b", chapter))
     entered = files_of_a_call()
     print(" -> ".join(entered))
     assert named - set(entered) == {"core/check.py", "core/avals.py"} - set(entered)
