@@ -38,7 +38,7 @@ def test_a_file_above_the_limit_fails(project, capsys):
     root, write = project
     write("ftrace/core/long.py", "x = 1\n" * 601)
     assert size.report(root) == 1
-    assert "TOO LONG: ftrace/core/long.py: 601 lines, more than 600" in capsys.readouterr().out
+    assert "NOT ALLOWED: ftrace/core/long.py: 601 lines, more than 600" in capsys.readouterr().out
 
 
 def test_a_file_above_the_aim_is_only_mentioned(project, capsys):
@@ -81,3 +81,29 @@ def test_the_change_since_main_is_shown(project, capsys):
     assert ["ftrace/api", "4", "lines", "+4"] in rows
     assert ["tests", "5", "lines"] in rows
     assert ["package", "11", "lines", "+1"] in rows
+
+
+def test_a_crowded_folder_of_the_compiler_fails(project, capsys):
+    root, write = project
+    for i in range(12):
+        write(f"ftrace/gpu/emit/part{i}.py", "")
+        write(f"ftrace/numpy/more{i}.py", "")
+    write("ftrace/gpu/emit/__init__.py", "")
+    write("ftrace/numpy/last.py", "")
+    assert size.report(root) == 0
+    write("ftrace/gpu/emit/last_part.py", "")
+    assert size.report(root) == 1
+    assert "ftrace/gpu/emit: 13 files, more than 12" in capsys.readouterr().out
+
+
+def test_two_files_of_one_name_fail(project, capsys):
+    root, write = project
+    write("ftrace/small.py", "")  # exports
+    write("ftrace/core/__init__.py", "")
+    write("ftrace/gpu/__init__.py", "")
+    assert size.report(root) == 0
+    write("ftrace/gpu/small.py", "")
+    assert size.report(root) == 1
+    assert (
+        "ftrace/core/small.py and ftrace/gpu/small.py have the same name" in capsys.readouterr().out
+    )
