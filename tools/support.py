@@ -29,7 +29,7 @@ from ftrace.lowering.fusion.inline import is_one_program
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import (
-    Branch,
+    BranchStep,
     Callback,
     Copy,
     Look,
@@ -158,7 +158,7 @@ def ways(program: Program, device: str, theirs: Cupy) -> set[str]:
                 found.add(NAMED)
         elif isinstance(step, Multiply):
             found.add(BLAS)
-        elif isinstance(step, Branch | Repeat | Scan | Look):
+        elif isinstance(step, BranchStep | Repeat | Scan | Look):
             found.add(STEPS)
         elif not isinstance(step, Copy):
             found.add(KERNEL)

@@ -1,7 +1,7 @@
 """What all transformations do around a call: choose arguments, keep signatures, hide frames.
 
-Nothing here is public. `Selection` turns `argnums` (integers, tuples, parameter names) into the
-arguments to transform, `differentiable` checks them; `transformed` makes the wrapper that users
+Nothing here is public. `ArgumentSelection` turns `argnums` (integers, tuples, parameter names) into
+the arguments to transform, `differentiable` checks them; `transformed` makes the wrapper that users
 get.
 """
 
@@ -92,7 +92,7 @@ def check_hashable(fun: Any, label: int | str, value: Any) -> None:
         ) from None
 
 
-class Selection:
+class ArgumentSelection:
     """The arguments of one call that a transformation acts on.
 
     Attributes:
@@ -171,7 +171,7 @@ def check_argnums(what: str, argnums: Any) -> ArgNums:
 
 
 def differentiable(
-    what: str, fun: Any, chosen: Selection, holomorphic: bool, allow_int: bool
+    what: str, fun: Any, chosen: ArgumentSelection, holomorphic: bool, allow_int: bool
 ) -> tuple[list[Any], PyTreeDef]:
     """The leaves to differentiate with respect to, and the structure of `(values, {})`.
 

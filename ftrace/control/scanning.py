@@ -31,7 +31,7 @@ from ftrace.core.errors import (
     TreeError,
     brief,
 )
-from ftrace.core.scan_layout import Loop
+from ftrace.core.scan_layout import ScanLoop
 from ftrace.core.trace import Tracer, lifted
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_map, tree_words
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
@@ -98,12 +98,12 @@ def scan(  # noqa: PLR0913 - JAX's signature
     if progress:
         f, x = reporting(f, n, progress, reverse), (np.int64(0), x)
         rows = [free(np.arange(n, dtype=np.int64)), *rows]
-    loop = Loop(n, bool(reverse), 0, len(leaves), again)
+    loop = ScanLoop(n, bool(reverse), 0, len(leaves), again)
     return _scanned(f, (tree.unflatten(leaves), x), leaves, rows, loop)
 
 
 def _scanned(
-    f: Callable[..., Any], args: tuple[Any, Any], leaves: list[Any], rows: list[Any], loop: Loop
+    f: Callable[..., Any], args: tuple[Any, Any], leaves: list[Any], rows: list[Any], loop: ScanLoop
 ) -> tuple[Any, Any]:
     """A scan of a body that takes `args` in its first turn, whose carry has these leaves."""
     tree = tree_flatten(args[0])[1]

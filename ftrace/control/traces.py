@@ -43,7 +43,7 @@ class _Outdated:
         return lambda: False
 
 
-class Trace:
+class CachedTrace:
     """One traced signature.
 
     Attributes:
@@ -64,7 +64,7 @@ class Trace:
         self.operands = operands
 
 
-_tables: "WeakKeyDictionary[Any, dict[Any, dict[Any, Trace]]]" = WeakKeyDictionary()
+_tables: "WeakKeyDictionary[Any, dict[Any, dict[Any, CachedTrace]]]" = WeakKeyDictionary()
 
 
 class _Counter:
@@ -87,7 +87,7 @@ def cache_key(fun: Any) -> tuple[Any, tuple[Any, ...]]:
         path.append(key)
 
 
-def _table(fun: Any, options: tuple[Any, ...]) -> dict[Any, Trace]:
+def _table(fun: Any, options: tuple[Any, ...]) -> dict[Any, CachedTrace]:
     base, path = cache_key(fun)
     if isinstance(base, types.FunctionType):
         try:
@@ -126,7 +126,7 @@ class Traces:
 
     def find(
         self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: Any = ()
-    ) -> tuple[list[Any], Trace]:
+    ) -> tuple[list[Any], CachedTrace]:
         """The flat dynamic arguments and the trace for them; `fun` is what is traced."""
         given = flatten_call(args, kwargs)
         apart = Apart(*given, is_setting if self._settings else is_no_value)
@@ -146,7 +146,7 @@ class Traces:
         self._settings = True
         return found
 
-    def _find(self, fun: Any, apart: Apart, static: Any) -> tuple[list[Any], Trace]:
+    def _find(self, fun: Any, apart: Apart, static: Any) -> tuple[list[Any], CachedTrace]:
         leaves, tree = apart.leaves, apart.tree
         avals = argument_avals(self._fun, leaves, tree, self._static)
         zero_d = tuple([i for i, a in enumerate(avals) if not a.shape and is_zero_d(leaves[i])])
@@ -165,7 +165,7 @@ class Traces:
             ctx.operands |= entry.operands
         return leaves, entry
 
-    def _keep(self, key: Any, entry: Trace) -> None:
+    def _keep(self, key: Any, entry: CachedTrace) -> None:
         """Keep a trace, and drop those that were not used for longest where there are too many."""
         entries = self._entries
         entries[key] = entry
@@ -191,7 +191,7 @@ class Traces:
         avals: Sequence[Any],
         leaves: Sequence[Any],
         watch: Any,
-    ) -> Trace:
+    ) -> CachedTrace:
         counter.count += 1
         outer, ctx.operands = ctx.operands, set()
         try:
@@ -210,7 +210,7 @@ class Traces:
         finally:
             ctx.operands = outer
         guard = None if watch is None else watch.guard(operands, staged.captured)
-        return Trace(staged, guard, operands)
+        return CachedTrace(staged, guard, operands)
 
     def clear(self) -> None:
         """Forget them."""

@@ -13,7 +13,7 @@ from ftrace.control.drawing import BRANCHES, TURNS
 from ftrace.control.functions import result_avals
 from ftrace.control.rows.cond import cond_call
 from ftrace.control.rows.while_loop import while_call
-from ftrace.control.traces import Trace, Traces
+from ftrace.control.traces import CachedTrace, Traces
 from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.device import to_host
 from ftrace.core.dtypes import bool_, int64, promote
@@ -29,7 +29,7 @@ from ftrace.primitives.convert import convert_element_type
 T = TypeVar("T")
 
 
-def _padded(trace: Trace, before: Sequence[Any], after: Sequence[Any]) -> Jaxpr:
+def _padded(trace: CachedTrace, before: Sequence[Any], after: Sequence[Any]) -> Jaxpr:
     """A trace's jaxpr that also takes, and ignores, what its siblings captured."""
     jaxpr = trace.jaxpr
     n = len(trace.captured)
@@ -60,7 +60,9 @@ def fitting(jaxpr: Jaxpr, wanted: Sequence[ShapedArray]) -> Jaxpr:
     return trace_closed(converted, jaxpr.in_avals)
 
 
-def _check_same(what: str, names: Sequence[str], traces: Sequence[Trace]) -> list[ShapedArray]:
+def _check_same(
+    what: str, names: Sequence[str], traces: Sequence[CachedTrace]
+) -> list[ShapedArray]:
     """The common result types of branches; names the first difference."""
     first, wanted = traces[0], list(traces[0].jaxpr.out_avals)
     for name, other in zip(names[1:], traces[1:], strict=True):
@@ -295,7 +297,7 @@ def check_carry(
             )
 
 
-def _check_condition(test: Trace) -> None:
+def _check_condition(test: CachedTrace) -> None:
     """Raise unless a loop's condition is one boolean scalar."""
     if test.out_tree.num_leaves != 1 or test.out_tree.children():
         raise TreeError(

@@ -1,9 +1,9 @@
 """Walking: a function on values, row by row, with its calls, branches and loops opened.
 
-`WalkTrace` stands above whatever evaluates. A `Watch` sees each row with its operands and results,
-gives every result a note, and hears of each value that Python, a branch or a loop decides by. The
-walk knows where it is: in which turn of which loop, in which branch. Rows with a user's rule stay
-closed, so that derivatives are those of the rules.
+`WalkTrace` stands above whatever evaluates. A `WalkObserver` sees each row with its operands and
+results, gives every result a note, and hears of each value that Python, a branch or a loop decides
+by. The walk knows where it is: in which turn of which loop, in which branch. Rows with a user's
+rule stay closed, so that derivatives are those of the rules.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from ftrace.core.trace import Trace, Tracer, ctx
 Params = dict[str, Any]
 
 
-class Watch(Protocol):
+class WalkObserver(Protocol):
     """Who looks at a walk."""
 
     def step(
@@ -74,7 +74,7 @@ class WalkTrace(Trace):
     __slots__ = ("path", "watch")
     name = "blame"
 
-    def __init__(self, parent: Trace, watch: Watch, path: list[str]) -> None:
+    def __init__(self, parent: Trace, watch: WalkObserver, path: list[str]) -> None:
         super().__init__(parent)
         self.watch = watch
         self.path = path

@@ -11,7 +11,7 @@ import numpy as np
 from ftrace.core import source as places
 from ftrace.core.errors import brief
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.scan_layout import Loop
+from ftrace.core.scan_layout import ScanLoop
 from ftrace.core.trace import numbers
 
 
@@ -95,7 +95,7 @@ def _value(value: Any, indent: str, source: bool) -> str:
     inner = getattr(value, "jaxpr", value)
     if isinstance(inner, Jaxpr):
         return _print(inner, _Names(), indent, source)
-    if isinstance(value, Loop):
+    if isinstance(value, ScanLoop):
         return repr(value)
     if isinstance(value, tuple):
         items = [_value(v, indent, source) for v in value]

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
-class Loop(NamedTuple):
+class ScanLoop(NamedTuple):
     """How a scan runs, and how its operands are to be read.
 
     Attributes:
         length: the number of turns; None where it is the first operand.
         reverse: whether the last element comes first.
         n_consts, n_carry: how many operands there are of these kinds.
-        again: what gives the row of the linear half and its params, of `Halves`, if nothing but
+        again: what gives the row of the linear half and its params, of `ScanHalves`, if nothing but
             the operands is kept for it, and how many states the way back may keep; None if what
             the turns leave is kept.
     """
@@ -22,12 +22,12 @@ class Loop(NamedTuple):
     n_carry: int
     again: tuple[Any, int] | None = None
 
-    def with_more(self, consts: int, carry: int) -> "Loop":
+    def with_more(self, consts: int, carry: int) -> "ScanLoop":
         """The same loop with more operands."""
         return self._replace(n_consts=self.n_consts + consts, n_carry=self.n_carry + carry)
 
 
-class Halves(NamedTuple):
+class ScanHalves(NamedTuple):
     """The two halves of the body of a scan with `again`.
 
     Attributes:
@@ -58,7 +58,7 @@ class Each(NamedTuple):
     body: Any
 
 
-class Parts(NamedTuple):
+class ScanParts(NamedTuple):
     """The operands of a scan, or anything else there is one of for each."""
 
     turns: tuple[Any, ...]
@@ -67,13 +67,13 @@ class Parts(NamedTuple):
     xs: tuple[Any, ...]
 
 
-def parts(values: Sequence[Any], loop: Loop) -> Parts:
+def parts(values: Sequence[Any], loop: ScanLoop) -> ScanParts:
     """Cut a list that has an entry for each operand of a scan."""
     first = int(loop.length is None)
     second = first + loop.n_consts
     third = second + loop.n_carry
     values = tuple(values)
-    return Parts(values[:first], values[first:second], values[second:third], values[third:])
+    return ScanParts(values[:first], values[first:second], values[second:third], values[third:])
 
 
 def cut(values: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.lazy import once
-from ftrace.cpu.llvm.text import Host
+from ftrace.cpu.llvm.text import Processor
 from ftrace.cpu.runtime.blas import longest
 from ftrace.cpu.runtime.machine_code import assembly, host
 from ftrace.cpu.runtime.main import module_text
@@ -30,7 +30,7 @@ class CpuBackend:
     name: Final = "cpu"
     language: Final = "LLVM"
 
-    def __init__(self, made_for: Host) -> None:
+    def __init__(self, made_for: Processor) -> None:
         self.host = made_for
 
     def plan(self, jaxpr: Jaxpr) -> Program:

@@ -14,7 +14,7 @@ from ftrace.gpu.grid.layout import described
 from ftrace.gpu.runtime.cubin import cubin
 from ftrace.gpu.runtime.current_device import current
 from ftrace.gpu.runtime.device_interface import Device
-from ftrace.gpu.runtime.device_launch import Compiled
+from ftrace.gpu.runtime.device_launch import DeviceProgram
 from ftrace.gpu.runtime.disassembly import disassembled
 from ftrace.gpu.runtime.kernels import Planned, module, plan_kernels
 from ftrace.gpu.runtime.models import Model, model
@@ -88,14 +88,14 @@ class _OnDevices:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._bound: dict[Device, Compiled] = {}
+        self._bound: dict[Device, DeviceProgram] = {}
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """Run on the device of the first array."""
         device = current(next(filter(on_device, args), None))
         found = self._bound.get(device)
         if found is None:
-            found = self._bound[device] = Compiled(self._program, device)
+            found = self._bound[device] = DeviceProgram(self._program, device)
         return found(args)
 
 

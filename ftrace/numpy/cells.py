@@ -33,9 +33,9 @@ from ftrace.numpy.promote import cast, stretch, value
 from ftrace.numpy.updates import At
 from ftrace.numpy.views import (
     Chosen,
-    Layout,
     Root,
     View,
+    ViewLayout,
     Way,
     alias_of,
     content,
@@ -154,7 +154,7 @@ def store(x: Tracer, new: Any) -> None:
             "numpy.stack or numpy.concatenate.",
         )
     alias = alias_of(x)
-    if type(alias) is Layout or alias is None:
+    if type(alias) is ViewLayout or alias is None:
         put(x, new)
         return
     ways = ways_of(x)
@@ -318,7 +318,7 @@ def check_writable(x: Tracer) -> None:
     """Raise `MutationError` unless a write to `x` stays inside the running transformation."""
     trace = ctx.trace
     alias = alias_of(x)
-    if (alias is None or type(alias) is Layout) and x.owner is trace:
+    if (alias is None or type(alias) is ViewLayout) and x.owner is trace:
         return
     for way in ways_of(x):
         _check_way(x, way)

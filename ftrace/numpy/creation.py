@@ -27,7 +27,7 @@ from ftrace.numpy.promote import (
     strong,
     value,
 )
-from ftrace.numpy.views import C_ORDER, Layout, c_order, fortran, is_view, laid, ways_of
+from ftrace.numpy.views import C_ORDER, ViewLayout, c_order, fortran, is_view, laid, ways_of
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.create import iota
@@ -38,13 +38,13 @@ from ftrace.primitives.slicing import slice as slice_row
 INDEX = np.dtype(np.intp)
 
 
-def filled(shape: tuple[int, ...], number: Any, layout: Layout | None = C_ORDER) -> Any:
+def filled(shape: tuple[int, ...], number: Any, layout: ViewLayout | None = C_ORDER) -> Any:
     """A new array of one number, in a memory layout."""
     found = stretch(number, shape)
     return laid(copy_row(found) if found is number else found, layout)
 
 
-def _order(shape: tuple[int, ...], order: str) -> Layout:
+def _order(shape: tuple[int, ...], order: str) -> ViewLayout:
     if order not in ("C", "F"):
         raise ValueError("only 'C' or 'F' order is permitted")
     return C_ORDER if order == "C" else fortran(len(shape))

@@ -20,11 +20,11 @@ from ftrace.numpy.promote import cast
 from ftrace.numpy.views import (
     C_ORDER,
     Chosen,
-    Layout,
     Root,
     Rows,
     Shape,
     View,
+    ViewLayout,
     Way,
     alias_of,
     c_order,
@@ -50,7 +50,7 @@ MEMORY = (
 # ---------------------------------------------------------------------------------- layouts
 
 
-def ordered(x: Any, order: str | None, shape: Shape | None = None) -> Layout | None:
+def ordered(x: Any, order: str | None, shape: Shape | None = None) -> ViewLayout | None:
     """The layout of a new array that is made from `x` in an order: C, F, A or K.
 
     Args:
@@ -75,7 +75,7 @@ def ordered(x: Any, order: str | None, shape: Shape | None = None) -> Layout | N
     new = np.empty_like(memory, order=kept, shape=shape)
     if new.flags.c_contiguous:
         return C_ORDER
-    return Layout(tuple(sorted(range(new.ndim), key=lambda i: -new.strides[i])))
+    return ViewLayout(tuple(sorted(range(new.ndim), key=lambda i: -new.strides[i])))
 
 
 def kept(x: Any, y: Any, order: str | None = "K") -> Any:
@@ -173,7 +173,7 @@ def _memory(way: Way) -> np.ndarray[Any, Any] | None:
     else:
         alias = alias_of(root)
         layout = alias.layout if type(alias) is Root else alias
-        if type(layout) is not Layout:
+        if type(layout) is not ViewLayout:
             if len(_long(shape)) > 1:
                 return None
             layout = C_ORDER

@@ -1,10 +1,10 @@
 """Views of cells: which tracer shares memory with which, as NumPy would have it.
 
-A tracer's `alias` slot is unset, Frozen (it may not be written), a `Layout` (how its memory is laid
-out is known), a `Root` (it has views), a `View` (base, and the steps from base to view) or `Chosen`
-(a traced decision chose between several such views). Views of views go straight to the root.
-Nothing here is consulted by a read: a write goes up to the root by the steps' `put`, and the root
-pushes fresh content to its living views (`cells.py`).
+A tracer's `alias` slot is unset, Frozen (it may not be written), a `ViewLayout` (how its memory is
+laid out is known), a `Root` (it has views), a `View` (base, and the steps from base to view) or
+`Chosen` (a traced decision chose between several such views). Views of views go straight to the
+root. Nothing here is consulted by a read: a write goes up to the root by the steps' `put`, and the
+root pushes fresh content to its living views (`cells.py`).
 
 Two arrays that may share memory, or may not, are *partners*: while both live, writing either is an
 error. So are the result of a reshape and its operand where the layout is not known (`layouts.py`),
@@ -31,7 +31,7 @@ MEMORY: Final = (
 )
 
 
-class Layout:
+class ViewLayout:
     """How a cell without views lies in memory: its axes from the outermost to the innermost."""
 
     __slots__ = ("axes",)
@@ -48,7 +48,7 @@ class Layout:
         return whole.transpose(np.argsort(self.axes))
 
 
-C_ORDER: Final = Layout(None)
+C_ORDER: Final = ViewLayout(None)
 
 
 class Step(Protocol):
@@ -92,7 +92,7 @@ class Root:
 
     __slots__ = ("layout", "limit", "partners", "views")
 
-    def __init__(self, layout: Layout | None) -> None:
+    def __init__(self, layout: ViewLayout | None) -> None:
         self.views: list[weakref.ref[Tracer]] = []
         self.partners: list[tuple[weakref.ref[Tracer], str]] = []
         self.limit = 16
@@ -230,7 +230,7 @@ def record_of(root: Tracer) -> Root:
     """The record of a cell's views, made when first needed."""
     alias = alias_of(root)
     if type(alias) is not Root:
-        alias = root.alias = Root(alias if type(alias) is Layout else None)
+        alias = root.alias = Root(alias if type(alias) is ViewLayout else None)
     return alias
 
 
@@ -313,7 +313,7 @@ _SAME: Final = Rows(lambda b: b, lambda b, v: v)
 
 def is_within(y: Tracer, x: Tracer) -> bool:
     """Whether `y` is certainly a view of memory that `x` shows, too."""
-    return type(alias_of(y)) is not Layout and {id(way.base) for way in ways_of(y)} <= {
+    return type(alias_of(y)) is not ViewLayout and {id(way.base) for way in ways_of(y)} <= {
         id(way.base) for way in ways_of(x)
     }
 
@@ -331,17 +331,17 @@ def same(x: Any) -> Any:
 # ---------------------------------------------------------------------------------- layouts
 
 
-def fortran(rank: int) -> Layout:
+def fortran(rank: int) -> ViewLayout:
     """Fortran order: the first axis is innermost."""
-    return Layout(tuple(range(rank))[::-1])
+    return ViewLayout(tuple(range(rank))[::-1])
 
 
-def laid(y: Any, layout: Layout | None) -> Any:
+def laid(y: Any, layout: ViewLayout | None) -> Any:
     """Mark a new array, if its layout is known."""
     return as_cell(y, layout) if isinstance(y, Tracer) and y.aval.shape else y
 
 
-def as_cell(y: Tracer, layout: Layout | None) -> Tracer:
+def as_cell(y: Tracer, layout: ViewLayout | None) -> Tracer:
     """Mark the content of a cell as a cell that is laid out alike; of rank 0 it is an array."""
     if layout is not None and alias_of(y) is None:
         y.alias = layout

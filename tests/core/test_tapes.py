@@ -3,7 +3,7 @@
 import numpy as np
 
 from ftrace.core.avals import aval, typeof
-from ftrace.core.scan_layout import Loop, cut, parts
+from ftrace.core.scan_layout import ScanLoop, cut, parts
 from ftrace.core.tapes import TURNS, has_turns, levels, stack, tape
 
 F8 = np.dtype(np.float64)
@@ -77,9 +77,9 @@ def test_tapes_of_equal_lengths_become_an_array():
 
 
 def test_operands_of_a_loop_are_cut_into_tuples():
-    found = parts(list("ncabx"), Loop(None, False, 1, 2))
+    found = parts(list("ncabx"), ScanLoop(None, False, 1, 2))
     assert found == (("n",), ("c",), ("a", "b"), ("x",))
-    assert parts(list("cabx"), Loop(3, False, 1, 2))[1:] == found[1:]
+    assert parts(list("cabx"), ScanLoop(3, False, 1, 2))[1:] == found[1:]
     assert cut("abcde", (1, 2, 5)) == ["a", "bc", "de"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.cpu.emit.kernel_text import emit
-from ftrace.cpu.llvm.text import Host
+from ftrace.cpu.llvm.text import Processor
 from ftrace.cpu.runtime.machine_code import compile_module
 from ftrace.lowering.kernel.ir import Kernel
 from ftrace.lowering.kernel.launching import Launch, Operand
@@ -49,7 +49,7 @@ def _bits(value: Any, dtype: str) -> int:
 class Compiled:
     """A kernel as machine code; called with operands and scalars as `reference.run` is."""
 
-    def __init__(self, kernel: Kernel, chosen: Schedule, host: Host) -> None:
+    def __init__(self, kernel: Kernel, chosen: Schedule, host: Processor) -> None:
         self.kernel = kernel
         declarations: dict[str, str] = {}
         text = emit(launch(kernel, chosen), "kernel", host, declarations)
@@ -71,7 +71,7 @@ def with_lanes(kernel: Kernel, lanes: int) -> Schedule:
     return Schedule(schedule(kernel, 64).roles, lanes)
 
 
-def run(sample: Sample, host: Host, chosen: Schedule | None = None) -> dict[str, Any]:
+def run(sample: Sample, host: Processor, chosen: Schedule | None = None) -> dict[str, Any]:
     """Compile and run; the whole memory of every buffer afterwards."""
     operands = {
         name: (_aligned(memory), *place) for name, (memory, *place) in sample.operands().items()

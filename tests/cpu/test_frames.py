@@ -10,7 +10,7 @@ import pytest
 
 from ftrace.core import source
 from ftrace.core.trace import EVAL, ctx
-from ftrace.cpu.runtime.native_launch import KEPT_ARENA, KEPT_FRAMES, Compiled, compile_program
+from ftrace.cpu.runtime.native_launch import KEPT_ARENA, KEPT_FRAMES, NativeProgram, compile_program
 from tests.cpu.programs import X, compiled, planned, row
 
 ANGRY = row(lambda x: np.log(x * 1))  # it warns of negative numbers
@@ -57,7 +57,7 @@ def test_a_call_inside_a_call_has_scratch_memory_of_its_own():
 
     program = planned(lambda x: np.sort(row(again)(x * 2.0)) + np.sort(-x), X)[1]
     run = compile_program(program)
-    assert type(run) is Compiled
+    assert type(run) is NativeProgram
     got = run([X])[0]
 
     def expected(x, n):

@@ -12,8 +12,13 @@ from ftrace.cpu.runtime import entry, native_launch
 from ftrace.cpu.runtime.entry_text import REJECTED
 from ftrace.cpu.runtime.machine_code import host
 from ftrace.cpu.runtime.main import FINISHED, module_text
-from ftrace.cpu.runtime.native_launch import Compiled, Interpreted, compilations, compile_program
-from ftrace.cpu.runtime.python_rows import Frame
+from ftrace.cpu.runtime.native_launch import (
+    Interpreted,
+    NativeProgram,
+    compilations,
+    compile_program,
+)
+from ftrace.cpu.runtime.python_rows import NativeFrame
 from tests.cpu.programs import F8, X, compiled, planned, row, scalar_program, tripled
 from tests.lowering.test_scalars import SCALAR
 
@@ -281,7 +286,7 @@ def test_programs_without_kernels_need_no_compiler():
     before = compilations()
     for fn in (lambda x: np.sort(x), lambda x: x, lambda x: (np.sort(x), x)):
         assert type(compiled(fn, X)) is Interpreted
-    assert type(compiled(lambda x: x + 1, X)) is Compiled
+    assert type(compiled(lambda x: x + 1, X)) is NativeProgram
     assert compilations() <= before + 1
 
 
@@ -295,7 +300,7 @@ def test_an_error_of_the_compiler_names_the_kernel(monkeypatch):
 
 def test_a_frame_places_its_arrays_where_native_code_does():
     program = scalar_program(F8, steps=[tripled(0, 1)], arena=[F8, F8])
-    frame = Frame(program, [], program.arena + 64)
+    frame = NativeFrame(program, [], program.arena + 64)
     arena = frame.arena
     for slot, offset in ((2, 0), (3, 64)):
         assert frame.array(slot).ctypes.data == -(-arena.ctypes.data // 64) * 64 + offset

@@ -14,7 +14,7 @@ from ftrace.cpu.runtime import blas
 from ftrace.cpu.runtime.blas_text import CBLAS, FORTRAN
 from ftrace.cpu.runtime.machine_code import host
 from ftrace.cpu.runtime.main import module_text
-from ftrace.cpu.runtime.native_launch import Compiled, compile_program
+from ftrace.cpu.runtime.native_launch import NativeProgram, compile_program
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 
@@ -98,7 +98,7 @@ def test_a_loop_over_matrix_products_needs_no_python(monkeypatch):
         )[1]
 
     run = compiled(f, x)
-    assert type(run) is Compiled
+    assert type(run) is NativeProgram
     got = run([x])[0]
     assert not calls
     monkeypatch.undo()

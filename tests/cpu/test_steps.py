@@ -23,9 +23,9 @@ from ftrace.lowering.program.program import (
     ARENA,
     ARGUMENT,
     RESULT,
-    Branch,
-    Call,
+    BranchStep,
     Callback,
+    CallStep,
     Copy,
     Program,
     Repeat,
@@ -66,7 +66,7 @@ INDICES = [
 def test_the_index_of_a_branch_is_clamped(dtype):
     kind = np.dtype("?" if dtype == "b1" else dtype)
     arms = ((Copy(1, 2, 1),), (tripled(1, 2),), (tripled(1, 3), tripled(3, 2)))
-    call = compile_program(scalar_program(kind, F8, steps=[Branch(0, dtype, arms)], arena=[F8]))
+    call = compile_program(scalar_program(kind, F8, steps=[BranchStep(0, dtype, arms)], arena=[F8]))
     for d, index, arm in INDICES:
         if d == dtype:
             assert call([kind.type(index), np.float64(2)]) == [2.0 * 3**arm], index
@@ -77,7 +77,7 @@ def test_a_branch_in_a_loop_takes_its_arm_at_each_iteration(dtype):
     kind = np.dtype("?" if dtype == "b1" else dtype)
     factors = (2, 3) if dtype == "b1" else (2, 3, 5)
     arms = tuple((tripled(2, 4, f), Copy(4, 2, 1)) for f in factors)
-    loop = Repeat((below(2, 3, 1000),), 3, (Branch(0, dtype, arms),))
+    loop = Repeat((below(2, 3, 1000),), 3, (BranchStep(0, dtype, arms),))
     call = compile_program(scalar_program(kind, F8, steps=[Copy(1, 2, 1), loop], arena=["?", F8]))
     for d, index, arm in INDICES:
         if d == dtype:
@@ -93,7 +93,7 @@ def test_what_is_one_element_is_copied_without_a_call():
 
 
 def test_one_arm_is_always_taken():
-    steps = [Branch(0, "i8", ((tripled(1, 2),),))]
+    steps = [BranchStep(0, "i8", ((tripled(1, 2),),))]
     call = compile_program(scalar_program("i8", F8, steps=steps))
     assert call([np.int64(5), np.float64(2)]) == [6.0]
 
@@ -108,7 +108,7 @@ def test_repeating_stops_before_the_first_turn():
 
 def call_of(impl, source, target, a):
     """A callback that runs `impl` from one slot to another."""
-    return Call(Eqn(row(impl), [Var(a)], {}, [Var(a)], None), (source,), (target,))
+    return CallStep(Eqn(row(impl), [Var(a)], {}, [Var(a)], None), (source,), (target,))
 
 
 def test_a_callback_sees_and_fills_slots_of_the_arena():
@@ -139,7 +139,7 @@ def test_literals_and_weak_operands_reach_a_row_as_python_scalars():
     )
     steps = [tripled(0, 2), Callback(0)]
     call = compile_program(
-        scalar_program(F8, steps=steps, callbacks=[Call(eqn, (2, None), (1,))], arena=[F8])
+        scalar_program(F8, steps=steps, callbacks=[CallStep(eqn, (2, None), (1,))], arena=[F8])
     )
     assert call([np.float64(5)]) == [1.0]
     assert [type(x) for x in seen] == [float, int]
@@ -169,12 +169,12 @@ def test_an_interpreted_loop_and_branch():
         **{**_columns(lambda x: np.int64(x[0] > 10)), "type": lambda x: slots[4].aval}
     )
     calls = (
-        Call(Eqn(small, [Var(a)], {}, [Var(one)], None), (1,), (2,)),
-        Call(Eqn(which, [Var(a)], {}, [Var(slots[4].aval)], None), (1,), (4,)),
+        CallStep(Eqn(small, [Var(a)], {}, [Var(one)], None), (1,), (2,)),
+        CallStep(Eqn(which, [Var(a)], {}, [Var(slots[4].aval)], None), (1,), (4,)),
         call_of(lambda x: x + 5, 1, 3, a),
         call_of(lambda x: x * 2, 1, 3, a),
     )
-    choose = Branch(4, "i8", ((Callback(2),), (Callback(3),)))
+    choose = BranchStep(4, "i8", ((Callback(2),), (Callback(3),)))
     steps = (Copy(0, 1, 3), Repeat((Callback(0),), 2, (Callback(1), choose, Copy(3, 1, 3))))
     program = Program(slots, (0, 64, 128, 24), steps, calls, (), 192, (False,))
     call = compile_program(program)

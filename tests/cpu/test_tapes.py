@@ -14,7 +14,7 @@ from ftrace.control.rows.scan import scan_call
 from ftrace.core.avals import aval, typeof
 from ftrace.core.errors import JaxprError
 from ftrace.core.jaxpr import eval_jaxpr
-from ftrace.core.scan_layout import Loop
+from ftrace.core.scan_layout import ScanLoop
 from ftrace.core.tapes import Ragged, levels, stack, tape
 from ftrace.cpu.runtime import blocks, native_launch, native_tapes
 from ftrace.cpu.runtime.machine_code import compile_module, host
@@ -254,7 +254,7 @@ def test_a_tape_outlives_the_program_that_left_it():
     for out, other in zip(outs, expected, strict=True):
         if isinstance(other, Ragged):
             stacks += 1
-            assert isinstance(out.items, blocks.Block)
+            assert isinstance(out.items, blocks.TapeBlock)
             assert typeof(out).shape[1:] == typeof(other).shape[1:]
             rows = [r for items in out for r in items] if levels(typeof(out)) > 2 else out
             others = [r for items in other for r in items] if levels(typeof(out)) > 2 else other
@@ -283,7 +283,7 @@ def test_tapes_made_by_python_are_given_as_blocks():
 
 def test_a_loop_that_reads_beyond_a_tape_is_found():
     body = make_jaxpr(lambda c, t: (c + t, c))(X, X)
-    loop = Loop(None, False, 0, 1)
+    loop = ScanLoop(None, False, 0, 1)
     a = tape(aval((3,), np.dtype(np.float64)))
     given = trace_closed(
         lambda n, t: scan_call(n, X, t, body=body, loop=loop), [aval((), np.dtype(np.int64)), a]

@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from scipy import special
 
-from ftrace.cpu.llvm.text import LLVM_TYPE, Host, Text, type_of
+from ftrace.cpu.llvm.text import LLVM_TYPE, Processor, Text, type_of
 from ftrace.cpu.mathematics.functions_table import SPELLINGS
 from ftrace.cpu.mathematics.libraries import pointers
 
@@ -20,11 +20,13 @@ LANES = {"f4": 16, "f8": 8}
 BINARY = ("pow", "atan2", "hypot")
 
 
-def host(fma: bool) -> Host:
+def host(fma: bool) -> Processor:
     features = llvm.get_host_cpu_features()
     wide = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
     has = features.get("fma") or not llvm.get_process_triple().startswith("x86")
-    return Host(wide, fma and bool(has), wide == 64, llvm.get_host_cpu_name(), features.flatten())
+    return Processor(
+        wide, fma and bool(has), wide == 64, llvm.get_host_cpu_name(), features.flatten()
+    )
 
 
 def written(name: str, op: str, dtype: str, lanes: int, text: Text) -> str:
@@ -54,7 +56,7 @@ def written(name: str, op: str, dtype: str, lanes: int, text: Text) -> str:
 class Compiled:
     """Functions of arrays by (op, dtype, lanes)."""
 
-    def __init__(self, wanted: Iterable[tuple[str, str, int]], machine: Host) -> None:
+    def __init__(self, wanted: Iterable[tuple[str, str, int]], machine: Processor) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         for name, address in pointers().items():

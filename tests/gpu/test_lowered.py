@@ -12,7 +12,7 @@ from ftrace.core.avals import TYPEOF
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import BackendError
 from ftrace.gpu.gpu_backend import gpu_backend
-from ftrace.gpu.grid.layout import BLOCK, COLUMN, THREAD, WARP, Geometry, Layout, described
+from ftrace.gpu.grid.layout import BLOCK, COLUMN, THREAD, WARP, Geometry, GridLayout, described
 from ftrace.gpu.runtime.kernels import plan_kernels
 from ftrace.gpu.runtime.models import MODELS, model
 from ftrace.lowering.kernel import reference
@@ -76,31 +76,31 @@ ONE, MANY = Geometry((9, 1, 1), (256, 1, 1)), Geometry((3, 2, 8), (32, 8, 1))
     ("layout", "stages", "line"),
     [
         (
-            Layout(THREAD, width=4, vectors=("x0", "o1")),
+            GridLayout(THREAD, width=4, vectors=("x0", "o1")),
             (ONE,),
             "one thread for each piece of work; 4 elements at once (x0, o1 as vectors); "
             "unsigned indices; 9 blocks of 256",
         ),
         (
-            Layout(WARP, threads=16, held=2, index="int"),
+            GridLayout(WARP, threads=16, held=2, index="int"),
             (ONE,),
             "16 threads of a warp for each row; rows stay in registers; int indices; "
             "9 blocks of 256",
         ),
         (
-            Layout(BLOCK, threads=512, split=64),
+            GridLayout(BLOCK, threads=512, split=64),
             (ONE, ONE),
             "a block of 512 threads for each row; 64 of them share it, a second function adds up; "
             "unsigned indices; 9 blocks of 256, then 9 blocks of 256",
         ),
         (
-            Layout(COLUMN, threads=8, across=32),
+            GridLayout(COLUMN, threads=8, across=32),
             (MANY,),
             "8 threads for each column, 32 columns side by side; unsigned indices; "
             "3x2x8 blocks of 32x8",
         ),
         (
-            Layout(THREAD),
+            GridLayout(THREAD),
             (Geometry(None, (1, 1, 1)),),
             "one thread for each piece of work; unsigned indices; nothing to do",
         ),

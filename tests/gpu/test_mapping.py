@@ -15,7 +15,7 @@ from ftrace.gpu.grid.layout import (
     SMALL,
     THREAD,
     WARP,
-    Layout,
+    GridLayout,
     Mapped,
 )
 from ftrace.gpu.grid.mapping import mapped
@@ -360,7 +360,7 @@ def test_every_element_has_a_thread() -> None:
 
 @pytest.mark.parametrize("kernel", [doubled(), matrix(), summed(), summed(0), softmax()])
 def test_text_depends_on_the_layout_alone(kernel: Kernel) -> None:
-    texts: dict[Layout, str] = {}
+    texts: dict[GridLayout, str] = {}
     for m in (1, 40, 100, 333, 5000):
         for n in (1, 4, 7, 64, 100, 1000, 3000, 20000):
             steps = {b.name: [n] * b.steps.count("any") for b in kernel.buffers}

@@ -10,9 +10,9 @@ from ftrace.control.rows.scan import scan_call
 from ftrace.core.avals import aval
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
-from ftrace.core.scan_layout import Loop
+from ftrace.core.scan_layout import ScanLoop
 from ftrace.core.tapes import has_turns, tape
-from ftrace.cpu.runtime.native_launch import Compiled
+from ftrace.cpu.runtime.native_launch import NativeProgram
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
@@ -51,7 +51,7 @@ def turned(x):
         there = transpose(tapes[0], permutation=(1, 0))
         back = transpose(there, permutation=(1, 0))
         body = make_jaxpr(lambda c, t: (c + np.sin(t), c * t))(x, x)
-        return [there, *scan_call(count, x, back, body=body, loop=Loop(None, False, 0, 1))]
+        return [there, *scan_call(count, x, back, body=body, loop=ScanLoop(None, False, 0, 1))]
 
     return trace_closed(f, [aval((3,), np.dtype(np.float64))])
 
@@ -78,7 +78,7 @@ def test_the_pieces_give_what_the_jaxpr_gives():
         np.testing.assert_allclose(a, b, rtol=1e-13)
         assert not np.shares_memory(a, X)
     kinds = [type(run) for run in executable(jaxpr, "cpu")._runs]
-    assert kinds.count(Compiled) == 2
+    assert kinds.count(NativeProgram) == 2
 
 
 def test_what_is_no_single_program_cannot_be_shown_as_one():
@@ -90,7 +90,7 @@ def test_a_half_that_gives_its_tapes_away_is_one_program():
     half = forward_half(around, X)
     assert is_one_program(half)
     found, expected = executable(half, "cpu")([X]), eval_jaxpr(half, [X])
-    assert type(executable(half, "cpu")) is Compiled
+    assert type(executable(half, "cpu")) is NativeProgram
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-13)
 

@@ -27,7 +27,7 @@ from ftrace.lowering.program.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
-    Branch,
+    BranchStep,
     Callback,
     Copy,
     Multiply,
@@ -117,7 +117,7 @@ class _Follower:
                 self.move({k for k in call.operands if k is not None}, set(call.results))
             elif isinstance(step, Multiply):
                 self.move({step.lhs, step.rhs}, {step.out})
-            elif isinstance(step, Branch):
+            elif isinstance(step, BranchStep):
                 self.read([step.index])
                 self.steps(step.arms[-1 if self.last else 0])
             else:

@@ -10,7 +10,7 @@ from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
-from ftrace.lowering.program.program import Branch, Repeat
+from ftrace.lowering.program.program import BranchStep, Repeat
 from ftrace.lowering.program.simulate import simulate
 
 
@@ -25,7 +25,7 @@ def repeats(steps):
     for step in steps:
         if isinstance(step, Repeat):
             found += 1 + repeats(step.cond) + repeats(step.body)
-        elif isinstance(step, Branch):
+        elif isinstance(step, BranchStep):
             found += sum(map(repeats, step.arms))
     return found
 

@@ -20,7 +20,7 @@ from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
-from ftrace.lowering.program.program import Branch, Copy, Repeat, Scan, every
+from ftrace.lowering.program.program import BranchStep, Copy, Repeat, Scan, every
 from ftrace.lowering.program.simulate import simulate
 from tests.lowering.programs import planned
 from tests.lowering.test_plan import assert_places_are_disjoint
@@ -46,7 +46,7 @@ def program_of(f: Any, *args: Any) -> Any:
 
 def is_whole(program: Any) -> bool:
     """Whether a program is kernels, but for copies of what loops start from."""
-    return not any(isinstance(s, Scan | Repeat | Branch) for s in every(program.steps))
+    return not any(isinstance(s, Scan | Repeat | BranchStep) for s in every(program.steps))
 
 
 def same(found: Any, expected: Any) -> None:
@@ -351,7 +351,9 @@ def test_a_branch_or_a_loop_beside_arrays_stays_a_step():
         return lax.scan(turn, x[0], x)[0]
 
     program = planned(branch, X)
-    assert [Scan, Branch] <= [type(s) for s in every(program.steps) if isinstance(s, Scan | Branch)]
+    assert [Scan, BranchStep] <= [
+        type(s) for s in every(program.steps) if isinstance(s, Scan | BranchStep)
+    ]
     np.testing.assert_allclose(jit(branch)(X), branch(X), rtol=1e-14)
 
 

@@ -16,7 +16,7 @@ from ftrace.control.rows.jit import LONG, Turns
 from ftrace.control.rows.scan import scan_call
 from ftrace.control.rows.while_loop import while_call
 from ftrace.core.jaxpr import eval_jaxpr
-from ftrace.core.scan_layout import Loop
+from ftrace.core.scan_layout import ScanLoop
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.planning import replay
 
@@ -344,7 +344,7 @@ def test_a_loop_equals_the_loop_in_python(name, mode):
 def test_what_a_loop_of_no_turns_gives_shares_no_memory_with_what_it_got():
     x = np.arange(3.0)
     body = ftrace.make_jaxpr(lambda c, row: (c, row))(x, x)
-    carry, _ = scan_call(x, np.zeros((0, 3)), body=body, loop=Loop(0, False, 0, 1))
+    carry, _ = scan_call(x, np.zeros((0, 3)), body=body, loop=ScanLoop(0, False, 0, 1))
     assert not np.shares_memory(carry, x)
 
 

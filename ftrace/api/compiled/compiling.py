@@ -27,7 +27,7 @@ from ftrace.api.compiled.inspecting import ShapeDtypeStruct
 from ftrace.control.functions import argument_paths, flatten_call
 from ftrace.control.rows.jit import BACKENDS, executable, jit_call
 from ftrace.control.rows.raising import called
-from ftrace.control.traces import Trace, Traces
+from ftrace.control.traces import CachedTrace, Traces
 from ftrace.core import config, errors
 from ftrace.core.avals import LIMIT, SCALAR_AVALS, check_int
 from ftrace.core.device import LIBRARIES, platform
@@ -59,7 +59,7 @@ class Signature:
     __slots__ = ("_captured", "_guard", "_plain", "_run", "_settings", "_specs", "_unflatten")
 
     def __init__(
-        self, specs: list[tuple[Any, ...]], entry: Trace, run: Any, settings: config.Settings
+        self, specs: list[tuple[Any, ...]], entry: CachedTrace, run: Any, settings: config.Settings
     ) -> None:
         self._specs = specs
         self._settings = settings  # by which it was compiled
@@ -71,7 +71,7 @@ class Signature:
 
     @staticmethod
     def of(
-        args: tuple[Any, ...], entry: Trace, run: Any, settings: config.Settings
+        args: tuple[Any, ...], entry: CachedTrace, run: Any, settings: config.Settings
     ) -> "Signature | None":
         """The signature of a call, unless an argument is a container."""
         specs: list[tuple[Any, ...]] = []
@@ -173,7 +173,7 @@ class JitFunction(Named, Generic[P, R]):
         path = argument_paths(self._fun, tree)[[leaf is x for leaf in leaves].index(True)]
         check_int(x, LIMIT, f"The argument {path} of {name_of(self._fun)}")
 
-    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Trace]:
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], CachedTrace]:
         fun, args, kwargs, static = self._options.bind(self._fun, args, kwargs)
         return self._traces.find(fun, args, kwargs, static)
 

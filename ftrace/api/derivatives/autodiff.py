@@ -12,7 +12,7 @@ import numpy as np
 
 from ftrace.api.calls import (
     ArgNums,
-    Selection,
+    ArgumentSelection,
     check_argnums,
     check_callable,
     differentiable,
@@ -366,7 +366,7 @@ def value_and_grad(
     argnums = check_argnums("value_and_grad", argnums)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        chosen = Selection(fun, argnums, args, kwargs)
+        chosen = ArgumentSelection(fun, argnums, args, kwargs)
         leaves, tree = differentiable("The gradient", fun, chosen, holomorphic, allow_int)
         flat = FlatFunction(lambda *values: chosen.call(fun, values), tree)
         with quietly():

@@ -14,7 +14,7 @@ import numpy as np
 
 from ftrace.api.calls import (
     ArgNums,
-    Selection,
+    ArgumentSelection,
     brief,
     check_argnums,
     check_callable,
@@ -233,8 +233,8 @@ def _inputs(
     holomorphic: bool,
     what: str,
     allow_int: bool = False,
-) -> tuple[Selection, list[Any], FlatFunction]:
-    chosen = Selection(fun, argnums, args, kwargs)
+) -> tuple[ArgumentSelection, list[Any], FlatFunction]:
+    chosen = ArgumentSelection(fun, argnums, args, kwargs)
     leaves, tree = differentiable(what, fun, chosen, holomorphic, allow_int)
     return chosen, leaves, FlatFunction(lambda *values: chosen.call(fun, values), tree)
 
@@ -402,7 +402,7 @@ def _finish(
     out_tree: PyTreeDef,
     blocks: list[list[Any]],
     outs: list[Any],
-    inputs: tuple[Selection, list[Any]],
+    inputs: tuple[ArgumentSelection, list[Any]],
     has_aux: bool,
 ) -> Any:
     chosen, leaves = inputs

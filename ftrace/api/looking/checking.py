@@ -10,7 +10,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from ftrace.api.calls import ArgNums, Selection, check_argnums, check_callable
+from ftrace.api.calls import ArgNums, ArgumentSelection, check_argnums, check_callable
 from ftrace.api.compiled.inspecting import abstract
 from ftrace.api.looking.flow import NOTHING, Cut, Flow, Walk
 from ftrace.control.functions import FlatFunction, argument_paths, flatten_call, name_of
@@ -141,7 +141,7 @@ def _chosen(
     """The positions of the leaves that `wrt` names."""
     if wrt is None:
         return list(range(len(names)))
-    selection = Selection(fun, check_argnums("check_differentiable", wrt), args, kwargs)
+    selection = ArgumentSelection(fun, check_argnums("check_differentiable", wrt), args, kwargs)
     leaves, tree = flatten_call(selection.values)
     wanted = set(selection.paths(fun, tree.children()[0]))
     assert len(wanted) == len(leaves)

@@ -38,7 +38,7 @@ NOTHING: Final = Reach()
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Obstacle:
     """Where derivatives end.
 
     Attributes:
@@ -59,7 +59,7 @@ class Reaching:
     """Follows the inputs through every row."""
 
     def __init__(self, path: list[str]) -> None:
-        self.cuts: list[Cut] = []
+        self.cuts: list[Obstacle] = []
         self._path = path
         self._numbers: dict[Any, int] = {}
 
@@ -91,7 +91,7 @@ class Reaching:
         number = self._numbers.setdefault((place, row), len(self.cuts))
         if number == len(self.cuts):
             what = kind_of(row, params, typeof(y))[1]
-            self.cuts.append(Cut(what, place, tuple(self._path), 0))
+            self.cuts.append(Obstacle(what, place, tuple(self._path), 0))
         self.cuts[number] = replace(self.cuts[number], via=self.cuts[number].via | via)
         return number
 

@@ -6,7 +6,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from ftrace.api.calls import check_callable, name_of
 from ftrace.api.rules.pullbacks import Pullback, pulled
-from ftrace.api.rules.rules import Call, JvpRule, VjpRules, positional_arguments
+from ftrace.api.rules.rules import JvpRule, RuleCall, VjpRules, positional_arguments
 from ftrace.control.rules.custom_derivatives import custom_jvp_call, custom_vjp_call
 from ftrace.core.avals import typeof
 from ftrace.core.errors import CustomRuleError, DtypeError
@@ -104,7 +104,7 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
                 f"Set one with {name_of(self.fun)}.defjvp(rule) before calling it.",
             )
         arguments = positional_arguments(self.fun, args, kwargs)
-        call = Call(self.fun, arguments, self.nondiff, (self.rule,))
+        call = RuleCall(self.fun, arguments, self.nondiff, (self.rule,))
         rule = JvpRule(self.fun, call)
         extra = {"symbolic": True} if self.symbolic else {}
         outs = custom_jvp_call(*call.operands, **call.params(fun=call.run, rule=rule, **extra))
@@ -215,7 +215,7 @@ class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
                 f"Set them with {name_of(self.fun)}.defvjp(fwd, bwd) before calling it.",
             )
         arguments = positional_arguments(self.fun, args, kwargs)
-        call = Call(self.fun, arguments, self.nondiff, (self.fwd, self.bwd, self.push))
+        call = RuleCall(self.fun, arguments, self.nondiff, (self.fwd, self.bwd, self.push))
         rules = VjpRules(self, call)
         params = call.params(fun=call.run, fwd=rules.forward, bwd=rules.backward, n_out=rules.count)
         if self.symbolic:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ftrace.api.calls import check_callable, name_of
-from ftrace.api.rules.rules import Call, called, home, positional_arguments
+from ftrace.api.rules.rules import RuleCall, called, home, positional_arguments
 from ftrace.control.functions import result_avals
 from ftrace.control.rules.batching_rule import custom_vmap_call
 from ftrace.core.avals import typeof
@@ -67,7 +67,7 @@ class custom_vmap(Named, Generic[P, R]):  # noqa: N801 - JAX's name
                 f"Set one with {name_of(self.fun)}.def_vmap(rule) before calling it.",
             )
         arguments = positional_arguments(self.fun, args, kwargs)
-        call = Call(self.fun, arguments, (), (self.rule,))
+        call = RuleCall(self.fun, arguments, (), (self.rule,))
         outs = custom_vmap_call(*call.operands, fun=call.run, rule=_Rule(self.fun, call))
         return call.out_tree.unflatten(outs)
 
@@ -80,7 +80,7 @@ class _Rule:
 
     __slots__ = ("call", "fun")
 
-    def __init__(self, fun: Any, call: Call) -> None:
+    def __init__(self, fun: Any, call: RuleCall) -> None:
         self.fun, self.call = fun, call
 
     def __call__(

@@ -21,7 +21,7 @@ COMPLEX_STEP: Final = 1e-20
 Flat = Callable[..., list[Any]]
 
 
-class Call(Protocol):
+class OpaqueCall(Protocol):
     """What is known of a call of an opaque function."""
 
     external: Any
@@ -35,7 +35,7 @@ class Call(Protocol):
         ...
 
 
-def difference(call: Call) -> Flat:
+def difference(call: OpaqueCall) -> Flat:
     """The derivative in one direction: two calls of the function, or one with a complex step."""
     if call.external.fd == "complex-step":
         _check_real(call, "A complex step", call.ins + call.outs)
@@ -52,7 +52,7 @@ def _step(x: Any, t: Any) -> float:
     return float(np.min(np.maximum(1.0, x[moving]) / t[moving]))
 
 
-def _central(call: Call, values: Sequence[Any]) -> list[Any]:
+def _central(call: OpaqueCall, values: Sequence[Any]) -> list[Any]:
     primals, tangents = _split(call, values)
     eps = max(float(np.finfo(a.dtype).eps) for a in (*call.ins, *call.outs))
     reach = min(map(_step, _floats(call, primals), tangents))
@@ -67,7 +67,7 @@ def _central(call: Call, values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _complex_step(call: Call, values: Sequence[Any]) -> list[Any]:
+def _complex_step(call: OpaqueCall, values: Sequence[Any]) -> list[Any]:
     primals, tangents = _split(call, values)
     reach = min(map(_step, _floats(call, primals), tangents))
     if not np.isfinite(reach):
@@ -87,16 +87,18 @@ def _complex_step(call: Call, values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _split(call: Call, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+def _split(call: OpaqueCall, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
     n = len(call.avals)
     return values[:n], values[n + len(call.host.results) :]
 
 
-def _floats(call: Call, primals: Sequence[Any]) -> list[Any]:
+def _floats(call: OpaqueCall, primals: Sequence[Any]) -> list[Any]:
     return [x for x, a in zip(primals, call.avals, strict=True) if is_inexact(a.dtype)]
 
 
-def _moved(call: Call, primals: Sequence[Any], tangents: Sequence[Any], step: complex) -> list[Any]:
+def _moved(
+    call: OpaqueCall, primals: Sequence[Any], tangents: Sequence[Any], step: complex
+) -> list[Any]:
     """The arguments, moved by `step` times the direction; complex where the step is."""
     supply: Iterator[Any] = iter(tangents)
     moved: list[Any] = []
@@ -110,7 +112,7 @@ def _moved(call: Call, primals: Sequence[Any], tangents: Sequence[Any], step: co
     return moved
 
 
-def _results(call: Call, primals: Sequence[Any]) -> list[Any]:
+def _results(call: OpaqueCall, primals: Sequence[Any]) -> list[Any]:
     """The results that have tangents, at other arguments."""
     leaves, tree = tree_flatten(call.host.flat(*primals))
     promised = call.host.results
@@ -129,7 +131,7 @@ def _results(call: Call, primals: Sequence[Any]) -> list[Any]:
 # ---------------------------------------------------------------------------------- Jacobians
 
 
-def columns(call: Call, push: Flat, wanted: Sequence[bool]) -> Flat:
+def columns(call: OpaqueCall, push: Flat, wanted: Sequence[bool]) -> Flat:
     """The transpose of `push`, from one call of it for each element of the wanted arguments."""
     _check_real(call, "Reverse mode without a vjp rule", call.ins)
 
@@ -146,7 +148,7 @@ def columns(call: Call, push: Flat, wanted: Sequence[bool]) -> Flat:
     return pull
 
 
-def rows(call: Call) -> Flat:
+def rows(call: OpaqueCall) -> Flat:
     """The user's vjp rule transposed: one call of it for each element of the results."""
     _check_real(call, "Forward mode without a jvp rule", call.ins + call.outs)
 
@@ -174,7 +176,7 @@ def _dot(a: Sequence[Any], b: Sequence[Any]) -> Any:
     return sum((np.sum(np.multiply(x, y)) for x, y in zip(a, b, strict=True)), np.float64(0))
 
 
-def _check_real(call: Call, what: str, avals: Sequence[ShapedArray]) -> None:
+def _check_real(call: OpaqueCall, what: str, avals: Sequence[ShapedArray]) -> None:
     bad = next((a for a in avals if a.dtype.kind == "c"), None)
     if bad is not None:
         raise CustomRuleError(

@@ -88,7 +88,7 @@ class Opened(NamedTuple):
     leaves: list[Any]
 
 
-class Call:
+class RuleCall:
     """One call of a function with rules, as functions of flat values.
 
     Its operands are what the function and its rules close over, then the differentiable leaves.
@@ -211,7 +211,7 @@ def _nothing(x: Any) -> bool:
     return x is None or isinstance(x, SymbolicZero)
 
 
-def checked_pair(what: str, rule: Any, call: Call, answer: Any) -> list[Any]:
+def checked_pair(what: str, rule: Any, call: RuleCall, answer: Any) -> list[Any]:
     """The flat result and tangent that a jvp rule returned."""
     result, tangent = _pair(what, rule, answer, "tangent")
     ys, tree = tree_flatten(result)
@@ -255,7 +255,7 @@ class JvpRule:
 
     __slots__ = ("call", "fun")
 
-    def __init__(self, fun: Any, call: Call) -> None:
+    def __init__(self, fun: Any, call: RuleCall) -> None:
         self.fun, self.call = fun, call
 
     def __call__(self, *flat: Any, active: tuple[bool, ...] | None = None) -> list[Any]:
@@ -284,7 +284,7 @@ class VjpRules:
 
     __slots__ = ("avals", "call", "out_avals", "owner", "residual_trees")
 
-    def __init__(self, owner: Any, call: Call) -> None:
+    def __init__(self, owner: Any, call: RuleCall) -> None:
         self.owner, self.call = owner, call
         self.residual_trees: dict[Any, PyTreeDef] = {}
         self.avals = [typeof(x) for x in call.leaves]

@@ -1,9 +1,9 @@
 """Scans that keep a few states: the binomial schedule of reverse mode.
 
-A scan with `Again` in its `Loop` keeps no residuals. Its linear half is the row `scan_again`, which
-takes what is known once more; the transpose of that is the row `revolve`, which goes back turn by
-turn, and restores the state before each turn from the nearest of at most `slots` states, as the
-schedule of core/binomial.py says; in compiled programs too (lowering/planning/plan.py).
+A scan with `Again` in its `ScanLoop` keeps no residuals. Its linear half is the row `scan_again`,
+which takes what is known once more; the transpose of that is the row `revolve`, which goes back
+turn by turn, and restores the state before each turn from the nearest of at most `slots` states, as
+the schedule of core/binomial.py says; in compiled programs too (lowering/planning/plan.py).
 
 For every other rule both rows are what a plain scan would have given: right, without the saving.
 """
@@ -21,7 +21,7 @@ from ftrace.core.device import free, on_device, together
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lower import Call, Replay
 from ftrace.core.primitive import Linear, Primitive
-from ftrace.core.scan_layout import Halves, Loop, cut
+from ftrace.core.scan_layout import ScanHalves, ScanLoop, cut
 from ftrace.core.tapes import rows, stack
 from ftrace.interpreters.batching import batch_flat
 from ftrace.interpreters.captures import owned
@@ -38,10 +38,10 @@ from ftrace.primitives.linear import add
 # ---------------------------------------------------------------------------------- scan_again
 
 
-def _plain(*operands: Any, halves: Halves) -> list[Any]:
+def _plain(*operands: Any, halves: ScanHalves) -> list[Any]:
     """The linear half with residuals: the known scan, then the linear one."""
     known_consts, state, known_xs, consts, carry, xs = cut(operands, halves.sizes)
-    loop = Loop(halves.length, halves.reverse, len(known_consts), len(state))
+    loop = ScanLoop(halves.length, halves.reverse, len(known_consts), len(state))
     outs = scan_call(*known_consts, *state, *known_xs, body=halves.known, loop=loop)
     passed = [known_consts[i] for i in halves.consts]
     n_consts = len(passed) + len(consts)
@@ -53,12 +53,12 @@ def _plain(*operands: Any, halves: Halves) -> list[Any]:
         *(known_xs[i] for i in halves.xs),
         *xs,
         body=halves.linear,
-        loop=Loop(halves.length, halves.reverse, n_consts, len(carry)),
+        loop=ScanLoop(halves.length, halves.reverse, n_consts, len(carry)),
     )
 
 
 @cached_on_jaxpr
-def _whole(known: Jaxpr, halves: Halves) -> Jaxpr:
+def _whole(known: Jaxpr, halves: ScanHalves) -> Jaxpr:
     """The linear half with residuals as a jaxpr: what it is where it is run forwards."""
     n_consts, n_carry, _ = halves.sizes[:3]
     fixed, elements = cut(known.in_avals, (n_consts + n_carry, len(known.in_avals)))
@@ -67,18 +67,20 @@ def _whole(known: Jaxpr, halves: Halves) -> Jaxpr:
     return trace_closed(lambda *args: _plain(*args, halves=halves), [*fixed, *xs, *unknown])
 
 
-def run_again(halves: Halves) -> tuple[Primitive, dict[str, Any]]:
+def run_again(halves: ScanHalves) -> tuple[Primitive, dict[str, Any]]:
     """The row of the linear half, and its params."""
     return scan_again, {"halves": halves, "jaxpr": _whole(halves.known, halves)}
 
 
-def _again_type(*operands: ShapedArray, halves: Halves, **params: Jaxpr) -> tuple[ShapedArray, ...]:
+def _again_type(
+    *operands: ShapedArray, halves: ScanHalves, **params: Jaxpr
+) -> tuple[ShapedArray, ...]:
     n = halves.sizes[4]
     outs = halves.linear.out_avals
     return (*outs[:n], *(aval((halves.length, *a.shape), a.dtype) for a in outs[n:]))
 
 
-def _again_transpose(cts: Any, *operands: Any, halves: Halves, jaxpr: Jaxpr) -> list[Any]:
+def _again_transpose(cts: Any, *operands: Any, halves: ScanHalves, jaxpr: Jaxpr) -> list[Any]:
     avals = _again_type(halves=halves)
     n_known = sum(halves.sizes[:3])
     full = [instantiate_cotangent(c, a) for c, a in zip(cts, avals, strict=True)]
@@ -87,11 +89,11 @@ def _again_transpose(cts: Any, *operands: Any, halves: Halves, jaxpr: Jaxpr) -> 
     return [None] * n_known + [c if w else None for c, w in zip(found, wanted, strict=True)]
 
 
-def _jvp(primals: Any, tangents: Any, plain: Any, halves: Halves) -> Any:
+def _jvp(primals: Any, tangents: Any, plain: Any, halves: ScanHalves) -> Any:
     return jvp_flat(lambda *xs: plain(*xs, halves=halves), primals, tangents)
 
 
-def _batch(axis: Any, values: Any, dims: Any, plain: Any, halves: Halves) -> Any:
+def _batch(axis: Any, values: Any, dims: Any, plain: Any, halves: ScanHalves) -> Any:
     return batch_flat(lambda *xs: plain(*xs, halves=halves), axis, values, dims)
 
 
@@ -112,7 +114,7 @@ scan_again = Primitive(
 # ---------------------------------------------------------------------------------- revolve
 
 
-def _unknown(halves: Halves) -> tuple[bool, ...]:
+def _unknown(halves: ScanHalves) -> tuple[bool, ...]:
     """Which inputs of the linear half are unknown."""
     consts, carry, xs = halves.sizes[3:]
     passed = len(halves.consts)
@@ -127,7 +129,7 @@ def _advance(known: Jaxpr, n_carry: int) -> Jaxpr:
 
 
 @cached_on_jaxpr
-def _back(known: Jaxpr, halves: Halves) -> Jaxpr:
+def _back(known: Jaxpr, halves: ScanHalves) -> Jaxpr:
     """One turn back.
 
     Takes (known consts, carry, x; sums; cotangents of carry and y) and gives (sums; cotangents of
@@ -151,19 +153,19 @@ def _back(known: Jaxpr, halves: Halves) -> Jaxpr:
     return trace_closed(step, [*known.in_avals, *avals[:m_consts], *cts])
 
 
-def turns_of(halves: Halves) -> dict[str, Jaxpr]:
+def turns_of(halves: ScanHalves) -> dict[str, Jaxpr]:
     """One turn on, and one turn back: params of `revolve`."""
     known = halves.known
     return {"advance": _advance(known, halves.sizes[1]), "back": _back(known, halves)}
 
 
-def states(halves: Halves) -> int:
+def states(halves: ScanHalves) -> int:
     """The bytes of the states that are in memory: those kept and the one a turn starts from."""
     carry = halves.known.out_avals[: halves.sizes[1]]
     return sum(a.size * a.dtype.itemsize for a in carry) * min(halves.slots, halves.length)
 
 
-def _revolve_impl(*operands: Any, halves: Halves, advance: Jaxpr, back: Jaxpr) -> list[Any]:
+def _revolve_impl(*operands: Any, halves: ScanHalves, advance: Jaxpr, back: Jaxpr) -> list[Any]:
     n_consts, n_carry, n_xs, m_consts, m_carry, m_xs = halves.sizes
     operands = tuple(together(operands))
     consts, state, xs, cts, ct_ys = cut(operands, (n_consts, n_carry, n_xs, m_carry, len(operands)))
@@ -196,7 +198,7 @@ def _revolve_impl(*operands: Any, halves: Halves, advance: Jaxpr, back: Jaxpr) -
 
 
 def _revolve_type(
-    *operands: ShapedArray, halves: Halves, **turns: Jaxpr
+    *operands: ShapedArray, halves: ScanHalves, **turns: Jaxpr
 ) -> tuple[ShapedArray, ...]:
     consts, carry, _ = halves.sizes[3:]
     pairs = zip(halves.linear.in_avals, _unknown(halves), strict=True)
@@ -205,7 +207,7 @@ def _revolve_type(
     return (*avals[:n], *(aval((halves.length, *a.shape), a.dtype) for a in avals[n:]))
 
 
-def _plain_back(*operands: Any, halves: Halves, **turns: Jaxpr) -> list[Any]:
+def _plain_back(*operands: Any, halves: ScanHalves, **turns: Jaxpr) -> list[Any]:
     """The transpose of the linear half as scans that keep residuals."""
     n_known = sum(halves.sizes[:3])
     known, cts = operands[:n_known], operands[n_known:]
@@ -216,7 +218,7 @@ def _plain_back(*operands: Any, halves: Halves, **turns: Jaxpr) -> list[Any]:
     return [instantiate_cotangent(c, a) for c, a in zip(found, avals, strict=True)]
 
 
-def _revolve_transpose(cts: Any, *operands: Any, halves: Halves, **turns: Jaxpr) -> list[Any]:
+def _revolve_transpose(cts: Any, *operands: Any, halves: ScanHalves, **turns: Jaxpr) -> list[Any]:
     """The transpose of a transpose: the linear half itself."""
     n_known = sum(halves.sizes[:3])
     avals = _revolve_type(halves=halves)

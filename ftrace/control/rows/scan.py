@@ -18,7 +18,7 @@ from ftrace.core.device import on_device, to_host, together
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.lower import Iteration, Layout
 from ftrace.core.primitive import Effects, Linear, Primitive
-from ftrace.core.scan_layout import Halves, Loop, Parts, cut, parts, select_by
+from ftrace.core.scan_layout import ScanHalves, ScanLoop, ScanParts, cut, parts, select_by
 from ftrace.core.tapes import has_turns, levels, rows, stack, tape
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
@@ -50,7 +50,7 @@ from ftrace.primitives.reduce import reduce_max
 # ---------------------------------------------------------------------------------- running
 
 
-def _scan_impl(*operands: Any, body: Jaxpr, loop: Loop) -> list[Any]:
+def _scan_impl(*operands: Any, body: Jaxpr, loop: ScanLoop) -> list[Any]:
     turns, consts, carry, xs = parts(together(operands), loop)
     n = int(to_host(turns[0])) if loop.length is None else loop.length
     turn = Turns(body, n)
@@ -67,7 +67,7 @@ def _scan_impl(*operands: Any, body: Jaxpr, loop: Loop) -> list[Any]:
     return [*owned(carry, (*operands, *body.consts)), *ys]
 
 
-def _scan_type(*operands: ShapedArray, body: Jaxpr, loop: Loop) -> Any:
+def _scan_type(*operands: ShapedArray, body: Jaxpr, loop: ScanLoop) -> Any:
     outs = body.out_avals
     ys = [
         tape(a) if loop.length is None else aval((loop.length, *a.shape), a.dtype)
@@ -98,7 +98,7 @@ def fixpoint(
 # ---------------------------------------------------------------------------------- jvp
 
 
-def _scan_jvp(primals: Any, tangents: Any, *, body: Jaxpr, loop: Loop) -> Any:
+def _scan_jvp(primals: Any, tangents: Any, *, body: Jaxpr, loop: ScanLoop) -> Any:
     turns, consts, carry, xs = parts(primals, loop)
     _, t_consts, t_carry, t_xs = parts(tangents, loop)
     fixed, along = (tuple(t is not ZERO for t in ts) for ts in (t_consts, t_xs))
@@ -157,7 +157,7 @@ def _grouped(
 # ---------------------------------------------------------------------------------- batch
 
 
-def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: Loop) -> Any:
+def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: ScanLoop) -> Any:
     turns, consts, carry, xs = parts(values, loop)
     d_turns, fixed, d_carry, d_xs = parts(dims, loop)
     each = bool(turns) and d_turns[0] is not None  # every member has its own number of turns
@@ -248,7 +248,7 @@ class LoopSplit(NamedTuple):
     forwarded_xs: tuple[int, ...]
 
 
-def split_loop(body: Jaxpr, known: Parts) -> LoopSplit:
+def split_loop(body: Jaxpr, known: ScanParts) -> LoopSplit:
     """Split the body of a loop; a carry is known only while its update is."""
     n_consts, n_carry = len(known.consts), len(known.carry)
     unknown = fixpoint(
@@ -293,28 +293,28 @@ def split_loop(body: Jaxpr, known: Parts) -> LoopSplit:
     )
 
 
-def _scan_partial(known: tuple[bool, ...], *, body: Jaxpr, loop: Loop) -> Split:
+def _scan_partial(known: tuple[bool, ...], *, body: Jaxpr, loop: ScanLoop) -> Split:
     flags = parts(known, loop)
     split = split_loop(body, flags)
     places = parts(range(len(known)), loop)
     carry = split.out_known[: loop.n_carry]
-    given = Parts(
+    given = ScanParts(
         places.turns,
         select_by(places.consts, flags.consts, True),
         select_by(places.carry, carry, True),
         select_by(places.xs, flags.xs, True),
     )
-    unknown = Parts(
+    unknown = ScanParts(
         (),
         select_by(places.consts, flags.consts, False),
         select_by(places.carry, carry, False),
         select_by(places.xs, flags.xs, False),
     )
-    forward = Loop(loop.length, loop.reverse, len(given.consts), len(given.carry))
+    forward = ScanLoop(loop.length, loop.reverse, len(given.consts), len(given.carry))
     if loop.again is not None:
         return _split_again(split, loop, forward, given, unknown)
     linear_consts = (*(places.consts[i] for i in split.forwarded_consts), *unknown.consts)
-    linear = Loop(loop.length, loop.reverse, len(linear_consts), len(unknown.carry))
+    linear = ScanLoop(loop.length, loop.reverse, len(linear_consts), len(unknown.carry))
     forwarded_xs = (places.xs[i] for i in split.forwarded_xs)
     return Split(
         Half(scan_call, {"body": split.known, "loop": forward}, _joined(given)),
@@ -327,12 +327,12 @@ def _scan_partial(known: tuple[bool, ...], *, body: Jaxpr, loop: Loop) -> Split:
     )
 
 
-def _joined(groups: Parts) -> tuple[int, ...]:
+def _joined(groups: ScanParts) -> tuple[int, ...]:
     return tuple(i for group in groups for i in group)
 
 
 def _split_again(
-    split: LoopSplit, loop: Loop, forward: Loop, given: Parts, unknown: Parts
+    split: LoopSplit, loop: ScanLoop, forward: ScanLoop, given: ScanParts, unknown: ScanParts
 ) -> Split:
     """The halves of a scan that keeps nothing: the linear one takes what is known as well."""
     assert loop.again is not None
@@ -345,7 +345,7 @@ def _split_again(
     first += loop.n_consts + loop.n_carry
     xs = [given.xs.index(first + i) for i in split.forwarded_xs]
     sizes = (*map(len, given[1:]), *map(len, unknown[1:]))
-    halves = Halves(
+    halves = ScanHalves(
         split.known,
         n_known,
         split.linear,
@@ -374,10 +374,10 @@ def _split_again(
 # ---------------------------------------------------------------------------------- transpose
 
 
-def _scan_transpose(cts: Any, *operands: Any, body: Jaxpr, loop: Loop) -> Any:
+def _scan_transpose(cts: Any, *operands: Any, body: Jaxpr, loop: ScanLoop) -> Any:
     turns, consts, carry, xs = parts(operands, loop)
     n = loop.n_carry
-    linear = Parts(turns, _is_linear(consts), (True,) * n, _is_linear(xs))
+    linear = ScanParts(turns, _is_linear(consts), (True,) * n, _is_linear(xs))
     flags = linear.consts + linear.carry + linear.xs
     ct_carry, ct_ys = cts[:n], cts[n:]
     ys_kinds = kinds_of(ct_ys)
@@ -388,7 +388,7 @@ def _scan_transpose(cts: Any, *operands: Any, body: Jaxpr, loop: Loop) -> Any:
     )
     backward, found = transpose_jaxpr(body, flags, carry_kinds + ys_kinds)
     sum_kinds, xs_kinds = found[:m], found[m + n :]
-    step = _Backward(body, linear, backward, found, Parts((), sum_kinds, carry_kinds, ys_kinds))
+    step = _Backward(body, linear, backward, found, ScanParts((), sum_kinds, carry_kinds, ys_kinds))
     starts = [
         *(at_kind(None, k, a) for k, a in zip(sum_kinds, step.consts, strict=True)),
         *(at_kind(c, k, a) for c, k, a in zip(ct_carry, carry_kinds, step.carry, strict=True)),
@@ -401,7 +401,7 @@ def _scan_transpose(cts: Any, *operands: Any, body: Jaxpr, loop: Loop) -> Any:
         *select_by(xs, linear.xs, False),
         *flatten_masked(ct_ys),
         body=step.jaxpr(),
-        loop=Loop(loop.length, not loop.reverse, len(known_consts), len(round_trip)),
+        loop=ScanLoop(loop.length, not loop.reverse, len(known_consts), len(round_trip)),
     )
     results = iter(unflatten_masked(outs, (*sum_kinds, *carry_kinds, *xs_kinds)))
     to_consts = [next(results) if f else None for f in linear.consts]
@@ -424,10 +424,10 @@ class _Backward:
     def __init__(
         self,
         body: Jaxpr,
-        linear: Parts,
+        linear: ScanParts,
         backward: Jaxpr,
         found: tuple[int, ...],
-        kinds: Parts,
+        kinds: ScanParts,
     ) -> None:
         self.backward = backward
         self.found = found  # kinds of the cotangents that `backward` gives
@@ -476,7 +476,7 @@ def _doubled(a: ShapedArray, kind: int) -> list[ShapedArray]:
     return [aval(a.shape, a.dtype), aval(a.shape, np.dtype(np.bool_))][:kind]
 
 
-def _layout(operands: int, *, body: Jaxpr, loop: Loop) -> Layout:
+def _layout(operands: int, *, body: Jaxpr, loop: ScanLoop) -> Layout:
     first = int(loop.length is None)
     n = loop.n_carry
     return Layout(body, None, loop.n_consts, n, loop.length, first, loop.reverse)

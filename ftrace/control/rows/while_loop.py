@@ -27,7 +27,7 @@ from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lower import Elementwise, Iteration, Layout
 from ftrace.core.primitive import Effects, Primitive, Unsupported
-from ftrace.core.scan_layout import Each, Loop, Parts, cut, select_by
+from ftrace.core.scan_layout import Each, ScanLoop, ScanParts, cut, select_by
 from ftrace.core.tapes import stack, tape
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
@@ -273,7 +273,7 @@ def _while_partial(
     each: Each | None,
 ) -> Split:
     n_carry = len(known) - n_consts
-    flags = Parts((), known[:n_consts], known[n_consts:], ())
+    flags = ScanParts((), known[:n_consts], known[n_consts:], ())
     split = split_loop(body, flags)
     carry, ys = split.out_known[:n_carry], split.out_known[n_carry:]
     known_consts = select_by(range(n_consts), flags.consts, True)
@@ -296,7 +296,7 @@ def _while_partial(
             scan_call,
             {
                 "body": split.linear,
-                "loop": Loop(None, False, len(linear_consts), len(linear_carry)),
+                "loop": ScanLoop(None, False, len(linear_consts), len(linear_carry)),
             },
             (known_result(sum(carry)), *linear_consts, *linear_carry, RES),
         ),

@@ -9,14 +9,14 @@ end, so that what is done twice is always less than what was done.
 
 from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.emit.uniformity import varying_in
-from ftrace.cpu.llvm.text import Text, Value, type_of
+from ftrace.cpu.llvm.text import Text, Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import invert, iota
 from ftrace.lowering.kernel.ir import Loop, Store, Var, While
 from ftrace.lowering.kernel.traversal import inside
 
 SHARE = 8  # few: less than one lane in so many
-ONE, NONE = Value("1", "i8", 1), Value("0", "i8", 1)
-NEVER = Value(str(1 << 62), "i8", 1)
+ONE, NONE = Typed("1", "i8", 1), Typed("0", "i8", 1)
+NEVER = Typed(str(1 << 62), "i8", 1)
 
 
 def leaving(s: State, stmt: Loop) -> While | None:
@@ -33,7 +33,7 @@ def differs(stmt: While, varying: set[int]) -> bool:
     return any(isinstance(a, Var) and a.id in varying for a in stmt.cond.results)
 
 
-def _count(text: Text, mask: Value) -> Value:
+def _count(text: Text, mask: Typed) -> Typed:
     """How many lanes of a mask are true."""
     kind = f"i{mask.lanes}"
     bits = text.let(f"bitcast <{mask.lanes} x i1> {mask.name} to {kind}", "b1", 1)
@@ -41,7 +41,7 @@ def _count(text: Text, mask: Value) -> Value:
     text.declare(name, f"declare {kind} @{name}({kind})")
     found = text.let(f"call {kind} @{name}({kind} {bits.name})", "b1", 1)
     if mask.lanes == 64:
-        return Value(found.name, "i8", 1)
+        return Typed(found.name, "i8", 1)
     way = "zext" if mask.lanes < 64 else "trunc"
     return text.let(f"{way} {kind} {found.name} to i64", "i8", 1)
 
@@ -57,22 +57,22 @@ class Deadline:
         self.s = s
         self.counts = [NONE, NEVER]
 
-    def _few(self, mask: Value) -> Value:
-        limit = Value(str(max(mask.lanes // SHARE, 2)), "i8", 1)
+    def _few(self, mask: Typed) -> Typed:
+        limit = Typed(str(max(mask.lanes // SHARE, 2)), "i8", 1)
         return self.s.text.compare("slt", _count(self.s.text, mask), limit)
 
-    def first(self, mask: Value) -> Value:
+    def first(self, mask: Typed) -> Typed:
         """Whether the loop turns at all."""
         return invert(self.s.text, self._few(mask))
 
-    def turned(self) -> Value:
+    def turned(self) -> Typed:
         """Count a turn; whether these are all."""
         text, (turns, last) = self.s.text, self.counts
         turns = text.add(turns, ONE)
         self.counts = [turns, last]
         return text.compare("sge", turns, last)
 
-    def goes_on(self, mask: Value) -> Value:
+    def goes_on(self, mask: Typed) -> Typed:
         """Whether the loop goes on with these lanes: from when they are few, for as long again."""
         text, (turns, last) = self.s.text, self.counts
         twice = text.add(turns, turns)
@@ -90,11 +90,11 @@ class List:
         self.place = f"%{s.text.fresh('behind')}"
         s.scopes[0].lines.append(f"  {self.place} = alloca [{2 * lanes} x i64], align 64")
 
-    def _at(self, k: Value) -> str:
+    def _at(self, k: Typed) -> str:
         given = f"getelementptr i64, ptr {self.place}, i64 {k.name}"
         return self.s.text.let(given, "i8", 1).name
 
-    def add(self, count: Value, first: Value, mask: Value) -> Value:
+    def add(self, count: Typed, first: Typed, mask: Typed) -> Typed:
         """Append the indices of some lanes; the new length."""
         text, lanes = self.s.text, mask.lanes
         kind, flags = type_of("i8", lanes), type_of("b1", lanes)
@@ -105,7 +105,7 @@ class List:
         text.line(f"call void @{name}({given})")
         return text.add(count, _count(text, mask))
 
-    def take(self, first: Value, count: Value) -> tuple[Value, Value]:
+    def take(self, first: Typed, count: Typed) -> tuple[Typed, Typed]:
         """The indices from `first` to `count`, and which lanes have one."""
         text, lanes = self.s.text, self.lanes
         kind = type_of("i8", lanes)

@@ -12,12 +12,12 @@ from functools import reduce
 
 from ftrace.cpu.emit import divergent_lanes, interrupts
 from ftrace.cpu.emit.emitter import Carried, State
-from ftrace.cpu.llvm.text import Value
+from ftrace.cpu.llvm.text import Typed
 from ftrace.cpu.llvm.vector_idioms import both, invert, join, part
 from ftrace.lowering.kernel.ir import While
 
 HELD = 2  # values read after a loop that lanes hold in every turn
-Round = tuple[list[Value], list[Value], Value]  # carried, read afterwards, who turns again
+Round = tuple[list[Typed], list[Typed], Typed]  # carried, read afterwards, who turns again
 
 
 def repeat(s: State, stmt: While) -> None:
@@ -85,11 +85,11 @@ class _Ending:
         if self.watch is not None:
             self.watch.end()
 
-    def _define(self, values: Sequence[Value]) -> None:
+    def _define(self, values: Sequence[Typed]) -> None:
         for var, value in zip(self.stmt.params, values, strict=True):
             self.s.define(var, value)
 
-    def _more(self, values: Sequence[Value]) -> Value:
+    def _more(self, values: Sequence[Typed]) -> Typed:
         """Which lanes turn again, with these values carried."""
         s = self.s
         s.push()
@@ -98,7 +98,7 @@ class _Ending:
         s.pop()
         return s.widen(more)
 
-    def _turn(self, values: Sequence[Value], mask: Value) -> list[Value]:
+    def _turn(self, values: Sequence[Typed], mask: Typed) -> list[Typed]:
         s = self.s
         s.push()
         self._define(values)
@@ -108,7 +108,7 @@ class _Ending:
         s.pop()
         return left
 
-    def _in_step(self, carried: Sequence[Value], mask: Value, _: Sequence[Value]) -> Round:
+    def _in_step(self, carried: Sequence[Typed], mask: Typed, _: Sequence[Typed]) -> Round:
         """One turn; lanes that are done keep what is read afterwards."""
         text = self.s.text
         left = self._turn(carried, mask)
@@ -121,7 +121,7 @@ class _Ending:
         stays = text.op("and", mask, self._more(left))
         return left, [left[i] for i in self.read], stays
 
-    def _freely(self, carried: Sequence[Value], mask: Value, held: Sequence[Value]) -> Round:
+    def _freely(self, carried: Sequence[Typed], mask: Typed, held: Sequence[Typed]) -> Round:
         """Turns until some lane ends."""
         text, n = self.s.text, len(carried)
         turn, event = text.fresh("turn"), text.fresh("event")
@@ -152,7 +152,7 @@ class _Ending:
         now = [text.select(over, left[i], x) for i, x in zip(self.read, held, strict=True)]
         return left, now, text.op("and", mask, invert(text, over))
 
-    def _pieces(self, mask: Value) -> list[Value]:
+    def _pieces(self, mask: Typed) -> list[Typed]:
         """A mask in parts of a register's lanes: compares give those, and joining takes time."""
         widest = max(int(v.dtype[1:]) for v in self.inits)
         size = min(mask.lanes, self.s.text.host.vector_bytes // widest)

@@ -11,7 +11,7 @@ statements.
 from collections.abc import Callable, Hashable, Sequence
 
 from ftrace.core.errors import BackendError
-from ftrace.cpu.llvm.text import Text, Value, memory_type, type_of
+from ftrace.cpu.llvm.text import Text, Typed, memory_type, type_of
 from ftrace.cpu.llvm.vector_idioms import iota
 from ftrace.lowering.kernel.ir import Atom, Block, Lit, Var, While
 from ftrace.lowering.kernel.launching import Launch
@@ -20,7 +20,7 @@ from ftrace.lowering.kernel.traversal import inside, operands_of, place_of
 REGISTERS = 8  # kernel scalars that are kept in vector registers
 
 
-class Scope:
+class Bound:
     """A region of the text, and the lines that stand before it."""
 
     __slots__ = ("cache", "lines", "mark")
@@ -28,19 +28,19 @@ class Scope:
     def __init__(self, mark: int) -> None:
         self.mark = mark
         self.lines: list[str] = []
-        self.cache: dict[Hashable, Value] = {}
+        self.cache: dict[Hashable, Typed] = {}
 
 
 class Carried:
     """Values that go around a loop: phis at its head, completed at its end."""
 
-    def __init__(self, text: Text, firsts: Sequence[Value], before: str) -> None:
+    def __init__(self, text: Text, firsts: Sequence[Typed], before: str) -> None:
         self.text, self._firsts, self._before = text, firsts, before
         self.values = [text.same(v, f"%{text.fresh()}") for v in firsts]
         self._mark = len(text.lines)
         text.lines.extend([""] * len(firsts))
 
-    def close(self, lasts: Sequence[Value]) -> None:
+    def close(self, lasts: Sequence[Typed]) -> None:
         """Give the next values; the current block is the one that jumps back."""
         rows = zip(self.values, self._firsts, lasts, strict=True)
         for k, (phi, first, last) in enumerate(rows):
@@ -72,22 +72,22 @@ class State:
         self._entries = {
             v.id: entry for v, entry in zip(launch.kernel.scalars, launch.scalars, strict=True)
         }
-        self._values: dict[int, Value] = {}
+        self._values: dict[int, Typed] = {}
         self._depths: dict[int, int] = {}
-        self.scopes: list[Scope] = []
+        self.scopes: list[Bound] = []
         self.lanes = 1
         self.axis: Var | None = None
-        self.mask: Value | None = None
-        self.full: tuple[Value, Value] | None = None
+        self.mask: Typed | None = None
+        self.full: tuple[Typed, Typed] | None = None
         self.varying: set[int] = set()
         self.leaving: While | None = None
-        self.behind: Value | None = None
+        self.behind: Typed | None = None
         self.apart: Var | None = None
         self.read = {a for s in inside(launch.kernel.body) for a in (*operands_of(s), *place_of(s))}
         self.divisors: set[Atom] | None = None
         self._in_registers = 0
 
-    def block(self, block: Block) -> list[Value]:
+    def block(self, block: Block) -> list[Typed]:
         """Write a block's statements; the values it leaves, uniform ones as scalars."""
         self._run(self, block)
         return [self.value(a) for a in block.results]
@@ -96,7 +96,7 @@ class State:
 
     def push(self) -> None:
         """Begin a scope here."""
-        self.scopes.append(Scope(len(self.text.lines)))
+        self.scopes.append(Bound(len(self.text.lines)))
         self.text.lines.append("")
 
     def pop(self) -> None:
@@ -109,7 +109,7 @@ class State:
         """Index of the innermost scope."""
         return len(self.scopes) - 1
 
-    def hoisted(self, depth: int, key: Hashable, make: Callable[[], Value]) -> Value:
+    def hoisted(self, depth: int, key: Hashable, make: Callable[[], Typed]) -> Typed:
         """A value that depends on values of scope `depth` and further out, written once."""
         scope = self.scopes[min(depth + 1, self.depth)]
         found = scope.cache.get(key)
@@ -126,7 +126,7 @@ class State:
 
     # --- values
 
-    def define(self, var: Var, value: Value) -> None:
+    def define(self, var: Var, value: Typed) -> None:
         """Bind a variable here."""
         self._values[var.id] = value
         self._depths[var.id] = self.depth
@@ -135,11 +135,11 @@ class State:
         """The scope in which an atom is known; -1 for literals and operands."""
         return -1 if isinstance(atom, Lit) else self._depths.get(atom.id, -1)
 
-    def entry(self, position: int, dtype: str = "i8") -> Value:
+    def entry(self, position: int, dtype: str = "i8") -> Typed:
         """An entry of the operand table, read when the kernel begins."""
         return self.hoisted(-1, ("entry", position, dtype), lambda: self._read(position, dtype))
 
-    def _read(self, position: int, dtype: str) -> Value:
+    def _read(self, position: int, dtype: str) -> Typed:
         place = self.text.fresh()
         self.text.line(f"%{place} = getelementptr i64, ptr %table, i64 {position}")
         kind, size = memory_type(dtype), int(dtype[1:])
@@ -148,7 +148,7 @@ class State:
             return got
         return self.text.let(f"trunc i8 {got.name} to i1", "b1", 1)
 
-    def scalar(self, atom: Atom) -> Value:
+    def scalar(self, atom: Atom) -> Typed:
         """A uniform atom; for the lane axis its first lane."""
         if isinstance(atom, Lit):
             return self.text.const(atom.value, atom.dtype)
@@ -156,13 +156,13 @@ class State:
             return self.entry(self._entries[atom.id], atom.dtype)
         return self._values[atom.id]
 
-    def value(self, atom: Atom) -> Value:
+    def value(self, atom: Atom) -> Typed:
         """An atom as it is: a vector where it differs between lanes."""
         if self.lanes > 1 and atom == self.axis:
             return self.wide(atom)
         return self.scalar(atom)
 
-    def wide(self, atom: Atom) -> Value:
+    def wide(self, atom: Atom) -> Typed:
         """An atom in every lane."""
         if self.lanes == 1:
             return self.scalar(atom)
@@ -177,7 +177,7 @@ class State:
             return got
         return self.spread(got, self.depth_of(atom))
 
-    def _operand(self, var: Var) -> Value:
+    def _operand(self, var: Var) -> Typed:
         """A kernel scalar in every lane: in a register for the first few, else read at each use.
 
         A broadcast from memory is part of the instruction that uses it; hundreds of values that
@@ -195,18 +195,18 @@ class State:
             self.depth, key, lambda: self.text.splat(self._read(entry, var.dtype), self.lanes)
         )
 
-    def spread(self, v: Value, depth: int) -> Value:
+    def spread(self, v: Typed, depth: int) -> Typed:
         """A scalar known in scope `depth`, in every lane."""
         lanes = self.lanes
         if v.lanes == lanes or not v.name.startswith("%"):
             return self.text.splat(v, lanes)
         return self.hoisted(depth, ("splat", v.name, lanes), lambda: self.text.splat(v, lanes))
 
-    def widen(self, v: Value) -> Value:
+    def widen(self, v: Typed) -> Typed:
         """A value that was just computed, in every lane."""
         return self.text.splat(v, self.lanes)
 
-    def _axis(self) -> Value:
+    def _axis(self) -> Typed:
         assert self.axis is not None
         first = self.text.splat(self.scalar(self.axis), self.lanes)
         return self.text.add(first, iota("i8", self.lanes))

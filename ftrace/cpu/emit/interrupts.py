@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ftrace.cpu.emit.emitter import Carried, State
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.lowering.kernel.ir import Block, Let, Load, Loop, Stmt, While, blocks_of
 from ftrace.lowering.kernel.traversal import inside
 
@@ -44,7 +44,7 @@ def _looks(stmt: Stmt) -> bool:
     return any(map(polls, blocks_of(stmt)))
 
 
-class Watch:
+class SignalWatch:
     """The looks of one loop of a kernel.
 
     Attributes:
@@ -54,42 +54,42 @@ class Watch:
 
     def __init__(self, s: State, body: Block) -> None:
         self.text = s.text
-        self.left: Value
+        self.left: Typed
         declare(s.text)
         self._cell = f"%{s.text.fresh('cell')}"
         s.scopes[0].lines += cell(self._cell, first(body))
 
-    def begin(self) -> Value:
+    def begin(self) -> Typed:
         """What the loop carries first: looks do not begin anew when it is entered again."""
         self.left = self.text.let(f"load i64, ptr {self._cell}, align 8", "i8", 1)
         return self.left
 
-    def turn(self) -> Value:
+    def turn(self) -> Typed:
         """Count an iteration, and look if it is time; whether the loop may go on."""
         text = self.text
         look, go = text.fresh("look"), text.fresh("watched")
-        less = text.sub(self.left, Value("1", "i8", 1))
+        less = text.sub(self.left, Typed("1", "i8", 1))
         before = text.block
-        text.branch(text.compare("sle", less, Value("0", "i8", 1)), look, go)
+        text.branch(text.compare("sle", less, Typed("0", "i8", 1)), look, go)
         text.label(look)
         more = text.let(f"call i64 @{POLL}(ptr %slots, ptr {self._cell})", "i8", 1)
         text.jump(go)
         text.label(go)
         self.left = text.phi("i8", 1, [(less, before), (more, look)])
-        return text.compare("ne", self.left, Value("0", "i8", 1))
+        return text.compare("ne", self.left, Typed("0", "i8", 1))
 
     def end(self) -> None:
         """Behind the loop: `left` is what it carried last."""
         self.text.line(f"store i64 {self.left.name}, ptr {self._cell}, align 8")
 
 
-def watch(s: State, body: Block) -> Watch | None:
+def watch(s: State, body: Block) -> SignalWatch | None:
     """The looks of a loop, if this system has a clock for them."""
-    return Watch(s, body) if AVAILABLE else None
+    return SignalWatch(s, body) if AVAILABLE else None
 
 
 def close(
-    watch: Watch | None, around: Carried, left: Sequence[Value], head: str, done: str
+    watch: SignalWatch | None, around: Carried, left: Sequence[Typed], head: str, done: str
 ) -> None:
     """End the body of a loop that carries a watch's count first, and begin block `done`."""
     if watch is None:

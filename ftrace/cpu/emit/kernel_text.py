@@ -11,12 +11,12 @@ from ftrace.cpu.emit import lane_branches, lane_loops, lane_memory
 from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.emit.llvm_spelling import spell
 from ftrace.cpu.emit.shared_divisors import quotient, shares
-from ftrace.cpu.llvm.text import Host, Text
+from ftrace.cpu.llvm.text import Processor, Text
 from ftrace.lowering.kernel.ir import Alloc, Block, If, Let, Load, Loop, Store, While
 from ftrace.lowering.kernel.launching import Launch
 
 
-def emit(launch: Launch, symbol: str, host: Host, declarations: dict[str, str]) -> str:
+def emit(launch: Launch, symbol: str, host: Processor, declarations: dict[str, str]) -> str:
     """The text of a kernel's function.
 
     Args:

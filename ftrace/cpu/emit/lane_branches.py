@@ -10,7 +10,7 @@ from ftrace.core.scalar import OPS
 from ftrace.cpu.emit import divergent_lanes, divergent_loops, interrupts
 from ftrace.cpu.emit.emitter import Carried, State
 from ftrace.cpu.emit.llvm_spelling import spell
-from ftrace.cpu.llvm.text import Value
+from ftrace.cpu.llvm.text import Typed
 from ftrace.cpu.llvm.vector_idioms import both, invert, zero
 from ftrace.lowering.kernel.ir import Block, If, Let, While
 
@@ -46,7 +46,7 @@ def _small(stmt: If) -> bool:
     return bool(stmt.outs) and len(stmt.then.stmts) + len(stmt.orelse.stmts) <= FEW
 
 
-def _select(s: State, cond: Value, a: Value, b: Value) -> Value:
+def _select(s: State, cond: Typed, a: Typed, b: Typed) -> Typed:
     if a == b:
         return a
     lanes = max(cond.lanes, a.lanes, b.lanes)
@@ -54,13 +54,13 @@ def _select(s: State, cond: Value, a: Value, b: Value) -> Value:
     return spell(s.text, "select", (cond, a, b), a.dtype)
 
 
-def _uniform(s: State, cond: Value, stmt: If) -> list[Value]:
+def _uniform(s: State, cond: Typed, stmt: If) -> list[Typed]:
     """One arm or the other."""
     text = s.text
     then, orelse, done = text.fresh("then"), text.fresh("else"), text.fresh("done")
     wide = [s.lanes > 1 and v.id in s.varying for v in stmt.outs]
     text.branch(cond, then, orelse)
-    ends: list[tuple[list[Value], str]] = []
+    ends: list[tuple[list[Typed], str]] = []
     for label, block in ((then, stmt.then), (orelse, stmt.orelse)):
         text.label(label)
         left = _arm(s, block, s.mask)
@@ -74,7 +74,7 @@ def _uniform(s: State, cond: Value, stmt: If) -> list[Value]:
     ]
 
 
-def _arm(s: State, block: Block, mask: Value | None) -> list[Value]:
+def _arm(s: State, block: Block, mask: Typed | None) -> list[Typed]:
     """A block as a scope of its own, under a mask."""
     outer, s.mask = s.mask, mask
     s.push()
@@ -84,14 +84,14 @@ def _arm(s: State, block: Block, mask: Value | None) -> list[Value]:
     return left
 
 
-def _masked(s: State, cond: Value, stmt: If) -> list[Value]:
+def _masked(s: State, cond: Typed, stmt: If) -> list[Typed]:
     """Both arms, each only if some lane takes it."""
     then = _taken(s, stmt.then, cond)
     orelse = _taken(s, stmt.orelse, None if _cheap(stmt.orelse) else invert(s.text, cond))
     return [_select(s, cond, a, b) for a, b in zip(then, orelse, strict=True)]
 
 
-def _taken(s: State, block: Block, cond: Value | None) -> list[Value]:
+def _taken(s: State, block: Block, cond: Typed | None) -> list[Typed]:
     """What a block leaves where `cond` holds; anything elsewhere."""
     if cond is None or _cheap(block):
         return s.block(block)

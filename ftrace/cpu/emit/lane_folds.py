@@ -11,16 +11,16 @@ from collections.abc import Sequence
 
 from ftrace.cpu.emit.llvm_spelling import compare, extreme_of, spell
 from ftrace.cpu.llvm.casts import cast
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.llvm.vector_idioms import both, invert, part
 from ftrace.lowering.kernel.fold_trees import identity
 from ftrace.lowering.kernel.ir import PAIRS, Fold
 
 _SPELLED = {"sum": "add", "prod": "mul"}
-State = list[Value]
+State = list[Typed]
 
 
-def combine_values(text: Text, op: str, a: Value, b: Value) -> Value:
+def combine_values(text: Text, op: str, a: Typed, b: Typed) -> Typed:
     """One step of a fold that is an operation: a op b."""
     return spell(text, _SPELLED.get(op, op), (a, b), a.dtype)
 
@@ -55,7 +55,7 @@ def _last(index: str) -> int:
 
 
 def step(
-    text: Text, fold: Fold, state: State, values: Sequence[Value], mask: Value | None
+    text: Text, fold: Fold, state: State, values: Sequence[Typed], mask: Typed | None
 ) -> State:
     """Take in one value per accumulator; those masked off stay."""
     value = cast(text, values[0], fold.acc)
@@ -72,11 +72,11 @@ def step(
     return [_kept(text, mask, combine_values(text, fold.op, acc, value), acc), *state[1:]]
 
 
-def _kept(text: Text, mask: Value | None, new: Value, old: Value) -> Value:
+def _kept(text: Text, mask: Typed | None, new: Typed, old: Typed) -> Typed:
     return new if mask is None else spell(text, "select", (mask, new, old), new.dtype)
 
 
-def _wins(text: Text, fold: Fold, a: Sequence[Value], b: Sequence[Value]) -> Value:
+def _wins(text: Text, fold: Fold, a: Sequence[Typed], b: Sequence[Typed]) -> Typed:
     """Whether pair a comes before pair b: more extreme, or equal and of a lower index."""
     better = compare(text, "gt" if fold.op == "argmax" else "lt", a[0], b[0])
     same = compare(text, "eq", a[0], b[0])
@@ -95,7 +95,7 @@ def flush(text: Text, state: State) -> State:
     return [text.like(total, 0.0), high, text.add(low, error)]
 
 
-def two_sum(text: Text, a: Value, b: Value) -> tuple[Value, Value]:
+def two_sum(text: Text, a: Typed, b: Typed) -> tuple[Typed, Typed]:
     """The rounded sum and its error."""
     s = text.add(a, b)
     t = text.sub(s, a)
@@ -136,7 +136,7 @@ def fold_list(text: Text, fold: Fold, states: Sequence[State]) -> State:
     return states[0]
 
 
-def finish(text: Text, fold: Fold, state: State) -> list[Value]:
+def finish(text: Text, fold: Fold, state: State) -> list[Typed]:
     """What the loop leaves."""
     if fold.block:
         _, high, low = state

@@ -14,13 +14,13 @@ from ftrace.cpu.emit import divergent_lanes, interrupts, lane_folds
 from ftrace.cpu.emit.emitter import Carried, State
 from ftrace.cpu.emit.lane_memory import gathers
 from ftrace.cpu.emit.uniformity import varying_in
-from ftrace.cpu.llvm.text import Value, type_of
+from ftrace.cpu.llvm.text import Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import iota, part
 from ftrace.lowering.kernel.ir import Fold, Loop, While
 from ftrace.lowering.kernel.schedule import LANE
 
-Cells = list[Value]
-Body = Callable[[Value, Cells], Cells]
+Cells = list[Typed]
+Body = Callable[[Typed, Cells], Cells]
 
 
 def loop(s: State, stmt: Loop) -> None:
@@ -52,7 +52,7 @@ def _index_types(stmt: Loop) -> list[str]:
     return places
 
 
-def _split(stmt: Loop, left: Sequence[Value]) -> list[Sequence[Value]]:
+def _split(stmt: Loop, left: Sequence[Typed]) -> list[Sequence[Typed]]:
     """The values that a body leaves, by fold."""
     found, first = [], 0
     for fold in stmt.folds:
@@ -75,10 +75,10 @@ def _regroup(states: Sequence[Cells], cells: Cells) -> list[Cells]:
 
 def counted(
     s: State,
-    bounds: tuple[Value, Value, int],
+    bounds: tuple[Typed, Typed, int],
     cells: Cells,
     body: Body,
-    watch: interrupts.Watch | None = None,
+    watch: interrupts.SignalWatch | None = None,
 ) -> Cells:
     """`for i in range(start, stop, step)`, with values carried around in registers.
 
@@ -101,13 +101,13 @@ def counted(
     text.branch(text.compare("slt", at, stop), work, done)
     text.label(work)
     left = body(at, names)
-    after = text.add(at, Value(str(step), "i8", 1))
+    after = text.add(at, Typed(str(step), "i8", 1))
     interrupts.close(watch, around, [after, *left], head, done)
     s.pop()
     return names
 
 
-def _flushed(s: State, fold: Fold, at: Value, state: Cells) -> Cells:
+def _flushed(s: State, fold: Fold, at: Typed, state: Cells) -> Cells:
     """The state with the block before ended, if one starts here."""
     if not fold.block:
         return state
@@ -123,13 +123,13 @@ def _flushed(s: State, fold: Fold, at: Value, state: Cells) -> Cells:
     return [text.phi(a.dtype, a.lanes, [(a, before), (b, begin)]) for a, b in both_ways]
 
 
-def _starts(s: State, fold: Fold, at: Value) -> Value:
+def _starts(s: State, fold: Fold, at: Typed) -> Typed:
     """Whether iteration `at` is the first of a block."""
-    text, zero = s.text, Value("0", "i8", 1)
+    text, zero = s.text, Typed("0", "i8", 1)
     if fold.block & (fold.block - 1) == 0:
-        rest = text.op("and", at, Value(str(fold.block - 1), "i8", 1))
+        rest = text.op("and", at, Typed(str(fold.block - 1), "i8", 1))
     else:
-        rest = text.op("urem", at, Value(str(fold.block), "i8", 1))
+        rest = text.op("urem", at, Typed(str(fold.block), "i8", 1))
     return text.compare("eq", rest, zero)
 
 
@@ -141,7 +141,7 @@ def _serial_loop(s: State, stmt: Loop) -> Cells:
     run = _Serial(s, stmt)
     start = [c for group in (*run.states, run.inits) for c in group]
     watch = interrupts.watch(s, stmt.body) if stmt.params else None
-    bounds = Value("0", "i8", 1), s.scalar(stmt.extent), 1
+    bounds = Typed("0", "i8", 1), s.scalar(stmt.extent), 1
     cells = counted(s, bounds, start, run.body, watch)
     *groups, carried = _regroup([*run.states, run.inits], cells)
     outs: Cells = []
@@ -172,7 +172,7 @@ class _Serial:
         pairs = zip(stmt.params, stmt.inits, strict=True)
         self.inits = [s.wide(a) if v.id in s.varying else s.scalar(a) for v, a in pairs]
 
-    def body(self, at: Value, cells: Cells) -> Cells:
+    def body(self, at: Typed, cells: Cells) -> Cells:
         """One iteration: the next cells."""
         s, stmt = self.s, self.stmt
         *groups, carried = _regroup([*self.states, self.inits], cells)
@@ -198,7 +198,7 @@ class _Serial:
         return new
 
 
-def _fit(s: State, values: Sequence[Value], like: Value) -> list[Value]:
+def _fit(s: State, values: Sequence[Typed], like: Typed) -> list[Typed]:
     """Values with as many lanes as another."""
     return [v if v.lanes == like.lanes else s.widen(v) for v in values]
 
@@ -212,7 +212,7 @@ class _Apart:
         self.like = state[0]
         self.places = [self._reserve() for _ in state]
         for way in range(fold.ways):
-            self._save(Value(str(way), "i8", 1), state)
+            self._save(Typed(str(way), "i8", 1), state)
 
     def _reserve(self) -> str:
         place = self.s.text.fresh("frame")
@@ -220,22 +220,22 @@ class _Apart:
         self.s.scopes[0].lines.append(given)
         return f"%{place}"
 
-    def _at(self, place: str, way: Value) -> str:
+    def _at(self, place: str, way: Typed) -> str:
         given = f"getelementptr {self.kind}, ptr {place}, i64 {way.name}"
         return self.s.text.let(given, "i8", 1).name
 
-    def _load(self, way: Value) -> Cells:
+    def _load(self, way: Typed) -> Cells:
         text = self.s.text
         return [
             text.let(f"load {self.kind}, ptr {self._at(p, way)}", v.dtype, v.lanes)
             for p, v in zip(self.places, [self.like] * len(self.places), strict=True)
         ]
 
-    def _save(self, way: Value, state: Cells) -> None:
+    def _save(self, way: Typed, state: Cells) -> None:
         for place, cell in zip(self.places, state, strict=True):
             self.s.text.line(f"store {self.kind} {cell.name}, ptr {self._at(place, way)}")
 
-    def take(self, at: Value, values: Sequence[Value]) -> None:
+    def take(self, at: Typed, values: Sequence[Typed]) -> None:
         """Take in one iteration's value; the first of a block ends the one before."""
         s, fold = self.s, self.fold
         if fold.block:
@@ -245,22 +245,22 @@ class _Apart:
             self._flush()
             s.text.jump(go)
             s.text.label(go)
-        way = s.text.op("and", at, Value(str(fold.ways - 1), "i8", 1))
+        way = s.text.op("and", at, Typed(str(fold.ways - 1), "i8", 1))
         given = _fit(s, values, self.like)
         self._save(way, lane_folds.step(s.text, fold, self._load(way), given, None))
 
     def _flush(self) -> None:
-        def body(way: Value, cells: Cells) -> Cells:
+        def body(way: Typed, cells: Cells) -> Cells:
             self._save(way, lane_folds.flush(self.s.text, self._load(way)))
             return cells
 
-        counted(self.s, (Value("0", "i8", 1), Value(str(self.fold.ways), "i8", 1), 1), [], body)
+        counted(self.s, (Typed("0", "i8", 1), Typed(str(self.fold.ways), "i8", 1), 1), [], body)
 
     def collect(self) -> Cells:
         """All accumulators as one."""
         if self.fold.block:
             self._flush()
-        states = [self._load(Value(str(way), "i8", 1)) for way in range(self.fold.ways)]
+        states = [self._load(Typed(str(way), "i8", 1)) for way in range(self.fold.ways)]
         return lane_folds.fold_list(self.s.text, self.fold, states)
 
 
@@ -270,7 +270,7 @@ class _Apart:
 def _lane_loop(s: State, stmt: Loop, lanes: int) -> Cells:
     """Many iterations at once, on accumulators that are vectors of `ways`."""
     text = s.text
-    stop, zero = s.scalar(stmt.extent), Value("0", "i8", 1)
+    stop, zero = s.scalar(stmt.extent), Typed("0", "i8", 1)
     ways = [f.ways if lane_folds.has_tree(f) else lanes for f in stmt.folds]
     kinds = zip(stmt.folds, _index_types(stmt), ways, strict=True)
     states = [lane_folds.start(text, f, index, w) for f, index, w in kinds]
@@ -283,7 +283,7 @@ def _lane_loop(s: State, stmt: Loop, lanes: int) -> Cells:
     if text.host.masked and not gathers(s, stmt):
         cells = counted(s, (zero, stop, lanes), cells, run.ragged(stop))
     else:
-        full = text.op("and", stop, Value(str(-lanes), "i8", 1))
+        full = text.op("and", stop, Typed(str(-lanes), "i8", 1))
         cells = counted(s, (zero, full, lanes), cells, run.full)
         step, end = (lanes, run.ragged(stop)) if text.host.masked else (1, run.single)
         cells = counted(s, (full, stop, step), cells, end)
@@ -300,32 +300,32 @@ class _Lanes:
     def __init__(self, s: State, stmt: Loop, lanes: int, states: list[Cells]) -> None:
         self.s, self.stmt, self.lanes, self.states = s, stmt, lanes, states
 
-    def full(self, at: Value, cells: Cells) -> Cells:
+    def full(self, at: Typed, cells: Cells) -> Cells:
         """A vector of iterations, all of them active."""
         return self._vector(at, cells, None)
 
-    def ragged(self, stop: Value) -> Body:
+    def ragged(self, stop: Typed) -> Body:
         """A vector of iterations under a mask, which is all true but in the last round."""
 
-        def body(at: Value, cells: Cells) -> Cells:
+        def body(at: Typed, cells: Cells) -> Cells:
             text, lanes = self.s.text, self.lanes
             last, go = text.fresh("last"), text.fresh("go")
             before = text.block
             left = text.sub(stop, at)
-            full = text.compare("sge", left, Value(str(lanes), "i8", 1))
+            full = text.compare("sge", left, Typed(str(lanes), "i8", 1))
             text.branch(full, go, last)
             text.label(last)
             mask = self._active(at, stop)
             text.jump(go)
             text.label(go)
-            true = Value("splat (i1 true)", "b1", lanes)
+            true = Typed("splat (i1 true)", "b1", lanes)
             mask = text.phi("b1", lanes, [(true, before), (mask, last)])
             self.s.full = full, mask
             return self._vector(at, cells, mask)
 
         return body
 
-    def single(self, at: Value, cells: Cells) -> Cells:
+    def single(self, at: Typed, cells: Cells) -> Cells:
         """One iteration, into the accumulators of its place."""
         s, text = self.s, self.s.text
         s.define(self.stmt.axis, at)
@@ -345,18 +345,18 @@ class _Lanes:
             new += lane_folds.step(text, fold, state, spread, mask)
         return new
 
-    def _begin(self, at: Value, cells: Cells) -> list[Cells]:
+    def _begin(self, at: Typed, cells: Cells) -> list[Cells]:
         groups = _regroup(self.states, cells)
         return [_flushed(self.s, f, at, g) for f, g in zip(self.stmt.folds, groups, strict=True)]
 
-    def _active(self, at: Value, stop: Value) -> Value:
+    def _active(self, at: Typed, stop: Typed) -> Typed:
         """The iterations before the end; fewer than `lanes` are left."""
         text = self.s.text
         kind = "u1" if self.lanes <= 128 else "u2"
         left = text.convert("trunc", text.sub(stop, at), kind)
         return text.compare("ult", iota(kind, self.lanes), text.splat(left, self.lanes))
 
-    def _vector(self, at: Value, cells: Cells, mask: Value | None) -> Cells:
+    def _vector(self, at: Typed, cells: Cells, mask: Typed | None) -> Cells:
         s = self.s
         s.define(self.stmt.axis, at)
         s.push()
@@ -373,16 +373,16 @@ class _Lanes:
         s.pop()
         return new
 
-    def in_two_rounds(self, loop: While, stop: Value) -> None:
+    def in_two_rounds(self, loop: While, stop: Typed) -> None:
         """All lanes, and those that this loop leaves behind together, a vector when there is one.
 
         One more round than there are vectors runs the last of them.
         """
         s, text, lanes = self.s, self.s.text, self.lanes
-        wide = Value(str(lanes), "i8", 1)
+        wide = Typed(str(lanes), "i8", 1)
         behind = divergent_lanes.List(s, lanes)
 
-        def body(at: Value, cells: Cells) -> Cells:
+        def body(at: Typed, cells: Cells) -> Cells:
             (count,) = cells
             first, then, again, go = (text.fresh(n) for n in ("first", "then", "again", "go"))
             before, inside = text.block, text.compare("slt", at, stop)
@@ -397,21 +397,21 @@ class _Lanes:
             text.label(then)
             count = text.phi("i8", 1, [(count, before), (more, end)])
             full = text.compare("sge", count, wide)
-            some = text.compare("sgt", count, Value("0", "i8", 1))
+            some = text.compare("sgt", count, Typed("0", "i8", 1))
             before = text.block
             text.branch(text.select(inside, full, some), again, go)
             text.label(again)
-            rest = text.select(full, text.sub(count, wide), Value("0", "i8", 1))
+            rest = text.select(full, text.sub(count, wide), Typed("0", "i8", 1))
             self._chosen(*behind.take(rest, count))
             end = text.block
             text.jump(go)
             text.label(go)
             return [text.phi("i8", 1, [(count, before), (rest, end)])]
 
-        zero = Value("0", "i8", 1)
+        zero = Typed("0", "i8", 1)
         counted(s, (zero, text.add(stop, wide), lanes), [zero], body)
 
-    def _chosen(self, indices: Value, mask: Value) -> None:
+    def _chosen(self, indices: Typed, mask: Typed) -> None:
         """The body for the elements of these indices."""
         s, axis = self.s, self.stmt.axis
         s.define(axis, indices)
@@ -422,7 +422,7 @@ class _Lanes:
         s.lanes, s.apart, s.mask, s.varying = 1, None, None, set()
         s.pop()
 
-    def _take(self, fold: Fold, state: Cells, values: Sequence[Value], mask: Value | None) -> Cells:
+    def _take(self, fold: Fold, state: Cells, values: Sequence[Typed], mask: Typed | None) -> Cells:
         """A vector onto the accumulators, in as many parts as there are rounds in it."""
         text, ways = self.s.text, state[0].lanes
         for first in range(0, self.lanes, ways):

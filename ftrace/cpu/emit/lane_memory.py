@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.emit.lane_folds import combine_values
 from ftrace.cpu.emit.uniformity import varying_in
-from ftrace.cpu.llvm.text import MANGLED, Value, memory_type, type_of
+from ftrace.cpu.llvm.text import MANGLED, Typed, memory_type, type_of
 from ftrace.cpu.llvm.vector_idioms import iota, lane, reverse
 from ftrace.lowering.kernel.ir import Atom, Block, Buffer, Lit, Load, Loop, Store, Var, blocks_of
 
@@ -21,7 +21,7 @@ SHORTEST = 16  # bytes that can be written past the caches
 UNIFORM, RUN, BACKWARDS, SCATTERED = "uniform", "run", "backwards", "scattered"
 
 
-class Access(NamedTuple):
+class LaneAccess(NamedTuple):
     """Where the lanes lie.
 
     `pointer` is a scalar, the place of the first lane; `offsets` are the lanes' distances from
@@ -31,7 +31,7 @@ class Access(NamedTuple):
 
     kind: str
     pointer: str
-    offsets: Value | None
+    offsets: Typed | None
     buffer: Buffer
     distinct: bool
 
@@ -79,7 +79,7 @@ def _gathers(s: State, block: Block, axis: Var, varying: set[int]) -> bool:
 # --- addresses
 
 
-def _access(s: State, name: str, at: tuple[Atom, ...]) -> Access:
+def _access(s: State, name: str, at: tuple[Atom, ...]) -> LaneAccess:
     if name not in s.buffers:
         raise s.fail(f"scratch memory ({name}) has no place on this backend yet")
     buffer, operand = s.buffers[name]
@@ -100,13 +100,13 @@ def _access(s: State, name: str, at: tuple[Atom, ...]) -> Access:
     pointer = _pointer(s, buffer, sorted(fixed, key=lambda term: term[0]))
     if free:
         apart = not along and [a for a, _, _ in free] == [s.apart]
-        return Access(SCATTERED, pointer, _free(s, along, free), buffer, apart)
+        return LaneAccess(SCATTERED, pointer, _free(s, along, free), buffer, apart)
     if not along:
-        return Access(UNIFORM, pointer, None, buffer, s.lanes == 1)
+        return LaneAccess(UNIFORM, pointer, None, buffer, s.lanes == 1)
     if len(along) == 1 and along[0][0] != "any":
         kind = RUN if along[0][0] == "one" else BACKWARDS
-        return Access(kind, pointer, None, buffer, True)
-    return Access(SCATTERED, pointer, _strided(s, along), buffer, len(along) == 1)
+        return LaneAccess(kind, pointer, None, buffer, True)
+    return LaneAccess(SCATTERED, pointer, _strided(s, along), buffer, len(along) == 1)
 
 
 def _pointer(s: State, buffer: Buffer, fixed: list[tuple[int, Atom, str, int]]) -> str:
@@ -117,7 +117,7 @@ def _pointer(s: State, buffer: Buffer, fixed: list[tuple[int, Atom, str, int]]) 
     for depth, atom, step, entry in fixed:
         key = (*key, atom, step, entry)
 
-        def advance(place: Value = place, a: Atom = atom, step: str = step, entry: int = entry):
+        def advance(place: Typed = place, a: Atom = atom, step: str = step, entry: int = entry):
             far = _times(s, s.scalar(a), step, entry)
             kind = memory_type(buffer.dtype)
             return text.let(f"getelementptr {kind}, ptr {place.name}, i64 {far.name}", "i8", 1)
@@ -126,7 +126,7 @@ def _pointer(s: State, buffer: Buffer, fixed: list[tuple[int, Atom, str, int]]) 
     return place.name
 
 
-def _base(s: State, buffer: Buffer) -> Value:
+def _base(s: State, buffer: Buffer) -> Typed:
     text, operand = s.text, s.buffers[buffer.name][1]
     slot, far = text.fresh(), s.entry(operand.offset)
     text.line(f"%{slot} = getelementptr ptr, ptr %slots, i64 {operand.slot}")
@@ -134,28 +134,28 @@ def _base(s: State, buffer: Buffer) -> Value:
     return text.let(f"getelementptr i8, ptr {base.name}, i64 {far.name}", "i8", 1)
 
 
-def _times(s: State, v: Value, step: str, entry: int) -> Value:
+def _times(s: State, v: Typed, step: str, entry: int) -> Typed:
     """A scalar coordinate times its step."""
     if step == "one":
         return v
     if step == "minus":
-        return s.text.sub(Value("0", "i8", 1), v)
+        return s.text.sub(Typed("0", "i8", 1), v)
     return s.text.mul(v, s.entry(entry))
 
 
-def _strided(s: State, along: list[tuple[str, int]]) -> Value:
+def _strided(s: State, along: list[tuple[str, int]]) -> Typed:
     """Distances of the lanes along the lane axis."""
 
-    def make() -> Value:
-        total = Value("0", "i8", 1)
+    def make() -> Typed:
+        total = Typed("0", "i8", 1)
         for step, entry in along:
-            total = s.text.add(total, _times(s, Value("1", "i8", 1), step, entry))
+            total = s.text.add(total, _times(s, Typed("1", "i8", 1), step, entry))
         return s.text.mul(s.text.splat(total, s.lanes), iota("i8", s.lanes))
 
     return s.hoisted(-1, ("strided", tuple(along), s.lanes), make)
 
 
-def _free(s: State, along: list[tuple[str, int]], free: list[tuple[Atom, str, int]]) -> Value:
+def _free(s: State, along: list[tuple[str, int]], free: list[tuple[Atom, str, int]]) -> Typed:
     """Distances of the lanes where coordinates were computed."""
     total = _strided(s, along) if along else None
     for atom, step, entry in free:
@@ -172,11 +172,11 @@ def _free(s: State, along: list[tuple[str, int]], free: list[tuple[Atom, str, in
 # --- reading and writing
 
 
-def _in_registers(s: State, v: Value, dtype: str) -> Value:
+def _in_registers(s: State, v: Typed, dtype: str) -> Typed:
     return s.text.compare("ne", v, s.text.like(v, 0)) if dtype == "b1" else v
 
 
-def _in_memory(s: State, v: Value) -> Value:
+def _in_memory(s: State, v: Typed) -> Typed:
     return s.text.convert("zext", v, "u1") if v.dtype == "b1" else v
 
 
@@ -188,11 +188,11 @@ def _size(dtype: str) -> int:
     return int(dtype[1:])
 
 
-def _true(lanes: int) -> Value:
-    return Value("splat (i1 true)", "b1", lanes)
+def _true(lanes: int) -> Typed:
+    return Typed("splat (i1 true)", "b1", lanes)
 
 
-def _read(s: State, place: Access, mask: Value | None) -> Value:
+def _read(s: State, place: LaneAccess, mask: Typed | None) -> Typed:
     dtype = _stored(place.buffer.dtype)
     lanes = 1 if place.kind == UNIFORM else s.lanes
     if place.kind == SCATTERED:
@@ -205,14 +205,14 @@ def _read(s: State, place: Access, mask: Value | None) -> Value:
     return _in_registers(s, got, place.buffer.dtype)
 
 
-def _end(s: State, place: Access) -> str:
+def _end(s: State, place: LaneAccess) -> str:
     """The lowest address of lanes that run backwards."""
     kind = memory_type(place.buffer.dtype)
     given = f"getelementptr {kind}, ptr {place.pointer}, i64 {1 - s.lanes}"
     return s.text.let(given, "i8", 1).name
 
 
-def _read_run(s: State, pointer: str, dtype: str, lanes: int, mask: Value | None) -> Value:
+def _read_run(s: State, pointer: str, dtype: str, lanes: int, mask: Typed | None) -> Typed:
     kind, align = type_of(dtype, lanes), _size(dtype)
     if mask is None:
         return s.text.let(f"load {kind}, ptr {pointer}, align {align}", dtype, lanes)
@@ -223,14 +223,14 @@ def _read_run(s: State, pointer: str, dtype: str, lanes: int, mask: Value | None
     return s.text.let(f"call {kind} @{name}({given})", dtype, lanes)
 
 
-def _pointers(s: State, place: Access) -> str:
+def _pointers(s: State, place: LaneAccess) -> str:
     assert place.offsets is not None
     kind, offsets = memory_type(place.buffer.dtype), place.offsets
     given = f"getelementptr {kind}, ptr {place.pointer}, <{s.lanes} x i64> {offsets.name}"
     return s.text.let(given, "i8", s.lanes).name
 
 
-def _each(s: State, place: Access) -> list[str]:
+def _each(s: State, place: LaneAccess) -> list[str]:
     """The addresses of all lanes, as scalars."""
     assert place.offsets is not None
     kind = memory_type(place.buffer.dtype)
@@ -242,9 +242,9 @@ def _each(s: State, place: Access) -> list[str]:
     return found
 
 
-def _collect(s: State, place: Access, dtype: str) -> Value:
+def _collect(s: State, place: LaneAccess, dtype: str) -> Typed:
     """A gather without a mask: scalar loads are faster than the instruction made for it."""
-    got = Value("poison", dtype, s.lanes)
+    got = Typed("poison", dtype, s.lanes)
     kind = type_of(dtype, s.lanes)
     for k, address in enumerate(_each(s, place)):
         one = _read_run(s, address, dtype, 1, None)
@@ -253,7 +253,7 @@ def _collect(s: State, place: Access, dtype: str) -> Value:
     return got
 
 
-def _gather(s: State, place: Access, dtype: str, mask: Value | None) -> Value:
+def _gather(s: State, place: LaneAccess, dtype: str, mask: Typed | None) -> Typed:
     if mask is None:
         return _collect(s, place, dtype)
     lanes, kind = s.lanes, type_of(dtype, s.lanes)
@@ -265,7 +265,7 @@ def _gather(s: State, place: Access, dtype: str, mask: Value | None) -> Value:
     return s.text.let(f"call {kind} @{name}({given})", dtype, lanes)
 
 
-def _write(s: State, place: Access, value: Value, mask: Value | None) -> None:
+def _write(s: State, place: LaneAccess, value: Typed, mask: Typed | None) -> None:
     value = _in_memory(s, value)
     if place.kind == SCATTERED:
         _scatter(s, place, value, mask)
@@ -276,7 +276,7 @@ def _write(s: State, place: Access, value: Value, mask: Value | None) -> None:
         _write_run(s, place.pointer, value, mask)
 
 
-def _write_run(s: State, pointer: str, value: Value, mask: Value | None) -> None:
+def _write_run(s: State, pointer: str, value: Typed, mask: Typed | None) -> None:
     kind, align = type_of(value.dtype, value.lanes), _size(value.dtype)
     if mask is None:
         s.text.line(f"store {kind} {value.name}, ptr {pointer}, align {align}")
@@ -288,7 +288,7 @@ def _write_run(s: State, pointer: str, value: Value, mask: Value | None) -> None
     s.text.line(f"call void @{name}({given})")
 
 
-def _stream(s: State, pointer: str, value: Value) -> None:
+def _stream(s: State, pointer: str, value: Typed) -> None:
     """A store past the caches where the lanes are whole vectors; else an ordinary one."""
     text = s.text
     width = min(value.lanes * _size(value.dtype), text.host.vector_bytes)
@@ -315,7 +315,7 @@ def _stream(s: State, pointer: str, value: Value) -> None:
     text.label(done)
 
 
-def _scatter(s: State, place: Access, value: Value, mask: Value | None) -> None:
+def _scatter(s: State, place: LaneAccess, value: Typed, mask: Typed | None) -> None:
     lanes, kind = s.lanes, type_of(value.dtype, s.lanes)
     name = f"llvm.masked.scatter.v{lanes}{MANGLED[memory_type(value.dtype)]}.v{lanes}p0"
     flags, places = type_of("b1", lanes), f"<{lanes} x ptr>"
@@ -325,12 +325,12 @@ def _scatter(s: State, place: Access, value: Value, mask: Value | None) -> None:
     s.text.line(f"call void @{name}({given})")
 
 
-def _one_by_one(s: State, place: Access, value: Value, combine: str) -> None:
+def _one_by_one(s: State, place: LaneAccess, value: Typed, combine: str) -> None:
     """Combine lanes that may meet, in order."""
     each_lane(s, lambda at: _combine_lane(s, place, lane(s.text, value, at), combine, at))
 
 
-def _combine_lane(s: State, place: Access, value: Value, combine: str, at: Value) -> None:
+def _combine_lane(s: State, place: LaneAccess, value: Typed, combine: str, at: Typed) -> None:
     assert place.offsets is not None
     kind, far = memory_type(place.buffer.dtype), lane(s.text, place.offsets, at)
     given = f"getelementptr {kind}, ptr {place.pointer}, i64 {far.name}"
@@ -340,7 +340,7 @@ def _combine_lane(s: State, place: Access, value: Value, combine: str, at: Value
     _write_run(s, pointer, _in_memory(s, combine_values(s.text, combine, old, value)), None)
 
 
-def each_lane(s: State, body: Callable[[Value], None]) -> None:
+def each_lane(s: State, body: Callable[[Typed], None]) -> None:
     """A loop over the active lanes."""
     text = s.text
     head, test, work, step, done = (text.fresh("lane") for _ in range(5))
@@ -348,7 +348,7 @@ def each_lane(s: State, body: Callable[[Value], None]) -> None:
     text.jump(head)
     text.label(head)
     at = text.let(f"phi i64 [ 0, %{before} ], [ %{following}, %{step} ]", "i8", 1)
-    text.branch(text.compare("ult", at, Value(str(s.lanes), "i8", 1)), test, done)
+    text.branch(text.compare("ult", at, Typed(str(s.lanes), "i8", 1)), test, done)
     text.label(test)
     if s.mask is None:
         text.jump(work)

@@ -12,14 +12,14 @@ from ftrace.core.errors import BackendError
 from ftrace.cpu.llvm.casts import bitcast, cast
 from ftrace.cpu.llvm.division import divide_op
 from ftrace.cpu.llvm.rounding import round_op
-from ftrace.cpu.llvm.text import LLVM_TYPE, Text, Value
+from ftrace.cpu.llvm.text import LLVM_TYPE, Text, Typed
 from ftrace.cpu.llvm.vector_idioms import invert
 from ftrace.cpu.mathematics.functions_table import SPELLINGS
 
-Spelling = Callable[[Text, str, Sequence[Value]], Value]
+Spelling = Callable[[Text, str, Sequence[Typed]], Typed]
 
 
-def spell(text: Text, op: str, args: Sequence[Value], out: str) -> Value:
+def spell(text: Text, op: str, args: Sequence[Typed], out: str) -> Typed:
     """Write one operation.
 
     Args:
@@ -42,7 +42,7 @@ def spell(text: Text, op: str, args: Sequence[Value], out: str) -> Value:
     raise BackendError(f"The CPU backend has no spelling of the operation {op}.")
 
 
-def compare(text: Text, op: str, a: Value, b: Value) -> Value:
+def compare(text: Text, op: str, a: Typed, b: Typed) -> Typed:
     """eq, ne, lt, le, gt, ge; NaN is unequal to everything."""
     kind = a.dtype[0]
     if kind == "f":
@@ -52,24 +52,24 @@ def compare(text: Text, op: str, a: Value, b: Value) -> Value:
     return text.compare(("s" if kind == "i" else "u") + op, a, b)
 
 
-def _compare(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _compare(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     return compare(text, op, *args)
 
 
-def _arithmetic(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _arithmetic(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     return text.op(f"f{op}" if args[0].dtype[0] == "f" else op, *args)
 
 
-def _bitwise(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _bitwise(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     return text.op(op, *args)
 
 
-def _neg(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _neg(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     (a,) = args
     return text.fneg(a) if a.dtype[0] == "f" else text.sub(text.like(a, 0), a)
 
 
-def _abs(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _abs(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     (a,) = args
     if a.dtype[0] == "f":
         return text.fabs(a)
@@ -78,11 +78,11 @@ def _abs(text: Text, op: str, args: Sequence[Value]) -> Value:
     return text.select(text.compare("slt", a, text.like(a, 0)), _neg(text, op, args), a)
 
 
-def _sqrt(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _sqrt(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     return text.intrinsic("sqrt", args)
 
 
-def _extreme(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _extreme(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     """NaN propagates, the first one if both are; of equal operands the second, as NumPy."""
     a, b = args
     if a.dtype == "b1":
@@ -93,33 +93,33 @@ def _extreme(text: Text, op: str, args: Sequence[Value]) -> Value:
     return text.select(text.compare("uno", a, a), a, better)
 
 
-def extreme_of(text: Text, op: str, a: Value, b: Value) -> Value:
+def extreme_of(text: Text, op: str, a: Typed, b: Typed) -> Typed:
     """max or min without care for NaN: the second operand if they are equal or unordered."""
     return text.select(compare(text, "gt" if op == "max" else "lt", a, b), a, b)
 
 
-def _round(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _round(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     return round_op(text, op, args[0])
 
 
-def _copysign(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _copysign(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     return text.intrinsic("copysign", args)
 
 
-def _signbit(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _signbit(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     bits = bitcast(text, args[0], "i" + args[0].dtype[1:])
     return text.compare("slt", bits, text.like(bits, 0))
 
 
-def _divide(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _divide(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     return divide_op(text, op, *args)
 
 
-def _not(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _not(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     return invert(text, args[0])
 
 
-def _shift(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _shift(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     """Counts of the width and more, or negative ones, shift everything out."""
     a, count = args
     last = int(LLVM_TYPE[a.dtype][1:]) - 1
@@ -131,7 +131,7 @@ def _shift(text: Text, op: str, args: Sequence[Value]) -> Value:
     return text.select(inside, moved, text.like(a, 0))
 
 
-def _select(text: Text, op: str, args: Sequence[Value]) -> Value:
+def _select(text: Text, op: str, args: Sequence[Typed]) -> Typed:
     cond, a, b = args
     if a.dtype != "b1":
         return text.select(cond, a, b)

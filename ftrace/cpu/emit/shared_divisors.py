@@ -42,7 +42,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ftrace.cpu.emit.emitter import State
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.llvm.vector_idioms import in_registers
 from ftrace.lowering.kernel.ir import Atom, Let, Lit
 from ftrace.lowering.kernel.traversal import inside
@@ -52,7 +52,7 @@ CHAIN: Final = 16  # divisions, each waiting for the one before, that no other v
 OUTSIDE: Final = 1 << 62  # the bit that is clear in x - LOWEST from 2^-512 to below 2^512
 
 
-def shares(s: State, op: str, args: Sequence[Value], atoms: Sequence[Atom]) -> bool:
+def shares(s: State, op: str, args: Sequence[Typed], atoms: Sequence[Atom]) -> bool:
     """Whether an operation is a division that `quotient` writes: the divisor serves others too.
 
     Args:
@@ -85,7 +85,7 @@ def _longest(lets: Sequence[Let]) -> int:
     return max(depths.values(), default=0)
 
 
-def quotient(s: State, args: Sequence[Value], atoms: Sequence[Atom]) -> Value:
+def quotient(s: State, args: Sequence[Typed], atoms: Sequence[Atom]) -> Typed:
     """a / b, correctly rounded; what depends on b alone is written once."""
     text, (a, b), (dividend, divisor) = s.text, args, atoms
     y = _of_divisor(s, "reciprocal", _reciprocal, divisor)
@@ -104,7 +104,7 @@ def quotient(s: State, args: Sequence[Value], atoms: Sequence[Atom]) -> Value:
     return text.phi("f8", a.lanes, [(quick, before), (plain, slow)])
 
 
-def _hard(s: State, a: Value, divisor: Atom) -> Value:
+def _hard(s: State, a: Typed, divisor: Atom) -> Typed:
     """The active lanes in which a number is too small or too large, and a is not zero."""
     text = s.text
     zero, outside = text.compare("oeq", a, text.like(a, 0.0)), _outside(text, a)
@@ -115,17 +115,17 @@ def _hard(s: State, a: Value, divisor: Atom) -> Value:
     return found if s.mask is None else text.op("and", found, s.mask)
 
 
-def _of_divisor(s: State, what: str, make: Callable[[Text, Value], Value], divisor: Atom) -> Value:
+def _of_divisor(s: State, what: str, make: Callable[[Text, Typed], Typed], divisor: Atom) -> Typed:
     """What depends on a divisor alone, written where the divisor is known."""
     known, depth = s.scalar(divisor), s.depth_of(divisor)
     return s.spread(s.hoisted(depth, (what, known.name), lambda: make(s.text, known)), depth)
 
 
-def _reciprocal(text: Text, b: Value) -> Value:
+def _reciprocal(text: Text, b: Typed) -> Typed:
     return text.div(text.like(b, 1.0), b)
 
 
-def _outside(text: Text, x: Value) -> Value:
+def _outside(text: Text, x: Typed) -> Typed:
     """Integers with OUTSIDE set where a number is too small or too large."""
     bits = text.convert("bitcast", x, "i8")
     return text.sub(bits, text.like(bits, LOWEST))

@@ -6,13 +6,13 @@ float16 its bits are made with integer operations, so no compiler runtime is nee
 goes to float16 through a float32 that was rounded to odd, which makes the second rounding right.
 """
 
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.llvm.vector_idioms import zero
 
 _WIDTH = {"i1": 8, "u1": 8, "i2": 16, "u2": 16, "i4": 32, "u4": 32, "i8": 64, "u8": 64}
 
 
-def cast(text: Text, v: Value, to: str) -> Value:
+def cast(text: Text, v: Typed, to: str) -> Typed:
     """`v.astype(to)`."""
     source = v.dtype
     if source == to:
@@ -32,38 +32,38 @@ def cast(text: Text, v: Value, to: str) -> Value:
     return _to_integer(text, v, to)
 
 
-def bitcast(text: Text, v: Value, to: str) -> Value:
+def bitcast(text: Text, v: Typed, to: str) -> Typed:
     """The same bits as another type of the same size."""
     if (v.dtype[0] == "f") == (to[0] == "f"):
-        return Value(v.name, to, v.lanes)
+        return Typed(v.name, to, v.lanes)
     return text.convert("bitcast", v, to)
 
 
-def _from_bool(text: Text, v: Value, to: str) -> Value:
+def _from_bool(text: Text, v: Typed, to: str) -> Typed:
     if to[0] == "f":
         return text.select(v, text.const(1.0, to, v.lanes), text.const(0.0, to, v.lanes))
     return text.convert("zext", v, to)
 
 
-def _from_integer(text: Text, v: Value, to: str) -> Value:
+def _from_integer(text: Text, v: Typed, to: str) -> Typed:
     if to[0] == "f":
         return text.convert("sitofp" if v.dtype[0] == "i" else "uitofp", v, to)
     have, want = _WIDTH[v.dtype], _WIDTH[to]
     if have == want:
-        return Value(v.name, to, v.lanes)
+        return Typed(v.name, to, v.lanes)
     if have > want:
         return text.convert("trunc", v, to)
     return text.convert("sext" if v.dtype[0] == "i" else "zext", v, to)
 
 
-def _to_integer(text: Text, v: Value, to: str) -> Value:
+def _to_integer(text: Text, v: Typed, to: str) -> Typed:
     if to == "u8":
         return _to_u8(text, v)
     wide = "i8" if to in ("u4", "i8") else "i4"
     return _from_integer(text, _truncate(text, v, wide), to)
 
 
-def _truncate(text: Text, v: Value, to: str) -> Value:
+def _truncate(text: Text, v: Typed, to: str) -> Typed:
     """Towards zero; the lowest number for what is out of range or NaN."""
     low = -(2 ** (_WIDTH[to] - 1))
     above = text.compare("oge", v, text.like(v, low))
@@ -73,14 +73,14 @@ def _truncate(text: Text, v: Value, to: str) -> Value:
     return text.select(inside, whole, text.like(whole, low))
 
 
-def _to_u8(text: Text, v: Value) -> Value:
+def _to_u8(text: Text, v: Typed) -> Typed:
     """In two halves, as compilers for x86-64 write it."""
     half = text.like(v, 2.0**63)
     upper = text.compare("oge", v, half)
     shifted = text.select(upper, text.sub(v, half), v)
     whole = _truncate(text, shifted, "i8")
     flipped = text.op("xor", whole, text.like(whole, -(2**63)))
-    return Value(text.select(upper, flipped, whole).name, "u8", v.lanes)
+    return Typed(text.select(upper, flipped, whole).name, "u8", v.lanes)
 
 
 # --- float16
@@ -91,7 +91,7 @@ def _native_half(text: Text) -> bool:
     return "+f16c" in host.features or "+neon" in host.features
 
 
-def _to_half(text: Text, v: Value) -> Value:
+def _to_half(text: Text, v: Typed) -> Typed:
     if v.dtype == "f8":
         v = _round_to_odd(text, v)
     elif v.dtype != "f4":
@@ -101,7 +101,7 @@ def _to_half(text: Text, v: Value) -> Value:
     return _single_to_half_bits(text, v)
 
 
-def _round_to_odd(text: Text, v: Value) -> Value:
+def _round_to_odd(text: Text, v: Typed) -> Typed:
     """A float64 as float32: where inexact, the neighbour whose last bit is set."""
     near = text.convert("fptrunc", v, "f4")
     back = text.convert("fpext", near, "f8")
@@ -114,11 +114,11 @@ def _round_to_odd(text: Text, v: Value) -> Value:
     return text.convert("bitcast", text.select(adjust, moved, bits), "f4")
 
 
-def _single_to_half_bits(text: Text, v: Value) -> Value:
+def _single_to_half_bits(text: Text, v: Typed) -> Typed:
     """Round to nearest even in integers; small results by adding a power of two."""
     bits = text.convert("bitcast", v, "i4")
 
-    def const(value: int) -> Value:
+    def const(value: int) -> Typed:
         return text.like(bits, value)
 
     sign = text.op("and", bits, const(-(2**31)))
@@ -138,12 +138,12 @@ def _single_to_half_bits(text: Text, v: Value) -> Value:
     return text.convert("bitcast", text.convert("trunc", result, "i2"), "f2")
 
 
-def _half_to_single(text: Text, v: Value) -> Value:
+def _half_to_single(text: Text, v: Typed) -> Typed:
     if _native_half(text):
         return text.convert("fpext", v, "f4")
     bits = text.convert("zext", text.convert("bitcast", v, "i2"), "i4")
 
-    def const(value: int) -> Value:
+    def const(value: int) -> Typed:
         return text.like(bits, value)
 
     size = text.op("and", bits, const(0x7FFF))

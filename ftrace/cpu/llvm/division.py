@@ -6,11 +6,11 @@ nearest whole number as NumPy does.
 """
 
 from ftrace.cpu.llvm.rounding import floor, round_op
-from ftrace.cpu.llvm.text import Text, Value, type_of
+from ftrace.cpu.llvm.text import Text, Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import invert, lane
 
 
-def divide_op(text: Text, op: str, a: Value, b: Value) -> Value:
+def divide_op(text: Text, op: str, a: Typed, b: Typed) -> Typed:
     """floor_divide, mod or rem."""
     if a.dtype[0] != "f":
         return _integers(text, op, a, b)
@@ -37,7 +37,7 @@ def divide_op(text: Text, op: str, a: Value, b: Value) -> Value:
     return text.select(by_zero, plain, whole)
 
 
-def _remainder(text: Text, a: Value, b: Value) -> Value:
+def _remainder(text: Text, a: Typed, b: Typed) -> Typed:
     """C's fmod, exactly: from one quotient where that is small, else from the C library."""
     if a.lanes == 1 or (a.dtype == "f8" and not text.host.fma):
         return text.op("frem", a, b)
@@ -70,7 +70,7 @@ def _remainder(text: Text, a: Value, b: Value) -> Value:
     return text.phi(a.dtype, a.lanes, [(rest, before), (slow, end)])
 
 
-def _each_remainder(text: Text, a: Value, b: Value) -> Value:
+def _each_remainder(text: Text, a: Typed, b: Typed) -> Typed:
     """The C library's, one lane after the other, in a loop to keep the code short."""
     head, done = text.fresh("lane"), text.fresh("lanes")
     before = text.block
@@ -84,13 +84,13 @@ def _each_remainder(text: Text, a: Value, b: Value) -> Value:
     scalar = type_of(a.dtype, 1)
     text.line(f"%{new} = insertelement {kind} {got.name}, {scalar} {one.name}, i64 {at.name}")
     text.line(f"%{following} = add i64 {at.name}, 1")
-    last = text.compare("eq", text.same(at, f"%{following}"), Value(str(a.lanes), "i8", 1))
+    last = text.compare("eq", text.same(at, f"%{following}"), Typed(str(a.lanes), "i8", 1))
     text.branch(last, done, head)
     text.label(done)
     return text.same(a, f"%{new}")
 
 
-def _integers(text: Text, op: str, a: Value, b: Value) -> Value:
+def _integers(text: Text, op: str, a: Typed, b: Typed) -> Typed:
     signed = a.dtype[0] == "i"
     zero, one = text.like(a, 0), text.like(a, 1)
     by_zero = text.compare("eq", b, zero)
@@ -113,7 +113,7 @@ def _integers(text: Text, op: str, a: Value, b: Value) -> Value:
     return text.select(bad, zero, rest)
 
 
-def _borrow(text: Text, a: Value, b: Value, quotient: Value) -> Value:
+def _borrow(text: Text, a: Typed, b: Typed, quotient: Typed) -> Typed:
     """1 where the truncated quotient lies above the exact one."""
     rest = text.sub(a, text.mul(quotient, b))
     unlike = text.compare("slt", text.op("xor", rest, b), text.like(a, 0))

@@ -5,10 +5,10 @@ lane. There a large power of two is added and taken away, which rounds to neares
 is corrected by one where it lies on the wrong side.
 """
 
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 
 
-def round_op(text: Text, op: str, a: Value) -> Value:
+def round_op(text: Text, op: str, a: Typed) -> Typed:
     """One of floor, ceil, trunc, round."""
     if "+sse4.1" in text.host.features or "+neon" in text.host.features:
         return text.intrinsic("rint" if op == "round" else op, (a,))
@@ -28,6 +28,6 @@ def round_op(text: Text, op: str, a: Value) -> Value:
     return text.select(small, text.intrinsic("copysign", (near, a)), a)
 
 
-def floor(text: Text, a: Value) -> Value:
+def floor(text: Text, a: Typed) -> Typed:
     """The largest whole number not above."""
     return round_op(text, "floor", a)

@@ -1,7 +1,7 @@
 """LLVM text, a line at a time: typed values, splats, blocks and intrinsics.
 
 The emitters and the mathematics write through this small builder, because making text and
-parsing it is several times faster than building LLVM's objects from Python. A `Value` is a
+parsing it is several times faster than building LLVM's objects from Python. A `Typed` is a
 scalar (`lanes == 1`) or a vector; both are written with the same calls. No optimisation passes
 run afterwards, so what is written here is what runs: splat where a value is defined, hoist by
 hand. Booleans are `i1` in registers and one byte in memory.
@@ -35,7 +35,7 @@ MANGLED = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"} | {
 }
 
 
-class Value(NamedTuple):
+class Typed(NamedTuple):
     """A typed operand in LLVM text: `name` is `%t3` or a constant."""
 
     name: str
@@ -43,7 +43,7 @@ class Value(NamedTuple):
     lanes: int
 
 
-class Host(NamedTuple):
+class Processor(NamedTuple):
     """What the code is made for.
 
     Attributes:
@@ -86,7 +86,7 @@ def literal(value: bool | int | float, dtype: str) -> str:
 class Text:
     """The body of one function, and the declarations it needs (shared by a module)."""
 
-    def __init__(self, host: Host, declarations: dict[str, str]) -> None:
+    def __init__(self, host: Processor, declarations: dict[str, str]) -> None:
         self.host = host
         self.declarations = declarations
         self.lines: list[str] = []
@@ -103,11 +103,11 @@ class Text:
         """An instruction without a result."""
         self.lines.append("  " + text)
 
-    def let(self, expression: str, dtype: str, lanes: int) -> Value:
+    def let(self, expression: str, dtype: str, lanes: int) -> Typed:
         """`%new = expression`."""
         name = f"%t{next(self._numbers)}"
         self.lines.append(f"  {name} = {expression}")
-        return Value(name, dtype, lanes)
+        return Typed(name, dtype, lanes)
 
     def label(self, name: str) -> None:
         """Begin a block; the one before it must have ended with a branch."""
@@ -118,30 +118,30 @@ class Text:
         """Branch to a block."""
         self.line(f"br label %{target}")
 
-    def branch(self, cond: Value, then: str, orelse: str) -> None:
+    def branch(self, cond: Typed, then: str, orelse: str) -> None:
         """Branch on a scalar b1."""
         self.line(f"br i1 {cond.name}, label %{then}, label %{orelse}")
 
-    def phi(self, dtype: str, lanes: int, incoming: Sequence[tuple[Value, str]]) -> Value:
+    def phi(self, dtype: str, lanes: int, incoming: Sequence[tuple[Typed, str]]) -> Typed:
         """A phi; `incoming` are (value, block)."""
         pairs = ", ".join(f"[ {v.name}, %{b} ]" for v, b in incoming)
         return self.let(f"phi {type_of(dtype, lanes)} {pairs}", dtype, lanes)
 
     # --- values
 
-    def const(self, value: bool | int | float, dtype: str, lanes: int = 1) -> Value:
+    def const(self, value: bool | int | float, dtype: str, lanes: int = 1) -> Typed:
         """A constant in every lane."""
         text = literal(value, dtype)
         if lanes > 1:
             text = f"splat ({LLVM_TYPE[dtype]} {text})"
-        return Value(text, dtype, lanes)
+        return Typed(text, dtype, lanes)
 
-    def splat(self, v: Value, lanes: int) -> Value:
+    def splat(self, v: Typed, lanes: int) -> Typed:
         """A scalar in every lane."""
         if v.lanes == lanes:
             return v
         if not v.name.startswith("%"):
-            return Value(f"splat ({LLVM_TYPE[v.dtype]} {v.name})", v.dtype, lanes)
+            return Typed(f"splat ({LLVM_TYPE[v.dtype]} {v.name})", v.dtype, lanes)
         kind = type_of(v.dtype, lanes)
         one = self.let(
             f"insertelement {kind} poison, {LLVM_TYPE[v.dtype]} {v.name}, i64 0", v.dtype, lanes
@@ -149,30 +149,30 @@ class Text:
         zeros = f"<{lanes} x i32> zeroinitializer"
         return self.let(f"shufflevector {kind} {one.name}, {kind} poison, {zeros}", v.dtype, lanes)
 
-    def same(self, v: Value, name: str) -> Value:
+    def same(self, v: Typed, name: str) -> Typed:
         """A value of the type of another."""
-        return Value(name, v.dtype, v.lanes)
+        return Typed(name, v.dtype, v.lanes)
 
     # --- instructions; operands have one type
 
-    def op(self, instruction: str, a: Value, b: Value) -> Value:
+    def op(self, instruction: str, a: Typed, b: Typed) -> Typed:
         """A binary instruction: fadd, fmul, add, and, shl ..."""
         return self.let(
             f"{instruction} {type_of(a.dtype, a.lanes)} {a.name}, {b.name}", a.dtype, a.lanes
         )
 
-    def fneg(self, a: Value) -> Value:
+    def fneg(self, a: Typed) -> Typed:
         """-a, exactly."""
         return self.let(f"fneg {type_of(a.dtype, a.lanes)} {a.name}", a.dtype, a.lanes)
 
-    def compare(self, predicate: str, a: Value, b: Value) -> Value:
+    def compare(self, predicate: str, a: Typed, b: Typed) -> Typed:
         """icmp or fcmp, by the type of the operands (`olt`, `slt`, `eq` ...)."""
         word = "fcmp" if a.dtype[0] == "f" else "icmp"
         return self.let(
             f"{word} {predicate} {type_of(a.dtype, a.lanes)} {a.name}, {b.name}", "b1", a.lanes
         )
 
-    def select(self, cond: Value, a: Value, b: Value) -> Value:
+    def select(self, cond: Typed, a: Typed, b: Typed) -> Typed:
         """a where cond, else b, per lane."""
         kind = type_of(a.dtype, a.lanes)
         mask = type_of("b1", cond.lanes)
@@ -180,12 +180,12 @@ class Text:
             f"select {mask} {cond.name}, {kind} {a.name}, {kind} {b.name}", a.dtype, a.lanes
         )
 
-    def convert(self, instruction: str, a: Value, dtype: str) -> Value:
+    def convert(self, instruction: str, a: Typed, dtype: str) -> Typed:
         """sext, zext, trunc, sitofp, uitofp, fptosi, fpext, fptrunc, bitcast ... to a type."""
         source, target = type_of(a.dtype, a.lanes), type_of(dtype, a.lanes)
         return self.let(f"{instruction} {source} {a.name} to {target}", dtype, a.lanes)
 
-    def intrinsic(self, name: str, args: Sequence[Value], extra: Sequence[str] = ()) -> Value:
+    def intrinsic(self, name: str, args: Sequence[Typed], extra: Sequence[str] = ()) -> Typed:
         """`llvm.name` overloaded on the type of its first operand; `extra` are i1 immediates."""
         a = args[0]
         kind = type_of(a.dtype, a.lanes)
@@ -197,7 +197,7 @@ class Text:
         given += [f"i1 {e}" for e in extra]
         return self.let(f"call {kind} @{full}({', '.join(given)})", a.dtype, a.lanes)
 
-    def any(self, mask: Value) -> Value:
+    def any(self, mask: Typed) -> Typed:
         """Whether any lane of a mask is true, as a scalar b1."""
         if mask.lanes == 1:
             return mask
@@ -212,32 +212,32 @@ class Text:
 
     # --- short forms used by the mathematics
 
-    def add(self, a: Value, b: Value) -> Value:
+    def add(self, a: Typed, b: Typed) -> Typed:
         """a + b."""
         return self.op("fadd" if a.dtype[0] == "f" else "add", a, b)
 
-    def sub(self, a: Value, b: Value) -> Value:
+    def sub(self, a: Typed, b: Typed) -> Typed:
         """a - b."""
         return self.op("fsub" if a.dtype[0] == "f" else "sub", a, b)
 
-    def mul(self, a: Value, b: Value) -> Value:
+    def mul(self, a: Typed, b: Typed) -> Typed:
         """a * b."""
         return self.op("fmul" if a.dtype[0] == "f" else "mul", a, b)
 
-    def div(self, a: Value, b: Value) -> Value:
+    def div(self, a: Typed, b: Typed) -> Typed:
         """a / b of floats."""
         return self.op("fdiv", a, b)
 
-    def fma(self, a: Value, b: Value, c: Value) -> Value:
+    def fma(self, a: Typed, b: Typed, c: Typed) -> Typed:
         """a * b + c, fused where the host does it in one instruction, else in two."""
         if self.host.fma:
             return self.intrinsic("fma", (a, b, c))
         return self.add(self.mul(a, b), c)
 
-    def fabs(self, a: Value) -> Value:
+    def fabs(self, a: Typed) -> Typed:
         """|a|."""
         return self.intrinsic("fabs", (a,))
 
-    def like(self, a: Value, value: bool | int | float) -> Value:
+    def like(self, a: Typed, value: bool | int | float) -> Typed:
         """A constant of the type of `a`."""
         return self.const(value, a.dtype, a.lanes)

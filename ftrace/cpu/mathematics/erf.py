@@ -7,7 +7,7 @@ corrects the product once. Up to 1, erf(x) = x + x P(x**2).
 
 from typing import Final
 
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.mathematics.exponential import (
     EXP,
     LOG2_E,
@@ -99,7 +99,7 @@ ERF: Final = {
 TOP: Final = {"f4": 10.5, "f8": 27.5}  # erfc is 0 from there
 
 
-def _series(text: Text, x: Value, u: Value, u_left: Value) -> tuple[Value, Value]:
+def _series(text: Text, x: Typed, u: Typed, u_left: Typed) -> tuple[Typed, Typed]:
     """P(u + u_left) as a pair: the last two steps of Horner's rule keep their errors."""
     t = text.sub(u, text.like(x, SHIFT))
     first, second, *others = ERFC[x.dtype]
@@ -111,7 +111,7 @@ def _series(text: Text, x: Value, u: Value, u_left: Value) -> tuple[Value, Value
     return p, text.add(text.add(p_left, text.like(x, ERFC_LOW[x.dtype])), left)
 
 
-def _complement(text: Text, x: Value) -> Value:
+def _complement(text: Text, x: Typed) -> Typed:
     """erfc(x) of x >= 3/4."""
     x = minimum(text, text.like(x, TOP[x.dtype]), x)
     one = text.like(x, 1.0)
@@ -135,12 +135,12 @@ def _complement(text: Text, x: Value) -> Value:
     return scaled(text, corrected_product(text, eu, p, small), with_magic, n)
 
 
-def _small_tail(text: Text, x: Value) -> Value:
+def _small_tail(text: Text, x: Typed) -> Typed:
     """erf(x) - x, of |x| <= 1."""
     return text.mul(x, long_polynomial(text, text.mul(x, x), ERF[x.dtype]))
 
 
-def erf(text: Text, x: Value) -> Value:
+def erf(text: Text, x: Typed) -> Typed:
     """x + x P(x**2) up to |x| = 1, then 1 - erfc|x| with the sign of x."""
     size, one = text.fabs(x), text.like(x, 1.0)
     limited = minimum(text, text.like(x, TOP[x.dtype]), size)
@@ -153,7 +153,7 @@ def erf(text: Text, x: Value) -> Value:
     return copysign(text, value, x)
 
 
-def erfc(text: Text, x: Value) -> Value:
+def erfc(text: Text, x: Typed) -> Typed:
     """1 - erf(x) up to |x| = 3/4, then erfc|x| or 2 - erfc|x|."""
     size, one = text.fabs(x), text.like(x, 1.0)
     outer = _complement(text, size)

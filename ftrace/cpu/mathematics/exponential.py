@@ -9,7 +9,7 @@ Polynomials are minimax fits of our own; the bounds named are of the polynomial 
 
 from typing import Final
 
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.llvm.vector_idioms import in_registers, scale
 from ftrace.cpu.mathematics.pieces import (
     FORMATS,
@@ -64,14 +64,14 @@ EXP2: Final = {
 }
 
 
-def long_polynomial(text: Text, x: Value, coefficients: tuple[float, ...]) -> Value:
+def long_polynomial(text: Text, x: Typed, coefficients: tuple[float, ...]) -> Typed:
     """One chain for a short polynomial, two for a long one."""
     if len(coefficients) < 7:
         return polynomial(text, x, coefficients)
     return two_chains(text, x, coefficients)
 
 
-def rounded(text: Text, x: Value, scale: float) -> tuple[Value, Value]:
+def rounded(text: Text, x: Typed, scale: float) -> tuple[Typed, Typed]:
     """The integer n nearest to x * scale: as n + magic + bias, and as n."""
     form = FORMATS[x.dtype]
     magic = text.like(x, form.magic + form.bias)
@@ -79,7 +79,7 @@ def rounded(text: Text, x: Value, scale: float) -> tuple[Value, Value]:
     return with_magic, text.sub(with_magic, magic)
 
 
-def reduced(text: Text, x: Value, n: Value) -> tuple[Value, Value]:
+def reduced(text: Text, x: Typed, n: Typed) -> tuple[Typed, Typed]:
     """x - n ln 2 as a rounded value and what rounding left out."""
     high, low = LN2[x.dtype]
     first = text.fma(n, text.like(x, -high), x)
@@ -88,7 +88,7 @@ def reduced(text: Text, x: Value, n: Value) -> tuple[Value, Value]:
     return r, text.sub(text.sub(first, r), part)
 
 
-def scaled(text: Text, x: Value, with_magic: Value, n: Value) -> Value:
+def scaled(text: Text, x: Typed, with_magic: Typed, n: Typed) -> Typed:
     """x * 2**n for |x| near 1 and any n, rounded once."""
     if in_registers(text, x):
         return scale(text, x, n)
@@ -102,7 +102,7 @@ def scaled(text: Text, x: Value, with_magic: Value, n: Value) -> Value:
     return text.mul(text.mul(x, power_of_two(text, bits)), power_of_two(text, rest))
 
 
-def exp(text: Text, x: Value) -> Value:
+def exp(text: Text, x: Typed) -> Typed:
     """e**x: n, r and e**r = 1 + (r + r**2 P(r)), P of degree 4 (f4) or 9 (f8)."""
     x = clamp(text, x, *RANGE[x.dtype])
     with_magic, n = rounded(text, x, LOG2_E)
@@ -114,7 +114,7 @@ def exp(text: Text, x: Value) -> Value:
     return scaled(text, value, with_magic, n)
 
 
-def exp2(text: Text, x: Value) -> Value:
+def exp2(text: Text, x: Typed) -> Typed:
     """2**x: n = round(x), r = x - n exactly, 2**r = 1 + r P(r), P of degree 5 or 10."""
     x = clamp(text, x, *RANGE_2[x.dtype])
     with_magic, n = rounded(text, x, 1.0)
@@ -123,14 +123,14 @@ def exp2(text: Text, x: Value) -> Value:
     return scaled(text, text.fma(tail, r, text.like(r, 1.0)), with_magic, n)
 
 
-def expm1_parts(text: Text, x: Value, n: Value) -> tuple[Value, Value]:
+def expm1_parts(text: Text, x: Typed, n: Typed) -> tuple[Typed, Typed]:
     """e**r - 1 for r = x - n ln 2, as r and a correction to it."""
     r, left = reduced(text, x, n)
     tail = long_polynomial(text, r, EXP[x.dtype])
     return r, text.fma(text.mul(r, r), tail, left)
 
 
-def expm1(text: Text, x: Value) -> Value:
+def expm1(text: Text, x: Typed) -> Typed:
     """e**x - 1 = 2**n (e**r - 1) + (2**n - 1), where the sum keeps its rounding error.
 
     The scale is 2**(n - 1), doubled at the end, so that the largest results do not overflow.
@@ -151,7 +151,7 @@ def expm1(text: Text, x: Value) -> Value:
     return copysign(text, value, x)
 
 
-def logistic(text: Text, x: Value) -> Value:
+def logistic(text: Text, x: Typed) -> Typed:
     """1 / (1 + e**-x) with e**-|x|, so that nothing overflows; the quotient is corrected once."""
     one = text.like(x, 1.0)
     e = exp(text, text.fneg(text.fabs(x)))

@@ -9,7 +9,7 @@ only for huge arguments of sin, cos and tan.
 from collections.abc import Callable
 from typing import Final
 
-from ftrace.cpu.llvm.text import Value
+from ftrace.cpu.llvm.text import Typed
 from ftrace.cpu.mathematics.erf import erf, erfc
 from ftrace.cpu.mathematics.exponential import exp, exp2, expm1, logistic
 from ftrace.cpu.mathematics.hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
@@ -19,7 +19,7 @@ from ftrace.cpu.mathematics.logarithm import log, log1p, log2, log10
 from ftrace.cpu.mathematics.power import cbrt, hypot, pow_
 from ftrace.cpu.mathematics.trigonometric import cos, sin, tan
 
-SPELLINGS: Final[dict[str, Callable[..., Value]]] = {
+SPELLINGS: Final[dict[str, Callable[..., Typed]]] = {
     "exp": exp,
     "exp2": exp2,
     "expm1": expm1,

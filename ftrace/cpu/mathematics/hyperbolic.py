@@ -7,7 +7,7 @@ neither a division nor a cancellation. The inverses are logarithms of sums kept 
 
 from typing import Final, NamedTuple
 
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.mathematics.exponential import (
     EXP,
     LOG2_E,
@@ -86,21 +86,21 @@ TOP: Final = {"f4": 89.6, "f8": 710.6}  # beyond: sinh and cosh are infinite
 BIG: Final = {"f4": 2.0**40, "f8": 2.0**100}  # asinh and acosh are log(2 |x|) from there
 
 
-class Halves(NamedTuple):
+class ExpHalves(NamedTuple):
     """Halves of what makes sinh and cosh of n ln 2 + r.
 
     sinh r = odd + odd_tail, cosh r = 1 + even; total and difference are those of 2**(n - 2) and
     2**(-n - 2).
     """
 
-    odd: Value
-    odd_tail: Value
-    even: Value
-    total: Value
-    difference: Value
+    odd: Typed
+    odd_tail: Typed
+    even: Typed
+    total: Typed
+    difference: Typed
 
 
-def _halves(text: Text, size: Value) -> Halves:
+def _halves(text: Text, size: Typed) -> ExpHalves:
     form = FORMATS[size.dtype]
     size = minimum(text, text.like(size, TOP[size.dtype]), size)
     with_magic, n = rounded(text, size, LOG2_E)
@@ -114,10 +114,10 @@ def _halves(text: Text, size: Value) -> Halves:
     least = minimum(text, text.like(n, form.bias - 3.0), n)
     back = text.sub(text.like(n, form.magic + form.bias - 2.0), least)
     down = power_of_two(text, as_bits(text, back))
-    return Halves(r, odd_tail, even, text.add(up, down), text.sub(up, down))
+    return ExpHalves(r, odd_tail, even, text.add(up, down), text.sub(up, down))
 
 
-def sinh(text: Text, x: Value) -> Value:
+def sinh(text: Text, x: Typed) -> Typed:
     """The addition theorem for |x| = n ln 2 + r, with the sign of x; tiny x are their own."""
     h = _halves(text, text.fabs(x))
     high = text.mul(h.odd, h.total)
@@ -131,7 +131,7 @@ def sinh(text: Text, x: Value) -> Value:
     return copysign(text, text.select(tiny, x, value), x)
 
 
-def cosh(text: Text, x: Value) -> Value:
+def cosh(text: Text, x: Typed) -> Typed:
     """The addition theorem for |x| = n ln 2 + r."""
     h = _halves(text, text.fabs(x))
     tail = text.fma(h.even, h.total, text.mul(h.odd_tail, h.difference))
@@ -141,7 +141,7 @@ def cosh(text: Text, x: Value) -> Value:
     return text.add(value, value)
 
 
-def tanh(text: Text, x: Value) -> Value:
+def tanh(text: Text, x: Typed) -> Typed:
     """1 - 2 / (e**2|x| + 1), or |x| + |x|**3 P(x**2) up to 5/8, with the sign of x.
 
     The quotient is at most 0.45 and falls as 2**-n, so that what e**2|x| lacks in accuracy counts a
@@ -162,7 +162,7 @@ def tanh(text: Text, x: Value) -> Value:
     return copysign(text, text.select(near, small, large), x)
 
 
-def _log_of_large(text: Text, x: Value, high: Value, low: Value) -> Value:
+def _log_of_large(text: Text, x: Typed, high: Typed, low: Typed) -> Typed:
     """log(1 + high + low), but log(2 x) where x is so large that the rest does not count."""
     large = text.compare("oge", x, text.like(x, BIG[x.dtype]))
     zero = text.like(x, 0.0)
@@ -173,7 +173,7 @@ def _log_of_large(text: Text, x: Value, high: Value, low: Value) -> Value:
     return text.select(finite, text.add(value, ln2), x)
 
 
-def asinh(text: Text, x: Value) -> Value:
+def asinh(text: Text, x: Typed) -> Typed:
     """log(1 + |x| + x**2 / (1 + sqrt(1 + x**2))) with the sign of x."""
     size, one = text.fabs(x), text.like(x, 1.0)
     square = text.mul(x, x)
@@ -182,7 +182,7 @@ def asinh(text: Text, x: Value) -> Value:
     return copysign(text, _log_of_large(text, size, high, low), x)
 
 
-def acosh(text: Text, x: Value) -> Value:
+def acosh(text: Text, x: Typed) -> Typed:
     """log(1 + t + sqrt(t**2 + 2 t)), t = x - 1, the root as a pair."""
     one = text.like(x, 1.0)
     t = text.sub(x, one)
@@ -200,7 +200,7 @@ def acosh(text: Text, x: Value) -> Value:
     return text.select(text.compare("olt", x, one), text.like(x, NAN), value)
 
 
-def atanh(text: Text, x: Value) -> Value:
+def atanh(text: Text, x: Typed) -> Typed:
     """log(1 + 2 |x| / (1 - |x|)) / 2 with the sign of x, the quotient as a pair."""
     size, one = text.fabs(x), text.like(x, 1.0)
     below, left = fast_two_sum(text, one, text.fneg(size))

@@ -7,7 +7,7 @@ and above, atan(a) = pi/2 - atan(1/a). Multiples of pi/4 are added as pairs.
 
 from typing import Final
 
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.mathematics.exponential import long_polynomial
 from ftrace.cpu.mathematics.pieces import INFINITY, as_bits, copysign, fast_two_sum
 
@@ -66,7 +66,7 @@ ATAN: Final = {
 HUGE: Final = {"f4": 2.0**100, "f8": 2.0**1000}  # sums of two stay finite below
 
 
-def _turned(text: Text, count: Value, t: Value, tail: Value) -> Value:
+def _turned(text: Text, count: Typed, t: Typed, tail: Typed) -> Typed:
     """count pi/4 + t + tail, where |t| <= pi/4 unless count is 0."""
     high, low = QUARTER_PI[t.dtype]
     base = text.mul(count, text.like(t, high))
@@ -74,7 +74,7 @@ def _turned(text: Text, count: Value, t: Value, tail: Value) -> Value:
     return text.add(total, text.add(text.fma(count, text.like(t, low), left), tail))
 
 
-def _arcsine_parts(text: Text, x: Value) -> tuple[Value, Value, Value]:
+def _arcsine_parts(text: Text, x: Typed) -> tuple[Typed, Typed, Typed]:
     """Whether |x| > 1/2; s = |x| or sqrt((1 - |x|) / 2); asin(s) - s."""
     size = text.fabs(x)
     large = text.compare("ogt", size, text.like(x, 0.5))
@@ -84,7 +84,7 @@ def _arcsine_parts(text: Text, x: Value) -> tuple[Value, Value, Value]:
     return large, s, text.mul(text.mul(s, z), long_polynomial(text, z, ASIN[x.dtype]))
 
 
-def asin(text: Text, x: Value) -> Value:
+def asin(text: Text, x: Typed) -> Typed:
     """asin|x| with the sign of x; polynomials of degree 11 (f4) and 25 (f8)."""
     large, s, tail = _arcsine_parts(text, x)
     factor = text.select(large, text.like(x, -2.0), text.like(x, 1.0))
@@ -93,7 +93,7 @@ def asin(text: Text, x: Value) -> Value:
     return copysign(text, value, x)
 
 
-def acos(text: Text, x: Value) -> Value:
+def acos(text: Text, x: Typed) -> Typed:
     """pi/2 - asin(x) near 0, 2 asin(s) near 1, pi - 2 asin(s) near -1."""
     large, s, tail = _arcsine_parts(text, x)
     zero, two = text.like(x, 0.0), text.like(x, 2.0)
@@ -107,7 +107,7 @@ def acos(text: Text, x: Value) -> Value:
     return _turned(text, count, text.mul(s, factor), text.mul(tail, factor))
 
 
-def _angle(text: Text, small: Value, large: Value) -> tuple[Value, Value, Value]:
+def _angle(text: Text, small: Typed, large: Typed) -> tuple[Typed, Typed, Typed]:
     """atan(small / large) for 0 <= small <= large as count pi/4 + t + tail, count 0 or 1."""
     near = text.compare("ogt", text.add(small, small), large)
     above = text.select(near, text.sub(small, large), small)
@@ -118,14 +118,14 @@ def _angle(text: Text, small: Value, large: Value) -> tuple[Value, Value, Value]
     return text.select(near, text.like(t, 1.0), text.like(t, 0.0)), t, tail
 
 
-def _flipped(text: Text, where: Value, angle: tuple[Value, Value, Value], base: Value) -> Value:
+def _flipped(text: Text, where: Typed, angle: tuple[Typed, Typed, Typed], base: Typed) -> Typed:
     """base pi/4 - angle where asked, else base pi/4 + angle."""
     sign = text.select(where, text.like(base, -1.0), text.like(base, 1.0))
     count, t, tail = (text.mul(part, sign) for part in angle)
     return _turned(text, text.add(base, count), t, tail)
 
 
-def atan(text: Text, x: Value) -> Value:
+def atan(text: Text, x: Typed) -> Typed:
     """atan|x| with the sign of x; polynomials of degree 11 (f4) and 25 (f8)."""
     size, one = text.fabs(x), text.like(x, 1.0)
     steep = text.compare("ogt", size, one)
@@ -134,7 +134,7 @@ def atan(text: Text, x: Value) -> Value:
     return copysign(text, _flipped(text, steep, _angle(text, small, large), base), x)
 
 
-def atan2(text: Text, y: Value, x: Value) -> Value:
+def atan2(text: Text, y: Typed, x: Typed) -> Typed:
     """The angle of (x, y): atan of the smaller over the larger, and multiples of pi/2."""
     zero, one, two = (text.like(x, c) for c in (0.0, 1.0, 2.0))
     a, b = text.fabs(x), text.fabs(y)

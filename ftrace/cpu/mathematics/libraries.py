@@ -14,7 +14,7 @@ from typing import Final
 
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import once
-from ftrace.cpu.llvm.text import LLVM_TYPE, Text, Value, type_of
+from ftrace.cpu.llvm.text import LLVM_TYPE, Text, Typed, type_of
 
 PREFIX: Final = "ftrace_"
 # op -> name in cython_special; its functions take a second argument that they ignore
@@ -34,7 +34,7 @@ SINGLE: Final = frozenset({"erf_inv"})  # those with a float version; the others
 UNROLLED: Final = 4
 
 
-def per_lane(text: Text, name: str, x: Value, *, rest: str = "", cold: bool = False) -> Value:
+def per_lane(text: Text, name: str, x: Typed, *, rest: str = "", cold: bool = False) -> Typed:
     """`name(x)` lane by lane; `name` is a function of the module, declared or defined already.
 
     Args:
@@ -57,7 +57,7 @@ def per_lane(text: Text, name: str, x: Value, *, rest: str = "", cold: bool = Fa
     return text.let(f"call {kind} @{helper}({kind} {x.name}){mark}", x.dtype, x.lanes)
 
 
-def _unrolled(x: Value, name: str, rest: str) -> str:
+def _unrolled(x: Typed, name: str, rest: str) -> str:
     scalar, kind = LLVM_TYPE[x.dtype], type_of(x.dtype, x.lanes)
     lines, so_far = [], "poison"
     for i in range(x.lanes):
@@ -68,7 +68,7 @@ def _unrolled(x: Value, name: str, rest: str) -> str:
     return "\n".join([*lines, f"  ret {kind} {so_far}", ""])
 
 
-def _looped(x: Value, name: str, rest: str) -> str:
+def _looped(x: Typed, name: str, rest: str) -> str:
     scalar, kind = LLVM_TYPE[x.dtype], type_of(x.dtype, x.lanes)
     return f"""  %at = alloca {kind}
   store {kind} %x, ptr %at
@@ -88,7 +88,7 @@ done:
 """
 
 
-def where_any(text: Text, mask: Value, usual: Value, rare: Callable[[], Value]) -> Value:
+def where_any(text: Text, mask: Typed, usual: Typed, rare: Callable[[], Typed]) -> Typed:
     """`rare()` where mask, else usual; what `rare` writes is skipped where no lane needs it."""
     before, then, after = text.block, text.fresh("rare"), text.fresh("join")
     text.branch(text.any(mask), then, after)
@@ -100,10 +100,10 @@ def where_any(text: Text, mask: Value, usual: Value, rare: Callable[[], Value]) 
     return text.phi(usual.dtype, usual.lanes, [(usual, before), (value, end)])
 
 
-def library_call(op: str) -> Callable[[Text, Value], Value]:
+def library_call(op: str) -> Callable[[Text, Typed], Typed]:
     """The spelling of an op that SciPy computes."""
 
-    def spelling(text: Text, x: Value) -> Value:
+    def spelling(text: Text, x: Typed) -> Typed:
         dtype = x.dtype if x.dtype == "f8" or op in SINGLE else "f8"
         name, scalar = f"{PREFIX}{op}_{dtype}", LLVM_TYPE[dtype]
         text.declare(name, f"declare {scalar} @{name}({scalar}, i32)")

@@ -9,7 +9,7 @@ the exponent through the bits of 2**52 (2**23), so that no host needs conversion
 import math
 from typing import Final, NamedTuple
 
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.mathematics.exponential import LN2
 from ftrace.cpu.mathematics.pieces import (
     FORMATS,
@@ -52,16 +52,16 @@ LOG: Final = {
 }
 
 
-class Parts(NamedTuple):
+class LogParts(NamedTuple):
     """log(1+f) = f - (half - tail), half = f**2 / 2; and k."""
 
-    k: Value
-    f: Value
-    half: Value
-    tail: Value
+    k: Typed
+    f: Typed
+    half: Typed
+    tail: Typed
 
 
-def exponent_and_bits(text: Text, bits: Value, bias: float | Value) -> tuple[Value, Value]:
+def exponent_and_bits(text: Text, bits: Typed, bias: float | Typed) -> tuple[Typed, Typed]:
     """k as a float, and the bits of m, of the bits of a positive normal number."""
     dtype = "f4" if bits.dtype == "i4" else "f8"
     form = FORMATS[dtype]
@@ -71,13 +71,13 @@ def exponent_and_bits(text: Text, bits: Value, bias: float | Value) -> tuple[Val
     # the bits of 2**fraction with an integer below are that integer plus 2**fraction
     base = (form.bias + form.fraction) << form.fraction
     biased = as_float(text, text.op("or", field, text.like(bits, base)))
-    offset = bias if isinstance(bias, Value) else text.const(bias, dtype, bits.lanes)
+    offset = bias if isinstance(bias, Typed) else text.const(bias, dtype, bits.lanes)
     k = text.sub(biased, offset)
     fraction = text.op("and", moved, text.like(bits, (1 << form.fraction) - 1))
     return k, text.add(fraction, text.like(bits, ROOT_HALF[dtype]))
 
 
-def series(text: Text, f: Value) -> tuple[Value, Value]:
+def series(text: Text, f: Typed) -> tuple[Typed, Typed]:
     """f**2 / 2 and tail, where log(1+f) = f - (f**2/2 - tail)."""
     half = text.mul(text.mul(f, f), text.like(f, 0.5))
     coefficients = LOG[f.dtype]
@@ -90,7 +90,7 @@ def series(text: Text, f: Value) -> tuple[Value, Value]:
     return half, text.mul(s, text.add(half, rest))
 
 
-def decomposed(text: Text, x: Value) -> Parts:
+def decomposed(text: Text, x: Typed) -> LogParts:
     """k, f and the series of a positive x, subnormals included."""
     form = FORMATS[x.dtype]
     tiny = text.compare("olt", x, text.like(x, form.smallest))
@@ -100,10 +100,10 @@ def decomposed(text: Text, x: Value) -> Parts:
     offset = text.select(tiny, text.like(x, plain + up), text.like(x, plain))
     k, bits = exponent_and_bits(text, as_bits(text, x), offset)
     f = text.sub(as_float(text, bits), text.like(x, 1.0))
-    return Parts(k, f, *series(text, f))
+    return LogParts(k, f, *series(text, f))
 
 
-def edges(text: Text, x: Value, value: Value) -> Value:
+def edges(text: Text, x: Typed, value: Typed) -> Typed:
     """The value of a logarithm, or what 0, negative numbers, infinity and NaN give."""
     value = text.select(text.compare("olt", x, text.like(x, INFINITY)), value, x)
     zero = text.like(x, 0.0)
@@ -111,7 +111,7 @@ def edges(text: Text, x: Value, value: Value) -> Value:
     return text.select(text.compare("olt", x, zero), text.like(x, NAN), value)
 
 
-def log(text: Text, x: Value) -> Value:
+def log(text: Text, x: Typed) -> Typed:
     """As k ln 2 + f - (f**2/2 - tail); ln 2 in two parts, the first with exact products."""
     k, f, half, tail = decomposed(text, x)
     high, low = LN2[x.dtype]
@@ -120,7 +120,7 @@ def log(text: Text, x: Value) -> Value:
     return edges(text, x, value)
 
 
-def _scaled_log(text: Text, x: Value, scale: float, unit: tuple[float, float] | None) -> Value:
+def _scaled_log(text: Text, x: Typed, scale: float, unit: tuple[float, float] | None) -> Typed:
     """k unit + log(1+f) scale, in extra precision; a unit of None is 1."""
     k, f, half, tail = decomposed(text, x)
     dropped = 12 if x.dtype == "f4" else 32
@@ -137,12 +137,12 @@ def _scaled_log(text: Text, x: Value, scale: float, unit: tuple[float, float] | 
     return edges(text, x, text.add(total, text.add(left, small)))
 
 
-def log2(text: Text, x: Value) -> Value:
+def log2(text: Text, x: Typed) -> Typed:
     """Base 2, exact at powers of two; the leading part of f - f**2/2 has exact products."""
     return _scaled_log(text, x, 1.4426950408889634, None)
 
 
-def log10(text: Text, x: Value) -> Value:
+def log10(text: Text, x: Typed) -> Typed:
     """Base 10 in the same way, with the logarithm of 2 in two parts."""
     unit = {
         "f4": (0.301025390625, 4.6050389811952134e-06),
@@ -151,7 +151,7 @@ def log10(text: Text, x: Value) -> Value:
     return _scaled_log(text, x, 0.4342944819032518, unit[x.dtype])
 
 
-def log_of_sum(text: Text, high: Value, low: Value) -> Value:
+def log_of_sum(text: Text, high: Typed, low: Typed) -> Typed:
     """log(1 + high + low) of a positive normal sum; |low| is far below high.
 
     f is made of 1 + high and the error of that sum, so that small sums keep every bit.
@@ -172,7 +172,7 @@ def log_of_sum(text: Text, high: Value, low: Value) -> Value:
     return text.fma(k, text.like(f, h), text.sub(f, text.sub(half, tail)))
 
 
-def log1p(text: Text, x: Value) -> Value:
+def log1p(text: Text, x: Typed) -> Typed:
     """log(1+x) with the rounding error of 1 + x carried into f."""
     value = log_of_sum(text, x, text.like(x, 0.0))
     value = text.select(text.compare("olt", x, text.like(x, INFINITY)), value, x)

@@ -7,7 +7,7 @@ nearly correctly rounded. Signs and C99's special cases are selected at the end.
 
 from typing import Final, NamedTuple
 
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.mathematics.exponential import (
     EXP,
     LN2,
@@ -77,11 +77,11 @@ ROOT: Final = (
 class Number(NamedTuple):
     """A positive number 2**k m, m in [sqrt(1/2), sqrt(2))."""
 
-    k: Value
-    m: Value
+    k: Typed
+    m: Typed
 
 
-def _decomposed(text: Text, x: Value) -> Number:
+def _decomposed(text: Text, x: Typed) -> Number:
     form = FORMATS[x.dtype]
     tiny = text.compare("olt", x, text.like(x, form.smallest))
     up = form.fraction + 2
@@ -92,7 +92,7 @@ def _decomposed(text: Text, x: Value) -> Number:
     return Number(k, as_float(text, bits))
 
 
-def _log_pair(text: Text, x: Value) -> tuple[Value, Value]:
+def _log_pair(text: Text, x: Typed) -> tuple[Typed, Typed]:
     """log x as a pair: k ln 2 + 2 s (1 + z/3 + z**2 P(z)), s = (m-1)/(m+1), z = s**2 (pairs)."""
     k, m = _decomposed(text, x)
     one = text.like(x, 1.0)
@@ -121,7 +121,7 @@ def _log_pair(text: Text, x: Value) -> tuple[Value, Value]:
     return fast_two_sum(text, total, left)
 
 
-def _exp_pair(text: Text, x: Value, left: Value) -> Value:
+def _exp_pair(text: Text, x: Typed, left: Typed) -> Typed:
     """e**(x + left); far out of range where x is, and then without `left`."""
     inside = clamp(text, x, -800.0, 800.0)
     left = text.select(text.compare("oeq", inside, x), left, text.like(x, 0.0))
@@ -134,7 +134,7 @@ def _exp_pair(text: Text, x: Value, left: Value) -> Value:
     return scaled(text, value, with_magic, n)
 
 
-def _power(text: Text, x: Value, y: Value) -> Value:
+def _power(text: Text, x: Typed, y: Typed) -> Typed:
     """x**y for x > 0, f8."""
     log, log_left = _log_pair(text, x)
     y = clamp(text, y, -(2.0**70), 2.0**70)
@@ -142,7 +142,7 @@ def _power(text: Text, x: Value, y: Value) -> Value:
     return _exp_pair(text, product, text.fma(y, log_left, left))
 
 
-def _power_by_double(text: Text, x: Value, y: Value) -> Value:
+def _power_by_double(text: Text, x: Typed, y: Typed) -> Typed:
     """x**y for x > 0, f4: 2**(y log2 x), in f8 and rounded once."""
     x, y = text.convert("fpext", x, "f8"), text.convert("fpext", y, "f8")
     one = text.like(x, 1.0)
@@ -159,11 +159,11 @@ def _power_by_double(text: Text, x: Value, y: Value) -> Value:
     return text.convert("fptrunc", value, "f4")
 
 
-def _whole_and_odd(text: Text, y: Value) -> tuple[Value, Value]:
+def _whole_and_odd(text: Text, y: Typed) -> tuple[Typed, Typed]:
     """Whether y is an integer, and whether it is no even integer (odd, where it is one)."""
     big = text.like(y, 2.0 ** FORMATS[y.dtype].fraction)
 
-    def whole(v: Value) -> Value:
+    def whole(v: Typed) -> Typed:
         rounded_v = text.sub(text.add(v, big), big)
         return text.op("or", text.compare("oeq", rounded_v, v), text.compare("oge", v, big))
 
@@ -172,7 +172,7 @@ def _whole_and_odd(text: Text, y: Value) -> tuple[Value, Value]:
     return whole(size), text.op("xor", even, text.like(even, True))
 
 
-def pow_(text: Text, x: Value, y: Value) -> Value:
+def pow_(text: Text, x: Typed, y: Typed) -> Typed:
     """x**y with C99's special cases."""
     zero, one, infinity = (text.like(x, c) for c in (0.0, 1.0, INFINITY))
     size = text.fabs(x)
@@ -195,7 +195,7 @@ def pow_(text: Text, x: Value, y: Value) -> Value:
     return text.select(trivial, one, signed)
 
 
-def hypot(text: Text, x: Value, y: Value) -> Value:
+def hypot(text: Text, x: Typed, y: Typed) -> Typed:
     """sqrt(x**2 + y**2), scaled by a power of two where squares leave the range."""
     a, b = text.fabs(x), text.fabs(y)
     larger = maximum(text, a, b)
@@ -214,7 +214,7 @@ def hypot(text: Text, x: Value, y: Value) -> Value:
     return text.select(endless, infinity, value)
 
 
-def _exponent_by_three(text: Text, x: Value) -> tuple[Value, Value, Value]:
+def _exponent_by_three(text: Text, x: Typed) -> tuple[Typed, Typed, Typed]:
     """m in [1, 2), the remainder e - 3 t as a float, and t with the magic number and bias on it."""
     form = FORMATS[x.dtype]
     bits = as_bits(text, x)
@@ -230,7 +230,7 @@ def _exponent_by_three(text: Text, x: Value) -> tuple[Value, Value, Value]:
     return m, text.fma(t, text.like(x, -3.0), e), with_magic
 
 
-def cbrt(text: Text, x: Value) -> Value:
+def cbrt(text: Text, x: Typed) -> Typed:
     """The cube root of |x| = 8**t d, d in [1, 8), with the sign of x.
 
     An approximation of d**(-1/3), one Newton step, and a root cut to half the bits so that its

@@ -8,7 +8,7 @@ and Waite). Beyond `FAR`, a branch that no vector of usual arguments takes goes 
 
 from typing import Final
 
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.mathematics.exponential import long_polynomial
 from ftrace.cpu.mathematics.far import finish_far, reduce_far
 from ftrace.cpu.mathematics.libraries import per_lane, where_any
@@ -88,7 +88,7 @@ TAN: Final = {
 ONE_OVER_PI: Final = 0.3183098861837907
 
 
-def _less_half_pi(text: Text, x: Value, n: Value) -> tuple[Value, Value | None]:
+def _less_half_pi(text: Text, x: Typed, n: Typed) -> tuple[Typed, Typed | None]:
     """x - n pi/2, to the last place even where it cancels; without `fma` as a pair."""
     parts = [text.like(x, -p) for p in HALF_PI[text.host.fma][x.dtype]]
     if text.host.fma:
@@ -101,7 +101,7 @@ def _less_half_pi(text: Text, x: Value, n: Value) -> tuple[Value, Value | None]:
     return fast_two_sum(text, total, text.fma(n, parts[3], left))
 
 
-def _odd(text: Text, r: Value, left: Value | None = None) -> Value:
+def _odd(text: Text, r: Typed, left: Typed | None = None) -> Typed:
     """sin(r) as r/2 + r (1/2 + r**2 (c0 + r**2 ...)): the bracket is small where r is large."""
     z = text.mul(r, r)
     half = text.like(r, 0.5)
@@ -116,7 +116,7 @@ def _odd(text: Text, r: Value, left: Value | None = None) -> Value:
     return text.add(tail, text.mul(r, half))
 
 
-def _near(text: Text, x: Value, cosine: bool) -> Value:
+def _near(text: Text, x: Typed, cosine: bool) -> Typed:
     form = FORMATS[x.dtype]
     magic = text.like(x, form.magic)
     scale = text.like(x, ONE_OVER_PI)
@@ -135,7 +135,7 @@ def _near(text: Text, x: Value, cosine: bool) -> Value:
     return negate_where_odd(text, _odd(text, *_less_half_pi(text, x, n)), bits)
 
 
-def _beyond(text: Text, x: Value, near: Value, name: str) -> Value:
+def _beyond(text: Text, x: Typed, near: Typed, name: str) -> Typed:
     """`near`, but for lanes with huge arguments the value of a scalar function of far.py."""
     mask = text.compare("ogt", text.fabs(x), text.like(x, FAR[text.host.fma][x.dtype]))
     symbol = f"far_{name}_{x.dtype}"
@@ -147,7 +147,7 @@ def _beyond(text: Text, x: Value, near: Value, name: str) -> Value:
 def _write_far(text: Text, symbol: str, name: str, dtype: str) -> None:
     inner = Text(text.host, text.declarations)
     reduce_far(inner, dtype, moved=1 if name == "cos" else 0, doubling=1 if name == "tan" else 0)
-    r, left, odd = Value("%r", dtype, 1), Value("%left", dtype, 1), Value("%odd", "b1", 1)
+    r, left, odd = Typed("%r", dtype, 1), Typed("%left", dtype, 1), Typed("%odd", "b1", 1)
     if name == "tan":
         value = _tangent(inner, r, left, odd)
     else:
@@ -156,19 +156,19 @@ def _write_far(text: Text, symbol: str, name: str, dtype: str) -> None:
     text.declare(symbol, finish_far(inner, symbol, value.name, dtype))
 
 
-def sin(text: Text, x: Value) -> Value:
+def sin(text: Text, x: Typed) -> Typed:
     """With x = n pi + r: (-1)**n times an odd polynomial of degree 9 (f4) or 17 (f8) in r."""
     value = _near(text, x, False)
     value = text.select(text.compare("oeq", x, text.like(x, 0.0)), x, value)
     return _beyond(text, x, value, "sin")
 
 
-def cos(text: Text, x: Value) -> Value:
+def cos(text: Text, x: Typed) -> Typed:
     """With x = (n + 1/2) pi + r: -(-1)**n times the polynomial of sin."""
     return _beyond(text, x, _near(text, x, True), "cos")
 
 
-def _half_pi_pair(text: Text, x: Value, n: Value) -> tuple[Value, Value]:
+def _half_pi_pair(text: Text, x: Typed, n: Typed) -> tuple[Typed, Typed]:
     """x - n pi/2 and what its rounding left out."""
     parts = [text.like(x, -p) for p in HALF_PI[text.host.fma][x.dtype]]
     first = text.fma(n, parts[0], x)
@@ -182,7 +182,7 @@ def _half_pi_pair(text: Text, x: Value, n: Value) -> tuple[Value, Value]:
     return total, text.add(text.fma(n, parts[3], left), more)
 
 
-def _tangent(text: Text, r: Value, left: Value, odd: Value) -> Value:
+def _tangent(text: Text, r: Typed, left: Typed, odd: Typed) -> Typed:
     """tan(r + left), or where odd -1 over it, corrected by its remainder."""
     one = text.like(r, 1.0)
     square = text.mul(r, r)
@@ -196,7 +196,7 @@ def _tangent(text: Text, r: Value, left: Value, odd: Value) -> Value:
     return text.select(odd, text.fma(inverse, change, inverse), value)
 
 
-def tan(text: Text, x: Value) -> Value:
+def tan(text: Text, x: Typed) -> Typed:
     """With x = n pi/2 + r, r a pair: a polynomial of degree 13 or 31 in r, or -1 over it."""
     form = FORMATS[x.dtype]
     magic = text.like(x, form.magic)

@@ -37,7 +37,7 @@ NAMES: Final = (
 )
 
 
-class Library(NamedTuple):
+class BlasLibrary(NamedTuple):
     """Functions for matrix products.
 
     Attributes:
@@ -51,7 +51,7 @@ class Library(NamedTuple):
     longest: int
 
 
-def library() -> Library | None:
+def library() -> BlasLibrary | None:
     """The library of this process, if there is one that works."""
     return _library()
 
@@ -84,14 +84,14 @@ def text(dtype: str, *, vector: bool) -> str:
 
 
 @once
-def _library() -> Library | None:
+def _library() -> BlasLibrary | None:
     return next(filter(_works, itertools.chain(of_numpy(), of_scipy())), None)
 
 
 # --- where the functions are
 
 
-def of_numpy() -> Iterator[Library]:
+def of_numpy() -> Iterator[BlasLibrary]:
     """The libraries that NumPy's extension is linked to, and those beside it."""
     for path in _files():
         try:
@@ -101,7 +101,7 @@ def of_numpy() -> Iterator[Library]:
         for name, largest in NAMES:
             addresses = _addresses(lambda routine, n=name, o=opened: getattr(o, n.format(routine)))
             if addresses:
-                yield Library(addresses, CBLAS, largest)
+                yield BlasLibrary(addresses, CBLAS, largest)
 
 
 def _files() -> Iterable[Path]:
@@ -126,7 +126,7 @@ def _addresses(find: Callable[[str], Any]) -> dict[str, int]:
     return found
 
 
-def of_scipy() -> Iterator[Library]:
+def of_scipy() -> Iterator[BlasLibrary]:
     """What SciPy exports to C: Fortran's interface with 32-bit sizes."""
     try:
         exported = importlib.import_module("scipy.linalg.cython_blas").__pyx_capi__
@@ -141,13 +141,13 @@ def of_scipy() -> Iterator[Library]:
 
     addresses = _addresses(find)
     if addresses:
-        yield Library(addresses, FORTRAN, SHORT)
+        yield BlasLibrary(addresses, FORTRAN, SHORT)
 
 
 # --- whether they compute what they should
 
 
-def _works(found: Library) -> bool:
+def _works(found: BlasLibrary) -> bool:
     """Small products, into memory that holds NaN."""
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
         return False

@@ -21,12 +21,12 @@ from ftrace.cpu.runtime.machine_code import Module, compile_module, host
 ADDRESS: Final = np.dtype(np.uintp)
 
 
-class Block(Sequence[Any]):
+class TapeBlock(Sequence[Any]):
     """A block as the sequence of its items; `root` is the block that it hangs on, if it does."""
 
     __slots__ = ("__weakref__", "_address", "_aval", "_root")
 
-    def __init__(self, address: int, a: ShapedArray, root: "Block | None" = None) -> None:
+    def __init__(self, address: int, a: ShapedArray, root: "TapeBlock | None" = None) -> None:
         self._address, self._aval, self._root = address, a, root
 
     def __len__(self) -> int:
@@ -37,7 +37,7 @@ class Block(Sequence[Any]):
     def __getitem__(self, i: Any) -> Any:
         element = aval(self._aval.shape[1:], self._aval.dtype)
         root = self if self._root is None else self._root
-        return Block(int(np.asarray(self)[i]), element, root).value()
+        return TapeBlock(int(np.asarray(self)[i]), element, root).value()
 
     def value(self) -> Any:
         """The tape: an array, or `Ragged`."""
@@ -59,7 +59,7 @@ _NOWHERE: Final = np.zeros(3, np.int64)  # a block of no elements
 
 def taken(address: int, a: ShapedArray) -> Any:
     """What a program gave away, as a value that frees it."""
-    block = Block(address, a)
+    block = TapeBlock(address, a)
     if address:
         finalize(block, _free(), address, levels(a) - 1).atexit = False
     return block.value()
@@ -72,7 +72,7 @@ def given(value: Any, a: ShapedArray) -> tuple[Any, Any]:
         An array that begins where the elements of a block do, and what must live as long as it.
     """
     base = value.items if isinstance(value, Ragged) else value.base
-    if isinstance(base, Block):
+    if isinstance(base, TapeBlock):
         return np.asarray(base), base
     kept = None
     if levels(a) > 1:

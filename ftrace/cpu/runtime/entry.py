@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ftrace.core.lazy import once
-from ftrace.cpu.runtime.entry_text import API, REJECTED, Layout, callback_text, entry_text
+from ftrace.cpu.runtime.entry_text import API, REJECTED, ArgumentLayout, callback_text, entry_text
 from ftrace.cpu.runtime.machine_code import Module, compile_module, host
 
 STACK_SLOTS: Final = 4096
@@ -107,7 +107,7 @@ def _is_plain(array: Any, item: Item) -> bool:
 class _Native:
     """Compiled code of this process, and what makes builtins of it."""
 
-    def __init__(self, layout: Layout | None) -> None:
+    def __init__(self, layout: ArgumentLayout | None) -> None:
         api = ctypes.pythonapi
         symbols = {n: ctypes.cast(getattr(api, n), ctypes.c_void_p).value or 0 for n in API}
         text = callback_text() + (entry_text(layout) if layout else "")
@@ -146,12 +146,12 @@ def _native() -> _Native:
 # --- where fields lie
 
 
-def measure() -> Layout | None:
+def measure() -> ArgumentLayout | None:
     """The layout of array objects, or None where it is not the one we know."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     head = object.__basicsize__
-    layout = Layout(head - 8, head, head + 8, head + 16, head + 40, head + 48)
+    layout = ArgumentLayout(head - 8, head, head + 8, head + 16, head + 40, head + 48)
     if np.ndarray.__basicsize__ < layout.flags + 4:
         return None
     grid = np.zeros((3, 5, 7), np.float32)
@@ -161,7 +161,7 @@ def measure() -> Layout | None:
     return layout if all(_fits(layout, a) for a in samples) else None
 
 
-def _fits(layout: Layout, array: np.ndarray[Any, Any]) -> bool:
+def _fits(layout: ArgumentLayout, array: np.ndarray[Any, Any]) -> bool:
     """Whether the fields of an array are where the layout says; pointers are followed last."""
     base = id(array)
 

@@ -16,7 +16,7 @@ PLAIN: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 MAIN, TABLE, CALLBACK, COUNT, SLOTS, STACK, RELEASE, ITEMS = range(8)
 
 
-class Layout(NamedTuple):
+class ArgumentLayout(NamedTuple):
     """Where the fields of objects lie, in bytes."""
 
     kind: int
@@ -60,7 +60,7 @@ define i32 @callback(i64 %number) {{
     )
 
 
-def entry_text(layout: Layout) -> str:
+def entry_text(layout: ArgumentLayout) -> str:
     """`ptr enter(ptr self, ptr arguments, i64 count)`: a loop over the items, then main."""
     words = {
         "count": _word("count", COUNT, "i64"),

@@ -19,7 +19,7 @@ import llvmlite.binding as llvm
 
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import MAKING, once
-from ftrace.cpu.llvm.text import Host
+from ftrace.cpu.llvm.text import Processor
 
 VERSION: Final = ".".join(str(n) for n in llvm.llvm_version_info)
 ROOM: Final = 32 << 20  # bytes that LLVM may want beside what it makes of a text
@@ -33,7 +33,7 @@ LEVELS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-def host(level: str = "") -> Host:
+def host(level: str = "") -> Processor:
     """What the generated code is made for.
 
     Args:
@@ -46,7 +46,7 @@ def host(level: str = "") -> Host:
     return _chosen(os.environ.get("FTRACE_CPU", "") or "native") if not level else _host(level)
 
 
-def _host(level: str) -> Host:
+def _host(level: str) -> Processor:
     if level != "native":
         cpu, features = LEVELS[level]
     else:
@@ -55,7 +55,7 @@ def _host(level: str) -> Host:
     wide = {"+avx512f", "+avx512bw", "+avx512dq", "+avx512vl"} <= have
     fma = "+fma" in have or "+neon" in have
     vector_bytes = 64 if wide else 32 if "+avx2" in have else 16
-    return Host(vector_bytes=vector_bytes, fma=fma, masked=wide, cpu=cpu, features=features)
+    return Processor(vector_bytes=vector_bytes, fma=fma, masked=wide, cpu=cpu, features=features)
 
 
 @once
@@ -66,7 +66,7 @@ def _native() -> tuple[str, str]:
 
 
 @functools.cache
-def _chosen(level: str) -> Host:
+def _chosen(level: str) -> Processor:
     """The host that FTRACE_CPU chooses, if this machine can run it."""
     if level not in ("native", *LEVELS):
         raise BackendError(
@@ -87,7 +87,9 @@ def _chosen(level: str) -> Host:
 class Module:
     """Compiled code; it may be called as long as this object lives."""
 
-    def __init__(self, text: str, symbols: Mapping[str, int], made_for: Host, level: int) -> None:
+    def __init__(
+        self, text: str, symbols: Mapping[str, int], made_for: Processor, level: int
+    ) -> None:
         _check_memory(len(text))
         with MAKING:
             _free_dead()
@@ -158,7 +160,9 @@ def _check_memory(size: int) -> None:
         ) from error
 
 
-def compile_module(text: str, symbols: Mapping[str, int], host: Host, level: int = 2) -> Module:
+def compile_module(
+    text: str, symbols: Mapping[str, int], host: Processor, level: int = 2
+) -> Module:
     """Compile a module.
 
     Args:
@@ -175,7 +179,7 @@ def compile_module(text: str, symbols: Mapping[str, int], host: Host, level: int
     return Module(text, symbols, host, level)
 
 
-def assembly(text: str, host: Host, level: int = 2) -> str:
+def assembly(text: str, host: Processor, level: int = 2) -> str:
     """The machine code of a module as text.
 
     Raises:
@@ -193,7 +197,7 @@ def _start() -> bool:
     return True
 
 
-def _translated(text: str, made_for: Host, level: int) -> tuple[bytes, list[str]]:
+def _translated(text: str, made_for: Processor, level: int) -> tuple[bytes, list[str]]:
     """The object file of a text, and the names of what it takes from elsewhere."""
     _start()
     with llvm.create_context() as context, _parse(text, context) as parsed:
@@ -228,10 +232,10 @@ def _parse(text: str, context: Any) -> Any:
         ) from error
 
 
-_generators: Final[dict[tuple[Host, int], Any]] = {}
+_generators: Final[dict[tuple[Processor, int], Any]] = {}
 
 
-def _generator(made_for: Host, level: int) -> Any:
+def _generator(made_for: Processor, level: int) -> Any:
     """The target machine that translates for a host, one at a time."""
     key = made_for, level
     found = _generators.get(key)
@@ -240,7 +244,7 @@ def _generator(made_for: Host, level: int) -> Any:
     return found
 
 
-def _machine(made_for: Host, level: int) -> Any:
+def _machine(made_for: Processor, level: int) -> Any:
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
         cpu=made_for.cpu, features=made_for.features, opt=level, jit=True

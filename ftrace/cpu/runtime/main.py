@@ -14,14 +14,14 @@ from ftrace.core.tapes import has_turns
 from ftrace.cpu.emit.emitter import Carried
 from ftrace.cpu.emit.interrupts import AVAILABLE, POLL, STATE, cell, declare, polls
 from ftrace.cpu.emit.kernel_text import emit
-from ftrace.cpu.llvm.text import Host, Text, Value, memory_type
+from ftrace.cpu.llvm.text import Processor, Text, Typed, memory_type
 from ftrace.cpu.runtime import blas
 from ftrace.cpu.runtime.blas_text import product_name
 from ftrace.cpu.runtime.native_tapes import EXHAUSTED, OTHER, Tapes
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import (
     ARENA,
-    Branch,
+    BranchStep,
     Callback,
     Copy,
     Look,
@@ -37,7 +37,7 @@ FINISHED = 0
 FAILED = 1  # a callback raised a Python exception, which is set
 
 
-def module_text(program: Program, host: Host) -> str:
+def module_text(program: Program, host: Processor) -> str:
     """The LLVM text of a whole program.
 
     Args:
@@ -57,7 +57,7 @@ def module_text(program: Program, host: Host) -> str:
     return "\n\n".join((*declarations.values(), *kernels, main))
 
 
-def kernel_text(launch: Launch, host: Host) -> str:
+def kernel_text(launch: Launch, host: Processor) -> str:
     """The module of one kernel alone: to find out which one LLVM refuses."""
     declarations: dict[str, str] = {}
     kernel = emit(launch, symbol(0), host, declarations)
@@ -77,7 +77,7 @@ def _watches(steps: Sequence[Step]) -> bool:
         polls(step.kernel.body)
         if isinstance(step, Launch)
         else isinstance(step, Repeat | Scan)
-        or (isinstance(step, Branch) and any(map(_watches, step.arms)))
+        or (isinstance(step, BranchStep) and any(map(_watches, step.arms)))
         for step in steps
     )
 
@@ -169,7 +169,7 @@ class _Main:
                 self._callback(step)
             elif isinstance(step, Multiply):
                 self._product(step)
-            elif isinstance(step, Branch):
+            elif isinstance(step, BranchStep):
                 self._branch(step)
             elif isinstance(step, Repeat):
                 self._repeat(step)
@@ -229,7 +229,7 @@ class _Main:
         flags = ", ".join(f"i1 {str(t).lower()}" for t in step.transposed)
         self.text.line(f"call void @{name}({bases}, ptr %{numbers}, {flags})")
 
-    def _branch(self, step: Branch) -> None:
+    def _branch(self, step: BranchStep) -> None:
         text = self.text
         arms = [text.fresh("arm") for _ in step.arms]
         end = text.fresh("end")
@@ -242,7 +242,7 @@ class _Main:
             text.jump(end)
         text.label(end)
 
-    def _index(self, step: Branch) -> str:
+    def _index(self, step: BranchStep) -> str:
         """The number of the arm; too large ones fall to the last by the switch."""
         text = self.text
         kind = step.dtype[0]
@@ -258,11 +258,11 @@ class _Main:
             got = f"%{wide}"
         if kind == "u":
             return got
-        value = Value(got, "i8", 1)
+        value = Typed(got, "i8", 1)
         zero = text.like(value, 0)
         return text.select(text.compare("slt", value, zero), zero, value).name
 
-    def _load(self, slot: int, dtype: str) -> Value:
+    def _load(self, slot: int, dtype: str) -> Typed:
         """The scalar in a slot."""
         kind = memory_type(dtype)
         got = self.text.let(f"load {kind}, ptr {self._slot(slot)}, align {dtype[1:]}", dtype, 1)
@@ -319,16 +319,16 @@ class _Main:
         text.jump(head)
         text.label(end)
 
-    def _length(self, step: Scan) -> Value:
+    def _length(self, step: Scan) -> Typed:
         """The number of turns."""
         if step.length is not None:
-            return Value(self._entry(step.length), "i8", 1)
+            return Typed(self._entry(step.length), "i8", 1)
         assert step.count is not None
         if has_turns(self.program.slots[step.count].aval):
             return self._tapes.length(step.count)
         return self._load(step.count, "i8")
 
-    def _prepare(self, step: Scan, length: Value) -> None:
+    def _prepare(self, step: Scan, length: Typed) -> None:
         """Look at the tapes that a loop reads, and make room in those that it writes."""
         slots = self.program.slots
         exact = step.count is not None and has_turns(slots[step.count].aval)
@@ -342,10 +342,10 @@ class _Main:
             self._tapes.allocate(window, room, self._entry(window.size))
             self._tapes.end(window.base, length)
 
-    def _look(self, window: Window, at: Value) -> None:
+    def _look(self, window: Window, at: Typed) -> None:
         """Let a window show an element."""
         text = self.text
-        distance = text.mul(at, Value(self._entry(window.size), "i8", 1))
+        distance = text.mul(at, Typed(self._entry(window.size), "i8", 1))
         address, place = text.fresh(), text.fresh()
         base = self._elements(window.base)
         text.line(f"%{address} = getelementptr i8, ptr {base}, i64 {distance.name}")

@@ -22,7 +22,7 @@ from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
 from ftrace.core.lazy import MAKING
 from ftrace.core.tapes import has_turns
-from ftrace.cpu.llvm.text import Host
+from ftrace.cpu.llvm.text import Processor
 from ftrace.cpu.mathematics.libraries import PREFIX, pointers
 from ftrace.cpu.runtime import blas, blocks, native_tapes
 from ftrace.cpu.runtime.entry import STACK_ARENA, Item, Needs, bind
@@ -30,7 +30,7 @@ from ftrace.cpu.runtime.entry_text import REJECTED
 from ftrace.cpu.runtime.machine_code import Module, compile_module, host
 from ftrace.cpu.runtime.main import kernel_text, module_text
 from ftrace.cpu.runtime.python_rows import (
-    Frame,
+    NativeFrame,
     Row,
     as_planned,
     interpret,
@@ -47,7 +47,7 @@ from ftrace.lowering.program.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
-    Branch,
+    BranchStep,
     Program,
     Repeat,
     Scan,
@@ -61,7 +61,7 @@ KEPT_ARENA: Final = 1 << 16  # bytes of an arena that waits for the next call
 KEPT_FRAMES: Final = 4
 BYTES: Final = np.dtype(np.uint8)
 
-Key = tuple[bytes, Host]
+Key = tuple[bytes, Processor]
 _modules: Final[WeakValueDictionary[Key, Module]] = WeakValueDictionary()
 _recent: Final[OrderedDict[Key, Module]] = OrderedDict()
 _count: Final = [0]
@@ -87,10 +87,10 @@ def compile_program(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
     """
     if is_interpreted(program.steps) and not any(has_turns(s.aval) for s in program.slots):
         return Interpreted(program)
-    return Compiled(program, module_of(program, host()))
+    return NativeProgram(program, module_of(program, host()))
 
 
-def module_of(program: Program, made_for: Host) -> Module:
+def module_of(program: Program, made_for: Processor) -> Module:
     """The code of a program: that of an earlier one of the same structure, if there was one."""
     text = module_text(program, made_for)
     key = hashlib.sha256(text.encode()).digest(), made_for
@@ -106,7 +106,7 @@ def module_of(program: Program, made_for: Host) -> Module:
     return found
 
 
-def _compile(text: str, program: Program, made_for: Host) -> Module:
+def _compile(text: str, program: Program, made_for: Processor) -> Module:
     symbols = dict(pointers()) if f"@{PREFIX}" in text else {}
     if f"@{blas.PREFIX}" in text:
         symbols.update(blas.symbols())
@@ -127,7 +127,7 @@ def _compile(text: str, program: Program, made_for: Host) -> Module:
 # --- calls
 
 
-class Compiled:
+class NativeProgram:
     """A program bound to its machine code. Call it with a sequence of arguments."""
 
     __slots__ = (
@@ -173,7 +173,7 @@ class Compiled:
         )
         self._order = [*given, *places[RESULT]]
         self._rows = [Row(call, program) for call in program.callbacks]
-        self._frames: list[Frame] = []  # that no call uses now
+        self._frames: list[NativeFrame] = []  # that no call uses now
         items = [_item(k, slots[k].aval) for k in given]
         items += [Item(k, None, ()) for k in places[RESULT]]
         on_stack = program.arena <= STACK_ARENA and not program.callbacks
@@ -253,7 +253,7 @@ class Compiled:
             frame = self._frames.pop()
         except IndexError:
             assert self._program is not None
-            frame = Frame(self._program, self._rows, self._arena)
+            frame = NativeFrame(self._program, self._rows, self._arena)
         arrays = [*args, *self._constants, *results]
         known = frame.arrays
         for k, array in zip(self._order, arrays, strict=False):
@@ -303,7 +303,7 @@ def _repeats(steps: Sequence[Step], table: Sequence[int]) -> bool:
     for step in steps:
         if isinstance(step, Repeat | Scan):
             return True
-        if isinstance(step, Branch) and any(_repeats(arm, table) for arm in step.arms):
+        if isinstance(step, BranchStep) and any(_repeats(arm, table) for arm in step.arms):
             return True
         if isinstance(step, Launch) and _is_long_launch(step, table):
             return True

@@ -14,7 +14,7 @@ from typing import Final
 
 from ftrace.core.lazy import once
 from ftrace.core.tapes import has_turns, levels
-from ftrace.cpu.llvm.text import Text, Value
+from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.runtime.recycling import tape_functions
 from ftrace.lowering.program.program import ARGUMENT, RESULT, TAPE, Program, Window
 
@@ -73,7 +73,7 @@ class Tapes:
             self._text.line(f"%{block} = load ptr, ptr {self.place(slot)}, align 8")
             self._text.line(f"call void @{DROP}(ptr %{block}, i64 {depth})")
 
-    def reserve(self, windows: Sequence[tuple[Window, str]], count: Value, room: Value) -> Value:
+    def reserve(self, windows: Sequence[tuple[Window, str]], count: Typed, room: Typed) -> Typed:
         """Make room for element `count` of tapes, given with the bytes of an element.
 
         Args:
@@ -96,7 +96,7 @@ class Tapes:
         text.label(after)
         return text.phi("i8", 1, [(room, before), (more, last)])
 
-    def allocate(self, window: Window, count: Value, size: str) -> None:
+    def allocate(self, window: Window, count: Typed, size: str) -> None:
         """Room for `count` elements; what there is is kept."""
         text = self._text
         good, after = text.fresh(), text.fresh("got")
@@ -106,16 +106,16 @@ class Tapes:
         text.line(f"br i1 %{good}, label %{after}, label %exhausted")
         text.label(after)
 
-    def end(self, slot: int, count: Value) -> None:
+    def end(self, slot: int, count: Typed) -> None:
         """Note how many elements a tape has."""
         words = f"ptr {self.place(slot)}, i64 {count.name}"
         self._text.line(f"call void @ftrace_tape_end({words})")
 
-    def length(self, slot: int) -> Value:
+    def length(self, slot: int) -> Typed:
         """How many elements a tape has."""
         return self._text.let(f"call i64 @ftrace_tape_length(ptr {self.place(slot)})", "i8", 1)
 
-    def check(self, slot: int, count: Value, *, exact: bool) -> None:
+    def check(self, slot: int, count: Typed, *, exact: bool) -> None:
         """Go to `other` if a tape has fewer elements, or others than just so many.
 
         It may have more: a loop goes on for members whose results nobody takes.

@@ -22,9 +22,9 @@ from ftrace.cpu.runtime.recycling import maker
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import (
-    Branch,
-    Call,
+    BranchStep,
     Callback,
+    CallStep,
     Copy,
     Look,
     Multiply,
@@ -37,7 +37,7 @@ from ftrace.lowering.program.program import (
 from ftrace.primitives.table import ALL
 
 
-def evaluate(call: Call, operands: Sequence[Any]) -> Sequence[Any]:
+def evaluate(call: CallStep, operands: Sequence[Any]) -> Sequence[Any]:
     """Run the row of a call; its results, each of the shape and dtype that was planned."""
     eqn = call.eqn
     row = eqn.primitive
@@ -83,7 +83,7 @@ ITEM, SCALAR, WHOLE, RESHAPED = range(4)
 BYTES: Final = np.dtype(np.uint8)
 
 
-def is_calm(call: Call) -> bool:
+def is_calm(call: CallStep) -> bool:
     """Whether NumPy's warnings need not be turned off."""
     return call.eqn.primitive.op in CALM
 
@@ -93,7 +93,7 @@ class Row:
 
     __slots__ = ("calm", "eqn", "keeps", "literals", "operands", "results")
 
-    def __init__(self, call: Call, program: Program) -> None:
+    def __init__(self, call: CallStep, program: Program) -> None:
         eqn = call.eqn
         atoms = list(zip(eqn.invars, call.operands, strict=True))
         self.eqn = eqn
@@ -119,7 +119,7 @@ def _form(planned: ShapedArray, stored: ShapedArray) -> int:
     return WHOLE if planned.shape == stored.shape else RESHAPED
 
 
-class Frame:
+class NativeFrame:
     """One running call of a program with callbacks: the arrays behind its slots.
 
     Frames with a small arena are used again, with their views of it: nobody else keeps these.
@@ -198,13 +198,13 @@ class Frame:
 
 class _Frames(threading.local):
     def __init__(self) -> None:
-        self.stack: list[Frame] = []
+        self.stack: list[NativeFrame] = []
 
 
 _frames: Final = _Frames()
 
 
-def within(frame: Frame, run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+def within(frame: NativeFrame, run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     """Run native code; callbacks of this thread are the frame's until it ends."""
     stack = _frames.stack
     before, place = ctx.trace, source.here.place
@@ -238,7 +238,7 @@ def is_interpreted(steps: Sequence[Step]) -> bool:
     for step in steps:
         if isinstance(step, Launch | Multiply | Look):
             return False
-        if isinstance(step, Branch):
+        if isinstance(step, BranchStep):
             inner = step.arms
         elif isinstance(step, Callback | Copy):
             continue
@@ -261,7 +261,7 @@ def interpret(steps: Sequence[Step], program: Program, values: dict[int, Any]) -
             values.update(zip(call.results, evaluate(call, operands), strict=True))
         elif isinstance(step, Copy):
             values[step.target] = values[step.source]
-        elif isinstance(step, Branch):
+        elif isinstance(step, BranchStep):
             arm = min(max(int(values[step.index]), 0), len(step.arms) - 1)
             interpret(step.arms[arm], program, values)
         elif isinstance(step, Repeat):

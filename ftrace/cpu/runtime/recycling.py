@@ -118,7 +118,7 @@ def release_memory() -> int:
     return 0 if recycler is None else recycler.release()
 
 
-class Handler(ctypes.Structure):
+class MemoryHandler(ctypes.Structure):
     """PyDataMem_Handler."""
 
     _fields_ = (
@@ -153,7 +153,7 @@ class Recycler:
         place = ctypes.addressof(self.state)
         self._module = compile_module(allocator_text(place), _symbols(), host(), level=0)
         found = {n: self._module.address(f"recycling_{n}") for n in (*NUMPY, *TAPES, "trim")}
-        self._struct = Handler(b"ftrace", 1, place, *(found[n] for n in NUMPY))
+        self._struct = MemoryHandler(b"ftrace", 1, place, *(found[n] for n in NUMPY))
         self._name = ctypes.create_string_buffer(b"mem_handler")
         new = ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.c_void_p] * 3)(
             ("PyCapsule_New", ctypes.pythonapi)

@@ -12,7 +12,7 @@ from typing import Final
 from ftrace.gpu.emit import barriers, cuda_spelling, team_loops, teams, thread_branches
 from ftrace.gpu.emit.bounded_quotients import quotient
 from ftrace.gpu.emit.writer import Writer
-from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, Layout
+from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, GridLayout
 from ftrace.lowering.kernel.ir import Alloc, Buffer, If, Kernel, Let, Load, Loop, Stmt, Store, While
 
 HEADER: Final = """\
@@ -21,7 +21,7 @@ template <class T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
 """  # once per source, before the functions
 
 
-def emit(kernel: Kernel, layout: Layout, symbol: str) -> str:
+def emit(kernel: Kernel, layout: GridLayout, symbol: str) -> str:
     """The text of a kernel's functions.
 
     Args:
@@ -36,7 +36,7 @@ def emit(kernel: Kernel, layout: Layout, symbol: str) -> str:
     return "\n".join(_function(kernel, layout, k, f"{symbol}_{k}") for k in stages)
 
 
-def _function(kernel: Kernel, layout: Layout, stage: int, symbol: str) -> str:
+def _function(kernel: Kernel, layout: GridLayout, stage: int, symbol: str) -> str:
     w = Writer(kernel, layout, stage, statements)
     count = _operands(w)
     teams.teams(w)

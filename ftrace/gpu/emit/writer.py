@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from ftrace.core.errors import BackendError
 from ftrace.gpu.emit import cuda_spelling
-from ftrace.gpu.grid.holding import Held
-from ftrace.gpu.grid.layout import LARGE, Layout
+from ftrace.gpu.grid.holding import HeldRow
+from ftrace.gpu.grid.layout import LARGE, GridLayout
 from ftrace.lowering.kernel.ir import Atom, Buffer, Kernel, Let, Lit, Load, Stmt, Store, Var
 
 
@@ -40,7 +40,7 @@ class Writer:
     def __init__(
         self,
         kernel: Kernel,
-        layout: Layout,
+        layout: GridLayout,
         stage: int,
         statements: Callable[["Writer", Sequence[Stmt]], None],
     ) -> None:
@@ -62,7 +62,7 @@ class Writer:
         self.written: dict[str, tuple[Atom | None, ...]] = {}
         self.read: set[str] = set()
         self.shared = 0
-        self.held = Held()
+        self.held = HeldRow()
 
     def fail(self, what: str) -> BackendError:
         """An error that names the kernel."""

@@ -16,7 +16,7 @@ Key = tuple[str, tuple[Atom | None, ...]]
 
 
 @dataclass
-class Held:
+class HeldRow:
     """What is held, by number, and which statements have to do with it, by their `id`.
 
     Attributes:
@@ -36,7 +36,7 @@ class Held:
 
 def held(
     stmts: Sequence[Stmt], lanes: Sequence[int], same: Mapping[str, str], dtypes: Mapping[str, str]
-) -> Held:
+) -> HeldRow:
     """What the lane loops among the statements of a team can leave for each other.
 
     Args:
@@ -45,7 +45,7 @@ def held(
         same: buffers that are the same memory in the same steps, each with the first of them.
         dtypes: of the buffers.
     """
-    found = Held()
+    found = HeldRow()
     every = [s for s in inside(Block(tuple(stmts))) if isinstance(s, Loop) and s.axis.id in lanes]
     if any(s.extent != every[0].extent for s in every):
         return found
@@ -68,7 +68,7 @@ def _rows(stmts: Sequence[Stmt], lanes: Sequence[int]) -> Iterator[Sequence[Stmt
 
 
 def _hold(
-    found: Held,
+    found: HeldRow,
     passes: Sequence[Loop],
     same: Mapping[str, str],
     dtypes: Mapping[str, str],
@@ -96,7 +96,7 @@ def _hold(
     found.registers += max(alive, default=0)
 
 
-def _enter(found: Held, accesses: Sequence[tuple[int, Load | Store]], dtype: str) -> None:
+def _enter(found: HeldRow, accesses: Sequence[tuple[int, Load | Store]], dtype: str) -> None:
     """Hold what some accesses have in common."""
     number = len(found.dtypes)
     found.dtypes.append(dtype)

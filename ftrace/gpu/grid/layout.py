@@ -2,9 +2,9 @@
 
 A kernel is run by *teams* of threads. The loops that its statements share are spread over teams
 (`owners`); the loops inside them that are worth it over the threads of a team (`lanes`); all
-others run one iteration after the other. A `Layout` holds everything that code depends on beyond
-the kernel, and no sizes, so that one compiled function serves all sizes of a layout; a `Geometry`
-holds what a launch needs beyond the code.
+others run one iteration after the other. A `GridLayout` holds everything that code depends on
+beyond the kernel, and no sizes, so that one compiled function serves all sizes of a layout; a
+`Geometry` holds what a launch needs beyond the code.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ LARGE: Final = "long long"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GridLayout:
     """What code depends on beyond its kernel.
 
     Attributes:
@@ -90,7 +90,7 @@ class Mapped:
     """
 
     kernel: Kernel
-    layout: Layout
+    layout: GridLayout
     stages: tuple[Geometry, ...]
     scratch: int = 0
     extra: tuple[int, ...] = ()
@@ -116,7 +116,7 @@ _TEAMS: Final = {
 }
 
 
-def described(kernel: Kernel, layout: Layout, stages: Sequence[Geometry]) -> str:
+def described(kernel: Kernel, layout: GridLayout, stages: Sequence[Geometry]) -> str:
     """A line that says how a kernel lies on the grid."""
     parts = [_TEAMS[layout.team].format(threads=layout.threads, across=layout.across)]
     if layout.split > 1:

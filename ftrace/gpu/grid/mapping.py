@@ -26,7 +26,7 @@ from ftrace.gpu.grid.layout import (
     WARP,
     WARP_LANES,
     Geometry,
-    Layout,
+    GridLayout,
     Mapped,
     has_tree,
     parts,
@@ -64,7 +64,7 @@ BLOCKS: Final = 8  # warps of a block: teams of a warp should leave no more of a
 PARTS: Final = 256  # blocks that share a loop
 
 
-class Machine(Protocol):
+class DeviceLimits(Protocol):
     """What is asked of a device."""
 
     @property
@@ -75,7 +75,7 @@ class Machine(Protocol):
 
 
 def mapped(
-    launch: Launch, table: Sequence[int], alignment: Sequence[int], device: Machine
+    launch: Launch, table: Sequence[int], alignment: Sequence[int], device: DeviceLimits
 ) -> Mapped:
     """A kernel with its place on the grid.
 
@@ -92,7 +92,7 @@ class _Mapper:
     """A kernel, with its numbers."""
 
     def __init__(
-        self, launch: Launch, table: Sequence[int], alignment: Sequence[int], device: Machine
+        self, launch: Launch, table: Sequence[int], alignment: Sequence[int], device: DeviceLimits
     ) -> None:
         self.kernel, self.device = launch.kernel, device
         self.launch, self.table = launch, table
@@ -137,7 +137,7 @@ class _Mapper:
         if not pieces or (owners and max(map(self.length, pieces)) <= SHORT):
             owners = self.fastest_first(owners)
             body = Block(tuple(s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]))
-            layout = self.vectors(Layout(THREAD), [Piece(o, o) for o in owners[:1]], [body])
+            layout = self.vectors(GridLayout(THREAD), [Piece(o, o) for o in owners[:1]], [body])
             pieces = []
         else:
             layout, owners = self.team(owners[::-1], pieces), owners[::-1]
@@ -146,7 +146,9 @@ class _Mapper:
         index = self.index(owners, pieces)
         return self.finished(replace(layout, owners=_ids(owners), index=index), owners, pieces)
 
-    def finished(self, layout: Layout, owners: Sequence[Loop], pieces: Sequence[Piece]) -> Mapped:
+    def finished(
+        self, layout: GridLayout, owners: Sequence[Loop], pieces: Sequence[Piece]
+    ) -> Mapped:
         """The kernel as its layout has it, with the numbers of its launches."""
         pairs = [p for p in pieces if p.is_joined]
         kernel, axes = nests.joined(self.kernel, pairs)
@@ -183,15 +185,15 @@ class _Mapper:
     def length(self, piece: Piece) -> int:
         return self.extent([piece.outer, piece.inner] if piece.is_joined else [piece.outer])
 
-    def team(self, owners: Sequence[Loop], pieces: Sequence[Piece]) -> Layout:
+    def team(self, owners: Sequence[Loop], pieces: Sequence[Piece]) -> GridLayout:
         """Who does a piece of work: the layout without its axes."""
         longest = max(map(self.length, pieces))
         if owners and self.score(owners[0]) > max(self.score(p.inner) for p in pieces):
             if self.extent(owners) >= self.device.processors * MANY // 2:
-                return Layout(THREAD)
+                return GridLayout(THREAD)
             across = min(WARP_LANES, _up(self.size(owners[0].extent)))
             threads = (1024 if longest > 8 * WARP_LANES else BLOCK_THREADS) // across
-            layout = Layout(COLUMN, threads=min(threads, _up(longest)), across=across)
+            layout = GridLayout(COLUMN, threads=min(threads, _up(longest)), across=across)
             return self.batches(layout, pieces)
         full = self.device.processors * MANY
         many = self.extent(owners) * WARP_LANES * BLOCKS >= full
@@ -199,15 +201,15 @@ class _Mapper:
             threads = min(WARP_LANES, max(_power(longest // 8), 4))
             if self.extent(owners) * threads < full:
                 threads = WARP_LANES
-            layout = Layout(WARP, threads=threads)
+            layout = GridLayout(WARP, threads=threads)
         else:
             most = 512 if self.index(owners, pieces) == LARGE else 1024  # else registers spill
-            layout = Layout(BLOCK, threads=min(max(BLOCK_THREADS, _up(longest // EACH)), most))
+            layout = GridLayout(BLOCK, threads=min(max(BLOCK_THREADS, _up(longest // EACH)), most))
         return self.vectors(layout, pieces, [p.inner.body for p in pieces])
 
     def shared(
-        self, layout: Layout, owners: Sequence[Loop], pieces: Sequence[Piece], rest: Block
-    ) -> Layout:
+        self, layout: GridLayout, owners: Sequence[Loop], pieces: Sequence[Piece], rest: Block
+    ) -> GridLayout:
         """The layout with several blocks per team, where teams alone do not fill the device."""
         if layout.team not in (BLOCK, COLUMN) or not self.is_one_sweep(pieces, rest):
             return layout
@@ -256,7 +258,9 @@ class _Mapper:
 
     # --- how
 
-    def vectors(self, layout: Layout, along: Sequence[Piece], bodies: Sequence[Block]) -> Layout:
+    def vectors(
+        self, layout: GridLayout, along: Sequence[Piece], bodies: Sequence[Block]
+    ) -> GridLayout:
         """The layout with as many elements per thread as memory and registers are good for.
 
         A load below an `If` is for one element alone: neighbouring threads should take neighbours.
@@ -282,7 +286,7 @@ class _Mapper:
             width //= 2
         return layout
 
-    def batches(self, layout: Layout, pieces: Sequence[Piece]) -> Layout:
+    def batches(self, layout: GridLayout, pieces: Sequence[Piece]) -> GridLayout:
         """The layout with several iterations at once, if they are there and leave registers."""
         bodies = [p.inner.body for p in pieces]
         whole = any(isinstance(s, Loop | While) for b in bodies for s in inside(b))
@@ -351,7 +355,7 @@ class _Mapper:
             return SIGNED if largest < 2**30 else LARGE
         return SMALL if largest < 2**31 - 2**26 else LARGE
 
-    def holding(self, layout: Layout, owners: Sequence[Loop]) -> Layout:
+    def holding(self, layout: GridLayout, owners: Sequence[Loop]) -> GridLayout:
         """The layout with rows in registers, if they are gone over several times and fit."""
         if layout.team not in (WARP, BLOCK) or layout.split > 1 or layout.joined:
             return layout
@@ -386,7 +390,7 @@ class _Mapper:
 
     # --- how many
 
-    def geometry(self, layout: Layout, owners: Sequence[Loop]) -> tuple[Geometry, ...]:
+    def geometry(self, layout: GridLayout, owners: Sequence[Loop]) -> tuple[Geometry, ...]:
         sizes = [self.size(o.extent) for o in owners]
         stages = 2 if layout.split > 1 else 1
         if 0 in sizes:
@@ -408,7 +412,7 @@ class _Mapper:
         first = Geometry((layout.split, min(teams, GRID), 1), (layout.threads, 1, 1))
         return first, Geometry((min(teams, fill // layout.joint), 1, 1), (layout.joint, 1, 1))
 
-    def _of_threads(self, layout: Layout, sizes: Sequence[int]) -> Geometry:
+    def _of_threads(self, layout: GridLayout, sizes: Sequence[int]) -> Geometry:
         """Blocks of 256 threads: as long as leaves few idle, then as high as that leaves room."""
         if not sizes:
             return Geometry((1, 1, 1), (1, 1, 1))

@@ -9,7 +9,7 @@ gives the device's bits.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ftrace.gpu.grid.layout import Layout, has_tree
+from ftrace.gpu.grid.layout import GridLayout, has_tree
 from ftrace.lowering.kernel.ir import (
     Block,
     Fold,
@@ -166,7 +166,7 @@ def _replaced(block: Block, old: Loop, new: Loop) -> Block:
 # --- folds as threads do them
 
 
-def refolded(block: Block, layout: Layout) -> Block:
+def refolded(block: Block, layout: GridLayout) -> Block:
     """A block whose folds have an accumulator for each that the threads of a team have."""
 
     def change(stmt: Stmt) -> Stmt:

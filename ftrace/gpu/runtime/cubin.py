@@ -52,7 +52,7 @@ def cubin(source: str, arch: str, compiler: Nvrtc | None = None) -> bytes:
 
 def compiled(
     source: str, arch: str, compiler: Nvrtc | None = None, more: tuple[str, ...] = ()
-) -> nvrtc.Outcome:
+) -> nvrtc.Compilation:
     """As `cubin`, but always compiled, with further options, and with the compiler's log."""
     compiler = compiler or nvrtc.load()
     known = [f"sm_{number}" for number in compiler.archs()]

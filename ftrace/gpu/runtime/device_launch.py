@@ -1,7 +1,7 @@
 """Compiling and calling a program on a device.
 
-`Compiled` holds the functions of a program's kernels and runs its steps: results and one arena are
-allocated from CuPy's pool, everything is put on CuPy's current stream, and nothing waits for it
+`DeviceProgram` holds the functions of a program's kernels and runs its steps: results and one arena
+are allocated from CuPy's pool, everything is put on CuPy's current stream, and nothing waits for it
 but a branch or a loop that needs a number to go on. A program of some launches and nothing else
 becomes a CUDA graph once everything lies where it did in one of the last calls. A graph holds
 addresses and no memory: only what is free can lie in the same places again. A graph of the user's
@@ -46,7 +46,7 @@ KEPT: Final = 4  # graphs of a program, and calls that are remembered
 CELL: Final = 16  # bytes for a number that was given by the host
 
 
-class Compiled:
+class DeviceProgram:
     """A program bound to the functions of a device. Call it with a sequence of arguments."""
 
     def __init__(self, program: Program, device: Device) -> None:

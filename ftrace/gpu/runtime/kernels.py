@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from ftrace.core.lazy import forkable_lock
 from ftrace.gpu.emit.kernel_source import emit
-from ftrace.gpu.grid.layout import Geometry, Layout
-from ftrace.gpu.grid.mapping import Machine, mapped
+from ftrace.gpu.grid.layout import Geometry, GridLayout
+from ftrace.gpu.grid.mapping import DeviceLimits, mapped
 from ftrace.gpu.prelude.cuda_source import source
 from ftrace.gpu.runtime.device_interface import Device
 from ftrace.lowering.kernel.ir import Kernel
@@ -43,7 +43,7 @@ class Planned:
     """
 
     kernel: Kernel
-    layout: Layout
+    layout: GridLayout
     text: str
     symbol: str
     stages: tuple[Geometry, ...]
@@ -58,7 +58,7 @@ class Planned:
 
 
 def planned(
-    launch: Launch, table: Sequence[int], windows: Mapping[int, int], device: Machine
+    launch: Launch, table: Sequence[int], windows: Mapping[int, int], device: DeviceLimits
 ) -> Planned:
     """A launch for a device.
 
@@ -99,7 +99,7 @@ def alignments(program: Program) -> dict[int, int]:
     return found
 
 
-def plan_kernels(program: Program, device: Machine) -> list[Planned]:
+def plan_kernels(program: Program, device: DeviceLimits) -> list[Planned]:
     """The kernels of a program as a device runs them, in the order of the code."""
     windows = alignments(program)
     return [planned(launch, program.table, windows, device) for launch in program.launches]

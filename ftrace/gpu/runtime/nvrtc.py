@@ -25,7 +25,7 @@ _LOADING = forkable_lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Compilation:
     """What came of one compilation.
 
     Attributes:
@@ -62,7 +62,7 @@ class Nvrtc:
         self._check(self._library.nvrtcGetSupportedArchs(found))
         return tuple(found)
 
-    def compile(self, source: str, options: Sequence[str]) -> Outcome:
+    def compile(self, source: str, options: Sequence[str]) -> Compilation:
         """Compile a complete CUDA C text to machine code; a refused text is no exception."""
         library, program = self._library, ctypes.c_void_p()
         text = source.encode()
@@ -75,8 +75,8 @@ class Nvrtc:
             status = library.nvrtcCompileProgram(program, len(options), given)
             log = self._bytes("ProgramLog", program).rstrip(b"\0").decode(errors="replace")
             if status:
-                return Outcome(b"", log, self._name(status))
-            return Outcome(self._bytes("CUBIN", program), log, "")
+                return Compilation(b"", log, self._name(status))
+            return Compilation(self._bytes("CUBIN", program), log, "")
         finally:
             library.nvrtcDestroyProgram(ctypes.byref(program))
 

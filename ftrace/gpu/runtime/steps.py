@@ -1,7 +1,7 @@
 """The steps of a program on a device: Python runs them, and the device's stream keeps their order.
 
-Nothing here waits for the device but a `Branch` and a `Repeat`, which need a number from it to go
-on. (Loops that fit one kernel never come here: lowering has made them `While`s inside it.)
+Nothing here waits for the device but a `BranchStep` and a `Repeat`, which need a number from it to
+go on. (Loops that fit one kernel never come here: lowering has made them `While`s inside it.)
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from ftrace.gpu.runtime.device_interface import Device
 from ftrace.gpu.runtime.device_memory import Memory
 from ftrace.gpu.runtime.kernels import ALIGNMENT, Planned
 from ftrace.lowering.program.program import (
-    Branch,
-    Call,
+    BranchStep,
     Callback,
+    CallStep,
     Copy,
     Look,
     Program,
@@ -62,7 +62,7 @@ class Steps:
             return _copying(step, self._program.table[step.size])
         if isinstance(step, Callback):
             return _calling(self._program.callbacks[step.number])
-        if isinstance(step, Branch):
+        if isinstance(step, BranchStep):
             return self._branch(step)
         if isinstance(step, Repeat):
             return self._repeat(step)
@@ -72,7 +72,7 @@ class Steps:
             return self._look(step)
         return _launching(*next(self._kernels))
 
-    def _branch(self, step: Branch) -> Run:
+    def _branch(self, step: BranchStep) -> Run:
         arms = [self.all(arm) for arm in step.arms]
         last = len(arms) - 1
 
@@ -177,7 +177,7 @@ def _copying(step: Copy, size: int) -> Run:
     return run
 
 
-def _calling(call: Call) -> Run:
+def _calling(call: CallStep) -> Run:
     """A row that CuPy does; its results take the places of their slots."""
     eqn = call.eqn
     row = eqn.primitive

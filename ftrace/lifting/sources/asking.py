@@ -76,7 +76,7 @@ _GLOBAL: Final = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"))
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class CodeFacts:
     """What is known of a code object, with that of the functions and comprehensions in it.
 
     Attributes:
@@ -98,10 +98,10 @@ class Facts:
     defines: bool
 
 
-_known: dict[int, tuple["weakref.ref[Any]", Facts]] = {}
+_known: dict[int, tuple["weakref.ref[Any]", CodeFacts]] = {}
 
 
-def facts(code: types.CodeType) -> Facts:
+def facts(code: types.CodeType) -> CodeFacts:
     """What is known of a code object: looked at once."""
     key = id(code)
     entry = _known.get(key)
@@ -193,7 +193,7 @@ def codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from codes(const)
 
 
-def _looked_at(code: types.CodeType) -> Facts:
+def _looked_at(code: types.CodeType) -> CodeFacts:
     names: set[str] = set()
     asked: set[str] = set()
     texts: set[str] = set()
@@ -217,7 +217,7 @@ def _looked_at(code: types.CodeType) -> Facts:
             sure |= _identifies(instructions, asked) or bool({*_typed(instructions, c)} - _OWN)
         asked.update(c.co_names)
     names.update(filter(str.isidentifier, texts))  # of getattr and its like
-    return Facts(
+    return CodeFacts(
         frozenset(names | asked),
         sure or _asks_by_name(asked),
         frozenset(asked),

@@ -52,10 +52,10 @@ from ftrace.lifting.state.leaves import (
     take_apart,
     truth,
 )
-from ftrace.lifting.state.local_state import Frame, Outcome, Written
+from ftrace.lifting.state.local_state import LocalFrame, Outcome, Written
 from ftrace.lifting.state.names import BREAK, CONTINUE, NEXT, RAISE, RETURN, Names
 from ftrace.lifting.state.sharing import Key, Sharing
-from ftrace.lifting.state.watching import Watch
+from ftrace.lifting.state.watching import RegionWatch
 from ftrace.numpy.cells import is_writable, push, put
 from ftrace.primitives.compare import and_, bitwise_not, eq, lt, ne, select
 from ftrace.primitives.linear import add
@@ -66,7 +66,7 @@ _NO = -2  # the output of a flag that never holds
 
 
 @dataclass(slots=True)
-class Slot:
+class CarrySlot:
     """A name that the loop carries.
 
     Attributes:
@@ -85,7 +85,7 @@ class TestFailed(Exception):  # noqa: N818 - no error: the loop is staged in ano
     """The test of a loop may raise an error."""
 
 
-class Turning:
+class StagedLoop:
     """The staging of one loop: what is carried, then the row.
 
     Args:
@@ -94,14 +94,14 @@ class Turning:
         items: what a `for` runs over.
     """
 
-    def __init__(self, site: Any, frame: Frame, items: Items | None) -> None:
+    def __init__(self, site: Any, frame: LocalFrame, items: Items | None) -> None:
         self.site = site
         self.frame = frame
         self.items = items
-        self.watch = Watch(frame)
+        self.watch = RegionWatch(frame)
         self.roots: list[Any] = []  # arrays from outside that a turn writes
         self.sharing = Sharing(self)
-        self.slots: dict[str, Slot] = {}
+        self.slots: dict[str, CarrySlot] = {}
         self.pinned: set[tuple[str, int]] = set()  # leaves that are known to change
         self.errors: list[Errors] = []  # of one turn
         self.followed = False
@@ -120,7 +120,7 @@ class Turning:
         leaves, tree = flatten(self.frame.state[name])
         types = [None if is_writable(x) else array_type(x) for x in leaves]
         kinds = [scalar_kinds(x, array_type(x)) for x in leaves]
-        self.slots[name] = Slot(leaves, tree, types, kinds)
+        self.slots[name] = CarrySlot(leaves, tree, types, kinds)
         for i, (x, a) in enumerate(zip(leaves, types, strict=True)):
             if a is not None and is_cell(x):
                 self.sharing.start((name, i), x)
@@ -250,7 +250,7 @@ class Turning:
                 changed = True
         return changed
 
-    def _revise_slot(self, name: str, slot: Slot, part: Part, mine: Sequence[Any]) -> bool:
+    def _revise_slot(self, name: str, slot: CarrySlot, part: Part, mine: Sequence[Any]) -> bool:
         if not built_alike(part.tree, slot.tree):
             raise self._changes(name, *difference(slot.tree, part.tree))
         changed = False

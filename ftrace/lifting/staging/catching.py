@@ -33,11 +33,11 @@ from ftrace.lifting.staging.merging import Arm
 from ftrace.lifting.staging.sites import Region, Site, renamed
 from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
-from ftrace.lifting.state.local_state import Frame, Mark, Outcome
+from ftrace.lifting.state.local_state import LocalFrame, Mark, Outcome
 from ftrace.lifting.state.names import CAUGHT, NEXT, RAISE, RETURN, Liveness, Names
 from ftrace.lifting.state.points import Points, an_exit
 from ftrace.lifting.state.throwing import fail_with
-from ftrace.lifting.state.watching import Watch
+from ftrace.lifting.state.watching import RegionWatch
 from ftrace.primitives.compare import bitwise_and, bitwise_not, bitwise_or
 
 
@@ -58,7 +58,7 @@ def _handling(errors: Sequence[Noted]) -> Generator[None]:
         _here.handled.pop()
 
 
-def reraise(frame: Frame) -> Outcome:
+def reraise(frame: LocalFrame) -> Outcome:
     """`raise` in a handler."""
     for noted in _here.handled[-1]:
         again(noted)
@@ -82,8 +82,8 @@ class Attempt(Collection):
         self.is_over = False
         self.mark: Mark | None = None
         if self.trace is not EVAL:
-            self.mark = Mark(Frame(local, probe))
-            self._watch = Watch(self.mark.frame)
+            self.mark = Mark(LocalFrame(local, probe))
+            self._watch = RegionWatch(self.mark.frame)
 
     def note(self, noted: Noted) -> None:
         raise Undecided(self)
@@ -122,7 +122,7 @@ def failing() -> Any:
     return known if type(known) is bool else whole
 
 
-def caught(frame: Frame, error: Exception) -> Outcome:
+def caught(frame: LocalFrame, error: Exception) -> Outcome:
     """The exit of a region by an error that Python raised itself."""
     if isinstance(error, FtraceError):
         raise error
@@ -176,7 +176,7 @@ class Trying(Site):
         """The bodies of the handlers."""
         return [self.region(_Again(h.name).block(h.body), self.jumps) for h in self.node.handlers]
 
-    def staged(self, frame: Frame, *given: Any) -> Outcome:
+    def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         if given[0].mark is not None:
             frame = given[0].mark.restore()
         found = Collection(ctx.trace)
@@ -196,7 +196,7 @@ class Trying(Site):
             outcome = self._handled(frame, outcome, errors)
         return self._finished(frame, outcome)
 
-    def _handled(self, frame: Frame, outcome: Outcome, errors: list[Noted]) -> Outcome:
+    def _handled(self, frame: LocalFrame, outcome: Outcome, errors: list[Noted]) -> Outcome:
         frame.state = {**frame.state, **outcome.state}
         groups: list[list[Noted]] = [[] for _ in self.node.handlers]
         rest = errors
@@ -209,7 +209,7 @@ class Trying(Site):
         return self._chosen(frame, outcome, groups, bool(rest), 0)
 
     def _chosen(
-        self, frame: Frame, outcome: Outcome, groups: list[list[Noted]], more: bool, i: int
+        self, frame: LocalFrame, outcome: Outcome, groups: list[list[Noted]], more: bool, i: int
     ) -> Outcome:
         """What the handlers from a number on make of members with errors."""
         while i < len(groups) and not groups[i]:
@@ -238,7 +238,7 @@ class Trying(Site):
         exits = outcome.exits - {CAUGHT} or frozenset({RAISE})
         return Outcome(outcome.exit, outcome.state, outcome.value, exits)
 
-    def _finished(self, frame: Frame, outcome: Outcome) -> Outcome:
+    def _finished(self, frame: LocalFrame, outcome: Outcome) -> Outcome:
         stmts = self.node.finalbody
         if not stmts:
             return outcome
@@ -254,7 +254,7 @@ class Trying(Site):
 
     # ------------------------------------------------------------------ classes of errors
 
-    def _classes(self, frame: Frame, h: ast.ExceptHandler) -> tuple[type[BaseException], ...]:
+    def _classes(self, frame: LocalFrame, h: ast.ExceptHandler) -> tuple[type[BaseException], ...]:
         if h.type is None:
             return (BaseException,)
         value = ast.copy_location(ast.Return(h.type), h.type)

@@ -15,7 +15,7 @@ from ftrace.core.trace import Tracer
 from ftrace.lifting.staging.sites import Region, Site
 from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
-from ftrace.lifting.state.local_state import MISSING, Frame, Outcome
+from ftrace.lifting.state.local_state import MISSING, LocalFrame, Outcome
 from ftrace.lifting.state.names import RAISE, RETURN
 from ftrace.lifting.state.throwing import parts
 from ftrace.primitives.compare import bitwise_not
@@ -24,7 +24,9 @@ from ftrace.primitives.compare import bitwise_not
 class Thrown(Site):
     """An expression that an error is made of, evaluated when the error is raised."""
 
-    def prepared(self, frame: Frame, expr: ast.expr | None) -> tuple[list[Any], Callable[..., Any]]:
+    def prepared(
+        self, frame: LocalFrame, expr: ast.expr | None
+    ) -> tuple[list[Any], Callable[..., Any]]:
         """The traced values that an expression reads, and a function of theirs that gives it."""
         if expr is None:
             return [], lambda *_: None
@@ -55,7 +57,7 @@ class Raising(Thrown):
 
     def raised(self, local: Any, probe: Any) -> Outcome:
         """The exit of a region by `raise`."""
-        frame = Frame(local, probe)
+        frame = LocalFrame(local, probe)
         values, made = self.prepared(frame, self.node.exc)
         kind = _kind_of(frame, self.node.exc)
 
@@ -68,7 +70,7 @@ class Raising(Thrown):
 
     def again(self, local: Any, probe: Any) -> Outcome:
         """The exit of a handler by `raise`."""
-        return self.template.helper.reraise(Frame(local, probe))
+        return self.template.helper.reraise(LocalFrame(local, probe))
 
 
 class Asserting(Thrown):
@@ -76,7 +78,7 @@ class Asserting(Thrown):
 
     def check(self, test: Any, local: Any, probe: Any) -> None:
         """Check a traced condition when the function runs; the message sees the values then."""
-        values, made = self.prepared(Frame(local, probe), self.node.msg)
+        values, made = self.prepared(LocalFrame(local, probe), self.node.msg)
 
         def throw(*values: Any) -> None:
             raise AssertionError(*(() if self.node.msg is None else (made(*values),)))
@@ -84,7 +86,7 @@ class Asserting(Thrown):
         fail_where(bitwise_not(truth(test)), values, throw, AssertionError)
 
 
-def _kind_of(frame: Frame, expr: Any) -> type[BaseException]:
+def _kind_of(frame: LocalFrame, expr: Any) -> type[BaseException]:
     """The class of an error, as far as its expression tells."""
     called = expr.func if isinstance(expr, ast.Call) else expr
     found = _Paths(frame).value(called)
@@ -101,7 +103,7 @@ class _Paths(ast.NodeTransformer):
         found: name -> the value's leaves, and the value with others in their places.
     """
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: LocalFrame) -> None:
         self._frame = frame
         self.found: dict[str, tuple[list[Any], Callable[[list[Any]], Any]]] = {}
 

@@ -6,14 +6,14 @@ from typing import Any
 from ftrace.interpreters.quiet import quietly
 from ftrace.lifting.staging.merging import Arm, Merge
 from ftrace.lifting.state.leaves import truth, undecided
-from ftrace.lifting.state.local_state import Frame, Outcome
+from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import RETURN
 from ftrace.primitives.compare import bitwise_and, bitwise_or
 
 _SIDES = ("the first part", "the second part")
 
 
-def connected(frame: Frame, first: Any, rest: Arm, short: bool) -> Outcome:
+def connected(frame: LocalFrame, first: Any, rest: Arm, short: bool) -> Outcome:
     """`first and rest`, `first or rest`.
 
     Args:
@@ -33,7 +33,7 @@ def connected(frame: Frame, first: Any, rest: Arm, short: bool) -> Outcome:
     return Merge(arms, {}, lambda arm, name: _SIDES[arm]).outcome(pred)
 
 
-def _arm(frame: Frame, part: Callable[[], Any]) -> Arm:
+def _arm(frame: LocalFrame, part: Callable[[], Any]) -> Arm:
     return Arm(frame, lambda _: Outcome(RETURN, {}, part()))
 
 
@@ -41,7 +41,7 @@ def chosen(test: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
     """`one() if test else other()`."""
     if not undecided(test):
         return one() if test else other()
-    frame = Frame({}, lambda: None)
+    frame = LocalFrame({}, lambda: None)
     arms = _arm(frame, one), _arm(frame, other)
     return Merge(arms, {}, lambda arm, name: _SIDES[arm]).outcome(truth(test)).value
 
@@ -50,7 +50,7 @@ def both(first: Any, rest: Callable[[], Any]) -> Any:
     """`first and rest()`."""
     if not undecided(first):
         return first and rest()
-    frame = Frame({}, lambda: None)
+    frame = LocalFrame({}, lambda: None)
     return connected(frame, first, _arm(frame, rest), False).value
 
 
@@ -58,5 +58,5 @@ def either(first: Any, rest: Callable[[], Any]) -> Any:
     """`first or rest()`."""
     if not undecided(first):
         return first or rest()
-    frame = Frame({}, lambda: None)
+    frame = LocalFrame({}, lambda: None)
     return connected(frame, first, _arm(frame, rest), True).value

@@ -25,8 +25,8 @@ from ftrace.lifting.state.classes import Kinds, either, marked
 from ftrace.lifting.state.leaves import (
     INSIDE,
     Leaf,
+    LeafSharing,
     Part,
-    Sharing,
     built_alike,
     converted,
     difference,
@@ -36,10 +36,10 @@ from ftrace.lifting.state.leaves import (
     take_apart,
     words_of,
 )
-from ftrace.lifting.state.local_state import Frame, Outcome, Written
+from ftrace.lifting.state.local_state import LocalFrame, Outcome, Written
 from ftrace.lifting.state.names import RAISE, RETURN, Names
 from ftrace.lifting.state.throwing import fail_with
-from ftrace.lifting.state.watching import Watch
+from ftrace.lifting.state.watching import RegionWatch
 from ftrace.numpy.cells import push, put
 from ftrace.numpy.views import Way, as_cell, chosen, nowhere_else, partner
 from ftrace.primitives.compare import bitwise_not, select
@@ -71,11 +71,11 @@ class Arm:
 
     def __init__(
         self,
-        frame: Frame,
+        frame: LocalFrame,
         run: Callable[[Mapping[str, Any]], Outcome],
         read: Set[str] | None = None,
     ) -> None:
-        watch, written = Watch(frame, read), Written()
+        watch, written = RegionWatch(frame, read), Written()
 
         def region() -> list[Any]:
             try:
@@ -95,7 +95,7 @@ class Arm:
                 values[EXIT] = outcome.exit
             self.parts = {n: take_apart(v, outs) for n, v in values.items()}
             leaves = [leaf for part in self.parts.values() for leaf in part.leaves]
-            self.sharing = Sharing(leaves, outs)
+            self.sharing = LeafSharing(leaves, outs)
             self.written = written.roots()
             self.contents = {id(root): len(outs) + i for i, root in enumerate(self.written)}
             return [ctx.trace.lift(x) for x in (*outs, *self.written)]

@@ -20,7 +20,7 @@ from ftrace.lifting.staging.conditional_values import connected
 from ftrace.lifting.staging.merging import Arm, Merge
 from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
-from ftrace.lifting.state.local_state import MISSING, Frame, Outcome
+from ftrace.lifting.state.local_state import MISSING, LocalFrame, Outcome
 from ftrace.lifting.state.names import NEXT, RAISE, RETURN, Liveness, Names
 from ftrace.lifting.state.nesting import entered
 from ftrace.primitives.compare import eq, select
@@ -43,7 +43,7 @@ class Region:
         self.live = live
         self.text = text
 
-    def run(self, frame: Frame, state: Mapping[str, Any]) -> Outcome:
+    def run(self, frame: LocalFrame, state: Mapping[str, Any]) -> Outcome:
         """Run it on a state, in the current trace."""
         frame.write(state)
         outcome = self.call(frame, state)
@@ -54,7 +54,7 @@ class Region:
         outcome.state = {**plain, **frame.read()}
         return outcome
 
-    def call(self, frame: Frame, state: Mapping[str, Any]) -> Outcome:
+    def call(self, frame: LocalFrame, state: Mapping[str, Any]) -> Outcome:
         """The same, with the cells as they are."""
         closure = tuple(frame.cells[name] for name in self._code.co_freevars)
         fn = types.FunctionType(self._code, frame.globals, None, None, closure)
@@ -117,7 +117,7 @@ class Site:
     def results(self, *args: Any) -> tuple[Any, ...]:
         """Stage a statement that nothing jumps out of; the values of the names it changes."""
         *given, local, probe = args
-        frame = Frame(local, probe)
+        frame = LocalFrame(local, probe)
         with entered(self.template, self.node):
             outcome = self.staged(frame, *given)
         frame.write({**frame.state, **outcome.state})
@@ -131,7 +131,7 @@ class Site:
             if around is not None and isinstance(self.blocked, names.TRIES):
                 around.interrupt()
             raise self._crosses(self.blocked)
-        frame = Frame(local, probe)
+        frame = LocalFrame(local, probe)
         with entered(self.template, self.node):
             outcome = self.finished(frame, *given)
         frame.write({**frame.state, **outcome.state})
@@ -144,11 +144,11 @@ class Site:
             give_up()
         return outcome.value
 
-    def staged(self, frame: Frame, *given: Any) -> Outcome:
+    def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         """The outcome of the statement alone."""
         raise NotImplementedError
 
-    def finished(self, frame: Frame, *given: Any) -> Outcome:
+    def finished(self, frame: LocalFrame, *given: Any) -> Outcome:
         """The outcome of the statement and what follows it."""
         return self.then(frame, self.staged(frame, *given), self.tail)
 
@@ -173,7 +173,7 @@ class Site:
         """Compile statements of the function."""
         return self.template.region(stmts, live, self.live.always)
 
-    def then(self, frame: Frame, outcome: Outcome, tail: Region) -> Outcome:
+    def then(self, frame: LocalFrame, outcome: Outcome, tail: Region) -> Outcome:
         """Run a region after an outcome, where that fell through."""
         if NEXT not in outcome.exits:
             return outcome
@@ -187,7 +187,7 @@ class Site:
         return self.merged(frame, eq(outcome.exit, 0), arms, tail.live)
 
     def merged(
-        self, frame: Frame, pred: Any, arms: tuple[Arm, Arm], needs: Mapping[int, Names]
+        self, frame: LocalFrame, pred: Any, arms: tuple[Arm, Arm], needs: Mapping[int, Names]
     ) -> Outcome:
         """One of two arms."""
         merge = Merge(arms, needs, self.describe)
@@ -212,7 +212,9 @@ class Site:
         )
 
 
-def _both(frame: Frame, regions: Sequence[Region], read: Sequence[Names | None]) -> tuple[Arm, Arm]:
+def _both(
+    frame: LocalFrame, regions: Sequence[Region], read: Sequence[Names | None]
+) -> tuple[Arm, Arm]:
     """Two arms; `read` are the names that others than the first and the second read."""
     first, second = (
         Arm(frame, lambda s, r=r: r.run(frame, s), own)
@@ -221,13 +223,13 @@ def _both(frame: Frame, regions: Sequence[Region], read: Sequence[Names | None])
     return first, second
 
 
-class Branch(Site):
+class BranchSite(Site):
     """`if`."""
 
-    def staged(self, frame: Frame, *given: Any) -> Outcome:
+    def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         return self._chosen(frame, given[0], (self.node.body, self.node.orelse), self.middle)
 
-    def finished(self, frame: Frame, *given: Any) -> Outcome:
+    def finished(self, frame: LocalFrame, *given: Any) -> Outcome:
         """What follows moves into the arm that reaches it; if both do, it comes after them."""
         arms = (self.node.body, self.node.orelse)
         if all(map(names.completes, arms)):
@@ -236,7 +238,7 @@ class Branch(Site):
         return self._chosen(frame, given[0], (one, other), self.ends)
 
     def _chosen(
-        self, frame: Frame, test: Any, arms: tuple[Any, Any], live: dict[int, Names]
+        self, frame: LocalFrame, test: Any, arms: tuple[Any, Any], live: dict[int, Names]
     ) -> Outcome:
         pred = truth(test)
         regions = [self._region(i, arm, live) for i, arm in enumerate(arms)]
@@ -290,7 +292,7 @@ class Expression(Site):
 
     def choose(self, test: Any, local: Any, probe: Any) -> Any:
         """The value of the expression, whose first part is `test`."""
-        frame = Frame(local, probe)
+        frame = LocalFrame(local, probe)
         with entered(self.template, self.node):
             outcome = self.staged(frame, test)
         frame.write({**frame.state, **outcome.state})
@@ -300,7 +302,7 @@ class Expression(Site):
 class Choice(Expression):
     """`a if test else b`."""
 
-    def staged(self, frame: Frame, *given: Any) -> Outcome:
+    def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         pred = truth(given[0])
         arms = self.node.body, self.node.orelse
         returned = getattr(self.node, "is_returned", False)  # nobody reads anything after that
@@ -317,7 +319,7 @@ class Connective(Expression):
 
     short = False
 
-    def staged(self, frame: Frame, *given: Any) -> Outcome:
+    def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         (first,) = given
         (region,) = self._result(self.node)
         rest = Arm(frame, lambda s: region.run(frame, s))

@@ -13,15 +13,15 @@ from typing import Any
 
 from ftrace.core.device import to_host
 from ftrace.core.trace import UNKNOWN, Tracer
-from ftrace.lifting.staging.carrying import ITEM, TestFailed, Turning
+from ftrace.lifting.staging.carrying import ITEM, StagedLoop, TestFailed
 from ftrace.lifting.staging.items import Items
 from ftrace.lifting.staging.sites import Region, Site, renamed
 from ftrace.lifting.state import names
-from ftrace.lifting.state.local_state import Frame, Outcome
+from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import BREAK, BROKEN, CONTINUE, NEXT, RETURN, Names
 
 
-class Loop(Site):
+class LoopSite(Site):
     """`while` and `for`."""
 
     # ------------------------------------------------------------------ syntax
@@ -74,7 +74,7 @@ class Loop(Site):
 
     # ------------------------------------------------------------------ staging
 
-    def staged(self, frame: Frame, *given: Any) -> Outcome:
+    def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         mark, *others = given
         if mark:
             frame = mark.restore()
@@ -83,11 +83,11 @@ class Loop(Site):
             outcome = self.then(frame, outcome, self.orelse)
         return renamed(outcome, BROKEN, NEXT)
 
-    def turned(self, frame: Frame, *given: Any) -> Outcome:
+    def turned(self, frame: LocalFrame, *given: Any) -> Outcome:
         """The outcome of the loop without its `else`."""
         raise NotImplementedError
 
-    def turns(self, frame: Frame, items: Items | None) -> bool:
+    def turns(self, frame: LocalFrame, items: Items | None) -> bool:
         """Whether it is known to turn at least once."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class Loop(Site):
         return f"line {self.node.lineno}"
 
 
-class WhileLoop(Loop):
+class WhileLoop(LoopSite):
     """`while`."""
 
     def __init__(self, *args: Any) -> None:
@@ -122,14 +122,14 @@ class WhileLoop(Loop):
         test = ast.copy_location(ast.Return(self.node.test), self.node.test)
         return self.region([test], {RETURN: names.NONE})
 
-    def turned(self, frame: Frame, *given: Any) -> Outcome:
+    def turned(self, frame: LocalFrame, *given: Any) -> Outcome:
         if names.stores([self.node.test]):
             raise self.error(
                 "The test of a `while ... else` binds a name, and a traced value decides it.",
                 "Assign the name in the body.",
             )
         try:
-            return Turning(self, frame, None).outcome()
+            return StagedLoop(self, frame, None).outcome()
         except TestFailed:
             if self.node.orelse:
                 raise self.error(
@@ -139,7 +139,7 @@ class WhileLoop(Loop):
                 ) from None
             return self.endless.turned(frame)
 
-    def turns(self, frame: Frame, items: Items | None) -> bool:
+    def turns(self, frame: LocalFrame, items: Items | None) -> bool:
         first = self.test.run(frame, frame.state).value if self.test else True
         known = first.known(exact=False) if isinstance(first, Tracer) else first
         return known is not UNKNOWN and bool(to_host(known))
@@ -152,7 +152,7 @@ def _endless(s: ast.While) -> ast.While:
     return ast.fix_missing_locations(ast.copy_location(node, s))
 
 
-class ForLoop(Loop):
+class ForLoop(LoopSite):
     """`for`."""
 
     extra = (ITEM,)
@@ -164,9 +164,9 @@ class ForLoop(Loop):
         ast.copy_location(bound, self.node.target)
         return [ast.fix_missing_locations(bound), *self.node.body]
 
-    def turned(self, frame: Frame, *given: Any) -> Outcome:
-        return Turning(self, frame, given[0].prepared()).outcome()
+    def turned(self, frame: LocalFrame, *given: Any) -> Outcome:
+        return StagedLoop(self, frame, given[0].prepared()).outcome()
 
-    def turns(self, frame: Frame, items: Items | None) -> bool:
+    def turns(self, frame: LocalFrame, items: Items | None) -> bool:
         length = None if items is None else items.length
         return type(length) is int and length > 0

@@ -2,7 +2,7 @@
 
 A leaf that a region computed can only become a result; one that is an object from outside may
 stay that object if the other side agrees (`same`). Types are joined as NumPy 2 promotes.
-What a leaf shares its memory with leaves the region, too (`Sharing`).
+What a leaf shares its memory with leaves the region, too (`LeafSharing`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -136,7 +136,7 @@ def take_apart(value: Any, outs: list[Any], *, every: bool = False) -> Part:
     return Part(found, tree)
 
 
-class Sharing:
+class LeafSharing:
     """How the arrays that leave a region share memory: cells, conditions and indices as outputs.
 
     A cell that was born in the region and that one leaf alone shows is that leaf's own.

@@ -60,7 +60,7 @@ class Outcome:
         self.value = value
 
 
-class Frame:
+class LocalFrame:
     """The cells and globals of a running function; `state` is what its names are bound to."""
 
     __slots__ = ("cells", "globals", "state")
@@ -106,9 +106,9 @@ class Frame:
             elif _content(cell) is not MISSING:
                 del cell.cell_contents
 
-    def copied(self, state: Mapping[str, Any]) -> "Frame":
+    def copied(self, state: Mapping[str, Any]) -> "LocalFrame":
         """A frame of its own cells, which hold what a state says."""
-        new = object.__new__(Frame)
+        new = object.__new__(LocalFrame)
         new.globals, new.state = self.globals, dict(state)
         new.cells = {n: c if n == "_ft" else types.CellType() for n, c in self.cells.items()}
         new.write(state)
@@ -139,7 +139,7 @@ class Mark:
 
     __slots__ = ("__weakref__", "_before", "_recorded", "frame")
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: LocalFrame) -> None:
         self.frame = frame
         self._before: dict[int, tuple[Tracer, Any]] = {}
         self._recorded = [(eqns, len(eqns)) for eqns in _records(ctx.trace)]
@@ -152,7 +152,7 @@ class Mark:
         if id(x) not in self._before:
             self._before[id(x)] = (x, x.fresh())
 
-    def restore(self) -> Frame:
+    def restore(self) -> LocalFrame:
         """Undo what the turns did so far."""
         for x, before in self._before.values():
             put(x, before)

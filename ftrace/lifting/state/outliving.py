@@ -27,7 +27,7 @@ _NAMING: Final = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL")
 _WRITING: Final = ("STORE_GLOBAL", "STORE_ATTR", "STORE_SUBSCR", "STORE_DEREF")
 
 
-class Place(NamedTuple):
+class OutlivingPlace(NamedTuple):
     """A place outside of a function that held a value before it was traced."""
 
     path: str
@@ -108,14 +108,14 @@ class Outliving:
             )
 
 
-def _value(place: Place) -> Any:
+def _value(place: OutlivingPlace) -> Any:
     try:
         return place.read()
     except (LookupError, AttributeError, ValueError):
         return None
 
 
-def _is_changed(place: Place) -> bool:
+def _is_changed(place: OutlivingPlace) -> bool:
     now, before = _value(place), place.before
     if now is before:
         return place.content is not None and place.content != now.tobytes()
@@ -156,14 +156,14 @@ def _found(code: types.CodeType) -> _Facts:
     return _Facts(writes, frozenset(names).union(*(f.names for f in inner)))
 
 
-def _outer(fn: types.FunctionType) -> Iterator[Place]:
+def _outer(fn: types.FunctionType) -> Iterator[OutlivingPlace]:
     """The variables outside of a function that it names."""
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         try:
             value = cell.cell_contents
         except ValueError:
             continue
-        yield Place(
+        yield OutlivingPlace(
             name,
             lambda c=cell: c.cell_contents,
             lambda v, c=cell: setattr(c, "cell_contents", v),
@@ -175,11 +175,13 @@ def _outer(fn: types.FunctionType) -> Iterator[Place]:
             yield _entry(name, scope, name)
 
 
-def _entry(path: str, holder: Any, key: Any) -> Place:
-    return Place(path, lambda: holder[key], lambda v: holder.__setitem__(key, v), holder[key])
+def _entry(path: str, holder: Any, key: Any) -> OutlivingPlace:
+    return OutlivingPlace(
+        path, lambda: holder[key], lambda v: holder.__setitem__(key, v), holder[key]
+    )
 
 
-def _items(path: str, x: Any) -> Iterator[Place]:
+def _items(path: str, x: Any) -> Iterator[OutlivingPlace]:
     """The items or attributes of an object."""
     if type(x) is list:
         yield from (_entry(f"{path}[{i}]", x, i) for i in range(len(x)))
@@ -187,7 +189,7 @@ def _items(path: str, x: Any) -> Iterator[Place]:
         yield from (_entry(f"{path}[{k!r}]", x, k) for k in list(x))
     elif type(getattr(x, "__dict__", None)) is dict and not issubclass(type(x), _OPAQUE):
         for name in list(vars(x)):
-            yield Place(
+            yield OutlivingPlace(
                 f"{path}.{name}",
                 lambda n=name: getattr(x, n),
                 lambda v, n=name: setattr(x, n, v),
@@ -248,7 +250,7 @@ def _methods(x: Any) -> list[types.FunctionType]:
     return [m for m in vars(type(x)).values() if type(m) is types.FunctionType]
 
 
-def _places(functions: list[types.FunctionType]) -> Iterator[Place]:
+def _places(functions: list[types.FunctionType]) -> Iterator[OutlivingPlace]:
     """The places that may be overwritten: those that hold None, or nothing yet, are none."""
     seen: set[int] = set()
     queue = [place for fn in functions for place in _outer(fn)]

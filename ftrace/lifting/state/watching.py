@@ -27,7 +27,7 @@ from ftrace.control.drawing import (
 from ftrace.core import source
 from ftrace.core.errors import LiftError
 from ftrace.core.trace import Tracer
-from ftrace.lifting.state.local_state import Frame
+from ftrace.lifting.state.local_state import LocalFrame
 
 _MOST = 20_000  # objects that are looked at
 _LONG = 2_000  # the items of longer containers are not looked into
@@ -36,7 +36,7 @@ _held: set[int] = set()  # ids of the arrays that are read-only while a region i
 _OPAQUE = (str, bytes, int, float, complex, type, types.ModuleType, type(None), Tracer)
 
 
-class Watch:
+class RegionWatch:
     """The objects that the state of a frame reaches; its own cells are looked after elsewhere.
 
     Args:
@@ -47,7 +47,7 @@ class Watch:
 
     __slots__ = ("_around", "_arrays", "_before")
 
-    def __init__(self, frame: Frame, read: Set[str] | None = None) -> None:
+    def __init__(self, frame: LocalFrame, read: Set[str] | None = None) -> None:
         self._before: list[tuple[str, Any, Any]] = []
         self._arrays: list[tuple[str, Any]] = []
         self._around: list[tuple[str, Any]] = []  # read-only already, by a region around

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ftrace.lifting.staging.catching import Trying
 from ftrace.lifting.staging.checks import Asserting, Raising
-from ftrace.lifting.staging.sites import Branch, Site
+from ftrace.lifting.staging.sites import BranchSite, Site
 from ftrace.lifting.staging.staged_loops import ForLoop, WhileLoop
 from ftrace.lifting.state import names
 from ftrace.lifting.state.names import BREAK, CONTINUE, RAISE, RETURN, Liveness, Names
@@ -198,7 +198,7 @@ class Emitter:
             return [ast.If(test, body, orelse)]
         t = self.temp("t")
         asked = undecided(t, test)
-        site = Branch(self.template, s, place.rest, place.live, place.after, self.final)
+        site = BranchSite(self.template, s, place.rest, place.live, place.after, self.final)
         native = at(s, ast.If(load(t), body, orelse))
         jumps = names.exits(s.body) | names.exits(s.orelse)
         return [ast.If(asked, self._staged(site, jumps, place, load(t)), [native])]

@@ -19,7 +19,7 @@ from ftrace.lifting.sources.finding import missing
 from ftrace.lifting.sources.unanswered import NOTHING_WATCHED, refusing
 from ftrace.lifting.staging.merging import Arm, Merge
 from ftrace.lifting.state.leaves import truth
-from ftrace.lifting.state.local_state import Frame, Outcome
+from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import RAISE, RETURN
 from ftrace.lifting.state.throwing import fail_with
 
@@ -96,7 +96,7 @@ def _explore(fn: types.FunctionType, run: Any, given: tuple[bool, ...]) -> Any:
             "paths.",
             f"{fix}, so that it can be rewritten, or write ftrace.lax.cond and while_loop.",
         )
-    frame = Frame({}, lambda: None)
+    frame = LocalFrame({}, lambda: None)
     arms = [
         Arm(frame, lambda _, a=answer: _ended(lambda: _explore(fn, run, (*given, a))))
         for answer in (True, False)

@@ -24,7 +24,7 @@ from ftrace.lifting.staging.items import (
 )
 from ftrace.lifting.staging.sites import give_up
 from ftrace.lifting.state.leaves import truth, undecided
-from ftrace.lifting.state.local_state import MISSING, Frame, Mark, Outcome
+from ftrace.lifting.state.local_state import MISSING, LocalFrame, Mark, Outcome
 from ftrace.lifting.substitutes import array_functions, python
 from ftrace.lifting.syntax import patterns, users_operators
 from ftrace.numpy.tracer_operators import refuse_division
@@ -59,7 +59,7 @@ class Helper:
 
     def mark(self, local: dict[str, Any], probe: Any) -> Any:
         """The state at the start of a turn, if anything is traced."""
-        return ctx.trace is not EVAL and Mark(Frame(local, probe))
+        return ctx.trace is not EVAL and Mark(LocalFrame(local, probe))
 
     @staticmethod
     def shared(x: Any) -> Any:
@@ -101,7 +101,7 @@ class Helper:
         """The exit of a region by an error that Python raised."""
         error = sys.exception()
         assert isinstance(error, Exception)
-        return caught(Frame(local, probe), error)
+        return caught(LocalFrame(local, probe), error)
 
     @staticmethod
     def dividing(name: str, x: Any, y: Any) -> None:

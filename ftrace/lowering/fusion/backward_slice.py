@@ -2,8 +2,8 @@
 
 Equations with a `Pointwise` or `Moving` column are *pulled*: whoever wants an element of their
 result asks at an index, and the rule asks its operands in turn, down to what is stored. Nothing
-is copied for a slice, a transpose or a broadcast; they only change the index. `Reader` writes the
-expression into a kernel; `reads` only finds out which stored elements it would touch.
+is copied for a slice, a transpose or a broadcast; they only change the index. `SliceReader` writes
+the expression into a kernel; `reads` only finds out which stored elements it would touch.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from ftrace.core.lower import Cumulative, Moving, Reduction
 from ftrace.lowering.fusion.fusible import Element, pointwise, unreduced
 from ftrace.lowering.fusion.scalar_jaxprs import evaluate
 from ftrace.lowering.kernel.builder import Builder
-from ftrace.lowering.kernel.complexes import Parts
+from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Gathered, Index
 from ftrace.lowering.kernel.ir import PAIRS, Lit
 from ftrace.lowering.kernel.ir import Var as IrVar
@@ -30,7 +30,7 @@ def _params(eqn: Eqn, position: int) -> dict[str, Any]:
     return {**eqn.params, "position": position} if eqn.primitive.multiple else eqn.params
 
 
-class Reader:
+class SliceReader:
     """Elements of variables, written into a kernel.
 
     Args:
@@ -102,7 +102,7 @@ class Reader:
         self, slot: int, aval: ShapedArray, index: Index, value: Any, combine: str | None = None
     ) -> None:
         """Write an element of a stored array, or combine it with what is there."""
-        values = iter(value if isinstance(value, Parts) else (value,))
+        values = iter(value if isinstance(value, ComplexParts) else (value,))
 
         def put(buffer: str, dtype: str, at: Any) -> Any:
             self.builder.store(buffer, at, next(values), combine)
@@ -138,7 +138,7 @@ def _parts(
     dtype, strides = f"f{size // 2}", [2 * s for s in strides]
     places = [b.buffer(slot, dtype, index, strides, shift, space) for shift in (0, 1)]
     re, im = (access(name, dtype, at) for name, at in places)
-    return Parts(re, im)
+    return ComplexParts(re, im)
 
 
 # ---------------------------------------------------------------------------------- probing

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ftrace.core.avals import aval
 from ftrace.core.jaxpr import Eqn, Var
 from ftrace.core.lower import Reduction
-from ftrace.lowering.fusion.groups import Group, Pass, Running, Target
+from ftrace.lowering.fusion.groups import Group, RowPass, Running, Target
 from ftrace.lowering.kernel import ir
 from ftrace.lowering.kernel.launching import Operand
 from ftrace.lowering.kernel.traversal import inside, mapped, substituted, uses_of, variables_of
@@ -122,7 +122,7 @@ def _joined(group: Group, rows: Group, items: Items) -> Items:
         when = _when(target, rows)
         assert when is not None
         if when == len(rows.passes):
-            rows.passes.append(Pass(_column(target)))
+            rows.passes.append(RowPass(_column(target)))
         a, eqn = target.var.aval, target.eqn
         part = Var(aval((kept[0] // rows.chunk, *a.shape), a.dtype))
         adds = Target(part, eqn)

@@ -99,7 +99,7 @@ class Target:
         return tuple(self.domain[p] for p in positions)
 
 
-class Pass:
+class RowPass:
     """One sweep over inner axes."""
 
     __slots__ = ("inner", "targets")
@@ -128,7 +128,7 @@ class Group:
         self.chunk = 0
         self.needs = target.needs
         self.kept = target.sizes(target.kept)
-        self.passes = [Pass(target.sizes(target.inner))]
+        self.passes = [RowPass(target.sizes(target.inner))]
         self.where: dict[Var, tuple[int, Target]] = {}
         self.add(target, 0)
 
@@ -205,7 +205,7 @@ class Group:
             return False  # a whole array is swept once per kernel, so that threads can share it
         if self.order is not None and inner:
             return False  # columns: another sweep would not find them in the cache
-        self.passes.append(Pass(inner))
+        self.passes.append(RowPass(inner))
         self.add(target, len(self.passes) - 1)
         return True
 

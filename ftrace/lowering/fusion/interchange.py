@@ -17,13 +17,13 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.kinds import branches, layout
 from ftrace.core.lower import Layout, Moving
 from ftrace.core.tapes import has_turns
-from ftrace.lowering.fusion.backward_slice import Places, Producers, Reader, reads
+from ftrace.lowering.fusion.backward_slice import Places, Producers, SliceReader, reads
 from ftrace.lowering.fusion.fuse import is_costly
 from ftrace.lowering.fusion.fusible import is_pulled, is_scalar, turns
 from ftrace.lowering.fusion.groups import AXES, OPERANDS
 from ftrace.lowering.fusion.scalar_jaxprs import evaluate
 from ftrace.lowering.kernel.builder import Builder, part_code
-from ftrace.lowering.kernel.complexes import Parts
+from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index, placed
 from ftrace.lowering.kernel.ir import Atom
 from ftrace.lowering.machine import Machine
@@ -49,7 +49,7 @@ class Carry:
         self.end = end
 
 
-class Turning:
+class Interchange:
     """The results of a scan that one kernel computes.
 
     Attributes:
@@ -105,7 +105,7 @@ def turning(
     bound: Sequence[Any],
     wanted: Sequence[Any],
     machine: Machine,
-) -> tuple[list[Turning], Producers] | None:
+) -> tuple[list[Interchange], Producers] | None:
     """The kernels of a scan, if its members turn by themselves.
 
     Args:
@@ -132,11 +132,11 @@ def turning(
         v: (start, end) for v, start, end in zip(bound[:n], starts, form.outvars, strict=False)
     }
     producers = {v: (i, e, k) for i, e in enumerate(form.eqns) for k, v in enumerate(e.outvars)}
-    found: dict[tuple[int, ...], Turning] = {}
+    found: dict[tuple[int, ...], Interchange] = {}
     inside = (*bound[:n], *form.outvars[n:])
     for number, (result, atom) in enumerate(zip(eqn.outvars, inside, strict=True)):
         if result in wanted:
-            one = found.setdefault(atom.aval.shape, Turning(loop.length, loop.reverse, scanned))
+            one = found.setdefault(atom.aval.shape, Interchange(loop.length, loop.reverse, scanned))
             (one.results if number < n else one.left).append((result, atom))
     every = sorted(found.values(), key=lambda one: -len(one.shape))
     known = all(_followed(one, carries, producers) and pays(one, form, machine) for one in every)
@@ -150,7 +150,9 @@ def _is_elementwise(eqn: Eqn) -> bool:
     return is_pulled(eqn) and not turns(eqn) and stays
 
 
-def _followed(one: Turning, carries: Mapping[Any, tuple[Any, Any]], producers: Producers) -> bool:
+def _followed(
+    one: Interchange, carries: Mapping[Any, tuple[Any, Any]], producers: Producers
+) -> bool:
     """Find out what a member carries; false where it reads a carry at two places."""
     index = one.index
     where = {v: index for _, v in one.results}
@@ -175,7 +177,7 @@ def _followed(one: Turning, carries: Mapping[Any, tuple[Any, Any]], producers: P
 # ---------------------------------------------------------------------------------- the choice
 
 
-def pays(one: Turning, form: Jaxpr, machine: Machine) -> bool:
+def pays(one: Interchange, form: Jaxpr, machine: Machine) -> bool:
     """Whether a processor is faster with turns inside of members than with members inside of turns.
 
     Members that fill no more than two vectors save what every turn costs. With more of them, turns
@@ -207,11 +209,11 @@ def _waits(late: set[Any], eqns: Sequence[Eqn]) -> bool:
 # ---------------------------------------------------------------------------------- the kernel
 
 
-class _Reader(Reader):
+class _Reader(SliceReader):
     """Elements of variables in a turn: of what is scanned, those of the turn."""
 
     def __init__(
-        self, builder: Builder, producers: Producers, slots: Mapping[Any, int], one: Turning
+        self, builder: Builder, producers: Producers, slots: Mapping[Any, int], one: Interchange
     ) -> None:
         super().__init__(builder, producers, slots)
         self.scanned = one.scanned
@@ -236,7 +238,7 @@ class _Reader(Reader):
         return found[position]
 
 
-def write(b: Builder, one: Turning, producers: Producers, slots: Mapping[Any, int]) -> None:
+def write(b: Builder, one: Interchange, producers: Producers, slots: Mapping[Any, int]) -> None:
     """Write the loops over members and turns.
 
     Args:
@@ -275,7 +277,7 @@ def write(b: Builder, one: Turning, producers: Producers, slots: Mapping[Any, in
 
 def _atoms(b: Builder, value: Any) -> list[Atom]:
     """A scalar as variables: both parts, and float16, which is no type of them, as float32."""
-    if isinstance(value, Parts):
+    if isinstance(value, ComplexParts):
         return [*value]
     return [b.cast(value, "f4") if value.dtype == "f2" else value]
 
@@ -283,5 +285,5 @@ def _atoms(b: Builder, value: Any) -> list[Atom]:
 def _whole(b: Builder, supply: Iterator[Atom], dtype: np.dtype[Any]) -> Any:
     """The scalar of a dtype that variables carry."""
     if dtype.kind == "c":
-        return Parts(next(supply), next(supply))
+        return ComplexParts(next(supply), next(supply))
     return b.cast(next(supply), part_code(dtype))

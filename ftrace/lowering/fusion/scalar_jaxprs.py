@@ -19,7 +19,7 @@ from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.fusion.fusible import Element, has_loops, pointwise
 from ftrace.lowering.fusion.inline import inline
 from ftrace.lowering.kernel.builder import Builder
-from ftrace.lowering.kernel.complexes import Parts
+from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.conditions import DECIDING
 from ftrace.lowering.kernel.ir import Atom, Lit
 from ftrace.lowering.kernel.ir import Var as IrVar
@@ -233,17 +233,18 @@ class _Evaluation:
 
 
 def _half(v: Any) -> bool:
-    return not isinstance(v, Parts) and v.dtype == "f2"
+    return not isinstance(v, ComplexParts) and v.dtype == "f2"
 
 
 def _atoms(values: Sequence[Any]) -> list[Atom]:
     """Scalars with complex ones as two."""
-    return [a for v in values for a in (v if isinstance(v, Parts) else (v,))]
+    return [a for v in values for a in (v if isinstance(v, ComplexParts) else (v,))]
 
 
 def _like(values: Sequence[Any], atoms: Sequence[Atom]) -> list[Any]:
     """Atoms put together as the scalars of a list are."""
     supply = iter(atoms)
     return [
-        Parts(next(supply), next(supply)) if isinstance(v, Parts) else next(supply) for v in values
+        ComplexParts(next(supply), next(supply)) if isinstance(v, ComplexParts) else next(supply)
+        for v in values
     ]

@@ -4,7 +4,7 @@ Statements are shared (the same operation on the same operands is written once) 
 outermost open scope that has their operands, so that nothing in a loop is computed twice; nothing
 leaves the arm of an `If` or a loop's condition, where it may not run at all. Numbers that depend
 on sizes, and literals, become run-time operands (entries of the table); 0, 1, -1, 2 and 0.5 stay.
-Complex scalars are `Parts`; float16 scalars are computed in float32 and rounded after every
+Complex scalars are `ComplexParts`; float16 scalars are computed in float32 and rounded after every
 operation. Groups of equations become kernels in build.py.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.scalar import OPS
-from ftrace.lowering.kernel.complexes import OPERATIONS, Parts
+from ftrace.lowering.kernel.complexes import OPERATIONS, ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Gathered, Index
 from ftrace.lowering.kernel.ir import (
     PAIRS,
@@ -38,7 +38,7 @@ from ftrace.lowering.kernel.ir import (
 from ftrace.lowering.kernel.launching import Operand
 from ftrace.lowering.kernel.traversal import uses_of
 
-Scalar = Atom | Parts
+Scalar = Atom | ComplexParts
 KEPT: Final = frozenset({0, 1, -1, 2, 0.5})  # literals that stay in the code
 _BOOLEAN: Final = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 
@@ -191,7 +191,7 @@ class Builder:
     def op(self, op: str, *args: Scalar) -> Any:
         """An operation on scalars of one type: real, complex, float16 or boolean."""
         first = args[-1]
-        if isinstance(first, Parts):
+        if isinstance(first, ComplexParts):
             return OPERATIONS[op](self, *args)
         atoms: tuple[Any, ...] = args
         if first.dtype == "f2" and op != "cast":
@@ -205,7 +205,7 @@ class Builder:
 
     def cast(self, x: Scalar, dtype: str) -> Atom:
         """A real scalar as another type."""
-        assert not isinstance(x, Parts)
+        assert not isinstance(x, ComplexParts)
         if x.dtype == dtype:
             return x
         if isinstance(x, Lit) and dtype != "b1" and dtype[0] in "f" and x.dtype[0] in "iuf":
@@ -217,21 +217,21 @@ class Builder:
     def convert(self, x: Scalar, dtype: np.dtype[Any]) -> Any:
         """A scalar as another dtype, as `astype` does it."""
         to = part_code(dtype)
-        if dtype.kind != "c" and not isinstance(x, Parts) and x.dtype == to:
+        if dtype.kind != "c" and not isinstance(x, ComplexParts) and x.dtype == to:
             return x
         if dtype.kind == "c":
-            re, im = x if isinstance(x, Parts) else (x, Lit(0.0, to))
-            return Parts(self.cast(re, to), self.cast(im, to))
-        if not isinstance(x, Parts):
+            re, im = x if isinstance(x, ComplexParts) else (x, Lit(0.0, to))
+            return ComplexParts(self.cast(re, to), self.cast(im, to))
+        if not isinstance(x, ComplexParts):
             return self.cast(x, to)
         if to == "b1":
             return self.op("or", self.cast(x.re, "b1"), self.cast(x.im, "b1"))
         return self.cast(x.re, to)
 
-    def complex(self, re: Atom, im: Atom, dtype: np.dtype[Any]) -> Parts:
+    def complex(self, re: Atom, im: Atom, dtype: np.dtype[Any]) -> ComplexParts:
         """A complex scalar of a dtype."""
         part = part_code(dtype)
-        return Parts(self.cast(re, part), self.cast(im, part))
+        return ComplexParts(self.cast(re, part), self.cast(im, part))
 
     def lit(self, value: Any, dtype: str) -> Lit:
         """A constant that stays in the code."""
@@ -246,7 +246,7 @@ class Builder:
         if dtype.kind == "c":
             half = np.dtype(part_code(dtype))
             number = complex(value)
-            return Parts(self.constant(number.real, half), self.constant(number.imag, half))
+            return ComplexParts(self.constant(number.real, half), self.constant(number.imag, half))
         to = code(dtype)
         plain = value.item() if issubclass(type(value), np.generic) else value
         if to == "b1" or (plain in KEPT and not (plain == 0 and str(plain)[0] == "-")):
@@ -264,11 +264,11 @@ class Builder:
         for arm in (then, orelse):
             self.open(arm=True)
             value: Any = arm()
-            arms.append((self.close(value if isinstance(value, Parts) else (value,)), value))
+            arms.append((self.close(value if isinstance(value, ComplexParts) else (value,)), value))
         depth = len(self.scopes) - 1
         outs = tuple(self.fresh(r.dtype, depth) for r in arms[0][0].results)
         self.scopes[-1].stmts.append(If(outs, cond, arms[0][0], arms[1][0]))
-        return Parts(*outs) if isinstance(arms[0][1], Parts) else outs[0]
+        return ComplexParts(*outs) if isinstance(arms[0][1], ComplexParts) else outs[0]
 
     def choose(
         self,

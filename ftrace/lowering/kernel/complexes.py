@@ -12,30 +12,30 @@ from ftrace.lowering.kernel.ir import Atom
 Operation = Callable[..., Any]
 
 
-class Parts(NamedTuple):
+class ComplexParts(NamedTuple):
     """A complex scalar."""
 
     re: Atom
     im: Atom
 
 
-def _mul(b: Any, x: Parts, y: Parts) -> Parts:
+def _mul(b: Any, x: ComplexParts, y: ComplexParts) -> ComplexParts:
     re = b.op("sub", b.op("mul", x.re, y.re), b.op("mul", x.im, y.im))
-    return Parts(re, b.op("add", b.op("mul", x.re, y.im), b.op("mul", x.im, y.re)))
+    return ComplexParts(re, b.op("add", b.op("mul", x.re, y.im), b.op("mul", x.im, y.re)))
 
 
-def _eq(b: Any, x: Parts, y: Parts) -> Atom:
+def _eq(b: Any, x: ComplexParts, y: ComplexParts) -> Atom:
     return b.op("and", b.op("eq", x.re, y.re), b.op("eq", x.im, y.im))
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
-    "add": lambda b, x, y: Parts(b.op("add", x.re, y.re), b.op("add", x.im, y.im)),
-    "sub": lambda b, x, y: Parts(b.op("sub", x.re, y.re), b.op("sub", x.im, y.im)),
-    "neg": lambda b, x: Parts(b.op("neg", x.re), b.op("neg", x.im)),
+    "add": lambda b, x, y: ComplexParts(b.op("add", x.re, y.re), b.op("add", x.im, y.im)),
+    "sub": lambda b, x, y: ComplexParts(b.op("sub", x.re, y.re), b.op("sub", x.im, y.im)),
+    "neg": lambda b, x: ComplexParts(b.op("neg", x.re), b.op("neg", x.im)),
     "mul": _mul,
     "eq": _eq,
     "ne": lambda b, x, y: b.op("not", _eq(b, x, y)),
-    "select": lambda b, c, x, y: Parts(
+    "select": lambda b, c, x, y: ComplexParts(
         b.op("select", c, x.re, y.re), b.op("select", c, x.im, y.im)
     ),
 }

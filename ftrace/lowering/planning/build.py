@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from ftrace.core.lower import Cumulative, Reduction
-from ftrace.lowering.fusion.backward_slice import Producers, Reader
+from ftrace.lowering.fusion.backward_slice import Producers, SliceReader
 from ftrace.lowering.fusion.column_sums import blocked
 from ftrace.lowering.fusion.forwarding import Kept, kept
 from ftrace.lowering.fusion.fusible import is_fold
-from ftrace.lowering.fusion.groups import Group, Pass, Running, Target
-from ftrace.lowering.fusion.interchange import Turning, write
+from ftrace.lowering.fusion.groups import Group, RowPass, Running, Target
+from ftrace.lowering.fusion.interchange import Interchange, write
 from ftrace.lowering.kernel.builder import Builder, part_code
-from ftrace.lowering.kernel.complexes import Parts
+from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index, placed
 from ftrace.lowering.kernel.ir import PAIRS, Atom, Block, Fold, Loop, Stmt, Var
 from ftrace.lowering.kernel.launching import Launch
@@ -35,7 +35,7 @@ ROWS = 64  # the same for a sum over rows, one accumulator per column
 
 def build(
     name: str,
-    group: Group | Turning,
+    group: Group | Interchange,
     producers: Producers,
     slots: Mapping[Any, int],
     table: list[int],
@@ -51,11 +51,11 @@ def build(
         machine: what it is made for.
     """
     builder = Builder(name, table)
-    if isinstance(group, Turning):
+    if isinstance(group, Interchange):
         write(builder, group, producers, slots)
     else:
         readable = {v: s for v, s in slots.items() if v not in group.where}
-        work = _Work(builder, Reader(builder, producers, readable), group, slots, machine.wide)
+        work = _Work(builder, SliceReader(builder, producers, readable), group, slots, machine.wide)
         work.kept = kept(group, producers, slots)
         work.run()
     kernel, operands, scalars = builder.kernel()
@@ -92,7 +92,7 @@ class _Work:
     def __init__(
         self,
         builder: Builder,
-        reader: Reader,
+        reader: SliceReader,
         group: Group,
         slots: Mapping[Any, int],
         wide: bool,
@@ -125,7 +125,7 @@ class _Work:
             axes.append((self.builder.loop_axis(), extent))
         return axes
 
-    def _sweep(self, number: int, sweep: Pass, outer: list[tuple[Var, Atom]]) -> None:
+    def _sweep(self, number: int, sweep: RowPass, outer: list[tuple[Var, Atom]]) -> None:
         inner = self._open(sweep.inner, "inner")
         axes = [axis for axis, _ in (*outer, *inner)]
         loops = [Coord(axis) for axis in axes]
@@ -204,8 +204,8 @@ class _Work:
         assert isinstance(rule, Cumulative)
         if not isinstance(rule.rule, str):
             return rule.rule(self.builder, target.var.aval, state, value)
-        if isinstance(value, Parts):
-            found = self.builder.op(rule.rule, Parts(*state), value)
+        if isinstance(value, ComplexParts):
+            found = self.builder.op(rule.rule, ComplexParts(*state), value)
             return found, found
         before = self.builder.cast(state[0], value.dtype)
         found = self.builder.op(rule.rule, before, value)
@@ -226,7 +226,7 @@ class _Work:
         """What a fold takes at each point: a value (or both parts), and an index for pairs."""
         rule = target.eqn.primitive.lower
         assert isinstance(rule, Reduction)
-        if isinstance(value, Parts):
+        if isinstance(value, ComplexParts):
             return [value.re, value.im]
         acc = self._fold_of(target, False).acc
         value = self.builder.cast(value, acc)

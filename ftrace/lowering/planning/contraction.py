@@ -20,7 +20,7 @@ Dims = tuple[Axes, Axes]
 DTYPES: Final = {"f": "f4", "d": "f8"}
 
 
-class Block(NamedTuple):
+class MatrixBlock(NamedTuple):
     """Merged axes: their size, and the distance of neighbours in each array, in elements."""
 
     size: int
@@ -68,26 +68,28 @@ def contraction(eqn: Eqn, dims: Dims, longest: int) -> Contraction | None:
     return found if found is not None and max(found.numbers) <= longest else None
 
 
-def _merged(arrays: Sequence[ShapedArray], axes: Iterable[tuple[int, ...]]) -> list[Block]:
+def _merged(arrays: Sequence[ShapedArray], axes: Iterable[tuple[int, ...]]) -> list[MatrixBlock]:
     """Axes (their positions in each array) as few blocks, outermost first."""
-    found: list[Block] = []
+    found: list[MatrixBlock] = []
     for places in axes:
         size = arrays[0].shape[places[0]]
         steps = tuple(prod(a.shape[p + 1 :]) for a, p in zip(arrays, places, strict=True))
         if size == 1:
             continue
         if found and found[-1].steps == tuple(size * s for s in steps):
-            found[-1] = Block(found[-1].size * size, steps)
+            found[-1] = MatrixBlock(found[-1].size * size, steps)
         else:
-            found.append(Block(size, steps))
+            found.append(MatrixBlock(size, steps))
     return found
 
 
-def _only(blocks: list[Block], arrays: int) -> Block:
-    return blocks[0] if blocks else Block(1, (1,) * arrays)
+def _only(blocks: list[MatrixBlock], arrays: int) -> MatrixBlock:
+    return blocks[0] if blocks else MatrixBlock(1, (1,) * arrays)
 
 
-def _arranged(batch: list[Block], inner: Block, rows: Block, columns: Block) -> Contraction | None:
+def _arranged(
+    batch: list[MatrixBlock], inner: MatrixBlock, rows: MatrixBlock, columns: MatrixBlock
+) -> Contraction | None:
     """The product of two matrices, or of a matrix and a vector."""
     k = inner.size
     members = prod(b.size for b in batch)
@@ -103,7 +105,7 @@ def _arranged(batch: list[Block], inner: Block, rows: Block, columns: Block) -> 
         right = _stored((k, inner.steps[1]), (n.size, n.steps[0]))
     if left is None or right is None:
         return None
-    loops = [Block(1, (0, 0))] * (LOOPS - len(batch)) + batch
+    loops = [MatrixBlock(1, (0, 0))] * (LOOPS - len(batch)) + batch
     sizes = (*(b.size for b in loops), m.size, n.size, k, left[1], right[1])
     steps = (b.steps[i] for i in (first, second) for b in loops)
     return Contraction(swapped, vector, (left[0], right[0]), (*sizes, *steps))

@@ -17,11 +17,11 @@ from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.kinds import branches, layout, way
 from ftrace.core.lower import Layout, Pointwise, Product, Replay
-from ftrace.core.scan_layout import Halves, cut
+from ftrace.core.scan_layout import ScanHalves, cut
 from ftrace.core.tapes import TURNS, has_turns
 from ftrace.lowering.fusion.fuse import Item
 from ftrace.lowering.fusion.groups import Group
-from ftrace.lowering.fusion.interchange import Turning, turning
+from ftrace.lowering.fusion.interchange import Interchange, turning
 from ftrace.lowering.kernel.builder import code
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
@@ -39,9 +39,9 @@ from ftrace.lowering.program.program import (
     RESULT,
     TAPE,
     WINDOW,
-    Branch,
-    Call,
+    BranchStep,
     Callback,
+    CallStep,
     Copy,
     Look,
     Multiply,
@@ -74,7 +74,7 @@ class _Planner:
         self.machine = machine
         self.slots: list[Slot] = []
         self.table: list[int] = []
-        self.calls: list[Call] = []
+        self.calls: list[CallStep] = []
         self.constants: list[Any] = []
         self.known: dict[int, int] = {}  # id of a constant -> slot
         self.arena = Arena()
@@ -252,7 +252,7 @@ class _Planner:
             return []
         return self._step(item, slots)
 
-    def _launch(self, group: Group | Turning, producers: Any, slots: Slots) -> Step:
+    def _launch(self, group: Group | Interchange, producers: Any, slots: Slots) -> Step:
         self.kernels += 1
         name = f"k{self.kernels}"
         launch = self.passes.kernel(name, group, producers, slots, self.table)
@@ -309,7 +309,7 @@ class _Planner:
             if copy != k:
                 self._free(copy)
         operands = tuple(None if k is None else beside[k] for k in places)
-        self.calls.append(Call(eqn, operands, tuple(beside[k] for k in results)))
+        self.calls.append(CallStep(eqn, operands, tuple(beside[k] for k in results)))
         return [*before, Callback(len(self.calls) - 1), *after]
 
     def _product(self, eqn: Eqn, dims: Dims, slots: Slots) -> list[Step]:
@@ -328,7 +328,7 @@ class _Planner:
         index, *operands = eqn.invars
         into = [slots[v] for v in eqn.outvars]
         arms = [tuple(self.region(b, operands, slots, into)) for b in jaxprs]
-        return [Branch(self._slot_of(index, slots), code(index.aval.dtype), tuple(arms))]
+        return [BranchStep(self._slot_of(index, slots), code(index.aval.dtype), tuple(arms))]
 
     def _while(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step]:
         """The results' slots hold the carried values; the body leaves the next ones beside them."""
@@ -393,7 +393,7 @@ class _Planner:
         return [*steps, Scan(length, count, loop.reverse, (*read, *left), tuple(turn))]
 
     def _replay(
-        self, eqn: Eqn, halves: Halves, advance: Jaxpr, back: Jaxpr, slots: Slots
+        self, eqn: Eqn, halves: ScanHalves, advance: Jaxpr, back: Jaxpr, slots: Slots
     ) -> list[Step]:
         """A loop backwards with few of its states: a scan over its schedule."""
         found = table(halves)
@@ -432,7 +432,7 @@ class _Planner:
         }
         for slot in (*state, *kept):
             self._free(slot)
-        branch = Branch(action.slot, "i8", tuple(tuple(arms[k]) for k in sorted(arms)))
+        branch = BranchStep(action.slot, "i8", tuple(tuple(arms[k]) for k in sorted(arms)))
         length = self._entry(len(found.actions))
         return [*steps, Scan(length, None, False, (action, number), (branch,))]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ftrace.core.binomial import KEEP, schedule, turns_again
 from ftrace.core.jaxpr import Jaxpr
-from ftrace.core.scan_layout import Halves
+from ftrace.core.scan_layout import ScanHalves
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import zeros
 
@@ -31,7 +31,7 @@ class Table(NamedTuple):
     places: int
 
 
-def table(halves: Halves) -> Table | None:
+def table(halves: ScanHalves) -> Table | None:
     """The schedule of a loop; None if it is too long for a table."""
     n = halves.length
     if n and turns_again(n, halves.slots) > LONGEST:

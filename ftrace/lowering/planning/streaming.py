@@ -13,7 +13,7 @@ from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.program.program import (
     RESULT,
-    Branch,
+    BranchStep,
     Callback,
     Copy,
     Multiply,
@@ -47,7 +47,7 @@ def _read(step: Step, program: Program) -> list[int]:
         return [k for k in program.callbacks[step.number].operands if k is not None]
     if isinstance(step, Multiply):
         return [step.lhs, step.rhs]
-    if isinstance(step, Branch):
+    if isinstance(step, BranchStep):
         return [step.index]
     return [w.base for w in windows_of(step)]
 

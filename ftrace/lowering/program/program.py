@@ -5,9 +5,9 @@ call), results (allocated at each call) and places in one arena per call; in the
 also windows, the elements of other slots along their first axis. A `Repeat` that records what its
 turns leave grows tapes, which a `Scan` reads; tapes may be arguments, results, and elements of
 tapes. Everything that depends on sizes is in its `table`, so that programs of the same structure
-share machine code. Steps run in order; `Branch`, `Repeat` and `Scan` hold steps. Matrix products
-are a library's, called by machine code; other rows that kernels cannot do are `Callback`s, which
-run the row on views of the slots. plan.py makes programs; `cpu/` compiles and runs them.
+share machine code. Steps run in order; `BranchStep`, `Repeat` and `Scan` hold steps. Matrix
+products are a library's, called by machine code; other rows that kernels cannot do are `Callback`s,
+which run the row on views of the slots. plan.py makes programs; `cpu/` compiles and runs them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -85,7 +85,7 @@ class Multiply:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class BranchStep:
     """Run one of several lists of steps: that of the index in a slot, clamped."""
 
     index: int
@@ -152,11 +152,11 @@ class Look:
     windows: tuple[Window, ...]
 
 
-Step = Union[Launch, Copy, Callback, Multiply, Branch, Repeat, Scan, Look]  # noqa: UP007 - named in Branch above
+Step = Union[Launch, Copy, Callback, Multiply, BranchStep, Repeat, Scan, Look]  # noqa: UP007 - named in Branch above
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallStep:
     """What a `Callback` runs: an equation on arrays; literals are given as they are.
 
     Attributes:
@@ -188,7 +188,7 @@ class Program:
     slots: tuple[Slot, ...]
     table: tuple[int, ...]
     steps: tuple[Step, ...]
-    callbacks: tuple[Call, ...]
+    callbacks: tuple[CallStep, ...]
     constants: tuple[Any, ...]
     arena: int
     weak: tuple[bool, ...]
@@ -229,7 +229,7 @@ def every(steps: Iterable[Step]) -> Iterator[Step]:
     """All steps, in the order of the code: each before those that it holds."""
     for step in steps:
         yield step
-        if isinstance(step, Branch):
+        if isinstance(step, BranchStep):
             for arm in step.arms:
                 yield from every(arm)
         elif isinstance(step, Repeat):

@@ -17,9 +17,9 @@ from ftrace.lowering.program.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
-    Branch,
-    Call,
+    BranchStep,
     Callback,
+    CallStep,
     Copy,
     Look,
     Multiply,
@@ -77,7 +77,7 @@ def _step(step: Step, program: Program, memory: Memory, reverse: bool) -> None:
         _call(program.callbacks[step.number], memory)
     elif isinstance(step, Multiply):
         _product(step, program.table, memory)
-    elif isinstance(step, Branch):
+    elif isinstance(step, BranchStep):
         arm = min(max(int(memory[step.index]), 0), len(step.arms) - 1)
         _run(step.arms[arm], program, memory, reverse)
     elif isinstance(step, Scan):
@@ -177,7 +177,7 @@ def _number(bits: int, dtype: str) -> Any:
     return whole.view(dtype)[0] if dtype[0] == "f" else whole.astype(dtype)[0]
 
 
-def _call(call: Call, memory: Memory) -> None:
+def _call(call: CallStep, memory: Memory) -> None:
     """Evaluate a row on slots."""
     operands: list[Any] = []
     for atom, slot in zip(call.eqn.invars, call.operands, strict=True):
