@@ -2,15 +2,15 @@
 
 Prints a table of lines by folder and the change since the branch main. Exits 1 when a file outside
 the tests has more than 600 lines, or a function more than 60, and lists those above the softer aims
-(400 and 40); also when a folder of the compiler holds more than 12 files, and when two files of
-ftrace have one name. Counts what git would commit: tracked files and new ones that are not ignored.
+(400 and 40); also when a folder of the compiler holds more than 12 files, and when two files or
+two public classes of ftrace have one name. Counts what git would commit: tracked files and new ones that are not ignored.
 """
 
 import ast
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 FILE_AIM, FILE_LIMIT = 400, 600
@@ -74,9 +74,24 @@ def misplaced(paths: Sequence[Path]) -> Iterator[str]:
     for p in files:
         if len(p.parts) > 2:
             homes[p.name].append(str(p))
-    for same in homes.values():
-        if len(same) > 1:
-            yield f"{' and '.join(same)} have the same name"
+    yield from _shared(homes, "files")
+
+
+def namesakes(sources: Mapping[Path, str]) -> Iterator[str]:
+    """Sentences about names that two public classes of ftrace have."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path, source in sources.items():
+        if path.parts[0] == "ftrace":
+            for node in ast.parse(source).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes[node.name].append(f"{path}:{node.lineno}")
+    yield from _shared(homes, "classes")
+
+
+def _shared(homes: Mapping[str, Sequence[str]], what: str) -> Iterator[str]:
+    for name, places in homes.items():
+        if len(places) > 1:
+            yield f"{what} called {name}: {', '.join(places)}"
 
 
 def folder(path: Path) -> str:
@@ -120,10 +135,9 @@ def report(root: Path) -> int:
     """Print the table and the excesses; the number of broken limits."""
     lines: dict[str, int] = defaultdict(int)
     above_aim: list[str] = []
-    paths = python_files(root)
-    broken = list(misplaced(paths))
-    for path in paths:
-        source = (root / path).read_text(encoding="utf-8")
+    sources = {p: (root / p).read_text(encoding="utf-8") for p in python_files(root)}
+    broken = [*misplaced(list(sources)), *namesakes(sources)]
+    for path, source in sources.items():
         lines[folder(path)] += source.count("\n")
         over = list(excesses(path, source, (FILE_LIMIT, FUNCTION_LIMIT)))
         broken += over

@@ -14,7 +14,7 @@ from ftrace.core.device import is_array
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy.indexing import Basic, Plan, Shape, check_mask, plan, too_many
-from ftrace.numpy.masking import Masked, Selection, refused
+from ftrace.numpy.masking import MaskedPlan, Selection, refused
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.primitives.elementwise import select
 from ftrace.primitives.linear import broadcast_in_dim
@@ -77,7 +77,7 @@ def setitem_value(x: Any, key: Any, v: Any) -> Any:
 
 def fitted(v: Any, found: Plan) -> Any:
     """A value as a plan takes it: broadcast, where it is known what the key names."""
-    if isinstance(found, Masked):
+    if isinstance(found, MaskedPlan):
         return v
     if type(v) is Selection:
         raise refused(v.mask, "it was stored with a key that is no traced mask")

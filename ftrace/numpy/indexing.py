@@ -2,7 +2,7 @@
 
 A key becomes a *plan*: `Basic` (integers, slices, newaxis, Ellipsis) is a slice, a flip and a
 change of axes, and is remembered for its shape and key; `Advanced` (integer arrays, masks) is a
-`Basic` that leaves the indexed axes whole, then a gather; `Masked` (a traced mask) is in
+`Basic` that leaves the indexed axes whole, then a gather; `MaskedPlan` (a traced mask) is in
 `masking.py`. `plan.get(x)` reads; `plan.put(x, v)`
 is x with `v` written there. What may be written is in `assigning.py`, `.at` in `updates.py`;
 tracers as cells, and views, are in `cells.py`.
@@ -18,7 +18,7 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.device import following, free, is_array, on_device, to_host
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array
-from ftrace.numpy.masking import Masked, is_unknown_mask, masks_of, refused
+from ftrace.numpy.masking import MaskedPlan, is_unknown_mask, masks_of, refused
 from ftrace.numpy.promote import check_range, stretch, value
 from ftrace.primitives.convert import copy
 from ftrace.primitives.index import gather, scatter
@@ -297,7 +297,7 @@ def _is_plain(i: Any) -> bool:
     return issubclass(type(i), np.ndarray)
 
 
-Plan = Basic | Advanced | Masked
+Plan = Basic | Advanced | MaskedPlan
 
 
 class _Mask:
@@ -431,7 +431,7 @@ def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Plan:
     return Advanced(plain, found, lead) if found else plain  # traced integers that are known
 
 
-def _masked(shape: Shape, items: list[Any], mask: Tracer, lead: int) -> Masked:
+def _masked(shape: Shape, items: list[Any], mask: Tracer, lead: int) -> MaskedPlan:
     """The plan of a key with one traced mask, beside integers, slices and new axes."""
     if not mask.ndim:
         raise refused(mask, "it has rank 0")
@@ -449,7 +449,7 @@ def _masked(shape: Shape, items: list[Any], mask: Tracer, lead: int) -> Masked:
         else:
             first.append(item)
         axis += _used(item)
-    return Masked(_basic(shape, tuple(first)), mask, at, lead)
+    return MaskedPlan(_basic(shape, tuple(first)), mask, at, lead)
 
 
 def _parts(item: Any, shape: Shape, axis: int, lenient: bool) -> list[Any]:

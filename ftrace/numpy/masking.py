@@ -49,7 +49,7 @@ def refused(mask: Tracer, what: str = "") -> ConcretizationTypeError:
     )
 
 
-class Masked:
+class MaskedPlan:
     """The plan of a key with one traced mask: a `Basic` that leaves its axes whole, then a choice.
 
     Args:

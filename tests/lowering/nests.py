@@ -22,18 +22,18 @@ from ftrace.lowering.kernel.ir import (
     Fold,
     If,
     Kernel,
+    KernelVar,
     Let,
     Lit,
     Load,
     Loop,
     Stmt,
     Store,
-    Var,
     While,
 )
 from ftrace.lowering.kernel.reference import Operand
 
-NO_AXIS = Var(-1, "i8")
+NO_AXIS = KernelVar(-1, "i8")
 
 
 @dataclass
@@ -42,9 +42,9 @@ class Part:
 
     stmts: list[Stmt] = field(default_factory=list)
     results: tuple[Atom, ...] = ()
-    axis: Var = NO_AXIS
-    params: tuple[Var, ...] = ()
-    outs: tuple[Var, ...] = ()
+    axis: KernelVar = NO_AXIS
+    params: tuple[KernelVar, ...] = ()
+    outs: tuple[KernelVar, ...] = ()
 
     def leave(self, *results: Atom) -> None:
         self.results = results
@@ -60,13 +60,13 @@ class Nest:
         self.name = name
         self.buffers: list[Buffer] = []
         self.known: dict[str, Buffer] = {}
-        self.scalars: list[Var] = []
+        self.scalars: list[KernelVar] = []
         self.parts = [Part()]
         self.count = 0
 
-    def fresh(self, dtype: str) -> Var:
+    def fresh(self, dtype: str) -> KernelVar:
         self.count += 1
-        return Var(self.count, dtype)
+        return KernelVar(self.count, dtype)
 
     def add(self, stmt: Stmt) -> None:
         self.parts[-1].stmts.append(stmt)
@@ -81,19 +81,19 @@ class Nest:
         self.buffers.append(self.known[name])
         return name
 
-    def scalar(self, dtype: str = "i8") -> Var:
+    def scalar(self, dtype: str = "i8") -> KernelVar:
         self.scalars.append(self.fresh(dtype))
         return self.scalars[-1]
 
     # --- statements
 
-    def let(self, op: str, *args: Atom, to: str = "") -> Var:
+    def let(self, op: str, *args: Atom, to: str = "") -> KernelVar:
         result = OPS[op].result
         out = self.fresh(to if result == "to" else "b1" if result == "b1" else args[-1].dtype)
         self.add(Let(out, op, args))
         return out
 
-    def load(self, buffer: str, *at: Atom) -> Var:
+    def load(self, buffer: str, *at: Atom) -> KernelVar:
         out = self.fresh(self.known[buffer].dtype)
         self.add(Load(out, buffer, at))
         return out
@@ -110,7 +110,7 @@ class Nest:
         return name
 
     @contextmanager
-    def part(self, *params: Var) -> Iterator[Part]:
+    def part(self, *params: KernelVar) -> Iterator[Part]:
         part = Part(params=params)
         self.parts.append(part)
         yield part
@@ -129,12 +129,12 @@ class Nest:
         part.outs = tuple(self.fresh(d) for d in (*dtypes, *(a.dtype for a in inits)))
         self.add(Loop(part.outs, part.axis, extent, part.block(), folds, part.params, tuple(inits)))
 
-    def branch(self, cond: Atom, then: Part, orelse: Part) -> tuple[Var, ...]:
+    def branch(self, cond: Atom, then: Part, orelse: Part) -> tuple[KernelVar, ...]:
         outs = tuple(self.fresh(a.dtype) for a in then.results)
         self.add(If(outs, cond, then.block(), orelse.block()))
         return outs
 
-    def repeat(self, inits: Sequence[Atom], cond: Part, body: Part) -> tuple[Var, ...]:
+    def repeat(self, inits: Sequence[Atom], cond: Part, body: Part) -> tuple[KernelVar, ...]:
         outs = tuple(self.fresh(a.dtype) for a in inits)
         self.add(While(outs, body.params, tuple(inits), cond.block(), body.block()))
         return outs

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ftrace.core.scalar import OPS
-from ftrace.lowering.kernel.ir import Atom, Fold, Lit, Var
+from ftrace.lowering.kernel.ir import Atom, Fold, KernelVar, Lit
 from tests.lowering.nests import Nest, Sample
 
 DTYPES = ["f8", "f4", "i4", "i8", "u1", "b1", "i1", "u4", "u8", "i2", "u2"]
@@ -46,7 +46,7 @@ class _Writer:
         self.exact = exact
         self.k = Nest("random")
         self.pool: list[Atom] = []
-        self.axes: list[Var] = []
+        self.axes: list[KernelVar] = []
         self.arrays: dict[str, np.ndarray] = {}
         self.rng = np.random.default_rng(draw(st.integers(0, 99)))
 
@@ -124,7 +124,7 @@ class _Writer:
 
     # --- statements
 
-    def inner(self, inputs: Any, shape: list[int], size: Var) -> None:
+    def inner(self, inputs: Any, shape: list[int], size: KernelVar) -> None:
         """The second of two loops, plain, with a fold, or with a carried value."""
         self.read([(n, axes) for n, axes in inputs if 1 not in axes])
         outside, way = list(self.pool), self.pick(["plain", "fold", "carry"])
@@ -176,7 +176,7 @@ class _Writer:
             return Lit(self.pick(LITERALS[dtype[0]]), dtype)
         return self.pick(reversed(known)) if known else self.cast(self.value(), dtype)
 
-    def cast(self, value: Atom, dtype: str) -> Var:
+    def cast(self, value: Atom, dtype: str) -> KernelVar:
         """A conversion; floats are brought into range where C leaves the result open."""
         if value.dtype[0] == "f" and dtype[0] in "iu":
             low = Lit(0.0 if dtype[0] == "u" else -100.0, value.dtype)

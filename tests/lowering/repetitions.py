@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 
-from ftrace.lowering.kernel.ir import Atom, Lit, Var
+from ftrace.lowering.kernel.ir import Atom, KernelVar, Lit
 from tests.lowering.nests import Nest, Sample, f8, i8
 
 FALSE, TRUE = Lit(False, "b1"), Lit(True, "b1")
@@ -48,7 +48,7 @@ class _Writer:
             operands = [self.any(dtype) for _ in range(1 if op == "not" else 2)]
             self.bools.append(k.let(op, *operands))
 
-    def after(self, param: Var, init: Atom, hits: list[Atom]) -> Atom:
+    def after(self, param: KernelVar, init: Atom, hits: list[Atom]) -> Atom:
         """The next value of something carried."""
         dtype, rng = param.dtype, self.rng
         ways = [param, init, self.any(dtype), self.any(dtype)]
@@ -88,8 +88,8 @@ class _Writer:
         return Sample(k.kernel(), arrays, [size, 0.5], exact=True)
 
     def loop(
-        self, dtypes: list[str], inits: list[Atom], most: Var, flag: str, first: Atom
-    ) -> tuple[Var, ...]:
+        self, dtypes: list[str], inits: list[Atom], most: KernelVar, flag: str, first: Atom
+    ) -> tuple[KernelVar, ...]:
         """The loop; a counter ends it, whatever else does."""
         k, rng = self.k, self.rng
         params = [k.fresh(d) for d in dtypes]
@@ -103,7 +103,7 @@ class _Writer:
             body.leave(*self.turn(params, inits, (count, most, flag)))
         return k.repeat([*inits, i8(0), first], cond, body)
 
-    def turn(self, params: list[Var], inits: list[Atom], end: tuple) -> list[Atom]:
+    def turn(self, params: list[KernelVar], inits: list[Atom], end: tuple) -> list[Atom]:
         k, rng = self.k, self.rng
         count, most, flag = end
         outside = self.floats, self.bools

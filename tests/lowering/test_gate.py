@@ -11,7 +11,18 @@ import ftrace
 import ftrace.lax as lax
 import ftrace.numpy as fnp
 from ftrace.lowering.kernel.conditions import ALWAYS, COLUMNS, DECIDING, Conditions
-from ftrace.lowering.kernel.ir import Block, Buffer, If, Kernel, Let, Lit, Load, Loop, Store, Var
+from ftrace.lowering.kernel.ir import (
+    Block,
+    Buffer,
+    If,
+    Kernel,
+    KernelVar,
+    Let,
+    Lit,
+    Load,
+    Loop,
+    Store,
+)
 from ftrace.lowering.kernel.reference import run
 from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.kernel.verify import verify
@@ -220,8 +231,10 @@ def test_without_laziness_values_are_the_same(f):
 
 
 def test_a_load_stays_between_the_stores_around_it():
-    i, x, c, y, e, z, w = (Var(k, d) for k, d in enumerate(("i8", "f8", "b1", *["f8"] * 4), 1))
-    n = Var(20, "i8")
+    i, x, c, y, e, z, w = (
+        KernelVar(k, d) for k, d in enumerate(("i8", "f8", "b1", *["f8"] * 4), 1)
+    )
+    n = KernelVar(20, "i8")
     body = Block(
         (
             Load(x, "x0", (i,)),
@@ -246,7 +259,7 @@ def test_a_load_stays_between_the_stores_around_it():
 
 # --- conditions
 
-BOOLS = [Var(i, "b1") for i in range(1, DECIDING + 2)]
+BOOLS = [KernelVar(i, "b1") for i in range(1, DECIDING + 2)]
 
 
 def evaluated(atom, stmts, values):
@@ -271,14 +284,14 @@ def test_a_table_is_written_as_it_reads(table):
         conditions.table(v)
     names = iter(range(100, 1000))
     out = []
-    atom = conditions.written(table, lambda dtype: Var(next(names), dtype), out)
+    atom = conditions.written(table, lambda dtype: KernelVar(next(names), dtype), out)
     for i in range(1 << DECIDING):
         values = [bool(i >> k & 1) for k in range(DECIDING)]
         assert evaluated(atom, out, values) == bool(table >> i & 1)
 
 
 def test_tables_follow_the_statements():
-    a, b, both, either, neither = (Var(i, "b1") for i in range(1, 6))
+    a, b, both, either, neither = (KernelVar(i, "b1") for i in range(1, 6))
     made = {
         both: Let(both, "and", (a, b)),
         either: Let(either, "or", (a, both)),
@@ -302,7 +315,7 @@ def test_more_variables_than_a_table_has_are_not_told():
     tables = [conditions.table(v) for v in BOOLS]
     assert tables[:-1] == list(COLUMNS)
     assert tables[-1] is None
-    last = Var(50, "b1")
+    last = KernelVar(50, "b1")
     assert Conditions({last: Let(last, "and", (BOOLS[0], BOOLS[1]))}).table(last) is not None
     full = Conditions({last: Let(last, "and", (BOOLS[0], BOOLS[-1]))})
     for v in BOOLS[:DECIDING]:

@@ -10,7 +10,7 @@ import ftrace
 from ftrace import errors, grad, jit, lax, passes, vectorize, vmap
 from ftrace.control.traces import counter
 from ftrace.core.config import _from_environment
-from ftrace.lowering.kernel.ir import Block, Let, Lit, Loop, Store, Var
+from ftrace.lowering.kernel.ir import Block, KernelVar, Let, Lit, Loop, Store
 from ftrace.lowering.kernel.schedule import LANE, SERIAL
 from ftrace.lowering.kernel.traversal import mapped
 
@@ -239,7 +239,7 @@ def test_a_kernel_with_other_loops_is_scheduled_anew():
     def halves(kernel):
         """Store twice, in two loops."""
         (stmt,) = kernel.body.stmts
-        axis = Var(1000, "i8")
+        axis = KernelVar(1000, "i8")
 
         def renamed(atom):
             return axis if atom == stmt.axis else atom
@@ -326,7 +326,8 @@ def unbound(kernel):
     (loop,) = kernel.body.stmts
     assert isinstance(loop, Loop)
     stmts = tuple(
-        replace(s, value=Var(999, "f8")) if isinstance(s, Store) else s for s in loop.body.stmts
+        replace(s, value=KernelVar(999, "f8")) if isinstance(s, Store) else s
+        for s in loop.body.stmts
     )
     return replace(kernel, body=Block((replace(loop, body=Block(stmts)),)))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from ftrace.lowering.kernel import ir, reference, show
-from ftrace.lowering.kernel.ir import Block, Buffer, Fold, Kernel, Let, Lit, Loop, Var
+from ftrace.lowering.kernel.ir import Block, Buffer, Fold, Kernel, KernelVar, Let, Lit, Loop
 from tests.lowering.kernels import SAMPLES, Nest, Sample, kernels
 from tests.lowering.nests import f8, i8
 
@@ -18,7 +18,7 @@ from tests.lowering.nests import f8, i8
 def shifted(kernel: Kernel) -> Kernel:
     """The same kernel with other variable numbers."""
     names = {name: getattr(ir, name) for name in dir(ir)} | {"inf": np.inf, "nan": np.nan}
-    names["Var"] = lambda **var: Var(1000 - 3 * var["id"], var["dtype"])
+    names["KernelVar"] = lambda **var: KernelVar(1000 - 3 * var["id"], var["dtype"])
     return eval(show.constructors(kernel), names)
 
 
@@ -111,7 +111,7 @@ def test_a_canonical_kernel_stays_and_numbers_from_zero() -> None:
 
 @pytest.mark.parametrize("change", [Lit(-0.0, "f8"), Lit(float("nan"), "f8"), Lit(0.0, "f4")])
 def test_kernels_that_differ_in_a_literal_are_different_keys(change: Lit) -> None:
-    let = Let(Var(0, "f8"), "neg", (Lit(0.0, "f8"),))
+    let = Let(KernelVar(0, "f8"), "neg", (Lit(0.0, "f8"),))
     one = Kernel("k", (), (), Block((let,)))
     two = Kernel("k", (), (), Block((replace(let, args=(change,)),)))
     assert show.canonical(one) != show.canonical(two)
@@ -160,7 +160,13 @@ def test_a_script_is_a_program_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_malformed_kernel_still_prints() -> None:
-    loop = Loop((Var(5, "f8"),), Var(1, "i8"), Var(9, "i8"), Block(()), (Fold("sum", "f8"),))
+    loop = Loop(
+        (KernelVar(5, "f8"),),
+        KernelVar(1, "i8"),
+        KernelVar(9, "i8"),
+        Block(()),
+        (Fold("sum", "f8"),),
+    )
     kernel = Kernel("broken", (Buffer("x", "f8", ("odd",), "in"),), (), Block((loop,)))
     assert "fold sum<f8> " in show.text(kernel)
     assert "Loop(" in show.script(kernel)

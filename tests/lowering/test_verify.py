@@ -16,13 +16,13 @@ from ftrace.lowering.kernel.ir import (
     Fold,
     If,
     Kernel,
+    KernelVar,
     Let,
     Lit,
     Load,
     Loop,
     Stmt,
     Store,
-    Var,
     While,
 )
 from ftrace.lowering.kernel.schedule import LANE, LONG, SERIAL, Schedule, schedule
@@ -31,7 +31,7 @@ from tests.lowering.kernels import SAMPLES, Sample, kernels
 from tests.lowering.nests import i8
 
 X, Y = Buffer("x", "f8", ("one",), "in"), Buffer("y", "f8", ("one",), "out")
-N, K, A = Var(1, "i8"), Var(2, "i8"), Var(3, "f8")
+N, K, A = KernelVar(1, "i8"), KernelVar(2, "i8"), KernelVar(3, "f8")
 READ, WRITE = Load(A, "x", (K,)), Store("y", (K,), A)
 TRUE, ZERO = Lit(True, "b1"), Lit(0.0, "f8")
 
@@ -44,11 +44,11 @@ def inside(*stmts: Stmt, buffers: tuple[Buffer, ...] = (X, Y), **loop: Any) -> K
 
 
 def let(op: str, *args: Any, to: str = "f8") -> Let:
-    return Let(Var(10, to), op, args)
+    return Let(KernelVar(10, to), op, args)
 
 
 def folding(fold: Fold, *leave: Any, out: str = "") -> Kernel:
-    return inside(folds=(fold,), leave=leave, outs=(Var(20, out or fold.acc),))
+    return inside(folds=(fold,), leave=leave, outs=(KernelVar(20, out or fold.acc),))
 
 
 def body_of(*stmts: Stmt, buffers: tuple[Buffer, ...] = (X, Y)) -> Kernel:
@@ -56,11 +56,11 @@ def body_of(*stmts: Stmt, buffers: tuple[Buffer, ...] = (X, Y)) -> Kernel:
 
 
 def loop(axis: int, *stmts: Stmt, extent: Any = N, **more: Any) -> Loop:
-    return Loop(more.pop("outs", ()), Var(axis, "i8"), extent, Block(stmts), **more)
+    return Loop(more.pop("outs", ()), KernelVar(axis, "i8"), extent, Block(stmts), **more)
 
 
-def at(axis: int) -> tuple[Var]:
-    return (Var(axis, "i8"),)
+def at(axis: int) -> tuple[KernelVar]:
+    return (KernelVar(axis, "i8"),)
 
 
 def choice(*stmts: Stmt, cond: Any = TRUE) -> If:
@@ -68,14 +68,14 @@ def choice(*stmts: Stmt, cond: Any = TRUE) -> If:
 
 
 def repeat(cond: Block, body: Block | None = None, **more: Any) -> While:
-    params = more.get("params", (Var(31, "f8"),))
+    params = more.get("params", (KernelVar(31, "f8"),))
     body = Block((), params) if body is None else body
-    outs = more.get("outs", (Var(30, "f8"),))
+    outs = more.get("outs", (KernelVar(30, "f8"),))
     return While(outs, params, more.get("inits", (A,)), cond, body)
 
 
 ALWAYS = Block((), (TRUE,))
-CARRIED = {"params": (Var(21, "f8"),), "inits": (ZERO,), "outs": (Var(20, "f8"),)}
+CARRIED = {"params": (KernelVar(21, "f8"),), "inits": (ZERO,), "outs": (KernelVar(20, "f8"),)}
 T = Buffer("t", "f8", ("one",), "out")
 
 FAULTS: dict[str, list[Kernel]] = {
@@ -107,18 +107,21 @@ fault(
 )
 fault(
     "a variable is read outside of its scope",
-    inside(let("neg", Var(99, "f8"))),
-    inside(let("neg", Var(10, "f8"))),
-    inside(choice(let("neg", A)), Let(Var(11, "f8"), "neg", (Var(10, "f8"),))),
-    inside(loop(5, let("neg", A)), Let(Var(11, "f8"), "neg", (Var(10, "f8"),))),
+    inside(let("neg", KernelVar(99, "f8"))),
+    inside(let("neg", KernelVar(10, "f8"))),
+    inside(choice(let("neg", A)), Let(KernelVar(11, "f8"), "neg", (KernelVar(10, "f8"),))),
+    inside(loop(5, let("neg", A)), Let(KernelVar(11, "f8"), "neg", (KernelVar(10, "f8"),))),
     body_of(loop(5), Store("y", at(5), ZERO)),
-    inside(repeat(ALWAYS), Let(Var(11, "f8"), "neg", (Var(31, "f8"),))),
+    inside(repeat(ALWAYS), Let(KernelVar(11, "f8"), "neg", (KernelVar(31, "f8"),))),
     inside(
-        repeat(Block((let("lt", A, A, to="b1"),), (Var(10, "b1"),)), Block((), (Var(10, "b1"),)))
+        repeat(
+            Block((let("lt", A, A, to="b1"),), (KernelVar(10, "b1"),)),
+            Block((), (KernelVar(10, "b1"),)),
+        )
     ),
-    inside(folds=(Fold("sum", "f8"),), leave=(Var(20, "f8"),), outs=(Var(20, "f8"),)),
+    inside(folds=(Fold("sum", "f8"),), leave=(KernelVar(20, "f8"),), outs=(KernelVar(20, "f8"),)),
 )
-fault("a variable of type f8 is read as f4", inside(let("neg", Var(3, "f4"), to="f4")))
+fault("a variable of type f8 is read as f4", inside(let("neg", KernelVar(3, "f4"), to="f4")))
 fault("a literal has the unknown type c8", inside(let("neg", Lit(0.0, "c8"))))
 fault("0 is not a canonical literal of type f8", inside(let("add", A, Lit(0, "f8"))))
 fault("1 is not a canonical literal of type b1", inside(choice(cond=Lit(1, "b1"))))
@@ -126,14 +129,15 @@ fault("True is not a canonical literal of type i4", inside(let("neg", Lit(True, 
 fault("128 is not a canonical literal of type i1", inside(let("neg", Lit(128, "i1"), to="i1")))
 fault("-1 is not a canonical literal of type u8", inside(let("neg", Lit(-1, "u8"), to="u8")))
 fault(
-    "1.0 is not a canonical literal of type i8", inside(Load(Var(10, "f8"), "x", (Lit(1.0, "i8"),)))
+    "1.0 is not a canonical literal of type i8",
+    inside(Load(KernelVar(10, "f8"), "x", (Lit(1.0, "i8"),))),
 )
 fault("an extent has type i8", body_of(loop(5, extent=Lit(3, "i4"))))
 fault("an extent is not negative", body_of(loop(5, extent=i8(-1))))
 fault(
     "an extent is a scalar of the kernel or a literal",
     inside(loop(5, extent=K)),
-    inside(Let(Var(9, "i8"), "add", (N, N)), Alloc(T, at(9))),
+    inside(Let(KernelVar(9, "i8"), "add", (N, N)), Alloc(T, at(9))),
 )
 fault("there is no operation twice", inside(let("twice", A)))
 fault("add takes 2 operands", inside(let("add", A)))
@@ -153,23 +157,23 @@ fault("a result of type b1 is bound as f8", inside(let("lt", A, A)))
 fault("bitcast from f8 to i4 changes the size", inside(let("bitcast", A, to="i4")))
 fault(
     "there is no buffer z here",
-    inside(Load(Var(10, "f8"), "z", (K,))),
+    inside(Load(KernelVar(10, "f8"), "z", (K,))),
     inside(Store("z", (K,), A)),
     body_of(loop(5, Alloc(replace(T, name="z"), (N,))), loop(6, Store("z", at(6), ZERO))),
 )
 fault(
     "buffer x has 1 coordinates, not 2",
-    inside(Load(Var(10, "f8"), "x", (K, K))),
+    inside(Load(KernelVar(10, "f8"), "x", (K, K))),
 )
 fault(
     "a coordinate has type i8",
-    inside(Load(Var(10, "f8"), "x", (A,))),
-    inside(Load(Var(10, "f8"), "x", (Lit(0, "i4"),))),
+    inside(Load(KernelVar(10, "f8"), "x", (A,))),
+    inside(Load(KernelVar(10, "f8"), "x", (Lit(0, "i4"),))),
 )
-fault("a result of type f8 is bound as i8", inside(Load(Var(10, "i8"), "x", (K,))))
+fault("a result of type f8 is bound as i8", inside(Load(KernelVar(10, "i8"), "x", (K,))))
 fault(
     "an output is read where this iteration has not written it",
-    inside(Load(Var(10, "f8"), "y", (K,))),
+    inside(Load(KernelVar(10, "f8"), "y", (K,))),
     body_of(loop(5, Store("y", at(5), ZERO), Load(A, "y", (i8(0),)))),
     body_of(loop(5, choice(Store("y", at(5), ZERO)), Load(A, "y", at(5)))),
     body_of(loop(5, Store("y", at(5), ZERO)), loop(6, Load(A, "y", at(6)), extent=i8(4))),
@@ -179,7 +183,7 @@ fault(
     body_of(Alloc(T, (N,)), loop(5, Load(A, "t", at(5)))),
     inside(
         repeat(ALWAYS, Block((WRITE,), (ZERO,))),
-        Load(Var(10, "f8"), "y", (K,)),
+        Load(KernelVar(10, "f8"), "y", (K,)),
     ),
 )
 fault(
@@ -210,9 +214,9 @@ fault(
     "a store names every enclosing loop, or combines",
     inside(Store("y", (i8(0),), A)),
     inside(loop(5, Store("y", (K,), A))),
-    inside(Let(Var(9, "i8"), "add", (K, K)), Store("y", at(9), A)),
+    inside(Let(KernelVar(9, "i8"), "add", (K, K)), Store("y", at(9), A)),
     inside(Alloc(T, (N,)), loop(5, loop(6, Store("t", at(5), A)))),
-    body_of(loop(5, Store("y", (i8(0),), ZERO), params=(Var(6, "f8"),), inits=(ZERO,))),
+    body_of(loop(5, Store("y", (i8(0),), ZERO), params=(KernelVar(6, "f8"),), inits=(ZERO,))),
 )
 fault("scratch memory lies outside of If and While", inside(choice(Alloc(T, (N,)))))
 fault("the space of scratch memory is out", inside(Alloc(replace(T, space="in"), (N,))))
@@ -228,7 +232,7 @@ fault(
     inside(repeat(ALWAYS, Block((loop(5),), (ZERO,)))),
     inside(repeat(Block((loop(5),), (TRUE,)))),
 )
-fault("the axis of a loop has type i8", body_of(Loop((), Var(5, "i4"), N, Block(()))))
+fault("the axis of a loop has type i8", body_of(Loop((), KernelVar(5, "i4"), N, Block(()))))
 fault(
     "the body of the loop leaves 1 values", inside(leave=(), **CARRIED), folding(Fold("sum", "f8"))
 )
@@ -253,7 +257,9 @@ fault("fold sum is not defined for f2", folding(Fold("sum", "f2"), Lit(0.0, "f2"
 fault("a value of type f8 is folded in f4", folding(Fold("sum", "f4"), A))
 fault(
     "a value of type i8 is folded in f8",
-    inside(folds=(Fold("argmax", "f8"),), leave=(K, K), outs=(Var(20, "f8"), Var(22, "i8"))),
+    inside(
+        folds=(Fold("argmax", "f8"),), leave=(K, K), outs=(KernelVar(20, "f8"), KernelVar(22, "i8"))
+    ),
 )
 fault("a value of type f2 is folded in f4", folding(Fold("sum", "f4"), Lit(0.0, "f2")))
 fault(
@@ -277,13 +283,13 @@ fault(
 fault(
     "a result of type f8 is bound as f2",
     folding(Fold("sum", "f8"), A, out="f2"),
-    inside(If((Var(10, "f2"),), TRUE, Block((), (A,)), Block((), (A,)))),
+    inside(If((KernelVar(10, "f2"),), TRUE, Block((), (A,)), Block((), (A,)))),
 )
 fault("the condition of If has type b1", inside(choice(cond=A)))
 fault(
     "the arms of If leave values of the same types",
-    inside(If((Var(10, "f8"),), TRUE, Block((), (A,)), Block((), (K,)))),
-    inside(If((Var(10, "f8"),), TRUE, Block((), (A,)), Block(()))),
+    inside(If((KernelVar(10, "f8"),), TRUE, Block((), (A,)), Block((), (K,)))),
+    inside(If((KernelVar(10, "f8"),), TRUE, Block((), (A,)), Block(()))),
 )
 fault(
     "the condition of While leaves one b1",
@@ -324,10 +330,10 @@ def test_samples_are_well_formed() -> None:
 def test_every_operation_is_accepted_on_its_kinds_only(op: str) -> None:
     row = OPS[op]
     for dtype in DTYPES:
-        v, cond = Var(1, dtype), Var(2, "b1")
+        v, cond = KernelVar(1, dtype), KernelVar(2, "b1")
         args = (cond, v, v) if op == "select" else (v,) * row.arity
         result = {"same": dtype, "b1": "b1", "to": "f4" if op == "cast" else dtype}[row.result]
-        kernel = Kernel("one", (), (v, cond), Block((Let(Var(3, result), op, args),)))
+        kernel = Kernel("one", (), (v, cond), Block((Let(KernelVar(3, result), op, args),)))
         if dtype[0] in row.kinds and (dtype != "f2" or op == "cast"):
             verify(kernel)
         else:

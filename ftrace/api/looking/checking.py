@@ -28,7 +28,7 @@ from ftrace.interpreters.staging import trace_to_jaxpr
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Cause:
     """Something that a derivative does not pass.
 
     Attributes:
@@ -66,7 +66,7 @@ class Report:
     name: str
     wrt: tuple[str, ...]
     outputs: dict[str, bool]
-    findings: tuple[Finding, ...]
+    findings: tuple[Cause, ...]
 
     def __bool__(self) -> bool:
         return not any(f.blocks for f in self.findings)
@@ -153,7 +153,7 @@ def _report(
 ) -> Report:
     wrt = tuple(names[i] for i in chosen)
     findings = [
-        Finding("non-float input", f"{names[i]} is {types[i]}.", "", True, (names[i],))
+        Cause("non-float input", f"{names[i]} is {types[i]}.", "", True, (names[i],))
         for i in chosen
         if not is_inexact(types[i].dtype)
     ]
@@ -161,7 +161,7 @@ def _report(
         with attempting():
             jaxpr, captured = trace_to_jaxpr(flat, types)
     except (TracerIntegerConversionError, TracerArrayConversionError) as error:
-        lost = Finding("conversion", error.what, error.where, True)
+        lost = Cause("conversion", error.what, error.where, True)
         return Report(name_of(fun), wrt, {}, (*findings, lost))
     walk = Walk()
     bits = {k: 1 << n for n, k in enumerate(chosen) if is_inexact(types[k].dtype)}
@@ -180,40 +180,38 @@ def _on_the_way(outs: Sequence[Flow]) -> frozenset[int]:
     return reduce(or_, outs, NOTHING).cuts
 
 
-def _cut_findings(cuts: Sequence[Cut], outs: Sequence[Flow], bits: dict[str, int]) -> list[Finding]:
+def _cut_findings(cuts: Sequence[Cut], outs: Sequence[Flow], bits: dict[str, int]) -> list[Cause]:
     """The cuts on a way to an output; one blocks where an input or output has no other way."""
     reached = reduce(or_, outs, NOTHING).reach
     last = frozenset[int]().union(*(f.cuts for f in outs if not f.reach))
-    found: list[Finding] = []
+    found: list[Cause] = []
     for i, cut in enumerate(cuts):
         if i in _on_the_way(outs):
             whole = cut.fatal or i in last
             lost = cut.via if whole else cut.via & ~reached
             inputs = tuple(path for path, bit in bits.items() if bit & lost)
             place = source.describe(cut.place)
-            found.append(Finding(cut.kind, cut.what, place, whole or bool(inputs), inputs))
+            found.append(Cause(cut.kind, cut.what, place, whole or bool(inputs), inputs))
     return found
 
 
-def _output_findings(results: Sequence[tuple[str, ShapedArray, Flow]]) -> list[Finding]:
-    found: list[Finding] = []
+def _output_findings(results: Sequence[tuple[str, ShapedArray, Flow]]) -> list[Cause]:
+    found: list[Cause] = []
     for path, a, flow in results:
         if not is_inexact(a.dtype):
-            found.append(Finding("non-float output", f"{path} is {a}.", "", True))
+            found.append(Cause("non-float output", f"{path} is {a}.", "", True))
         elif flow == NOTHING:
             what = f"{path} does not depend on the inputs."
-            found.append(Finding("constant output", what, "", True))
+            found.append(Cause("constant output", what, "", True))
     return found
 
 
-def _input_findings(
-    cuts: Sequence[Cut], outs: Sequence[Flow], bits: dict[str, int]
-) -> list[Finding]:
+def _input_findings(cuts: Sequence[Cut], outs: Sequence[Flow], bits: dict[str, int]) -> list[Cause]:
     used = reduce(or_, outs, NOTHING).reach
     for i in _on_the_way(outs):
         used |= cuts[i].via
     return [
-        Finding("unused input", f"No output depends on {path}.", "", True, (path,))
+        Cause("unused input", f"No output depends on {path}.", "", True, (path,))
         for path, bit in bits.items()
         if not bit & used
     ]

@@ -11,7 +11,7 @@ from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.emit.uniformity import varying_in
 from ftrace.cpu.llvm.text import Text, Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import invert, iota
-from ftrace.lowering.kernel.ir import Loop, Store, Var, While
+from ftrace.lowering.kernel.ir import KernelVar, Loop, Store, While
 from ftrace.lowering.kernel.traversal import inside
 
 SHARE = 8  # few: less than one lane in so many
@@ -30,7 +30,7 @@ def leaving(s: State, stmt: Loop) -> While | None:
 
 def differs(stmt: While, varying: set[int]) -> bool:
     """Whether lanes end a loop at different times."""
-    return any(isinstance(a, Var) and a.id in varying for a in stmt.cond.results)
+    return any(isinstance(a, KernelVar) and a.id in varying for a in stmt.cond.results)
 
 
 def _count(text: Text, mask: Typed) -> Typed:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from ftrace.core.errors import BackendError
 from ftrace.cpu.llvm.text import Text, Typed, memory_type, type_of
 from ftrace.cpu.llvm.vector_idioms import iota
-from ftrace.lowering.kernel.ir import Atom, Block, Lit, Var, While
+from ftrace.lowering.kernel.ir import Atom, Block, KernelVar, Lit, While
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.traversal import inside, operands_of, place_of
 
@@ -76,13 +76,13 @@ class State:
         self._depths: dict[int, int] = {}
         self.scopes: list[Bound] = []
         self.lanes = 1
-        self.axis: Var | None = None
+        self.axis: KernelVar | None = None
         self.mask: Typed | None = None
         self.full: tuple[Typed, Typed] | None = None
         self.varying: set[int] = set()
         self.leaving: While | None = None
         self.behind: Typed | None = None
-        self.apart: Var | None = None
+        self.apart: KernelVar | None = None
         self.read = {a for s in inside(launch.kernel.body) for a in (*operands_of(s), *place_of(s))}
         self.divisors: set[Atom] | None = None
         self._in_registers = 0
@@ -126,7 +126,7 @@ class State:
 
     # --- values
 
-    def define(self, var: Var, value: Typed) -> None:
+    def define(self, var: KernelVar, value: Typed) -> None:
         """Bind a variable here."""
         self._values[var.id] = value
         self._depths[var.id] = self.depth
@@ -177,7 +177,7 @@ class State:
             return got
         return self.spread(got, self.depth_of(atom))
 
-    def _operand(self, var: Var) -> Typed:
+    def _operand(self, var: KernelVar) -> Typed:
         """A kernel scalar in every lane: in a register for the first few, else read at each use.
 
         A broadcast from memory is part of the instruction that uses it; hundreds of values that

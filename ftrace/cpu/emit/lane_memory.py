@@ -15,7 +15,17 @@ from ftrace.cpu.emit.lane_folds import combine_values
 from ftrace.cpu.emit.uniformity import varying_in
 from ftrace.cpu.llvm.text import MANGLED, Typed, memory_type, type_of
 from ftrace.cpu.llvm.vector_idioms import iota, lane, reverse
-from ftrace.lowering.kernel.ir import Atom, Block, Buffer, Lit, Load, Loop, Store, Var, blocks_of
+from ftrace.lowering.kernel.ir import (
+    Atom,
+    Block,
+    Buffer,
+    KernelVar,
+    Lit,
+    Load,
+    Loop,
+    Store,
+    blocks_of,
+)
 
 SHORTEST = 16  # bytes that can be written past the caches
 UNIFORM, RUN, BACKWARDS, SCATTERED = "uniform", "run", "backwards", "scattered"
@@ -64,12 +74,12 @@ def gathers(s: State, loop: Loop) -> bool:
     return _gathers(s, loop.body, loop.axis, varying_in(loop.body, loop.axis))
 
 
-def _gathers(s: State, block: Block, axis: Var, varying: set[int]) -> bool:
+def _gathers(s: State, block: Block, axis: KernelVar, varying: set[int]) -> bool:
     for stmt in block.stmts:
         if isinstance(stmt, Load) and stmt.buffer in s.buffers:
             for atom, step in zip(stmt.at, s.buffers[stmt.buffer][0].steps, strict=True):
                 apart = step == "any" if atom == axis else True
-                if apart and isinstance(atom, Var) and atom.id in varying:
+                if apart and isinstance(atom, KernelVar) and atom.id in varying:
                     return True
         if any(_gathers(s, inner, axis, varying) for inner in blocks_of(stmt)):
             return True

@@ -4,10 +4,10 @@ Values of straight code show it themselves (they are vectors or not); the variab
 must be known before their bodies are written.
 """
 
-from ftrace.lowering.kernel.ir import Atom, Block, If, Let, Lit, Load, Loop, Stmt, Var, While
+from ftrace.lowering.kernel.ir import Atom, Block, If, KernelVar, Let, Lit, Load, Loop, Stmt, While
 
 
-def varying_in(block: Block, axis: Var) -> set[int]:
+def varying_in(block: Block, axis: KernelVar) -> set[int]:
     """Ids of the variables that depend on a lane loop's axis."""
     found = {axis.id}
     _block(block, found)
@@ -87,7 +87,7 @@ def _while(stmt: While, found: set[int]) -> None:
 
 
 def _carried(
-    params: tuple[Var, ...],
+    params: tuple[KernelVar, ...],
     inits: tuple[Atom, ...],
     body: Block,
     skip: int,

@@ -10,7 +10,7 @@ from typing import Final
 from ftrace.gpu.emit import cuda_spelling
 from ftrace.gpu.emit.writer import Writer
 from ftrace.gpu.grid.pressure import work
-from ftrace.lowering.kernel.ir import Atom, Block, If, Let, Stmt, Var, While
+from ftrace.lowering.kernel.ir import Atom, Block, If, KernelVar, Let, Stmt, While
 from ftrace.lowering.kernel.traversal import inside
 
 CHEAP: Final = 48  # work up to which both arms are computed
@@ -44,7 +44,7 @@ def _is_cheap(stmts: Sequence[Stmt]) -> bool:
     return pure and work(stmts) <= CHEAP
 
 
-def _open(w: Writer, outs: Sequence[Var], inits: Sequence[Atom] = ()) -> None:
+def _open(w: Writer, outs: Sequence[KernelVar], inits: Sequence[Atom] = ()) -> None:
     """Declare variables that are assigned in blocks."""
     for number, var in enumerate(outs):
         if var.id not in w.arrays:
@@ -52,7 +52,7 @@ def _open(w: Writer, outs: Sequence[Var], inits: Sequence[Atom] = ()) -> None:
             w.line(f"{w.type(var.dtype)} {w.name(var)}{start};")
 
 
-def _arm(w: Writer, block: Block, outs: Sequence[Var]) -> None:
+def _arm(w: Writer, block: Block, outs: Sequence[KernelVar]) -> None:
     w.statements(w, block.stmts)
     for out, result in zip(outs, block.results, strict=True):
         w.line(f"{w.name(out)} = {w.value(result)};")
@@ -70,12 +70,12 @@ def repeat(w: Writer, stmt: While) -> None:
         w.declare(out, w.name(var))
 
 
-def carry(w: Writer, params: Sequence[Var], inits: Sequence[Atom]) -> None:
+def carry(w: Writer, params: Sequence[KernelVar], inits: Sequence[Atom]) -> None:
     """Declare what a loop carries."""
     _open(w, params, inits)
 
 
-def following(w: Writer, params: Sequence[Var], left: Sequence[Atom]) -> None:
+def following(w: Writer, params: Sequence[KernelVar], left: Sequence[Atom]) -> None:
     """Give carried variables their next values, all at once."""
     new = [(v, a) for v, a in zip(params, left, strict=True) if v != a]
     own = set(params)

@@ -12,7 +12,7 @@ from ftrace.core.errors import BackendError
 from ftrace.gpu.emit import cuda_spelling
 from ftrace.gpu.grid.holding import HeldRow
 from ftrace.gpu.grid.layout import LARGE, GridLayout
-from ftrace.lowering.kernel.ir import Atom, Buffer, Kernel, Let, Lit, Load, Stmt, Store, Var
+from ftrace.lowering.kernel.ir import Atom, Buffer, Kernel, KernelVar, Let, Lit, Load, Stmt, Store
 
 
 class Writer:
@@ -93,7 +93,7 @@ class Writer:
             yield "[e]"
 
     @contextmanager
-    def inside(self, axis: Var, only: str | None = None) -> Generator[None]:
+    def inside(self, axis: KernelVar, only: str | None = None) -> Generator[None]:
         """The body of a loop that a thread of a team runs alone; stores as `only` says."""
         before = self.only, self.common
         self.only, self.common = self.only if only is None else only, False
@@ -119,7 +119,7 @@ class Writer:
     def type(self, dtype: str) -> str:
         return cuda_spelling.REGISTER[dtype]
 
-    def name(self, var: Var) -> str:
+    def name(self, var: KernelVar) -> str:
         return f"v{var.id}[e]" if var.id in self.arrays else f"v{var.id}"
 
     def value(self, atom: Atom) -> str:
@@ -130,7 +130,7 @@ class Writer:
             return f"((long long)i{atom.id})"
         return self.name(atom)
 
-    def declare(self, var: Var, value: str) -> None:
+    def declare(self, var: KernelVar, value: str) -> None:
         """Bind a variable."""
         if var.id in self.arrays:
             self.line(f"{self.name(var)} = {value};")
@@ -153,7 +153,8 @@ class Writer:
         """The element of an access; with `base` the first of those along that axis."""
         buffer, words = self.buffers[access.buffer]
         far = any(
-            isinstance(a, Var) and a.id not in (*self.axes, *self.scalars, base) for a in access.at
+            isinstance(a, KernelVar) and a.id not in (*self.axes, *self.scalars, base)
+            for a in access.at
         )
         index = LARGE if far else self.layout.index
         steps = iter(words)

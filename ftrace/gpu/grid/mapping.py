@@ -37,11 +37,11 @@ from ftrace.lowering.kernel.ir import (
     Alloc,
     Atom,
     Block,
+    KernelVar,
     Lit,
     Load,
     Loop,
     Store,
-    Var,
     While,
     loops_of,
 )
@@ -301,7 +301,7 @@ class _Mapper:
     def room(self, bodies: Sequence[Block]) -> int:
         """How many elements a thread has registers and time for, a power of two."""
         taken = max(
-            registers(b.stmts, [a for a in b.results if isinstance(a, Var)]) for b in bodies
+            registers(b.stmts, [a for a in b.results if isinstance(a, KernelVar)]) for b in bodies
         )
         each = max(work(b.stmts) for b in bodies)
         width = WIDEST
@@ -318,7 +318,7 @@ class _Mapper:
         ]
         return 1024 * max(each, default=0) + 64
 
-    def fitting(self, found: Sequence[Access], axes: set[Var], width: int) -> tuple[str, ...]:
+    def fitting(self, found: Sequence[Access], axes: set[KernelVar], width: int) -> tuple[str, ...]:
         """Buffers whose every `width` neighbours lie on a boundary of as many bytes."""
         names: dict[str, bool] = {}
         for access in found:

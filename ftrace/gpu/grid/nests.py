@@ -15,12 +15,12 @@ from ftrace.lowering.kernel.ir import (
     Fold,
     If,
     Kernel,
+    KernelVar,
     Let,
     Load,
     Loop,
     Stmt,
     Store,
-    Var,
     While,
 )
 from ftrace.lowering.kernel.traversal import inside, mapped, variables_of
@@ -122,18 +122,18 @@ def joinable(loop: Loop) -> Loop | None:
     return below if same and pure and last else None
 
 
-def joined(kernel: Kernel, pieces: Sequence[Piece]) -> tuple[Kernel, dict[int, Var]]:
+def joined(kernel: Kernel, pieces: Sequence[Piece]) -> tuple[Kernel, dict[int, KernelVar]]:
     """The kernel with its pairs as single loops; the new axis of each, by the old outer one.
 
     The extents of the new loops are new scalars, in the order of the pairs. The old axes are
     computed from the new one, at the start of its body.
     """
     used = max((v.id for v in variables_of(kernel)), default=0)
-    axes: dict[int, Var] = {}
-    extents: list[Var] = []
+    axes: dict[int, KernelVar] = {}
+    extents: list[KernelVar] = []
     body = kernel.body
     for piece in pieces:
-        axis, extent = Var(used + 1, "i8"), Var(used + 2, "i8")
+        axis, extent = KernelVar(used + 1, "i8"), KernelVar(used + 2, "i8")
         used += 2
         axes[piece.outer.axis.id] = axis
         extents.append(extent)

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Final
 
 from ftrace.core.scalar import OPS
-from ftrace.lowering.kernel.ir import Block, Let, Load, Stmt, Store, Var, blocks_of
+from ftrace.lowering.kernel.ir import Block, KernelVar, Let, Load, Stmt, Store, blocks_of
 from ftrace.lowering.kernel.traversal import inside, outs_of, uses_of
 
 COSTLY: Final = 8  # how many cheap operations a costly one counts for
@@ -24,7 +24,7 @@ def work(stmts: Iterable[Stmt]) -> int:
     return sum(COSTLY if isinstance(s, Let) and OPS[s.op].costly else 1 for s in every)
 
 
-def registers(stmts: Sequence[Stmt], left: Sequence[Var] = ()) -> float:
+def registers(stmts: Sequence[Stmt], left: Sequence[KernelVar] = ()) -> float:
     """The most registers of 4 bytes that values of these statements take at once.
 
     Args:
@@ -32,11 +32,11 @@ def registers(stmts: Sequence[Stmt], left: Sequence[Var] = ()) -> float:
         left: values that are used after it.
     """
     last: dict[int, int] = {v.id: len(stmts) for v in left}
-    first: dict[int, tuple[int, Var]] = {}
+    first: dict[int, tuple[int, KernelVar]] = {}
     inner: dict[int, float] = {}
     for number, stmt in enumerate(stmts):
         for atom in uses_of(stmt):
-            if isinstance(atom, Var):
+            if isinstance(atom, KernelVar):
                 end = len(stmts) if isinstance(stmt, Store) else number
                 last[atom.id] = max(last.get(atom.id, 0), end)
         for var in outs_of(stmt):
@@ -51,8 +51,8 @@ def registers(stmts: Sequence[Stmt], left: Sequence[Var] = ()) -> float:
 
 
 def _inside(block: Block) -> float:
-    return registers(block.stmts, [a for a in block.results if isinstance(a, Var)])
+    return registers(block.stmts, [a for a in block.results if isinstance(a, KernelVar)])
 
 
-def _size(var: Var) -> float:
+def _size(var: KernelVar) -> float:
     return 0.25 if var.dtype == "b1" else max(1, int(var.dtype[1:]) // 4)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ftrace.gpu.runtime.device_interface import Device
 from ftrace.gpu.runtime.kernels import functions, planned
-from ftrace.lowering.kernel.ir import Block, Buffer, Kernel, Load, Loop, Store, Var
+from ftrace.lowering.kernel.ir import Block, Buffer, Kernel, KernelVar, Load, Loop, Store
 from ftrace.lowering.kernel.launching import Launch, Operand
 from ftrace.lowering.kernel.schedule import SERIAL, Schedule
 
@@ -62,9 +62,9 @@ def _joined(axes: Axes) -> Axes:
 def _launch(axes: Axes, dtype: str) -> tuple[Launch, list[int]]:
     """The kernel of a copy, and its numbers."""
     rank = len(axes)
-    loops = [(Var(i, "i8"), Var(rank + i, "i8")) for i in range(rank)]
+    loops = [(KernelVar(i, "i8"), KernelVar(rank + i, "i8")) for i in range(rank)]
     at = tuple(axis for axis, _ in loops)
-    value = Var(2 * rank, dtype)
+    value = KernelVar(2 * rank, dtype)
     sizes = [n for n, _ in axes]
     body: Any = (Load(value, "x", at), Store("y", at, value))
     for axis, extent in reversed(loops):

@@ -20,7 +20,7 @@ from ftrace.lowering.kernel.builder import Builder
 from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Gathered, Index
 from ftrace.lowering.kernel.ir import PAIRS, Lit
-from ftrace.lowering.kernel.ir import Var as IrVar
+from ftrace.lowering.kernel.ir import KernelVar
 
 Producers = Mapping[Any, tuple[int, Eqn, int]]  # variable -> number and equation, which result
 
@@ -238,7 +238,7 @@ def axes_read(eqn: Eqn, operand: Any) -> set[int]:
 
     out = eqn.outvars[0]
     wide = enumerate(out.aval.shape)
-    index = tuple(Coord(IrVar(-1 - i, "i8")) if n != 1 else ORIGIN for i, n in wide)
+    index = tuple(Coord(KernelVar(-1 - i, "i8")) if n != 1 else ORIGIN for i, n in wide)
     _ask_operands(_Probe(), out, index, (0, eqn, 0), ask)
     return found
 

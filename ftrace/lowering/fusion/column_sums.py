@@ -177,14 +177,14 @@ def blocked(
 def _zeros(kernel: ir.Kernel, loop: ir.Loop, sums: Sequence[ir.Store]) -> list[ir.Stmt]:
     """Loops that make the sums of a block zero; those over the same axes are one."""
     extents = {s.axis: s.extent for s in inside(loop.body) if isinstance(s, ir.Loop)}
-    bound = (a for s in inside(loop.body) for a in uses_of(s) if isinstance(a, ir.Var))
+    bound = (a for s in inside(loop.body) for a in uses_of(s) if isinstance(a, ir.KernelVar))
     number = 1 + max(v.id for v in (*variables_of(kernel), loop.axis, *extents, *bound))
     found: dict[tuple[ir.Atom, ...], list[ir.Store]] = {}
     for s in sums:
         found.setdefault(tuple(extents[a] for a in s.at if a in extents), []).append(s)
     stmts: list[ir.Stmt] = []
     for sizes, stores in found.items():
-        axes = [ir.Var(number + i, "i8") for i in range(len(sizes))]
+        axes = [ir.KernelVar(number + i, "i8") for i in range(len(sizes))]
         number += len(axes)
         inner: tuple[ir.Stmt, ...] = tuple(
             ir.Store(s.buffer, (loop.axis, *axes), ir.Lit(0.0, s.value.dtype)) for s in stores
@@ -209,7 +209,7 @@ class _Cutting:
         self.kernel, self.operands, self.scalars = kernel, operands, scalars
         self._table, self._chunk = table, chunk
         first = 1 + max(v.id for v in variables_of(kernel))
-        new = (ir.Var(first + i, "i8") for i in range(6))
+        new = (ir.KernelVar(first + i, "i8") for i in range(6))
         self._block, self._row, self._blocks, self._rows, self._before, self._whole = new
 
     def cut(self, loop: ir.Loop, sums: set[str]) -> ir.Loop:
@@ -231,7 +231,7 @@ class _Cutting:
         inner = ir.Loop((), self._row, self._rows, body)
         return ir.Loop((), self._block, self._blocks, ir.Block((inner,)))
 
-    def _positions(self, block: ir.Block, axis: ir.Var, sums: set[str]) -> dict[str, int]:
+    def _positions(self, block: ir.Block, axis: ir.KernelVar, sums: set[str]) -> dict[str, int]:
         """Per buffer which coordinate the axis is."""
         return {
             s.buffer: s.at.index(axis)
@@ -240,7 +240,7 @@ class _Cutting:
         }
 
     def _moved(
-        self, block: ir.Block, axis: ir.Var, touched: Mapping[str, int], sums: set[str]
+        self, block: ir.Block, axis: ir.KernelVar, touched: Mapping[str, int], sums: set[str]
     ) -> ir.Block:
         """A block whose accesses have two coordinates in the place of one."""
         stmts: list[ir.Stmt] = []

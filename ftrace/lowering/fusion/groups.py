@@ -18,7 +18,7 @@ from ftrace.lowering.kernel import ir
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index
 
 OPERANDS: Final = 64  # stored variables that one kernel touches
-AXES: Final = tuple(ir.Var(-1 - i, "i8") for i in range(64))  # symbolic axes of a domain
+AXES: Final = tuple(ir.KernelVar(-1 - i, "i8") for i in range(64))  # symbolic axes of a domain
 
 
 class Target:
@@ -89,7 +89,7 @@ class Target:
         n = len(self.domain)
         return self.inner == tuple(range(n - len(self.inner), n))
 
-    def extents(self, axes: Iterable[ir.Var]) -> tuple[int, ...]:
+    def extents(self, axes: Iterable[ir.KernelVar]) -> tuple[int, ...]:
         """Sizes of some axes."""
         sizes = dict(zip(self.axes, self.domain, strict=True))
         return tuple(sizes[a] for a in axes)
@@ -142,11 +142,11 @@ class Group:
         """Of all passes."""
         return [t for p in self.passes for t in p.targets]
 
-    def kept_axes(self, target: Target) -> tuple[ir.Var, ...]:
+    def kept_axes(self, target: Target) -> tuple[ir.KernelVar, ...]:
         """The axes of a target that are the outer loops."""
         return self.loops(target)[: len(self.kept)]
 
-    def loops(self, target: Target) -> tuple[ir.Var, ...]:
+    def loops(self, target: Target) -> tuple[ir.KernelVar, ...]:
         """The target's axes in the order of the loops."""
         if self.order is None or len(self.order) != len(target.axes):
             return target.axes
@@ -260,7 +260,7 @@ class Running(Group):
         self.reverse: bool = target.eqn.params["reverse"]
         super().__init__(target)
 
-    def loops(self, target: Target) -> tuple[ir.Var, ...]:
+    def loops(self, target: Target) -> tuple[ir.KernelVar, ...]:
         """The target's axes in the order of the loops."""
         return self._axes[target.var]
 
@@ -288,7 +288,7 @@ class Running(Group):
         self.add(target, 0)
         return True
 
-    def _along(self, source: Target, index: Index) -> tuple[ir.Var, ...]:
+    def _along(self, source: Target, index: Index) -> tuple[ir.KernelVar, ...]:
         """A reader's axes in the order of the loops in which it finds an element of a target.
 
         They are none where it reads it at another place than its own.
@@ -303,12 +303,12 @@ class Running(Group):
         return axes if index == same else ()
 
 
-def _nest(target: Target) -> tuple[ir.Var, ...]:
+def _nest(target: Target) -> tuple[ir.KernelVar, ...]:
     """The axes of a cumulative target as loops: the one along which it runs inside the others."""
     return tuple(target.axes[p] for p in (*target.kept, *target.inner))
 
 
-def _dimension(axis: ir.Var) -> int:
+def _dimension(axis: ir.KernelVar) -> int:
     """Which dimension of its variable a symbolic axis is."""
     return -1 - axis.id
 
@@ -318,7 +318,7 @@ def has_lanes(eqn: Eqn) -> bool:
     return any(n != 1 for n in eqn.invars[0].aval.shape[eqn.params["axis"] + 1 :])
 
 
-def only_at(places: dict[Index, bool], axes: Sequence[ir.Var]) -> bool:
+def only_at(places: dict[Index, bool], axes: Sequence[ir.KernelVar]) -> bool:
     """Whether a variable is read at these axes and nowhere else."""
     wanted = tuple(Coord(a) for a in axes)
     return all(tuple(c for c in index if c != ORIGIN) == wanted for index in places)

@@ -22,7 +22,7 @@ from ftrace.lowering.kernel.builder import Builder
 from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.conditions import DECIDING
 from ftrace.lowering.kernel.ir import Atom, Lit
-from ftrace.lowering.kernel.ir import Var as IrVar
+from ftrace.lowering.kernel.ir import KernelVar
 
 
 def evaluate(b: Builder, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
@@ -109,7 +109,7 @@ class _Evaluation:
 
     def _constant(self, literal: Literal) -> Any:
         found = self.b.constant(literal.value, literal.aval.dtype)
-        if type(found) is IrVar:
+        if type(found) is KernelVar:
             self.numbers[found] = literal.value
         return found
 
@@ -117,7 +117,7 @@ class _Evaluation:
 
     def _note(self, out: Any, taken: Atom, a: Any, b: Any) -> None:
         """Remember how a scalar was chosen from numbers that are known."""
-        if type(out) is IrVar and all(map(self._is_known, (a, b))):
+        if type(out) is KernelVar and all(map(self._is_known, (a, b))):
             self.chosen[out] = (taken, a, b)
 
     def _is_known(self, x: Any) -> bool:

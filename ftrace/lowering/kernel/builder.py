@@ -26,13 +26,13 @@ from ftrace.lowering.kernel.ir import (
     Fold,
     If,
     Kernel,
+    KernelVar,
     Let,
     Lit,
     Load,
     Loop,
     Stmt,
     Store,
-    Var,
     While,
 )
 from ftrace.lowering.kernel.launching import Operand
@@ -118,7 +118,7 @@ class Builder:
         self.table = table
         self.scopes = [Scope(0, 0)]
         self.depths: dict[int, int] = {}  # variable -> depth of its scope
-        self.scalars: dict[Any, tuple[Var, int]] = {}
+        self.scalars: dict[Any, tuple[KernelVar, int]] = {}
         self.constants: dict[Atom, Any] = {}  # run-time operands that are float64 literals
         self.buffers: dict[Any, tuple[Buffer, Operand]] = {}
         self.site: Any = None  # the equation being lowered: names its run-time numbers
@@ -126,11 +126,11 @@ class Builder:
 
     # --- variables, scopes, operands
 
-    def fresh(self, dtype: str, depth: int) -> Var:
+    def fresh(self, dtype: str, depth: int) -> KernelVar:
         """A new variable of a scope."""
         self._ids += 1
         self.depths[self._ids] = depth
-        return Var(self._ids, dtype)
+        return KernelVar(self._ids, dtype)
 
     def find(self, key: Any) -> Any:
         """What an open scope remembers under a key."""
@@ -154,7 +154,7 @@ class Builder:
         """Close the innermost block."""
         return Block(tuple(self.scopes.pop().stmts), tuple(results))
 
-    def number(self, key: Any, value: Any, dtype: str = "i8") -> Var:
+    def number(self, key: Any, value: Any, dtype: str = "i8") -> KernelVar:
         """A run-time operand, one per key."""
         found = self.scalars.get(key)
         if found is None:
@@ -166,7 +166,7 @@ class Builder:
         """The outermost scope in which these operands are known and that is surely run."""
         depth = self.scopes[-1].guarded
         for a in args:
-            if type(a) is Var:
+            if type(a) is KernelVar:
                 depth = max(depth, self.depths[a.id])
         return self.scopes[depth]
 
@@ -306,7 +306,9 @@ class Builder:
     ) -> list[Atom]:
         """A statement with blocks, in the outermost scope that has all it reads."""
         used = uses_of(make(()))
-        home = self._home([a for a in used if isinstance(a, Var) and self.depths[a.id] < depth])
+        home = self._home(
+            [a for a in used if isinstance(a, KernelVar) and self.depths[a.id] < depth]
+        )
         outs = tuple(self.fresh(d, home.depth) for d in dtypes)
         home.stmts.append(make(outs))
         return list(outs)
@@ -315,7 +317,7 @@ class Builder:
 
     origin: Final = ORIGIN
 
-    def size(self, value: int, role: Any = None) -> Var:
+    def size(self, value: int, role: Any = None) -> KernelVar:
         """A run-time number of the equation that is being lowered.
 
         Numbers of different roles stay apart where they are equal by accident.
@@ -381,7 +383,7 @@ class Builder:
             strides: elements of `dtype` between neighbours along each axis.
             shift: elements to add (the imaginary parts lie one behind the real ones).
         """
-        steps: dict[Var, int] = {}
+        steps: dict[KernelVar, int] = {}
         offset = shift
         gathered: list[tuple[Atom, int]] = []
         for c, stride in zip(index, strides, strict=True):
@@ -428,22 +430,22 @@ class Builder:
 
     # --- loops
 
-    def carried(self, dtypes: Sequence[str]) -> tuple[Var, ...]:
+    def carried(self, dtypes: Sequence[str]) -> tuple[KernelVar, ...]:
         """Variables that the innermost open loop carries from one iteration to the next."""
         return tuple(self.fresh(d, len(self.scopes) - 1) for d in dtypes)
 
-    def loop_axis(self) -> Var:
+    def loop_axis(self) -> KernelVar:
         """Open a loop; its variable."""
         scope = self.open()
         return self.fresh("i8", scope.depth)
 
     def end_loop(
-        self, axis: Var, extent: Atom, folds: Sequence[Fold] = (), values: Sequence[Atom] = ()
-    ) -> tuple[Var, ...]:
+        self, axis: KernelVar, extent: Atom, folds: Sequence[Fold] = (), values: Sequence[Atom] = ()
+    ) -> tuple[KernelVar, ...]:
         """Close a loop that leaves these values to be folded; the folded values."""
         body = self.close(values)
         depth = len(self.scopes) - 1
-        outs: list[Var] = []
+        outs: list[KernelVar] = []
         for fold in folds:
             outs.append(self.fresh(fold.acc, depth))
             if fold.op in PAIRS:
@@ -453,12 +455,12 @@ class Builder:
 
     def end_run(
         self,
-        axis: Var,
+        axis: KernelVar,
         extent: Atom,
-        params: Sequence[Var],
+        params: Sequence[KernelVar],
         inits: Sequence[Atom],
         values: Sequence[Atom],
-    ) -> tuple[Var, ...]:
+    ) -> tuple[KernelVar, ...]:
         """Close a loop that runs in order and carries values, the next of which it leaves.
 
         Returns:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ftrace.lowering.kernel.builder import folded
-from ftrace.lowering.kernel.ir import Atom, Let, Lit, Stmt, Var
+from ftrace.lowering.kernel.ir import Atom, KernelVar, Let, Lit, Stmt
 
 DECIDING: Final = 8  # variables; what depends on more of them is not told
 BITS: Final = 1 << DECIDING
@@ -30,9 +30,9 @@ class Conditions:
         made: the statements that bind the variables of the block.
     """
 
-    def __init__(self, made: Mapping[Var, Stmt]) -> None:
+    def __init__(self, made: Mapping[KernelVar, Stmt]) -> None:
         self._made = made
-        self._deciding: list[Var] = []
+        self._deciding: list[KernelVar] = []
 
     def table(self, atom: Atom) -> int | None:
         """When a boolean holds; None if it cannot be told."""
@@ -50,12 +50,14 @@ class Conditions:
             self._deciding.append(atom)
         return COLUMNS[self._deciding.index(atom)]
 
-    def support(self, table: int) -> list[Var]:
+    def support(self, table: int) -> list[KernelVar]:
         """The variables that a table depends on."""
         parts = ((v, _part(table, k, 0), _part(table, k, 1)) for k, v in enumerate(self._deciding))
         return [v for v, no, yes in parts if no != yes]
 
-    def written(self, table: int, fresh: Callable[[str], Var], out: list[Stmt], k: int = 0) -> Atom:
+    def written(
+        self, table: int, fresh: Callable[[str], KernelVar], out: list[Stmt], k: int = 0
+    ) -> Atom:
         """A table as operations on the variables it depends on, which are added to `out`."""
 
         def let(op: str, *args: Atom) -> Atom:

@@ -8,13 +8,13 @@ coordinate per array axis; coordinates on axes of size 1 are `ORIGIN`.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ftrace.lowering.kernel.ir import Atom, Var
+from ftrace.lowering.kernel.ir import Atom, KernelVar
 
 
 class Coord(NamedTuple):
     """`scale * axis + offset`, or just `offset` where `axis` is None."""
 
-    axis: Var | None
+    axis: KernelVar | None
     scale: int = 1
     offset: int = 0
 
@@ -41,7 +41,7 @@ Index = tuple[Coord | Gathered, ...]
 ORIGIN = Coord(None, 0, 0)
 
 
-def identity(index: Sequence[Any], axes: Sequence[Var | None]) -> bool:
+def identity(index: Sequence[Any], axes: Sequence[KernelVar | None]) -> bool:
     """Whether an index is just these loop axes (None: an axis of size 1)."""
     return len(index) == len(axes) and all(
         type(c) is Coord and c.axis == a and (a is None or (c.scale, c.offset) == (1, 0))
@@ -49,7 +49,7 @@ def identity(index: Sequence[Any], axes: Sequence[Var | None]) -> bool:
     )
 
 
-def placed(index: Index, place: Mapping[Var, Coord]) -> Index:
+def placed(index: Index, place: Mapping[KernelVar, Coord]) -> Index:
     """An index with other coordinates in the place of its axes."""
     return tuple(
         place[c.axis].scaled(c.scale).shifted(c.offset)

@@ -27,7 +27,7 @@ PAIRS: Final = ("argmax", "argmin")  # folds of (value, index): the first extrem
 
 
 @dataclass(frozen=True, slots=True)
-class Var:
+class KernelVar:
     """A scalar value bound once: by a statement, a loop or a kernel operand."""
 
     id: int
@@ -57,7 +57,7 @@ class Lit:
         return repr(self.value), self.dtype
 
 
-Atom = Var | Lit
+Atom = KernelVar | Lit
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Block:
 class Let:
     """`out = op(args)`; for `cast` and `bitcast` the type of `out` says to what."""
 
-    out: Var
+    out: KernelVar
     op: str
     args: tuple[Atom, ...]
 
@@ -102,7 +102,7 @@ class Let:
 class Load:
     """`out = buffer[at]`."""
 
-    out: Var
+    out: KernelVar
     buffer: str
     at: tuple[Atom, ...]
 
@@ -174,12 +174,12 @@ class Loop:
     carried ones. A fold over no iterations gives the fold's identity.
     """
 
-    outs: tuple[Var, ...]
-    axis: Var
+    outs: tuple[KernelVar, ...]
+    axis: KernelVar
     extent: Atom
     body: Block
     folds: tuple[Fold, ...] = ()
-    params: tuple[Var, ...] = ()
+    params: tuple[KernelVar, ...] = ()
     inits: tuple[Atom, ...] = ()
 
 
@@ -187,7 +187,7 @@ class Loop:
 class If:
     """Evaluate one of two blocks; `outs` are its results."""
 
-    outs: tuple[Var, ...]
+    outs: tuple[KernelVar, ...]
     cond: Atom
     then: Block
     orelse: Block
@@ -197,8 +197,8 @@ class If:
 class While:
     """Repeat: `params` start as `inits`; while `cond` leaves true, `body` leaves the next ones."""
 
-    outs: tuple[Var, ...]
-    params: tuple[Var, ...]
+    outs: tuple[KernelVar, ...]
+    params: tuple[KernelVar, ...]
     inits: tuple[Atom, ...]
     cond: Block
     body: Block
@@ -220,7 +220,7 @@ class Kernel:
 
     name: str
     buffers: tuple[Buffer, ...]
-    scalars: tuple[Var, ...]
+    scalars: tuple[KernelVar, ...]
     body: Block
 
 

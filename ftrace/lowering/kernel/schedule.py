@@ -14,11 +14,11 @@ from ftrace.lowering.kernel.ir import (
     Atom,
     Block,
     Kernel,
+    KernelVar,
     Let,
     Load,
     Loop,
     Store,
-    Var,
     While,
     blocks_of,
     loops_of,
@@ -104,7 +104,7 @@ def _is_dear(loop: Loop) -> bool:
     return False
 
 
-def _combines(block: Block, axis: Var) -> bool:
+def _combines(block: Block, axis: KernelVar) -> bool:
     """Whether iterations along an axis combine into the same cells."""
     return any(
         (isinstance(s, Store) and s.combine is not None and axis not in s.at)
@@ -124,7 +124,7 @@ def _accesses(block: Block, weight: int = 1) -> list[tuple[str, tuple[Atom, ...]
     return found
 
 
-def _score(at: Sequence[Atom], steps: tuple[str, ...], axis: Var) -> int:
+def _score(at: Sequence[Atom], steps: tuple[str, ...], axis: KernelVar) -> int:
     """What lanes along an axis are worth to one access: whole vectors, a splat, or a gather."""
     classes = [step for atom, step in zip(at, steps, strict=True) if atom == axis]
     if not classes:

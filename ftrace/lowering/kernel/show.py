@@ -22,13 +22,13 @@ from ftrace.lowering.kernel.ir import (
     Fold,
     If,
     Kernel,
+    KernelVar,
     Let,
     Lit,
     Load,
     Loop,
     Stmt,
     Store,
-    Var,
 )
 
 Operand = tuple[np.ndarray[Any, Any], int, tuple[int, ...]]
@@ -50,14 +50,14 @@ class _Renumbering:
     """New variables for old, made when first seen."""
 
     def __init__(self) -> None:
-        self.known: dict[int, Var] = {}
+        self.known: dict[int, KernelVar] = {}
 
     def atom(self, a: Atom) -> Any:
         if isinstance(a, Lit):
             return a
         found = self.known.get(a.id)
         if found is None:
-            found = self.known[a.id] = Var(len(self.known), a.dtype)
+            found = self.known[a.id] = KernelVar(len(self.known), a.dtype)
         return found
 
     def atoms(self, atoms: Sequence[Atom]) -> tuple[Any, ...]:
@@ -150,10 +150,10 @@ class _Printer:
     def atoms(self, atoms: Sequence[Atom], separator: str = ", ") -> str:
         return separator.join(self.atom(a) for a in atoms)
 
-    def binder(self, v: Var) -> str:
+    def binder(self, v: KernelVar) -> str:
         return f"{self.names[v.id]}:{v.dtype}"
 
-    def binders(self, variables: Sequence[Var]) -> str:
+    def binders(self, variables: Sequence[KernelVar]) -> str:
         return ", ".join(self.binder(v) for v in variables) + (" = " if variables else "")
 
     def block(self, block: Block, indent: str) -> list[str]:

@@ -10,13 +10,13 @@ from ftrace.lowering.kernel.ir import (
     Block,
     If,
     Kernel,
+    KernelVar,
     Let,
     Lit,
     Load,
     Loop,
     Stmt,
     Store,
-    Var,
     While,
     blocks_of,
 )
@@ -64,14 +64,14 @@ def uses_of(stmt: Stmt) -> set[Atom]:
     return used
 
 
-def outs_of(stmt: Stmt) -> tuple[Var, ...]:
+def outs_of(stmt: Stmt) -> tuple[KernelVar, ...]:
     """The variables that a statement binds for those after it."""
     if isinstance(stmt, Let | Load):
         return (stmt.out,)
     return stmt.outs if isinstance(stmt, Loop | If | While) else ()
 
 
-def variables_of(kernel: Kernel) -> list[Var]:
+def variables_of(kernel: Kernel) -> list[KernelVar]:
     """Every variable of a kernel."""
     found = list(kernel.scalars)
     for stmt in inside(kernel.body):
@@ -94,7 +94,7 @@ def mapped(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
     return stmt
 
 
-def substituted(stmt: Stmt, env: Mapping[Var, Any]) -> Stmt:
+def substituted(stmt: Stmt, env: Mapping[KernelVar, Any]) -> Stmt:
     """A statement under other names, of what it binds as of what it reads."""
 
     def of(atoms: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -28,13 +28,13 @@ from ftrace.lowering.kernel.ir import (
     Fold,
     If,
     Kernel,
+    KernelVar,
     Let,
     Lit,
     Load,
     Loop,
     Stmt,
     Store,
-    Var,
     While,
     blocks_of,
     loops_of,
@@ -175,7 +175,7 @@ class _Checker:
         self.names.add(b.name)
         self.buffers[b.name] = b
 
-    def bind(self, v: Var, dtype: str | None = None) -> None:
+    def bind(self, v: KernelVar, dtype: str | None = None) -> None:
         self.require(v.dtype in DTYPES, f"a variable has the unknown type {v.dtype}")
         self.require(v.id not in self.bound, "a variable is bound twice")
         self.require(dtype in (None, v.dtype), f"a result of type {dtype} is bound as {v.dtype}")
@@ -207,7 +207,7 @@ class _Checker:
         else:
             self.require(a.id in self.scalars, "an extent is a scalar of the kernel or a literal")
 
-    def block(self, block: Block, params: Sequence[Var] = ()) -> list[str]:
+    def block(self, block: Block, params: Sequence[KernelVar] = ()) -> list[str]:
         """Check a block in a scope of its own; the types of its results."""
         scope, buffers, stmt = dict(self.scope), dict(self.buffers), self.stmt
         for v in params:
@@ -285,7 +285,7 @@ class _Checker:
         for was, now in zip(place, at, strict=True):
             if isinstance(was, _Span):
                 extent = was.extent
-                inside = isinstance(now, Var) and extents.get(now) == extent
+                inside = isinstance(now, KernelVar) and extents.get(now) == extent
                 if isinstance(now, Lit) and isinstance(extent, Lit):
                     inside = 0 <= now.value < extent.value
                 if not inside:
@@ -346,7 +346,7 @@ class _Checker:
         self.require(left == inits, "carried values keep their types")
         self.outs(stmt.outs, results + inits)
 
-    def carried(self, params: tuple[Var, ...], inits: tuple[Atom, ...]) -> list[str]:
+    def carried(self, params: tuple[KernelVar, ...], inits: tuple[Atom, ...]) -> list[str]:
         types = [self.use(a) for a in inits]
         self.require([v.dtype for v in params] == types, "parameters have the types of their inits")
         return types
@@ -369,7 +369,7 @@ class _Checker:
         self.require(left[0][0] in "iu", "the index of a pair is an integer")
         return [acc, left.pop(0)]
 
-    def outs(self, outs: tuple[Var, ...], types: list[str]) -> None:
+    def outs(self, outs: tuple[KernelVar, ...], types: list[str]) -> None:
         self.require(len(outs) == len(types), f"{len(types)} results are bound to {len(outs)}")
         for v, dtype in zip(outs, types, strict=True):
             self.bind(v, dtype)
@@ -382,7 +382,7 @@ class _Checker:
         self.written += [place for place in after_then if place in after_orelse]
         self.outs(stmt.outs, then)
 
-    def arm(self, block: Block, params: Sequence[Var] = ()) -> tuple[list[str], _Places]:
+    def arm(self, block: Block, params: Sequence[KernelVar] = ()) -> tuple[list[str], _Places]:
         """Types of what a guarded block leaves, and what it wrote."""
         guarded, written = self.guarded, self.written
         self.guarded, self.written = True, list(written)

@@ -13,11 +13,11 @@ from ftrace.lowering.kernel.ir import (
     Block,
     Buffer,
     Kernel,
+    KernelVar,
     Load,
     Loop,
     Stmt,
     Store,
-    Var,
     blocks_of,
 )
 from ftrace.lowering.kernel.launching import Operand
@@ -45,7 +45,7 @@ def _steps(buffer: Buffer, operand: Operand, table: list[int]) -> list[int]:
 
 
 def _extent(kernel: Kernel, scalars: tuple[int, ...], table: list[int], extent: Atom) -> int:
-    if not isinstance(extent, Var):
+    if not isinstance(extent, KernelVar):
         return int(extent.value)
     return table[scalars[kernel.scalars.index(extent)]]
 
@@ -126,7 +126,7 @@ def _joined(
     )
     table.append(n)
     used = 1 + max(v.id for v in variables_of(kernel))
-    extent = Var(used, "i8")
+    extent = KernelVar(used, "i8")
     touched: dict[str, int] = {}
     body = _without(inner.body, outer.axis, touched)
     loop = replace(inner, outs=outer.outs, extent=extent, body=body)
@@ -153,7 +153,7 @@ def _joined(
     return _pruned(new, tuple(places), (*scalars, len(table) - 1))
 
 
-def _without(block: Block, axis: Var, touched: dict[str, int]) -> Block:
+def _without(block: Block, axis: KernelVar, touched: dict[str, int]) -> Block:
     """A block whose accesses leave a coordinate out."""
     stmts: list[Stmt] = []
     for stmt in block.stmts:

@@ -20,12 +20,12 @@ from ftrace.lowering.kernel.ir import (
     Block,
     If,
     Kernel,
+    KernelVar,
     Let,
     Lit,
     Load,
     Loop,
     Stmt,
-    Var,
     While,
 )
 from ftrace.lowering.kernel.traversal import (
@@ -63,10 +63,10 @@ class _Gate:
         self._ids = ids
         self.lazy = lazy
 
-    def fresh(self, dtype: str) -> Var:
+    def fresh(self, dtype: str) -> KernelVar:
         """A new variable."""
         self._ids += 1
-        return Var(self._ids, dtype)
+        return KernelVar(self._ids, dtype)
 
     def around(self, block: Block) -> Block:
         """A block with the bodies of its loops gated."""
@@ -112,7 +112,7 @@ class _Body:
 
         def look(atoms: Sequence[Atom] | set[Atom], when: int) -> None:
             for a in atoms:
-                if isinstance(a, Var) and a in self.made:
+                if isinstance(a, KernelVar) and a in self.made:
                     demands[self.made[a]] |= when
 
         look(self.block.results, ALWAYS)
@@ -195,7 +195,7 @@ class _Body:
         missing = [0] * len(stmts)
         for i, stmt in enumerate(stmts):
             used = uses_of(stmt) | set(self.conditions.support(places[i]))
-            before = {self.made[a] for a in used if isinstance(a, Var) and a in self.made}
+            before = {self.made[a] for a in used if isinstance(a, KernelVar) and a in self.made}
             if _stores(stmt):
                 before |= {j for j in range(i) if _touches(stmts[j])}
             elif _touches(stmt):

@@ -14,7 +14,18 @@ from dataclasses import replace
 from typing import Final, TypeGuard
 
 from ftrace.lowering.kernel.conditions import ALWAYS, Conditions
-from ftrace.lowering.kernel.ir import Atom, Block, Kernel, Let, Lit, Load, Stmt, Store, Var, While
+from ftrace.lowering.kernel.ir import (
+    Atom,
+    Block,
+    Kernel,
+    KernelVar,
+    Let,
+    Lit,
+    Load,
+    Stmt,
+    Store,
+    While,
+)
 from ftrace.lowering.kernel.traversal import (
     inside,
     mapped,
@@ -27,7 +38,7 @@ from ftrace.lowering.kernel.traversal import (
 )
 
 ZEROS: Final = {"b": False, "f": 0.0}
-Carry = tuple[Var, Var, Atom, Atom]  # out, parameter, start, next
+Carry = tuple[KernelVar, KernelVar, Atom, Atom]  # out, parameter, start, next
 
 
 def exits(kernel: Kernel) -> Kernel:
@@ -51,10 +62,10 @@ class _Exits:
         self._ids = ids
         self.read = read
 
-    def fresh(self, dtype: str) -> Var:
+    def fresh(self, dtype: str) -> KernelVar:
         """A new variable."""
         self._ids += 1
-        return Var(self._ids, dtype)
+        return KernelVar(self._ids, dtype)
 
     def around(self, block: Block) -> Block:
         """A block with its loops changed, the inner ones first."""
@@ -315,15 +326,15 @@ class _Last:
         carries = [(*self.carries[i][:3], self._next(i)) for i in sorted(self.turning)]
         sunk = sorted(self._sunk(list(left.values())))
         moved = {v for k in sunk for v in outs_of(self.stmts[k])}
-        env: dict[Var, Atom] = {}
+        env: dict[KernelVar, Atom] = {}
         for i, root in left.items():
             out, param, init, _ = self.carries[i]
-            if isinstance(root, Var) and root in moved:
+            if isinstance(root, KernelVar) and root in moved:
                 env[root] = out
             else:
                 carries.append((out, param, init, root))
         never = Lit(False, "b1")
-        ends: dict[Atom, Var] = {
+        ends: dict[Atom, KernelVar] = {
             after: out
             for out, _, init, after in carries
             if after not in self.tests or init == never
@@ -341,5 +352,5 @@ class _Last:
         behind = [substituted(self.stmts[k], env) for k in sunk]
         return _loop(carries, self.stmt.cond, body), behind
 
-    def _is_inside(self, a: Atom) -> TypeGuard[Var]:
+    def _is_inside(self, a: Atom) -> TypeGuard[KernelVar]:
         return a in self.places or a in self.made

@@ -18,13 +18,13 @@ from ftrace.lowering.kernel.ir import (
     Block,
     If,
     Kernel,
+    KernelVar,
     Let,
     Lit,
     Load,
     Loop,
     Stmt,
     Store,
-    Var,
     While,
 )
 from ftrace.lowering.kernel.launching import Operand
@@ -71,12 +71,12 @@ class _Splitter:
         self.changed = False
         self._ids = max((v.id for v in variables_of(kernel)), default=0)
 
-    def fresh(self, dtype: str) -> Var:
+    def fresh(self, dtype: str) -> KernelVar:
         """A new variable."""
         self._ids += 1
-        return Var(self._ids, dtype)
+        return KernelVar(self._ids, dtype)
 
-    def number(self, value: int) -> Var:
+    def number(self, value: int) -> KernelVar:
         """A new run-time operand."""
         self.table.append(value)
         var = self.fresh("i8")
@@ -128,7 +128,7 @@ class _Splitter:
         body = _alive(Block((*copy.before, *body.stmts)))
         return Loop((), axis, self.number(high - low), body)
 
-    def moved(self, name: str, at: tuple[Atom, ...], axis: Var, low: int) -> str:
+    def moved(self, name: str, at: tuple[Atom, ...], axis: KernelVar, low: int) -> str:
         """A buffer whose coordinate along an axis starts at `low`."""
         buffer, operand = self.buffers[name]
         entries = iter(operand.steps)
@@ -162,13 +162,13 @@ class _Splitter:
 class _Copy:
     """Copies the body of a loop for one range, deciding what the range decides."""
 
-    def __init__(self, work: _Splitter, old: Var, new: Var, low: int) -> None:
+    def __init__(self, work: _Splitter, old: KernelVar, new: KernelVar, low: int) -> None:
         self.work = work
         self.old, self.new, self.low = old, new, low
-        self.env: dict[Var, Atom] = {}
+        self.env: dict[KernelVar, Atom] = {}
         self.before: list[Stmt] = []
         self._shifted: Atom | None = None
-        self._done: dict[Any, Var] = {}  # what was computed, outside of arms
+        self._done: dict[Any, KernelVar] = {}  # what was computed, outside of arms
         self._arms = 0
 
     def value(self, atom: Atom) -> Atom:
@@ -214,7 +214,7 @@ class _Copy:
             case _:
                 out.append(stmt)
 
-    def _bind(self, var: Var) -> Var:
+    def _bind(self, var: KernelVar) -> KernelVar:
         new = self.work.fresh(var.dtype)
         self.env[var] = new
         return new
@@ -233,7 +233,7 @@ class _Copy:
         key = (stmt.op, args, stmt.out.dtype)
         self._once(key, stmt.out, lambda var: out.append(Let(var, stmt.op, args)))
 
-    def _once(self, key: Any, var: Var, write: Callable[[Var], None]) -> None:
+    def _once(self, key: Any, var: KernelVar, write: Callable[[KernelVar], None]) -> None:
         """Write a statement, unless the same one stands before it."""
         found = self._done.get(key)
         if found is not None:

@@ -19,7 +19,7 @@ from ftrace.lowering.fusion.interchange import Interchange, write
 from ftrace.lowering.kernel.builder import Builder, part_code
 from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index, placed
-from ftrace.lowering.kernel.ir import PAIRS, Atom, Block, Fold, Loop, Stmt, Var
+from ftrace.lowering.kernel.ir import PAIRS, Atom, Block, Fold, KernelVar, Loop, Stmt
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.schedule import LANE, Schedule, schedule
 from ftrace.lowering.kernel_passes.collapse import collapse
@@ -102,7 +102,7 @@ class _Work:
         self.group = group
         self.slots = slots
         self.wide = wide
-        self.outer: list[Var] = []
+        self.outer: list[KernelVar] = []
         self.kept: list[Kept] = []
 
     def run(self) -> None:
@@ -117,15 +117,15 @@ class _Work:
         for axis, extent in reversed(outer):
             self.builder.end_loop(axis, extent)
 
-    def _open(self, sizes: Sequence[int], name: Any) -> list[tuple[Var, Atom]]:
+    def _open(self, sizes: Sequence[int], name: Any) -> list[tuple[KernelVar, Atom]]:
         """Open loops over these sizes."""
-        axes: list[tuple[Var, Atom]] = []
+        axes: list[tuple[KernelVar, Atom]] = []
         for i, n in enumerate(sizes):
             extent = self.builder.number(("extent", name, tuple(sizes), i), n)
             axes.append((self.builder.loop_axis(), extent))
         return axes
 
-    def _sweep(self, number: int, sweep: RowPass, outer: list[tuple[Var, Atom]]) -> None:
+    def _sweep(self, number: int, sweep: RowPass, outer: list[tuple[KernelVar, Atom]]) -> None:
         inner = self._open(sweep.inner, "inner")
         axes = [axis for axis, _ in (*outer, *inner)]
         loops = [Coord(axis) for axis in axes]
@@ -147,7 +147,7 @@ class _Work:
                 self._store(target, index, value)
         self._fold(folded, inner)
 
-    def _add_up(self, target: Target, place: Mapping[Var, Coord], value: Any) -> None:
+    def _add_up(self, target: Target, place: Mapping[KernelVar, Coord], value: Any) -> None:
         """Onto the sum of a block, which `blocked` tells from the others by the first loop."""
         rows = len(self.group.kept)
         at = tuple(place[a] for a in target.axes)
@@ -163,13 +163,13 @@ class _Work:
                 return target.cone[target.cone.index((k.var, target.index)) + 1 :]
         return target.cone
 
-    def _run(self, group: Running, outer: list[tuple[Var, Atom]]) -> None:
+    def _run(self, group: Running, outer: list[tuple[KernelVar, Atom]]) -> None:
         """The pass that runs in order; all that it computes lies at one place of its loops."""
         (sweep,) = group.passes
         ((axis, extent),) = self._open(sweep.inner, "inner")
         along = Coord(axis).flipped(sweep.inner[0]) if group.reverse else Coord(axis)
         loops = [*(Coord(axis) for axis, _ in outer), along]
-        params: list[Var] = []
+        params: list[KernelVar] = []
         inits: list[Atom] = []
         left: list[Atom] = []
         for target in sweep.targets:
@@ -197,7 +197,7 @@ class _Work:
         return start * 2 if dtype.kind == "c" else start
 
     def _joined(
-        self, target: Target, state: Sequence[Var], value: Any
+        self, target: Target, state: Sequence[KernelVar], value: Any
     ) -> tuple[Any, Sequence[Atom]]:
         """The element of a cumulative row, and what is carried on."""
         rule = target.eqn.primitive.lower
@@ -211,7 +211,7 @@ class _Work:
         found = self.builder.op(rule.rule, before, value)
         return found, [self.builder.cast(found, state[0].dtype)]
 
-    def _place(self, target: Target, loops: Sequence[Coord]) -> dict[Var, Coord]:
+    def _place(self, target: Target, loops: Sequence[Coord]) -> dict[KernelVar, Coord]:
         """Where in the loops each symbolic axis of a target is."""
         return dict(zip(self.group.loops(target), loops, strict=False))
 
@@ -253,7 +253,7 @@ class _Work:
     def _fold(
         self,
         folded: list[tuple[Target, list[Atom]]],
-        inner: list[tuple[Var, Atom]],
+        inner: list[tuple[KernelVar, Atom]],
     ) -> None:
         """Close the inner loops, folding; what is folded becomes known to later passes."""
         values = [v for _, operands in folded for v in operands]

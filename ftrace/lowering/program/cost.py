@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ftrace.lowering.kernel.ir import Block, Let, Load, Loop, Store, Var, blocks_of
+from ftrace.lowering.kernel.ir import Block, KernelVar, Let, Load, Loop, Store, blocks_of
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import Program
 
@@ -61,20 +61,22 @@ def _launch(launch: Launch, table: tuple[int, ...]) -> tuple[int, int]:
     width = {b.name: int(b.dtype[1:]) for b in kernel.buffers}
     operations = 0
 
-    def walk(block: Block, turns: dict[Var, int]) -> None:
+    def walk(block: Block, turns: dict[KernelVar, int]) -> None:
         nonlocal operations
         for stmt in block.stmts:
             if isinstance(stmt, Let):
                 operations += prod(turns.values())
             elif isinstance(stmt, Load | Store) and stmt.buffer in where:
-                elements = prod(turns.get(a, 1) for a in stmt.at if isinstance(a, Var))
+                elements = prod(turns.get(a, 1) for a in stmt.at if isinstance(a, KernelVar))
                 operand = where[stmt.buffer]
                 key = (operand.slot, table[operand.offset], tuple(table[e] for e in operand.steps))
                 size = elements * width[stmt.buffer]
                 found[key] = max(found.get(key, 0), size)
             inner = turns
             if isinstance(stmt, Loop):
-                extent = sizes[stmt.extent] if isinstance(stmt.extent, Var) else stmt.extent.value
+                extent = (
+                    sizes[stmt.extent] if isinstance(stmt.extent, KernelVar) else stmt.extent.value
+                )
                 inner = {**turns, stmt.axis: int(extent)}
             for below in blocks_of(stmt):
                 walk(below, inner)
