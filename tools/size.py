@@ -3,7 +3,8 @@
 Prints a table of lines by folder and the change since the branch main. Exits 1 when a file outside
 the tests has more than 600 lines, or a function more than 60, and lists those above the softer aims
 (400 and 40); also when a folder of the compiler holds more than 12 files, and when two files or
-two public classes of ftrace have one name. Counts what git would commit: tracked files and new ones that are not ignored.
+two public classes of ftrace have one name. Counts what git would commit: tracked files and new ones
+that are not ignored.
 """
 
 import ast

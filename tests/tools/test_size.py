@@ -104,6 +104,16 @@ def test_two_files_of_one_name_fail(project, capsys):
     assert size.report(root) == 0
     write("ftrace/gpu/small.py", "")
     assert size.report(root) == 1
-    assert (
-        "ftrace/core/small.py and ftrace/gpu/small.py have the same name" in capsys.readouterr().out
-    )
+    same = "files called small.py: ftrace/core/small.py, ftrace/gpu/small.py"
+    assert same in capsys.readouterr().out
+
+
+def test_two_public_classes_of_one_name_fail(project, capsys):
+    root, write = project
+    write("ftrace/core/shapes.py", "class Square:\n    class Side: ...\n\nclass _Own: ...\n")
+    write("ftrace/gpu/sides.py", "class Side: ...\n\nclass _Own: ...\n")
+    assert size.report(root) == 0
+    write("ftrace/gpu/squares.py", "\nclass Square: ...\n")
+    assert size.report(root) == 1
+    same = "classes called Square: ftrace/core/shapes.py:1, ftrace/gpu/squares.py:2"
+    assert same in capsys.readouterr().out

@@ -19,8 +19,7 @@ from ftrace.lowering.fusion.scalar_jaxprs import evaluate
 from ftrace.lowering.kernel.builder import Builder
 from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Gathered, Index
-from ftrace.lowering.kernel.ir import PAIRS, Lit
-from ftrace.lowering.kernel.ir import KernelVar
+from ftrace.lowering.kernel.ir import PAIRS, KernelVar, Lit
 
 Producers = Mapping[Any, tuple[int, Eqn, int]]  # variable -> number and equation, which result
 

@@ -21,8 +21,7 @@ from ftrace.lowering.fusion.inline import inline
 from ftrace.lowering.kernel.builder import Builder
 from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.conditions import DECIDING
-from ftrace.lowering.kernel.ir import Atom, Lit
-from ftrace.lowering.kernel.ir import KernelVar
+from ftrace.lowering.kernel.ir import Atom, KernelVar, Lit
 
 
 def evaluate(b: Builder, jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
