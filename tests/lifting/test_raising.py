@@ -155,7 +155,7 @@ def test_compiled_kernels_fold_one_flag_and_python_is_called_behind_it_alone():
     program = f.lower(X)
     (kernel,) = map(str, program.kernels)
     assert kernel.count("fold or<b1") == 1
-    (branch,) = [s for s in program.program.steps if type(s).__name__ == "Branch"]
+    (branch,) = [s for s in program.program.steps if type(s).__name__ == "BranchStep"]
     nothing, arm = branch.arms
     assert nothing == ()
     assert len(arm) == 1
