@@ -20,6 +20,7 @@ from ftrace.core.avals import SCALAR_AVALS, TYPEOF, ShapedArray, typeof
 from ftrace.core.device import copied, on_device
 from ftrace.core.errors import DtypeError
 from ftrace.core.jaxpr import Jaxpr
+from ftrace.core.nodes import lost
 from ftrace.core.trace import FROZEN, Tracer, lifted
 from ftrace.core.tree import (
     LEAF,
@@ -147,11 +148,17 @@ class FlatFunction:
 
     def __call__(self, *leaves: Any) -> list[Any]:
         fn = lifted(self.fn)
-        if self._args_tree is not None:
-            out = fn(*self._args_tree.unflatten(leaves))
-        else:
-            args, kwargs = self.in_tree.unflatten(leaves)
-            out = fn(*args, **kwargs)
+        try:
+            if self._args_tree is not None:
+                out = fn(*self._args_tree.unflatten(leaves))
+            else:
+                args, kwargs = self.in_tree.unflatten(leaves)
+                out = fn(*args, **kwargs)
+        except AttributeError as error:
+            named = lost(error)
+            if named is None:
+                raise
+            raise named from error
         flat, self.out_tree = tree_flatten(out)
         if self.in_tree.is_mixed:  # what is returned of its constants is no traced result
             known = {id(x) for x in constants_of(self.in_tree)}

@@ -164,6 +164,10 @@ class TreeError(FtraceError, ValueError):
     """Two nested containers that must have the same structure do not. Paths name the place."""
 
 
+class TreeAttributeError(TreeError, AttributeError):
+    """An object among the arguments of a transformed function lacks what is none of its fields."""
+
+
 class AxisError(FtraceError, np.exceptions.AxisError):
     """An axis that the array does not have, or one named twice."""
 

@@ -11,6 +11,7 @@ The idea: a class is looked at once; two tables then answer by one lookup of `ty
 import dataclasses
 import enum
 import functools
+import inspect
 import math
 import sys
 import types
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.errors import DtypeError, TreeError
+from ftrace.core.errors import DtypeError, TreeAttributeError, TreeError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -169,6 +170,8 @@ def fields_kind(cls: type, names: Sequence[str], static: Sequence[str]) -> NodeK
     get_children, get_static = _getter(cls, names), _getter(cls, static)
     keys = tuple(GetAttrKey(name) for name in names)
     everything, new, assign = (*names, *static), object.__new__, object.__setattr__
+    count, declared = len(everything), dataclass_fields(cls) or ([], [])
+    expected = {*everything, *declared[0], *declared[1]}  # somebody may have dropped fields
 
     def unflatten(data: Any, children: Sequence[Any]) -> Any:
         made = new(cls)
@@ -177,9 +180,52 @@ def fields_kind(cls: type, names: Sequence[str], static: Sequence[str]) -> NodeK
         return made
 
     def flatten(x: Any) -> tuple[Sequence[Any], Any]:
+        held: Any = getattr(x, "__dict__", ())
+        if len(held) > count:
+            _check_shadows(x, held.keys() - expected)
         return get_children(x), get_static(x)
 
     return NodeKind(cls, flatten, unflatten, lambda data, n: keys)
+
+
+def _check_shadows(x: Any, others: Iterable[str]) -> None:
+    """Raise if what an object holds beside its fields hides what its class has of that name.
+
+    An object that is put together again has its fields only: it would show what the class has.
+    """
+    for name in others:
+        behind = inspect.getattr_static(type(x), name, x)
+        if behind is x or hasattr(type(behind), "__get__") or behind is vars(x)[name]:
+            continue
+        raise TreeError(
+            f"`{name}` of a {type(x).__name__} is no field, so it stays behind where the object is "
+            f"taken apart: {behind!r:.80}, which the class has of that name, would be read instead "
+            f"of {vars(x)[name]!r:.80}.",
+            _AS_A_FIELD.format(name=name),
+        )
+
+
+def lost(error: AttributeError) -> TreeError | None:
+    """The error for an attribute that an object lacks because only fields are put together."""
+    cls, name = type(error.obj), error.name
+    kind = KINDS.get(cls)
+    if kind is None or name is None or error.args != (_LACKS.format(cls.__name__, name),):
+        return None
+    if dataclass_fields(cls) is None and not hasattr(cls, "_fields"):
+        return None
+    return TreeAttributeError(
+        f"`{name}` of a {cls.__name__} was asked for, which is no field: an argument of a "
+        "transformed function is taken apart and put together again, and has its fields only, "
+        "not what __post_init__ or somebody else has set besides.",
+        _AS_A_FIELD.format(name=name),
+    )
+
+
+_LACKS = "{!r} object has no attribute {!r}"
+_AS_A_FIELD = (
+    "Make it a field (`{name}: float = field(init=False)`, with `metadata={{'static': True}}` if "
+    "it is a setting), or a property that is computed from fields."
+)
 
 
 def _getter(cls: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:

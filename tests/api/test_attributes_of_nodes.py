@@ -1,0 +1,140 @@
+"""Attributes of objects among the arguments that are no fields are missed by name."""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace import lax
+from ftrace.errors import TreeAttributeError, TreeError
+
+
+@dataclasses.dataclass
+class Model:
+    """Sets an attribute that is no field."""
+
+    w: float
+
+    def __post_init__(self) -> None:
+        self.scale = 3.0
+
+
+@dataclasses.dataclass
+class Advised:
+    """The same as the error advises."""
+
+    w: float
+    scale: float = dataclasses.field(init=False, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        self.scale = 3.0
+
+
+@dataclasses.dataclass
+class Hiding:
+    """Has a default behind an attribute that is no field."""
+
+    w: float
+    scale = 1.0
+
+    def __post_init__(self) -> None:
+        self.scale = 3.0
+
+
+@dataclasses.dataclass
+class Caching:
+    """Has properties."""
+
+    w: float
+    kind = "a"
+    inner: ClassVar[Any]
+
+    @functools.cached_property
+    def doubled(self) -> Any:
+        return self.w * 2
+
+    @property
+    def broken(self) -> Any:
+        return self.inner
+
+
+class Fields(NamedTuple):
+    """The fields of a pair."""
+
+    w: Any
+    b: Any
+
+
+class Pair(Fields):
+    """Has a dict besides its fields."""
+
+    k: Any
+
+
+def _value(m: Any) -> Any:
+    return m.w * m.scale
+
+
+_text: Any = "text"
+WAYS: dict[str, Any] = {
+    "jit": lambda m: ftrace.jit(_value)(m),
+    "grad": lambda m: ftrace.grad(_value)(m).w,
+    "hessian": lambda m: ftrace.hessian(_value)(m),
+    "vmap": lambda m: ftrace.vmap(lambda m, x: _value(m) * x, in_axes=(None, 0))(m, np.ones(2)),
+    "vectorize": lambda m: ftrace.vectorize(_value)(m),
+    "scan": lambda m: lax.scan(lambda c, x: (c, c.scale * x), m, np.ones(2))[1],
+    "cond": lambda m: lax.cond(True, _value, _value, m),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_no_field_is_missed_by_name(way: str) -> None:
+    with pytest.raises(TreeAttributeError, match=r"(?s)`scale` of a Model.*no field.*field\(init"):
+        WAYS[way](Model(2.0))
+    with pytest.raises(AttributeError):
+        WAYS[way](Model(2.0))
+
+
+@pytest.mark.parametrize("way", [w for w in WAYS if w != "hessian"])
+def test_what_the_error_advises_works(way: str) -> None:
+    wanted = {"grad": 3.0, "scan": [3.0, 3.0], "vmap": [6.0, 6.0]}.get(way, 6.0)
+    np.testing.assert_allclose(WAYS[way](Advised(2.0)), wanted)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_default_of_the_class_is_not_read_instead(way: str) -> None:
+    with pytest.raises(TreeError, match=r"(?s)`scale` of a Hiding.*1\.0.*instead of 3\.0"):
+        WAYS[way](Hiding(2.0))
+
+
+def test_what_fields_give_again_is_no_error() -> None:
+    m = Caching(2.0)
+    assert m.doubled == 4.0
+    assert ftrace.jit(lambda m: m.doubled)(m) == 4.0
+    assert ftrace.grad(lambda m: m.doubled)(m).w == 2.0
+    assert ftrace.jit(lambda m: m.w * len(m.kind))(m) == 2.0
+    vars(m)["note"] = "not used"
+    assert ftrace.jit(lambda m: m.w)(m) == 2.0
+
+
+def test_other_missing_attributes() -> None:
+    with pytest.raises(TreeAttributeError, match="`inner` of a Caching"):
+        ftrace.jit(lambda m: m.broken)(Caching(2.0))
+    pair = Pair(1.0, 2.0)
+    pair.k = 3.0
+    with pytest.raises(TreeAttributeError, match="`k` of a Pair"):
+        ftrace.jit(lambda p: p.w * p.k)(pair)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'") as caught:
+        ftrace.jit(lambda x: x * ("text").nothing)(1.0)
+    assert type(caught.value) is AttributeError
+
+    def handles(m: Any) -> Any:
+        try:
+            return m.absent
+        except AttributeError:
+            return m.w
+
+    assert ftrace.jit(handles)(Caching(2.0)) == 2.0
