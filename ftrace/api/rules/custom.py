@@ -62,6 +62,7 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         self.nondiff = _positions(nondiff_argnums)
         self.rule: Any = None
         self.symbolic = False
+        self.results: dict[Any, Any] = {}  # by types of arguments: what the function returns
         functools.update_wrapper(self, fun, updated=())
 
     def defjvp(self, rule: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
@@ -105,7 +106,7 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
             )
         arguments = positional_arguments(self.fun, args, kwargs)
         call = RuleCall(self.fun, arguments, self.nondiff, (self.rule,))
-        rule = JvpRule(self.fun, call)
+        rule = JvpRule(self.fun, call, self.results)
         extra = {"symbolic": True} if self.symbolic else {}
         outs = custom_jvp_call(*call.operands, **call.params(fun=call.run, rule=rule, **extra))
         return call.out_tree.unflatten(outs)
@@ -162,6 +163,7 @@ class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         self.bwd: Any = None
         self.push: Any = None  # a jvp rule beside them (custom_rule)
         self.symbolic = False
+        self.results: dict[Any, Any] = {}  # by types of arguments: what the function returns
         functools.update_wrapper(self, fun, updated=())
 
     def defvjp(

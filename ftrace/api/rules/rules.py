@@ -8,12 +8,13 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ftrace.api.calls import name_of, positions
 from ftrace.control.closures import Closure
+from ftrace.control.drawing import Draws
 from ftrace.control.functions import (
     argument_avals,
     argument_name,
@@ -23,12 +24,14 @@ from ftrace.control.functions import (
 )
 from ftrace.control.rules.flat_rules import Closed
 from ftrace.core.avals import ShapedArray, strengthen, typeof
+from ftrace.core.device import on_device
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError, FtraceError, MutationError
 from ftrace.core.source import PACKAGE, Location
-from ftrace.core.trace import ctx, lifted
+from ftrace.core.trace import Tracer, attempting, ctx, lifted, numbers
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.core.zero import SymbolicZero
+from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.interpreters.tangents import zeros
 from ftrace.primitives.convert import convert_element_type
 
@@ -156,19 +159,51 @@ class RuleCall:
 
     def check_result(self, what: str, rule: Any, ys: Sequence[Any], tree: PyTreeDef) -> None:
         """Raise `CustomRuleError` if a rule's result is known to differ from the function's."""
-        if self.result is None:
-            return
-        expected, avals = self.result
-        words = tree_mismatch(expected, tree, "result")
-        for y, a, path in zip(ys, avals, paths(expected, "result"), strict=not words):
-            got = strengthen(typeof(y))
-            words = words or ("" if got == a else f"at {path}: expected {a}, got {got}")
+        words = self._difference(ys, tree)
         if words:
             raise CustomRuleError(
                 f"{what} returned a result that differs from the function's own {words}.",
                 "A rule returns the function's value beside the derivative.",
                 place=home(rule),
             )
+
+    def _difference(self, ys: Sequence[Any], tree: PyTreeDef) -> str:
+        """What differs between a result and the function's, as far as that is known."""
+        if self.result is None:
+            return ""
+        expected, avals = self.result
+        words = tree_mismatch(expected, tree, "result")
+        for y, a, path in zip(ys, avals, paths(expected, "result"), strict=not words):
+            got = strengthen(typeof(y))
+            words = words or ("" if got == a else f"at {path}: expected {a}, got {got}")
+        return words
+
+    def expect(self, table: dict[Any, Any], answer: Any) -> None:
+        """Find out what the function returns, where it does not run, unless it is known.
+
+        Args:
+            table: what is known from other calls of the function.
+            answer: what a rule returned: if it fits what is known, nothing is done.
+        """
+        if self.result is not None or not isinstance(answer, tuple | list) or not answer:
+            return
+        operands = self.operands
+        avals = [typeof(x) for x in operands]
+        key = self.tree, self.closed.total, *avals
+        if key in table:
+            self.result = table[key]
+            if not self._difference(*tree_flatten(answer[0])):
+                return
+        draws = Draws([self.fun])
+        try:
+            with attempting():
+                trace_to_jaxpr(self.run, avals, values=operands)
+        except Exception:  # whatever an opaque function says to a tracer
+            self.result = None
+        draws.restore()
+        if len(table) >= _MOST:
+            table.clear()
+        table[key] = self.result
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The dynamic arguments with these leaves."""
@@ -194,6 +229,9 @@ def _pair(what: str, rule: Any, answer: Any, second: str) -> tuple[Any, Any]:
     return answer[0], answer[1]
 
 
+_MOST: Final = 100  # types of arguments for which results are known
+
+
 class CustomVJPPrimal(NamedTuple):
     """An argument as a `fwd` rule sees it that asked for symbolic zeros.
 
@@ -211,8 +249,10 @@ def _nothing(x: Any) -> bool:
     return x is None or isinstance(x, SymbolicZero)
 
 
-def checked_pair(what: str, rule: Any, call: RuleCall, answer: Any) -> list[Any]:
-    """The flat result and tangent that a jvp rule returned."""
+def checked_pair(
+    what: str, rule: Any, call: RuleCall, answer: Any, given_tangents: Sequence[Any]
+) -> list[Any]:
+    """The flat result and tangent that a jvp rule returned for these tangents."""
     result, tangent = _pair(what, rule, answer, "tangent")
     ys, tree = tree_flatten(result)
     ts, given = tree_flatten(tangent, _nothing)
@@ -224,10 +264,24 @@ def checked_pair(what: str, rule: Any, call: RuleCall, answer: Any) -> list[Any]
             place=home(rule),
         )
     call.check_result(what, rule, ys, tree)
+    if any(isinstance(t, Tracer) for t in given_tangents):
+        _check_linear(what, rule, ts)
     call.out_tree = tree
     names = [f"the tangent of {path}" for path in paths(tree, "result")]
     triples = zip(ts, ys, names, strict=True)
     return [*ys, *(_fit((what, rule), t, typeof(y), name) for t, y, name in triples)]
+
+
+def _check_linear(what: str, rule: Any, tangents: Sequence[Any]) -> None:
+    """Raise if one is a number, whatever the tangents of the arguments are: it has no transpose."""
+    for t in tangents:
+        if not (_nothing(t) or isinstance(t, Tracer) or on_device(t)) and np.any(t):
+            raise CustomRuleError(
+                f"{what} returned a tangent that does not depend on those that it got: "
+                f"{numbers(t)}.",
+                "Return the derivative times the tangent (`return y, 2 * x * x_dot`).",
+                place=home(rule),
+            )
 
 
 def _fit(origin: tuple[str, Any], value: Any, a: ShapedArray, name: str) -> Any:
@@ -237,7 +291,8 @@ def _fit(origin: tuple[str, Any], value: Any, a: ShapedArray, name: str) -> Any:
     given = typeof(value)
     if given.shape == a.shape and given.dtype == a.dtype and not given.weak:
         return value
-    convertible = given.weak or (given.dtype.kind in "biu" and is_inexact(a.dtype))
+    weak = given.weak and (given.dtype.kind != "c" or a.dtype.kind == "c")
+    convertible = weak or (given.dtype.kind in "biu" and is_inexact(a.dtype))
     if given.shape != a.shape or not (convertible or given.dtype == a.dtype):
         raise CustomRuleError(
             f"{origin[0]} returned {given} as {name}, which is {a}.",
@@ -253,10 +308,10 @@ class JvpRule:
     `active` says which operands have a tangent, where the rule is shown symbolic zeros.
     """
 
-    __slots__ = ("call", "fun")
+    __slots__ = ("_results", "call", "fun")
 
-    def __init__(self, fun: Any, call: RuleCall) -> None:
-        self.fun, self.call = fun, call
+    def __init__(self, fun: Any, call: RuleCall, results: dict[Any, Any]) -> None:
+        self.fun, self.call, self._results = fun, call, results
 
     def __call__(self, *flat: Any, active: tuple[bool, ...] | None = None) -> list[Any]:
         """Results and their tangents, from operands and the tangents that are there."""
@@ -272,7 +327,9 @@ class JvpRule:
         (rule,) = opened.rules
         shown = call.arguments(opened.leaves), call.arguments(tangents)
         answer = called(rule, *opened.nondiff, *shown)
-        return checked_pair(f"The jvp rule of {name_of(self.fun)}", rule, call, answer)
+        what = f"The jvp rule of {name_of(self.fun)}"
+        call.expect(self._results, answer)
+        return checked_pair(what, rule, call, answer, tangents)
 
 
 class VjpRules:
@@ -306,6 +363,7 @@ class VjpRules:
         what = f"The fwd rule of {name}"
         result, kept = _pair(what, fwd, answer, "residuals")
         ys, tree = tree_flatten(result)
+        call.expect(self.owner.results, answer)
         call.check_result(what, fwd, ys, tree)
         call.out_tree, self.out_avals = tree, [strengthen(typeof(y)) for y in ys]
         residuals, self.residual_trees[active] = tree_flatten(kept)
@@ -329,7 +387,8 @@ class VjpRules:
         rule = opened.rules[2]
         primals, tangents = call.arguments(opened.leaves), call.arguments(ts)
         answer = called(rule, *opened.nondiff, primals, tangents)
-        found = checked_pair(f"The jvp rule of {name_of(self.owner.fun)}", rule, call, answer)
+        what = f"The jvp rule of {name_of(self.owner.fun)}"
+        found = checked_pair(what, rule, call, answer, ts)
         return found[len(found) // 2 :]
 
     def backward(
