@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.dtypes import bool_
 from ftrace.core.errors import DomainError, DtypeError, ShapeError
 from ftrace.core.trace import Tracer, lifted
 from ftrace.numpy import ufuncs, views
@@ -196,7 +197,16 @@ def round_to(x: Any, decimals: int = 0) -> Any:
 @numpy_function
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Values rounded to a number of decimals, half to even."""
-    found = round_to(strong(value(a)), static_int(decimals, "decimals"))
+    x = strong(value(a))
+    places = static_int(decimals, "decimals")
+    if typeof(x).dtype == bool_:
+        if places:
+            raise DtypeError(
+                f"numpy.round was asked for {places} decimals of truth values.",
+                "Convert them: x.astype(float).",
+            )
+        x = cast(x, np.dtype(np.float16))  # as NumPy does
+    found = round_to(x, places)
     return ufuncs.finish(np.add, found, out)
 
 
