@@ -26,6 +26,5 @@ from ftrace.core.errors import TracerArrayConversionError as TracerArrayConversi
 from ftrace.core.errors import TracerAttributeError as TracerAttributeError
 from ftrace.core.errors import TracerBoolConversionError as TracerBoolConversionError
 from ftrace.core.errors import TracerIntegerConversionError as TracerIntegerConversionError
-from ftrace.core.errors import TreeAttributeError as TreeAttributeError
 from ftrace.core.errors import TreeError as TreeError
 from ftrace.core.errors import UnexpectedTracerError as UnexpectedTracerError

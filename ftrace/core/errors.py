@@ -118,7 +118,11 @@ class TracerArrayConversionError(ConcretizationTypeError):
 
 
 class TracerAttributeError(FtraceError, AttributeError):
-    """A traced array was asked for what only memory has: flags, strides, bytes, a shape to set."""
+    """A traced array was asked for what only memory has: flags, strides, bytes, a shape to set.
+
+    Or an object among the arguments of a transformed function, which has its fields only, for an
+    attribute that is none.
+    """
 
 
 class MutationError(FtraceError, ValueError):
@@ -162,10 +166,6 @@ class RangeError(DomainError, OverflowError):
 
 class TreeError(FtraceError, ValueError):
     """Two nested containers that must have the same structure do not. Paths name the place."""
-
-
-class TreeAttributeError(TreeError, AttributeError):
-    """An object among the arguments of a transformed function lacks what is none of its fields."""
 
 
 class AxisError(FtraceError, np.exceptions.AxisError):

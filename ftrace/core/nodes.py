@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.errors import DtypeError, TreeAttributeError, TreeError
+from ftrace.core.errors import DtypeError, TracerAttributeError, TreeError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _check_shadows(x: Any, others: Iterable[str]) -> None:
         )
 
 
-def lost(error: AttributeError) -> TreeError | None:
+def lost(error: AttributeError) -> TracerAttributeError | None:
     """The error for an attribute that an object lacks because only fields are put together."""
     cls, name = type(error.obj), error.name
     kind = KINDS.get(cls)
@@ -213,7 +213,7 @@ def lost(error: AttributeError) -> TreeError | None:
         return None
     if dataclass_fields(cls) is None and not hasattr(cls, "_fields"):
         return None
-    return TreeAttributeError(
+    return TracerAttributeError(
         f"`{name}` of a {cls.__name__} was asked for, which is no field: an argument of a "
         "transformed function is taken apart and put together again, and has its fields only, "
         "not what __post_init__ or somebody else has set besides.",

@@ -1291,18 +1291,6 @@ def a_shape_that_is_set():
     ftrace.jit(function)(np.ones((2, 3)))
 
 
-@raises(errors.TreeAttributeError)
-def an_attribute_that_is_no_field():
-    @dataclass
-    class Model:
-        w: float
-
-        def __post_init__(self):
-            self.scale = 3.0
-
-    ftrace.grad(lambda m: m.w * m.scale)(Model(2.0))
-
-
 @raises(errors.DtypeError)
 def an_argument_that_is_no_integer():
     ftrace.lax.collapse(np.ones((2, 3)), "first")
