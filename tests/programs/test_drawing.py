@@ -254,3 +254,21 @@ def test_an_attribute_that_is_set_back_counts_again() -> None:
         plain.n = traced.n = 0.0
         assert [compiled(2.0) for _ in range(calls)] == [plain(2.0) for _ in range(calls)]
         assert plain.n == traced.n
+
+
+def test_a_list_that_is_appended_to_and_read_is_read_at_each_call() -> None:
+    def summed(x: Any, seen: list[float]) -> Any:
+        seen.append(1.0)
+        return x * sum(seen)
+
+    def counted(x: Any, seen: list[float]) -> Any:
+        seen.append(1.0)
+        return x * len(seen)
+
+    for fun in (summed, counted):
+        plain: list[float] = []
+        traced: list[float] = []
+        for way in (ftrace.jit, ftrace.lift, lambda f: ftrace.jit(ftrace.lift(f))):
+            compiled = way(functools.partial(fun, seen=traced))
+            assert [compiled(v) for v in _five] == [fun(v, plain) for v in _five]
+            assert traced == plain

@@ -207,6 +207,8 @@ class Calling(Attributes):
             return joined(found, args[1]) if len(args) > 1 else found._replace(complete=False)
         if name in WRITING:
             self.logs.add(id(holder))
+            for kind in ("length", "items", "pairs"):  # `log.append(len(log))`: only to be written
+                self.facts.without((kind, id(holder), type(None), None), self._just_before())
             if args:
                 self.write(holder, ..., args[-1])
             if name != "setdefault" or not isinstance(holder, dict):
@@ -214,6 +216,16 @@ class Calling(Attributes):
             found = self.item(constant(holder), args[0])
             return joined(found._replace(complete=False), args[-1])
         return self._outside(None, [Value((holder,)), *args], name)
+
+    def _just_before(self) -> Any:
+        """Where the call stands whose result is the last argument of this one, if it is a call."""
+        before = None
+        for i in self.frame.listing.instructions:
+            if i.offset >= self.here.offset:
+                break
+            if i.name not in ("PRECALL", "CACHE"):
+                before = i
+        return None if before is None else (id(self.frame.listing.code), before.offset)
 
     def _of_text(self, f: Method, args: list[Value]) -> Value:
         """A method of a text, which shows what it gets."""

@@ -95,9 +95,10 @@ class Facts:
             yield text, value
 
     def renew(self, logs: set[int]) -> None:
-        """Take containers that are only appended to as they are now, and where they are now.
+        """Take containers that are appended to where they are now.
 
-        Lifting may have put an equal list in the place of one.
+        Lifting may have put another list in the place of one. What they hold, where that is read,
+        is to be what it was.
         """
         moved: dict[int, Any] = {}
         for name, (holder, value, sites) in list(self._found.items()):
@@ -105,13 +106,9 @@ class Facts:
             if id(value) in logs and kind == "cell":
                 moved[id(value)] = now = holder.cell_contents
                 self._found[name] = (holder, now, sites)
-            elif id(holder) in logs and kind in ("length", "items", "pairs"):
+            elif id(holder) in moved and kind in ("length", "items", "pairs"):
                 del self._found[name]
-                now = moved.get(id(holder), holder)
-                if kind == "length":
-                    self.add(kind, now, key, len(now), None)
-                else:
-                    self.whole(now, None)
+                self.add(kind, moved[id(holder)], key, value, None)
 
     def guard(
         self, root: Any, arrays: Iterable[Any], contents: Iterable[tuple[Any, bytearray]]
