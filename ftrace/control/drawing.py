@@ -1,6 +1,7 @@
-"""Random numbers that Python draws while a function is traced once for many elements or turns.
+"""Random numbers that Python draws while a function is traced once for many elements or iterations.
 
-In plain Python each element of a batch, and each turn of a loop, draws its own number. A trace runs
+In plain Python each element of a batch, and each iteration of a loop, draws its own number. A trace
+runs
 the function once: one number would stand for all. So the generators that a function reaches are
 compared before and after, and put back where it drew. Generators are found by value; the two that
 modules share (`np.random`, `random`) are looked at where a module or name says so: to read
@@ -50,7 +51,8 @@ ELEMENTS: Final = _ONE.format("elements")
 TURNS: Final = _ONE.format("turns of a loop")
 BRANCHES: Final = "whether it runs or not: in Python, later numbers would be others"
 REGIONS: Final = (
-    "once where a traced value decides whether, or how often, it runs: in Python, each turn would "
+    "once where a traced value decides whether, or how often, it runs: in Python, each iteration "
+    "would "
     "draw, and a branch that is not taken would not"
 )
 

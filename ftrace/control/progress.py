@@ -19,7 +19,7 @@ REPORTS = 100  # how often a loop reports, at most
 def bar(done: int, total: int) -> None:
     """Write how far a loop is to the standard error, on one line."""
     end = "\n" if done == total else ""
-    sys.stderr.write(f"\rscan: {done} of {total} turns ({done / total:.0%}){end}")
+    sys.stderr.write(f"\rscan: {done} of {total} iterations ({done / total:.0%}){end}")
     sys.stderr.flush()
 
 
@@ -28,7 +28,7 @@ def reporting(f: Callable[..., Any], n: int, report: Any, reverse: bool) -> Call
 
     Args:
         f: the body `(carry, x) -> (carry, y)`.
-        n: the number of turns.
+        n: the number of iterations.
         report: `(done, total)`, or True for a line on the standard error.
         reverse: whether i counts down.
     """

@@ -42,7 +42,7 @@ from ftrace.primitives.linear import add
 from ftrace.primitives.shape import concatenate, reshape
 from ftrace.primitives.slicing import slice as slice_row
 
-LISTED: Final = 1 << 16  # turns of a fori_loop whose numbers are an array; others are counted
+LISTED: Final = 1 << 16  # iterations of a fori_loop whose numbers are an array; others are counted
 Carry = TypeVar("Carry")
 
 
@@ -58,18 +58,19 @@ def scan(  # noqa: PLR0913 - JAX's signature
     slots: int = 10,
     progress: bool | Callable[[int, int], None] = False,
 ) -> tuple[Carry, Any]:
-    """Carry a value along the first axis of arrays, and stack what each turn leaves.
+    """Carry a value along the first axis of arrays, and stack what each iteration leaves.
 
     Args:
         f: `(carry, x) -> (carry, y)`; the carry keeps its containers, shapes and dtypes.
         init: the first carry.
-        xs: arrays, or containers of arrays, with one leading axis of the same length; turn i
-            gets their elements i. None: `f` gets None, and `length` says how many turns.
-        length: the number of turns.
+        xs: arrays, or containers of arrays, with one leading axis of the same length; iteration i
+            gets their elements i. None: `f` gets None, and `length` says how many iterations.
+        length: the number of iterations.
         reverse: whether to go from the last element to the first; ys stay in the order of xs.
         unroll: accepted for JAX's sake: compiled loops are native and choose for themselves.
         checkpoint: "binomial" keeps at most `slots` states of the carry for reverse mode, instead
-            of what the derivative needs of every turn, and runs turns again, as few as possible.
+            of what the derivative needs of every iteration, and runs iterations again, as few as
+            possible.
         slots: how many states; the first one counts.
         progress: whether to write how far the loop is to the standard error, or a function
             `(done, total)` that is called about a hundred times; also where the scan is compiled.
@@ -105,7 +106,7 @@ def scan(  # noqa: PLR0913 - JAX's signature
 def _scanned(
     f: Callable[..., Any], args: tuple[Any, Any], leaves: list[Any], rows: list[Any], loop: ScanLoop
 ) -> tuple[Any, Any]:
-    """A scan of a body that takes `args` in its first turn, whose carry has these leaves."""
+    """A scan of a body that takes `args` in its first iteration, whose carry has these leaves."""
     tree = tree_flatten(args[0])[1]
     _, step = Traces(f, ("scan",), times=TURNS).find(f, args, {})
     wanted = [typeof(x) for x in leaves]
@@ -167,7 +168,7 @@ def _length(length: Any) -> int | None:
 
 
 def _elements(rows: Sequence[Any], tree: Any, length: int | None) -> tuple[int, list[Any]]:
-    """The number of turns, and zeros of no memory in place of the elements of a turn."""
+    """The number of iterations, and zeros of no memory in place of the elements of an iteration."""
     avals = result_avals(scan, rows, tree, "xs")
     n = _length(length)
     what = "length"
@@ -175,7 +176,7 @@ def _elements(rows: Sequence[Any], tree: Any, length: int | None) -> tuple[int, 
         if not a.shape:
             raise ShapeError(
                 f"scan: {path} is {a}, which has no axis to go along.",
-                "Close over what is the same in every turn, or give it a leading axis.",
+                "Close over what is the same in every iteration, or give it a leading axis.",
             )
         if n is None:
             n, what = a.shape[0], f"the length of {path}"
@@ -186,10 +187,13 @@ def _elements(rows: Sequence[Any], tree: Any, length: int | None) -> tuple[int, 
             )
     if n is None:
         raise TreeError(
-            "scan: there are no xs, and no length.", "Give xs, or length=, the number of turns."
+            "scan: there are no xs, and no length.",
+            "Give xs, or length=, the number of iterations.",
         )
     if n < 0:
-        raise ShapeError(f"scan: length is {n}.", "Give a number of turns that is not negative.")
+        raise ShapeError(
+            f"scan: length is {n}.", "Give a number of iterations that is not negative."
+        )
     return n, [np.broadcast_to(np.zeros((), a.dtype), a.shape[1:]) for a in avals]
 
 

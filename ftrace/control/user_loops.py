@@ -222,8 +222,8 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         init_val: the first carry.
 
     Returns:
-        The last carry. Every transformation works for any number of turns; under `vmap` each
-        member stops by itself. Reverse mode keeps what the derivative needs of each turn
+        The last carry. Every transformation works for any number of iterations; under `vmap` each
+        member stops by itself. Reverse mode keeps what the derivative needs of each iteration
         (`checkpoint` around the body keeps less).
 
     Raises:

@@ -2,8 +2,8 @@
 
 `WalkTrace` stands above whatever evaluates. A `WalkObserver` sees each row with its operands and
 results, gives every result a note, and hears of each value that Python, a branch or a loop decides
-by. The walk knows where it is: in which turn of which loop, in which branch. Rows with a user's
-rule stay closed, so that derivatives are those of the rules.
+by. The walk knows where it is: in which iteration of which loop, in which branch. Rows with a
+user's rule stay closed, so that derivatives are those of the rules.
 """
 
 import itertools
@@ -105,7 +105,7 @@ class WalkTrace(Trace):
 
     @contextmanager
     def inside(self, what: str) -> Generator[None]:
-        """Be in a turn or a branch."""
+        """Be in an iteration or a branch."""
         self.path.append(what)
         try:
             yield
@@ -183,11 +183,11 @@ def _scan(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any] | 
 
 
 def _stack(left: list[list[Any]], avals: Sequence[ShapedArray]) -> list[Any]:
-    """What turns left: arrays, also where a compiled loop would leave tapes."""
+    """What iterations left: arrays, also where a compiled loop would leave tapes."""
     return stacked(left) if left else [np.zeros((0, *a.shape), a.dtype) for a in avals]
 
 
-# A loop whose turns leave tapes, or read them, stays closed: these are no arrays.
+# A loop whose iterations leave tapes, or read them, stays closed: these are no arrays.
 _OPENED: Final = {
     jit_call: _call,
     checkpoint_call: _call,

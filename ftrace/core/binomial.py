@@ -1,8 +1,9 @@
 """The binomial schedule of reverse mode: which states of a loop to keep, and what to run again.
 
-A loop of n turns is run backwards with at most s of its states in memory. They are placed so that
-the fewest turns are run again (Griewank and Walther 2000, Algorithm 799: r n - C(s + r, s + 1)
-turns for the least r with C(s + r, s) >= n). The schedule depends on n and s alone, so that it is
+A loop of n iterations is run backwards with at most s of its states in memory. They are placed so
+that the fewest iterations are run again (Griewank and Walther 2000, Algorithm 799: r n - C(s + r, s
++ 1) iterations for the least r with C(s + r, s) >= n). The schedule depends on n and s alone, so
+that it is
 a table: Python and compiled programs follow the same one.
 """
 
@@ -11,8 +12,8 @@ from collections.abc import Iterator
 from math import comb
 from typing import Final
 
-ADVANCE: Final = 0  # run turn i from the state before it
-BACK: Final = 1  # turn i backwards, from the state before it
+ADVANCE: Final = 0  # run iteration i from the state before it
+BACK: Final = 1  # iteration i backwards, from the state before it
 KEEP: Final = 2  # put the state into place i
 RESTORE: Final = 3  # take the state from place i
 
@@ -20,7 +21,7 @@ Action = tuple[int, int]
 
 
 def turns_again(n: int, slots: int) -> int:
-    """The fewest turns to run again, when n turns are reversed with so many states in memory."""
+    """The fewest iterations to run again when n are reversed with so many states in memory."""
     r = 0
     while comb(slots + r, slots) < n:
         r += 1
@@ -29,7 +30,7 @@ def turns_again(n: int, slots: int) -> int:
 
 @functools.lru_cache(maxsize=1 << 16)
 def middle(n: int, slots: int) -> int:
-    """After how many of n > 1 turns to keep the next state; slots > 1 counts the first state."""
+    """After how many of n > 1 iterations to keep the next state; slots > 1 counts the first."""
 
     def cost(m: int) -> int:
         return m + turns_again(n - m, slots - 1) + turns_again(m, slots)
@@ -45,14 +46,14 @@ def middle(n: int, slots: int) -> int:
 
 
 def schedule(n: int, slots: int) -> Iterator[Action]:
-    """What to do with the first state at hand, so that each turn is run backwards once.
+    """What to do with the first state at hand, so that each iteration is run backwards once.
 
     Args:
-        n: turns.
+        n: iterations.
         slots: how many states there is memory for.
 
     Returns:
-        Pairs of what to do and the number of the turn or of the place, in order.
+        Pairs of what to do and the number of the iteration or of the place, in order.
     """
     if n > 1:
         yield KEEP, 0
@@ -61,7 +62,7 @@ def schedule(n: int, slots: int) -> Iterator[Action]:
 
 
 def _reversed(first: int, last: int, slots: int, place: int) -> Iterator[Action]:
-    """The turns from `first` to before `last`; the state before the first is at hand and kept."""
+    """The iterations `first` to `last` - 1; the state before the first is at hand and kept."""
     while last - first > 1:
         step = middle(last - first, slots) if slots > 1 else last - first - 1
         yield from ((ADVANCE, i) for i in range(first, first + step))

@@ -168,7 +168,7 @@ def follow(x: Any, like: Any) -> Any:
 
 
 def together(values: Sequence[Any]) -> Sequence[Any]:
-    """Operands of a loop: free arrays go where others are once, and not at every turn."""
+    """Operands of a loop: free arrays go where others are once, and not at every iteration."""
     like = next(filter(on_device, values), None) if LIBRARIES else None
     if like is None:
         return values

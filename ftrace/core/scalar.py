@@ -32,7 +32,7 @@ class ScalarOp:
         kinds: dtype kinds of the operands (all of one type, except `select`'s condition, `cast`).
         numpy: the meaning, on arrays of that type.
         result: "same" as the operands, "b1", or "to": the type of the variable it is bound to.
-        costly: dear enough that an untaken arm of an `If` that holds it is worth a branch.
+        costly: expensive enough that an untaken arm of an `If` that holds it is worth a branch.
         chooses: whether operand 0 is a boolean that says which of the others is the result.
     """
 

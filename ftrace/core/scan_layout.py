@@ -8,12 +8,12 @@ class ScanLoop(NamedTuple):
     """How a scan runs, and how its operands are to be read.
 
     Attributes:
-        length: the number of turns; None where it is the first operand.
+        length: the number of iterations; None where it is the first operand.
         reverse: whether the last element comes first.
         n_consts, n_carry: how many operands there are of these kinds.
         again: what gives the row of the linear half and its params, of `ScanHalves`, if nothing but
             the operands is kept for it, and how many states the way back may keep; None if what
-            the turns leave is kept.
+            the iterations leave is kept.
     """
 
     length: int | None

@@ -1,7 +1,8 @@
-"""Tapes: what the turns of a loop leave, where their number is known only when it has run.
+"""Tapes: what the iterations of a loop leave, where their number is known only when it has run.
 
 The type of a tape is that of an array whose leading axis has the length `TURNS`; its value is an
-ordinary array, or `Ragged` where the turns leave tapes of different lengths themselves. Tapes are
+ordinary array, or `Ragged` where the iterations leave tapes of different lengths themselves. Tapes
+are
 residuals: the known half of a loop makes them, the linear half reads them, users never see one.
 """
 
@@ -55,7 +56,7 @@ def rows(n: int, a: ShapedArray, listed: bool = False) -> Any:
 
 
 def stack(values: Sequence[Any], a: ShapedArray) -> Any:
-    """The elements of type `a` that turns left, as one value."""
+    """The elements of type `a` that iterations left, as one value."""
     if has_turns(a):
         return Ragged(values, a)
     found = stacked(values)

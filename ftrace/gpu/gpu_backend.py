@@ -31,7 +31,7 @@ def _none() -> int:
 # threads do one element each: no vectors; products are cuBLAS's, by CuPy; double is slow on many
 # devices, and a condition that all threads of a warp agree on costs next to nothing; one that they
 # do not agree on loads for all of them, and then in vectors; what runs in order is one thread's,
-# but one launch is less than one for each turn of a scan
+# but one launch is less than one for each iteration of a scan
 MACHINE: Final = Machine(
     16, longest=_none, wide=False, bounds=False, in_order=False, lazy=False, pages=None
 )

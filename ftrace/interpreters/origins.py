@@ -36,7 +36,7 @@ class Origin:
         element: the first one that is not finite.
         operands: what the row was given there.
         place: the user's line.
-        path: turns and branches around it, outermost first.
+        path: iterations and branches around it, outermost first.
         cause: the number of the origin of an infinity that a NaN was made of; 0 for none.
     """
 

@@ -14,7 +14,7 @@ from ftrace.primitives.linear import add, broadcast_in_dim
 
 
 def zeros(aval: ShapedArray) -> Any:
-    """Zeros of an aval; a NumPy scalar for rank 0, a tape of no turns for a tape."""
+    """Zeros of an aval; a NumPy scalar for rank 0, a tape of no iterations for a tape."""
     zero = aval.dtype.type(0)
     if not aval.shape:
         return zero

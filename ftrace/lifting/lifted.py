@@ -51,7 +51,7 @@ def lift(fun: Callable[P, R]) -> Lifted[P, R]:
     `range` and arrays, `break`, `continue`, early `return`, `assert` and `raise` work on traced
     values, in the function and in the user's own functions that it calls: they are staged as
     `cond` and `while`. On values that are known they are Python's own. A loop is unrolled unless a
-    traced value says how often it turns.
+    traced value says how often it iterates.
 
     An arm or body that is staged may change local variables and write into arrays. What it binds
     must have one type on all paths (numbers are promoted).

@@ -134,7 +134,7 @@ class Restart:
             raise
 
     def _again(self, attempt: Callable[[], R], marked: list[int]) -> R:
-        """The result of lifted attempts: another one, where more turns out to need lifting."""
+        """The result of lifted attempts: another one, where more iterations out to need lifting."""
         while True:
             before = len(marked)
             try:

@@ -24,8 +24,10 @@ class Machine:
             cumulative rows are left to the library.
         lazy: whether an element is loaded only where a condition on elements asks for it; else
             only conditions that a whole loop shares keep loads from happening.
-        pages: of 4096 bytes that a member of a scan may touch in its turns, if it turns by itself
-            where members are many; more are passed turn by turn. None where calls cost more.
+        pages: of 4096 bytes that a member of a scan may touch in its iterations, if it iterates by
+            itself where members are many; more are passed iteration by iteration. None where calls
+            cost
+            more.
     """
 
     vector_bytes: int

@@ -43,7 +43,7 @@ OPTIONS: Final[dict[str, Callable[[Any], bool]]] = {
     "subok": lambda x: _is_truth(x),
     "keepdims": lambda x: x is np._NoValue or (_is_truth(x) and abs(int(x)) < 1 << 31),
 }
-MANY: Final = 1 << 20  # elements, or turns of a loop of NumPy's, that are too many only to ask
+MANY: Final = 1 << 20  # elements, or iterations of a loop of NumPy's, that are too many only to ask
 
 
 def refuse(bad: Any, error: type[Exception], words: str) -> None:

@@ -84,7 +84,7 @@ def log_samples(key: Pair, a: Any, shape: Shape) -> Any:
 
 # ---------------------------------------------------------------------------------- derivative
 
-_MOST = 1_000_000  # turns of a series: they grow as the root of the parameter
+_MOST = 1_000_000  # iterations of a series: they grow as the root of the parameter
 _TINY = 1e-30
 
 

@@ -44,7 +44,7 @@ class Finding:
         kind: "nan", "inf", "zero", "jump" or "kink".
         what: a sentence.
         file, line, text: the user's line; 0 and empty where there is none.
-        path: turns and branches around it, outermost first; turns count from 0.
+        path: iterations and branches around it, outermost first; iterations count from 0.
         values: what the operation was given there, as far as these are numbers.
     """
 

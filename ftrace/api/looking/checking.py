@@ -105,8 +105,8 @@ def check_differentiable(
     Returns:
         A report: its truth value, `findings` with the user's lines, `outputs`; `print` shows it.
         A cut that others lead past (`x * floor(x)`) is a finding that does not block. That a
-        predicate of `where` or `cond` compares floats is none. A carry that every turn of a loop
-        cuts has lost its derivative; a `while_loop` is taken to turn at least once.
+        predicate of `where` or `cond` compares floats is none. A carry that every iteration of a
+        loop cuts has lost its derivative; a `while_loop` is taken to iterate at least once.
 
     Raises:
         RuleError: the report is false, and `raise_`.

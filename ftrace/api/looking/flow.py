@@ -3,8 +3,8 @@
 Two facts flow forward through the equations of a jaxpr: which inputs reach a value through
 derivatives, and which *cuts* lie on the other ways to it. What an equation lets through is asked
 of its row's own jvp rule, on abstract values: the answer is that of the transformations. Calls,
-branches and loops are followed into, a loop turn by turn until its flow repeats; a `while` counts
-as turning at least once. `checking.py` makes reports of it.
+branches and loops are followed into, a loop iteration by iteration until its flow repeats; a
+`while` counts as turning at least once. `checking.py` makes reports of it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -171,10 +171,10 @@ class Walk:
 def _turns(
     turn: Callable[[Sequence[Flow]], list[Flow]], start: Sequence[Flow], n: int | None = None
 ) -> tuple[list[list[Flow]], list[list[Flow]]]:
-    """What enters and what leaves the turns of a loop, the last turn last.
+    """What enters and what leaves the iterations of a loop, the last iteration last.
 
-    From some turn on the flow of a loop goes in circles, mostly of one turn; these are left out.
-    Without a number of turns this is all that can happen.
+    From some iteration on the flow of a loop goes in circles, mostly of one iteration; these are
+    left out. Without a number of iterations this is all that can happen.
     """
     before, after = [list(start)], list[list[Flow]]()
     while len(after) != n:
@@ -188,7 +188,7 @@ def _turns(
 
 
 def _united(turns: Sequence[Sequence[Flow]]) -> list[Flow]:
-    """The flow of each value over all turns."""
+    """The flow of each value over all iterations."""
     return [reduce(or_, flows) for flows in zip(*turns, strict=True)]
 
 

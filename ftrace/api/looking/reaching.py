@@ -43,7 +43,7 @@ class Obstacle:
 
     Attributes:
         what: a sentence.
-        place, path: the user's line, and turns and branches when it ran first.
+        place, path: the user's line, and iterations and branches when it ran first.
         via: the inputs whose derivatives end here.
         decides: whether what ran depends on it.
     """

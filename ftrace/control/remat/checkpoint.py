@@ -184,7 +184,8 @@ def _joined(primal: Jaxpr, backward: Jaxpr, n: int) -> Jaxpr:
 def _too_small(budget: int, least: float) -> BudgetError:
     if least == inf:
         return BudgetError(
-            "The memory of a function with a while_loop, which records as many turns as its values "
+            "The memory of a function with a while_loop, which records as many iterations as "
+            "its values "
             "say, cannot be held within a budget.",
             "Use lax.scan, or lax.fori_loop with bounds that are Python numbers; or call "
             "checkpoint without a budget.",

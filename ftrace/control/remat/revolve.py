@@ -2,8 +2,9 @@
 
 A scan with `Again` in its `ScanLoop` keeps no residuals. Its linear half is the row `scan_again`,
 which takes what is known once more; the transpose of that is the row `revolve`, which goes back
-turn by turn, and restores the state before each turn from the nearest of at most `slots` states, as
-the schedule of core/binomial.py says; in compiled programs too (lowering/planning/plan.py).
+iteration by iteration, and restores the state before each iteration from the nearest of at most
+`slots` states, as the schedule of core/binomial.py says; in compiled programs too
+(lowering/planning/plan.py).
 
 For every other rule both rows are what a plain scan would have given: right, without the saving.
 """
@@ -124,13 +125,13 @@ def _unknown(halves: ScanHalves) -> tuple[bool, ...]:
 
 @cached_on_jaxpr
 def _advance(known: Jaxpr, n_carry: int) -> Jaxpr:
-    """One turn of the known half, for its carry alone."""
+    """One iteration of the known half, for its carry alone."""
     return trace_closed(lambda *args: eval_jaxpr(known, args)[:n_carry], known.in_avals)
 
 
 @cached_on_jaxpr
 def _back(known: Jaxpr, halves: ScanHalves) -> Jaxpr:
-    """One turn back.
+    """One iteration back.
 
     Takes (known consts, carry, x; sums; cotangents of carry and y) and gives (sums; cotangents of
     the carry and of the unknown x).
@@ -154,13 +155,13 @@ def _back(known: Jaxpr, halves: ScanHalves) -> Jaxpr:
 
 
 def turns_of(halves: ScanHalves) -> dict[str, Jaxpr]:
-    """One turn on, and one turn back: params of `revolve`."""
+    """One iteration on, and one iteration back: params of `revolve`."""
     known = halves.known
     return {"advance": _advance(known, halves.sizes[1]), "back": _back(known, halves)}
 
 
 def states(halves: ScanHalves) -> int:
-    """The bytes of the states that are in memory: those kept and the one a turn starts from."""
+    """Bytes of the states in memory: those kept and the one that an iteration starts from."""
     carry = halves.known.out_avals[: halves.sizes[1]]
     return sum(a.size * a.dtype.itemsize for a in carry) * min(halves.slots, halves.length)
 

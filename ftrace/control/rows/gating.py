@@ -1,9 +1,9 @@
 """What members do not do in an arm that they do not take, and in a loop that they have left.
 
-Under `vmap` all members evaluate every arm, and each turn until the last member is done; what they
-compute beside their own way is thrown away. It must not raise an error about an index, nor turn
-for ever. So such a jaxpr gets a boolean as its first input: where it is false, loops do not turn
-and indices are 0.
+Under `vmap` all members evaluate every arm, and each iteration until the last member is done; what
+they compute beside their own way is thrown away. It must not raise an error about an index, nor
+iterate for ever. So such a jaxpr gets a boolean as its first input: where it is false, loops do not
+iterate and indices are 0.
 """
 
 from collections.abc import Sequence

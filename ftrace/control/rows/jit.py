@@ -38,7 +38,7 @@ BACKENDS: Final = {
     "gpu": lazy("ftrace.gpu.gpu_backend", "gpu_backend"),
 }
 """By the platform of the arrays; imported when something is first compiled."""
-LONG: Final = 64  # turns after which the body of a loop is compiled
+LONG: Final = 64  # iterations after which the body of a loop is compiled
 
 
 def executable(jaxpr: Jaxpr, place: str) -> Callable[..., list[Any]]:
@@ -104,10 +104,10 @@ class _InPieces:
 
 
 class Turns:
-    """The turns of a loop that Python runs: compiled, if there are many.
+    """The iterations of a loop that Python runs: compiled, if there are many.
 
     Args:
-        jaxpr: one turn.
+        jaxpr: one iteration.
         total: how many there will be, if that is known: then all of them are compiled or none.
     """
 
@@ -120,7 +120,7 @@ class Turns:
         self._run: Any = None
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
-        """One more turn."""
+        """One more iteration."""
         if self._run is not None:
             return self._run(args)
         if not self._left:

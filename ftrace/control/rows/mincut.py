@@ -30,7 +30,7 @@ STORED: Final = 2  # a residual is written once and read once
 DEAR, PLAIN = 0.75, 0.03  # work on an element, in elements that could be moved meanwhile
 RANGE: Final = 1 << 20  # capacities are whole numbers up to about this
 SOURCE, SINK = 0, 1
-MANY: Final = 1000  # turns of a loop whose number nobody knows yet
+MANY: Final = 1000  # iterations of a loop whose number nobody knows yet
 
 _maximum_flow = lazy("scipy.sparse.csgraph", "maximum_flow")
 _csr_array = lazy("scipy.sparse", "csr_array")

@@ -2,7 +2,7 @@
 
 The operands are a boolean and the values that the error is made of; whoever evaluates the row asks
 a `Thrower` for the error of the first member for which the boolean holds. Where an arm of a
-decision, a turn of a loop or the scalar function of a kernel holds the row, it is taken out
+decision, an iteration of a loop or the scalar function of a kernel holds the row, it is taken out
 (`without_errors`): what decides becomes a result, and the row stands behind the `cond`, the
 `while`, the kernel. So no region has the effect, lanes go on under masks, and the error comes when
 all of them are done. `collecting` takes the rows of a function that Python still runs.

@@ -1,9 +1,9 @@
-"""The `scan` row: a loop over the first axis of arrays, whose turns leave arrays.
+"""The `scan` row: a loop over the first axis of arrays, whose iterations leave arrays.
 
 `body` takes `(*consts, *carry, *x)` and gives `(*carry, *y)`; the row takes `(*consts, *carry,
 *xs)` and gives `(*carry, *ys)`, with `xs` and `ys` stacked along a leading axis. With a `length`
-of None the number of turns is the first operand, and xs and ys are tapes: that is how the linear
-half of a `while` runs, and its transpose. All rules give another `scan`; which carries have
+of None the number of iterations is the first operand, and xs and ys are tapes: that is how the
+linear half of a `while` runs, and its transpose. All rules give another `scan`; which carries have
 tangents, a mapped axis, a known value or a (masked) cotangent is a fixpoint over the body.
 """
 
@@ -58,7 +58,7 @@ def _scan_impl(*operands: Any, body: Jaxpr, loop: ScanLoop) -> list[Any]:
     left = [rows(n, a, any(map(on_device, operands))) for a in avals]
     for i in reversed(range(n)) if loop.reverse else range(n):
         carry = turn((*consts, *carry, *(x[i] for x in xs)))
-        for values in reversed(left):  # nothing of a turn stays but what it carries on
+        for values in reversed(left):  # nothing of an iteration stays but what it carries on
             values[i] = carry.pop()
     ys = [
         stack(values, a) if type(values) is list else values
@@ -86,7 +86,7 @@ def _scan_effects(*, body: Jaxpr, **params: Any) -> Effects:
 def fixpoint(
     start: Sequence[Any], step: Callable[[tuple[Any, ...]], Sequence[Any]]
 ) -> tuple[Any, ...]:
-    """The least flags of a carry, from `start` up, that one more turn does not raise."""
+    """The least flags of a carry, from `start` up, that one more iteration does not raise."""
     now = tuple(start)
     while True:
         new = tuple(map(max, now, step(now)))
@@ -160,7 +160,7 @@ def _grouped(
 def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: ScanLoop) -> Any:
     turns, consts, carry, xs = parts(values, loop)
     d_turns, fixed, d_carry, d_xs = parts(dims, loop)
-    each = bool(turns) and d_turns[0] is not None  # every member has its own number of turns
+    each = bool(turns) and d_turns[0] is not None  # every member has its own number of iterations
     elements = body.in_avals[loop.n_consts + loop.n_carry :]
     tapes = [loop.length is None or has_turns(a) for a in elements]
     along = tuple(
@@ -209,9 +209,10 @@ def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: ScanLoo
 
 
 def _while_live(body: Jaxpr, members: int, n_consts: int, n_carry: int, reverse: bool) -> Jaxpr:
-    """A batched body that leaves the carry of members alone whose turns are over.
+    """A batched body that leaves the carry of members alone whose iterations are over.
 
-    It also takes the members' numbers of turns, after the consts, and the turn, after the carry.
+    It also takes the members' numbers of iterations, after the consts, and the iteration, after the
+    carry.
     """
     step = np.int64(-1 if reverse else 1)
 

@@ -5,11 +5,11 @@ which carries get tangents, or a mapped axis, is a fixpoint over the body. A map
 keeps the carry of every member that has finished.
 
 For reverse mode the known half records: its body gives `(*carry, *y)`, and the row gives
-`(*carry, number of turns, *tapes)`, a tape for each y with an element for each turn. The linear
-half is a `scan` over these tapes.
+`(*carry, number of iterations, *tapes)`, a tape for each y with an element for each iteration. The
+linear half is a `scan` over these tapes.
 
 A mapped loop whose members end at different times keeps what one member does as `each`, so that
-compiled code can let every member turn by itself.
+compiled code can let every member iterate by itself.
 """
 
 from collections.abc import Sequence
@@ -202,7 +202,7 @@ def _while_batch(  # noqa: PLR0913 - a row's params
         params = {"cond": cond, "body": body, "n_consts": n_consts, "record": record}
         return member_by_member(while_call, axis, values, dims, **params, each=each)
     alone = p is not None and not record and each is None and all(moving)
-    counted = p is not None and record  # every member has its own number of turns
+    counted = p is not None and record  # every member has its own number of iterations
     if p is not None:
         new_cond, new_body = _per_member(new_cond, new_body, moving, axis.size, record, asks)
     if counted:
@@ -231,8 +231,8 @@ def _per_member(
 
     What is not `moving` is one value for all of them, and stays as it is.
 
-    With `record` a last carry counts the turns of each member. A body that `asks` is told first
-    which members go on.
+    With `record` a last carry counts the iterations of each member. A body that `asks` is told
+    first which members go on.
     """
     avals = list(body.in_avals[asks:])
     n_carry = len(moving)
@@ -310,7 +310,7 @@ def _known_condition(cond: Jaxpr, known: tuple[bool, ...]) -> Jaxpr:
     if any(n and not k for n, k in zip(needed, known, strict=True)):
         raise RuleError(
             "The condition of a while_loop depends on a value that is not known in the forward "
-            "pass, so that the number of turns cannot be recorded.",
+            "pass, so that the number of iterations cannot be recorded.",
             "Stop the gradient of what the condition reads (`lax.stop_gradient`).",
         )
     binders = [v for v, k in zip(cond.invars, known, strict=True) if k]
@@ -350,7 +350,7 @@ def without_unread(
 
 
 def _pruned(eqn: Any, used: Sequence[bool]) -> Any:
-    """The equation without what nobody reads; one that records its turns stays as it is."""
+    """The equation without what nobody reads; one that records its iterations stays as it is."""
     p, n = eqn.params, eqn.params["n_consts"]
     if p["record"] or p["each"] is not None or p["body"].consts or p["cond"].consts:
         return eqn
@@ -403,7 +403,7 @@ while_call = Primitive(
     jvp=_while_jvp,
     transpose=Unsupported(
         "A while_loop all of whose values are cotangents was asked for its transpose.",
-        "Write a linear loop as lax.scan, whose number of turns does not depend on values.",
+        "Write a linear loop as lax.scan, whose number of iterations does not depend on values.",
     ),
     batch=_while_batch,
     partial=_while_partial,

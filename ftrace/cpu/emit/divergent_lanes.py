@@ -1,10 +1,10 @@
-"""Members of a loop that take many more turns than the others: put aside, and run together.
+"""Members of a loop that take many more iterations than the others: put aside, and run together.
 
-Several vectors of lanes turn at once; where a few lanes go on long after the rest, all of them
+Several vectors of lanes iterate at once; where a few lanes go on long after the rest, all of them
 would turn along. So such lanes are left behind: what they have done is forgotten, their indices go
 to a list in the function's frame, and when a vector is full they are run from the beginning, all
-of them long ones. Lanes are left behind only after as many turns again as it took most of them to
-end, so that what is done twice is always less than what was done.
+of them long ones. Lanes are left behind only after as many iterations again as it took most of them
+to end, so that what is done twice is always less than what was done.
 """
 
 from ftrace.cpu.emit.emitter import State
@@ -50,7 +50,7 @@ class Deadline:
     """When the wide loop stops for the lanes that are left, once they are few.
 
     Attributes:
-        counts: the turns so far, and with how many of them it stops.
+        counts: the iterations so far, and with how many of them it stops.
     """
 
     def __init__(self, s: State) -> None:
@@ -62,11 +62,11 @@ class Deadline:
         return self.s.text.compare("slt", _count(self.s.text, mask), limit)
 
     def first(self, mask: Typed) -> Typed:
-        """Whether the loop turns at all."""
+        """Whether the loop iterates at all."""
         return invert(self.s.text, self._few(mask))
 
     def turned(self) -> Typed:
-        """Count a turn; whether these are all."""
+        """Count an iteration; whether these are all."""
         text, (turns, last) = self.s.text, self.counts
         turns = text.add(turns, ONE)
         self.counts = [turns, last]

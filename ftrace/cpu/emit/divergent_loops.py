@@ -1,10 +1,11 @@
 """Loops whose lanes end at different times.
 
-Where little is read after the loop, a lane that is done holds that in every turn; where it is
-computed last, the mask costs nothing. More values would cost a blend each. So they turn freely:
-what lanes that are done compute is not looked at, and only a turn in which some lane ends stops
-for it. Those leave what is read after the loop, and the mask gets smaller. This is a loop in a
-loop: the inner one turns until some lane ends, under a mask that stays.
+Where little is read after the loop, a lane that is done holds that in every iteration; where it is
+computed last, the mask costs nothing. More values would cost a blend each. So they iterate freely:
+what lanes that are done compute is not looked at, and only an iteration in which some lane ends
+stops for it. Those leave what is read after the loop, and the mask gets smaller. This is a loop in
+a
+loop: the inner one iterates until some lane ends, under a mask that stays.
 """
 
 from collections.abc import Sequence
@@ -16,8 +17,8 @@ from ftrace.cpu.llvm.text import Typed
 from ftrace.cpu.llvm.vector_idioms import both, invert, join, part
 from ftrace.lowering.kernel.ir import While
 
-HELD = 2  # values read after a loop that lanes hold in every turn
-Round = tuple[list[Typed], list[Typed], Typed]  # carried, read afterwards, who turns again
+HELD = 2  # values read after a loop that lanes hold in every iteration
+Round = tuple[list[Typed], list[Typed], Typed]  # carried, read afterwards, who iterates again
 
 
 def repeat(s: State, stmt: While) -> None:
@@ -42,7 +43,7 @@ class _Ending:
         self.watch = interrupts.watch(s, stmt.body)
 
     def write(self) -> None:
-        """Rounds, of one turn or until some lane ends; then what they leave."""
+        """Rounds, of one iteration or until some lane ends; then what they leave."""
         s, text, n = self.s, self.s.text, len(self.inits)
         again, done = text.fresh("again"), text.fresh("done")
         s.push()
@@ -90,7 +91,7 @@ class _Ending:
             self.s.define(var, value)
 
     def _more(self, values: Sequence[Typed]) -> Typed:
-        """Which lanes turn again, with these values carried."""
+        """Which lanes iterate again, with these values carried."""
         s = self.s
         s.push()
         self._define(values)
@@ -109,7 +110,7 @@ class _Ending:
         return left
 
     def _in_step(self, carried: Sequence[Typed], mask: Typed, _: Sequence[Typed]) -> Round:
-        """One turn; lanes that are done keep what is read afterwards."""
+        """One iteration; lanes that are done keep what is read afterwards."""
         text = self.s.text
         left = self._turn(carried, mask)
         if self.watch is not None:

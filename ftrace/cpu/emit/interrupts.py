@@ -49,7 +49,7 @@ class SignalWatch:
 
     Attributes:
         left: iterations before the next look, where the text is being written; the loop carries
-            it, and stops where it is 0 after a turn.
+            it, and stops where it is 0 after an iteration.
     """
 
     def __init__(self, s: State, body: Block) -> None:

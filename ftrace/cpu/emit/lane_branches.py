@@ -1,8 +1,8 @@
 """If and While: branches where all lanes agree, masks and selects where they do not.
 
-In lanes, an arm that is dear or touches memory is skipped for a vector in which no lane takes it,
-and runs under a mask otherwise; cheap arms are both computed. Where nothing differs between lanes
-(or there is one lane), both are plain branches; loops that lanes leave one by one are
+In lanes, an arm that is expensive or touches memory is skipped for a vector in which no lane takes
+it, and runs under a mask otherwise; cheap arms are both computed. Where nothing differs between
+lanes (or there is one lane), both are plain branches; loops that lanes leave one by one are
 divergent_loops.py's.
 """
 
@@ -119,7 +119,7 @@ def repeat(s: State, stmt: While) -> None:
 
 
 def _repeat_together(s: State, stmt: While) -> None:
-    """A loop that all lanes leave in the same turn, if any of them is in it."""
+    """A loop that all lanes leave in the same iteration, if any of them is in it."""
     text = s.text
     wide = [s.lanes > 1 and v.id in s.varying for v in stmt.params]
     inits = [s.wide(a) if w else s.scalar(a) for a, w in zip(stmt.inits, wide, strict=True)]

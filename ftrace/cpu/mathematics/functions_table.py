@@ -1,4 +1,4 @@
-"""How the dear operations of core/scalar.py are written as LLVM text: op -> function of Text.
+"""How the expensive operations of core/scalar.py are written as LLVM text: op -> function of Text.
 
 The first part are those "within 2 ULP", written out here for every vector width; the others call
 SciPy lane by lane (libraries.py). `SPELLINGS[op](text, *operands)` appends instructions and returns

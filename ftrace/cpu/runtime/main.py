@@ -320,7 +320,7 @@ class _Main:
         text.label(end)
 
     def _length(self, step: Scan) -> Typed:
-        """The number of turns."""
+        """The number of iterations."""
         if step.length is not None:
             return Typed(self._entry(step.length), "i8", 1)
         assert step.count is not None

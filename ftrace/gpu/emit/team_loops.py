@@ -118,7 +118,7 @@ def _inner(w: Writer, stmt: Loop) -> tuple[Loop, tuple[Stmt, ...]]:
 
 
 def _flushes(w: Writer, folded: Folded, turn: str) -> None:
-    """End the blocks of folds that end before this turn."""
+    """End the blocks of folds that end before this iteration."""
     for one, _ in folded:
         if one.fold.block:
             with w.braces(f"if ({turn} % {one.fold.block // one.fold.ways} == 0)"):

@@ -36,7 +36,7 @@ class GridLayout:
         across: neighbouring columns that a block takes, where teams are COLUMNs.
         width: neighbouring iterations that a thread takes at once, of the first owner (THREAD) or
             of each lane loop.
-        batch: iterations, a turn apart, that a thread of a COLUMN takes at once.
+        batch: iterations, an iteration apart, that a thread of a COLUMN takes at once.
         vectors: names of the buffers that are read and written in vectors of `width`.
         ragged: whether an extent may be no multiple of what is taken at once.
         index: type of offsets: SMALL, SIGNED or LARGE.

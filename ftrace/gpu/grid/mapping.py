@@ -122,7 +122,7 @@ class _Mapper:
         return prod(self.size(loop.extent) for loop in loops)
 
     def owners(self) -> tuple[list[Loop], Block]:
-        """As `nests.owners` finds them, but not a loop that never turns beside other work."""
+        """As `nests.owners` finds them, but not a loop that never iterates beside other work."""
         owners, rest = nests.owners(self.kernel.body)
         around = self.kernel.body
         for k, loop in enumerate(owners):

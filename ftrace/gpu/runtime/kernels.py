@@ -65,7 +65,7 @@ def planned(
     Args:
         launch: the kernel and where its operands are.
         table: the program's numbers.
-        windows: per slot whose address differs from turn to turn, what divides it.
+        windows: per slot whose address differs from iteration to iterate, what divides it.
         device: what it is made for.
     """
     pointers = tuple((o.slot, table[o.offset]) for o in launch.operands)

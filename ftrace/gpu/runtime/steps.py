@@ -143,7 +143,7 @@ class Steps:
 
 
 def _turns(step: Scan, memory: Memory) -> int:
-    """The number of turns that a slot knows."""
+    """The number of iterations that a slot knows."""
     assert step.count is not None
     if memory.holds_tape(step.count):
         return memory.lengths[step.count]

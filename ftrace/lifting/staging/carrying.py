@@ -1,9 +1,9 @@
 """The staging of one loop: what it carries, and the `while` row.
 
-The body is staged until what is carried, and its types, stay as they are: names that a turn binds
-and others need, less those it leaves alone; arrays that it writes; the number of the turn of a
-`for`; a flag where it may be left early. Names that are bound only in the loop start as zeros,
-if whoever reads them knows that the loop turned.
+The body is staged until what is carried, and its types, stay as they are: names that an iteration
+binds and others need, less those it leaves alone; arrays that it writes; the number of the
+iteration of a `for`; a flag where it may be left early. Names that are bound only in the loop start
+as zeros, if whoever reads them knows that the loop turned.
 """
 
 from collections.abc import Sequence
@@ -99,15 +99,15 @@ class StagedLoop:
         self.frame = frame
         self.items = items
         self.watch = RegionWatch(frame)
-        self.roots: list[Any] = []  # arrays from outside that a turn writes
+        self.roots: list[Any] = []  # arrays from outside that an iteration writes
         self.sharing = Sharing(self)
         self.slots: dict[str, CarrySlot] = {}
         self.pinned: set[tuple[str, int]] = set()  # leaves that are known to change
-        self.errors: list[Errors] = []  # of one turn
+        self.errors: list[Errors] = []  # of one iteration
         self.followed = False
-        self.jaxpr = Jaxpr((), (), ())  # one turn: (captured, carried) -> leaves
+        self.jaxpr = Jaxpr((), (), ())  # one iteration: (captured, carried) -> leaves
         self.captured: list[Any] = []
-        self.parts: dict[str, Part] = {}  # what a turn binds
+        self.parts: dict[str, Part] = {}  # what an iteration binds
         self.written: list[Any] = []
         self.contents: list[int] = []  # which output each root's content is
         self.unbound: dict[str, str] = {}
@@ -146,7 +146,7 @@ class StagedLoop:
         return [*leaves, *flags, *(typeof(r) for r in self.roots), *number]
 
     def state(self, ins: Sequence[Any]) -> dict[str, Any]:
-        """The state at the start of a turn, in the region's trace."""
+        """The state at the start of an iteration, in the region's trace."""
         supply = iter([x.fresh() for x in ins])
         heads = {key: next(supply) for key in self.carried}
         flags = {key: [next(supply) for _ in self.sharing.views[key]] for key in heads}
@@ -163,7 +163,7 @@ class StagedLoop:
         return state
 
     def trace_body(self) -> Outcome:
-        """Stage one turn; `self.jaxpr`, `self.parts` and `self.contents` are what it gives."""
+        """Stage one iteration; `self.jaxpr`, `self.parts` and `self.contents` are what it gives."""
         results: list[Outcome] = []
         written = Written()
 
@@ -201,7 +201,7 @@ class StagedLoop:
         return results[0]
 
     def _leaving(self) -> dict[Key, Leaf]:
-        """The arrays that a turn binds anew."""
+        """The arrays that an iteration binds anew."""
         return {
             (name, i): leaf
             for name, part in self.parts.items()
@@ -214,18 +214,18 @@ class StagedLoop:
         return i < len(slot.types) and slot.types[i] is None and same(leaf.value, slot.leaves[i])
 
     def settle(self) -> Outcome:
-        """Stage turns until what is carried, and its types, stay as they are."""
+        """Stage the loop again until what is carried, and its types, stay as they are."""
         for _ in range(_PASSES):
             outcome = self.trace_body()
             if not self._revise(outcome):
                 return outcome
         raise self.site.error(
-            "The types of what the loop carries change with every turn.",
+            "The types of what the loop carries change with every iteration.",
             "Start from values of the types that the body gives.",
         )
 
     def _revise(self, turn: Outcome) -> bool:
-        """Adapt what is carried to what one turn did; whether anything changed."""
+        """Adapt what is carried to what one iteration did; whether anything changed."""
         changed = False
         needed = self.site.after if BREAK in turn.exits else names.NONE
         if turn.exits & {NEXT, CONTINUE}:
@@ -290,7 +290,7 @@ class StagedLoop:
 
     @cached_property
     def turns(self) -> bool:
-        """Whether the loop is known to turn at least once."""
+        """Whether the loop is known to iterate at least once."""
         return self.site.turns(self.frame, self.items)
 
     def outcome(self) -> Outcome:
@@ -331,7 +331,7 @@ class StagedLoop:
         return self.site.after | self.site.done | caught | self.frame.cells.keys()
 
     def _read_later(self) -> list[bool]:
-        """Which of the leaves, arrays and the number of the turn are read after the loop."""
+        """Which of the leaves, arrays and the number of the iteration are read after the loop."""
         behind = self.sharing.is_read_behind
         leaves = [key[0] in self.later or behind(key) for key in self.carried]
         flags = [
@@ -350,7 +350,7 @@ class StagedLoop:
             if name != VALUE and name in self.site.done and not self.turns:
                 unbound[name] = (
                     f"`{name}` is bound only in the loop of line {self.site.node.lineno}, which "
-                    "may not turn at all"
+                    "may not iterate at all"
                 )
                 continue
             found += [((name, i), x) for i, x in enumerate(part.leaves) if x.value is INSIDE]
@@ -434,7 +434,7 @@ class StagedLoop:
         return jaxpr, [*arrays, *tracers]
 
     def _failed(self, ins: Sequence[Any]) -> list[Any]:
-        """Whether the last turn had an error: there is no other then."""
+        """Whether the last iteration had an error: there is no other then."""
         found: list[Any] = []
         place = self.errors_at
         for e in self.errors:

@@ -1,10 +1,10 @@
 """Loops that a traced value may end, as the `while` row; and those of a traced length.
 
 What a loop carries is found by staging its body: the names it binds that are needed later, less
-those it leaves as they are, in the type that a further turn does not change any more (`i = 0`
+those it leaves as they are, in the type that a further iteration does not change any more (`i = 0`
 and then floats: a float). Arrays it writes are carried, too. A `break` or `return` adds a flag.
 
-A loop that ran natively for some turns is staged from its beginning: see `state.Mark`.
+A loop that ran natively for some iterations is staged from its beginning: see `state.Mark`.
 """
 
 import ast
@@ -28,30 +28,30 @@ class LoopSite(Site):
 
     @cached_property
     def head(self) -> Names:
-        """The names needed before each turn."""
+        """The names needed before each iteration."""
         return self.live.head(self.node, self.after)
 
     @cached_property
     def done(self) -> Names:
-        """The names needed after the last turn, if nothing broke the loop."""
+        """The names needed after the last iteration, if nothing broke the loop."""
         return self.live.done(self.node, self.after)
 
     @cached_property
     def awake(self) -> Names:
-        """The names that a turn reads before it binds them."""
+        """The names that an iteration reads before it binds them."""
         inner = self.live.within({BREAK: self.after, CONTINUE: self.head})
         return inner.before(self.turn, self.head)
 
     @cached_property
     def candidates(self) -> list[str]:
-        """The names that a turn may bind and others need."""
+        """The names that an iteration may bind and others need."""
         bound = names.stores([*self.turn, *self.tests])
         needed = self.head | self.after | self.done
         return sorted(bound & needed & self.template.plain)
 
     @property
     def turn(self) -> list[ast.stmt]:
-        """The statements of one turn."""
+        """The statements of one iteration."""
         return self.node.body
 
     @property
@@ -61,7 +61,7 @@ class LoopSite(Site):
 
     @cached_property
     def body(self) -> Region:
-        """One turn."""
+        """One iteration."""
         live = {**self.live.jumps, BREAK: self.after, CONTINUE: self.head, NEXT: self.head}
         return self.template.region(self.turn, live, self.live.always, self.extra)
 
@@ -88,7 +88,7 @@ class LoopSite(Site):
         raise NotImplementedError
 
     def turns(self, frame: LocalFrame, items: Items | None) -> bool:
-        """Whether it is known to turn at least once."""
+        """Whether it is known to iterate at least once."""
         raise NotImplementedError
 
     def describe(self, arm: int, name: str) -> str:
@@ -99,14 +99,14 @@ class WhileLoop(LoopSite):
     """`while`."""
 
     def __init__(self, *args: Any) -> None:
-        """A test that binds names becomes the first statement of a turn."""
+        """A test that binds names becomes the first statement of an iteration."""
         super().__init__(*args)
         if names.stores([self.node.test]) and not self.node.orelse:
             self.node = _endless(self.node)
 
     @cached_property
     def endless(self) -> "WhileLoop":
-        """The same loop, whose test is the first statement of a turn."""
+        """The same loop, whose test is the first statement of an iteration."""
         node = _endless(self.node)
         return WhileLoop(self.template, node, self.rest, self.live, self.after, self.final)
 

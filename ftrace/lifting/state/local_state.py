@@ -134,7 +134,7 @@ def _content(cell: types.CellType) -> Any:
 class Mark:
     """The state before a loop, to which it goes back if it is staged.
 
-    What the native turns have recorded is then dead code; where it has effects it is removed.
+    What the native iterations have recorded is then dead code; where it has effects it is removed.
     """
 
     __slots__ = ("__weakref__", "_before", "_recorded", "frame")
@@ -153,7 +153,7 @@ class Mark:
             self._before[id(x)] = (x, x.fresh())
 
     def restore(self) -> LocalFrame:
-        """Undo what the turns did so far."""
+        """Undo what the iterations did so far."""
         for x, before in self._before.values():
             put(x, before)
         for eqns, n in self._recorded:

@@ -281,7 +281,7 @@ class Liveness:
         return NONE.union(*(self.jumps.get(e, NONE) for e in inside))
 
     def head(self, s: ast.While | ast.For, after: Names) -> Names:
-        """The names needed where a loop decides about its next turn."""
+        """The names needed where a loop decides about its next iteration."""
         done = self.done(s, after)
         test = loads([s.test]) if isinstance(s, ast.While) else NONE
         targets = _targets([s.target]) if isinstance(s, ast.For) else NONE

@@ -1,12 +1,12 @@
 """Which memory the arrays that a loop carries show: an array from outside, one another, their own.
 
-An array that a loop carries starts as one that others may hold (`old = grid`), and a turn may bind
-its name to another (`old = new`) or to a view (`row = grid[1:]`). For each array from outside that
-it may show the loop carries a boolean which tells whether it does. Inside a turn it is a cell of
-its own; what was written into it is written back at the end of the turn. Only where the turn also
-uses the array from outside, or another name of it, is every write followed at once (`eager`).
-What cannot be told so raises `MutationError` when it is written: two names of an array that a turn
-made, a view at a traced index.
+An array that a loop carries starts as one that others may hold (`old = grid`), and an iteration may
+bind its name to another (`old = new`) or to a view (`row = grid[1:]`). For each array from outside
+that it may show the loop carries a boolean which tells whether it does. Inside an iteration it is a
+cell of its own; what was written into it is written back at the end of the iteration. Only where
+the iteration also uses the array from outside, or another name of it, is every write followed at
+once (`eager`). What cannot be told so raises `MutationError` when it is written: two names of an
+array that an iteration made, a view at a traced index.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ class Sharing:
 
     Attributes:
         views: leaf -> what it may show, in order: the array from outside and the steps.
-        ends: leaf -> view -> which output of a turn tells whether it shows that.
+        ends: leaf -> view -> which output of an iteration tells whether it shows that.
     """
 
     def __init__(self, loop: Any) -> None:
@@ -52,18 +52,22 @@ class Sharing:
         self._eager: set[Key] = set()
         self._first: dict[Key, set[int]] = {}  # arrays from outside that leaves show at first
         self._pairs: set[frozenset[Key]] = set()  # leaves that may show one array from outside
-        self._kin: set[frozenset[Key]] = set()  # leaves that may share memory a turn made
+        self._kin: set[frozenset[Key]] = set()  # leaves that may share memory an iteration made
         self._loose: dict[tuple[Key, int], Any] = {}  # arrays that a leaf shows nobody knows how
         self._heads: dict[Key, Any] = {}
-        self._used: set[int] = set()  # ids of the arrays from outside that a turn uses
+        self._used: set[int] = set()  # ids of the arrays from outside that an iteration uses
         self._written: set[int] = set()  # those that it writes
         self._wrote: set[Key] = set()  # leaves that it writes
-        self._behind: set[Key] = set()  # of these, those that another leaf holds after the turn
+        self._behind: set[Key] = (
+            set()
+        )  # of these, those that another leaf holds after the iteration
 
     @property
     def _why(self) -> str:
         line = self._loop.site.node.lineno
-        return f"may after a turn of the loop of line {line} share its memory with another name"
+        return (
+            f"may after an iteration of the loop of line {line} share its memory with another name"
+        )
 
     @property
     def _place(self) -> str:
@@ -92,10 +96,10 @@ class Sharing:
             whens[view] = _either(whens.get(view), _both(True, way.when))
         return [whens.get(view, False) for view in self.views[key]]
 
-    # ------------------------------------------------------------------ a turn
+    # ------------------------------------------------------------------ an iteration
 
     def enter(self, heads: dict[Key, Any], flags: Mapping[Key, list[Any]]) -> dict[Key, Any]:
-        """The arrays as a turn finds them.
+        """The arrays as an iteration finds them.
 
         Args:
             heads: leaf -> a new cell of the turn's trace, with its content.
@@ -115,7 +119,9 @@ class Sharing:
             for key, cell in heads.items()
         }
 
-    _ended: Mapping[Key, set[Shown]] = MappingProxyType({})  # all it shows if a turn was made
+    _ended: Mapping[Key, set[Shown]] = MappingProxyType(
+        {}
+    )  # all it shows if one iteration was made
 
     def _found(self, key: Key, dtype: Any) -> list[Way]:
         """What a leaf of this dtype may show now."""
@@ -142,11 +148,11 @@ class Sharing:
                 partner(base, cells[key], self._why)
 
     def leave(self, leaves: Mapping[Key, Leaf], outs: list[Any], steady: bool) -> None:
-        """Note what a turn did; conditions are appended to `outs`, written arrays written back.
+        """Note what was done; conditions are appended to `outs`, written arrays written back.
 
         Args:
-            leaves: the arrays that the turn binds.
-            outs: the results of the turn.
+            leaves: the arrays that the iteration binds.
+            outs: the results of the iteration.
             steady: whether only the test ends the loop, so that all that is needed there is bound.
         """
         read = {v for e in ctx.trace.eqns for v in e.invars}
@@ -162,7 +168,7 @@ class Sharing:
                 outs.append(when)
         slots = self._loop.slots
         self._is_settled = all(key in self._heads or key[0] not in slots for key in leaves)
-        if self._is_settled:  # else more is carried in the next turn
+        if self._is_settled:  # else more is carried in the next iteration
             self._pair(shown)
         site, lazy = self._loop.site, self._wrote - self._eager
         held = {
@@ -186,7 +192,7 @@ class Sharing:
         return bool(self._behind) and bool(self.views[key])
 
     def _ways(self, key: Key, leaf: Leaf) -> tuple[dict[Shown, Any], set[Any]]:
-        """What a leaf shows at the end of a turn: views and when, and all arrays it may be of."""
+        """What a leaf shows at an iteration's end: views and when, and all arrays it may be of."""
         whens: dict[Shown, Any] = {}
         roots: set[Any] = set()
         for base, steps, when in leaf.ways:
@@ -198,7 +204,8 @@ class Sharing:
                     self._loose[key, id(other)] = other
             shown: list[Any] = []  # (array from outside, first steps, dtype, when)
             if head is not None:
-                # what this turn has added to the head's views comes after, and the next one finds
+                # what this iteration has added to the head's views comes after, and the next one
+                # finds
                 for view, flag in zip(self.views[head], self._flags[head], strict=False):
                     dtype = self.views.all[head, view]
                     shown.append((self.views.base(view), view[1], dtype, flag))
@@ -214,7 +221,7 @@ class Sharing:
         return whens, roots
 
     def changed(self, roots: Iterable[Tracer]) -> list[Tracer]:
-        """Those of some arrays from outside that do not hold what they held before the turn."""
+        """The outer arrays that do not hold what they held before the iteration."""
         return [x for x in roots if now(x).atom is not self._contents.get(id(x))]
 
     def has_written(self) -> bool:
@@ -227,7 +234,7 @@ class Sharing:
         return outer, {k for k, x in self._heads.items() if x.atom is not self._before[k]}
 
     def _pair(self, shown: Mapping[Key, set[Any]]) -> None:
-        """Find the leaves that share memory at the end of a turn."""
+        """Find the leaves that share memory at the end of an iteration."""
         for (a, mine), (b, theirs) in combinations(shown.items(), 2):
             pair = frozenset((a, b))
             crossed = [frozenset((i, j)) for i in mine for j in theirs if i != j]
@@ -241,7 +248,7 @@ class Sharing:
                 self._pairs.add(pair)
 
     def revise(self) -> bool:
-        """Adapt to what a turn did; whether anything changed."""
+        """Adapt to what an iteration did; whether anything changed."""
         before = self._state
         for key in self._loop.carried if self._is_settled else ():
             for root in self.views.bases(key):

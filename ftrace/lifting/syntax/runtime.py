@@ -58,7 +58,7 @@ class Helper:
         return Outcome(way, local, value)
 
     def mark(self, local: dict[str, Any], probe: Any) -> Any:
-        """The state at the start of a turn, if anything is traced."""
+        """The state at the start of an iteration, if anything is traced."""
         return ctx.trace is not EVAL and Mark(LocalFrame(local, probe))
 
     @staticmethod

@@ -59,7 +59,7 @@ def _column(target: Target) -> tuple[int, ...]:
 
 
 def _chunk(rows: Sequence[int]) -> int:
-    """How many turns of the first axis a block has; 0 if rows cannot be cut well."""
+    """How many iterations of the first axis a block has; 0 if rows cannot be cut well."""
     if len(rows) > 1:
         return 1 if FEWEST <= prod(rows[1:]) <= MOST else 0
     fits = [n for n in range(FEWEST, ROWS + 1) if rows[0] % n == 0 and rows[0] > n]

@@ -2,7 +2,7 @@
 
 A softmax needs exp(x - max) twice: to add it up, and to divide it. The second pass writes a result
 of the same shape, so the first one can leave the exponential there: it is read back from the
-cache, and overwritten. Which value is left is the last dear one that both passes compute.
+cache, and overwritten. Which value is left is the last expensive one that both passes compute.
 """
 
 from collections.abc import Mapping

@@ -107,7 +107,7 @@ def has_loops(jaxpr: Jaxpr) -> bool:
 
 
 def turns(eqn: Eqn) -> bool:
-    """Whether an element of an equation's results takes as many turns as its values say."""
+    """Whether an element of an equation's results takes as many iterations as its values say."""
     each = element(eqn)
     return each is not None and has_loops(each)
 

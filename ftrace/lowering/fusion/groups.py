@@ -33,7 +33,7 @@ class Target:
         source: what is computed at each point: the variable, or the operand of the fold or of the
             cumulative row.
         runs: whether the row is cumulative: `inner` is the axis along which it runs.
-        dear: whether an element takes a costly operation.
+        expensive: whether an element takes a costly operation.
         needs: the equations that an element takes (weights.py).
         blocks: whether it is a sum over rows that is done in blocks (column_sums.py).
     """
@@ -214,7 +214,7 @@ class Group:
         return len({*target.reads, *self.where}) > OPERANDS
 
     def _apart(self, target: Target) -> bool:
-        """Whether no fold would wait for elements that take many turns."""
+        """Whether no fold would wait for elements that take many iterations."""
         together = [*self.targets, target]
         return not (any(t.inner for t in together) and any(turns(t.eqn) for t in together))
 
@@ -229,7 +229,9 @@ class Group:
         kept = self.kept_axes(target)
         for v in inside:
             p, source = self.where[v]
-            if source.inner or not self.passes[p].inner:  # one value per turn of the outer loops
+            if (
+                source.inner or not self.passes[p].inner
+            ):  # one value per iteration of the outer loops
                 if not only_at(target.reads[v], kept):
                     return None
                 first = max(first, p + 1 if source.inner else p)

@@ -1,10 +1,11 @@
-"""Scans whose members turn by themselves: one kernel instead of steps for each turn.
+"""Scans whose members iterate by themselves: one kernel instead of steps for each iteration.
 
 Where the body of a `scan` reads, for an element of what it gives, one element of each carry, no
-member of a carry waits for others. The kernel loops over the members, and inside over the turns,
-in order, with the elements of the carries as variables: nothing of them is in memory between turns.
-The results of one shape are one kernel; what a smaller carry is at a member (a number that all of
-them read, say) is carried along by each of them.
+member of a carry waits for others. The kernel loops over the members, and inside over the
+iterations,
+in order, with the elements of the carries as variables: nothing of them is in memory between
+iterations. The results of one shape are one kernel; what a smaller carry is at a member (a number
+that all of them read, say) is carried along by each of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ class Carry:
     Attributes:
         var: its variable in the body.
         index: the element, in symbolic axes of the members.
-        start, end: what it starts from, and what a turn leaves.
+        start, end: what it starts from, and what an iteration leaves.
     """
 
     __slots__ = ("end", "index", "start", "var")
@@ -55,10 +56,10 @@ class Interchange:
     Attributes:
         shape: of the members.
         length, reverse: of the scan.
-        carries: what a member carries from turn to turn.
+        carries: what a member carries from iteration to iteration.
         scanned: variable of an element in the body -> array.
-        results: result and variable, of the carries that are stored when the turns are over.
-        left: result and what a turn leaves in it.
+        results: result and variable, of the carries that are stored when the iterations are over.
+        left: result and what an iteration leaves in it.
         cone: (variable, index) to compute on the way, operands first.
         reads: stored variables that are read.
     """
@@ -89,7 +90,7 @@ class Interchange:
 
     @property
     def along(self) -> set[Any]:
-        """What has an element for each turn."""
+        """What has an element for each iteration."""
         return {*self.scanned.values(), *(v for v, _ in self.left)}
 
     @property
@@ -106,7 +107,7 @@ def turning(
     wanted: Sequence[Any],
     machine: Machine,
 ) -> tuple[list[Interchange], Producers] | None:
-    """The kernels of a scan, if its members turn by themselves.
+    """The kernels of a scan, if its members iterate by themselves.
 
     Args:
         eqn: the scan.
@@ -178,12 +179,12 @@ def _followed(
 
 
 def pays(one: Interchange, form: Jaxpr, machine: Machine) -> bool:
-    """Whether a processor is faster with turns inside of members than with members inside of turns.
+    """Whether iterations inside of members are faster than members inside of iterations.
 
-    Members that fill no more than two vectors save what every turn costs. With more of them, turns
-    inside of members save the carries' way through memory; but what turns read and leave is then
-    passed in long steps, each to another page, and where a turn takes the result of a long
-    computation to begin another one, there is nothing to do while it waits.
+    Members that fill no more than two vectors save what every iteration costs. With more of them,
+    iterations inside of members save the carries' way through memory; but what iterations read and
+    leave is then passed in long steps, each to another page, and where an iteration takes the
+    result of a long computation to begin another one, there is nothing to do while it waits.
     """
     if machine.pages is None:
         return True
@@ -210,7 +211,7 @@ def _waits(late: set[Any], eqns: Sequence[Eqn]) -> bool:
 
 
 class _Reader(SliceReader):
-    """Elements of variables in a turn: of what is scanned, those of the turn."""
+    """Elements of variables in an iteration: of what is scanned, those of the iteration."""
 
     def __init__(
         self, builder: Builder, producers: Producers, slots: Mapping[Any, int], one: Interchange
@@ -239,7 +240,7 @@ class _Reader(SliceReader):
 
 
 def write(b: Builder, one: Interchange, producers: Producers, slots: Mapping[Any, int]) -> None:
-    """Write the loops over members and turns.
+    """Write the loops over members and iterations.
 
     Args:
         b: the kernel.

@@ -1,7 +1,7 @@
 """Gating: what a `select` does not choose is not computed.
 
 `where(c, f(x), g(x))` computes both sides, as NumPy does. In the body of a loop, statements are
-grouped by the condition under which anything looks at their result; a group that is dear moves
+grouped by the condition under which anything looks at their result; a group that is expensive moves
 into one `If` under that condition. A side that several `select`s share is computed once, under
 the disjunction of their conditions. Nothing in kernel IR traps or has effects but stores, which
 stay where they are, so results keep their bits.
@@ -42,7 +42,7 @@ ZEROS: Final = {"b": False, "f": 0.0}
 
 
 def gate(kernel: Kernel, *, lazy: bool = True) -> Kernel:
-    """A kernel in whose loops nothing dear is computed that nothing looks at.
+    """A kernel in whose loops nothing expensive is computed that nothing looks at.
 
     Without `lazy`, conditions that change in a loop keep nothing there from being loaded.
     """
@@ -90,7 +90,7 @@ class _Body:
         self.conditions = Conditions({v: block.stmts[i] for v, i in self.made.items()})
 
     def gated(self) -> Block:
-        """The body with what is dear under its conditions."""
+        """The body with what is expensive under its conditions."""
         if not _selects(self.block.stmts):
             return self.block
         places = self._places(self._demands())

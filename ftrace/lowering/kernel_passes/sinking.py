@@ -1,10 +1,11 @@
-"""Exits: what a loop computes in its last turn alone stands behind it.
+"""Exits: what a loop computes in its last iteration alone stands behind it.
 
 `while True: ...; if hit: return g(state)` is a loop that carries a flag, the value of `g`, and a
-select between it and nothing in every turn. What only the exit looks at is computed once behind
-the loop, from the state of the turn that left it. What is carried for further turns alone needs
-no select at all: whatever a turn that leaves says of it, nobody reads. And what never changes is
-no carried value. No operation gets other operands, so results keep their bits.
+select between it and nothing in every iteration. What only the exit looks at is computed once
+behind the loop, from the state of the iteration that left it. What is carried for further
+iterations alone needs
+no select at all: whatever an iteration that leaves says of it, nobody reads. And what never changes
+is no carried value. No operation gets other operands, so results keep their bits.
 """
 
 import functools
@@ -42,7 +43,7 @@ Carry = tuple[KernelVar, KernelVar, Atom, Atom]  # out, parameter, start, next
 
 
 def exits(kernel: Kernel) -> Kernel:
-    """A kernel whose loops compute in every turn only what the next one needs."""
+    """A kernel whose loops compute in every iteration only what the next one needs."""
     if not any(isinstance(s, While) for s in inside(kernel.body)):
         return kernel
     read = {a for s in inside(kernel.body) for a in (*operands_of(s), *place_of(s))}
@@ -128,7 +129,7 @@ def _loop(carries: Sequence[Carry], cond: Block, body: Block) -> While:
 def _tested(work: _Exits, stmt: While) -> While:
     """A loop that does not test what the rest of its test implies.
 
-    A flag of an error that is set in a turn that leaves the loop anyway is such a test.
+    A flag of an error that is set in an iteration that leaves the loop anyway is such a test.
     """
     carries: dict[Atom, tuple[Atom, Atom]] = {
         p: (init, after) for _, p, init, after in _carries(stmt)
@@ -178,14 +179,16 @@ def _conjunction(work: _Exits, cond: Block, parts: Sequence[Atom]) -> Block | No
 
 
 class _Last:
-    """One loop: what its turns need of each other, and what is left for behind it.
+    """One loop: what its iterations need of each other, and what is left for behind it.
 
     Attributes:
-        going: when a turn may be followed by another, as a table of `conditions`.
-        told: whether the first turn is certain, and the last one that for which `going` is false.
-        turning: the carried values that turns read, by place.
-        kept: the statements that turns need, by place.
-        tests: conditions that choose the start of a value behind the loop if there was no turn.
+        going: when an iteration may be followed by another, as a table of `conditions`.
+        told: whether the first iteration is certain, and the last one that for which `going` is
+        false.
+        turning: the carried values that iterations read, by place.
+        kept: the statements that iterations need, by place.
+        tests: conditions that choose the start of a value behind the loop if there was no
+        iteration.
     """
 
     def __init__(self, work: _Exits, stmt: While) -> None:
@@ -217,7 +220,7 @@ class _Last:
         return going
 
     def _is_told(self) -> bool:
-        """Whether there is a first turn, and the flag alone says which is the last."""
+        """Whether there is a first iteration, and the flag alone says which is the last."""
         (test,) = self.stmt.cond.results
         if test not in self.places:
             return False
@@ -240,7 +243,7 @@ class _Last:
         return atom
 
     def _next(self, i: int) -> Atom:
-        """The next value of a carried value that turns read."""
+        """The next value of a carried value that iterations read."""
         out, _, _, after = self.carries[i]
         return after if out in self.work.read else self._chosen(after, self.going)
 
@@ -257,7 +260,7 @@ class _Last:
                 todo += uses_of(self.stmts[self.made[atom]])
 
     def _settle(self) -> dict[int, Atom]:
-        """Find what turns need; the other values that are read behind the loop, by place."""
+        """Find what iterations need; the other values that are read behind the loop, by place."""
         cond = self.stmt.cond
         self._look(set(cond.results).union(*map(uses_of, cond.stmts)))
         for k, stmt in enumerate(self.stmts):
@@ -280,7 +283,7 @@ class _Last:
                 return left
 
     def _end(self, i: int) -> Atom:
-        """What is left of a carried value that no turn reads; after no turn at all, its start."""
+        """What is left of a carried value that no iteration reads; after none at all, its start."""
         _, param, init, after = self.carries[i]
         if self.told:
             return self._chosen(after, ALWAYS & ~self.going)
@@ -297,7 +300,7 @@ class _Last:
         return after
 
     def _fixed(self, root: Atom) -> set[Atom]:
-        """What a value behind the loop is made of that only a turn can give."""
+        """What a value behind the loop is made of that only an iteration can give."""
         found: set[Atom] = set()
         for k in self._sunk([root]):
             stmt = self.stmts[k]
@@ -307,7 +310,7 @@ class _Last:
         return found | ({root} if root in self.places else set())
 
     def _sunk(self, roots: Sequence[Atom]) -> set[int]:
-        """The statements that values are made of, but those that turns need."""
+        """The statements that values are made of, but those that iterations need."""
         found: set[int] = set()
         todo = list(roots)
         while todo:

@@ -136,7 +136,7 @@ def inserted(
     round. Several passes after the same one run in the order in which they were inserted. A pass on
     jaxprs is also given the scalar programs inside one row (`vectorize`), with their arms and the
     bodies of their loops, each on its own. What is not compiled (`config.update(compile=False)`,
-    the first turns of loops that Python runs) does not go through passes.
+    the first iterations of loops that Python runs) does not go through passes.
 
     Raises:
         TreeError: there is no such pass, it gives groups, or the name is taken.

@@ -353,12 +353,12 @@ class _Planner:
         carry: Sequence[int],
         left: Sequence[Window],
     ) -> list[Step]:
-        """One turn of a loop."""
+        """One iteration of a loop."""
         into = [*carry, *(w.slot for w in left)]
         return self.region(body, args, inside, into, len(carry))
 
     def _turned(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step] | None:
-        """A scan whose members turn by themselves, as kernels."""
+        """A scan whose members iterate by themselves, as kernels."""
         if loop.length is None:
             return None
         consts = loop.consts(eqn.invars)
@@ -378,7 +378,7 @@ class _Planner:
         return [self._launch(one, found[1], inside) for one in found[0]]
 
     def _scan(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step]:
-        """As a `while`, with windows on what is scanned and on what the turns leave."""
+        """As a `while`, with windows on what is scanned and on what the iterations leave."""
         n, body = loop.n_carry, loop.body
         consts = loop.consts(eqn.invars)
         carry = [slots[v] for v in eqn.outvars[:n]]

@@ -14,7 +14,7 @@ from ftrace.core.scan_layout import ScanHalves
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import zeros
 
-LONGEST: Final = 1 << 21  # turns to run again beyond which the table would be too large
+LONGEST: Final = 1 << 21  # iterations to run again beyond which the table would be too large
 
 
 class Table(NamedTuple):
@@ -45,5 +45,5 @@ def table(halves: ScanHalves) -> Table | None:
 
 
 def zero_sums(back: Jaxpr, n: int) -> Jaxpr:
-    """Gives what the first n results of a turn back start from."""
+    """Gives what the first n results of an iteration back start from."""
     return trace_closed(lambda: [zeros(a) for a in back.out_avals[:n]], ())

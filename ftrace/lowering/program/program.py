@@ -1,13 +1,14 @@
 """Programs: what a compiled function does with memory, step by step.
 
 A program works on `slots`, base addresses of arrays: arguments and constants (given at each
-call), results (allocated at each call) and places in one arena per call; in the turns of a `Scan`
-also windows, the elements of other slots along their first axis. A `Repeat` that records what its
-turns leave grows tapes, which a `Scan` reads; tapes may be arguments, results, and elements of
-tapes. Everything that depends on sizes is in its `table`, so that programs of the same structure
-share machine code. Steps run in order; `BranchStep`, `Repeat` and `Scan` hold steps. Matrix
-products are a library's, called by machine code; other rows that kernels cannot do are `Callback`s,
-which run the row on views of the slots. plan.py makes programs; `cpu/` compiles and runs them.
+call), results (allocated at each call) and places in one arena per call; in the iterations of a
+`Scan` also windows, the elements of other slots along their first axis. A `Repeat` that records
+what its iterations leave grows tapes, which a `Scan` reads; tapes may be arguments, results, and
+elements of tapes. Everything that depends on sizes is in its `table`, so that programs of the same
+structure share machine code. Steps run in order; `BranchStep`, `Repeat` and `Scan` hold steps.
+Matrix products are a library's, called by machine code; other rows that kernels cannot do are
+`Callback`s, which run the row on views of the slots. plan.py makes programs; `cpu/` compiles and
+runs them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -35,7 +36,7 @@ class Slot:
         aval: shape and dtype, as planned.
         entry: for ARENA the table entry of its distance from the arena's start, in bytes; for the
             others the position among the arguments, constants or results (0 for a WINDOW, whose
-            address each turn sets, and for a TAPE, which grows).
+            address each iteration sets, and for a TAPE, which grows).
     """
 
     place: str
@@ -99,8 +100,8 @@ class Repeat:
 
     Attributes:
         cond, predicate, body: the loop.
-        record: windows on tapes, which get an element in each turn.
-        count: the slot that gets the number of turns, if there is one.
+        record: windows on tapes, which get an element in each iteration.
+        count: the slot that gets the number of iterations, if there is one.
     """
 
     cond: tuple["Step", ...]
@@ -118,7 +119,7 @@ class Window:
         slot: the window.
         base: what it looks at.
         size: table entry with the bytes of an element.
-        written: whether the turns write it; else they only read it.
+        written: whether the iterations write it; else they only read it.
     """
 
     slot: int
@@ -129,10 +130,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Run `body` a number of times, each turn with its windows; backwards if `reverse`.
+    """Run `body` a number of times, each iteration with its windows; backwards if `reverse`.
 
     Attributes:
-        length: table entry with the number of turns; None if a slot has it.
+        length: table entry with the number of iterations; None if a slot has it.
         count: that slot, an i8, or a tape that is as long.
         reverse, windows, body: the loop.
     """
@@ -210,7 +211,7 @@ class Program:
 
 
 def turns_of(step: Scan, program: Program, values: Any) -> int:
-    """The number of turns of a scan, where values lie by slot."""
+    """The number of iterations of a scan, where values lie by slot."""
     if step.length is not None:
         return program.table[step.length]
     assert step.count is not None
