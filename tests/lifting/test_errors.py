@@ -167,7 +167,7 @@ def test_a_carry_that_changes_its_structure():
             y = (*y, x)
         return y[0]
 
-    refused(f, "`y` is", "after a turn", line="turns")
+    refused(f, "`y` is", "after an iteration", line="turns")
 
 
 def test_a_carry_that_was_none():
@@ -188,7 +188,7 @@ def test_a_variable_of_a_loop_that_may_not_turn():
             x = x / 2
         return y  # read here
 
-    refused(f, "`y` is bound only in the loop", "may not turn", line="read here")
+    refused(f, "`y` is bound only in the loop", "may not iterate", line="read here")
 
 
 def test_a_list_that_grows_in_an_arm():

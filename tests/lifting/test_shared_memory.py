@@ -107,5 +107,5 @@ def test_writes_reach_the_array_that_a_name_shows(f):
 
 
 def test_a_write_through_what_nobody_can_tell_is_refused():
-    with pytest.raises(MutationError, match="may after a turn"):
+    with pytest.raises(MutationError, match="may after an iteration"):
         ftrace.jit(one_of_a_loop_for_another)(1.5, 0)
