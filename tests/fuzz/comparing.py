@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.errors import FtraceError
-from ftrace.tree_util import tree_flatten, tree_leaves
+from ftrace.tree_util import tree_flatten, tree_leaves, tree_map
 from tests.fuzz.modules import BORDER, PRELUDE, PRELUDE_OF_HELPERS
 
 CALLS = 3
@@ -55,6 +55,23 @@ def load(folder: Path, text: str, *, plain: bool = False) -> ModuleType:
     return module
 
 
+def _itself(h: Any) -> Any:
+    return h
+
+
+def _fresh(x: Any) -> Any:
+    return x.copy("K") if isinstance(x, np.ndarray) else x
+
+
+def _renewing(h: Any) -> Any:
+    """A function whose results share no memory with its arguments."""
+
+    def renewed(*args: Any, **kwargs: Any) -> Any:
+        return tree_map(_fresh, h(*args, **kwargs))
+
+    return renewed
+
+
 class Case:
     """A program and what plain Python makes of it."""
 
@@ -71,9 +88,10 @@ class Case:
             self.expected.append(copied(outcome_of(lambda: module.f(*args, **kwargs))))  # noqa: B023
 
     def plain(self) -> ModuleType:
-        """The program for plain Python: nothing is wrapped."""
+        """The program for plain Python: what is wrapped gives new arrays, as it does when traced."""
         module = load(self.folder, self.text, plain=True)
-        module.WRAP = lambda h: h
+        if getattr(module, "WRAP", _itself)(len) is not len:
+            module.WRAP = _renewing
         return module
 
     def traced(self) -> ModuleType:

@@ -167,7 +167,7 @@ def test_a_carry_that_changes_its_structure():
             y = (*y, x)
         return y[0]
 
-    refused(f, "`y` is", "after an iteration", line="turns")
+    refused(f, "`y` is", "after a turn", line="turns")
 
 
 def test_a_carry_that_was_none():
