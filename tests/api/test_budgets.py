@@ -231,7 +231,7 @@ def test_a_while_loop_cannot_be_bounded():
         return np.sum(lax.while_loop(lambda v: v[0] > 1.0, lambda v: np.sin(v) * 0.5, x))
 
     for budget in (10, 10**12):
-        with pytest.raises(errors.BudgetError, match="records as many iterations as its values say"):
+        with pytest.raises(errors.BudgetError, match="records as many iterations as"):
             grad(checkpoint(halved, budget=budget))(np.ones(3))
 
 

@@ -88,7 +88,7 @@ class Case:
             self.expected.append(copied(outcome_of(lambda: module.f(*args, **kwargs))))  # noqa: B023
 
     def plain(self) -> ModuleType:
-        """The program for plain Python: what is wrapped gives new arrays, as it does when traced."""
+        """The program for plain Python: what is wrapped gives new arrays, as when traced."""
         module = load(self.folder, self.text, plain=True)
         if getattr(module, "WRAP", _itself)(len) is not len:
             module.WRAP = _renewing
