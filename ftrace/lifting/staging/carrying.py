@@ -32,6 +32,7 @@ from ftrace.core.trace import Tracer, ctx, is_cell
 from ftrace.core.tree import PyTreeDef
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
+from ftrace.lifting.places import PlaceName
 from ftrace.lifting.staging.items import Items
 from ftrace.lifting.staging.merging import EXIT, VALUE, common_inputs
 from ftrace.lifting.state import names
@@ -169,7 +170,7 @@ class StagedLoop:
 
         def turn(ins: Sequence[Any]) -> list[Any]:
             state = self.state(ins)
-            with self.frame.restored(), self.watch.unchanged():
+            with self.watch.unchanged(), self.frame.restored():
                 outcome, self.followed = in_region(lambda: self.site.body.run(self.frame, state))
             results.append(outcome)
             outs: list[Any] = []
@@ -248,6 +249,8 @@ class StagedLoop:
             if name in self.frame.state:
                 self.add(name)
                 changed = True
+            elif name in self.places:
+                raise self._changes(name, "not there", "there")
         return changed
 
     def _revise_slot(self, name: str, slot: CarrySlot, part: Part, mine: Sequence[Any]) -> bool:
@@ -323,6 +326,21 @@ class StagedLoop:
             )
         supply = iter(outs)
         return self._after([next(supply) if u else None for u in used], late, kinds)
+
+    @cached_property
+    def places(self) -> Names:
+        """The variables that are items and attributes."""
+        return frozenset(n for n in self.frame.cells if isinstance(n, PlaceName))
+
+    @property
+    def awake(self) -> Names:
+        """What a turn reads before it binds it."""
+        return self.site.awake | self.places
+
+    @property
+    def head(self) -> Names:
+        """What is needed before each turn."""
+        return self.site.head | self.places
 
     @cached_property
     def later(self) -> Names:

@@ -35,6 +35,7 @@ from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
 from ftrace.lifting.state.local_state import LocalFrame, Mark, Outcome
 from ftrace.lifting.state.names import CAUGHT, NEXT, RAISE, RETURN, Liveness, Names
+from ftrace.lifting.state.nesting import known_places
 from ftrace.lifting.state.points import Points, an_exit
 from ftrace.lifting.state.throwing import fail_with
 from ftrace.lifting.state.watching import RegionWatch
@@ -179,6 +180,7 @@ class Trying(Site):
     def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         if given[0].mark is not None:
             frame = given[0].mark.restore()
+            frame.hold(known_places())
         found = Collection(ctx.trace)
         with collecting(found), following():
             outcome = self.body.run(frame, frame.state)

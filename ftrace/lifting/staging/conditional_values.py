@@ -8,6 +8,7 @@ from ftrace.lifting.staging.merging import Arm, Merge
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import RETURN
+from ftrace.lifting.state.nesting import retried
 from ftrace.primitives.compare import bitwise_and, bitwise_or
 
 _SIDES = ("the first part", "the second part")
@@ -28,35 +29,48 @@ def connected(frame: LocalFrame, first: Any, rest: Arm, short: bool) -> Outcome:
         with quietly():
             return Outcome(RETURN, {}, join(first, rest.test()))
     decided = short if pred is first else first
-    known = Arm(frame, lambda _: Outcome(RETURN, {}, decided))
+    known = Arm(frame, lambda _: Outcome(RETURN, frame.read(), decided))
     arms = (known, rest) if short else (rest, known)
     return Merge(arms, {}, lambda arm, name: _SIDES[arm]).outcome(pred)
 
 
 def _arm(frame: LocalFrame, part: Callable[[], Any]) -> Arm:
-    return Arm(frame, lambda _: Outcome(RETURN, {}, part()))
+    def run(_: Any) -> Outcome:
+        value = part()
+        return Outcome(RETURN, frame.read(), value)
+
+    return Arm(frame, run)
+
+
+def _staged(stage: Callable[[LocalFrame], Outcome], *parts: Callable[[], Any]) -> Any:
+    """The value of what is staged, of functions, whose cells and globals are the state."""
+    frame = LocalFrame(dict(zip(_SIDES, parts, strict=False)), lambda: None)
+    outcome = retried(frame, lambda: stage(frame))
+    frame.write({**frame.state, **outcome.state})
+    return outcome.value
 
 
 def chosen(test: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
     """`one() if test else other()`."""
     if not undecided(test):
         return one() if test else other()
-    frame = LocalFrame({}, lambda: None)
-    arms = _arm(frame, one), _arm(frame, other)
-    return Merge(arms, {}, lambda arm, name: _SIDES[arm]).outcome(truth(test)).value
+
+    def stage(frame: LocalFrame) -> Outcome:
+        arms = _arm(frame, one), _arm(frame, other)
+        return Merge(arms, {}, lambda arm, name: _SIDES[arm]).outcome(truth(test))
+
+    return _staged(stage, one, other)
 
 
 def both(first: Any, rest: Callable[[], Any]) -> Any:
     """`first and rest()`."""
     if not undecided(first):
         return first and rest()
-    frame = LocalFrame({}, lambda: None)
-    return connected(frame, first, _arm(frame, rest), False).value
+    return _staged(lambda frame: connected(frame, first, _arm(frame, rest), False), rest)
 
 
 def either(first: Any, rest: Callable[[], Any]) -> Any:
     """`first or rest()`."""
     if not undecided(first):
         return first or rest()
-    frame = LocalFrame({}, lambda: None)
-    return connected(frame, first, _arm(frame, rest), True).value
+    return _staged(lambda frame: connected(frame, first, _arm(frame, rest), True), rest)

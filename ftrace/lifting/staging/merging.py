@@ -21,6 +21,7 @@ from ftrace.core.trace import Tracer, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
+from ftrace.lifting.places import PlaceName
 from ftrace.lifting.state.classes import Kinds, either, marked
 from ftrace.lifting.state.leaves import (
     INSIDE,
@@ -79,7 +80,7 @@ class Arm:
 
         def region() -> list[Any]:
             try:
-                with frame.restored(), watch.unchanged():
+                with watch.unchanged(), frame.restored():
                     outcome, self.followed = in_region(lambda: run(frame.state))
             except FtraceError:
                 raise
@@ -243,6 +244,8 @@ class Merge:
     def _needed(self, arm: Arm, key: str) -> bool:
         if key == VALUE:
             return RETURN in arm.exits
+        if isinstance(key, PlaceName):
+            return self.follows or arm.exits != {RAISE}
         return any(key in self.needs.get(e, ()) for e in arm.exits)
 
     def _plan(self, key: str) -> Any:
@@ -252,6 +255,8 @@ class Merge:
         for i in (0, 1):
             mine, other = parts[i], parts[1 - i]
             if mine is None and wanted[i]:
+                if isinstance(key, PlaceName):
+                    raise self._differs(key, *(words_or_nothing(p) for p in parts))
                 self.unbound[key] = (
                     f"`{key}` is bound on one side of a decision of traced values "
                     f"({self.describe(1 - i, key)}) and not on the other"
@@ -265,6 +270,8 @@ class Merge:
         """The value of one arm; the other never needs it."""
         if part is None:
             return None
+        if part.is_outer:
+            return lambda results: part.whole
         plans = [self._lone_leaf(key, i, leaf) for leaf in part.leaves]
         return lambda results: part.tree.unflatten([p(results) for p in plans])
 
@@ -285,6 +292,8 @@ class Merge:
             raise self._differs(key, a.words(), b.words())
         if not built_alike(a.tree, b.tree):
             raise self._differs(key, *difference(a.tree, b.tree))
+        if a.whole is b.whole and a.is_outer:
+            return lambda results: a.whole
         plans = [self._leaf(key, x, y) for x, y in zip(a.leaves, b.leaves, strict=True)]
         tree = a.tree
         return lambda results: tree.unflatten([p(results) for p in plans])
@@ -450,6 +459,11 @@ class Link:
             as_cell(cell, layouts.pop())
         if found:
             chosen(y, [*found, Way(cell, (), nowhere_else(found))] if own else found, self.place)
+
+
+def words_or_nothing(part: Part | None) -> str:
+    """What a name is bound to, for messages."""
+    return "not bound" if part is None else part.words()
 
 
 def _exit_pick(arm: Arm) -> tuple[int | None, Any]:

@@ -8,7 +8,7 @@ Loops are in `staged_loops.py`.
 
 import ast
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Outcome
 from ftrace.lifting.state.names import NEXT, RAISE, RETURN, Liveness, Names
-from ftrace.lifting.state.nesting import entered
+from ftrace.lifting.state.nesting import entered, retried
 from ftrace.primitives.compare import eq, select
 
 
@@ -118,8 +118,7 @@ class Site:
         """Stage a statement that nothing jumps out of; the values of the names it changes."""
         *given, local, probe = args
         frame = LocalFrame(local, probe)
-        with entered(self.template, self.node):
-            outcome = self.staged(frame, *given)
+        outcome = self.tried(self.staged, frame, *given)
         frame.write({**frame.state, **outcome.state})
         return tuple(outcome.state.get(n, MISSING) for n in self.results_of)
 
@@ -132,8 +131,7 @@ class Site:
                 around.interrupt()
             raise self._crosses(self.blocked)
         frame = LocalFrame(local, probe)
-        with entered(self.template, self.node):
-            outcome = self.finished(frame, *given)
+        outcome = self.tried(self.finished, frame, *given)
         frame.write({**frame.state, **outcome.state})
         return outcome
 
@@ -143,6 +141,15 @@ class Site:
         if RAISE in outcome.exits:
             give_up()
         return outcome.value
+
+    def tried(self, stage: Callable[..., Outcome], frame: LocalFrame, *given: Any) -> Outcome:
+        """The outcome of a way to stage this site: again where it changes places."""
+        with entered(self.template, self.node):
+            return retried(frame, lambda: stage(frame, *given), self.may_hold(*given))
+
+    def may_hold(self, *given: Any) -> bool:
+        """Whether items and attributes may be variables."""
+        return True
 
     def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         """The outcome of the statement alone."""
@@ -293,8 +300,7 @@ class Expression(Site):
     def choose(self, test: Any, local: Any, probe: Any) -> Any:
         """The value of the expression, whose first part is `test`."""
         frame = LocalFrame(local, probe)
-        with entered(self.template, self.node):
-            outcome = self.staged(frame, test)
+        outcome = self.tried(self.staged, frame, test)
         frame.write({**frame.state, **outcome.state})
         return outcome.value
 

@@ -19,6 +19,7 @@ from ftrace.lifting.staging.sites import Region, Site, renamed
 from ftrace.lifting.state import names
 from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import BREAK, BROKEN, CONTINUE, NEXT, RETURN, Names
+from ftrace.lifting.state.nesting import known_places
 
 
 class LoopSite(Site):
@@ -78,10 +79,15 @@ class LoopSite(Site):
         mark, *others = given
         if mark:
             frame = mark.restore()
+            frame.hold(known_places())
         outcome = renamed(self.turned(frame, *others), BREAK, BROKEN)
         if self.node.orelse:
             outcome = self.then(frame, outcome, self.orelse)
         return renamed(outcome, BROKEN, NEXT)
+
+    def may_hold(self, *given: Any) -> bool:
+        """Whether what the native turns did to containers is known, so that it was undone."""
+        return not given[0] or given[0].is_whole
 
     def turned(self, frame: LocalFrame, *given: Any) -> Outcome:
         """The outcome of the loop without its `else`."""

@@ -55,6 +55,12 @@ class Part:
 
     leaves: list[Leaf]
     tree: PyTreeDef
+    whole: Any
+
+    @property
+    def is_outer(self) -> bool:
+        """Whether it is a container that holds nothing that the region made."""
+        return self.tree != LEAF and all(leaf.value is not INSIDE for leaf in self.leaves)
 
     def words(self) -> str:
         """What it is, for messages."""
@@ -133,7 +139,7 @@ def take_apart(value: Any, outs: list[Any], *, every: bool = False) -> Part:
             leaf.index = len(outs)
             outs.append(x)
         found.append(leaf)
-    return Part(found, tree)
+    return Part(found, tree, value)
 
 
 class LeafSharing:

@@ -8,12 +8,13 @@ holds for the region only (`Written`), and becomes a result of it.
 
 import types
 import weakref
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 from ftrace.control.rows.raising import noted_in
 from ftrace.core.trace import Tracer, ctx, moved
+from ftrace.lifting.places import HeldPlace
 from ftrace.numpy.cells import journals, put
 from ftrace.numpy.views import Chosen, View, alias_of
 
@@ -64,6 +65,7 @@ class LocalFrame:
     """The cells and globals of a running function; `state` is what its names are bound to."""
 
     __slots__ = ("cells", "globals", "state")
+    cells: dict[str, Any]
 
     def __init__(self, local: Mapping[str, Any], probe: types.FunctionType) -> None:
         self.globals = probe.__globals__
@@ -71,6 +73,15 @@ class LocalFrame:
         self.cells = dict(pairs)
         self.state = {n: v for n, v in local.items() if n not in self.cells and is_state(n)}
         self.state.update(self.read())
+
+    def hold(self, places: Iterable[HeldPlace]) -> None:
+        """Make places variables."""
+        for place in places:
+            if place.name not in self.cells:
+                self.cells[place.name] = place
+                content = _content(place)
+                if content is not MISSING:
+                    self.state[place.name] = content
 
     def outer(self) -> Iterator[tuple[str, Any]]:
         """The globals that the function names."""
@@ -124,7 +135,7 @@ class LocalFrame:
             self.write(before)
 
 
-def _content(cell: types.CellType) -> Any:
+def _content(cell: types.CellType | HeldPlace) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
@@ -137,10 +148,19 @@ class Mark:
     What the native iterations have recorded is then dead code; where it has effects it is removed.
     """
 
-    __slots__ = ("__weakref__", "_before", "_recorded", "frame")
+    __slots__ = ("__weakref__", "_before", "_recorded", "_watch", "frame", "is_whole")
 
-    def __init__(self, frame: LocalFrame) -> None:
+    def __init__(self, frame: LocalFrame, watch: Any = None, is_whole: bool = False) -> None:
+        """Begin.
+
+        Args:
+            frame: the state.
+            watch: what knows what containers and objects hold, if that is undone, too.
+            is_whole: whether nothing else is changed in these.
+        """
         self.frame = frame
+        self._watch = watch
+        self.is_whole = is_whole
         self._before: dict[int, tuple[Tracer, Any]] = {}
         self._recorded = [(eqns, len(eqns)) for eqns in _records(ctx.trace)]
         notes = journals.setdefault(ctx.trace, [])
@@ -159,6 +179,8 @@ class Mark:
         for eqns, n in self._recorded:
             eqns[n:] = [e for e in eqns[n:] if not e.effects]
         self.frame.write(self.frame.state)
+        if self._watch is not None:
+            self._watch.put_back()
         return self.frame
 
 

@@ -1,18 +1,21 @@
 """How deep decisions of traced values are nested: recursion is refused before it runs away."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from ftrace.core.errors import LiftError
+from ftrace.lifting.places import HeldPlace, Moved
 
 LIMIT = 500
+T = TypeVar("T")
 
 
 class _Active(threading.local):
     def __init__(self) -> None:
         self.sites: list[Any] = []
+        self.places: dict[tuple[int, Any], HeldPlace] = {}  # that were found to be changed
 
 
 _active = _Active()
@@ -38,6 +41,45 @@ def entered(template: Any, node: Any) -> Generator[None]:
         raise _endless(template, node, depth) from None
     finally:
         sites.pop()
+        _forget()
+
+
+def retried(frame: Any, stage: Callable[[], T], may_hold: bool = True) -> T:
+    """What a way to stage something gives: once more where it changes items and attributes.
+
+    Args:
+        frame: the state that it starts from.
+        stage: the way.
+        may_hold: whether these may be variables.
+    """
+    try:
+        while True:
+            held = known_places()
+            frame.hold(held)
+            try:
+                return stage()
+            except Moved as found:
+                more = remember(found.places)
+                if not may_hold or any(p in held for p in more):
+                    raise found.error() from None
+    finally:
+        _forget()
+
+
+def _forget() -> None:
+    """Places are known as long as anything is staged."""
+    if not _active.sites:
+        _active.places.clear()
+
+
+def known_places() -> list[HeldPlace]:
+    """The places that the sites which are being staged are known to change."""
+    return list(_active.places.values())
+
+
+def remember(places: Iterable[HeldPlace]) -> list[HeldPlace]:
+    """Make places known."""
+    return [_active.places.setdefault((id(p.owner), p.key), p) for p in places]
 
 
 def _endless(template: Any, node: Any, depth: int) -> LiftError:

@@ -113,7 +113,7 @@ class Sharing:
         self._roots = {id(cell): key for key, cell in heads.items()}
         self._before = {key: cell.atom for key, cell in heads.items()}
         self._contents = {key: now(x).atom for key, (x, _) in ctx.trace.cells.items()}
-        self._relate(heads, self._loop.site.awake)
+        self._relate(heads, self._loop.awake)
         return {
             key: self._shown(key, cell.fresh(), cell) if key in self._eager else cell
             for key, cell in heads.items()
@@ -170,11 +170,11 @@ class Sharing:
         self._is_settled = all(key in self._heads or key[0] not in slots for key in leaves)
         if self._is_settled:  # else more is carried in the next iteration
             self._pair(shown)
-        site, lazy = self._loop.site, self._wrote - self._eager
+        lazy = self._wrote - self._eager
         held = {
             id(leaf.ways[0].base)
             for key, leaf in leaves.items()
-            if steady and key in self._heads and key[0] in site.head and _is_whole(leaf)
+            if steady and key in self._heads and key[0] in self._loop.head and _is_whole(leaf)
         }
         self._behind = {key for key in lazy if id(self._heads[key]) in held}
         self._write_back(lazy - self._behind, self._heads)

@@ -5,6 +5,7 @@ case. Plain arrays are read-only meanwhile; containers and objects are compared 
 """
 
 import functools
+import sys
 import sysconfig
 import types
 import warnings
@@ -27,13 +28,21 @@ from ftrace.control.drawing import (
 from ftrace.core import source
 from ftrace.core.errors import LiftError
 from ftrace.core.trace import Tracer
+from ftrace.lifting.places import (
+    HeldPlace,
+    Moved,
+    PlaceName,
+    changed_places,
+    fields,
+    put_back,
+)
 from ftrace.lifting.state.local_state import LocalFrame
 
 _MOST = 20_000  # objects that are looked at
 _LONG = 2_000  # the items of longer containers are not looked into
 _LIBRARIES = (source.PACKAGE, *(sysconfig.get_path(p) for p in ("stdlib", "purelib", "platlib")))
 _held: set[int] = set()  # ids of the arrays that are read-only while a region is staged
-_OPAQUE = (str, bytes, int, float, complex, type, types.ModuleType, type(None), Tracer)
+_OPAQUE = (str, bytes, int, float, complex, types.ModuleType, type(None), Tracer)
 
 
 class RegionWatch:
@@ -45,20 +54,20 @@ class RegionWatch:
             names show may be advanced, if it is an iterator: nobody goes on with it.
     """
 
-    __slots__ = ("_around", "_arrays", "_before")
+    __slots__ = ("_around", "_arrays", "_before", "is_complete")
 
-    def __init__(self, frame: LocalFrame, read: Set[str] | None = None) -> None:
+    def __init__(self, frame: LocalFrame, read: Set[str] | None = None, most: int = _MOST) -> None:
         self._before: list[tuple[str, Any, Any]] = []
         self._arrays: list[tuple[str, Any]] = []
         self._around: list[tuple[str, Any]] = []  # read-only already, by a region around
         seen = set(map(id, frame.cells.values()))
-        states = [(n, x, read is not None and n not in read) for n, x in frame.state.items()]
+        states = [(n, x, _is_unread(n, read)) for n, x in frame.state.items()]
         queue = sorted(states, key=lambda one: not one[2])  # taken from the end: what is read first
         shared = SHARED if names_draw(frame.names()) else ()
         queue += [(n, x, False) for n, x in (*frame.outer(), *shared)]
-        while queue and len(seen) < _MOST:
+        while queue and len(seen) < most:
             path, x, unread = queue.pop()
-            if id(x) in seen or isinstance(x, _OPAQUE) or (unread and isinstance(x, Iterator)):
+            if id(x) in seen or _is_opaque(x) or (unread and isinstance(x, Iterator)):
                 continue
             seen.add(id(x))
             if issubclass(type(x), np.ndarray):
@@ -73,10 +82,16 @@ class RegionWatch:
                     self._before.append((path, x, content))
                 if len(content) < _LONG:
                     queue.extend((*part, unread) for part in _parts(path, x, content))
+        self.is_complete = not queue
 
     @contextmanager
     def unchanged(self) -> Generator[None]:
-        """Raise `LiftError` if something is changed meanwhile."""
+        """Undo what is changed meanwhile, and tell.
+
+        Raises:
+            Moved: items and attributes were changed, which may be variables.
+            LiftError: something else was.
+        """
         for _, array in self._arrays:
             array.flags.writeable = False
             _held.add(id(array))
@@ -92,14 +107,39 @@ class RegionWatch:
             for _, array in sorted(self._arrays, key=lambda held: held[1].base is not None):
                 array.flags.writeable = True
                 _held.discard(id(array))
-        self.compare()
+        changes = list(self._changes())
+        if changes:
+            places = self._places(changes)
+            self.put_back()
+            path, x, _ = changes[0]
+            raise Moved(places, lambda: _changed(path, x))
 
-    def compare(self) -> None:
-        """Raise `LiftError` if something was changed."""
+    def _changes(self) -> Iterator[tuple[str, Any, Any]]:
+        """What was changed: its path, itself, and what it held."""
         for path, x, before in self._before:
             now = _content(x)
             if now is None or not _same(before, now):
+                yield path, x, before
+
+    @staticmethod
+    def _places(changes: list[tuple[str, Any, Any]]) -> list[HeldPlace]:
+        places: list[HeldPlace] = []
+        for path, x, before in changes:
+            found = None if isinstance(x, GENERATORS) else changed_places(path, x, before)
+            if not found:
                 raise _changed(path, x)
+            places += found
+        return places
+
+    def put_back(self) -> None:
+        """Let containers and objects hold what they held."""
+        for _, x, before in list(self._changes()):
+            put_back(x, before)
+
+    def compare(self) -> None:
+        """Raise `LiftError` if something was changed."""
+        for path, x, _ in self._changes():
+            raise _changed(path, x)
 
     def _written(self, error: Exception) -> LiftError:
         held = [path for path, _ in (*self._arrays, *self._around)]
@@ -126,10 +166,8 @@ def _content(x: Any) -> Any:
         return (hash(state(x)),)
     if isinstance(x, _HOLDING):
         return _held_by(x)
-    fields = getattr(x, "__dict__", None)
-    if type(fields) is dict and not str(type(x).__module__).startswith(("ftrace", "numpy")):
-        return (*fields.keys(), *fields.values())
-    return None
+    held = None if isinstance(x, type) and not _is_users(x) else fields(x)
+    return None if held is None else (*held.keys(), *held.values())
 
 
 _HOLDING = (
@@ -141,12 +179,29 @@ _HOLDING = (
 def _held_by(x: Any) -> Any:
     """What a cell or a callable holds."""
     if isinstance(x, types.FunctionType):
-        return None if x.__code__.co_filename.startswith(_LIBRARIES) else x.__closure__ or ()
+        if x.__code__.co_filename.startswith(_LIBRARIES):
+            return None
+        return (*(x.__closure__ or ()), *vars(x).values())
     if isinstance(x, types.CellType):
         return _cell(x)
     if isinstance(x, functools.partial):
         return (x.func, x.args, x.keywords)
     return (x.__self__, getattr(x, "__func__", None))
+
+
+def _is_unread(name: str, read: Set[str] | None) -> bool:
+    return read is not None and name not in read and not isinstance(name, PlaceName)
+
+
+def _is_opaque(x: Any) -> bool:
+    return isinstance(x, _OPAQUE) or (isinstance(x, type) and not _is_users(x))
+
+
+def _is_users(cls: type) -> bool:
+    """Whether a class is written in the user's code."""
+    module = sys.modules.get(cls.__module__)
+    file = getattr(module, "__file__", None)
+    return cls.__module__ == "__main__" or (file is not None and not file.startswith(_LIBRARIES))
 
 
 def _position(x: Iterator[Any]) -> Any:
@@ -189,14 +244,17 @@ def _parts(path: str, x: Any, content: tuple[Any, ...]) -> Iterator[tuple[str, A
     elif isinstance(x, dict):
         yield from ((f"{path}[{k!r}]", v) for k, v in x.items())
     elif isinstance(x, types.FunctionType):
-        yield from zip(x.__code__.co_freevars, content, strict=True)
+        yield from zip(x.__code__.co_freevars, content, strict=False)
         scope = x.__globals__
         yield from ((n, scope[n]) for n in x.__code__.co_names if n in scope)
         yield from SHARED if may_draw(x) else ()
     elif isinstance(x, (Iterator, *_HOLDING)):
         yield from ((path, v) for v in content)
     elif not isinstance(x, (set, bytearray, *GENERATORS)):
-        yield from ((f"{path}.{k}", v) for k, v in vars(x).items())
+        n = len(content) // 2
+        yield from ((f"{path}.{k}", v) for k, v in zip(content[:n], content[n:], strict=True))
+        if not isinstance(x, type):
+            yield type(x).__name__, type(x)
 
 
 def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

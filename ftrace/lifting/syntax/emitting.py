@@ -5,6 +5,7 @@ question whether it is undecided, and what is done then. What stays Python's sta
 """
 
 import ast
+import builtins
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -246,7 +247,7 @@ class Emitter:
             test = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), flagged), load(t)])
             orelse, flag = _unless(loop.flag, orelse), []
         return [
-            self._mark(loop),
+            self._mark(loop, s),
             *flag,
             ast.While(test, body, orelse),
             self._handed_over(site, s, loop, place),
@@ -264,15 +265,17 @@ class Emitter:
         source = ast.IfExp(load(loop.flag), ast.Tuple([], ast.Load()), load(items))
         return [
             ast.Assign([_store(items)], over),
-            self._mark(loop),
+            self._mark(loop, s),
             ast.Assign([_store(loop.flag)], asked),
             ast.For(self.expressions.of(s.target), source, body, orelse),
             self._handed_over(site, s, loop, place, load(items)),
         ]
 
-    def _mark(self, loop: _Native) -> ast.stmt:
+    def _mark(self, loop: _Native, s: ast.While | ast.For) -> ast.stmt:
         """Remember the state before a loop."""
-        mark = ast.Call(method("mark"), [local(), self.probe()], [])
+        runs = ast.Constant(loop.used or isinstance(s, ast.While))
+        writes = ast.Constant(any(map(_is_write, ast.walk(s))))
+        mark = ast.Call(method("mark"), [local(), self.probe(), runs, writes], [])
         return ast.Assign([_store(loop.mark)], mark)
 
     def _body(self, s: ast.While | ast.For, loop: _Native, place: Place) -> list[ast.stmt]:
@@ -383,3 +386,14 @@ def _is_decided(test: ast.expr) -> bool:
         identity = all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops)
         return identity and not may_be_same(test)
     return isinstance(test, ast.Constant)
+
+
+_PURE: Final = frozenset({"np", "numpy", "fnp", "math"})
+
+
+def _is_write(node: ast.AST) -> bool:
+    """Whether a node changes an item or an attribute, or calls what might."""
+    if isinstance(node, ast.Call):
+        names = [n.id for n in ast.walk(node.func) if isinstance(n, ast.Name)]
+        return not all(n in _PURE or hasattr(builtins, n) for n in names)
+    return isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load)

@@ -25,6 +25,7 @@ from ftrace.lifting.staging.items import (
 from ftrace.lifting.staging.sites import give_up
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Mark, Outcome
+from ftrace.lifting.state.watching import RegionWatch
 from ftrace.lifting.substitutes import array_functions, python
 from ftrace.lifting.syntax import patterns, users_operators
 from ftrace.numpy.tracer_operators import refuse_division
@@ -36,6 +37,9 @@ _ITERATING = {
     id(enumerate): enumerated,
     id(reversed): backwards,
 }
+
+
+_FEW = 300  # objects that are looked at before every loop
 
 
 class Helper:
@@ -57,9 +61,20 @@ class Helper:
         """The end of a region."""
         return Outcome(way, local, value)
 
-    def mark(self, local: dict[str, Any], probe: Any) -> Any:
-        """The state at the start of an iteration, if anything is traced."""
-        return ctx.trace is not EVAL and Mark(LocalFrame(local, probe))
+    def mark(self, local: dict[str, Any], probe: Any, runs: bool, writes: bool) -> Any:
+        """The state before a loop, if anything is traced.
+
+        Args:
+            local, probe: the state.
+            runs: whether turns may run natively before the loop is staged.
+            writes: whether its statements may change items or attributes.
+        """
+        if ctx.trace is EVAL:
+            return False
+        frame = LocalFrame(local, probe)
+        watch = RegionWatch(frame, most=_FEW) if runs and writes else None
+        whole = not runs or (watch is not None and watch.is_complete)
+        return Mark(frame, watch if whole else None, whole)
 
     @staticmethod
     def shared(x: Any) -> Any:
