@@ -32,10 +32,10 @@ from ftrace.core.trace import Tracer, ctx, is_cell
 from ftrace.core.tree import PyTreeDef
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
-from ftrace.lifting.places import PlaceName
 from ftrace.lifting.staging.items import Items
 from ftrace.lifting.staging.merging import EXIT, VALUE, common_inputs
 from ftrace.lifting.state import names
+from ftrace.lifting.state.changed_places import PlaceName
 from ftrace.lifting.state.classes import Kinds, either, marked
 from ftrace.lifting.state.leaves import (
     INSIDE,

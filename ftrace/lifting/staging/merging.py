@@ -21,7 +21,7 @@ from ftrace.core.trace import Tracer, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
-from ftrace.lifting.places import PlaceName
+from ftrace.lifting.state.changed_places import PlaceName
 from ftrace.lifting.state.classes import Kinds, either, marked
 from ftrace.lifting.state.leaves import (
     INSIDE,

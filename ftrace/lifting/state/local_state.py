@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ftrace.control.rows.raising import noted_in
 from ftrace.core.trace import Tracer, ctx, moved
-from ftrace.lifting.places import HeldPlace
+from ftrace.lifting.state.changed_places import HeldPlace
 from ftrace.numpy.cells import journals, put
 from ftrace.numpy.views import Chosen, View, alias_of
 

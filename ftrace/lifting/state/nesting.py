@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ftrace.core.errors import LiftError
-from ftrace.lifting.places import HeldPlace, Moved
+from ftrace.lifting.state.changed_places import HeldPlace, Moved
 
 LIMIT = 500
 T = TypeVar("T")

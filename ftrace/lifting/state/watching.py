@@ -28,7 +28,7 @@ from ftrace.control.drawing import (
 from ftrace.core import source
 from ftrace.core.errors import LiftError
 from ftrace.core.trace import Tracer
-from ftrace.lifting.places import (
+from ftrace.lifting.state.changed_places import (
     HeldPlace,
     Moved,
     PlaceName,
