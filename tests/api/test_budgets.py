@@ -367,9 +367,9 @@ def test_a_larger_budget_computes_less_again():
 
 def test_a_budget_goes_to_what_is_dear_to_compute():
     def f(x):
-        cheap = x * 2.0 + 1.0  # both are needed, one is dear
-        dear = BIG @ (BIG @ x)
-        return np.sum(cheap * cheap * dear)
+        cheap = x * 2.0 + 1.0  # both are needed, one is expensive
+        expensive = BIG @ (BIG @ x)
+        return np.sum(cheap * cheap * expensive)
 
     known = ftrace.make_jaxpr(lambda x: ftrace.linearize(f, x)[1](x))(DATA)
     wanted = [a for e in known.eqns[-4:] for a in e.invars]

@@ -40,7 +40,7 @@ def counted(monkeypatch):
 
 
 def cell(x):
-    """Three ways, the middle one dear; its `exp` is shared with the last one."""
+    """Three ways, the middle one expensive; its `exp` is shared with the last one."""
     return lax.cond(
         x > 2.0,
         lambda: fnp.exp(x) * 0.5,

@@ -48,7 +48,7 @@ def test_many_random_loops_equal_the_reference(seed):
 
 
 def landing(angle):
-    """The state of two turns is looked at when it lands, and the arm is dear."""
+    """The state of two turns is looked at when it lands, and the arm is expensive."""
     vx, vy, x, y = math.cos(angle), math.sin(angle), 0.0, 0.0
     while True:
         last_x, last_y = x, y

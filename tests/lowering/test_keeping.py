@@ -1,4 +1,4 @@
-"""What one pass over a row leaves for the next: dear values are computed once."""
+"""What one pass over a row leaves for the next: expensive values are computed once."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_cheap_values_are_computed_again():
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_what_is_left_has_the_type_and_shape_of_the_result(dtype):
-    def f(x):  # the result is float32, the dear value is not always
+    def f(x):  # the result is float32, the expensive value is not always
         e = fnp.exp(x)
         return (e / fnp.sum(e, axis=1, keepdims=True)).astype(np.float32)
 

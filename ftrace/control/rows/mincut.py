@@ -27,7 +27,7 @@ from ftrace.lowering.fusion.fusible import is_pulled
 from ftrace.lowering.fusion.inline import plain
 
 STORED: Final = 2  # a residual is written once and read once
-DEAR, PLAIN = 0.75, 0.03  # work on an element, in elements that could be moved meanwhile
+EXPENSIVE, PLAIN = 0.75, 0.03  # work on an element, in elements that could be moved meanwhile
 RANGE: Final = 1 << 20  # capacities are whole numbers up to about this
 SOURCE, SINK = 0, 1
 MANY: Final = 1000  # iterations of a loop whose number nobody knows yet
@@ -76,8 +76,8 @@ def _work(eqn: Eqn) -> float:
     rule = eqn.primitive.lower
     if isinstance(rule, Moving):
         return 0.0
-    dear = isinstance(rule, Pointwise) and isinstance(rule.rule, str) and OPS[rule.rule].costly
-    return (DEAR if dear else PLAIN) * eqn.outvars[0].aval.dtype.itemsize
+    expensive = isinstance(rule, Pointwise) and isinstance(rule.rule, str) and OPS[rule.rule].costly
+    return (EXPENSIVE if expensive else PLAIN) * eqn.outvars[0].aval.dtype.itemsize
 
 
 def scalar_work(jaxpr: Jaxpr) -> float:

@@ -63,7 +63,7 @@ def fuse(
         for var in eqn.outvars:
             if var in stored:
                 target = _target(var, eqn, producers, stop)
-                target.dear = work.costly.get(var, False)
+                target.expensive = work.costly.get(var, False)
                 target.needs = work.weights.of(var)
                 place[var] = _join(items, place, target, work.weights)
     return with_columns(items), producers
@@ -166,11 +166,11 @@ class _Storing:
             self.stored.update(a for a in eqn.invars if self._again(a, eqn, rule))
         known = self._within_limits(eqn, number)
         deep = max((self.depth[a] for a in known), default=0)
-        dear = any(self.costly[a] for a in known)
+        expensive = any(self.costly[a] for a in known)
         if isinstance(rule, Pointwise):
-            deep, dear = deep + 1, dear or _costly(rule)
+            deep, expensive = deep + 1, expensive or _costly(rule)
         elif inside is not None:
-            deep, dear = deep + len(inside.eqns), dear or _has_costly(inside)
+            deep, expensive = deep + len(inside.eqns), expensive or _has_costly(inside)
         elif isinstance(rule, Moving) and rule.reads == "choice":
             deep += CHEAP // 2
         given = [a for a in eqn.invars if type(a) is not Literal]
@@ -179,7 +179,7 @@ class _Storing:
         if turns(eqn):
             self.stored.update(eqn.outvars)
         for v in eqn.outvars:
-            self.depth[v], self.costly[v], self.sweeps[v] = deep, dear, late
+            self.depth[v], self.costly[v], self.sweeps[v] = deep, expensive, late
             if few and len(few) == len(given):
                 self.few.add(v)
             elif late >= SWEEPS:

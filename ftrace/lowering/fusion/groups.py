@@ -42,9 +42,9 @@ class Target:
         "axes",
         "blocks",
         "cone",
-        "dear",
         "domain",
         "eqn",
+        "expensive",
         "index",
         "inner",
         "needs",
@@ -58,7 +58,7 @@ class Target:
         self.var = var
         self.eqn = eqn
         self.runs = is_cumulative(eqn) and folds_something(eqn)
-        self.dear = False
+        self.expensive = False
         self.needs: Need = NOTHING
         self.blocks = False
         joins = self.runs or (is_fold(eqn) and folds_something(eqn))
@@ -270,7 +270,7 @@ class Running(Group):
         """Compute a target here, if it runs along or is computed from what runs here."""
         if target.folds or self._crowded(target) or turns(target.eqn):
             return False
-        if target.dear and not self._lanes:
+        if target.expensive and not self._lanes:
             return False
         places = {
             self._along(self.where[v][1], index)

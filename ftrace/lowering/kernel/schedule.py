@@ -28,7 +28,7 @@ from ftrace.lowering.kernel.traversal import inside, operands_of, outs_of
 LANE = "lane"
 SERIAL = "serial"
 TURNS = 8  # how much more an access in an inner loop counts
-DEAR = 1000  # what lanes are worth around a loop in order that computes what is costly
+EXPENSIVE = 1000  # what lanes are worth around a loop in order that computes what is costly
 FEW = 8  # values carried by a loop that stay in registers for four vectors
 LONG = 128  # statements from which values would not stay in registers if there were two of each
 
@@ -84,7 +84,7 @@ def _best(
     if in_order or loop.axis.id in short:
         return below
     if any(map(_is_dear, _top(loop.body))):
-        return DEAR, [loop]
+        return EXPENSIVE, [loop]
     here = sum(
         weight * _score(at, classes[b], loop.axis)
         for b, at, weight in _accesses(loop.body)

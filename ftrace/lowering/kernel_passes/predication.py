@@ -141,8 +141,8 @@ class _Body:
         for stmt, demand in zip(self.block.stmts, demands, strict=True):
             groups.setdefault(demand, []).append(stmt)
         groups.pop(ALWAYS, None)
-        dear = sorted((d for d, g in groups.items() if self._dear(d, g)), key=int.bit_count)
-        found = [next((p for p in dear if d & ~p == 0), ALWAYS) for d in demands]
+        expensive = sorted((d for d, g in groups.items() if self._dear(d, g)), key=int.bit_count)
+        found = [next((p for p in expensive if d & ~p == 0), ALWAYS) for d in demands]
         if not self.work.lazy:
             for i, stmt in enumerate(self.block.stmts):
                 if isinstance(stmt, Load) and not self._settled(found[i]):

@@ -125,10 +125,9 @@ def inserted(
 
     Args:
         run: a function of a `Jaxpr`, or after "build" of a kernel
-        (`ftrace.lowering.kernel.ir.Kernel`),
-            that gives another one of the same inputs and results (for a kernel: the same buffers
-            and scalars); the very same object where it changes nothing. It must not change what
-            it is given.
+            (`ftrace.lowering.kernel.ir.Kernel`), that gives another one of the same inputs and
+            results (for a kernel: the same buffers and scalars); the very same object where it
+            changes nothing. It must not change what it is given.
         after: the pass that it follows: "inline", "dce", "build", or an inserted one.
         name: for `jit(f).lower(x).passes` and messages (default: the function's).
 
