@@ -22,6 +22,7 @@ from ftrace.control.rows.vectorized import row_by_row, vectorize_call
 from ftrace.control.rows.while_loop import while_call
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.primitive import Primitive
 from ftrace.core.scan_layout import parts
@@ -80,12 +81,13 @@ class WalkTrace(Trace):
         self.path = path
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: Params) -> Any:
+        for a in args:
+            self._check(a)
         opened = _OPENED.get(primitive)
         if opened is not None:
-            ctx.trace = self
             outs = opened(self, args, params)
             if outs is not None:
-                return [self.own(y) for y in outs]
+                return [self.lift(y) for y in outs]
         ctx.trace = self.parent
         found = primitive(*map(self._below, args), **params)
         results = found if primitive.multiple else (found,)
@@ -94,14 +96,22 @@ class WalkTrace(Trace):
         return walked if primitive.multiple else walked[0]
 
     def lift(self, value: Any) -> Walked:
-        return Walked(self, core.renew(value), None)
+        self._check(value)
+        return value.fresh() if isinstance(value, Walked) else Walked(self, value, None)
 
-    def _below(self, a: Any) -> Any:
-        return a.value if type(a) is Walked and a.owner is self else core.renew(a)
+    def _check(self, value: Any) -> None:
+        """Refuse what a transformation around the walk traces: it has no numbers to look at."""
+        if isinstance(value, Tracer) and value.owner is not self:
+            raise ConcretizationTypeError(
+                f"A walk through a function met {value!r}, which the function captured: a traced "
+                f"value of {value.owner.name}.",
+                "Call debug.blame outside transformations, on arrays: blame(grad(f), x), not grad "
+                "of blame.",
+            )
 
-    def own(self, y: Any) -> Walked:
-        """A result of an opened row: a new object."""
-        return y.fresh() if type(y) is Walked and y.owner is self else self.lift(y)
+    @staticmethod
+    def _below(a: Any) -> Any:
+        return a.value if isinstance(a, Walked) else a
 
     @contextmanager
     def inside(self, what: str) -> Generator[None]:
@@ -117,11 +127,11 @@ def walk(
     fn: Callable[..., Sequence[Any]], inputs: Sequence[Any], notes: Sequence[Any], trace: WalkTrace
 ) -> tuple[list[Any], list[Any]]:
     """Run a function of flat values; its results and their notes (None where they are no rows')."""
-    given = [Walked(trace, core.renew(x), n) for x, n in zip(inputs, notes, strict=True)]
+    given = [Walked(trace, x, n) for x, n in zip(inputs, notes, strict=True)]
     for x in given:
         x.alias = core.FROZEN
     try:
-        found = [trace.own(y) for y in core.run(trace, fn, *given)]
+        found = [trace.lift(y) for y in core.run(trace, fn, *given)]
     finally:
         trace.alive = False
     return [y.value for y in found], [y.note for y in found]

@@ -825,6 +825,25 @@ def test_a_traced_argument_is_refused():
         jit(lambda x: blame(lambda x: x, x) or x)(1.0)
 
 
+@pytest.mark.parametrize("around", [grad, jit, lambda f: lambda x: blame(f, x)])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        lambda y: lambda x: x * y,
+        lambda y: lambda x: y,
+        lambda y: lambda x: lax.cond(y, lambda: x, lambda: -x),
+        lambda y: lambda x: jit(lambda z: z)(y),
+        lambda y: lambda x: ftrace.vectorize(lambda z: z * 2.0)(y),
+    ],
+)
+def test_a_captured_value_that_is_traced_is_refused(around, inner):
+    def f(x):
+        return blame(inner(x), 1.0, radius=0) or x
+
+    with pytest.raises(errors.ConcretizationTypeError, match="not grad of blame"):
+        around(f)(1.0)
+
+
 @pytest.mark.parametrize("radius", [-1.0, np.inf, np.nan, "far"])
 def test_a_radius_that_is_none_is_refused(radius):
     with pytest.raises(errors.DtypeError, match="must be a finite number from 0 on"):
