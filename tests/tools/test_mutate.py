@@ -129,7 +129,25 @@ def test_the_sample_is_large_fixed_and_reaches_every_row(texts, chosen):
     assert {m.path for m in chosen} >= {
         f"ftrace/interpreters/{n}.py"
         for n in ("jvp", "partial", "transpose", "batching", "staging")
-    } | {f"ftrace/control/{n}.py" for n in ("cond", "while_loop", "custom", "checkpoint", "jit")}
+    } | {f"ftrace/control/rows/{n}.py" for n in ("cond", "while_loop", "scan", "jit")}
+
+
+def test_every_folder_that_is_changed_is_so_in_all_its_rooms(texts):
+    """And the tables of likely tests name modules that there are, and tests that there are."""
+    rooms = {str(Path(path).parent) for path in texts}
+    below = {
+        str(p.parent.relative_to(ROOT))
+        for path in rooms - {"ftrace/core"}
+        for p in (ROOT / path).rglob("*.py")
+        if p.name != "__init__.py"
+    }
+    assert below <= rooms
+    stems = {Path(path).stem for path in texts}
+    assert {*targets.LIKELY, *targets.COMPILER} <= stems
+    named = [*targets.LIKELY.values(), *targets.COMPILER.values()]
+    tests = {name for names in named for name in names.split()}
+    missing = [f for f in targets._named(" ".join(tests)) if not (ROOT / f).exists()]
+    assert not missing
 
 
 def test_every_tag_check_of_the_traces_is_in_the_sample(chosen, every):

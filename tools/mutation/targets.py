@@ -10,12 +10,15 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from tools.mutation.sources import COLUMNS, Mutant, mutants_of, row_of, sample
 
-# (files, how many mutants of one unit at least and at most, and one in how many of these);
-# 0: with `--all` only. The first line that fits a file counts: oracles and printing are left out.
+# (files, in a folder or in one of its rooms; how many mutants of one unit at least and at most, and
+# one in how many of these); 0: with `--all` only. The first line that fits a file counts: oracles
+# and printing are left out.
 FILES = (
     ("ftrace/primitives/*.py", 1, 1, 1),
     ("ftrace/interpreters/*.py", 1, 3, 1),
@@ -27,8 +30,9 @@ FILES = (
     ("ftrace/core/tapes.py", 1, 2, 1),
     ("ftrace/core/scan_layout.py", 1, 2, 1),
     *((f"ftrace/{folder}/*.py", 1, 3, 1) for folder in ("lifting", "numpy", "random", "gpu")),
-    *((f"ftrace/lowering/{n}.py", 0, 0, 1) for n in ("verify", "reference", "folds", "show")),
-    *((f"ftrace/lowering/{n}.py", 0, 0, 1) for n in ("simulate", "cost", "ir", "backend")),
+    *((f"ftrace/lowering/*/{n}.py", 0, 0, 1) for n in ("verify", "reference", "fold_trees")),
+    *((f"ftrace/lowering/*/{n}.py", 0, 0, 1) for n in ("show", "simulate", "cost", "ir")),
+    ("ftrace/lowering/*/backends.py", 0, 0, 1),
     ("ftrace/lowering/*.py", 1, 1, 4),
     ("ftrace/cpu/*.py", 1, 1, 5),
 )
@@ -51,24 +55,23 @@ LIKELY = {
     "captures": "boundaries captures",
     "dce": "control_details control",
     "budgets": "api/budgets api/checkpoint",
-    "callbacks": "api/callbacks api/external",
+    "host_calls": "api/callbacks api/external",
     "checkpoint": "api/checkpoint api/budgets control control_details",
     "closures": "control_details api/custom_rules api/custom_vmap api/custom",
     "collectives": "control api/vmap",
     "cond": "control control_details loops strong_zeros switch",
-    "custom": "control control_details api/custom api/custom_rules",
+    "custom_derivatives": "control control_details api/custom api/custom_rules",
     "custom_lin": "control api/custom_rules api/custom control_details",
-    "custom_vmap": "api/custom_vmap control_details",
+    "batching_rule": "api/custom_vmap control_details",
     "functions": "control control_details caches",
     "directions": "api/vectorize",
     "guards": "caches",
-    "host": "api/custom_root api/linear_solve api/implicit",
     "jit": "control control_details loops lowering/pieces caches api/jit",
     "linear_call": "control_details api/external",
     "linear_solve": "api/linear_solve api/implicit api/custom_root",
     "linearity": "api/linearity api/custom_rules",
-    "loops": "control control_details loops core/tapes switch",
-    "memory": "api/budgets",
+    "user_loops": "control control_details loops core/tapes switch",
+    "peak_memory": "api/budgets",
     "members": "api/callbacks control",
     "mincut": "api/residuals api/budgets",
     "partials": "api/vectorize",
@@ -76,7 +79,7 @@ LIKELY = {
     "progress": "lax/progress",
     "revolve": "lax/binomial strong_zeros",
     "root": "api/custom_root api/implicit",
-    "rules": "control api/custom_rules api/custom control_details",
+    "flat_rules": "control api/custom_rules api/custom control_details",
     "saving": "api/budgets api/checkpoint api/residuals",
     "scan": "loops control control_details strong_zeros",
     "scanning": "loops control",
@@ -98,21 +101,19 @@ LIKELY = {
 # The files of tests/lowering and tests/cpu that most often notice a change of the compiler.
 COMPILER = {
     "elements": "lowering/test_rows lowering/test_split",
-    "scalars": "lowering/test_scalars cpu/test_launch",
-    "following": "lowering/test_scalars cpu/test_launch",
-    "split": "lowering/test_split lowering/test_plan",
-    "gate": "lowering/test_gate",
+    "splitting": "lowering/test_split lowering/test_plan",
+    "predication": "lowering/test_gate",
     "conditions": "lowering/test_gate",
     "traversal": "lowering/test_gate lowering/test_scalars lowering/test_split",
-    "keeping": "lowering/test_keeping lowering/test_plan",
+    "forwarding": "lowering/test_keeping lowering/test_plan",
     "contraction": "lowering/test_contraction cpu/test_products",
     "main": "cpu/test_launch cpu/test_steps",
-    "launch": "cpu/test_launch cpu/test_steps",
-    "calls": "cpu/test_steps cpu/test_launch",
+    "native_launch": "cpu/test_launch cpu/test_steps",
+    "python_rows": "cpu/test_steps cpu/test_launch",
     "entry": "cpu/test_launch cpu/test_steps",
     "entry_text": "cpu/test_launch cpu/test_steps",
-    "compile": "cpu/test_compile cpu/test_launch",
-    "spelling": "cpu/test_spelling cpu/test_emit",
+    "machine_code": "cpu/test_compile cpu/test_launch",
+    "llvm_spelling": "cpu/test_spelling cpu/test_emit",
     "division": "cpu/test_spelling cpu/test_emit",
     "casts": "cpu/test_spelling cpu/test_emit",
     "rounding": "cpu/test_spelling cpu/test_emit",
@@ -148,16 +149,20 @@ class Tier:
 
 def sources(root: Path) -> dict[str, str]:
     """The mutated files and their texts."""
-    paths = (p for pattern, *_ in FILES for p in sorted(root.glob(pattern)))
-    return {p.relative_to(root).as_posix(): p.read_text(encoding="utf-8") for p in paths}
+    paths = sorted(p.relative_to(root).as_posix() for p in (root / "ftrace").rglob("*.py"))
+    return {p: (root / p).read_text(encoding="utf-8") for p in paths if _numbers(p) is not None}
+
+
+def _numbers(path: str) -> Any:
+    """The numbers of the line of `FILES` that fits a file, if one does."""
+    return next((rest for pattern, *rest in FILES if fnmatch(path, pattern)), None)
 
 
 def mutants(texts: dict[str, str], *, every: bool = False) -> list[Mutant]:
     """The sample of mutants, or every one, in the order of files and places."""
     found: list[Mutant] = []
     for path, text in texts.items():
-        wanted, most, part = next(rest for pattern, *rest in FILES if Path(path).match(pattern))
-        these = mutants_of(path, text)
+        these, (wanted, most, part) = mutants_of(path, text), _numbers(path)
         found += these if every else sample(these, wanted, most)[::part]
     return found
 
