@@ -224,6 +224,10 @@ KEPT = {
     "one name": (policies.save_only_these_names("a"), ["a"]),
     "no such name": (policies.save_only_these_names("c"), []),
     "other names": (policies.save_any_names_but_these("a"), ["b"]),
+    "all but another name": (
+        policies.save_anything_except_these_names("c"),
+        ["cos", "exp", "sin"],
+    ),
     "both": (
         policies.save_from_both_policies(
             policies.dots_saveable, policies.save_only_these_names("b")

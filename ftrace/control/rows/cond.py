@@ -34,7 +34,7 @@ from ftrace.interpreters.transpose import (
     transpose_jaxpr,
     unflatten_masked,
 )
-from ftrace.primitives.compare import bitwise_not, bitwise_or, eq, ge, le, select
+from ftrace.primitives.compare import bitwise_not, bitwise_or, eq, select
 from ftrace.primitives.linear import broadcast_in_dim
 
 Branches = tuple[Jaxpr, ...]
@@ -236,12 +236,7 @@ def _used(ct: Any, index: Any, kinds: Sequence[int]) -> Any:
     """
     if max(kinds) != 1 or min(kinds) != 0:
         return ct
-    last = len(kinds) - 1
-    taken = [
-        le(index, 0) if i == 0 else ge(index, last) if i == last else eq(index, i)
-        for i, kind in enumerate(kinds)
-        if kind
-    ]
+    taken = [eq(index, i) for i, kind in enumerate(kinds) if kind]
     return Masked(ct, reduce(bitwise_or, taken), zeroed=True)
 
 

@@ -92,12 +92,9 @@ class DirectionsTrace(Trace):
         ys = flat(*primals) if ys is None else ys
         return ys, [ts or (ZERO,) * len(ys) for ts in found]
 
-    def lift(self, value: Any) -> DirectionsTracer:
-        return DirectionsTracer(self, value, (ZERO,) * self.count)
-
     def unpack(self, value: Any) -> tuple[Any, Tangents]:
-        """Primal and tangents of a value, whether or not it belongs to this trace."""
-        if type(value) is DirectionsTracer and value.owner is self:
+        """Primal and tangents of a value; what runs is a jaxpr, which captured no other tracer."""
+        if isinstance(value, DirectionsTracer):
             return value.primal, value.tangents
         return value, (ZERO,) * self.count
 
