@@ -36,7 +36,7 @@ class Watch:
 
     def __init__(self, fun: Callable[..., Any], known: Sequence[Any] = ()) -> None:
         self._fun = fun
-        given = Value(tuple(known), traced=True, bag=bool(known))
+        given = Value(tuple(known), traced=True, bag=True)
         reader = Reader()
         reader.start(fun, given)
         for _ in range(_MAX_WALKS):

@@ -15,6 +15,7 @@ from ftrace.control.freshness.values import (
     SETS,
     STAND_INS,
     TRACED,
+    UNCHANGING,
     Above,
     Container,
     Held,
@@ -37,6 +38,7 @@ LAYOUT: Final = frozenset(
 )
 _MISSING: Final = object()
 _FIELD: Final[Any] = type(Handler.start)  # of named tuples
+_OF_C: Final = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _OF_TEXTS: Final = ("format", "format_map", "join")
 
 
@@ -57,7 +59,7 @@ class Attributes(Reading):
         for ref in value.refs:
             if isinstance(ref, Instance):
                 found.extend(x for v in ref.attributes.values() for x in v.refs)
-            elif not (is_ndarray(ref) or isinstance(ref, STAND_INS) or is_library(ref)):
+            elif not (isinstance(ref, STAND_INS) or is_library(ref)):
                 self.facts.whole(own(ref), self.site)
                 found.extend(map(self._noted, own(ref).values()))
         return bag(found, traced=value.traced)
@@ -98,14 +100,9 @@ class Attributes(Reading):
         traced = value.traced or found.traced
         return found._replace(complete=found.complete and value.complete, traced=traced)
 
-    def _attribute(self, ref: Any, name: str) -> Value:  # noqa: C901, PLR0911 - kinds
+    def _attribute(self, ref: Any, name: str) -> Value:  # noqa: PLR0911 - kinds
         if is_ndarray(ref):
-            if name in LAYOUT:
-                return NOTHING
-            of_array = callable(getattr(np.ndarray, name, None))
-            if not hasattr(np.ndarray, name):  # of a subclass, which may read anything
-                self.use(Value((ref,)))
-            return Value((self.one(Method, ref, name) if of_array else ref,))
+            return self._of_ndarray(ref, name)
         if isinstance(ref, types.ModuleType):
             return self._of_module(ref, name)
         if isinstance(ref, type):
@@ -116,15 +113,33 @@ class Attributes(Reading):
             rest = mro[mro.index(above.__thisclass__) + 1 :]
             return self._of_class(above.__self_class__, above.__self__, rest, name)
         if isinstance(ref, Instance):
-            mine = ref.attributes.get(name)
-            return mine if mine is not None else self._of_class(ref.cls, ref, ref.cls.__mro__, name)
+            return self._of_made(ref, name)
         if type(ref) is str and name in _OF_TEXTS:
             return constant(self.one(Method, ref, name))
         if type(ref) in SCALARS or issubclass(type(ref), Made | Method | Held | np.generic):
             return NOTHING
-        if isinstance(ref, Container) or (is_container(ref) and hasattr(builtin(ref), name)):
+        if isinstance(ref, Container) or (is_container(ref) and _is_builtin(ref, name)):
             return constant(self.one(Method, ref, name))
         return self._of_instance(ref, name)
+
+    def _of_ndarray(self, ref: Any, name: str) -> Value:
+        if name in LAYOUT:
+            return NOTHING
+        if name == "__class__" or not _is_of_library(type(ref), name):
+            return self._of_instance(ref, name)
+        of_array = callable(getattr(np.ndarray, name, None))
+        if not hasattr(np.ndarray, name):  # of a subclass, which may read anything
+            self.use(Value((ref,)))
+        return Value((self.one(Method, ref, name) if of_array else ref,))
+
+    def _of_made(self, ref: Instance, name: str) -> Value:
+        """What an instance that a run makes has, its own or by a name that is not known (`...`)."""
+        if name == "__class__":
+            return constant(ref.cls)
+        mine, more = ref.attributes.get(name), ref.attributes.get(...)
+        if mine is None:
+            mine = self._of_class(ref.cls, ref, ref.cls.__mro__, name)
+        return mine if more is None else joined(mine, more)._replace(complete=False)
 
     def _of_module(self, module: types.ModuleType, name: str) -> Value:
         scope = vars(module)
@@ -198,6 +213,7 @@ class Attributes(Reading):
         if isinstance(getter, types.FunctionType) and not is_library(getter):
             return self.call(constant(getter), [constant(ref), constant(name)])
         if name == "__class__":
+            self.facts.add("class", ref, None, cls, self.site)
             return constant(cls)
         if name == "__dict__":
             return constant(own(ref))
@@ -248,8 +264,8 @@ class Attributes(Reading):
             self.facts.absent("attribute", ref, name, self.site)
         elif is_container(ref):  # `__getattr__ = dict.__getitem__`
             return self.item(constant(ref), constant(name))
-        more = self.written.get((id(ref), name))
-        return NOTHING if more is None else more._replace(complete=False)
+        more = self.written.get((id(ref), name), NOTHING)._replace(complete=False)
+        return self.with_more(ref, more)
 
     # ------------------------------------------------------------------------------ items
 
@@ -271,8 +287,7 @@ class Attributes(Reading):
             return ref.contents
         if is_container(ref):
             if index.complete and index.refs and all(_is_key(k, ref) for k in index.refs):
-                found = [self.item_at(ref, k) for k in index.refs]
-                return united(found)
+                return self.with_more(ref, united([self.item_at(ref, k) for k in index.refs]))
             for key in index.refs:  # whose class says what is equal
                 self.operate((key,), [constant(ref)])
             return self.within([Value((ref,))])
@@ -307,12 +322,13 @@ class Attributes(Reading):
             return ref.contents
         if not is_container(ref):
             return self.operate((ref,), [], ITERATION)
-        if not isinstance(ref, tuple | frozenset):
+        if not isinstance(ref, UNCHANGING):
             self.facts.whole(ref, self.site)
         items = tuple(ref)
         for x in items:
             self.outside(x)
-        return Value(tuple({id(x): x for x in items}.values()), complete=bool(items))
+        found = Value(tuple({id(x): x for x in items}.values()), complete=bool(items))
+        return self.with_more(ref, found)
 
     # filled in by calling.py
     def call(self, callee: Value, args: list[Value]) -> Value:
@@ -326,6 +342,18 @@ class Attributes(Reading):
     def visit_here(self, code: types.CodeType) -> Value:
         """What an expression may give that is evaluated where we are."""
         raise NotImplementedError
+
+
+def _is_builtin(ref: Any, name: str) -> bool:
+    """Whether it is a method of Python's container, which the class of the object may replace."""
+    method = getattr(builtin(ref), name, None)
+    return isinstance(method, _OF_C) and _is_of_library(type(ref), name)
+
+
+def _is_of_library(cls: type, name: str) -> bool:
+    """Whether a library's class says what an attribute of the instances is."""
+    owner = next((c for c in cls.__mro__ if name in vars(c)), None)
+    return owner is not None and is_library(owner)
 
 
 def _is_key(key: Any, ref: Any) -> bool:

@@ -116,6 +116,7 @@ class Calling(Attributes):
         found: list[Value] = []
         if not callee.complete:
             one = self._outside(None, [*args, *kwargs.values(), *_given(rest)])
+            self.give_away(one)
             found.append(one if not callee.refs else one._replace(traced=True))
         found += [self._one(f, args, kwargs, rest) for f in callee.refs]
         return united(found)
@@ -390,7 +391,7 @@ class Calling(Attributes):
                     break
             called = [m for m in frame.made.values() if (id(m.code), id(frame)) not in self._called]
             for made in called:
-                self._made(made, [], {}, Value())
+                self._made(made, [], {}, self.received())
             return (frame.result or NOTHING)._replace(origin=None)
         finally:
             self.frame, self.here = before

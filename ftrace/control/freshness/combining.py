@@ -181,8 +181,7 @@ def _build_const_map(m: Reader, stack: Stack, i: Instruction) -> None:
 
 def _put_together(m: Reader, stack: Stack, values: Stack, parts: Stack | None = None) -> None:
     made = m.container()
-    known = None if made.parts is None and made.contents is not TRACED else parts
-    m.grow(made.hold(values, known))
+    m.grow(made.make(values, parts))
     stack.append(constant(made))
 
 
@@ -195,10 +194,8 @@ def _append(m: Reader, stack: Stack, i: Instruction) -> None:
 @on("LIST_EXTEND", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE")
 def _extend(m: Reader, stack: Stack, i: Instruction) -> None:
     value = popped(stack, 1)[0]
-    values = [m.elements(value)]
-    if i.name.startswith("DICT"):
-        values = [m.within([value])] if not value.traced else [value]
-    _grown(m, stack, i.arg, values)
+    added = m.within([value]) if i.name.startswith("DICT") else m.elements(value)
+    _grown(m, stack, i.arg, [added])
 
 
 def _grown(m: Reader, stack: Stack, at: int, values: Stack) -> None:

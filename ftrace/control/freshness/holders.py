@@ -13,6 +13,7 @@ from ftrace.control.freshness.values import (
     Held,
     Instance,
     Made,
+    Method,
     is_library,
     is_ndarray,
     is_of_ftrace,
@@ -25,17 +26,15 @@ _MAX_HELD: Final = 300
 
 
 def owner_of(f: Any) -> Any:
-    """What says whether a callable belongs to a library."""
-    if isinstance(f, types.FunctionType | type | types.ModuleType):
-        return f
-    return type(f)
+    """What says whether a callable that is not walked belongs to a library."""
+    return f if isinstance(f, type) else type(f)
 
 
 def is_users(x: Any) -> bool:
     """Whether it is a function of the user's, or one around such a function."""
     if isinstance(x, types.FunctionType):
         return not is_library(x) or is_of_ftrace(x) or "__wrapped__" in x.__dict__
-    if isinstance(x, (types.MethodType, functools.partial, Made, Held, *GETTERS)):
+    if isinstance(x, (types.MethodType, functools.partial, Made, Method, Held, *GETTERS)):
         return True
     if isinstance(x, type) or type(x) in SCALARS or is_container(x) or is_ndarray(x):
         return False

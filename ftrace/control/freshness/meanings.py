@@ -187,7 +187,7 @@ def _compiled(text: str) -> Any:
 
 @_of(os.getenv)
 def _getenv(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    walk.item(constant(os.environ), args[0] if args else NOTHING)
+    walk.within([constant(os.environ)])
     return NOTHING
 
 
@@ -208,17 +208,18 @@ def _items(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Val
 
 @_of(dict, collections.OrderedDict, collections.Counter)
 def _pairs(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    return _filled(walk, [*map(_opened(walk), args), *kwargs.values()])
+    return _filled(walk, [walk.within([v]) for v in _all(args, kwargs)])
 
 
 @_of(collections.defaultdict)
 def _with_default(walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     made = [walk.call(f, []) for f in args[:1]]
-    return _filled(walk, [*made, *map(_opened(walk), args[1:]), *kwargs.values()])
+    return _filled(walk, made + [walk.within([v]) for v in _all(args[1:], kwargs)])
 
 
-def _opened(walk: Attributes) -> Callable[[Value], Value]:
-    return lambda value: value if value.traced else walk.within([value])
+def _all(args: list[Value], kwargs: dict[str, Value]) -> list[Value]:
+    """All that a call gives."""
+    return args + list(kwargs.values())
 
 
 def _filled(walk: Attributes, values: list[Value]) -> Value:
@@ -232,7 +233,7 @@ def _filled(walk: Attributes, values: list[Value]) -> Value:
 
 
 def _getter(kind: Any, walk: Attributes, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return constant(walk.instance(Getter, kind, (*args, *kwargs.values())))
+    return constant(walk.instance(Getter, kind, tuple(_all(args, kwargs))))
 
 
 MEANINGS.update({kind: functools.partial(_getter, kind) for kind in GETTERS[:-1]})

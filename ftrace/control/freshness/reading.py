@@ -28,6 +28,7 @@ from ftrace.control.freshness.values import (
     SETS,
     STAND_INS,
     TRACED,
+    UNCHANGING,
     Container,
     Made,
     Value,
@@ -47,7 +48,7 @@ from ftrace.interpreters.captures import COPY_LIMIT, is_read_only
 
 _MISSING: Final = object()
 _MAX_OPENED: Final = 300  # objects of a library that one holds
-_UNCHANGING: Final = (*SCALARS, tuple, frozenset)  # nothing can be written there
+_CONSTANT: Final = (*SCALARS, *UNCHANGING)  # nothing can be written there
 
 
 class Frame:
@@ -142,6 +143,8 @@ class Reading:
         self.restless = False  # whether that grew afterwards
         self.raised = NOTHING  # by any of the walked code
         self.catching = False  # whether a function got that
+        self.given_away = NOTHING  # to what is not known
+        self.receiving = False
 
     def follow(self, before: "Reading") -> None:
         """Know what an earlier walk of the same code found to be written."""
@@ -162,11 +165,10 @@ class Reading:
         site = self.site
         name = self.facts.add(kind, holder, key, value, site)
         found = self.outside(value)
-        if key not in self.stored:
-            return found._replace(origin=(name, site, key))
-        more = self.written.get((id(holder), key))
-        found = found._replace(complete=False)
-        return (found if more is None else joined(found, more))._replace(origin=(name, site, key))
+        if key in self.stored:
+            more = self.written.get((id(holder), key))
+            found = (found if more is None else joined(found, more))._replace(complete=False)
+        return self.with_more(holder, found)._replace(origin=(name, site, key))
 
     def one(self, kind: Any, *parts: Any) -> Any:
         """A stand-in, or a method, made of these: one object each time."""
@@ -193,13 +195,22 @@ class Reading:
         if key not in self.stored:
             self.stored.add(key)
             self.grown = True
-        if holder is None or type(holder) in _UNCHANGING:
+        if holder is None or type(holder) in _CONSTANT:
             return
         name = (id(holder), key)
         old = self.written.get(name)
         self.written[name] = new = joined(old, value._replace(origin=None))
         if not isinstance(holder, STAND_INS) and not (old and same(_lasting(old), _lasting(new))):
             self.grown = True
+
+    def put_into(self, holder: Any) -> Value:
+        """What the walked code writes into something, who knows where."""
+        return self.written.get((id(holder), ...), NOTHING)
+
+    def with_more(self, holder: Any, found: Value) -> Value:
+        """What is found in a container of the outside, with what the walked code puts there."""
+        more = self.put_into(holder)
+        return joined(found, more)._replace(complete=False) if more.refs else found
 
     def grow(self, new: bool) -> None:
         """What a run makes may hold more than before."""
@@ -219,9 +230,20 @@ class Reading:
         self.catching = True
         return self.raised
 
+    def give_away(self, value: Value) -> None:
+        """Something that is not known gets a value: a local class, a generator may take it."""
+        more = bag((*self.given_away.refs, *value.refs))
+        self.restless |= self.receiving and not same(self.given_away, more)
+        self.given_away = more
+
+    def received(self) -> Value:
+        """What who is called by nobody that is known may get."""
+        self.receiving = True
+        return self.given_away
+
     def use(self, value: Value, beside: bool = False) -> None:
         """An instruction gets a value: note the arrays."""
-        if self.frame is None or not value.refs:
+        if self.frame is None:
             return
         code, offset = self.frame.listing.code, self.here.offset
         refs = value.refs
@@ -297,7 +319,10 @@ class Reading:
                     seen[id(x)] = x
                     queue.append(inside(x))
                 elif type(x) not in SCALARS:
-                    seen.update(self._held_by(x))
+                    found = self._held_by(x)
+                    seen.update(found)
+                    if self.written:
+                        queue.extend(self.put_into(y).refs for y in found.values())
         traced = bool(values) and all(v.traced for v in values)
         return Value(tuple(seen.values())[:MAX_REFS], traced=traced, bag=True)
 
@@ -334,7 +359,7 @@ class Reading:
             self.outside(x)
             parts: Iterable[Any] = ()
             if is_container(x):
-                if not isinstance(x, tuple | frozenset):
+                if not isinstance(x, UNCHANGING):
                     holders.append(x)
                 parts = (*x, *x.values()) if isinstance(x, dict) else x
                 used = used and len(found) > 1
@@ -361,16 +386,16 @@ class Reading:
         return [value for _, value in found]
 
     def _of_array(self, x: Any, holders: list[Any]) -> Iterable[Any]:
-        """What an array holds that is not its content: objects, a mask."""
+        """What an array holds that is not its content: objects, a mask, what to fill that with."""
         if x.dtype.hasobject:
             holders.append(x)
             return x.ravel().tolist()  # type: ignore[no-any-return]
         if type(x) is np.ndarray:
             return ()
-        masks = {n: v for n, v in own(x).items() if is_ndarray(v) and v.shape == x.shape}
+        masks = {n: v for n, v in own(x).items() if v is None or is_ndarray(v)}
         for name, value in masks.items():
             self.facts.add("item", own(x), name, value, self.site)
-        return masks.values()
+        return [v for v in masks.values() if v is not None]
 
 
 def is_container(x: Any) -> bool:

@@ -20,6 +20,7 @@ from ftrace.control.freshness.reading import Frame, is_container
 from ftrace.control.freshness.values import (
     NOTHING,
     NULL,
+    UNCHANGING,
     Container,
     Instance,
     Made,
@@ -28,7 +29,6 @@ from ftrace.control.freshness.values import (
     constant,
     is_ndarray,
     joined,
-    same,
     united,
 )
 from ftrace.core.sameness import SCALARS
@@ -75,7 +75,7 @@ class Reader(Calling):
                     continue
                 self.here = i
                 for h in handlers:
-                    if h.start <= i.offset < h.end and h.target not in kept and h.target > i.offset:
+                    if h.start <= i.offset < h.end and h.target not in kept:
                         depth = h.depth
                         kept[h.target] = [
                             *stack[:depth],
@@ -92,7 +92,7 @@ class Reader(Calling):
         kept = self._kept if target > self.here.offset else self.frame.heads
         known = kept.get(target)
         new = list(stack) if known is None else _merged(known, stack)
-        if kept is not self._kept and (known is None or not all(map(same, known, new))):
+        if known is None and kept is not self._kept:  # a loop, whose turns leave the stack alone
             self.frame.changed = True
         kept[target] = new
 
@@ -104,15 +104,16 @@ class Reader(Calling):
         if type(x) in SCALARS:
             return bool(x)
         if is_container(x):
-            if not isinstance(x, tuple | frozenset):
+            if not isinstance(x, UNCHANGING):
                 self.facts.add("length", x, None, len(x), self.site)
             return bool(len(x))
-        if isinstance(x, types.FunctionType | types.MethodType | type | types.ModuleType | Made):
+        if type(x) in _TRUE:
             return True
         return None
 
 
 _STOP: Final = object()
+_TRUE: Final = (types.FunctionType, types.MethodType, type, types.ModuleType, Made)
 
 
 def _merged(a: Stack, b: Stack) -> Stack:
@@ -407,34 +408,36 @@ def _jump(m: Reader, stack: Stack, i: Instruction) -> None:
 
 @on("RAISE_VARARGS")
 def _raise(m: Reader, stack: Stack, i: Instruction) -> None:
-    given = popped(stack, i.arg)
-    for v in given:
-        m.use(v)
-    m.throw(*given)
+    m.throw(*popped(stack, i.arg))
 
 
-@on("RETURN_VALUE", "YIELD_VALUE")
+@on("RETURN_VALUE", "RETURN_CONST", "YIELD_VALUE")
 def _return(m: Reader, stack: Stack, i: Instruction) -> None:
-    value = popped(stack, 1)[0]
+    value = constant(i.value) if i.name == "RETURN_CONST" else popped(stack, 1)[0]
     if i.name == "YIELD_VALUE":
-        stack.append(NOTHING)
+        stack.append(m.received())  # by `send`
         value = bag(value.refs, traced=value.traced)
     elif m.frame.listing.code.co_flags & _GENERATOR:
         m.throw(value)  # in a StopIteration
-    _returned(m, value)
-
-
-@on("RETURN_CONST")
-def _return_const(m: Reader, stack: Stack, i: Instruction) -> None:
-    generator = m.frame.listing.code.co_flags & _GENERATOR
-    if not (generator and m.frame.result is not None):
-        _returned(m, constant(i.value))
-
-
-def _returned(m: Reader, value: Value) -> None:
+        if m.frame.result is not None and value.exact and value.refs[0] is None:
+            return  # it only ends
     m.frame.result = joined(m.frame.result, value)
     if m.frame.number == 1:  # of what is traced: an element is a constant among its results
         m.use(m.within([value]))
+
+
+@on("SEND")
+def _send(m: Reader, stack: Stack, i: Instruction) -> None:
+    m.use(popped(stack, 1)[0])
+    given = m.elements(stack[-1])  # what another generator yields, or returns in the end
+    left = len(stack) + dis.stack_effect(i.code, i.arg, jump=True)
+    m.jump([*stack[:left], given], i.target)
+    stack.append(given)
+
+
+@on("END_SEND")
+def _end_send(m: Reader, stack: Stack, i: Instruction) -> None:
+    del stack[-2:-1]
 
 
 # ---------------------------------------------------------------------------------- calls

@@ -22,6 +22,7 @@ from ftrace.core import source
 MAPPINGS: Final = (dict,)
 SEQUENCES: Final = (list, tuple, deque)
 SETS: Final = (set, frozenset)
+UNCHANGING: Final = (tuple, frozenset)
 MAX_REFS: Final = 10_000
 
 
@@ -107,13 +108,13 @@ def same(a: Value | None, b: Value) -> bool:
 
 
 def covers(a: Value, known: set[int], b: Value) -> bool:
-    """Whether one of two descriptions says all that the other does: whether `joined` is the first.
+    """Whether one of two bags says all that the other does: whether `joined` is the first.
 
     Args:
         a: what may be more; `known` are the ids of its refs.
         b: what may be less.
     """
-    flags = a.complete <= b.complete and a.traced <= b.traced and a.bag >= b.bag
+    flags = a.complete <= b.complete and a.traced <= b.traced
     return flags and (a.refs is b.refs or known.issuperset(map(id, b.refs)))
 
 
@@ -132,7 +133,8 @@ class Container:
     Attributes:
         contents: what may be in it.
         parts: the same by place, while that is known.
-        some: whether something traced may be in it.
+        some: whether something traced is surely in it, from when it is made.
+        full: whether something is in it, and all of that is surely traced.
     """
 
     __slots__ = ("contents", "parts", "some")
@@ -144,18 +146,30 @@ class Container:
 
     def hold(self, values: Iterable[Value], parts: list[Value] | None = None) -> bool:
         """Let it also hold values; returns whether that is new."""
-        before = self.contents, self.some
+        before = self.contents
         for v in values:
-            inner = [x for x in v.refs if isinstance(x, Container)]
-            self.some |= v.traced or any(c.some for c in inner)
             self.contents = joined(self.contents, v._replace(complete=False, bag=True))
         self.parts = parts
-        return not (same(before[0], self.contents) and before[1] == self.some)
+        return not same(before, self.contents)
+
+    @property
+    def full(self) -> bool:
+        return self.contents is not TRACED and self.contents.traced
+
+    def make(self, values: list[Value], parts: list[Value] | None) -> bool:
+        """Let it be made of values, or of what it was made of; returns whether that is new."""
+        first, some = self.contents is TRACED, any(map(is_traced, values))
+        known, self.some = self.some, some and (first or self.some)
+        new = self.hold(values, parts if first or self.parts is not None else None)
+        return new or known != self.some
 
 
 def is_traced(v: Value) -> bool:
     """Whether a value is traced, or something in it."""
-    return v.traced or any(isinstance(x, Container) and x.some for x in v.refs)
+    made = v.refs if v.complete else ()
+    return v.traced or (
+        bool(made) and all(isinstance(x, Container) and (x.some or x.full) for x in made)
+    )
 
 
 class Held:
@@ -174,7 +188,7 @@ class Instance:
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
-        self.attributes: dict[str, Value] = {}
+        self.attributes: dict[Any, Value] = {}  # by name; `...`: by one that is not known
 
 
 class Above:
