@@ -10,6 +10,7 @@ import operator
 import os
 import sys
 import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from tests.programs.test_freshness import Model, check
 class Thing:
     """An object with a number."""
 
-    def __init__(self, w):
+    def __init__(self, w: Any) -> None:
         self.w = w
 
 
@@ -29,12 +30,19 @@ MODULES = (collections, functools, importlib, operator, os, sys, types, ftrace)
 V = np.array([1.0, 2.0, 3.0])
 
 
-def check_program(outside, body, change, x=1.5, again=None):
-    scope = {"np": np, "Model": Model, "Thing": Thing, **{m.__name__: m for m in MODULES}}
+def check_program(
+    outside: str, body: str, change: str, x: Any = 1.5, again: bool | None = None
+) -> None:
+    scope: dict[str, Any] = {
+        "np": np,
+        "Model": Model,
+        "Thing": Thing,
+        **{m.__name__: m for m in MODULES},
+    }
     exec(outside, scope)
     lines = "\n    ".join(body.split("\n"))
     exec(f"def f(x):\n    {lines}", scope)
-    check(ftrace.jit(scope["f"]), scope["f"], lambda: exec(change, scope), x, again)
+    check(ftrace.jit(scope["f"]), scope["f"], lambda: exec(change, scope), x, again)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------------------- objects
@@ -153,14 +161,14 @@ objs, named, empty, holder = [a, b], {'a': a, 'b': b}, [], Thing(a)
 """
 
 
-def unindented(text):
+def unindented(text: str) -> str:
     lines = text.strip("\n").split("\n")
     indent = len(lines[0]) - len(lines[0].lstrip())
     return "\n".join(line[indent:] for line in lines)
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_a_change_of_an_object_is_seen(name):
+def test_a_change_of_an_object_is_seen(name: str) -> None:
     check_program(NAMED, unindented(OBJECTS[name]), "b.w = 200.0")
 
 
@@ -290,7 +298,7 @@ READS = {
 
 
 @pytest.mark.parametrize("name", READS)
-def test_a_change_is_seen(name, monkeypatch):
+def test_a_change_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FTRACE_TEST_S", "1")  # and restored
     try:
         check_program(*READS[name])
@@ -343,19 +351,20 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("name", UNREAD)
-def test_what_a_call_does_not_read_costs_no_trace(name):
+def test_what_a_call_does_not_read_costs_no_trace(name: str) -> None:
     check_program(*UNREAD[name], V, again=False)
 
 
 WEIGHTS = np.array([2.0, 3.0, 4.0])
 
 
-def dotted(x):
+def dotted(x: Any) -> Any:
     y = 0.0
     for _ in range(2):
         y = y + WEIGHTS * WEIGHTS.dot(x)
     return y
 
 
-def test_an_array_beside_the_result_of_a_method_costs_no_trace():
-    check(ftrace.jit(dotted), dotted, lambda: WEIGHTS.__setitem__(0, 9.0), V, again=False)
+def test_an_array_beside_the_result_of_a_method_costs_no_trace() -> None:
+    values: Any = V
+    check(ftrace.jit(dotted), dotted, lambda: WEIGHTS.__setitem__(0, 9.0), values, again=False)

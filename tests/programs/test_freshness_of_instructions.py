@@ -3,6 +3,7 @@
 import dis
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from ftrace.control.freshness.bytecode import Instruction, listing
 from ftrace.control.freshness.reading import Frame
 from ftrace.control.freshness.values import NOTHING, NULL, TRACED, Made, Value, constant
 
-HANDLES = stack._HANDLES
+HANDLES = stack.HANDLES
 A, B, C, D = map(constant, "ABCD")
 
 
@@ -21,7 +22,7 @@ def outer():
     return first, second, third
 
 
-def reader_of(**names):
+def reader_of(**names: Value) -> stack.Reader:
     """A walk that is in a function with these variables."""
     walk = stack.Reader()
     walk.frame = Frame(outer.__code__, {}, once=True)
@@ -30,7 +31,9 @@ def reader_of(**names):
     return walk
 
 
-def run(walk, name, before, arg=0, value=None):
+def run(
+    walk: stack.Reader, name: str, before: list[Value], arg: int = 0, value: Any = None
+) -> list[Value]:
     """The stack after an instruction."""
     found = list(before)
     walk.here = Instruction(0, name, dis.opmap.get(name, 0), arg, value, -1, ends=False)
@@ -38,7 +41,7 @@ def run(walk, name, before, arg=0, value=None):
     return found
 
 
-def refs(found):
+def refs(found: list[Value]) -> list[list[Any]]:
     return [list(v.refs) for v in found]
 
 
@@ -57,7 +60,7 @@ STORED = {"STORE_FAST_LOAD_FAST": {"r": "C"}, "STORE_FAST_STORE_FAST": {"r": "C"
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_values_are_moved(name):
+def test_values_are_moved(name: str) -> None:
     before, arg, value, after = MOVES[name]
     walk = reader_of(p=A, q=B)
     assert refs(run(walk, name, before, arg, value)) == after
@@ -66,11 +69,11 @@ def test_values_are_moved(name):
     )
 
 
-def arrays_used(walk):
+def arrays_used(walk: stack.Reader) -> dict[int, bool]:
     return {id(use.array): use.beside for use in walk.uses.values()}
 
 
-def test_bounds_of_slices_are_read():
+def test_bounds_of_slices_are_read() -> None:
     numbers, start, stop, new = ([1.0, 2.0], np.array(0), np.array(1), np.array(5.0))
     bounds = [Value((start,)), Value((stop,))]
     walk = reader_of()
@@ -84,16 +87,17 @@ def test_bounds_of_slices_are_read():
     assert arrays_used(walk) == dict.fromkeys(map(id, (new, start, stop)), True)
 
 
-def test_arguments_by_keyword_are_named():
-    walk, got = reader_of(), []
-    walk.call = lambda callee, args, named=None, rest=None: got.append((args, named)) or C
+def test_arguments_by_keyword_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[Any] = []
+    monkeypatch.setattr(stack.Reader, "call", lambda _, f, *given: got.append((f, *given)) or C)
+    walk, size = reader_of(), constant(len)
     names = constant(("k",))
-    assert run(walk, "CALL_KW", [D, constant(len), NULL, A, B, names], 2) == [D, C]
-    assert got == [([A], {"k": B})]
+    assert run(walk, "CALL_KW", [D, size, NULL, A, B, names], 2) == [D, C]
+    assert got == [(size, [A], {"k": B})]
 
 
 @pytest.mark.parametrize(("number", "known"), [(1, True), (2, True), (4, False), (8, False)])
-def test_defaults_of_functions_made_inside_are_known(number, known):
+def test_defaults_of_functions_made_inside_are_known(number: int, known: bool) -> None:
     walk, default = reader_of(), object()
     made = Made(outer.__code__, walk.frame, NOTHING)
     after = run(walk, "SET_FUNCTION_ATTRIBUTE", [D, constant(default), constant(made)], number)
@@ -102,7 +106,7 @@ def test_defaults_of_functions_made_inside_are_known(number, known):
 
 
 @pytest.mark.parametrize("method", [False, True])
-def test_attributes_of_super_are_found(method):
+def test_attributes_of_super_are_found(method: bool) -> None:
     class Base:
         w = 2.0
 
@@ -115,20 +119,22 @@ def test_attributes_of_super_are_found(method):
     assert refs(after) == [["D"], *([[]] if method else []), [2.0]]
 
 
-def test_pairs_of_variables_are_told_apart():
+def test_pairs_of_variables_are_told_apart() -> None:
     names = outer.__code__.co_varnames
-    number = next(iter(bytecode._LOCAL))
+    number = next(iter(bytecode.LOCAL))
     for arg, pair in ((0x12, (names[1], names[2])), (0x20, (names[2], names[0]))):
-        found = bytecode._meaning(outer.__code__, number, "LOAD_FAST_LOAD_FAST", arg)
+        found = bytecode.meaning(outer.__code__, number, "LOAD_FAST_LOAD_FAST", arg)
         assert found == pair
 
 
-def test_what_is_listed_does_not_keep_all_code_alive(monkeypatch):
+def listed(text: str) -> Any:
+    code = compile(text, "<text>", "eval")
+    assert listing(code).code is code
+    return weakref.ref(code)
+
+
+def test_what_is_listed_does_not_keep_all_code_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bytecode, "_LIMIT", 3)
-    codes = [compile(f"x + {i}", "<text>", "eval") for i in range(20)]
-    kept = [weakref.ref(code) for code in codes]
-    for code in codes:
-        assert listing(code).code is code
-    del code, codes
+    kept = [listed(f"x + {i}") for i in range(20)]
     gc.collect()
     assert sum(ref() is not None for ref in kept) <= 5

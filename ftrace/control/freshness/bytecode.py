@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 _RELATIVE: Final = frozenset(dis.hasjrel)
 _NAMED: Final = frozenset(dis.hasname)
 _CONSTANT: Final = frozenset(dis.hasconst)
-_LOCAL: Final = frozenset((*dis.haslocal, *dis.hasfree))
+LOCAL: Final = frozenset((*dis.haslocal, *dis.hasfree))
 _ENDS: Final = frozenset(
     ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD")
 ) | {"JUMP_BACKWARD_NO_INTERRUPT"}
@@ -108,19 +108,20 @@ def _decode(code: types.CodeType) -> Listing:
             target = i - 2 * arg if backward else i + 2 * arg
             if backward:
                 loops.update(range(target, offset + 1, 2))
-        value = _meaning(code, number, name, arg)
+        value = meaning(code, number, name, arg)
         made.append(Instruction(offset, name, number, arg, value, target, name in _ENDS))
     if prefixed:
         made = [i._replace(target=prefixed.get(i.target, i.target)) for i in made]
     return Listing(code, made, frozenset(loops), _handlers(code))
 
 
-def _meaning(code: types.CodeType, number: int, name: str, arg: int) -> Any:
+def meaning(code: types.CodeType, number: int, name: str, arg: int) -> Any:
+    """What the number of an instruction stands for."""
     if number in _NAMED:
         return code.co_names[arg >> _SHIFTS.get(name, 0)]
     if number in _CONSTANT and name != "LOAD_SMALL_INT":
         return code.co_consts[arg]
-    if number in _LOCAL:
+    if number in LOCAL:
         if name in _PAIRS:
             return _local(code, arg >> 4), _local(code, arg & 15)
         return _local(code, arg)

@@ -36,14 +36,14 @@ from ftrace.core.sameness import SCALARS
 _GENERATOR: Final = 0x20
 Stack = list[Value]
 Handle = Callable[["Reader", Stack, Instruction], Any]
-_HANDLES: Final[dict[str, Handle]] = {}
+HANDLES: Final[dict[str, Handle]] = {}
 
 
 def on(*names: str) -> Callable[[Handle], Handle]:
     """The handler of instructions."""
 
     def enter(handle: Handle) -> Handle:
-        _HANDLES.update(dict.fromkeys(names, handle))
+        HANDLES.update(dict.fromkeys(names, handle))
         return handle
 
     return enter
@@ -82,7 +82,7 @@ class Reader(Calling):
                             *[NOTHING] * (depth - len(stack)),
                             NOTHING,
                         ]
-                handle = _HANDLES.get(i.name, _other)
+                handle = HANDLES.get(i.name, _other)
                 stack = None if handle(self, stack, i) is _STOP or i.ends else stack
         finally:
             self._kept = outer
