@@ -7,6 +7,7 @@ into them needs no guard. Contents are compared only of those that Python itself
 `K.sum()`), up to 64 KiB.
 """
 
+import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,7 @@ from ftrace.control.freshness.stack import Reader
 from ftrace.control.freshness.values import Value, is_ndarray
 from ftrace.core.device import is_array
 from ftrace.core.errors import FreshnessWarning
+from ftrace.core.source import is_internal
 from ftrace.interpreters.captures import owner
 
 _MAX_WALKS = 6
@@ -84,12 +86,15 @@ def _root(fun: Any) -> Any:
 
 def _warn(fun: Any) -> None:
     name = getattr(_root(fun), "__qualname__", fun)
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1  # to the user's line
     warnings.warn(
         f"{name} calls more functions than can be watched: a change of what some of them read from "
         "outside is not seen. Pass what changes as an argument, or call `clear_cache()` of the "
         "compiled function after a change.",
         FreshnessWarning,
-        stacklevel=2,
+        stacklevel=level,
     )
 
 

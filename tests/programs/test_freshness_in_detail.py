@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 import ftrace
+from ftrace.control.freshness.values import Instance
+from ftrace.control.guards import Watch
 from tests.programs.test_freshness import Model, check
 
 
@@ -66,7 +68,7 @@ OBJECTS = {
     "a record that is written by name": """
         h = Thing(a); setattr(h, 'w', b); return h.w.w * x""",
     "a dictionary of two names": "d = {'p': a, 'q': b}; return d['q'].w * x",
-    "an argument beside a question": "return (lambda o, c: o.w * x)(b, 'a' in 'abc')",
+    "an item beside a question": "return [b, 'a' in 'abc'][0].w * x",
     "variables that change places": "o = a; p = b; o, p = p, o; return o.w * x",
     "a variable of a class": """
         class L:
@@ -128,6 +130,10 @@ OBJECTS = {
     "what a library gets of what is filled up": """
         if len(empty) < 1: empty.append(b)
         return list(zip(empty, empty))[0][1].w * x""",
+    "a function for a compiled one": """
+        def give(): return b
+        def read(g, y): return g().w * y
+        return ftrace.jit(read, static_argnums=0)(give, x)""",
     "what a generator returns": """
         def items():
             yield 1
@@ -283,8 +289,8 @@ READS = {
         "y = get() * x\neval('m'.strip()).w = 5.0\n"
         "try: return y + get() * x\nfinally: eval('m'.strip()).w = 2.0", "s = 9.0"),
     "a branch by a part of something unknown": (
-        "s = 3.0",
-        "u = eval('lambda: (1, 2.0)'.strip())\nt = (0, 1.0) if np.ndim(x) else u()\n"
+        "s = 3.0; u = types.SimpleNamespace(t=(1, 2.0))",
+        "t = (0, 1.0) if np.ndim(x) else eval('u'.strip()).t\n"
         "n, v = t\nif n: return x * s\nreturn x", "s = 9.0"),
     "an object with a call that a library holds": (
         "class C:\n    w = 2.0\n    def __call__(s, x): return x * s.w\n"
@@ -322,6 +328,8 @@ UNREAD = {
         "y = 0.0\nfor i in range(2): y = y + K * d.get('f')(x)\nreturn y", NEW_K),
     "beside an item of a list": (
         K, "L = [K, x]\ny = 0.0\nfor i in range(2): y = y + K * L[1]\nreturn y", NEW_K),
+    "once beside what is not known": (
+        K, "return K * eval('lambda v: v'.strip())(x)", NEW_K),
     "beside a list of what is traced": (
         K, "y = 0.0\nfor i in range(2): y = y + K * np.stack([x[j] for j in range(3)])\nreturn y",
         NEW_K),
@@ -368,3 +376,26 @@ def dotted(x: Any) -> Any:
 def test_an_array_beside_the_result_of_a_method_costs_no_trace() -> None:
     values: Any = V
     check(ftrace.jit(dotted), dotted, lambda: WEIGHTS.__setitem__(0, 9.0), values, again=False)
+
+
+def down(n: int, x: Any) -> Any:
+    return x if n == 0 else down(n - 1, x * WEIGHTS)
+
+
+def deep(x: Any) -> Any:
+    return down(100, x)
+
+
+def things(x: Any) -> Any:
+    a, b, c = Thing(x), Thing(x + 1), Thing(x + 2)
+    d, e, f = Thing(x), Thing(x + 1), Thing(x + 2)
+    return (a.w + b.w + c.w) * (d.w + e.w + f.w)
+
+
+def test_a_function_that_is_called_in_many_ways_is_walked_in_few() -> None:
+    assert Watch(deep)._reader.visits < 40
+
+
+def test_instances_of_many_places_share_one() -> None:
+    made = Watch(things)._reader._instances.values()
+    assert len({id(x) for x in made if isinstance(x, Instance) and x.cls is Thing}) <= 5

@@ -18,6 +18,7 @@ _ENDS: Final = frozenset(
     ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD")
 ) | {"JUMP_BACKWARD_NO_INTERRUPT"}
 _PAIRS: Final = ("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST")
+_NOWHERE: Final = -1
 _SHIFTS: Final = {"LOAD_GLOBAL": 1, "LOAD_SUPER_ATTR": 2}
 if sys.version_info >= (3, 12):
     _SHIFTS["LOAD_ATTR"] = 1
@@ -102,7 +103,7 @@ def _decode(code: types.CodeType) -> Listing:
             prefixed[first] = offset
         extended, first = 0, -1
         name = dis.opname[number]
-        target = -1
+        target = _NOWHERE
         if number in _RELATIVE:
             backward = "BACKWARD" in name
             target = i - 2 * arg if backward else i + 2 * arg

@@ -231,7 +231,7 @@ def inside(x: Any) -> tuple[Any, ...]:
         return x.functions
     if isinstance(x, Getter):
         return tuple(ref for v in x.given for ref in v.refs)
-    return (x.holder,) if isinstance(x, Method) else ()
+    return ()
 
 
 _LIBRARIES: Final = frozenset(
