@@ -86,7 +86,7 @@ def _root(fun: Any) -> Any:
 
 def _warn(fun: Any) -> None:
     name = getattr(_root(fun), "__qualname__", fun)
-    frame, level = sys._getframe(), 1
+    frame, level = sys._getframe(), 1  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1  # to the user's line
     warnings.warn(

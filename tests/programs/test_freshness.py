@@ -583,9 +583,8 @@ def test_a_function_with_more_callees_than_can_be_watched_says_so(monkeypatch):
     scope = {}
     exec("".join(f"def f{i}(x): return x + {i}\n" for i in range(50)), scope)
     table = [scope[f"f{i}"] for i in range(50)]
-    with pytest.warns(ftrace.errors.FreshnessWarning, match="clear_cache") as given:
+    with pytest.warns(ftrace.errors.FreshnessWarning, match="clear_cache"):
         assert ftrace.jit(lambda x: sum(f(x) for f in table[1:3]))(1.0) == 5.0
-    assert given[0].filename == __file__
 
 
 def first_of(k):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import ftrace
+from ftrace.control.freshness import calling
 from ftrace.control.freshness.values import Instance
 from ftrace.control.guards import Watch
 from tests.programs.test_freshness import Model, check
@@ -403,3 +404,22 @@ def test_a_function_that_is_called_in_many_ways_is_walked_in_few() -> None:
 def test_instances_of_many_places_share_one() -> None:
     made = instances_of(walk_of(Watch(things))).values()
     assert len({id(x) for x in made if isinstance(x, Instance) and x.cls is Thing}) <= 5
+
+
+def test_numbers_of_a_generator_of_another_kind_are_drawn_anew() -> None:
+    draw, plain = (np.random.RandomState(np.random.PCG64(0)).randn for _ in range(2))
+    jitted = ftrace.jit(lambda x: x * draw())
+    for _ in range(3):
+        assert jitted(1.5) == 1.5 * plain()
+
+
+def test_the_warning_of_a_walk_that_is_too_long_names_the_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calling, "_MAX_VISITS", 5)
+    scope: dict[str, Any] = {}
+    exec("".join(f"def f{i}(x): return x + {i}\n" for i in range(10)), scope)
+    table = [scope[f"f{i}"] for i in range(10)]
+    with pytest.warns(ftrace.errors.FreshnessWarning, match="clear_cache") as given:
+        assert ftrace.jit(lambda x: sum(f(x) for f in table[1:3]))(1.0) == 5.0
+    assert given[0].filename == __file__

@@ -169,7 +169,6 @@ def test_the_type_of_an_object_may_be_another_one():
     [
         lambda: np.random.default_rng(0).random,
         lambda: np.random.RandomState(0).randn,
-        lambda: np.random.RandomState(np.random.PCG64(0)).randn,
         lambda: random.Random(0).random,
         lambda: itertools.count(1).__next__,
         lambda: iter([1.0, 2.0, 3.0, 4.0]).__next__,
