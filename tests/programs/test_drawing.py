@@ -220,7 +220,7 @@ def test_a_list_that_a_bound_method_grows_in_an_arm_is_seen() -> None:
         return x
 
     for tell in (note, keep):
-        with pytest.raises(LiftError, match="is changed where a traced value decides"):
+        with pytest.raises(LiftError, match="a list of 1 on one side of a decision"):
             ftrace.jit(lambda x, t=tell: f(x, t))(1.0)
         seen.clear()
 
