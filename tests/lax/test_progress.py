@@ -121,7 +121,8 @@ def test_progress_true_writes_one_line_to_the_standard_error(way, monkeypatch):
         lambda x: lax.scan(lambda c, t: (c + t, None), x, length=None, xs=np.ones(3), progress=True)
     )(1.0)
     assert sys.stderr.getvalue() == (
-        "\rscan: 1 of 3 iterations (33%)\rscan: 2 of 3 iterations (67%)\rscan: 3 of 3 iterations (100%)\n"
+        "\rscan: 1 of 3 iterations (33%)\rscan: 2 of 3 iterations (67%)"
+        "\rscan: 3 of 3 iterations (100%)\n"
     )
 
 
