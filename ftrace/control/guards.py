@@ -32,12 +32,9 @@ class Watch:
     Args:
         fun: what is traced, with its wrappers.
         known: objects that are among its arguments as they are.
-
-    Attributes:
-        moved: whether the run put another list in the place of one that it appends to.
     """
 
-    __slots__ = ("_fun", "_reader", "moved")
+    __slots__ = ("_fun", "_reader")
 
     def __init__(self, fun: Callable[..., Any], known: Sequence[Any] = ()) -> None:
         self._fun = fun
@@ -53,7 +50,6 @@ class Watch:
         if reader.exhausted:
             _warn(fun)
         self._reader = reader
-        self.moved = False
 
     def guard(self, operands: Iterable[Any], captured: Iterable[Any] = ()) -> Any:
         """A function that tells whether all is as it was; None if there is nothing to test.
@@ -63,7 +59,7 @@ class Watch:
             captured: arrays that the trace reads by reference.
         """
         reader = self._reader
-        self.moved = reader.facts.renew(reader.logs)
+        reader.facts.renew(reader.logs)
         noted = {(number, position(*place)) for number, place in operands if place is not None}
         read = {id(u.array): u.array for u in reader.uses.values() if not _by_reference(u, noted)}
         contents = [(a, reader.before[i]) for i, a in read.items()]

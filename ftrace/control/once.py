@@ -51,7 +51,7 @@ def checked(run: Callable[[], R], fun: Any, times: str, known: Sequence[Any] = (
             return result
         test = watch.guard(()) or _always
         if test():
-            if not (known or draws or watch.moved):
+            if not known and not draws:
                 _keep(fun, test)
             return result
     assert watch is not None
