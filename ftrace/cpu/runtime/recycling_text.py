@@ -314,9 +314,10 @@ failed:
   ret ptr null
 }}
 
-; what is too large to be kept, or expensive to copy, grows in place where the system can move
-pages; it ; is marked and not kept, since what grows to its size again would grow in place again
-define ptr @recycling_realloc(ptr %state, ptr %old, i64 %size) {{ entry:
+; what is too large to be kept, or costly to copy, grows in place where the system can move pages; it
+; is marked and not kept, since what grows to its size again would grow in place again
+define ptr @recycling_realloc(ptr %state, ptr %old, i64 %size) {{
+entry:
   %nothing = icmp eq ptr %old, null
   br i1 %nothing, label %plain, label %look
 plain:
