@@ -314,7 +314,7 @@ failed:
   ret ptr null
 }}
 
-; what is too large to be kept, or costly to copy, grows in place where the system can move pages; it
+; what is too large to be kept, or slow to copy, grows in place where the system can move pages; it
 ; is marked and not kept, since what grows to its size again would grow in place again
 define ptr @recycling_realloc(ptr %state, ptr %old, i64 %size) {{
 entry:
