@@ -101,11 +101,11 @@ def text(kernel: Kernel) -> str:
     printed as 1, -1 and *.
 
     Example:
-        >>> i, v = Var(2, "i8"), Var(3, "f8")
+        >>> i, v = KernelVar(2, "i8"), KernelVar(3, "f8")
         >>> x, y = Buffer("x", "f8", ("any",), "in"), Buffer("y", "f8", ("one",), "out")
         >>> body = Block((Load(v, "x", (i,)), Store("y", (i,), v)))
-        >>> loop = Loop((), i, Var(1, "i8"), body)
-        >>> print(text(Kernel("copy", (x, y), (Var(1, "i8"),), Block((loop,)))))
+        >>> loop = Loop((), i, KernelVar(1, "i8"), body)
+        >>> print(text(Kernel("copy", (x, y), (KernelVar(1, "i8"),), Block((loop,)))))
         kernel copy(in x:f8[*], out y:f8[1]; n0:i8):
           for v1 < n0:
             v2:f8 = x[v1]
