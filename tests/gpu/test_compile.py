@@ -318,7 +318,7 @@ def test_what_was_not_used_for_longest_goes_first(home, runs):
 
 def test_processes_share_the_cache(home):
     program = (
-        "import sys\nfrom ftrace.gpu import compile as c\n"
+        "import sys\nfrom ftrace.gpu.runtime import cubin as c\n"
         "from tests.gpu.test_compile import TWICE\n"
         "made = []\nwrite = c._write\n"
         "c._write = lambda path, body: (made.append(1), write(path, body))\n"
