@@ -540,7 +540,7 @@ def compiled(x):
 
 
 def test_what_a_compiled_function_returns_is_not_taken_for_a_function():
-    _, _, result = Watch(compiled)._reader._assumed[id(compiled)]
+    result = Watch(compiled)._reader._assumed[id(compiled)].result
     assert not any(isinstance(x, Held) for x in result.refs)
 
 

@@ -19,6 +19,7 @@ import ftrace
 from ftrace.control.freshness import calling
 from ftrace.control.freshness.values import Instance
 from ftrace.control.guards import Watch
+from tests.programs.arrays import evaluate
 from tests.programs.test_freshness import Model, check
 
 
@@ -423,3 +424,11 @@ def test_the_warning_of_a_walk_that_is_too_long_names_the_line(
     with pytest.warns(ftrace.errors.FreshnessWarning, match="clear_cache") as given:
         assert ftrace.jit(lambda x: sum(f(x) for f in table[1:3]))(1.0) == 5.0
     assert given[0].filename == __file__
+
+
+def test_a_table_of_functions_is_walked_a_few_times():
+    """A table holds what is called, but is not: else its functions get all that is in it."""
+    steps = [("minimum", 0, 0), ("negative", 0, 0)]
+    walk = walk_of(Watch(functools.partial(evaluate, steps)))
+    assert not walk.exhausted
+    assert walk.visits < 450  # it has 40 functions; 1,000 and 9 s where the table was called

@@ -16,6 +16,7 @@ import numpy as np
 from ftrace.control.freshness.attributes import Attributes
 from ftrace.control.freshness.holders import (
     GETTERS,
+    Assumed,
     call_of,
     gives_arrays,
     held_functions,
@@ -38,7 +39,6 @@ from ftrace.control.freshness.values import (
     Value,
     bag,
     constant,
-    covers,
     is_library,
     is_ndarray,
     is_of_ftrace,
@@ -65,8 +65,8 @@ class Calling(Attributes):
         self._walking: set[Any] = set()
         self._results: dict[Any, tuple[Any, Value]] = {}
         self._instances: dict[Any, Any] = {}  # by where they are made
-        self._assumed: dict[int, tuple[Any, Value | None, Value | None]] = {}
-        self._ids: dict[int, tuple[tuple[Any, ...], set[int]]] = {}  # of what is assumed
+        self._assumed: dict[int, Assumed] = {}  # by the callable's id
+        self._due: dict[int, Any] = {}  # of these, got more since they were walked
         self._escaped: dict[Any, Any] = {}  # what libraries get
         self._called: set[Any] = set()  # functions that walked code made, and called
         self._ways: dict[Any, int] = {}
@@ -82,15 +82,31 @@ class Calling(Attributes):
         for _ in range(_MAX_ROUNDS):
             self.restless = False
             self.assume(fun, given)
-            while self._later:
-                self._visit(*self._later.pop())
+            while self._later or self._due:
+                while self._later:
+                    self._visit(*self._later.pop())
+                self._catch_up()
             if not self.restless:
                 break
-            for memory in (self._results, self._called, self._believed, self._escaped):
-                memory.clear()
-            self._assumed = {k: (f, None, r) for k, (f, _, r) in self._assumed.items()}
-            for frame in self._shared.values():
-                frame.seen = None
+            self._forget()
+
+    def _forget(self) -> None:
+        """Another round begins, with the results and what is given as far as they are known."""
+        for results in (self._results, self._believed, self._escaped):
+            results.clear()
+        self._called.clear()
+        for known in self._assumed.values():
+            known.seen = known.relied = False
+        for frame in self._shared.values():
+            frame.seen = None
+
+    def _catch_up(self) -> None:
+        """Walk what got more than it was walked with."""
+        due, self._due = self._due, {}
+        for known, *place in due.values():
+            self.frame, self.here = place
+            self._follow(known)
+        self.frame = self.here = None
 
     # ------------------------------------------------------------------------------ callables
 
@@ -156,6 +172,8 @@ class Calling(Attributes):
                     self.facts.add("class", f, None, type(f), self.site)
                     self.facts.add("attribute", type(f), "__call__", call, self.site)
                 return self._function(call, [constant(f), *args], kwargs, rest)
+            if not callable(f) and (isinstance(f, Container) or not isinstance(f, STAND_INS)):
+                return NOTHING  # it raises
         if isinstance(f, GETTERS):
             return gotten(self, f, args[0] if args else _open(rest, None))
         meant = MEANINGS.get(f) if isinstance(f, _BUILTIN) and rest is None else None
@@ -443,36 +461,28 @@ class Calling(Attributes):
         return [Value((f,)), *args] if f is not None and is_opaque(f) else args
 
     def assume(self, f: Any, given: Value) -> Value:
-        """A callable of the user's is called by somebody, with anything of what is given."""
-        key = id(f)
-        _, before, result = self._assumed.get(key, (f, None, None))
-        if before is not None and covers(before, self._ids_of(key, before.refs), given):
-            return result or NOTHING
-        given = joined(before, given)
-        if before is not None and same(before, given):  # there are as many as are looked at
-            return result or NOTHING
-        self._assumed[key] = f, given, result
-        if key in self._walking:
-            self._believed[key] = result = result or NOTHING
-            return result
-        self._walking.add(key)
-        found = NOTHING
-        for _ in range(_MAX_PASSES):
-            found = joined(self._assumed[key][2], self._assume(f, given))
-            before, given = given, self._assumed[key][1] or given
-            self._assumed[key] = f, given, found
-            if same(before, given):
-                break
-        self._walking.discard(key)
-        self.restless |= not same(self._believed.get(key, found), found)
-        return found
+        """A callable of the user's is called by somebody, with anything of what is given.
 
-    def _ids_of(self, key: int, refs: tuple[Any, ...]) -> set[int]:
-        """The ids of what a function was given, which it is most often given again."""
-        known = self._ids.get(key)
-        if known is None or known[0] is not refs:
-            known = self._ids[key] = refs, set(map(id, refs))
-        return known[1]
+        It is walked at once the first time in a round, and once more for all that it gets later.
+        """
+        known = self._assumed.get(id(f))
+        if known is None:
+            known = self._assumed[id(f)] = Assumed(f)
+        new = known.get(given)
+        if not known.seen:
+            known.seen = True
+            self._follow(known)
+            return known.result
+        known.relied = True
+        if new:
+            self._due.setdefault(id(f), (known, self.frame, self.here))
+        return known.result
+
+    def _follow(self, known: Assumed) -> None:
+        """Walk what is assumed to be called, with all that it is known to get by now."""
+        before = known.result
+        known.result = joined(before, self._assume(known.callable, known.given))
+        self.restless |= known.relied and not same(before, known.result)
 
     def _assume(self, f: Any, given: Value) -> Value:
         if (isinstance(f, types.FunctionType) and is_library(f)) or not is_users(f):

@@ -9,20 +9,57 @@ import numpy as np
 
 from ftrace.control.freshness.reading import is_container
 from ftrace.control.freshness.values import (
+    NOTHING,
     Getter,
     Held,
     Instance,
     Made,
     Method,
+    Value,
+    covers,
     is_library,
     is_ndarray,
     is_of_ftrace,
+    joined,
+    same,
 )
 from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 
 GETTERS: Final = (operator.attrgetter, operator.itemgetter, operator.methodcaller, Getter)
 _MAX_HELD: Final = 300
+
+
+class Assumed:
+    """A callable of the user's that somebody may call, with anything that they may have.
+
+    Attributes:
+        given: what it may get.
+        result: what it may return, as far as that is known.
+        seen: whether it was walked in this round.
+        relied: whether its result was taken since.
+    """
+
+    __slots__ = ("_ids", "callable", "given", "relied", "result", "seen")
+
+    def __init__(self, f: Any) -> None:
+        self.callable = f
+        self.given = self.result = NOTHING
+        self.seen = self.relied = False
+        self._ids: set[int] | None = None
+
+    def get(self, more: Value) -> bool:
+        """Let it get more; returns whether that is new."""
+        if self._ids is None:
+            new = more
+        elif covers(self.given, self._ids, more):
+            return False
+        else:
+            new = joined(self.given, more)
+            if same(self.given, new):  # there are as many as are looked at
+                return False
+        self.given, self._ids = new, set(map(id, new.refs))
+        return True
 
 
 def owner_of(f: Any) -> Any:
