@@ -6,7 +6,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from ftrace.api.calls import brief, check_callable, name_of, transformed
-from ftrace.control.drawing import ELEMENTS, checked
+from ftrace.control.drawing import ELEMENTS
 from ftrace.control.functions import (
     Apart,
     FlatFunction,
@@ -16,6 +16,7 @@ from ftrace.control.functions import (
     is_no_value,
     result_avals,
 )
+from ftrace.control.once import checked
 from ftrace.control.rows.raising import errors_last
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError, TreeError
@@ -89,8 +90,8 @@ def vmap(
         def members() -> tuple[list[Any], list[Any]]:
             return batch_flat(errors_last(flat), axis, leaves, dims)
 
-        if restart.draws(given):
-            ys, found = checked(lambda: restart(members, given), [fun, *apart.fixed], ELEMENTS)
+        if restart.repeats(given):
+            ys, found = checked(lambda: restart(members, given), fun, ELEMENTS, apart.fixed)
         else:
             ys, found = restart(members, given)
         result_avals(fun, ys, flat.out_tree)

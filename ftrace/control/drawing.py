@@ -14,7 +14,7 @@ import pickle
 import random
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -46,10 +46,10 @@ _PLAIN: Final = (
 )
 
 
-_ONE: Final = "once for all {}, which would all get this one number"
+_ONE: Final = "once for all {}, which would all see the same"
 ELEMENTS: Final = _ONE.format("elements")
 TURNS: Final = _ONE.format("turns of a loop")
-BRANCHES: Final = "whether it runs or not: in Python, later numbers would be others"
+BRANCHES: Final = "whether it runs or not"
 REGIONS: Final = (
     "once where a traced value decides whether, or how often, it runs: in Python, each iteration "
     "would "
@@ -124,6 +124,64 @@ def held(cell: types.CellType) -> Any:
         return None
 
 
+_CHANGING: Final = frozenset(
+    (
+        *("append", "extend", "insert", "pop", "popleft", "appendleft", "extendleft", "rotate"),
+        *("remove", "clear", "sort", "reverse", "update", "setdefault", "popitem", "add"),
+        *("discard", "move_to_end", "subtract", "next", "send", "throw", "set", "reset"),
+        *("setattr", "delattr", "heappush", "heappop", "heapreplace", "heappushpop", "put"),
+        *("write", "seek", "read", "readline", "__next__", "__setattr__", "__setitem__"),
+    )
+)
+"""Names of what changes an object."""
+_STORING: Final = frozenset(
+    f"{verb}_{where}"
+    for verb in ("STORE", "DELETE")
+    for where in ("GLOBAL", "ATTR", "SUBSCR", "DEREF", "SLICE")
+)
+_changing: Final[dict[int, tuple[Any, frozenset[str]]]] = {}  # by the id of code
+_ANY: Final = ""  # no variable: whatever it is that changes
+
+
+def may_change(f: types.FunctionType) -> bool:
+    """Whether a function may change what outlives its run, by its instructions and names."""
+    paths = _changed_paths(f.__code__)
+    return bool(paths) and not all(n and _only_computes(_value(f, n)) for n in paths)
+
+
+def _only_computes(x: Any) -> bool:
+    """Whether it is a module whose `add` and `sort` change nothing."""
+    return x is np or _is_ours(x)
+
+
+def _changed_paths(code: types.CodeType) -> frozenset[str]:
+    """The variables whose functions or methods may change something; `_ANY` for others."""
+    key = id(code)
+    found = _changing.get(key)
+    if found is None:
+        found = _changing[key] = dropping(code, _changing, key), frozenset(_find_changed(code))
+    return found[1]
+
+
+def _find_changed(code: types.CodeType) -> Iterator[str]:
+    for inner in code.co_consts:
+        if type(inner) is types.CodeType:
+            yield from _changed_paths(inner)
+    before = _ANY
+    for i in dis.get_instructions(code):
+        if i.opname in _STORING and (i.argval in code.co_freevars or "DEREF" not in i.opname):
+            yield _ANY
+        if i.argval in _CHANGING and i.argval in code.co_names:
+            yield before if i.opname in ("LOAD_ATTR", "LOAD_METHOD") else _ANY
+        before = str(i.argval) if i.opname in ("LOAD_GLOBAL", "LOAD_DEREF") else _ANY
+
+
+def is_iterator(x: Any) -> bool:
+    """Whether a value gives each of its items once."""
+    kind = type(x)
+    return hasattr(kind, "__next__") and not issubclass(kind, type)
+
+
 def state(generator: Any) -> Any:
     """The state of a generator, to be compared."""
     give = state_of(generator)
@@ -134,14 +192,19 @@ def state(generator: Any) -> Any:
 class Draws:
     """The generators that functions reach, and the states that they are in before a trace."""
 
-    __slots__ = ("_before",)
+    __slots__ = ("_before", "changes")
 
     def __init__(self, functions: Iterable[Any]) -> None:
         found = _Reached(functions)
+        self.changes = found.changes  # whether the functions may change what outlives a run
         generators = {id(g): (name, g) for name, g in found.generators}
         if found.shared:
             generators |= {id(g): (name, g) for name, g in SHARED}
         self._before = [(name, g, state(g)) for name, g in generators.values()]
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._before)
 
     def restore(self) -> str:
         """Put back what was drawn; the name of a generator that was drawn from, or nothing."""
@@ -172,14 +235,6 @@ def drawn_once(name: str, what: str) -> LiftError:
     )
 
 
-def checked(run: Callable[[], Any], functions: Iterable[Any], what: str) -> Any:
-    """The result of a run that may not draw; see `Draws.check`."""
-    draws = Draws(functions)
-    result = run()
-    draws.check(what)
-    return result
-
-
 def _set(g: Any, state: Any) -> None:
     """Put a generator into a state."""
     if issubclass(type(g), random.Random):
@@ -196,7 +251,7 @@ class _Reached:
 
     def __init__(self, functions: Iterable[Any]) -> None:
         self.generators: list[tuple[str, Any]] = []
-        self.shared = False
+        self.shared = self.changes = False
         self._names: set[str] = set()
         queue = deque(("", f) for f in functions)
         seen: set[int] = set()
@@ -205,6 +260,7 @@ class _Reached:
             if id(x) in seen or issubclass(type(x), _PLAIN):
                 continue
             seen.add(id(x))
+            self.changes |= is_iterator(x)
             if issubclass(type(x), GENERATORS):
                 self.generators.append((name, x))
             else:
@@ -239,6 +295,7 @@ class _Reached:
         if is_library(f):
             return
         self.shared |= may_draw(f)
+        self.changes |= may_change(f)
         names = _names(code)
         self._names |= names
         yield from ((n, f.__globals__[n]) for n in names if n in f.__globals__)

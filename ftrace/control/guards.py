@@ -68,6 +68,10 @@ class Watch:
         # What the function itself changes, the next run is to change again, even from where it was
         return test if test is None or test() else _never
 
+    def changed(self) -> str:
+        """Words for what is no longer as it was."""
+        return self._reader.facts.changed() or "an array"
+
     def names(self, known: dict[int, str]) -> Iterable[tuple[str, Any]]:
         """What is read, by words for it; `known` are words for where reading begins."""
         return self._reader.facts.names(known)

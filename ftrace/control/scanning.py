@@ -7,8 +7,9 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ftrace.control.drawing import ELEMENTS, TURNS, checked
+from ftrace.control.drawing import ELEMENTS, TURNS
 from ftrace.control.functions import result_avals
+from ftrace.control.once import checked
 from ftrace.control.progress import reporting
 from ftrace.control.remat.revolve import run_again
 from ftrace.control.rows.scan import scan_call
@@ -253,7 +254,7 @@ def _all(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
 
     axis = Axis(size)
     run = partial(batch_flat, flat, axis, rows, (0,) * len(rows))
-    ys, dims = checked(run, [f], ELEMENTS)
+    ys, dims = checked(run, f, ELEMENTS)
     placed = [place_axis(y, d, axis, 0) for y, d in zip(ys, dims, strict=True)]
     return trees[0].unflatten(placed)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ftrace.control.drawing import checked
 from ftrace.control.functions import (
     Apart,
     Staged,
@@ -23,6 +22,7 @@ from ftrace.control.functions import (
     is_zero_d,
     stage_function,
 )
+from ftrace.control.once import checked
 from ftrace.core.config import config
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import ConcretizationTypeError, LiftError
@@ -197,7 +197,7 @@ class Traces:
         try:
             if self._times:
                 staged = checked(
-                    lambda: stage_function(fun, tree, avals, values=leaves), [fun], self._times
+                    lambda: stage_function(fun, tree, avals, values=leaves), fun, self._times
                 )
             elif self._attempts is None:
                 staged = stage_function(fun, tree, avals, values=leaves)

@@ -81,9 +81,10 @@ class Restart:
         state.check()
         return result
 
-    def draws(self, given: Iterable[Any] = ()) -> bool:
-        """Whether the function may draw random numbers with Python's or NumPy's generators."""
-        return self._look(given).draws
+    def repeats(self, given: Iterable[Any] = ()) -> bool:
+        """Whether a run of the function may change what the next one reads."""
+        asked = self._look(given)
+        return asked.draws or asked.changes
 
     def _rewound(self, attempt: Callable[[], R]) -> Callable[[], R]:
         """The attempt, each time with the generators of random numbers as they are now."""

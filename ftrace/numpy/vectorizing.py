@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.drawing import ELEMENTS, checked
+from ftrace.control.drawing import ELEMENTS
+from ftrace.control.once import checked
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import bool_, canonical, complex128, float64, int64
 from ftrace.core.errors import DtypeError, ShapeError, brief
@@ -57,7 +58,7 @@ def over_leading(
 
     axis = Axis(count)
     attempt = functools.partial(batch_flat, run, axis, flat, [0] * len(flat))
-    ys, dims = checked(attempt, [function], ELEMENTS)
+    ys, dims = checked(attempt, function, ELEMENTS)
     placed = [place_axis(y, d, axis, 0) for y, d in zip(ys, dims, strict=True)]
     return [reshape(y, new_sizes=(*loop, *typeof(y).shape[1:])) for y in placed], several[-1]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ftrace.api.calls import brief, check_argnums, to_transform
 from ftrace.api.compiled.compiling import Options, jit
-from ftrace.control.drawing import ELEMENTS, checked
+from ftrace.control.drawing import ELEMENTS
 from ftrace.control.functions import (
     argument_avals,
     argument_paths,
@@ -21,6 +21,7 @@ from ftrace.control.functions import (
     name_of,
     stage_function,
 )
+from ftrace.control.once import checked
 from ftrace.control.rows.partials import partials
 from ftrace.control.rows.raising import Noted, Several, again, joined, kinds_of, without_errors
 from ftrace.control.rows.vectorized import vectorize_call
@@ -179,7 +180,7 @@ class _Call:
         self.scalars = [a if a.weak else aval((), a.dtype) for a in avals]
         state = Outliving.of(fun)
         attempt = functools.partial(stage_function, traced, self.in_tree, self.scalars)
-        staged = checked(attempt, [traced], ELEMENTS)
+        staged = checked(attempt, traced, ELEMENTS)
         if state is not None:
             state.check_members()
         self.tree: PyTreeDef = staged.out_tree

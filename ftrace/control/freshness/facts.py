@@ -110,6 +110,16 @@ class Facts:
                 del self._found[name]
                 self.add(kind, moved[id(holder)], key, value, None)
 
+    def changed(self) -> str:
+        """Words for the first fact that does not hold any longer; nothing if all do."""
+        for (kind, _, _, key), (holder, value, _) in self._found.items():
+            scope: dict[str, Any] = {"same": is_same, "equal": _same_objects}
+            test = _function([_test(scope, kind, holder, key, value, None)], scope)
+            if test is not None and not test():
+                known = kind in ("cell", "name", "attribute") and type(key) is str
+                return f"`{key}`" if known else f"a {type(holder).__name__}"
+        return ""
+
     def guard(
         self, root: Any, arrays: Iterable[Any], contents: Iterable[tuple[Any, bytearray]]
     ) -> Any:

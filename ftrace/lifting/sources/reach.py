@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.drawing import is_source, may_draw
+from ftrace.control.drawing import is_iterator, is_source, may_change, may_draw
 from ftrace.core.nodes import KINDS
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
@@ -58,6 +58,7 @@ class Asked:
         codes: those that ask.
         waits: whether modules are to be imported by the function, which nobody can look into yet.
         implied: whether one that no call names asks, or leads to one that does: a property.
+        changes: whether one may change what outlives its call, by what it names.
         draws: whether one may draw random numbers in Python (`control/drawing.py`).
         writes: whether one may overwrite what outlives its call (`outliving.py`).
     """
@@ -66,6 +67,7 @@ class Asked:
         "_links",
         "_missing",
         "asks",
+        "changes",
         "codes",
         "draws",
         "implied",
@@ -82,6 +84,8 @@ class Asked:
         self.writes = found.partial or any(map(may_write, found.functions.values()))
         drawing = (may_draw(f) for f in found.functions.values())
         self.draws = found.partial or found.draws or any(drawing)
+        changing = (may_change(f) for f in found.functions.values())
+        self.changes = found.partial or found.iterates or any(changing)
         self._missing = found.missing
         self.implied = self.asks and found.is_implied(asking)
         self.places = frozenset(map(place_of, found.functions.values()))
@@ -279,6 +283,7 @@ class _Reach:
         self.links: Links = []
         self.missing: set[str] = set()  # modules that are imported when the function runs
         self.partial = False  # whether functions were passed over
+        self.iterates = False  # whether an iterator is there
         self.draws = False  # whether a generator of random numbers, or a method of one, is there
         self._called: dict[int, set[str]] = {}  # by what names a function was reached
         self._implied: set[int] = set()
@@ -313,6 +318,7 @@ class _Reach:
     def _take(self, x: Any, name: str, implied: bool) -> None:
         kind = type(x)
         self.draws = self.draws or is_source(x)
+        self.iterates = self.iterates or is_iterator(x)
         if kind in PLAIN:
             return
         if kind is types.FunctionType:
