@@ -32,9 +32,12 @@ class Watch:
     Args:
         fun: what is traced, with its wrappers.
         known: objects that are among its arguments as they are.
+
+    Attributes:
+        moved: whether the run put another list in the place of one that it appends to.
     """
 
-    __slots__ = ("_fun", "_reader")
+    __slots__ = ("_fun", "_reader", "moved")
 
     def __init__(self, fun: Callable[..., Any], known: Sequence[Any] = ()) -> None:
         self._fun = fun
@@ -50,6 +53,7 @@ class Watch:
         if reader.exhausted:
             _warn(fun)
         self._reader = reader
+        self.moved = False
 
     def guard(self, operands: Iterable[Any], captured: Iterable[Any] = ()) -> Any:
         """A function that tells whether all is as it was; None if there is nothing to test.
@@ -59,7 +63,7 @@ class Watch:
             captured: arrays that the trace reads by reference.
         """
         reader = self._reader
-        reader.facts.renew(reader.logs)
+        self.moved = reader.facts.renew(reader.logs)
         noted = {(number, position(*place)) for number, place in operands if place is not None}
         read = {id(u.array): u.array for u in reader.uses.values() if not _by_reference(u, noted)}
         contents = [(a, reader.before[i]) for i, a in read.items()]

@@ -51,7 +51,7 @@ def checked(run: Callable[[], R], fun: Any, times: str, known: Sequence[Any] = (
             return result
         test = watch.guard(()) or _always
         if test():
-            if not known and not draws:
+            if not (known or draws or watch.moved):
                 _keep(fun, test)
             return result
     assert watch is not None

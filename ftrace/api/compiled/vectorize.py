@@ -15,6 +15,7 @@ from ftrace.api.calls import brief, check_argnums, to_transform
 from ftrace.api.compiled.compiling import Options, jit
 from ftrace.control.drawing import ELEMENTS
 from ftrace.control.functions import (
+    Staged,
     argument_avals,
     argument_paths,
     flatten_call,
@@ -179,10 +180,14 @@ class _Call:
         self.shape = self._broadcast(avals)
         self.scalars = [a if a.weak else aval((), a.dtype) for a in avals]
         state = Outliving.of(fun)
-        attempt = functools.partial(stage_function, traced, self.in_tree, self.scalars)
+
+        def attempt() -> Staged:
+            staged = stage_function(traced, self.in_tree, self.scalars)
+            if state is not None:
+                state.check_members()
+            return staged
+
         staged = checked(attempt, traced, ELEMENTS)
-        if state is not None:
-            state.check_members()
         self.tree: PyTreeDef = staged.out_tree
         jaxpr, self.errors = without_errors(staged.jaxpr)
         self.count = len(staged.jaxpr.outvars)

@@ -94,8 +94,8 @@ class Facts:
             words.setdefault(id(value), text)
             yield text, value
 
-    def renew(self, logs: set[int]) -> None:
-        """Take containers that are appended to where they are now.
+    def renew(self, logs: set[int]) -> bool:
+        """Take containers that are appended to where they are now; returns whether one moved.
 
         Lifting may have put another list in the place of one. What they hold, where that is read,
         is to be what it was.
@@ -109,6 +109,7 @@ class Facts:
             elif id(holder) in moved and kind in ("length", "items", "pairs"):
                 del self._found[name]
                 self.add(kind, moved[id(holder)], key, value, None)
+        return any(number != id(now) for number, now in moved.items())
 
     def changed(self) -> str:
         """Words for the first fact that does not hold any longer; nothing if all do."""
