@@ -16,7 +16,7 @@ from ftrace.control.functions import (
     is_no_value,
     result_avals,
 )
-from ftrace.control.once import checked
+from ftrace.control.once import Batching, checked
 from ftrace.control.rows.raising import errors_last
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError, TreeError
@@ -87,13 +87,14 @@ def vmap(
         flat = FlatFunction(fun, tree)
         given = (*args, *kwargs.values())
 
-        def members() -> tuple[list[Any], list[Any]]:
-            return batch_flat(errors_last(flat), axis, leaves, dims)
+        def members(values: list[Any]) -> tuple[list[Any], list[Any]]:
+            return batch_flat(errors_last(flat), axis, values, dims)
 
+        runs = Batching(members, leaves, dims, lambda attempt: restart(attempt, given))
         if restart.repeats(given):
-            ys, found = checked(lambda: restart(members, given), fun, ELEMENTS, apart.fixed)
+            ys, found = checked(runs, fun, ELEMENTS, apart.fixed)
         else:
-            ys, found = restart(members, given)
+            ys, found = runs.run()
         result_avals(fun, ys, flat.out_tree)
         wanted = _out_dims(fun, out_axes, flat.out_tree, ys)
         rows = zip(ys, found, wanted, paths(flat.out_tree, "result"), strict=True)

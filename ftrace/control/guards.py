@@ -15,6 +15,7 @@ from typing import Any
 
 from ftrace.control.freshness import combining as combining
 from ftrace.control.freshness.bytecode import position
+from ftrace.control.freshness.facts import content
 from ftrace.control.freshness.reading import Use
 from ftrace.control.freshness.stack import Reader
 from ftrace.control.freshness.values import Value, is_ndarray
@@ -65,20 +66,40 @@ class Watch:
         reader = self._reader
         self.moved = reader.facts.renew(reader.logs)
         noted = {(number, position(*place)) for number, place in operands if place is not None}
-        read = {id(u.array): u.array for u in reader.uses.values() if not _by_reference(u, noted)}
-        contents = [(a, reader.before[i]) for i, a in read.items()]
         layouts = reader.arrays | {id(a): a for a in captured if is_ndarray(a)}
-        test = reader.facts.guard(_root(self._fun), layouts.values(), contents)
+        test = reader.facts.guard(_root(self._fun), layouts.values(), self._contents(noted))
         # What the function itself changes, the next run is to change again, even from where it was
         return test if test is None or test() else _never
 
+    def _contents(self, noted: set[Any]) -> list[tuple[Any, bytearray]]:
+        """Arrays that Python reads, with what they held."""
+        reader = self._reader
+        read = {id(u.array): u.array for u in reader.uses.values() if not _by_reference(u, noted)}
+        return [(a, reader.before[i]) for i, a in read.items()]
+
+    def holds(self) -> bool:
+        """Whether all is as it was."""
+        test = self.guard(())
+        return test is None or test()
+
     def changed(self) -> str:
         """Words for what is no longer as it was."""
-        return self._reader.facts.changed() or "an array"
+        return next(self._reader.facts.changed(), "an array")
+
+    def lasting(self) -> Callable[[], bool]:
+        """A function that tells whether what is as it was still is; the rest it does not ask."""
+        facts = self._reader.facts
+        facts.settle()
+        contents = [(a, before) for a, before in self._contents(set()) if content(a) == before]
+        return facts.guard(_root(self._fun), self._reader.arrays.values(), contents) or _always
 
     def names(self, known: dict[int, str]) -> Iterable[tuple[str, Any]]:
         """What is read, by words for it; `known` are words for where reading begins."""
         return self._reader.facts.names(known)
+
+
+def _always() -> bool:
+    return True
 
 
 def _never() -> bool:

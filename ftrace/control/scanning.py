@@ -2,14 +2,13 @@
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from ftrace.control.drawing import ELEMENTS, TURNS
 from ftrace.control.functions import result_avals
-from ftrace.control.once import checked
+from ftrace.control.once import Batching, checked
 from ftrace.control.progress import reporting
 from ftrace.control.remat.revolve import run_again
 from ftrace.control.rows.scan import scan_call
@@ -252,9 +251,12 @@ def _all(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
         trees.append(out_tree)
         return outs
 
-    axis = Axis(size)
-    run = partial(batch_flat, flat, axis, rows, (0,) * len(rows))
-    ys, dims = checked(run, f, ELEMENTS)
+    axis, mapped = Axis(size), (0,) * len(rows)
+
+    def run(rows: list[Any]) -> tuple[list[Any], list[Any]]:
+        return batch_flat(flat, axis, rows, mapped)
+
+    ys, dims = checked(Batching(run, rows, mapped), f, ELEMENTS)
     placed = [place_axis(y, d, axis, 0) for y, d in zip(ys, dims, strict=True)]
     return trees[0].unflatten(placed)
 

@@ -22,7 +22,7 @@ from ftrace.control.functions import (
     is_zero_d,
     stage_function,
 )
-from ftrace.control.once import checked
+from ftrace.control.once import Staging, checked
 from ftrace.core.config import config
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import ConcretizationTypeError, LiftError
@@ -196,9 +196,8 @@ class Traces:
         outer, ctx.operands = ctx.operands, set()
         try:
             if self._times:
-                staged = checked(
-                    lambda: stage_function(fun, tree, avals, values=leaves), fun, self._times
-                )
+                runs = Staging(lambda: stage_function(fun, tree, avals, values=leaves))
+                staged = checked(runs, fun, self._times)
             elif self._attempts is None:
                 staged = stage_function(fun, tree, avals, values=leaves)
             else:

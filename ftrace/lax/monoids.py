@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.control.drawing import ELEMENTS
-from ftrace.control.once import checked
+from ftrace.control.once import Staging, checked
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
@@ -91,7 +91,7 @@ class Computation:
             )
         avals = [aval((), dtype) for dtype in dtypes]
         attempt = partial(trace_to_jaxpr, flat, [*avals, *avals])
-        self.jaxpr, self.captured = checked(attempt, fn, ELEMENTS)
+        self.jaxpr, self.captured = checked(Staging(attempt), fn, ELEMENTS)
         self.row = self._recognised()
 
     def _recognised(self) -> Primitive | None:

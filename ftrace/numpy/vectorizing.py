@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.control.drawing import ELEMENTS
-from ftrace.control.once import checked
+from ftrace.control.once import Batching, checked
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import bool_, canonical, complex128, float64, int64
 from ftrace.core.errors import DtypeError, ShapeError, brief
@@ -56,9 +56,12 @@ def over_leading(
         several.append(isinstance(found, tuple))
         return [strong(value(y)) for y in found] if several[-1] else [strong(value(found))]
 
-    axis = Axis(count)
-    attempt = functools.partial(batch_flat, run, axis, flat, [0] * len(flat))
-    ys, dims = checked(attempt, function, ELEMENTS)
+    axis, mapped = Axis(count), [0] * len(flat)
+
+    def batched(values: list[Any]) -> tuple[list[Any], list[Any]]:
+        return batch_flat(run, axis, values, mapped)
+
+    ys, dims = checked(Batching(batched, flat, mapped), function, ELEMENTS)
     placed = [place_axis(y, d, axis, 0) for y, d in zip(ys, dims, strict=True)]
     return [reshape(y, new_sizes=(*loop, *typeof(y).shape[1:])) for y in placed], several[-1]
 

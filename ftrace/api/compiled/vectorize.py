@@ -22,7 +22,7 @@ from ftrace.control.functions import (
     name_of,
     stage_function,
 )
-from ftrace.control.once import checked
+from ftrace.control.once import Staging, checked
 from ftrace.control.rows.partials import partials
 from ftrace.control.rows.raising import Noted, Several, again, joined, kinds_of, without_errors
 from ftrace.control.rows.vectorized import vectorize_call
@@ -187,7 +187,7 @@ class _Call:
                 state.check_members()
             return staged
 
-        staged = checked(attempt, traced, ELEMENTS)
+        staged = checked(Staging(attempt), traced, ELEMENTS)
         self.tree: PyTreeDef = staged.out_tree
         jaxpr, self.errors = without_errors(staged.jaxpr)
         self.count = len(staged.jaxpr.outvars)

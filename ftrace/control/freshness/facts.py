@@ -111,15 +111,26 @@ class Facts:
                 self.add(kind, moved[id(holder)], key, value, None)
         return any(number != id(now) for number, now in moved.items())
 
-    def changed(self) -> str:
-        """Words for the first fact that does not hold any longer; nothing if all do."""
-        for (kind, _, _, key), (holder, value, _) in self._found.items():
+    def changed(self) -> Iterator[str]:
+        """Words for the facts that do not hold any longer."""
+        for (kind, _, _, key), (holder, _, _) in self._broken().items():
+            known = kind in ("cell", "name", "attribute") and type(key) is str
+            yield f"`{key}`" if known else f"a {type(holder).__name__}"
+
+    def settle(self) -> None:
+        """Forget them."""
+        for name in self._broken():
+            del self._found[name]
+
+    def _broken(self) -> dict[Any, Any]:
+        broken: dict[Any, Any] = {}
+        for name, fact in self._found.items():
+            (kind, _, _, key), (holder, value, _) = name, fact
             scope: dict[str, Any] = {"same": is_same, "equal": _same_objects}
             test = _function([_test(scope, kind, holder, key, value, None)], scope)
             if test is not None and not test():
-                known = kind in ("cell", "name", "attribute") and type(key) is str
-                return f"`{key}`" if known else f"a {type(holder).__name__}"
-        return ""
+                broken[name] = fact
+        return broken
 
     def guard(
         self, root: Any, arrays: Iterable[Any], contents: Iterable[tuple[Any, bytearray]]
