@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ftrace.control.changing import held, is_iterator, is_ours, may_change, variable
 from ftrace.control.freshness.opaque import state_of
 from ftrace.control.freshness.values import is_library, is_of_ftrace
 from ftrace.core.errors import LiftError
@@ -102,84 +103,7 @@ def may_draw(f: types.FunctionType) -> bool:
     paths = _paths(f.__code__)
     if not paths:
         return False
-    return not all(_is_ours(_value(f, name)) for name in paths)
-
-
-def _is_ours(x: Any) -> bool:
-    return type(x) is types.ModuleType and x.__name__.partition(".")[0] == "ftrace"
-
-
-def _value(f: types.FunctionType, name: str) -> Any:
-    """What a variable holds that is none of a function's own; None where that is not known."""
-    if name in f.__code__.co_freevars:
-        return held((f.__closure__ or ())[f.__code__.co_freevars.index(name)])
-    return f.__globals__.get(name)
-
-
-def held(cell: types.CellType) -> Any:
-    """What a cell holds, or None."""
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
-
-
-_CHANGING: Final = frozenset(
-    (
-        *("append", "extend", "insert", "pop", "popleft", "appendleft", "extendleft", "rotate"),
-        *("remove", "clear", "sort", "reverse", "update", "setdefault", "popitem", "add"),
-        *("discard", "move_to_end", "subtract", "next", "send", "throw", "set", "reset"),
-        *("setattr", "delattr", "heappush", "heappop", "heapreplace", "heappushpop", "put"),
-        *("write", "seek", "read", "readline", "__next__", "__setattr__", "__setitem__"),
-    )
-)
-"""Names of what changes an object."""
-_STORING: Final = frozenset(
-    f"{verb}_{where}"
-    for verb in ("STORE", "DELETE")
-    for where in ("GLOBAL", "ATTR", "SUBSCR", "DEREF", "SLICE")
-)
-_changing: Final[dict[int, tuple[Any, frozenset[str]]]] = {}  # by the id of code
-_ANY: Final = ""  # no variable: whatever it is that changes
-
-
-def may_change(f: types.FunctionType) -> bool:
-    """Whether a function may change what outlives its run, by its instructions and names."""
-    paths = _changed_paths(f.__code__)
-    return bool(paths) and not all(n and _only_computes(_value(f, n)) for n in paths)
-
-
-def _only_computes(x: Any) -> bool:
-    """Whether it is a module whose `add` and `sort` change nothing."""
-    return x is np or _is_ours(x)
-
-
-def _changed_paths(code: types.CodeType) -> frozenset[str]:
-    """The variables whose functions or methods may change something; `_ANY` for others."""
-    key = id(code)
-    found = _changing.get(key)
-    if found is None:
-        found = _changing[key] = dropping(code, _changing, key), frozenset(_find_changed(code))
-    return found[1]
-
-
-def _find_changed(code: types.CodeType) -> Iterator[str]:
-    for inner in code.co_consts:
-        if type(inner) is types.CodeType:
-            yield from _changed_paths(inner)
-    before = _ANY
-    for i in dis.get_instructions(code):
-        if i.opname in _STORING and (i.argval in code.co_freevars or "DEREF" not in i.opname):
-            yield _ANY
-        if i.argval in _CHANGING and i.argval in code.co_names:
-            yield before if i.opname in ("LOAD_ATTR", "LOAD_METHOD") else _ANY
-        before = str(i.argval) if i.opname in ("LOAD_GLOBAL", "LOAD_DEREF") else _ANY
-
-
-def is_iterator(x: Any) -> bool:
-    """Whether a value gives each of its items once."""
-    kind = type(x)
-    return hasattr(kind, "__next__") and not issubclass(kind, type)
+    return not all(is_ours(variable(f, name)) for name in paths)
 
 
 def state(generator: Any) -> Any:

@@ -91,7 +91,7 @@ class Watch:
         facts = self._reader.facts
         facts.settle()
         contents = [(a, before) for a, before in self._contents(set()) if content(a) == before]
-        return facts.guard(_root(self._fun), self._reader.arrays.values(), contents) or _always
+        return facts.guard(_base(self._fun), self._reader.arrays.values(), contents) or _always
 
     def names(self, known: dict[int, str]) -> Iterable[tuple[str, Any]]:
         """What is read, by words for it; `known` are words for where reading begins."""
@@ -106,11 +106,17 @@ def _never() -> bool:
     return False
 
 
-def _root(fun: Any) -> Any:
-    """The function whose traces are kept as long as it lives."""
+def _base(fun: Any) -> Any:
+    """The innermost function, or the object that is called."""
     while hasattr(fun, "__ftrace__"):
         fun = fun.__ftrace__[0]
-    return fun if isinstance(fun, types.FunctionType) else None
+    return fun.__self__ if isinstance(fun, types.MethodType) else fun
+
+
+def _root(fun: Any) -> Any:
+    """The function whose traces are kept as long as it lives."""
+    base = _base(fun)
+    return base if isinstance(base, types.FunctionType) else None
 
 
 def _warn(fun: Any) -> None:

@@ -20,6 +20,7 @@ from ftrace.core.weak import dropping
 from ftrace.interpreters.alike import Recording, are_alike, follow, record
 
 _MORE: Final = 2  # runs that are compared with the first
+_MOST: Final = 1_000  # functions
 watch_of = lazy("ftrace.control.guards", "Watch")
 KEPT: Final[dict[int, tuple[Any, Any, Callable[[], bool]]]] = {}
 """By the id of a function: it, weakly, its code, and a test that what it reads is as it was."""
@@ -143,6 +144,8 @@ def _compared(
 
 def _keep(fun: Any, watch: Any) -> None:
     """Keep what the next call compares, instead of a walk."""
+    if len(KEPT) >= _MOST:
+        KEPT.clear()
     if not watch.moved:
         with contextlib.suppress(TypeError):  # some objects cannot be referred to weakly
             KEPT[id(fun)] = dropping(fun, KEPT, id(fun)), _code(fun), watch.lasting()

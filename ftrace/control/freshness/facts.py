@@ -176,8 +176,8 @@ def _test(scope: dict[str, Any], kind: str, holder: Any, key: Any, value: Any, r
     i = len(scope)
     h, v = (f"{letter}{i}" for letter in "hv")
     for name, x in ((h, holder), (v, value)):
-        scope[name] = weakref.ref(x) if x is root else x
-    h, v = (f"{n}()" if x is root else n for n, x in ((h, holder), (v, value)))
+        scope[name] = weakref.ref(x) if x is root is not None else x
+    h, v = (f"{n}()" if x is root is not None else n for n, x in ((h, holder), (v, value)))
     words = {"h": h, "n": key, "k": _key(scope, i, key)}
     if value is _MISSING:
         return _ABSENT[kind].format(**words)

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.drawing import is_iterator, is_source, may_change, may_draw
+from ftrace.control.changing import is_iterator, may_change
+from ftrace.control.drawing import is_source, may_draw
 from ftrace.core.nodes import KINDS
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
