@@ -23,6 +23,7 @@ _CHANGING: Final = frozenset(
         *("discard", "move_to_end", "subtract", "next", "send", "throw", "set", "reset"),
         *("setattr", "delattr", "heappush", "heappop", "heapreplace", "heappushpop", "put"),
         *("write", "seek", "read", "readline", "__next__", "__setattr__", "__setitem__"),
+        *("setitem", "delitem"),
     )
 )
 """Names of what changes an object."""
@@ -78,9 +79,11 @@ def held(cell: types.CellType) -> Any:
         return None
 
 
-def is_iterator(x: Any) -> bool:
-    """Whether a value gives each of its items once."""
+def is_changing(x: Any) -> bool:
+    """Whether a value changes by its use: an iterator, or a method such as `append` of a list."""
     kind = type(x)
+    if kind is types.BuiltinFunctionType:
+        return x.__name__ in _CHANGING and type(x.__self__) is not types.ModuleType
     return hasattr(kind, "__next__") and not issubclass(kind, type)
 
 

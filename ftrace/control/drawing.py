@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.changing import held, is_iterator, is_ours, may_change, variable
+from ftrace.control.changing import held, is_changing, is_ours, may_change, variable
 from ftrace.control.freshness.opaque import state_of
 from ftrace.control.freshness.values import is_library, is_of_ftrace
 from ftrace.core.errors import LiftError
@@ -184,7 +184,7 @@ class _Reached:
             if id(x) in seen or issubclass(type(x), _PLAIN):
                 continue
             seen.add(id(x))
-            self.changes |= is_iterator(x)
+            self.changes |= is_changing(x)
             if issubclass(type(x), GENERATORS):
                 self.generators.append((name, x))
             else:

@@ -19,7 +19,7 @@ from ftrace.core.lazy import lazy
 from ftrace.core.weak import dropping
 from ftrace.interpreters.alike import Recording, are_alike, follow, record
 
-_MORE: Final = 2  # runs that are compared with the first
+_MORE: Final = 3  # runs that are compared with the first
 _MOST: Final = 1_000  # functions
 watch_of = lazy("ftrace.control.guards", "Watch")
 KEPT: Final[dict[int, tuple[Any, Any, Callable[[], bool]]]] = {}

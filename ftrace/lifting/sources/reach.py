@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.changing import is_iterator, may_change
+from ftrace.control.changing import is_changing, may_change
 from ftrace.control.drawing import is_source, may_draw
 from ftrace.core.nodes import KINDS
 from ftrace.core.trace import Tracer
@@ -86,7 +86,7 @@ class Asked:
         drawing = (may_draw(f) for f in found.functions.values())
         self.draws = found.partial or found.draws or any(drawing)
         changing = (may_change(f) for f in found.functions.values())
-        self.changes = found.partial or found.iterates or any(changing)
+        self.changes = found.partial or found.changes or any(changing)
         self._missing = found.missing
         self.implied = self.asks and found.is_implied(asking)
         self.places = frozenset(map(place_of, found.functions.values()))
@@ -284,7 +284,7 @@ class _Reach:
         self.links: Links = []
         self.missing: set[str] = set()  # modules that are imported when the function runs
         self.partial = False  # whether functions were passed over
-        self.iterates = False  # whether an iterator is there
+        self.changes = False  # whether a value that changes by its use is there
         self.draws = False  # whether a generator of random numbers, or a method of one, is there
         self._called: dict[int, set[str]] = {}  # by what names a function was reached
         self._implied: set[int] = set()
@@ -319,7 +319,7 @@ class _Reach:
     def _take(self, x: Any, name: str, implied: bool) -> None:
         kind = type(x)
         self.draws = self.draws or is_source(x)
-        self.iterates = self.iterates or is_iterator(x)
+        self.changes = self.changes or is_changing(x)
         if kind in PLAIN:
             return
         if kind is types.FunctionType:
