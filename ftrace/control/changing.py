@@ -10,7 +10,7 @@ import dis
 import types
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,8 @@ _CHANGING: Final = frozenset(
     )
 )
 """Names of what changes an object."""
-_OUTSIDE: Final = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF")
+_REBINDING: Final = ("STORE_DEREF", "DELETE_DEREF")
+_OUTSIDE: Final = ("STORE_GLOBAL", "DELETE_GLOBAL", *_REBINDING)
 _INSIDE: Final = frozenset(
     f"{verb}_{where}" for verb in ("STORE", "DELETE") for where in ("ATTR", "SUBSCR", "SLICE")
 )
@@ -42,7 +43,16 @@ _MAKERS: Final = frozenset(
 """Functions of array modules whose results are new."""
 _CLASSES: Final = frozenset(("list", "dict", "set", "bytearray"))
 _ANY: Final = ""  # no variable: whatever it is that changes
-_known: Final[dict[int, tuple[Any, frozenset[str]]]] = {}  # by the id of code
+
+
+class _Facts(NamedTuple):
+    """What code may change."""
+
+    paths: frozenset[str]
+    rebinds: bool
+
+
+_known: Final[dict[int, tuple[Any, _Facts]]] = {}  # by the id of code
 
 
 def may_change(f: types.FunctionType) -> bool:
@@ -87,12 +97,25 @@ def is_changing(x: Any) -> bool:
     return hasattr(kind, "__next__") and not issubclass(kind, type)
 
 
+def rebinds(code: types.CodeType) -> bool:
+    """Whether code, or that inside it, gives a variable of an enclosing function another value."""
+    return _facts(code).rebinds
+
+
 def _paths(code: types.CodeType) -> frozenset[str]:
     """The variables whose functions or methods may change something; `_ANY` for others."""
+    return _facts(code).paths
+
+
+def _facts(code: types.CodeType) -> _Facts:
     key = id(code)
     found = _known.get(key)
     if found is None:
-        found = _known[key] = dropping(code, _known, key), frozenset(_find_paths(code))
+        inner = [c for c in code.co_consts if type(c) is types.CodeType]
+        cells = [i for i in dis.get_instructions(code) if i.opname in _REBINDING]
+        outer = any(i.argval in code.co_freevars for i in cells) or any(map(rebinds, inner))
+        facts = _Facts(frozenset(_find_paths(code)), outer)
+        found = _known[key] = dropping(code, _known, key), facts
     return found[1]
 
 

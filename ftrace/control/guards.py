@@ -63,13 +63,21 @@ class Watch:
             operands: (id of the owner, code, instruction) of the arrays that equations read.
             captured: arrays that the trace reads by reference.
         """
-        reader = self._reader
-        self.moved = reader.facts.renew(reader.logs)
         noted = {(number, position(*place)) for number, place in operands if place is not None}
-        layouts = reader.arrays | {id(a): a for a in captured if is_ndarray(a)}
-        test = reader.facts.guard(_root(self._fun), layouts.values(), self._contents(noted))
+        layouts = [a for a in captured if is_ndarray(a)]
+        root = _root(self._fun)
+        weak = () if root is None else (root,)
+        test = self._test(weak, (), self._contents(noted), layouts)
         # What the function itself changes, the next run is to change again, even from where it was
         return test if test is None or test() else _never
+
+    def _test(
+        self, weak: Iterable[Any], cells: Iterable[Any], contents: Any, captured: Any = ()
+    ) -> Any:
+        reader = self._reader
+        self.moved = reader.facts.renew(reader.logs)
+        layouts = reader.arrays | {id(a): a for a in captured}
+        return reader.facts.guard(weak, cells, layouts.values(), contents)
 
     def _contents(self, noted: set[Any]) -> list[tuple[Any, bytearray]]:
         """Arrays that Python reads, with what they held."""
@@ -77,21 +85,25 @@ class Watch:
         read = {id(u.array): u.array for u in reader.uses.values() if not _by_reference(u, noted)}
         return [(a, reader.before[i]) for i, a in read.items()]
 
-    def holds(self) -> bool:
-        """Whether all is as it was."""
-        test = self.guard(())
-        return test is None or test()
+    def unchanged(self, weak: Iterable[Any], cells: Iterable[Any]) -> Callable[[], bool] | None:
+        """A function that tells whether all is as it was; None if it is not.
+
+        Args:
+            weak: objects that it does not keep alive.
+            cells: what these hold is known, and not asked.
+        """
+        test = self._test(weak, cells, self._contents(set())) or _always
+        return test if test() else None
 
     def changed(self) -> str:
         """Words for what is no longer as it was."""
         return next(self._reader.facts.changed(), "an array")
 
-    def lasting(self) -> Callable[[], bool]:
-        """A function that tells whether what is as it was still is; the rest it does not ask."""
-        facts = self._reader.facts
-        facts.settle()
+    def lasting(self, weak: Iterable[Any], cells: Iterable[Any]) -> Callable[[], bool]:
+        """The same, about what is as it was."""
+        self._reader.facts.settle()
         contents = [(a, before) for a, before in self._contents(set()) if content(a) == before]
-        return facts.guard(_base(self._fun), self._reader.arrays.values(), contents) or _always
+        return self._test(weak, cells, contents) or _always
 
     def names(self, known: dict[int, str]) -> Iterable[tuple[str, Any]]:
         """What is read, by words for it; `known` are words for where reading begins."""
@@ -106,17 +118,11 @@ def _never() -> bool:
     return False
 
 
-def _base(fun: Any) -> Any:
-    """The innermost function, or the object that is called."""
-    while hasattr(fun, "__ftrace__"):
-        fun = fun.__ftrace__[0]
-    return fun.__self__ if isinstance(fun, types.MethodType) else fun
-
-
 def _root(fun: Any) -> Any:
     """The function whose traces are kept as long as it lives."""
-    base = _base(fun)
-    return base if isinstance(base, types.FunctionType) else None
+    while hasattr(fun, "__ftrace__"):
+        fun = fun.__ftrace__[0]
+    return fun if isinstance(fun, types.FunctionType) else None
 
 
 def _warn(fun: Any) -> None:

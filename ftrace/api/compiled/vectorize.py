@@ -187,7 +187,12 @@ class _Call:
                 state.check_members()
             return staged
 
-        staged = checked(Staging(attempt), traced, ELEMENTS)
+        try:
+            staged = checked(Staging(attempt), traced, ELEMENTS)
+        except LiftError:
+            if state is not None:
+                state.check_members(matters=True)
+            raise
         self.tree: PyTreeDef = staged.out_tree
         jaxpr, self.errors = without_errors(staged.jaxpr)
         self.count = len(staged.jaxpr.outvars)

@@ -127,25 +127,32 @@ class Facts:
         for name, fact in self._found.items():
             (kind, _, _, key), (holder, value, _) = name, fact
             scope: dict[str, Any] = {"same": is_same, "equal": _same_objects}
-            test = _function([_test(scope, kind, holder, key, value, None)], scope)
+            test = _function([_test(scope, kind, holder, key, value, ())], scope)
             if test is not None and not test():
                 broken[name] = fact
         return broken
 
     def guard(
-        self, root: Any, arrays: Iterable[Any], contents: Iterable[tuple[Any, bytearray]]
+        self,
+        weak: Iterable[Any],
+        cells: Iterable[Any],
+        arrays: Iterable[Any],
+        contents: Iterable[tuple[Any, bytearray]],
     ) -> Any:
         """A function that tests all facts; None if there are none.
 
         Args:
-            root: the function that the guard is for, which it does not keep alive.
+            weak: objects that the guard does not keep alive.
+            cells: what these hold is known.
             arrays: whose shapes and dtypes stay.
             contents: whose contents stay.
         """
         scope: dict[str, Any] = {"same": is_same, "equal": _same_objects}
+        roots, known = set(map(id, weak)), set(map(id, cells))
         tests = [
-            _test(scope, kind, holder, key, value, root)
-            for (kind, _, _, key), (holder, value, _) in self._found.items()
+            _test(scope, kind, holder, key, value, roots)
+            for (kind, number, _, key), (holder, value, _) in self._found.items()
+            if number not in known
         ]
         for a in arrays:
             i = len(scope)
@@ -172,12 +179,12 @@ def _contiguous(array: Any) -> Any:
     return array.T if array.flags.f_contiguous else array
 
 
-def _test(scope: dict[str, Any], kind: str, holder: Any, key: Any, value: Any, root: Any) -> str:
+def _test(scope: dict[str, Any], kind: str, holder: Any, key: Any, value: Any, roots: Any) -> str:
     i = len(scope)
     h, v = (f"{letter}{i}" for letter in "hv")
     for name, x in ((h, holder), (v, value)):
-        scope[name] = weakref.ref(x) if x is root is not None else x
-    h, v = (f"{n}()" if x is root is not None else n for n, x in ((h, holder), (v, value)))
+        scope[name] = weakref.ref(x) if id(x) in roots else x
+    h, v = (f"{n}()" if id(x) in roots else n for n, x in ((h, holder), (v, value)))
     words = {"h": h, "n": key, "k": _key(scope, i, key)}
     if value is _MISSING:
         return _ABSENT[kind].format(**words)

@@ -61,13 +61,18 @@ class Outliving:
             found._places += _items("self", owner)
         return found
 
-    def check_members(self) -> None:
+    def check_members(self, matters: bool = False) -> None:
         """Put back whatever was overwritten, by values that are not traced, too.
+
+        Args:
+            matters: whether values that are not traced are known to make a difference, too.
 
         Raises:
             LiftError: something was: each member should have seen what the one before it left.
         """
         changed = [p for p in self._places if _is_changed(p)]
+        if not (matters or any(isinstance(_value(p), Tracer) for p in changed)):
+            return
         for place in changed:
             if place.content is not None:
                 a = place.before
