@@ -149,7 +149,7 @@ class _Own:
         self._made: dict[str, set[str]] = {n: {_ANY} for n in given}
         if code.co_name == "__init__" and given:
             self._made[given[0]] = set()
-        before: Any = None
+        before = None
         for i in self.listing:
             if i.opname.startswith("STORE_FAST"):
                 alone = i.opname == "STORE_FAST" and not i.is_jump_target
@@ -160,7 +160,7 @@ class _Own:
 
     def needed(self, load: Any) -> Iterable[str]:
         """The variables that must be known modules or classes for a holder to be its own."""
-        name = "" if load is None else str(load.argval)
+        name = str(load.argval) if load else _ANY
         if name and load.opname == "LOAD_FAST":
             return self._made.get(name, (_ANY,))
         known = name and name not in _CLASSES and load.opname in ("LOAD_GLOBAL", "LOAD_DEREF")
@@ -175,7 +175,7 @@ class _Own:
 
     def _makers(self, last: Any) -> Iterable[str]:
         """The same for a value, by the instruction that gives it."""
-        name = "" if last is None else last.opname
+        name = str(last.opname) if last else ""
         if name.startswith("BUILD_") or name in ("LIST_EXTEND", "DICT_UPDATE", "SET_UPDATE"):
             return ()
         if name == "BINARY_OP":  # `+=` gives what was there, or a new one

@@ -72,12 +72,12 @@ class Watch:
         return test if test is None or test() else _never
 
     def _test(
-        self, weak: Iterable[Any], cells: Iterable[Any], contents: Any, captured: Any = ()
+        self, weak: Iterable[Any], given: Iterable[Any], contents: Any, captured: Any = ()
     ) -> Any:
         reader = self._reader
         self.moved = reader.facts.renew(reader.logs)
         layouts = reader.arrays | {id(a): a for a in captured}
-        return reader.facts.guard(weak, cells, layouts.values(), contents)
+        return reader.facts.guard(weak, given, layouts.values(), contents)
 
     def _contents(self, noted: set[Any]) -> list[tuple[Any, bytearray]]:
         """Arrays that Python reads, with what they held."""
@@ -85,25 +85,25 @@ class Watch:
         read = {id(u.array): u.array for u in reader.uses.values() if not _by_reference(u, noted)}
         return [(a, reader.before[i]) for i, a in read.items()]
 
-    def unchanged(self, weak: Iterable[Any], cells: Iterable[Any]) -> Callable[[], bool] | None:
+    def unchanged(self, weak: Iterable[Any], given: Iterable[Any]) -> Callable[[], bool] | None:
         """A function that tells whether all is as it was; None if it is not.
 
         Args:
             weak: objects that it does not keep alive.
-            cells: what these hold is known, and not asked.
+            given: objects whose content is not asked.
         """
-        test = self._test(weak, cells, self._contents(set())) or _always
+        test = self._test(weak, given, self._contents(set())) or _always
         return test if test() else None
 
     def changed(self) -> str:
         """Words for what is no longer as it was."""
         return next(self._reader.facts.changed(), "an array")
 
-    def lasting(self, weak: Iterable[Any], cells: Iterable[Any]) -> Callable[[], bool]:
+    def lasting(self, weak: Iterable[Any], given: Iterable[Any]) -> Callable[[], bool]:
         """The same, about what is as it was."""
         self._reader.facts.settle()
         contents = [(a, before) for a, before in self._contents(set()) if content(a) == before]
-        return self._test(weak, cells, contents) or _always
+        return self._test(weak, given, contents) or _always
 
     def names(self, known: dict[int, str]) -> Iterable[tuple[str, Any]]:
         """What is read, by words for it; `known` are words for where reading begins."""

@@ -23,7 +23,7 @@ from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
 from ftrace.interpreters.alike import Recording, are_alike, follow, record
 
-_MORE: Final = 3  # runs that are compared with the first
+_MORE: Final = 2  # runs that are compared where each changes something
 _MOST: Final = 1_000  # functions
 watch_of = lazy("ftrace.control.guards", "Watch")
 
@@ -43,8 +43,9 @@ class Staging:
     def followed(self) -> tuple[Any, Recording]:
         """The result, and a recording of the run."""
         result = self.run()
-        parts = (result.jaxpr, result.captured) if isinstance(result, Staged) else result
-        return result, Recording.of(*parts)
+        staged = isinstance(result, Staged)
+        jaxpr, captured = (result.jaxpr, result.captured) if staged else result
+        return result, Recording.of(jaxpr, captured)
 
     def recorded(self) -> Recording:
         """A recording of another run."""
@@ -99,7 +100,7 @@ def checked(runs: Staging | Batching, fun: Any, times: str, known: Sequence[Any]
         LiftError: it drew a random number, or computes by what it changes.
         UnexpectedTracerError: it computes by traced values that it leaves.
     """
-    kept = Kept(fun, known)
+    kept = Verdict(fun, known)
     if kept.holds():
         result = runs.run()
         if not kept.holds():
@@ -113,7 +114,7 @@ def checked(runs: Staging | Batching, fun: Any, times: str, known: Sequence[Any]
     watch = watch_of(fun, known)
     result, recording = runs.followed()
     draws.check(times)
-    test = watch.unchanged(kept.weak, kept.cells)
+    test = watch.unchanged(kept.weak, kept.given)
     if test is None:
         watch, test = _compared(runs, kept, times, recording, watch)
     if not draws:
@@ -123,7 +124,7 @@ def checked(runs: Staging | Batching, fun: Any, times: str, known: Sequence[Any]
 
 def _compared(
     runs: Staging | Batching,
-    kept: "Kept",
+    kept: "Verdict",
     times: str,
     first: Recording | None = None,
     before: Any = None,
@@ -136,9 +137,12 @@ def _compared(
     """
     watch, cause = watch_of(kept.fun, kept.known), None
     try:
-        first = first or runs.recorded()
-        if all(are_alike(first, runs.recorded()) for _ in range(_MORE)):
-            return watch, watch.lasting(kept.weak, kept.cells)
+        second = runs.recorded()
+        test = watch.unchanged(kept.weak, kept.given)  # a cache is filled: all runs are like this
+        more = 0 if test is not None else _MORE
+        others = (second, *(runs.recorded() for _ in range(more)))
+        if all(are_alike(first or second, other) for other in others):
+            return watch, test or watch.lasting(kept.weak, kept.given)
     except Exception as error:  # what the run before left there stops this one
         cause = error
     what = (before or watch).changed()
@@ -153,7 +157,7 @@ def _compared(
 _table: Final[dict[Any, tuple[Any, Any, Callable[[], bool]]]] = {}
 
 
-class Kept:
+class Verdict:
     """What is kept of a function: a test that what it reads is as it was.
 
     A closure that is made anew each time, of the same code over the same objects, has the same.
@@ -161,28 +165,33 @@ class Kept:
     Attributes:
         fun: the function.
         known: objects that are among its arguments as they are.
-        cells: its cells, if all that they hold is part of the key.
-        parts: objects that take the entry along when they go.
-        weak: objects that the test is not to keep alive.
     """
 
-    __slots__ = ("_code", "_key", "cells", "fun", "known", "parts", "weak")
+    __slots__ = ("_code", "_key", "_parts", "fun", "known")
 
     def __init__(self, fun: Any, known: Sequence[Any]) -> None:
         self.fun, self.known = fun, known
-        self._code = getattr(fun if hasattr(fun, "__code__") else type(fun).__call__, "__code__", 0)
-        self.cells: tuple[Any, ...] = ()
-        held = _held(fun)
-        if held is None:
-            self._key: Any = id(fun)
-            self.parts = _weakly((fun,))
+        self._parts = parts = _parts(fun)
+        if parts is None:
+            own = fun if hasattr(fun, "__code__") else type(fun).__call__
+            self._code, self._key = getattr(own, "__code__", None), id(fun)
         else:
-            self._key = id(self._code), id(fun.__globals__), *map(_mark, held)
-            self.cells = fun.__closure__ or ()
-            self.parts = _weakly((self._code, *held))
-        while hasattr(fun, "__ftrace__"):
-            fun = fun.__ftrace__[0]
-        self.weak = _weakly((*self.parts, self.fun, fun, getattr(fun, "__self__", None)))
+            self._code = code = fun.__code__
+            self._key = id(code), id(fun.__globals__), *map(_mark, parts)
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """Objects whose content the key says: the function and its cells."""
+        return () if self._parts is None else (self.fun, *(self.fun.__closure__ or ()))
+
+    @property
+    def weak(self) -> list[Any]:
+        """Objects that the test is not to keep alive."""
+        inner = self.fun
+        while hasattr(inner, "__ftrace__"):
+            inner = inner.__ftrace__[0]
+        owner = getattr(inner, "__self__", None)
+        return _weakly((self.fun, inner, owner, *(self._parts or ())))
 
     def holds(self) -> bool:
         """Whether there is a test, and it says so."""
@@ -191,21 +200,33 @@ class Kept:
 
     def keep(self, watch: Any, test: Callable[[], bool]) -> None:
         """Keep a test, in the place of the one that is the oldest."""
-        if self.known or watch.moved or not self.parts:
+        parts = _weakly((self.fun,) if self._parts is None else (self._code, *self._parts))
+        if self.known or watch.moved or not parts:
             return
         if len(_table) >= _MOST:
             _table.pop(next(iter(_table)), None)
-        refs = [dropping(x, _table, self._key) for x in self.parts]
+        refs = [dropping(x, _table, self._key) for x in parts]
         _table[self._key] = refs, self._code, test
 
 
-def _held(fun: Any) -> tuple[Any, ...] | None:
-    """What a function closes over, and its defaults, if the next one may have the same."""
-    if type(fun) is not types.FunctionType or hasattr(fun, "__ftrace__") or rebinds(fun.__code__):
+def _parts(fun: Any) -> tuple[Any, ...] | None:
+    """What a function closes over, and its defaults, if the next one may have the same.
+
+    Containers are not held: they may be large, and are made anew for each step of a training.
+    """
+    if type(fun) is not types.FunctionType or fun.__dict__ or rebinds(fun.__code__):
         return None
-    cells = map(held, fun.__closure__ or ())
-    parts = *cells, *(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values()
-    return None if any(is_array(x) or isinstance(x, Tracer) for x in parts) else parts
+    parts = *map(held, fun.__closure__ or ()), *(fun.__defaults__ or ())
+    if fun.__kwdefaults__:
+        parts += tuple(fun.__kwdefaults__.values())
+    return parts if all(map(_may_last, parts)) else None
+
+
+def _may_last(x: Any) -> bool:
+    kind = type(x)
+    if kind in SCALARS:
+        return True
+    return kind.__weakrefoffset__ > 0 and not (is_array(x) or issubclass(kind, Tracer))
 
 
 def _weakly(objects: Iterable[Any]) -> list[Any]:

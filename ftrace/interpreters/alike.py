@@ -171,7 +171,7 @@ class _Match:
 
     def __init__(self) -> None:
         self._vars: dict[Var, Var] = {}
-        self._seen: set[tuple[int, int]] = set()
+        self._seen: dict[tuple[int, int], Any] = {}  # alive, so that no other gets its number
 
     def recordings(self, a: Recording, b: Recording) -> bool:
         n = len(a.values)
@@ -218,7 +218,7 @@ class _Match:
             return is_same(a, b)
         if (id(a), id(b)) in self._seen or len(self._seen) > _MOST:
             return True
-        self._seen.add((id(a), id(b)))
+        self._seen[id(a), id(b)] = a, b
         return self._objects(a, b)
 
     def _objects(self, a: Any, b: Any) -> bool:

@@ -4,12 +4,11 @@ import collections
 import contextlib
 import contextvars
 import functools
-import gc
 import heapq
 import itertools
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ import pytest
 
 import ftrace
 from ftrace import lax
-from ftrace.control import once
 from ftrace.errors import LiftError, UnexpectedTracerError
 
 _four = np.array([1.3, -0.7, 2.1, 1.3])
@@ -282,7 +280,7 @@ def _given_by_a_context() -> _Fun:
     shared: list[int] = []
 
     @contextlib.contextmanager
-    def opened() -> Iterator[list[int]]:
+    def opened() -> Generator[list[int]]:
         yield shared
 
     def f(x: Any) -> Any:

@@ -18,7 +18,7 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -444,7 +444,7 @@ def settings_in_a_stack() -> _Fun:
     stack = [1.0]
 
     @contextlib.contextmanager
-    def scaled(by: float) -> Iterator[None]:
+    def scaled(by: float) -> Generator[None]:
         stack.append(by)
         try:
             yield
@@ -640,7 +640,6 @@ class _Point:
     def __init__(self, x: Any) -> None:
         self.x = x
         self.both = [v * 2 for v in (x, x)]
-        self.both[0] = 1.0 + x
 
 
 def _objects(x: Any) -> Any:
@@ -715,7 +714,7 @@ def test_a_count_of_a_kernel_that_makes_a_difference_is_put_back_and_named() -> 
 
 def test_a_compiled_object_may_have_an_attribute_that_is_none() -> None:
     class Model:
-        table = None
+        table: Any = None
 
         def __call__(self, x: Any) -> Any:
             return x * (2 if self.table is None else self.table)

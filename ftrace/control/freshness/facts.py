@@ -135,7 +135,7 @@ class Facts:
     def guard(
         self,
         weak: Iterable[Any],
-        cells: Iterable[Any],
+        given: Iterable[Any],
         arrays: Iterable[Any],
         contents: Iterable[tuple[Any, bytearray]],
     ) -> Any:
@@ -143,12 +143,12 @@ class Facts:
 
         Args:
             weak: objects that the guard does not keep alive.
-            cells: what these hold is known.
+            given: objects whose content is not asked.
             arrays: whose shapes and dtypes stay.
             contents: whose contents stay.
         """
         scope: dict[str, Any] = {"same": is_same, "equal": _same_objects}
-        roots, known = set(map(id, weak)), set(map(id, cells))
+        roots, known = set(map(id, weak)), set(map(id, given))
         tests = [
             _test(scope, kind, holder, key, value, roots)
             for (kind, number, _, key), (holder, value, _) in self._found.items()
