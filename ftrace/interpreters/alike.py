@@ -235,7 +235,19 @@ class _Match:
             return bool(a == b)
         if issubclass(kind, tuple | list):
             return self._pairs(a, b)
-        return self._pairs(*map(list, map(_parts, (a, b))))
+        x, y = map(list, map(_parts, (a, b)))
+        return self._remembering(x, y) if _is_own(a) else self._pairs(x, y)
+
+    def _remembering(self, a: Sequence[Any], b: Sequence[Any]) -> bool:
+        """The same for parts of an object of ftrace's, one of which may know more by its use."""
+        for x, y in zip(a, b, strict=False):
+            if type(x) is dict and type(y) is dict:
+                same = all(self._value(x[k], y[k]) for k in x.keys() & y.keys())
+            else:
+                same = _is_nothing(x) or _is_nothing(y) or self._value(x, y)
+            if not same:
+                return False
+        return True
 
     def _tracers(self, a: Any, b: Any) -> bool:
         """Whether two traced values of other transformations are one."""
@@ -247,6 +259,16 @@ class _Match:
         if any(x is UNKNOWN for x in known):
             return all(getattr(a, s) is getattr(b, s) for s in a.slots)
         return self._value(*known)
+
+
+def _is_own(x: Any) -> bool:
+    """Whether an object, or the code of a function, is ftrace's."""
+    module = getattr(x if isinstance(x, types.FunctionType) else type(x), "__module__", None)
+    return str(module).partition(".")[0] == "ftrace"
+
+
+def _is_nothing(x: Any) -> bool:
+    return x is None or (type(x) is list and not x)
 
 
 def _same_arrays(a: Any, b: Any) -> bool:

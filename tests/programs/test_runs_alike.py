@@ -423,6 +423,11 @@ def rule_made_anew() -> _Fun:
 
 
 @_program
+def rule_made_anew_in_a_call() -> _Fun:
+    return ftrace.jit(rule_made_anew())
+
+
+@_program
 def mode_set_and_set_back() -> _Fun:
     class Model:
         training = False
