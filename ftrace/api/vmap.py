@@ -87,14 +87,14 @@ def vmap(
         flat = FlatFunction(fun, tree)
         given = (*args, *kwargs.values())
 
-        def members(values: list[Any]) -> tuple[list[Any], list[Any]]:
+        def members(values: list[Any] = leaves) -> tuple[list[Any], list[Any]]:
             return batch_flat(errors_last(flat), axis, values, dims)
 
-        runs = Batching(members, leaves, dims, lambda attempt: restart(attempt, given))
         if restart.repeats(given):
+            runs = Batching(members, leaves, dims, lambda attempt: restart(attempt, given))
             ys, found = checked(runs, fun, ELEMENTS, apart.fixed)
         else:
-            ys, found = runs.run()
+            ys, found = restart(members, given)
         result_avals(fun, ys, flat.out_tree)
         wanted = _out_dims(fun, out_axes, flat.out_tree, ys)
         rows = zip(ys, found, wanted, paths(flat.out_tree, "result"), strict=True)
