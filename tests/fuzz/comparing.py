@@ -21,6 +21,10 @@ from ftrace.tree_util import tree_flatten, tree_leaves, tree_map
 from tests.fuzz.modules import BORDER, PRELUDE, PRELUDE_OF_HELPERS
 
 CALLS = 3
+JOINED = (
+    (np.dtype(np.float32), np.dtype(np.float64)),
+    (np.dtype(np.complex64), np.dtype(np.complex128)),
+)
 
 
 class Skip(Exception):  # noqa: N818
@@ -136,7 +140,7 @@ def compare(actual: Any, expected: Any, tolerance: float = 1e-8, *, dtypes: bool
         weak = type(y) in (int, float, complex) and p.dtype != bool
         if p.shape != q.shape:
             raise Mismatch(f"shape {p.shape}, not {q.shape}")
-        joined = q.dtype == np.float32 and p.dtype == np.float64  # two arms of a decision have one
+        joined = (q.dtype, p.dtype) in JOINED  # two arms of a decision have one
         if dtypes and p.dtype != q.dtype and not (weak or joined):
             raise Mismatch(f"dtype {p.dtype}, not {q.dtype}")
         if not np.allclose(p, q, rtol=tolerance, atol=tolerance, equal_nan=True):

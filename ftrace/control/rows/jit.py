@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from ftrace.control.rows.mincut import least_moved
 from ftrace.core.config import config
 from ftrace.core.device import platform
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
@@ -31,13 +30,14 @@ from ftrace.interpreters.transpose import (
     unflatten_masked,
 )
 from ftrace.lowering.fusion.inline import is_one_program
-from ftrace.lowering.program.segments import cut_at_tapes
 
 BACKENDS: Final = {
     "cpu": lazy("ftrace.cpu.cpu_backend", "cpu_backend"),
     "gpu": lazy("ftrace.gpu.gpu_backend", "gpu_backend"),
 }
 """By the platform of the arrays; imported when something is first compiled."""
+_cut_at_tapes = lazy("ftrace.lowering.program.segments", "cut_at_tapes")
+_least_moved = lazy("ftrace.control.rows.mincut", "least_moved")
 LONG: Final = 64  # iterations after which the body of a loop is compiled
 
 
@@ -75,7 +75,7 @@ class _InPieces:
     __slots__ = ("_pieces", "_runs")
 
     def __init__(self, jaxpr: Jaxpr, place: str) -> None:
-        self._pieces = cut_at_tapes(jaxpr)
+        self._pieces = _cut_at_tapes(jaxpr)
         self._runs = [
             None if isinstance(step, Eqn) else executable(step[0], place)
             for step in self._pieces.steps
@@ -185,7 +185,7 @@ def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
 
 
 def _jit_partial(known: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> Split:
-    split = _least_moved(jaxpr, known)
+    split = _halves(jaxpr, known)
     indices = tuple(i for i, k in enumerate(known) if k)
     unknown = tuple(i for i, k in enumerate(known) if not k)
     return Split(
@@ -196,8 +196,8 @@ def _jit_partial(known: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> Split:
 
 
 @cached_on_jaxpr
-def _least_moved(jaxpr: Jaxpr, known: tuple[bool, ...]) -> SplitJaxpr:
-    return least_moved(partial_jaxpr(jaxpr, known), known)
+def _halves(jaxpr: Jaxpr, known: tuple[bool, ...]) -> SplitJaxpr:
+    return _least_moved(partial_jaxpr(jaxpr, known), known)
 
 
 def _bind(*args: Any, **params: Any) -> Any:

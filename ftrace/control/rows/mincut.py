@@ -80,10 +80,20 @@ def _work(eqn: Eqn) -> float:
     return (EXPENSIVE if expensive else PLAIN) * eqn.outvars[0].aval.dtype.itemsize
 
 
-def scalar_work(jaxpr: Jaxpr) -> float:
-    """What a jaxpr over numbers costs, in bytes; of branches all."""
+def is_cheaper_again(jaxpr: Jaxpr, operands: float, stored: float) -> bool:
+    """Whether to compute values over numbers again costs less than to store them.
+
+    Args:
+        jaxpr: what computes them; of its branches all count.
+        operands: bytes that it reads.
+        stored: bytes of the values.
+    """
+    return operands + _scalar_work(jaxpr) < STORED * stored
+
+
+def _scalar_work(jaxpr: Jaxpr) -> float:
     eqns, _, _ = plain(jaxpr)
-    return sum(_work(e) + sum(scalar_work(j) for _, j in subjaxprs(e.params)) for e in eqns)
+    return sum(_work(e) + sum(_scalar_work(j) for _, j in subjaxprs(e.params)) for e in eqns)
 
 
 @dataclass

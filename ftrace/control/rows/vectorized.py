@@ -14,13 +14,13 @@ from functools import reduce
 from typing import Any
 
 from ftrace.control.rows.jit import jit_call
-from ftrace.control.rows.mincut import STORED, scalar_work
 from ftrace.control.rows.partials import Pattern, partials
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.config import config
 from ftrace.core.dtypes import bool_
 from ftrace.core.errors import RuleError, ShapeError
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.lazy import lazy
 from ftrace.core.lower import Elementwise
 from ftrace.core.primitive import Linear, Primitive
 from ftrace.core.zero import ZERO, Masked
@@ -32,12 +32,15 @@ from ftrace.interpreters.partial import RES, Half, Split
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import instantiate, materialise
 from ftrace.interpreters.transpose import full_mask
-from ftrace.lowering.fusion.fusible import has_loops, is_scalar_program
 from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.compare import bitwise_or, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import add
 from ftrace.primitives.shape import reshape
+
+_has_loops = lazy("ftrace.lowering.fusion.fusible", "has_loops")
+_is_scalar_program = lazy("ftrace.lowering.fusion.fusible", "is_scalar_program")
+_is_cheaper_again = lazy("ftrace.control.rows.mincut", "is_cheaper_again")
 
 Flags = tuple[bool, ...]
 Avals = tuple[ShapedArray, ...]
@@ -66,7 +69,7 @@ def _impl_of(scalar: Scalar) -> Callable[..., list[Any]]:
     def impl(*operands: Any, **params: Any) -> list[Any]:
         jaxpr = scalar(**params)
         shape = typeof(operands[0]).shape if operands else ()
-        if shape and config.settings.compile and is_scalar_program(jaxpr):
+        if shape and config.settings.compile and _is_scalar_program(jaxpr):
             alone = _alone(jaxpr, tuple(aval(shape, a.dtype) for a in jaxpr.in_avals))
             return jit_call(*operands, jaxpr=alone, name="vectorize")
         return owned(mapped(jaxpr, operands), operands)
@@ -178,11 +181,11 @@ def _again(computed: Jaxpr, partial_count: int, keep: str) -> bool:
     """
     if keep != "auto":
         return keep == "recompute"
-    if has_loops(computed):
+    if _has_loops(computed):
         return False
     operands = sum(a.dtype.itemsize for a in computed.in_avals)
     stored = sum(a.dtype.itemsize for a in computed.out_avals[-partial_count:])
-    return operands + scalar_work(computed) < STORED * stored
+    return bool(_is_cheaper_again(computed, operands, stored))
 
 
 def _staged(whole: Jaxpr, known: Flags) -> Split:
