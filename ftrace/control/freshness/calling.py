@@ -54,6 +54,7 @@ _MAX_ROUNDS: Final = 8
 _MAX_VISITS: Final = 4_000
 _MAX_WAYS: Final = 4  # in which a function is walked by itself
 _MAX_PLACES: Final = 4  # at which instances of a class are told apart
+_MAX_NESTED: Final = 20  # of calls by libraries; deeper ones are followed afterwards
 _MAX_DEPTH: Final = 40  # of calls; deeper ones are followed afterwards, their results unknown
 
 
@@ -463,18 +464,19 @@ class Calling(Attributes):
     def assume(self, f: Any, given: Value) -> Value:
         """A callable of the user's is called by somebody, with anything of what is given.
 
-        It is walked at once the first time in a round, and once more for all that it gets later.
+        It is walked at once the first time in a round, unless that is too deep, and once more for
+        all that it gets later.
         """
         known = self._assumed.get(id(f))
         if known is None:
             known = self._assumed[id(f)] = Assumed(f)
         new = known.get(given)
-        if not known.seen:
-            known.seen = True
+        first, known.seen = not known.seen, True
+        if first and self._depth < _MAX_NESTED:
             self._follow(known)
             return known.result
         known.relied = True
-        if new:
+        if first or new:
             self._due.setdefault(id(f), (known, self.frame, self.here))
         return known.result
 
