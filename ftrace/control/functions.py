@@ -26,6 +26,7 @@ from ftrace.core.tree import (
     LEAF,
     NOTHING,
     PyTreeDef,
+    argument,
     constant,
     constants_of,
     paths,
@@ -150,9 +151,9 @@ class FlatFunction:
         fn = lifted(self.fn)
         try:
             if self._args_tree is not None:
-                out = fn(*self._args_tree.unflatten(leaves))
+                out = fn(*argument(self._args_tree, leaves))
             else:
-                args, kwargs = self.in_tree.unflatten(leaves)
+                args, kwargs = argument(self.in_tree, leaves)
                 out = fn(*args, **kwargs)
         except AttributeError as error:
             named = lost(error)

@@ -33,7 +33,7 @@ from ftrace.core.errors import (
 )
 from ftrace.core.scan_layout import ScanLoop
 from ftrace.core.trace import Tracer, lifted
-from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_map, tree_words
+from ftrace.core.tree import PyTreeDef, argument, paths, tree_flatten, tree_map, tree_words
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.quiet import quietly
 from ftrace.primitives.compare import lt
@@ -95,12 +95,12 @@ def scan(  # noqa: PLR0913 - JAX's signature
     leaves = [strengthened(x) for x in leaves]
     rows, rows_tree = tree_flatten(xs)
     n, elements = _elements(rows, rows_tree, length)
-    x = rows_tree.unflatten(elements)
+    x = argument(rows_tree, elements)
     if progress:
         f, x = reporting(f, n, progress, reverse), (np.int64(0), x)
         rows = [free(np.arange(n, dtype=np.int64)), *rows]
     loop = ScanLoop(n, bool(reverse), 0, len(leaves), again)
-    return _scanned(f, (tree.unflatten(leaves), x), leaves, rows, loop)
+    return _scanned(f, (argument(tree, leaves), x), leaves, rows, loop)
 
 
 def _scanned(
@@ -226,11 +226,11 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         reshape(_range(x, 0, whole), new_sizes=(n // size, size, *typeof(x).shape[1:]))
         for x in rows
     ]
-    ys = scan(lambda _, x: (None, _all(f, x, size)), None, tree.unflatten(head))[1]
+    ys = scan(lambda _, x: (None, _all(f, x, size)), None, argument(tree, head))[1]
     ys = tree_map(lambda y: reshape(y, new_sizes=(whole, *typeof(y).shape[2:])), ys)
     if whole == n:
         return ys
-    rest = _all(f, tree.unflatten([_range(x, whole, n) for x in rows]), n - whole)
+    rest = _all(f, argument(tree, [_range(x, whole, n) for x in rows]), n - whole)
     return tree_map(lambda a, b: concatenate(a, b, dimension=0), ys, rest)
 
 
@@ -247,7 +247,7 @@ def _all(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     trees: list[Any] = []
 
     def flat(*leaves: Any) -> list[Any]:
-        outs, out_tree = tree_flatten(lifted(f)(tree.unflatten(leaves)))
+        outs, out_tree = tree_flatten(lifted(f)(argument(tree, leaves)))
         trees.append(out_tree)
         return outs
 

@@ -20,7 +20,7 @@ from ftrace.core.dtypes import bool_, int64, promote
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from ftrace.core.trace import Tracer
-from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
+from ftrace.core.tree import PyTreeDef, argument, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_closed
 from ftrace.primitives.compare import clamp
@@ -238,7 +238,7 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
     leaves, tree = tree_flatten(init_val)
     result_avals(while_loop, leaves, tree, "init_val")
     leaves = [strengthened(x) for x in leaves]
-    carry = tree.unflatten(leaves)
+    carry = argument(tree, leaves)
     _, test = Traces(cond_fun, ("while",), times=TURNS).find(cond_fun, (carry,), {})
     leaves, step = Traces(body_fun, ("while",), times=TURNS).find(body_fun, (carry,), {})
     wanted = [typeof(x) for x in leaves]

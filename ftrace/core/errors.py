@@ -121,7 +121,8 @@ class TracerAttributeError(FtraceError, AttributeError):
     """A traced array was asked for what only memory has: flags, strides, bytes, a shape to set.
 
     Or an object among the arguments of a transformed function, which has its fields only, for an
-    attribute that is none.
+    attribute that is none. Then the error is raised in the end also if `hasattr` or a handler
+    catches it.
     """
 
 

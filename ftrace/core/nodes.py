@@ -11,7 +11,6 @@ The idea: a class is looked at once; two tables then answer by one lookup of `ty
 import dataclasses
 import enum
 import functools
-import inspect
 import math
 import sys
 import types
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core.beside import LACKS, names_beside, no_field
 from ftrace.core.errors import DtypeError, TracerAttributeError, TreeError
 
 
@@ -103,10 +103,20 @@ def _dict_keys(data: Any, _: int) -> Sequence[Any]:
     return [DictKey(key) for key in data]
 
 
-class Keys(tuple[Any, ...]):
-    """The sorted keys of a dict that was not: equal to any keys, and `places` is its own order."""
+class Noted(tuple[Any, ...]):
+    """Data that is equal to any tuple of the same items; `note` is what it says besides.
 
-    places: tuple[int, ...]
+    Of a dict whose keys were not sorted its own order, as places of the sorted keys; of an object
+    the names of what it holds beside its fields (`beside.py`).
+    """
+
+    note: tuple[Any, ...]
+
+
+def _noted(items: Iterable[Any], note: tuple[Any, ...]) -> Noted:
+    made = Noted(items)
+    made.note = note
+    return made
 
 
 def _flatten_dict(x: dict[Any, Any]) -> tuple[Sequence[Any], Any]:
@@ -119,15 +129,14 @@ def _flatten_dict(x: dict[Any, Any]) -> tuple[Sequence[Any], Any]:
         ) from None
     if keys != tuple(x):
         place = {key: i for i, key in enumerate(keys)}
-        keys = Keys(keys)
-        keys.places = tuple(map(place.__getitem__, x))
+        keys = _noted(keys, tuple(map(place.__getitem__, x)))
     return tuple(map(x.__getitem__, keys)), keys
 
 
 def _items(keys: tuple[Any, ...], xs: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
     """Keys and values in the order of the dict that was taken apart."""
-    if type(keys) is Keys:
-        return [(keys[i], xs[i]) for i in keys.places]
+    if type(keys) is Noted:
+        return [(keys[i], xs[i]) for i in keys.note]
     return zip(keys, xs, strict=True)
 
 
@@ -181,51 +190,22 @@ def fields_kind(cls: type, names: Sequence[str], static: Sequence[str]) -> NodeK
 
     def flatten(x: Any) -> tuple[Sequence[Any], Any]:
         held: Any = getattr(x, "__dict__", ())
-        if len(held) > count:
-            _check_shadows(x, held.keys() - expected)
-        return get_children(x), get_static(x)
+        beside = names_beside(x, held.keys() - expected) if len(held) > count else ()
+        data = get_static(x)
+        return get_children(x), _noted(data, beside) if beside else data
 
     return NodeKind(cls, flatten, unflatten, lambda data, n: keys)
-
-
-def _check_shadows(x: Any, others: Iterable[str]) -> None:
-    """Raise if what an object holds beside its fields hides what its class has of that name.
-
-    An object that is put together again has its fields only: it would show what the class has.
-    """
-    for name in others:
-        behind = inspect.getattr_static(type(x), name, x)
-        if behind is x or hasattr(type(behind), "__get__") or behind is vars(x)[name]:
-            continue
-        raise TreeError(
-            f"`{name}` of a {type(x).__name__} is no field, so it stays behind where the object is "
-            f"taken apart: {behind!r:.80}, which the class has of that name, would be read instead "
-            f"of {vars(x)[name]!r:.80}.",
-            _AS_A_FIELD.format(name=name),
-        )
 
 
 def lost(error: AttributeError) -> TracerAttributeError | None:
     """The error for an attribute that an object lacks because only fields are put together."""
     cls, name = type(error.obj), error.name
     kind = KINDS.get(cls)
-    if kind is None or name is None or error.args != (_LACKS.format(cls.__name__, name),):
+    if kind is None or name is None or error.args != (LACKS.format(cls.__name__, name),):
         return None
     if dataclass_fields(cls) is None and not hasattr(cls, "_fields"):
         return None
-    return TracerAttributeError(
-        f"`{name}` of a {cls.__name__} was asked for, which is no field: an argument of a "
-        "transformed function is taken apart and put together again, and has its fields only, "
-        "not what __post_init__ or somebody else has set besides.",
-        _AS_A_FIELD.format(name=name),
-    )
-
-
-_LACKS = "{!r} object has no attribute {!r}"
-_AS_A_FIELD = (
-    "Make it a field (`{name}: float = field(init=False)`, with `metadata={{'static': True}}` if "
-    "it is a setting), or a property that is computed from fields."
-)
+    return no_field(cls, name)
 
 
 def _getter(cls: type, names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
@@ -355,9 +335,15 @@ def _is_own_record(cls: type) -> bool:
 
 def _namedtuple_kind(cls: Any) -> NodeKind:
     keys = tuple(GetAttrKey(name) for name in cls._fields)
+
+    def flatten(x: Any) -> tuple[Sequence[Any], Any]:
+        held: Any = getattr(x, "__dict__", ())
+        beside = names_beside(x, held.keys()) if held else ()
+        return x, _noted((), beside) if beside else ()
+
     return NodeKind(
         cls,
-        lambda x: (x, None),
+        flatten if cls.__dictoffset__ else lambda x: (x, None),
         lambda _, xs: cls._make(xs),
         lambda data, n: keys,
         label=f"namedtuple[{cls.__name__}]",
@@ -368,7 +354,7 @@ def same_data(a: Any, b: Any) -> bool:
     """Equality that keeps 1, 1.0 and True apart, and 0.0 and -0.0: functions are cached by it."""
     if a is b:
         return True
-    if type(a) is Keys or type(b) is Keys:
+    if type(a) is Noted or type(b) is Noted:
         a, b = tuple(a), tuple(b)
     if type(a) is not type(b):
         return False

@@ -13,13 +13,14 @@ rest is recursive to read and `unrolled` to run.
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
+from ftrace.core.beside import leave_behind
 from ftrace.core.errors import DtypeError, TreeError, brief
 from ftrace.core.nodes import (
     KINDS,
     LEAF_TYPES,
     Constant,
-    Keys,
     NodeKind,
+    Noted,
     describe,
     difference,
     kind_of,
@@ -51,7 +52,7 @@ class PyTreeDef:
         self.num_nodes: int = 1 + sum(sub.num_nodes for sub in subs)
         # whether values are part of it (`constant`)
         self.is_mixed: bool = kind is KINDS[Constant] or True in [sub.is_mixed for sub in subs]
-        # None where all dicts have sorted keys; with it, structures that are equal unflatten alike
+        # None where no data is `Noted`; with it, structures that are equal unflatten alike
         self.order: object = _order(data, subs)
         self._flat = all(sub.kind is None for sub in subs)
         self._hash: int | None = None
@@ -171,9 +172,9 @@ _ORDERS: dict[Any, object] = {}
 
 
 def _order(data: Any, subs: tuple[PyTreeDef, ...]) -> object:
-    """What stands for the orders of the dicts in a structure: one object for the same orders."""
+    """What stands for all notes in a structure: one object for the same ones."""
     keys = data[-1] if type(data) is tuple and data else data  # of a defaultdict
-    own = keys.places if type(keys) is Keys else None
+    own = keys.note if type(keys) is Noted else None
     for sub in subs:
         if sub.order is not None:
             break
@@ -193,7 +194,7 @@ def _is_shareable(data: Any) -> bool:
     # Only strings: 1, 1.0 and True are equal keys of a dict, but not the same static field.
     if data is None:
         return True
-    if type(data) is not tuple and type(data) is not Keys:
+    if type(data) is not tuple and type(data) is not Noted:
         return False
     return all(type(item) is str for item in data)
 
@@ -218,7 +219,7 @@ def make_node(kind: NodeKind, data: Any, subs: tuple[PyTreeDef, ...]) -> PyTreeD
 def _flat_node(kind: NodeKind, data: Any, size: int) -> PyTreeDef:
     if data is not None and not _is_shareable(data):
         return PyTreeDef(kind, data, (LEAF,) * size)
-    if type(data) is Keys:
+    if type(data) is Noted:
         return make_node(kind, data, (LEAF,) * size)
     key = (kind, data, size)
     return _SHARED.get(key) or _share(key, make_node(kind, data, (LEAF,) * size))
@@ -283,6 +284,22 @@ def _text(treedef: PyTreeDef) -> Generator[Any, Any, str]:
     if kind.type is list:
         return joined
     return f"CustomNode({kind.label or f'{kind.type.__name__}[{data}]'}, {joined})"
+
+
+def argument(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """The tree of these leaves for a traced function: objects tell who asks what they lack."""
+    tree = treedef.unflatten(leaves)
+    left = [(treedef, tree)] if treedef.order is not None else []
+    while left:
+        node, x = left.pop()
+        assert node.kind is not None
+        if type(node.data) is Noted and not issubclass(node.kind.type, dict):
+            leave_behind(x, node.data.note)
+        if any(sub.order is not None for sub in node.subs):
+            children, _ = node.kind.flatten(x)
+            pairs = zip(node.subs, children, strict=True)
+            left += [(sub, child) for sub, child in pairs if sub.order is not None]
+    return tree
 
 
 # --- flatten and map --------------------------------------------------------------------------

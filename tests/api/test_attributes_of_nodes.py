@@ -1,5 +1,6 @@
 """Attributes of objects among the arguments that are no fields are missed by name."""
 
+import copy
 import dataclasses
 import functools
 from typing import Any, ClassVar, NamedTuple
@@ -113,6 +114,93 @@ def test_what_the_error_advises_works(way: str) -> None:
 def test_a_default_of_the_class_is_not_read_instead(way: str) -> None:
     with pytest.raises(TreeError, match=r"(?s)`scale` of a Hiding.*1\.0.*instead of 3\.0"):
         WAYS[way](Hiding(2.0))
+
+
+def _has(m: Any) -> Any:
+    return m.w * 3.0 if hasattr(m, "scale") else m.w
+
+
+def _or_one(m: Any) -> Any:
+    return m.w * getattr(m, "scale", 1.0)
+
+
+def _catches(m: Any) -> Any:
+    try:
+        return m.w * m.scale
+    except AttributeError:
+        return m.w
+
+
+def _of_a_copy(m: Any) -> Any:
+    return _or_one(copy.copy(m))
+
+
+def _nested(m: Any) -> Any:
+    return ftrace.vmap(lambda m, x: _or_one(m) * x, in_axes=(None, 0))(m, np.ones(2)).sum()
+
+
+ASKING = [_has, _or_one, _catches, _of_a_copy, _nested]
+TAKING: dict[str, Any] = {
+    "jit": lambda f, m: ftrace.jit(f)(m),
+    "grad": lambda f, m: ftrace.grad(f)(m),
+    "jvp": lambda f, m: ftrace.jvp(f, (m,), (m,)),
+    "vmap": lambda f, m: ftrace.vmap(lambda m, x: f(m) * x, in_axes=(None, 0))(m, np.ones(2)),
+    "inside": lambda f, m: ftrace.jit(lambda d: f(d["m"][0]))({"m": [m], "a": 1.0}),
+    "scan": lambda f, m: lax.scan(lambda c, x: (c, f(c) * x), m, np.ones(2))[1],
+    "cond": lambda f, m: lax.cond(True, f, f, m),
+}
+
+
+@pytest.mark.parametrize("way", TAKING)
+@pytest.mark.parametrize("asking", ASKING)
+def test_whether_an_object_has_what_is_no_field_is_not_answered_wrong(
+    asking: Any, way: str
+) -> None:
+    @dataclasses.dataclass
+    class Own:
+        w: float
+
+    m = Own(2.0)
+    plain = ftrace.jit(asking)(m)
+    assert plain == (4.0 if asking is _nested else 2.0)  # it has none
+    TAKING[way](asking, m)
+    vars(m)["scale"] = 3.0
+    if asking is not _nested:
+        assert asking(m) == 6.0
+    for _ in range(2):
+        with pytest.raises(TracerAttributeError, match=r"(?s)`scale` of a Own.*no field"):
+            TAKING[way](asking, m)
+    assert ftrace.jit(asking)(Own(2.0)) == plain
+    assert not hasattr(Own(2.0), "scale")
+    assert not hasattr(Own, "scale")
+
+
+def test_who_sets_the_attribute_may_ask_for_it() -> None:
+    def sets(m: Any) -> Any:
+        m.scale = 5.0
+        return _or_one(m)
+
+    def makes(m: Any) -> Any:
+        return _or_one(dataclasses.replace(m, w=m.w)) + _or_one(Model(m.w))
+
+    assert ftrace.jit(sets)(Model(2.0)) == 10.0
+    assert ftrace.grad(makes)(Model(2.0)).w == 6.0
+
+
+def test_what_comes_back_holds_its_fields_alone() -> None:
+    m = Model(2.0)
+    assert vars(ftrace.jit(lambda m: m)(m)) == {"w": 2.0}
+    assert vars(ftrace.grad(lambda m: m.w)(m)) == {"w": 1.0}
+    summed = ftrace.tree.map(lambda x, y: x + y, m, ftrace.grad(lambda m: m.w)(m))
+    assert summed.w == 3.0
+
+
+def test_an_attribute_that_a_named_tuple_cannot_carry() -> None:
+    pair = Pair(1.0, 2.0)
+    assert ftrace.jit(lambda p: p.w * getattr(p, "k", 1.0))(pair) == 1.0
+    pair.k = 3.0
+    with pytest.raises(TracerAttributeError, match="`k` of a Pair"):
+        ftrace.jit(lambda p: p.w * getattr(p, "k", 1.0))(pair)
 
 
 def test_what_fields_give_again_is_no_error() -> None:
