@@ -168,7 +168,10 @@ def _length(length: Any) -> int | None:
 
 
 def _elements(rows: Sequence[Any], tree: Any, length: int | None) -> tuple[int, list[Any]]:
-    """The number of iterations, and zeros of no memory in place of the elements of an iteration."""
+    """The number of iterations, and zeros of no memory in place of the elements of an iteration.
+
+    As `xs[i]` is, they are scalars where xs have rank 1.
+    """
     avals = result_avals(scan, rows, tree, "xs")
     n = _length(length)
     what = "length"
@@ -194,7 +197,7 @@ def _elements(rows: Sequence[Any], tree: Any, length: int | None) -> tuple[int, 
         raise ShapeError(
             f"scan: length is {n}.", "Give a number of iterations that is not negative."
         )
-    return n, [np.broadcast_to(np.zeros((), a.dtype), a.shape[1:]) for a in avals]
+    return n, [np.broadcast_to(a.dtype.type(), a.shape[1:])[()] for a in avals]
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:  # noqa: A001 - JAX's name

@@ -103,7 +103,7 @@ def _dict_keys(data: Any, _: int) -> Sequence[Any]:
     return [DictKey(key) for key in data]
 
 
-class Noted(tuple[Any, ...]):
+class WithNote(tuple[Any, ...]):
     """Data that is equal to any tuple of the same items; `note` is what it says besides.
 
     Of a dict whose keys were not sorted its own order, as places of the sorted keys; of an object
@@ -113,8 +113,8 @@ class Noted(tuple[Any, ...]):
     note: tuple[Any, ...]
 
 
-def _noted(items: Iterable[Any], note: tuple[Any, ...]) -> Noted:
-    made = Noted(items)
+def _with_note(items: Iterable[Any], note: tuple[Any, ...]) -> WithNote:
+    made = WithNote(items)
     made.note = note
     return made
 
@@ -129,13 +129,13 @@ def _flatten_dict(x: dict[Any, Any]) -> tuple[Sequence[Any], Any]:
         ) from None
     if keys != tuple(x):
         place = {key: i for i, key in enumerate(keys)}
-        keys = _noted(keys, tuple(map(place.__getitem__, x)))
+        keys = _with_note(keys, tuple(map(place.__getitem__, x)))
     return tuple(map(x.__getitem__, keys)), keys
 
 
 def _items(keys: tuple[Any, ...], xs: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
     """Keys and values in the order of the dict that was taken apart."""
-    if type(keys) is Noted:
+    if type(keys) is WithNote:
         return [(keys[i], xs[i]) for i in keys.note]
     return zip(keys, xs, strict=True)
 
@@ -192,7 +192,7 @@ def fields_kind(cls: type, names: Sequence[str], static: Sequence[str]) -> NodeK
         held: Any = getattr(x, "__dict__", ())
         beside = names_beside(x, held.keys() - expected) if len(held) > count else ()
         data = get_static(x)
-        return get_children(x), _noted(data, beside) if beside else data
+        return get_children(x), _with_note(data, beside) if beside else data
 
     return NodeKind(cls, flatten, unflatten, lambda data, n: keys)
 
@@ -339,7 +339,7 @@ def _namedtuple_kind(cls: Any) -> NodeKind:
     def flatten(x: Any) -> tuple[Sequence[Any], Any]:
         held: Any = getattr(x, "__dict__", ())
         beside = names_beside(x, held.keys()) if held else ()
-        return x, _noted((), beside) if beside else ()
+        return x, _with_note((), beside) if beside else ()
 
     return NodeKind(
         cls,
@@ -354,7 +354,7 @@ def same_data(a: Any, b: Any) -> bool:
     """Equality that keeps 1, 1.0 and True apart, and 0.0 and -0.0: functions are cached by it."""
     if a is b:
         return True
-    if type(a) is Noted or type(b) is Noted:
+    if type(a) is WithNote or type(b) is WithNote:
         a, b = tuple(a), tuple(b)
     if type(a) is not type(b):
         return False

@@ -20,7 +20,7 @@ from ftrace.core.nodes import (
     LEAF_TYPES,
     Constant,
     NodeKind,
-    Noted,
+    WithNote,
     describe,
     difference,
     kind_of,
@@ -52,7 +52,7 @@ class PyTreeDef:
         self.num_nodes: int = 1 + sum(sub.num_nodes for sub in subs)
         # whether values are part of it (`constant`)
         self.is_mixed: bool = kind is KINDS[Constant] or True in [sub.is_mixed for sub in subs]
-        # None where no data is `Noted`; with it, structures that are equal unflatten alike
+        # None where no data is `WithNote`; with it, structures that are equal unflatten alike
         self.order: object = _order(data, subs)
         self._flat = all(sub.kind is None for sub in subs)
         self._hash: int | None = None
@@ -174,7 +174,7 @@ _ORDERS: dict[Any, object] = {}
 def _order(data: Any, subs: tuple[PyTreeDef, ...]) -> object:
     """What stands for all notes in a structure: one object for the same ones."""
     keys = data[-1] if type(data) is tuple and data else data  # of a defaultdict
-    own = keys.note if type(keys) is Noted else None
+    own = keys.note if type(keys) is WithNote else None
     for sub in subs:
         if sub.order is not None:
             break
@@ -194,7 +194,7 @@ def _is_shareable(data: Any) -> bool:
     # Only strings: 1, 1.0 and True are equal keys of a dict, but not the same static field.
     if data is None:
         return True
-    if type(data) is not tuple and type(data) is not Noted:
+    if type(data) is not tuple and type(data) is not WithNote:
         return False
     return all(type(item) is str for item in data)
 
@@ -219,7 +219,7 @@ def make_node(kind: NodeKind, data: Any, subs: tuple[PyTreeDef, ...]) -> PyTreeD
 def _flat_node(kind: NodeKind, data: Any, size: int) -> PyTreeDef:
     if data is not None and not _is_shareable(data):
         return PyTreeDef(kind, data, (LEAF,) * size)
-    if type(data) is Noted:
+    if type(data) is WithNote:
         return make_node(kind, data, (LEAF,) * size)
     key = (kind, data, size)
     return _SHARED.get(key) or _share(key, make_node(kind, data, (LEAF,) * size))
@@ -293,7 +293,7 @@ def argument(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     while left:
         node, x = left.pop()
         assert node.kind is not None
-        if type(node.data) is Noted and not issubclass(node.kind.type, dict):
+        if type(node.data) is WithNote and not issubclass(node.kind.type, dict):
             leave_behind(x, node.data.note)
         if any(sub.order is not None for sub in node.subs):
             children, _ = node.kind.flatten(x)

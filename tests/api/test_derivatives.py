@@ -126,6 +126,12 @@ def test_jvp_takes_zero_or_none_for_integers(nothing):
     assert (y, dy) == (6.0, 2.0)
 
 
+@pytest.mark.parametrize("transform", [ftrace.jit, ftrace.vmap])
+def test_jvp_refuses_a_traced_tangent_for_an_integer(transform):
+    with pytest.raises(DtypeError, match=r"tangents\[0\] is .*i64.*no tangent"):
+        transform(lambda n, t: ftrace.jvp(lambda n: n * 2.0, (n,), (t,)))(np.arange(3), np.ones(3))
+
+
 def test_jvp_refuses_a_tangent_for_an_integer():
     with pytest.raises(DtypeError, match="no tangent"):
         ftrace.jvp(lambda x, n: x * n, (3.0, 2), (1.0, 1))

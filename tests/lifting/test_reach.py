@@ -185,6 +185,27 @@ def test_functions_made_for_each_call_are_told_apart_by_what_their_names_stand_f
         assert asking(f).asks == asking(g).asks == (double is kind)
 
 
+@pytest.mark.parametrize("transform", [ftrace.jit, ftrace.grad])
+def test_without_source_a_flag_that_is_not_traced_may_decide(transform):
+    space: dict = {}
+    exec("flag = True\ndef f(x):\n    return x if flag else x * 3", space)
+    assert transform(space["f"])(2.0) == (2.0 if transform is ftrace.jit else 1.0)
+    exec("flag = True\ndef f(x):\n    return x if (x > 0) is flag else x * 3", space)
+    with pytest.raises(LiftError, match="its source is not known"):
+        transform(space["f"])(2.0)
+
+
+@pytest.mark.parametrize("transform", [ftrace.jit, ftrace.grad])
+@pytest.mark.parametrize("kind", ["[{}][0]", "sum({})"])
+def test_without_source_a_comprehension_that_asks_is_refused(transform, kind):
+    items = kind.format("1.0 if type(v) is float else 2.0 for v in values(x)")
+    space: dict = {}
+    exec(f"def values(x):\n    return [x]\ndef f(x):\n    return x * {items}", space)
+    assert space["f"](2.0) == 2.0
+    with pytest.raises(LiftError, match="its source is not known"):
+        transform(space["f"])(2.0)
+
+
 def test_functions_without_source_are_refused_if_they_ask_about_traced_values():
     text = (
         "def f(x):\n    return x * 2 if type(x) is float else x * 3\n"

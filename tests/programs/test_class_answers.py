@@ -126,12 +126,30 @@ def test_answers_are_those_of_plain_values(way):
         assert told(transform, x) == answers(x), f"of {x!r}"
 
 
-@pytest.mark.parametrize(
-    "transform", [ftrace.vmap, ftrace.vectorize, lambda f: ftrace.jit(ftrace.vmap(f))]
-)
+def mapped(f):
+    return lambda xs: ftrace.lax.map(f, xs)
+
+
+def scanned(f):
+    return lambda xs: ftrace.lax.scan(lambda c, x: (c, f(x["x"])), 0.0, {"x": xs})[1]
+
+
+def mapped_in_pairs(f):
+    return lambda xs: ftrace.lax.map(f, xs, batch_size=2)
+
+
+MEMBERS = [
+    *(ftrace.vmap, ftrace.vectorize, lambda f: ftrace.jit(ftrace.vmap(f))),
+    *(mapped, scanned, mapped_in_pairs, lambda f: ftrace.jit(mapped(f))),
+    lambda f: ftrace.grad(lambda xs: np.sum(mapped(f)(xs))),
+]
+
+
+@pytest.mark.parametrize("transform", MEMBERS)
 def test_members_answer_as_elements(transform):
     assert told(transform, V) == answers(V[0])
-    assert told(ftrace.vmap, np.ones((2, 3))) == answers(np.ones(3))
+    if transform is not ftrace.vectorize:
+        assert told(transform, np.ones((2, 3))) == answers(np.ones(3))
 
 
 def test_operators_of_users_classes_take_traced_values():

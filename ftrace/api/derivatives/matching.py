@@ -16,6 +16,7 @@ from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.device import to_host
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, FtraceError, ShapeError, TreeError
+from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch
 from ftrace.core.zero import ZERO
 from ftrace.primitives.convert import convert_element_type
@@ -79,7 +80,9 @@ def checked_tangent(t: Any, a: ShapedArray, path: str) -> Any:
     """One tangent, checked against its primal's type."""
     if not is_inexact(a.dtype):
         t = to_host(t)
-        if t is None or not np.any(t if issubclass(type(t), np.ndarray | np.generic) else t != 0):
+        traced = issubclass(type(t), Tracer) and t.known(exact=False) is UNKNOWN
+        plain = issubclass(type(t), np.ndarray | np.generic)
+        if t is None or not (traced or np.any(t if plain else t != 0)):
             return ZERO
         raise DtypeError(
             f"tangents{path} is {brief(t)}, and primals{path} is {a}, which has no tangent.",

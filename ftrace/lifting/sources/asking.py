@@ -82,10 +82,8 @@ class CodeFacts:
     Attributes:
         names: it uses, those of methods that its operators run among them.
         asks: whether it does, whatever the names stand for.
-        asked: the names that make it ask if they stand for a question, or a bool.
+        asked: the names that it compares by identity with: it asks if they stand for a bool.
         texts: the texts in it.
-        modules: those it imports.
-        defines: whether it defines a class.
         modules: those it imports.
         defines: whether it defines a class.
     """
@@ -116,9 +114,9 @@ def asks(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
     found = facts(fn.__code__)
     if found.asks:
         return True
-    values = [_stands_for(name, scope) for name in found.asked]
+    compared = [_stands_for(name, scope) for name in found.asked]
     used = [scope[name] for name in found.names if name in scope]
-    if any(type(v) in (bool, np.bool) for v in values) or any(map(is_question, used + values)):
+    if any(type(v) in (bool, np.bool) for v in compared) or any(map(is_question, used)):
         return True
     names = found.names
     if "hasattr" in names or "getattr" in names:
@@ -195,6 +193,7 @@ def codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _looked_at(code: types.CodeType) -> CodeFacts:
     names: set[str] = set()
+    written: set[str] = set()
     asked: set[str] = set()
     texts: set[str] = set()
     modules: set[str] = set()
@@ -215,11 +214,11 @@ def _looked_at(code: types.CodeType) -> CodeFacts:
                     symbol = i.argrepr.removeprefix("bool(").removesuffix(")")
                     names.update(_COMPARING.get(symbol, ()))
             sure |= _identifies(instructions, asked) or bool({*_typed(instructions, c)} - _OWN)
-        asked.update(c.co_names)
+        written.update(c.co_names)
     names.update(filter(str.isidentifier, texts))  # of getattr and its like
     return CodeFacts(
-        frozenset(names | asked),
-        sure or _asks_by_name(asked),
+        frozenset(names | written),
+        sure or _asks_by_name(written),
         frozenset(asked),
         frozenset(texts),
         frozenset(modules),
@@ -252,8 +251,7 @@ def _typed(instructions: list[dis.Instruction], code: types.CodeType) -> Iterato
 
 def asked_parameters(code: types.CodeType) -> frozenset[str] | None:
     """The parameters that code asks about, if it asks about nothing else."""
-    found = facts(code)
-    if len(found.asked & _QUESTIONING) != 1 or "type" not in found.asked:
+    if facts(code).names & _QUESTIONING != frozenset(("type",)):
         return None
     instructions = list(dis.get_instructions(code))
     names = frozenset(_typed(instructions, code)) - _OWN

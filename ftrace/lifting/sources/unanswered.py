@@ -46,6 +46,8 @@ class Watched:
         if place not in self.places or "_ft" in code.co_freevars:
             return
         names, local = self.places[place], frame.f_locals
+        if ".0" in local and frame.f_back is not None:  # a comprehension has not begun yet
+            local = frame.f_back.f_locals
         if any(map(_shows, local.values() if names is None else map(local.get, names))):
             raise LiftError(
                 f"{code.co_qualname} asks for the type or the identity of values (`type(x)`, "
