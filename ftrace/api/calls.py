@@ -15,6 +15,8 @@ from typing import Any, ParamSpec, TypeVar
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
 from ftrace.control.functions import (
     Apart,
+    FlatFunction,
+    User,
     argument_name,
     flatten_call,
     is_setting,
@@ -121,9 +123,14 @@ class ArgumentSelection:
 
     def paths(self, fun: Any, tree: PyTreeDef) -> list[str]:
         """The user's names of the leaves of the selected arguments; `tree` is that of `values`."""
-        names = [s if isinstance(s, str) else argument_name(fun, s) for s in self._slots]
+        names = User(fun, self._slots).names(len(self._slots))
         parts = zip(names, tree.children(), strict=True)
         return [path for name, part in parts for path in paths(part, name)]
+
+    def function(self, fun: Any, tree: PyTreeDef) -> FlatFunction:
+        """`fun` as a function of the leaves of the selected arguments."""
+        user = User(fun, self._slots)
+        return FlatFunction(lambda *values: self.call(fun, values), tree, user)
 
     def call(self, fun: Callable[..., Any], values: Sequence[Any]) -> Any:
         """Call `fun` with the selected arguments replaced."""

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import SCALAR_AVALS, TYPEOF, ShapedArray, typeof
+from ftrace.core.changed_arguments import Containers
 from ftrace.core.device import copied, on_device
 from ftrace.core.errors import DtypeError
 from ftrace.core.jaxpr import Jaxpr
@@ -131,16 +132,49 @@ def is_setting(x: Any) -> bool:
     return type(x) is int or type(x) is bool or is_no_value(x)
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user's function that is traced.
+
+    Attributes:
+        fun: the function.
+        slots: positions and names of the arguments that are given; None: all from the first one.
+        skipped: the positions that are not among them.
+        may_change: whether it may change the containers among its arguments.
+    """
+
+    fun: Any
+    slots: Sequence[int | str] | None = None
+    skipped: Sequence[int] = ()
+    may_change: bool = False
+
+    def names(self, count: int) -> list[str]:
+        """What it calls the first arguments of these."""
+        every = range(count + len(self.skipped)) if self.slots is None else self.slots
+        slots = [s for s in every if s not in self.skipped][:count]
+        return [s if isinstance(s, str) else argument_name(self.fun, s) for s in slots]
+
+
 class FlatFunction:
     """`fn(*args, **kwargs)` as a function of the leaves of `(args, kwargs)`.
 
     `out_tree` is the structure of the last result.
+
+    Args:
+        fn: the function.
+        in_tree: the structure of `(args, kwargs)`.
+        user: the user's function, where `fn` is another one.
     """
 
-    __slots__ = ("__name__", "_args_tree", "fn", "in_tree", "out_tree")
+    __slots__ = ("__name__", "_args_tree", "_may_change", "_user", "fn", "in_tree", "out_tree")
 
-    def __init__(self, fn: Callable[..., Any], in_tree: PyTreeDef) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], in_tree: PyTreeDef, user: User | None = None
+    ) -> None:
         self.fn = fn
+        self._user = user or User(fn)
+        no_containers = in_tree.num_nodes == in_tree.num_leaves + 3
+        self._may_change = no_containers or self._user.may_change
         self.in_tree = in_tree
         self.out_tree: Any = None
         self.__name__ = name_of(fn)
@@ -151,15 +185,18 @@ class FlatFunction:
         fn = lifted(self.fn)
         try:
             if self._args_tree is not None:
-                out = fn(*argument(self._args_tree, leaves))
+                args, kwargs = argument(self._args_tree, leaves), {}
             else:
                 args, kwargs = argument(self.in_tree, leaves)
-                out = fn(*args, **kwargs)
+            before = None if self._may_change else Containers(self.in_tree, args, kwargs)
+            out = fn(*args, **kwargs)
         except AttributeError as error:
             named = lost(error)
             if named is None:
                 raise
             raise named from error
+        if before is not None:
+            before.check(self._user.fun, out, self._names)
         flat, self.out_tree = tree_flatten(out)
         if self.in_tree.is_mixed:  # what is returned of its constants is no traced result
             known = {id(x) for x in constants_of(self.in_tree)}
@@ -168,6 +205,10 @@ class FlatFunction:
             self.out_tree = with_leaves(self.out_tree, iter(parts))
             return [x for s, x in zip(stays, flat, strict=True) if not s]
         return flat
+
+    def _names(self) -> list[str]:
+        args, kwargs = self.in_tree.subs
+        return self._user.names(len(args.subs)) + list(kwargs.data or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +226,10 @@ def stage_function(
     avals: Sequence[ShapedArray],
     names: tuple[str, ...] = (),
     values: Sequence[Any] = (),
+    user: User | None = None,
 ) -> Staged:
     """Trace a user function on abstract leaves; `values` are these, where they are known."""
-    flat = FlatFunction(fn, in_tree)
+    flat = FlatFunction(fn, in_tree, user)
 
     def checked(*leaves: Any) -> list[Any]:
         out = flat(*leaves)

@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ftrace.control.drawing import TURNS
 from ftrace.control.functions import (
     Apart,
     Staged,
+    User,
     argument_avals,
     flatten_call,
     is_no_value,
@@ -194,17 +196,20 @@ class Traces:
     ) -> CachedTrace:
         counter.count += 1
         outer, ctx.operands = ctx.operands, set()
+        own = self._times == TURNS  # each iteration has containers of its own
+        user = User(self._fun, skipped=self._static, may_change=own)
+
+        def stage() -> Staged:
+            return stage_function(fun, tree, avals, values=leaves, user=user)
+
         try:
             if self._times:
-                runs = Staging(lambda: stage_function(fun, tree, avals, values=leaves))
-                staged = checked(runs, fun, self._times)
+                staged = checked(Staging(stage), fun, self._times)
             elif self._attempts is None:
-                staged = stage_function(fun, tree, avals, values=leaves)
+                staged = stage()
             else:
-                staged = self._attempts(
-                    lambda: stage_function(fun, tree, avals, values=leaves),
-                    (*tree.unflatten(leaves), *(() if fun is self._fun else (fun,))),
-                )
+                given = (*tree.unflatten(leaves), *(() if fun is self._fun else (fun,)))
+                staged = self._attempts(stage, given)
             operands = ctx.operands
         finally:
             ctx.operands = outer

@@ -132,6 +132,10 @@ class MutationError(FtraceError, ValueError):
     Arguments of a transformed function, arrays captured from outside it and their views are
     frozen while it runs: write to a copy (`x = x.copy()`). A large array captured by `grad`,
     `vjp` or `linearize` is read-only until the transforming call returns.
+
+    Lists, dicts and objects among the arguments are put together anew for a transformed function.
+    One that it changes (`p.w = p.w * 2`, `d["n"] += 1`) must be among what it returns: the caller's
+    own stays as it was.
     """
 
 

@@ -77,7 +77,7 @@ def checkpoint(
 def _checkpointed(
     fun: Callable[P, R], static: tuple[int, ...], keep: Policy | Budget | None
 ) -> Callable[P, R]:
-    traces = Traces(fun, ("checkpoint", static))
+    traces = Traces(fun, ("checkpoint", static), static)
 
     @functools.wraps(fun, updated=())
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -368,7 +368,7 @@ def value_and_grad(
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen = ArgumentSelection(fun, argnums, args, kwargs)
         leaves, tree = differentiable("The gradient", fun, chosen, holomorphic, allow_int)
-        flat = FlatFunction(lambda *values: chosen.call(fun, values), tree)
+        flat = chosen.function(fun, tree)
         with quietly():
             ys, tape = restart(
                 lambda: linearize_flat(flat, leaves, outlives=False), (*args, *kwargs.values())

@@ -236,7 +236,7 @@ def _inputs(
 ) -> tuple[ArgumentSelection, list[Any], FlatFunction]:
     chosen = ArgumentSelection(fun, argnums, args, kwargs)
     leaves, tree = differentiable(what, fun, chosen, holomorphic, allow_int)
-    return chosen, leaves, FlatFunction(lambda *values: chosen.call(fun, values), tree)
+    return chosen, leaves, chosen.function(fun, tree)
 
 
 def _check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) -> None:
