@@ -141,3 +141,19 @@ def test_long_lanes_do_not_hold_up_the_others(monkeypatch, read):
     vectorize(halvings)(x)
     members = 4096 / (plainly / 6)
     assert total[0] < 2.2 * plainly + 2 * 206 * (103 / members + 1)
+
+
+@pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
+def test_what_a_kernel_overwrites_is_computed_once(places):
+    """What the loop starts from replaces, where it lies, what it is computed from."""
+    x, order = inputs(300, places), np.arange(300)[::-1].copy()
+
+    def f(x):
+        y = x[order]
+        u = y * 2.0
+        return np.sort(u), vectorize(root)(u)
+
+    for _ in range(2):
+        in_order, roots = jit(f)(x)
+        np.testing.assert_array_equal(in_order, np.sort(x * 2.0))
+        np.testing.assert_array_equal(roots, vectorize(root)(x[::-1] * 2.0))

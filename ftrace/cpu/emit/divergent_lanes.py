@@ -7,11 +7,13 @@ of them long ones. Lanes are left behind only after as many iterations again as 
 to end, so that what is done twice is always less than what was done.
 """
 
+from dataclasses import replace
+
 from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.emit.uniformity import varying_in
 from ftrace.cpu.llvm.text import Text, Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import invert, iota
-from ftrace.lowering.kernel.ir import KernelVar, Loop, Store, While
+from ftrace.lowering.kernel.ir import Block, KernelVar, Loop, Store, While
 from ftrace.lowering.kernel.traversal import inside
 
 SHARE = 8  # few: less than one lane in so many
@@ -19,13 +21,26 @@ ONE, NONE = Typed("1", "i8", 1), Typed("0", "i8", 1)
 NEVER = Typed(str(1 << 62), "i8", 1)
 
 
-def leaving(s: State, stmt: Loop) -> While | None:
-    """The loop in a lane loop's body that may leave lanes behind."""
+def leaving(s: State, stmt: Loop) -> tuple[Loop, While] | None:
+    """A lane loop that may leave lanes behind in a loop of its body, and that loop.
+
+    A store may replace what the body reads where it lies, so all of them stand behind the loop: a
+    lane that begins anew finds its operands as they were.
+    """
     varying = varying_in(stmt.body, stmt.axis)
     loops = [x for x in stmt.body.stmts if isinstance(x, While) and differs(x, varying)]
     once = not any(isinstance(x, Store) and x.combine for x in inside(stmt.body))
     wide = s.text.host.masked and s.text.host.vector_bytes == 64
-    return loops[0] if wide and once and len(loops) == 1 and not stmt.folds else None
+    if not (wide and once and len(loops) == 1) or stmt.folds:
+        return None
+    at = stmt.body.stmts.index(loops[0])
+    before, after = stmt.body.stmts[:at], stmt.body.stmts[at + 1 :]
+    stores = tuple(x for x in before if isinstance(x, Store))
+    rest = tuple(x for x in before if not isinstance(x, Store))
+    if any(isinstance(x, Store) for x in inside(Block(rest))):
+        return None
+    body = replace(stmt.body, stmts=(*rest, loops[0], *stores, *after))
+    return replace(stmt, body=body), loops[0]
 
 
 def differs(stmt: While, varying: set[int]) -> bool:

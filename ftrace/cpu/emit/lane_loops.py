@@ -275,11 +275,12 @@ def _lane_loop(s: State, stmt: Loop, lanes: int) -> Cells:
     kinds = zip(stmt.folds, _index_types(stmt), ways, strict=True)
     states = [lane_folds.start(text, f, index, w) for f, index, w in kinds]
     cells = [c for state in states for c in state]
-    run = _Lanes(s, stmt, lanes, states)
     may_leave = divergent_lanes.leaving(s, stmt)
     if may_leave is not None:
-        run.in_two_rounds(may_leave, stop)
+        ordered, loop = may_leave
+        _Lanes(s, ordered, lanes, states).in_two_rounds(loop, stop)
         return []
+    run = _Lanes(s, stmt, lanes, states)
     if text.host.masked and not gathers(s, stmt):
         cells = counted(s, (zero, stop, lanes), cells, run.ragged(stop))
     else:
