@@ -20,6 +20,7 @@ from ftrace.core.avals import SCALAR_AVALS, TYPEOF, ShapedArray, typeof
 from ftrace.core.changed_arguments import Containers
 from ftrace.core.device import copied, on_device
 from ftrace.core.errors import DtypeError
+from ftrace.core.foreign import refused_elsewhere
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.nodes import lost
 from ftrace.core.trace import FROZEN, Tracer, lifted
@@ -190,8 +191,8 @@ class FlatFunction:
                 args, kwargs = argument(self.in_tree, leaves)
             before = None if self._may_change else Containers(self.in_tree, args, kwargs)
             out = fn(*args, **kwargs)
-        except AttributeError as error:
-            named = lost(error)
+        except (AttributeError, TypeError) as error:
+            named = lost(error) if isinstance(error, AttributeError) else refused_elsewhere(error)
             if named is None:
                 raise
             raise named from error

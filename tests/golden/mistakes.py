@@ -7,6 +7,7 @@ compares the message with its section in `errors/<class>.txt`. Not here: `Callba
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -1289,6 +1290,20 @@ def a_shape_that_is_set():
         return x
 
     ftrace.jit(function)(np.ones((2, 3)))
+
+
+@raises(errors.DtypeError)
+def a_decimal_of_a_traced_value():
+    ftrace.grad(lambda x: x * float(Decimal(x)))(2.0)
+
+
+@raises(errors.MutationError)
+def an_argument_that_is_changed():
+    def function(params):
+        params["w"] = params["w"] * 2
+        return params["w"] * 3
+
+    ftrace.grad(function)({"w": 2.0})
 
 
 @raises(errors.DtypeError)

@@ -101,6 +101,29 @@ def test_an_array_on_one_side_and_none_on_the_other():
     refused(f, "`y` is f64*[]", "None", line="decides")
 
 
+def test_a_number_or_none():
+    def by_expression(x):
+        y = x if x > 1 else None  # decides
+        return 0.0 if y is None else y
+
+    def by_statement(x):
+        y = None
+        if x > 1:  # decides
+            y = x
+        return x if y is None else y
+
+    def by_return(x):
+        if x > 1:  # decides
+            return x
+        return None
+
+    for f in (by_expression, by_statement, by_return):
+        for transform in (ftrace.jit, ftrace.vmap, lambda f: ftrace.jit(ftrace.grad(f))):
+            with pytest.raises(LiftError, match=r"(?s)None on the other.*numpy\.nan") as caught:
+                transform(f)(np.full(2, 2.0) if transform is ftrace.vmap else 2.0)
+            assert "# decides" in caught.value.where
+
+
 def test_different_shapes():
     def f(x):
         if x > 1:  # decides

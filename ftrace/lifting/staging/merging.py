@@ -46,6 +46,16 @@ from ftrace.numpy.views import Way, as_cell, chosen, nowhere_else, partner
 from ftrace.primitives.compare import bitwise_not, select
 from ftrace.primitives.convert import convert_element_type
 
+_ALIKE: Final = (
+    "Give it the same type on both sides: the same containers, keys in the same order, and arrays "
+    "of the same shape (numpy.broadcast_to, zeros_like). Numbers are promoted. Of objects choose "
+    "the values, `P(a if c else b)`, or make their class a container: a dataclass, or "
+    "register_pytree_node."
+)
+_NO_NONE: Final = (
+    "None is no value that compiled code can choose: give a number on both sides (numpy.nan, 0.0), "
+    "and where `is None` is asked later, ask the condition itself."
+)
 VALUE: Final = "the returned value"  # the key of what an arm returns; no name has blanks
 EXIT: Final = "the exit"
 CHEAP: Final = 8  # equations that are evaluated where they are not needed
@@ -373,10 +383,7 @@ class Merge:
         return LiftError(
             f"{name} is {one} on one side of a decision of traced values "
             f"({self.describe(0, key)}) and {other} on the other ({self.describe(1, key)}).",
-            "Give it the same type on both sides: the same containers, keys in the same order, and "
-            "arrays of the same shape (numpy.broadcast_to, zeros_like). Numbers are promoted. Of "
-            "objects choose the values, `P(a if c else b)`, or make their class a container: a "
-            "dataclass, or register_pytree_node.",
+            _NO_NONE if "None" in (one, other) else _ALIKE,
         )
 
     def _bind(self, pred: Any) -> list[Any]:

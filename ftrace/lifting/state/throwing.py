@@ -8,6 +8,7 @@ from typing import Any
 from ftrace.control.rows.raising import fail_where
 from ftrace.core import source
 from ftrace.core.errors import LiftError
+from ftrace.core.foreign import refused_elsewhere
 from ftrace.core.trace import Tracer
 from ftrace.lifting.state.leaves import flatten
 from ftrace.lifting.state.local_state import MISSING
@@ -18,7 +19,11 @@ def fail_with(error: Exception) -> None:
 
     Raises:
         LiftError: its text shows a traced value.
+        DtypeError: code that is not ours raised it for a traced value.
     """
+    refused = refused_elsewhere(error) if isinstance(error, TypeError) else None
+    if refused is not None:
+        raise refused from error
     place = source.raised_at(error)
     error = error.with_traceback(None)  # it holds the frames of the trace
     leaves, made = parts(error)

@@ -1,0 +1,87 @@
+"""Code that is not ours and refuses traced values: its bare errors are named."""
+
+import datetime
+import json
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace import lax
+from ftrace.errors import DtypeError
+
+
+def decimal(x: Any) -> Any:
+    return x * float(Decimal(x))
+
+
+def difference(x: Any) -> Any:
+    return x * datetime.timedelta(seconds=x).total_seconds()
+
+
+def text(x: Any) -> Any:
+    return x * json.loads(json.dumps({"x": x}))["x"]
+
+
+def joined(x: Any) -> Any:
+    return x * len("a" + x)
+
+
+def helper(x: Any) -> Any:
+    return decimal(x) + 1.0
+
+
+def kept(x: Any, y: Any = 1.5) -> Any:
+    return x * float(Decimal(y)) * json.loads(json.dumps(y))
+
+
+def broken(x: Any) -> Any:
+    return x * json.loads(json.dumps(object()))
+
+
+PROGRAMS = [
+    (decimal, "to Decimal", "Decimal(x)"),
+    (difference, "timedelta", "timedelta(seconds=x)"),
+    (text, "JSON", "json.dumps"),
+    (joined, "concatenate str", '"a" + x'),
+    (helper, "to Decimal", "Decimal(x)"),
+]
+TRANSFORMS: dict[str, Any] = {
+    "jit": lambda f: ftrace.jit(f)(2.0),
+    "jit without lifting": lambda f: ftrace.jit(f, lift=False)(2.0),
+    "grad": lambda f: ftrace.grad(f)(2.0),
+    "jvp": lambda f: ftrace.jvp(f, (2.0,), (1.0,)),
+    "vmap": lambda f: ftrace.vmap(f)(np.ones(2)),
+    "vectorize": lambda f: ftrace.vectorize(f)(np.ones(2)),
+    "map": lambda f: lax.map(f, np.ones(2)),
+    "vmap of grad": lambda f: ftrace.vmap(ftrace.grad(f))(np.ones(2)),
+    "under a decision": lambda f: ftrace.jit(lambda x: f(x) if x > 0 else x)(2.0),
+}
+
+
+@pytest.mark.parametrize("way", TRANSFORMS)
+@pytest.mark.parametrize(("f", "words", "line"), PROGRAMS)
+def test_code_that_refuses_traced_values(f: Any, words: str, line: str, way: str) -> None:
+    with pytest.raises(DtypeError, match=rf"(?s)code that refuses it: .*{words}") as caught:
+        TRANSFORMS[way](f)
+    assert line in caught.value.where
+    assert "ftrace.pure_callback" in caught.value.fix
+    assert type(caught.value.__cause__) is TypeError
+
+
+@pytest.mark.parametrize("way", TRANSFORMS)
+def test_plain_values_pass_and_plain_errors_stay(way: str) -> None:
+    TRANSFORMS[way](kept)
+    with pytest.raises(TypeError, match="object is not JSON") as caught:
+        TRANSFORMS[way](broken)
+    assert type(caught.value) is TypeError
+
+
+def test_the_cures_of_the_error() -> None:
+    def by_callback(x: Any) -> Any:
+        return x * ftrace.pure_callback(lambda v: np.float64(Decimal(float(v))), x, x)
+
+    assert ftrace.jit(by_callback)(2.0) == 4.0
+    assert ftrace.jit(decimal, static_argnums=0)(2.0) == 4.0
