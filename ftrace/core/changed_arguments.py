@@ -105,9 +105,16 @@ def _changed(container: _Container) -> Any:
     for key, value in before.items():
         if key not in now or not _is_kept(value, now[key]):
             return key
-    if isinstance(container.node, dict | list) and len(now) > len(before):
-        return next(key for key in now if key not in before)
-    return _NOTHING
+    if not isinstance(container.node, dict | list):
+        return _NOTHING
+    new = (key for key in now if key not in before and not _is_default(container.node, now[key]))
+    return next(new, _NOTHING)
+
+
+def _is_default(node: Any, value: Any) -> bool:
+    """Whether reading has put a value into a container."""
+    make = getattr(node, "default_factory", None)
+    return make is not None and _is_kept(make(), value)
 
 
 def _is_kept(before: Any, now: Any) -> bool:

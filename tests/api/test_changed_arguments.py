@@ -1,5 +1,6 @@
 """Containers among the arguments that a traced function changes: refused, or given back."""
 
+import collections
 import copy
 import dataclasses
 import functools
@@ -211,6 +212,20 @@ def test_what_changes_nothing_of_the_callers_is_no_error() -> None:
         assert ftrace.grad(f)(Pair(2.0)).w == ftrace.grad(lambda w, f=f: f(Pair(w)))(2.0)
     assert ftrace.jit(put_back)({"w": 2.0, "list": [1.0]}) == 12.0
     assert ftrace.jit(cached)(Registered(2.0)) == 8.0
+
+
+def test_what_reading_puts_into_a_defaultdict_is_no_change() -> None:
+    def read(d: Any) -> Any:
+        return d["w"] * 3 + d["none"] + sum(d["list"])
+
+    def counted(d: Any) -> Any:
+        d["n"] += 1
+        return d["w"] * d["n"]
+
+    assert ftrace.jit(read)(collections.defaultdict(float, {"w": 2.0, "list": [1.0]})) == 7.0
+    assert ftrace.grad(read)(collections.defaultdict(list, {"w": 2.0, "none": 0.0}))["w"] == 3.0
+    with pytest.raises(MutationError, match=r"d\['n'\]"):
+        ftrace.jit(counted)(collections.defaultdict(int, {"w": 2.0}))
 
 
 def test_iterations_have_containers_of_their_own() -> None:
