@@ -99,8 +99,9 @@ class Tally:
     unfit: Counter[str] = field(default_factory=Counter)
     findings: dict[tuple[str, str], list[Finding]] = field(default_factory=dict)
 
-    def add(self, number: int, text: str, outcomes: list[Outcome]) -> None:
-        """Count the outcomes of a program."""
+    def add(self, number: int, text: str, outcomes: list[Outcome]) -> list[Outcome]:
+        """Count the outcomes of a program; which are findings of a new kind."""
+        new = []
         self.programs += 1
         for o in outcomes:
             self.verdicts[o.verdict] += 1
@@ -110,7 +111,10 @@ class Tally:
             if o.verdict == "unfit":
                 self.unfit[o.reason[:100]] += 1
             if o.finding:
+                if kind_of(o) not in self.findings:
+                    new.append(o)
                 self.findings.setdefault(kind_of(o), []).append(Finding(number, o, text))
+        return new
 
     @property
     def comparisons(self) -> int:
@@ -165,7 +169,8 @@ class Machine:
             text = program(self.seed, number)
             outcomes = worker.ask(text)
             with self.lock:
-                self.tally.add(number, text, outcomes)
+                for o in self.tally.add(number, text, outcomes):
+                    print(f"program {self.seed}:{number}  {', '.join(kind_of(o))}", flush=True)
                 if first_only and self.tally.findings:
                     self.end = 0.0
 
