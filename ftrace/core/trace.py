@@ -375,6 +375,7 @@ class _Context(threading.local):
         None  # how users' functions are lifted (lifting/lifted_calls.py), while lifted code runs
     )
     operands: Any = None  # a set, for (id of an array's owner, place) of what equations read
+    chosen: Any = None  # (array, digest) of plain arrays that are one side of a traced decision
     restarts: Any = None  # who would start again lifted (lifting/restart.py), while one may
 
 

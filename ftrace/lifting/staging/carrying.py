@@ -56,7 +56,7 @@ from ftrace.lifting.state.leaves import (
 from ftrace.lifting.state.local_state import LocalFrame, Outcome, Written
 from ftrace.lifting.state.names import BREAK, CONTINUE, NEXT, RAISE, RETURN, Names
 from ftrace.lifting.state.sharing import Key, Sharing
-from ftrace.lifting.state.watching import RegionWatch
+from ftrace.lifting.state.watching import RegionWatch, note_chosen
 from ftrace.numpy.cells import is_writable, push, put
 from ftrace.primitives.compare import and_, bitwise_not, eq, lt, ne, select
 from ftrace.primitives.linear import add
@@ -189,6 +189,8 @@ class StagedLoop:
             self.written = self.sharing.changed(written.roots())
             roots = list({id(r): r for r in (*self.roots, *self.written)}.values())
             self.contents = [len(outs) + i for i in range(len(roots))]
+            for x in outs:
+                note_chosen(x)
             return [ctx.trace.lift(x) for x in (*outs, *roots)]
 
         def flat(*ins: Any) -> list[Any]:
@@ -299,6 +301,8 @@ class StagedLoop:
     def outcome(self) -> Outcome:
         """Stage the loop and bind the row."""
         turn = self.settle()
+        for name, i in self.carried:  # what is there after no iteration at all
+            note_chosen(self.slots[name].leaves[i])
         late = self._late()
         kinds = turn.exits - {NEXT, CONTINUE}
         if RAISE not in self.site.live.jumps:

@@ -40,7 +40,7 @@ from ftrace.lifting.state.leaves import (
 from ftrace.lifting.state.local_state import LocalFrame, Outcome, Written
 from ftrace.lifting.state.names import RAISE, RETURN, Names
 from ftrace.lifting.state.throwing import fail_with
-from ftrace.lifting.state.watching import RegionWatch
+from ftrace.lifting.state.watching import RegionWatch, note_chosen
 from ftrace.numpy.cells import push, put
 from ftrace.numpy.views import Way, as_cell, chosen, nowhere_else, partner
 from ftrace.primitives.compare import bitwise_not, select
@@ -109,6 +109,8 @@ class Arm:
             self.sharing = LeafSharing(leaves, outs)
             self.written = written.roots()
             self.contents = {id(root): len(outs) + i for i, root in enumerate(self.written)}
+            for x in outs:
+                note_chosen(x)
             return [ctx.trace.lift(x) for x in (*outs, *self.written)]
 
         def flat() -> list[Any]:
@@ -136,6 +138,7 @@ class Arm:
         for v, x in zip(self.jaxpr.invars, self.operands, strict=True):
             if x is value:
                 return v
+        note_chosen(value)
         jaxpr, new = self.jaxpr, Var(typeof(value))
         self.operands.append(value)
         self.jaxpr = Jaxpr((*jaxpr.invars, new), jaxpr.eqns, jaxpr.outvars)

@@ -13,10 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core import source
+from ftrace.core.lazy import lazy
 from ftrace.core.trace import ctx
 
 STANDARD: Final = (source.PACKAGE, sysconfig.get_path("stdlib") + os.sep, "<frozen")
 """Where ftrace and the standard library lie."""
+_check_chosen = lazy("ftrace.lifting.state.watching", "check_chosen")
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
@@ -87,6 +89,10 @@ class lifting:  # noqa: N801 - used like a function
 
     def __exit__(self, *error: object) -> None:
         ctx.lift = self._before
+        if self._before is None and ctx.chosen is not None:
+            chosen, ctx.chosen = ctx.chosen, None
+            if error[0] is None:
+                _check_chosen(chosen)
 
 
 def is_installed(file: str) -> bool:

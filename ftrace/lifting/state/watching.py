@@ -26,8 +26,9 @@ from ftrace.control.drawing import (
     state,
 )
 from ftrace.core import source
-from ftrace.core.errors import LiftError
-from ftrace.core.trace import Tracer
+from ftrace.core.errors import LiftError, MutationError
+from ftrace.core.trace import Tracer, ctx
+from ftrace.interpreters.captures import digest, is_read_only
 from ftrace.lifting.state.changed_places import (
     HeldPlace,
     Moved,
@@ -150,6 +151,34 @@ class RegionWatch:
             "write to a copy.",
             place=source.raised_at(error),
         )
+
+
+def note_chosen(array: Any) -> None:
+    """Remember what a plain array holds that is one side of a decision of traced values.
+
+    What is decided has its elements as they are now; the side itself may still be written.
+    """
+    if type(array) is np.ndarray and not is_read_only(array):
+        if ctx.chosen is None:
+            ctx.chosen = []
+        ctx.chosen.append((array, digest(array)))
+
+
+def check_chosen(arrays: list[tuple[Any, bytes]]) -> None:
+    """Raise if one of them was written since: whoever is that array would have to change, too.
+
+    Raises:
+        MutationError: it was.
+    """
+    for array, before in arrays:
+        if digest(array) != before:
+            raise MutationError(
+                f"A plain array of shape {array.shape} was written after a decision of traced "
+                "values had made it one of two arrays: which of these the write reaches is not "
+                "known.",
+                "Make it with ftrace.numpy (fnp.zeros, fnp.array), whose writes are traced, or "
+                "use `array.copy()` in the decision.",
+            )
 
 
 def _content(x: Any) -> Any:
