@@ -9,14 +9,14 @@ from types import TracebackType
 
 from ftrace.core import source
 from ftrace.core.errors import DtypeError
-from ftrace.core.trace import Tracer
+from ftrace.core.trace import Tracer, refused
 
 _TRACER = re.compile(r"\w+Tracer\b")
 
 
 def refused_elsewhere(error: TypeError) -> DtypeError | None:
     """The named error for a bare one that code which is not ours has raised for a traced value."""
-    if type(error) is not TypeError:
+    if type(error) is not TypeError or refused:  # NumPy says it anew where a question was refused
         return None
     text = str(error)
     if not (_names_one(text) or _is_given_one(error.__traceback__)):

@@ -82,7 +82,7 @@ class Basic:
         if self.flip and shape:
             u = rev(u, dimensions=self.flip)
         if self.window is None:
-            return copy(v) if u is v else u
+            return copy(u) if u is v or is_array(v) else u  # plain memory may be written later
         return update_slice(x, u, **self.window)
 
 

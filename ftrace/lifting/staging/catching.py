@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+
 from ftrace.control.rows.raising import (
     Collection,
     Noted,
@@ -85,6 +87,7 @@ class Attempt(Collection):
         if self.trace is not EVAL:
             self.mark = Mark(LocalFrame(local, probe))
             self._watch = RegionWatch(self.mark.frame)
+            self._contents = self._watch.contents()
 
     def note(self, noted: Noted) -> None:
         raise Undecided(self)
@@ -103,6 +106,8 @@ class Attempt(Collection):
         self.is_over = kind is Undecided and error.owner is self
         if self.is_over:
             self._watch.compare()
+            for array, before in self._contents:
+                np.copyto(array, before)
         return self.is_over
 
 

@@ -137,6 +137,10 @@ class RegionWatch:
         for _, x, before in list(self._changes()):
             put_back(x, before)
 
+    def contents(self) -> list[tuple[Any, Any]]:
+        """The plain arrays, and what they hold."""
+        return [(array, array.copy()) for _, array in self._arrays]
+
     def compare(self) -> None:
         """Raise `LiftError` if something was changed."""
         for path, x, _ in self._changes():
