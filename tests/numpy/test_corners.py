@@ -1,0 +1,205 @@
+"""Corners of functions, as NumPy itself answers: rare options, edges of sizes, bad values."""
+
+import numpy as np
+import pytest
+
+import ftrace
+
+X = np.array([[1.5, -0.25, 3.0, 0.5], [2.5, 0.0, -1.0, 4.0], [0.1, 0.2, 0.3, -0.4]])
+V = np.array([0.3, -1.2, 2.5, 0.0, 1.1])
+NANS = np.array([[np.nan, 2.0, -1.0], [np.nan, np.nan, 0.5], [np.nan, 4.0, np.nan]])
+N = np.array([3, -1, 4, 1, -5])
+Z = np.array([1.0 + 2.0j, 3.0, -1.0j])
+T = np.arange(24.0).reshape(2, 3, 4)
+
+CALLS = {
+    "asarray of two kinds": (lambda x: np.asarray([x[0], 2]), V),
+    "asfortranarray of rank 0": (lambda x: np.asfortranarray(x[0]), V),
+    "ones of a dtype": (lambda x: np.ones(2, dtype=np.int8) * x[:2], N),
+    "logspace of integers": (lambda x: np.logspace(x[0], 3.0, 4, dtype=np.float32), V),
+    "geomspace": (lambda x: np.geomspace(x[2], 8.0, 5), V),
+    "geomspace of a dtype": (lambda x: np.geomspace(x[2], 8.0, 5, dtype=np.float32), V),
+    "cumulative_sum": (lambda x: np.cumulative_sum(x, include_initial=True), V),
+    "cumulative_prod": (lambda x: np.cumulative_prod(x, include_initial=True), V),
+    "cumulative_sum needs an axis": (lambda x: np.cumulative_sum(x), X),
+    "einsum of one": (lambda x: np.einsum("ij->j", x), X),
+    "einsum of a diagonal": (lambda x: np.einsum("ii->i", x[:, :3]), X),
+    "einsum as it is": (lambda x: np.einsum("ij->ij", x), X),
+    "einsum by lists": (lambda x: np.einsum(x, [0, 1], x, [2, 1], [0, 2]), X),
+    "einsum of length 1": (lambda x: np.einsum("ij,jk,kl->il", x[:, :1], x[:1], x.T), X),
+    "einsum of three": (lambda x: np.einsum("i,ij,j->", x[:, 0], x, x[0]), X),
+    "einsum with an ellipsis": (lambda x: np.einsum("...i,...i->...", x, x), T),
+    "einsum in alphabetical order": (lambda x: np.einsum("ba", x), X),
+    "where of one choice": (lambda x: np.where(x > 0, x), V),
+    "select of nothing": (lambda x: np.select([], [], x), V),
+    "select of unequal lists": (lambda x: np.select([x > 0], [x, x]), V),
+    "piecewise": (lambda x: np.piecewise(x, [x < 0, x > 1], [np.negative, np.sqrt, 7.0]), V),
+    "piecewise of one array": (lambda x: np.piecewise(x, x < 0, [np.negative]), V),
+    "clip from above": (lambda x: np.clip(x, None, 1.0), V),
+    "clip from below": (lambda x: np.clip(x, 0.5, None), V),
+    "clip to nothing": (lambda x: np.clip(x, None, None), V),
+    "iscomplex": (np.iscomplex, Z),
+    "iscomplexobj": (lambda x: np.array([np.iscomplexobj(x), np.isrealobj(x)]), Z),
+    "isrealobj": (lambda x: np.array([np.iscomplexobj(x), np.isrealobj(x)]), V),
+    "sinc": (lambda x: np.sinc(np.concatenate([x, [0.3, 0.9, 1e-3, 0.0]])), V),
+    "a list as index": (lambda x: x[[2, 0, 0]], V),
+    "a tuple of lists as index": (lambda x: x[[0, 2], [3, 1]], X),
+    "an index of rank 0": (lambda x: x[np.array(2)], V),
+    "advanced indices apart": (lambda x: x[[0, 1], :, [3, 1]], T),
+    "advanced indices side by side": (lambda x: x[:, [0, 2], [3, 1]], T),
+    "hsplit of a vector": (lambda x: np.hsplit(x, [2])[0], V),
+    "hsplit": (lambda x: np.hsplit(x, 2)[1], X),
+    "vsplit": (lambda x: np.vsplit(x, 3)[2], X),
+    "dsplit": (lambda x: np.dsplit(x, 2)[1], T),
+    "dsplit of a matrix": (lambda x: np.dsplit(x, 2)[1], X),
+    "vsplit of a vector": (lambda x: np.vsplit(x, 1)[0], V),
+    "pad by a number": (lambda x: np.pad(x, 2, constant_values=7.0), V),
+    "pad of sides": (lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=(1.0, 2.0)), X),
+    "identity of a dtype": (lambda x: np.identity(3, np.int16) + x[:3], N),
+    "vander": (lambda x: np.vander(x, 3, increasing=True), V),
+    "vander of none": (lambda x: np.vander(x, 0), V),
+    "vander of fewer": (lambda x: np.vander(x, -1), V),
+    "indices": (lambda x: np.indices((2, 3)) * x[0], V),
+    "cross": (lambda x: np.cross(x[:, :3], x[::-1, 1:]), X),
+    "vecdot": (lambda x: np.vecdot(x, x[::-1]), X),
+    "vecdot of complex": (lambda x: np.vecdot(x, 1j * x), Z),
+    "nancumsum": (np.nancumsum, NANS),
+    "nancumsum of an axis": (lambda x: np.nancumsum(x, axis=0), NANS),
+    "nancumprod": (lambda x: np.nancumprod(x, axis=1), NANS),
+    "nanmax": (lambda x: np.nanmax(x, axis=1), NANS),
+    "nanmin": (lambda x: np.nanmin(x, axis=1), NANS),
+    "nanargmax": (lambda x: np.nanargmax(x, axis=1), NANS),
+    "nanargmin": (lambda x: np.nanargmin(x, axis=1), NANS),
+    "nanmean": (lambda x: np.nanmean(x, where=x > 0), NANS),
+    "nanstd": (lambda x: np.nanstd(x, axis=1), NANS),
+    "nanvar with ddof": (lambda x: np.nanvar(x[:, 1:], axis=0, ddof=1), NANS),
+    "nanquantile": (lambda x: np.nanquantile(x[:, 1:], 0.3, axis=0), NANS),
+    "nanpercentile of 100": (lambda x: np.nanpercentile(x[:, 1:], 100, axis=0), NANS),
+    "nanmedian": (lambda x: np.nanmedian(x[:, 1:], axis=0), NANS),
+    "gradient at second order": (lambda x: np.gradient(x, edge_order=2), V),
+    "gradient of too few": (lambda x: np.gradient(x[:2], edge_order=2), V),
+    "interp beside": (lambda x: np.interp(x, [0.0, 1.0, 2.0], [1.0, 3.0, 2.0], -5.0, 9.0), V),
+    "array_equiv": (lambda x: np.array([np.array_equiv(x, x[:1]), np.array_equiv(x, x)]), V),
+    "array_equiv of other shapes": (lambda x: np.array(np.array_equiv(x, x[:2])), V),
+    "polyder": (lambda x: np.polyder(x, 2), V),
+    "polyder of none": (lambda x: np.polyder(x, 0), V),
+    "polydiv by a longer one": (lambda x: np.polydiv(x[:2], x)[0], V),
+    "max": (lambda x: np.max(x, axis=1, initial=2.0), X),
+    "max of a mask": (lambda x: np.max(x, axis=1, initial=-9.0, where=x < 1.0), X),
+    "min": (lambda x: np.min(x, axis=0, initial=0.2), X),
+    "max of none": (lambda x: np.max(x[:0]), V),
+    "argmax": (lambda x: np.argmax(x, keepdims=True), X),
+    "argmin of an axis": (lambda x: np.argmin(x, axis=-1), X),
+    "std": (lambda x: np.std(x, axis=0, ddof=1), X),
+    "count_nonzero": (lambda x: np.count_nonzero(x, axis=0), X),
+    "lexsort": (lambda x: np.lexsort((x[1], x[0])), X),
+    "lexsort of rows": (np.lexsort, X),
+    "searchsorted by an order": (lambda x: np.searchsorted(x, 0.7, sorter=np.argsort(x)), V),
+    "searchsorted by another order": (lambda x: np.searchsorted(x, 0.7, sorter=[0, 1]), V),
+    "digitize of falling edges": (lambda x: np.digitize(x, [2.0, 1.0, 0.0]), V),
+    "digitize of rising edges": (lambda x: np.digitize(x, [0.0, 1.0, 2.0], right=True), V),
+    "take_along_axis": (lambda x: np.take_along_axis(x, np.array([[1], [0], [-1]]), 1), X),
+    "take_along_axis outside": (lambda x: np.take_along_axis(x, np.array([[4], [0], [1]]), 1), X),
+    "repeat": (lambda x: np.repeat(x, [2, 0, 1, 1, 3]), V),
+    "compress": (lambda x: np.compress([True, False, True], x, axis=0), X),
+    "delete of a slice": (lambda x: np.delete(x, slice(1, 3)), V),
+    "delete of one": (lambda x: np.delete(x, 1, axis=0), X),
+    "percentile of 100": (lambda x: np.percentile(x, 100), V),
+    "percentile above 100": (lambda x: np.percentile(x, 100.5), V),
+    "quantile of a pair of axes": (lambda x: np.quantile(x, 0.4, axis=(0, 2)), T),
+    "nearest quantile": (lambda x: np.quantile(x, [0.125, 0.375], method="nearest"), V),
+    "midpoint quantile": (lambda x: np.quantile(x, 0.3, method="midpoint"), V),
+    "median": (lambda x: np.median(x, axis=(0, 1)), T),
+    "cov of integers": (lambda x: np.cov(x), N),
+    "cov of a dtype": (lambda x: np.cov(x, dtype=np.float32), X),
+    "cov of columns": (lambda x: np.cov(x, rowvar=False), X),
+    "one bin": (lambda x: np.histogram_bin_edges(x, 1, (-1.0, 1.0)), V),
+    "no bin": (lambda x: np.histogram_bin_edges(x, 0, (-1.0, 1.0)), V),
+    "histogram": (lambda x: np.histogram(x, 4, (-2.0, 3.0), density=True)[0], V),
+    "round": (lambda x: np.round(x, 1), V),
+    "divmod": (lambda x: np.stack(divmod(x, 0.7)), V),
+    "reflected divmod": (lambda x: np.stack(divmod(7, x)), N),
+    "reciprocal of integers": (np.reciprocal, N),
+    "signbit": (np.signbit, V),
+    "signbit of integers": (np.signbit, N),
+    "spacing of powers": (lambda x: x**3 - x**-2, V[:3]),
+    "a power of integers": (lambda x: x**9, N),
+    "comparison of kinds": (lambda x: x > np.uint64(3), N),
+    "put clipped": (lambda x: _put(x, [7, -9], mode="clip"), V),
+    "put wrapped": (lambda x: _put(x, [7, -9], mode="wrap"), V),
+    "flat": (lambda x: _flat(x), X),
+    "sort in place": (lambda x: _sorted(x), X),
+    "flatten by columns": (lambda x: x.flatten("F"), X),
+    "atleast_2d": (lambda x: np.atleast_2d(x[0]), V),
+    "isneginf": (np.isneginf, N),
+    "fix": (np.fix, V),
+}
+
+BY_VALUES = {
+    "interp with a period": (lambda x: np.interp(x, [0.1, 0.5, 0.9], x[:3], period=1.0), V),
+    "polydiv": (lambda x: np.polydiv(x, x[:2])[0], V),
+    "polydiv by one as long": (lambda x: np.polydiv(x, x[::-1] + 2.0)[0], V),
+    "flatnonzero of a matrix": (lambda x: np.flatnonzero(np.abs(x) < 9), X),
+}
+
+
+def _put(x, places, mode):
+    y = x * 1
+    np.put(y, places, [10.0, 20.0], mode=mode)
+    return y
+
+
+def _flat(x):
+    y = x * 1
+    y.flat = [1.0, 2.0]
+    return y
+
+
+def _sorted(x):
+    y = x * 1
+    y.sort(axis=0)
+    return y
+
+
+def outcome(f, x):
+    """The result, or the class of what is raised."""
+    try:
+        with np.errstate(all="ignore"):
+            return f(x)
+    except Exception as error:
+        return error
+
+
+def mapped(f):
+    """The function under `vmap`, of one batch element."""
+    g = ftrace.vmap(f)
+    return lambda x: np.asarray(g(x[None]))[0]
+
+
+def differentiated(f):
+    """The primal of `jvp`, which knows all values."""
+    return lambda x: ftrace.jvp(f, (x,), (np.ones_like(x),))[0]
+
+
+def check(f, x, way):
+    expected, got = outcome(f, x), outcome(way(f), x)
+    if isinstance(expected, Exception):
+        assert isinstance(got, (type(expected), ftrace.errors.FtraceError))
+    else:
+        assert not isinstance(got, Exception), got
+        y = np.asarray(got)
+        assert y.dtype == np.asarray(expected).dtype
+        assert y.shape == np.shape(expected)
+        np.testing.assert_allclose(y, expected, rtol=1e-12 if y.dtype.itemsize > 4 else 1e-5)
+
+
+@pytest.mark.parametrize("way", [ftrace.jit, mapped])
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.filterwarnings("ignore:All-NaN", "ignore:Degrees", "ignore:Mean of")
+def test_it_is_as_numpys(name, way):
+    check(*CALLS[name], way)
+
+
+@pytest.mark.parametrize("name", BY_VALUES)
+def test_what_needs_values_is_as_numpys(name):
+    check(*BY_VALUES[name], differentiated)
