@@ -7,9 +7,11 @@ into them needs no guard. Contents are compared only of those that Python itself
 `K.sum()`), up to 64 KiB.
 """
 
+import operator
 import sys
 import types
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -18,10 +20,11 @@ from ftrace.control.freshness.bytecode import position
 from ftrace.control.freshness.facts import content
 from ftrace.control.freshness.reading import Use
 from ftrace.control.freshness.stack import Reader
-from ftrace.control.freshness.values import Value, is_ndarray
+from ftrace.control.freshness.values import Value, is_library, is_ndarray
 from ftrace.core.device import is_array
 from ftrace.core.errors import FreshnessWarning
 from ftrace.core.source import is_internal
+from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import owner
 
 _MAX_WALKS = 6
@@ -95,6 +98,10 @@ class Watch:
         test = self._test(weak, given, self._contents(set())) or _always
         return test if test() else None
 
+    def snapshot(self) -> "Snapshot":
+        """What the function can change, as it is now."""
+        return Snapshot(self._reader)
+
     def changed(self) -> str:
         """Words for what is no longer as it was."""
         return next(self._reader.facts.changed(), "an array")
@@ -108,6 +115,74 @@ class Watch:
     def names(self, known: dict[int, str]) -> Iterable[tuple[str, Any]]:
         """What is read, by words for it; `known` are words for where reading begins."""
         return self._reader.facts.names(known)
+
+
+class Snapshot:
+    """Arrays, containers, attributes and variables that a walk has found, as they are now."""
+
+    __slots__ = ("_arrays", "_held", "_variables")
+
+    def __init__(self, reader: Reader) -> None:
+        writable = (a for a in reader.arrays.values() if is_ndarray(a) and a.flags.writeable)
+        self._arrays = [(a, a.copy()) for a in writable]
+        self._variables: list[tuple[str, Any, Any, Any]] = []
+        held: dict[int, Any] = {}
+        for kind, holder, key, value in reader.facts.places():
+            if kind in ("name", "cell"):
+                self._variables.append((kind, holder, key, value))
+            held |= {id(x): x for x in (holder, value)}
+        contents = ((x, _held_by(x)) for x in held.values())
+        self._held = [(x, content) for x, content in contents if content is not None]
+
+    def restore(self) -> None:
+        """Let all of it be so again."""
+        for array, before in self._arrays:
+            if array.tobytes() != before.tobytes():
+                array[...] = before
+        for x, before in self._held:
+            if not _alike(_held_by(x), before):
+                _hold(x, before)
+        for kind, holder, key, value in self._variables:
+            if kind == "cell" and holder.cell_contents is not value:
+                holder.cell_contents = value
+            elif kind == "name" and key in holder and holder[key] is not value:
+                holder[key] = value
+
+
+def _held_by(x: Any) -> Any:
+    """What a container or an object of the user's holds, if it can be put back."""
+    if isinstance(x, list | deque):
+        return list(x)
+    if isinstance(x, dict):
+        return None if "__builtins__" in x or x is sys.modules else dict(x)
+    if isinstance(x, set):
+        return set(x)
+    kinds = (type, types.ModuleType, types.FunctionType, Tracer)
+    own = None if isinstance(x, kinds) or is_library(type(x)) else getattr(x, "__dict__", None)
+    return dict(own) if type(own) is dict else None
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two contents are the same objects in the same places."""
+    if isinstance(a, dict):
+        return _alike([*a, *a.values()], [*b, *b.values()])
+    if isinstance(a, set):
+        return bool(a == b)
+    return len(a) == len(b) and all(map(operator.is_, a, b))
+
+
+def _hold(x: Any, content: Any) -> None:
+    """Let a container or object hold what it held."""
+    if isinstance(x, list):
+        x[:] = content
+        return
+    if not isinstance(x, deque | dict | set):
+        x = x.__dict__
+    x.clear()
+    if isinstance(x, deque):
+        x.extend(content)
+    else:
+        x.update(content)
 
 
 def _always() -> bool:

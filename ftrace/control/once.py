@@ -136,16 +136,20 @@ def _compared(
         UnexpectedTracerError: it got a traced value that an earlier run had left.
     """
     watch, cause = watch_of(kept.fun, kept.known), None
+    snapshot = watch.snapshot()  # what one run has left, and these runs are not to change
     try:
         second = runs.recorded()
         test = watch.unchanged(kept.weak, kept.given)  # a cache is filled: all runs are like this
         more = 0 if test is not None else _MORE
         others = (second, *(runs.recorded() for _ in range(more)))
         if all(are_alike(first or second, other) for other in others):
-            return watch, test or watch.lasting(kept.weak, kept.given)
+            test = test or watch.lasting(kept.weak, kept.given)
+            snapshot.restore()
+            return watch, test
     except Exception as error:  # what the run before left there stops this one
         cause = error
     what = (before or watch).changed()
+    snapshot.restore()
     escaped = isinstance(cause, UnexpectedTracerError)
     raise (UnexpectedTracerError if escaped else LiftError)(
         f"{name_of(kept.fun)} changes what it reads, {what}, and is traced {times}.",

@@ -117,6 +117,12 @@ class Facts:
             known = kind in ("cell", "name", "attribute") and type(key) is str
             yield f"`{key}`" if known else f"a {type(holder).__name__}"
 
+    def places(self) -> Iterator[tuple[str, Any, Any, Any]]:
+        """(kind, holder, key, value) of all of them, also of what is only read to be updated."""
+        for (kind, _, _, key), (holder, value, _) in (self._found | self._updated).items():
+            if value is not _MISSING:
+                yield kind, holder, key, value
+
     def settle(self) -> None:
         """Forget them."""
         for name in self._broken():
