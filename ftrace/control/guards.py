@@ -158,7 +158,9 @@ def _held_by(x: Any) -> Any:
     if isinstance(x, set):
         return set(x)
     kinds = (type, types.ModuleType, types.FunctionType, Tracer)
-    own = None if isinstance(x, kinds) or is_library(type(x)) else getattr(x, "__dict__", None)
+    if issubclass(type(x), kinds) or is_library(type(x)):
+        return None
+    own = getattr(x, "__dict__", None)
     return dict(own) if type(own) is dict else None
 
 
