@@ -17,7 +17,7 @@ import numpy as np
 
 from ftrace.core import trace as core
 from ftrace.core.avals import typeof
-from ftrace.core.device import LIBRARIES, is_array, to_host
+from ftrace.core.device import LIBRARIES, copied, is_array, to_host
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.primitive import Primitive
 from ftrace.core.sameness import SCALARS, is_same
@@ -57,7 +57,7 @@ class Recording:
 def _kept(x: Any) -> Any:
     """A value that stays: an array that may be written is copied if it is small."""
     small = type(x) is np.ndarray and x.flags.writeable and x.nbytes <= COPY_LIMIT
-    return x.copy() if small else x
+    return copied(x) if small else x
 
 
 class Recorder(PartialTrace):
