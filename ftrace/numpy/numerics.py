@@ -94,6 +94,11 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     x = reshape(x, new_sizes=(typeof(x).size,))
     found = e.sub(_part(x, 1, None, 0), _part(x, None, -1, 0))
     dtype = typeof(found).dtype
+    for name, v in (("to_begin", to_begin), ("to_end", to_end)):
+        if v is not None and not np.can_cast(typeof(value(v)).dtype, typeof(x).dtype, "same_kind"):
+            raise TypeError(
+                f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule."
+            )
     around = [None if v is None else cast(value(v), dtype) for v in (to_begin, to_end)]
     flat = [v if v is None else reshape(v, new_sizes=(typeof(v).size,)) for v in around]
     return joined([v for v in (flat[0], found, flat[1]) if v is not None], 0)

@@ -312,6 +312,8 @@ def var(
     else:
         square = e.square(gap)
     less = ddof if correction is np._NoValue else correction
+    if where is True and np.size(less) != 1:
+        raise ValueError("ddof and correction must be numbers unless `where` is given.")
     free = ufuncs.apply(np.subtract, _count(square, axis, where, keepdims), less)
     total = reduced(reduce_sum, masked(square, where, 0), axis, keepdims)
     found = e.div(total, cast(ufuncs.apply(np.maximum, free, 0), typeof(total).dtype))

@@ -78,7 +78,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
         found = layouts.reshape(x, new_sizes=sizes)
     else:
         found = _reversed(layouts.reshape(_reversed(x), new_sizes=sizes[::-1]))
-    if copy is False and isinstance(x, Tracer) and not views.is_within(found, x):
+    if copy is not None and not copy and isinstance(x, Tracer) and not views.is_within(found, x):
         raise ValueError("Unable to avoid creating a copy while reshaping.")
     return found
 

@@ -262,6 +262,8 @@ def classified(call: Call) -> tuple[str, str]:
             ctx.trace = EVAL
         numpys = _numpys(call)
     more = "unexpected keyword" in str(numpys) and _fits(call)  # an option that NumPy's has not
+    if isinstance(numpys, MemoryError):
+        return "taken", ""  # what is only traced needs no memory
     if numpys and not more and call.function(FAMILIES) is not call.function(NUMPYS):
         return "SILENT", f"NumPy: {type(numpys).__name__}: {numpys}"
     return "taken", ""
