@@ -432,3 +432,27 @@ def test_a_table_of_functions_is_walked_a_few_times():
     walk = walk_of(Watch(functools.partial(evaluate, steps)))
     assert not walk.exhausted
     assert walk.visits < 450  # it has 40 functions; 1,000 and 9 s where the table was called
+
+
+# What a library may call is called twice: it gets, and returns, what it did not at first.
+LATER = {
+    "a function gets another object": (
+        "a, b = Thing(2.0), Thing(3.0)\n"
+        "def large(o): return 1.0 if o.w > 100 else 2.0",
+        "sorted([a], key=large); return max([b, a], key=large).w * x",
+    ),
+    "a function of a constant result gets another object": (
+        "a, b = Thing(2.0), Thing(3.0)\ndef large(_, o): return 1.0 if o.w > 100 else 2.0",
+        "functools.reduce(large, [a], 0.0)\n"
+        "return (9.0 if functools.reduce(large, [b], 0.0) == 1.0 else 1.0) * x",
+    ),
+    "a function returns what it reads of another object": (
+        "b = Thing(3.0)\na, c = Thing(Thing(2.0)), Thing(b)\ndef inner(s, o): return o.w",
+        "functools.reduce(inner, [a], 0.0); return functools.reduce(inner, [c], 0.0).w * x",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_what_is_called_again_gets_and_returns_more(name):
+    check_program(*LATER[name], "b.w = 200.0", again=True)

@@ -80,6 +80,19 @@ def test_globals_and_logs_are_those_of_one_run(way):
     assert (COUNT, LOG) == (1, [1])
 
 
+@pytest.mark.parametrize("way", [MAPS["vmap"], MAPS["map"]])
+def test_variables_of_a_closure_are_those_of_one_run(way):
+    count = 0
+
+    def counts(y):
+        nonlocal count
+        count += 1
+        return y * (3.0 if count else 2.0)
+
+    np.testing.assert_array_equal(way(counts), np.full(3, 3.0))
+    assert count == 1
+
+
 def test_an_error_leaves_what_one_run_leaves():
     model = Model()
 

@@ -109,8 +109,6 @@ class Arm:
             self.sharing = LeafSharing(leaves, outs)
             self.written = written.roots()
             self.contents = {id(root): len(outs) + i for i, root in enumerate(self.written)}
-            for x in outs:
-                note_chosen(x)
             return [ctx.trace.lift(x) for x in (*outs, *self.written)]
 
         def flat() -> list[Any]:
