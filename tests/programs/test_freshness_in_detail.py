@@ -437,8 +437,7 @@ def test_a_table_of_functions_is_walked_a_few_times():
 # What a library may call is called twice: it gets, and returns, what it did not at first.
 LATER = {
     "a function gets another object": (
-        "a, b = Thing(2.0), Thing(3.0)\n"
-        "def large(o): return 1.0 if o.w > 100 else 2.0",
+        "a, b = Thing(2.0), Thing(3.0)\ndef large(o): return 1.0 if o.w > 100 else 2.0",
         "sorted([a], key=large); return max([b, a], key=large).w * x",
     ),
     "a function of a constant result gets another object": (
