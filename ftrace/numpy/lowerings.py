@@ -91,12 +91,6 @@ def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
     return e.floor_divide(x, y), e.mod(x, y)
 
 
-def _signbit(x: Any) -> Any:
-    if typeof(x).dtype.kind == "f":
-        return e.signbit(x)
-    return e.lt(x, typeof(x).dtype.type(0))
-
-
 def _compare(row: Callable[..., Any], signed_below: bool, flipped: bool) -> Callable[..., Any]:
     """A comparison that is exact between int64 and uint64, as NumPy's.
 
@@ -212,7 +206,7 @@ LOWERINGS: Final[dict[str, Callable[..., Any]]] = {
     "isnan": _float_test(e.isnan, False),
     "isinf": _float_test(e.isinf, False),
     "isfinite": _float_test(e.isfinite, True),
-    "signbit": _signbit,
+    "signbit": e.signbit,
     "equal": _compare(e.eq, False, False),
     "not_equal": _compare(e.ne, True, True),
     "less": _compare(e.lt, True, False),

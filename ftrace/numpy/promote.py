@@ -164,12 +164,11 @@ def nested(x: Any, dtype: Any = None) -> Any:
         return free(np.asarray(x))
     found = [value(item, dtype) for item in x]
     if dtype is not None:
-        found = [
-            cast(item, dtypes.canonical(dtype)) if _is_weak_int(item) else item for item in found
-        ]
+        dtype = dtypes.canonical(dtype)
+        found = [item if typeof(item).dtype.kind == "c" else cast(item, dtype) for item in found]
     items = [strong(item) for item in found]  # no number in a list adapts to the others
     dtype = dtypes.canonical(np.result_type(*[typeof(item).dtype for item in items]))
-    shape = np.shape(items[0]) if not isinstance(items[0], Tracer) else items[0].shape
+    shape = typeof(items[0]).shape
     for item in items:
         if typeof(item).shape != shape:
             raise ShapeError(
@@ -178,11 +177,6 @@ def nested(x: Any, dtype: Any = None) -> Any:
             )
     rows = [reshape(cast(item, dtype), new_sizes=(1, *shape)) for item in items]
     return concatenate(*rows, dimension=0)
-
-
-def _is_weak_int(x: Any) -> bool:
-    a = typeof(x)
-    return a.weak and a.dtype.kind == "i"
 
 
 def _holds_tracer(x: Any) -> bool:
@@ -264,10 +258,10 @@ def adapt(x: Any, dtype: np.dtype[Any]) -> Any:
     if cls in PYTHON_SCALARS:
         kind = dtype.kind
         if kind == "f":
-            return x if cls is float else float(x)
+            return float(x)
         if kind in "iu":
             dtype.type(x)  # refuses what does not fit
-            return x if cls is int else int(x)
+            return int(x)
         return dtype.type(x) if kind == "b" else x
     return x if typeof(x).dtype == dtype else cast(x, dtype)
 

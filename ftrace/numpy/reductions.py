@@ -281,7 +281,7 @@ def _count(x: Any, axis: Any, where: Any, keepdims: Any) -> Any:
     a = typeof(x)
     if where is True:
         return a.dtype.type(count_along(x, axis))
-    taken = stretch(value(False if where is None else where), a.shape)
+    taken = stretch(value(where), a.shape)
     return cast(sum(taken, axis=axis, keepdims=keepdims), a.dtype)
 
 

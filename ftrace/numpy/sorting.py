@@ -30,7 +30,7 @@ from ftrace.numpy.promote import (
     value,
 )
 from ftrace.numpy.refusing import refuse
-from ftrace.numpy.shaping import slice_axis
+from ftrace.numpy.shaping import index_axis, slice_axis
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.create import iota
 from ftrace.primitives.index import gather, scatter_add
@@ -177,8 +177,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 
 def _falls(edges: Any, n: int) -> Any:
     """Whether the first of sorted values is greater than the last."""
-    first, last = (gather(edges, INDEX.type(i), axes=(0,), mode="clip") for i in (0, n - 1))
-    return e.gt(first, last)
+    return e.gt(index_axis(edges, 0, 0), index_axis(edges, n - 1, 0))
 
 
 # ---------------------------------------------------------------------------------- taking
@@ -256,8 +255,7 @@ def repeat(
     counts = known(value(repeats), "numpy.repeat with traced counts")
     places = np.repeat(np.arange(typeof(x).shape[i]), counts)
     if total_repeat_length is not None:
-        places = np.pad(places, (0, max(0, total_repeat_length - len(places))), "edge")
-        places = places[:total_repeat_length]
+        places = np.pad(places, (0, total_repeat_length), "edge")[:total_repeat_length]
     return take(x, places, axis=i)
 
 
@@ -269,8 +267,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
         raise ValueError("condition must be a 1-d array")
     condition = value(condition)
     if is_unknown_mask(condition):
-        found = getitem(x, (*[slice(None)] * i, condition))
-        return found if out is None else ufuncs.finish(np.add, found, out)
+        return ufuncs.finish(np.add, getitem(x, (*[slice(None)] * i, condition)), out)
     places = np.flatnonzero(known(condition, "numpy.compress"))
     return ufuncs.finish(np.add, take(x, places, axis=i), out)
 

@@ -164,7 +164,7 @@ def _quantile(name: str, summary: str, scale: float, skip_nan: bool) -> Callable
             refuse(e.bitwise_not(inside), ValueError, _OUTSIDE[scale])
         getattr(np, name)(0.0, asked, method=method)
         if scale != 1:
-            part = part / scale if typeof(part).weak else divide(part, scale)  # pyright: ignore[reportOperatorIssue]
+            part = part / scale  # pyright: ignore[reportOperatorIssue]
         found = _quantiles(a, part, axis, keepdims, (method, skip_nan))
         return ufuncs.finish(np.add, found, out)
 

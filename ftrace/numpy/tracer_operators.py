@@ -210,8 +210,7 @@ def _round(x: Any, ndigits: int | None = None) -> Any:
         raise TypeError(f"type {stands_for(x).__name__} doesn't define __round__ method")
     if ndigits is not None and a.weak and a.dtype.kind == "b":
         x = convert_element_type(x, new_dtype=np.dtype(np.int64), weak_type=True)
-        a = x.aval
-    if ndigits is not None and a.weak and a.dtype.kind == "f" and ndigits and ndigits >= -MOST:
+    if a.weak and a.dtype.kind == "f" and ndigits and ndigits >= -MOST:
         return weak(nearest_decimal(x, min(operator.index(ndigits), MOST)))
     if ndigits is not None or a.shape:
         found = round_to(x, 0 if ndigits is None else ndigits)

@@ -124,7 +124,7 @@ def vectorize(
 
         found, several = over_leading(function, xs, loop, cores)
         kinds: Any = otypes
-        if otypes is None and any(typeof(x).dtype not in _PYTHON.values() for x in xs):
+        if otypes is None and any(typeof(x).dtype not in _PYTHON.values() for x in (*xs, *found)):
             first, _ = over_leading(functools.partial(function, plain=True), xs, loop, cores)
             kinds = [typeof(y).dtype for y in first]  # which NumPy finds by a call of its own
         if kinds is not None:

@@ -230,7 +230,7 @@ def record_of(root: Tracer) -> Root:
     """The record of a cell's views, made when first needed."""
     alias = alias_of(root)
     if type(alias) is not Root:
-        alias = root.alias = Root(alias if type(alias) is ViewLayout else None)
+        alias = root.alias = Root(alias)
     return alias
 
 
@@ -276,7 +276,7 @@ def link(x: Tracer, y: Any, step: Step) -> Any:
     else:
         base, steps = x, (step,)
     y.alias = View(base, steps)
-    if type(alias) is not Frozen and (base.owner is ctx.trace or is_reachable(base)):
+    if is_reachable(base):
         (alias if type(alias) is Root else record_of(base)).add(y)
     return y
 
@@ -313,9 +313,7 @@ _SAME: Final = Rows(lambda b: b, lambda b, v: v)
 
 def is_within(y: Tracer, x: Tracer) -> bool:
     """Whether `y` is certainly a view of memory that `x` shows, too."""
-    return type(alias_of(y)) is not ViewLayout and {id(way.base) for way in ways_of(y)} <= {
-        id(way.base) for way in ways_of(x)
-    }
+    return {id(way.base) for way in ways_of(y)} <= {id(way.base) for way in ways_of(x)}
 
 
 def is_view(x: Any) -> bool:

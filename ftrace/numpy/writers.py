@@ -87,7 +87,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     """The first values written, one after the other, where `mask` is true."""
     arr = cell(arr, "np.place")
     mask = value(mask)
-    if is_unknown_mask(mask) and mask.shape == arr.aval.shape and np.size(vals):
+    if is_unknown_mask(mask) and mask.shape == arr.aval.shape:
         each = _repeated(_flat(vals), arr.aval.size)  # where all places are taken
         v = gather(each, rank(_flat(mask)), axes=(0,), mode="clip")
         setitem(arr, mask, Selection(v, _flat(mask), 0))
@@ -163,8 +163,7 @@ def _copied(x: Tracer) -> Any:
 
 def _flatten(x: Tracer, order: str = "C") -> Any:
     """A new array with all elements in one axis."""
-    found = reshape(reading(x, order, "flatten"), new_sizes=(x.aval.size,))
-    return c_order(copy(found) if found is x else found)
+    return c_order(reshape(reading(x, order, "flatten"), new_sizes=(x.aval.size,)))
 
 
 METHODS: Final[dict[str, Any]] = {

@@ -228,6 +228,7 @@ FOLDS: dict[str, Any] = {
     "other array": lambda v: (np.maximum(v, 1.5) * OTHER[:3]).sum(),
     "fnp": lambda v: fnp.sum(fnp.sqrt(v) + fnp.hypot(v, 2.0)),
     "guarded": lambda v: v.mean() if v.size > 2 else v.sum(),
+    "positional arguments": lambda v: v.clip(1.5, 2.0).sum() + v.round(1).max(),
     "clipped by sigma": lambda v: v[np.abs(v - v.mean()) < 1.2 * v.std()].mean(),
 }
 
@@ -238,6 +239,11 @@ for name, fold in FOLDS.items():
 
     selected.__name__ = f"fold: {name}"
     program(selected)
+
+
+@of_matrix
+def folds_of_every_part(p: Any, m: Any) -> Any:
+    return p[m].max(axis=1).sum() + np.sum(p.T[:, m], axis=0).max()
 
 
 @program
@@ -380,6 +386,13 @@ def test_nothing_selected_is_as_in_numpy() -> None:
     assert jit(lambda x: x[x > 9].max(initial=-1.0))(X) == -1
 
 
+def test_order_statistics_see_a_nan_that_is_selected() -> None:
+    x = np.where(X > 2.5, np.nan, X)
+    f = jit(lambda x, m: np.median(x[m]))
+    assert np.isnan(f(x, X > 0))
+    assert f(x, X < 2.5) == np.median(x[X < 2.5])
+
+
 def into_all(x: Any) -> Any:
     y = np.zeros(3)
     y[:] = x[x > 0]
@@ -407,6 +420,7 @@ REFUSED: dict[str, Any] = {
     "another array": lambda x: np.outer(x, x)[x > 0, np.array([0, 1, 2])],
     "along another axis": lambda x: np.outer(x, x)[x > 0] * x[x > 0],
     "rank 0": lambda x: x[x[0] > 0],
+    "one part of an axis": lambda x: np.outer(x, x)[:, x > 0][:, 1],
     "argument": lambda x: jit(np.sin)(x[x > 0]),
 }
 
