@@ -17,7 +17,6 @@ from ftrace.core.errors import ShapeError
 from ftrace.numpy import ufuncs, views
 from ftrace.numpy.promote import cast, common_dtype, numpy_function, value
 from ftrace.numpy.shaping import diagonal
-from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.dot import dot_general
 from ftrace.primitives.elementwise import mul, select
 from ftrace.primitives.linear import broadcast_in_dim, reduce_sum, transpose
@@ -57,13 +56,10 @@ def einsum(
         chosen = [terms[i] for i in pair]
         terms = [t for i, t in enumerate(terms) if i not in pair]
         needed = set(output).union(*(labels for _, labels in terms))
-        alone = len(chosen) == 1
-        terms.append(
-            _single(*chosen[0], needed) if alone else _product(chosen[0], chosen[1], needed)
-        )
+        terms.append(_product(*chosen, needed))
     found, labels = _single(*terms[0], set(output))
     found = _ordered(found, labels, output)
-    return ufuncs.finish(np.matmul, copy_row(found) if found is arrays[0] else found, out)
+    return ufuncs.finish(np.matmul, found, out)
 
 
 @lru_cache(maxsize=256)
@@ -111,7 +107,7 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         raise ValueError(
             f"einsum {subscripts!r} names {len(inputs)} operands, but {len(ranks)} were given"
         )
-    unused = [c for c in reversed(LETTERS) if c not in subscripts]
+    unused = [c for c in LETTERS if c not in subscripts]
     extra = [
         r - len(t.replace("...", "")) if "..." in t else 0
         for t, r in zip(inputs, ranks, strict=True)
@@ -171,14 +167,8 @@ def _path(
     text = ",".join(inputs) + "->" + output
     steps = np.einsum_path(text, *blanks, optimize="greedy")[0][1:]
     pairs: list[tuple[int, ...]] = []
-    for step in steps:  # a step of more than two operands: two at a time, the result is last
-        count = len(inputs) - sum(len(p) - 1 for p in pairs)
-        rest = sorted(step)
-        while len(rest) > 2:
-            pairs.append((rest[0], rest[1]))
-            count -= 1
-            rest = [i - 2 for i in rest[2:]] + [count - 1]
-        pairs.append(tuple(rest))
+    for step in steps:  # one of more than two operands takes all that are left
+        pairs += [tuple(sorted(step))] if len(step) == 2 else [(0, 1)] * (len(step) - 1)
     return pairs
 
 

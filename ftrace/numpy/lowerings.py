@@ -18,7 +18,7 @@ from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy
 from ftrace.primitives.linear import add, broadcast_in_dim
 
-MAX_STATIC_POWER = 64  # beyond it `x**n` is computed as a power of floats, as NumPy does
+MAX_STATIC_POWER = 64  # beyond it the general power asks whether the dtype holds the exponent
 
 
 def constant_like(x: Any, dtype: np.dtype[Any], number: Any) -> Any:
@@ -80,7 +80,7 @@ def _reciprocal(x: Any) -> Any:
     with np.errstate(divide="ignore", invalid="ignore"):
         infinity = np.reciprocal(zero)  # what the C of this machine makes of it
     found = e.select(unit, x, zero)
-    return e.select(e.eq(x, zero), infinity, found) if infinity else found
+    return e.select(e.eq(x, zero), infinity, found)
 
 
 def _times(number: float) -> Callable[[Any], Any]:
