@@ -58,7 +58,7 @@ def _from(object: Any, dtype: Any = None) -> Any:
     x = value(object, dtype)
     if x is not object:
         return c_order(x)
-    return strong(x) if isinstance(x, Tracer) else x
+    return strong(x)
 
 
 @numpy_function
@@ -362,8 +362,19 @@ def logspace(
     axis: int = 0,
 ) -> Any:
     """base to the power of evenly spaced values."""
+    base = value(base)
+    if typeof(base).ndim:
+        rank = max(typeof(x).ndim for x in map(value, (start, stop, base)))
+        start, stop, base = (_of_rank(x, rank) for x in (start, stop, base))
+        base = expand_dims(base, dimensions=(one_axis(axis, rank + 1),))
     found = ufuncs.apply(np.power, base, linspace(start, stop, num, endpoint, axis=axis))
     return found if dtype is None else cast(found, dtypes.canonical(dtype))
+
+
+def _of_rank(x: Any, rank: int) -> Any:
+    """An operand with leading axes of size 1."""
+    x = value(x)
+    return reshape(x, new_sizes=(*(1,) * (rank - typeof(x).ndim), *typeof(x).shape))
 
 
 @numpy_function
@@ -371,7 +382,8 @@ def geomspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
     """Values with a constant ratio from start to stop."""
-    low, high = promote_inexact(*_floats(start, stop))
+    kind = dtypes.canonical(float if dtype is None else dtype)
+    low, high, _ = promote_inexact(*_floats(start, stop), kind.type(0))
     ratio = ufuncs.apply(np.divide, high, low)
     n = static_int(num, "num")
     exponents = free(linspace(0.0, 1.0, n, endpoint))
@@ -381,4 +393,4 @@ def geomspace(
     )
     found = multiply(low, powers)
     found = move_axis(found, 0, one_axis(axis, typeof(found).ndim))
-    return found if dtype is None else cast(found, dtypes.canonical(dtype))
+    return found if dtype is None else cast(found, kind)

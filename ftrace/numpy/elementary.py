@@ -12,10 +12,10 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import bool_
 from ftrace.core.errors import DomainError, DtypeError, ShapeError
-from ftrace.core.trace import Tracer, lifted
+from ftrace.core.trace import Tracer, is_cell, lifted
 from ftrace.numpy import ufuncs, views
 from ftrace.numpy.lowerings import constant_like, truth
-from ftrace.numpy.masking import nonzero_of
+from ftrace.numpy.masking import nonzero_of, sized
 from ftrace.numpy.promote import (
     TRACED,
     broadcast,
@@ -82,12 +82,8 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     Every function is evaluated on the whole array; results are chosen afterwards.
     """
     x = strong(value(x))
-    conditions = list(condlist) if isinstance(condlist, list | tuple) else [condlist]
-    if len(conditions) == 1 and isinstance(conditions[0], list | tuple):
-        conditions = list(conditions[0])
+    conditions = _conditions(condlist, typeof(x).shape)
     n = len(conditions)
-    if any(np.ndim(c) and np.shape(c) != typeof(x).shape for c in conditions):
-        raise IndexError("boolean index did not match indexed array")
     if len(funclist) not in (n, n + 1):
         raise ShapeError(
             f"piecewise was given {n} condition(s) and {len(funclist)} functions.",
@@ -101,13 +97,26 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     return cast(found, typeof(x).dtype)
 
 
+def _conditions(condlist: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The masks of piecewise, each for the leading axes: a list, or one that is no list of any."""
+    listed = isinstance(condlist, list | tuple) or np.ndim(condlist)
+    if not listed or (shape and not (isinstance(condlist[0], list) or is_cell(condlist[0]))):
+        condlist = [condlist]
+    return [_over_all(value(c), shape) for c in condlist]
+
+
+def _over_all(mask: Any, shape: tuple[int, ...]) -> Any:
+    """A mask of leading axes as one that broadcasts to all."""
+    sizes = typeof(mask).shape
+    if sizes != shape[: len(sizes)]:
+        raise IndexError("boolean index did not match indexed array")
+    return sized(mask, (*sizes, *(1,) * (len(shape) - len(sizes))))
+
+
 def _piece(function: Any, x: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
-    dtype = typeof(x).dtype
-    return (
-        cast(value(lifted(function)(x, *args, **kw)), dtype)
-        if callable(function)
-        else dtype.type(function)
-    )
+    a = typeof(x)
+    found = lifted(function)(x, *args, **kw) if callable(function) else function
+    return stretch(cast(value(found), a.dtype), a.shape)
 
 
 @numpy_function

@@ -68,9 +68,9 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if not typeof(x).ndim:
         raise ValueError("diff requires input that is at least one dimensional")
     i = one_axis(axis, typeof(x).ndim)
-    ends = [_end(v, x, i) if v is not None else None for v in (prepend, append)]
-    if ends != [None, None]:
-        x = joined([v for v in (ends[0], x, ends[1]) if v is not None], i)
+    parts = [v if v is x or v is None else _end(v, x, i) for v in (prepend, x, append)]
+    if prepend is not None or append is not None:
+        x = joined([v for v in parts if v is not None], i)
     for _ in range(n):
         later, earlier = _part(x, 1, None, i), _part(x, None, -1, i)
         is_bool = typeof(x).dtype == np.bool_

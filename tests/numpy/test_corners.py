@@ -1,9 +1,12 @@
 """Corners of functions, as NumPy itself answers: rare options, edges of sizes, bad values."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 import ftrace
+import ftrace.numpy as fnp
 
 X = np.array([[1.5, -0.25, 3.0, 0.5], [2.5, 0.0, -1.0, 4.0], [0.1, 0.2, 0.3, -0.4]])
 V = np.array([0.3, -1.2, 2.5, 0.0, 1.1])
@@ -11,6 +14,9 @@ NANS = np.array([[np.nan, 2.0, -1.0], [np.nan, np.nan, 0.5], [np.nan, 4.0, np.na
 N = np.array([3, -1, 4, 1, -5])
 Z = np.array([1.0 + 2.0j, 3.0, -1.0j])
 T = np.arange(24.0).reshape(2, 3, 4)
+F4 = np.array([1.0, 8.0, 2.0], np.float32)
+I8 = np.array([2, 16, 3], np.int8)
+U = np.array([0, 3, 2**63 + 5], np.uint64)
 
 CALLS = {
     "asarray of two kinds": (lambda x: np.asarray([x[0], 2]), V),
@@ -133,6 +139,62 @@ CALLS = {
     "atleast_2d": (lambda x: np.atleast_2d(x[0]), V),
     "isneginf": (np.isneginf, N),
     "fix": (np.fix, V),
+    "linspace of small integers": (lambda x: np.linspace(x[0], x[1], 4), I8),
+    "logspace of complex": (lambda x: np.logspace(x[0], x[1], 4), Z),
+    "logspace of bases": (lambda x: np.logspace(x[0], x[1], 2, base=[2.0, 3.0]), V),
+    "logspace of bases last": (lambda x: np.logspace(x[:2], 1.0, 3, base=x[2:4], axis=-1), V),
+    "geomspace of small integers": (lambda x: np.geomspace(x[:1], x[1:2], 4), I8),
+    "geomspace of float32": (lambda x: np.geomspace(x[0], x[1], 4), F4),
+    "geomspace of float32 kept": (lambda x: np.geomspace(x[0], x[1], 4, dtype=np.float32), F4),
+    "asarray, never copied": (lambda x: np.asarray(x, copy=False), X),
+    "asarray, never converted": (lambda x: np.asarray(x, dtype=int, copy=False), X),
+    "einsum of products": (lambda x: np.einsum("ij,ij->ij", x, x), X),
+    "einsum to out": (lambda x: np.einsum("ij->ij", x, out=np.zeros_like(x)), X),
+    "einsum of outer products": (lambda x: np.einsum("a,b,c,d->dabc", *[x[:2]] * 4), V),
+    "einsum of pairs, then the rest": (
+        lambda x: np.einsum("ij,jk,a,b,c->ikabc", x, x.T, x[0], x[1], x[2]),
+        X,
+    ),
+    "einsum of last letters": (lambda x: np.einsum("...Z,zZ->...z", x, x[0]), T),
+    "einsum that repeats a label": (lambda x: np.einsum("ij->iij", x), X),
+    "piecewise of True": (lambda x: np.piecewise(x, True, [np.negative]), V),
+    "piecewise of a list": (
+        lambda x: np.piecewise(x, [True, False], [np.negative, np.sqrt]),
+        np.array([0.3, 2.0]),
+    ),
+    "piecewise of a short list": (lambda x: np.piecewise(x, [True, False], [1.0]), V),
+    "piecewise of a list of lists": (lambda x: np.piecewise(x, [[1, 0, 2, 0, 1]], [np.sin]), V),
+    "piecewise of a list of tuples": (lambda x: np.piecewise(x, [(1, 0, 2, 0, 1)], [np.sin]), V),
+    "piecewise of a matrix": (
+        lambda x: np.piecewise(x, np.stack([x > 0, x < 0]), [np.negative, 3.0]),
+        V,
+    ),
+    "piecewise of rows": (lambda x: np.piecewise(x, [x[:, 0] > 1, x[:, 0] < 1], [1.0, 2.0, 3]), X),
+    "piecewise to a traced number": (lambda x: np.piecewise(x, [x > 0], [x[0], 2]), V),
+    "piecewise of integers to floats": (lambda x: np.piecewise(x, [x > 0], [1.5, -2.5]), N),
+    "piecewise of rank 0": (
+        lambda x: np.piecewise(x[0], [x[0] > 0, x[1] > 0], [np.negative, np.sqrt]),
+        V,
+    ),
+    "piecewise of other sizes": (lambda x: np.piecewise(x, [x[:2] > 0], [np.negative]), V),
+    "piecewise of too few axes": (lambda x: np.piecewise(x, [x[:, :1] > 0], [np.negative]), X),
+    "a float of rank 0 as index": (lambda x: x[np.array(1.0)], X),
+    "tuples as indices": (lambda x: x[(0, 2), (3, 1)], X),
+    "an advanced index amid slices": (lambda x: x[:, [0, 1, 1], 1:3], T),
+    "an advanced index after an ellipsis": (lambda x: x[..., [0, 1, 1]], T),
+    "pad of an axis": (lambda x: np.pad(x, {-1: (1, 2)}), X),
+    "pad of the first axis": (lambda x: np.pad(x, {0: 2}), X),
+    "flatten in small letters": (lambda x: x.flatten("f"), X),
+    "flatten in no order": (lambda x: x.flatten(3), X),
+    "linalg.outer of a matrix": (lambda x: np.linalg.outer(x[0], x), X),
+    "unsigned and negative": (lambda x: x > np.array([-1, 2, -5]), U),
+    "unsigned up to negative": (lambda x: x <= np.array([-1, 3, -5]), U),
+    "diff after a list": (lambda x: np.diff(x, prepend=[1.0, 2.0]), V),
+    "diff between numbers": (lambda x: np.diff(x, prepend=2, append=3.0, axis=0), X),
+    "norm of order 1": (lambda x: np.linalg.norm(x, 1), F4),
+    "nanstd to out": (lambda x: np.nanstd(x[:, 1:], 0, out=np.zeros(2, np.float32)), NANS),
+    "vecdot of an axis": (lambda x: np.vecdot(x, x, axis=0), X),
+    "matmul of a dtype": (lambda x: np.matmul(x, x.T, dtype=np.float32), X),
 }
 
 BY_VALUES = {
@@ -140,6 +202,15 @@ BY_VALUES = {
     "polydiv": (lambda x: np.polydiv(x, x[:2])[0], V),
     "polydiv by one as long": (lambda x: np.polydiv(x, x[::-1] + 2.0)[0], V),
     "flatnonzero of a matrix": (lambda x: np.flatnonzero(np.abs(x) < 9), X),
+    "asarray_chkfinite": (lambda x: np.asarray_chkfinite(x / 2), V),
+    "asarray_chkfinite of NaN": (lambda x: np.asarray_chkfinite(x / 2), NANS),
+}
+
+# Functions that NumPy does not hand over, since it sees no traced operand.
+NAMED = {
+    "ones of a dtype": lambda xp, x: xp.ones(2, dtype=np.int8),
+    "identity of a dtype": lambda xp, x: xp.identity(3, np.int16),
+    "select of nothing": lambda xp, x: xp.select([], [], x),
 }
 
 
@@ -181,8 +252,9 @@ def differentiated(f):
     return lambda x: ftrace.jvp(f, (x,), (np.ones_like(x),))[0]
 
 
-def check(f, x, way):
-    expected, got = outcome(f, x), outcome(way(f), x)
+def check(f, x, way, expected=None):
+    expected = outcome(f, x) if expected is None else expected
+    got = outcome(way(f), x)
     if isinstance(expected, Exception):
         assert isinstance(got, (type(expected), ftrace.errors.FtraceError))
     else:
@@ -200,6 +272,63 @@ def test_it_is_as_numpys(name, way):
     check(*CALLS[name], way)
 
 
+@pytest.mark.parametrize("name", NAMED)
+def test_what_is_called_by_name_is_as_numpys(name):
+    expected = outcome(lambda x: NAMED[name](np, x), V)
+    check(lambda x: NAMED[name](fnp, x), V, ftrace.jit, expected)
+
+
 @pytest.mark.parametrize("name", BY_VALUES)
 def test_what_needs_values_is_as_numpys(name):
     check(*BY_VALUES[name], differentiated)
+
+
+def test_one_choice_beside_none_is_refused():
+    for f in (lambda x: fnp.where(x > 0, x, None), lambda x: fnp.where(x > 0, None, x)):
+        with pytest.raises(ftrace.errors.DomainError, match="both or neither"):
+            ftrace.jit(f)(V)
+
+
+def test_what_is_to_be_filled_holds_zeros():
+    for make in (lambda x: fnp.empty(3), fnp.empty_like, np.empty_like):
+        assert not np.any(ftrace.jit(make)(V))
+
+
+def test_outside_of_transformations_numpy_takes_its_own_options():
+    axes = [(1, 0), (1, 0), (0, 1)]
+    np.testing.assert_array_equal(fnp.matmul(X.T, X, axes=axes), np.matmul(X.T, X, axes=axes))
+
+
+def test_sinc_has_eight_derivatives_at_zero():
+    def slope(f):
+        return lambda x: ftrace.jvp(f, (x,), (1.0,))[1]
+
+    f = np.sinc
+    for k in range(1, 9):
+        f = slope(f)
+        exact = (-1) ** (k // 2) * np.pi**k / (k + 1) if k % 2 == 0 else 0.0
+        np.testing.assert_allclose(f(0.0), exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("x", [np.zeros(3), np.array([1.0, 0.0, -2.0])])
+def test_the_norm_of_order_1_has_the_derivative_of_a_sum_of_sizes(x):
+    found = ftrace.grad(lambda x: np.linalg.norm(x, 1))(x)
+    np.testing.assert_array_equal(found, ftrace.grad(lambda x: np.abs(x).sum())(x))
+
+
+def test_multi_dot_takes_the_order_of_the_fewest_products():
+    def fewest(sizes):
+        return min(
+            (
+                fewest(sizes[: k + 1]) + fewest(sizes[k:]) + sizes[0] * sizes[k] * sizes[-1]
+                for k in range(1, len(sizes) - 1)
+            ),
+            default=0,
+        )
+
+    for sizes in ((2, 9, 3, 7, 4), (9, 2, 8, 3, 7), (5, 8, 2, 9, 3, 4)):
+        arrays = [np.ones(s) for s in pairwise(sizes)]
+        jaxpr = ftrace.make_jaxpr(lambda *xs: np.linalg.multi_dot(xs))(*arrays)
+        shapes = [[v.aval.shape for v in e.invars] for e in jaxpr.eqns]
+        made = sum(int(np.prod(a)) * b[1] for a, b in shapes)
+        assert made == fewest(sizes)
