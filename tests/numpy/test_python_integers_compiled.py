@@ -105,20 +105,37 @@ def test_a_result_of_more_than_64_bits_is_an_error(name: str) -> None:
 
 
 def test_negative_counts_and_exponents_and_divisors_of_zero_are_errors() -> None:
-    cases: list[tuple[Callable[[int], Any], int, type[Exception]]] = [
-        (lambda n: 1 << n, -1, ValueError),
-        (lambda n: 8 >> n, -1, ValueError),
-        (lambda n: 2**n, -1, DtypeError),
-        (lambda n: 0**n, -1, ZeroDivisionError),
-        (lambda n: 7 // n, 0, ZeroDivisionError),
-        (lambda n: 7 % n, 0, ZeroDivisionError),
-        (lambda n: divmod(7, n), 0, ZeroDivisionError),
+    cases: list[tuple[Callable[[int], Any], int, int, type[Exception]]] = [
+        (lambda n: 1 << n, 0, -1, ValueError),
+        (lambda n: 8 >> n, 0, -1, ValueError),
+        (lambda n: 2**n, 0, -1, DtypeError),
+        (lambda n: 0**n, 0, -1, ZeroDivisionError),
+        (lambda n: 7 // n, 1, 0, ZeroDivisionError),
+        (lambda n: 7 % n, 1, 0, ZeroDivisionError),
+        (lambda n: divmod(7, n), 1, 0, ZeroDivisionError),
     ]
-    for f, bad, error in cases:
+    for f, good, bad, error in cases:
         jitted = ftrace.jit(f)
+        assert jitted(good) == f(good)
         assert jitted(2) == f(2)
         with pytest.raises(error):
             jitted(bad)
+
+
+def test_of_floats_zero_divides_as_in_numpy_unless_a_handler_may_catch_that() -> None:
+    def caught(x: float) -> float:
+        try:
+            return x**-1.0
+        except ZeroDivisionError:
+            return 7.0
+
+    with np.errstate(all="ignore"):
+        for x in (3, -3):
+            divided = ftrace.jit(lambda x, y: x // y)(x, 0.0)
+            assert divided == np.floor_divide(x, 0.0)
+        assert ftrace.jit(lambda x: x**-1.0)(0.0) == math.inf
+    for x in (0.0, 4.0):
+        assert ftrace.jit(caught)(x) == caught(x)
 
 
 @pytest.mark.parametrize("n", [2**63, -(2**63) - 1, 2**63 - 1, 10**400])
@@ -186,8 +203,10 @@ def test_an_integer_that_does_not_fit_into_an_array_is_numpys_error(name: str) -
         f(x, n)
     with pytest.raises(OverflowError, match=f"Python integer {n} out of bounds for int8"):
         jitted(x, n)
+    added, x = ftrace.jit(operator.add), x.astype(np.uint64)
+    np.testing.assert_array_equal(added(x, 2), x + 2)
     with pytest.raises(OverflowError, match="out of bounds for uint64"):
-        ftrace.jit(operator.add)(x.astype(np.uint64), -1)
+        added(x, -1)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, np.uint64])

@@ -48,6 +48,7 @@ REFUSED = {
     "axis": lambda x: np.sum(x, axis=3),
     "an axis of 64 bits": lambda x: np.sum(x, axis=1 << 63),
     "a text among functions": lambda x: np.piecewise(x, [x > 0], [np.sum, "a"]),
+    "an exponent that does not fit": lambda x: x.astype(np.int8) ** 300,
     "functions of piecewise": lambda x: np.piecewise(x, [x > 1], [1, 2, 3]),
     "nan of another shape": lambda x: np.nan_to_num(x, nan=np.zeros((0, 3))),
     "floats as indices": lambda x: np.take(x, np.array([0.0, 1.0])),

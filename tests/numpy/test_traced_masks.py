@@ -205,6 +205,56 @@ def compressed(p: Any, m: Any) -> Any:
     return np.compress(m, p, axis=0).sum(axis=0) + np.extract(p > 1, p).sum()
 
 
+@of_matrix
+def sizes_of_columns(p: Any, m: Any) -> Any:
+    part = p[:, p[0] > 1]
+    return p * part.shape[0] + part.shape[1] + part.size
+
+
+@of_matrix
+def indices_and_a_column(p: Any, m: Any) -> Any:
+    i = np.nonzero(m)[0]
+    p[i, 1] = 0.0
+    p[i, 2:] *= 2.0
+    return p
+
+
+@of_matrix
+def columns_of_others(p: Any, m: Any) -> Any:
+    cube = np.stack([p.T, p.T + 1])
+    cube[:, :, m] = (cube * 2)[:, :, p[::-1, 0] > 0]
+    return cube
+
+
+@program
+def indices_of_a_mask_that_is_written(x: Any) -> Any:
+    y, m = x.copy(), x > 0
+    i = np.nonzero(m)
+    m[:2] = False
+    y[i] = 0.0
+    return y + m
+
+
+@program
+def parts_of_equal_masks_far_from_their_start(x: Any) -> Any:
+    def doubled(y: Any) -> Any:
+        for _ in range(40):
+            y = y + y
+        return y > 0
+
+    y = np.zeros(5)
+    y[doubled(x)] = x[doubled(x)]
+    return y
+
+
+@program
+def masks_that_one_call_gives(x: Any) -> Any:
+    low, high = jit(lambda v: (v > -1, v < 2))(x)
+    y = np.zeros(5)
+    y[low] = x[high]
+    return y
+
+
 FOLDS: dict[str, Any] = {
     "sum": lambda v: v.sum(),
     "sum of squares": lambda v: np.sum(v**2),
@@ -341,6 +391,18 @@ def test_dtypes_are_those_of_numpy(dtype: Any) -> None:
     for got, wanted in zip(jit(f)(x), f(x), strict=True):
         np.testing.assert_array_equal(got, wanted)
         assert got.dtype == wanted.dtype
+
+
+def test_masks_of_two_mapped_axes_are_two() -> None:
+    masks = np.array([[True, False, True], [False, True, True]])
+
+    def f(m: Any, n: Any) -> Any:
+        y = np.zeros(3)
+        y[n] = np.arange(1.0, 4.0)[m]
+        return y
+
+    got = vmap(lambda m: vmap(lambda n: f(m, n))(masks))(masks)
+    np.testing.assert_array_equal(got, [[f(m, n) for n in masks] for m in masks])
 
 
 def test_functional_updates_with_a_traced_mask() -> None:

@@ -291,12 +291,15 @@ def test_a_tracer_of_another_thread_is_a_leak():
     found = []
 
     def f(x):
+        cell = np.ones(2) * x
+
         def elsewhere():
             for use in (
                 lambda: jit(lambda y: x * y)(2.0),
                 lambda: vmap(lambda y: x)(X),
                 lambda: jvp(lambda y: x, (2.0,), (3.0,)),
                 lambda: ftrace.make_jaxpr(lambda y: x * y)(2.0),
+                lambda: cell.__setitem__(0, 1.0),
             ):
                 try:
                     found.append(use())
@@ -310,4 +313,4 @@ def test_a_tracer_of_another_thread_is_a_leak():
 
     jit(f)(1.0)
     jvp(f, (1.0,), (1.0,))
-    assert found == [ftrace.errors.UnexpectedTracerError] * 8
+    assert found == [ftrace.errors.UnexpectedTracerError] * 10

@@ -359,6 +359,20 @@ def test_a_leaked_cell_cannot_be_written() -> None:
         kept[0][0] = 1.0
 
 
+@pytest.mark.parametrize("key", [0, ...])
+def test_a_leaked_view_cannot_be_written(key: Any) -> None:
+    def f(x: Any) -> Any:
+        y, kept = x * 1.0, []
+        jit(lambda z: kept.append(y[1:]) or z * 1.0)(x)
+        kept[0][key] = 5.0
+        return y
+
+    assert f(X)[1] == 5.0
+    for transform in (jit, vmap):
+        with pytest.raises(UnexpectedTracerError, match="that has ended"):
+            transform(f)(BATCH)
+
+
 def test_a_refused_write_leaves_the_array_as_it_was() -> None:
     def f(x: Any) -> Any:
         with pytest.raises(MutationError):

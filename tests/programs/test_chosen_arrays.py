@@ -144,3 +144,68 @@ def test_an_error_leaves_nothing_behind():
         np.testing.assert_array_equal(
             WAYS["vmap"](f, False), np.stack([f(y, False) for y in FLAGS])
         )
+
+
+def stored_in_itself(x):
+    a, b = x * 1.0, x * 2.0
+    y = a if x.sum() > 0 else b
+    y[:] = y
+    y[0] = 7.0
+    return np.stack([a, b, y])
+
+
+def stored_backwards(x):
+    a, b = x * 1.0, x * 2.0
+    y = a if x.sum() > 0 else b
+    y[::-1] = y
+    return np.stack([a, b, y])
+
+
+def copied_in_an_arm(x):
+    y, z = x * 1.0, x * 2.0
+    if x.sum() > 0:
+        np.copyto(y, z)
+    z[0] = 7.0
+    return np.stack([y, z])
+
+
+def rows_at_traced_places(x):
+    a, n = np.outer(x, x) * 1.0, int(x[1] > -1)
+    row = a[n + 1] if x[0] > 0 else a[:, n]
+    row[0] = 9.0
+    a[0, 1] = 5.0
+    return np.stack([*a, row * 1.0])
+
+
+@pytest.mark.parametrize(
+    "f", [stored_in_itself, stored_backwards, copied_in_an_arm, rows_at_traced_places]
+)
+def test_writes_to_and_from_what_was_chosen_are_numpys(f):
+    xs = np.stack([W, -W])
+    expected = np.stack([f(x) for x in xs])
+    np.testing.assert_array_equal(np.stack([ftrace.jit(f)(x) for x in xs]), expected)
+    np.testing.assert_array_equal(ftrace.vmap(f)(xs), expected)
+
+
+def test_what_two_layouts_share_is_not_known():
+    def flat(x, late):
+        a = np.outer(x, x).copy()
+        found = (a if x[0] > 0 else a.T).ravel()
+        if late:
+            found[1] = 9.0
+        return np.concatenate([a.ravel(), found])
+
+    for x in (W, -W):
+        np.testing.assert_array_equal(ftrace.jit(lambda x: flat(x, False))(x), flat(x, False))
+        with pytest.raises(MutationError, match="a memory layout that is not known"):
+            ftrace.jit(lambda x: flat(x, True))(x)
+
+
+def test_what_nothing_shares_can_be_written():
+    def f(x):
+        a = (np.outer(x, x) + np.outer(x, W).T)[:, :0]
+        b = a.reshape(0, 3)
+        a[...] = b[...] = 1.0
+        return b.sum(axis=0)
+
+    np.testing.assert_array_equal(ftrace.jit(f)(W), f(W))
