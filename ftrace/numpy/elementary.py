@@ -14,6 +14,7 @@ from ftrace.core.dtypes import bool_
 from ftrace.core.errors import DomainError, DtypeError, ShapeError
 from ftrace.core.trace import Tracer, is_cell, lifted
 from ftrace.numpy import ufuncs, views
+from ftrace.numpy.assigning import assignable
 from ftrace.numpy.lowerings import constant_like, truth
 from ftrace.numpy.masking import nonzero_of, sized
 from ftrace.numpy.promote import (
@@ -115,8 +116,10 @@ def _over_all(mask: Any, shape: tuple[int, ...]) -> Any:
 
 def _piece(function: Any, x: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
     a = typeof(x)
+    if isinstance(function, str):  # NumPy's assignment reads a number from it
+        function = a.dtype.type(function)
     found = lifted(function)(x, *args, **kw) if callable(function) else function
-    return stretch(cast(value(found), a.dtype), a.shape)
+    return stretch(assignable(found, a.dtype), a.shape)
 
 
 @numpy_function

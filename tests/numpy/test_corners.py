@@ -170,6 +170,8 @@ CALLS = {
         V,
     ),
     "piecewise of rows": (lambda x: np.piecewise(x, [x[:, 0] > 1, x[:, 0] < 1], [1.0, 2.0, 3]), X),
+    "piecewise to a text": (lambda x: np.piecewise(x, [x > 0], ["1.5"]), V),
+    "piecewise to a complex number": (lambda x: np.piecewise(x, [x > 0], [1.5j]), V),
     "piecewise to a traced number": (lambda x: np.piecewise(x, [x > 0], [x[0], 2]), V),
     "piecewise of integers to floats": (lambda x: np.piecewise(x, [x > 0], [1.5, -2.5]), N),
     "piecewise of rank 0": (
