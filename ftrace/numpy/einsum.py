@@ -53,10 +53,10 @@ def einsum(
     terms = [(cast(x, target), labels) for x, labels in zip(arrays, inputs, strict=True)]
     terms = _without_ones(terms)
     for pair in _path(inputs, output, shapes):
-        chosen = [terms[i] for i in pair]
+        first, second = (terms[i] for i in pair)
         terms = [t for i, t in enumerate(terms) if i not in pair]
         needed = set(output).union(*(labels for _, labels in terms))
-        terms.append(_product(*chosen, needed))
+        terms.append(_product(first, second, needed))
     found, labels = _single(*terms[0], set(output))
     found = _ordered(found, labels, output)
     return ufuncs.finish(np.matmul, found, out)
