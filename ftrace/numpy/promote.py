@@ -245,8 +245,6 @@ def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     a = typeof(x)
     if a.dtype == dtype and not a.weak:
         return x
-    if issubclass(type(x), np.generic):
-        return x.astype(dtype)
     if a.weak and a.dtype.kind == "i" and dtype.kind in "iu" and a.dtype is not dtype:
         refuse_unfit(x, dtype)
     return convert_element_type(x, new_dtype=dtype)
@@ -291,10 +289,8 @@ def common_dtype(*xs: Any) -> np.dtype[Any]:
 
 
 def promote(*xs: Any) -> list[Any]:
-    """Operands in their common dtype, strong but for literals beside a strong operand."""
+    """Operands in their common dtype, Python numbers as literals."""
     dtype = common_dtype(*xs)
-    if all(typeof(x).weak for x in xs):
-        return [cast(x, dtype) for x in xs]
     return [adapt(x, dtype) for x in xs]
 
 
