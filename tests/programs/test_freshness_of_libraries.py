@@ -57,6 +57,16 @@ READS = {
         "p.coef[0] = 5.0"),
     "a mask": ("K = np.ma.array([1.0, 2.0], mask=[False, True])",
         "return x * K.filled(0.0)[1] + x", "K[1] = 5.0"),
+    "what a library gives a function the second time": (
+        "import functools\nclass A: w = 2.0\na, b = [A()], [A()]\n"
+        "def h(total, o): return total + o.w",
+        "return x * functools.reduce(h, a, 0.0) + x * functools.reduce(h, b, 0.0)",
+        "b[0].w = 10.0"),
+    "what a function that a library calls returns the second time": (
+        "import functools\nclass A:\n    w = 2.0\n    def __init__(s, of): s.of = of\n"
+        "a, b = [A(A(0))], [A(A(0))]\ndef h(last, o): return o.of",
+        "return x * functools.reduce(h, a, 0.0).w + x * functools.reduce(h, b, 0.0).w",
+        "b[0].of.w = 10.0"),
     "an array of objects": (
         "K = np.array([1.0, [2.0]], dtype=object)", "return x * K[0] + K[1][0]", "K[1][0] = 9.0"),
     # modules
