@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import ftrace
+from ftrace.errors import LiftError
+from tests.lifting import corner_programs
 
 MANY = np.linspace(-1.0, 1.0, 40)
 
@@ -125,6 +127,11 @@ VALUES = [
     (lambda x: max([], default=x), (1.5,)),
     (lambda x, y: sorted([x, y, 1.0])[0], (2.5, 1.5)),
     (lambda a: max(a) + min(a), (MANY,)),
+    (lambda a: max(a, key=lambda v: -v), (MANY,)),
+    (math.floor, (2**60 + 1,)),
+    (int, (6e18,)),
+    (np.cumprod, (np.array([2.0, 3.0]),)),
+    *[(f, (x,)) for f in corner_programs.PROGRAMS for x in corner_programs.NUMBERS],
 ]
 
 
@@ -147,9 +154,12 @@ ERRORS = [
     (math.isqrt, (-1,), ValueError),
     (lambda x: int(x, 10), (1.5,), TypeError),
     (lambda x: int(x, base=10), (1.5,), TypeError),
-    (lambda a: max(a, 1.0), (MANY,), ValueError),
+    *[(lambda a: max(a, 1.0), (a,), ValueError) for a in (MANY, np.arange(100.0))],
     (lambda x: type(x, (), {}), (1.5,), TypeError),
+    (lambda x: np.fromiter([x], float, count=3), (1.5,), ValueError),
+    (corner_programs.unequal, (3.5,), ValueError),
 ]
+REFUSED = ["text_at_last", "text_on_one_side", "text_on_the_other_side"]
 
 
 @pytest.mark.parametrize(("f", "args", "error"), ERRORS)
@@ -158,3 +168,10 @@ def test_the_error_is_that_of_python(f: Any, args: tuple[Any, ...], error: Any) 
         f(*args)
     with pytest.raises((error, ftrace.errors.ConcretizationTypeError)):
         ftrace.jit(ftrace.lift(lambda *xs: f(*xs)))(*args)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_traced_value_never_decides_between_a_text_and_a_number(name: str) -> None:
+    f = getattr(corner_programs, name)
+    with pytest.raises(LiftError, match="'text'"):
+        ftrace.jit(lambda x: f(x))(2.0)

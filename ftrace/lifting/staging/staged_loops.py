@@ -153,7 +153,6 @@ class WhileLoop(LoopSite):
 
 def _endless(s: ast.While) -> ast.While:
     stop = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
-    ast.copy_location(stop, s.test)
     node = ast.While(ast.Constant(True), [stop, *s.body], [])
     return ast.fix_missing_locations(ast.copy_location(node, s))
 

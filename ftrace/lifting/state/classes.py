@@ -48,7 +48,7 @@ def agreed(what: str, x: Any, question: Callable[[type], T], fix: str = ONE) -> 
     """
     kinds = kinds_of(x)
     answer, *others = map(question, kinds)
-    if any(other is not answer and other != answer for other in others):
+    if any(other != answer for other in others):
         words = " or ".join(f"{kind.__module__}.{kind.__name__}" for kind in kinds)
         raise LiftError(
             f"{what} is asked of a value whose class a traced value decides: {words}.",

@@ -97,7 +97,7 @@ def _frompyfunc(func: Any, /, nin: int, nout: int, **ignored: Any) -> Any:
 
 
 def _scalar_type(dtype: np.dtype[Any]) -> Callable[..., Any]:
-    return lambda x=0, /: cast(value(x), dtype)
+    return lambda x, /: cast(value(x), dtype)
 
 
 FILLED: Final[dict[Any, Callable[..., Any]]] = {

@@ -137,7 +137,7 @@ def choose(predicate: Any, x: Any, y: Any) -> Any:
     """`x if predicate else y`; of two Python numbers a Python number."""
     found = fnp.where(predicate, x, y)
     found = weak(found) if typeof(x).weak and typeof(y).weak else found
-    return found if typeof(found).shape else marked(found, either(kinds_of(x), kinds_of(y)))
+    return marked(found, either(kinds_of(x), kinds_of(y)))
 
 
 _CANDIDATES: Final = "All candidates must be arrays, numbers, or containers of one structure."

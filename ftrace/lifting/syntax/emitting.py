@@ -173,7 +173,7 @@ class Emitter:
         return [at(s, ast.Try([new], [handler], [], []))]
 
     def _global(self, s: ast.Global | ast.Nonlocal, place: Place) -> list[ast.stmt]:
-        return [copy.copy(s) if self.root else ast.Pass()]
+        return [copy.copy(s)]
 
     _nonlocal = _global
 

@@ -241,4 +241,4 @@ class _Slices(ast.NodeTransformer):
 
 def _is_static(key: ast.expr) -> bool:
     """Whether a subscript holds constants only."""
-    return not any(isinstance(n, ast.Name | ast.Call) for n in ast.walk(key))
+    return not any(isinstance(n, ast.Name) for n in ast.walk(key))
