@@ -350,6 +350,48 @@ def a_pattern_that_python_matches(x):
         return -1.0
 
 
+def a_test_with_an_error_and_else(x):
+    while positive(x)[0] < 10.0:
+        x = x + 3.0
+    else:
+        x = x + 100.0
+    return x
+
+
+def caught_from_a_test_with_else(x):
+    try:
+        return a_test_with_an_error_and_else(x)
+    except ValueError:
+        return -1.0
+
+
+@functools.singledispatch
+def shown(x, k):
+    return k
+
+
+@shown.register
+def _(x: float, k):
+    return x * k if x > 1 else k
+
+
+def dispatched(x):
+    return shown(x, 3.0)
+
+
+def keys_in_variables(x):
+    names, n, values = ["a", "b"], 1, MANY * x
+    table = {"a": x, "b": 2 * x}
+    return table[names[n]] + values[n] + values[n + 1]
+
+
+def functions_of_numpy(x):
+    a = np.array([3.0, 1.0, 2.0]) * x
+    return (
+        np.sort(a)[0] + np.linalg.norm(a) + np.sum(np.flip(a)[:1]) + np.triu(np.outer(a, a))[0, 2]
+    )
+
+
 PROGRAMS = [
     *(a_generator_in_an_arm, a_default_that_is_decided, a_text_that_is_made_anew),
     *(operators_of_the_right_side_alone, sequences, of_several_errors),
@@ -366,6 +408,7 @@ PROGRAMS = [
     *(classes_without_a_value, arrays_of_texts, classes_as_functions, remembered),
     *(a_decorator_that_is_decided, left_on_the_other_side, returned_on_the_other_side),
     *(sines_in_comprehensions, columns, operators_as_functions),
-    *(a_pair_that_is_matched, a_pattern_that_python_matches),
+    *(a_pair_that_is_matched, a_pattern_that_python_matches, dispatched),
+    *(caught_from_a_test_with_else, keys_in_variables, functions_of_numpy),
 ]
 NUMBERS = [0.5, 2.0, 3.5, -1.0, 0.0]

@@ -261,14 +261,14 @@ class Trying(Site):
 
     # ------------------------------------------------------------------ classes of errors
 
-    def _classes(self, frame: LocalFrame, h: ast.ExceptHandler) -> tuple[type[BaseException], ...]:
+    def _classes(self, frame: LocalFrame, h: ast.ExceptHandler) -> Any:
+        """The class that a handler names, or a tuple of them."""
         if h.type is None:
-            return (BaseException,)
+            return BaseException
         value = ast.copy_location(ast.Return(h.type), h.type)
-        found = self.region([value], {RETURN: names.NONE}).run(frame, frame.state).value
-        return found if isinstance(found, tuple) else (found,)
+        return self.region([value], {RETURN: names.NONE}).run(frame, frame.state).value
 
-    def _fits(self, noted: Noted, kinds: tuple[type[BaseException], ...]) -> bool:
+    def _fits(self, noted: Noted, kinds: Any) -> bool:
         fit = [issubclass(k, kinds) for k in noted.thrower.kinds]
         if not any(fit) and BaseException not in noted.thrower.kinds:
             return False
