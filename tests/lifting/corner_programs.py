@@ -392,6 +392,184 @@ def functions_of_numpy(x):
     )
 
 
+def divided_by_numbers_of_python(x):
+    for k in (1.0, 2.0):
+        y = 1.0 / (x - k)
+    return y
+
+
+def caught_in_a_loop(x):
+    try:
+        return divided_by_numbers_of_python(x)
+    except ZeroDivisionError:
+        return -1.0
+
+
+def classes_of_floats(x):
+    total = 0.0
+    for k in (1.0, 2.0, 3.0):
+        if k > x:
+            break
+        total = total + (k if type(k) is float else 100.0)
+    return total
+
+
+def classes_of_ints(x):
+    total = 0
+    for i, k in enumerate([1, 2, 3]):
+        if k > x:
+            break
+        total = total + (k + i if type(k) is int else 100)
+    return total
+
+
+def classes_of_numpy(x):
+    total = 0.0
+    for k in np.array([1.0, 2.0, 3.0]):
+        if k > x:
+            break
+        total = total + (100.0 if type(k) is float else k)
+    return total
+
+
+def class_of_a_mixture(x):
+    total = 0.0
+    for k in (1, 2.0, 3.0):
+        if k > x:
+            break
+        total = total + (k if type(k) is float else 100.0)
+    return total
+
+
+def a_pair_of_users(x):
+    return Pairs()[1, x] + Pairs()[x, 2]
+
+
+class Pairs:
+    """Items by two numbers."""
+
+    def __getitem__(self, key):
+        return key[0] * 10 + key[1]
+
+
+def tried_in_what_is_tried(x):
+    try:
+        try:
+            y = positive(x - 1)[0]
+        except KeyError:
+            y = 5.0
+        z = positive(x)[1]
+    except ValueError:
+        return -1.0
+    return y + z
+
+
+def tries(x):
+    try:
+        y = positive(x - 1)[0]
+    except KeyError:
+        y = 5.0
+    return y + positive(x)[1]
+
+
+def tried_by_what_tries(x):
+    try:
+        return tries(x)
+    except ValueError:
+        return -1.0
+
+
+def raised_again(x):
+    try:
+        try:
+            return positive(x)[0]
+        except ValueError:
+            raise
+    except ValueError:
+        return -4.0
+
+
+def tried_in_a_handler(x):
+    total = 0.0
+    for k in (0.0, 1.0, 2.0):
+        try:
+            total = total + positive(x - k)[1]
+        except ValueError:
+            try:
+                total = total + positive(x + 1.0)[0]
+            except ValueError:
+                total = total - 100.0
+    return total
+
+
+def nothing_to_loop_over(x):
+    total, y = 0.0, 1.0
+    for v in []:
+        y = v
+        if x > 1:
+            break
+    for v in np.zeros(0):
+        if v > x:
+            break
+        total = total + v
+    return total + y
+
+
+def ways_out_of_a_loop(x):
+    for i in range(5):
+        if x > 3:
+            return -1.0
+        if x < -3:
+            break
+        if x > i:
+            x = x + 1
+            continue
+        x = x - 1
+    else:
+        return x * 10
+    return x * 100
+
+
+def arrays_that_swap_names(x):
+    a, b = np.array([1.0, 2.0]) * x, np.array([3.0, 4.0]) * x
+    k = 0
+    while k < x:
+        a, b = b, a
+        a[0] = k
+        k = k + 1
+    return a[0] + 10 * a[1] + 100 * b[0] + 1000 * b[1]
+
+
+def a_view_that_is_kept(x):
+    a = np.zeros(4) + x
+    v = a[1:]
+    k = 0
+    while k < x:
+        v[0] = v[0] + 1
+        a[2] = a[1] * 2
+        k = k + 1
+    return a.sum() + v[1]
+
+
+def a_closure_in_a_loop(x):
+    n = 0.0
+
+    def add():
+        nonlocal n
+        if x > 1:
+            n = n + x
+        return n
+
+    k = 0
+    while k < 3:
+        n = n + 1
+        add()
+        if add() > 6:
+            k = k + 1
+        k = k + 1
+    return n
+
+
 PROGRAMS = [
     *(a_generator_in_an_arm, a_default_that_is_decided, a_text_that_is_made_anew),
     *(operators_of_the_right_side_alone, sequences, of_several_errors),
@@ -409,6 +587,9 @@ PROGRAMS = [
     *(a_decorator_that_is_decided, left_on_the_other_side, returned_on_the_other_side),
     *(sines_in_comprehensions, columns, operators_as_functions),
     *(a_pair_that_is_matched, a_pattern_that_python_matches, dispatched),
-    *(caught_from_a_test_with_else, keys_in_variables, functions_of_numpy),
+    *(caught_in_a_loop, classes_of_floats, classes_of_ints, classes_of_numpy, a_pair_of_users),
+    *(tried_in_what_is_tried, tried_by_what_tries, raised_again, tried_in_a_handler),
+    *(nothing_to_loop_over, ways_out_of_a_loop, arrays_that_swap_names, a_view_that_is_kept),
+    *(a_closure_in_a_loop, caught_from_a_test_with_else, keys_in_variables, functions_of_numpy),
 ]
 NUMBERS = [0.5, 2.0, 3.5, -1.0, 0.0]

@@ -163,6 +163,7 @@ ERRORS = [
     (corner_programs.unequal, (3.5,), ValueError),
 ]
 REFUSED = {
+    "class_of_a_mixture": "whose class a traced value decides: builtins.int or builtins.float",
     "text_at_last": "'text'",
     "text_on_one_side": "'text'",
     "text_on_the_other_side": "'text'",

@@ -16,7 +16,8 @@ from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError, T
 from ftrace.core.trace import UNKNOWN, Tracer, ctx, is_cell, moved, now
 from ftrace.core.tree import LEAF, PyTreeDef, tree_flatten, tree_words
 from ftrace.interpreters.tangents import zeros
-from ftrace.lifting.state.classes import Kinds, kinds_of
+from ftrace.lifting.state.classes import Kinds, either, kinds_of, marked
+from ftrace.numpy.promote import weak
 from ftrace.numpy.views import Root, Way, alias_of, chosen, content, living, ways_of
 from ftrace.primitives.compare import bitwise_and, eq, ne
 from ftrace.primitives.convert import convert_element_type
@@ -234,10 +235,14 @@ def converted(x: Any, wanted: ShapedArray) -> Any:
 
 
 def one_of(arrays: Sequence[Any], i: Any, y: Any) -> Any:
-    """Make `y`, which is `arrays[i]` for a traced i from 0 on, share its memory with that array."""
+    """`y`, which is `arrays[i]` for a traced i from 0 on, as it is in Python.
+
+    It shares its memory with that array; a number is one of Python, or of NumPy, as they are.
+    """
     a = typeof(y)
     if not (a.shape or all(map(is_cell, arrays))):
-        return y
+        y = weak(y) if all(typeof(x).weak for x in arrays) else y
+        return marked(y, either(*map(kinds_of, arrays)))
     ways: list[Way] = []
     for k, x in enumerate(arrays):
         here = None

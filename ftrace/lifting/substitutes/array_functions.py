@@ -20,11 +20,11 @@ from ftrace.control.rows.raising import fail_where
 from ftrace.core import dtypes
 from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.errors import DtypeError, LiftError
-from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, is_cell, lifted, running
+from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, lifted, running
 from ftrace.core.tree import tree_flatten
-from ftrace.lifting.state.classes import agreed, either, kinds_of, marked
+from ftrace.lifting.state.classes import agreed
 from ftrace.lifting.state.leaves import one_of
-from ftrace.lifting.substitutes.python import holds_tracer, is_unknown, weak
+from ftrace.lifting.substitutes.python import holds_tracer, is_unknown
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import TRACED, cast, static_int, value
@@ -303,16 +303,7 @@ def _chosen(kind: type, items: Sequence[Any], i: Any) -> Any:
             "All items must be arrays of one shape, or containers of them; else decide with `if`.",
         )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return flat[0][1].unflatten([_one_of(c, i) for c in columns])
-
-
-def _one_of(column: Sequence[Any], i: Any) -> Any:
-    """One of arrays or numbers, of the class that it has."""
-    found = fnp.stack(column)[i]
-    if typeof(found).shape or all(map(is_cell, column)):
-        return one_of(column, i, found)
-    found = weak(found) if all(typeof(x).weak for x in column) else found
-    return marked(found, either(*map(kinds_of, column)))
+    return flat[0][1].unflatten([one_of(c, i, fnp.stack(c)[i]) for c in columns])
 
 
 def _joined(maker: Any, parts: tuple[Any, ...]) -> Any:
