@@ -8,8 +8,9 @@ import pytest
 
 import ftrace
 from ftrace.errors import LiftError
-from tests.lifting import corner_programs
+from tests.lifting import called_programs, corner_programs
 
+PROGRAMS = corner_programs.PROGRAMS + called_programs.PROGRAMS
 MANY = np.linspace(-1.0, 1.0, 40)
 
 
@@ -131,7 +132,7 @@ VALUES = [
     (math.floor, (2**60 + 1,)),
     (int, (6e18,)),
     (np.cumprod, (np.array([2.0, 3.0]),)),
-    *[(f, (x,)) for f in corner_programs.PROGRAMS for x in corner_programs.NUMBERS],
+    *[(f, (x,)) for f in PROGRAMS for x in corner_programs.NUMBERS],
 ]
 
 
