@@ -38,10 +38,12 @@ from ftrace.numpy.views import (
     ViewLayout,
     Way,
     alias_of,
+    chosen,
     content,
     is_reachable,
     link,
     living,
+    nowhere_else,
     ways_of,
     zero_d,
 )
@@ -383,11 +385,30 @@ def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def write(x: Tracer, y: Any) -> Any:
         if not is_cell(x):  # NumPy's scalars are values: `loss += term` makes a new one
-            return operate(x, y)
+            alias, new = alias_of(x), operate(x, y)
+            return _where_it_is_an_array(x, new, alias) if type(alias) is Chosen else new
         check_writable(x)
         return replace(x, operate(x, value(y)), name)
 
     return write
+
+
+def _where_it_is_an_array(x: Tracer, new: Any, alias: Chosen) -> Any:
+    """`x += y` of an array of rank 0 or a number, as a traced value decides: the array changes."""
+    arrays = [way for way in alias.ways if is_cell(way.base)]
+    if not arrays:
+        return new
+    check_writable(x)
+    if new.aval.dtype != x.aval.dtype:
+        raise DtypeError(
+            f"A value that is by {alias.place} an array of rank 0 or a number was changed in place "
+            f"from {x.aval.dtype} to {new.aval.dtype}, which the array would not hold.",
+            "Make it one of them on both sides, `float(x)` or `numpy.asarray(x)`.",
+        )
+    for way in arrays:
+        put(way.base, way.write(new))
+    push([way.base for way in arrays])
+    return chosen(new.fresh(), [*arrays, Way(new, (), nowhere_else(arrays))], alias.place)
 
 
 INPLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {

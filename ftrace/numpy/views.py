@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from ftrace.core.trace import Frozen, Tracer, ctx, holds_array
+from ftrace.core.trace import Frozen, Tracer, ctx, holds_array, is_cell
 from ftrace.primitives import linear
 from ftrace.primitives import shape as rows
 from ftrace.primitives.compare import bitwise_not, bitwise_or, select
@@ -215,6 +215,11 @@ def ways_of(x: Any) -> tuple[Way, ...]:
     if type(alias) is View:
         return (Way(alias.base, alias.steps, None),)
     return alias.ways if type(alias) is Chosen else (Way(x, (), None),)
+
+
+def may_be_cell(x: Any) -> bool:
+    """Whether `x += 1` writes into a value, or does if a traced value decides so."""
+    return any(is_cell(way.base) for way in ways_of(x))
 
 
 def content(x: Tracer) -> Any:

@@ -350,3 +350,25 @@ def test_functions_have_the_names_and_summaries_of_numpys():
         if callable(plain) and type(own) is type(test_a_tracer_that_was_kept_is_named_by_ufuncs):
             assert own.__name__ in dir(np)
             assert not (own.__doc__ or "None").startswith("None")
+
+
+def test_a_rule_may_write_what_it_made_of_tangents():
+    @ftrace.custom_jvp
+    def f(x):
+        return x * x
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        out = 2 * x * t
+        v = out[1:]
+        out[1] = out[0]
+        w = out.reshape(-1)
+        w += t
+        return f(x), v.sum() * np.ones(3) + w
+
+    x, e = np.array([0.5, 2.0, 3.0]), np.ones(3)
+    # out is [2 x0 t0 + t0, 2 x0 t0 + t1, 2 x2 t2 + t2], and v all but the first
+    wanted = 3 * np.array([2 * x[0], 1, 2 * x[2] + 1]) + [4 * x[0] + 1, 1, 2 * x[2] + 1]
+    np.testing.assert_allclose(ftrace.vjp(f, x)[1](e)[0], wanted)
+    np.testing.assert_allclose(jit(ftrace.grad(lambda x: f(x).sum()))(x), wanted)

@@ -28,7 +28,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import LiftError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
-from ftrace.core.trace import Tracer, ctx, is_cell
+from ftrace.core.trace import Tracer, ctx
 from ftrace.core.tree import PyTreeDef
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
@@ -123,7 +123,7 @@ class StagedLoop:
         kinds = [scalar_kinds(x, array_type(x)) for x in leaves]
         self.slots[name] = CarrySlot(leaves, tree, types, kinds)
         for i, (x, a) in enumerate(zip(leaves, types, strict=True)):
-            if a is not None and is_cell(x):
+            if a is not None:
                 self.sharing.start((name, i), x)
 
     # ------------------------------------------------------------------ tracing

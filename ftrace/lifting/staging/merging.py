@@ -409,17 +409,18 @@ class Merge:
 class Link:
     """A result of a merge that is an array: with which memory it is shared on which side."""
 
-    __slots__ = ("is_own", "merge", "n", "place", "sides", "ways")
+    __slots__ = ("is_own", "is_scalar", "merge", "n", "place", "sides", "ways")
 
     def __init__(self, merge: Merge, key: str, sides: dict[int, Leaf]) -> None:
         self.merge = merge
         self.sides = sides
         self.place = f"a traced decision ({merge.describe(min(sides), key)})"
+        self.is_scalar = not all(leaf.ways for leaf in sides.values())  # on one side
         self.is_own = True
         self.ways: list[Any] = []  # (arm, way, picks of its base, condition and indices)
         for i, leaf in sides.items():
             for way in leaf.ways:
-                if not merge.arms[i].sharing.is_own(way.base):
+                if self.is_scalar or not merge.arms[i].sharing.is_own(way.base):
                     self.is_own = False
                     operands = [o for step in way.steps for o in step.operands]
                     base, *indices = (merge.export(i, x) for x in (way.base, *operands))
@@ -457,16 +458,17 @@ class Link:
             (i, way.base)
             for i, leaf in self.sides.items()
             for way in leaf.ways
-            if self.merge.arms[i].sharing.is_own(way.base)
+            if not self.is_scalar and self.merge.arms[i].sharing.is_own(way.base)
         ]
-        cell = y.fresh() if own and found else y
+        cell = y.fresh() if found and (own or self.is_scalar) else y
         for i, base in own:
             cells[i][id(base)] = cell
         layouts = {self.merge.arms[i].sharing.layouts.get(id(base)) for i, base in own}
         if len(layouts) == 1:
             as_cell(cell, layouts.pop())
         if found:
-            chosen(y, [*found, Way(cell, (), nowhere_else(found))] if own else found, self.place)
+            rest = [Way(cell, (), nowhere_else(found))] if own or self.is_scalar else []
+            chosen(y, [*found, *rest], self.place)
 
 
 def words_or_nothing(part: Part | None) -> str:

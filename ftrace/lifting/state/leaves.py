@@ -13,12 +13,12 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.device import on_device
 from ftrace.core.dtypes import bool_, promote
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError, TreeError
-from ftrace.core.trace import UNKNOWN, Tracer, ctx, is_cell, moved, now
+from ftrace.core.trace import UNKNOWN, Tracer, ctx, moved, now
 from ftrace.core.tree import LEAF, PyTreeDef, tree_flatten, tree_words
 from ftrace.interpreters.tangents import zeros
 from ftrace.lifting.state.classes import Kinds, either, kinds_of, marked
 from ftrace.numpy.promote import weak
-from ftrace.numpy.views import Root, Way, alias_of, chosen, content, living, ways_of
+from ftrace.numpy.views import Root, Way, alias_of, chosen, content, living, may_be_cell, ways_of
 from ftrace.primitives.compare import bitwise_and, eq, ne
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.shape import reshape
@@ -134,7 +134,11 @@ def take_apart(value: Any, outs: list[Any], *, every: bool = False) -> Part:
             continue
         inside = isinstance(x, Tracer) and x.owner is ctx.trace
         leaf = Leaf(
-            INSIDE if inside else x, None, a, ways_of(x) if is_cell(x) else (), scalar_kinds(x, a)
+            INSIDE if inside else x,
+            None,
+            a,
+            ways_of(x) if may_be_cell(x) else (),
+            scalar_kinds(x, a),
         )
         if inside or every or id(x) in moved:
             leaf.index = len(outs)
@@ -188,7 +192,8 @@ class LeafSharing:
 
     def _export(self, way: Way) -> None:
         operands = (i for step in way.steps for i in step.operands)
-        shared = () if self.is_own(way.base) else (way.base,)
+        # of rank 0 the other side may be a number, which is never the same memory
+        shared = () if self.is_own(way.base) and way.base.aval.shape else (way.base,)
         for x in (*shared, way.when, *operands):
             if self.is_inside(x) and id(x) not in self.index:
                 self.index[id(x)] = len(self._outs)
@@ -240,7 +245,7 @@ def one_of(arrays: Sequence[Any], i: Any, y: Any) -> Any:
     It shares its memory with that array; a number is one of Python, or of NumPy, as they are.
     """
     a = typeof(y)
-    if not (a.shape or all(map(is_cell, arrays))):
+    if not (a.shape or any(map(may_be_cell, arrays))):
         y = weak(y) if all(typeof(x).weak for x in arrays) else y
         return marked(y, either(*map(kinds_of, arrays)))
     ways: list[Way] = []
@@ -254,7 +259,7 @@ def one_of(arrays: Sequence[Any], i: Any, y: Any) -> Any:
     y = chosen(y.fresh(), ways, "a traced index")
     if any(id(way.base) in moved for way in ways):
         y.adopt(now(content(y)))
-    return y
+    return marked(y, either(*map(kinds_of, arrays)))
 
 
 def filler(a: ShapedArray) -> Any:

@@ -77,14 +77,15 @@ class Sharing:
 
     def start(self, key: Key, x: Any) -> None:
         """A leaf becomes one that is carried."""
-        if not is_cell(x):
+        arrays = [way for way in ways_of(x) if is_cell(way.base)]
+        if not arrays:
             return
-        for way in ways_of(x):
+        for way in arrays:
             if not any(step.operands for step in way.steps):
                 self.views.add(key, way.base, way.steps, x.dtype)
             else:
                 self._loose[key, id(way.base)] = way.base
-        mine = {id(way.base) for way in ways_of(x)}
+        mine = {id(way.base) for way in arrays}
         self._pairs |= {frozenset((key, k)) for k, other in self._first.items() if mine & other}
         self._first[key] = mine
 
