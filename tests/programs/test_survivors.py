@@ -14,7 +14,7 @@ from ftrace.control.remat.saving import work
 from ftrace.control.rows.jit import BACKENDS, executable
 from ftrace.control.rows.mincut import least_moved
 from ftrace.control.rows.partials import partials
-from ftrace.control.rows.vectorized import vectorize_call
+from ftrace.control.rows.vectorized import _again, vectorize_call
 from ftrace.control.scanning import LISTED
 from ftrace.control.traces import counter
 from ftrace.core import errors
@@ -250,6 +250,19 @@ def test_the_effect_that_a_checkpoint_would_repeat_is_named():
         grad(checkpoint(f))(0.5)
 
 
+def test_errors_of_members_leave_the_settings_of_numpy():
+    def f(x):
+        if x < 0:
+            raise ValueError("negative")
+        return x * 2.0
+
+    before = np.geterr()
+    with pytest.raises(ValueError, match="negative") as caught:
+        vmap(f)(np.array([1.0, -1.0]))
+    assert np.geterr() == before
+    assert caught.value.__traceback__ is not None
+
+
 # ---------------------------------------------------------------------------------- users' rules
 
 
@@ -327,6 +340,20 @@ def test_the_smaller_program_of_partial_derivatives_is_taken():
     found, pattern = partials(many, (True,) * 6)
     assert sorted(pattern) == [(0, i) for i in range(6)]
     assert len(found.eqns) < 60  # forwards they are 70, backwards 39
+
+
+def test_partial_derivatives_are_computed_again_where_that_is_cheaper_than_reading_them():
+    """Three of them are computed sooner than they are read; one of them is not."""
+
+    def fun(x):
+        y = x
+        for _ in range(20):
+            y = y * x + 1.0
+        return [y, y * 2.0, y * 3.0, y * 5.0]
+
+    work = trace_closed(fun, [NUMBER])
+    assert _again(work, 3, "auto")
+    assert not _again(work, 1, "auto")
 
 
 @MODES
