@@ -15,6 +15,7 @@ import pytest
 import ftrace
 from ftrace import grad, jit, vmap
 from ftrace.errors import LiftError, UnexpectedTracerError
+from ftrace.lifting.state.changed_places import PlaceName
 
 X = np.array([1.1, -2.0, 2.9, -0.5, 1.9])
 PROGRAMS: list[Callable[[Any], Any]] = []
@@ -483,3 +484,12 @@ def test_a_staged_decision_is_one_equation() -> None:
     text = str(ftrace.make_jaxpr(ftrace.lift(f))(1.0))
     assert text.count("sin") == 1
     assert text.count("cond[") == 1
+
+
+def test_no_two_names_of_places_are_equal():
+    one, other = PlaceName('`d["n"]`'), PlaceName('`d["n"]`')
+    assert one == one
+    assert not one != one  # noqa: SIM202 - both operators are asked
+    assert one != other
+    assert not one == other  # noqa: SIM201
+    assert len({one, other, one}) == 2
