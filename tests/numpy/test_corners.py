@@ -170,6 +170,15 @@ CALLS = {
         V,
     ),
     "piecewise of rows": (lambda x: np.piecewise(x, [x[:, 0] > 1, x[:, 0] < 1], [1.0, 2.0, 3]), X),
+    "logspace of bases of higher rank": (
+        lambda x: np.logspace(x[0], [0.5, 1.0], 4, base=[[2.0], [3.0], [4.0]]),
+        V,
+    ),
+    "geomspace along the last axis": (
+        lambda x: np.geomspace(np.abs(x) + 1, 8.0, 5, endpoint=False, axis=-1),
+        X,
+    ),
+    "piecewise of a tuple": (lambda x: np.piecewise(x, (x > 0, x < 0), [1.0, np.negative]), V),
     "piecewise to a text": (lambda x: np.piecewise(x, [x > 0], ["1.5"]), V),
     "piecewise to a complex number": (lambda x: np.piecewise(x, [x > 0], [1.5j]), V),
     "piecewise to a traced number": (lambda x: np.piecewise(x, [x > 0], [x[0], 2]), V),
