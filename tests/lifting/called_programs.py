@@ -173,9 +173,93 @@ def a_loop_that_python_ends(x):
     return x
 
 
+def checked(x):
+    if x < 0:
+        raise ValueError("negative")
+    if x < 1:
+        raise KeyError("small")
+    return x
+
+
+def not_taken_by_the_inner_try(x):
+    try:
+        try:
+            t = checked(x)
+        except KeyError:
+            t = 0.25
+        z = 1.0
+    except ValueError:
+        return -50.0
+    return t + z
+
+
+def taken_again_by_the_outer_try(x):
+    try:
+        try:
+            t = checked(x)
+        except ValueError:
+            raise
+        except KeyError:
+            t = 0.25
+    except ValueError:
+        t = -50.0
+    return t
+
+
+def not_taken_in_a_loop(x):
+    try:
+        t = 0.0
+        for k in (1.0, 2.0, 3.0):
+            try:
+                t = t + checked(x - k)
+            except KeyError:
+                t = t + 0.25
+    except ValueError:
+        return t - 50.0
+    return t
+
+
+def tries_in_a_loop(x):
+    for k in (1.0, 2.0):
+        try:
+            t = checked(x - k)
+        except KeyError:
+            t = 0.25
+    return t
+
+
+def taken_behind_a_call(x):
+    try:
+        return tries_in_a_loop(x)
+    except ValueError:
+        return -50.0
+
+
+def raised_again_in_a_loop(x):
+    for k in (0.0, 1.0):
+        try:
+            try:
+                y = checked(x + k)
+            except ValueError:
+                raise
+            except KeyError:
+                try:
+                    y = checked(x - 5.0)
+                except ValueError:
+                    y = 3.0
+                raise
+        except ValueError:
+            y = -1.0
+        except KeyError:
+            y = -2.0
+    return y
+
+
 PROGRAMS = [
     *(distances, sums, quantified, methods_above, contexts, objects_that_are_called),
     *(containers_around_a_loop, how_many_are_selected, arrays_of_rank_0, a_write_to_rank_0),
     *(names_of_one_arm, loops_that_python_leaves, displays, a_root_that_may_fail),
+    *(not_taken_by_the_inner_try, taken_again_by_the_outer_try, not_taken_in_a_loop),
+    *(taken_behind_a_call, raised_again_in_a_loop),
     *(logarithms_that_may_fail, iterators, a_loop_that_python_ends),
 ]

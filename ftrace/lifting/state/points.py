@@ -155,11 +155,12 @@ class Points:
         return [*before, self._with_parts(s, subject=subject, cases=cases)]
 
     def _try(self, s: ast.Try) -> list[ast.stmt]:
-        """Its own body is treated when it is staged."""
+        """Its own body is treated when it is staged; what no handler takes goes on."""
         handlers = [self._with_parts(h, body=self.block(h.body)) for h in s.handlers]
         orelse, final = self.block(s.orelse), self.block(s.finalbody)
         body = s.body if s.handlers else self.block(s.body)
-        return [self._with_parts(s, body=body, handlers=handlers, orelse=orelse, finalbody=final)]
+        new = self._with_parts(s, body=body, handlers=handlers, orelse=orelse, finalbody=final)
+        return [new, self._question(s)] if s.handlers else [new]
 
 
 def _load(name: str) -> ast.Name:

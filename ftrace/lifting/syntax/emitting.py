@@ -314,7 +314,7 @@ class Emitter:
             stmts = getattr(new, name)
             unless = ast.UnaryOp(ast.Not(), over)
             setattr(new, name, [ast.If(unless, stmts, [])] if stmts else [])
-        jumps = names.exits([s])
+        jumps = names.exits([s]) | ({RAISE} & place.live.jumps.keys())
         forgotten = ast.Assign([_store(attempt)], ast.Constant(None))  # it holds arrays
         return [
             ast.Assign([_store(attempt)], started),
