@@ -117,6 +117,11 @@ def is_cell(x: Any) -> bool:
     return bool(x.aval.shape) or getattr(x, "alias", FROZEN).holds_array
 
 
+def _is_writable(x: "Tracer") -> bool:
+    """Whether writes of the user's function may reach a traced array."""
+    return is_cell(x) and type(getattr(x, "alias", None)) is not Frozen
+
+
 def stands_for(x: "Tracer") -> type:
     """The type of a traced value where it is not traced."""
     if device.LIBRARIES and x.is_on_device:
@@ -256,6 +261,12 @@ class Tracer:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         value = self._exactly("Making a plain array", TracerArrayConversionError, _ARRAY_FIX)
+        if not copy and ctx.restarts is not None and ctx.lift is None and _is_writable(self):
+            raise TracerArrayConversionError(  # lifted, np.asarray gives the array itself
+                f"A plain array was asked of {self!r}, which {self.owner.name} traces: writes to "
+                "one would not reach the other.",
+                _ARRAY_FIX + _lift_advice(TracerArrayConversionError),
+            )
         if device.on_device(value):
             raise DeviceError(
                 f"A NumPy array was asked of {self.aval!r}, whose elements are on a GPU.",

@@ -39,6 +39,7 @@ from ftrace.lifting.state.changed_places import PlaceName
 from ftrace.lifting.state.classes import Kinds, either, marked
 from ftrace.lifting.state.leaves import (
     INSIDE,
+    LEAF,
     Leaf,
     Part,
     array_type,
@@ -56,7 +57,7 @@ from ftrace.lifting.state.leaves import (
 from ftrace.lifting.state.local_state import LocalFrame, Outcome, Written
 from ftrace.lifting.state.names import BREAK, CONTINUE, NEXT, RAISE, RETURN, Names
 from ftrace.lifting.state.sharing import Key, Sharing
-from ftrace.lifting.state.watching import RegionWatch, note_chosen
+from ftrace.lifting.state.watching import RegionWatch, check_chosen, held_by, note_chosen
 from ftrace.numpy.cells import is_writable, push, put
 from ftrace.primitives.compare import and_, bitwise_not, eq, lt, ne, select
 from ftrace.primitives.linear import add
@@ -163,6 +164,35 @@ class StagedLoop:
             state[ITEM] = self.items.at(next(supply))
         return state
 
+    def _end(self, outcome: Outcome, outs: list[Any]) -> None:
+        """Take apart what an iteration binds; what it computed is appended to `outs`."""
+        values = dict(outcome.state)
+        if RETURN in outcome.exits:
+            values[VALUE] = outcome.value
+        if isinstance(outcome.exit, Tracer):
+            values[EXIT] = outcome.exit
+        before = self.frame.state
+        self.parts = {
+            n: take_apart(v, outs, every=True)
+            for n, v in values.items()
+            if n in self.slots or n not in before or v is not before[n]
+        }
+        older = set(map(id, before.values()))
+        for part in self.parts.values():
+            part.is_older = part.tree != LEAF and id(part.whole) in older
+
+    def _containers(self) -> list[str]:
+        """The names that are carried as containers."""
+        return [name for name, slot in self.slots.items() if slot.tree != LEAF]
+
+    def _chosen(self, state: dict[str, Any]) -> list[tuple[Any, list[Any]]]:
+        """The containers of the state after the loop, and those that they may be."""
+        sides: dict[str, list[Any]] = {n: [self.frame.state[n]] for n in self._containers()}
+        for name, part in self.parts.items():
+            if part.is_older:
+                sides.setdefault(name, []).append(part.whole)
+        return [(state[n], found) for n, found in sides.items() if n in state]
+
     def trace_body(self) -> Outcome:
         """Stage one iteration; `self.jaxpr`, `self.parts` and `self.contents` are what it gives."""
         results: list[Outcome] = []
@@ -170,21 +200,15 @@ class StagedLoop:
 
         def turn(ins: Sequence[Any]) -> list[Any]:
             state = self.state(ins)
+            starts = {n: (state[n], held_by(state[n])) for n in self._containers()}
+            outs: list[Any] = []
             with self.watch.unchanged(), self.frame.restored():
                 outcome, self.followed = in_region(lambda: self.site.body.run(self.frame, state))
+                self.watch.check()
+                self._end(outcome, outs)  # what containers hold is put back after that
+                older = (n for n, part in self.parts.items() if part.is_older)
+                check_chosen([starts[n] for n in older if n in starts])
             results.append(outcome)
-            outs: list[Any] = []
-            values = dict(outcome.state)
-            if RETURN in outcome.exits:
-                values[VALUE] = outcome.value
-            if isinstance(outcome.exit, Tracer):
-                values[EXIT] = outcome.exit
-            before = self.frame.state
-            self.parts = {
-                n: take_apart(v, outs, every=True)
-                for n, v in values.items()
-                if n in self.slots or n not in before or v is not before[n]
-            }
             self.sharing.leave(self._leaving(), outs, outcome.exits <= {NEXT, CONTINUE})
             self.written = self.sharing.changed(written.roots())
             roots = list({id(r): r for r in (*self.roots, *self.written)}.values())
@@ -526,7 +550,7 @@ class StagedLoop:
             way = select(outs[-1], np.int64(NEXT), np.int64(kind))
         elif kinds:
             way = outs[-2]
-        return Outcome(way, state, value, frozenset({NEXT} | kinds))
+        return Outcome(way, state, value, frozenset({NEXT} | kinds), self._chosen(state))
 
     def _bound(self, results: dict[Key, Any], flags: dict[Key, list[Any]]) -> dict[str, Any]:
         """The state after the loop, from the leaves and what they show."""

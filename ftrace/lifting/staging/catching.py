@@ -31,7 +31,7 @@ from ftrace.control.rows.raising import (
 )
 from ftrace.core.errors import FtraceError
 from ftrace.core.trace import EVAL, Tracer, ctx
-from ftrace.lifting.staging.merging import Arm
+from ftrace.lifting.staging.merging import proceed
 from ftrace.lifting.staging.sites import Region, Site, renamed
 from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
@@ -204,7 +204,7 @@ class Trying(Site):
         return self._finished(frame, outcome)
 
     def _handled(self, frame: LocalFrame, outcome: Outcome, errors: list[Noted]) -> Outcome:
-        frame.state = {**frame.state, **outcome.state}
+        proceed(frame, outcome)
         groups: list[list[Noted]] = [[] for _ in self.node.handlers]
         rest = errors
         for group, h in zip(groups, self.node.handlers, strict=True):
@@ -222,7 +222,7 @@ class Trying(Site):
         while i < len(groups) and not groups[i]:
             i += 1
         if i == len(groups):
-            return self._without(outcome, more)
+            return self._without(frame, outcome, more)
 
         def handle(state: Any) -> Outcome:
             with _handling(groups[i]):
@@ -234,16 +234,20 @@ class Trying(Site):
         mine = truth(some(groups[i][0].bad))
         for noted in groups[i][1:]:
             mine = bitwise_or(mine, some(noted.bad))
-        others = Arm(frame, lambda s: self._chosen(frame, outcome, groups, more, i + 1))
-        needs = {**self.jumps, CAUGHT: self.catches}
-        return self.merged(frame, mine, (Arm(frame, handle), others), needs)
 
-    def _without(self, outcome: Outcome, more: bool) -> Outcome:
+        def others(_: Any) -> Outcome:
+            return self._chosen(frame, outcome, groups, more, i + 1)
+
+        needs = {**self.jumps, CAUGHT: self.catches}
+        return self.merged(frame, mine, (handle, others), needs)
+
+    def _without(self, frame: LocalFrame, outcome: Outcome, more: bool) -> Outcome:
         """The outcome of members that no handler has caught."""
         if more and RAISE in self.live.jumps:
             return renamed(outcome, CAUGHT, RAISE)
         exits = outcome.exits - {CAUGHT} or frozenset({RAISE})
-        return Outcome(outcome.exit, outcome.state, outcome.value, exits)
+        held = {**frame.read(), **outcome.state}  # also the places that the handlers change
+        return Outcome(outcome.exit, held, outcome.value, exits)
 
     def _finished(self, frame: LocalFrame, outcome: Outcome) -> Outcome:
         stmts = self.node.finalbody
@@ -255,7 +259,7 @@ class Trying(Site):
                 "Jump after the `try`.",
             )
         needs = frozenset().union(*(self.jumps.get(e, names.NONE) for e in outcome.exits))
-        frame.state = {**frame.state, **outcome.state}
+        proceed(frame, outcome)
         done = self.region(stmts, {**self.live.jumps, NEXT: needs}).run(frame, frame.state)
         return Outcome(outcome.exit, {**outcome.state, **done.state}, outcome.value, outcome.exits)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ftrace.interpreters.quiet import quietly
-from ftrace.lifting.staging.merging import Arm, Merge
+from ftrace.lifting.staging.merging import Arm, Merge, proceed
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import RETURN
@@ -31,7 +31,7 @@ def connected(frame: LocalFrame, first: Any, rest: Arm, short: bool) -> Outcome:
     decided = short if pred is first else first
     known = Arm(frame, lambda _: Outcome(RETURN, frame.read(), decided))
     arms = (known, rest) if short else (rest, known)
-    return Merge(arms, {}, lambda arm, name: _SIDES[arm]).outcome(pred)
+    return Merge(arms, {}, lambda arm, name: _SIDES[arm]).decided(frame, pred)
 
 
 def _arm(frame: LocalFrame, part: Callable[[], Any]) -> Arm:
@@ -46,7 +46,7 @@ def _staged(stage: Callable[[LocalFrame], Outcome], *parts: Callable[[], Any]) -
     """The value of what is staged, of functions, whose cells and globals are the state."""
     frame = LocalFrame(dict(zip(_SIDES, parts, strict=False)), lambda: None)
     outcome = retried(frame, lambda: stage(frame))
-    frame.write({**frame.state, **outcome.state})
+    proceed(frame, outcome)
     return outcome.value
 
 
@@ -57,7 +57,7 @@ def chosen(test: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
 
     def stage(frame: LocalFrame) -> Outcome:
         arms = _arm(frame, one), _arm(frame, other)
-        return Merge(arms, {}, lambda arm, name: _SIDES[arm]).outcome(truth(test))
+        return Merge(arms, {}, lambda arm, name: _SIDES[arm]).decided(frame, truth(test))
 
     return _staged(stage, one, other)
 

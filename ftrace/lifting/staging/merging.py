@@ -25,6 +25,7 @@ from ftrace.lifting.state.changed_places import PlaceName
 from ftrace.lifting.state.classes import Kinds, either, marked
 from ftrace.lifting.state.leaves import (
     INSIDE,
+    LEAF,
     Leaf,
     LeafSharing,
     Part,
@@ -39,8 +40,9 @@ from ftrace.lifting.state.leaves import (
 )
 from ftrace.lifting.state.local_state import LocalFrame, Outcome, Written
 from ftrace.lifting.state.names import RAISE, RETURN, Names
+from ftrace.lifting.state.nesting import known_places
 from ftrace.lifting.state.throwing import fail_with
-from ftrace.lifting.state.watching import RegionWatch, note_chosen
+from ftrace.lifting.state.watching import RegionWatch, held_by, note_chosen
 from ftrace.numpy.cells import push, put
 from ftrace.numpy.views import Way, as_cell, chosen, nowhere_else, partner
 from ftrace.primitives.compare import bitwise_not, select
@@ -79,6 +81,8 @@ class Arm:
         "sharing",
         "written",
     )
+    exits: Any
+    parts: dict[str, Any]
 
     def __init__(
         self,
@@ -89,22 +93,18 @@ class Arm:
         watch, written = RegionWatch(frame, read), Written()
 
         def region() -> list[Any]:
+            outs: list[Any] = []
             try:
                 with watch.unchanged(), frame.restored():
                     outcome, self.followed = in_region(lambda: run(frame.state))
+                    watch.check()
+                    self._end(frame, outcome, outs)  # what containers hold is put back after that
             except FtraceError:
                 raise
             except Exception as error:  # only who takes this arm has it
                 fail_with(error)
-                outcome, self.followed = Outcome(RAISE, {}), False
-            outs: list[Any] = []
-            self.exits, self.exit = outcome.exits, outcome.exit
-            values = dict(outcome.state)
-            if RETURN in outcome.exits:
-                values[VALUE] = outcome.value
-            if isinstance(outcome.exit, Tracer):
-                values[EXIT] = outcome.exit
-            self.parts = {n: take_apart(v, outs) for n, v in values.items()}
+                self.followed = False
+                self._end(frame, Outcome(RAISE, {}), outs)
             leaves = [leaf for part in self.parts.values() for leaf in part.leaves]
             self.sharing = LeafSharing(leaves, outs)
             self.written = written.roots()
@@ -119,6 +119,19 @@ class Arm:
         jaxpr, arrays = hoist_consts(jaxpr)
         self.jaxpr, self.errors = without_errors(jaxpr)
         self.operands = [*arrays, *tracers]
+
+    def _end(self, frame: LocalFrame, outcome: Outcome, outs: list[Any]) -> None:
+        """Take apart what an outcome binds; what the region computed is appended to `outs`."""
+        self.exits, self.exit = outcome.exits, outcome.exit
+        values = dict(outcome.state)
+        if RETURN in outcome.exits:
+            values[VALUE] = outcome.value
+        if isinstance(outcome.exit, Tracer):
+            values[EXIT] = outcome.exit
+        self.parts = {n: take_apart(v, outs) for n, v in values.items()}
+        older = set(map(id, frame.state.values()))
+        for part in self.parts.values():
+            part.is_older = id(part.whole) in older
 
     def output(self, leaf: Leaf) -> int:
         """Which output a leaf is; a value from outside becomes one."""
@@ -213,6 +226,8 @@ class Merge:
         self.links: list[Link] = []  # results that are arrays
         self.exports: dict[tuple[int, int], int] = {}  # (arm, output) -> pick of a cell, an index
         self.unbound: dict[str, str] = {}
+        self.copies: dict[tuple[int, int], Callable[[list[Any]], Any]] = {}  # of containers
+        self.chosen: list[tuple[Any, Sequence[Any]]] = []  # a copy, and the two it may be
 
     def outcome(self, pred: Any) -> Outcome:
         """The outcome of whichever arm `pred` chooses (the first where it holds)."""
@@ -236,7 +251,13 @@ class Merge:
         push(written)
         self._relate(pred, results)
         value = state.pop(VALUE, None)
-        return Outcome(way(results), state, value, exits)
+        return Outcome(way(results), state, value, exits, self.chosen)
+
+    def decided(self, frame: LocalFrame, pred: Any) -> Outcome:
+        """The outcome, from which the frame goes on."""
+        outcome = self.outcome(pred)
+        proceed(frame, outcome)
+        return outcome
 
     def _error(self, i: int, error: Errors) -> Errors:
         """An error of one arm, which the other one does not have, as results."""
@@ -261,7 +282,7 @@ class Merge:
 
     def _plan(self, key: str) -> Any:
         """A function of the results of the `cond` that gives the value of a name."""
-        parts = [arm.parts.get(key) for arm in self.arms]
+        parts: list[Any] = [arm.parts.get(key) for arm in self.arms]
         wanted = [self._needed(arm, key) for arm in self.arms]
         for i in (0, 1):
             mine, other = parts[i], parts[1 - i]
@@ -275,7 +296,7 @@ class Merge:
                 return None
             if mine is None or (not wanted[i] and not _alike(mine, other)):
                 return self._alone(key, 1 - i, other)
-        return self._both(key, parts[0], parts[1])
+        return self._both(key, *parts)
 
     def _alone(self, key: str, i: int, part: Part | None) -> Any:
         """The value of one arm; the other never needs it."""
@@ -303,11 +324,26 @@ class Merge:
             raise self._differs(key, a.words(), b.words())
         if not built_alike(a.tree, b.tree):
             raise self._differs(key, *difference(a.tree, b.tree))
-        if a.whole is b.whole and a.is_outer:
+        if a.whole is b.whole and a.tree != LEAF:  # what it holds is merged place by place
             return lambda results: a.whole
+        pair = id(a.whole), id(b.whole)  # what shares an object on both sides goes on to share one
+        if a.tree == LEAF or pair not in self.copies:
+            self.copies[pair] = self._copy(key, a, b)
+        return self.copies[pair]
+
+    def _copy(self, key: str, a: Part, b: Part) -> Callable[[list[Any]], Any]:
         plans = [self._leaf(key, x, y) for x, y in zip(a.leaves, b.leaves, strict=True)]
-        tree = a.tree
-        return lambda results: tree.unflatten([p(results) for p in plans])
+        if a.tree == LEAF:
+            return lambda results: plans[0](results)
+        made: list[Any] = []
+
+        def copy(results: list[Any]) -> Any:
+            if not made:
+                made.append(a.tree.unflatten([p(results) for p in plans]))
+                self.chosen.append((made[0], (a.whole, b.whole)))
+            return made[0]
+
+        return copy
 
     def _leaf(self, key: str, a: Leaf, b: Leaf) -> Any:
         if same(a.value, b.value):
@@ -404,6 +440,29 @@ class Merge:
         index = convert_element_type(pred, new_dtype=int64)
         with quietly():
             return cond_call(index, *operands, branches=(second, first))
+
+
+def proceed(frame: LocalFrame, outcome: Outcome) -> None:
+    """Go on from an outcome, with the places that its regions were found to change.
+
+    Containers that it made, and those that these may be, are not to be changed where that shows.
+    """
+    frame.hold(known_places())
+    frame.state = {**frame.state, **outcome.state}
+    frame.write(frame.state)
+    for copy, sides in outcome.chosen:
+        for side in sides:
+            note_chosen(side)
+        shows = frame.state if outcome.value is copy else outcome.state
+        if _are_bound(sides, shows.values()):
+            note_chosen(copy)
+    outcome.chosen = ()
+
+
+def _are_bound(sides: Sequence[Any], values: Iterable[Any]) -> bool:
+    """Whether something shows one of these containers, by itself or within another one."""
+    ids = set(map(id, sides))
+    return any(id(x) in ids or not ids.isdisjoint(map(id, held_by(x) or ())) for x in values)
 
 
 class Link:

@@ -17,13 +17,15 @@ import numpy as np
 from ftrace.control.rows.raising import innermost
 from ftrace.core.errors import LiftError
 from ftrace.lifting.staging.conditional_values import connected
-from ftrace.lifting.staging.merging import Arm, Merge
+from ftrace.lifting.staging.merging import Arm, Merge, proceed
 from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Outcome
 from ftrace.lifting.state.names import NEXT, RAISE, RETURN, Liveness, Names
 from ftrace.lifting.state.nesting import entered, retried
 from ftrace.primitives.compare import eq, select
+
+Way = Callable[[Mapping[str, Any]], Outcome]  # what runs an arm on a state
 
 
 class Region:
@@ -76,7 +78,7 @@ def renamed(outcome: Outcome, old: int, new: int) -> Outcome:
     way = outcome.exit
     if len(exits) > 1:
         way = select(eq(way, old), np.int64(new), way)
-    return Outcome(way, outcome.state, outcome.value, exits)
+    return Outcome(way, outcome.state, outcome.value, exits, outcome.chosen)
 
 
 class Site:
@@ -119,7 +121,6 @@ class Site:
         *given, local, probe = args
         frame = LocalFrame(local, probe)
         outcome = self.tried(self.staged, frame, *given)
-        frame.write({**frame.state, **outcome.state})
         return tuple(outcome.state.get(n, MISSING) for n in self.results_of)
 
     def outcome(self, *args: Any) -> Outcome:
@@ -131,9 +132,7 @@ class Site:
                 around.interrupt()
             raise self._crosses(self.blocked)
         frame = LocalFrame(local, probe)
-        outcome = self.tried(self.finished, frame, *given)
-        frame.write({**frame.state, **outcome.state})
-        return outcome
+        return self.tried(self.finished, frame, *given)
 
     def value(self, *args: Any) -> Any:
         """What the function returns, from here on."""
@@ -143,13 +142,11 @@ class Site:
         return outcome.value
 
     def tried(self, stage: Callable[..., Outcome], frame: LocalFrame, *given: Any) -> Outcome:
-        """The outcome of a way to stage this site: again where it changes places."""
+        """The outcome of a way to stage this site."""
         with entered(self.template, self.node):
-            return retried(frame, lambda: stage(frame, *given), self.may_hold(*given))
-
-    def may_hold(self, *given: Any) -> bool:
-        """Whether items and attributes may be variables."""
-        return True
+            outcome = stage(frame, *given)
+            proceed(frame, outcome)
+            return outcome
 
     def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         """The outcome of the statement alone."""
@@ -184,23 +181,43 @@ class Site:
         """Run a region after an outcome, where that fell through."""
         if NEXT not in outcome.exits:
             return outcome
-        after = frame.state = {**frame.state, **outcome.state}
+        proceed(frame, outcome)
         if outcome.exits == frozenset({NEXT}):
-            return tail.run(frame, after)
-        frame.write(after)
+            return tail.run(frame, frame.state)
         others = outcome.exits - {NEXT}
-        kept = Outcome(outcome.exit, outcome.state, outcome.value, others)
-        arms = Arm(frame, lambda s: tail.run(frame, s)), Arm(frame, lambda s: kept)
-        return self.merged(frame, eq(outcome.exit, 0), arms, tail.live)
+        falls = eq(outcome.exit, 0)
+
+        def kept(state: Mapping[str, Any]) -> Outcome:
+            held = {**frame.read(), **outcome.state}  # also the places that the region changes
+            return Outcome(outcome.exit, held, outcome.value, others)
+
+        return self.merged(frame, falls, (lambda s: tail.run(frame, s), kept), tail.live)
 
     def merged(
-        self, frame: LocalFrame, pred: Any, arms: tuple[Arm, Arm], needs: Mapping[int, Names]
+        self,
+        frame: LocalFrame,
+        pred: Any,
+        runs: tuple[Way, Way],
+        needs: Mapping[int, Names],
+        read: Sequence[Names | None] = (None, None),
     ) -> Outcome:
-        """One of two arms."""
-        merge = Merge(arms, needs, self.describe)
-        outcome = merge.outcome(pred)
-        self.template.helper.unbind(merge.unbound)
-        return outcome
+        """One of two arms, staged again where these change places.
+
+        Args:
+            frame, pred: the state, and what decides.
+            runs: the arms.
+            needs: exit -> the names needed there.
+            read: the names that others than each arm read.
+        """
+
+        def stage() -> Outcome:
+            one, other = (Arm(frame, r, own) for r, own in zip(runs, read, strict=True))
+            merge = Merge((one, other), needs, self.describe)
+            outcome = merge.decided(frame, pred)
+            self.template.helper.unbind(merge.unbound)
+            return outcome
+
+        return retried(frame, stage)
 
     def describe(self, arm: int, name: str) -> str:
         """Where an arm binds a name."""
@@ -219,14 +236,9 @@ class Site:
         )
 
 
-def _both(
-    frame: LocalFrame, regions: Sequence[Region], read: Sequence[Names | None]
-) -> tuple[Arm, Arm]:
-    """Two arms; `read` are the names that others than the first and the second read."""
-    first, second = (
-        Arm(frame, lambda s, r=r: r.run(frame, s), own)
-        for r, own in zip(regions, read, strict=True)
-    )
+def _runs(frame: LocalFrame, regions: Sequence[Region]) -> tuple[Way, Way]:
+    """Two regions as arms."""
+    first, second = ((lambda s, r=r: r.run(frame, s)) for r in regions)
     return first, second
 
 
@@ -251,7 +263,7 @@ class BranchSite(Site):
         regions = [self._region(i, arm, live) for i, arm in enumerate(arms)]
         later = self.live.always.union(*live.values())
         read = [later | names.loads(arm) for arm in reversed(arms)]
-        return self.merged(frame, pred, _both(frame, regions, read), live)
+        return self.merged(frame, pred, _runs(frame, regions), live, read)
 
     def _region(self, i: int, stmts: Sequence[ast.stmt], live: dict[int, Names]) -> Region:
         cache = self.__dict__.setdefault("_regions", {})
@@ -300,9 +312,7 @@ class Expression(Site):
     def choose(self, test: Any, local: Any, probe: Any) -> Any:
         """The value of the expression, whose first part is `test`."""
         frame = LocalFrame(local, probe)
-        outcome = self.tried(self.staged, frame, test)
-        frame.write({**frame.state, **outcome.state})
-        return outcome.value
+        return self.tried(self.staged, frame, test).value
 
 
 class Choice(Expression):
@@ -313,7 +323,7 @@ class Choice(Expression):
         arms = self.node.body, self.node.orelse
         returned = getattr(self.node, "is_returned", False)  # nobody reads anything after that
         read = [names.loads([arm]) if returned else None for arm in reversed(arms)]
-        return self.merged(frame, pred, _both(frame, self._result(*arms), read), {})
+        return self.merged(frame, pred, _runs(frame, self._result(*arms)), {}, read)
 
 
 class Connective(Expression):
@@ -328,8 +338,12 @@ class Connective(Expression):
     def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         (first,) = given
         (region,) = self._result(self.node)
-        rest = Arm(frame, lambda s: region.run(frame, s))
-        return connected(frame, first, rest, self.short)
+
+        def stage() -> Outcome:
+            rest = Arm(frame, lambda s: region.run(frame, s))
+            return connected(frame, first, rest, self.short)
+
+        return retried(frame, stage)
 
 
 class And(Connective):

@@ -19,7 +19,7 @@ from ftrace.lifting.staging.sites import Region, Site, renamed
 from ftrace.lifting.state import names
 from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import BREAK, BROKEN, CONTINUE, NEXT, RETURN, Names
-from ftrace.lifting.state.nesting import known_places
+from ftrace.lifting.state.nesting import known_places, retried
 
 
 class LoopSite(Site):
@@ -78,16 +78,20 @@ class LoopSite(Site):
     def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         mark, *others = given
         if mark:
-            frame = mark.restore()
-            frame.hold(known_places())
-        outcome = renamed(self.turned(frame, *others), BREAK, BROKEN)
+            frame = mark.frame
+
+        def turned() -> Outcome:
+            if mark:
+                mark.restore()
+                frame.hold(known_places())
+            return self.turned(frame, *others)
+
+        # whether what the native iterations did to containers is known, so that it was undone
+        may_hold = not mark or mark.is_whole
+        outcome = renamed(retried(frame, turned, may_hold), BREAK, BROKEN)
         if self.node.orelse:
             outcome = self.then(frame, outcome, self.orelse)
         return renamed(outcome, BROKEN, NEXT)
-
-    def may_hold(self, *given: Any) -> bool:
-        """Whether what the native turns did to containers is known, so that it was undone."""
-        return not given[0] or given[0].is_whole
 
     def turned(self, frame: LocalFrame, *given: Any) -> Outcome:
         """The outcome of the loop without its `else`."""

@@ -57,11 +57,14 @@ class Part:
     leaves: list[Leaf]
     tree: PyTreeDef
     whole: Any
+    is_older: bool = False  # than the region: what that changed in it are variables of their own
 
     @property
     def is_outer(self) -> bool:
-        """Whether it is a container that holds nothing that the region made."""
-        return self.tree != LEAF and all(leaf.value is not INSIDE for leaf in self.leaves)
+        """Whether it is a container that holds nothing that the region made, or is older."""
+        if self.tree == LEAF:
+            return False
+        return self.is_older or all(leaf.value is not INSIDE for leaf in self.leaves)
 
     def words(self) -> str:
         """What it is, for messages."""

@@ -8,7 +8,7 @@ holds for the region only (`Written`), and becomes a result of it.
 
 import types
 import weakref
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -44,9 +44,10 @@ class Outcome:
         exits: all it may be.
         state: the names that are needed there.
         value: what it returns, if it may return.
+        chosen: containers that were made, each with those that it may be in Python.
     """
 
-    __slots__ = ("exit", "exits", "state", "value")
+    __slots__ = ("chosen", "exit", "exits", "state", "value")
 
     def __init__(
         self,
@@ -54,7 +55,9 @@ class Outcome:
         state: dict[str, Any],
         value: Any = None,
         exits: frozenset[int] = frozenset(),
+        chosen: Sequence[tuple[Any, Sequence[Any]]] = (),
     ) -> None:
+        self.chosen = chosen
         self.exits = exits or frozenset({way})
         self.exit = way if len(self.exits) > 1 else min(self.exits)
         self.state = state
@@ -148,7 +151,7 @@ class Mark:
     What the native iterations have recorded is then dead code; where it has effects it is removed.
     """
 
-    __slots__ = ("__weakref__", "_before", "_recorded", "_watch", "frame", "is_whole")
+    __slots__ = ("__weakref__", "_before", "_names", "_recorded", "_watch", "frame", "is_whole")
 
     def __init__(self, frame: LocalFrame, watch: Any = None, is_whole: bool = False) -> None:
         """Begin.
@@ -159,6 +162,7 @@ class Mark:
             is_whole: whether nothing else is changed in these.
         """
         self.frame = frame
+        self._names = dict(frame.state), dict(frame.cells)
         self._watch = watch
         self.is_whole = is_whole
         self._before: dict[int, tuple[Tracer, Any]] = {}
@@ -178,6 +182,7 @@ class Mark:
             put(x, before)
         for eqns, n in self._recorded:
             eqns[n:] = [e for e in eqns[n:] if not e.effects]
+        self.frame.state, self.frame.cells = map(dict, self._names)
         self.frame.write(self.frame.state)
         if self._watch is not None:
             self._watch.put_back()

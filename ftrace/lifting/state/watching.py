@@ -55,7 +55,7 @@ class RegionWatch:
             names show may be advanced, if it is an iterator: nobody goes on with it.
     """
 
-    __slots__ = ("_around", "_arrays", "_before", "is_complete")
+    __slots__ = ("_around", "_arrays", "_before", "_chosen", "is_complete")
 
     def __init__(self, frame: LocalFrame, read: Set[str] | None = None, most: int = _MOST) -> None:
         self._before: list[tuple[str, Any, Any]] = []
@@ -77,7 +77,7 @@ class RegionWatch:
                 elif id(x) in _held:
                     self._around.append((path, x))
                 continue
-            content = _content(x)
+            content = held_by(x)
             if content is not None:
                 if not isinstance(x, tuple):
                     self._before.append((path, x, content))
@@ -93,11 +93,14 @@ class RegionWatch:
             Moved: items and attributes were changed, which may be variables.
             LiftError: something else was.
         """
+        self._chosen = len(ctx.chosen or ())
         for _, array in self._arrays:
             array.flags.writeable = False
             _held.add(id(array))
+        is_whole = False
         try:
             yield
+            is_whole = True
         except (ValueError, TypeError) as error:
             held = self._arrays or self._around
             if held and ("read-only" in str(error) or "writable" in str(error)):
@@ -108,6 +111,7 @@ class RegionWatch:
             for _, array in sorted(self._arrays, key=lambda held: held[1].base is not None):
                 array.flags.writeable = True
                 _held.discard(id(array))
+            _keep_chosen(self._chosen, is_whole)
         changes = list(self._changes())
         if changes:
             places = self._places(changes)
@@ -115,10 +119,14 @@ class RegionWatch:
             path, x, _ = changes[0]
             raise Moved(places, lambda: _changed(path, x))
 
+    def check(self) -> None:
+        """Raise `MutationError` if what the region chose was written in it since."""
+        check_chosen((ctx.chosen or [])[self._chosen :])
+
     def _changes(self) -> Iterator[tuple[str, Any, Any]]:
         """What was changed: its path, itself, and what it held."""
         for path, x, before in self._before:
-            now = _content(x)
+            now = held_by(x)
             if now is None or not _same(before, now):
                 yield path, x, before
 
@@ -157,35 +165,61 @@ class RegionWatch:
         )
 
 
-def note_chosen(array: Any) -> None:
-    """Remember what a plain array holds that is one side of a decision of traced values.
+def note_chosen(x: Any) -> None:
+    """Remember what a plain array or a container holds that a decision of traced values chose from.
 
     What is decided has its elements as they are now; the side itself may still be written.
     """
-    if type(array) is np.ndarray and not is_read_only(array):
+    if type(x) is np.ndarray:
+        _note(x, None if is_read_only(x) else digest(x))
+    elif not _is_opaque(x):
+        content = held_by(x)
+        if not isinstance(x, tuple):
+            _note(x, content)
+        for inner in content or ():
+            if isinstance(inner, tuple | list | dict) and inner is not x:
+                note_chosen(inner)
+
+
+def _note(x: Any, before: Any) -> None:
+    if before is not None:
         if ctx.chosen is None:
             ctx.chosen = []
-        ctx.chosen.append((array, digest(array)))
+        ctx.chosen.append((x, before))
 
 
-def check_chosen(arrays: list[tuple[Any, bytes]]) -> None:
-    """Raise if one of them was written since: whoever is that array would have to change, too.
+def check_chosen(chosen: list[tuple[Any, Any]]) -> None:
+    """Raise if one of them was written since: whoever is that object would have to change, too.
 
     Raises:
         MutationError: it was.
     """
-    for array, before in arrays:
-        if digest(array) != before:
+    for x, before in chosen:
+        if type(x) is np.ndarray:
+            if digest(x) != before:
+                raise MutationError(
+                    f"A plain array of shape {x.shape} was written after a decision of traced "
+                    "values had made it one of two arrays: which of these the write reaches is not "
+                    "known.",
+                    "Make it with ftrace.numpy (fnp.zeros, fnp.array), whose writes are traced, or "
+                    "use `array.copy()` in the decision.",
+                )
+        elif not _same(held_by(x) or (), before):
             raise MutationError(
-                f"A plain array of shape {array.shape} was written after a decision of traced "
-                "values had made it one of two arrays: which of these the write reaches is not "
-                "known.",
-                "Make it with ftrace.numpy (fnp.zeros, fnp.array), whose writes are traced, or "
-                "use `array.copy()` in the decision.",
+                f"A {type(x).__name__} was changed after a decision of traced values had made it "
+                "one of two: which of these the change reaches is not known.",
+                "Choose what they hold (`a = p['k'] if c else q['k']`), or decide between copies.",
             )
 
 
-def _content(x: Any) -> Any:
+def _keep_chosen(first: int, is_whole: bool) -> None:
+    """Go on with what a region chose: nothing of it, if the region was not staged to its end."""
+    chosen = ctx.chosen or []
+    found = chosen[first:] if is_whole else []
+    chosen[first:] = [(x, b if type(x) is np.ndarray else held_by(x)) for x, b in found]
+
+
+def held_by(x: Any) -> Any:
     """What an object holds, to be compared by identity; None if that is not looked at."""
     if isinstance(x, list | tuple | deque):
         return tuple(x)
