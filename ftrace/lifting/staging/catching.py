@@ -105,7 +105,7 @@ class Attempt(Collection):
         end(self)
         self.is_over = kind is Undecided and error.owner is self
         if self.is_over:
-            self._watch.compare()
+            self._watch.undo()
             for array, before in self._contents:
                 np.copyto(array, before)
         return self.is_over

@@ -8,7 +8,7 @@ from ftrace.lifting.staging.merging import Arm, Merge, proceed
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import RETURN
-from ftrace.lifting.state.nesting import retried
+from ftrace.lifting.state.nesting import nested, retried
 from ftrace.primitives.compare import bitwise_and, bitwise_or
 
 _SIDES = ("the first part", "the second part")
@@ -45,8 +45,9 @@ def _arm(frame: LocalFrame, part: Callable[[], Any]) -> Arm:
 def _staged(stage: Callable[[LocalFrame], Outcome], *parts: Callable[[], Any]) -> Any:
     """The value of what is staged, of functions, whose cells and globals are the state."""
     frame = LocalFrame(dict(zip(_SIDES, parts, strict=False)), lambda: None)
-    outcome = retried(frame, lambda: stage(frame))
-    proceed(frame, outcome)
+    with nested():
+        outcome = retried(frame, lambda: stage(frame))
+        proceed(frame, outcome)
     return outcome.value
 
 

@@ -15,7 +15,8 @@ T = TypeVar("T")
 class _Active(threading.local):
     def __init__(self) -> None:
         self.sites: list[Any] = []
-        self.places: dict[tuple[int, Any], HeldPlace] = {}  # that were found to be changed
+        self.depth = 0
+        self.places: dict[tuple[int, Any], tuple[int, HeldPlace]] = {}  # changed, and found where
 
 
 _active = _Active()
@@ -33,7 +34,8 @@ def entered(template: Any, node: Any) -> Generator[None]:
         raise _endless(template, node, LIMIT)
     sites.append(node)
     try:
-        yield
+        with nested():
+            yield
     except RecursionError:
         depth = sites.count(node)
         if depth == 1:
@@ -41,7 +43,22 @@ def entered(template: Any, node: Any) -> Generator[None]:
         raise _endless(template, node, depth) from None
     finally:
         sites.pop()
-        _forget()
+
+
+@contextmanager
+def nested() -> Generator[None]:
+    """While something is staged: the places that are found to be changed in it are known.
+
+    They are found again by what is staged around it, unless that is where they come from.
+    """
+    _active.depth += 1
+    try:
+        yield
+    finally:
+        _active.depth -= 1
+        for key, (depth, _) in list(_active.places.items()):
+            if depth > _active.depth:
+                del _active.places[key]
 
 
 def retried(frame: Any, stage: Callable[[], T], may_hold: bool = True) -> T:
@@ -52,34 +69,26 @@ def retried(frame: Any, stage: Callable[[], T], may_hold: bool = True) -> T:
         stage: the way.
         may_hold: whether these may be variables.
     """
-    try:
-        while True:
-            held = known_places()
-            frame.hold(held)
-            try:
-                return stage()
-            except Moved as found:
-                more = remember(found.places)
-                if not may_hold or any(p in held for p in more):
-                    raise found.error() from None
-    finally:
-        _forget()
-
-
-def _forget() -> None:
-    """Places are known as long as anything is staged."""
-    if not _active.sites:
-        _active.places.clear()
+    while True:
+        held = known_places()
+        frame.hold(held)
+        try:
+            return stage()
+        except Moved as found:
+            more = remember(found.places)
+            if not may_hold or any(p in held for p in more):
+                raise found.error() from None
 
 
 def known_places() -> list[HeldPlace]:
-    """The places that the sites which are being staged are known to change."""
-    return list(_active.places.values())
+    """The places that what is being staged is known to change."""
+    return [place for _, place in _active.places.values()]
 
 
 def remember(places: Iterable[HeldPlace]) -> list[HeldPlace]:
     """Make places known."""
-    return [_active.places.setdefault((id(p.owner), p.key), p) for p in places]
+    depth = _active.depth
+    return [_active.places.setdefault((id(p.owner), p.key), (depth, p))[1] for p in places]
 
 
 def _endless(template: Any, node: Any, depth: int) -> LiftError:

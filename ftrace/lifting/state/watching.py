@@ -149,10 +149,16 @@ class RegionWatch:
         """The plain arrays, and what they hold."""
         return [(array, array.copy()) for _, array in self._arrays]
 
-    def compare(self) -> None:
-        """Raise `LiftError` if something was changed."""
-        for path, x, _ in self._changes():
-            raise _changed(path, x)
+    def undo(self) -> None:
+        """Let containers and objects hold what they held.
+
+        Raises:
+            LiftError: something was changed that cannot be put back.
+        """
+        for path, x, before in list(self._changes()):
+            if not isinstance(x, list | dict | types.CellType) and fields(x) is None:
+                raise _changed(path, x)
+            put_back(x, before)
 
     def _written(self, error: Exception) -> LiftError:
         held = [path for path, _ in (*self._arrays, *self._around)]
