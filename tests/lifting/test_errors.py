@@ -307,20 +307,6 @@ def test_an_attribute_that_is_new_in_a_loop():
     refused(f, "`thing.m` is not there before a loop", line="turns")
 
 
-def test_an_attribute_that_is_changed_in_a_try_that_is_undone():
-    def f(x):
-        thing = Thing()
-        try:  # tries
-            thing.n = 1
-            if x > 1:
-                raise ValueError
-        except ValueError:
-            return x
-        return -x
-
-    refused(f, "An attribute of `thing` is changed", line="tries")
-
-
 def test_a_global_list_in_an_arm():
     def f(x):
         if x > 1:  # decides

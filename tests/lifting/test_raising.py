@@ -241,7 +241,7 @@ def of_an_unknown_class(x):
 REFUSED = {
     reads_the_text: "`error` is an error that a traced value decides about",
     crosses_a_with: "out of the `with`",
-    appends: "`found`, a list from outside, is changed",
+    appends: "`found` is a list of 4 on one side",
     of_an_unknown_class: "may or may not catch: its class may be BaseException",
 }
 

@@ -57,7 +57,7 @@ from ftrace.lifting.state.leaves import (
 from ftrace.lifting.state.local_state import LocalFrame, Outcome, Written
 from ftrace.lifting.state.names import BREAK, CONTINUE, NEXT, RAISE, RETURN, Names
 from ftrace.lifting.state.sharing import Key, Sharing
-from ftrace.lifting.state.watching import RegionWatch, check_chosen, held_by, note_chosen
+from ftrace.lifting.state.watching import RegionWatch, are_bound, check_chosen, held_by, note_chosen
 from ftrace.numpy.cells import is_writable, push, put
 from ftrace.primitives.compare import and_, bitwise_not, eq, lt, ne, select
 from ftrace.primitives.linear import add
@@ -185,6 +185,17 @@ class StagedLoop:
         """The names that are carried as containers."""
         return [name for name, slot in self.slots.items() if slot.tree != LEAF]
 
+    def _starts(self, state: dict[str, Any]) -> dict[str, list[tuple[Any, Any]]]:
+        """Name -> the container before the loop and that of an iteration, and what they hold."""
+        pairs = ((n, (self.frame.state[n], state[n])) for n in self._containers())
+        return {n: [(x, held_by(x)) for x in pair] for n, pair in pairs}
+
+    def _is_shown(self, name: str) -> bool:
+        """Whether others show the container that a name may be bound to in an iteration."""
+        part, start = self.parts.get(name), self.frame.state[name]
+        others = [x for n, x in self.frame.state.items() if n != name]
+        return (part is not None and part.is_older) or are_bound([start], others)
+
     def _chosen(self, state: dict[str, Any]) -> list[tuple[Any, list[Any]]]:
         """The containers of the state after the loop, and those that they may be."""
         sides: dict[str, list[Any]] = {n: [self.frame.state[n]] for n in self._containers()}
@@ -200,14 +211,14 @@ class StagedLoop:
 
         def turn(ins: Sequence[Any]) -> list[Any]:
             state = self.state(ins)
-            starts = {n: (state[n], held_by(state[n])) for n in self._containers()}
             outs: list[Any] = []
             with self.watch.unchanged(), self.frame.restored():
+                self.frame.write(state)
+                starts = self._starts(state)
                 outcome, self.followed = in_region(lambda: self.site.body.run(self.frame, state))
                 self.watch.check()
                 self._end(outcome, outs)  # what containers hold is put back after that
-                older = (n for n, part in self.parts.items() if part.is_older)
-                check_chosen([starts[n] for n in older if n in starts])
+                check_chosen([x for n in starts for x in starts[n][: 1 + self._is_shown(n)]])
             results.append(outcome)
             self.sharing.leave(self._leaving(), outs, outcome.exits <= {NEXT, CONTINUE})
             self.written = self.sharing.changed(written.roots())

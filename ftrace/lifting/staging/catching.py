@@ -31,13 +31,12 @@ from ftrace.control.rows.raising import (
 )
 from ftrace.core.errors import FtraceError
 from ftrace.core.trace import EVAL, Tracer, ctx
-from ftrace.lifting.staging.merging import proceed
 from ftrace.lifting.staging.sites import Region, Site, renamed
 from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
 from ftrace.lifting.state.local_state import LocalFrame, Mark, Outcome
 from ftrace.lifting.state.names import CAUGHT, NEXT, RAISE, RETURN, Liveness, Names
-from ftrace.lifting.state.nesting import known_places
+from ftrace.lifting.state.nesting import known_places, proceed
 from ftrace.lifting.state.points import Points, an_exit
 from ftrace.lifting.state.throwing import fail_with
 from ftrace.lifting.state.watching import RegionWatch

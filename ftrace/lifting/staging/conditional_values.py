@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ftrace.interpreters.quiet import quietly
-from ftrace.lifting.staging.merging import Arm, Merge, proceed
+from ftrace.lifting.staging.merging import Arm, Merge
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import RETURN
-from ftrace.lifting.state.nesting import nested, retried
+from ftrace.lifting.state.nesting import nested, proceed, retried
 from ftrace.primitives.compare import bitwise_and, bitwise_or
 
 _SIDES = ("the first part", "the second part")

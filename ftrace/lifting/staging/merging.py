@@ -40,7 +40,7 @@ from ftrace.lifting.state.leaves import (
 )
 from ftrace.lifting.state.local_state import LocalFrame, Outcome, Written
 from ftrace.lifting.state.names import RAISE, RETURN, Names
-from ftrace.lifting.state.nesting import known_places
+from ftrace.lifting.state.nesting import proceed
 from ftrace.lifting.state.throwing import fail_with
 from ftrace.lifting.state.watching import RegionWatch, held_by, note_chosen
 from ftrace.numpy.cells import push, put
@@ -309,6 +309,13 @@ class Merge:
 
     def _lone_leaf(self, key: str, i: int, leaf: Leaf) -> Any:
         if leaf.value is not INSIDE or leaf.aval is None:
+            if any(isinstance(x, Tracer) and not x.owner.alive for x in held_by(leaf.value) or ()):
+                raise LiftError(
+                    f"`{key}` is {words_of(leaf)}, an object that is made where a traced value "
+                    f"decides whether that happens ({self.describe(i, key)}), and holds traced "
+                    "values.",
+                    _ALIKE,
+                )
             return lambda results, v=leaf.value: v
         self._link(key, {i: leaf})
         return self._pick(*self._sided(i, (leaf.index, None), None), leaf.aval, leaf.kinds)
@@ -440,29 +447,6 @@ class Merge:
         index = convert_element_type(pred, new_dtype=int64)
         with quietly():
             return cond_call(index, *operands, branches=(second, first))
-
-
-def proceed(frame: LocalFrame, outcome: Outcome) -> None:
-    """Go on from an outcome, with the places that its regions were found to change.
-
-    Containers that it made, and those that these may be, are not to be changed where that shows.
-    """
-    frame.hold(known_places())
-    frame.state = {**frame.state, **outcome.state}
-    frame.write(frame.state)
-    for copy, sides in outcome.chosen:
-        for side in sides:
-            note_chosen(side)
-        shows = frame.state if outcome.value is copy else outcome.state
-        if _are_bound(sides, shows.values()):
-            note_chosen(copy)
-    outcome.chosen = ()
-
-
-def _are_bound(sides: Sequence[Any], values: Iterable[Any]) -> bool:
-    """Whether something shows one of these containers, by itself or within another one."""
-    ids = set(map(id, sides))
-    return any(id(x) in ids or not ids.isdisjoint(map(id, held_by(x) or ())) for x in values)
 
 
 class Link:

@@ -17,12 +17,12 @@ import numpy as np
 from ftrace.control.rows.raising import innermost
 from ftrace.core.errors import LiftError
 from ftrace.lifting.staging.conditional_values import connected
-from ftrace.lifting.staging.merging import Arm, Merge, proceed
+from ftrace.lifting.staging.merging import Arm, Merge
 from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Outcome
 from ftrace.lifting.state.names import NEXT, RAISE, RETURN, Liveness, Names
-from ftrace.lifting.state.nesting import entered, retried
+from ftrace.lifting.state.nesting import entered, proceed, retried
 from ftrace.primitives.compare import eq, select
 
 Way = Callable[[Mapping[str, Any]], Outcome]  # what runs an arm on a state

@@ -157,7 +157,7 @@ def put_back(x: Any, before: tuple[Any, ...]) -> None:
         else:
             del x.cell_contents
         return
-    if type(x) is list:
+    if isinstance(x, list):
         x[:] = before
         return
     n = len(before) // 2

@@ -185,7 +185,7 @@ class Mark:
         self.frame.state, self.frame.cells = map(dict, self._names)
         self.frame.write(self.frame.state)
         if self._watch is not None:
-            self._watch.put_back()
+            self._watch.undo()
         return self.frame
 
 

@@ -1,12 +1,14 @@
 """How deep decisions of traced values are nested: recursion is refused before it runs away."""
 
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ftrace.core.errors import LiftError
 from ftrace.lifting.state.changed_places import HeldPlace, Moved
+from ftrace.lifting.state.local_state import LocalFrame, Outcome
+from ftrace.lifting.state.watching import are_bound, note_chosen
 
 LIMIT = 500
 T = TypeVar("T")
@@ -16,6 +18,7 @@ class _Active(threading.local):
     def __init__(self) -> None:
         self.sites: list[Any] = []
         self.depth = 0
+        self.choices: list[tuple[Any, Sequence[Any]]] = []  # containers made of one of others
         self.places: dict[tuple[int, Any], tuple[int, HeldPlace]] = {}  # changed, and found where
 
 
@@ -56,12 +59,14 @@ def nested() -> Generator[None]:
         yield
     finally:
         _active.depth -= 1
+        if not _active.depth:
+            _active.choices.clear()
         for key, (depth, _) in list(_active.places.items()):
             if depth > _active.depth:
                 del _active.places[key]
 
 
-def retried(frame: Any, stage: Callable[[], T], may_hold: bool = True) -> T:
+def retried(frame: LocalFrame, stage: Callable[[], T], may_hold: bool = True) -> T:
     """What a way to stage something gives: once more where it changes items and attributes.
 
     Args:
@@ -89,6 +94,36 @@ def remember(places: Iterable[HeldPlace]) -> list[HeldPlace]:
     """Make places known."""
     depth = _active.depth
     return [_active.places.setdefault((id(p.owner), p.key), (depth, p))[1] for p in places]
+
+
+def proceed(frame: LocalFrame, outcome: Outcome) -> None:
+    """Go on from an outcome, with the places that its regions were found to change.
+
+    Containers that it made, and those that these may be, are not to be changed where that shows.
+    """
+    frame.hold(known_places())
+    frame.state = {**frame.state, **outcome.state}
+    frame.write(frame.state)
+    for copy, sides in outcome.chosen:
+        for side in sides:
+            note_chosen(side)
+        shows = frame.state if outcome.value is copy else outcome.state
+        others = [x for other, found in outcome.chosen if other is not copy for x in found]
+        if are_bound(sides, (*shows.values(), *others)):
+            note_chosen(copy)
+        else:
+            _active.choices.append((copy, sides))
+    outcome.chosen = ()
+    _note_shown(frame.state.values())
+
+
+def _note_shown(values: Collection[Any]) -> None:
+    """Remember containers that were made of others, where both are to be seen."""
+    for choice in list(_active.choices):
+        copy, sides = choice
+        if are_bound([copy], values) and are_bound(sides, values):
+            note_chosen(copy)
+            _active.choices.remove(choice)
 
 
 def _endless(template: Any, node: Any, depth: int) -> LiftError:

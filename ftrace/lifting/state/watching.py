@@ -10,7 +10,7 @@ import sysconfig
 import types
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterator, Set
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +26,7 @@ from ftrace.control.drawing import (
     state,
 )
 from ftrace.core import source
-from ftrace.core.errors import LiftError, MutationError
+from ftrace.core.errors import FtraceError, LiftError, MutationError
 from ftrace.core.trace import Tracer, ctx
 from ftrace.interpreters.captures import digest, is_read_only
 from ftrace.lifting.state.changed_places import (
@@ -97,27 +97,38 @@ class RegionWatch:
         for _, array in self._arrays:
             array.flags.writeable = False
             _held.add(id(array))
-        is_whole = False
+        failed: BaseException | None = None
         try:
             yield
-            is_whole = True
-        except (ValueError, TypeError) as error:
-            held = self._arrays or self._around
-            if held and ("read-only" in str(error) or "writable" in str(error)):
-                raise self._written(error) from error
-            raise
-        finally:
-            # A view may be written only after the array that it shows.
-            for _, array in sorted(self._arrays, key=lambda held: held[1].base is not None):
-                array.flags.writeable = True
-                _held.discard(id(array))
-            _keep_chosen(self._chosen, is_whole)
+        except BaseException as error:
+            failed = error
+        # A view may be written only after the array that it shows.
+        for _, array in sorted(self._arrays, key=lambda held: held[1].base is not None):
+            array.flags.writeable = True
+            _held.discard(id(array))
+        _keep_chosen(self._chosen, failed is None)
+        if failed is not None and not self._is_users(failed):
+            self._put_back(self._changes())
+            raise failed
         changes = list(self._changes())
         if changes:
             places = self._places(changes)
-            self.put_back()
+            self._put_back(changes)
             path, x, _ = changes[0]
             raise Moved(places, lambda: _changed(path, x))
+        if failed is not None:
+            raise failed
+
+    def _is_users(self, error: BaseException) -> bool:
+        """Whether a region ends by an error of the user's: what it changed before counts.
+
+        Raises:
+            LiftError: the error is that a plain array was written.
+        """
+        text = str(error) if isinstance(error, (ValueError, TypeError)) else ""
+        if (self._arrays or self._around) and ("read-only" in text or "writable" in text):
+            raise self._written(error) from error
+        return isinstance(error, Exception) and not isinstance(error, FtraceError)
 
     def check(self) -> None:
         """Raise `MutationError` if what the region chose was written in it since."""
@@ -140,27 +151,27 @@ class RegionWatch:
             places += found
         return places
 
-    def put_back(self) -> None:
-        """Let containers and objects hold what they held."""
-        for _, x, before in list(self._changes()):
-            put_back(x, before)
-
-    def contents(self) -> list[tuple[Any, Any]]:
-        """The plain arrays, and what they hold."""
-        return [(array, array.copy()) for _, array in self._arrays]
-
     def undo(self) -> None:
         """Let containers and objects hold what they held.
 
         Raises:
             LiftError: something was changed that cannot be put back.
         """
-        for path, x, before in list(self._changes()):
-            if not isinstance(x, list | dict | types.CellType) and fields(x) is None:
-                raise _changed(path, x)
-            put_back(x, before)
+        self._put_back(self._changes())
+        for path, x, _ in self._changes():
+            raise _changed(path, x)
 
-    def _written(self, error: Exception) -> LiftError:
+    @staticmethod
+    def _put_back(changes: Iterable[tuple[str, Any, Any]]) -> None:
+        for _, x, before in list(changes):
+            if isinstance(x, list | dict | types.CellType) or fields(x) is not None:
+                put_back(x, before)
+
+    def contents(self) -> list[tuple[Any, Any]]:
+        """The plain arrays, and what they hold."""
+        return [(array, array.copy()) for _, array in self._arrays]
+
+    def _written(self, error: BaseException) -> LiftError:
         held = [path for path, _ in (*self._arrays, *self._around)]
         some = f"`{held[0]}`" if len(held) == 1 else "A plain array from outside"
         return LiftError(
@@ -210,12 +221,18 @@ def check_chosen(chosen: list[tuple[Any, Any]]) -> None:
                     "Make it with ftrace.numpy (fnp.zeros, fnp.array), whose writes are traced, or "
                     "use `array.copy()` in the decision.",
                 )
-        elif not _same(held_by(x) or (), before):
+        elif not _same(held_by(x) or (), before or ()):
             raise MutationError(
                 f"A {type(x).__name__} was changed after a decision of traced values had made it "
                 "one of two: which of these the change reaches is not known.",
                 "Choose what they hold (`a = p['k'] if c else q['k']`), or decide between copies.",
             )
+
+
+def are_bound(sides: Sequence[Any], values: Iterable[Any]) -> bool:
+    """Whether something shows one of these containers, by itself or within another one."""
+    ids = set(map(id, sides))
+    return any(id(x) in ids or not ids.isdisjoint(map(id, held_by(x) or ())) for x in values)
 
 
 def _keep_chosen(first: int, is_whole: bool) -> None:
