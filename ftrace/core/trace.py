@@ -532,8 +532,9 @@ def _caught(error: FtraceError) -> FtraceError:
 
 def _meant(error: Exception, trace: Trace) -> Exception:
     """What an error of a traced function comes from."""
-    if isinstance(error, errors.UnexpectedTracerError):
-        return refused.get(trace, error)  # the function went on after one that it caught
+    if isinstance(error, UnexpectedTracerError):
+        first = refused.get(trace, error)  # the function may have gone on after one that it caught
+        return error if isinstance(first, UnexpectedTracerError) else first
     if isinstance(error, FtraceError):
         return error
     if isinstance(error, ValueError) and isinstance(error.__cause__, FtraceError):
