@@ -119,11 +119,13 @@ def proceed(frame: LocalFrame, outcome: Outcome) -> None:
 
 def _note_shown(values: Collection[Any]) -> None:
     """Remember containers that were made of others, where both are to be seen."""
-    for choice in list(_active.choices):
-        copy, sides = choice
+    hidden: list[tuple[Any, Sequence[Any]]] = []
+    for copy, sides in _active.choices:
         if are_bound([copy], values) and are_bound(sides, values):
             note_chosen(copy)
-            _active.choices.remove(choice)
+        else:
+            hidden.append((copy, sides))
+    _active.choices = hidden
 
 
 def _endless(template: Any, node: Any, depth: int) -> LiftError:
