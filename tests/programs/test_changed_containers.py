@@ -340,7 +340,7 @@ def items_in_a_try_in_a_try(x):
                 items[0] = a
             a += 2
         finally:
-            z = 1
+            a += 0.25
         if a < 3:
             raise ValueError
     except ValueError:
