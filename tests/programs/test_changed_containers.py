@@ -325,7 +325,6 @@ def an_item_and_an_error_of_a_type(x):
 def items_in_a_try_in_a_try(x):
     items = [1.0]
     a = 0.0
-    z = 0
     try:
         try:
             if x[0] > 0.1:
