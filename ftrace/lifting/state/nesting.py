@@ -1,5 +1,6 @@
 """How deep decisions of traced values are nested: recursion is refused before it runs away."""
 
+import operator
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -108,13 +109,21 @@ def proceed(frame: LocalFrame, outcome: Outcome) -> None:
         for side in sides:
             note_chosen(side)
         shows = frame.state if outcome.value is copy else outcome.state
-        others = [x for other, found in outcome.chosen if other is not copy for x in found]
-        if are_bound(sides, (*shows.values(), *others)):
+        if are_bound(sides, shows.values()) or _is_shared(copy, sides, outcome.chosen):
             note_chosen(copy)
         else:
             _active.choices.append((copy, sides))
     outcome.chosen = ()
-    _note_shown(frame.state.values())
+    _note_shown(outcome.state.values())
+
+
+def _is_shared(
+    copy: Any, sides: Sequence[Any], chosen: Sequence[tuple[Any, Sequence[Any]]]
+) -> bool:
+    """Whether another container is the same on one side, and not on the other."""
+    return any(
+        other is not copy and any(map(operator.is_, sides, found)) for other, found in chosen
+    )
 
 
 def _note_shown(values: Collection[Any]) -> None:
