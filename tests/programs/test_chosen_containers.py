@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ftrace
+from ftrace.errors import MutationError
 
 
 @dataclass
@@ -104,6 +105,42 @@ def settings_in_a_loop(x):
     return cfg["lr"], cfg["m"]
 
 
+def a_list_changed_before_the_choice(x):
+    one, other, a = [1.0, 2.0], [3.0, 4.0], 0.0
+    if x[0] > 0:
+        one[0] = 5.0
+        chosen = one if x[1] > 0 else other
+        a = chosen[0]
+    return a, one[0]
+
+
+def a_list_changed_when_the_choice_is_over(x):
+    one, other, a = [1.0, 2.0], [3.0, 4.0], 0.0
+    if x[0] > 0:
+        chosen = one if x[1] > 0 else other
+        a = chosen[0]
+    one[0] = 7.0
+    return a, one[0]
+
+
+def a_list_changed_after_the_choice_in_an_arm(x):
+    one, other, a = [1.0, 2.0], [3.0, 4.0], 0.0
+    if x[0] > 0:
+        chosen = one if x[1] > 0 else other
+        one[0] = 7.0
+        a = chosen[0]
+    return a, one[0]
+
+
+def two_names_bound_anew_in_one_arm(x):
+    one = other = {"k": 1.0}
+    if x[0] > 0:
+        one = {"k": 2.0}
+        other = {"k": 3.0}
+    one["k"] += 1
+    return one["k"], other["k"]
+
+
 PROGRAMS = (
     best_so_far,
     a_step_that_is_taken_or_halved,
@@ -114,6 +151,8 @@ PROGRAMS = (
     a_list_of_points_in_order,
     a_history,
     settings_in_a_loop,
+    a_list_changed_before_the_choice,
+    a_list_changed_when_the_choice_is_over,
 )
 POINTS = (np.array([0.3, -0.2]), np.array([2.0, 0.5]), np.array([-1.0, 1.5]))
 
@@ -126,3 +165,11 @@ def test_compiled_and_mapped(f):
         np.testing.assert_allclose(np.hstack(jitted(x)), expected)
         each = [v[i] for v in mapped]
         np.testing.assert_allclose(np.hstack(each), expected)
+
+
+@pytest.mark.parametrize(
+    "f", [a_list_changed_after_the_choice_in_an_arm, two_names_bound_anew_in_one_arm]
+)
+def test_what_may_have_two_names_is_not_changed(f):
+    with pytest.raises(MutationError, match="had made it one of two"):
+        ftrace.jit(f)(POINTS[1])

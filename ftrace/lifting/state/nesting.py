@@ -2,7 +2,8 @@
 
 import operator
 import threading
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.watching import are_bound, note_chosen
 
 LIMIT = 500
+_CHOICES = 200
 T = TypeVar("T")
 
 
@@ -19,7 +21,8 @@ class _Active(threading.local):
     def __init__(self) -> None:
         self.sites: list[Any] = []
         self.depth = 0
-        self.choices: list[tuple[Any, Sequence[Any]]] = []  # containers made of one of others
+        # containers that decisions made, each with those that it may be: the last ones
+        self.choices: deque[tuple[Any, Sequence[Any]]] = deque(maxlen=_CHOICES)
         self.places: dict[tuple[int, Any], tuple[int, HeldPlace]] = {}  # changed, and found where
 
 
@@ -106,15 +109,20 @@ def proceed(frame: LocalFrame, outcome: Outcome) -> None:
     frame.state = {**frame.state, **outcome.state}
     frame.write(frame.state)
     for copy, sides in outcome.chosen:
-        for side in sides:
-            note_chosen(side)
         shows = frame.state if outcome.value is copy else outcome.state
         if are_bound(sides, shows.values()) or _is_shared(copy, sides, outcome.chosen):
-            note_chosen(copy)
-        else:
-            _active.choices.append((copy, sides))
+            _note(copy, sides)
+    _active.choices.extend(outcome.chosen)
     outcome.chosen = ()
-    _note_shown(outcome.state.values())
+    values = outcome.state.values()
+    for copy, sides in _active.choices:
+        if are_bound([copy], values) and are_bound(sides, values):
+            _note(copy, sides)
+
+
+def _note(copy: Any, sides: Sequence[Any]) -> None:
+    for x in (copy, *sides):
+        note_chosen(x)
 
 
 def _is_shared(
@@ -124,17 +132,6 @@ def _is_shared(
     return any(
         other is not copy and any(map(operator.is_, sides, found)) for other, found in chosen
     )
-
-
-def _note_shown(values: Collection[Any]) -> None:
-    """Remember containers that were made of others, where both are to be seen."""
-    hidden: list[tuple[Any, Sequence[Any]]] = []
-    for copy, sides in _active.choices:
-        if are_bound([copy], values) and are_bound(sides, values):
-            note_chosen(copy)
-        else:
-            hidden.append((copy, sides))
-    _active.choices = hidden
 
 
 def _endless(template: Any, node: Any, depth: int) -> LiftError:

@@ -106,7 +106,7 @@ class RegionWatch:
         for _, array in sorted(self._arrays, key=lambda held: held[1].base is not None):
             array.flags.writeable = True
             _held.discard(id(array))
-        _keep_chosen(self._chosen, failed is None)
+        _leave_chosen(self._chosen)
         if failed is not None and not self._is_users(failed):
             self._put_back(self._changes())
             raise failed
@@ -235,11 +235,10 @@ def are_bound(sides: Sequence[Any], values: Iterable[Any]) -> bool:
     return any(id(x) in ids or not ids.isdisjoint(map(id, held_by(x) or ())) for x in values)
 
 
-def _keep_chosen(first: int, is_whole: bool) -> None:
-    """Go on with what a region chose: nothing of it, if the region was not staged to its end."""
+def _leave_chosen(first: int) -> None:
+    """Forget the containers that a region chose from: they are remembered anew where they show."""
     chosen = ctx.chosen or []
-    found = chosen[first:] if is_whole else []
-    chosen[first:] = [(x, b if type(x) is np.ndarray else held_by(x)) for x, b in found]
+    chosen[first:] = [(x, before) for x, before in chosen[first:] if type(x) is np.ndarray]
 
 
 def held_by(x: Any) -> Any:
