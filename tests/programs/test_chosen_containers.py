@@ -141,6 +141,26 @@ def two_names_bound_anew_in_one_arm(x):
     return one["k"], other["k"]
 
 
+def a_dict_changed_by_an_iteration_whose_other_name_the_loop_binds(x):
+    one = other = {"k": 1.0}
+    for _ in x:
+        if x[1] > 0:
+            other["k"] += 1
+            return one["k"]
+        one = other
+    return one["k"]
+
+
+def a_list_changed_before_the_loop_binds_its_name_anew(x):
+    one = other = [1.0, 2.0]
+    n = 0
+    while n < x[0]:
+        n += 1
+        one[0] += 1
+        one = [one[0], 3.0]
+    return one[0], other[0]
+
+
 PROGRAMS = (
     best_so_far,
     a_step_that_is_taken_or_halved,
@@ -168,7 +188,13 @@ def test_compiled_and_mapped(f):
 
 
 @pytest.mark.parametrize(
-    "f", [a_list_changed_after_the_choice_in_an_arm, two_names_bound_anew_in_one_arm]
+    "f",
+    [
+        a_list_changed_after_the_choice_in_an_arm,
+        two_names_bound_anew_in_one_arm,
+        a_dict_changed_by_an_iteration_whose_other_name_the_loop_binds,
+        a_list_changed_before_the_loop_binds_its_name_anew,
+    ],
 )
 def test_what_may_have_two_names_is_not_changed(f):
     with pytest.raises(MutationError, match="had made it one of two"):
