@@ -298,10 +298,15 @@ def _long(shape: Shape) -> Shape:
 
 def _shares(x: Tracer, sizes: Shape, contiguous: bool) -> bool | None:
     """Whether NumPy's reshape of `x` is a view; None where its layout is not known."""
-    own = _long(x.aval.shape)
-    if 0 in own or not any(is_reachable(way.base) for way in ways_of(x)):
+    if not any(is_reachable(way.base) for way in ways_of(x)):
         return True
-    if not contiguous and (own == _long(sizes) or len(own) < 2):
+    return is_view(x, sizes, contiguous)
+
+
+def is_view(x: Tracer, sizes: Shape, contiguous: bool = False) -> bool | None:
+    """Whether NumPy's reshape of `x` is a view, whoever sees `x`; None as for `_shares`."""
+    own = _long(x.aval.shape)
+    if 0 in own or (not contiguous and (own == _long(sizes) or len(own) < 2)):
         return True
     memory = memory_of(x)
     if memory is None:

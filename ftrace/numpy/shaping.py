@@ -74,13 +74,21 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
         raise unsupported("reshape", "order='K'")
     if copy:
         x = views.laid(copy_row(x), layouts.ordered(x, "K"))
-    if layouts.by_rows(x, order, "reshape"):
-        found = layouts.reshape(x, new_sizes=sizes)
-    else:
-        found = _reversed(layouts.reshape(_reversed(x), new_sizes=sizes[::-1]))
-    if copy is not None and not copy and isinstance(x, Tracer) and not views.is_within(found, x):
+    is_c = layouts.by_rows(x, order, "reshape")
+    base, wanted = (x, sizes) if is_c else (_reversed(x), sizes[::-1])
+    if copy is not None and not copy and isinstance(x, Tracer):
+        _check_view(base, wanted)
+    found = layouts.reshape(base, new_sizes=wanted)
+    return found if is_c else _reversed(found)
+
+
+def _check_view(x: Any, sizes: tuple[int, ...]) -> None:
+    """Raise where NumPy's reshape copies, or where that depends on an unknown layout."""
+    is_view = layouts.is_view(x, sizes)
+    if is_view is None:
+        raise unsupported("reshape", f"copy=False of {typeof(x)!r}, whose memory layout is unknown")
+    if not is_view:
         raise ValueError("Unable to avoid creating a copy while reshaping.")
-    return found
 
 
 def _fill_in(size: int, sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:

@@ -66,6 +66,15 @@ class Slope:
         args = moved(module.arguments(self.k)[0], self.nums, self.v, h)
         return float(module.loss(self.kwargs)(*args))
 
+    def is_invalid(self) -> bool:
+        """Whether an operation of plain Python leaves its domain, NumPy's warnings made errors."""
+        try:
+            with np.errstate(invalid="raise", divide="raise"):
+                self.at(0.0)
+        except FloatingPointError:
+            return True
+        return False
+
     def differences(self) -> float:
         """The derivative along the direction; `Skip` where the loss is not smooth."""
         found = []
@@ -85,6 +94,8 @@ class Slope:
 
     def check(self, actual: Any) -> None:
         """Raise unless a derivative along the direction agrees with differences."""
+        if np.isnan(actual) and self.is_invalid():
+            raise Skip  # zero times the NaN or infinite derivative of an element never shown
         expected = self.differences()
         if not np.isclose(actual, expected, rtol=2e-4, atol=2e-4 * (1 + abs(self.base))):
             raise Mismatch(f"derivative {show(actual)}, differences {expected:.6f}")

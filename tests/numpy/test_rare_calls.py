@@ -8,7 +8,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import jit
-from ftrace.errors import DtypeError, MutationError, UnexpectedTracerError
+from ftrace.errors import DtypeError, MutationError, RuleError, UnexpectedTracerError
 from tests.numpy.test_corners import check, differentiated, mapped
 
 X = np.array([[1.5, -0.25, 3.0, 0.5], [2.5, 0.0, -1.0, 4.0], [0.1, 0.2, 0.3, -0.4]])
@@ -372,3 +372,16 @@ def test_a_rule_may_write_what_it_made_of_tangents():
     wanted = 3 * np.array([2 * x[0], 1, 2 * x[2] + 1]) + [4 * x[0] + 1, 1, 2 * x[2] + 1]
     np.testing.assert_allclose(ftrace.vjp(f, x)[1](e)[0], wanted)
     np.testing.assert_allclose(jit(ftrace.grad(lambda x: f(x).sum()))(x), wanted)
+
+
+def a_reshape_in_the_other_order(x):
+    y = np.zeros((2, 3))
+    y[0] = x
+    return np.reshape(y, (3, 2), order="F", copy=False)
+
+
+def test_a_reshape_that_may_not_copy_is_refused_where_numpy_would_or_might_copy():
+    with pytest.raises(RuleError, match="copy=False"):
+        ftrace.vmap(lambda v: np.reshape(v, (4, 3), order="F", copy=False))(T)
+    with pytest.raises(ValueError, match="Unable to avoid"):
+        jit(a_reshape_in_the_other_order)(1.0)
