@@ -9,23 +9,19 @@ user's rule stay closed, so that derivatives are those of the rules.
 import itertools
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from ftrace.control.remat.checkpoint import checkpoint_call
-from ftrace.control.rows.cond import cond_call
-from ftrace.control.rows.jit import jit_call
 from ftrace.control.rows.members import member, stacked
-from ftrace.control.rows.scan import scan_call
-from ftrace.control.rows.vectorized import row_by_row, vectorize_call
-from ftrace.control.rows.while_loop import while_call
+from ftrace.control.rows.vectorized import mapped
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.core.kinds import way
+from ftrace.core.lower import Branch, Call, Elementwise, Iteration, Layout
 from ftrace.core.primitive import Primitive
-from ftrace.core.scan_layout import parts
 from ftrace.core.tapes import has_turns
 from ftrace.core.trace import Trace, Tracer, ctx
 
@@ -83,11 +79,9 @@ class WalkTrace(Trace):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: Params) -> Any:
         for a in args:
             self._check(a)
-        opened = _OPENED.get(primitive)
-        if opened is not None:
-            outs = opened(self, args, params)
-            if outs is not None:
-                return [self.lift(y) for y in outs]
+        outs = _opened(self, primitive, args, params)
+        if outs is not None:
+            return [self.lift(y) for y in outs]
         ctx.trace = self.parent
         found = primitive(*map(self._below, args), **params)
         results = found if primitive.multiple else (found,)
@@ -145,64 +139,47 @@ def _concrete(x: Any) -> Any:
     return x.known(False) if isinstance(x, Tracer) else x
 
 
-def _call(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any]:
-    return eval_jaxpr(params["jaxpr"], args)
+def _opened(
+    trace: WalkTrace, row: Primitive, args: Sequence[Any], params: Params
+) -> list[Any] | None:
+    """The results of a row that holds jaxprs, row by row; None where it stays closed."""
+    call, branch, loop = way(row, Call), way(row, Branch), way(row, Iteration)
+    if loop is not None:
+        return _loop(trace, row, loop.layout(len(args), **params), args)
+    if branch is not None:
+        return _branch(trace, branch.jaxprs(**params), args)
+    if call is not None and call.loses != "rule":
+        return eval_jaxpr(call.jaxpr([typeof(a) for a in args], **params), args)
+    each = way(row, Elementwise)
+    inner = None if each is None else each.jaxpr([typeof(a) for a in args], **params)
+    return None if inner is None else mapped(inner, args)
 
 
-def _vectorize(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any]:
-    return row_by_row(args, params)
-
-
-def _cond(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any]:
-    branches = params["branches"]
+def _branch(trace: WalkTrace, branches: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     chosen = min(max(int(_concrete(args[0])), 0), len(branches) - 1)
     with trace.inside(f"branch {chosen} of cond"):
         return eval_jaxpr(branches[chosen], args[1:])
 
 
-def _while(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any] | None:
-    n, record = params["n_consts"], params["record"]
-    consts, carry, avals = args[:n], list(args[n:]), params["body"].out_avals
-    left: list[list[Any]] = []
-    if any(map(has_turns, avals)):
+def _loop(trace: WalkTrace, row: Primitive, loop: Layout, args: Sequence[Any]) -> list[Any] | None:
+    """A loop whose iterations leave tapes, or read them, stays closed: these are no arrays."""
+    body, consts, xs = loop.body, loop.consts(args), loop.xs(args)
+    carry, left = list(loop.carry(args)), list[list[Any]]()
+    if any(map(has_turns, body.in_avals + body.out_avals)):
         return None
-    for turn in itertools.count():
-        with trace.inside(f"turn {turn} of while"):
-            (going,) = eval_jaxpr(params["cond"], [*consts, *carry])
-            if not _concrete(going):
+    length = int(_concrete(args[0])) if loop.first else loop.length
+    forward = itertools.count() if length is None else range(length)
+    for i in reversed(range(length or 0)) if loop.reverse else forward:
+        with trace.inside(f"turn {i} of {row.name}"):
+            if loop.cond is not None and not _concrete(*eval_jaxpr(loop.cond, [*consts, *carry])):
                 break
-            outs = eval_jaxpr(params["body"], [*consts, *carry])
-        left.append(outs[len(carry) :])
-        carry = outs[: len(carry)]
-    return [*carry, np.int64(len(left)), *_stack(left, avals[len(carry) :])] if record else carry
-
-
-def _scan(trace: WalkTrace, args: Sequence[Any], params: Params) -> list[Any] | None:
-    loop, avals = params["loop"], params["body"].out_avals
-    turns, consts, carry, xs = parts(args, loop)
-    left: list[list[Any]] = []
-    if any(map(has_turns, params["body"].in_avals + avals)):
-        return None
-    length = int(_concrete(turns[0])) if turns else loop.length
-    for i in reversed(range(length)) if loop.reverse else range(length):
-        with trace.inside(f"turn {i} of scan"):
-            outs = eval_jaxpr(params["body"], [*consts, *carry, *(member(x, 0, i) for x in xs)])
-        carry = tuple(outs[: loop.n_carry])
+            outs = eval_jaxpr(body, [*consts, *carry, *(member(x, 0, i) for x in xs)])
+        carry = outs[: loop.n_carry]
         left.append(outs[loop.n_carry :])
-    return [*carry, *_stack(left[::-1] if loop.reverse else left, avals[loop.n_carry :])]
+    leaves = _stack(left[::-1] if loop.reverse else left, body.out_avals[loop.n_carry :])
+    return [*carry, *[np.int64(len(left))] * loop.records, *leaves]
 
 
 def _stack(left: list[list[Any]], avals: Sequence[ShapedArray]) -> list[Any]:
     """What iterations left: arrays, also where a compiled loop would leave tapes."""
     return stacked(left) if left else [np.zeros((0, *a.shape), a.dtype) for a in avals]
-
-
-# A loop whose iterations leave tapes, or read them, stays closed: these are no arrays.
-_OPENED: Final = {
-    jit_call: _call,
-    checkpoint_call: _call,
-    cond_call: _cond,
-    while_call: _while,
-    scan_call: _scan,
-    vectorize_call: _vectorize,
-}

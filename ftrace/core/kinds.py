@@ -5,8 +5,8 @@ The answers depend on the equation's types and params, never on the primitive's 
 
 from typing import Any, TypeVar
 
-from ftrace.core.jaxpr import Eqn, Jaxpr
-from ftrace.core.lower import Branch, Call, Elementwise, Iteration, Layout
+from ftrace.core.jaxpr import Eqn, Jaxpr, subjaxprs
+from ftrace.core.lower import Branch, Call, Elementwise, Iteration, Layout, Moving
 from ftrace.core.primitive import Primitive
 
 K = TypeVar("K")
@@ -34,6 +34,18 @@ def loses(eqn: Eqn) -> str:
     """What is lost where a call is opened; "" where the equation is none."""
     call = eqn.primitive.lower
     return call.loses if isinstance(call, Call) else ""
+
+
+def is_view(eqn: Eqn) -> bool:
+    """Whether NumPy shows an operand's memory in another way, in place of a copy."""
+    moving = way(eqn.primitive, Moving)
+    return moving is not None and len(eqn.invars) == 1 and moving.reads in ("axes", "shifted")
+
+
+def keeps(eqn: Eqn) -> bool:
+    """Whether evaluation may hand operands to a function of the user's, which may keep them."""
+    row = eqn.primitive
+    return not row.own or row.host is not None or any(True for _ in subjaxprs(eqn.params))
 
 
 def element(eqn: Eqn) -> Jaxpr | None:

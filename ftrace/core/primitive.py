@@ -18,10 +18,18 @@ the current trace is restored afterwards, whatever the rule did. `Trace.process`
     stage      turns functions in params into jaxprs when the row is staged
     lower      how compiled programs compute it: a way, or several, best first (core/lower.py);
                None: they call `impl`
+    linear_in  the operands it is linear in: in all of them together, or (`bilinear`) in each alone
+    decides    (operands, results, params) -> what stays the same as long as it decides alike;
+               None: it is smooth or, without tangents, its own result
+    label      params -> the name by which policies of `checkpoint` know its result
+    host       params -> what of the user's it calls, for messages
+    calm       it computes no numbers, so that NumPy has nothing to warn about
+    gate       (equation, active) -> equations that raise nothing and end where `active` is false;
+               None where it does so already (control/rows/gating.py)
     samples    yields Sample(args, params) for the generated tests; errors yields inputs that raise
 
-Names belong to whoever chooses them: a user's row may be called `reshape`. Tables that say more of
-one of ftrace's own rows look it up by `op`, the name of such a row and "" of any other.
+Names belong to whoever chooses them: a user's row may be called `reshape`. What must be known of a
+row is a column; none is told apart by its name. `own` says that it is one of ftrace's.
 """
 
 import sys
@@ -68,6 +76,10 @@ class Unsupported:
 
 LINEAR: Final = "linear"  # jvp column: the row is linear in all its operands together
 NONDIFFERENTIABLE: Final = "nondifferentiable"  # jvp column: the result has no tangent
+
+
+def smooth(operands: Any, results: Any, params: Any) -> None:
+    """The `decides` column of a row without tangents that has no jumps either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +182,16 @@ class Primitive(Named):
     prune: Rule | None = None
     lower: Kind | Ways | None = None
     linear_in: tuple[int, ...] = ()
+    bilinear: bool = False
+    decides: Rule | None = None
+    label: Rule | None = None
+    host: Rule | None = None
+    calm: bool = False
+    gate: Rule | None = None
     samples: Callable[[], Iterable[Any]] = _no_samples
     errors: Callable[[], Iterable[Any]] = _no_samples
     multiple: bool = False
-    op: str = field(init=False, default="", repr=False)
+    own: bool = field(init=False, default=False, repr=False)
     ways: Ways = field(init=False, default=NO_WAYS, repr=False)
     takes: int | None = field(init=False, default=None, repr=False)  # operands, and no params
 
@@ -184,7 +202,7 @@ class Primitive(Named):
             if rule is not None and not (rule.co_flags & _OPEN or rule.co_kwonlyargcount):
                 object.__setattr__(self, "takes", rule.co_argcount)
                 object.__setattr__(self, "impl", _counting(self.impl, rule.co_argcount))
-            object.__setattr__(self, "op", self.name)
+            object.__setattr__(self, "own", True)
             _lowered.setdefault(id(lower), (lower, self.impl))
         elif lower is not None and _lowered.get(id(lower), (0, self.impl))[1] is not self.impl:
             # a row of ours with another `impl`, by dataclasses.replace: kernels would not know it

@@ -103,8 +103,8 @@ def _made_by(
         for e in jaxpr.eqns:
             if v in e.outvars:
                 return _made_inside(e, e.outvars.index(v), place)
-    if primitive.op == "name":
-        return Note("named", params["name"], place)
+    if primitive.label is not None:
+        return Note("named", primitive.label(**params), place)
     return Note("intermediate", primitive.name, place)
 
 

@@ -157,7 +157,8 @@ class OriginTrace(Trace):
 
 
 def _moves(row: Primitive) -> bool:
-    return isinstance(row.lower, Moving) or row.op in ("select", "gather")
+    """Whether its results are elements of its operands, in places that no float chooses."""
+    return isinstance(row.lower, Moving) or (row.calm and bool(row.linear_in))
 
 
 def _as_moved(x: OriginTracer) -> Any:

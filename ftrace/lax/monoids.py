@@ -9,7 +9,7 @@ elements of whole arrays.
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host
 from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.core.kinds import way
+from ftrace.core.lower import Pointwise
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Tracer, lifted
 from ftrace.core.tree import (
@@ -31,23 +33,13 @@ from ftrace.core.tree import (
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
 from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.lax.binding import Ints, as_dtype, axes_of, own, shape_of
-from ftrace.primitives import arithmetic, compare, linear, shape
+from ftrace.primitives import linear, shape
 from ftrace.primitives import reduce as reductions
 from ftrace.primitives.slicing import along
 
 Values = tuple[Any, ...]
 
 # --- the rows that are recognised, how arrays are reduced by them, and their identities
-
-_REDUCTIONS: Final[dict[Primitive, Primitive]] = {
-    linear.add: linear.reduce_sum,
-    arithmetic.mul: reductions.reduce_prod,
-    arithmetic.max: reductions.reduce_max,
-    arithmetic.min: reductions.reduce_min,
-    compare.bitwise_and: reductions.reduce_and,
-    compare.bitwise_or: reductions.reduce_or,
-    compare.bitwise_xor: reductions.reduce_xor,
-}
 
 
 def _extreme(dtype: np.dtype[Any], largest: bool) -> Any:
@@ -59,15 +51,35 @@ def _extreme(dtype: np.dtype[Any], largest: bool) -> Any:
     return np.inf if largest else -np.inf
 
 
-_IDENTITIES: Final[dict[Primitive, Callable[[np.dtype[Any]], Any]]] = {
-    linear.add: lambda dtype: 0,
-    arithmetic.mul: lambda dtype: 1,
-    arithmetic.max: lambda dtype: _extreme(dtype, False),
-    arithmetic.min: lambda dtype: _extreme(dtype, True),
-    compare.bitwise_and: lambda dtype: True if dtype.kind == "b" else ~dtype.type(0),
-    compare.bitwise_or: lambda dtype: 0,
-    compare.bitwise_xor: lambda dtype: 0,
+class _Monoid(NamedTuple):
+    """What combines many values as a scalar operation combines two.
+
+    Attributes:
+        reduction: the row that reduces axes.
+        identity: of a dtype.
+    """
+
+    reduction: Primitive
+    identity: Callable[[np.dtype[Any]], Any]
+
+
+_MONOIDS: Final[dict[Any, _Monoid]] = {
+    "add": _Monoid(linear.reduce_sum, lambda dtype: 0),
+    "mul": _Monoid(reductions.reduce_prod, lambda dtype: 1),
+    "max": _Monoid(reductions.reduce_max, lambda dtype: _extreme(dtype, False)),
+    "min": _Monoid(reductions.reduce_min, lambda dtype: _extreme(dtype, True)),
+    "and": _Monoid(
+        reductions.reduce_and, lambda dtype: True if dtype.kind == "b" else ~dtype.type(0)
+    ),
+    "or": _Monoid(reductions.reduce_or, lambda dtype: 0),
+    "xor": _Monoid(reductions.reduce_xor, lambda dtype: 0),
 }
+
+
+def _monoid(row: Primitive) -> _Monoid | None:
+    """The monoid of a row of two operands, by its scalar operation."""
+    pointwise = way(row, Pointwise)
+    return None if pointwise is None else _MONOIDS.get(pointwise.rule)
 
 
 class Computation:
@@ -96,7 +108,7 @@ class Computation:
 
     def _recognised(self) -> Primitive | None:
         eqns, outs = self.jaxpr.eqns, self.jaxpr.outvars
-        if len(eqns) != 1 or eqns[0].primitive not in _REDUCTIONS:
+        if len(eqns) != 1 or _monoid(eqns[0].primitive) is None:
             return None
         whole = set(eqns[0].invars) == set(self.jaxpr.invars) and len(self.jaxpr.invars) == 2
         return eqns[0].primitive if whole and outs == tuple(eqns[0].outvars) else None
@@ -119,9 +131,10 @@ class Computation:
 
     def starts_at(self, init: Any) -> bool:
         """Whether combining with this initial value is known to change nothing."""
-        if self.row is None or isinstance(init, Tracer):
+        monoid = None if self.row is None else _monoid(self.row)
+        if monoid is None or isinstance(init, Tracer):
             return False
-        return bool(to_host(init) == _IDENTITIES[self.row](typeof(init).dtype))
+        return bool(to_host(init) == monoid.identity(typeof(init).dtype))
 
 
 def _checked(name: str, result: Any, dtypes: list[Any], tree: PyTreeDef) -> list[Any]:
@@ -242,7 +255,8 @@ def filled(x: Any, sizes: Ints) -> Any:
 def _total(combine: Computation, values: Values, axes: Ints) -> Values:
     """All elements along the axes, of which none is empty, combined."""
     if combine.row is not None:
-        return (_REDUCTIONS[combine.row](values[0], axes=axes),)
+        monoid: Any = _monoid(combine.row)
+        return (monoid.reduction(values[0], axes=axes),)
     sizes = shape_of(values[0])
     rest = tuple(i for i in range(len(sizes)) if i not in axes)
     n, kept = prod(sizes[a] for a in axes), tuple(sizes[i] for i in rest)

@@ -22,6 +22,7 @@ from ftrace.core.primitive import (
     Primitive,
     Rule,
     Sample,
+    smooth,
 )
 from ftrace.core.zero import ZERO
 from ftrace.primitives import elements
@@ -120,6 +121,7 @@ mod = binary(
     jvp=(lambda t, z, x, y: t, lambda t, z, x, y: neg(mul(t, floor_divide(x, y)))),
     weak=True,
     domains=(Reals(-9, 9), Reals(1, 3)),
+    decides=lambda v, z, p: np.floor(v[0] / v[1]),
     doc="x - floor(x / y) * y, elementwise: the remainder with the sign of y.",
 )
 rem = binary(
@@ -131,6 +133,7 @@ rem = binary(
         lambda t, z, x, y: neg(mul(t, round(div(sub(x, z), y)))),
     ),
     domains=(Reals(-9, 9), Reals(1, 3)),
+    decides=lambda v, z, p: np.floor(v[0] / v[1]),
     doc="x - trunc(x / y) * y, elementwise: the remainder with the sign of x.",
 )
 
@@ -165,11 +168,17 @@ def _symmetric(rule: Rule) -> tuple[Rule, Rule]:
     return (lambda t, z, x, y: rule(t, x, y), lambda t, z, x, y: rule(t, y, x))
 
 
+def _which(operands: Any, results: Any, params: Any) -> Any:
+    """Which operand is the larger one."""
+    return np.sign(operands[0] - operands[1])
+
+
 max = binary(
     "max",
     np.maximum,
     ANY,
     jvp=_symmetric(_chosen(gt, ge)),
+    decides=_which,
     doc="The larger of x and y, NaN if either is. At a tie each has half of the derivative.",
 )
 min = binary(
@@ -177,6 +186,7 @@ min = binary(
     np.minimum,
     ANY,
     jvp=_symmetric(_chosen(lt, le)),
+    decides=_which,
     doc="The smaller of x and y, NaN if either is. At a tie each has half of the derivative.",
 )
 fmax = binary(
@@ -184,6 +194,7 @@ fmax = binary(
     np.fmax,
     ANY,
     jvp=_symmetric(_chosen_number(gt, ge)),
+    decides=_which,
     doc="The larger of x and y, ignoring a NaN beside a number.",
 )
 fmin = binary(
@@ -191,6 +202,7 @@ fmin = binary(
     np.fmin,
     ANY,
     jvp=_symmetric(_chosen_number(lt, le)),
+    decides=_which,
     doc="The smaller of x and y, ignoring a NaN beside a number.",
 )
 
@@ -209,9 +221,9 @@ def _abs_jvp(t: Any, y: Any, x: Any) -> Any:
 
 
 def _sign_jvp(t: Any, y: Any, x: Any) -> Any:
-    """Zero for reals; a complex x / |x| turns with the part of t across it."""
+    """None for reals; a complex x / |x| turns with the part of t across it."""
     if typeof(x).dtype.kind != "c":
-        return mul(t, constant(0, t))
+        return ZERO
     turn = div(imag(mul(conj(y), t)), _nonzero(abs(x)))
     return mul(y, complex(constant(0, turn), turn))
 
@@ -223,6 +235,7 @@ abs = unary(
     jvp=_abs_jvp,
     out=dtypes.real_dtype,
     weak=True,
+    decides=lambda v, y, p: np.sign(v[0]),
     doc="Absolute value, of complex numbers the modulus. The derivative at 0 is 1 (complex: 0).",
 )
 sign = unary(
@@ -231,6 +244,7 @@ sign = unary(
     NUMBER,
     jvp=_sign_jvp,
     lower=Pointwise(elements.sign, "iuf"),
+    decides=lambda v, y, p: y[0],
     doc="-1, 0 or 1 by the sign of x; x / |x| for complex numbers.",
 )
 copysign = binary(
@@ -238,6 +252,7 @@ copysign = binary(
     np.copysign,
     REAL,
     jvp=(lambda t, z, x, y: select(eq(signbit(x), signbit(y)), t, neg(t)), None),
+    decides=lambda v, z, p: np.sign(v[1]),
     doc="The magnitude of x with the sign of y.",
 )
 nextafter = binary(
@@ -253,6 +268,7 @@ heaviside = binary(
     REAL,
     jvp=(None, lambda t, z, x, y: select(eq(x, constant(0, x)), t, constant(0, t))),
     points=(),
+    decides=lambda v, z, p: np.sign(v[0]),
     doc="0 where x < 0, y where x == 0, 1 where x > 0.",
 )
 spacing = unary(
@@ -260,6 +276,7 @@ spacing = unary(
     np.spacing,
     REAL,
     jvp=NONDIFFERENTIABLE,
+    decides=smooth,
     doc="The distance from x to the next float away from zero.",
 )
 
@@ -365,7 +382,9 @@ ldexp = Primitive(
 )
 
 
-def _pair(name: str, impl: Rule, second: Any, jvp: Rule, doc: str) -> Primitive:
+def _pair(
+    name: str, impl: Rule, second: Any, jvp: Rule, doc: str, decides: Rule | None = None
+) -> Primitive:
     """A row that takes floats apart into two arrays; only the first has a tangent."""
 
     def type_rule(x: ShapedArray) -> tuple[ShapedArray, ShapedArray]:
@@ -385,6 +404,7 @@ def _pair(name: str, impl: Rule, second: Any, jvp: Rule, doc: str) -> Primitive:
         batch=lambda axis, values, dims: (row(*values), [dims[0], dims[0]]),
         samples=elementwise_samples(REAL, (Reals(-9, 9),)),
         errors=elementwise_errors(REAL, 1),
+        decides=decides,
         doc=doc,
         multiple=True,
     )
@@ -404,4 +424,5 @@ modf = _pair(
     None,
     lambda t, n: t,
     doc="The fractional and the integral part of x, both with its sign.",
+    decides=lambda v, y, p: np.trunc(v[0]),
 )

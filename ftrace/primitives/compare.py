@@ -281,6 +281,7 @@ select = Primitive(
     mask="same",
     zeros=True,
     linear_in=(1, 2),
+    calm=True,
     samples=_select_samples,
     errors=_select_errors,
     doc="x where `which` is true, y elsewhere. The side not taken contributes exactly zero to "
@@ -352,6 +353,7 @@ clamp = Primitive(
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims: batch_elementwise(clamp, axis, values, dims),
     zeros=True,
+    decides=lambda v, y, p: [np.sign(v[1] - v[0]), np.sign(v[1] - v[2])],
     samples=_clamp_samples,
     errors=_clamp_errors,
     doc="x held between two bounds: clamp(low, x, high) = min(max(x, low), high).",

@@ -220,6 +220,7 @@ conv = Primitive(
     batch=_conv_batch,
     zeros=True,
     linear_in=(0, 1),
+    bilinear=True,
     samples=_conv_samples,
     errors=_conv_errors,
     doc="Correlation of groups of arrays: out[g, b, o, i] = sum over c, k of lhs[g, b, c, "

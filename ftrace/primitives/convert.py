@@ -24,6 +24,7 @@ from ftrace.core.primitive import (
     Linear,
     Primitive,
     Sample,
+    smooth,
 )
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives import elements
@@ -173,6 +174,8 @@ bitcast_convert_type = Primitive(
     impl=_bitcast_impl,
     type=_bitcast_type,
     jvp=NONDIFFERENTIABLE,
+    decides=smooth,
+    calm=True,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims, new_dtype: (
         bitcast_convert_type(move_axis(values[0], dims[0], 0), new_dtype=new_dtype),
@@ -287,6 +290,7 @@ stop_gradient = Primitive(
     impl=_stop_impl,
     type=lambda x: x,
     jvp=NONDIFFERENTIABLE,
+    decides=smooth,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims: (stop_gradient(*values), dims[0]),
     samples=_same_samples,
@@ -362,6 +366,7 @@ named = Primitive(
     mask="same",
     zeros=True,
     linear_in=(0,),
+    label=lambda name: name,
     samples=_name_samples,
     doc="The same values, under a name that policies of `checkpoint` know them by.",
 )

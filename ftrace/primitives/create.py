@@ -13,7 +13,7 @@ from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.device import free
 from ftrace.core.errors import AxisError, DtypeError
 from ftrace.core.lower import Moving
-from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Primitive, Sample
+from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Primitive, Sample, smooth
 from ftrace.primitives import elements
 from ftrace.primitives.linear import NO_TRANSPOSE
 
@@ -60,6 +60,7 @@ iota = Primitive(
     impl=_iota_impl,
     type=_iota_type,
     jvp=NONDIFFERENTIABLE,
+    decides=smooth,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims, **params: (iota(**params), None),
     samples=_iota_samples,

@@ -54,6 +54,7 @@ def _cumulative(
     lower: Cumulative,
     doc: str,
     transpose: Rule = NO_TRANSPOSE,
+    decides: Rule | None = None,
     samples: Rule | None = None,
 ) -> Primitive:
     """A row that accumulates along `axis`, keeping shape and dtype."""
@@ -86,6 +87,7 @@ def _cumulative(
         transpose=transpose,
         batch=batch,
         linear_in=(0,) if jvp == LINEAR else (),
+        decides=decides,
         samples=samples or (lambda: _samples(kinds)),
         errors=errors,
         doc=doc,
@@ -219,6 +221,7 @@ cummax = _cumulative(
     "biufc",
     jvp=_chooser_jvp(lambda x, **params: cummax(x, **params), lambda a, b: gt(b, a)),
     lower=Cumulative("max", lambda dtype: (_extreme(dtype, largest=False),)),
+    decides=lambda v, y, p: v[0] == y[0],
     doc="Running maximum along `axis`. Ties share the derivative equally.",
 )
 cummin = _cumulative(
@@ -227,6 +230,7 @@ cummin = _cumulative(
     "biufc",
     jvp=_chooser_jvp(lambda x, **params: cummin(x, **params), lambda a, b: gt(a, b)),
     lower=Cumulative("min", lambda dtype: (_extreme(dtype, largest=True),)),
+    decides=lambda v, y, p: v[0] == y[0],
     doc="Running minimum along `axis`. Ties share the derivative equally.",
 )
 

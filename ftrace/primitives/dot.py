@@ -203,6 +203,7 @@ dot_general = Primitive(
     zeros=True,
     lower=Product(lambda dimension_numbers, **_: dimension_numbers),
     linear_in=(0, 1),
+    bilinear=True,
     samples=_dot_samples,
     errors=_dot_errors,
     doc="Sum of products over the contracting axes, for each member of the batch axes.",

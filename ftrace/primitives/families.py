@@ -155,13 +155,14 @@ def unary(
     transpose: Rule | None = None,
     weak: bool = False,
     lower: Pointwise | None = None,
+    decides: Rule | None = None,
     samples: Callable[[], Iterable[Any]] | None = None,
     errors: Callable[[], Iterable[Any]] | None = None,
 ) -> Primitive:
     """A row of one operand whose result has its shape. Params go to every rule.
 
     Args:
-        name, impl, doc: as in `Primitive`.
+        name, impl, decides, doc: as in `Primitive`.
         kinds: dtype kinds it is defined for.
         jvp: `(t, y, x) -> tangent`, LINEAR (then `transpose: (ct, x) -> ct`) or NONDIFFERENTIABLE.
         domain, points: where samples lie.
@@ -197,6 +198,7 @@ def unary(
         doc=doc,
         linear_in=(0,) if transpose else (),
         lower=lower or pointwise(name),
+        decides=decides,
         samples=samples or elementwise_samples(kinds, (domain,), points),
         errors=errors or elementwise_errors(kinds, 1),
     )
@@ -221,13 +223,14 @@ def binary(
     bilinear: bool = False,
     weak: bool = False,
     lower: Pointwise | None = None,
+    decides: Rule | None = None,
     samples: Callable[[], Iterable[Any]] | None = None,
     errors: Callable[[], Iterable[Any]] | None = None,
 ) -> Primitive:
     """A row of two operands of one shape and dtype, either of which may have rank 0.
 
     Args:
-        name, impl, doc: as in `Primitive`.
+        name, impl, decides, doc: as in `Primitive`.
         kinds: dtype kinds it is defined for.
         jvp: per operand `(t, z, x, y) -> tangent` (None: zero), and perhaps `(tx, ty, z, x, y)`
             for both; or LINEAR or NONDIFFERENTIABLE.
@@ -265,7 +268,9 @@ def binary(
         zeros=True,
         doc=doc,
         linear_in=tuple(i for i in (0, 1) if transpose and transpose[i]),
+        bilinear=bilinear,
         lower=lower or pointwise(name),
+        decides=decides,
         samples=samples or elementwise_samples(kinds, domains, points),
         errors=errors or elementwise_errors(kinds, 2),
     )

@@ -14,6 +14,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import int64
+from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Rule, Sample
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives.compare import eq, select
@@ -95,6 +96,27 @@ def _gather_errors() -> Iterable[ErrorSample]:
         yield ErrorSample((np.ones((2, 3)), *indices), {"axes": axes, "mode": mode}, error, phrase)
 
 
+def gate_indices(first: int) -> Rule:
+    """The `gate` of a row whose operands from `first` on are indices: 0 where it is not active."""
+
+    def gate(e: Eqn, active: Var) -> list[Eqn] | None:
+        if e.params["mode"] != "raise" or all(type(i) is not Var for i in e.invars[first:]):
+            return None
+        eqns: list[Eqn] = []
+        indices: list[Any] = []
+        for i in e.invars[first:]:
+            found = i
+            if type(i) is Var:
+                found = Var(aval(i.aval.shape, i.aval.dtype))
+                zero = Literal(i.aval.dtype.type(0))
+                eqns.append(Eqn(select, [active, i, zero], {}, [found], e.source))
+            indices.append(found)
+        invars = [*e.invars[:first], *indices]
+        return [*eqns, Eqn(e.primitive, invars, e.params, e.outvars, e.source)]
+
+    return gate
+
+
 gather = Primitive(
     name="gather",
     impl=gather_impl,
@@ -106,6 +128,8 @@ gather = Primitive(
     batch=_gather_batch,
     mask="call",
     zeros=True,
+    calm=True,
+    gate=gate_indices(1),
     linear_in=(0,),
     samples=_gather_samples,
     errors=_gather_errors,
@@ -192,6 +216,8 @@ scatter = Primitive(
     batch=scatter_batch(lambda: scatter),
     mask="move",
     zeros=True,
+    calm=True,
+    gate=gate_indices(2),
     linear_in=(0, 1),
     samples=scatter_samples("biufc"),
     errors=scatter_errors,
@@ -226,6 +252,7 @@ scatter_add = Primitive(
     batch=scatter_batch(lambda: scatter_add),
     mask="move",
     zeros=True,
+    gate=gate_indices(2),
     linear_in=(0, 1),
     samples=scatter_samples("biufc"),
     errors=scatter_errors,

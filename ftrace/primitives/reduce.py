@@ -62,6 +62,7 @@ def _reduction(
     doc: str,
     samples: Rule,
     identity: bool = True,
+    decides: Rule | None = None,
 ) -> Primitive:
     """A row that reduces `axes` with a ufunc, keeping the dtype."""
     row: Primitive
@@ -91,6 +92,7 @@ def _reduction(
         batch=lambda axis, values, dims, axes: batch_reduction(row, values, dims, axes),
         samples=samples,
         errors=errors,
+        decides=decides,
         doc=doc,
     )
     return row
@@ -199,6 +201,7 @@ reduce_max = _reduction(
     np.maximum,
     "biufc",
     jvp=_chooser_jvp(lambda x, axes: reduce_max(x, axes=axes)),
+    decides=lambda v, y, p: v[0] == np.expand_dims(y[0], p["axes"]),
     samples=_chooser_samples,
     identity=False,
     doc="Maximum over `axes`; NaN where there is one. Ties share the derivative equally.",
@@ -208,6 +211,7 @@ reduce_min = _reduction(
     np.minimum,
     "biufc",
     jvp=_chooser_jvp(lambda x, axes: reduce_min(x, axes=axes)),
+    decides=lambda v, y, p: v[0] == np.expand_dims(y[0], p["axes"]),
     samples=_chooser_samples,
     identity=False,
     doc="Minimum over `axes`; NaN where there is one. Ties share the derivative equally.",

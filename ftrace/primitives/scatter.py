@@ -21,6 +21,7 @@ from ftrace.primitives.compare import bitwise_or, eq, isnan, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
 from ftrace.primitives.index import (
+    gate_indices,
     gather,
     places_of,
     scatter,
@@ -121,6 +122,7 @@ scatter_mul = Primitive(
     mask="same",
     zeros=True,
     linear_in=(0,),
+    gate=gate_indices(2),
     samples=scatter_samples("biufc"),
     errors=scatter_errors,
     doc="x multiplied by v at the places that `indices` give along `axes`, as often as they occur.",
@@ -160,6 +162,7 @@ def _extreme(name: str, ufunc: Any, doc: str) -> Primitive:
         transpose=NO_TRANSPOSE,
         batch=scatter_batch(lambda: row),
         zeros=True,
+        gate=gate_indices(2),
         samples=scatter_samples("biuf"),
         errors=scatter_errors,
         doc=doc,

@@ -124,6 +124,8 @@ sort = Primitive(
     transpose=NO_TRANSPOSE,
     batch=_sort_batch,
     zeros=True,
+    decides=lambda v, y, p: np.argsort(v[0], axis=p["dimension"], kind="stable"),
+    calm=True,
     samples=_sort_samples,
     errors=_sort_errors,
     multiple=True,

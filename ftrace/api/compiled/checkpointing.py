@@ -9,6 +9,7 @@ from ftrace.api.calls import brief, check_callable, check_hashable, name_of, pos
 from ftrace.control.remat.budgets import Budget
 from ftrace.control.remat.checkpoint import checkpoint_call
 from ftrace.control.remat.policies import Policy
+from ftrace.control.rows.raising import called
 from ftrace.control.traces import Traces
 from ftrace.core.errors import DtypeError
 from ftrace.core.sameness import Static
@@ -97,7 +98,8 @@ def _checkpointed(
         partial.__name__ = name_of(fun)
         key = tuple((i, Static(v)) for i, v in fixed.items())
         leaves, trace = traces.find(partial, dynamic, kwargs, key)
-        outs = checkpoint_call(*trace.captured, *leaves, jaxpr=trace.jaxpr, policy=keep)
+        operands = [*trace.captured, *leaves]
+        outs = called(checkpoint_call, operands, trace.jaxpr, policy=keep)
         return trace.out_tree.unflatten(outs)
 
     return wrapper

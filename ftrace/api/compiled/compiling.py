@@ -165,7 +165,7 @@ class JitFunction(Named, Generic[P, R]):
         elif self._options.inline:
             outs = eval_jaxpr(entry.jaxpr, operands)
         else:
-            outs = called(operands, entry.jaxpr, name_of(self._fun))
+            outs = called(jit_call, operands, entry.jaxpr, name=name_of(self._fun))
         return entry.out_tree.unflatten(outs)
 
     def _refuse_wide(self, x: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -459,7 +459,7 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
         if ctx.trace is EVAL:
             return lifted(fun)(*args, **kwargs)
         leaves, entry = jitted._find(args, kwargs)
-        outs = called([*entry.captured, *leaves], entry.jaxpr, label)
+        outs = called(jit_call, [*entry.captured, *leaves], entry.jaxpr, name=label)
         return entry.out_tree.unflatten(outs)
 
     return wrapper

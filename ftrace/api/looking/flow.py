@@ -13,18 +13,15 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from ftrace.control.rows.scan import scan_call
 from ftrace.core.avals import ShapedArray
 from ftrace.core.dtypes import bool_, is_inexact
 from ftrace.core.errors import CustomRuleError, RuleError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
-from ftrace.core.primitive import Primitive
-from ftrace.core.scan_layout import cut, parts
+from ftrace.core.kinds import branches, called, layout, loses
+from ftrace.core.lower import Layout
+from ftrace.core.primitive import Primitive, smooth
 from ftrace.core.source import Location
 from ftrace.interpreters.jvp import jvp_jaxpr
-
-CALLBACKS: Final = frozenset({"pure_callback", "io_callback"})
-ZERO_BY_VALUE: Final = frozenset({"sign"})  # for reals: its rule gives zeros, not symbolic ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,53 +81,45 @@ class Walk:
         return [flow(v) for v in jaxpr.outvars]
 
     def _eqn(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
-        params = eqn.params
-        if isinstance(params.get("jaxpr"), Jaxpr):
-            return self.jaxpr(params["jaxpr"], operands, place)
-        if "branches" in params:
-            arms = [self.jaxpr(b, operands[1:], place) for b in params["branches"]]
-            outs = [reduce(or_, flows) for flows in zip(*arms, strict=True)]
+        inner, lost = called(eqn), loses(eqn)
+        if inner is not None and lost != "rule":
+            return self.jaxpr(inner, operands, place)
+        if arms := branches(eqn):
+            flows = [self.jaxpr(arm, operands[1:], place) for arm in arms]
+            outs = [reduce(or_, each) for each in zip(*flows, strict=True)]
             return [_governed(out, operands[0]) for out in outs]
-        if eqn.primitive.op == "while":
-            return self._while(eqn, operands, place)
-        if eqn.primitive is scan_call:
-            return self._scan(eqn, operands, place)
+        loop = layout(eqn)
+        if loop is not None:
+            return self._loop(loop, eqn, operands, place)
         outs = self._row(eqn, operands, place)
-        if "fun" in params:  # its rule decides, not what it is made of
+        if lost == "rule":  # its rule decides, not what it is made of
             return outs
         whole = reduce(or_, operands)
-        for _, inner in subjaxprs(params):
+        for _, inner in subjaxprs(eqn.params):
             found = self.jaxpr(inner, [whole] * len(inner.invars), place)
             inside = reduce(or_, found, NOTHING).cuts
             outs = [replace(f, cuts=f.cuts | inside) for f in outs]
         return outs
 
-    def _while(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
-        consts, start = cut(operands, (eqn.params["n_consts"], len(operands)))
-
-        def turn(carry: Sequence[Flow]) -> list[Flow]:
-            return self.jaxpr(eqn.params["body"], [*consts, *carry], place)
-
-        before, after = _turns(turn, start)
-        entered = _united(before)
-        (going,) = self.jaxpr(eqn.params["cond"], [*consts, *entered], place)
-        results = _united(after)
-        carry, tapes = cut(results, (len(start), len(results)))
-        counts = [NOTHING] * (len(eqn.outvars) - len(results))
-        return [_governed(f, going) for f in (*carry, *counts, *tapes)]
-
-    def _scan(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
-        loop = eqn.params["loop"]
-        _, consts, start, xs = parts(operands, loop)
-
-        def turn(carry: Sequence[Flow]) -> list[Flow]:
-            return self.jaxpr(eqn.params["body"], [*consts, *carry, *xs], place)
-
+    def _loop(
+        self, loop: Layout, eqn: Eqn, operands: list[Flow], place: Location | None
+    ) -> list[Flow]:
+        consts, start, xs = loop.consts(operands), loop.carry(operands), loop.xs(operands)
+        n = len(start)
         if loop.length == 0:
-            return [*start, *(NOTHING for _ in eqn.outvars[len(start) :])]
-        after = _turns(turn, start, loop.length)[1]
-        last = _united(after) if loop.length is None else after[-1]
-        return [*last[: len(start)], *_united(after)[len(start) :]]
+            return [*start, *(NOTHING for _ in eqn.outvars[n:])]
+
+        def iteration(carry: Sequence[Flow]) -> list[Flow]:
+            return self.jaxpr(loop.body, [*consts, *carry, *xs], place)
+
+        before, after = _iterations(iteration, start, loop.length)
+        left = _united(after)
+        last = left if loop.length is None else after[-1]
+        outs = [*last[:n], *[NOTHING] * loop.records, *left[n:]]
+        if loop.cond is None:
+            return outs
+        (going,) = self.jaxpr(loop.cond, [*consts, *_united(before)], place)
+        return [_governed(f, going) for f in outs]
 
     def _row(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
         """An equation whose row's jvp rule says what passes."""
@@ -168,8 +157,8 @@ class Walk:
         return number
 
 
-def _turns(
-    turn: Callable[[Sequence[Flow]], list[Flow]], start: Sequence[Flow], n: int | None = None
+def _iterations(
+    iteration: Callable[[Sequence[Flow]], list[Flow]], start: Sequence[Flow], n: int | None = None
 ) -> tuple[list[list[Flow]], list[list[Flow]]]:
     """What enters and what leaves the iterations of a loop, the last iteration last.
 
@@ -178,7 +167,7 @@ def _turns(
     """
     before, after = [list(start)], list[list[Flow]]()
     while len(after) != n:
-        after.append(turn(before[-1]))
+        after.append(iteration(before[-1]))
         carry = after[-1][: len(start)]
         if carry in before:
             circle = after[before.index(carry) :]
@@ -187,9 +176,9 @@ def _turns(
     return before, after
 
 
-def _united(turns: Sequence[Sequence[Flow]]) -> list[Flow]:
+def _united(iterations: Sequence[Sequence[Flow]]) -> list[Flow]:
     """The flow of each value over all iterations."""
-    return [reduce(or_, flows) for flows in zip(*turns, strict=True)]
+    return [reduce(or_, flows) for flows in zip(*iterations, strict=True)]
 
 
 def _governed(out: Flow, control: Flow) -> Flow:
@@ -203,8 +192,6 @@ def _cuts(flows: Iterable[Flow]) -> frozenset[int]:
 
 def _passes(eqn: Eqn, position: int) -> tuple[bool, ...]:
     """Which results get a tangent if only one operand has one, by the row's jvp rule."""
-    if eqn.primitive.op in ZERO_BY_VALUE and eqn.invars[0].aval.dtype.kind == "f":
-        return (False,)
     atoms: list[Any] = [a if type(a) is Literal else Var(a.aval) for a in eqn.invars]
     invars = [a for a in atoms if type(a) is Var]
     outs = [Var(v.aval) for v in eqn.outvars]
@@ -215,17 +202,16 @@ def _passes(eqn: Eqn, position: int) -> tuple[bool, ...]:
 def kind_of(row: Primitive, params: dict[str, Any], out: ShapedArray) -> tuple[str, str]:
     """What a row that gives no tangent does, as the kind of a finding and a sentence."""
     name = row.name
-    if row.op in CALLBACKS:
-        return "opaque call", f"{params['host'].what} gives {out}, which has no tangent."
-    if row.op == "stop_gradient":
-        return name, "stop_gradient makes its argument a constant."
+    if row.host is not None:
+        return "opaque call", f"{row.host(**params)} gives {out}, which has no tangent."
     if out.dtype == bool_:
         return "comparison", f"{name} gives a truth value."
     if not is_inexact(out.dtype):
         return "integer path", f"{name} makes {out} of floats."
+    if row.decides is smooth:
+        return name, f"{name} makes its argument a constant."
     return "piecewise constant", f"{name} is constant but for jumps: its derivative is zero."
 
 
 def _refusal(eqn: Eqn, error: RuleError | CustomRuleError) -> tuple[str, str]:
-    opaque = eqn.primitive.op in CALLBACKS
-    return "opaque call" if opaque else "missing rule", error.what
+    return "missing rule" if eqn.primitive.host is None else "opaque call", error.what

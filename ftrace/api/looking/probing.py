@@ -26,7 +26,6 @@ Flat = Callable[..., Sequence[Any]]
 HALVINGS: Final = 24
 STEEP: Final = 100.0  # by how much a slope may be off its estimate
 NOISE: Final = 1e3  # roundings in a result, in units of its last place
-CONTINUOUS: Final = frozenset({"stop_gradient", "bitcast_convert_type", "iota", "spacing"})
 
 
 class Decision(NamedTuple):
@@ -100,30 +99,10 @@ class Decisions:
 
 def _outcome(row: Primitive, params: dict[str, Any], values: list[Any], results: Any) -> Any:
     """What stays the same as long as a row decides alike; None for a smooth row."""
-    special = _OUTCOMES.get(row.op)
-    if special is not None:
-        return special(values, results, params)
-    steps = row.jvp is NONDIFFERENTIABLE and row.op not in CONTINUOUS
+    if row.decides is not None:
+        return row.decides(values, results, params)
+    steps = row.jvp is NONDIFFERENTIABLE
     return results[0] if steps or not is_inexact(np.asarray(results[0]).dtype) else None
-
-
-def _extremes(values: Any, results: Any, params: Any) -> Any:
-    return values[0] == np.expand_dims(results[0], params["axes"])
-
-
-_OUTCOMES: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
-    "abs": lambda v, y, p: np.sign(v[0]),
-    "sign": lambda v, y, p: y[0],
-    "heaviside": lambda v, y, p: np.sign(v[0]),
-    "copysign": lambda v, y, p: np.sign(v[1]),
-    **dict.fromkeys(("max", "min", "fmax", "fmin"), lambda v, y, p: np.sign(v[0] - v[1])),
-    **dict.fromkeys(("mod", "rem"), lambda v, y, p: np.floor(v[0] / v[1])),
-    "modf": lambda v, y, p: np.trunc(v[0]),
-    "clamp": lambda v, y, p: [np.sign(v[1] - v[0]), np.sign(v[1] - v[2])],
-    **dict.fromkeys(("reduce_max", "reduce_min"), _extremes),
-    **dict.fromkeys(("cummax", "cummin"), lambda v, y, p: v[0] == y[0]),
-    "sort": lambda v, y, p: np.argsort(v[0], axis=p["dimension"], kind="stable"),
-}
 
 
 def breaks(fn: Flat, leaves: Sequence[Any], radius: float) -> list[Break]:

@@ -11,7 +11,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final, NamedTuple
 
-from ftrace.api.looking.flow import ZERO_BY_VALUE, kind_of
+from ftrace.api.looking.flow import kind_of
 from ftrace.control.walking import Walked
 from ftrace.core import source
 from ftrace.core.avals import typeof
@@ -76,7 +76,7 @@ class Reaching:
         cuts = merged(r.cuts for r in reaches)
         return [
             Reach(inputs, cuts)
-            if not inputs or _passes(row, y)
+            if not inputs or _passes(y)
             else Reach(0, cuts | {self._cut(row, params, y, inputs)})
             for y in results
         ]
@@ -101,7 +101,5 @@ def merged(cuts: Iterable[frozenset[int]]) -> frozenset[int]:
     return frozenset[int]().union(*cuts)
 
 
-def _passes(row: Primitive, y: Any) -> bool:
-    real = typeof(y).dtype.kind == "f"
-    by_value = row.op in ZERO_BY_VALUE and real
-    return not by_value and type(y) is JVPTracer and y.tangent is not ZERO
+def _passes(y: Any) -> bool:
+    return type(y) is JVPTracer and y.tangent is not ZERO

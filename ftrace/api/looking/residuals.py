@@ -14,12 +14,12 @@ import numpy as np
 from ftrace.api.calls import check_callable, name_of
 from ftrace.control.functions import FlatFunction, argument_avals, argument_paths, flatten_call
 from ftrace.control.remat.budgets import Budget
-from ftrace.control.remat.checkpoint import checkpoint_call
 from ftrace.core import source
 from ftrace.core import trace as core
 from ftrace.core.device import is_array
 from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.jaxpr import Eqn, Literal
+from ftrace.core.kinds import loses
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import owner
 from ftrace.interpreters.jvp import JVPTracer
@@ -176,9 +176,9 @@ def _records(tape: Tape, trace: NotingTrace) -> SavedResiduals:
 
 def _reader(eqn: Eqn, array: Any, trace: NotingTrace) -> str:
     """Why a linear equation keeps an array."""
-    if eqn.primitive is not checkpoint_call:
+    if loses(eqn) != "memory":
         return f"read by {eqn.primitive.name}"
-    policy = eqn.params["policy"]
+    policy = eqn.params.get("policy")
     note = trace.find(array)
     if policy is None or note is None or note.kind in ("argument", "captured"):
         return "read by checkpoint"

@@ -16,8 +16,8 @@ from typing import Final
 from ftrace.control.remat.peak_memory import nbytes, total
 from ftrace.control.remat.revolve import run_again
 from ftrace.control.remat.saving import READ, Graph, open_calls
-from ftrace.control.rows.scan import scan_call
-from ftrace.core.jaxpr import Eqn, Jaxpr, Var
+from ftrace.control.rows.scan import is_long, keeping
+from ftrace.core.jaxpr import Jaxpr, Var
 
 SHARES: Final = (1.0, 0.5, 0.0)
 """Of the budget, to fill with what is kept; the backward pass needs room besides."""
@@ -48,25 +48,12 @@ def looped(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     """
     yield jaxpr
     flat = open_calls(jaxpr)
-    turns = max((e.params["loop"].length for e in flat.eqns if _is_long(e)), default=0)
+    turns = max((e.params["loop"].length for e in flat.eqns if is_long(e)), default=0)
     slots = turns // 2
     while slots:
-        eqns = [_keeping(e, slots) if _is_long(e) else e for e in flat.eqns]
+        eqns = [keeping(e, (run_again, slots)) if is_long(e) else e for e in flat.eqns]
         yield Jaxpr(flat.invars, eqns, flat.outvars, flat.constvars, flat.consts)
         slots //= 2
-
-
-def _is_long(eqn: Eqn) -> bool:
-    """Whether an equation is a loop that could keep fewer states."""
-    if eqn.primitive is not scan_call:
-        return False
-    loop = eqn.params["loop"]
-    return loop.again is None and loop.length is not None and loop.length > 1
-
-
-def _keeping(eqn: Eqn, slots: int) -> Eqn:
-    loop = eqn.params["loop"]._replace(again=(run_again, slots))
-    return Eqn(eqn.primitive, eqn.invars, {**eqn.params, "loop": loop}, eqn.outvars, eqn.source)
 
 
 # ---------------------------------------------------------------------------------- points

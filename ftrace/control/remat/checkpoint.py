@@ -14,6 +14,7 @@ from ftrace.control.remat.budgets import Budget, choices, looped
 from ftrace.control.remat.peak_memory import peak, total
 from ftrace.control.remat.policies import Policy
 from ftrace.control.remat.saving import Graph, allowed, late_jaxpr, open_calls
+from ftrace.control.rows.gating import gate_call
 from ftrace.control.rows.jit import (
     call_batch,
     call_effects,
@@ -245,6 +246,7 @@ checkpoint_call = Primitive(
     zeros=True,
     effects=call_effects,
     lower=Call(lambda avals, jaxpr, **_: jaxpr, "memory"),
+    gate=gate_call,
     multiple=True,
     doc="A call of a jaxpr whose intermediates are recomputed in the backward pass.",
 )

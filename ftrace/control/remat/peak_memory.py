@@ -7,25 +7,16 @@ what they move. What nobody knows before it runs, the tapes of a `while`, is inf
 
 from collections import Counter
 from math import inf
-from typing import Any, Final
+from typing import Any
 
-from ftrace.control.remat.revolve import revolve, states, turns_of
+from ftrace.control.remat.revolve import states, turns_of
 from ftrace.control.rows.jit import BACKENDS
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, last_uses, subjaxprs
-from ftrace.core.kinds import layout, way
-from ftrace.core.lower import Elementwise
+from ftrace.core.kinds import is_view, keeps, layout, way
+from ftrace.core.lower import Elementwise, Replay
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.fusion.inline import is_one_program
 from ftrace.lowering.program.program import TAPE
-from ftrace.primitives.convert import stop_gradient
-from ftrace.primitives.linear import broadcast_in_dim, transpose
-from ftrace.primitives.shape import expand_dims, reshape, rev, split, squeeze
-from ftrace.primitives.slicing import slice as slice_
-from ftrace.primitives.table import ALL
-
-VIEWS: Final = frozenset(
-    {broadcast_in_dim, expand_dims, reshape, rev, slice_, split, squeeze, stop_gradient, transpose}
-)
 
 
 def nbytes(a: Any) -> float:
@@ -56,7 +47,7 @@ def _planned(jaxpr: Jaxpr) -> float:
 
 def _called(eqn: Eqn) -> float:
     """What a row that Python runs holds before its results are in their places."""
-    copies = 0 if eqn.primitive in ALL else total(a.aval for a in eqn.invars)
+    copies = total(a.aval for a in eqn.invars) if keeps(eqn) else 0
     return copies + max(_inside(eqn), total(v.aval for v in eqn.outvars))
 
 
@@ -67,7 +58,7 @@ def _interpreted(jaxpr: Jaxpr) -> float:
     now = most = 0.0
     for eqn, dead in zip(jaxpr.eqns, last_uses(jaxpr), strict=True):
         most = max(most, now + _inside(eqn))
-        source = eqn.invars[0] if eqn.primitive in VIEWS else None
+        source = eqn.invars[0] if is_view(eqn) else None
         for v in eqn.outvars:
             if type(source) is Var:
                 roots[v] = roots.get(source, source)
@@ -87,7 +78,8 @@ def _interpreted(jaxpr: Jaxpr) -> float:
 def _inside(eqn: Eqn) -> float:
     """What an equation holds while the jaxprs in it run, its results included."""
     results = total(v.aval for v in eqn.outvars)
-    if eqn.primitive is revolve:
+    replay = way(eqn.primitive, Replay)
+    if replay is not None:
         halves = eqn.params["halves"]
         return results + states(halves) + max(map(_interpreted, turns_of(halves).values()))
     inner = [_interpreted(jaxpr) for _, jaxpr in subjaxprs(eqn.params)]

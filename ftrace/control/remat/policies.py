@@ -11,9 +11,9 @@ from typing import Any
 
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import DtypeError
+from ftrace.core.kinds import way
+from ftrace.core.lower import Product
 from ftrace.core.primitive import Primitive
-from ftrace.primitives.convert import named
-from ftrace.primitives.dot import dot_general
 
 Policy = Callable[..., bool]
 
@@ -54,7 +54,7 @@ def dots_saveable(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
         >>> float(ftrace.grad(f)(np.zeros(2))[0])
         0.0
     """
-    return prim is dot_general
+    return way(prim, Product) is not None
 
 
 def dots_with_no_batch_dims_saveable(prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
@@ -67,7 +67,8 @@ def dots_with_no_batch_dims_saveable(prim: Primitive, *avals: ShapedArray, **par
         >>> float(ftrace.grad(f)(np.zeros(2))[0])
         0.0
     """
-    return prim is dot_general and not any(params["dimension_numbers"][1])
+    product = way(prim, Product)
+    return product is not None and not any(product.dims(**params)[1])
 
 
 checkpoint_dots = dots_saveable
@@ -97,7 +98,9 @@ class ByName:
 
     def __call__(self, prim: Primitive, *avals: ShapedArray, **params: Any) -> bool:
         """Whether a value may be kept."""
-        return (params["name"] in self.names) is self.among if prim is named else self.nameless
+        if prim.label is None:
+            return self.nameless
+        return (prim.label(**params) in self.names) is self.among
 
 
 def save_only_these_names(*names: str) -> Policy:

@@ -17,7 +17,6 @@ from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
 from ftrace.core.kinds import called, layout, loses, way
 from ftrace.core.lower import Elementwise, Pointwise, Product
 from ftrace.core.scalar import OPS
-from ftrace.primitives.convert import named
 
 READ: Final = -1  # in the dominator tree: the root, where the derivative reads
 
@@ -27,7 +26,7 @@ def allowed(jaxpr: Jaxpr, policy: Policy) -> set[int]:
     refused: set[Atom] = set()
     if isinstance(policy, ByName) and policy.nameless:
         for e in jaxpr.eqns:
-            if e.primitive is named and not policy(named, **e.params):
+            if e.primitive.label is not None and not policy(e.primitive, **e.params):
                 refused.update(e.invars)
     return {
         i

@@ -15,7 +15,7 @@ from ftrace.control.rows.members import member_by_member
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host
 from ftrace.core.errors import DtypeError
-from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lower import Branch
 from ftrace.core.primitive import NO_EFFECTS, Effects, Linear, Primitive
 from ftrace.core.scan_layout import cut
@@ -254,6 +254,15 @@ def _agree(
     return trace_closed(agreed, backward.in_avals)
 
 
+def _cond_gate(e: Eqn, active: Var) -> list[Eqn] | None:
+    branches = e.params["branches"]
+    if not any(map(is_gated, branches)):
+        return None
+    operands = [e.invars[0], active, *e.invars[1:]]
+    params = {**e.params, "branches": tuple(map(gated, branches))}
+    return [Eqn(e.primitive, operands, params, e.outvars, e.source)]
+
+
 cond_call = Primitive(
     name="cond",
     impl=_cond_impl,
@@ -266,6 +275,7 @@ cond_call = Primitive(
     zeros=True,
     effects=_cond_effects,
     lower=Branch(lambda branches, **_: branches),
+    gate=_cond_gate,
     multiple=True,
     doc="Evaluate one of several jaxprs, chosen by an index.",
 )

@@ -6,7 +6,7 @@ repeats is the same work, which a kernel does once (it shares equal operations).
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from ftrace.control.rows.cond import cond_call
 from ftrace.control.rows.scan import fixpoint
@@ -14,6 +14,8 @@ from ftrace.control.rows.while_loop import while_call
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.kinds import way
+from ftrace.core.lower import Branch, Iteration
 from ftrace.core.primitive import Primitive
 from ftrace.core.scan_layout import cut, select_by
 from ftrace.core.trace import Trace, Tracer, ctx
@@ -62,8 +64,8 @@ class DirectionsTrace(Trace):
         primals = [p for p, _ in pairs]
         columns = tuple(zip(*(ts for _, ts in pairs), strict=True))
         live = sum(any(t is not ZERO for t in column) for column in columns)
-        many = MANY.get(primitive)
-        if many is not None and live > 1 and not params.get("record"):
+        many = _together(primitive, len(primals), params) if live > 1 else None
+        if many is not None:
             ys, found = many(primals, columns, **params)
         else:
             ys, found = self._one_by_one(primitive, primals, columns, params)
@@ -230,5 +232,10 @@ def _while(
     return outs[:n_carry], _spread(outs[n_carry:], moving)
 
 
-MANY: Final[dict[Primitive, Callable[..., Any]]] = {cond_call: _cond, while_call: _while}
-"""Rows that are pushed once for all directions."""
+def _together(row: Primitive, operands: int, params: dict[str, Any]) -> Callable[..., Any] | None:
+    """How a row is pushed once for all directions: a branch, or a loop with a condition."""
+    if way(row, Branch) is not None:
+        return _cond
+    loop = way(row, Iteration)
+    found = None if loop is None else loop.layout(operands, **params)
+    return None if found is None or found.cond is None or found.records else _while

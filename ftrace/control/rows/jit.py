@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from ftrace.control.rows.gating import gate_call
 from ftrace.core.config import config
 from ftrace.core.device import platform
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
@@ -216,6 +217,7 @@ jit_call = Primitive(
     zeros=True,
     effects=call_effects,
     lower=Call(lambda avals, jaxpr, **_: jaxpr, "nothing"),
+    gate=gate_call,
     multiple=True,
     doc="A call of a jaxpr.",
 )

@@ -17,19 +17,18 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from ftrace.control.rows.cond import cond_call
-from ftrace.control.rows.jit import jit_call
 from ftrace.control.rows.trying import is_in_try
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host
 from ftrace.core.dtypes import bool_, int64
-from ftrace.core.errors import TracerBoolConversionError
+from ftrace.core.errors import LiftError, TracerBoolConversionError
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr
 from ftrace.core.lower import Call
 from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
 from ftrace.core.source import Location
-from ftrace.core.trace import UNKNOWN, Tracer, ctx
-from ftrace.interpreters.batching import Axis, place_axis
+from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx
+from ftrace.interpreters.batching import Axis, BatchTrace, place_axis
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import JaxprTracer, trace_closed
 from ftrace.lowering.fusion.inline import plain
@@ -105,6 +104,8 @@ class Noted(NamedTuple):
 def _impl(bad: Any, *values: Any, thrower: Thrower, **params: Any) -> list[Any]:
     bad = np.asarray(to_host(bad))
     if bad.any():
+        if bad.ndim and thrower.kinds:
+            refuse_caught(f"An error that {int(bad.sum())} of {bad.size} batch elements have")
         values = tuple(map(to_host, values))
         for place in np.argwhere(bad):
             index = tuple(map(int, place))
@@ -151,6 +152,12 @@ def _program(avals: tuple[ShapedArray, ...], thrower: Thrower) -> Jaxpr:
     return trace_closed(program, avals)
 
 
+_REWRITE: Final = (
+    "Let ftrace rewrite the function (ftrace.lift(f), or leave out lift=False), or compute what "
+    "may raise outside of the `try`."
+)
+
+
 def _refuse_natively(bad: Any) -> None:
     """Ask for a rewritten function where a `try` of Python's might catch an undecided error.
 
@@ -161,9 +168,46 @@ def _refuse_natively(bad: Any) -> None:
         raise TracerBoolConversionError(
             f"A `try` may catch an error that {bad!r} decides about, which is not known while "
             f"{ctx.trace.name} traces the function.",
-            "Let ftrace rewrite the function (ftrace.lift(f), or leave out lift=False), or compute "
-            "what may raise outside of the `try`.",
+            _REWRITE,
         )
+
+
+def refuse_caught(what: str) -> None:
+    """Refuse an error that a `try` around a call may catch, and that cannot be told to it.
+
+    A call that transformations treat as one operation keeps its errors to itself.
+
+    Raises:
+        TracerBoolConversionError: the function with the `try` is to be rewritten.
+        LiftError: it has been.
+    """
+    said = f"{what} may be caught by a `try` around the call of a function with a rule of its own"
+    if is_in_try():
+        raise TracerBoolConversionError(f"{said}, while {ctx.trace.name} traces it.", _REWRITE)
+    if any(c.asks for c in _here.collections):
+        raise LiftError(
+            f"{said}, to which what goes on inside is not known.",
+            "Catch the error inside of that function, or call it without its rule.",
+        )
+
+
+def _beside() -> "Collection | None":
+    """What collects for a trace above, whose derivative rules are evaluated here.
+
+    Raises:
+        LiftError: what is evaluated here is for all batch elements.
+    """
+    found = next((c for c in reversed(_here.collections) if c.asks), None)
+    t = None if found is None or ctx.trace is EVAL else found.trace
+    batched = False
+    while t is not None and t is not ctx.trace:
+        batched = batched or isinstance(t, BatchTrace)
+        t = t.parent
+    if t is None:
+        return None
+    if batched:
+        refuse_caught("An error that some batch elements have")
+    return found
 
 
 class _Raising(Primitive):
@@ -180,6 +224,7 @@ class _Raising(Primitive):
                 found = None
         else:
             _refuse_natively(args[0])
+            found = found or _beside()
         if found is not None:
             found.note(Noted(args[0], args[1:], params["thrower"]))
             return []
@@ -209,6 +254,7 @@ raise_now: Final = Primitive(
     jvp=NONDIFFERENTIABLE,
     transpose=_NOT_LINEAR,
     batch=lambda axis, values, dims, thrower: _batch(axis, values, dims, thrower=thrower),
+    host=lambda thrower: "an error",
     effects=_effects,
     multiple=True,
     doc="What a compiled `raise_where` calls.",
@@ -481,12 +527,12 @@ def without_errors(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Errors]]:
     return Jaxpr(jaxpr.invars, eqns, outs, *rest), errors
 
 
-def called(operands: Sequence[Any], jaxpr: Jaxpr, name: str) -> list[Any]:
+def called(call: Primitive, operands: Sequence[Any], jaxpr: Jaxpr, **params: Any) -> list[Any]:
     """A call of a jaxpr in a trace, whose errors come behind it."""
     if jaxpr.effects != frozenset({RAISES}):
-        return jit_call(*operands, jaxpr=jaxpr, name=name)
+        return call(*operands, jaxpr=jaxpr, **params)
     clean, errors = without_errors(jaxpr)
-    outs = jit_call(*operands, jaxpr=clean, name=name)
+    outs = call(*operands, jaxpr=clean, **params)
     for e in errors:
         e.bind(outs)
     return outs[: len(jaxpr.outvars)]

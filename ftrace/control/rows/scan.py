@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ftrace.control.rows.gating import gated, is_gated
 from ftrace.control.rows.jit import Turns
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import on_device, to_host, together
-from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from ftrace.core.lower import Iteration, Layout
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.scan_layout import ScanHalves, ScanLoop, ScanParts, cut, parts, select_by
@@ -483,6 +484,16 @@ def _layout(operands: int, *, body: Jaxpr, loop: ScanLoop) -> Layout:
     return Layout(body, None, loop.n_consts, n, loop.length, first, loop.reverse)
 
 
+def _scan_gate(e: Eqn, active: Var) -> list[Eqn] | None:
+    loop, body = e.params["loop"], e.params["body"]
+    if loop.again is not None or not is_gated(body):
+        return None
+    first = int(loop.length is None)
+    operands = [*e.invars[:first], active, *e.invars[first:]]
+    params = {**e.params, "body": gated(body), "loop": loop.with_more(1, 0)}
+    return [Eqn(e.primitive, operands, params, e.outvars, e.source)]
+
+
 scan_call = Primitive(
     name="scan",
     impl=_scan_impl,
@@ -495,6 +506,24 @@ scan_call = Primitive(
     zeros=True,
     effects=_scan_effects,
     lower=Iteration(_layout),
+    gate=_scan_gate,
     multiple=True,
     doc="Carry values over the first axis of arrays.",
 )
+
+
+# ---------------------------------------------------------------------------------- states kept
+
+
+def is_long(eqn: Eqn) -> bool:
+    """Whether an equation is a loop that could keep fewer states."""
+    if eqn.primitive is not scan_call:
+        return False
+    loop = eqn.params["loop"]
+    return loop.again is None and loop.length is not None and loop.length > 1
+
+
+def keeping(eqn: Eqn, again: Any) -> Eqn:
+    """The same loop, which restores the states that it does not keep: `ScanLoop.again`."""
+    loop = eqn.params["loop"]._replace(again=again)
+    return Eqn(eqn.primitive, eqn.invars, {**eqn.params, "loop": loop}, eqn.outvars, eqn.source)

@@ -115,11 +115,6 @@ def _pushed(*, jaxpr: Jaxpr, active: Flags, keep: str) -> Jaxpr:
     return jvp_jaxpr(jaxpr, active)[0] if active else jaxpr
 
 
-def row_by_row(operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """What the row does, as rows that the current trace sees."""
-    return mapped(_pushed(**params), operands)
-
-
 def _jvp(primals: Any, tangents: Any, *, keep: str, **params: Any) -> Any:
     whole = _pushed(keep=keep, **params)
     flags = tuple(t is not ZERO for t in tangents)

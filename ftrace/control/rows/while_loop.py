@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.control.rows.gating import gated, is_gated
+from ftrace.control.rows.gating import gated, going, is_gated
 from ftrace.control.rows.jit import Turns
 from ftrace.control.rows.members import member_by_member
 from ftrace.control.rows.scan import fixpoint, scan_call, split_loop
@@ -396,6 +396,17 @@ def _alone(body: Jaxpr, cond: Jaxpr, n_consts: int) -> Jaxpr:
     return Jaxpr(invars, [Eqn(while_call, [*invars], params, outvars, None)], outvars)
 
 
+def _while_gate(e: Eqn, active: Var) -> list[Eqn]:
+    p = e.params
+    new = {
+        "cond": going(p["cond"]),
+        "body": gated(p["body"]),
+        "n_consts": p["n_consts"] + 1,
+        "each": None,
+    }
+    return [Eqn(e.primitive, [active, *e.invars], {**p, **new}, e.outvars, e.source)]
+
+
 while_call = Primitive(
     name="while",
     impl=_while_impl,
@@ -411,6 +422,7 @@ while_call = Primitive(
     effects=_while_effects,
     prune=_pruned,
     lower=(Elementwise(_element), Iteration(_layout)),
+    gate=_while_gate,
     multiple=True,
     doc="Repeat a body while a condition holds.",
 )

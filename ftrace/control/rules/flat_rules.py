@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from ftrace.control.rows.raising import RAISES, refuse_caught
 from ftrace.control.rules.linearity import check_linear
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import CustomRuleError
@@ -39,6 +40,8 @@ def staged(fn: Flat, avals: Sequence[ShapedArray], **static: Any) -> JaxprFun:
             "a global or an attribute.",
             "Pass it as an argument, so that the rule can say what its derivative is.",
         )
+    if RAISES in jaxpr.effects:
+        refuse_caught("An error that traced values decide about")
     return JaxprFun(jaxpr)
 
 

@@ -13,17 +13,14 @@ import numpy as np
 
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, subjaxprs
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr
+from ftrace.core.kinds import branches, called
 from ftrace.core.primitive import LINEAR
 from ftrace.core.trace import Tracer
 
 KNOWN: Final = "known"
 ZERO_VALUE: Final = "zero"
 DEPENDENT: Final = "linear"
-
-_TOGETHER = ("add", "sub", "select", "scatter", "scatter_add", "dynamic_update_slice")
-_HELD = ("jaxpr", "fun")
-_CALLS = ("jit", "checkpoint", "custom_jvp", "custom_vjp", "custom_vmap")
 
 
 @cached_on_jaxpr
@@ -82,18 +79,18 @@ def _kind(value: Any) -> str:
 
 def _results(eqn: Eqn, kinds: list[str]) -> list[str]:
     row, count = eqn.primitive, len(eqn.outvars)
-    if row.op in _CALLS:
-        (_, inner), *_ = [*subjaxprs({k: v for k, v in eqn.params.items() if k in _HELD})]
+    inner = called(eqn)
+    if inner is not None:
         return _walk(inner, kinds)
-    if row.op == "cond":
-        return _joined([_walk(b, kinds[1:]) for b in eqn.params["branches"]])
+    if arms := branches(eqn):
+        return _joined([_walk(arm, kinds[1:]) for arm in arms])
     together = _summands(eqn, kinds)
     if DEPENDENT in together and KNOWN in together:
         raise _not_linear(f"{row.name} adds to a cotangent what does not depend on it")
     if DEPENDENT in kinds:
         return [DEPENDENT] * count
-    zero = ZERO_VALUE in kinds[:1] and row.linear_in == (0,)
-    zero = zero or (row.op == "mul" and ZERO_VALUE in kinds)
+    alone = row.linear_in if row.bilinear or len(row.linear_in) == 1 else ()
+    zero = any(kinds[i] == ZERO_VALUE for i in alone)
     zero = zero or (ZERO_VALUE in together and KNOWN not in together)
     return [ZERO_VALUE if zero else KNOWN] * count
 
@@ -110,9 +107,8 @@ def _joined(branches: list[list[str]]) -> list[str]:
 
 def _summands(eqn: Eqn, kinds: list[str]) -> list[str]:
     """What the operands are in which the row is linear together."""
-    if eqn.primitive.jvp == LINEAR:
+    row = eqn.primitive
+    if row.jvp == LINEAR:
         pairs = zip(eqn.invars, kinds, strict=True)
         return [k for a, k in pairs if is_inexact(a.aval.dtype)]
-    if eqn.primitive.op in _TOGETHER:
-        return [kinds[i] for i in eqn.primitive.linear_in]
-    return []
+    return [] if row.bilinear else [kinds[i] for i in row.linear_in]

@@ -15,6 +15,7 @@ import numpy as np
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.errors import JaxprError
+from ftrace.core.kinds import keeps
 from ftrace.core.trace import EVAL, ctx
 from ftrace.cpu.emit.interrupts import LOOK
 from ftrace.cpu.runtime.native_tapes import EXHAUSTED, OTHER
@@ -34,7 +35,6 @@ from ftrace.lowering.program.program import (
     Step,
     turns_of,
 )
-from ftrace.primitives.table import ALL
 
 
 def evaluate(call: CallStep, operands: Sequence[Any]) -> Sequence[Any]:
@@ -76,16 +76,13 @@ def _check(name: str, value: Any, promised: ShapedArray) -> None:
 
 # --- native code calls back
 
-OURS: Final = frozenset(ALL)
-# rows that compute no numbers, so that NumPy has nothing to warn about
-CALM: Final = frozenset({"sort", "gather", "scatter", "bitcast_convert_type"})
 ITEM, SCALAR, WHOLE, RESHAPED = range(4)
 BYTES: Final = np.dtype(np.uint8)
 
 
 def is_calm(call: CallStep) -> bool:
     """Whether NumPy's warnings need not be turned off."""
-    return call.eqn.primitive.op in CALM
+    return call.eqn.primitive.calm
 
 
 class Row:
@@ -98,7 +95,7 @@ class Row:
         atoms = list(zip(eqn.invars, call.operands, strict=True))
         self.eqn = eqn
         self.calm = is_calm(call)
-        self.keeps = eqn.primitive not in OURS  # it may keep what it is given; our memory changes
+        self.keeps = keeps(eqn)  # our memory changes
         self.literals = [(i, a.value) for i, (a, slot) in enumerate(atoms) if slot is None]
         self.operands = [
             (slot, _form(a.aval, program.slots[slot].aval), a.aval.shape)

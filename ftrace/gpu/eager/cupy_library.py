@@ -138,7 +138,7 @@ def evaluate(row: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> 
     xp = namespace()
     types = [typeof(a) for a in args]
     promised = row.type(*types, **params)
-    rule = RULES.get(row.op)
+    rule = RULES.get(row.name) if row.own else None
     try:
         found = rule(xp, *args, **params) if rule else row.impl(*args, **params)
     except (FtraceError, IndexError):
