@@ -13,7 +13,6 @@ ALLOWED = {
     "gpu/eager/cupy_library.py": "a table of evaluations on CuPy arrays, one for each row of ours",
     "lowering/planning/pipeline.py": "the rows and passes that a user names",
 }
-SAME = "whether two equations have one and the same primitive"
 
 
 def asks(node):
@@ -21,7 +20,7 @@ def asks(node):
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators]
         if sum(map(is_primitive, sides)) > 1:
-            return False  # SAME
+            return False  # whether two equations have one
         others = [s for s in sides if not is_primitive(s)]
         nothing = all(isinstance(s, ast.Constant) and s.value is None for s in others)
         return any(map(is_primitive, sides)) and not nothing
@@ -64,3 +63,56 @@ def test_no_file_asks_which_primitive_it_is():
         if lines:
             found[name] = lines
     assert not found.keys() - ALLOWED.keys(), found
+
+
+# What goes over the equations of a jaxpr, and what for. Whoever needs another traversal asks first
+# whether one of these answers the question.
+TRAVERSALS = {
+    "evaluation, staging and transformation": {
+        "core/jaxpr.py", "interpreters/linearize.py", "interpreters/staging.py",
+        "api/compiled/vectorize.py",
+    },
+    "fusion": {
+        "lowering/fusion/fuse.py", "lowering/fusion/fusible.py", "lowering/fusion/inline.py",
+        "lowering/fusion/interchange.py",
+    },
+    "facts that flow forwards": {
+        "api/looking/flow.py", "control/rules/linearity.py", "control/remat/peak_memory.py",
+        "control/rows/while_loop.py", "lifting/state/sharing.py", "numpy/masking.py",
+    },
+    "what the backward pass keeps": {
+        "control/remat/budgets.py", "control/remat/checkpoint.py", "control/remat/saving.py",
+        "control/rows/mincut.py",
+    },
+    "taking equations out": {
+        "control/rows/gating.py", "control/rows/raising.py", "lifting/staging/merging.py",
+        "lowering/planning/pipeline.py",
+    },
+    "printing, checking, telling where a value was made": {
+        "core/check.py", "core/pretty.py", "interpreters/noting.py", "api/looking/residuals.py",
+    },
+}  # fmt: skip
+
+
+def goes_over(source):
+    """Whether some loop or comprehension runs over equations."""
+    loops = (
+        node.iter
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.For | ast.comprehension)
+    )
+    return any(
+        isinstance(n, ast.Attribute) and n.attr == "eqns" for loop in loops for n in ast.walk(loop)
+    )
+
+
+def test_traversals_of_equations_are_these():
+    assert goes_over("for e in jaxpr.eqns: pass")
+    assert goes_over("x = [e for i, e in enumerate(jaxpr.eqns)]")
+    assert not goes_over("n = len(jaxpr.eqns)")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        if goes_over(path.read_text())
+    }
+    assert found == set().union(*TRAVERSALS.values())

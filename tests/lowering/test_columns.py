@@ -10,7 +10,7 @@ from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.cost import cost
-from ftrace.lowering.program.simulate import simulate
+from tests.lowering.simulate import simulate
 
 RNG = np.random.default_rng(0)
 MACHINES = {"wide": Machine(64), "narrow": Machine(16, wide=False, bounds=False)}

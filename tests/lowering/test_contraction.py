@@ -9,7 +9,7 @@ from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.contraction import contraction
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import Callback, Copy, Multiply, Repeat, every
-from ftrace.lowering.program.simulate import simulate
+from tests.lowering.simulate import simulate
 
 LARGE = 2**31 - 1
 

@@ -17,9 +17,9 @@ from ftrace.lowering.kernel.schedule import LANE
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
-from ftrace.lowering.program.simulate import simulate
 from ftrace.primitives import cumulative
 from tests.lowering.programs import counted, planned
+from tests.lowering.simulate import simulate
 from tests.lowering.test_plan import checked
 
 RNG = np.random.default_rng(3)

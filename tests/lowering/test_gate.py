@@ -29,9 +29,9 @@ from ftrace.lowering.kernel.verify import verify
 from ftrace.lowering.kernel_passes.predication import gate
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
-from ftrace.lowering.program.simulate import simulate
 from tests.lowering.kernels import kernels
 from tests.lowering.programs import planned
+from tests.lowering.simulate import simulate
 
 N = 37
 V = np.linspace(-2, 2, N)

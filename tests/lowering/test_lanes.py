@@ -7,8 +7,8 @@ import ftrace
 from ftrace import jit, jvp, lax, vmap
 from ftrace.lowering.kernel.ir import While
 from ftrace.lowering.kernel.traversal import inside
-from ftrace.lowering.program.simulate import simulate
 from tests.lowering.programs import planned
+from tests.lowering.simulate import simulate
 
 XS = np.linspace(0.5, 90.0, 37)
 

@@ -33,9 +33,9 @@ from ftrace.lowering.program.program import (
     Multiply,
     Scan,
 )
-from ftrace.lowering.program.simulate import simulate
 from tests.lowering import programs
 from tests.lowering.programs import counted, planned
+from tests.lowering.simulate import simulate
 
 S = ftrace.ShapeDtypeStruct
 V, X = np.linspace(-2, 3, 12), np.linspace(-2, 3, 12).reshape(3, 4)

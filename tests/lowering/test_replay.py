@@ -11,8 +11,8 @@ from ftrace.cpu.runtime.machine_code import host
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import Look, Scan, every
-from ftrace.lowering.program.simulate import simulate
 from tests.lowering.programs import planned
+from tests.lowering.simulate import simulate
 from tests.lowering.test_pieces import forward_half
 
 X = np.array([0.3, 0.9, 1.4])

@@ -14,9 +14,9 @@ from ftrace.core.scalar import OPS
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
-from ftrace.lowering.program.simulate import simulate
 from ftrace.primitives.table import ALL
 from tests.laws.cases import CASES, Case, assert_all_close, assert_type, over_cases
+from tests.lowering.simulate import simulate
 
 LOWERED = (Pointwise, Moving, Reduction, Cumulative)
 

@@ -11,7 +11,7 @@ from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import BranchStep, Repeat
-from ftrace.lowering.program.simulate import simulate
+from tests.lowering.simulate import simulate
 
 
 def planned(jaxpr):

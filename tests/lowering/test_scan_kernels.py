@@ -21,8 +21,8 @@ from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import BranchStep, Copy, Repeat, Scan, every
-from ftrace.lowering.program.simulate import simulate
 from tests.lowering.programs import planned
+from tests.lowering.simulate import simulate
 from tests.lowering.test_plan import assert_places_are_disjoint
 
 RNG = np.random.default_rng(5)

@@ -12,10 +12,10 @@ from ftrace.lowering.kernel.ir import If, blocks_of, loops_of
 from ftrace.lowering.kernel.launching import Operand
 from ftrace.lowering.kernel.verify import verify
 from ftrace.lowering.kernel_passes.splitting import LONG, RANGES, split
-from ftrace.lowering.program.simulate import simulate
 from tests.lowering import programs
 from tests.lowering.nests import Nest, Sample, f8, i8
 from tests.lowering.programs import planned
+from tests.lowering.simulate import simulate
 
 N = LONG + 30
 V, M = np.linspace(-1, 2, N), np.linspace(-1, 2, 3 * N).reshape(3, N)

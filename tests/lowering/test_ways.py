@@ -1,14 +1,11 @@
 """What lowering knows of a primitive is what the primitive says: a copy of it is lowered alike."""
 
-import ast
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ftrace
-import ftrace.lowering
 from ftrace import lax
 from ftrace.core.jaxpr import Eqn, Jaxpr
 from ftrace.lowering.kernel.show import text
@@ -16,33 +13,6 @@ from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.primitives.table import ALL
 from tests.laws.cases import samples_of
-
-SOURCES = sorted(Path(ftrace.lowering.__file__).parent.glob("*.py"))
-
-
-def names_read(tree):
-    """Where a primitive's name is compared or looked up."""
-    compared = [
-        n for node in ast.walk(tree) if isinstance(node, ast.Compare) for n in ast.walk(node)
-    ]
-    return [
-        node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and (node.attr == "op" or (node.attr == "name" and node in compared))
-        and ast.unparse(node.value).rpartition(".")[2] in ("primitive", "row", "prim")
-    ]
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
-def test_lowering_compares_no_primitives_name(path):
-    found = names_read(ast.parse(path.read_text(encoding="utf-8")))
-    assert len(found) == (2 if path.stem == "passes" else 0)  # `replacing`: the user's choice
-
-
-def test_a_comparison_of_names_would_be_found():
-    source = "x = T.get(row.op)\nif eqn.primitive.op == 'while' or row.name in T: print(row.name)"
-    assert names_read(ast.parse(source)) == [1, 2, 2]
 
 
 class Renaming:

@@ -15,8 +15,8 @@ from ftrace.cpu.runtime.machine_code import host
 from ftrace.cpu.runtime.native_launch import compilations
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
-from ftrace.lowering.program.simulate import simulate
 from tests.lowering import programs
+from tests.lowering.simulate import simulate
 from tests.lowering.test_plan import assert_places_are_disjoint
 from tests.programs.arrays import OPERANDS, STEPS, drawn, evaluate
 

@@ -31,7 +31,7 @@ FILES = (
     ("ftrace/core/scan_layout.py", 1, 2, 1),
     *((f"ftrace/{folder}/*.py", 1, 3, 1) for folder in ("lifting", "numpy", "random", "gpu")),
     *((f"ftrace/lowering/*/{n}.py", 0, 0, 1) for n in ("verify", "reference", "fold_trees")),
-    *((f"ftrace/lowering/*/{n}.py", 0, 0, 1) for n in ("show", "simulate", "cost", "ir")),
+    *((f"ftrace/lowering/*/{n}.py", 0, 0, 1) for n in ("show", "cost", "ir")),
     ("ftrace/lowering/*/backends.py", 0, 0, 1),
     ("ftrace/lowering/*.py", 1, 1, 4),
     ("ftrace/cpu/*.py", 1, 1, 5),
