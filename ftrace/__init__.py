@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ftrace import numpy as numpy
     from ftrace import passes as passes
     from ftrace import random as random
+    from ftrace import scipy as scipy
     from ftrace import tree as tree
     from ftrace import tree_util as tree_util
     from ftrace.api.compiled.callbacks import io_callback as io_callback
@@ -98,6 +99,7 @@ _MODULES = (
     "numpy",
     "passes",
     "random",
+    "scipy",
     "tree",
     "tree_util",
 )

@@ -128,8 +128,9 @@ def call(request):
 
 
 def test_every_row_of_the_table_is_public():
-    names = {JAX_NAMES.get(name, name) for name in table.by_name} - INNER
-    assert sorted(n for n in names if not hasattr(lax, n)) == []
+    names = {JAX_NAMES.get(name, name) for name in table.by_name} - INNER - {"special"}
+    missing = {n for n in names if not hasattr(lax, n)}
+    assert sorted(n for n in missing if not hasattr(ftrace.scipy.special, n)) == []
 
 
 @pytest.mark.parametrize("name", ["sin", "add", "lt", "erf", "bitwise_and", "is_finite"])

@@ -341,7 +341,7 @@ def summary(lines: dict[Primitive, Line]) -> str:
         device: sum(line[device, "value"].first == KERNEL for line in lines.values())
         for device in DEVICES
     }
-    always = [r for r, line in lines.items() if NAMED in line["GPU", "value"].first]
+    always = [r for r, line in lines.items() if line["GPU", "value"].first == NAMED]
     partly = [
         r
         for r, line in lines.items()
@@ -350,7 +350,7 @@ def summary(lines: dict[Primitive, Line]) -> str:
     return (
         f"Of {len(lines)} rows {kernels['CPU']} are kernels on the CPU and {kernels['GPU']} on the "
         "GPU, for all samples of real numbers.\nRows that have no way on a GPU, but a named error: "
-        f"{_listed(always)}; for derivatives or complex numbers {_listed(partly)}."
+        f"{_listed(always)}; for derivatives, complex numbers or some parameters {_listed(partly)}."
     )
 
 

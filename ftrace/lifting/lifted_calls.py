@@ -29,6 +29,7 @@ from ftrace.lifting.substitutes import array_functions, mathematics, python
 from ftrace.lifting.substitutes.array_functions import ALWAYS, CONSTRUCTORS, FILLED
 from ftrace.lifting.substitutes.mathematics import MATH
 from ftrace.lifting.substitutes.python import BUILTINS, holds_tracer
+from ftrace.lifting.substitutes.scipy_names import counterpart
 from ftrace.lifting.syntax import users_operators
 from ftrace.lifting.syntax.rewriting import rewrite
 
@@ -49,7 +50,8 @@ def call(fn: Any) -> Any:
     adapted = _BY_TYPE.get(type(fn))
     if adapted is not None:
         return adapted(fn)
-    return lifted(fn)
+    ours = counterpart(fn)
+    return lifted(fn) if ours is None else _where_traced(fn, ours)
 
 
 # ---------------------------------------------------------------------------------- substitutes

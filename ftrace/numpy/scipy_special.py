@@ -1,17 +1,102 @@
-"""scipy.special's ufuncs on tracers: which row each one is, by the ufunc's name.
+"""scipy.special's ufuncs on tracers: what each one is, by the ufunc's name.
 
-SciPy is not imported: a user who calls `scipy.special.erf(t)` brings the ufunc along.
+SciPy is not imported: a user who calls `scipy.special.erf(t)` brings the ufunc along. Rows have
+SciPy's values; the others are made of rows, as SciPy makes them.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
+from ftrace.core.avals import typeof
 from ftrace.numpy import ufuncs
+from ftrace.numpy.promote import promote_inexact
+from ftrace.primitives import elementwise as e
+from ftrace.primitives import probability
+from ftrace.primitives import scipy_bessel as bessel
+from ftrace.primitives import scipy_errors as errors
+from ftrace.primitives import scipy_gammas as gammas
+from ftrace.primitives import scipy_integrals as integrals
 from ftrace.primitives import special as s
+from ftrace.primitives.linear import add
+from ftrace.primitives.scipy_functions import FUNCTIONS, Function, half
+
+# ---------------------------------------------------------------------------------- compositions
+
+
+def _results(*parts: Function) -> Callable[..., Any]:
+    """A ufunc of several results."""
+    return lambda *xs: tuple(f(*xs) for f in parts)
+
+
+def _one(x: Any) -> Any:
+    return typeof(x).dtype.type(1)
+
+
+def _cosm1(x: Any) -> Any:
+    return e.mul(e.square(e.sin(half(x))), -2.0)
+
+
+def _share(a: Any, b: Any, x: Any) -> Any:
+    """a x / (b + a x), of the distribution F."""
+    return e.div(e.mul(a, x), add(b, e.mul(a, x)))
+
+
+def _rest(a: Any, b: Any, x: Any) -> Any:
+    """b / (b + a x)."""
+    return e.div(b, add(b, e.mul(a, x)))
+
+
+def _steps(k: Any) -> Any:
+    return add(e.floor(k), 1.0)
+
+
+def _agm(a: Any, b: Any) -> Any:
+    """The arithmetic-geometric mean by an elliptic integral, which is smooth where a is b."""
+    whole = add(a, b)
+    p = e.div(e.mul(e.mul(a, b), 4.0), e.square(whole))
+    return e.div(e.mul(whole, math.pi / 4), integrals.ellipkm1(p))
+
+
+def _chdtri(v: Any, p: Any) -> Any:
+    return e.mul(gammas.gammainccinv(half(v), p), 2.0)
+
+
+def _strongly(made: Callable[..., Any]) -> Callable[..., Any]:
+    """A composition of operands of one dtype: in it no number adapts to what it meets."""
+    return lambda *xs: made(*promote_inexact(*xs))
+
+
+_SAME: Final = ("cbrt", "exp2", "expm1", "log1p")
+_MADE: Final[dict[str, Callable[..., Any]]] = {
+    **{name: getattr(e, name) for name in _SAME},
+    "exp10": lambda x: e.pow(_one(x) * 10, x),
+    "cosm1": _cosm1,
+    "agm": _agm,
+    "chdtr": lambda v, x: s.igamma(half(v), half(x)),
+    "chdtrc": lambda v, x: s.igammac(half(v), half(x)),
+    "chdtri": _chdtri,
+    "pdtr": lambda k, m: s.igammac(_steps(k), m),
+    "pdtrc": lambda k, m: s.igamma(_steps(k), m),
+    "gdtr": lambda a, b, x: s.igamma(b, e.mul(a, x)),
+    "gdtrc": lambda a, b, x: s.igammac(b, e.mul(a, x)),
+    "fdtr": lambda a, b, x: gammas.betainc(half(a), half(b), _share(a, b, x)),
+    "fdtrc": lambda a, b, x: gammas.betainc(half(b), half(a), _rest(a, b, x)),
+    "sici": _results(integrals.sine_integral, integrals.cosine_integral),
+    "shichi": _results(integrals.sinh_integral, integrals.cosh_integral),
+    "fresnel": _results(errors.fresnel_s, errors.fresnel_c),
+    "airy": _results(bessel.airy_ai, bessel.airy_aip, bessel.airy_bi, bessel.airy_bip),
+}
+
+# ---------------------------------------------------------------------------------- all of them
 
 ROWS: Final[dict[str, Callable[..., Any]]] = {
+    **{name: f for name, f in FUNCTIONS.items() if f.position is None},
+    **{name: _strongly(f) for name, f in _MADE.items()},
+    **{name: getattr(probability, name) for name in ("ndtr", "logit", "log_expit", "entr")},
+    **{name: getattr(probability, name) for name in ("xlog1py", "rel_entr", "kl_div")},
     "erf": s.erf,
     "erfc": s.erfc,
     "erfinv": s.erf_inv,
@@ -25,6 +110,7 @@ ROWS: Final[dict[str, Callable[..., Any]]] = {
     "xlogy": s.xlogy,
     "gammainc": s.igamma,
     "gammaincc": s.igammac,
+    "zeta": s.zeta,
     "i0": s.i0,
     "i1": s.i1,
     "i0e": s.i0e,
@@ -35,13 +121,40 @@ ROWS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
+_TOLD: Final = {
+    "cosm1": "cos(x) - 1, precise near 0.",
+    "exp10": "10**x.",
+    "agm": "The arithmetic-geometric mean of a and b.",
+    "chdtr": "The chi square distribution function of v and x.",
+    "chdtrc": "1 - chdtr(v, x).",
+    "chdtri": "The inverse of chdtrc(v, x) in x.",
+    "pdtr": "The Poisson distribution function of k and m.",
+    "pdtrc": "1 - pdtr(k, m).",
+    "gdtr": "The gamma distribution function of a, b and x.",
+    "gdtrc": "1 - gdtr(a, b, x).",
+    "fdtr": "The F distribution function of dfn, dfd and x.",
+    "fdtrc": "1 - fdtr(dfn, dfd, x).",
+    "sici": "The integrals of sin(t) / t and of cos(t) / t.",
+    "shichi": "The integrals of sinh(t) / t and of cosh(t) / t.",
+    "fresnel": "Fresnel's integrals of sin(pi t**2 / 2) and cos(pi t**2 / 2).",
+    "airy": "Airy's Ai with its derivative, and Bi with its.",
+}
+DOCS: Final = {
+    name: _TOLD.get(name) or getattr(_MADE.get(name, f), "doc", name) for name, f in ROWS.items()
+}
+"""A sentence about each of them."""
+
+
 def find(ufunc: np.ufunc) -> Callable[..., Any] | None:
     """The traced implementation of a ufunc of SciPy, if there is one."""
     row = ROWS.get(ufunc.__name__.lstrip("_"))
-    if row is None:
-        return None
+    return None if row is None else traced(ufunc, row)
 
-    def traced(*xs: Any, **options: Any) -> Any:
+
+def traced(ufunc: np.ufunc, row: Callable[..., Any]) -> Callable[..., Any]:
+    """A ufunc of SciPy on traced operands, with all of NumPy's arguments."""
+
+    def function(*xs: Any, **options: Any) -> Any:
         return ufuncs.general(ufunc, xs[: ufunc.nin], xs[ufunc.nin :], options, row)
 
-    return traced
+    return function

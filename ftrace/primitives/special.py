@@ -33,13 +33,13 @@ from ftrace.primitives.linear import (
 POSITIVE = Reals(0.3, 4)
 
 
-def _scipy(name: str) -> Rule:
-    """A function of scipy.special whose result has the dtype of its (last) operand."""
+def of_scipy(name: str) -> Rule:
+    """A function of scipy.special whose result has the dtype of its operands."""
     fn = lazy("scipy.special", name)
 
     def evaluate(*args: Any) -> Any:
         y = fn(*args)
-        dtype = typeof(args[-1]).dtype
+        dtype = np.result_type(*args)
         return y if y.dtype == dtype else y.astype(dtype)
 
     return evaluate
@@ -53,7 +53,7 @@ ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 erf = unary(
     "erf",
-    _scipy("erf"),
+    of_scipy("erf"),
     FLOATING,
     jvp=lambda t, y, x: mul(t, mul(exp(neg(square(x))), TWO_OVER_ROOT_PI)),
     points=(0.0,),
@@ -61,14 +61,14 @@ erf = unary(
 )
 erfc = unary(
     "erfc",
-    _scipy("erfc"),
+    of_scipy("erfc"),
     FLOATING,
     jvp=lambda t, y, x: mul(t, mul(exp(neg(square(x))), -TWO_OVER_ROOT_PI)),
     doc="1 - erf(x), precise for large x.",
 )
 erf_inv = unary(
     "erf_inv",
-    _scipy("erfinv"),
+    of_scipy("erfinv"),
     REAL,
     jvp=lambda t, y, x: mul(t, mul(exp(square(y)), HALF_ROOT_PI)),
     domain=Reals(-0.9, 0.9),
@@ -77,7 +77,7 @@ erf_inv = unary(
 )
 ndtri = unary(
     "ndtri",
-    _scipy("ndtri"),
+    of_scipy("ndtri"),
     REAL,
     jvp=lambda t, y, x: mul(t, mul(exp(mul(square(y), 0.5)), ROOT_TWO_PI)),
     domain=Reals(0.1, 0.9),
@@ -86,7 +86,7 @@ ndtri = unary(
 )
 log_ndtr = unary(
     "log_ndtr",
-    _scipy("log_ndtr"),
+    of_scipy("log_ndtr"),
     REAL,
     jvp=lambda t, y, x: mul(t, div(exp(sub(mul(square(x), -0.5), y)), ROOT_TWO_PI)),
     domain=Reals(-5, 5),
@@ -100,7 +100,7 @@ def _logistic_impl(x: Any) -> Any:
     return _expit(x)
 
 
-_expit = _scipy("expit")
+_expit = of_scipy("expit")
 logistic = unary(
     "logistic",
     _logistic_impl,
@@ -114,7 +114,7 @@ logistic = unary(
 
 gamma = unary(
     "gamma",
-    _scipy("gamma"),
+    of_scipy("gamma"),
     REAL,
     jvp=lambda t, y, x: mul(t, mul(y, digamma(x))),
     domain=POSITIVE,
@@ -122,7 +122,7 @@ gamma = unary(
 )
 lgamma = unary(
     "lgamma",
-    _scipy("gammaln"),
+    of_scipy("gammaln"),
     REAL,
     jvp=lambda t, y, x: mul(t, digamma(x)),
     domain=POSITIVE,
@@ -130,7 +130,7 @@ lgamma = unary(
 )
 digamma = unary(
     "digamma",
-    _scipy("psi"),
+    of_scipy("psi"),
     REAL,
     jvp=lambda t, y, x: mul(t, polygamma(np.int64(1), x)),
     domain=POSITIVE,
@@ -237,7 +237,7 @@ def _as_operand(p: Any, x: Any) -> Any:
     return convert_element_type(p, new_dtype=typeof(x).dtype)
 
 
-def _gamma_density(a: Any, x: Any) -> Any:
+def gamma_density(a: Any, x: Any) -> Any:
     """x**(a - 1) * exp(-x) / gamma(a), the derivative of `igamma` by x."""
     a = _as_operand(a, x)
     return exp(sub(sub(xlogy(sub(a, constant(1, a)), x), x), lgamma(a)))
@@ -246,18 +246,18 @@ def _gamma_density(a: Any, x: Any) -> Any:
 igamma = _with_parameter(
     "igamma",
     lazy("scipy.special", "gammainc"),
-    lambda t, z, a, x: mul(t, _gamma_density(a, x)),
+    lambda t, z, a, x: mul(t, gamma_density(a, x)),
     doc="The regularised lower incomplete gamma function: igamma(a, x).",
 )
 igammac = _with_parameter(
     "igammac",
     lazy("scipy.special", "gammaincc"),
-    lambda t, z, a, x: neg(mul(t, _gamma_density(a, x))),
+    lambda t, z, a, x: neg(mul(t, gamma_density(a, x))),
     doc="The regularised upper incomplete gamma function: igammac(a, x).",
 )
 xlogy = binary(
     "xlogy",
-    _scipy("xlogy"),
+    of_scipy("xlogy"),
     REAL,
     jvp=(
         lambda t, z, x, y: mul(t, log(y)),
@@ -278,7 +278,7 @@ def _scaled(t: Any, y: Any, x: Any, below: Any, above: Any) -> Any:
 
 i0 = unary(
     "i0",
-    _scipy("i0"),
+    of_scipy("i0"),
     REAL,
     jvp=lambda t, y, x: mul(t, i1(x)),
     points=(0.0,),
@@ -286,7 +286,7 @@ i0 = unary(
 )
 i1 = unary(
     "i1",
-    _scipy("i1"),
+    of_scipy("i1"),
     REAL,
     jvp=lambda t, y, x: mul(t, mul(add(i0(x), bessel_iv(np.int64(2), x)), 0.5)),
     points=(0.0,),
@@ -294,7 +294,7 @@ i1 = unary(
 )
 i0e = unary(
     "i0e",
-    _scipy("i0e"),
+    of_scipy("i0e"),
     REAL,
     jvp=lambda t, y, x: mul(t, sub(i1e(x), mul(sign(x), y))),
     domain=Reals(0.2, 3),
@@ -302,7 +302,7 @@ i0e = unary(
 )
 i1e = unary(
     "i1e",
-    _scipy("i1e"),
+    of_scipy("i1e"),
     REAL,
     jvp=lambda t, y, x: _scaled(t, y, x, i0e(x), bessel_ive(np.int64(2), x)),
     domain=Reals(0.2, 3),

@@ -29,6 +29,7 @@ ROUNDED = {op.name for op in OPS.values() if op.costly} - {
     *("div", "sqrt", "floor_divide", "mod", "rem"),
 }
 ROUNDED |= {"logaddexp", "xlogy", "integer_pow", "reduce_sum", "reduce_prod"}
+ROUNDED |= {"ndtr", "logit", "log_expit", "entr", "xlog1py", "rel_entr", "kl_div", "special"}
 UNITS = 4  # 2 of ours, 2 of NumPy's or scipy's
 SUMS = {"reduce_sum", "reduce_prod", "cumlogsumexp", "dot_general"}
 

@@ -370,5 +370,5 @@ def test_scipys_ufuncs_reach_the_rows_of_special_functions() -> None:
 
 def test_a_ufunc_without_a_rule_raises_and_never_gives_objects() -> None:
     special = pytest.importorskip("scipy.special")
-    with pytest.raises(RuleError, match="airy has no rule"):
-        staged(special.airy, np.ones(2))
+    with pytest.raises(RuleError, match="zetac has no rule"):
+        staged(special.zetac, np.ones(2))

@@ -14,6 +14,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.primitives.dot import dot_general
+from ftrace.primitives.scipy_functions import FUNCTIONS, scipy_name
 
 Ints = tuple[int, ...]
 Rule = Callable[..., Any]
@@ -172,6 +173,25 @@ def special(name: str, functions: Callable[[], Any]) -> Rule:
         return fn(*(xp.asarray(a).astype(wide) for a in args))
 
     return evaluate
+
+
+def named_special(functions: Callable[[], Any]) -> Rule:
+    """The row `special`: a function by its name, where CuPy has it."""
+
+    def evaluate(xp: Any, *args: Any, function: str) -> Any:
+        inexact = [typeof(a).dtype for a in args if typeof(a).dtype.kind in "fc"]
+        wide = np.result_type(np.float32, *inexact)
+        fn = getattr(functions(), scipy_name(function))
+        found = fn(*(_widened(xp.asarray(a), wide) for a in args))
+        position = FUNCTIONS[function].position
+        return found if position is None else found[position]
+
+    return evaluate
+
+
+def _widened(x: Any, dtype: Any) -> Any:
+    """An operand in a dtype; integers stay."""
+    return x.astype(dtype) if x.dtype.kind in "fc" else x
 
 
 def of_order(kind: str, run: Callable[..., Any]) -> Rule:
