@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ftrace import flatten_util as flatten_util
     from ftrace import implicit as implicit
     from ftrace import lax as lax
+    from ftrace import nn as nn
     from ftrace import numpy as numpy
     from ftrace import passes as passes
     from ftrace import random as random
@@ -96,6 +97,7 @@ _MODULES = (
     "flatten_util",
     "implicit",
     "lax",
+    "nn",
     "numpy",
     "passes",
     "random",
