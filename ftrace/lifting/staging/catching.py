@@ -39,7 +39,7 @@ from ftrace.lifting.state.names import CAUGHT, NEXT, RAISE, RETURN, Liveness, Na
 from ftrace.lifting.state.nesting import known_places, proceed
 from ftrace.lifting.state.points import Points, an_exit
 from ftrace.lifting.state.throwing import fail_with
-from ftrace.lifting.state.watching import RegionWatch
+from ftrace.lifting.state.watching import RegionWatch, refuse_held
 from ftrace.primitives.compare import bitwise_and, bitwise_not, bitwise_or
 
 
@@ -131,6 +131,7 @@ def caught(frame: LocalFrame, error: Exception) -> Outcome:
     """The exit of a region by an error that Python raised itself."""
     if isinstance(error, FtraceError):
         raise error
+    refuse_held(error)
     fail_with(error)
     follow()
     return Outcome(RAISE, frame.state)

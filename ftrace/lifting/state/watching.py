@@ -125,9 +125,9 @@ class RegionWatch:
         Raises:
             LiftError: the error is that a plain array was written.
         """
-        text = str(error) if isinstance(error, (ValueError, TypeError)) else ""
-        if (self._arrays or self._around) and ("read-only" in text or "writable" in text):
-            raise self._written(error) from error
+        if (self._arrays or self._around) and _is_of_held(error):
+            held = [path for path, _ in (*self._arrays, *self._around)]
+            raise _written(held[0] if len(held) == 1 else "", error) from error
         return isinstance(error, Exception) and not isinstance(error, FtraceError)
 
     def check(self) -> None:
@@ -171,15 +171,29 @@ class RegionWatch:
         """The plain arrays, and what they hold."""
         return [(array, array.copy()) for _, array in self._arrays]
 
-    def _written(self, error: BaseException) -> LiftError:
-        held = [path for path, _ in (*self._arrays, *self._around)]
-        some = f"`{held[0]}`" if len(held) == 1 else "A plain array from outside"
-        return LiftError(
-            f"{some} is written where a traced value decides whether that happens.",
-            "Make it with ftrace.numpy (fnp.zeros, fnp.array(x)), whose writes are traced, or "
-            "write to a copy.",
-            place=source.raised_at(error),
-        )
+
+def refuse_held(error: BaseException | None) -> None:
+    """Raise `LiftError` if an error, which a handler takes, is a write into a region's array.
+
+    NumPy's error is no user's: the array is read-only only while the region is staged.
+    """
+    if _held and _is_of_held(error):
+        raise _written("", error) from error
+
+
+def _is_of_held(error: BaseException | None) -> bool:
+    text = str(error) if isinstance(error, (ValueError, TypeError)) else ""
+    return "read-only" in text or "writable" in text
+
+
+def _written(name: str, error: Any) -> LiftError:
+    what = f"`{name}`" if name else "A plain array from outside"
+    return LiftError(
+        f"{what} is written where a traced value decides whether that happens.",
+        "Make it with ftrace.numpy (fnp.zeros, fnp.array(x)), whose writes are traced, or write to "
+        "a copy.",
+        place=source.raised_at(error),
+    )
 
 
 def note_chosen(x: Any) -> None:

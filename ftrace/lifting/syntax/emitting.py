@@ -298,7 +298,9 @@ class Emitter:
         new = copy.copy(s)
         new.items = [self.expressions.of(i) for i in s.items]
         blocked = place.blocked if isinstance(place.blocked, names.TRIES) else s
-        new.body = self.block(s.body, replace(place, blocked=blocked))
+        body = self.block(s.body, replace(place, blocked=blocked))
+        handler = ast.ExceptHandler(method("Exception"), None, [_handling(), ast.Raise()])
+        new.body = [ast.Try(body, [handler], [], [])]  # before the manager sees the error
         return [new]
 
     def _try(self, s: Any, place: Place) -> list[ast.stmt]:
@@ -335,7 +337,7 @@ class Emitter:
         for handler in s.handlers:
             new.handlers.append(copy.copy(handler))
             new.handlers[-1].type = handler.type and self.expressions.of(handler.type)
-            new.handlers[-1].body = self.block(handler.body, inside)
+            new.handlers[-1].body = [_handling(), *self.block(handler.body, inside)]
         return new
 
     def _trystar(self, s: Any, place: Place) -> list[ast.stmt]:
@@ -366,6 +368,11 @@ class Emitter:
         message = s.msg and self.expressions.of(s.msg)
         known = at(s, ast.Assert(load(t), message))
         return [ast.If(load("__debug__"), [ast.If(asked, [check], [known])], [])]
+
+
+def _handling() -> ast.stmt:
+    """What begins where an error is handled."""
+    return ast.Expr(ast.Call(method("handling"), [], []))
 
 
 def _store(name: str) -> ast.Name:

@@ -25,7 +25,7 @@ from ftrace.lifting.staging.items import (
 from ftrace.lifting.staging.sites import give_up
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Mark, Outcome
-from ftrace.lifting.state.watching import RegionWatch
+from ftrace.lifting.state.watching import RegionWatch, refuse_held
 from ftrace.lifting.substitutes import array_functions, python
 from ftrace.lifting.syntax import patterns, users_operators
 from ftrace.numpy.tracer_operators import refuse_division
@@ -117,6 +117,11 @@ class Helper:
         error = sys.exception()
         assert isinstance(error, Exception)
         return caught(LocalFrame(local, probe), error)
+
+    @staticmethod
+    def handling() -> None:
+        """A handler of the user's begins."""
+        refuse_held(sys.exception())
 
     @staticmethod
     def dividing(name: str, x: Any, y: Any) -> None:
