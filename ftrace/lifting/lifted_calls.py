@@ -51,7 +51,7 @@ def call(fn: Any) -> Any:
     if adapted is not None:
         return adapted(fn)
     ours = counterpart(fn)
-    return lifted(fn) if ours is None else _where_traced(fn, ours)
+    return lifted(fn) if ours is None else ours
 
 
 # ---------------------------------------------------------------------------------- substitutes

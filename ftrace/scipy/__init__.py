@@ -1,4 +1,4 @@
-"""`ftrace.scipy`: functions of SciPy that can be traced, under its names: `ftrace.scipy.special`.
+"""`ftrace.scipy`: functions of SciPy that can be traced, under its names: `special` and `stats`.
 
 Each subpackage is loaded when it is first asked for.
 """
@@ -10,8 +10,9 @@ from ftrace.core.lazy import MAKING
 
 if TYPE_CHECKING:
     from ftrace.scipy import special as special
+    from ftrace.scipy import stats as stats
 
-_MODULES = ("special",)
+_MODULES = ("special", "stats")
 
 
 def __getattr__(name: str) -> Any:

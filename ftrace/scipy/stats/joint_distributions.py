@@ -1,0 +1,91 @@
+"""Distributions of vectors: multinomial, dirichlet, multivariate_normal, by SciPy's names."""
+
+import math
+from typing import Any
+
+import ftrace.numpy as fnp
+from ftrace.core.errors import ShapeError
+from ftrace.numpy.promote import promote_inexact, value
+from ftrace.scipy import special as sp
+
+
+class Joint:
+    """A distribution of vectors.
+
+    Attributes:
+        name: SciPy's.
+    """
+
+    name = ""
+
+    def __repr__(self) -> str:
+        return f"ftrace.scipy.stats.{self.name}"
+
+
+class Multinomial(Joint):
+    """How often each of several outcomes comes in n trials.
+
+    Example:
+        >>> from ftrace.scipy.stats import multinomial
+        >>> round(float(multinomial.pmf([1, 1], 2, [0.5, 0.5])), 6)
+        0.5
+    """
+
+    name = "multinomial"
+
+    def logpmf(self, x: Any, n: Any, p: Any) -> Any:
+        """The logarithm of the probability of counts x along the last axis; their sum is n."""
+        x, n, p = promote_inexact(*map(value, (x, n, p)))
+        terms = sp.xlogy(x, p) - sp.gammaln(x + 1)
+        found = sp.gammaln(n + 1) + fnp.sum(terms, axis=-1)
+        whole = fnp.all(fnp.equal(x, fnp.floor(x)) & fnp.greater_equal(x, 0), axis=-1)
+        return fnp.where(whole & fnp.equal(fnp.sum(x, axis=-1), n), found, -math.inf)
+
+    def pmf(self, x: Any, n: Any, p: Any) -> Any:
+        """The probability of counts x along the last axis."""
+        return fnp.exp(self.logpmf(x, n, p))
+
+
+class Dirichlet(Joint):
+    """Probabilities of several outcomes.
+
+    Example:
+        >>> from ftrace.scipy.stats import dirichlet
+        >>> round(float(dirichlet.pdf([0.5, 0.5], [1.0, 1.0])), 6)
+        1.0
+    """
+
+    name = "dirichlet"
+
+    def logpdf(self, x: Any, alpha: Any) -> Any:
+        """The logarithm of the density at x.
+
+        The first axis of x has as many elements as alpha, or one fewer; what is no point of the
+        simplex has density 0.
+
+        Raises:
+            ShapeError: axes of other sizes.
+        """
+        x, alpha = promote_inexact(*map(value, (x, alpha)))
+        k = alpha.shape[0] if alpha.ndim == 1 else -1
+        if k < 0 or not x.ndim or x.shape[0] not in (k, k - 1):
+            raise ShapeError(
+                f"stats.dirichlet was given x of shape {x.shape} and alpha of shape {alpha.shape}.",
+                "alpha is a vector, and the first axis of x as long, or shorter by one.",
+            )
+        if x.shape[0] == k - 1:
+            x = fnp.concatenate([x, 1 - fnp.sum(x, axis=0, keepdims=True)])
+        inside = fnp.all(fnp.greater_equal(x, 0), axis=0)
+        inside = inside & fnp.less(fnp.abs(fnp.sum(x, axis=0) - 1), 1e-6)
+        column = fnp.reshape(alpha, (k, *(1 for _ in x.shape[1:])))
+        found = fnp.sum(sp.xlogy(column - 1, x), axis=0)
+        found = found - fnp.sum(sp.gammaln(alpha)) + sp.gammaln(fnp.sum(alpha))
+        return fnp.where(inside, found, -math.inf)
+
+    def pdf(self, x: Any, alpha: Any) -> Any:
+        """The density at x."""
+        return fnp.exp(self.logpdf(x, alpha))
+
+
+multinomial = Multinomial()
+dirichlet = Dirichlet()
