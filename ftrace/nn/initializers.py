@@ -133,11 +133,11 @@ def truncated_normal(
 
 
 def _as(x: Any, dtype: Any) -> Any:
-    return canonical(dtype).type(x) if isinstance(x, int | float) else x
+    return canonical(dtype).type(x) if issubclass(type(x), int | float) else x
 
 
 def _sizes(shape: Shape, axes: Axes) -> int:
-    chosen = (axes,) if isinstance(axes, int) else axes
+    chosen = (axes,) if issubclass(type(axes), int) else axes
     return math.prod(shape[a] for a in chosen)
 
 

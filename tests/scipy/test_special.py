@@ -103,7 +103,7 @@ KERNELS = ("ndtr", "logit", "log_expit", "entr", "xlog1py", "rel_entr", "kl_div"
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_have_scipys_values_at_edges(name: str, dtype: str) -> None:
+def test_compiled_kernels_have_scipys_values_at_edges(name: str, dtype: str) -> None:
     f, ufunc = getattr(fsp, name), getattr(scipy.special, name)
     with np.errstate(all="ignore"):
         x = EDGES.astype(dtype)
@@ -123,7 +123,7 @@ def ndtr_of(x: float) -> Decimal:
     return (-z * z).exp() / (pi.sqrt() * (z + f)) / 2
 
 
-def test_the_normal_distribution_function_is_precise_in_its_tail() -> None:
+def test_the_compiled_normal_distribution_function_is_precise_in_its_tail() -> None:
     getcontext().prec = 50
     x = -np.linspace(4, 37, 60)
     for value, at in zip(ftrace.jit(fsp.ndtr)(x), x, strict=True):
