@@ -92,7 +92,7 @@ def _seen(t: int, s: int, is_causal: bool, window: int | tuple[int, int] | None)
     queries, keys = np.arange(t)[:, None], np.arange(s)[None, :]
     seen = queries >= keys if is_causal else None
     if window is not None:
-        before, behind = (window, window) if issubclass(type(window), int) else window
+        before, behind = window if type(window) is tuple else (window, window)
         near = (queries <= keys + before) & (queries >= keys - behind)
         seen = near if seen is None else seen & near
     return seen

@@ -137,8 +137,7 @@ def _as(x: Any, dtype: Any) -> Any:
 
 
 def _sizes(shape: Shape, axes: Axes) -> int:
-    chosen = (axes,) if issubclass(type(axes), int) else axes
-    return math.prod(shape[a] for a in chosen)
+    return math.prod(shape[a] for a in np.atleast_1d(axes))
 
 
 def _fans(shape: Shape, in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:

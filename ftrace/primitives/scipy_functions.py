@@ -145,7 +145,7 @@ def _drawn(f: Function, rng: np.random.Generator, shape: Any, dtype: str, whole:
     """A sample of a function, integers of rank 0."""
     kind = dtype if dtype[0] in f.kinds else "c16"
     args = [
-        np.dtype(whole).type(s) if issubclass(type(s), int) else s.draw(rng, shape, kind)[()]
+        s.draw(rng, shape, kind)[()] if type(s) is Reals else np.dtype(whole).type(s)
         for s in f.samples
     ]
     return Sample(tuple(args), {"function": f.name})
