@@ -7,6 +7,7 @@ warnings are errors is said in pyproject.toml.
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,11 @@ from ftrace.interpreters import captures
 from tests.golden.files import Golden
 
 set_default(check_jaxprs=True, check_captures=True)
+
+# Code that one process has compiled is there for the others, and in the next run; not the user's.
+CACHE = str(Path(__file__).parent.parent / "build" / "cache")
+os.environ["FTRACE_CACHE_DIRECTORY"] = CACHE
+set_default(cache_directory=CACHE)
 
 settings.register_profile(
     "default",

@@ -40,7 +40,8 @@ class Settings:
             keeps, at most; those that were not used for longest go first and are made again.
         recycled_memory: bytes of freed large results that compiled functions keep for their next
             ones, at most (and at most a quarter of the machine's memory); 0 keeps none.
-        kernel_cache: bytes of compiled GPU kernels that are kept on disk, at most; 0 keeps none.
+        kernel_cache: bytes of compiled code (CPU, GPU) that are kept on disk, at most; 0 keeps and
+            reads none.
         cache_directory: where they are kept; by default in the user's cache directory.
         passes: what `ftrace.passes.inserted` added to lowering.
     """

@@ -505,7 +505,7 @@ def test_without_moving_pages_memory_is_copied(monkeypatch):
         other = recycling.Recycler()
         assert other.is_on()
         monkeypatch.setattr(recycling, "_recycler", lambda: other)
-        assert "mremap" not in recycling.allocator_text(0)
+        assert "mremap" not in recycling.allocator_text()
         y = block(MIB)
         y[:] = 7
         y.resize(5 * MIB, refcheck=False)

@@ -44,7 +44,7 @@ def _compiler():
 def home(tmp_path):
     """An empty cache."""
     with ftrace.config.update(cache_directory=str(tmp_path)):
-        yield tmp_path / "cubin"
+        yield tmp_path / "code"
 
 
 @pytest.fixture
@@ -241,87 +241,12 @@ def test_text_device_version_and_options_are_told_apart(home, runs, monkeypatch)
     assert len(list(home.iterdir())) == 5
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: data[:-1],
-        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
-        lambda data: data[:60] + bytes([data[60] ^ 1]) + data[61:],
-        lambda data: b"x" + data,
-        lambda data: data + b"\0",
-        lambda data: os.urandom(1000),
-    ],
-    ids=["empty", "short", "last bit", "one bit", "shifted", "longer", "noise"],
-)
-def test_a_damaged_file_is_made_again(home, runs, damage):
-    first = compiling.cubin(TWICE, "sm_90")
-    (file,) = home.iterdir()
-    good = file.read_bytes()
-    file.write_bytes(damage(good))
-    assert compiling.cubin(TWICE, "sm_90") == first
-    assert len(runs) == 2
-    assert file.read_bytes() == good
-
-
-def test_a_folder_that_cannot_be_used_is_no_error(tmp_path, runs):
-    (tmp_path / "file").touch()
-    with ftrace.config.update(cache_directory=str(tmp_path / "file")):
-        assert compiling.cubin(TWICE, "sm_90") == compiling.cubin(TWICE, "sm_90")
-    assert len(runs) == 2
-
-
-def test_a_folder_in_place_of_a_file_is_no_error(home, runs):
-    compiling.cubin(TWICE, "sm_90")
-    (file,) = home.iterdir()
-    file.unlink()
-    file.mkdir()
-    assert compiling.cubin(TWICE, "sm_90").startswith(ELF)
-    assert [path.name for path in home.iterdir()] == [file.name]
-
-
-def test_a_disk_that_is_full_leaves_nothing_behind(home, runs, monkeypatch):
-    def full(source, target):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    assert compiling.cubin(TWICE, "sm_90").startswith(ELF)
-    assert list(home.iterdir()) == []
-
-
-def test_nothing_is_kept_if_the_setting_is_zero(home, runs):
-    with ftrace.config.update(kernel_cache=0):
-        compiling.cubin(TWICE, "sm_90")
-        compiling.cubin(TWICE, "sm_90")
-    assert len(runs) == 2
-    assert not home.exists()
-
-
-def test_what_was_not_used_for_longest_goes_first(home, runs):
-    texts = [TWICE.replace("1.0f", f"{n}.5f") for n in range(4)]
-    for age, text in enumerate(texts[:3]):
-        compiling.cubin(text, "sm_90")
-        (new,) = [p for p in home.iterdir() if p.stat().st_mtime > 1e6]
-        os.utime(new, (age, age))
-    size = max(path.stat().st_size for path in home.iterdir())
-    compiling.cubin(texts[0], "sm_90")  # used now: the oldest is texts[1]
-    with ftrace.config.update(kernel_cache=3 * size + 8):
-        compiling.cubin(texts[3], "sm_90")
-    assert len(list(home.iterdir())) == 3
-    before = len(runs)
-    for n in (0, 2, 3):
-        compiling.cubin(texts[n], "sm_90")
-    assert len(runs) == before
-    compiling.cubin(texts[1], "sm_90")
-    assert len(runs) == before + 1
-
-
 def test_processes_share_the_cache(home):
     program = (
         "import sys\nfrom ftrace.gpu.runtime import cubin as c\n"
         "from tests.gpu.test_compile import TWICE\n"
-        "made = []\nwrite = c._write\n"
-        "c._write = lambda path, body: (made.append(1), write(path, body))\n"
+        "made = []\nwrite = c.disk_cache.write\n"
+        "c.disk_cache.write = lambda name, body: (made.append(1), write(name, body))\n"
         "code = c.cubin(TWICE, 'sm_90')\nprint(len(made), hash(code), file=sys.stdout)\n"
     )
     environment = {
@@ -340,18 +265,6 @@ def test_processes_share_the_cache(home):
     assert {found[1] for found in together} == {third[1]}
     assert third[0] == "0"
     assert [path.suffix for path in home.iterdir()] == [".cubin"]
-
-
-def test_the_folder_follows_the_systems_habits(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert compiling.folder() == tmp_path / "ftrace" / "cubin"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.delenv("LOCALAPPDATA", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert compiling.folder() == tmp_path / ".cache" / "ftrace" / "cubin"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert compiling.folder() == tmp_path / "Library" / "Caches" / "ftrace" / "cubin"
 
 
 # --- the sheet of resources ---------------------------------------------------------------------

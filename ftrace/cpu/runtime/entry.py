@@ -16,8 +16,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ftrace.core.lazy import once
-from ftrace.cpu.runtime.entry_text import API, REJECTED, ArgumentLayout, callback_text, entry_text
+from ftrace.cpu.runtime.entry_text import (
+    API,
+    CALL_BACK,
+    NDARRAY,
+    REJECTED,
+    ArgumentLayout,
+    callback_text,
+    entry_text,
+)
 from ftrace.cpu.runtime.machine_code import Module, compile_module, host
+from ftrace.cpu.runtime.python_rows import call_back
 
 STACK_SLOTS: Final = 4096
 STACK_ARENA: Final = 4096
@@ -110,6 +119,7 @@ class _Native:
     def __init__(self, layout: ArgumentLayout | None) -> None:
         api = ctypes.pythonapi
         symbols = {n: ctypes.cast(getattr(api, n), ctypes.c_void_p).value or 0 for n in API}
+        symbols |= {CALL_BACK: id(call_back), NDARRAY: id(np.ndarray)}
         text = callback_text() + (entry_text(layout) if layout else "")
         self._module: Module = compile_module(text, symbols, host())
         self.callback = self._module.address("callback")

@@ -6,10 +6,7 @@ its number of axes (-1 where it is not looked at), dtype and shape, then -1.
 
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from ftrace.cpu.runtime.main import FINISHED
-from ftrace.cpu.runtime.python_rows import call_back
 
 REJECTED: Final = 2  # an operand is not what was planned, or needs a copy first
 PLAIN: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
@@ -27,6 +24,7 @@ class ArgumentLayout(NamedTuple):
     flags: int
 
 
+CALL_BACK, NDARRAY = "call_back", "ndarray_class"  # objects, whose addresses are theirs
 API: Final[dict[str, str]] = {  # function -> its declaration
     "PyEval_SaveThread": "ptr @PyEval_SaveThread()",
     "PyEval_RestoreThread": "void @PyEval_RestoreThread(ptr)",
@@ -41,6 +39,7 @@ API: Final[dict[str, str]] = {  # function -> its declaration
 def callback_text() -> str:
     """Declarations of Python's functions, and `i32 callback(i64)`, the way into Python."""
     lines = [f"declare {text}" for text in API.values()]
+    lines += [f"@{name} = external global i8" for name in (CALL_BACK, NDARRAY)]
     return (
         "\n".join(lines)
         + f"""
@@ -48,7 +47,7 @@ def callback_text() -> str:
 define i32 @callback(i64 %number) {{
   %state = call i32 @PyGILState_Ensure()
   %n = call ptr @PyLong_FromSsize_t(i64 %number)
-  %answer = call ptr @PyObject_CallOneArg(ptr inttoptr (i64 {id(call_back)} to ptr), ptr %n)
+  %answer = call ptr @PyObject_CallOneArg(ptr @{CALL_BACK}, ptr %n)
   call void @Py_DecRef(ptr %n)
   call void @Py_DecRef(ptr %answer)
   call void @PyGILState_Release(i32 %state)
@@ -81,11 +80,11 @@ def entry_text(layout: ArgumentLayout) -> str:
     }
     numbers = {
         "offset": layout.data,
-        "ndarray": id(np.ndarray),
         "mask": PLAIN,
         "rejected": REJECTED,
         "finished_code": FINISHED,
         "items": ITEMS,
+        "ndarray": NDARRAY,
     }
     return _ENTRY.format(**words, **fields, **numbers)
 
@@ -141,7 +140,7 @@ read:
   br i1 %ours, label %store, label %check
 check:
 {kind}
-  %is_array = icmp eq ptr %kind, inttoptr (i64 {ndarray} to ptr)
+  %is_array = icmp eq ptr %kind, @{ndarray}
   br i1 %is_array, label %fields, label %reject
 fields:
 {descr}

@@ -1,10 +1,11 @@
 """LLVM text to machine code in memory.
 
 Everything that knows llvmlite's binding is here. No optimisation passes run and nothing is fused:
-code generation translates what was written. The text becomes an object file, made by a target
-machine that is kept, and only that file is loaded: what LLVM knows of a module while compiling is
-twelve times as large as its code. All of it happens under the lock that keeps the process from
-forking (core/lazy.py). A `Module` owns its code, which is freed with it.
+code generation translates what was written. The text becomes an object file, made by a
+target machine that is kept, and only that file is loaded: what LLVM knows of a module while
+compiling is twelve times as large as its code. Object files are kept on disk, so that the next
+process compiles nothing (core/disk_cache.py). All of it happens under the lock that keeps the
+process from forking (core/lazy.py). A `Module` owns its code, which is freed with it.
 """
 
 import functools
@@ -17,11 +18,13 @@ from weakref import finalize
 
 import llvmlite.binding as llvm
 
+from ftrace.core import disk_cache
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import MAKING, once
 from ftrace.cpu.llvm.text import Processor
 
 VERSION: Final = ".".join(str(n) for n in llvm.llvm_version_info)
+_count: Final = [0]
 ROOM: Final = 32 << 20  # bytes that LLVM may want beside what it makes of a text
 PER_CHARACTER: Final = 200  # bytes that it wants per character of the text, at most
 
@@ -82,6 +85,11 @@ def _chosen(level: str) -> Processor:
             "Choose a smaller set of instructions, or leave FTRACE_CPU out.",
         )
     return found
+
+
+def translations() -> int:
+    """How many texts LLVM has translated in this process; others came from disk."""
+    return _count[0]
 
 
 class Module:
@@ -199,7 +207,20 @@ def _start() -> bool:
 
 def _translated(text: str, made_for: Processor, level: int) -> tuple[bytes, list[str]]:
     """The object file of a text, and the names of what it takes from elsewhere."""
+    name = disk_cache.name_of("o", VERSION, made_for, level, text)
+    kept = disk_cache.read(name)
+    if kept is None:
+        code, external = _generated(text, made_for, level)
+        disk_cache.write(name, b" ".join([*map(str.encode, external), b"\0"]) + code)
+        return code, external
+    names, _, code = kept.partition(b"\0")
+    return code, names.decode().split()
+
+
+def _generated(text: str, made_for: Processor, level: int) -> tuple[bytes, list[str]]:
+    """As `_translated`, by LLVM."""
     _start()
+    _count[0] += 1
     with llvm.create_context() as context, _parse(text, context) as parsed:
         names = [v.name for v in (*parsed.functions, *parsed.global_variables) if v.is_declaration]
         external = [name for name in names if not name.startswith("llvm.")]

@@ -29,6 +29,7 @@ from ftrace.cpu.runtime.recycling_text import (
     LIMIT,
     LOCK,
     NUMPY,
+    STATE,
     TAPES,
     WORDS,
     allocator_text,
@@ -151,7 +152,9 @@ class Recycler:
         self._bound = 0
         self._most = machine_memory() // 4
         place = ctypes.addressof(self.state)
-        self._module = compile_module(allocator_text(place), _symbols(), host(), level=0)
+        self._module = compile_module(
+            allocator_text(), _symbols() | {STATE: place}, host(), level=0
+        )
         found = {n: self._module.address(f"recycling_{n}") for n in (*NUMPY, *TAPES, "trim")}
         self._struct = MemoryHandler(b"ftrace", 1, place, *(found[n] for n in NUMPY))
         self._name = ctypes.create_string_buffer(b"mem_handler")

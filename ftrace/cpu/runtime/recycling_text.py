@@ -27,11 +27,13 @@ NUMPY: Final = ("malloc", "calloc", "realloc", "free")  # what a handler needs, 
 TAPES: Final = ("regrow", "discard")  # realloc and free without the state
 
 
-def allocator_text(state: int) -> str:
+STATE: Final = "recycler_state"
+
+
+def allocator_text() -> str:
     """The functions of `NUMPY` and `TAPES`, and `trim`, their names behind `recycling_`.
 
-    Args:
-        state: the address that tapes' functions use.
+    Those of tapes use the symbol `STATE`.
 
     Raises:
         AttributeError: this system has no anonymous mappings.
@@ -44,7 +46,7 @@ def allocator_text(state: int) -> str:
     return _TEXT.format(
         mremap=mremap,
         stretch=stretch,
-        state=state,
+        state=STATE,
         advice=advice,
         protection=mmap.PROT_READ | mmap.PROT_WRITE,
         flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
@@ -74,6 +76,7 @@ _STRETCH: Final = (
 _REFUSED: Final = "select i1 true, ptr inttoptr (i64 -1 to ptr), ptr %start"
 
 _TEXT: Final = """
+@{state} = external global i8
 declare ptr @PyMem_RawMalloc(i64)
 declare void @PyMem_RawFree(ptr)
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
@@ -430,12 +433,12 @@ done:
 }}
 
 define ptr @recycling_regrow(ptr %old, i64 %size) {{
-  %new = call ptr @recycling_realloc(ptr inttoptr (i64 {state} to ptr), ptr %old, i64 %size)
+  %new = call ptr @recycling_realloc(ptr @{state}, ptr %old, i64 %size)
   ret ptr %new
 }}
 
 define void @recycling_discard(ptr %memory) {{
-  call void @recycling_free(ptr inttoptr (i64 {state} to ptr), ptr %memory, i64 0)
+  call void @recycling_free(ptr @{state}, ptr %memory, i64 0)
   ret void
 }}
 """
