@@ -6,7 +6,16 @@ The answers depend on the equation's types and params, never on the primitive's 
 from typing import Any, TypeVar
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, subjaxprs
-from ftrace.core.lower import Branch, Call, Elementwise, Iteration, Layout, Moving
+from ftrace.core.lower import (
+    Branch,
+    Call,
+    Elementwise,
+    Gufunc,
+    GufuncCall,
+    Iteration,
+    Layout,
+    Moving,
+)
 from ftrace.core.primitive import Primitive
 
 K = TypeVar("K")
@@ -61,6 +70,13 @@ def branches(eqn: Eqn) -> tuple[Jaxpr, ...]:
     """The jaxprs of which operand 0 chooses one; none where the equation is no branch."""
     branch = way(eqn.primitive, Branch)
     found: tuple[Jaxpr, ...] = () if branch is None else tuple(branch.jaxprs(**eqn.params))
+    return found
+
+
+def gufunc_call(eqn: Eqn) -> GufuncCall | None:
+    """How a compiled loop of NumPy's computes the results; None where it does not."""
+    loop = way(eqn.primitive, Gufunc)
+    found: Any = None if loop is None else loop.call([a.aval for a in eqn.invars], **eqn.params)
     return found
 
 

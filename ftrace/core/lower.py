@@ -119,6 +119,52 @@ class Product:
     dims: Rule
 
 
+class Cores(NamedTuple):
+    """An array as a gufunc takes it: the axes that one turn of its loop works on.
+
+    Attributes:
+        at: its position, among the row's operands or results.
+        axes: its core axes, in the order of the signature; the others are those of the batch.
+        into: the result whose memory the gufunc works on in the operand's place, after a copy,
+            where it overwrites what it is given.
+    """
+
+    at: int
+    axes: tuple[int, ...] = ()
+    into: int | None = None
+
+
+class GufuncCall(NamedTuple):
+    """How a gufunc computes the results of a row.
+
+    Attributes:
+        module, name: where it is, e.g. `numpy.fft._pocketfft_umath` and `fft`.
+        signature: its signature, as it says itself.
+        inputs: what it is given: operands, and numbers of NumPy that it takes besides.
+        outputs: the results in its order.
+        fails: whether the floating-point flag "invalid" behind it means that it failed. Then the
+            row is evaluated by its `impl`, which says so.
+    """
+
+    module: str
+    name: str
+    signature: str
+    inputs: tuple[Cores | np.generic, ...]
+    outputs: tuple[Cores, ...]
+    fails: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gufunc:
+    """A compiled loop of NumPy's computes the results: that of a gufunc, or of a ufunc.
+
+    Attributes:
+        call: (operand avals, **params) -> `GufuncCall`; None where `impl` does something else.
+    """
+
+    call: Rule
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """The row is a name for the equations of a jaxpr of the same operands.
@@ -214,6 +260,7 @@ Kind = (
     | Reduction
     | Cumulative
     | Product
+    | Gufunc
     | Call
     | Branch
     | Iteration

@@ -11,6 +11,7 @@ from typing import Any, Final
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.lazy import once
+from ftrace.cpu.foreign.gufuncs import has_loop
 from ftrace.cpu.llvm.text import Processor
 from ftrace.cpu.runtime.blas import longest
 from ftrace.cpu.runtime.machine_code import assembly, host
@@ -35,7 +36,7 @@ class CpuBackend:
 
     def plan(self, jaxpr: Jaxpr) -> Program:
         """The program of a jaxpr."""
-        return plan(jaxpr, Machine(self.host.vector_bytes, longest))
+        return plan(jaxpr, Machine(self.host.vector_bytes, longest, has_loop))
 
     def compile(self, program: Program) -> Callable[[Sequence[Any]], list[Any]]:
         """A function of the program's arguments that gives its results."""

@@ -2,10 +2,29 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class InnerLoop(NamedTuple):
+    """A compiled loop of a gufunc of NumPy's.
+
+    Attributes:
+        module, name, signature: of the gufunc.
+        types: of its operands and results, as NumPy writes them: `Dd->D`.
+    """
+
+    module: str
+    name: str
+    signature: str
+    types: str
 
 
 def _common() -> int:
     return 2**31 - 1
+
+
+def _none(loop: InnerLoop, fails: bool) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +35,8 @@ class Machine:
         vector_bytes: of a vector of a processor.
         longest: gives the largest size that native code can pass to a library of matrix products,
             0 for none; asked when there is a product.
+        loops: whether native code can call a loop of a gufunc, and (`fails`) tell whether it
+            failed; asked when there is one.
         wide: whether sums of float32 are folded in float64; else in float32 with the rounding
             errors kept beside.
         bounds: whether loops are cut where a condition on their index changes; else the condition
@@ -32,6 +53,7 @@ class Machine:
 
     vector_bytes: int
     longest: Callable[[], int] = _common
+    loops: Callable[[InnerLoop, bool], bool] = _none
     wide: bool = True
     bounds: bool = True
     in_order: bool = True

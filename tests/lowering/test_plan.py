@@ -27,6 +27,7 @@ from ftrace.lowering.program.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
+    Apply,
     BranchStep,
     Callback,
     Copy,
@@ -117,6 +118,9 @@ class _Follower:
                 self.move({k for k in call.operands if k is not None}, set(call.results))
             elif isinstance(step, Multiply):
                 self.move({step.lhs, step.rhs}, {step.out})
+            elif isinstance(step, Apply):
+                self.move({*step.inputs} - {*step.outputs}, {*step.outputs})
+                self.steps(step.fails)
             elif isinstance(step, BranchStep):
                 self.read([step.index])
                 self.steps(step.arms[-1 if self.last else 0])

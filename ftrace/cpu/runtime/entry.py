@@ -52,11 +52,13 @@ class Needs(NamedTuple):
             array of bytes with 64 to spare.
         release: whether it may run so long that other threads should have the GIL. They may keep
             it for milliseconds, so that releasing it costs short programs dearly.
+        python: whether it runs callbacks; else the first one asked for ends it.
     """
 
     slots: int
     arena: int | None
     release: bool
+    python: bool
 
 
 def bind(addresses: tuple[int, int], items: Sequence[Item], needs: Needs) -> Enter:
@@ -68,14 +70,15 @@ def bind(addresses: tuple[int, int], items: Sequence[Item], needs: Needs) -> Ent
         needs: what else to prepare.
 
     Returns:
-        A function that gives FINISHED, or REJECTED where an array is not what was planned. What
-        a callback raises, it raises.
+        A function that gives FINISHED, or REJECTED where an array is not what was planned, or
+        FAILED where a callback is wanted that it does not run. What a callback raises, it raises.
     """
     native = _native()
     if native.make is None or needs.slots > STACK_SLOTS:
         return _portable(addresses, items, needs)
     given = len(items) + (needs.arena is None)
-    words = [*addresses, native.callback, given, needs.slots, needs.arena or 0, needs.release]
+    callback = native.callback if needs.python else native.stop
+    words = [*addresses, callback, given, needs.slots, needs.arena or 0, needs.release]
     for slot, dtype, shape in items:
         words += [slot, -1] if dtype is None else [slot, len(shape), id(dtype), *shape]
     return native.make(np.array([*words, -1], np.int64))
@@ -84,8 +87,8 @@ def bind(addresses: tuple[int, int], items: Sequence[Item], needs: Needs) -> Ent
 def _portable(addresses: tuple[int, int], items: Sequence[Item], needs: Needs) -> Enter:
     """The same with NumPy's own means, and with the GIL."""
     main = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(addresses[0])
-    callback = _native().callback
-    slots, arena, _ = needs
+    slots, arena, _, python = needs
+    callback = _native().callback if python else _native().stop
 
     def enter(*arrays: Any) -> int:
         if len(arrays) != len(items) + (arena is None):
@@ -123,6 +126,7 @@ class _Native:
         text = callback_text() + (entry_text(layout) if layout else "")
         self._module: Module = compile_module(text, symbols, host())
         self.callback = self._module.address("callback")
+        self.stop = self._module.address("stop")
         self.make: Callable[[np.ndarray[Any, Any]], Enter] | None = None
         if layout is None:
             return

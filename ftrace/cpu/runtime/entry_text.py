@@ -6,7 +6,7 @@ its number of axes (-1 where it is not looked at), dtype and shape, then -1.
 
 from typing import Final, NamedTuple
 
-from ftrace.cpu.runtime.main import FINISHED
+from ftrace.cpu.runtime.main import FAILED
 
 REJECTED: Final = 2  # an operand is not what was planned, or needs a copy first
 PLAIN: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
@@ -30,6 +30,7 @@ API: Final[dict[str, str]] = {  # function -> its declaration
     "PyEval_RestoreThread": "void @PyEval_RestoreThread(ptr)",
     "PyGILState_Ensure": "i32 @PyGILState_Ensure()",
     "PyGILState_Release": "void @PyGILState_Release(i32)",
+    "PyErr_Occurred": "ptr @PyErr_Occurred()",
     "PyLong_FromSsize_t": "ptr @PyLong_FromSsize_t(i64)",
     "PyObject_CallOneArg": "ptr @PyObject_CallOneArg(ptr, ptr)",
     "Py_DecRef": "void @Py_DecRef(ptr)",
@@ -37,7 +38,11 @@ API: Final[dict[str, str]] = {  # function -> its declaration
 
 
 def callback_text() -> str:
-    """Declarations of Python's functions, and `i32 callback(i64)`, the way into Python."""
+    """Declarations of Python's functions, and `i32 callback(i64)`, the way into Python.
+
+    `stop` is what a program that runs no rows is given in its place: it asks Python only for what
+    has a negative number.
+    """
     lines = [f"declare {text}" for text in API.values()]
     lines += [f"@{name} = external global i8" for name in (CALL_BACK, NDARRAY)]
     return (
@@ -55,12 +60,25 @@ define i32 @callback(i64 %number) {{
   %code = zext i1 %raised to i32
   ret i32 %code
 }}
+
+define i32 @stop(i64 %number) {{
+  %row = icmp sge i64 %number, 0
+  br i1 %row, label %end, label %ask
+end:
+  ret i32 {FAILED}
+ask:
+  %code = call i32 @callback(i64 %number)
+  ret i32 %code
+}}
 """
     )
 
 
 def entry_text(layout: ArgumentLayout) -> str:
-    """`ptr enter(ptr self, ptr arguments, i64 count)`: a loop over the items, then main."""
+    """`ptr enter(ptr self, ptr arguments, i64 count)`: a loop over the items, then main.
+
+    Loops of NumPy's, which main calls, leave Python's error where memory ends.
+    """
     words = {
         "count": _word("count", COUNT, "i64"),
         "total": _word("total", SLOTS, "i64"),
@@ -82,7 +100,6 @@ def entry_text(layout: ArgumentLayout) -> str:
         "offset": layout.data,
         "mask": PLAIN,
         "rejected": REJECTED,
-        "finished_code": FINISHED,
         "items": ITEMS,
         "ndarray": NDARRAY,
     }
@@ -206,11 +223,13 @@ without:
   br label %done
 done:
   %code = phi i32 [ %code1, %within ], [ %code2, %without ]
-  %finished = icmp eq i32 %code, 0
-  br i1 %finished, label %good, label %raised
+  %error = call ptr @PyErr_Occurred()
+  %clean = icmp eq ptr %error, null
+  br i1 %clean, label %good, label %raised
 good:
-  %yes = call ptr @PyLong_FromSsize_t(i64 {finished_code})
-  ret ptr %yes
+  %ended = sext i32 %code to i64
+  %answer = call ptr @PyLong_FromSsize_t(i64 %ended)
+  ret ptr %answer
 raised:
   ret ptr null
 reject:

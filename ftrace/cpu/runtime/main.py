@@ -8,12 +8,15 @@ element is written with its size, so that a loop over scalars calls nothing but 
 native_launch.py calls it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ftrace.core.tapes import has_turns
 from ftrace.cpu.emit.emitter import Carried
 from ftrace.cpu.emit.interrupts import AVAILABLE, POLL, STATE, cell, declare, polls
 from ftrace.cpu.emit.kernel_text import emit
+from ftrace.cpu.foreign import gufuncs
+from ftrace.cpu.foreign.gufunc_text import FLAGS, apply_name, apply_text
 from ftrace.cpu.llvm.text import Processor, Text, Typed, memory_type
 from ftrace.cpu.runtime import blas
 from ftrace.cpu.runtime.blas_text import product_name
@@ -21,6 +24,7 @@ from ftrace.cpu.runtime.native_tapes import EXHAUSTED, OTHER, Tapes
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import (
     ARENA,
+    Apply,
     BranchStep,
     Callback,
     Copy,
@@ -92,6 +96,17 @@ class _Main:
         self._loops = 0
         self._watches = AVAILABLE and _watches(program.steps)
         self._tapes = Tapes(program, text)
+        self._how: dict[type, Callable[[Any], None]] = {
+            Launch: self._launch,
+            Copy: self._copy,
+            Callback: self._callback,
+            Multiply: self._product,
+            Apply: self._apply,
+            BranchStep: self._branch,
+            Repeat: self._repeat,
+            Scan: self._scan,
+            Look: self._looks,
+        }
 
     def write(self) -> str:
         """The function."""
@@ -159,25 +174,16 @@ class _Main:
 
     def _steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            if isinstance(step, Launch):
-                self.text.line(f"call void @{symbol(self._kernels)}(ptr %slots, ptr %table)")
-                self._kernels += 1
-                self._stop_if_raised(step)
-            elif isinstance(step, Copy):
-                self._copy(step)
-            elif isinstance(step, Callback):
-                self._callback(step)
-            elif isinstance(step, Multiply):
-                self._product(step)
-            elif isinstance(step, BranchStep):
-                self._branch(step)
-            elif isinstance(step, Repeat):
-                self._repeat(step)
-            elif isinstance(step, Look):
-                for window in step.windows:
-                    self._look(window, self._load(step.number, "i8"))
-            else:
-                self._scan(step)
+            self._how[type(step)](step)
+
+    def _launch(self, step: Launch) -> None:
+        self.text.line(f"call void @{symbol(self._kernels)}(ptr %slots, ptr %table)")
+        self._kernels += 1
+        self._stop_if_raised(step)
+
+    def _looks(self, step: Look) -> None:
+        for window in step.windows:
+            self._look(window, self._load(step.number, "i8"))
 
     def _stop_if_raised(self, step: Launch) -> None:
         """Behind a kernel: its loops may have looked for signals."""
@@ -228,6 +234,33 @@ class _Main:
         self.text.line(f"%{numbers} = getelementptr i64, ptr %table, i64 {step.numbers}")
         flags = ", ".join(f"i1 {str(t).lower()}" for t in step.transposed)
         self.text.line(f"call void @{name}({bases}, ptr %{numbers}, {flags})")
+
+    def _apply(self, step: Apply) -> None:
+        text = self.text
+        arrays = [*step.inputs, *step.outputs]
+        form, flags = (len(arrays), step.depth, step.cores), bool(step.fails)
+        name = apply_name(*form, flags=flags)
+        text.declare(name, apply_text(*form, flags=flags))
+        if flags:
+            text.declare("flags", FLAGS)
+        loop = f'@"{gufuncs.symbol(step.loop)}"'
+        text.declare(loop, f"declare void {loop}(ptr, ptr, ptr, ptr)")
+        data = "null"
+        if gufuncs.known(step.loop).data:
+            data = f'@"{gufuncs.symbol(step.loop)}{gufuncs.DATA}"'
+            text.declare(data, f"declare void {data}()")
+        numbers = self.text.fresh()
+        text.line(f"%{numbers} = getelementptr i64, ptr %table, i64 {step.numbers}")
+        bases = [self._slot(k) for k in arrays]
+        operands = ", ".join(f"ptr {x}" for x in (loop, data, f"%{numbers}", *bases))
+        failed = text.let(f"call i1 @{name}({operands})", "b1", 1)
+        if flags:
+            bad, good = text.fresh("bad"), text.fresh("good")
+            text.branch(failed, bad, good)
+            text.label(bad)
+            self._steps(step.fails)
+            text.jump(good)
+            text.label(good)
 
     def _branch(self, step: BranchStep) -> None:
         text = self.text

@@ -22,13 +22,14 @@ from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
 from ftrace.core.lazy import MAKING
 from ftrace.core.tapes import has_turns
+from ftrace.cpu.foreign import gufuncs
 from ftrace.cpu.llvm.text import Processor
 from ftrace.cpu.mathematics.libraries import PREFIX, pointers
 from ftrace.cpu.runtime import blas, blocks, native_tapes
 from ftrace.cpu.runtime.entry import STACK_ARENA, Item, Needs, bind
 from ftrace.cpu.runtime.entry_text import REJECTED
 from ftrace.cpu.runtime.machine_code import Module, compile_module, host
-from ftrace.cpu.runtime.main import kernel_text, module_text
+from ftrace.cpu.runtime.main import FAILED, kernel_text, module_text
 from ftrace.cpu.runtime.python_rows import (
     NativeFrame,
     Row,
@@ -112,6 +113,7 @@ def _compile(text: str, program: Program, made_for: Processor) -> Module:
         symbols.update(blas.symbols())
     if native_tapes.PREFIX in text:
         symbols.update(native_tapes.symbols())
+    symbols.update(gufuncs.symbols(step.loop for step in program.loops))
     try:
         return compile_module(text, symbols, made_for)
     except BackendError as error:
@@ -136,6 +138,7 @@ class NativeProgram:
         "_boxed",
         "_constants",
         "_enter",
+        "_failing",
         "_frames",
         "_kept",
         "_large",
@@ -150,8 +153,11 @@ class NativeProgram:
         "_unboxed",
     )
 
-    def __init__(self, program: Program, module: Module) -> None:
+    def __init__(self, program: Program, module: Module, failing: bool = False) -> None:
+        """Bind it; `failing`: to an end where loops that fail are asked why, in Python."""
+        calls = program.callbacks if failing or not program.fails_only else ()
         self._program = program if program.callbacks else None
+        self._failing: NativeProgram | None = None
         slots = program.slots
         places = {p: program.of_place(p) for p in (ARGUMENT, CONSTANT, RESULT)}
         given = [*places[ARGUMENT], *places[CONSTANT]]
@@ -172,21 +178,23 @@ class NativeProgram:
             for c, a in zip(program.constants, behind, strict=True)
         )
         self._order = [*given, *places[RESULT]]
-        self._rows = [Row(call, program) for call in program.callbacks]
+        self._rows = [Row(call, program) for call in calls]
         self._frames: list[NativeFrame] = []  # that no call uses now
         items = [_item(k, slots[k].aval) for k in given]
         items += [Item(k, None, ()) for k in places[RESULT]]
-        on_stack = program.arena <= STACK_ARENA and not program.callbacks
+        on_stack = program.arena <= STACK_ARENA and not calls
         self._arena = 0 if on_stack else program.arena + 64
         self._scratch = maker((self._arena,), BYTES)
         table = np.array([n & (1 << 64) - 1 for n in program.table], np.uint64)
         addresses = (module.address("main"), table.ctypes.data)
-        needs = Needs(len(slots), program.arena if on_stack else None, _is_long(program))
+        stack = program.arena if on_stack else None
+        needs = Needs(len(slots), stack, _is_long(program), bool(calls))
         self._enter = bind(addresses, items, needs)
         self._kept = (module, table)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """Run the program."""
+        given = args
         if self._boxed:
             args = self._box(args)
         if self._tapes:
@@ -198,12 +206,11 @@ class NativeProgram:
             results = [make() for make in self._makers] if self._large is None else self._large()
         if self._rows:
             self._with_frame(args, results)
-        elif self._arena:
-            arena = self._scratch()
-            if self._enter(*args, *self._constants, *results, arena):
-                self._run(*self._copied(args), *results, arena)
-        elif self._enter(*args, *self._constants, *results):
-            self._run(*self._copied(args), *results)
+        else:
+            behind = (self._scratch(),) if self._arena else ()
+            code = self._enter(*args, *self._constants, *results, *behind)
+            if code and self._again(code, args, *results, *behind):
+                return self._with_reasons(given)
         for i, weak in self._unboxed:
             results[i] = results[i].item() if weak else results[i][()]
         for i, a in self._left:
@@ -268,13 +275,29 @@ class NativeProgram:
         if self._arena <= KEPT_ARENA and len(self._frames) < KEPT_FRAMES:
             self._frames.append(frame)
 
-    def _run(self, *arrays: Array) -> None:
-        """Run on arrays that were looked at."""
-        if self._enter(*arrays) == REJECTED:
+    def _again(self, code: int, args: Sequence[Any], *arrays: Array) -> bool:
+        """Run on plain arrays what was refused; whether a loop failed."""
+        return code == FAILED or self._run(*self._copied(args), *arrays)
+
+    def _run(self, *arrays: Array) -> bool:
+        """Run on arrays that were looked at; whether a loop failed."""
+        code = self._enter(*arrays)
+        if code == REJECTED:
             raise BackendError(
                 "The entry of a compiled program refused arrays that are plain.",
                 "This is a bug of ftrace: please report this message.",
             )
+        return code == FAILED
+
+    def _with_reasons(self, args: Sequence[Any]) -> list[Any]:
+        """Run the program once more after a loop failed: Python evaluates its row, and raises.
+
+        Nothing else in it calls Python, so that nobody sees the first time.
+        """
+        if self._failing is None:
+            assert self._program is not None
+            self._failing = NativeProgram(self._program, self._kept[0], failing=True)
+        return self._failing(args)
 
 
 def _item(slot: int, a: ShapedArray) -> Item:

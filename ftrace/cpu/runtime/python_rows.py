@@ -14,7 +14,8 @@ import numpy as np
 
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray
-from ftrace.core.errors import JaxprError
+from ftrace.core.errors import FtraceError, JaxprError
+from ftrace.core.jaxpr import Eqn
 from ftrace.core.kinds import keeps
 from ftrace.core.trace import EVAL, ctx
 from ftrace.cpu.emit.interrupts import LOOK
@@ -23,6 +24,7 @@ from ftrace.cpu.runtime.recycling import maker
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import (
+    Apply,
     BranchStep,
     Callback,
     CallStep,
@@ -45,6 +47,9 @@ def evaluate(call: CallStep, operands: Sequence[Any]) -> Sequence[Any]:
     ctx.trace, source.here.place = EVAL, eqn.source
     try:
         found = row.impl(*operands, **eqn.params)
+    except Exception as error:
+        _say_where(error, eqn)
+        raise
     finally:
         ctx.trace, source.here.place = before, place
     results = found if row.multiple else (found,)
@@ -52,6 +57,15 @@ def evaluate(call: CallStep, operands: Sequence[Any]) -> Sequence[Any]:
         if not _is_whole(value, var.aval):
             _check(row.name, value, var.aval)
     return results
+
+
+def _say_where(error: Exception, eqn: Eqn) -> None:
+    """Note the user's line at an error of a library: the call stack does not show it."""
+    if issubclass(type(error), FtraceError) or eqn.effects or eqn.primitive.host is not None:
+        return  # they say it themselves
+    note = f"Raised at {source.describe(eqn.source)}"
+    if eqn.source is not None and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def _is_whole(value: Any, planned: ShapedArray) -> bool:
@@ -150,7 +164,11 @@ class NativeFrame:
         if row.keeps:
             operands = [x.copy() if type(x) is np.ndarray else x for x in operands]
         primitive = eqn.primitive
-        found = primitive.impl(*operands, **eqn.params)
+        try:
+            found = primitive.impl(*operands, **eqn.params)
+        except Exception as error:
+            _say_where(error, eqn)
+            raise
         values = found if primitive.multiple else (found,)
         for (slot, planned), value in zip(row.results, values, strict=True):
             if not _is_whole(value, planned):
@@ -233,7 +251,7 @@ def call_back(number: int) -> None:
 def is_interpreted(steps: Sequence[Step]) -> bool:
     """Whether no step is native."""
     for step in steps:
-        if isinstance(step, Launch | Multiply | Look):
+        if isinstance(step, Launch | Multiply | Apply | Look):
             return False
         if isinstance(step, BranchStep):
             inner = step.arms

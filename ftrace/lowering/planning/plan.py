@@ -15,8 +15,8 @@ from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.binomial import ADVANCE, BACK, KEEP, RESTORE
 from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.kinds import branches, layout, way
-from ftrace.core.lower import Layout, Pointwise, Product, Replay
+from ftrace.core.kinds import branches, gufunc_call, layout, way
+from ftrace.core.lower import Cores, GufuncCall, Layout, Pointwise, Product, Replay
 from ftrace.core.scan_layout import ScanHalves, cut
 from ftrace.core.tapes import TURNS, has_turns
 from ftrace.lowering.fusion.fuse import Item
@@ -29,6 +29,7 @@ from ftrace.lowering.planning import liveness
 from ftrace.lowering.planning.arena import Arena
 from ftrace.lowering.planning.contraction import Dims, contraction
 from ftrace.lowering.planning.liveness import Slots
+from ftrace.lowering.planning.loop_numbers import inner_loop, loop_numbers
 from ftrace.lowering.planning.pipeline import Pipeline, alive
 from ftrace.lowering.planning.replay import table, zero_sums
 from ftrace.lowering.planning.streaming import stream
@@ -39,6 +40,7 @@ from ftrace.lowering.program.program import (
     RESULT,
     TAPE,
     WINDOW,
+    Apply,
     BranchStep,
     Callback,
     CallStep,
@@ -292,7 +294,8 @@ class _Planner:
             return self._replay(eqn, halves, advance, back, slots)
         if way(eqn.primitive, Pointwise) and all(has_turns(a.aval) for a in eqn.invars):
             return self._tapes(eqn, slots)
-        return self._callback(eqn, slots)
+        call = gufunc_call(eqn)
+        return self._callback(eqn, slots) if call is None else self._apply(eqn, call, slots)
 
     def _callback(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """A row of Python; it knows arrays, so that windows are copied from and to the arena."""
@@ -311,6 +314,31 @@ class _Planner:
         operands = tuple(None if k is None else beside[k] for k in places)
         self.calls.append(CallStep(eqn, operands, tuple(beside[k] for k in results)))
         return [*before, Callback(len(self.calls) - 1), *after]
+
+    def _apply(self, eqn: Eqn, call: GufuncCall, slots: Slots) -> list[Step]:
+        """A row that a compiled loop of NumPy's does, where this process has it."""
+        loop = inner_loop(eqn, call)
+        found = loop_numbers(eqn, call)
+        if found is None or not self.machine.loops(loop, call.fails):
+            return self._callback(eqn, slots)
+        operands = [self._slot_of(a, slots) for a in eqn.invars]
+        results = [slots[v] for v in eqn.outvars]
+        inputs: list[int] = []
+        copies: list[Step] = []
+        for x in call.inputs:
+            if not isinstance(x, Cores):
+                inputs.append(self._constant(x))
+            elif x.into is None:
+                inputs.append(operands[x.at])
+            else:
+                inputs.append(results[x.into])
+                copies.append(self._copy(operands[x.at], results[x.into]))
+        first = len(self.table)
+        self.table.extend(found.numbers)
+        outputs = tuple(results[x.at] for x in call.outputs)
+        fails = tuple(self._callback(eqn, slots)) if call.fails else ()
+        step = Apply(loop, tuple(inputs), outputs, found.depth, found.cores, first, fails)
+        return [*copies, step]
 
     def _product(self, eqn: Eqn, dims: Dims, slots: Slots) -> list[Step]:
         found = contraction(eqn, dims, self.machine.longest())

@@ -13,6 +13,7 @@ from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.program.program import (
     RESULT,
+    Apply,
     BranchStep,
     Callback,
     Copy,
@@ -47,6 +48,8 @@ def _read(step: Step, program: Program) -> list[int]:
         return [k for k in program.callbacks[step.number].operands if k is not None]
     if isinstance(step, Multiply):
         return [step.lhs, step.rhs]
+    if isinstance(step, Apply):
+        return [*step.inputs]
     if isinstance(step, BranchStep):
         return [step.index]
     return [w.base for w in windows_of(step)]

@@ -22,6 +22,7 @@ class Cost:
         kernels: how many run, each once.
         callbacks: rows that Python runs in between.
         products: matrix products that a library does.
+        loops: rows that a compiled loop of NumPy's does.
         bytes: read and written by the kernels.
         operations: scalar operations of the kernels.
         arena: bytes of scratch memory of a call.
@@ -30,6 +31,7 @@ class Cost:
     kernels: int
     callbacks: int
     products: int
+    loops: int
     bytes: int
     operations: int
     arena: int
@@ -37,16 +39,19 @@ class Cost:
     @property
     def library_rows(self) -> int:
         """Rows that no kernel does."""
-        return self.callbacks + self.products
+        return self.callbacks + self.products + self.loops
 
 
 def cost(program: Program) -> Cost:
     """Count a program."""
     counted = [_launch(launch, program.table) for launch in program.launches]
+    loops = program.loops
+    failing = sum(1 for loop in loops if loop.fails)  # these are called back where they do
     return Cost(
         len(counted),
-        len(program.callbacks),
+        len(program.callbacks) - failing,
         len(program.products),
+        len(loops),
         sum(b for b, _ in counted),
         sum(o for _, o in counted),
         program.arena,

@@ -6,9 +6,9 @@ call), results (allocated at each call) and places in one arena per call; in the
 what its iterations leave grows tapes, which a `Scan` reads; tapes may be arguments, results, and
 elements of tapes. Everything that depends on sizes is in its `table`, so that programs of the same
 structure share machine code. Steps run in order; `BranchStep`, `Repeat` and `Scan` hold steps.
-Matrix products are a library's, called by machine code; other rows that kernels cannot do are
-`Callback`s, which run the row on views of the slots. plan.py makes programs; `cpu/` compiles and
-runs them.
+Matrix products are a library's and some rows compiled loops of NumPy's, called by machine code;
+other rows that kernels cannot do are `Callback`s, which run the row on views of the slots. plan.py
+makes programs; `cpu/` compiles and runs them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,6 +18,7 @@ from typing import Any, Union
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn
 from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.machine import InnerLoop
 
 ARGUMENT = "argument"
 CONSTANT = "constant"
@@ -83,6 +84,28 @@ class Multiply:
     vector: bool
     transposed: tuple[bool, bool]
     numbers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Run a compiled loop of a gufunc.
+
+    Attributes:
+        loop: which.
+        inputs, outputs: slots.
+        depth: loops around it, over axes of the batch that it does not pass itself.
+        cores: how many sizes of core axes it is told.
+        numbers: the first of the table entries with sizes and steps (loop_numbers.py).
+        fails: what to do where the flag "invalid" is raised behind it; nothing: it is not asked.
+    """
+
+    loop: InnerLoop
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    depth: int
+    cores: int
+    numbers: int
+    fails: tuple["Step", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +176,7 @@ class Look:
     windows: tuple[Window, ...]
 
 
-Step = Union[Launch, Copy, Callback, Multiply, BranchStep, Repeat, Scan, Look]  # noqa: UP007 - named in Branch above
+Step = Union[Launch, Copy, Callback, Multiply, Apply, BranchStep, Repeat, Scan, Look]  # noqa: UP007 - named above
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +232,16 @@ class Program:
         """Every matrix product that a library does."""
         return [s for s in every(self.steps) if isinstance(s, Multiply)]
 
+    @property
+    def loops(self) -> list[Apply]:
+        """Every loop of a gufunc."""
+        return [s for s in every(self.steps) if isinstance(s, Apply)]
+
+    @property
+    def fails_only(self) -> bool:
+        """Whether Python is called only where loops fail."""
+        return len(self.callbacks) == sum(1 for loop in self.loops if loop.fails)
+
 
 def turns_of(step: Scan, program: Program, values: Any) -> int:
     """The number of iterations of a scan, where values lie by slot."""
@@ -237,3 +270,5 @@ def every(steps: Iterable[Step]) -> Iterator[Step]:
             yield from every((*step.cond, *step.body))
         elif isinstance(step, Scan):
             yield from every(step.body)
+        elif isinstance(step, Apply):
+            yield from every(step.fails)

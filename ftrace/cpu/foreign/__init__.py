@@ -1,0 +1,1 @@
+"""Compiled code of NumPy and SciPy that programs call by pointer."""
