@@ -22,7 +22,7 @@ from ftrace.core.lazy import once
 from ftrace.lowering.machine import InnerLoop
 
 INVALID: Final = 1  # FE_INVALID of x86 and ARM
-DATA: Final = " data"  # ends the name of what a loop is given last
+DATA: Final = ":data"  # ends the name of what a loop is given last
 
 
 class Found(NamedTuple):
@@ -66,8 +66,8 @@ def symbols(used: Iterable[InnerLoop]) -> dict[str, int]:
 
 
 def symbol(loop: InnerLoop) -> str:
-    """The name of a loop in LLVM's text."""
-    return f"loop {loop.module}.{loop.name} {loop.types}"
+    """The name of a loop in LLVM's text, without spaces: names lie in a list of them."""
+    return f"loop:{loop.module}.{loop.name}:{loop.types}"
 
 
 def known(loop: InnerLoop) -> Found:
