@@ -17,6 +17,7 @@ from ftrace.core.errors import HostMemoryError as HostMemoryError
 from ftrace.core.errors import JaxprError as JaxprError
 from ftrace.core.errors import KernelError as KernelError
 from ftrace.core.errors import LiftError as LiftError
+from ftrace.core.errors import MatrixError as MatrixError
 from ftrace.core.errors import MutationError as MutationError
 from ftrace.core.errors import RangeError as RangeError
 from ftrace.core.errors import RuleError as RuleError

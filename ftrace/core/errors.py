@@ -151,6 +151,14 @@ class ShapeError(FtraceError, ValueError):
     """Shapes do not fit: broadcasting, reshaping, contracting, stacking, mapped axis sizes."""
 
 
+class MatrixError(ShapeError, np.linalg.LinAlgError):
+    """An array of a shape that a function of matrices refuses: not square, or without two axes.
+
+    A matrix whose *values* are refused, as it is singular or not positive definite, raises
+    `numpy.linalg.LinAlgError` itself, as in NumPy.
+    """
+
+
 class DtypeError(FtraceError, TypeError):
     """A value or dtype that ftrace does not trace, or that the operation is not defined for.
 

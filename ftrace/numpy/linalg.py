@@ -1,4 +1,4 @@
-"""`ftrace.numpy.linalg`: norms and matrix_products. Decompositions come with their rows.
+"""`ftrace.numpy.linalg`: norms and products here, systems from `linear_equations.py`.
 
 Norms are guarded: where a vector is zero its norm has derivative zero, not NaN.
 """
@@ -10,12 +10,18 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
-from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.errors import DtypeError, MatrixError, ShapeError
 from ftrace.numpy import matrix_products, reductions, shaping, ufuncs
+from ftrace.numpy.linalg_functions import in_one_precision, inexact_64, linalg_function
+from ftrace.numpy.linear_equations import cholesky as cholesky
+from ftrace.numpy.linear_equations import det as det
+from ftrace.numpy.linear_equations import inv as inv
+from ftrace.numpy.linear_equations import inverted
+from ftrace.numpy.linear_equations import slogdet as slogdet
+from ftrace.numpy.linear_equations import solve as solve
+from ftrace.numpy.linear_equations import tensorinv as tensorinv
+from ftrace.numpy.linear_equations import tensorsolve as tensorsolve
 from ftrace.numpy.promote import (
-    TRACED,
-    document,
-    door,
     many_axes,
     one_axis,
     static_int,
@@ -28,19 +34,10 @@ from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.shape import expand_dims, reshape
 
 __all__ = [
-    "cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "multi_dot",
-    "norm", "outer", "tensordot", "trace", "vecdot", "vector_norm",
+    "cholesky", "cross", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power",
+    "matrix_transpose", "multi_dot", "norm", "outer", "slogdet", "solve", "tensordot", "tensorinv",
+    "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
-
-
-def linalg_function(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The public function for an implementation of a function of numpy.linalg."""
-    plain = getattr(np.linalg, fn.__name__)
-    call = door(plain, fn)
-    call.__name__ = call.__qualname__ = fn.__name__
-    call.__doc__ = document(fn.__doc__, f"numpy.linalg.{fn.__name__}")
-    TRACED[plain] = fn
-    return call
 
 
 # ---------------------------------------------------------------------------------- norms
@@ -131,12 +128,6 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return _matrix(x, (axes[0], axes[1]), ord, keepdims)
 
 
-def inexact_64(x: Any) -> Any:
-    """The operand as float or complex; integers as float64, as numpy.linalg does."""
-    x = strong(value(x))
-    return ufuncs.apply(np.add, x, 0.0) if typeof(x).dtype.kind in "biu" else x
-
-
 @linalg_function
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The norm of vectors along axes; of all elements without an axis."""
@@ -215,17 +206,19 @@ def matrix_transpose(x: Any, /) -> Any:
 
 @linalg_function
 def matrix_power(a: Any, n: int) -> Any:
-    """A square matrix to a power, by repeated squaring."""
+    """A square matrix to a power, by repeated squaring; a negative one of its inverse."""
     x = strong(value(a))
     shape = typeof(x).shape
     if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise ShapeError(f"matrix_power of shape {shape}.", "The last two axes must be equal.")
+        raise MatrixError(f"matrix_power of shape {shape}.", "The last two axes must be equal.")
     n = static_int(n, "n")
     if n < 0:
-        raise unsupported("numpy.linalg.matrix_power", "a negative power (it needs an inverse)")
+        x, n = inverted(*in_one_precision(x)), -n
     if n == 0:
         side = np.broadcast_to(np.eye(shape[-1], dtype=typeof(x).dtype), shape)
         return copy_row(free(np.array(side)))
+    if n == 3:  # NumPy's order, and bits
+        return matrix_products.matmul(matrix_products.matmul(x, x), x)
     found, square = None, x
     while n:
         if n & 1:

@@ -34,6 +34,8 @@ from ftrace.primitives import (
     slicing,
     sort,
     special,
+    systems,
+    triangular,
     windows,
 )
 
@@ -63,6 +65,8 @@ MODULES: Final = (
     dot,
     windows,
     conv,
+    triangular,
+    systems,
 )
 
 

@@ -1209,6 +1209,11 @@ def a_numpy_function_without_a_rule():
     return ftrace.jit(lambda x: np.linalg.svd(x))(np.eye(2))
 
 
+@raises(errors.MatrixError)
+def an_inverse_of_what_is_not_square():
+    return ftrace.jit(np.linalg.inv)(np.ones((2, 3)))
+
+
 @raises(errors.RuleError)
 def a_numpy_option_without_a_rule():
     return ftrace.jit(lambda x: np.add(x, 1.0, where=x > 0))(np.ones(3))

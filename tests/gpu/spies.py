@@ -14,6 +14,7 @@ import types
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.special
 
 from tests.gpu.hosted import cupy
@@ -164,3 +165,23 @@ def own(kind: str, v: Any, x: Any) -> Spy:
 def special() -> Namespace:
     """The namespace of `cupyx.scipy.special`."""
     return Namespace(importlib.import_module("cupyx.scipy.special"), scipy.special)
+
+
+class LinearAlgebra:
+    """The functions of `cupyx.scipy.linalg`, which only CUDA's libraries let a machine import."""
+
+    @staticmethod
+    def solve_triangular(
+        a: Any, b: Any, trans: int = 0, lower: bool = False, unit_diagonal: bool = False
+    ) -> Spy:
+        assert a.shape[:-1] == b.shape[:-1], "it does not broadcast"
+        out = np.empty(b.shape, b.dtype)
+        for i in np.ndindex(b.shape[:-2]):
+            options = {"lower": lower, "unit_diagonal": unit_diagonal}
+            out[i] = scipy.linalg.solve_triangular(a.memory[i], b.memory[i], trans, **options)
+        return Spy(out)
+
+    @staticmethod
+    def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+        assert a.ndim == 2
+        return wrapped(scipy.linalg.lu_factor(a.memory, check_finite=check_finite))

@@ -14,7 +14,7 @@ from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.primitives.scipy_functions import scipy_name
 from ftrace.primitives.table import by_name
 from tests.gpu.hosted import cupy
-from tests.gpu.spies import Namespace, Spy, own, plain, special
+from tests.gpu.spies import LinearAlgebra, Namespace, Spy, own, plain, special
 from tests.laws.cases import CASES, ROWS, Case, assert_close
 
 READS = ("gather", "scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max")
@@ -26,6 +26,7 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy_library, "namespace", lambda: Namespace(cupy, np))
     monkeypatch.setattr(cupy_library, "special", special)
     monkeypatch.setattr(cupy_library, "own", own)
+    monkeypatch.setattr(cupy_library, "scipys_linear_algebra", LinearAlgebra)
     monkeypatch.setitem(TYPEOF, Spy, lambda x: typeof(x.memory))
     monkeypatch.setattr(Spy, "synchronised", 0)
 

@@ -248,6 +248,43 @@ def _conv(lhs: Any, rhs: Any, strides: Any, dilation: Any) -> Any:
     return out
 
 
+def _cofactor(a: Any) -> Any:
+    """Signed determinants of what is left without a row and a column."""
+    out = np.empty_like(a)
+    for *i, j, k in np.ndindex(a.shape):
+        rest = np.delete(np.delete(a[tuple(i)], j, 0), k, 1)
+        out[(*i, j, k)] = (-1) ** (j + k) * np.linalg.det(rest)
+    return out
+
+
+def _triangular_solve(a: Any, b: Any, left_side: bool, lower: bool, **how: bool) -> Any:
+    """A general system with the triangle that is read."""
+    a = np.tril(a) if lower else np.triu(a)
+    if how["unit_diagonal"]:
+        a = a + np.eye(a.shape[-1], dtype=a.dtype) * (1 - a)
+    a = a.conj() if how["conjugate_a"] else a
+    a = a.swapaxes(-1, -2) if how["transpose_a"] else a
+    if left_side:
+        return np.linalg.solve(a, b)
+    return np.linalg.solve(a.swapaxes(-1, -2), b.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def _lu(a: Any) -> Any:
+    """Elimination with the largest of each column."""
+    out, m = np.array(a), a.shape[-2]
+    pivots = np.zeros((*a.shape[:-2], min(a.shape[-2:])), np.int32)
+    orders = np.broadcast_to(np.arange(m, dtype=np.int32), (*a.shape[:-2], m)).copy()
+    for i in np.ndindex(a.shape[:-2]):
+        x, order = out[i], orders[i]
+        for k in range(pivots.shape[-1]):
+            parts = np.abs(x[k:, k].real) + np.abs(x[k:, k].imag)
+            j = pivots[i][k] = k + np.argmax(parts)
+            x[[k, j]], order[[k, j]] = x[[j, k]], order[[j, k]]
+            x[k + 1 :, k] /= x[k, k]
+            x[k + 1 :, k + 1 :] -= np.outer(x[k + 1 :, k], x[k, k + 1 :])
+    return [out, pivots, orders]
+
+
 REFERENCES: dict[str, Callable[..., Any]] = {
     **{row: getattr(np, name) for row, name in _UFUNCS.items()},
     **{row: getattr(special, name) for row, name in _SPECIAL.items()},
@@ -311,4 +348,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "window_argmax": _windows(np.argmax),
     "window_argmin": _windows(np.argmin),
     "conv": _conv,
+    "cofactor": _cofactor,
+    "triangular_solve": _triangular_solve,
+    "lu": _lu,
 }

@@ -161,13 +161,16 @@ TRAITS = {
 # fmt: off
 NEEDS_AN_AXIS = {
     "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", "concatenate",
-    "split", "sort",
+    "split", "sort", "lu_pivots_to_permutation",
 }
 # fmt: on
 NEEDS_THREE_AXES = {"conv"}
+NEEDS_MATRICES = {
+    *("solve", "inv", "det", "slogdet", "cofactor", "cholesky", "triangular_solve", "lu"),
+}
 NOT_APPLICABLE: dict[str, set[str]] = {
-    "rank 0": NEEDS_AN_AXIS | NEEDS_THREE_AXES,
-    "rank 1": NEEDS_THREE_AXES,
+    "rank 0": NEEDS_AN_AXIS | NEEDS_THREE_AXES | NEEDS_MATRICES,
+    "rank 1": NEEDS_THREE_AXES | NEEDS_MATRICES,
     "rank 2": NEEDS_THREE_AXES,
 }
 

@@ -351,7 +351,10 @@ PRODUCTS = [
     Case("linalg.diagonal", C),
     Case("linalg.trace", C),
     Case("linalg.matrix_transpose", C),
-    *[Case("linalg.matrix_power", S, n) for n in (0, 1, 2, 5)],
+    *[Case("linalg.matrix_power", S, n) for n in (0, 1, 2, 5, -2)],
+    Case("linalg.solve", S, S[0]),
+    Case("linalg.inv", S),
+    *[Case(f"linalg.{name}", S) for name in ("det", "slogdet")],
     Case("linalg.multi_dot", [A, B.T, S]),
     Case("linalg.multi_dot", [U, A, B.T, U]),
 ]

@@ -16,6 +16,7 @@ from ftrace.core.primitive import Primitive
 from ftrace.gpu.eager import bessel
 from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.gpu.eager import library_folds as folds
+from ftrace.gpu.eager import library_matrices as matrices
 from ftrace.gpu.eager import library_places as places
 from ftrace.gpu.eager.library_arrays import Rule
 from ftrace.primitives.convert import rounded
@@ -34,6 +35,11 @@ def namespace() -> Any:
 def special() -> Any:
     """CuPy's counterpart of `scipy.special`."""
     return import_module("cupyx.scipy.special")
+
+
+def scipys_linear_algebra() -> Any:
+    """CuPy's counterpart of `scipy.linalg`."""
+    return import_module("cupyx.scipy.linalg")
 
 
 def own(kind: str, v: Any, x: Any) -> Any:
@@ -128,6 +134,15 @@ RULES: Final[dict[str, Rule]] = {
     "window_argmax": folds.chosen("greater"),
     "window_argmin": folds.chosen("less"),
     "conv": folds.convolved,
+    "solve": matrices.called("solve"),
+    "inv": matrices.called("inv"),
+    "det": matrices.called("det"),
+    "slogdet": matrices.slogdet,
+    "cofactor": matrices.cofactor,
+    "cholesky": matrices.cholesky,
+    "triangular_solve": matrices.triangular_solve(lambda: scipys_linear_algebra()),
+    "lu": matrices.lu(lambda: scipys_linear_algebra()),
+    "lu_pivots_to_permutation": matrices.pivots_to_order,
 }
 
 

@@ -1,0 +1,81 @@
+"""Rows of linear algebra on CuPy arrays: cuSOLVER and cuBLAS by way of CuPy, a stack at a time.
+
+CuPy tells nothing of matrices that it could not factor. Solutions of singular systems are not
+finite then; a Cholesky factor that is none is NaN here, as on the host.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ftrace.gpu.eager.library_arrays import Rule
+from ftrace.primitives.triangular import permuted
+
+Module = Callable[[], Any]
+
+
+def called(name: str) -> Rule:
+    """A function of `cupy.linalg`."""
+    return lambda xp, *operands: getattr(xp.linalg, name)(*operands)
+
+
+def slogdet(xp: Any, a: Any) -> list[Any]:
+    return [xp.asarray(y) for y in xp.linalg.slogdet(a)]
+
+
+def cofactor(xp: Any, a: Any) -> Any:
+    """As on the host, but both ways, as a choice would wait for the numbers."""
+    if not a.size:
+        return xp.array(a, order="C")
+    inverse = xp.swapaxes(xp.linalg.inv(a), -1, -2)
+    found = xp.linalg.det(a)[..., None, None] * inverse
+    u, s, v = map(xp.asarray, xp.linalg.svd(a))
+    unit = xp.linalg.det(u) * xp.linalg.det(v)
+    others = xp.where(xp.eye(a.shape[-1], dtype=np.bool_), 1, s[..., None, :]).prod(axis=-1)
+    other = xp.matmul((unit[..., None] * others)[..., None, :] * u.conj(), v.conj())
+    fine = xp.isfinite(found).all(axis=(-2, -1), keepdims=True)
+    return xp.where(fine, found, other)
+
+
+def cholesky(xp: Any, a: Any, lower: bool) -> Any:
+    if not a.size:
+        return xp.array(a, order="C")
+    x = xp.linalg.cholesky(a if lower else xp.swapaxes(a.conj(), -1, -2))
+    fine = (xp.diagonal(x, axis1=-2, axis2=-1).real > 0).all(axis=-1)[..., None, None]
+    x = xp.where(fine, x, xp.asarray(np.nan, x.dtype))
+    return x if lower else xp.swapaxes(x.conj(), -1, -2)
+
+
+def triangular_solve(module: Module) -> Rule:
+    """`cupyx.scipy.linalg.solve_triangular`; a system from the right is that of the transposed."""
+
+    def evaluate(xp: Any, a: Any, b: Any, left_side: bool, **how: bool) -> Any:
+        if not b.size:
+            return xp.array(b, order="C")
+        a = a.conj() if how["conjugate_a"] else a
+        turned = how["transpose_a"] == left_side
+        if not left_side:
+            b = xp.swapaxes(b, -1, -2)
+        options = {name: how[name] for name in ("lower", "unit_diagonal")}
+        x = module().solve_triangular(a, b, trans=int(turned), **options)
+        return x if left_side else xp.swapaxes(x, -1, -2)
+
+    return evaluate
+
+
+def lu(module: Module) -> Rule:
+    """`cupyx.scipy.linalg.lu_factor` of each matrix."""
+
+    def evaluate(xp: Any, a: Any) -> list[Any]:
+        *batch, m, n = a.shape
+        both, pivots = xp.array(a, order="C"), xp.zeros((*batch, min(m, n)), np.int32)
+        for i in np.ndindex(*batch) if a.size else ():
+            both[i], pivots[i] = module().lu_factor(a[i], check_finite=False)
+        return [both, pivots, pivots_to_order(xp, pivots, m)]
+
+    return evaluate
+
+
+def pivots_to_order(xp: Any, pivots: Any, permutation_size: int) -> Any:
+    return permuted(pivots, permutation_size, xp)

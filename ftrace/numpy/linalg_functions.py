@@ -1,0 +1,44 @@
+"""What the functions of numpy.linalg share: their public form and their operands.
+
+The public module is `linalg.py`; norms and products are there, systems in `linear_equations.py`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ftrace.core.avals import typeof
+from ftrace.core.dtypes import float64
+from ftrace.numpy import ufuncs
+from ftrace.numpy.promote import TRACED, cast, common_dtype, document, door, strong, value
+
+
+def linalg_function(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The public function for an implementation of a function of numpy.linalg."""
+    plain = getattr(np.linalg, fn.__name__)
+    call = door(plain, fn)
+    call.__name__ = call.__qualname__ = fn.__name__
+    call.__doc__ = document(fn.__doc__, f"numpy.linalg.{fn.__name__}")
+    TRACED[plain] = fn
+    return call
+
+
+def inexact_64(x: Any) -> Any:
+    """The operand as float or complex; integers as float64, as numpy.linalg does."""
+    x = strong(value(x))
+    return ufuncs.apply(np.add, x, 0.0) if typeof(x).dtype.kind in "biu" else x
+
+
+def in_one_precision(*xs: Any) -> list[Any]:
+    """Operands in one dtype that LAPACK has: integers as float64, then NumPy's common dtype.
+
+    Raises:
+        TypeError: half precision, with NumPy's words.
+    """
+    found = [strong(value(x)) for x in xs]
+    found = [cast(x, float64) if typeof(x).dtype.kind in "biu" else x for x in found]
+    dtype = common_dtype(*found)
+    if dtype == np.float16:
+        raise TypeError("array type float16 is unsupported in linalg")
+    return [cast(x, dtype) for x in found]
