@@ -1,14 +1,24 @@
-"""`ftrace.implicit`: SciPy's solvers, differentiable by the implicit function theorem.
+"""`ftrace.implicit`: SciPy's solvers, differentiable by the equations they solve.
 
-`root`, `brentq`, `fixed_point` and `minimize` find x with F(x, *args) = 0; `solve`, `spsolve`,
-`cg`, `gmres` and `bicgstab` solve A x = b. SciPy does the solving, on plain arrays; the derivatives
-of the solution, of any order and in both modes, come from the equation alone and so cost one linear
-solve each, however long the solver took. Under `vmap` the solver runs once per member, under `jit`
+`root`, `root_scalar`, `brentq`, `fixed_point`, `minimize`, `minimize_scalar`, `least_squares` and
+`curve_fit` find x with F(x, *args) = 0; `solve`, `spsolve`, `cg`, `gmres` and `bicgstab` solve
+A x = b; `solve_ivp` and `odeint` solve differential equations, `quad` integrates. SciPy does the
+solving, on plain arrays; the derivatives of the solution, of any order and in both modes, come from
+the equation alone: one linear solve, one sensitivity or adjoint equation, however long the solver
+took. Transformed functions may call SciPy's own functions, too: where something is traced, these
+take their place. Under `vmap` the solver runs once per member, under `jit`
 it is called from the compiled program. `lax.custom_root` and `lax.custom_linear_solve` take other
 solvers.
 """
 
 from ftrace.core.arguments import explain as _explain
+from ftrace.implicit.fitting import curve_fit as curve_fit
+from ftrace.implicit.fitting import least_squares as least_squares
+from ftrace.implicit.fitting import minimize_scalar as minimize_scalar
+from ftrace.implicit.fitting import root_scalar as root_scalar
+from ftrace.implicit.integrate import odeint as odeint
+from ftrace.implicit.integrate import quad as quad
+from ftrace.implicit.integrate import solve_ivp as solve_ivp
 from ftrace.implicit.linear_systems import bicgstab as bicgstab
 from ftrace.implicit.linear_systems import cg as cg
 from ftrace.implicit.linear_systems import gmres as gmres

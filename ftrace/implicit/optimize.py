@@ -76,13 +76,13 @@ def root(
         >>> sides(5.0).round(6), ftrace.jacfwd(sides)(5.0).round(6)
         (array([2., 3.]), array([-2.,  3.]))
     """
-    x0 = _vector("root", x0)
-    equation = _equation("root", fun, x0, args)
+    x0 = vector("root", x0)
+    equation = equation_of("root", fun, x0, args)
     jacobian = equation.derivative(jacfwd) if method in _WITH_JACOBIAN else None
 
     def solver(params: Any, x0: Any) -> Any:
         f, jac = (g and partial(g, params) for g in (equation, jacobian))
-        return _found("root", fun, _root(f, x0, method=method, jac=jac, tol=tol, options=options))
+        return found("root", fun, _root(f, x0, method=method, jac=jac, tol=tol, options=options))
 
     x = solution(equation, solver, equation.params, x0)
     return Result(x, equation(equation.params, x))
@@ -117,8 +117,8 @@ def brentq(  # noqa: PLR0913 - SciPy's signature
         >>> round(float(ftrace.grad(cube_root)(8.0)), 12)
         0.083333333333
     """
-    a, b = (_scalar("brentq", name, x) for name, x in (("a", a), ("b", b)))
-    equation = _equation("brentq", f, a, args)
+    a, b = (scalar("brentq", name, x) for name, x in (("a", a), ("b", b)))
+    equation = equation_of("brentq", f, a, args)
 
     def solver(params: Any, a: Any, b: Any) -> Any:
         ends = [float(equation(params, x)) for x in (a, b)]
@@ -131,7 +131,7 @@ def brentq(  # noqa: PLR0913 - SciPy's signature
         options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "full_output": True}
         x, found = _brentq(lambda x: equation(params, np.float64(x)), a, b, disp=False, **options)
         if not found.converged:
-            raise _failed("brentq", f, f"{found.flag} after {found.iterations} iterations")
+            raise failure("brentq", f, f"{found.flag} after {found.iterations} iterations")
         return x
 
     return solution(equation, solver, equation.params, a, b)
@@ -167,7 +167,7 @@ def fixed_point(
         (1.414214, 0.353553)
     """
     x0 = floats("fixed_point", "x0", x0)
-    equation = _equation("fixed_point", func, x0, args)
+    equation = equation_of("fixed_point", func, x0, args)
 
     def solver(params: Any, x0: Any) -> Any:
         def f(x: Any) -> Any:
@@ -178,7 +178,7 @@ def fixed_point(
         except RuntimeError as error:
             if not str(error).startswith("Failed to converge"):
                 raise
-            raise _failed("fixed_point", func, str(error)) from error
+            raise failure("fixed_point", func, str(error)) from error
 
     def condition(params: Any, x: Any) -> Any:
         return equation(params, x) - x
@@ -226,9 +226,9 @@ def minimize(  # noqa: PLR0913 - SciPy's signature
     """
     if constraints:
         raise _constrained()
-    x0 = _vector("minimize", x0)
-    equation = _equation("minimize", fun, x0, args, square=False)
-    limits = [] if bounds is None else _limits(bounds, x0.shape[0])
+    x0 = vector("minimize", x0)
+    equation = equation_of("minimize", fun, x0, args, square=False)
+    limits = [] if bounds is None else limits_of("minimize", _pair(bounds), x0.shape[0])
     k = len(equation.params)
     functions = _with_derivatives(equation, method)
 
@@ -236,11 +236,11 @@ def minimize(  # noqa: PLR0913 - SciPy's signature
         given: dict[str, Any] = {name: partial(f, params[:k]) for name, f in functions.items()}
         given |= {"jac": functions["fun"] is not equation, "method": method, "tol": tol}
         given |= {"bounds": _bounds(*params[k:]) if limits else None, "options": options}
-        return _found("minimize", fun, _minimize(x0=x0, **given))
+        return found("minimize", fun, _minimize(x0=x0, **given))
 
     def condition(params: Any, x: Any) -> Any:
         g = grad(lambda v: equation(params[:k], v))(x)
-        return _held(x, g, *params[k:]) if limits else g
+        return held(x, g, *params[k:]) if limits else g
 
     x = solution(condition, solver, [*equation.params, *limits], x0)
     return Result(x, equation(equation.params, x))
@@ -258,13 +258,14 @@ def _with_derivatives(equation: Equation, method: str | None) -> dict[str, Calla
     return {"fun": equation.derivative(value_and_grad), **hess}
 
 
-def _held(x: Any, g: Any, lower: Any, upper: Any) -> Any:
+def held(x: Any, g: Any, lower: Any, upper: Any) -> Any:
     """The gradient, but the distance to a bound where a step downhill would leave it."""
     free = fnp.where(x - g > upper, x - upper, g)
     return fnp.where(x - g < lower, x - lower, free)
 
 
-def _vector(what: str, x0: Any) -> Any:
+def vector(what: str, x0: Any) -> Any:
+    """Where to start, of shape (n,)."""
     x0 = floats(what, "x0", x0)
     if x0.ndim > 1:
         raise ShapeError(
@@ -274,7 +275,8 @@ def _vector(what: str, x0: Any) -> Any:
     return x0.reshape(-1)
 
 
-def _scalar(what: str, name: str, x: Any) -> Any:
+def scalar(what: str, name: str, x: Any) -> Any:
+    """Where to start, of rank 0."""
     x = floats(what, name, x)
     if x.shape:
         raise ShapeError(
@@ -284,7 +286,7 @@ def _scalar(what: str, name: str, x: Any) -> Any:
     return x[()]
 
 
-def _equation(
+def equation_of(
     what: str, fun: Callable[..., Any], x0: Any, args: Any, square: bool = True
 ) -> Equation:
     """The equation of a function that returns arrays, numbers or lists; `square`: as many as x."""
@@ -303,18 +305,22 @@ def _equation(
     return Equation(array, fun, x0, args)
 
 
-def _limits(bounds: Any, n: int) -> list[Any]:
-    """Lower and upper bounds as vectors of length n."""
+def _pair(bounds: Any) -> tuple[Any, Any]:
+    """Lower and upper bounds, of pairs for each element or an object of SciPy's."""
     if hasattr(bounds, "lb"):
-        pair = (bounds.lb, bounds.ub)
-    else:
-        rows = [(-np.inf if lo is None else lo, np.inf if hi is None else hi) for lo, hi in bounds]
-        pair = tuple(fnp.asarray(list(side)) for side in zip(*rows, strict=True))
-    limits = [floats("minimize", "bounds", side) for side in pair]
+        return bounds.lb, bounds.ub
+    rows = [(-np.inf if lo is None else lo, np.inf if hi is None else hi) for lo, hi in bounds]
+    lower, upper = (fnp.asarray(list(side)) for side in zip(*rows, strict=True))
+    return lower, upper
+
+
+def limits_of(what: str, pair: tuple[Any, Any], n: int) -> list[Any]:
+    """Lower and upper bounds as vectors of length n."""
+    limits = [floats(what, "bounds", side) for side in pair]
     for side in limits:
         if side.shape not in ((), (1,), (n,)):
             raise ShapeError(
-                f"minimize: x0 has {n} elements, and bounds are given for {side.shape[0]}.",
+                f"{what}: x0 has {n} elements, and bounds are given for {side.shape[0]}.",
                 "Give one pair (lower, upper) for each element.",
             )
     return [fnp.broadcast_to(side, (n,)) for side in limits]
@@ -329,13 +335,14 @@ def _constrained() -> RuleError:
     )
 
 
-def _found(what: str, fun: Callable[..., Any], result: Any) -> Any:
+def found(what: str, fun: Callable[..., Any], result: Any) -> Any:
     """The x of a result of SciPy's."""
     if not result.success:
-        raise _failed(what, fun, result.message)
+        raise failure(what, fun, result.message)
     return result.x
 
 
-def _failed(what: str, fun: Callable[..., Any], message: str) -> SolverError:
+def failure(what: str, fun: Callable[..., Any], message: str) -> SolverError:
+    """The error where a solver of SciPy's says that it found nothing."""
     words = " ".join(message.split()).rstrip(".")
     return SolverError(f"{what} of {name_of(fun)}: {words}.", _START)

@@ -1,15 +1,18 @@
-"""SciPy's functions in lifted code: special functions that are no ufuncs, and distributions.
+"""SciPy's functions in lifted code: special functions, distributions and solvers.
 
 They make plain arrays of their arguments, which fails where one is traced; lifted, they are those
-of `ftrace.scipy`. SciPy is not imported: a user who calls its functions brings them along.
+of `ftrace.scipy` and `ftrace.implicit`. SciPy is not imported: a user who calls its functions
+brings them along.
 """
 
 import importlib
 import sys
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, Final
 
+from ftrace.core.errors import ConcretizationTypeError, UnexpectedTracerError
+from ftrace.core.trace import ctx, forget, refused
 from ftrace.lifting.substitutes.python import holds_tracer
 
 
@@ -24,12 +27,47 @@ def counterpart(fn: Any) -> Callable[..., Any] | None:
     return _function(fn) if kind is FunctionType else _method(fn)
 
 
+_HOMES: Final = {
+    "scipy.special": ("ftrace.scipy.special", False),
+    "scipy.integrate": ("ftrace.implicit.scipy_calls", True),
+    "scipy.optimize": ("ftrace.implicit.scipy_calls", True),
+    "scipy.sparse.linalg": ("ftrace.implicit.scipy_calls", True),
+}
+"""By module of SciPy: the module with the same names, and whether its functions call others."""
+
+
 def _function(fn: FunctionType) -> Callable[..., Any] | None:
     name = fn.__name__
-    if getattr(sys.modules.get("scipy.special"), name, None) is not fn:
-        return None
-    ours = getattr(importlib.import_module("ftrace.scipy.special"), name, None)
-    return None if ours is None else _where_traced(fn, ours, ((), {}))
+    for theirs, (home, calls) in _HOMES.items():
+        if getattr(sys.modules.get(theirs), name, None) is fn:
+            ours = getattr(importlib.import_module(home), name, None)
+            if ours is None:
+                return None
+            return _where_solved(fn, ours) if calls else _where_traced(fn, ours, ((), {}))
+    return None
+
+
+def _where_solved(plain: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    """Ours, where an argument is traced, or what a function among them returns."""
+
+    def solve(*args: Any, **given: Any) -> Any:
+        if any(map(holds_tracer, (args, given))):
+            return ours(*args, **given)
+        before = refused.get(ctx.trace)
+        try:
+            found = plain(*args, **given)
+        except (ConcretizationTypeError, UnexpectedTracerError):
+            pass
+        except Exception:  # compiled code may raise another one, or none, where a call failed
+            if refused.get(ctx.trace) is before:
+                raise
+        else:
+            if refused.get(ctx.trace) is before:
+                return found
+        forget(before)
+        return ours(*args, **given)
+
+    return solve
 
 
 def _method(fn: MethodType) -> Callable[..., Any] | None:

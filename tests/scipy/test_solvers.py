@@ -1,0 +1,171 @@
+"""SciPy's own solvers in transformed functions: what they find has derivatives."""
+
+import numpy as np
+import pytest
+import scipy.integrate as si
+import scipy.optimize as so
+from scipy.integrate import quad
+
+import ftrace
+from ftrace import errors
+from tests.api.ways import differences
+
+T = np.linspace(0.0, 3.0, 8)
+Y = 2 * np.exp(-0.7 * T) + 0.1 * np.sin(9 * T)
+TIGHT = {"rtol": 1e-9, "atol": 1e-9}
+EXACT = {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14}
+
+
+def cube(x, a):
+    return x**3 - a
+
+
+def filled(t, y, theta):
+    """A rate written as users write it."""
+    dy = np.zeros(2)
+    dy[0] = y[1]
+    dy[1] = -theta[0] * y[0] ** 3 + theta[1] * np.cos(t)
+    if y[0] > 5.0:
+        dy[1] -= 1.0
+    return dy
+
+
+def oscillator(theta):
+    sol = si.solve_ivp(filled, (0, 1), [1.0, theta[1]], t_eval=T / 3, args=(theta,), **TIGHT)
+    assert sol.success
+    return np.sum(sol.y**2) + sol["y"][0, -1]
+
+
+def pair(x, a):
+    return [x[0] ** 2 - a[0], x[0] * x[1] - a[1]]
+
+
+def decay(t, a, b):
+    return a * np.exp(-b * t)
+
+
+def misfit(p, t, y):
+    return decay(t, *p) - y
+
+
+def with_errors(y):
+    p, covariance = so.curve_fit(decay, T, y, p0=[1, 1], **EXACT, method="trf")
+    return 2 * p[0] + p[1] + np.sqrt(np.diag(covariance)).sum()
+
+
+A = np.array([2.0, 3.0])
+CALLS = {
+    "solve_ivp": (oscillator, np.array([1.2, 0.3])),
+    "solve_ivp of a closure": (
+        lambda k: np.sum(si.solve_ivp(lambda t, y: -k * y, (0, 1), [1.0], t_eval=[0.5, 1]).y),
+        0.5,
+    ),
+    "odeint": (lambda k: si.odeint(lambda y, t, k: -k * y, k, T, args=(k,), **TIGHT).sum(), 1.3),
+    "quad": (lambda k: quad(lambda x: np.exp(-k * x) * np.sin(x), 0, 2 * k)[0], 1.3),
+    "brentq": (lambda a: so.brentq(lambda x: x**3 - a, 0, 10), 5.0),
+    "bisect": (lambda a: so.bisect(cube, 0, 10, args=(a,), xtol=1e-13), 5.0),
+    "newton": (lambda a: so.newton(lambda x: x**3 - a, 1.5), 5.0),
+    "newton with a slope": (
+        lambda a: so.newton(cube, 1.5, fprime=lambda x, a: 3 * x * x, args=(a,)),
+        5.0,
+    ),
+    "root_scalar": (lambda a: so.root_scalar(cube, (a,), bracket=[0, 10]).root, 5.0),
+    "root": (lambda a: so.root(lambda x: pair(x, a), [1.0, 1.0]).x @ a, A),
+    "fsolve": (lambda a: so.fsolve(pair, [1.0, 1.0], args=(a,)) @ a, A),
+    "minimize": (
+        lambda a: (
+            so.minimize(
+                lambda x: np.sum((x - a) ** 2) + x[0] ** 2 * x[1], np.ones(2), method="BFGS"
+            ).fun
+        ),
+        A,
+    ),
+    "minimize with its slope": (
+        lambda a: (
+            so.minimize(
+                lambda x, a: (np.sum((x - a) ** 2), 2 * (x - a)), np.ones(2), args=(a,), jac=True
+            ).x
+            @ a
+        ),
+        A,
+    ),
+    "minimize_scalar": (
+        lambda a: so.minimize_scalar(lambda x: (x - a) ** 2 + a * np.cos(x), tol=1e-11).x,
+        2.0,
+    ),
+    "least_squares": (
+        lambda y: so.least_squares(misfit, [1.0, 1.0], args=(T, y), **EXACT).x @ A,
+        Y,
+    ),
+    "least_squares of a closure, robust": (
+        lambda y: so.least_squares(
+            lambda p: misfit(p, T, y), [1.0, 1.0], loss="soft_l1", f_scale=0.1, **EXACT
+        ).x.sum(),
+        Y,
+    ),
+    "curve_fit": (with_errors, Y),
+}
+STEPS = {"minimize_scalar": (1e-2, 1e-4), "solve_ivp of a closure": (1e-2, 1e-3)}
+ROUGH = {"least_squares": 1e-4, "least_squares of a closure, robust": 1e-4, "curve_fit": 1e-4}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_scipy_finds_is_differentiated(name):
+    f, x = CALLS[name]
+    step, tol = STEPS.get(name, (1e-4, ROUGH.get(name, 1e-6)))
+    slope = differences(f, x, step)
+    for way in (ftrace.grad, ftrace.jacfwd, lambda f: ftrace.jit(ftrace.grad(f))):
+        np.testing.assert_allclose(way(f)(x), slope, rtol=tol, atol=tol)
+    np.testing.assert_allclose(ftrace.jit(f)(x), f(x), rtol=1e-7)
+
+
+def test_a_fit_of_an_equations_parameters():
+    """A plain program: the parameters of an oscillator found again from its course."""
+    times = np.linspace(0.0, 4.0, 15)
+
+    def rate(t, y, k, c):
+        return [y[1], -k * y[0] - c * y[1]]
+
+    def course(theta):
+        k, c = theta
+        return si.solve_ivp(rate, (0, 4), [1.0, 0.0], t_eval=times, args=(k, c), rtol=1e-6).y[0]
+
+    data = course([2.0, 0.3])
+    loss = ftrace.value_and_grad(lambda theta: np.sum((course(theta) - data) ** 2))
+    found = so.minimize(loss, [1.5, 0.1], jac=True, method="BFGS")
+    np.testing.assert_allclose(found.x, [2.0, 0.3], atol=1e-4)
+    again = so.least_squares(
+        lambda theta: course(theta) - data, [1.5, 0.1], ftrace.jacfwd(course), method="lm"
+    )
+    np.testing.assert_allclose(again.x, [2.0, 0.3], atol=1e-6)
+
+
+def test_calls_where_nothing_is_traced_are_scipys_own():
+    def f(x):
+        sol = so.root_scalar(lambda x: x**2 - 2.0, bracket=[0.0, 2.0])
+        area, error = quad(np.sin, 0.0, 1.0)
+        return x * sol.root + sol.iterations + area + error
+
+    root = np.sqrt(2.0)
+    for way in (ftrace.grad, lambda f: ftrace.jit(ftrace.grad(f))):
+        np.testing.assert_allclose(way(f)(3.0), root)
+
+    def decides(x):  # traced values decide: lifted, with SciPy's calls in it
+        return f(x) if x > 0 else x
+
+    np.testing.assert_allclose(ftrace.jit(ftrace.grad(decides))(3.0), root)
+    with pytest.raises(ZeroDivisionError):
+        ftrace.jit(lambda x: decides(x) * so.brentq(lambda y: 1 / 0, 0.0, 1.0))(3.0)
+
+
+def test_what_traced_solvers_refuse():
+    def f(a):
+        return so.brentq(lambda x: x**3 - a, 0.0, 5.0, full_output=True)[0]
+
+    with pytest.raises(errors.RuleError, match="no full_output=") as caught:
+        ftrace.grad(f)(2.0)
+    assert "outside of the traced function" in caught.value.fix
+    with pytest.raises(errors.SolverError, match="brentq"):
+        ftrace.grad(lambda a: so.brentq(lambda x: x**2 + a, 0.0, 5.0))(2.0)
+    with pytest.raises(errors.RuleError, match="loss="):
+        ftrace.grad(lambda a: so.least_squares(lambda x: x - a, [1.0], loss=np.sin).x[0])(2.0)
