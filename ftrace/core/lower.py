@@ -180,6 +180,25 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Expansion:
+    """Other rows compute it, and are put in its place once no derivative will be asked for.
+
+    Attributes:
+        rule: `(*operands, **params) -> result`, by calls of these rows; None where they do not.
+    """
+
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Nothing: the row's `impl` raises an error, and is only called where operand 0 holds.
+
+    Operand 0 is a boolean of rank 0.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Branch:
     """Operand 0, clamped, says which of some jaxprs the other operands go through.
 
@@ -262,6 +281,8 @@ Kind = (
     | Product
     | Gufunc
     | Call
+    | Expansion
+    | Refusal
     | Branch
     | Iteration
     | Replay

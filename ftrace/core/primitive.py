@@ -49,6 +49,7 @@ from ftrace.core.trace import EVAL, ctx
 
 Effects = frozenset[str]
 NO_EFFECTS: Final[Effects] = frozenset()
+RAISES: Final = "raises"  # the effect of a row that may raise an error when it is run
 
 
 class Linear:

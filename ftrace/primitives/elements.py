@@ -362,6 +362,23 @@ def dynamic_update_slice(b: Any, index: Any, out: ShapedArray, x: Any, v: Any, *
     )
 
 
+def gather(b: Any, index: Any, out: ShapedArray, x: Any, *indices: Any, axes: Ints) -> Any:
+    """The element at the nearest place that there is."""
+    before = max(len(i.aval.shape) for i in indices)
+    rest = iter(index[before:])
+    source = []
+    for axis, n in enumerate(x.aval.shape):
+        if axis not in axes:
+            source.append(next(rest))
+        elif n == 1:
+            source.append(b.origin)
+        else:
+            i = b.cast(indices[axes.index(axis)].at(index[:before]), "i8")
+            i = b.op("min", b.op("max", i, b.lit(0, "i8")), b.size(n - 1))
+            source.append(b.gathered(i))
+    return x.at(tuple(source))
+
+
 def iota(b: Any, index: Any, out: ShapedArray, *, dtype: Any, shape: Ints, dimension: int) -> Any:
     """The coordinate itself."""
     return b.convert(b.position(index[dimension]), out.dtype)

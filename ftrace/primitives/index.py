@@ -15,11 +15,13 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import int64
 from ftrace.core.jaxpr import Eqn, Literal, Var
+from ftrace.core.lower import Expansion
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Rule, Sample
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives.compare import eq, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
+from ftrace.primitives.index_bounds import gathered
 from ftrace.primitives.linear import add, align, broadcast_in_dim
 from ftrace.primitives.movement import Ints, place, plain, whole_mask, zeros
 from ftrace.primitives.places import (
@@ -128,6 +130,7 @@ gather = Primitive(
     batch=_gather_batch,
     mask="call",
     zeros=True,
+    lower=Expansion(gathered),
     calm=True,
     gate=gate_indices(1),
     linear_in=(0,),

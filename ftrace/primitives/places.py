@@ -84,16 +84,17 @@ def scatter_type(
 # ---------------------------------------------------------------------------------- places
 
 
-def _out_of_range(indices: Sequence[Any], x: Any, axes: Ints) -> IndexError:
+def out_of_range(indices: Sequence[Any], shape: Ints, axes: Ints) -> IndexError:
+    """The error of indices of which some do not fit."""
     for i, a in zip(indices, axes, strict=True):
-        n = x.shape[a]
+        n = shape[a]
         i = np.asarray(i)
         bad = i[(i < -n) | (i >= n)]
         if bad.size:
             what = f"Index {bad.flat[0]} is out of bounds for axis {a} with size {n}."
             fix = "Indices run from -size to size - 1; clip them, or choose another mode."
             return IndexError(str(FtraceError(what, fix)))
-    return IndexError(f"Indices do not fit the axes {axes} of an array of shape {x.shape}.")
+    return IndexError(f"Indices do not fit the axes {axes} of an array of shape {shape}.")
 
 
 def _resolve(x: Any, indices: Sequence[Any], axes: Ints, mode: str) -> tuple[list[Any], Any]:
@@ -103,7 +104,7 @@ def _resolve(x: Any, indices: Sequence[Any], axes: Ints, mode: str) -> tuple[lis
         n = x.shape[a]
         i = np.asarray(i)
         if mode in ("clip", "wrap") and not n and i.size:
-            raise _out_of_range(indices, x, axes)
+            raise out_of_range(indices, x.shape, axes)
         if i.dtype == np.uint64:  # the others fit into intp
             limit = np.uint64(np.iinfo(np.intp).max)
             i = i % np.uint64(n or 1) if mode == "wrap" else np.minimum(i, limit)
@@ -115,7 +116,7 @@ def _resolve(x: Any, indices: Sequence[Any], axes: Ints, mode: str) -> tuple[lis
         inside = (i >= 0) & (i < n)
         if not inside.all():
             if mode == "raise":
-                raise _out_of_range(indices, x, axes)
+                raise out_of_range(indices, x.shape, axes)
             i = np.where(inside, i, 0)
             valid = inside if valid is None else valid & inside
         resolved.append(i)
@@ -150,7 +151,7 @@ def gather_impl(x: Any, *indices: Any, axes: Ints, mode: str) -> Any:
                 return front.take(indices[0], axis=0)  # faster than brackets
             return front[tuple(indices)]
         except IndexError:
-            raise _out_of_range(indices, x, axes) from None
+            raise out_of_range(indices, x.shape, axes) from None
     resolved, valid = _resolve(x, indices, axes, mode)
     if valid is None:
         return front[tuple(resolved)]
@@ -180,7 +181,7 @@ def scatter_impl(ufunc: Any) -> Rule:
                 front = _leading(out, axes)
                 front[where] = v if ufunc is None else ufunc(front[where], v)
             elif mode != "drop":
-                raise _out_of_range(indices, x, axes)
+                raise out_of_range(indices, x.shape, axes)
             return out
         resolved, valid = _resolve(x, indices, axes, mode)
         front = np.array(_leading(x, axes), order="C")

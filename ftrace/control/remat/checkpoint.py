@@ -23,12 +23,11 @@ from ftrace.control.rows.jit import (
     call_type,
     jit_call,
 )
-from ftrace.control.rows.raising import RAISES
 from ftrace.core.config import config
 from ftrace.core.errors import BudgetError, RuleError
 from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lower import Call
-from ftrace.core.primitive import Linear, Primitive
+from ftrace.core.primitive import RAISES, Linear, Primitive
 from ftrace.core.trace import ctx
 from ftrace.interpreters.batching import BatchTrace
 from ftrace.interpreters.captures import owned

@@ -16,16 +16,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from ftrace.control.rows.cond import cond_call
 from ftrace.control.rows.trying import is_in_try
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host
-from ftrace.core.dtypes import bool_, int64
+from ftrace.core.dtypes import bool_
 from ftrace.core.errors import LiftError, TracerBoolConversionError
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr
-from ftrace.core.lower import Call
-from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
+from ftrace.core.lower import Call, Refusal
+from ftrace.core.primitive import NONDIFFERENTIABLE, RAISES, Effects, Primitive, Unsupported
 from ftrace.core.source import Location
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx
 from ftrace.interpreters.batching import Axis, BatchTrace, place_axis
@@ -33,10 +32,8 @@ from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import JaxprTracer, trace_closed
 from ftrace.lowering.fusion.inline import plain
 from ftrace.primitives.compare import bitwise_and, bitwise_not, bitwise_or
-from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.reduce import reduce_or
 
-RAISES: Final = "raises"
 R = TypeVar("R")
 
 
@@ -139,15 +136,8 @@ def some(bad: Any) -> Any:
 
 
 def _program(avals: tuple[ShapedArray, ...], thrower: Thrower) -> Jaxpr:
-    def raised(*args: Any) -> list[Any]:
-        return raise_now(*args, thrower=thrower)
-
-    inner = trace_closed(raised, avals)
-    nothing = Jaxpr(inner.invars, (), ())
-
     def program(bad: Any, *values: Any) -> list[Any]:
-        index = convert_element_type(some(bad), new_dtype=int64)
-        return cond_call(index, bad, *values, branches=(nothing, inner))
+        return raise_now(some(bad), bad, *values, thrower=thrower)
 
     return trace_closed(program, avals)
 
@@ -249,15 +239,16 @@ raise_where: Final = _Raising(
 
 raise_now: Final = Primitive(
     name="raise_now",
-    impl=_impl,
+    impl=lambda some, *operands, thrower: _impl(*operands, thrower=thrower),
     type=_type,
     jvp=NONDIFFERENTIABLE,
     transpose=_NOT_LINEAR,
-    batch=lambda axis, values, dims, thrower: _batch(axis, values, dims, thrower=thrower),
+    batch=lambda axis, values, dims, thrower: _batch(axis, values[1:], dims[1:], thrower=thrower),
     host=lambda thrower: "an error",
     effects=_effects,
+    lower=Refusal(),
     multiple=True,
-    doc="What a compiled `raise_where` calls.",
+    doc="What a compiled `raise_where` calls, where its first operand holds.",
 )
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from ftrace.control.rows.raising import RAISES, refuse_caught
+from ftrace.control.rows.raising import refuse_caught
 from ftrace.control.rules.linearity import check_linear
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import CustomRuleError
 from ftrace.core.jaxpr import Jaxpr, JaxprFun
 from ftrace.core.lower import Call
-from ftrace.core.primitive import NO_EFFECTS, Effects, Linear
+from ftrace.core.primitive import NO_EFFECTS, RAISES, Effects, Linear
 from ftrace.core.trace import EVAL, run
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, Dim, batch_flat, place_axis

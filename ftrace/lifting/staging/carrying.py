@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ftrace.control.rows.raising import (
-    RAISES,
     Errors,
     Noted,
     bind_again,
@@ -28,6 +27,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import LiftError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
+from ftrace.core.primitive import RAISES
 from ftrace.core.trace import Tracer, ctx
 from ftrace.core.tree import PyTreeDef
 from ftrace.interpreters.quiet import quietly

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
 from ftrace.core.kinds import branches, called, layout, loses, way
-from ftrace.core.lower import Moving, Pointwise
+from ftrace.core.lower import Expansion, Moving, Pointwise
 from ftrace.core.tapes import has_turns
+from ftrace.interpreters.staging import trace_closed
 from ftrace.lowering.fusion.small_products import expanded
 
 WIDE: Final = 32  # operands that are put together at once
@@ -51,6 +52,8 @@ def _open(
     for eqn in jaxpr.eqns:
         operands = [a if type(a) is Literal else env[a] for a in eqn.invars]
         inner = called(eqn) if last or loses(eqn) == "nothing" else None
+        if inner is None and last:
+            inner = _expansion(eqn)
         if inner is not None:
             outs = _open(inner, operands, eqns, consts, last=last)
             env.update(zip(eqn.outvars, outs, strict=True))
@@ -63,6 +66,20 @@ def _open(
             eqns.append(copy)
         env.update(zip(eqn.outvars, outs, strict=True))
     return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]
+
+
+def _expansion(eqn: Eqn) -> Jaxpr | None:
+    """The equations that are put in the place of one; None where it stays."""
+    way_to = way(eqn.primitive, Expansion)
+    if way_to is None:
+        return None
+
+    def expanded_call(*operands: Any) -> Any:
+        found = way_to.rule(*operands, **eqn.params)
+        return [] if found is None else list(found) if eqn.primitive.multiple else [found]
+
+    found = trace_closed(expanded_call, tuple(a.aval for a in eqn.invars))
+    return found if found.out_avals == tuple(v.aval for v in eqn.outvars) else None
 
 
 def _in_chunks(eqn: Eqn) -> list[Eqn]:

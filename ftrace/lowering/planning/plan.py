@@ -16,7 +16,15 @@ from ftrace.core.binomial import ADVANCE, BACK, KEEP, RESTORE
 from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.kinds import branches, gufunc_call, layout, way
-from ftrace.core.lower import Cores, GufuncCall, Layout, Pointwise, Product, Replay
+from ftrace.core.lower import (
+    Cores,
+    GufuncCall,
+    Layout,
+    Pointwise,
+    Product,
+    Refusal,
+    Replay,
+)
 from ftrace.core.scan_layout import ScanHalves, cut
 from ftrace.core.tapes import TURNS, has_turns
 from ftrace.lowering.fusion.fuse import Item
@@ -294,6 +302,9 @@ class _Planner:
             return self._replay(eqn, halves, advance, back, slots)
         if way(eqn.primitive, Pointwise) and all(has_turns(a.aval) for a in eqn.invars):
             return self._tapes(eqn, slots)
+        if way(eqn.primitive, Refusal):
+            flag = self._slot_of(eqn.invars[0], slots)
+            return [BranchStep(flag, "b1", ((), tuple(self._callback(eqn, slots))))]
         call = gufunc_call(eqn)
         return self._callback(eqn, slots) if call is None else self._apply(eqn, call, slots)
 

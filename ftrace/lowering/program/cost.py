@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ftrace.core.kinds import way
+from ftrace.core.lower import Refusal
 from ftrace.lowering.kernel.ir import Block, KernelVar, Let, Load, Loop, Store, blocks_of
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import Program
@@ -47,6 +49,7 @@ def cost(program: Program) -> Cost:
     counted = [_launch(launch, program.table) for launch in program.launches]
     loops = program.loops
     failing = sum(1 for loop in loops if loop.fails)  # these are called back where they do
+    failing += sum(1 for call in program.callbacks if way(call.eqn.primitive, Refusal))
     return Cost(
         len(counted),
         len(program.callbacks) - failing,
