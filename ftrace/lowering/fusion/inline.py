@@ -79,7 +79,10 @@ def _expansion(eqn: Eqn) -> Jaxpr | None:
         return [] if found is None else list(found) if eqn.primitive.multiple else [found]
 
     found = trace_closed(expanded_call, tuple(a.aval for a in eqn.invars))
-    return found if found.out_avals == tuple(v.aval for v in eqn.outvars) else None
+    if found.out_avals != tuple(v.aval for v in eqn.outvars):
+        return None
+    eqns = [Eqn(e.primitive, e.invars, e.params, e.outvars, eqn.source) for e in found.eqns]
+    return Jaxpr(found.invars, eqns, found.outvars, found.constvars, found.consts)
 
 
 def _in_chunks(eqn: Eqn) -> list[Eqn]:

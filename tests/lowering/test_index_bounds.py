@@ -1,0 +1,118 @@
+"""Reading by index arrays in compiled code: what is out of range, in every mode and dtype."""
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace import lax
+from ftrace.primitives.index import gather
+
+X = np.arange(12.0).reshape(4, 3) + 0.5
+FAR = {
+    "i1": [0, -1, 3, -4, 100, -100],
+    "i8": [0, -1, 3, -4, 2**62, -(2**62)],
+    "u1": [0, 1, 3, 200],
+    "u8": [0, 1, 3, 2**64 - 1, 2**63],
+    "i4": [0, -1, 3, 2**31 - 1],
+}
+
+
+def read(x, *indices, axes=(0,), mode="raise"):
+    return gather(x, *indices, axes=axes, mode=mode)
+
+
+@pytest.mark.parametrize("dtype", FAR)
+def test_indices_of_every_dtype_read_what_the_library_reads(dtype):
+    i = np.array(FAR[dtype], dtype)
+    for mode in ("clip", "wrap", "fill", "drop"):
+        for x in (X, X.astype("f4"), X.astype(int), X > 3, X * 1j):
+            compiled = ftrace.jit(lambda x, i, mode=mode: read(x, i, mode=mode) * 1)
+            expected = read(x, i, mode=mode) * 1
+            np.testing.assert_array_equal(compiled(x, i), expected)
+            assert compiled.lower(x, i).cost().callbacks == 0
+
+
+@pytest.mark.parametrize("dtype", FAR)
+def test_an_index_out_of_range_raises_with_its_number(dtype):
+    compiled = ftrace.jit(lambda x, i: read(x, i) + 1)
+    inside = np.array([n for n in FAR[dtype] if -4 <= n < 4], dtype)
+    np.testing.assert_array_equal(compiled(X, inside), X[inside] + 1)
+    for n in FAR[dtype]:
+        if not -4 <= n < 4:
+            with pytest.raises(IndexError, match=f"Index {n} is out of bounds for axis 0"):
+                compiled(X, np.array([0, n, 1], dtype))
+    np.testing.assert_array_equal(compiled(X, inside), X[inside] + 1)
+    assert compiled.lower(X, inside).cost().callbacks == 0
+
+
+def test_several_index_arrays_and_axes_of_size_one_and_none():
+    i, j = np.array([[1, -1], [0, 2]]), np.array([[0, 2], [-3, 1]])
+    f = ftrace.jit(lambda x, i, j: x[i, j] - x[:, i].sum(0)[..., 0])
+    np.testing.assert_array_equal(f(X, i % 3, j), X[i % 3, j] - X[:, i % 3].sum(0)[..., 0])
+    for n, bad in ((4, (4, 0)), (3, (0, 3))):
+        with pytest.raises(IndexError, match=f"with size {n}"):
+            f(X, np.full((2, 2), bad[0] % 3 if n == 3 else bad[0]), np.full((2, 2), bad[1]))
+    one = np.ones((1, 3))
+    np.testing.assert_array_equal(ftrace.jit(lambda i: one[i])(np.array([0, -1])), one[[0, -1]])
+    with pytest.raises(IndexError, match="Index 1 is out of bounds for axis 0 with size 1"):
+        ftrace.jit(lambda i: one[i] * 2)(np.array([0, 1]))
+    with pytest.raises(IndexError, match="with size 0"):
+        ftrace.jit(lambda i: np.zeros((0, 2))[i] * 2)(np.array([0]))
+    empty = ftrace.jit(lambda i: np.zeros((0, 2))[i] * 2)(np.zeros(0, int))
+    assert empty.shape == (0, 2)
+
+
+def test_what_is_read_is_computed_where_it_is_read():
+    """A producer is fused into the read, and the read into its reader."""
+    f = ftrace.jit(lambda x, i: (np.sin(x)[i] * 2).sum())
+    i = np.array([3, 0, 3])
+    assert f.lower(X, i).cost().kernels <= 3
+    np.testing.assert_allclose(f(X, i), (np.sin(X)[i] * 2).sum(), rtol=1e-14)
+
+
+def summed(x):
+    return lax.fori_loop(0, x.shape[0], lambda i, s: s + x[i] * x[-1 - i], 0.0)
+
+
+def test_a_loop_that_indexes_by_its_counter_calls_no_python():
+    x = np.linspace(-1, 2, 50)
+    f = ftrace.jit(summed)
+    np.testing.assert_allclose(f(x), (x * x[::-1]).sum(), rtol=1e-13)
+    assert f.lower(x).cost().callbacks == 0
+
+
+def test_a_loop_stops_at_the_first_index_out_of_range():
+    seen = []
+
+    def body(i, s):
+        ftrace.debug.callback(lambda k: seen.append(int(k)), i)
+        return s + X[:, 0][2 * i]
+
+    with pytest.raises(IndexError, match="ndex 4 is out of bounds for axis 0 with size 4"):
+        ftrace.jit(lambda: lax.fori_loop(0, 10, body, 0.0))()
+    assert seen == [0, 1, 2]
+
+
+def test_a_native_loop_ends_with_the_error_that_python_has():
+    def first(x):
+        i = 0
+        while x[i] > 0:
+            i += 1
+        return i
+
+    f = ftrace.jit(first)
+    assert f(np.array([1.0, 2.0, -1.0])) == 2
+    with pytest.raises(IndexError, match="out of bounds"):
+        f(np.ones(3))
+
+
+def test_derivatives_of_reads_agree_with_those_of_the_library():
+    x, i = np.linspace(1, 2, 6), np.array([0, 5, 5, -2])
+
+    def f(x):
+        return (np.sin(x)[i] * x[i] ** 2).sum()
+
+    np.testing.assert_allclose(ftrace.jit(ftrace.grad(f))(x), ftrace.grad(f)(x), rtol=1e-14)
+    np.testing.assert_allclose(
+        ftrace.jit(ftrace.hessian(f))(x), ftrace.hessian(f)(x), rtol=1e-13, atol=1e-15
+    )
