@@ -20,6 +20,7 @@ from ftrace.primitives import (
     dynamic,
     elementwise,
     index,
+    index_bounds,
     linear,
     powers,
     probability,
@@ -78,3 +79,5 @@ def _rows(modules: tuple[ModuleType, ...]) -> tuple[Primitive, ...]:
 
 ALL: Final = _rows(MODULES)
 by_name: Final = {row.name: row for row in ALL}
+LATE: Final = (index_bounds.index_error, index_bounds.gather_clipped)
+"""Rows that lowering alone makes: no transformation meets them."""

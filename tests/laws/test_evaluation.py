@@ -14,7 +14,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import FtraceError
 from ftrace.core.primitive import LINEAR, NONDIFFERENTIABLE, Primitive, Unsupported
 from ftrace.primitives.linear import PYTHON_SCALARS
-from ftrace.primitives.table import ALL, by_name
+from ftrace.primitives.table import ALL, LATE, by_name
 from tests.laws.cases import (
     CASES,
     ROWS,
@@ -117,6 +117,7 @@ def test_bad_operands_raise_the_stated_error(row_and_error: tuple[Primitive, Any
 
 def test_names_are_unique() -> None:
     assert len(by_name) == len(ALL)
+    assert not {row.name for row in LATE} & by_name.keys()
 
 
 FILES = sorted(m.name for m in pkgutil.iter_modules(primitives.__path__))
@@ -126,7 +127,7 @@ FILES = sorted(m.name for m in pkgutil.iter_modules(primitives.__path__))
 def test_the_table_has_the_rows_of_every_file(name: str) -> None:
     module = importlib.import_module(f"ftrace.primitives.{name}")
     rows = {value for value in vars(module).values() if isinstance(value, Primitive)}
-    assert rows <= set(ALL)
+    assert rows <= {*ALL, *LATE}
 
 
 @over_rows
