@@ -44,8 +44,10 @@ def materialise(ct: Any) -> Any:
 def add_cotangents(a: Any, b: Any) -> Any:
     """The sum where two cotangents meet; it is masked only where both are."""
     if type(a) is Masked and type(b) is Masked:
-        if a.mask is b.mask:
+        if not a.zeroed and not b.zeroed and a.mask is b.mask:
             return Masked(add(a.value, b.value), a.mask)
-        either = bitwise_or(a.mask, b.mask)
-        return Masked(add(materialise(a), materialise(b)), either, zeroed=True)
+        both = add(materialise(a), materialise(b))
+        holes = b.holes if a.holes is None else a.holes
+        read = a.read and b.read
+        return Masked(both, lambda: bitwise_or(a.mask, b.mask), zeroed=True, holes=holes, read=read)
     return add(materialise(a), materialise(b))

@@ -6,7 +6,7 @@ row's `mask` column says, so that an untaken side contributes exactly nothing.
 """
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import add_cotangents, materialise, zeros
 from ftrace.primitives.compare import bitwise_and, bitwise_or
 from ftrace.primitives.linear import broadcast_in_dim, reduce_sum
+from ftrace.primitives.overwriting import lives
 from ftrace.primitives.reduce import reduce_or
 
 
@@ -41,15 +42,17 @@ def backward_pass(  # noqa: C901, PLR0912 - the one backward loop
         outvars = eqn.outvars
         primitive = eqn.primitive
         if primitive.multiple:
-            ct: Any = [env.pop(v, None) for v in outvars]
+            ct: Any = [_used(env.pop(v, None)) for v in outvars]
             masked = any(type(c) is Masked for c in ct)
             if all(c is None for c in ct):
                 continue
         else:
             ct = env.pop(outvars[0], None)
-            masked = type(ct) is Masked
             if ct is None:
                 continue
+            if primitive.mask != "move":
+                ct = _used(ct)
+            masked = type(ct) is Masked
         operands = [Linear(a.aval) if type(a) is Var else a.value for a in eqn.invars]
         try:
             if masked:
@@ -62,7 +65,12 @@ def backward_pass(  # noqa: C901, PLR0912 - the one backward loop
         for v, c in zip(eqn.invars, found, strict=True):
             if c is not None and type(v) is Var:
                 env[v] = c if v not in env else add_cotangents(env[v], c)
-    return [env.get(v) for v in invars]
+    return [_used(env.get(v)) for v in invars]
+
+
+def _used(ct: Any) -> Any:
+    """A cotangent without a mask that says only where something was read."""
+    return ct.value if type(ct) is Masked and ct.read else ct
 
 
 def _check_decisions(eqn: Eqn) -> None:
@@ -90,20 +98,20 @@ def _same(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     axes = tuple(range(len(shape)))
     wide = [Linear(aval(shape, x.aval.dtype)) if type(x) is Linear else x for x in operands]
     found = eqn.primitive.transpose(ct.value, *wide, **eqn.params)
-    masked = [None if c is None else _narrow(c, ct.mask) for c in found]
+    masked = [None if c is None else _narrow(c, ct) for c in found]
     return [
         c
         if c is None or type(x) is not Linear or x.aval.shape == shape
-        else Masked(reduce_sum(materialise(c), axes=axes), _any(c.mask, axes))
+        else Masked(reduce_sum(materialise(c), axes=axes), lambda c=c: _any(c.mask, axes))
         for c, x in zip(masked, operands, strict=True)
     ]
 
 
-def _narrow(ct: Any, mask: Any) -> Masked:
-    """A cotangent that lives only where `mask` does too."""
+def _narrow(ct: Any, other: Masked) -> Masked:
+    """A cotangent that lives only where another one does too."""
     if type(ct) is Masked:
-        return Masked(ct.value, bitwise_and(ct.mask, mask))
-    return Masked(ct, mask)
+        return Masked(ct.value, lambda: bitwise_and(ct.mask, other.mask))
+    return Masked(ct, lambda: other.mask, holes=other.holes)
 
 
 def _any(mask: Any, axes: tuple[int, ...]) -> Any:
@@ -122,8 +130,15 @@ def _move(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     as_mask = [Linear(aval(x.aval.shape, bool_)) if type(x) is Linear else x for x in operands]
     transpose, params = eqn.primitive.transpose, eqn.params
     found = transpose(ct.value, *operands, **params)
-    masks = transpose(full_mask(ct.mask, typeof(ct.value).shape), *as_mask, **params)
-    return [c if c is None else Masked(c, m) for c, m in zip(found, masks, strict=True)]
+
+    @cache
+    def masks() -> Sequence[Any]:
+        return transpose(full_mask(ct.mask, typeof(ct.value).shape), *as_mask, **params)
+
+    return [
+        c if c is None else Masked(c, lambda i=i: masks()[i], ct.zeroed, read=ct.read)
+        for i, c in enumerate(found)
+    ]
 
 
 def _sum(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
@@ -152,10 +167,10 @@ def _whole(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
     """Any other row: all that is known is whether anything at all is taken."""
     cts = [c for c in ct if c is not None] if isinstance(ct, list) else [ct]
     found = _materialised(eqn, ct, operands)
-    if any(type(c) is not Masked for c in cts):
+    if any(type(c) is not Masked or lives(c) for c in cts):
         return found
     alive = [_any(c.mask, tuple(range(len(typeof(c.mask).shape)))) for c in cts]
-    mask = reduce(bitwise_or, alive)
+    mask = Masked(None, reduce(bitwise_or, alive))
     return [None if c is None else _narrow(c, mask) for c in found]
 
 

@@ -21,7 +21,8 @@ from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
 from ftrace.primitives.index import gather, scatter, tangents_of
 from ftrace.primitives.linear import add, broadcast_in_dim, join, move_axis, transpose
-from ftrace.primitives.movement import Ints, inserted, place, zeros
+from ftrace.primitives.movement import Ints, carry, inserted, place, zeros
+from ftrace.primitives.overwriting import without
 
 
 def _check(name: str, x: ShapedArray, sizes: Ints, starts: Sequence[ShapedArray]) -> None:
@@ -202,10 +203,14 @@ def _write_jvp(primals: Any, tangents: Any) -> Any:
 def _write_transpose(ct: Any, x: Any, v: Any, *starts: Any) -> Any:
     shape = v.aval.shape if type(v) is Linear else typeof(v).shape
     to_x = to_v = None
-    if type(x) is Linear:
-        to_x = dynamic_update_slice(ct, zeros(aval(shape, typeof(ct).dtype)), *starts)
+    if type(x) is Linear and shape != x.aval.shape:
+
+        def clear(c: Any) -> Any:
+            return dynamic_update_slice(c, zeros(aval(shape, typeof(c).dtype)), *starts)
+
+        to_x = without(ct, clear)
     if type(v) is Linear:
-        to_v = dynamic_slice(ct, *starts, slice_sizes=shape)
+        to_v = carry(ct, lambda c: dynamic_slice(c, *starts, slice_sizes=shape))
     return (to_x, to_v, *(None for _ in starts))
 
 
@@ -245,7 +250,7 @@ dynamic_update_slice = Primitive(
     jvp=_write_jvp,
     transpose=_write_transpose,
     batch=_write_batch,
-    mask="move",
+    mask="call",
     zeros=True,
     linear_in=(0, 1),
     samples=_write_samples,

@@ -23,7 +23,8 @@ from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
 from ftrace.primitives.index_bounds import gathered
 from ftrace.primitives.linear import add, align, broadcast_in_dim
-from ftrace.primitives.movement import Ints, place, plain, whole_mask, zeros
+from ftrace.primitives.movement import Ints, carry, place, plain, whole_mask, zeros
+from ftrace.primitives.overwriting import spread, without
 from ftrace.primitives.places import (
     BAD_INDICES,
     gather_impl,
@@ -58,10 +59,9 @@ def _gather_transpose(ct: Any, x: Any, *indices: Any, axes: Ints, mode: str) -> 
         empty = zeros(aval(x.aval.shape, typeof(c).dtype))
         return scatter_add(empty, c, *indices, axes=axes, mode=_back(mode))
 
-    to_x = back(plain(ct))
     if type(ct) is Masked:
-        to_x = Masked(to_x, back(whole_mask(ct)))
-    return (to_x, *(None for _ in indices))
+        ct = Masked(plain(ct), lambda mask=ct: whole_mask(mask), zeroed=True)
+    return (spread(ct, back), *(None for _ in indices))
 
 
 def batched_indices(axis: Any, indices: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
@@ -194,19 +194,23 @@ def places_of(x: ShapedArray, indices: Sequence[Any], axes: Ints, mode: str) -> 
 
 
 def _scatter_transpose(ct: Any, x: Any, v: Any, *indices: Any, axes: Ints, mode: str) -> Any:
-    a = typeof(ct)
     shape = v.aval.shape if type(v) is Linear else typeof(v).shape
     to_x = to_v = None
     if type(x) is Linear:
-        to_x = scatter(ct, zeros(aval(shape, a.dtype)), *indices, axes=axes, mode=mode)
+
+        def clear(c: Any) -> Any:
+            return scatter(c, zeros(aval(shape, typeof(c).dtype)), *indices, axes=axes, mode=mode)
+
+        to_x = without(ct, clear)
     if type(v) is Linear:
-        to_v = gather(ct, *indices, axes=axes, mode=mode)
+        to_v = carry(ct, lambda c: gather(c, *indices, axes=axes, mode=mode))
         within = index_shape([typeof(i) for i in indices])
         if prod(within) > 1:
+            a = x.aval if type(x) is Linear else typeof(x)
             won = eq(*places_of(a, indices, axes, mode))
             kept = tuple(range(len(within)))
             won = broadcast_in_dim(won, shape=shape, broadcast_dimensions=kept)
-            to_v = select(won, to_v, a.dtype.type(0))
+            to_v = without(to_v, lambda c: select(won, c, typeof(c).dtype.type(0)))
     return (to_x, to_v, *(None for _ in indices))
 
 
@@ -217,7 +221,7 @@ scatter = Primitive(
     jvp=_scatter_jvp,
     transpose=_scatter_transpose,
     batch=scatter_batch(lambda: scatter),
-    mask="move",
+    mask="call",
     zeros=True,
     calm=True,
     gate=gate_indices(2),

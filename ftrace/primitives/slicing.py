@@ -30,6 +30,7 @@ from ftrace.primitives.movement import (
     whole_mask,
     zeros,
 )
+from ftrace.primitives.overwriting import part, spread, without
 
 PaddingConfig = tuple[tuple[int, int, int], ...]
 
@@ -214,12 +215,12 @@ def _slice_impl(x: Any, start_indices: Ints, limit_indices: Ints, strides: Ints)
 def _slice_transpose(
     ct: Any, x: Linear, start_indices: Ints, limit_indices: Ints, strides: Ints
 ) -> Any:
-    a = typeof(ct)
+    shape = (typeof(ct.value) if type(ct) is Masked else typeof(ct)).shape
     config = []
-    for n, m, start, stride in zip(x.aval.shape, a.shape, start_indices, strides, strict=True):
-        spread = (m - 1) * stride + 1 if m else 0
-        config.append((start, n - start - spread, stride - 1))
-    return (pad(ct, a.dtype.type(0), padding_config=tuple(config)),)
+    for n, m, start, stride in zip(x.aval.shape, shape, start_indices, strides, strict=True):
+        extent = (m - 1) * stride + 1 if m else 0
+        config.append((start, n - start - extent, stride - 1))
+    return (spread(ct, lambda c: pad(c, typeof(c).dtype.type(0), padding_config=tuple(config))),)
 
 
 def _slice_batch(
@@ -274,7 +275,7 @@ slice = Primitive(
     jvp=LINEAR,
     transpose=_slice_transpose,
     batch=_slice_batch,
-    mask="move",
+    mask="call",
     linear_in=(0,),
     samples=lambda: [Sample((x,), params) for x, params in _slice_cases()],
     errors=_slice_errors,
@@ -317,12 +318,17 @@ def _update_impl(x: Any, v: Any, start_indices: Ints, limit_indices: Ints, strid
 
 
 def _update_transpose(ct: Any, x: Any, v: Any, **where: Ints) -> Any:
+    shape = v.aval.shape if type(v) is Linear else typeof(v).shape
+    region = tuple(zip(*where.values(), strict=True))
     to_x = to_v = None
-    if type(x) is Linear:
-        shape = v.aval.shape if type(v) is Linear else typeof(v).shape
-        to_x = update_slice(ct, zeros(aval(shape, typeof(ct).dtype)), **where)
+    if type(x) is Linear and shape != x.aval.shape:
+
+        def clear(c: Any) -> Any:
+            return update_slice(c, zeros(aval(shape, typeof(c).dtype)), **where)
+
+        to_x = without(ct, clear, region)
     if type(v) is Linear:
-        to_v = slice(ct, **where)
+        to_v = part(ct, lambda c: slice(c, **where), region)
     return to_x, to_v
 
 
@@ -364,7 +370,7 @@ update_slice = Primitive(
     jvp=LINEAR,
     transpose=_update_transpose,
     batch=_update_batch,
-    mask="move",
+    mask="call",
     linear_in=(0, 1),
     samples=_update_samples,
     errors=_update_errors,

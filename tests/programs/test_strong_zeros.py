@@ -167,6 +167,22 @@ def test_a_mapped_cond_takes_each_members_own_side():
     np.testing.assert_array_equal(jit(grad(lambda x: np.sum(f(x))))(x), [3.0, 0.25, 3.0])
 
 
+def overwritten_twice(x):
+    y = np.sqrt(x)
+    y[1:3] = np.log(x[:2])
+    y[0] = 2.0 * x[0]
+    y[2:0:-1] = 0.5
+    return np.sum(y)
+
+
+def overwritten_in_a_loop(x):
+    y = np.sqrt(x) * np.sqrt(x)
+    for i in range(len(x)):
+        if x[i] < 0.0:
+            y[i] = 2.0 * x[i]
+    return np.sum(y)
+
+
 ARRAYS = {
     "guarded division": (
         lambda x: (lambda n: np.sum(np.where(n > 0, x / n, 0.0)))(np.sqrt(np.sum(x * x))),
@@ -218,6 +234,52 @@ ARRAYS = {
         np.array([0.0, 0.0, 4.0]),
         np.array([0.0, 0.0, 0.25]),
     ),
+    "an element that is overwritten": (
+        lambda x: (lambda y: (y.__setitem__(1, 1.5), np.sum(y * y))[1])(np.sqrt(x)),
+        np.array([4.0, -1.0, 9.0]),
+        np.array([1.0, 0.0, 1.0]),
+    ),
+    "slices that are overwritten, one with a part of the other": (
+        overwritten_twice,
+        np.array([-4.0, -1.0, -9.0, 4.0]),
+        np.array([2.0, 0.0, 0.0, 0.25]),
+    ),
+    "rows that are overwritten": (
+        lambda x: (lambda y: (y.__setitem__((slice(None), 0), x), np.sum(y * x))[1])(
+            np.sqrt(x) * np.array([[0.0, 1.0], [0.0, 1.0]])
+        ),
+        np.array([-1.0, 4.0]),
+        np.array([2.0, 5.0]),
+    ),
+    "places that are overwritten": (
+        lambda x: (lambda y: (np.put(y, [2, 0], 3.0), np.sum(y * y))[1])(np.sqrt(x)),
+        np.array([-4.0, 1.0, -9.0]),
+        np.array([0.0, 1.0, 0.0]),
+    ),
+    "updates of places that later ones overwrite": (
+        lambda x: np.sum((x[:2] * 0.0).at[np.array([1, 0, 1])].set(np.sqrt(x) * x)),
+        np.array([-4.0, 1.0, 4.0]),
+        np.array([0.0, 1.5, 3.0]),
+    ),
+    "a slice at a place that is overwritten": (
+        lambda x: np.sum(
+            lax.dynamic_update_slice(np.sqrt(x), x[:2] * 3.0, (np.argmin(x),))  # at 0
+        ),
+        np.array([-4.0, -1.0, 4.0]),
+        np.array([3.0, 3.0, 0.25]),
+    ),
+    "elements that a loop may overwrite": (
+        overwritten_in_a_loop,
+        np.array([-4.0, 1.0, -9.0]),
+        np.array([2.0, 1.0, 2.0]),
+    ),
+    "elements that a native loop overwrites": (
+        lambda x: np.sum(
+            lax.fori_loop(0, 4, lambda i, y: y.at[i % 2].set(np.sqrt(x[i]) * y[2]), x * x)
+        ),
+        np.array([-1.0, -1.0, 4.0, 16.0]),
+        np.array([0.0, 0.0, 60.0, 34.0]),
+    ),
     "a reduced side, wholly untaken": (
         lambda x: np.where(np.sum(x) > 1.0, np.sum(np.sqrt(x)), np.sum(2.0 * x)),
         np.zeros(3),
@@ -241,6 +303,33 @@ ARRAYS = {
 def test_array_programs(program, transform):
     f, point, expected = ARRAYS[program]
     np.testing.assert_array_equal(transform(f)(point), expected)
+
+
+def test_elements_that_are_overwritten_have_no_second_derivative():
+    def f(x):
+        y = np.sqrt(x)
+        y[1:] = x[:2] ** 3
+        return np.sum(y * x[1])
+
+    point = np.array([4.0, -1.0, -2.0])
+    expected = [[-1 / -32 - 24.0, 0.25 + 48.0, 0.0], [0.25 + 48.0, -6.0 * -1.0, 0.0], [0.0] * 3]
+    expected[1][1] = 6.0 * -1.0 * -1.0 + 2 * 3.0
+    for h in (ftrace.hessian(f), ftrace.jacrev(grad(f)), jit(ftrace.jacfwd(grad(f)))):
+        np.testing.assert_allclose(h(point), expected)
+
+
+def test_writes_to_separate_slices_of_new_zeros_make_no_mask():
+    def f(x):
+        y = np.zeros((4, 6))
+        for i in range(3):
+            y[i, 1::2] = np.sin(x)
+            y[i, ::2] = x
+            y[3, i] = x[i] * 2.0
+        return np.sum(y * y)
+
+    text = str(ftrace.make_jaxpr(grad(f))(np.ones(3)))
+    assert "bool" not in text
+    assert "select" not in text
 
 
 def test_a_taken_use_keeps_its_infinity():
