@@ -22,6 +22,7 @@ from ftrace.primitives import (
     index,
     index_bounds,
     linear,
+    matrix_equations,
     powers,
     probability,
     reduce,
@@ -68,6 +69,7 @@ MODULES: Final = (
     conv,
     triangular,
     systems,
+    matrix_equations,
 )
 
 

@@ -80,12 +80,14 @@ def _cholesky_samples() -> Iterable[Sample]:
     for i, a in enumerate(square_stacks(96)):
         definite = a @ a.conj().swapaxes(-1, -2) + np.eye(a.shape[-1], dtype=a.dtype)
         if i == 0:  # what is not read may be anything
-            definite += np.triu(rng.normal(size=a.shape), 1)
-        yield Sample((definite,), {"lower": True})
-        if i == 4:
-            definite = np.asfortranarray(definite)
-        if i in (0, 4, 5):
-            yield Sample((definite.conj().T,), {"lower": False})
+            unread = definite + np.triu(rng.normal(size=a.shape), 1)
+            yield Sample((unread,), {"lower": True})
+            yield Sample((np.asfortranarray(unread.T),), {"lower": False})
+        elif definite.dtype == "c16":
+            yield Sample((definite.T,), {"lower": True})
+            yield Sample((definite,), {"lower": False})
+        else:
+            yield Sample((definite,), {"lower": True})
 
 
 cholesky = Primitive(
@@ -177,9 +179,9 @@ def _triangular_batch(axis: Any, values: Any, dims: Any, *, left_side: bool, **p
 def _triangular_samples() -> Iterable[Sample]:
     rng = np.random.default_rng(97)
     flags = ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")
-    codes = ("10000", "01100", "11001", "00000", "11000", "10111", "01010", "00110", "11110")
-    for i, (a, code) in enumerate(zip((*square_stacks(97), None), codes, strict=True)):
-        a = matrices(rng, 2, 2, dtype="c16") if a is None else a
+    codes = ("10000", "11001", "01100", "00111", "11100", "01010", "10110", "11010", "01100")
+    more = (matrices(rng, 2, 2, dtype="c16"), matrices(rng, 3, 3))
+    for i, (a, code) in enumerate(zip((*square_stacks(97), *more), codes, strict=True)):
         a = a + 4 * np.eye(a.shape[-1], dtype=a.dtype)
         left = code[0] == "1"
         shape = (*a.shape[:-1], 2) if left else (*a.shape[:-2], 2, a.shape[-1])

@@ -185,3 +185,8 @@ class LinearAlgebra:
     def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
         assert a.ndim == 2
         return wrapped(scipy.linalg.lu_factor(a.memory, check_finite=check_finite))
+
+    @staticmethod
+    def expm(a: Any) -> Spy:
+        assert a.ndim == 2
+        return Spy(scipy.linalg.expm(a.memory))

@@ -168,6 +168,7 @@ NEEDS_AN_AXIS = {
 NEEDS_THREE_AXES = {"conv"}
 NEEDS_MATRICES = {
     *("solve", "inv", "det", "slogdet", "cofactor", "cholesky", "triangular_solve", "lu"),
+    *("expm", "expm_frechet", "sylvester", "banded_solve", "definite_banded_solve"),
 }
 NOT_APPLICABLE: dict[str, set[str]] = {
     "rank 0": NEEDS_AN_AXIS | NEEDS_THREE_AXES | NEEDS_MATRICES,

@@ -142,6 +142,11 @@ RULES: Final[dict[str, Rule]] = {
     "cholesky": matrices.cholesky,
     "triangular_solve": matrices.triangular_solve(lambda: scipys_linear_algebra()),
     "lu": matrices.lu(lambda: scipys_linear_algebra()),
+    "expm": matrices.expm(lambda: scipys_linear_algebra()),
+    "expm_frechet": matrices.expm_frechet(lambda: scipys_linear_algebra()),
+    "sylvester": matrices.sylvester,
+    "banded_solve": matrices.banded_solve,
+    "definite_banded_solve": matrices.definite_banded_solve,
     "lu_pivots_to_permutation": matrices.pivots_to_order,
 }
 

@@ -79,3 +79,76 @@ def lu(module: Module) -> Rule:
 
 def pivots_to_order(xp: Any, pivots: Any, permutation_size: int) -> Any:
     return permuted(pivots, permutation_size, xp)
+
+
+# ---------------------------------------------------------------------------------- equations
+
+
+def _each(xp: Any, function: Rule, x: Any) -> Any:
+    """A function of single matrices for a stack."""
+    out = xp.zeros(x.shape, x.dtype)
+    for i in np.ndindex(*x.shape[:-2]) if x.size else ():
+        out[i] = function(x[i])
+    return out
+
+
+def expm(module: Module) -> Rule:
+    """`cupyx.scipy.linalg.expm` of each matrix."""
+    return lambda xp, a: _each(xp, module().expm, a)
+
+
+def expm_frechet(module: Module) -> Rule:
+    """The corner of the exponential of ((a, e), (0, a)), with e of a's size so that it is exact."""
+
+    def evaluate(xp: Any, a: Any, e: Any) -> Any:
+        if not a.size:
+            return xp.array(a, order="C")
+        size = abs(e).max(axis=(-2, -1), keepdims=True)
+        size = xp.where(size > 0, size / (1 + abs(a).max(axis=(-2, -1), keepdims=True)), 1)
+        n = a.shape[-1]
+        above = xp.concatenate([a, e / size.astype(a.dtype)], axis=-1)
+        below = xp.concatenate([xp.zeros_like(a), a], axis=-1)
+        whole = _each(xp, module().expm, xp.concatenate([above, below], axis=-2))
+        return whole[..., :n, n:] * size
+
+    return evaluate
+
+
+def sylvester(xp: Any, a: Any, b: Any, q: Any) -> Any:
+    """As one system with a m n by m n matrix: CuPy has no Schur form."""
+    m, n = q.shape[-2:]
+    if not q.size:
+        return xp.array(q, order="C")
+    left = a[..., :, None, :, None] * xp.eye(n, dtype=a.dtype)[:, None, :]
+    turned = xp.swapaxes(b, -1, -2)[..., None, :, None, :]
+    right = xp.eye(m, dtype=a.dtype)[:, None, :, None] * turned
+    system = xp.reshape(left + right, (*q.shape[:-2], m * n, m * n))
+    x = xp.linalg.solve(system, xp.reshape(q, (*q.shape[:-2], m * n, 1)))
+    return xp.reshape(x, q.shape)
+
+
+def _whole(xp: Any, ab: Any, lower: int, upper: int) -> Any:
+    """A matrix of its diagonals; where it is square."""
+    i, j = np.indices((ab.shape[-1],) * 2)
+    row = upper + i - j
+    inside = (row >= 0) & (row <= lower + upper)
+    places = xp.asarray(np.where(inside, row, 0)), xp.asarray(j)
+    return xp.where(xp.asarray(inside), ab[(..., *places)], xp.asarray(0, ab.dtype))
+
+
+def banded_solve(xp: Any, ab: Any, b: Any, lower: int, upper: int) -> Any:
+    """By the whole matrix: CuPy has no banded systems."""
+    if not b.size:
+        return xp.array(b, order="C")
+    return xp.linalg.solve(_whole(xp, ab, lower, upper), b)
+
+
+def definite_banded_solve(xp: Any, ab: Any, b: Any, lower: bool) -> Any:
+    """The same: whether the matrix is definite is not looked at."""
+    if not b.size:
+        return xp.array(b, order="C")
+    count = ab.shape[-2] - 1
+    half = _whole(xp, ab, count * lower, count * (not lower))
+    main = xp.eye(ab.shape[-1], dtype=np.bool_)
+    whole = half + xp.where(main, 0, xp.swapaxes(half.conj(), -1, -2))
+    return xp.linalg.solve(xp.where(main, half.real, whole), b)
