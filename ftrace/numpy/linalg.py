@@ -12,7 +12,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import free
 from ftrace.core.errors import DtypeError, MatrixError, ShapeError
 from ftrace.numpy import matrix_products, reductions, shaping, ufuncs
-from ftrace.numpy.linalg_functions import in_one_precision, inexact_64, linalg_function
+from ftrace.numpy.linalg_functions import common, inexact_64, linalg_function
 from ftrace.numpy.linear_equations import cholesky as cholesky
 from ftrace.numpy.linear_equations import det as det
 from ftrace.numpy.linear_equations import inv as inv
@@ -22,6 +22,7 @@ from ftrace.numpy.linear_equations import solve as solve
 from ftrace.numpy.linear_equations import tensorinv as tensorinv
 from ftrace.numpy.linear_equations import tensorsolve as tensorsolve
 from ftrace.numpy.promote import (
+    cast,
     many_axes,
     one_axis,
     static_int,
@@ -213,7 +214,8 @@ def matrix_power(a: Any, n: int) -> Any:
         raise MatrixError(f"matrix_power of shape {shape}.", "The last two axes must be equal.")
     n = static_int(n, "n")
     if n < 0:
-        x, n = inverted(*in_one_precision(x)), -n
+        (x,), dtype = common(x)
+        x, n = cast(inverted(x), dtype), -n
     if n == 0:
         side = np.broadcast_to(np.eye(shape[-1], dtype=typeof(x).dtype), shape)
         return copy_row(free(np.array(side)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.dtypes import float64
+from ftrace.core.dtypes import complex128, float64
 from ftrace.numpy import ufuncs
 from ftrace.numpy.promote import TRACED, cast, common_dtype, document, door, strong, value
 
@@ -30,8 +30,8 @@ def inexact_64(x: Any) -> Any:
     return ufuncs.apply(np.add, x, 0.0) if typeof(x).dtype.kind in "biu" else x
 
 
-def in_one_precision(*xs: Any) -> list[Any]:
-    """Operands in one dtype that LAPACK has: integers as float64, then NumPy's common dtype.
+def common(*xs: Any) -> tuple[list[Any], np.dtype[Any]]:
+    """Operands in double precision, in which numpy.linalg computes, and the dtype of its result.
 
     Raises:
         TypeError: half precision, with NumPy's words.
@@ -41,4 +41,5 @@ def in_one_precision(*xs: Any) -> list[Any]:
     dtype = common_dtype(*found)
     if dtype == np.float16:
         raise TypeError("array type float16 is unsupported in linalg")
-    return [cast(x, dtype) for x in found]
+    double = float64 if dtype.kind == "f" else complex128
+    return [cast(x, double) for x in found], dtype

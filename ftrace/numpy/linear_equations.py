@@ -13,8 +13,8 @@ from ftrace.control.rules.singular import is_singular
 from ftrace.core.avals import typeof
 from ftrace.core.errors import MatrixError
 from ftrace.numpy import shaping
-from ftrace.numpy.linalg_functions import in_one_precision, linalg_function
-from ftrace.numpy.promote import broadcast_shape, static_int, stretch
+from ftrace.numpy.linalg_functions import common, linalg_function
+from ftrace.numpy.promote import broadcast_shape, cast, static_int, stretch
 from ftrace.numpy.refusing import refuse
 from ftrace.primitives import systems
 from ftrace.primitives.arithmetic import real
@@ -37,7 +37,7 @@ def stacked(a: Any, b: Any) -> list[Any]:
 
 
 def solved(a: Any, b: Any) -> Any:
-    """The solutions of systems with matrices of columns, in one dtype.
+    """The solutions of systems with matrices of columns, of one dtype.
 
     Raises:
         LinAlgError: a matrix is singular; when the function runs.
@@ -49,7 +49,7 @@ def solved(a: Any, b: Any) -> Any:
 
 
 def inverted(a: Any) -> Any:
-    """The inverses of matrices in one dtype.
+    """The inverses of matrices.
 
     Raises:
         LinAlgError: a matrix is singular; when the function runs.
@@ -90,35 +90,37 @@ def _corner(x: Any) -> Any:
 @linalg_function
 def solve(a: Any, b: Any) -> Any:
     """The solution x of the systems a x = b: of columns, or of one vector where b has one axis."""
-    a, b = in_one_precision(a, b)
+    (a, b), dtype = common(a, b)
     check_square("solve", typeof(a))
     if typeof(b).ndim != 1:
         check_matrices("solve", typeof(b))
-        return solved(a, b)
+        return cast(solved(a, b), dtype)
     x = solved(a, expand_dims(b, dimensions=(1,)))
-    return reshape(x, new_sizes=typeof(x).shape[:-1])
+    return cast(reshape(x, new_sizes=typeof(x).shape[:-1]), dtype)
 
 
 @linalg_function
 def inv(a: Any) -> Any:
     """The inverse of square matrices."""
-    return inverted(*in_one_precision(a))
+    (a,), dtype = common(a)
+    return cast(inverted(a), dtype)
 
 
 @linalg_function
 def det(a: Any) -> Any:
     """The determinant of square matrices; its derivative is finite where they are singular."""
-    (a,) = in_one_precision(a)
+    (a,), dtype = common(a)
     check_square("det", typeof(a))
-    return systems.det(a)
+    return cast(systems.det(a), dtype)
 
 
 @linalg_function
 def slogdet(a: Any) -> Any:
     """The sign (or phase) and the logarithm of the absolute value of the determinant."""
-    (a,) = in_one_precision(a)
+    (a,), dtype = common(a)
     check_square("slogdet", typeof(a))
-    return SlogdetResult(*systems.slogdet(a))
+    sign, size = systems.slogdet(a)
+    return SlogdetResult(cast(sign, dtype), cast(size, np.dtype(dtype.char.lower())))
 
 
 @linalg_function
@@ -128,14 +130,14 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     One triangle of them is read, the lower one unless `upper`, and the derivative is that of what
     is read: zero for the other triangle.
     """
-    (a,) = in_one_precision(a)
-    return factored(a, not upper)
+    (a,), dtype = common(a)
+    return cast(factored(a, not upper), dtype)
 
 
 @linalg_function
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     """The tensor x with tensordot(a, x, x.ndim) = b."""
-    a, b = in_one_precision(a, b)
+    (a, b), dtype = common(a, b)
     ndim, shape = typeof(a).ndim, typeof(b).shape
     if axes is not None:
         last = [static_int(k, "an axis") for k in axes]
@@ -149,16 +151,16 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
             "Input arrays must satisfy prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim]).",
         )
     square, column = reshape(a, new_sizes=(size, size)), reshape(b, new_sizes=(size, 1))
-    return reshape(solved(square, column), new_sizes=of_x)
+    return cast(reshape(solved(square, column), new_sizes=of_x), dtype)
 
 
 @linalg_function
 def tensorinv(a: Any, ind: int = 2) -> Any:
     """The inverse of a as a map by tensordot from its axes before `ind` to the others."""
-    (a,) = in_one_precision(a)
+    (a,), dtype = common(a)
     ind, shape = static_int(ind, "ind"), typeof(a).shape
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
     first, last = shape[:ind], shape[ind:]
     square = reshape(a, new_sizes=(prod(last), typeof(a).size // max(prod(last), 1)))
-    return reshape(inverted(square), new_sizes=(*last, *first))
+    return cast(reshape(inverted(square), new_sizes=(*last, *first)), dtype)

@@ -13,6 +13,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import DtypeError, MatrixError, ShapeError
+from ftrace.core.lower import Cores, GufuncCall
 from ftrace.core.primitive import ErrorSample, Linear, Rule, Unsupported
 from ftrace.primitives.arithmetic import conj
 from ftrace.primitives.compare import ge, select
@@ -111,6 +112,23 @@ def triangle(x: Any, lower: bool, k: int = 0) -> Any:
     if n > 2:
         kept = broadcast_in_dim(kept, shape=shape, broadcast_dimensions=(n - 2, n - 1))
     return select(kept, x, typeof(x).dtype.type(0))
+
+
+def numpys_loop(a: ShapedArray, name: str, signature: str) -> GufuncCall | None:
+    """A loop of numpy.linalg as what computes a row of matrices.
+
+    Args:
+        a: the type of the first operand; NumPy's functions, and so `impl`, convert single
+            precision to double and back.
+        name, signature: of the gufunc, whose operands and results are matrices, or numbers: ().
+    """
+    if a.dtype.char not in "dD":
+        return None
+    given, made = (
+        tuple(Cores(k, (-2, -1) if core else ()) for k, core in enumerate(side[1:-1].split("),(")))
+        for side in signature.split("->")
+    )
+    return GufuncCall("numpy.linalg._umath_linalg", name, signature, given, made)
 
 
 def refuse_matrix(name: str, a: Any) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.lower import Gufunc
 from ftrace.core.primitive import ErrorSample, Primitive, Sample
 from ftrace.core.zero import ZERO
 from ftrace.primitives.arithmetic import complex as join_parts
@@ -27,6 +28,7 @@ from ftrace.primitives.stacks import (
     check_stacks,
     in_front,
     matrices,
+    numpys_loop,
     product,
     refuse_matrix,
     refused_as_nan,
@@ -113,6 +115,7 @@ solve = Primitive(
     batch=_solve_batch,
     zeros=True,
     linear_in=(1,),
+    lower=Gufunc(lambda avals: numpys_loop(avals[0], "solve", "(m,m),(m,n)->(m,n)")),
     samples=_solve_samples,
     errors=_solve_errors,
     doc="The solution x of a x = b, for the columns of b; NaN where a is singular.",
@@ -134,6 +137,7 @@ inv = Primitive(
     jvp=_inv_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims: in_front(inv)(axis, values, dims),
+    lower=Gufunc(lambda avals: numpys_loop(avals[0], "inv", "(m,m)->(m,m)")),
     samples=_square_samples(92),
     errors=square_errors(lambda x: ()),
     doc="The inverse; NaN where a is singular.",
@@ -165,6 +169,7 @@ det = Primitive(
     jvp=_det_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims: in_front(det)(axis, values, dims),
+    lower=Gufunc(lambda avals: numpys_loop(avals[0], "det", "(m,m)->()")),
     samples=_square_samples(93),
     errors=square_errors(lambda x: ()),
     doc="The determinant.",
@@ -240,6 +245,7 @@ slogdet = Primitive(
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims: in_front(slogdet)(axis, values, dims),
     multiple=True,
+    lower=Gufunc(lambda avals: numpys_loop(avals[0], "slogdet", "(m,m)->(),()")),
     samples=_square_samples(95),
     errors=square_errors(lambda x: ()),
     doc="The determinant as its sign, or phase, and the logarithm of its size.",

@@ -15,6 +15,7 @@ from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.lazy import lazy
+from ftrace.core.lower import Gufunc
 from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Primitive, Sample, smooth
 from ftrace.core.zero import ZERO
 from ftrace.primitives.arithmetic import mul, neg, sub
@@ -34,6 +35,7 @@ from ftrace.primitives.stacks import (
     conjugated,
     in_front,
     matrices,
+    numpys_loop,
     product,
     refuse_matrix,
     refused_as_nan,
@@ -97,6 +99,11 @@ cholesky = Primitive(
     jvp=_cholesky_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims, **params: in_front(cholesky)(axis, values, dims, **params),
+    lower=Gufunc(
+        lambda avals, lower: numpys_loop(
+            avals[0], "cholesky_lo" if lower else "cholesky_up", "(m,m)->(m,m)"
+        )
+    ),
     samples=_cholesky_samples,
     errors=square_errors(lambda x: (), lower=True),
     doc="The triangular l with l l^H = a, or u with u^H u = a, of which one triangle is read; NaN "
