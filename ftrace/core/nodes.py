@@ -23,6 +23,7 @@ import numpy as np
 
 from ftrace.core.beside import LACKS, names_beside, no_field
 from ftrace.core.errors import DtypeError, TracerAttributeError, TreeError
+from ftrace.core.lazy import lazy
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -322,8 +323,15 @@ def _find_kind(cls: type) -> NodeKind | None:
         return None
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return _namedtuple_kind(cls)
+    for package, find in _FOREIGN.items():
+        if str(cls.__module__).startswith(package):
+            return find(cls)
     split = dataclass_fields(cls)
     return None if split is None else fields_kind(cls, *split)
+
+
+_FOREIGN = {"scipy.sparse.": lazy("ftrace.sparse.traced_data", "kind_of")}
+"""Classes that nobody registers: by package, who knows them."""
 
 
 def _is_own_record(cls: type) -> bool:

@@ -250,7 +250,7 @@ def _krylov(name: str, A: Any, b: Any, M: Any, **options: Any) -> tuple[Any, int
 
 def _map(name: str, A: Any, b: Any) -> tuple[Callable[[Any], Any], Any]:
     """A matrix in any form as a function, and the right-hand side as floats of its dtype."""
-    if hasattr(A, "matvec"):
+    if hasattr(A, "matvec") and not _is_sparse(A):
         raise DtypeError(
             f"{name}: A is a {type(A).__name__}, and nothing is known about what it is made of.",
             "Pass the function that multiplies, or the matrix itself.",

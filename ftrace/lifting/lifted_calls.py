@@ -29,7 +29,7 @@ from ftrace.lifting.substitutes import array_functions, mathematics, python
 from ftrace.lifting.substitutes.array_functions import ALWAYS, CONSTRUCTORS, FILLED
 from ftrace.lifting.substitutes.mathematics import MATH
 from ftrace.lifting.substitutes.python import BUILTINS, holds_tracer
-from ftrace.lifting.substitutes.scipy_names import counterpart
+from ftrace.lifting.substitutes.scipy_names import counterpart, is_foreign_operator
 from ftrace.lifting.syntax import users_operators
 from ftrace.lifting.syntax.rewriting import rewrite
 
@@ -186,6 +186,8 @@ class Territory:
         news = False
         while traceback is not None:
             frame = traceback.tb_frame
+            if not self._operated and is_foreign_operator(frame):
+                self._operated = news = True
             place = frame.f_code.co_filename, str(frame.f_globals.get("__name__"))
             if not is_denied(*place):
                 if not self._known.get(place):

@@ -8,7 +8,7 @@ brings them along.
 import importlib
 import sys
 from collections.abc import Callable
-from types import FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 from ftrace.core.errors import ConcretizationTypeError, UnexpectedTracerError
@@ -20,14 +20,17 @@ def counterpart(fn: Any) -> Callable[..., Any] | None:
     """What to call instead of a function or method of SciPy; None of any other."""
     kind = type(fn)
     if kind is not FunctionType and kind is not MethodType:
-        return None
+        return _constructor(fn) if issubclass(kind, type) else None
     home = (fn if kind is FunctionType else type(fn.__self__)).__module__
     if type(home) is not str or not home.startswith("scipy."):
         return None
     return _function(fn) if kind is FunctionType else _method(fn)
 
 
+_SPARSE: Final = "scipy.sparse."
+_NO: Final[tuple[Any, dict[str, Any]]] = ((), {})
 _HOMES: Final = {
+    "scipy.sparse": ("ftrace.sparse", False),
     "scipy.special": ("ftrace.scipy.special", False),
     "scipy.integrate": ("ftrace.implicit.scipy_calls", True),
     "scipy.optimize": ("ftrace.implicit.scipy_calls", True),
@@ -43,7 +46,7 @@ def _function(fn: FunctionType) -> Callable[..., Any] | None:
             ours = getattr(importlib.import_module(home), name, None)
             if ours is None:
                 return None
-            return _where_solved(fn, ours) if calls else _where_traced(fn, ours, ((), {}))
+            return _where_solved(fn, ours) if calls else _where_traced(fn, ours, _NO)
     return None
 
 
@@ -51,7 +54,7 @@ def _where_solved(plain: Callable[..., Any], ours: Callable[..., Any]) -> Callab
     """Ours, where an argument is traced, or what a function among them returns."""
 
     def solve(*args: Any, **given: Any) -> Any:
-        if any(map(holds_tracer, (args, given))):
+        if any(map(is_traced, (args, given))):
             return ours(*args, **given)
         before = refused.get(ctx.trace)
         try:
@@ -71,14 +74,47 @@ def _where_solved(plain: Callable[..., Any], ours: Callable[..., Any]) -> Callab
 
 
 def _method(fn: MethodType) -> Callable[..., Any] | None:
-    """A method of a distribution, or of one with its parameters."""
+    """A method of a sparse matrix, or of a distribution, perhaps with its parameters."""
     holder: Any = fn.__self__
+    if is_sparse(holder):
+        return _where_traced(fn, lambda *args: getattr(traceable(holder), fn.__name__)(*args), _NO)
     distribution = getattr(holder, "dist", holder)
     bound = (holder.args, holder.kwds) if distribution is not holder else ((), {})
     name = type(distribution).__name__.removesuffix("_gen")
     ours = getattr(importlib.import_module("ftrace.scipy.stats"), name, None)
     method = getattr(ours, fn.__name__, None)
     return None if method is None else _where_traced(fn, method, bound)
+
+
+def _constructor(cls: type) -> Callable[..., Any] | None:
+    """A class of sparse matrices, where its data are traced."""
+    if not str(cls.__module__).startswith(_SPARSE):
+        return None
+    ours = getattr(importlib.import_module("ftrace.sparse"), cls.__name__, None)
+    return None if ours is None else _where_traced(cls, ours, _NO)
+
+
+def is_sparse(x: Any) -> bool:
+    """Whether it is a sparse matrix of SciPy's."""
+    return str(type(x).__module__).startswith(_SPARSE)
+
+
+def is_foreign_operator(frame: FrameType) -> bool:
+    """Whether a frame runs an operator of SciPy's sparse matrices."""
+    home = str(frame.f_globals.get("__name__"))
+    return home.startswith(_SPARSE) and frame.f_code.co_name.startswith("__")
+
+
+def traceable(x: Any) -> Any:
+    """A sparse matrix of SciPy's as one that multiplies traced values; anything else as it is."""
+    return importlib.import_module("ftrace.sparse").as_sparse(x) if is_sparse(x) else x
+
+
+def is_traced(x: Any) -> bool:
+    """Whether a value is or holds a traced one, a sparse matrix with traced data included."""
+    return holds_tracer(x) or any(
+        hasattr(type(part), "__traced__") for part in (x if type(x) is tuple else (x,))
+    )
 
 
 def _where_traced(
@@ -88,7 +124,7 @@ def _where_traced(
     more, options = bound
 
     def call(*args: Any, **given: Any) -> Any:
-        if any(map(holds_tracer, (args, given, tuple(more), options))):
+        if any(map(is_traced, (args, given, tuple(more), options))):
             return ours(*args, *more, **given, **options)
         return plain(*args, **given)
 

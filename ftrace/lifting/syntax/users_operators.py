@@ -18,6 +18,7 @@ import numpy as np
 from ftrace.core.trace import Tracer, lifted
 from ftrace.lifting.state.roots import is_denied
 from ftrace.lifting.substitutes import array_functions, python
+from ftrace.lifting.substitutes.scipy_names import is_sparse, is_traced, traceable
 from ftrace.lifting.syntax.expressions import at, load, method
 
 _BINARY: Final = {
@@ -67,7 +68,12 @@ def own_method(x: Any, name: str) -> Callable[..., Any] | None:
 
 
 def operate(name: str, *args: Any) -> Any:
-    """An operator by its name, with the methods of users' classes lifted."""
+    """An operator by its name, with the methods of users' classes lifted.
+
+    A sparse matrix of SciPy's becomes one that may meet traced values.
+    """
+    if any(map(is_sparse, args)) and any(map(is_traced, args)):
+        args = tuple(map(traceable, args))
     if name in _BINARY:
         return _binary(name, *args)
     if name[0] == "i" and name[1:] in _BINARY:
