@@ -139,7 +139,7 @@ class GufuncCall(NamedTuple):
 
     Attributes:
         module, name: where it is, e.g. `numpy.fft._pocketfft_umath` and `fft`.
-        signature: its signature, as it says itself.
+        signature: its signature, by any names of core axes.
         inputs: what it is given: operands, and numbers of NumPy that it takes besides.
         outputs: the results in its order.
         fails: whether the floating-point flag "invalid" behind it means that it failed. Then the

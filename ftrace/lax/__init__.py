@@ -100,6 +100,8 @@ from ftrace.lax.slices import slice_in_dim as slice_in_dim
 from ftrace.lax.stacking import stack as stack
 from ftrace.lax.stacking import tile as tile
 from ftrace.lax.stacking import unstack as unstack
+from ftrace.lax.transforms import FftType as FftType
+from ftrace.lax.transforms import fft as fft
 from ftrace.lax.window_reductions import reduce_window as reduce_window
 from ftrace.primitives.arithmetic import abs as abs
 from ftrace.primitives.arithmetic import complex as complex

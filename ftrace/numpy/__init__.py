@@ -9,6 +9,7 @@ dtypes and helpers that never see a tracer are NumPy's own (`passive.py`).
 import sys
 
 from ftrace.numpy import cells, methods, protocols, selections, tracer_operators, writers
+from ftrace.numpy import fft as fft
 from ftrace.numpy import linalg as linalg
 from ftrace.numpy.creation import arange as arange
 from ftrace.numpy.creation import array as array

@@ -19,6 +19,7 @@ from ftrace.primitives import (
     dot,
     dynamic,
     elementwise,
+    fourier,
     index,
     index_bounds,
     linear,
@@ -70,6 +71,7 @@ MODULES: Final = (
     triangular,
     systems,
     matrix_equations,
+    fourier,
 )
 
 

@@ -162,7 +162,7 @@ TRAITS = {
 # fmt: off
 NEEDS_AN_AXIS = {
     "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", "concatenate",
-    "split", "sort", "lu_pivots_to_permutation",
+    "split", "sort", "lu_pivots_to_permutation", "fft",
 }
 # fmt: on
 NEEDS_THREE_AXES = {"conv"}

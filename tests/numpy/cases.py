@@ -331,6 +331,34 @@ PRODUCTS = [
             (A, [0, 1], B, [2, 1], [0, 2]),
         )
     ],
+    *[
+        Case(f"fft.{name}", x, **kwargs)
+        for name, x, options in (
+            ("fft", A, ({}, {"n": 7, "norm": "forward"}, {"n": 2, "axis": 0, "norm": "ortho"})),
+            ("fft", IM, ({}, {"axis": 0, "norm": "backward"})),
+            ("fft", F4, ({},)),
+            ("ifft", A, ({}, {"n": 6, "norm": "ortho"}, {"axis": 0, "norm": "forward"})),
+            ("rfft", A, ({}, {"n": 7}, {"n": 2, "axis": 0, "norm": "ortho"})),
+            ("irfft", A, ({}, {"n": 7, "norm": "forward"}, {"n": 2, "axis": 0})),
+            ("irfft", IM, ({"norm": "ortho"},)),
+            ("hfft", A, ({}, {"n": 5, "norm": "ortho"})),
+            ("hfft", IM, ({"axis": 0},)),
+            ("ihfft", A, ({}, {"n": 5, "axis": 0, "norm": "forward"})),
+            ("fft2", C, ({}, {"s": (3, -1), "axes": (0, 2)})),
+            ("ifft2", C, ({"norm": "forward"},)),
+            ("rfft2", C, ({}, {"axes": (2, 0)})),
+            ("irfft2", C, ({}, {"s": (2, 5), "axes": (1, 2), "norm": "ortho"})),
+            ("fftn", C, ({}, {"axes": (1,)}, {"axes": ()})),
+            ("ifftn", C, ({"s": (2, 6), "axes": (2, 0)},)),
+            ("rfftn", C, ({}, {"s": (2, 3, 5), "axes": (0, 2, 1), "norm": "ortho"})),
+            ("irfftn", C, ({}, {"axes": (2, 0), "norm": "forward"})),
+            ("fftshift", A, ({}, {"axes": 1})),
+            ("fftshift", V, ({},)),
+            ("ifftshift", A, ({}, {"axes": (0, -1)})),
+            ("ifftshift", V, ({},)),
+        )
+        for kwargs in options
+    ],
     Case("linalg.norm", A),
     *[Case("linalg.norm", V, order) for order in (None, 1, 2, 3, np.inf, -np.inf, 0, 0.5)],
     *[Case("linalg.norm", A, order) for order in ("fro", 1, -1, np.inf)],

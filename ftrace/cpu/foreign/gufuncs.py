@@ -20,6 +20,7 @@ import numpy as np
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import once
 from ftrace.lowering.machine import InnerLoop
+from ftrace.lowering.planning.loop_numbers import core_names
 
 INVALID: Final = 1  # FE_INVALID of x86 and ARM
 DATA: Final = ":data"  # ends the name of what a loop is given last
@@ -93,7 +94,9 @@ def find(loop: InnerLoop) -> Found | None:
         ufunc: Any = getattr(importlib.import_module(loop.module), loop.name, ())
     except ImportError:
         return None
-    if not issubclass(type(ufunc), np.ufunc) or _signature(ufunc) != _plain(loop.signature):
+    if not issubclass(type(ufunc), np.ufunc):
+        return None
+    if _cores(_signature(ufunc)) != _cores(loop.signature):
         return None
     fields = _fields(ufunc)
     if fields is None or loop.types not in ufunc.types:
@@ -103,15 +106,18 @@ def find(loop: InnerLoop) -> Found | None:
     return Found(address, (fields.data[at] or 0) if fields.data else 0) if address else None
 
 
-def _plain(signature: str) -> str:
-    return "".join(signature.split())
+def _cores(signature: str) -> list[tuple[int, ...]]:
+    """The core axes of each argument, by numbers in the place of names."""
+    numbers: dict[str, int] = {}
+    return [
+        tuple(numbers.setdefault(n, len(numbers)) for n in names) for names in core_names(signature)
+    ]
 
 
 def _signature(ufunc: Any) -> str:
     """The signature of a gufunc; that of a ufunc has no core axes."""
-    if ufunc.signature is not None:
-        return _plain(ufunc.signature)
-    return f"{','.join(['()'] * ufunc.nin)}->{','.join(['()'] * ufunc.nout)}"
+    found: str | None = ufunc.signature
+    return found or f"{','.join(['()'] * ufunc.nin)}->{','.join(['()'] * ufunc.nout)}"
 
 
 def _fields(ufunc: Any) -> _UFunc | None:

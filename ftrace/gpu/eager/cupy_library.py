@@ -148,6 +148,7 @@ RULES: Final[dict[str, Rule]] = {
     "banded_solve": matrices.banded_solve,
     "definite_banded_solve": matrices.definite_banded_solve,
     "lu_pivots_to_permutation": matrices.pivots_to_order,
+    "fft": folds.transformed,
 }
 
 

@@ -1,4 +1,4 @@
-"""Rows that reduce, accumulate or slide windows, on CuPy arrays.
+"""Rows that reduce, accumulate, slide windows or transform along axes, on CuPy arrays.
 
 CuPy reduces by few functions and accumulates by two. The others are made of elementwise steps: a
 reduction folds the second half onto the first, an accumulation adds what lies 1, 2, 4, ... before.
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.gpu.eager.library_arrays import Rule
+from ftrace.primitives.fourier import made, norm_of
 from ftrace.primitives.windows import count
 
 Ints = tuple[int, ...]
@@ -163,3 +164,20 @@ def _taps(x: Any, place: Sequence[int], space: Ints, steps: tuple[Ints, Ints]) -
     for axis, (k, m, stride, dilation) in enumerate(zip(place, space, *steps, strict=True)):
         x = _element(x, 3 + axis, k, m, (stride, dilation))
     return x
+
+
+def transformed(xp: Any, x: Any, kind: str, length: int, axis: int, scale: str) -> Any:
+    """A Fourier transform by cuFFT, which takes no empty arrays.
+
+    Of half a spectrum, what stands for one coefficient is real: cuFFT promises nothing else.
+    """
+    if not x.size:
+        shape = (*x.shape[:axis], made(kind, length), *x.shape[axis + 1 :])
+        dtype = np.result_type(x.dtype, 1j) if kind != "irfft" else x.real.dtype
+        return xp.zeros(shape, dtype)
+    if kind == "irfft":
+        x = xp.array(x, order="C")
+        edges = [0] if length % 2 or length // 2 >= x.shape[axis] else [0, length // 2]
+        for k in edges:
+            x.imag[(slice(None),) * axis + (k,)] = 0
+    return getattr(xp.fft, kind)(x, length, axis, norm_of(kind, scale))
