@@ -11,7 +11,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
-from ftrace.core.trace import Tracer
+from ftrace.core.trace import Tracer, holds_array
 from ftrace.numpy import layouts, ufuncs
 from ftrace.numpy.elementary import multiply
 from ftrace.numpy.promote import (
@@ -25,6 +25,7 @@ from ftrace.numpy.promote import (
     static_int,
     stretch,
     strong,
+    unsupported,
     value,
 )
 from ftrace.numpy.views import C_ORDER, ViewLayout, c_order, fortran, is_view, laid, ways_of
@@ -99,13 +100,20 @@ def asarray(
     x = _from(a, dtype)
     target = typeof(x).dtype if dtype is None else dtypes.canonical(dtype)
     fits = target == typeof(x).dtype
-    if copy is False and not (
-        fits and (order == "A" or layouts.is_arranged(x, order) is not False)
-    ):
-        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    if copy is not None and not copy:
+        _check_kept(a, x, fits, order)
     if copy or not fits:
         return layouts.astype(x, target, order or "K")
     return layouts.arranged(x, None if order == "A" else order)
+
+
+def _check_kept(a: Any, x: Any, fits: bool, order: Any) -> None:
+    """Raise where NumPy copies, or where that depends on an unknown layout."""
+    lies = order == "A" or layouts.is_arranged(x, order)
+    if not (fits and holds_array(a)) or lies is False:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    if lies is None:
+        raise unsupported("asarray", f"copy=False of {typeof(x)!r}, whose memory layout is unknown")
 
 
 asanyarray = asarray

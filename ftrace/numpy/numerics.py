@@ -58,7 +58,9 @@ def _part(x: Any, start: int | None, stop: int | None, axis: int) -> Any:
 
 
 @numpy_function
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(
+    a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue
+) -> Any:
     """The n-th difference of neighbours along an axis."""
     x = strong(value(a))
     if n < 0:
@@ -68,9 +70,9 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if not typeof(x).ndim:
         raise ValueError("diff requires input that is at least one dimensional")
     i = one_axis(axis, typeof(x).ndim)
-    parts = [v if v is x or v is None else _end(v, x, i) for v in (prepend, x, append)]
-    if prepend is not None or append is not None:
-        x = joined([v for v in parts if v is not None], i)
+    given = [v for v in (prepend, x, append) if v is not np._NoValue]
+    if len(given) > 1:
+        x = joined([v if v is x else _end(v, x, i) for v in given], i)
     for _ in range(n):
         later, earlier = _part(x, 1, None, i), _part(x, None, -1, i)
         is_bool = typeof(x).dtype == np.bool_

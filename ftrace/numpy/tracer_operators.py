@@ -16,7 +16,7 @@ from ftrace.core.avals import SCALAR_AVALS, TYPEOF, typeof
 from ftrace.core.device import LIBRARIES, to_host
 from ftrace.core.dtypes import float64
 from ftrace.core.primitive import bound
-from ftrace.core.trace import UNKNOWN, Tracer, stands_for
+from ftrace.core.trace import UNKNOWN, Tracer, holds_array, stands_for
 from ftrace.numpy import ufuncs
 from ftrace.numpy.decimals import MOST, nearest_decimal
 from ftrace.numpy.dividing import refuse_zero, refuse_zero_base
@@ -206,14 +206,15 @@ def _rmatmul(y: Any, x: Any) -> Any:
 
 def _round(x: Any, ndigits: int | None = None) -> Any:
     a = x.aval
-    if a.dtype.kind == "c":
-        raise TypeError(f"type {stands_for(x).__name__} doesn't define __round__ method")
+    if a.dtype.kind == "c" or a.shape or holds_array(x):
+        kind = "numpy.ndarray" if holds_array(x) else stands_for(x).__name__
+        raise TypeError(f"type {kind} doesn't define __round__ method")
     if ndigits is not None and a.weak and a.dtype.kind == "b":
         x = convert_element_type(x, new_dtype=np.dtype(np.int64), weak_type=True)
     if a.weak and a.dtype.kind == "f" and ndigits and ndigits >= -MOST:
         return weak(nearest_decimal(x, min(operator.index(ndigits), MOST)))
-    if ndigits is not None or a.shape:
-        found = round_to(x, 0 if ndigits is None else ndigits)
+    if ndigits is not None:
+        found = round_to(x, ndigits)
         return weak(found) if a.weak else found
     if a.dtype.kind != "f":
         return convert_element_type(x, new_dtype=np.dtype(np.int64), weak_type=True)

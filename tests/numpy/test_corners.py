@@ -7,6 +7,7 @@ import pytest
 
 import ftrace
 import ftrace.numpy as fnp
+from ftrace.errors import RuleError
 
 X = np.array([[1.5, -0.25, 3.0, 0.5], [2.5, 0.0, -1.0, 4.0], [0.1, 0.2, 0.3, -0.4]])
 V = np.array([0.3, -1.2, 2.5, 0.0, 1.1])
@@ -343,3 +344,24 @@ def test_multi_dot_takes_the_order_of_the_fewest_products():
         shapes = [[v.aval.shape for v in e.invars] for e in jaxpr.eqns]
         made = sum(int(np.prod(a)) * b[1] for a, b in shapes)
         assert made == fewest(sizes)
+
+
+@pytest.mark.parametrize("way", [ftrace.jit, lambda f: ftrace.jit(ftrace.lift(f))])
+def test_what_only_a_copy_makes_an_array_is_refused_without_one(way):
+    for make in (np.array, np.asarray):
+        for x in (2.5, np.float64(2.5), 3):
+            with pytest.raises(ValueError, match="Unable to avoid copy"):
+                way(lambda x, make=make: make(x, copy=False))(x)
+        with pytest.raises(ValueError, match="Unable to avoid copy"):
+            way(lambda x, make=make: make([x, x], copy=False))(V)
+        with pytest.raises(RuleError, match="copy=False of f64"):
+            way(lambda x, make=make: make(x, order="F", copy=False))(X)
+        own = way(lambda x, make=make: make(np.array([x, x]), order="C", copy=False) * 2)
+        np.testing.assert_array_equal(own(V), np.array([V, V]) * 2)
+
+
+def test_what_diff_puts_before_and_after_is_not_none():
+    for end in ("prepend", "append"):
+        for f in (ftrace.jit, ftrace.vmap):
+            with pytest.raises(TypeError):
+                f(lambda x, end=end: np.diff(x, **{end: None}))(X)

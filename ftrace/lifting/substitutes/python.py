@@ -18,7 +18,7 @@ from ftrace.control.rows.raising import fail_where
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError
-from ftrace.core.trace import UNKNOWN, Tracer, is_cell, lifted, stands_for
+from ftrace.core.trace import UNKNOWN, Tracer, holds_array, is_cell, lifted, stands_for
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.sources.asking import DIFFERENT
 from ftrace.lifting.state.classes import agreed, either, kinds_of, marked
@@ -116,7 +116,7 @@ def _complex(real: Any = 0.0, imag: Any = None) -> Any:
 
 
 def _round(x: Any, ndigits: Any = None) -> Any:
-    if ndigits is None and not typeof(x).shape:
+    if ndigits is None and not holds_array(x):
         return integer(round, fnp.round(x), x)
     return round(x, ndigits)
 
