@@ -1,4 +1,4 @@
-"""SciPy's functions in lifted code: special functions, distributions and solvers.
+"""SciPy's functions in lifted code: special functions, matrices, distributions and solvers.
 
 They make plain arrays of their arguments, which fails where one is traced; lifted, they are those
 of `ftrace.scipy` and `ftrace.implicit`. SciPy is not imported: a user who calls its functions
@@ -32,6 +32,7 @@ _NO: Final[tuple[Any, dict[str, Any]]] = ((), {})
 _HOMES: Final = {
     "scipy.sparse": ("ftrace.sparse", False),
     "scipy.special": ("ftrace.scipy.special", False),
+    "scipy.linalg": ("ftrace.scipy.linalg", False),
     "scipy.integrate": ("ftrace.implicit.scipy_calls", True),
     "scipy.optimize": ("ftrace.implicit.scipy_calls", True),
     "scipy.sparse.linalg": ("ftrace.implicit.scipy_calls", True),
