@@ -191,6 +191,20 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
+class Scattering:
+    """The result is operand 0, changed at computed places, one update after the other.
+
+    Operand 1 holds the updates, operand 2, an int64 for each, their places in the leading axes of
+    operand 0, counted in row-major order; a place that there is not is left out.
+
+    Attributes:
+        combine: params -> "set", "add", "mul", "min" or "max": what an update does.
+    """
+
+    combine: Rule
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Nothing: the row's `impl` raises an error, and is only called where operand 0 holds.
 
@@ -282,6 +296,7 @@ Kind = (
     | Gufunc
     | Call
     | Expansion
+    | Scattering
     | Refusal
     | Branch
     | Iteration

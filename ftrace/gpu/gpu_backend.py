@@ -33,7 +33,14 @@ def _none() -> int:
 # do not agree on loads for all of them, and then in vectors; what runs in order is one thread's,
 # but one launch is less than one for each iteration of a scan
 MACHINE: Final = Machine(
-    16, longest=_none, wide=False, bounds=False, in_order=False, lazy=False, pages=None
+    16,
+    longest=_none,
+    scatters=False,
+    wide=False,
+    bounds=False,
+    in_order=False,
+    lazy=False,
+    pages=None,
 )
 
 

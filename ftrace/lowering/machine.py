@@ -37,6 +37,7 @@ class Machine:
             0 for none; asked when there is a product.
         loops: whether native code can call a loop of a gufunc, and (`fails`) tell whether it
             failed; asked when there is one.
+        scatters: whether native code can change an array at computed places.
         wide: whether sums of float32 are folded in float64; else in float32 with the rounding
             errors kept beside.
         bounds: whether loops are cut where a condition on their index changes; else the condition
@@ -54,6 +55,7 @@ class Machine:
     vector_bytes: int
     longest: Callable[[], int] = _common
     loops: Callable[[InnerLoop, bool], bool] = _none
+    scatters: bool = True
     wide: bool = True
     bounds: bool = True
     in_order: bool = True

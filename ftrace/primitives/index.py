@@ -21,7 +21,7 @@ from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives.compare import eq, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
-from ftrace.primitives.index_bounds import gathered
+from ftrace.primitives.index_bounds import gathered, scattered
 from ftrace.primitives.linear import add, align, broadcast_in_dim
 from ftrace.primitives.movement import Ints, carry, place, plain, whole_mask, zeros
 from ftrace.primitives.overwriting import spread, without
@@ -223,6 +223,7 @@ scatter = Primitive(
     batch=scatter_batch(lambda: scatter),
     mask="call",
     zeros=True,
+    lower=Expansion(scattered("set")),
     calm=True,
     gate=gate_indices(2),
     linear_in=(0, 1),
@@ -259,6 +260,7 @@ scatter_add = Primitive(
     batch=scatter_batch(lambda: scatter_add),
     mask="move",
     zeros=True,
+    lower=Expansion(scattered("add")),
     gate=gate_indices(2),
     linear_in=(0, 1),
     samples=scatter_samples("biufc"),

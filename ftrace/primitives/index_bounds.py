@@ -1,28 +1,39 @@
-"""Indexing by arrays as kernels do it: indices brought into range, and the error beside it.
+"""Indexing by arrays as native code does it: indices in range, and the error beside it.
 
-What an index outside of an array means is decided before the array is read: it is clipped, wrapped,
-looked at for an error, or noted so that something else is chosen. The read that is left,
-`gather_clipped`, is a load at a computed place. These rows are made when a program is lowered, when
-no transformation will follow; `gather` itself is in `index.py`.
+What an index outside of an array means is decided before the array is touched: it is clipped,
+wrapped, looked at for an error, or noted so that something else is chosen. The read that is left,
+`gather_clipped`, is a load at a computed place; the write, `scatter_at`, changes an array at places
+counted in its leading axes, in place where nobody needs it any more. These rows are made when a
+program is lowered, when no transformation will follow; `gather` and the scatters are in `index.py`
+and `scatter.py`.
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.avals import aval, typeof
+from ftrace.core.device import to_host
 from ftrace.core.dtypes import int64
-from ftrace.core.lower import Moving, Refusal
-from ftrace.core.primitive import NONDIFFERENTIABLE, RAISES, Primitive, Unsupported
+from ftrace.core.lower import Moving, Refusal, Scattering
+from ftrace.core.primitive import NONDIFFERENTIABLE, RAISES, Primitive, Rule, Unsupported
 from ftrace.primitives import elements
 from ftrace.primitives.arithmetic import min as min_row
-from ftrace.primitives.arithmetic import mod
-from ftrace.primitives.compare import bitwise_and, bitwise_not, ge, lt, select
+from ftrace.primitives.arithmetic import mod, mul
+from ftrace.primitives.compare import bitwise_and, bitwise_not, clamp, ge, lt, select
 from ftrace.primitives.convert import convert_element_type
-from ftrace.primitives.linear import add, broadcast_in_dim
+from ftrace.primitives.linear import add, broadcast_in_dim, transpose
 from ftrace.primitives.movement import Ints
-from ftrace.primitives.places import gather_impl, gathered_shape, index_shape, out_of_range
+from ftrace.primitives.places import (
+    gather_impl,
+    gathered_shape,
+    index_shape,
+    other_axes,
+    out_of_range,
+    scatter_impl,
+)
 from ftrace.primitives.reduce import reduce_or
 
 _LATE: Final = Unsupported("The row is made when a program is lowered, after all transformations.")
@@ -43,6 +54,47 @@ def gathered(x: Any, *indices: Any, axes: Ints, mode: str) -> Any:
     fill = a.dtype.type(np.nan if mode == "fill" and a.dtype.kind in "fc" else 0)
     within = range(len(typeof(inside).shape))
     return select(broadcast_in_dim(inside, shape=a.shape, broadcast_dimensions=(*within,)), y, fill)
+
+
+def scattered(combine: str) -> Rule:
+    """A scatter by rows that have native code: places in the indexed axes, counted in order."""
+
+    def rule(x: Any, v: Any, *indices: Any, axes: Ints, mode: str) -> Any:
+        a = typeof(x)
+        sizes = [a.shape[i] for i in axes]
+        if not all(sizes):
+            return None
+        places, inside = _places(indices, sizes, mode)
+        if mode == "raise":
+            index_error(bitwise_not(_all(inside)), *indices, axes=axes, shape=a.shape)
+        place = _counted(places, sizes, mode)
+        if mode == "drop":
+            place = select(inside, place, prod(sizes))
+        order = (*axes, *other_axes(len(a.shape), axes))
+        moved = order != tuple(range(len(order)))
+        front = transpose(x, permutation=order) if moved else x
+        v = v if typeof(v) == aval(typeof(v).shape, a.dtype) else _converted(v, a.dtype)
+        y = scatter_at(front, v, place, combine=combine)
+        back = tuple(int(i) for i in np.argsort(order))
+        return transpose(y, permutation=back) if moved else y
+
+    return rule
+
+
+def _converted(v: Any, dtype: Any) -> Any:
+    return convert_element_type(v, new_dtype=dtype)
+
+
+def _counted(places: Sequence[Any], sizes: Sequence[int], mode: str) -> Any:
+    """The number of a place in several axes, by indices of the common shape."""
+    common = index_shape([typeof(i) for i in places])
+    number: Any = None
+    for i, n in zip(places, sizes, strict=True):
+        i = clamp(0, i, n - 1) if mode == "clip" else i
+        if common and not typeof(i).shape:
+            i = broadcast_in_dim(i, shape=common, broadcast_dimensions=())
+        number = i if number is None else add(mul(number, n), i)
+    return number
 
 
 def _places(indices: Sequence[Any], sizes: Sequence[int], mode: str) -> tuple[list[Any], Any]:
@@ -79,8 +131,8 @@ def _all(inside: Any) -> Any:
 
 
 def _refused(bad: Any, *indices: Any, axes: Ints, shape: Ints) -> list[Any]:
-    if bad:
-        raise out_of_range(indices, shape, axes)
+    if to_host(bad):
+        raise out_of_range([to_host(i) for i in indices], shape, axes)
     return []
 
 
@@ -95,6 +147,35 @@ index_error: Final = Primitive(
     lower=Refusal(),
     multiple=True,
     doc="Raise the error of indices that are out of range, where the first operand holds.",
+)
+
+_UFUNCS: Final = {
+    "set": None, "add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum,
+}  # fmt: skip
+
+
+def _scatter_impl(x: Any, v: Any, places: Any, *, combine: str) -> Any:
+    lead = np.ndim(x) - (np.ndim(v) - np.ndim(places))
+    rest = np.shape(x)[lead:]
+    rows = np.reshape(x, (-1, *rest))
+    updates = np.reshape(v, (-1, *rest))
+    where = {"axes": (0,), "mode": "drop"}
+    return np.reshape(
+        scatter_impl(_UFUNCS[combine])(rows, updates, np.reshape(places, (-1,)), **where),
+        np.shape(x),
+    )
+
+
+scatter_at: Final = Primitive(
+    name="scatter_at",
+    impl=_scatter_impl,
+    type=lambda x, v, places, *, combine: x,
+    jvp=_LATE,
+    transpose=_LATE,
+    batch=_LATE,
+    lower=Scattering(lambda combine: combine),
+    calm=True,
+    doc="x with updates at places that are counted in its leading axes, in row-major order.",
 )
 
 gather_clipped: Final = Primitive(

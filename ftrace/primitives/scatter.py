@@ -14,6 +14,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.dtypes import int64
+from ftrace.core.lower import Expansion
 from ftrace.core.primitive import Linear, Primitive, Unsupported
 from ftrace.core.zero import ZERO
 from ftrace.primitives.arithmetic import div, mul
@@ -29,6 +30,7 @@ from ftrace.primitives.index import (
     scatter_batch,
     tangents_of,
 )
+from ftrace.primitives.index_bounds import scattered
 from ftrace.primitives.linear import NO_TRANSPOSE, broadcast_in_dim, check_kinds
 from ftrace.primitives.movement import Ints, zeros
 from ftrace.primitives.places import (
@@ -121,6 +123,7 @@ scatter_mul = Primitive(
     batch=scatter_batch(lambda: scatter_mul),
     mask="same",
     zeros=True,
+    lower=Expansion(scattered("mul")),
     linear_in=(0,),
     gate=gate_indices(2),
     samples=scatter_samples("biufc"),
@@ -162,6 +165,7 @@ def _extreme(name: str, ufunc: Any, doc: str) -> Primitive:
         transpose=NO_TRANSPOSE,
         batch=scatter_batch(lambda: row),
         zeros=True,
+        lower=Expansion(scattered(name.removeprefix("scatter_"))),
         gate=gate_indices(2),
         samples=scatter_samples("biuf"),
         errors=scatter_errors,

@@ -83,5 +83,9 @@ def _rows(modules: tuple[ModuleType, ...]) -> tuple[Primitive, ...]:
 
 ALL: Final = _rows(MODULES)
 by_name: Final = {row.name: row for row in ALL}
-LATE: Final = (index_bounds.index_error, index_bounds.gather_clipped)
+LATE: Final = (
+    index_bounds.index_error,
+    index_bounds.gather_clipped,
+    index_bounds.scatter_at,
+)
 """Rows that lowering alone makes: no transformation meets them."""

@@ -11,8 +11,9 @@ from ftrace.core.avals import TYPEOF, strengthen, typeof
 from ftrace.core.errors import BackendError, DtypeError, RuleError
 from ftrace.gpu.eager import cupy_library
 from ftrace.gpu.eager import library_arrays as arrays
+from ftrace.primitives.index_bounds import scatter_at
 from ftrace.primitives.scipy_functions import scipy_name
-from ftrace.primitives.table import by_name
+from ftrace.primitives.table import LATE, by_name
 from tests.gpu.hosted import cupy
 from tests.gpu.spies import LinearAlgebra, Namespace, Spy, own, plain, special
 from tests.laws.cases import CASES, ROWS, Case, assert_close
@@ -93,7 +94,16 @@ def test_a_row_calls_functions_that_cupy_has_and_gives_its_impls_values(
 def test_every_row_of_the_table_is_tried_or_has_no_operands():
     tried = {p.values[0].row for p in CASES_ON_DEVICE}
     assert {row.name for row in set(ROWS) - tried} <= {"iota"}
-    assert cupy_library.RULES.keys() <= by_name.keys()
+    assert cupy_library.RULES.keys() <= by_name.keys() | {row.name for row in LATE}
+
+
+@pytest.mark.parametrize("combine", ["set", "add", "mul", "min", "max"])
+def test_a_scatter_at_counted_places_gives_its_impls_values(combine: str) -> None:
+    rng = np.random.default_rng(3)
+    x, v = rng.normal(size=(2, 3, 4)), rng.normal(size=(5, 4))
+    args = (x, v, np.array([4, 0, 6, 4, 2**40]))  # two are the same, two are not there
+    (found,) = cupy_library.evaluate(scatter_at, [Spy(a) for a in args], {"combine": combine})
+    np.testing.assert_allclose(found.memory, scatter_at.impl(*args, combine=combine), rtol=1e-15)
 
 
 def test_a_function_that_cupy_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from ftrace.lowering.program.program import (
     Program,
     Repeat,
     Scan,
+    ScatterStep,
     Step,
     Window,
     turns_of,
@@ -77,6 +78,8 @@ def _step(step: Step, program: Program, memory: Memory, reverse: bool) -> None:
         _call(program.callbacks[step.number], memory)
     elif isinstance(step, Multiply):
         _product(step, program.table, memory)
+    elif isinstance(step, ScatterStep):
+        _scatter(step, program.table, memory)
     elif isinstance(step, BranchStep):
         arm = min(max(int(memory[step.index]), 0), len(step.arms) - 1)
         _run(step.arms[arm], program, memory, reverse)
@@ -156,6 +159,25 @@ def _product(step: Multiply, table: Sequence[int], memory: Memory) -> None:
     a = _matrices(memory[step.lhs], (*batch, m, k), (*steps[:2], *_steps(lda, lhs)))
     b = _matrices(memory[step.rhs], (*batch, k, n), (*steps[2:], *_steps(ldb, rhs)))
     memory[step.out] = np.matmul(a, b).reshape(memory[step.out].shape)
+
+
+def _scatter(step: ScatterStep, table: Sequence[int], memory: Memory) -> None:
+    count, many, size = table[step.numbers : step.numbers + 3]
+    out = memory[step.out].reshape(many, size)
+    updates = memory[step.updates].reshape(count, size)
+    for i, place in enumerate(memory[step.places].reshape(-1)):
+        if 0 <= place < many:
+            ufunc = COMBINING[step.combine]
+            out[place] = updates[i] if ufunc is None else ufunc(out[place], updates[i])
+
+
+COMBINING = {
+    "set": None,
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
 
 
 def _steps(leading: int, transposed: bool) -> tuple[int, int]:

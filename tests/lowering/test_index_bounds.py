@@ -1,11 +1,13 @@
-"""Reading by index arrays in compiled code: what is out of range, in every mode and dtype."""
+"""Reading and writing by index arrays in compiled code: ranges, modes, dtypes, and in place."""
 
 import numpy as np
 import pytest
 
 import ftrace
 from ftrace import lax
-from ftrace.primitives.index import gather
+from ftrace.lowering.program.program import Copy, every
+from ftrace.primitives.index import gather, scatter, scatter_add
+from ftrace.primitives.scatter import scatter_max, scatter_min, scatter_mul
 
 X = np.arange(12.0).reshape(4, 3) + 0.5
 FAR = {
@@ -116,3 +118,106 @@ def test_derivatives_of_reads_agree_with_those_of_the_library():
     np.testing.assert_allclose(
         ftrace.jit(ftrace.hessian(f))(x), ftrace.hessian(f)(x), rtol=1e-13, atol=1e-15
     )
+
+
+# --- scatters
+
+WRITES = (scatter, scatter_add, scatter_mul, scatter_min, scatter_max)
+AT = np.array([2, 0, -1, 2, 2])
+J = np.array([1, 1, 0, 1, -3])
+V = np.linspace(-2, 3, 15).reshape(5, 3)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i2", "u1", "?", "c16"])
+@pytest.mark.parametrize("write", WRITES)
+def test_updates_are_the_librarys_bit_for_bit(write, dtype):
+    if dtype == "c16" and write in (scatter_min, scatter_max):
+        return
+    x, v = (X * 3).astype(dtype), (np.abs(V) if dtype == "u1" else V).astype(dtype)
+    cases = [
+        ((x, v, AT), {"axes": (0,)}),
+        ((x, v[:, 0], AT, J), {"axes": (0, 1)}),
+        ((x, np.ascontiguousarray(v.T)[:, :4].T[:3], J[:3]), {"axes": (1,)}),
+        ((x, v[0], np.int64(-2)), {"axes": (0,)}),
+    ]
+    for args, where in cases:
+        if where["axes"] == (1,):
+            args = (args[0], np.resize(v, (3, 4)), args[2])
+        for mode in ("raise", "drop", "clip", "wrap"):
+            f = ftrace.jit(lambda *a, w=where, m=mode: write(*a, **w, mode=m))
+            expected = write(*args, **where, mode=mode)
+            found = f(*args)
+            np.testing.assert_array_equal(found, expected)
+            native = dtype != "f2" and not (dtype == "c16" and write is scatter_mul)
+            if native or write is scatter:
+                assert f.lower(*args).cost().callbacks == 0
+
+
+def test_nan_and_zeros_of_either_sign_in_extremes():
+    special = np.array([np.nan, 0.0, -0.0, 1.0, np.inf, -np.inf])
+    x, v = (a.ravel() for a in np.meshgrid(special, special))
+    for write in (scatter_min, scatter_max):
+        f = ftrace.jit(lambda x, v, w=write: w(x, v, np.arange(36), axes=(0,), mode="raise"))
+        with np.errstate(invalid="ignore"):
+            expected = write(x, v, np.arange(36), axes=(0,), mode="raise")
+        np.testing.assert_array_equal(f(x, v), expected)
+
+
+def test_a_write_out_of_range_raises_and_leaves_the_argument():
+    f = ftrace.jit(lambda x, i: scatter_add(x, np.ones((2, 3)), i, axes=(0,), mode="raise"))
+    x = X.copy()
+    with pytest.raises(IndexError, match="Index -5 is out of bounds for axis 0 with size 4"):
+        f(x, np.array([0, -5]))
+    f(x, np.array([0, 0]))
+    np.testing.assert_array_equal(x, X)
+
+
+LOOPS = {
+    "one": lambda i, s, x: s.at[i].add(x[i]),
+    "chain": lambda i, s, x: s.at[i].add(x[i]).at[-1 - i].mul(2.0),
+    "from itself": lambda i, s, x: s.at[i].set(s[i - 1] + x[i]),
+    "read before": lambda i, s, x: s.at[i].set(x[i] + s.sum()),
+    "read after": lambda i, s, x: s.at[i].add(1.0) + 0.5 * s,
+    "read between": lambda i, s, x: s.at[i].add(x[i]).at[0].add(s[i]),
+    "itself at places": lambda i, s, x: s.at[i].set(s[s.astype(int) % 2][i]),
+    "as its update": lambda i, s, x: s.at[np.arange(6)[::-1]].set(s),
+    "two of one": lambda i, s, x: s.at[i].add(1.0) - s.at[0].add(x[i]),
+    "reshaped": lambda i, s, x: s.reshape(2, 3).at[i % 2].add(x[:3]).reshape(6),
+    "not always": lambda i, s, x: lax.cond(i % 2, lambda s: s.at[i].add(x[i]), lambda s: s, s),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_changes_in_place_what_nobody_else_reads(name):
+    body, x = LOOPS[name], np.linspace(-1, 2, 6)
+
+    def f(x):
+        return lax.fori_loop(0, 6, lambda i, s: body(i, s, x), np.ones(6) * x[1])
+
+    with ftrace.disable_jit():
+        expected = f(x)
+    np.testing.assert_allclose(ftrace.jit(f)(x), expected, rtol=1e-14, atol=1e-15)
+    g = ftrace.grad(lambda x: (f(x) * np.arange(6)).sum())
+    np.testing.assert_allclose(ftrace.jit(g)(x), g(x), rtol=1e-12, atol=1e-13)
+
+
+def test_two_carries_that_change_places_stay_two():
+    def body(i, state):
+        a, b = state
+        return b.at[i].add(1.0), a.at[i].mul(3.0)
+
+    def f(a, b):
+        return lax.fori_loop(0, 5, body, (a, b))
+
+    with ftrace.disable_jit():
+        expected = f(np.arange(5.0), np.ones(5))
+    for found, right in zip(ftrace.jit(f)(np.arange(5.0), np.ones(5)), expected, strict=True):
+        np.testing.assert_array_equal(found, right)
+
+
+def test_an_update_in_place_copies_nothing():
+    """The time of a loop of updates is linear in its length: the array is not copied."""
+    f = ftrace.jit(lambda x: lax.fori_loop(0, 9, lambda i, s: s.at[i].add(1.0), x * 2))
+    program = f.lower(np.ones(1000)).program
+    copies = [s for s in every(program.steps) if isinstance(s, Copy)]
+    assert not [c for c in copies if program.slots[c.source].aval.shape == (1000,)]

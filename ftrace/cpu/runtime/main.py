@@ -17,6 +17,7 @@ from ftrace.cpu.emit.interrupts import AVAILABLE, POLL, STATE, cell, declare, po
 from ftrace.cpu.emit.kernel_text import emit
 from ftrace.cpu.foreign import gufuncs
 from ftrace.cpu.foreign.gufunc_text import FLAGS, apply_name, apply_text
+from ftrace.cpu.llvm.scatter_text import scatter_name, scatter_text
 from ftrace.cpu.llvm.text import Processor, Text, Typed, memory_type
 from ftrace.cpu.runtime import blas
 from ftrace.cpu.runtime.blas_text import product_name
@@ -33,6 +34,7 @@ from ftrace.lowering.program.program import (
     Program,
     Repeat,
     Scan,
+    ScatterStep,
     Step,
     Window,
 )
@@ -101,6 +103,7 @@ class _Main:
             Copy: self._copy,
             Callback: self._callback,
             Multiply: self._product,
+            ScatterStep: self._scatter,
             Apply: self._apply,
             BranchStep: self._branch,
             Repeat: self._repeat,
@@ -234,6 +237,14 @@ class _Main:
         self.text.line(f"%{numbers} = getelementptr i64, ptr %table, i64 {step.numbers}")
         flags = ", ".join(f"i1 {str(t).lower()}" for t in step.transposed)
         self.text.line(f"call void @{name}({bases}, ptr %{numbers}, {flags})")
+
+    def _scatter(self, step: ScatterStep) -> None:
+        name = scatter_name(step.combine, step.dtype)
+        self.text.declare(name, scatter_text(step.combine, step.dtype))
+        arrays = ", ".join(f"ptr {self._slot(k)}" for k in (step.out, step.updates, step.places))
+        numbers = self.text.fresh()
+        self.text.line(f"%{numbers} = getelementptr i64, ptr %table, i64 {step.numbers}")
+        self.text.line(f"call void @{name}({arrays}, ptr %{numbers})")
 
     def _apply(self, step: Apply) -> None:
         text = self.text

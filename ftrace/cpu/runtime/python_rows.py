@@ -34,6 +34,7 @@ from ftrace.lowering.program.program import (
     Program,
     Repeat,
     Scan,
+    ScatterStep,
     Step,
     turns_of,
 )
@@ -251,7 +252,7 @@ def call_back(number: int) -> None:
 def is_interpreted(steps: Sequence[Step]) -> bool:
     """Whether no step is native."""
     for step in steps:
-        if isinstance(step, Launch | Multiply | Apply | Look):
+        if isinstance(step, Launch | Multiply | ScatterStep | Apply | Look):
             return False
         if isinstance(step, BranchStep):
             inner = step.arms

@@ -110,6 +110,7 @@ RULES: Final[dict[str, Rule]] = {
     "gather": places.gather,
     "scatter": places.scatter(None),
     "scatter_add": places.scatter("add"),
+    "scatter_at": places.scatter_at,
     "scatter_mul": places.scatter("multiply"),
     "scatter_min": places.scatter("minimum"),
     "scatter_max": places.scatter("maximum"),

@@ -121,6 +121,18 @@ def scatter(ufunc: str | None) -> Rule:
     return evaluate
 
 
+_COMBINING = {"set": None, "add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
+
+
+def scatter_at(xp: Any, x: Any, v: Any, places: Any, *, combine: str) -> Any:
+    """A scatter at places that are counted in the leading axes."""
+    rest = x.shape[x.ndim - (v.ndim - places.ndim) :]
+    rows, updates = xp.reshape(x, (-1, *rest)), xp.reshape(v, (-1, *rest))
+    where: Any = {"axes": (0,), "mode": "drop"}
+    found = scatter(_COMBINING[combine])(xp, rows, updates, xp.reshape(places, (-1,)), **where)
+    return xp.reshape(found, x.shape)
+
+
 def _combined(xp: Any, combine: Any, places: Any, values: Any) -> tuple[Any, Any]:
     """Places in order, and beside the last of equal ones what all their values make together."""
     m = places.size

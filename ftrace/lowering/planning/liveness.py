@@ -9,7 +9,7 @@ from typing import Any
 
 from ftrace.core.jaxpr import Eqn, Literal
 from ftrace.core.kinds import layout, way
-from ftrace.core.lower import Moving
+from ftrace.core.lower import Moving, Scattering
 from ftrace.lowering.fusion.fuse import Item
 from ftrace.lowering.fusion.groups import Group, Target, only_at
 
@@ -41,14 +41,27 @@ def in_place(
 
 
 def overwrites(
-    items: Sequence[Item], var: Any, holders: Sequence[Any], last: dict[Any, int]
+    items: Sequence[Item],
+    var: Any,
+    holders: Sequence[Any],
+    last: dict[Any, int],
+    aliases: dict[Any, Any],
 ) -> bool:
-    """Whether a kernel can leave a result where these variables lie: nobody reads them later."""
+    """Whether a result can be left where these variables lie: nobody reads them later.
+
+    A chain of scatters changes them in place.
+    """
     for number, item in enumerate(items):
         if isinstance(item, Group) and var in item.where:
             target = item.where[var][1]
             at_once = all(v in target.reads and _at_once(item, target, v) for v in holders)
             return all(last.get(v, -1) < number + at_once for v in holders)
+        if isinstance(item, Eqn) and var in item.outvars and way(item.primitive, Scattering):
+            base = next((a for a, _ in _carried(item, aliases)), None)
+            if base in holders:
+                return len(holders) == 1 and last[base] == number
+            alone = base is not None and last[base] == number
+            return alone and overwrites(items, base, holders, last, aliases)
     return False
 
 
@@ -106,11 +119,19 @@ def starts(
 
 
 def _carried(item: Item, aliases: dict[Any, Any]) -> list[tuple[Any, Any]]:
-    """What a loop starts from and nothing else of it reads, and the results in their place."""
-    loop = None if isinstance(item, Group) else layout(item)
-    if isinstance(item, Group) or loop is None:
+    """What an item starts from and nothing else of it reads, and the results in their place.
+
+    These are what a loop carries, and what a scatter changes.
+    """
+    if isinstance(item, Group):
         return []
-    inits = loop.carry(item.invars)
+    loop = layout(item)
+    if loop is not None:
+        inits = loop.carry(item.invars)
+    elif way(item.primitive, Scattering):
+        inits = item.invars[:1]
+    else:
+        return []
     read = [_chain(a, aliases)[-1] for a in item.invars if type(a) is not Literal]
     return [
         (a, v)

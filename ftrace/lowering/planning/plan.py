@@ -7,6 +7,7 @@ programs of their own that share slots with the one around them.
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from ftrace.core.lower import (
     Product,
     Refusal,
     Replay,
+    Scattering,
 )
 from ftrace.core.scan_layout import ScanHalves, cut
 from ftrace.core.tapes import TURNS, has_turns
@@ -58,6 +60,7 @@ from ftrace.lowering.program.program import (
     Program,
     Repeat,
     Scan,
+    ScatterStep,
     Slot,
     Step,
     Window,
@@ -178,7 +181,7 @@ class _Planner:
         aliases = liveness.aliases_of(items)
         made = {v for item in items for v in liveness.made(item)} - aliases.keys()
         last = liveness.last_uses(items, outs, aliases)
-        into, beside = self._beside(items, form, into, carried, slots, last)
+        into, beside = self._beside(items, form, into, carried, slots, (last, aliases))
         for out, slot in zip(outs, into, strict=True):
             if type(out) is not Literal and out in made:
                 slots.setdefault(out, slot)
@@ -215,16 +218,17 @@ class _Planner:
         into: Sequence[int],
         carried: int,
         slots: Slots,
-        last: dict[Any, int],
+        lives: tuple[dict[Any, int], dict[Any, Any]],
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """Where results are made, and what is copied at the end: results that are inputs too.
 
         Only where nobody reads the input any more, its slot can take the result at once.
         """
+        last, aliases = lives
         places, copies = [*into], []
         for k, (out, slot) in enumerate(zip(form.outvars[:carried], into, strict=False)):
             holders = [v for v in form.invars if slots[v] == slot]
-            if out in holders or liveness.overwrites(items, out, holders, last):
+            if out in holders or liveness.overwrites(items, out, holders, last, aliases):
                 continue
             places[k] = self._scratch(out.aval)
             copies.append((places[k], slot))
@@ -305,6 +309,9 @@ class _Planner:
         if way(eqn.primitive, Refusal):
             flag = self._slot_of(eqn.invars[0], slots)
             return [BranchStep(flag, "b1", ((), tuple(self._callback(eqn, slots))))]
+        scattering = way(eqn.primitive, Scattering)
+        if scattering is not None:
+            return self._scatter(eqn, scattering.combine(**eqn.params), slots)
         call = gufunc_call(eqn)
         return self._callback(eqn, slots) if call is None else self._apply(eqn, call, slots)
 
@@ -325,6 +332,25 @@ class _Planner:
         operands = tuple(None if k is None else beside[k] for k in places)
         self.calls.append(CallStep(eqn, operands, tuple(beside[k] for k in results)))
         return [*before, Callback(len(self.calls) - 1), *after]
+
+    def _scatter(self, eqn: Eqn, combine: str, slots: Slots) -> list[Step]:
+        """Updates of what lies in the result's slot, where that is no copy."""
+        base, updates, places = eqn.invars
+        if not self.machine.scatters or not _can_scatter(combine, base.aval.dtype):
+            return self._callback(eqn, slots)
+        source, out = self._slot_of(base, slots), slots[eqn.outvars[0]]
+        shape, lead = base.aval.shape, base.aval.ndim - (updates.aval.ndim - places.aval.ndim)
+        first = len(self.table)
+        self.table.extend([places.aval.size, prod(shape[:lead]), prod(shape[lead:])])
+        step = ScatterStep(
+            out,
+            self._slot_of(updates, slots),
+            self._slot_of(places, slots),
+            code(base.aval.dtype),
+            combine,
+            first,
+        )
+        return [*self._copies([source], [out]), step]
 
     def _apply(self, eqn: Eqn, call: GufuncCall, slots: Slots) -> list[Step]:
         """A row that a compiled loop of NumPy's does, where this process has it."""
@@ -514,6 +540,13 @@ class _Planner:
     def _window(self, base: int, element: ShapedArray, written: bool) -> Window:
         slot = self._slot(WINDOW, element, 0)
         return Window(slot, base, self._entry(_bytes(element)), written)
+
+
+def _can_scatter(combine: str, dtype: np.dtype[Any]) -> bool:
+    """Whether native code combines such elements as NumPy does."""
+    if combine == "set":
+        return True
+    return combine == "add" if dtype.kind == "c" else dtype.kind != "f" or dtype.itemsize > 2
 
 
 def _bytes(a: ShapedArray) -> int:

@@ -19,6 +19,7 @@ from ftrace.lowering.program.program import (
     Copy,
     Multiply,
     Program,
+    ScatterStep,
     Step,
     every,
     windows_of,
@@ -48,6 +49,8 @@ def _read(step: Step, program: Program) -> list[int]:
         return [k for k in program.callbacks[step.number].operands if k is not None]
     if isinstance(step, Multiply):
         return [step.lhs, step.rhs]
+    if isinstance(step, ScatterStep):
+        return [step.out, step.updates, step.places]
     if isinstance(step, Apply):
         return [*step.inputs]
     if isinstance(step, BranchStep):

@@ -87,6 +87,27 @@ class Multiply:
 
 
 @dataclass(frozen=True, slots=True)
+class ScatterStep:
+    """Change an array at computed places, one update after the other.
+
+    Attributes:
+        out: slot of what is changed.
+        updates, places: slots.
+        dtype: of the elements.
+        combine: "set", "add", "mul", "min" or "max".
+        numbers: the first of three table entries: how many updates, how many places there are, and
+            elements of one.
+    """
+
+    out: int
+    updates: int
+    places: int
+    dtype: str
+    combine: str
+    numbers: int
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     """Run a compiled loop of a gufunc.
 
@@ -176,7 +197,7 @@ class Look:
     windows: tuple[Window, ...]
 
 
-Step = Union[Launch, Copy, Callback, Multiply, Apply, BranchStep, Repeat, Scan, Look]  # noqa: UP007 - named above
+Step = Union[Launch, Copy, Callback, Multiply, ScatterStep, Apply, BranchStep, Repeat, Scan, Look]  # noqa: UP007 - named above
 
 
 @dataclass(frozen=True, slots=True)

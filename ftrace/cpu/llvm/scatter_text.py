@@ -1,0 +1,96 @@
+"""The text of a scatter: a function that changes an array at computed places, in order.
+
+`scatter_<combine>_<dtype>(out, updates, places, numbers)` reads from `numbers` how many updates and
+how many places there are, and the elements of a place. Places are int64; one that there is not is
+left out. A complex number is two real ones, and what is only copied is copied as an integer.
+"""
+
+from typing import Final
+
+from ftrace.cpu.llvm.text import LLVM_TYPE
+
+_MEANINGS: Final = {
+    "add": {"f": "fadd", "i": "add", "u": "add", "b": "or", "c": "fadd"},
+    "mul": {"f": "fmul", "i": "mul", "u": "mul", "b": "and"},
+}
+_GREATER: Final = {"f": "fcmp oge", "i": "icmp sge", "u": "icmp uge", "b": "icmp uge"}
+_LESS: Final = {"f": "fcmp ole", "i": "icmp sle", "u": "icmp ule", "b": "icmp ule"}
+
+
+def scatter_name(combine: str, dtype: str) -> str:
+    """The name of the function."""
+    return f"scatter_{combine}_{dtype}"
+
+
+def scatter_text(combine: str, dtype: str) -> str:
+    """The function."""
+    kind, size = dtype[0], int(dtype[1:])
+    parts = 2 if kind == "c" or size == 16 else 1
+    if combine == "set":
+        scalar, step = f"i{8 * size // parts}", "  %new = select i1 true, {t} %value, {t} %value"
+    elif combine in _MEANINGS:
+        scalar = (
+            "i8" if kind == "b" else LLVM_TYPE[f"{'f' if kind == 'c' else kind}{size // parts}"]
+        )
+        step = f"  %new = {_MEANINGS[combine][kind]} {{t}} %old, %value"
+    else:
+        scalar = "i8" if kind == "b" else LLVM_TYPE[dtype]
+        step = _extreme((_GREATER if combine == "max" else _LESS)[kind], is_float=kind == "f")
+    name = scatter_name(combine, dtype)
+    return _LOOP.format(name=name, t=scalar, parts=parts, step=step.format(t=scalar))
+
+
+def _extreme(compare: str, *, is_float: bool) -> str:
+    """The old value where it is the extreme one, or NaN."""
+    lines = [f"  %wins = {compare} {{t}} %old, %value"]
+    if is_float:
+        lines += ["  %nan = fcmp uno {t} %old, %old", "  %stays = or i1 %wins, %nan"]
+    kept = "%stays" if is_float else "%wins"
+    return "\n".join([*lines, f"  %new = select i1 {kept}, {{t}} %old, {{t}} %value"])
+
+
+_LOOP: Final = """
+define internal void @{name}(ptr %out, ptr %updates, ptr %places, ptr %numbers) noinline {{
+entry:
+  %count = load i64, ptr %numbers
+  %many_at = getelementptr i64, ptr %numbers, i64 1
+  %many = load i64, ptr %many_at
+  %size_at = getelementptr i64, ptr %numbers, i64 2
+  %elements = load i64, ptr %size_at
+  %size = mul i64 %elements, {parts}
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %behind ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %look, label %done
+look:
+  %place_at = getelementptr i64, ptr %places, i64 %i
+  %place = load i64, ptr %place_at
+  %there = icmp ult i64 %place, %many
+  br i1 %there, label %begin, label %behind
+begin:
+  %to = mul i64 %place, %size
+  %from = mul i64 %i, %size
+  %row = getelementptr {t}, ptr %out, i64 %to
+  %update = getelementptr {t}, ptr %updates, i64 %from
+  br label %inner
+inner:
+  %j = phi i64 [ 0, %begin ], [ %j_next, %element ]
+  %rest = icmp ult i64 %j, %size
+  br i1 %rest, label %element, label %behind
+element:
+  %old_at = getelementptr {t}, ptr %row, i64 %j
+  %value_at = getelementptr {t}, ptr %update, i64 %j
+  %old = load {t}, ptr %old_at
+  %value = load {t}, ptr %value_at
+{step}
+  store {t} %new, ptr %old_at
+  %j_next = add i64 %j, 1
+  br label %inner
+behind:
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret void
+}}
+"""
