@@ -28,7 +28,7 @@ help:
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
 	@echo "make docs       execute notebooks, check links"
-	@echo "make golden     rewrite golden files and docs/support.md, and show the difference"
+	@echo "make golden     rewrite golden files, docs/support.md, docs/numpy.md and show the difference"
 	@echo "make size       lines per folder"
 	@echo "make gpu-check  on a GPU: device, first figures, programs, every law of every row"
 	@echo "make gpu-bench  on a GPU: eight minutes of measurements; make gpu does both"
@@ -90,7 +90,8 @@ docs: $(VENV)/.installed-test
 golden: $(VENV)/.installed-test
 	$(PYTEST) tests/golden tests/gpu/test_sheet.py --update-golden $(PYTEST_ARGS)
 	$(PY) -m tools.support
-	git diff --stat -- tests/golden docs/support.md
+	$(PY) -m tools.numpy_support
+	git diff --stat -- tests/golden docs/support.md docs/numpy.md
 
 size: $(PY)
 	$(PY) tools/size.py

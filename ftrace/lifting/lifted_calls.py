@@ -30,6 +30,7 @@ from ftrace.lifting.substitutes.array_functions import ALWAYS, CONSTRUCTORS, FIL
 from ftrace.lifting.substitutes.mathematics import MATH
 from ftrace.lifting.substitutes.python import BUILTINS, holds_tracer
 from ftrace.lifting.substitutes.scipy_names import counterpart, is_foreign_operator
+from ftrace.lifting.substitutes.unasked import ANSWERED, REFUSED
 from ftrace.lifting.syntax import users_operators
 from ftrace.lifting.syntax.rewriting import rewrite
 
@@ -122,7 +123,7 @@ HIGHER: Final = (
 
 def _table() -> dict[int, Callable[..., Any]]:
     table: dict[Any, Callable[..., Any]] = {}
-    for traced in (BUILTINS, MATH, CONSTRUCTORS):
+    for traced in (BUILTINS, MATH, CONSTRUCTORS, ANSWERED, REFUSED):
         table |= {plain: _where_traced(plain, fn) for plain, fn in traced.items()}
     iterated = (
         {f: BUILTINS[f] for f in python.ITERATED} | array_functions.ITERATED | mathematics.ITERATED

@@ -8,9 +8,20 @@ dtypes and helpers that never see a tracer are NumPy's own (`passive.py`).
 
 import sys
 
-from ftrace.numpy import cells, methods, protocols, selections, tracer_operators, writers
+from ftrace.numpy import (
+    cells,
+    methods,
+    protocols,
+    scimath,
+    segment_folds,
+    selections,
+    tracer_operators,
+    writers,
+)
 from ftrace.numpy import fft as fft
 from ftrace.numpy import linalg as linalg
+from ftrace.numpy.bits import packbits as packbits
+from ftrace.numpy.bits import unpackbits as unpackbits
 from ftrace.numpy.creation import arange as arange
 from ftrace.numpy.creation import array as array
 from ftrace.numpy.creation import asanyarray as asanyarray
@@ -59,6 +70,10 @@ from ftrace.numpy.elementary import round as round
 from ftrace.numpy.elementary import select as select
 from ftrace.numpy.elementary import sinc as sinc
 from ftrace.numpy.elementary import where as where
+from ftrace.numpy.histograms import histogram as histogram
+from ftrace.numpy.histograms import histogram2d as histogram2d
+from ftrace.numpy.histograms import histogram_bin_edges as histogram_bin_edges
+from ftrace.numpy.histograms import histogramdd as histogramdd
 from ftrace.numpy.joining import append as append
 from ftrace.numpy.joining import array_split as array_split
 from ftrace.numpy.joining import block as block
@@ -77,6 +92,10 @@ from ftrace.numpy.joining import tile as tile
 from ftrace.numpy.joining import unstack as unstack
 from ftrace.numpy.joining import vsplit as vsplit
 from ftrace.numpy.joining import vstack as vstack
+from ftrace.numpy.kinds_asked import can_cast as can_cast
+from ftrace.numpy.kinds_asked import common_type as common_type
+from ftrace.numpy.kinds_asked import min_scalar_type as min_scalar_type
+from ftrace.numpy.kinds_asked import result_type as result_type
 from ftrace.numpy.matrices import diag as diag
 from ftrace.numpy.matrices import diagflat as diagflat
 from ftrace.numpy.matrices import eye as eye
@@ -122,8 +141,13 @@ from ftrace.numpy.numerics import ediff1d as ediff1d
 from ftrace.numpy.numerics import gradient as gradient
 from ftrace.numpy.numerics import i0 as i0
 from ftrace.numpy.numerics import interp as interp
+from ftrace.numpy.numerics import kaiser as kaiser
 from ftrace.numpy.numerics import trapezoid as trapezoid
 from ftrace.numpy.numerics import unwrap as unwrap
+from ftrace.numpy.open_grids import diag_indices_from as diag_indices_from
+from ftrace.numpy.open_grids import ix_ as ix_
+from ftrace.numpy.open_grids import tril_indices_from as tril_indices_from
+from ftrace.numpy.open_grids import triu_indices_from as triu_indices_from
 from ftrace.numpy.passive import *
 from ftrace.numpy.polynomials import poly as poly
 from ftrace.numpy.polynomials import polyadd as polyadd
@@ -187,6 +211,7 @@ from ftrace.numpy.shaping import size as size
 from ftrace.numpy.shaping import squeeze as squeeze
 from ftrace.numpy.shaping import swapaxes as swapaxes
 from ftrace.numpy.shaping import transpose as transpose
+from ftrace.numpy.sliding import sliding_window_view as sliding_window_view
 from ftrace.numpy.sorting import argpartition as argpartition
 from ftrace.numpy.sorting import argsort as argsort
 from ftrace.numpy.sorting import argwhere as argwhere
@@ -207,8 +232,6 @@ from ftrace.numpy.sorting import take as take
 from ftrace.numpy.sorting import take_along_axis as take_along_axis
 from ftrace.numpy.statistics import corrcoef as corrcoef
 from ftrace.numpy.statistics import cov as cov
-from ftrace.numpy.statistics import histogram as histogram
-from ftrace.numpy.statistics import histogram_bin_edges as histogram_bin_edges
 from ftrace.numpy.statistics import median as median
 from ftrace.numpy.statistics import nanmedian as nanmedian
 from ftrace.numpy.statistics import nanpercentile as nanpercentile
@@ -334,5 +357,7 @@ protocols.install(
     cells.CELLS,
     writers.METHODS,
 )
+segment_folds.install()
+scimath.install()
 selections.install()
 protocols.set_namespace(sys.modules[__name__])

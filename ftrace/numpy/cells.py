@@ -24,14 +24,17 @@ from ftrace.core.errors import (
     RuleError,
     ShapeError,
     TracerArrayConversionError,
+    TracerAttributeError,
 )
 from ftrace.core.trace import Frozen, Tracer, ctx, is_cell, is_within, leaked, moved, now
 from ftrace.numpy import ufunc_methods, ufuncs
 from ftrace.numpy.assigning import setitem_value
 from ftrace.numpy.indexing import Advanced, Basic, advanced, basic
-from ftrace.numpy.promote import cast, stretch, value
-from ftrace.numpy.updates import At
+from ftrace.numpy.promote import cast, static_shape, stretch, value
+from ftrace.numpy.shaping import whole_shape
+from ftrace.numpy.updates import SCATTERS, At
 from ftrace.numpy.views import (
+    C_ORDER,
     Chosen,
     Root,
     View,
@@ -49,6 +52,7 @@ from ftrace.numpy.views import (
 )
 from ftrace.primitives.compare import select
 from ftrace.primitives.convert import copy
+from ftrace.primitives.shape import reshape
 
 # trace -> those that want to know of a cell before it is written
 # (lifting/state/local_state.py: Mark)
@@ -236,16 +240,6 @@ def write_out(out: Any, result: Any, where: Any = True) -> Any:
 
 # ---------------------------------------------------------------------------------- ufunc.at
 
-SCATTERS: Final = {
-    "add": "add",
-    "subtract": "subtract",
-    "multiply": "multiply",
-    "divide": "divide",
-    "true_divide": "divide",
-    "minimum": "min",
-    "maximum": "max",
-}
-
 
 def cell(x: Any, what: str) -> Tracer:
     """The target of a write, which must be a traced array that may be written.
@@ -377,6 +371,25 @@ def _name_of(x: Tracer) -> str | None:
     return None
 
 
+# ---------------------------------------------------------------------------------- shape
+
+
+def set_shape(x: Tracer, shape: Any) -> None:
+    """`x.shape = shape`: the same elements, in C order, in another shape.
+
+    Raises:
+        TracerAttributeError: an argument, a view, an array with views, or one of code around.
+    """
+    alias = alias_of(x)
+    shared = type(alias) in (View, Chosen) or (type(alias) is Root and alias.living())
+    if shared or not _is_here(x) or not is_writable(x):
+        raise TracerAttributeError(
+            f"The shape of {x!r} was to be set, in place.", "Use x = x.reshape(shape)."
+        )
+    put(x, reshape(x, new_sizes=whole_shape(x.aval.size, static_shape(shape), x.aval.shape)))
+    x.alias = C_ORDER
+
+
 # ---------------------------------------------------------------------------------- operators
 
 
@@ -431,6 +444,7 @@ INPLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 CELLS: Final[dict[str, Any]] = {
+    "shape": property(Tracer.shape.fget, set_shape),  # pyright: ignore
     "__getitem__": getitem,
     "__setitem__": setitem,
     "at": property(At, doc="Functional updates: `x.at[key].set(v)`, as in JAX."),

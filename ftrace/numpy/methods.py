@@ -11,8 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.errors import DtypeError, TracerArrayConversionError, TracerAttributeError
-from ftrace.core.trace import Tracer, holds_array, stands_for
+from ftrace.core.errors import (
+    DeviceError,
+    DtypeError,
+    TracerArrayConversionError,
+    TracerAttributeError,
+)
+from ftrace.core.trace import UNKNOWN, Tracer, holds_array, stands_for
 from ftrace.numpy import (
     cumulative_functions,
     elementary,
@@ -179,11 +184,42 @@ def _fixed(name: str, instead: str) -> Any:
     return property(getattr(Tracer, name).fget, refuse)
 
 
+def _device(x: Any) -> Any:
+    """Where the value is or will be: `"cpu"`, as NumPy says, or CuPy's device where it is known."""
+    if not x.is_on_device:
+        return "cpu"
+    known = x.known(exact=False)
+    if known is UNKNOWN:
+        raise TracerAttributeError(
+            f"{x!r} was asked for its device, which is a GPU; which one is known when it runs.",
+            "Ask for it outside of the traced function.",
+        )
+    return known.device
+
+
+def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
+    """The array itself: nothing is moved inside a traced function."""
+    if stream is not None:
+        raise ValueError("The stream argument in to_device() is not supported")
+    if device == _device(x):
+        return views.same(x)
+    if not x.is_on_device:
+        raise ValueError(f"Unsupported device: {device!r}.")
+    raise DeviceError(
+        f"{x!r} was to be moved to {device!r}: a traced function moves nothing.",
+        "Move the argument before the call: ftrace.device_put(x), ftrace.device_get(x).",
+    )
+
+
+_DLPACK: Final = ("__dlpack__", "__dlpack_device__")
 _INSTEAD: Final = {
     "resize": "Use numpy.resize(x, shape), which makes a new array.",
     "setfield": "Write x[...] = value.",
     "byteswap": "Use ftrace.lax.bitcast_convert_type for the bits of an array.",
     "tobytes": "Return the array from the traced function, and ask the result.",
+    **dict.fromkeys(
+        _DLPACK, "Return the array from the traced function, and hand the result to others."
+    ),
     "flags": "What may be written is decided by tracing; copy with x.copy() to write.",
     "setflags": "What may be written is decided by tracing; copy with x.copy() to write.",
 }
@@ -191,13 +227,14 @@ _INSTEAD: Final = {
 METHODS: Final[dict[str, Any]] = {
     **{name: _method(name, fn) for name, fn in {**FUNCTIONS, **_OTHERS}.items()},
     **{name: _absent(name) for name in (*_INSTEAD, "ctypes", "data", "dump", "dumps", "getfield")},
-    **{name: _absent(name) for name in ("base", "strides", "tofile", "__dlpack_device__")},
-    "shape": _fixed("shape", "Use x = x.reshape(shape)."),
+    **{name: _absent(name) for name in ("base", "strides", "tofile")},
     "dtype": _fixed("dtype", "Use x = x.astype(dtype), or ftrace.lax.bitcast_convert_type."),
     "is_integer": _of_scalars("is_integer", _is_integer),
     **{name: _plainly(name) for name in ("as_integer_ratio", "hex", "bit_length", "bit_count")},
     "__numpy_dtype__": property(_as_dtype),
     "view": _view,
+    "device": property(_device),
+    "to_device": _to_device,
     "T": property(shaping.transpose),
     "mT": property(shaping.matrix_transpose),
     "real": property(elementary.real, lambda x, v: x.real.__setitem__(..., v)),

@@ -376,3 +376,15 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 def i0(x: Any) -> Any:
     """The modified Bessel function of the first kind, order 0."""
     return i0_row(cast(value(x), np.dtype(np.float64)))
+
+
+@numpy_function
+def kaiser(M: Any, beta: Any) -> Any:
+    """The Kaiser window of M points; it may be differentiated by beta."""
+    n = int(M)
+    if n <= 1:
+        return following(np.ones(max(n, 0)))
+    beta = cast(value(beta), np.dtype(np.float64))
+    half = (n - 1) / 2.0
+    arc = following(np.sqrt(1 - ((np.arange(n) - half) / half) ** 2))
+    return divide(i0(multiply(beta, arc)), i0(beta))

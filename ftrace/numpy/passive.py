@@ -11,17 +11,14 @@ from numpy import broadcast_shapes as broadcast_shapes
 from numpy import byte as byte
 from numpy import bytes_ as bytes_
 from numpy import c_ as c_
-from numpy import can_cast as can_cast
 from numpy import cdouble as cdouble
 from numpy import character as character
-from numpy import common_type as common_type
 from numpy import complex64 as complex64
 from numpy import complex128 as complex128
 from numpy import complexfloating as complexfloating
 from numpy import csingle as csingle
 from numpy import datetime64 as datetime64
 from numpy import diag_indices as diag_indices
-from numpy import diag_indices_from as diag_indices_from
 from numpy import double as double
 from numpy import dtype as dtype
 from numpy import e as e
@@ -59,8 +56,6 @@ from numpy import isdtype as isdtype
 from numpy import isscalar as isscalar
 from numpy import issubdtype as issubdtype
 from numpy import iterable as iterable
-from numpy import ix_ as ix_
-from numpy import kaiser as kaiser
 from numpy import little_endian as little_endian
 from numpy import load as load
 from numpy import loadtxt as loadtxt
@@ -69,7 +64,6 @@ from numpy import longlong as longlong
 from numpy import mask_indices as mask_indices
 from numpy import may_share_memory as may_share_memory
 from numpy import mgrid as mgrid
-from numpy import min_scalar_type as min_scalar_type
 from numpy import mintypecode as mintypecode
 from numpy import nan as nan
 from numpy import ndarray as ndarray
@@ -79,12 +73,10 @@ from numpy import newaxis as newaxis
 from numpy import number as number
 from numpy import object_ as object_
 from numpy import ogrid as ogrid
-from numpy import packbits as packbits
 from numpy import pi as pi
 from numpy import printoptions as printoptions
 from numpy import promote_types as promote_types
 from numpy import r_ as r_
-from numpy import result_type as result_type
 from numpy import s_ as s_
 from numpy import save as save
 from numpy import savetxt as savetxt
@@ -98,9 +90,7 @@ from numpy import single as single
 from numpy import str_ as str_
 from numpy import timedelta64 as timedelta64
 from numpy import tril_indices as tril_indices
-from numpy import tril_indices_from as tril_indices_from
 from numpy import triu_indices as triu_indices
-from numpy import triu_indices_from as triu_indices_from
 from numpy import ubyte as ubyte
 from numpy import ufunc as ufunc
 from numpy import uint as uint
@@ -112,7 +102,6 @@ from numpy import uintc as uintc
 from numpy import uintp as uintp
 from numpy import ulong as ulong
 from numpy import ulonglong as ulonglong
-from numpy import unpackbits as unpackbits
 from numpy import unsignedinteger as unsignedinteger
 from numpy import ushort as ushort
 from numpy import void as void

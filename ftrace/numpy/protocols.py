@@ -6,14 +6,15 @@ function without one raises `RuleError`: never an array of objects. Operators, m
 properties are tables (`tracer_operators.py`, `methods.py`, `cells.py`) set on the class once.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import RuleError, TracerArrayConversionError
-from ftrace.core.trace import EVAL, Tracer, ctx, leaked
+from ftrace.core.trace import EVAL, Tracer, ctx, leaked, lifted
 from ftrace.numpy import scipy_special, ufunc_methods
 from ftrace.numpy.promote import TRACED
 from ftrace.numpy.refusing import attempt
@@ -54,6 +55,8 @@ def array_function(
         release_arguments(args)
     function = TRACED.get(func)
     if function is None:
+        if func.__module__.startswith("numpy.polynomial."):  # Python over arrays
+            return lifted(inspect.unwrap(func))(*args, **kwargs)
         raise no_rule(f"{func.__module__}.{func.__name__}")
     return attempt(func, function, args, kwargs)
 
@@ -70,10 +73,22 @@ def cupy_kernel(self: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
 
 def no_rule(name: str) -> RuleError:
     """The error for a NumPy function that has no rule."""
-    return RuleError(
-        f"{name} has no rule for traced arrays.",
-        "Write it with supported functions, or give it a rule with ftrace.custom_jvp.",
-    )
+    return RuleError(f"{name} has no rule for traced arrays.", INSTEAD.get(name, _OWN_RULE))
+
+
+_OWN_RULE: Final = "Write it with supported functions, or give it a rule with ftrace.custom_jvp."
+_SHOWS: Final = "Use repr(x), or ftrace.debug.print, which prints at every run."
+_OUTSIDE: Final = "Return the array from the traced function, and store the result."
+_DATES: Final = "Dates are not traced: use them outside of the traced function."
+_MEMORY: Final = "A traced value has no memory: ask for it outside of the traced function."
+INSTEAD: Final = {
+    **{f"numpy.{name}": _SHOWS for name in ("array_repr", "array_str", "array2string")},
+    **{f"numpy.{name}": _OUTSIDE for name in ("save", "savez", "savez_compressed", "savetxt")},
+    **{f"numpy.{name}": _DATES for name in ("busday_count", "busday_offset", "is_busday")},
+    **dict.fromkeys(("isnat", "numpy.datetime_as_string"), _DATES),
+    **{f"numpy.{name}": _MEMORY for name in ("shares_memory", "may_share_memory")},
+}
+"""What to use instead of functions that have no rule."""
 
 
 def array_namespace(self: Any, *, api_version: str | None = None) -> Any:

@@ -4,7 +4,7 @@ How many elements a set has depends on values, so all but `isin` need them known
 themselves are taken by index and have their derivatives.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -40,10 +40,20 @@ def unique(
         equal_nan=equal_nan,
     )
     _, index, inverse, counts = found
+    if not sorted and not (return_index or return_inverse or return_counts) and axis is None:
+        index = index[_order(found[0], known(x, "numpy.unique"), equal_nan)]
     first = take(flat(x), index) if axis is None else take(x, index, axis=axis)
     wanted = (return_index, return_inverse, return_counts)
     rest = [r for r, w in zip((index, inverse, counts), wanted, strict=True) if w]
     return (first, *rest) if rest else first
+
+
+def _order(values: Any, x: Any, equal_nan: bool) -> Any:
+    """In which order NumPy gives distinct values that it need not sort."""
+    if np.lib.NumpyVersion(np.__version__) < "2.3.0":
+        return np.arange(len(values))
+    found = np.unique(x, equal_nan=equal_nan, sorted=False)
+    return np.argsort(np.argsort(found, kind="stable"), kind="stable")
 
 
 @numpy_function
@@ -63,51 +73,34 @@ def isin(
     return e.bitwise_not(found) if invert else found
 
 
-class UniqueAllResult(NamedTuple):
-    """What `unique_all` returns."""
-
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
-
-
-class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` returns."""
-
-    values: Any
-    counts: Any
-
-
-class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` returns."""
-
-    values: Any
-    inverse_indices: Any
+# NumPy's own named tuples, which it does not make public.
+_ALL, _COUNTS, _INVERSE = (
+    type(f(np.zeros(1))) for f in (np.unique_all, np.unique_counts, np.unique_inverse)
+)
 
 
 @numpy_function
 def unique_values(x: Any) -> Any:
     """The distinct elements, sorted, of known values."""
-    return unique(x, equal_nan=False)
+    return unique(x, equal_nan=False, sorted=False)
 
 
 @numpy_function
 def unique_counts(x: Any) -> Any:
     """The distinct elements of known values, and how often each occurs."""
-    return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False))
+    return _COUNTS(*unique(x, return_counts=True, equal_nan=False))
 
 
 @numpy_function
 def unique_inverse(x: Any) -> Any:
     """The distinct elements of known values, and where each element went."""
-    return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False))
+    return _INVERSE(*unique(x, return_inverse=True, equal_nan=False))
 
 
 @numpy_function
 def unique_all(x: Any) -> Any:
     """The distinct elements of known values with index, inverse and counts."""
-    return UniqueAllResult(*unique(x, True, True, True, equal_nan=False))
+    return _ALL(*unique(x, True, True, True, equal_nan=False))
 
 
 @numpy_function

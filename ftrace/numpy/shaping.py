@@ -69,7 +69,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, copy: bool | None
     x = _arrayed(a)
     if isinstance(copy, str):
         raise ValueError("strings are not allowed for 'copy' keyword. Use True/False/None instead.")
-    sizes = _fill_in(typeof(x).size, static_shape(shape), typeof(x).shape)
+    sizes = whole_shape(typeof(x).size, static_shape(shape), typeof(x).shape)
     if order == "K":
         raise unsupported("reshape", "order='K'")
     if copy:
@@ -91,7 +91,8 @@ def _check_view(x: Any, sizes: tuple[int, ...]) -> None:
         raise ValueError("Unable to avoid creating a copy while reshaping.")
 
 
-def _fill_in(size: int, sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
+def whole_shape(size: int, sizes: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of a reshape, of which one may be -1."""
     rest = math.prod([n for n in sizes if n != -1])
     if sizes.count(-1) == 1 and rest and not size % rest:
         sizes = tuple(size // rest if n == -1 else n for n in sizes)

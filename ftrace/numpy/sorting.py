@@ -13,6 +13,7 @@ from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.device import following
 from ftrace.core.errors import ShapeError
+from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.numpy import ufuncs
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.masking import is_unknown_mask, nonzero_of
@@ -275,7 +276,8 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 @numpy_function
 def extract(condition: Any, arr: Any) -> Any:
     """The elements where a condition holds."""
-    return compress(flat(strong(value(condition))), flat(strong(value(arr))))
+    taken = flat(strong(value(condition))) if isinstance(condition, Tracer) else np.ravel(condition)
+    return compress(taken, flat(strong(value(arr))))
 
 
 @numpy_function
@@ -314,12 +316,31 @@ def bincount(
 ) -> Any:
     """How often each integer occurs, or the sum of its weights.
 
-    Under `jit` and `vmap` give `length`, the number of bins.
+    Under `jit` and `vmap` the number of bins is `minlength`, and a greater integer is an error when
+    the function runs. `length` is the number of bins whatever there is: greater integers are left
+    out.
     """
     index = as_index(x)
+    least = static_int(minlength, "minlength")
+    if least < 0:
+        raise ValueError("'minlength' must not be negative")
+    if typeof(index).ndim != 1:
+        raise ValueError("object of too small depth for desired array: bincount takes a vector")
+    negative = "'list' argument must have no negative elements"
+    refuse(e.lt(index, INDEX.type(0)), ValueError, negative)
+    unknown = isinstance(index, Tracer) and index.known(exact=False) is UNKNOWN
+    if length is None and least and unknown:
+        words = f"numpy.bincount(minlength={least}) was traced: no integer may be {least} or more"
+        refuse(e.ge(index, INDEX.type(least)), ValueError, words)
+        length = least
     if length is None:
-        values = known(index, "numpy.bincount without length=")
-        length = max(int(values.max(initial=-1)) + 1, static_int(minlength, "minlength"))
+        values = known(index, "numpy.bincount without minlength=")
+        length = max(int(values.max(initial=-1)) + 1, least)
+    return counted(index, weights, length)
+
+
+def counted(index: Any, weights: Any, length: int) -> Any:
+    """How often each of the first integers occurs, or the sum of its weights: not of others."""
     if weights is None:
         addend = stretch(np.int64(1), typeof(index).shape)
     else:

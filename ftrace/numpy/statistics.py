@@ -12,7 +12,6 @@ from ftrace.core.dtypes import canonical
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import reductions, ufuncs
-from ftrace.numpy.creation import linspace
 from ftrace.numpy.elementary import clip, imag, multiply, real, where
 from ftrace.numpy.joining import joined
 from ftrace.numpy.lowerings import LOWERINGS
@@ -30,8 +29,8 @@ from ftrace.numpy.promote import (
     value,
 )
 from ftrace.numpy.refusing import refuse
-from ftrace.numpy.shaping import atleast, diagonal, index_axis, slice_axis
-from ftrace.numpy.sorting import bincount, searchsorted, take_along_axis
+from ftrace.numpy.shaping import atleast, diagonal, index_axis
+from ftrace.numpy.sorting import take_along_axis
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.linear import transpose
 from ftrace.primitives.shape import expand_dims, reshape
@@ -268,60 +267,3 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     if typeof(c).dtype.kind == "c":
         return e.complex(clip(real(c), -1, 1), clip(imag(c), -1, 1))
     return clip(c, -1, 1)
-
-
-# ---------------------------------------------------------------------------------- histograms
-
-
-@numpy_function
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    """The edges of the bins of a histogram."""
-    if weights is not None and np.shape(weights) != np.shape(a):
-        raise ValueError("weights should have the same shape as a.")
-    if not issubclass(type(bins), int | np.integer):
-        edges = strong(value(bins))
-        value(a)  # refuses what is no array of numbers
-        if typeof(edges).ndim != 1:
-            raise ValueError("`bins` must be 1d, when an array")
-        n = typeof(edges).shape[0]
-        falls = ufuncs.apply(np.less, slice_axis(edges, 1, n, 0), slice_axis(edges, 0, n - 1, 0))
-        refuse(falls, ValueError, "`bins` must increase monotonically, when an array")
-        return edges
-    if bins < 1:
-        raise ValueError("`bins` must be positive, when an integer")
-    x = strong(value(a))
-    if range is not None:
-        low, high = range
-        falls = ufuncs.apply(np.greater, low, high)
-        refuse(falls, ValueError, "max must be larger than min in range parameter.")
-    elif typeof(x).size:
-        low, high = reductions.min(x), reductions.max(x)
-    else:
-        low, high = 0.0, 1.0
-    finite = ufuncs.apply(np.isfinite, ufuncs.apply(np.subtract, high, low))
-    refuse(ufuncs.apply(np.logical_not, finite), ValueError, "the range of the bins is not finite")
-    same = ufuncs.apply(np.equal, low, high)
-    low = where(same, ufuncs.apply(np.subtract, low, 0.5), low)
-    high = where(same, ufuncs.apply(np.add, high, 0.5), high)
-    return linspace(low, high, int(bins) + 1)
-
-
-@numpy_function
-def histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
-) -> Any:
-    """How many elements fall into each bin, and the edges of the bins."""
-    x = strong(value(a))
-    x = reshape(x, new_sizes=(typeof(x).size,))
-    edges = histogram_bin_edges(x, bins, range)
-    n = typeof(edges).shape[0] - 1
-    at = e.sub(searchsorted(edges, x, side="right"), INDEX.type(1))
-    last = ufuncs.apply(np.equal, x, index_axis(edges, n, 0))
-    at = e.select(last, INDEX.type(n - 1), at)
-    at = e.select(ufuncs.apply(np.less, at, 0), INDEX.type(n), at)
-    own = None if weights is None else reshape(value(weights), new_sizes=typeof(x).shape)
-    counts = bincount(at, own, length=n)
-    if density:
-        widths = e.sub(slice_axis(edges, 1, n + 1, 0), slice_axis(edges, 0, n, 0))
-        counts = divide(divide(counts, widths), reductions.sum(counts))
-    return counts, edges

@@ -1,8 +1,8 @@
-"""The methods of ufuncs on traced values: reduce, accumulate, outer, reduceat and at.
+"""The methods of ufuncs on traced values: reduce, accumulate, outer and at.
 
 Where a ufunc has a reduction or cumulative function of its own that is used; associative ufuncs
 without one are folded in halves (log2(n) steps), the others element by element. `at` writes into
-its first operand and belongs to the cells (`cells.py`).
+its first operand and belongs to the cells (`cells.py`); `reduceat` is in `segment_folds.py`.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,19 @@ from ftrace.core.dtypes import canonical
 from ftrace.core.errors import RuleError
 from ftrace.numpy import reductions, ufuncs
 from ftrace.numpy.cumulative_functions import cumulated
-from ftrace.numpy.lowerings import constant_like
-from ftrace.numpy.promote import cast, many_axes, one_axis, strong, unsupported, value
+from ftrace.numpy.lowerings import constant_like, truth
+from ftrace.numpy.promote import (
+    broadcast_shape,
+    cast,
+    many_axes,
+    one_axis,
+    stretch,
+    strong,
+    value,
+)
 from ftrace.numpy.shaping import index_axis, slice_axis
 from ftrace.primitives import cumulative as c
+from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.reduce import reduce_and, reduce_or, reduce_xor
 from ftrace.primitives.shape import concatenate, expand_dims, reshape
@@ -28,6 +37,12 @@ write_at: Any = None  # (ufunc, target, indices, *values) -> None, set by cells.
 ASSOCIATIVE: Final = frozenset(
     {"logaddexp", "logaddexp2", "hypot", "gcd", "lcm", "fmax", "fmin", "logical_xor"}
 )
+BIT_REDUCTIONS: Final = {
+    "bitwise_and": reduce_and,
+    "bitwise_or": reduce_or,
+    "bitwise_xor": reduce_xor,
+}
+REORDERABLE: Final = frozenset({*ASSOCIATIVE, *BIT_REDUCTIONS} - {"lcm"})
 REDUCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "add": reductions.sum,
     "multiply": reductions.prod,
@@ -35,11 +50,6 @@ REDUCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "minimum": reductions.min,
     "logical_and": reductions.all,
     "logical_or": reductions.any,
-}
-BIT_REDUCTIONS: Final = {
-    "bitwise_and": reduce_and,
-    "bitwise_or": reduce_or,
-    "bitwise_xor": reduce_xor,
 }
 CUMULATIVE: Final = {
     "add": c.cumsum,
@@ -79,9 +89,19 @@ def reduce(
         options |= {"dtype": dtype} if name in ("add", "multiply") and dtype is not None else {}
         options |= {"initial": initial} if initial is not None and "l" not in name[:1] else {}
         return ufuncs.finish(ufunc, known(array, **options), out)
-    if where is not True:
-        raise unsupported(f"{name}.reduce", "where=")
     x = strong(value(array))
+    if dtype is not None:
+        x = cast(x, canonical(dtype))
+    if where is not True:
+        if ufunc.identity is None and initial is None:
+            raise ValueError(
+                f"reduction operation '{name}' does not have an identity, so to use a where mask "
+                "one has to specify 'initial'"
+            )
+        if name not in REORDERABLE:
+            found = _folded_where(ufunc, x, axis, keepdims, initial, value(where))
+            return ufuncs.finish(ufunc, found, out)
+        x = masked(ufunc, x, where, initial)
     if name in BIT_REDUCTIONS:
         found = reductions.reduced(BIT_REDUCTIONS[name], x, axis, keepdims)
         found = found if initial is None else ufuncs.apply(ufunc, found, initial)
@@ -90,8 +110,38 @@ def reduce(
     return ufuncs.finish(ufunc, found, out)
 
 
+def masked(ufunc: np.ufunc, x: Any, where: Any, initial: Any) -> Any:
+    """The operand with what changes no fold in the places where a mask is false."""
+    shape = broadcast_shape(typeof(x).shape, typeof(where := value(where)).shape)
+    kind = typeof(ufuncs.apply(ufunc, x, x)).dtype
+    unit = cast(value(initial if ufunc.identity is None else ufunc.identity), kind)
+    x = cast(stretch(x, shape), kind)
+    return e.select(stretch(truth(where), shape), x, stretch(unit, shape))
+
+
+def _folded_where(
+    ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
+    """A fold from the first element to the last, of those for which a mask holds."""
+    shape = broadcast_shape(typeof(x).shape, typeof(where).shape)
+    (i,) = many_axes(axis, len(shape))
+    x, mask = stretch(x, shape), stretch(truth(where), shape)
+    start = ufunc.identity if initial is None else initial
+    kind = typeof(ufuncs.apply(ufunc, x, x)).dtype
+    found = stretch(cast(value(start), kind), (*shape[:i], *shape[i + 1 :]))
+    for j in range(shape[i]):
+        next_ = ufuncs.apply(ufunc, found, index_axis(x, j, i))
+        found = e.select(index_axis(mask, j, i), cast(next_, kind), found)
+    return expand_dims(found, dimensions=(i,)) if keepdims else found
+
+
 def _folded(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool, initial: Any) -> Any:
     axes = tuple(sorted(many_axes(axis, typeof(x).ndim)))
+    if len(axes) > 1 and ufunc.__name__ not in REORDERABLE:
+        raise ValueError(
+            f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may "
+            "be specified"
+        )
     for i in reversed(axes):
         x = _fold_axis(ufunc, x, i)
     if initial is not None:
@@ -129,16 +179,22 @@ def _empty_fold(ufunc: np.ufunc, x: Any, axis: int) -> Any:
     return constant_like(total, dtype, ufunc.identity)
 
 
+def accumulating(ufunc: np.ufunc, array: Any, dtype: Any) -> Any:
+    """The operand in the dtype in which a ufunc adds up: sums of integers are wide."""
+    x = strong(value(array))
+    if dtype is not None:
+        return cast(x, canonical(dtype))
+    if ufunc.__name__ in ("add", "multiply"):
+        return cast(x, reductions.accumulator(typeof(x).dtype))
+    return x
+
+
 def accumulate(
     ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
     """`ufunc.accumulate`: every prefix's reduction."""
-    x = strong(value(array))
+    x = accumulating(ufunc, array, dtype)
     name = ufunc.__name__
-    if dtype is not None:
-        x = cast(x, canonical(dtype))
-    elif name in ("add", "multiply"):
-        x = cast(x, reductions.accumulator(typeof(x).dtype))
     if name in CUMULATIVE:
         found = cumulated(CUMULATIVE[name], x, axis)
     else:

@@ -27,6 +27,16 @@ from ftrace.primitives.scatter import scatter_max, scatter_min, scatter_mul
 Row = Callable[..., Any]
 MODES: Final = ("promise_in_bounds", "raise", "clip", "drop", "fill", "wrap")
 HINTS: Final = frozenset({"indices_are_sorted", "unique_indices"})
+SCATTERS: Final = {
+    "add": "add",
+    "subtract": "subtract",
+    "multiply": "multiply",
+    "divide": "divide",
+    "true_divide": "divide",
+    "minimum": "min",
+    "maximum": "max",
+}
+"""The method of an update that adds up what a ufunc does at indices."""
 
 
 def at(x: Any, key: Any = ...) -> Any:

@@ -66,12 +66,14 @@ _DENIED: Final = frozenset(
         *("jax", "jaxlib", "torch", "numba", "llvmlite"),
     )
 )
+_OVER_ARRAYS: Final = ("numpy.polynomial.",)
+"""What of array libraries is Python over arrays, as users' own functions are."""
 
 
 def is_denied(file: str, module: str) -> bool:
     """Whether code is never lifted: the standard library, array libraries, compiled code."""
     if module.partition(".")[0] in _DENIED:
-        return True
+        return not module.startswith(_OVER_ARRAYS)
     return file.startswith(STANDARD) and not is_installed(file)
 
 
