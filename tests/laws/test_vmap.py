@@ -89,7 +89,12 @@ def nested_dims(case: Case) -> Iterator[Dims]:
             yield tuple(a.ndim if j == i else None for j, a in enumerate(case.avals))
 
 
-@over_operands(VMAPPED, nested_dims)
+# Rows whose operands belong together: eigenvalues of different members would be equal, which they
+# refuse. tests/primitives/test_ties.py maps them as they are used.
+TOGETHER = {"split_ties", "join_ties"}
+
+
+@over_operands([c for c in VMAPPED if c.row.name not in TOGETHER], nested_dims)
 def test_vmap_of_vmap_is_the_loop_of_loops(case: Case, operands: Dims) -> None:
     args = [stacked(x, d, INNER) for x, d in zip(case.args, operands, strict=True)]
     outer = tuple(None if d is None else np.ndim(x) for x, d in zip(args, operands, strict=True))
