@@ -27,17 +27,21 @@ from ftrace.numpy.promote import (
     one_axis,
     static_int,
     strong,
-    unsupported,
     value,
 )
+from ftrace.numpy.spectral_functions import eigh as eigh
+from ftrace.numpy.spectral_functions import eigvalsh as eigvalsh
+from ftrace.numpy.spectral_functions import svd as svd
+from ftrace.numpy.spectral_functions import svdvals as svdvals
+from ftrace.numpy.spectral_functions import values_along
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.shape import expand_dims, reshape
 
 __all__ = [
-    "cholesky", "cross", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power",
-    "matrix_transpose", "multi_dot", "norm", "outer", "slogdet", "solve", "tensordot", "tensorinv",
-    "tensorsolve", "trace", "vecdot", "vector_norm",
+    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
+    "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "slogdet", "solve", "svd",
+    "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 
@@ -94,14 +98,22 @@ def _vector(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> Any:
     return _guarded(x, axes, keepdims, general)
 
 
+# What norms make of singular values; equal greatest ones share the derivative.
+_OF_SINGULAR_VALUES = {"nuc": reductions.sum, 2: reductions.max, -2: reductions.min}
+
+
 def _matrix(x: Any, axes: tuple[int, int], order: Any, keepdims: bool) -> Any:
     """The norm of matrices that lie in two axes."""
     if order in (None, "fro", "f"):
         return _vector(x, axes, 2, keepdims)
     row, column = axes
+    if order in _OF_SINGULAR_VALUES:
+        found = _OF_SINGULAR_VALUES[order](values_along(x, axes), axis=-1)
+        kept = tuple(1 if i in axes else n for i, n in enumerate(typeof(x).shape))
+        return reshape(found, new_sizes=kept) if keepdims else found
     inner, outer = (row, column) if order in (1, -1) else (column, row)
     if order not in (1, -1, np.inf, -np.inf):
-        raise unsupported("numpy.linalg.norm", f"ord={order!r} (it needs singular values)")
+        raise ValueError("Invalid norm order for matrices.")
     extreme = reductions.max if order > 0 else reductions.min
     sums = reductions.sum(_size(x), axis=inner, keepdims=True)
     found = extreme(sums, axis=outer, keepdims=True)

@@ -13,7 +13,7 @@ from ftrace.primitives.arithmetic import mul, real
 from ftrace.primitives.compare import eq, gt, lt, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
-from ftrace.primitives.linear import broadcast_in_dim, reduce_sum
+from ftrace.primitives.linear import broadcast_in_dim
 
 
 def real_of(a: ShapedArray, shape: tuple[int, ...]) -> ShapedArray:
@@ -60,20 +60,6 @@ def where_places(compare: Any, shape: tuple[int, ...]) -> Any:
     row, column = (iota(dtype=dtypes.int64, shape=shape[-2:], dimension=i) for i in (0, 1))
     found = compare(row, column)
     return broadcast_in_dim(found, shape=shape, broadcast_dimensions=(n, n + 1)) if n else found
-
-
-def diagonal(x: Any) -> Any:
-    """The diagonals of square matrices."""
-    a = typeof(x)
-    only = select(where_places(eq, a.shape), x, a.dtype.type(0))
-    return reduce_sum(only, axes=(a.ndim - 1,))
-
-
-def diagonal_matrix(w: Any) -> Any:
-    """Square matrices with vectors on the diagonal."""
-    a = typeof(w)
-    shape = (*a.shape, a.shape[-1])
-    return select(where_places(eq, shape), along_rows(w, shape), a.dtype.type(0))
 
 
 def half(x: Any, low: bool) -> Any:

@@ -17,12 +17,19 @@ from ftrace.core.zero import ZERO
 from ftrace.primitives.arithmetic import abs as absolute
 from ftrace.primitives.arithmetic import div, mul, neg, sub
 from ftrace.primitives.compare import le, select
-from ftrace.primitives.diagonals import along_columns, along_rows, diagonal_matrix, epsilon, like
+from ftrace.primitives.diagonals import along_columns, along_rows, epsilon, like
 from ftrace.primitives.linear import add, broadcast_in_dim
 from ftrace.primitives.movement import zeros
 from ftrace.primitives.reduce import reduce_max
 from ftrace.primitives.stacks import check_square, in_front
-from ftrace.primitives.ties import CLOSE, Kind, check_cotangent, check_tangent, gaps_of
+from ftrace.primitives.ties import (
+    CLOSE,
+    Kind,
+    check_cotangent,
+    check_tangent,
+    diagonal_like,
+    gaps_of,
+)
 
 
 def differences(w: Any, kind: Kind) -> Any:
@@ -76,10 +83,13 @@ def _split_type(
 
 
 def _split_impl(m: Any, w: Any, kind: Kind, square: bool = True) -> tuple[Any, Any]:
+    if not m.size:
+        return w.copy(), m.copy()
     gaps = gaps_of(w, kind, square)
     check_tangent(m, gaps)
     values = np.diagonal(m, axis1=-2, axis2=-1)
-    return np.array(values if kind == "general" else np.real(values)), gaps.inverse * m
+    values = values if kind == "general" else np.real(values)
+    return values.copy(), gaps.inverse * m
 
 
 def _split_jvp(primals: Any, tangents: Any, *, kind: Kind, square: bool = True) -> Any:
@@ -100,10 +110,7 @@ def _split_transpose(cts: Any, m: Any, w: Any, *, kind: Kind, square: bool = Tru
         return _not_linear("split_ties")
     values, turning = cts
     values = zeros(typeof(w)) if values is None else values
-    if (
-        turning is None and kind != "sums"
-    ):  # of the values alone, a generalised gradient where equal
-        return [like(diagonal_matrix(values), m.aval.dtype.type(0)), None]
+    turning = zeros(m.aval) if turning is None else turning
     return [join(values, turning, w, kind=kind, square=square), None]
 
 
@@ -122,12 +129,11 @@ def _join_type(
 
 
 def _join_impl(ct: Any, k: Any, w: Any, kind: Kind, square: bool = True) -> Any:
+    if not k.size:
+        return k.copy()
     gaps = gaps_of(w, kind, square)
     check_cotangent(ct, k, gaps)
-    found = gaps.inverse * k
-    places = np.arange(w.shape[-1])
-    found[..., places, places] += ct
-    return found
+    return np.where(diagonal_like(gaps.same), ct[..., None, :], 0) + gaps.inverse * k
 
 
 def _join_jvp(primals: Any, tangents: Any, *, kind: Kind, square: bool = True) -> Any:

@@ -48,9 +48,21 @@ def _outside_type(
 
 
 def _outside_impl(x: Any, u: Any, s: Any, reverse: bool = False) -> Any:
+    if not x.size:
+        return x.copy()
     inside = np.matmul(np.conj(np.swapaxes(u, -1, -2)), x)
     part = x - np.matmul(u, inside)
     return part * check_outside(x, part, s, reverse)[..., None, :]
+
+
+def where_zero(s: Any) -> Any:
+    """Where singular values are zero to rounding; there are some."""
+    a = typeof(s)
+    largest = reduce_max(s, axes=(a.ndim - 1,))
+    bound = mul(largest, a.dtype.type(CLOSE * a.shape[-1] * epsilon(a.dtype)))
+    kept = tuple(range(a.ndim - 1))
+    bound = broadcast_in_dim(bound, shape=a.shape, broadcast_dimensions=kept)
+    return le(s, bound)
 
 
 def _value_reciprocals(s: Any) -> Any:
@@ -58,11 +70,7 @@ def _value_reciprocals(s: Any) -> Any:
     a = typeof(s)
     if not a.shape[-1]:
         return s
-    largest = reduce_max(s, axes=(a.ndim - 1,))
-    bound = mul(largest, a.dtype.type(CLOSE * a.shape[-1] * epsilon(a.dtype)))
-    kept = tuple(range(a.ndim - 1))
-    bound = broadcast_in_dim(bound, shape=a.shape, broadcast_dimensions=kept)
-    zero, one = le(s, bound), a.dtype.type(1)
+    zero, one = where_zero(s), a.dtype.type(1)
     return select(zero, a.dtype.type(0), div(one, select(zero, one, s)))
 
 
@@ -97,9 +105,9 @@ def _free_type(t: ShapedArray, u: ShapedArray, *, reverse: bool = False) -> Shap
 
 
 def _free_impl(t: Any, u: Any, reverse: bool = False) -> Any:
-    if reverse:
+    if reverse and t.size:
         check_free(np.matmul(np.swapaxes(u, -1, -2), t))
-    return np.array(t)
+    return t.copy()
 
 
 def _free_jvp(primals: Any, tangents: Any, *, reverse: bool = False) -> Any:

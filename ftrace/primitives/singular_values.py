@@ -12,12 +12,15 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, MatrixError
+from ftrace.core.lower import Gufunc
 from ftrace.core.primitive import ErrorSample, Primitive, Sample
 from ftrace.primitives.arithmetic import mul, neg, sub
+from ftrace.primitives.compare import select
 from ftrace.primitives.diagonals import real_of, real_part
 from ftrace.primitives.gaps import split
 from ftrace.primitives.linear import NO_TRANSPOSE, add, reduce_sum
-from ftrace.primitives.outside import free, outside
+from ftrace.primitives.numpy_loops import linalg_loop
+from ftrace.primitives.outside import free, outside, where_zero
 from ftrace.primitives.shape import concatenate
 from ftrace.primitives.slicing import slice
 from ftrace.primitives.stacks import (
@@ -49,7 +52,7 @@ def _svd_type(
 
 def _svd_impl(a: Any, full: bool, generic: bool = False) -> tuple[Any, Any, Any]:
     u, s, vh = np.linalg.svd(a, full)
-    if not generic or not s.shape[-1]:
+    if not generic or not s.size:
         return u, s, vh
     return _in_general_position(a, u, s, vh, full)
 
@@ -127,6 +130,14 @@ def _half(x: Any) -> Any:
     return mul(x, typeof(x).dtype.type(0.5))
 
 
+def _svd_loop(avals: Any, full: bool, generic: bool = False) -> Any:
+    if generic:
+        return None
+    if full:
+        return linalg_loop("svd_f", "(m,n)->(m,m),(p),(n,n)", avals)
+    return linalg_loop("svd_s", "(m,n)->(m,p),(p),(p,n)", avals)
+
+
 # ---------------------------------------------------------------------------------- svdvals
 
 
@@ -139,7 +150,10 @@ def _svdvals_jvp(primals: Any, tangents: Any) -> Any:
     (a,), (t,) = primals, tangents
     u, s, vh = svd(a, full=False, generic=True)
     moved = mul(conjugated(u), product(t, adjoint(vh)))
-    return s, reduce_sum(real_part(moved), axes=(typeof(a).ndim - 2,))
+    found = reduce_sum(real_part(moved), axes=(typeof(a).ndim - 2,))
+    if not typeof(s).shape[-1]:
+        return s, found
+    return s, select(where_zero(s), typeof(s).dtype.type(0), found)  # as that of an absolute value
 
 
 # ---------------------------------------------------------------------------------- the rows
@@ -184,6 +198,7 @@ svd = Primitive(
     jvp=_svd_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(svd)(*args, **params),
+    lower=Gufunc(_svd_loop),
     multiple=True,
     samples=_svd_samples,
     errors=rectangular_errors(full=True),
@@ -198,6 +213,7 @@ svdvals = Primitive(
     jvp=_svdvals_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(svdvals)(*args, **params),
+    lower=Gufunc(lambda avals: linalg_loop("svd", "(m,n)->(p)", avals)),
     samples=lambda: (Sample((a,), {}) for a in rectangular_stacks(84)),
     errors=rectangular_errors(),
     doc="The singular values of matrices, in descending order.",

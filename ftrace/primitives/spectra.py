@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.lower import Gufunc
 from ftrace.core.primitive import Primitive, Sample
 from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.diagonals import half, real_of, real_part
 from ftrace.primitives.gaps import split
 from ftrace.primitives.linear import NO_TRANSPOSE, add, reduce_sum
+from ftrace.primitives.numpy_loops import linalg_loop
 from ftrace.primitives.stacks import (
     adjoint,
     check_square,
@@ -48,6 +50,11 @@ def _eigh_jvp(primals: Any, tangents: Any, *, low: bool, generic: bool = False) 
     n = product(adjoint(v), product(half(t, low), v))
     values, turning = split(add(n, adjoint(n)), w, kind="hermitian")
     return (w, v), (values, product(v, turning))
+
+
+def _eigh_loop(avals: Any, low: bool, generic: bool = False) -> Any:
+    name = "eigh_lo" if low else "eigh_up"
+    return None if generic else linalg_loop(name, "(m,m)->(m),(m,m)", avals)
 
 
 # ---------------------------------------------------------------------------------- eigvalsh
@@ -97,6 +104,7 @@ eigh = Primitive(
     jvp=_eigh_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(eigh)(*args, **params),
+    lower=Gufunc(_eigh_loop),
     multiple=True,
     samples=_samples,
     errors=square_errors(lambda x: (), low=True),
@@ -112,6 +120,9 @@ eigvalsh = Primitive(
     jvp=_eigvalsh_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(eigvalsh)(*args, **params),
+    lower=Gufunc(
+        lambda avals, low: linalg_loop("eigvalsh_lo" if low else "eigvalsh_up", "(m,m)->(m)", avals)
+    ),
     samples=_samples,
     errors=square_errors(lambda x: (), low=True),
     doc="Eigenvalues of Hermitian matrices in ascending order; `low` says which triangle is read.",

@@ -1,5 +1,7 @@
 """Equal eigenvalues: which derivatives of a decomposition exist there, on plain arrays.
 
+Arrays may be of a device: what NumPy does not hand over by its protocols is not used here.
+
 With dA seen in the basis of eigenvectors as M, a tangent is dw = diag(M) and dV = V (F * M), where
 F holds reciprocals of gaps between eigenvalues. Where two are equal to rounding, F is 0 and the
 basis was chosen by rounding errors. What is lost then is looked at, and it is an error if a
@@ -48,7 +50,7 @@ class Gaps(NamedTuple):
 
 
 def gaps_of(w: Any, kind: Kind, square: bool = True) -> Gaps:
-    """The gaps between plain eigenvalues."""
+    """The gaps between eigenvalues, of which there are some."""
     column, row = w[..., None, :], w[..., :, None]
     gap = column + row if kind == "sums" else column - row
     same = np.abs(gap) <= _rounding(w)[..., None]
@@ -67,7 +69,7 @@ def is_zero(s: Any) -> Any:
 
 def _largest(x: Any, axes: int) -> Any:
     """The largest absolute value over trailing axes, kept with size 1."""
-    return np.max(np.abs(x), axis=tuple(range(-axes, 0)), keepdims=True, initial=0)
+    return np.max(np.abs(x), axis=tuple(range(-axes, 0)), keepdims=True)
 
 
 def _refuse(bad: Any, gaps: Gaps, why: str) -> None:
@@ -88,12 +90,19 @@ def _refuse(bad: Any, gaps: Gaps, why: str) -> None:
     )
 
 
+def diagonal_like(square: Any) -> Any:
+    """Where the diagonal of matrices is, by the library that they are of."""
+    ones = np.ones_like(square, dtype=np.int8)
+    return np.tril(ones) + np.triu(ones) == 2
+
+
 def _off_diagonal(same: Any) -> Any:
-    return same & ~np.eye(same.shape[-1], dtype=bool)
+    return same & ~diagonal_like(same)
 
 
 def _on_diagonal(which: Any) -> Any:
-    return which[..., None] & np.eye(which.shape[-1], dtype=bool)
+    wide = np.repeat(which[..., None], which.shape[-1], axis=-1)
+    return wide & diagonal_like(wide)
 
 
 def _rough(gaps: Gaps, real: bool) -> Any:
@@ -195,22 +204,23 @@ def check_free(k: Any) -> None:
 
 
 def turned(v: Any, w: Any, salt: int = 0) -> Any:
-    """Plain eigenvectors in columns, those of equal eigenvalues turned to a generic basis.
+    """Eigenvectors in columns, those of equal eigenvalues turned to a basis in general position.
 
     The turn is a reflection along a vector of fixed numbers that have nothing to do with anybody's
     matrix; of zero eigenvalues they depend on `salt`, too.
     """
-    n = w.shape[-1]
+    if not w.size:
+        return v
     same = gaps_of(w, "hermitian").same
     many = same.sum(axis=-1) > 1
     if not many.any():
         return v
-    numbers = np.arange(1, n + 1) + np.where(is_zero(w), n * salt, 0)
-    along = 0.5 + np.modf(numbers * 0.6180339887498949)[0]
+    numbers = np.cumsum(np.ones_like(many, dtype=np.float64), axis=-1)
+    numbers = numbers + np.where(is_zero(w), salt * w.shape[-1], 0)
+    along = np.where(many, 0.5 + numbers * 0.6180339887498949 % 1, 0)
     if v.dtype.kind == "c":
-        along = along * np.exp(6j * np.modf(numbers * 0.7548776662466927)[0])
-    along = np.where(many, along, 0)
+        along = along * np.exp(6j * (numbers * 0.7548776662466927 % 1))
     size = np.sqrt((same * np.abs(along[..., None, :]) ** 2).sum(axis=-1))
-    along = along / np.where(size == 0, 1, size)
-    mirror = np.eye(n) - 2 * same * along[..., :, None] * np.conj(along[..., None, :])
-    return np.matmul(v, mirror.astype(v.dtype))
+    along = along / np.where(size == 0, 1.0, size)
+    twice = 2 * same * along[..., :, None] * np.conj(along[..., None, :])
+    return np.matmul(v, (np.where(diagonal_like(same), 1.0, 0.0) - twice).astype(v.dtype))

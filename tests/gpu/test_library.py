@@ -18,6 +18,8 @@ from tests.gpu.hosted import cupy
 from tests.gpu.spies import LinearAlgebra, Namespace, Spy, own, plain, special
 from tests.laws.cases import CASES, ROWS, Case, assert_close
 
+# Rows that raise where values decide: they look at a flag, which waits for the device.
+DECIDE = {"split_ties", "join_ties", "outside_over"}
 READS = ("gather", "scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max")
 
 
@@ -87,7 +89,7 @@ def test_a_row_calls_functions_that_cupy_has_and_gives_its_impls_values(
         assert_close(y.memory, z)
     for a, b in zip(args, before, strict=True):
         np.testing.assert_array_equal(plain(a), b)
-    if case.sample.params.get("mode") != "raise":
+    if case.sample.params.get("mode") != "raise" and case.row.name not in DECIDE:
         assert Spy.synchronised == 0
 
 

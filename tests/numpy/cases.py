@@ -382,7 +382,10 @@ PRODUCTS = [
     *[Case("linalg.matrix_power", S, n) for n in (0, 1, 2, 5, -2)],
     Case("linalg.solve", S, S[0]),
     Case("linalg.inv", S),
-    *[Case(f"linalg.{name}", S) for name in ("det", "slogdet")],
+    *[Case(f"linalg.{name}", S) for name in ("det", "slogdet", "eigvalsh", "svdvals")],
+    *[Case("linalg.norm", A, order) for order in (2, -2, "nuc")],
+    Case("linalg.matrix_norm", C, ord=2, keepdims=True),
+    Case("linalg.svd", A, compute_uv=False),
     Case("linalg.multi_dot", [A, B.T, S]),
     Case("linalg.multi_dot", [U, A, B.T, U]),
 ]
