@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.dtypes import real_dtype
 from ftrace.numpy import shaping, sorting, ufuncs
-from ftrace.numpy.linalg_functions import in_one_precision, linalg_function
+from ftrace.numpy.linalg_functions import common, linalg_function
+from ftrace.numpy.promote import cast
 from ftrace.primitives import singular_values, spectra
 from ftrace.primitives.shape import expand_dims
 from ftrace.primitives.stacks import adjoint
@@ -39,8 +41,9 @@ def eigh(a: Any, UPLO: Any = "L") -> Any:
     single one of equal eigenvalues, raises `DomainError`, as does forward mode there, unless the
     tangent moves them together; V f(w) V^H is exact as `ftrace.scipy.linalg.funm` and its like.
     """
-    (a,) = in_one_precision(a)
-    return EighResult(*spectra.eigh(a, low=_reads_lower(UPLO)))
+    (a,), dtype = common(a)
+    w, v = spectra.eigh(a, low=_reads_lower(UPLO))
+    return EighResult(cast(w, real_dtype(dtype)), cast(v, dtype))
 
 
 @linalg_function
@@ -50,8 +53,8 @@ def eigvalsh(a: Any, UPLO: Any = "L") -> Any:
     The derivative of one of several equal eigenvalues is one of its generalised gradients, as that
     of `max` is; symmetric functions of them have their own.
     """
-    (a,) = in_one_precision(a)
-    return spectra.eigvalsh(a, low=_reads_lower(UPLO))
+    (a,), dtype = common(a)
+    return cast(spectra.eigvalsh(a, low=_reads_lower(UPLO)), real_dtype(dtype))
 
 
 @linalg_function
@@ -63,21 +66,21 @@ def svd(
     Derivatives at equal singular values are as those of `eigh`. A function of vectors that belong
     to a singular value of zero, or complete U or V to a square, may depend on their space only.
     """
-    (a,) = in_one_precision(a)
     if hermitian:
-        return _hermitian(a) if compute_uv else _descending(spectra.eigvalsh(a, low=True))
-    if compute_uv:
-        return SVDResult(*singular_values.svd(a, full=bool(full_matrices)))
-    return singular_values.svdvals(a)
+        return _hermitian(*eigh(a)) if compute_uv else _descending(eigvalsh(a))
+    if not compute_uv:
+        return svdvals(a)
+    (a,), dtype = common(a)
+    u, s, vh = singular_values.svd(a, full=bool(full_matrices))
+    return SVDResult(cast(u, dtype), cast(s, real_dtype(dtype)), cast(vh, dtype))
 
 
 def _descending(w: Any) -> Any:
     return shaping.flip(sorting.sort(ufuncs.apply(np.absolute, w), axis=-1), -1)
 
 
-def _hermitian(a: Any) -> Any:
-    """The factors of Hermitian matrices by their eigenvalues, as NumPy finds them."""
-    w, v = spectra.eigh(a, low=True)
+def _hermitian(w: Any, v: Any) -> Any:
+    """The factors of Hermitian matrices from their eigenvalues, as NumPy finds them."""
     size = ufuncs.apply(np.absolute, w)
     order = shaping.flip(sorting.argsort(size, axis=-1), -1)
     n = typeof(w).ndim
@@ -92,12 +95,11 @@ def _hermitian(a: Any) -> Any:
 @linalg_function
 def svdvals(x: Any, /) -> Any:
     """The singular values of matrices, descending: of one of several equal ones, see `eigvalsh`."""
-    (x,) = in_one_precision(x)
-    return singular_values.svdvals(x)
+    (x,), dtype = common(x)
+    return cast(singular_values.svdvals(x), real_dtype(dtype))
 
 
 def values_along(x: Any, axes: tuple[int, int]) -> Any:
     """The singular values of the matrices that lie in two axes, in a last one."""
     ndim = typeof(x).ndim
-    (x,) = in_one_precision(x)
-    return singular_values.svdvals(shaping.moveaxis(x, axes, (ndim - 2, ndim - 1)))
+    return svdvals(shaping.moveaxis(x, axes, (ndim - 2, ndim - 1)))
