@@ -30,6 +30,7 @@ R = TypeVar("R")
 
 _captured_arrays = lazy("ftrace.control.guards", "captured_arrays")
 _territory_of = lazy("ftrace.lifting.lifted_calls", "territory_of")
+_counterpart_named = lazy("ftrace.lifting.substitutes.scipy_names", "counterpart_named")
 
 _NEWS: Final = 0  # no id of anything
 
@@ -100,8 +101,12 @@ class Restart:
 
     def _called(self, attempt: Callable[[], R]) -> R:
         if not self._lift or not self._may_lift():
-            with lifting(ctx.lift if self._lift else as_it_is):
-                return attempt()
+            try:
+                with lifting(ctx.lift if self._lift else as_it_is):
+                    return attempt()
+            except ConcretizationTypeError as error:
+                _name_counterpart(error)
+                raise
         outer = ctx.restarts
         if outer is not None:
             return self._marked(attempt, outer, outermost=False)
@@ -130,6 +135,7 @@ class Restart:
         except (LiftError, ConcretizationTypeError) as error:
             for number in marked:  # it did not help: the next call says the same again
                 self.records.pop(number, None)
+            _name_counterpart(error)
             if isinstance(error, LiftError) and error.__cause__ is None:
                 raise error from first
             raise
@@ -263,6 +269,14 @@ class Eager(Restart):
             self._mark(error, marked)
             first = error
         return self._restarted(attempt, marked, first)
+
+
+def _name_counterpart(error: FtraceError) -> None:
+    """Note the function of ours that does what a function of SciPy's was asked to."""
+    found = _counterpart_named(error.__traceback__)
+    note = f"{found} takes traced arrays: call it in the place of SciPy's function."
+    if found and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def _check_unwritten(arrays: list[tuple[str, Any, Any]]) -> None:

@@ -35,7 +35,7 @@ __all__ = [
     "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
-_SCALES: Final = (  # by norm; of transforms, and of transforms back
+SCALES: Final[tuple[dict[Any, str], ...]] = (  # by norm; of transforms, and of transforms back
     {None: "1", "backward": "1", "ortho": "1/sqrt(n)", "forward": "1/n"},
     {None: "1/n", "backward": "1/n", "ortho": "1/sqrt(n)", "forward": "1"},
 )
@@ -78,7 +78,7 @@ def transform(
     length = static_int(n, "n")
     if length < 1:
         raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
-    scales = _SCALES[kind in ("ifft", "irfft") if backward is None else backward]
+    scales = SCALES[kind in ("ifft", "irfft") if backward is None else backward]
     if type(norm) not in (str, type(None)) or norm not in scales:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     x = cast(x, taken(given, KINDS[kind]))

@@ -99,7 +99,7 @@ def _twice(x: Any, axis: int, length: int, *, edges: bool) -> Any:
     return select(single, twice, x) if edges else select(single, x, twice)
 
 
-def _resized(x: Any, axis: int, size: int) -> Any:
+def resized(x: Any, axis: int, size: int) -> Any:
     """x cut or filled with zeros at the end of an axis."""
     shape = typeof(x).shape
     if shape[axis] == size:
@@ -121,7 +121,7 @@ def _transpose(ct: Any, x: Any, *, kind: str, length: int, axis: int, scale: str
         found = conj(_twice(fft(ct, kind="rfft", **how), axis, length, edges=False))
     else:
         found = fft(ct, kind=kind, **how)
-    return (_resized(found, axis, x.aval.shape[axis]),)
+    return (resized(found, axis, x.aval.shape[axis]),)
 
 
 def _batch(mapped: Any, values: Any, dims: Any, *, axis: int, **how: Any) -> Any:

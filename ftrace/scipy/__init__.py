@@ -1,4 +1,4 @@
-"""`ftrace.scipy`: SciPy's functions, traced too, under its names: `linalg`, `special`, `stats`.
+"""`ftrace.scipy`: SciPy's functions, traced too: `fft`, `linalg`, `special`, `stats`.
 
 Each subpackage is loaded when it is first asked for.
 """
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ftrace.core.lazy import MAKING
 
 if TYPE_CHECKING:
+    from ftrace.scipy import fft as fft
     from ftrace.scipy import linalg as linalg
     from ftrace.scipy import special as special
     from ftrace.scipy import stats as stats
 
-_MODULES = ("linalg", "special", "stats")
+_MODULES = ("fft", "linalg", "special", "stats")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ brings them along.
 import importlib
 import sys
 from collections.abc import Callable
-from types import FrameType, FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType, TracebackType
 from typing import Any, Final
 
 from ftrace.core.errors import ConcretizationTypeError, UnexpectedTracerError
@@ -19,6 +19,8 @@ from ftrace.lifting.substitutes.python import holds_tracer
 def counterpart(fn: Any) -> Callable[..., Any] | None:
     """What to call instead of a function or method of SciPy; None of any other."""
     kind = type(fn)
+    if kind.__module__ == _DISPATCHING:
+        return _function(fn)
     if kind is not FunctionType and kind is not MethodType:
         return _constructor(fn) if issubclass(kind, type) else None
     home = (fn if kind is FunctionType else type(fn.__self__)).__module__
@@ -27,9 +29,11 @@ def counterpart(fn: Any) -> Callable[..., Any] | None:
     return _function(fn) if kind is FunctionType else _method(fn)
 
 
+_DISPATCHING: Final = "uarray"  # the functions of scipy.fft are objects of its
 _SPARSE: Final = "scipy.sparse."
 _NO: Final[tuple[Any, dict[str, Any]]] = ((), {})
 _HOMES: Final = {
+    "scipy.fft": ("ftrace.scipy.fft", False),
     "scipy.sparse": ("ftrace.sparse", False),
     "scipy.special": ("ftrace.scipy.special", False),
     "scipy.linalg": ("ftrace.scipy.linalg", False),
@@ -40,7 +44,7 @@ _HOMES: Final = {
 """By module of SciPy: the module with the same names, and whether its functions call others."""
 
 
-def _function(fn: FunctionType) -> Callable[..., Any] | None:
+def _function(fn: Any) -> Callable[..., Any] | None:
     name = fn.__name__
     for theirs, (home, calls) in _HOMES.items():
         if getattr(sys.modules.get(theirs), name, None) is fn:
@@ -49,6 +53,21 @@ def _function(fn: FunctionType) -> Callable[..., Any] | None:
                 return None
             return _where_solved(fn, ours) if calls else _where_traced(fn, ours, _NO)
     return None
+
+
+def counterpart_named(trace: TracebackType | None) -> str:
+    """The function of ours for a function of SciPy's that an error passed through; "" for none."""
+    while trace is not None:
+        frame, trace = trace.tb_frame, trace.tb_next
+        home = str(frame.f_globals.get("__name__"))
+        name = frame.f_code.co_name
+        for theirs, (ours, calls) in _HOMES.items():
+            if calls or not home.startswith(f"{theirs}."):
+                continue
+            public = getattr(sys.modules.get(theirs), name, None)
+            if public is not None and hasattr(importlib.import_module(ours), name):
+                return f"{ours}.{name}"
+    return ""
 
 
 def _where_solved(plain: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
