@@ -85,3 +85,66 @@ def test_the_cures_of_the_error() -> None:
 
     assert ftrace.jit(by_callback)(2.0) == 4.0
     assert ftrace.jit(decimal, static_argnums=0)(2.0) == 4.0
+
+
+def caught_decimal(x: Any) -> Any:
+    try:
+        return x * float(Decimal(x))
+    except TypeError:
+        return x
+
+
+def caught_text(x: Any) -> Any:
+    try:
+        text = json.dumps({"x": x})
+    except Exception:
+        return x
+    return x * len(text)
+
+
+def caught_difference(x: Any) -> Any:
+    try:
+        return difference(x)
+    except:  # noqa: E722
+        return x
+
+
+def caught_elsewhere(x: Any) -> Any:
+    try:
+        return helper(x)
+    except (ValueError, TypeError):
+        return x
+
+
+@pytest.mark.parametrize("way", [w for w in TRANSFORMS if w != "jit without lifting"])
+@pytest.mark.parametrize(
+    "f",
+    [caught_decimal, caught_text, caught_difference, caught_elsewhere],
+    ids=lambda f: f.__name__,
+)
+def test_what_a_handler_makes_of_such_an_error_is_no_result(f: Any, way: str) -> None:
+    with pytest.raises(DtypeError, match="code that refuses it"):
+        TRANSFORMS[way](f)
+
+
+def caught_of_all(x: Any) -> Any:
+    try:
+        n = len(json.dumps(None + x))
+    except TypeError:
+        n = 2
+    try:
+        if n == 2:
+            raise TypeError(f"{x!r}: not {n}")
+    except TypeError:
+        n = 3
+    try:
+        return x * n * float(Decimal("1.5"))
+    except TypeError:
+        return x
+
+
+def test_errors_that_plain_numbers_raise_as_well_are_handled() -> None:
+    for x in (2.0, -1.0):
+        assert ftrace.jit(caught_of_all)(x) == caught_of_all(x)
+        assert ftrace.grad(caught_of_all)(x) == 4.5
+    np.testing.assert_array_equal(ftrace.vmap(caught_of_all)(np.ones(2)), [4.5, 4.5])

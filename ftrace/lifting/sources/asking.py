@@ -8,6 +8,7 @@ for each code object; what the names in it stand for is looked up for each funct
 
 import builtins
 import dis
+import itertools
 import operator
 import types
 import weakref
@@ -18,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.device import recognise
+from ftrace.core.foreign import STRICT, is_strict
 from ftrace.core.weak import dropping
 
 _ATTRIBUTES: Final = [set(dir(t)) for t in (np.ndarray, np.float64, float, int, complex)]
@@ -72,6 +74,8 @@ _COMPARING.update({">": _COMPARING["<"], ">=": _COMPARING["<="]})
 _IMPORT: Final = dis.opmap["IMPORT_NAME"]
 _BUILD: Final = dis.opmap["LOAD_BUILD_CLASS"]
 _IS: Final = dis.opmap["IS_OP"]
+_HANDLER: Final = dis.opmap["PUSH_EXC_INFO"]
+_TYPE_ERRORS: Final = frozenset(("TypeError", "Exception", "BaseException"))
 _GLOBAL: Final = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"))
 
 
@@ -86,6 +90,7 @@ class CodeFacts:
         texts: the texts in it.
         modules: those it imports.
         defines: whether it defines a class.
+        catches: whether it may catch a TypeError.
     """
 
     names: frozenset[str]
@@ -94,6 +99,7 @@ class CodeFacts:
     texts: frozenset[str]
     modules: frozenset[str]
     defines: bool
+    catches: bool
 
 
 _known: dict[int, tuple["weakref.ref[Any]", CodeFacts]] = {}
@@ -128,6 +134,13 @@ def asks(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
     kinds = [v for v in used if isinstance(v, type)]
     asking = "isinstance" in names or "issubclass" in names
     return asking and any(_is_protocol(k) for k in kinds)
+
+
+def is_given_away(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
+    """Whether a function may give values to code that takes plain numbers alone."""
+    found = facts(fn.__code__)
+    used = (scope[name] for name in found.names if name in scope)
+    return not STRICT.isdisjoint(found.modules) or any(map(is_strict, used))
 
 
 def is_question(value: Any) -> bool:
@@ -223,7 +236,16 @@ def _looked_at(code: types.CodeType) -> CodeFacts:
         frozenset(texts),
         frozenset(modules),
         "__build_class__" in names,
+        not _TYPE_ERRORS.isdisjoint(written) or any(map(_catches_all, codes(code))),
     )
+
+
+def _catches_all(code: types.CodeType) -> bool:
+    """Whether there is an `except:`."""
+    if _HANDLER not in code.co_code[::2]:
+        return False
+    ops = [i.opname for i in dis.get_instructions(code)]
+    return ("PUSH_EXC_INFO", "POP_TOP") in itertools.pairwise(ops)
 
 
 def _asks_by_name(names: set[str]) -> bool:

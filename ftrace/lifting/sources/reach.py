@@ -24,7 +24,14 @@ from ftrace.control.drawing import is_source, may_draw
 from ftrace.core.nodes import KINDS
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
-from ftrace.lifting.sources.asking import asks, codes, facts, is_question, scope_of
+from ftrace.lifting.sources.asking import (
+    asks,
+    codes,
+    facts,
+    is_given_away,
+    is_question,
+    scope_of,
+)
 from ftrace.lifting.state.outliving import may_write
 from ftrace.lifting.state.roots import is_denied, is_installed
 
@@ -79,7 +86,7 @@ class Asked:
 
     def __init__(self, found: "_Reach", apart_from: Any = None) -> None:
         asking = [f for f in found.functions.values() if asks(f, found.scopes[id(f)])]
-        self.asks = bool(asking)
+        self.asks = bool(asking) or found.swallows()
         self.codes = frozenset(c for f in asking for c in codes(f.__code__))
         self.waits = bool(found.missing)
         self.writes = found.partial or any(map(may_write, found.functions.values()))
@@ -315,6 +322,13 @@ class _Reach:
                     leading.add(number)
                     names |= self._called[number]
         return not leading.isdisjoint(self._implied)
+
+    def swallows(self) -> bool:
+        """Whether an error of code that takes plain numbers alone may be caught."""
+        functions = self.functions.values()
+        return any(facts(f.__code__).catches for f in functions) and any(
+            is_given_away(f, self.scopes[id(f)]) for f in functions
+        )
 
     def _take(self, x: Any, name: str, implied: bool) -> None:
         kind = type(x)

@@ -30,7 +30,8 @@ from ftrace.control.rows.raising import (
     some,
 )
 from ftrace.core.errors import FtraceError
-from ftrace.core.trace import EVAL, Tracer, ctx
+from ftrace.core.foreign import refused_by_a_call
+from ftrace.core.trace import EVAL, Tracer, ctx, remember
 from ftrace.lifting.staging.sites import Region, Site, renamed
 from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
@@ -102,6 +103,8 @@ class Attempt(Collection):
         if self.mark is None:
             return False
         end(self)
+        if kind is TypeError:  # a handler would take what plain numbers do not need
+            remember(refused_by_a_call(error))
         self.is_over = kind is Undecided and error.owner is self
         if self.is_over:
             self._watch.undo()
