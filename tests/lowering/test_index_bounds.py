@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import ftrace
+import ftrace.numpy as fnp
 from ftrace import lax
-from ftrace.lowering.program.program import Copy, every
+from ftrace.lowering.kernel.ir import loops_of
+from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.program.program import Copy, Scan, ScatterStep, every
 from ftrace.primitives.index import gather, scatter, scatter_add
 from ftrace.primitives.scatter import scatter_max, scatter_min, scatter_mul
 
@@ -221,3 +224,73 @@ def test_an_update_in_place_copies_nothing():
     program = f.lower(np.ones(1000)).program
     copies = [s for s in every(program.steps) if isinstance(s, Copy)]
     assert not [c for c in copies if program.slots[c.source].aval.shape == (1000,)]
+
+
+# --- derivatives of reads add into one array
+
+READS = {
+    "square": lambda i, s, x: s + x[i] * x[i],
+    "two places": lambda i, s, x: s + x[i] * x[-1 - i] ** 2,
+    "twice the total": lambda i, s, x: s * x[i] + x[0] * x.sum(),
+    "by a list": lambda i, s, x: s + (x[[0, 1, 1]] * x[i]).sum(),
+    "rows": lambda i, s, x: s + (x.reshape(3, 2)[i % 3] * x[i]).sum(),
+    "chosen": lambda i, s, x: s + np.where(x[i] > 0, np.sqrt(np.abs(x[i])), x[i]),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_gradients_of_loops_of_reads_are_the_interpreted_ones(name):
+    body, x = READS[name], np.linspace(-1, 2, 6) + 0.05
+
+    def f(x):
+        return lax.fori_loop(0, 6, lambda i, s: body(i, s, x), 0.25)
+
+    g = ftrace.grad(f)
+    np.testing.assert_allclose(ftrace.jit(g)(x), g(x), rtol=1e-12, atol=1e-13)
+    h = ftrace.hessian(f)
+    np.testing.assert_allclose(ftrace.jit(h)(x), h(x), rtol=1e-11, atol=1e-12)
+    rows = np.stack([x, x * 2, -x])
+    np.testing.assert_allclose(
+        ftrace.jit(ftrace.vmap(g))(rows), ftrace.vmap(g)(rows), rtol=1e-12, atol=1e-13
+    )
+
+
+def test_the_gradient_of_a_loop_of_reads_copies_no_array():
+    f = ftrace.jit(ftrace.grad(summed))
+    program = f.lower(np.ones(1000)).program
+    (loop,) = [s for s in program.steps if isinstance(s, Scan) and s.reverse]
+    assert [type(s) for s in loop.body].count(ScatterStep) == 2
+    assert not any(isinstance(s, Copy) for s in loop.body)
+    whole = [k for k in loop.body if isinstance(k, Launch) and loops_of(k.kernel.body)]
+    assert not whole, "no kernel passes over the array"
+
+
+def scatters_of(f, *args):
+    lowered = ftrace.jit(f).lower(*args)
+    return sum(isinstance(s, ScatterStep) for s in every(lowered.program.steps)), lowered.passes
+
+
+def test_only_sums_into_zeros_that_nobody_else_reads_are_changed():
+    i, v = np.array([1, 0]), np.ones(2)
+
+    def into(base, v=v):
+        return scatter_add(base, v, i, axes=(0,), mode="clip")
+
+    total = np.arange(4.0)
+    cases = {
+        "a sum": (lambda x: x * 2 + into(fnp.zeros(4)), True),
+        "the other way round": (lambda x: into(fnp.zeros(4)) + x * 2, True),
+        "two": (lambda x: x * 2 + (into(fnp.zeros(4)) + into(fnp.zeros(4))), True),
+        "read twice": (lambda x: [x * 2 + (s := into(fnp.zeros(4))), s], False),
+        "with itself": (lambda x: (s := into(fnp.zeros(4))) + s + 0 * x, False),
+        "into ones": (lambda x: x * 2 + into(fnp.ones(4)), False),
+        "into an argument": (lambda x: x * 2 + into(x), False),
+        "a difference": (lambda x: x * 2 - into(fnp.zeros(4)), False),
+        "set": (lambda x: x * 2 + scatter(fnp.zeros(4), v, i, axes=(0,), mode="clip"), False),
+    }
+    for name, (f, changed) in cases.items():
+        _, passes = scatters_of(f, total)
+        assert ("accumulate" in passes) is changed, name
+        found, expected = ftrace.jit(f)(total), f(total)
+        for y, z in zip(np.atleast_2d(found), np.atleast_2d(expected), strict=True):
+            np.testing.assert_allclose(y, z, rtol=1e-15)

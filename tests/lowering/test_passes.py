@@ -51,7 +51,7 @@ def text(f, *args):
 
 def test_the_default_list_is_what_runs():
     names = [p.name for p in passes.default()]
-    assert names == ["inline", "dce", "fuse", "build"]
+    assert names == ["inline", "accumulate", "dce", "fuse", "build"]
     assert [(p.takes, p.gives) for p in passes.default()] == [
         ("call", "jaxpr"),
         ("jaxpr", "jaxpr"),
@@ -70,7 +70,7 @@ def test_inserted_passes_stand_after_the_one_they_name_in_the_order_of_insertion
         passes.inserted(same, name="c", after="a"),
     ):
         names = [p.name for p in passes.current()]
-        assert names == ["inline", "first", "dce", "a", "c", "b", "fuse", "build", "k"]
+        assert names == ["inline", "first", "accumulate", "dce", "a", "c", "b", "fuse", "build", "k"]
         assert (a.takes, a.gives, a.after) == ("jaxpr", "jaxpr", "dce")
         assert (k.takes, k.gives, k.after) == ("kernel", "kernel", "build")
         assert repr(k) == "<pass k: kernel>"
@@ -279,7 +279,7 @@ def test_what_is_no_function_is_refused():
 def test_a_place_that_is_none_is_refused(after):
     with pytest.raises(errors.TreeError, match=f"'same' cannot be inserted after '{after}'") as e:
         passes.inserted(same, after=after).__enter__()
-    assert "Name one of 'inline', 'dce', 'build'." in str(e.value)
+    assert "Name one of 'inline', 'accumulate', 'dce', 'build'." in str(e.value)
 
 
 def test_a_name_that_is_taken_is_refused():

@@ -26,6 +26,7 @@ from ftrace.core.scan_layout import Each
 from ftrace.core.trace import Trace, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.staging import trace_closed
+from ftrace.lowering.fusion.accumulation import accumulated
 from ftrace.lowering.fusion.fuse import fuse
 from ftrace.lowering.fusion.fusible import is_pulled
 from ftrace.lowering.fusion.inline import inline
@@ -84,6 +85,7 @@ def _fused(jaxpr: Jaxpr, machine: Machine) -> Any:
 
 _OWN: Final = (
     Pass("inline", "call", JAXPR, opened),
+    Pass("accumulate", JAXPR, JAXPR, accumulated),
     Pass("dce", JAXPR, JAXPR, alive),
     Pass("fuse", JAXPR, "groups", _fused),
     Pass("build", "groups", KERNEL, build),
@@ -93,15 +95,16 @@ _OWN: Final = (
 def default() -> tuple[Pass, ...]:
     """The passes that run where none is inserted, in order.
 
-    "inline" opens calls, "dce" drops equations that nothing reads, "fuse" gathers equations into
-    groups, and "build" writes the kernel of each group: its loops, which it joins, splits at the
-    bounds of conditions, gates (what `where` does not choose is not computed) and gives roles.
+    "inline" opens calls, "accumulate" lets scatters add into one array, "dce" drops equations that
+    nothing reads, "fuse" gathers equations into groups, and "build" writes the kernel of each
+    group: its loops, which it joins, splits at the bounds of conditions, gates (what `where` does
+    not choose is not computed) and gives roles.
 
     Example:
         >>> import ftrace
         >>> ftrace.passes.default()
-        (<pass inline: call -> jaxpr>, <pass dce: jaxpr>, <pass fuse: jaxpr -> groups>,
-         <pass build: groups -> kernel>)
+        (<pass inline: call -> jaxpr>, <pass accumulate: jaxpr>, <pass dce: jaxpr>,
+         <pass fuse: jaxpr -> groups>, <pass build: groups -> kernel>)
     """
     return _OWN
 
