@@ -55,6 +55,7 @@ def test_the_default_list_is_what_runs():
     assert [(p.takes, p.gives) for p in passes.default()] == [
         ("call", "jaxpr"),
         ("jaxpr", "jaxpr"),
+        ("jaxpr", "jaxpr"),
         ("jaxpr", "groups"),
         ("groups", "kernel"),
     ]
