@@ -71,7 +71,18 @@ def test_inserted_passes_stand_after_the_one_they_name_in_the_order_of_insertion
         passes.inserted(same, name="c", after="a"),
     ):
         names = [p.name for p in passes.current()]
-        assert names == ["inline", "first", "accumulate", "dce", "a", "c", "b", "fuse", "build", "k"]
+        assert names == [
+            "inline",
+            "first",
+            "accumulate",
+            "dce",
+            "a",
+            "c",
+            "b",
+            "fuse",
+            "build",
+            "k",
+        ]
         assert (a.takes, a.gives, a.after) == ("jaxpr", "jaxpr", "dce")
         assert (k.takes, k.gives, k.after) == ("kernel", "kernel", "build")
         assert repr(k) == "<pass k: kernel>"
