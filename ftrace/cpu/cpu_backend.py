@@ -11,7 +11,8 @@ from typing import Any, Final
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.lazy import once
-from ftrace.cpu.foreign.gufuncs import has_loop
+from ftrace.cpu import blas_loops
+from ftrace.cpu.foreign.gufuncs import OTHERS, has_loop
 from ftrace.cpu.llvm.text import Processor
 from ftrace.cpu.runtime.blas import longest
 from ftrace.cpu.runtime.machine_code import assembly, host
@@ -23,6 +24,8 @@ from ftrace.lowering.kernel.schedule import LANE
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import Program
+
+OTHERS[blas_loops.MODULE] = blas_loops.address
 
 
 class CpuBackend:

@@ -19,10 +19,10 @@ from ftrace.numpy.refusing import refuse
 from ftrace.primitives import systems
 from ftrace.primitives.arithmetic import real
 from ftrace.primitives.compare import bitwise_and, bitwise_not, isnan
+from ftrace.primitives.definite import cholesky as cholesky_row
 from ftrace.primitives.shape import expand_dims, reshape
 from ftrace.primitives.slicing import slice as slice_row
 from ftrace.primitives.stacks import check_matrices, check_square
-from ftrace.primitives.triangular import cholesky as cholesky_row
 
 SINGULAR = "Singular matrix"
 NOT_DEFINITE = "Matrix is not positive definite"

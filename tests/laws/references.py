@@ -257,13 +257,23 @@ def _cofactor(a: Any) -> Any:
     return out
 
 
-def _triangular_solve(a: Any, b: Any, left_side: bool, lower: bool, **how: bool) -> Any:
-    """A general system with the triangle that is read."""
+def _read(a: Any, lower: bool, **how: bool) -> Any:
+    """A matrix of the triangle that is read."""
     a = np.tril(a) if lower else np.triu(a)
     if how["unit_diagonal"]:
         a = a + np.eye(a.shape[-1], dtype=a.dtype) * (1 - a)
     a = a.conj() if how["conjugate_a"] else a
-    a = a.swapaxes(-1, -2) if how["transpose_a"] else a
+    return a.swapaxes(-1, -2) if how["transpose_a"] else a
+
+
+def _triangular_product(a: Any, b: Any, left_side: bool, **how: bool) -> Any:
+    a = _read(a, **how)
+    return a @ b if left_side else b @ a
+
+
+def _triangular_solve(a: Any, b: Any, left_side: bool, **how: bool) -> Any:
+    """A general system with the triangle that is read."""
+    a = _read(a, **how)
     if left_side:
         return np.linalg.solve(a, b)
     return np.linalg.solve(a.swapaxes(-1, -2), b.swapaxes(-1, -2)).swapaxes(-1, -2)
@@ -350,5 +360,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "conv": _conv,
     "cofactor": _cofactor,
     "triangular_solve": _triangular_solve,
+    "triangular_product": _triangular_product,
+    "triangular_inv": lambda a, lower: np.linalg.inv(np.tril(a) if lower else np.triu(a)),
     "lu": _lu,
 }

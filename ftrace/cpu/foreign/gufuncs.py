@@ -12,7 +12,7 @@ import ctypes
 import functools
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,6 +23,9 @@ from ftrace.lowering.machine import InnerLoop
 from ftrace.lowering.planning.loop_numbers import core_names
 
 INVALID: Final = 1  # FE_INVALID of x86 and ARM
+OTHERS: Final[dict[str, Callable[[str, str], int]]] = {}
+"""What finds loops that are none of NumPy's, by what stands for a module in their names:
+(name, types) -> the address, 0 where there is none."""
 DATA: Final = ":data"  # ends the name of what a loop is given last
 
 
@@ -90,6 +93,9 @@ def known(loop: InnerLoop) -> Found:
 @functools.cache
 def find(loop: InnerLoop) -> Found | None:
     """Where a loop is; None where this NumPy has none that is known to be it."""
+    if loop.module in OTHERS:
+        at = OTHERS[loop.module](loop.name, loop.types)
+        return Found(at, 0) if at else None
     try:
         ufunc: Any = getattr(importlib.import_module(loop.module), loop.name, ())
     except ImportError:

@@ -44,11 +44,14 @@ class BlasLibrary(NamedTuple):
         symbols: their addresses, by the names that `text` uses.
         interface: CBLAS or FORTRAN.
         longest: the largest size they take.
+        routine: (name, whether it is one of CBLAS, else of LAPACK) -> the address of another
+            function of the library, which takes sizes as these do; 0 where it is not known.
     """
 
     symbols: dict[str, int]
     interface: str
     longest: int
+    routine: Callable[[str, bool], int] = lambda name, cblas: 0
 
 
 def library() -> BlasLibrary | None:
@@ -101,7 +104,19 @@ def of_numpy() -> Iterator[BlasLibrary]:
         for name, largest in NAMES:
             addresses = _addresses(lambda routine, n=name, o=opened: getattr(o, n.format(routine)))
             if addresses:
-                yield BlasLibrary(addresses, CBLAS, largest)
+                yield BlasLibrary(addresses, CBLAS, largest, _routines(opened, name))
+
+
+def _routines(opened: Any, name: str) -> Callable[[str, bool], int]:
+    """How the other functions of a library are found: LAPACK's names are Fortran's."""
+
+    def routine(which: str, cblas: bool) -> int:
+        plain = name.replace("cblas_", "")
+        plain = plain if "$" in plain else plain.replace("{}", "{}_")
+        function = getattr(opened, (name if cblas else plain).format(which), None)
+        return ctypes.cast(function, ctypes.c_void_p).value or 0 if function else 0
+
+    return routine
 
 
 def _files() -> Iterable[Path]:

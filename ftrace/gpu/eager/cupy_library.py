@@ -142,6 +142,8 @@ RULES: Final[dict[str, Rule]] = {
     "cofactor": matrices.cofactor,
     "cholesky": matrices.cholesky,
     "triangular_solve": matrices.triangular_solve(lambda: scipys_linear_algebra()),
+    "triangular_product": matrices.triangular_product,
+    "triangular_inv": matrices.triangular_inv(lambda: scipys_linear_algebra()),
     "lu": matrices.lu(lambda: scipys_linear_algebra()),
     "expm": matrices.expm(lambda: scipys_linear_algebra()),
     "expm_frechet": matrices.expm_frechet(lambda: scipys_linear_algebra()),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.gpu.eager.library_arrays import Rule
-from ftrace.primitives.triangular import permuted
+from ftrace.primitives.lu_factors import permuted
 
 Module = Callable[[], Any]
 
@@ -60,6 +60,30 @@ def triangular_solve(module: Module) -> Rule:
         options = {name: how[name] for name in ("lower", "unit_diagonal")}
         x = module().solve_triangular(a, b, trans=int(turned), **options)
         return x if left_side else xp.swapaxes(x, -1, -2)
+
+    return evaluate
+
+
+def triangular_product(
+    xp: Any, a: Any, b: Any, left_side: bool, lower: bool, unit_diagonal: bool, **how: bool
+) -> Any:
+    a = xp.tril(a) if lower else xp.triu(a)
+    if unit_diagonal:
+        a = xp.where(xp.eye(a.shape[-1], dtype=np.bool_), xp.asarray(1, a.dtype), a)
+    a = a.conj() if how["conjugate_a"] else a
+    a = xp.swapaxes(a, -1, -2) if how["transpose_a"] else a
+    return xp.matmul(a, b) if left_side else xp.matmul(b, a)
+
+
+def triangular_inv(module: Module) -> Rule:
+    """By a system with the identity."""
+
+    def evaluate(xp: Any, a: Any, lower: bool) -> Any:
+        if not a.size:
+            return xp.array(a, order="C")
+        one = xp.zeros(a.shape, a.dtype) + xp.eye(a.shape[-1], dtype=a.dtype)
+        x = module().solve_triangular(a, one, lower=lower)
+        return (xp.tril if lower else xp.triu)(x)
 
     return evaluate
 

@@ -13,10 +13,10 @@ from ftrace.core.errors import DomainError
 from ftrace.numpy.linear_equations import factored
 from ftrace.numpy.promote import value
 from ftrace.primitives.linear import broadcast_in_dim
+from ftrace.primitives.lu_factors import identity, lu_pivots_to_permutation
+from ftrace.primitives.lu_factors import lu as lu_row
 from ftrace.primitives.sort import take_along
 from ftrace.primitives.stacks import check_matrices
-from ftrace.primitives.triangular import identity, lu_pivots_to_permutation
-from ftrace.primitives.triangular import lu as lu_row
 from ftrace.scipy.borrowing import scipys
 from ftrace.scipy.linalg.matrix_operands import (
     floating,
