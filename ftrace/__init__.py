@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ftrace import passes as passes
     from ftrace import random as random
     from ftrace import scipy as scipy
+    from ftrace import sparse as sparse
     from ftrace import tree as tree
     from ftrace import tree_util as tree_util
     from ftrace.api.compiled.callbacks import io_callback as io_callback
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from ftrace.api.rules.surgery import reverse_gradient as reverse_gradient
     from ftrace.api.rules.surgery import scale_gradient as scale_gradient
     from ftrace.api.vmap import vmap as vmap
+    from ftrace.control.rules.vector_spaces import register_vector_space as register_vector_space
     from ftrace.core.primitive import Primitive as Primitive
     from ftrace.core.trace import Tracer as Tracer
     from ftrace.core.zero import SymbolicZero as SymbolicZero
@@ -102,6 +104,7 @@ _MODULES = (
     "passes",
     "random",
     "scipy",
+    "sparse",
     "tree",
     "tree_util",
 )
@@ -177,6 +180,7 @@ _HOMES = {
         "elementwise_partials",
         "vectorize",
     ),
+    "ftrace.control.rules.vector_spaces": ("register_vector_space",),
     "ftrace.core.primitive": ("Primitive",),
     "ftrace.core.trace": ("Tracer",),
     "ftrace.core.zero": ("SymbolicZero",),

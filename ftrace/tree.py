@@ -1,5 +1,7 @@
 """`ftrace.tree`: the functions of `ftrace.tree_util` under their short names, as `jax.tree`.
 
+Beside them `Vector`, a tree with arithmetic, and `shape`.
+
 Example:
     >>> from ftrace import tree
     >>> tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
@@ -9,6 +11,8 @@ Example:
 import dataclasses
 from typing import Any
 
+from ftrace.numpy.tree_vectors import Vector as Vector
+from ftrace.numpy.tree_vectors import shape as shape
 from ftrace.tree_util import tree_all as all
 from ftrace.tree_util import tree_broadcast as broadcast
 from ftrace.tree_util import tree_flatten as flatten
@@ -24,6 +28,7 @@ from ftrace.tree_util import tree_transpose as transpose
 from ftrace.tree_util import tree_unflatten as unflatten
 
 __all__ = [
+    "Vector",
     "all",
     "broadcast",
     "flatten",
@@ -34,6 +39,7 @@ __all__ = [
     "map_with_path",
     "reduce",
     "reduce_associative",
+    "shape",
     "static",
     "structure",
     "transpose",

@@ -26,6 +26,8 @@ the current trace is restored afterwards, whatever the rule did. `Trace.process`
     calm       it computes no numbers, so that NumPy has nothing to warn about
     gate       (equation, active) -> equations that raise nothing and end where `active` is false;
                None where it does so already (control/rows/gating.py)
+    meets      (avals, cts, cts, **params) -> cotangents of all results, where those that two
+               equations found meet, None for what one did not read; None: each is added
     samples    yields Sample(args, params) for the generated tests; errors yields inputs that raise
 
 Names belong to whoever chooses them: a user's row may be called `reshape`. What must be known of a
@@ -189,6 +191,7 @@ class Primitive(Named):
     host: Rule | None = None
     calm: bool = False
     gate: Rule | None = None
+    meets: Rule | None = None
     samples: Callable[[], Iterable[Any]] = _no_samples
     errors: Callable[[], Iterable[Any]] = _no_samples
     multiple: bool = False

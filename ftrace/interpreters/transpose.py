@@ -35,6 +35,7 @@ def backward_pass(  # noqa: C901, PLR0912 - the one backward loop
 ) -> list[Any]:
     """Cotangents of `invars` (None where none arrives) from cotangents of `outs`."""
     env: dict[Any, Any] = {}
+    homes = {v: eqn for eqn in eqns if eqn.primitive.meets for v in eqn.outvars}
     for v, ct in zip(outs, cts, strict=True):
         if type(v) is Var and ct is not None:
             env[v] = ct if v not in env else add_cotangents(env[v], ct)
@@ -62,10 +63,42 @@ def backward_pass(  # noqa: C901, PLR0912 - the one backward loop
         except (TypeError, AttributeError):
             _check_decisions(eqn)
             raise
+        if homes:
+            found = _met(env, eqn, found, homes)
         for v, c in zip(eqn.invars, found, strict=True):
             if c is not None and type(v) is Var:
                 env[v] = c if v not in env else add_cotangents(env[v], c)
     return [_used(env.get(v)) for v in invars]
+
+
+def _met(
+    env: dict[Any, Any], eqn: Eqn, found: Sequence[Any], homes: dict[Var, Eqn]
+) -> Sequence[Any]:
+    """The cotangents that an equation found, without those that meet others in a way of their own.
+
+    Args:
+        env: what has been found so far.
+        eqn, found: the equation, and cotangents of its operands.
+        homes: which equation says how cotangents of a variable meet (the `meets` column).
+    """
+    own: dict[Eqn, dict[Any, Any]] = {}
+    rest = list(found)
+    for i, (v, c) in enumerate(zip(eqn.invars, found, strict=True)):
+        if c is not None and type(v) is Var and v in homes:
+            new = own.setdefault(homes[v], {})
+            new[v] = c if v not in new else add_cotangents(new[v], c)
+            rest[i] = None
+    for home, new in own.items():
+        outs, meets = home.outvars, home.primitive.meets
+        if meets is not None and any(v in env for v in outs):
+            pair = [
+                [materialise(part[v]) if v in part else None for v in outs] for part in (env, new)
+            ]
+            joined = meets([v.aval for v in outs], *pair, **home.params)
+            env.update(zip(outs, joined, strict=True))
+        else:
+            env.update(new)
+    return rest
 
 
 def _used(ct: Any) -> Any:

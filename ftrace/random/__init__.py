@@ -38,9 +38,10 @@ from ftrace.random.multivariate import orthogonal as orthogonal
 from ftrace.random.normals import double_sided_maxwell as double_sided_maxwell
 from ftrace.random.normals import lognormal as lognormal
 from ftrace.random.normals import maxwell as maxwell
-from ftrace.random.normals import normal as normal
 from ftrace.random.normals import truncated_normal as truncated_normal
 from ftrace.random.normals import wald as wald
+from ftrace.random.over_trees import normal as normal
+from ftrace.random.over_trees import normal_like as normal_like
 from ftrace.random.uniforms import bernoulli as bernoulli
 from ftrace.random.uniforms import bits as bits
 from ftrace.random.uniforms import rademacher as rademacher

@@ -36,26 +36,8 @@ def flat_normals(key: Pair, size: int, dtype: Dtype) -> Any:
     return normal_quantile(between(unit_floats(key, size, dtype), -np.nextafter(one, 0 * one), one))
 
 
-def normal(key: Any, shape: Any = (), dtype: Any = float64) -> Any:
-    """Standard normal samples.
-
-    Args:
-        key: the key, uint32[2].
-        shape: the shape of the result.
-        dtype: a float or complex dtype; both parts of a complex sample have variance 1/2.
-
-    Returns:
-        An array of the shape and dtype. `mean + sigma * normal(key, ...)` is differentiable by
-        both.
-
-    Raises:
-        DtypeError, ShapeError: an argument of a wrong type or shape.
-
-    Example:
-        >>> import ftrace
-        >>> ftrace.random.normal(ftrace.random.PRNGKey(0), (2,))
-        array([-0.20584214, -0.78476578])
-    """
+def standard_normal(key: Any, shape: Any, dtype: Any) -> Any:
+    """Standard normal samples of one shape, real or complex."""
     found = checked_dtype("normal", dtype, "fc")
     if found.kind == "f":
         return drawn("normal", _normal, key, shape, found)

@@ -35,6 +35,7 @@ from ftrace.control.functions import (
     result_avals,
     stage_function,
 )
+from ftrace.control.rules.vector_spaces import first_cotangents
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.device import is_array, place_of, placed
 from ftrace.core.dtypes import is_inexact
@@ -374,8 +375,11 @@ def value_and_grad(
                 lambda: linearize_flat(flat, leaves, outlives=False), (*args, *kwargs.values())
             )
             out_tree = aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
-            value = _scalar(fun, out_tree, ys, holomorphic)
-            seed = [typeof(value).dtype.type(1)] + [None] * (len(ys) - 1)
+            seed = first_cotangents(out_tree.kind, ys[: out_tree.num_leaves])
+            if seed is None:
+                value = _scalar(fun, out_tree, ys, holomorphic)
+                seed = [typeof(value).dtype.type(1)]
+            seed += [None] * (len(ys) - len(seed))
             avals, places = [typeof(x) for x in leaves], [place_of(x) for x in leaves]
             found = _real_cotangents(tape.pull(seed), avals, places)
         found = owned(found, leaves)
