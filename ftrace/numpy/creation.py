@@ -37,6 +37,7 @@ from ftrace.primitives.shape import concatenate, expand_dims, reshape
 from ftrace.primitives.slicing import slice as slice_row
 
 INDEX = np.dtype(np.intp)
+CopyMode = np._CopyMode
 
 
 def filled(shape: tuple[int, ...], number: Any, layout: ViewLayout | None = C_ORDER) -> Any:
@@ -62,19 +63,26 @@ def _from(object: Any, dtype: Any = None) -> Any:
     return strong(x)
 
 
+def _copying(mode: bool | CopyMode | None) -> bool | None:
+    """Whether to copy: always, never, or (None) if need be; NumPy has two ways to say so."""
+    if type(mode) is not CopyMode:
+        return mode
+    return None if mode is CopyMode.IF_NEEDED else mode is CopyMode.ALWAYS
+
+
 @numpy_function
 def array(
     object: Any,
     dtype: Any = None,
     *,
-    copy: bool | None = True,
+    copy: bool | CopyMode | None = True,
     order: str = "K",
     subok: bool = False,
     ndmin: int = 0,
     like: Any = None,
 ) -> Any:
     """A new array from anything array-like; nested lists may hold traced values."""
-    if copy is not True:
+    if _copying(copy) is not True:
         found = asarray(object, dtype, order, copy=copy)
     else:
         x = _from(object, dtype)
@@ -93,11 +101,11 @@ def asarray(
     order: Any = None,
     *,
     device: Any = None,
-    copy: bool | None = None,
+    copy: bool | CopyMode | None = None,
     like: Any = None,
 ) -> Any:
     """The array itself, or a new one where a conversion, or another memory layout, is needed."""
-    x = _from(a, dtype)
+    x, copy = _from(a, dtype), _copying(copy)
     target = typeof(x).dtype if dtype is None else dtypes.canonical(dtype)
     fits = target == typeof(x).dtype
     if copy is not None and not copy:

@@ -15,6 +15,7 @@ from ftrace.numpy import ufuncs
 from ftrace.numpy.promote import (
     cast,
     common_dtype,
+    known,
     numpy_function,
     one_axis,
     static_int,
@@ -185,6 +186,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         x, axis = rows.reshape(x, new_sizes=(typeof(x).size,)), 0
     axis = one_axis(axis, typeof(x).ndim)
     n = typeof(x).shape[axis]
+    if issubclass(type(obj), Tracer):
+        obj = known(obj, "the place of what is inserted")
+        obj = obj if obj.shape else int(obj)
     if issubclass(type(obj), int | np.integer):
         missing = typeof(x).ndim - typeof(v).ndim
         v = rows.expand_dims(v, dimensions=tuple(range(missing))) if missing > 0 else v

@@ -62,7 +62,7 @@ def is_library(fn: types.FunctionType) -> bool:
 
 _DENIED: Final = frozenset(
     (
-        *("ftrace", "numpy", "scipy", "cupy", "cupyx", "cupy_backends"),
+        *("ftrace", "cupy", "cupyx", "cupy_backends"),
         *("jax", "jaxlib", "torch", "numba", "llvmlite"),
     )
 )
