@@ -238,10 +238,6 @@ from ftrace.numpy.statistics import nanpercentile as nanpercentile
 from ftrace.numpy.statistics import nanquantile as nanquantile
 from ftrace.numpy.statistics import percentile as percentile
 from ftrace.numpy.statistics import quantile as quantile
-from ftrace.numpy.type_questions import can_cast as can_cast
-from ftrace.numpy.type_questions import common_type as common_type
-from ftrace.numpy.type_questions import min_scalar_type as min_scalar_type
-from ftrace.numpy.type_questions import result_type as result_type
 from ftrace.numpy.ufuncs import abs as abs
 from ftrace.numpy.ufuncs import absolute as absolute
 from ftrace.numpy.ufuncs import acos as acos

@@ -194,7 +194,7 @@ def is_arranged(x: Any, order: str | None) -> bool | None:
     if memory is None:
         return None
     c, f = bool(memory.flags.c_contiguous), bool(memory.flags.f_contiguous)
-    return {"C": c, "F": f, "A": c or f}[order]
+    return {"C": c, "F": f, "A": c or f}[order.upper()]
 
 
 def arranged(x: Any, order: str | None) -> Any:

@@ -33,7 +33,7 @@ from ftrace.lifting.sources.asking import (
     scope_of,
 )
 from ftrace.lifting.state.outliving import may_write
-from ftrace.lifting.state.roots import is_denied, is_installed
+from ftrace.lifting.state.roots import is_unseen, is_installed
 
 _MANY: Final = 2000  # values that are looked at
 _ITEMS: Final = 100  # of a container
@@ -278,7 +278,7 @@ def reached_by(x: Any) -> Iterator[Any]:
         for part in values:
             if type(part) not in PLAIN:
                 yield from reached_by(part)
-    elif kind.__module__ == "builtins" or not is_denied("", str(kind.__module__)):
+    elif kind.__module__ == "builtins" or not is_unseen("", str(kind.__module__)):
         yield x
 
 
@@ -354,12 +354,12 @@ class _Reach:
         """A module, a class or an object."""
         kind = type(x)
         if kind is types.ModuleType:
-            if not is_denied(vars(x).get("__file__") or "", x.__name__):
+            if not is_unseen(vars(x).get("__file__") or "", x.__name__):
                 self._space(vars(x), x)
         elif issubclass(kind, type):
             self._queue.append((kind, name, False))
             for cls in x.__mro__:
-                if cls.__module__ != "builtins" and not is_denied("", str(cls.__module__)):
+                if cls.__module__ != "builtins" and not is_unseen("", str(cls.__module__)):
                     self._space(vars(cls), None)
         else:
             own, changing = _attributes(x)
@@ -370,7 +370,7 @@ class _Reach:
     def _function(self, fn: types.FunctionType, name: str) -> None:
         self._queue.extend((v, name, False) for v in _wrapped(fn.__dict__))
         file, module = place_of(fn)
-        if is_denied(file, module):  # perhaps a decorator
+        if is_unseen(file, module):  # perhaps a decorator
             held = (cell.cell_contents for cell in fn.__closure__ or () if _is_filled(cell))
             self._queue.extend((v, name, False) for v in held if type(v) in _DECORATED)
             return

@@ -20,7 +20,7 @@ from ftrace.core.errors import LiftError, UnexpectedTracerError
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
 from ftrace.interpreters.captures import COPY_LIMIT
-from ftrace.lifting.state.roots import innermost, is_denied
+from ftrace.lifting.state.roots import innermost, is_unseen
 
 _MOST: Final = 2_000  # places that are looked at
 _NAMING: Final = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL")
@@ -212,7 +212,7 @@ def may_write(fn: types.FunctionType) -> bool:
 
 @lru_cache(4096)
 def _never_users(file: str, module: Any) -> bool:
-    return is_denied(file, str(module))
+    return is_unseen(file, str(module))
 
 
 def _functions(root: types.FunctionType) -> list[types.FunctionType] | None:

@@ -62,7 +62,7 @@ def is_library(fn: types.FunctionType) -> bool:
 
 _DENIED: Final = frozenset(
     (
-        *("ftrace", "cupy", "cupyx", "cupy_backends"),
+        *("ftrace", "numpy", "cupy", "cupyx", "cupy_backends"),
         *("jax", "jaxlib", "torch", "numba", "llvmlite"),
     )
 )
@@ -75,6 +75,14 @@ def is_denied(file: str, module: str) -> bool:
     if module.partition(".")[0] in _DENIED:
         return not module.startswith(_OVER_ARRAYS)
     return file.startswith(STANDARD) and not is_installed(file)
+
+
+def is_unseen(file: str, module: str) -> bool:
+    """Whether code is not looked into: what is never lifted, and what SciPy has over arrays.
+
+    That is lifted where an error passed through it.
+    """
+    return module.partition(".")[0] in ("numpy", "scipy") or is_denied(file, module)
 
 
 class lifting:  # noqa: N801 - used like a function
