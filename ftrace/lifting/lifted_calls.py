@@ -51,8 +51,7 @@ def call(fn: Any) -> Any:
     adapted = _BY_TYPE.get(type(fn))
     if adapted is not None:
         return adapted(fn)
-    ours = counterpart(fn)
-    return lifted(fn) if ours is None else ours
+    return lifted(fn)
 
 
 # ---------------------------------------------------------------------------------- substitutes
@@ -223,6 +222,9 @@ class Territory:
 
     def __call__(self, fn: Any) -> Any:
         """The function, method, class or other callable, lifted where it is the user's own."""
+        ours = counterpart(fn)
+        if ours is not None:
+            return ours
         kind = type(fn)
         if kind is types.FunctionType:
             return self._function(fn)

@@ -55,12 +55,6 @@ def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def _device(x: Any) -> Any:
-    """Where an array lies, as its library says it: "cpu" of NumPy's."""
-    found = x.known(exact=False)
-    return getattr(found, "device", "cpu") if x.is_on_device else "cpu"
-
-
 def _astype(
     x: Any,
     dtype: Any,
@@ -246,6 +240,5 @@ METHODS: Final[dict[str, Any]] = {
     "real": property(elementary.real, lambda x, v: x.real.__setitem__(..., v)),
     "imag": property(elementary.imag, lambda x, v: x.imag.__setitem__(..., v)),
     "itemsize": property(lambda x: x.aval.dtype.itemsize),
-    "device": property(_device),
     "nbytes": property(lambda x: x.aval.size * x.aval.dtype.itemsize),
 }

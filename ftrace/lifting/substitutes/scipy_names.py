@@ -1,13 +1,14 @@
-"""SciPy's functions in lifted code: special functions, matrices, distributions and solvers.
+"""SciPy's functions, classes and methods in lifted code: those of the same name that can be traced.
 
-They make plain arrays of their arguments, which fails where one is traced; lifted, they are those
-of `ftrace.scipy` and `ftrace.implicit`. SciPy is not imported: a user who calls its functions
-brings them along.
+Much of SciPy makes plain arrays of its arguments and hands them to compiled code. What
+`ftrace.scipy`, `ftrace.sparse` and `ftrace.implicit` have under the same name takes its place where
+something is traced; there is no list of names. What they lack is lifted as users' functions are.
+SciPy is not imported: a user who calls its functions brings them along.
 """
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, MethodType, TracebackType
 from typing import Any, Final
 
@@ -15,58 +16,72 @@ from ftrace.core.errors import ConcretizationTypeError, UnexpectedTracerError
 from ftrace.core.trace import ctx, forget, refused
 from ftrace.lifting.substitutes.python import holds_tracer
 
-
-def counterpart(fn: Any) -> Callable[..., Any] | None:
-    """What to call instead of a function or method of SciPy; None of any other."""
-    kind = type(fn)
-    if kind.__module__ == _DISPATCHING:
-        return _function(fn)
-    if kind is not FunctionType and kind is not MethodType:
-        return _constructor(fn) if issubclass(kind, type) else None
-    home = (fn if kind is FunctionType else type(fn.__self__)).__module__
-    if type(home) is not str or not home.startswith("scipy."):
-        return None
-    return _function(fn) if kind is FunctionType else _method(fn)
-
-
 _DISPATCHING: Final = "uarray"  # the functions of scipy.fft are objects of its
 _SPARSE: Final = "scipy.sparse."
 _NO: Final[tuple[Any, dict[str, Any]]] = ((), {})
-_HOMES: Final = {
-    "scipy.fft": ("ftrace.scipy.fft", False),
-    "scipy.sparse": ("ftrace.sparse", False),
-    "scipy.special": ("ftrace.scipy.special", False),
-    "scipy.linalg": ("ftrace.scipy.linalg", False),
-    "scipy.integrate": ("ftrace.implicit.scipy_calls", True),
-    "scipy.optimize": ("ftrace.implicit.scipy_calls", True),
-    "scipy.sparse.linalg": ("ftrace.implicit.scipy_calls", True),
-}
-"""By module of SciPy: the module with the same names, and whether its functions call others."""
+_SOLVERS: Final = ("scipy.integrate", "scipy.optimize", "scipy.sparse.linalg")
+"""Where functions call others, of which nobody knows what they return."""
+_CALLS: Final = "ftrace.implicit.scipy_calls"
 
 
-def _function(fn: Any) -> Callable[..., Any] | None:
-    name = fn.__name__
-    for theirs, (home, calls) in _HOMES.items():
-        if getattr(sys.modules.get(theirs), name, None) is fn:
-            ours = getattr(importlib.import_module(home), name, None)
-            if ours is None:
-                return None
-            return _where_solved(fn, ours) if calls else _where_traced(fn, ours, _NO)
+def counterpart(fn: Any) -> Callable[..., Any] | None:
+    """What to call instead of a function, class or method of SciPy; None of any other."""
+    kind = type(fn)
+    if kind is MethodType:
+        return _method(fn) if _is_scipys(type(fn.__self__)) else None
+    if kind is FunctionType or kind.__module__ == _DISPATCHING or issubclass(kind, type):
+        return _named(fn) if _is_scipys(fn) else None
+    return _object(fn) if _is_scipys(kind) else None
+
+
+def _is_scipys(x: Any) -> bool:
+    home = x.__module__
+    return type(home) is str and home.startswith("scipy.")
+
+
+def _named(fn: Any) -> Callable[..., Any] | None:
+    for theirs in _homes(fn):
+        if theirs in _SOLVERS:
+            ours = getattr(importlib.import_module(_CALLS), fn.__name__, None)
+            if ours is not None:
+                return _where_solved(fn, ours)
+        ours = _face(theirs, fn.__name__)
+        if ours is not None:
+            return _where_traced(fn, ours, _NO)
     return None
+
+
+def _homes(fn: Any) -> Iterator[str]:
+    """The public modules of SciPy that have a function or class under its name."""
+    name, parts = fn.__name__, fn.__module__.split(".")
+    for n in range(len(parts), 1, -1):
+        found = getattr(sys.modules.get(".".join(parts[:n])), name, None)
+        if parts[n - 1][0] != "_" and (found is fn or getattr(found, "__wrapped__", None) is fn):
+            yield ".".join(parts[:n])
+
+
+def _face(theirs: str, name: str) -> Any:
+    """What ftrace has under the name of something in a module of SciPy."""
+    if theirs == "scipy.sparse":
+        return getattr(importlib.import_module("ftrace.sparse"), name, None)
+    found: Any = importlib.import_module("ftrace.scipy")
+    for part in (*theirs.split(".")[1:], name):
+        found = getattr(found, part, None)
+        if found is None:
+            return None
+    return found
 
 
 def counterpart_named(trace: TracebackType | None) -> str:
     """The function of ours for a function of SciPy's that an error passed through; "" for none."""
     while trace is not None:
         frame, trace = trace.tb_frame, trace.tb_next
-        home = str(frame.f_globals.get("__name__"))
-        name = frame.f_code.co_name
-        for theirs, (ours, calls) in _HOMES.items():
-            if calls or not home.startswith(f"{theirs}."):
-                continue
-            public = getattr(sys.modules.get(theirs), name, None)
-            if public is not None and hasattr(importlib.import_module(ours), name):
-                return f"{ours}.{name}"
+        name, parts = frame.f_code.co_name, str(frame.f_globals.get("__name__")).split(".")
+        for n in range(len(parts), 1, -1):
+            theirs = ".".join(parts[:n])
+            public = getattr(sys.modules.get(theirs), name, None) if parts[0] == "scipy" else None
+            if public is not None and _face(theirs, name) is not None:
+                return f"ftrace.{theirs}.{name}"
     return ""
 
 
@@ -100,18 +115,19 @@ def _method(fn: MethodType) -> Callable[..., Any] | None:
         return _where_traced(fn, lambda *args: getattr(traceable(holder), fn.__name__)(*args), _NO)
     distribution = getattr(holder, "dist", holder)
     bound = (holder.args, holder.kwds) if distribution is not holder else ((), {})
-    name = type(distribution).__name__.removesuffix("_gen")
-    ours = getattr(importlib.import_module("ftrace.scipy.stats"), name, None)
-    method = getattr(ours, fn.__name__, None)
+    ours = _face("scipy.stats", type(distribution).__name__.removesuffix("_gen"))
+    method = None if ours is None else getattr(ours, fn.__name__, None)
     return None if method is None else _where_traced(fn, method, bound)
 
 
-def _constructor(cls: type) -> Callable[..., Any] | None:
-    """A class of sparse matrices, where its data are traced."""
-    if not str(cls.__module__).startswith(_SPARSE):
+def _object(x: Any) -> Callable[..., Any] | None:
+    """A callable object, such as an interpolator, whose class has a traced counterpart."""
+    kind = type(x)
+    faces = (_face(theirs, kind.__name__) for theirs in _homes(kind))
+    adopt = next((face.from_scipy for face in faces if hasattr(face, "from_scipy")), None)
+    if adopt is None:
         return None
-    ours = getattr(importlib.import_module("ftrace.sparse"), cls.__name__, None)
-    return None if ours is None else _where_traced(cls, ours, _NO)
+    return _where_traced(x, lambda *args, **given: adopt(x)(*args, **given), _NO)
 
 
 def is_sparse(x: Any) -> bool:
