@@ -222,14 +222,12 @@ class Territory:
 
     def __call__(self, fn: Any) -> Any:
         """The function, method, class or other callable, lifted where it is the user's own."""
-        ours = counterpart(fn)
-        if ours is not None:
-            return ours
+        found = counterpart(fn) or SUBSTITUTES.get(id(fn))
+        if found is not None:
+            return found
         kind = type(fn)
         if kind is types.FunctionType:
             return self._function(fn)
-        if id(fn) in SUBSTITUTES:
-            return SUBSTITUTES[id(fn)]
         if kind is types.MethodType:
             made = self(fn.__func__)
             return fn if made is fn.__func__ else types.MethodType(made, fn.__self__)

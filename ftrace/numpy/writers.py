@@ -22,7 +22,7 @@ from ftrace.numpy.masking import Selection, is_unknown_mask, rank
 from ftrace.numpy.promote import cast, known, numpy_function, one_axis, value
 from ftrace.numpy.views import c_order
 from ftrace.primitives.convert import copy
-from ftrace.primitives.elementwise import clamp, mod, select
+from ftrace.primitives.elementwise import clamp, mod, ne, select
 from ftrace.primitives.index import gather
 from ftrace.primitives.shape import reshape
 
@@ -73,20 +73,26 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     _write_flat(a, indices, v)
 
 
+def truths(mask: Any) -> Any:
+    """A mask of any dtype as a boolean one: what is not 0 is true."""
+    mask = value(mask)
+    return mask if typeof(mask).dtype.kind == "b" else ne(mask, 0)
+
+
 @numpy_function
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """`values` written where `mask` is true, each at its own place."""
     a = cell(a, "np.putmask")
     shape, dtype = a.aval.shape, a.aval.dtype
     v = reshape(_repeated(_flat(assignable(values, dtype)), a.aval.size), new_sizes=shape)
-    store(a, select(value(mask), v, a))
+    store(a, select(truths(mask), v, a))
 
 
 @numpy_function
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """The first values written, one after the other, where `mask` is true."""
     arr = cell(arr, "np.place")
-    mask = value(mask)
+    mask = truths(mask)
     if is_unknown_mask(mask) and mask.shape == arr.aval.shape:
         each = _repeated(_flat(vals), arr.aval.size)  # where all places are taken
         v = gather(each, rank(_flat(mask)), axes=(0,), mode="clip")

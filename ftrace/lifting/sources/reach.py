@@ -33,7 +33,7 @@ from ftrace.lifting.sources.asking import (
     scope_of,
 )
 from ftrace.lifting.state.outliving import may_write
-from ftrace.lifting.state.roots import is_unseen, is_installed
+from ftrace.lifting.state.roots import is_installed, is_unseen
 
 _MANY: Final = 2000  # values that are looked at
 _ITEMS: Final = 100  # of a container
