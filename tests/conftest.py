@@ -6,6 +6,7 @@ warnings are errors is said in pyproject.toml.
 """
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,18 @@ def nothing_is_left_behind() -> Iterator[None]:
     assert running is EVAL, f"{running.name} is still the current trace"
     held = {key: entry[0].shape for key, entry in captures._marks.items()}
     assert not held, f"arrays of these shapes are still read-only: {held}"
+
+
+def pytest_configure() -> None:
+    """All processes of a run take the same samples of each row (tests/laws/cases.py)."""
+    os.environ.setdefault("FTRACE_LAWS_SEED", str(random.randrange(10**6)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how to run the same samples again."""
+    if not FAST and os.environ.get("FTRACE_LAWS") != "all":
+        seed = os.environ["FTRACE_LAWS_SEED"]
+        terminalreporter.write_line(f"samples of laws: FTRACE_LAWS_SEED={seed}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

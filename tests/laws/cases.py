@@ -1,11 +1,14 @@
-"""The cases of the generated tests: every row of the table with every one of its samples.
+"""The cases of the generated tests: every row of the table with some of its samples.
 
-`FTRACE_LAWS=fast` keeps two samples of each row, and `FTRACE_LAWS_ROWS=sin,add` only those rows
-(`tools/mutate.py` asks for the rows that a change can reach). Random directions are seeded by the
+A run takes six samples of each row: the first, and others that a seed chooses, which the run prints
+and FTRACE_LAWS_SEED repeats. `FTRACE_LAWS=all` takes every sample, `FTRACE_LAWS=fast` two of them,
+and `FTRACE_LAWS_ROWS=sin,add` only those rows (`tools/mutate.py` asks for all samples of the rows
+that a change can reach). Random directions are seeded by the
 row's name, so a failure repeats. One table says how closely numbers must agree, and why.
 """
 
 import os
+import random
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +26,10 @@ from ftrace.interpreters.tangents import instantiate
 from ftrace.primitives.linear import PYTHON_SCALARS
 from ftrace.primitives.table import ALL
 
-FAST = os.environ.get("FTRACE_LAWS") == "fast"
+LAWS = os.environ.get("FTRACE_LAWS", "")
+FAST = LAWS == "fast"
+KEPT = 6
+SEED = os.environ.get("FTRACE_LAWS_SEED", "0")  # tests/conftest.py chooses one
 _WANTED = os.environ.get("FTRACE_LAWS_ROWS")
 ROWS = tuple(row for row in ALL if _WANTED is None or row.name in _WANTED.split(","))
 
@@ -96,9 +102,14 @@ def _short(value: Any) -> str:
 
 
 def samples_of(row: Primitive) -> list[Sample]:
-    """All samples of a row, or two of them in the fast suite."""
+    """Samples of a row: as many as this run takes."""
     found = list(row.samples())
-    return [found[0], found[len(found) // 2]] if FAST and len(found) > 2 else found
+    if FAST and len(found) > 2:
+        return [found[0], found[len(found) // 2]]
+    if LAWS == "all" or len(found) <= KEPT:
+        return found
+    chosen = random.Random(f"{SEED} {row.name}").sample(found[1:], KEPT - 1)
+    return [found[0], *(s for s in found if any(s is c for c in chosen))]
 
 
 CASES = tuple(Case(row, sample) for row in ROWS for sample in samples_of(row))
