@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ftrace import checkpoint_policies as checkpoint_policies
     from ftrace import config as config
     from ftrace import custom_batching as custom_batching
+    from ftrace import custom_derivatives as custom_derivatives
     from ftrace import debug as debug
+    from ftrace import dtypes as dtypes
     from ftrace import errors as errors
     from ftrace import experimental as experimental
     from ftrace import flatten_util as flatten_util
@@ -26,12 +28,20 @@ if TYPE_CHECKING:
     from ftrace import lax as lax
     from ftrace import nn as nn
     from ftrace import numpy as numpy
+    from ftrace import ops as ops
     from ftrace import passes as passes
     from ftrace import random as random
     from ftrace import scipy as scipy
     from ftrace import sparse as sparse
     from ftrace import tree as tree
     from ftrace import tree_util as tree_util
+    from ftrace.api.compiled.accepted import default_matmul_precision as default_matmul_precision
+    from ftrace.api.compiled.accepted import enable_checks as enable_checks
+    from ftrace.api.compiled.accepted import enable_x64 as enable_x64
+    from ftrace.api.compiled.accepted import named_scope as named_scope
+    from ftrace.api.compiled.accepted import numpy_dtype_promotion as numpy_dtype_promotion
+    from ftrace.api.compiled.accepted import numpy_rank_promotion as numpy_rank_promotion
+    from ftrace.api.compiled.accepted import typeof as typeof
     from ftrace.api.compiled.callbacks import io_callback as io_callback
     from ftrace.api.compiled.callbacks import pure_callback as pure_callback
     from ftrace.api.compiled.checkpointing import checkpoint as checkpoint
@@ -93,7 +103,9 @@ _MODULES = (
     "checkpoint_policies",
     "config",
     "custom_batching",
+    "custom_derivatives",
     "debug",
+    "dtypes",
     "errors",
     "experimental",
     "flatten_util",
@@ -101,6 +113,7 @@ _MODULES = (
     "lax",
     "nn",
     "numpy",
+    "ops",
     "passes",
     "random",
     "scipy",
@@ -118,6 +131,15 @@ _HOMES = {
         "vjp",
     ),
     "ftrace.api.vmap": ("vmap",),
+    "ftrace.api.compiled.accepted": (
+        "default_matmul_precision",
+        "enable_checks",
+        "enable_x64",
+        "named_scope",
+        "numpy_dtype_promotion",
+        "numpy_rank_promotion",
+        "typeof",
+    ),
     "ftrace.api.compiled.callbacks": (
         "io_callback",
         "pure_callback",
@@ -204,7 +226,9 @@ def __getattr__(name: str) -> Any:
         elif name in _MODULES:
             value = importlib.import_module(f"ftrace.{name}")
         else:
-            raise AttributeError(f"module 'ftrace' has no attribute {name!r}")
+            from ftrace.core.jax_names import refusing
+
+            return refusing("")(name)
     globals()[name] = value
     return value
 

@@ -7,5 +7,7 @@ from ftrace.api.compiled.checkpointing import remat as remat
 from ftrace.api.looking.residuals import print_saved_residuals as print_saved_residuals
 from ftrace.api.looking.residuals import saved_residuals as saved_residuals
 from ftrace.core.arguments import explain as _explain
+from ftrace.core.jax_names import refusing as _refusing
 
 _explain(globals())
+__getattr__ = _refusing("ad_checkpoint")

@@ -23,6 +23,7 @@ from ftrace.control.rules.host_calls import Host, debug_callback_call
 from ftrace.core import source
 from ftrace.core.avals import typeof
 from ftrace.core.errors import CallbackError, DtypeError
+from ftrace.core.jax_names import refusing as _refusing
 from ftrace.core.tree import tree_flatten
 
 
@@ -206,3 +207,6 @@ def _stop(frame: FrameType) -> CodeType:
     place = "\n" * (frame.f_lineno - 1) + "pass"
     nothing = compile(place, frame.f_code.co_filename, "exec")
     return nothing.replace(co_name=frame.f_code.co_name)
+
+
+__getattr__ = _refusing("debug")

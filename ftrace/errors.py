@@ -1,5 +1,6 @@
 """The exceptions of ftrace; each class's docstring explains when it is raised and what to do."""
 
+from ftrace.core.errors import AbsentNameError as AbsentNameError
 from ftrace.core.errors import AxisError as AxisError
 from ftrace.core.errors import BackendError as BackendError
 from ftrace.core.errors import BudgetError as BudgetError
@@ -29,3 +30,6 @@ from ftrace.core.errors import TracerBoolConversionError as TracerBoolConversion
 from ftrace.core.errors import TracerIntegerConversionError as TracerIntegerConversionError
 from ftrace.core.errors import TreeError as TreeError
 from ftrace.core.errors import UnexpectedTracerError as UnexpectedTracerError
+from ftrace.core.jax_names import refusing as _refusing
+
+__getattr__ = _refusing("errors")

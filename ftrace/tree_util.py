@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from ftrace.core.arguments import explain as _explain
 from ftrace.core.errors import TreeError
+from ftrace.core.jax_names import refusing as _refusing
 from ftrace.core.keypaths import KeyPath, keystr, tree_flatten_with_path
 from ftrace.core.nodes import (
     DictKey,
@@ -366,3 +367,4 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
 
 
 _explain(globals())
+__getattr__ = _refusing("tree_util")

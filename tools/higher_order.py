@@ -148,6 +148,8 @@ WITHIN: Final = {
     "revolve": "derivatives of a `scan` that keeps few states make it",
     "scan_again": "derivatives of a `scan` that keeps no residuals make it",
     "psum": "where `vmap` names the axis it has become a sum, or a product",
+    "pmax": "where `vmap` names the axis it has become a maximum",
+    "pmin": "where `vmap` names the axis it has become a minimum",
     "raise_where": "`raise`, `assert` and errors under traced decisions make it, and programs "
     "hand its flag out as a result",
     "raise_now": "what a program calls where such a flag is set",

@@ -126,6 +126,10 @@ class TracerAttributeError(FtraceError, AttributeError):
     """
 
 
+class AbsentNameError(FtraceError, AttributeError):
+    """A name of JAX's that ftrace has not, on purpose. The message says what to use instead."""
+
+
 class MutationError(FtraceError, ValueError):
     """A write that would have escaped the transformation, or changed a value already used.
 

@@ -238,6 +238,11 @@ class Primitive(Named):
     def __repr__(self) -> str:
         return self.name
 
+    @property
+    def __name__(self) -> str:
+        """The name, as functions have one."""
+        return self.name
+
 
 def bound(row: Callable[..., Any]) -> Callable[..., Any]:
     """A row as it is called most often: calling a method costs half of calling an object."""

@@ -3,12 +3,15 @@
 Elementwise rows are exported as they are: `lax.sin` is the row `sin`, and `lax.sin.doc` says what
 it computes. Rows with static parameters are functions with JAX's signatures. Unlike
 `ftrace.numpy`, nothing here promotes or broadcasts: operands have one dtype, and one shape or
-rank 0. `gather` and the scatters index as NumPy does (`primitives/index.py`), not as XLA.
+rank 0. `gather` and the scatters take XLA's dimension numbers, or, with `axes=`, one index array
+for each axis, as NumPy indexes.
 """
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
 from ftrace.control.collectives import axis_index as axis_index
+from ftrace.control.collectives import pmax as pmax
 from ftrace.control.collectives import pmean as pmean
+from ftrace.control.collectives import pmin as pmin
 from ftrace.control.collectives import psum as psum
 from ftrace.control.rules.linear_solve import custom_linear_solve as custom_linear_solve
 from ftrace.control.rules.root import custom_root as custom_root
@@ -19,6 +22,7 @@ from ftrace.control.user_loops import cond as cond
 from ftrace.control.user_loops import switch as switch
 from ftrace.control.user_loops import while_loop as while_loop
 from ftrace.core.arguments import explain as _explain
+from ftrace.core.jax_names import refusing as _refusing
 from ftrace.lax.associative import associative_scan as associative_scan
 from ftrace.lax.convolution import conv as conv
 from ftrace.lax.convolution import conv_general_dilated as conv_general_dilated
@@ -66,7 +70,14 @@ from ftrace.lax.operations import select_n as select_n
 from ftrace.lax.operations import shift_right_arithmetic as shift_right_arithmetic
 from ftrace.lax.operations import shift_right_logical as shift_right_logical
 from ftrace.lax.operations import stop_gradient as stop_gradient
-from ftrace.lax.precision import Precision as Precision
+from ftrace.lax.rarer import approx_max_k as approx_max_k
+from ftrace.lax.rarer import approx_min_k as approx_min_k
+from ftrace.lax.rarer import broadcast_like as broadcast_like
+from ftrace.lax.rarer import broadcast_to_rank as broadcast_to_rank
+from ftrace.lax.rarer import clz as clz
+from ftrace.lax.rarer import dtype as dtype
+from ftrace.lax.rarer import mulhi as mulhi
+from ftrace.lax.rarer import platform_dependent as platform_dependent
 from ftrace.lax.reducing import argmax as argmax
 from ftrace.lax.reducing import argmin as argmin
 from ftrace.lax.reducing import batch_matmul as batch_matmul
@@ -103,6 +114,17 @@ from ftrace.lax.stacking import unstack as unstack
 from ftrace.lax.transforms import FftType as FftType
 from ftrace.lax.transforms import fft as fft
 from ftrace.lax.window_reductions import reduce_window as reduce_window
+from ftrace.lax.xla_indexing import GatherDimensionNumbers as GatherDimensionNumbers
+from ftrace.lax.xla_indexing import GatherScatterMode as GatherScatterMode
+from ftrace.lax.xla_indexing import ScatterDimensionNumbers as ScatterDimensionNumbers
+from ftrace.lax.xla_indexing import gather as gather
+from ftrace.lax.xla_indexing import scatter as scatter
+from ftrace.lax.xla_indexing import scatter_add as scatter_add
+from ftrace.lax.xla_indexing import scatter_max as scatter_max
+from ftrace.lax.xla_indexing import scatter_min as scatter_min
+from ftrace.lax.xla_indexing import scatter_mul as scatter_mul
+from ftrace.lax.xla_indexing import scatter_sub as scatter_sub
+from ftrace.numpy.precision import Precision as Precision
 from ftrace.primitives.arithmetic import abs as abs
 from ftrace.primitives.arithmetic import complex as complex
 from ftrace.primitives.arithmetic import conj as conj
@@ -161,9 +183,6 @@ from ftrace.primitives.elementwise import sin as sin
 from ftrace.primitives.elementwise import sinh as sinh
 from ftrace.primitives.elementwise import tan as tan
 from ftrace.primitives.elementwise import tanh as tanh
-from ftrace.primitives.index import gather as gather
-from ftrace.primitives.index import scatter as scatter
-from ftrace.primitives.index import scatter_add as scatter_add
 from ftrace.primitives.linear import add as add
 from ftrace.primitives.powers import cbrt as cbrt
 from ftrace.primitives.powers import exp as exp
@@ -180,9 +199,7 @@ from ftrace.primitives.powers import pow as pow
 from ftrace.primitives.powers import rsqrt as rsqrt
 from ftrace.primitives.powers import sqrt as sqrt
 from ftrace.primitives.powers import square as square
-from ftrace.primitives.scatter import scatter_max as scatter_max
-from ftrace.primitives.scatter import scatter_min as scatter_min
-from ftrace.primitives.scatter import scatter_mul as scatter_mul
+from ftrace.primitives.scipy_gammas import betainc as betainc
 from ftrace.primitives.special import bessel_iv as bessel_iv
 from ftrace.primitives.special import bessel_ive as bessel_ive
 from ftrace.primitives.special import bessel_jv as bessel_jv
@@ -203,3 +220,5 @@ from ftrace.primitives.special import zeta as zeta
 
 _explain(globals())
 _restart(globals())
+ConvGeneralDilatedDimensionNumbers = ConvDimensionNumbers  # of arguments: any form of them
+__getattr__ = _refusing("lax")

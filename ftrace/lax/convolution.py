@@ -20,7 +20,7 @@ from ftrace.lax.dimension_numbers import (
     positive,
 )
 from ftrace.lax.making import rev, transpose
-from ftrace.lax.precision import check_precision
+from ftrace.numpy.precision import check_precision
 from ftrace.primitives import conv as rows
 from ftrace.primitives import linear, shape, slicing
 

@@ -23,8 +23,8 @@ from ftrace.lax.binding import (
     shape_of,
 )
 from ftrace.lax.making import broadcasted_iota, rev
-from ftrace.lax.precision import check_precision
 from ftrace.lax.slices import slice_in_dim
+from ftrace.numpy.precision import check_precision
 from ftrace.primitives import cumulative, linear, reduce
 from ftrace.primitives import dot as contracting
 from ftrace.primitives import sort as sorting

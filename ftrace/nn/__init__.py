@@ -5,6 +5,7 @@ Nothing here holds parameters; `nn.initializers` makes their first values.
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
 from ftrace.core.arguments import explain as _explain
+from ftrace.core.jax_names import refusing as _refusing
 from ftrace.nn import initializers as initializers
 from ftrace.nn.activations import celu as celu
 from ftrace.nn.activations import elu as elu
@@ -41,3 +42,4 @@ from ftrace.nn.normalising import softmax as softmax
 from ftrace.nn.normalising import standardize as standardize
 
 _explain(globals())
+__getattr__ = _refusing("nn")

@@ -13,6 +13,7 @@ import ftrace.numpy as fnp
 from ftrace import random
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import DomainError, ShapeError
+from ftrace.core.jax_names import refusing as _refusing
 
 Shape = tuple[int, ...]
 Initializer = Callable[..., Any]  # (key, shape, dtype) -> array
@@ -279,3 +280,6 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = float) -> I
         return whole * _as(scale, dtype)
 
     return init
+
+
+__getattr__ = _refusing("nn.initializers")

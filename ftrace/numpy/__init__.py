@@ -8,6 +8,7 @@ dtypes and helpers that never see a tracer are NumPy's own (`passive.py`).
 
 import sys
 
+from ftrace.core.jax_names import refusing as _refusing
 from ftrace.numpy import (
     cells,
     methods,
@@ -47,7 +48,6 @@ from ftrace.numpy.cumulative_functions import cumprod as cumprod
 from ftrace.numpy.cumulative_functions import cumsum as cumsum
 from ftrace.numpy.cumulative_functions import cumulative_prod as cumulative_prod
 from ftrace.numpy.cumulative_functions import cumulative_sum as cumulative_sum
-from ftrace.numpy.einsum import einsum as einsum
 from ftrace.numpy.einsum import einsum_path as einsum_path
 from ftrace.numpy.elementary import angle as angle
 from ftrace.numpy.elementary import around as around
@@ -110,16 +110,8 @@ from ftrace.numpy.matrices import triu as triu
 from ftrace.numpy.matrices import unravel_index as unravel_index
 from ftrace.numpy.matrices import vander as vander
 from ftrace.numpy.matrix_products import cross as cross
-from ftrace.numpy.matrix_products import dot as dot
-from ftrace.numpy.matrix_products import inner as inner
 from ftrace.numpy.matrix_products import kron as kron
-from ftrace.numpy.matrix_products import matmul as matmul
-from ftrace.numpy.matrix_products import matvec as matvec
 from ftrace.numpy.matrix_products import outer as outer
-from ftrace.numpy.matrix_products import tensordot as tensordot
-from ftrace.numpy.matrix_products import vdot as vdot
-from ftrace.numpy.matrix_products import vecdot as vecdot
-from ftrace.numpy.matrix_products import vecmat as vecmat
 from ftrace.numpy.nanfunctions import nanargmax as nanargmax
 from ftrace.numpy.nanfunctions import nanargmin as nanargmin
 from ftrace.numpy.nanfunctions import nancumprod as nancumprod
@@ -134,8 +126,6 @@ from ftrace.numpy.nanfunctions import nanvar as nanvar
 from ftrace.numpy.numerics import allclose as allclose
 from ftrace.numpy.numerics import array_equal as array_equal
 from ftrace.numpy.numerics import array_equiv as array_equiv
-from ftrace.numpy.numerics import convolve as convolve
-from ftrace.numpy.numerics import correlate as correlate
 from ftrace.numpy.numerics import diff as diff
 from ftrace.numpy.numerics import ediff1d as ediff1d
 from ftrace.numpy.numerics import gradient as gradient
@@ -158,6 +148,17 @@ from ftrace.numpy.polynomials import polymul as polymul
 from ftrace.numpy.polynomials import polysub as polysub
 from ftrace.numpy.polynomials import polyval as polyval
 from ftrace.numpy.polynomials import trim_zeros as trim_zeros
+from ftrace.numpy.products import convolve as convolve
+from ftrace.numpy.products import correlate as correlate
+from ftrace.numpy.products import dot as dot
+from ftrace.numpy.products import einsum as einsum
+from ftrace.numpy.products import inner as inner
+from ftrace.numpy.products import matmul as matmul
+from ftrace.numpy.products import matvec as matvec
+from ftrace.numpy.products import tensordot as tensordot
+from ftrace.numpy.products import vdot as vdot
+from ftrace.numpy.products import vecdot as vecdot
+from ftrace.numpy.products import vecmat as vecmat
 from ftrace.numpy.reductions import all as all
 from ftrace.numpy.reductions import amax as amax
 from ftrace.numpy.reductions import amin as amin
@@ -361,3 +362,4 @@ segment_folds.install()
 scimath.install()
 selections.install()
 protocols.set_namespace(sys.modules[__name__])
+__getattr__ = _refusing("numpy")

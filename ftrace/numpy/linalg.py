@@ -21,6 +21,7 @@ from ftrace.numpy.linear_equations import slogdet as slogdet
 from ftrace.numpy.linear_equations import solve as solve
 from ftrace.numpy.linear_equations import tensorinv as tensorinv
 from ftrace.numpy.linear_equations import tensorsolve as tensorsolve
+from ftrace.numpy.precision import product
 from ftrace.numpy.promote import (
     cast,
     many_axes,
@@ -161,18 +162,21 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 # ---------------------------------------------------------------------------------- products
 
 
+@product
 @linalg_function
 def matmul(x1: Any, x2: Any, /) -> Any:
     """The matrix product."""
     return matrix_products.matmul(x1, x2)
 
 
+@product
 @linalg_function
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """The product of vectors along an axis; the first is conjugated."""
     return matrix_products.vecdot(x1, x2, axis=axis)
 
 
+@product
 @linalg_function
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     """The product over any axes."""

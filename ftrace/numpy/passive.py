@@ -105,3 +105,4 @@ from numpy import ulonglong as ulonglong
 from numpy import unsignedinteger as unsignedinteger
 from numpy import ushort as ushort
 from numpy import void as void
+from numpy.exceptions import ComplexWarning as ComplexWarning

@@ -1,6 +1,7 @@
 """`ftrace.random`: JAX's random numbers, functions of a key, the same bits on every device."""
 
 from ftrace.core.arguments import explain as _explain
+from ftrace.core.jax_names import refusing as _refusing
 from ftrace.random.choosing import categorical as categorical
 from ftrace.random.choosing import choice as choice
 from ftrace.random.choosing import permutation as permutation
@@ -49,3 +50,4 @@ from ftrace.random.uniforms import randint as randint
 from ftrace.random.uniforms import uniform as uniform
 
 _explain(globals())
+__getattr__ = _refusing("random")

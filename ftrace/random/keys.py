@@ -5,13 +5,13 @@ by `vmap` and saved as any array. A key that was given to a sampler, or was spli
 Samples lie where their key lies; what ftrace makes a key of belongs to no device yet.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
-from ftrace.core.errors import DtypeError, ShapeError
+from ftrace.core.errors import DomainError, DtypeError, ShapeError
 from ftrace.lax.stacking import stack
 from ftrace.numpy.promote import cast, value
 from ftrace.primitives.convert import copy
@@ -21,19 +21,22 @@ from ftrace.random.programs import program
 from ftrace.random.threefry import WORD, random_words, threefry, words, words_of
 
 _LONG = np.dtype(np.uint64)
+_IMPLEMENTATION: Final = "threefry2x32"
 
 
-def PRNGKey(seed: Any) -> Any:  # noqa: N802 - JAX's name
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:  # noqa: N802 - JAX's name
     """A key from a seed.
 
     Args:
         seed: an integer of up to 64 bits; a Python int, or an array of rank 0, traced or not.
+        impl: None or "threefry2x32", which is what there is.
 
     Returns:
         The key, uint32[2].
 
     Raises:
         DtypeError: the seed is no integer, or has more than 64 bits.
+        DomainError: another `impl`.
         ShapeError: the seed is an array with axes.
 
     Example:
@@ -41,6 +44,11 @@ def PRNGKey(seed: Any) -> Any:  # noqa: N802 - JAX's name
         >>> ftrace.random.PRNGKey(42)
         array([ 0, 42], dtype=uint32)
     """
+    if impl is not None and impl != _IMPLEMENTATION:
+        raise DomainError(
+            f"random.key was given impl={impl!r}.",
+            'Keys are those of "threefry2x32"; others would give other numbers. Leave impl out.',
+        )
     found = _integer("PRNGKey", "seed", seed)
     if type(found) is int:
         if not -(1 << 63) <= found < 1 << 64:
@@ -52,24 +60,24 @@ def PRNGKey(seed: Any) -> Any:  # noqa: N802 - JAX's name
     return _seeded(found)
 
 
-def key(seed: Any) -> Any:
+def key(seed: Any, *, impl: Any = None) -> Any:
     """A key from a seed: another name of `PRNGKey`.
 
     Args:
-        seed: as for `PRNGKey`.
+        seed, impl: as for `PRNGKey`.
 
     Returns:
         The key, uint32[2]. It differs from JAX's, which has a type of its own and rank 0.
 
     Raises:
-        DtypeError, ShapeError: as `PRNGKey`.
+        DtypeError, ShapeError, DomainError: as `PRNGKey`.
 
     Example:
         >>> import ftrace
         >>> ftrace.random.key(42)
         array([ 0, 42], dtype=uint32)
     """
-    return PRNGKey(seed)
+    return PRNGKey(seed, impl=impl)
 
 
 def _integer(name: str, what: str, x: Any) -> Any:

@@ -22,6 +22,7 @@ from ftrace.api.calls import (
     parameters,
     shortened,
 )
+from ftrace.api.compiled.accepted import check_options
 from ftrace.api.compiled.devices import check_together
 from ftrace.api.compiled.inspecting import ShapeDtypeStruct
 from ftrace.control.functions import argument_paths, flatten_call
@@ -346,6 +347,7 @@ def jit(
     donate_argnums: int | Sequence[int] | None = None,
     inline: bool = False,
     lift: bool = True,
+    **options: Any,
 ) -> Any:
     """Trace and compile a function once per signature, and run the machine code after that.
 
@@ -368,6 +370,8 @@ def jit(
             array, the function is traced again, lifted (`ftrace.lift`), and from then on at
             once. False leaves it and all that it calls as they are: questions such as
             `type(x) is float` are then answered for a tracer.
+        options: JAX's `compiler_options`, `keep_unused` and `donate_argnames`, which have no
+            effect; `device`, `backend` and shardings may be None.
 
     Returns:
         A function with `fun`'s signature. `f.trace(*args)` gives its jaxpr, `f.lower(*args)` an
@@ -387,6 +391,8 @@ def jit(
         >>> f(np.array([0.0, 1.0]))
         array([0.        , 0.84147098])
     """
+    if options:
+        check_options("jit", options)
     if fun is None:
         return functools.partial(
             jit,
@@ -397,8 +403,8 @@ def jit(
             lift=lift,
         )
     check_callable(fun, "jit")
-    options = Options(fun, static_argnums, static_argnames, donate_argnums, inline, lift)
-    return JitFunction(fun, options)
+    kept = Options(fun, static_argnums, static_argnames, donate_argnums, inline, lift)
+    return JitFunction(fun, kept)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Users' own derivative rules: `custom_jvp`, `custom_vjp`."""
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -19,7 +20,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _positions(nondiff_argnums: Any) -> tuple[int, ...]:
+def _positions(fun: Any, nondiff_argnums: Any, nondiff_argnames: Any) -> tuple[int, ...]:
+    """The positions of the arguments that are given by number or by name."""
+    found = _numbers(nondiff_argnums)
+    names = (nondiff_argnames,) if type(nondiff_argnames) is str else tuple(nondiff_argnames)
+    known = list(inspect.signature(fun).parameters) if names else []
+    for name in names:
+        if name not in known:
+            raise DtypeError(
+                f"nondiff_argnames is {nondiff_argnames!r}, and {name_of(fun)} has no argument "
+                f"called {name!r}.",
+                f"Its arguments are {', '.join(known)}.",
+            )
+    return tuple(dict.fromkeys((*found, *map(known.index, names))))
+
+
+def _numbers(nondiff_argnums: Any) -> tuple[int, ...]:
     single = type(nondiff_argnums) is int
     given = (nondiff_argnums,) if single else nondiff_argnums
     if not issubclass(type(given), Sequence) or any(type(n) is not int or n < 0 for n in given):
@@ -37,6 +53,7 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
     Args:
         fun: function of arrays, or containers of arrays.
         nondiff_argnums: positions of arguments that are not arrays; the rule gets them first.
+        nondiff_argnames: names of such arguments.
 
     The rule, set by `defjvp`, takes `(primals, tangents)` and returns `(result, tangent)`;
     `defjvps` takes one `(t, result, *primals) -> tangent` per argument (None: no contribution).
@@ -56,10 +73,15 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
 
     __closes_over__ = ("fun", "rule")
 
-    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
         check_callable(fun, "custom_jvp")
         self.fun = fun
-        self.nondiff = _positions(nondiff_argnums)
+        self.nondiff = _positions(fun, nondiff_argnums, nondiff_argnames)
         self.rule: Any = None
         self.symbolic = False
         self.results: dict[Any, Any] = {}  # by types of arguments: what the function returns
@@ -132,6 +154,7 @@ class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
     Args:
         fun: function of arrays, or containers of arrays.
         nondiff_argnums: positions of arguments that are not arrays; `bwd` gets them first.
+        nondiff_argnames: names of such arguments.
 
     `defvjp(fwd, bwd)`: `fwd(*args)` returns `(result, residuals)`, `bwd(*nondiff, residuals, ct)`
     returns a tuple with one cotangent (or None) per differentiable argument. `defadjoint` takes
@@ -155,10 +178,15 @@ class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
 
     __closes_over__ = ("bwd", "fun", "fwd", "push")
 
-    def __init__(self, fun: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: str | Sequence[str] = (),
+    ) -> None:
         check_callable(fun, "custom_vjp")
         self.fun = fun
-        self.nondiff = _positions(nondiff_argnums)
+        self.nondiff = _positions(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Any = None
         self.bwd: Any = None
         self.push: Any = None  # a jvp rule beside them (custom_rule)
