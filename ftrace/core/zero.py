@@ -60,7 +60,6 @@ class Masked:
         value: Any,
         mask: Any,
         zeroed: bool = False,
-        *,
         holes: Holes = None,
         read: bool = False,
     ) -> None:

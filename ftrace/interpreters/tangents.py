@@ -44,10 +44,11 @@ def materialise(ct: Any) -> Any:
 def add_cotangents(a: Any, b: Any) -> Any:
     """The sum where two cotangents meet; it is masked only where both are."""
     if type(a) is Masked and type(b) is Masked:
-        if not a.zeroed and not b.zeroed and a.mask is b.mask:
+        zeroed = a.zeroed and b.zeroed
+        if not zeroed and a.mask is b.mask:
             return Masked(add(a.value, b.value), a.mask)
-        both = add(materialise(a), materialise(b))
+        both = add(a.value, b.value) if zeroed else add(materialise(a), materialise(b))
+        either = lambda: bitwise_or(a.mask, b.mask)  # noqa: E731
         holes = b.holes if a.holes is None else a.holes
-        read = a.read and b.read
-        return Masked(both, lambda: bitwise_or(a.mask, b.mask), zeroed=True, holes=holes, read=read)
+        return Masked(both, either, True, holes, a.read and b.read)
     return add(materialise(a), materialise(b))

@@ -43,17 +43,20 @@ def backward_pass(  # noqa: C901, PLR0912 - the one backward loop
         outvars = eqn.outvars
         primitive = eqn.primitive
         if primitive.multiple:
-            ct: Any = [_used(env.pop(v, None)) for v in outvars]
+            ct: Any = [env.pop(v, None) for v in outvars]
             masked = any(type(c) is Masked for c in ct)
+            if masked:
+                ct = list(map(_used, ct))
+                masked = any(type(c) is Masked for c in ct)
             if all(c is None for c in ct):
                 continue
         else:
             ct = env.pop(outvars[0], None)
             if ct is None:
                 continue
-            if primitive.mask != "move":
-                ct = _used(ct)
             masked = type(ct) is Masked
+            if masked and ct.read and primitive.mask != "move":
+                ct, masked = ct.value, False
         operands = [Linear(a.aval) if type(a) is Var else a.value for a in eqn.invars]
         try:
             if masked:

@@ -48,8 +48,7 @@ def spread(ct: Any, back: Rule) -> Masked:
     """
     if type(ct) is Masked:
         return Masked(back(ct.value), lambda: back(whole_mask(ct)), ct.zeroed)
-    shape = typeof(ct).shape
-    return Masked(back(ct), lambda: back(_everywhere(shape)), zeroed=True, read=True)
+    return Masked(back(ct), lambda: back(_everywhere(typeof(ct).shape)), True, None, True)
 
 
 def part(ct: Any, move: Rule, region: Region) -> Any:
