@@ -13,7 +13,7 @@ from ftrace.primitives.arithmetic import mul, real
 from ftrace.primitives.compare import eq, gt, lt, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
-from ftrace.primitives.linear import broadcast_in_dim
+from ftrace.primitives.linear import broadcast_in_dim, reduce_sum
 
 
 def real_of(a: ShapedArray, shape: tuple[int, ...]) -> ShapedArray:
@@ -60,6 +60,13 @@ def where_places(compare: Any, shape: tuple[int, ...]) -> Any:
     row, column = (iota(dtype=dtypes.int64, shape=shape[-2:], dimension=i) for i in (0, 1))
     found = compare(row, column)
     return broadcast_in_dim(found, shape=shape, broadcast_dimensions=(n, n + 1)) if n else found
+
+
+def diagonal(x: Any) -> Any:
+    """The diagonals of square matrices."""
+    a = typeof(x)
+    only = select(where_places(eq, a.shape), x, a.dtype.type(0))
+    return reduce_sum(only, axes=(a.ndim - 1,))
 
 
 def half(x: Any, low: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Rows for what is orthogonal to the singular vectors: `outside_over` and `free_basis`.
+"""Rows for what is orthogonal to vectors of a factor: `outside_over`, `free_basis`, `regular_for`.
 
 A tangent of U has a part outside of the space of U's columns, which is divided by the singular
 values, and the vectors that complete U to a square matrix have no order that means anything. As in
@@ -17,6 +17,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
+from ftrace.primitives.arithmetic import abs as absolute
 from ftrace.primitives.arithmetic import div, mul, neg
 from ftrace.primitives.compare import le, select
 from ftrace.primitives.diagonals import epsilon, scaled
@@ -30,7 +31,7 @@ from ftrace.primitives.stacks import (
     matrices,
     product,
 )
-from ftrace.primitives.ties import CLOSE, check_free, check_outside
+from ftrace.primitives.ties import CLOSE, check_free, check_outside, check_regular
 
 # ---------------------------------------------------------------------------------- outside
 
@@ -58,11 +59,11 @@ def _outside_impl(x: Any, u: Any, s: Any, reverse: bool = False) -> Any:
 def where_zero(s: Any) -> Any:
     """Where singular values are zero to rounding; there are some."""
     a = typeof(s)
-    largest = reduce_max(s, axes=(a.ndim - 1,))
+    largest = reduce_max(absolute(s), axes=(a.ndim - 1,))
     bound = mul(largest, a.dtype.type(CLOSE * a.shape[-1] * epsilon(a.dtype)))
     kept = tuple(range(a.ndim - 1))
     bound = broadcast_in_dim(bound, shape=a.shape, broadcast_dimensions=kept)
-    return le(s, bound)
+    return le(absolute(s), bound)
 
 
 def _value_reciprocals(s: Any) -> Any:
@@ -122,6 +123,35 @@ def _free_transpose(ct: Any, t: Any, u: Any, *, reverse: bool = False) -> Any:
     return [free(ct, u, reverse=not reverse), None]
 
 
+# ---------------------------------------------------------------------------------- regular
+
+
+def _regular_type(t: ShapedArray, d: ShapedArray) -> ShapedArray:
+    check_matrices("regular_for", t)
+    if d.shape[:-1] != t.shape[:-2] or d.dtype != dtypes.real_dtype(t.dtype):
+        raise ShapeError(
+            f"regular_for was given {t} for diagonals {d}.", "There is a diagonal for each matrix."
+        )
+    return aval(t.shape, t.dtype)
+
+
+def _regular_impl(t: Any, d: Any) -> Any:
+    if d.size and t.size:
+        check_regular(t, d)
+    return t.copy()
+
+
+def _regular_jvp(primals: Any, tangents: Any) -> Any:
+    (t, d), (tt, _) = primals, tangents
+    return regular(t, d), ZERO if tt is ZERO else regular(tt, d)
+
+
+def _regular_transpose(ct: Any, t: Any, d: Any) -> Any:
+    if type(d) is Linear:
+        return Unsupported("regular_for is linear in the first operand only.")()
+    return [regular(ct, d), None]
+
+
 # ---------------------------------------------------------------------------------- samples
 
 
@@ -148,6 +178,17 @@ def _outside_samples() -> Iterable[Sample]:
 def _free_samples() -> Iterable[Sample]:
     for x, u in _stacks():
         yield Sample((x, u * 0), {})
+
+
+def _regular_samples() -> Iterable[Sample]:
+    for sample in _outside_samples():
+        x, _, s = sample.args
+        yield Sample((x, s), {})
+
+
+def _regular_errors() -> Iterable[ErrorSample]:
+    x = np.ones((2, 3, 2))
+    yield ErrorSample((x, np.ones(2)), {}, ShapeError, "a diagonal for each matrix")
 
 
 def _outside_errors() -> Iterable[ErrorSample]:
@@ -189,4 +230,18 @@ free = Primitive(
     samples=_free_samples,
     errors=_free_errors,
     doc="Tangents of a basis as they are; their cotangents must not depend on its choice.",
+)
+
+regular = Primitive(
+    name="regular_for",
+    impl=_regular_impl,
+    type=_regular_type,
+    jvp=_regular_jvp,
+    transpose=_regular_transpose,
+    batch=lambda *args, **params: in_front(regular)(*args, **params),
+    zeros=True,
+    linear_in=(0,),
+    samples=_regular_samples,
+    errors=_regular_errors,
+    doc="Tangents and cotangents as they are; they must be zero where a diagonal has a zero.",
 )

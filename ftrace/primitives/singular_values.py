@@ -74,7 +74,8 @@ def _in_general_position(a: Any, u: Any, s: Any, vh: Any, full: bool) -> tuple[A
     return u, s, np.conj(np.swapaxes(v, -1, -2))
 
 
-def _columns(x: Any, start: int, stop: int) -> Any:
+def columns(x: Any, start: int, stop: int) -> Any:
+    """Some columns of matrices."""
     shape = typeof(x).shape
     if (start, stop) == (0, shape[-1]):
         return x
@@ -99,12 +100,12 @@ def _moved(u: Any, du: Any, x: Any, s: Any) -> Any:
     k, width = typeof(s).shape[-1], typeof(u).shape[-1]
     if typeof(u).shape[-2] == k:
         return du
-    first = _columns(u, 0, k)
+    first = columns(u, 0, k)
     out = outside(x, first, s)
     du = add(du, out)
     if width == k:
         return du
-    rest = _columns(u, k, width)
+    rest = columns(u, k, width)
     other = neg(product(first, product(adjoint(out), rest)))
     return concatenate(du, free(other, rest), dimension=typeof(u).ndim - 1)
 
@@ -114,7 +115,7 @@ def _svd_jvp(primals: Any, tangents: Any, *, full: bool, generic: bool = False) 
     u, s, vh = svd(a, full=full, generic=True)
     v, k = adjoint(vh), typeof(s).shape[-1]
     square = typeof(a).shape[-1] == typeof(a).shape[-2]
-    first, second = _columns(u, 0, k), _columns(v, 0, k)
+    first, second = columns(u, 0, k), columns(v, 0, k)
     tv, tu = product(t, second), product(adjoint(t), first)
     p = product(adjoint(first), tv)
     half = _half(p)

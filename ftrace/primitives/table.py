@@ -19,6 +19,7 @@ from ftrace.primitives import (
     definite,
     dot,
     dynamic,
+    eigenvalues,
     elementwise,
     fourier,
     gaps,
@@ -27,6 +28,7 @@ from ftrace.primitives import (
     linear,
     lu_factors,
     matrix_equations,
+    orthogonal,
     outside,
     powers,
     probability,
@@ -84,6 +86,8 @@ MODULES: Final = (
     outside,
     spectra,
     singular_values,
+    orthogonal,
+    eigenvalues,
 )
 
 

@@ -203,6 +203,28 @@ def check_free(k: Any) -> None:
         )
 
 
+def check_regular(t: Any, d: Any) -> None:
+    """Raise if anything moves, or is asked of, a matrix whose triangular factor is singular.
+
+    Args:
+        t: tangents or cotangents, one matrix each.
+        d: the diagonals of the factors.
+
+    Raises:
+        DomainError: one of them has a zero, and a tangent or cotangent that is none.
+    """
+    zero = is_zero(d)
+    bad = zero & (np.abs(t).max(axis=(-2, -1)) > 0)[..., None]
+    if bad.any():
+        *member, i = (int(k) for k in np.argwhere(bad)[0])
+        of = f" of matrix {tuple(member)}" if member else ""
+        raise DomainError(
+            f"No derivative: element {i} on the diagonal of R{of} is 0 to rounding: column {i} "
+            "depends on those before it, and Q is not a smooth function there.",
+            "Factor matrices whose first columns are independent, or use numpy.linalg.svd.",
+        )
+
+
 def turned(v: Any, w: Any, salt: int = 0) -> Any:
     """Eigenvectors in columns, those of equal eigenvalues turned to a basis in general position.
 
