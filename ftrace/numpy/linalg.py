@@ -10,6 +10,7 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
+from ftrace.core.dtypes import real_dtype
 from ftrace.core.errors import DtypeError, MatrixError, ShapeError
 from ftrace.numpy import matrix_products, reductions, shaping, ufuncs
 from ftrace.numpy.linalg_functions import common, inexact_64, linalg_function
@@ -30,19 +31,28 @@ from ftrace.numpy.promote import (
     strong,
     value,
 )
+from ftrace.numpy.rank_functions import lstsq as lstsq
+from ftrace.numpy.rank_functions import matrix_rank as matrix_rank
+from ftrace.numpy.rank_functions import pinv as pinv
+from ftrace.numpy.spectral_functions import eig as eig
 from ftrace.numpy.spectral_functions import eigh as eigh
+from ftrace.numpy.spectral_functions import eigvals as eigvals
 from ftrace.numpy.spectral_functions import eigvalsh as eigvalsh
+from ftrace.numpy.spectral_functions import qr as qr
 from ftrace.numpy.spectral_functions import svd as svd
 from ftrace.numpy.spectral_functions import svdvals as svdvals
 from ftrace.numpy.spectral_functions import values_along
 from ftrace.primitives import elementwise as e
+from ftrace.primitives import systems
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.shape import expand_dims, reshape
+from ftrace.primitives.stacks import check_matrices, check_square
 
 __all__ = [
-    "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
-    "matrix_power", "matrix_transpose", "multi_dot", "norm", "outer", "slogdet", "solve", "svd",
-    "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
+    "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose",
+    "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
+    "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 
@@ -157,6 +167,36 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     if ndim < 2:
         raise ShapeError("matrix_norm was given fewer than two axes.", "Pass a matrix.")
     return _matrix(x, (ndim - 2, ndim - 1), ord, keepdims)
+
+
+def _ratio(x: Any, y: Any) -> Any:
+    """x / y, infinite where y is zero."""
+    zero = e.eq(y, typeof(y).dtype.type(0))
+    one, infinite = (typeof(y).dtype.type(c) for c in (1, np.inf))
+    return e.select(zero, infinite, e.div(x, e.select(zero, one, y)))
+
+
+@linalg_function
+def cond(x: Any, p: Any = None) -> Any:
+    """The condition number in a norm; infinite where a matrix has no inverse.
+
+    Equal greatest (or least) singular values share the derivative.
+    """
+    x = inexact_64(x)
+    check_matrices("cond", typeof(x))
+    if 0 in typeof(x).shape[-2:]:
+        raise np.linalg.LinAlgError("cond is not defined on empty arrays")
+    if p is None or p in (2, -2):
+        s = svdvals(x)
+        high, low = reductions.max(s, axis=-1), reductions.min(s, axis=-1)
+        return _ratio(low, high) if p == -2 else _ratio(high, low)
+    check_square("cond", typeof(x))
+    (double,), dtype = common(x)
+    first, second = (norm(y, p, axis=(-2, -1)) for y in (double, systems.inv(double)))
+    found = cast(e.mul(first, second), real_dtype(dtype))
+    given = reductions.any(ufuncs.apply(np.isnan, x), axis=(-2, -1))
+    lost = e.bitwise_and(e.isnan(found), e.bitwise_not(given))
+    return e.select(lost, typeof(found).dtype.type(np.inf), found)
 
 
 # ---------------------------------------------------------------------------------- products

@@ -1,25 +1,54 @@
-"""Eigenvalues and singular values of numpy.linalg: `eigh`, `eigvalsh`, `svd`, `svdvals`.
+"""Decompositions of numpy.linalg: `eigh`, `eigvalsh`, `eig`, `eigvals`, `svd`, `svdvals`, `qr`.
 
 Values are NumPy's to the last bit. Derivatives exist where eigenvalues lie apart, and where equal
 ones are treated as one; elsewhere they raise `DomainError` when the function runs: see
 decision record 039.
 """
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ftrace.core.avals import typeof
-from ftrace.core.dtypes import real_dtype
+from ftrace.core.dtypes import complex_dtype, real_dtype
 from ftrace.numpy import shaping, sorting, ufuncs
 from ftrace.numpy.linalg_functions import common, linalg_function
-from ftrace.numpy.promote import cast
-from ftrace.primitives import singular_values, spectra
+from ftrace.numpy.promote import cast, unsupported
+from ftrace.numpy.refusing import refuse
+from ftrace.primitives import eigenvalues, orthogonal, singular_values, spectra
+from ftrace.primitives.arithmetic import imag, real
+from ftrace.primitives.compare import bitwise_and, bitwise_not, isfinite, select
 from ftrace.primitives.shape import expand_dims
-from ftrace.primitives.stacks import adjoint
+from ftrace.primitives.stacks import adjoint, check_matrices, check_square
 
 EighResult = type(np.linalg.eigh(np.ones((1, 1))))
+EigResult = type(np.linalg.eig(np.ones((1, 1))))
+QRResult = type(np.linalg.qr(np.ones((1, 1))))
 SVDResult = type(np.linalg.svd(np.ones((1, 1))))
+
+
+def _matrices(name: str, a: Any) -> tuple[Any, np.dtype[Any]]:
+    """Matrices in double precision, and the dtype of results."""
+    (a,), dtype = common(a)
+    check_matrices(name, typeof(a))
+    return a, dtype
+
+
+def _square(name: str, a: Any) -> tuple[Any, np.dtype[Any]]:
+    a, dtype = _matrices(name, a)
+    check_square(name, typeof(a))
+    return a, dtype
+
+
+def _finite(name: str, a: Any) -> tuple[Any, np.dtype[Any]]:
+    """Square matrices that LAPACK is not to see if they hold what is not finite."""
+    a, dtype = _square(name, a)
+    parts = (real(a), imag(a)) if typeof(a).dtype.kind == "c" else (a,)
+    fine = reduce(bitwise_and, map(isfinite, parts))
+    words = "Array must not contain infs or NaNs"
+    refuse(bitwise_not(fine), np.linalg.LinAlgError, words)
+    return select(fine, a, typeof(a).dtype.type(0)), dtype
 
 
 def _reads_lower(triangle: Any) -> bool:
@@ -41,7 +70,7 @@ def eigh(a: Any, UPLO: Any = "L") -> Any:
     single one of equal eigenvalues, raises `DomainError`, as does forward mode there, unless the
     tangent moves them together; V f(w) V^H is exact as `ftrace.scipy.linalg.funm` and its like.
     """
-    (a,), dtype = common(a)
+    a, dtype = _square("eigh", a)
     w, v = spectra.eigh(a, low=_reads_lower(UPLO))
     return EighResult(cast(w, real_dtype(dtype)), cast(v, dtype))
 
@@ -53,7 +82,7 @@ def eigvalsh(a: Any, UPLO: Any = "L") -> Any:
     The derivative of one of several equal eigenvalues is one of its generalised gradients, as that
     of `max` is; symmetric functions of them have their own.
     """
-    (a,), dtype = common(a)
+    a, dtype = _square("eigvalsh", a)
     return cast(spectra.eigvalsh(a, low=_reads_lower(UPLO)), real_dtype(dtype))
 
 
@@ -67,15 +96,16 @@ def svd(
     to a singular value of zero, or complete U or V to a square, may depend on their space only.
     """
     if hermitian:
-        return _hermitian(*eigh(a)) if compute_uv else _descending(eigvalsh(a))
+        return _hermitian(*eigh(a)) if compute_uv else descending(eigvalsh(a))
     if not compute_uv:
         return svdvals(a)
-    (a,), dtype = common(a)
+    a, dtype = _matrices("svd", a)
     u, s, vh = singular_values.svd(a, full=bool(full_matrices))
     return SVDResult(cast(u, dtype), cast(s, real_dtype(dtype)), cast(vh, dtype))
 
 
-def _descending(w: Any) -> Any:
+def descending(w: Any) -> Any:
+    """The singular values of Hermitian matrices from their eigenvalues."""
     return shaping.flip(sorting.sort(ufuncs.apply(np.absolute, w), axis=-1), -1)
 
 
@@ -95,7 +125,7 @@ def _hermitian(w: Any, v: Any) -> Any:
 @linalg_function
 def svdvals(x: Any, /) -> Any:
     """The singular values of matrices, descending: of one of several equal ones, see `eigvalsh`."""
-    (x,), dtype = common(x)
+    x, dtype = _matrices("svdvals", x)
     return cast(singular_values.svdvals(x), real_dtype(dtype))
 
 
@@ -103,3 +133,39 @@ def values_along(x: Any, axes: tuple[int, int]) -> Any:
     """The singular values of the matrices that lie in two axes, in a last one."""
     ndim = typeof(x).ndim
     return svdvals(shaping.moveaxis(x, axes, (ndim - 2, ndim - 1)))
+
+
+@linalg_function
+def eig(a: Any) -> Any:
+    """The eigenvalues of square matrices, and eigenvectors of norm 1 in columns.
+
+    Both are complex: NumPy gives real ones where all imaginary parts are zero, which is a question
+    of values. A tangent keeps norms 1 and the largest component of each vector real, as LAPACK
+    does. At equal eigenvalues see `eigh`.
+    """
+    a, dtype = _finite("eig", a)
+    w, v = eigenvalues.eig(a)
+    return EigResult(*(cast(x, complex_dtype(dtype)) for x in (w, v)))
+
+
+@linalg_function
+def eigvals(a: Any) -> Any:
+    """The complex eigenvalues of square matrices; see `eig`."""
+    a, dtype = _finite("eigvals", a)
+    return cast(eigenvalues.eigvals(a), complex_dtype(dtype))
+
+
+@linalg_function
+def qr(a: Any, mode: Any = "reduced") -> Any:
+    """The factors Q, with orthonormal columns, and R, upper triangular; or R alone.
+
+    Derivatives exist where R has no zero on its diagonal, else they raise `DomainError`. What
+    completes Q to a square may be used as a space only.
+    """
+    if mode == "raw":
+        raise unsupported("numpy.linalg.qr", "mode='raw' (Householder's vectors)")
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"Unrecognized mode '{mode}'")
+    a, dtype = _matrices("qr", a)
+    q, r = orthogonal.qr(a, complete=mode == "complete")
+    return cast(r, dtype) if mode == "r" else QRResult(cast(q, dtype), cast(r, dtype))

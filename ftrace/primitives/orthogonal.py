@@ -31,7 +31,8 @@ def _type(a: ShapedArray, *, complete: bool) -> tuple[ShapedArray, ShapedArray]:
 
 
 def _impl(a: Any, complete: bool) -> tuple[Any, Any]:
-    return np.linalg.qr(a, "complete" if complete else "reduced")
+    q, r = np.linalg.qr(a, "complete" if complete else "reduced")
+    return q, r
 
 
 def _turning(m: Any) -> Any:

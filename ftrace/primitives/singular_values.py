@@ -150,11 +150,20 @@ def _svdvals_type(a: ShapedArray) -> ShapedArray:
 def _svdvals_jvp(primals: Any, tangents: Any) -> Any:
     (a,), (t,) = primals, tangents
     u, s, vh = svd(a, full=False, generic=True)
+    return s, _of_values(u, s, vh, t)
+
+
+def singular_tangents(a: Any, t: Any) -> Any:
+    """The tangents of singular values; of one that is zero it is zero, as of an absolute value."""
+    return _of_values(*svd(a, full=False, generic=True), t)
+
+
+def _of_values(u: Any, s: Any, vh: Any, t: Any) -> Any:
     moved = mul(conjugated(u), product(t, adjoint(vh)))
-    found = reduce_sum(real_part(moved), axes=(typeof(a).ndim - 2,))
+    found = reduce_sum(real_part(moved), axes=(typeof(u).ndim - 2,))
     if not typeof(s).shape[-1]:
-        return s, found
-    return s, select(where_zero(s), typeof(s).dtype.type(0), found)  # as that of an absolute value
+        return found
+    return select(where_zero(s), typeof(s).dtype.type(0), found)
 
 
 # ---------------------------------------------------------------------------------- the rows

@@ -25,6 +25,7 @@ from ftrace.primitives import (
     gaps,
     index,
     index_bounds,
+    least_squares,
     linear,
     lu_factors,
     matrix_equations,
@@ -88,6 +89,7 @@ MODULES: Final = (
     singular_values,
     orthogonal,
     eigenvalues,
+    least_squares,
 )
 
 

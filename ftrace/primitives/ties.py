@@ -188,14 +188,15 @@ def check_outside(x: Any, part: Any, s: Any, reverse: bool) -> Any:
     return np.where(zero, none, one / np.where(zero, one, s))
 
 
-def check_free(k: Any) -> None:
-    """Raise if a function depends on the basis of a space, by the cotangent of U^H dU.
+def check_free(ct: Any, u: Any) -> None:
+    """Raise if a function depends on the basis U of a space, by the cotangent of dU.
 
     Raises:
         DomainError: it does.
     """
+    k = np.matmul(np.swapaxes(u, -1, -2), ct)
     turning = k - np.conj(np.swapaxes(k, -1, -2))
-    if (np.abs(turning) > epsilon(k.dtype) ** 0.5 * _largest(k, 2)).any():
+    if (np.abs(turning) > epsilon(k.dtype) ** 0.5 * _largest(ct, 2)).any():
         raise DomainError(
             "No derivative: the function depends on the basis that was chosen for the vectors that "
             "complete a square orthogonal factor.",

@@ -151,6 +151,8 @@ RULES: Final[dict[str, Rule]] = {
     "banded_solve": matrices.banded_solve,
     "definite_banded_solve": matrices.definite_banded_solve,
     "lu_pivots_to_permutation": matrices.pivots_to_order,
+    "pinv": matrices.pinv,
+    "least_squares": matrices.least_squares,
     "fft": folds.transformed,
 }
 

@@ -176,3 +176,35 @@ def definite_banded_solve(xp: Any, ab: Any, b: Any, lower: bool) -> Any:
     main = xp.eye(ab.shape[-1], dtype=np.bool_)
     whole = half + xp.where(main, 0, xp.swapaxes(half.conj(), -1, -2))
     return xp.linalg.solve(xp.where(main, half.real, whole), b)
+
+
+def _inverted(xp: Any, a: Any, cutoff: Any) -> Any:
+    """Factors of the pseudo-inverse, the singular values and which of them count."""
+    u, s, vh = (xp.asarray(x) for x in xp.linalg.svd(a, full_matrices=False))
+    if not s.size:
+        return vh, u, s, s > 0
+    counts = s > xp.asarray(cutoff)[..., None] * s.max(axis=-1, keepdims=True)
+    inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0)
+    v = xp.swapaxes(vh.conj(), -1, -2) * inverse[..., None, :].astype(a.dtype)
+    return v, xp.swapaxes(u.conj(), -1, -2), s, counts
+
+
+def pinv(xp: Any, a: Any, cutoff: Any, hermitian: bool = False) -> Any:
+    if hermitian:
+        below = xp.tril(a, -1)
+        on = xp.where(xp.eye(a.shape[-1], dtype=np.bool_), a.real, 0)
+        a = below + xp.swapaxes(below.conj(), -1, -2) + on
+    if not a.size:
+        return xp.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
+    v, uh, _, _ = _inverted(xp, a, cutoff)
+    return xp.matmul(v, uh)
+
+
+def least_squares(xp: Any, a: Any, b: Any, cutoff: Any) -> list[Any]:
+    if not a.size:
+        shape = (*a.shape[:-2], a.shape[-1], b.shape[-1])
+        stack, k = a.shape[:-2], min(a.shape[-2:])
+        none = xp.zeros((*stack, k), a.real.dtype)
+        return [xp.zeros(shape, a.dtype), xp.zeros(stack, np.int32), none]
+    v, uh, s, counts = _inverted(xp, a, cutoff)
+    return [xp.matmul(v, xp.matmul(uh, b)), counts.sum(axis=-1), s]
