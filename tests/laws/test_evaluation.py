@@ -170,11 +170,7 @@ NEEDS_MATRICES = {
     *("solve", "inv", "det", "slogdet", "cofactor", "cholesky", "lu", "expm", "expm_frechet"),
     *("triangular_solve", "triangular_product", "triangular_inv", "sylvester", "banded_solve"),
     *("definite_banded_solve", "eigh", "eigvalsh", "svd", "svdvals", "split_ties", "join_ties"),
-    *("outside_over", "free_basis"),
-    *("solve", "inv", "det", "slogdet", "cofactor", "cholesky", "triangular_solve", "lu"),
-    *("expm", "expm_frechet", "sylvester", "banded_solve", "definite_banded_solve"),
-    *("eigh", "eigvalsh", "svd", "svdvals", "split_ties", "join_ties", "outside_over"),
-    *("free_basis", "regular_for", "qr", "eig", "eigvals"),
+    *("outside_over", "free_basis", "regular_for", "qr", "eig", "eigvals"),
     *("pinv", "least_squares"),
 }
 NOT_APPLICABLE: dict[str, set[str]] = {
