@@ -155,7 +155,8 @@ def _svdvals_jvp(primals: Any, tangents: Any) -> Any:
 
 def singular_tangents(a: Any, t: Any) -> Any:
     """The tangents of singular values; of one that is zero it is zero, as of an absolute value."""
-    return _of_values(*svd(a, full=False, generic=True), t)
+    u, s, vh = svd(a, full=False, generic=True)
+    return _of_values(u, s, vh, t)
 
 
 def _of_values(u: Any, s: Any, vh: Any, t: Any) -> Any:
