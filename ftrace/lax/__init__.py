@@ -23,6 +23,7 @@ from ftrace.control.user_loops import switch as switch
 from ftrace.control.user_loops import while_loop as while_loop
 from ftrace.core.arguments import explain as _explain
 from ftrace.core.jax_names import refusing as _refusing
+from ftrace.lax import linalg as linalg
 from ftrace.lax.associative import associative_scan as associative_scan
 from ftrace.lax.convolution import conv as conv
 from ftrace.lax.convolution import conv_general_dilated as conv_general_dilated

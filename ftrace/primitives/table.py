@@ -11,6 +11,7 @@ from typing import Final
 from ftrace.core.primitive import Primitive
 from ftrace.primitives import (
     arithmetic,
+    banded,
     compare,
     conv,
     convert,
@@ -82,6 +83,7 @@ MODULES: Final = (
     lu_factors,
     systems,
     matrix_equations,
+    banded,
     fourier,
     gaps,
     outside,
