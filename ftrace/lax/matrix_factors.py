@@ -13,7 +13,7 @@ from ftrace.core.errors import MatrixError, ShapeError
 from ftrace.lax.binding import bind, int_of
 from ftrace.lax.slices import dynamic_index_in_dim
 from ftrace.primitives import definite, lu_factors, triangular
-from ftrace.primitives.matrix_equations import banded_solve
+from ftrace.primitives.banded import banded_solve
 from ftrace.primitives.shape import expand_dims, reshape
 from ftrace.primitives.stacks import adjoint, check_matrices, check_square, product, triangle
 

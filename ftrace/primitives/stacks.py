@@ -196,6 +196,21 @@ def refused_as_nan(function: Rule, *stacks: Any) -> Any:
     return out
 
 
+def each_matrix(function: Any, *stacks: Any) -> Any:
+    """A function of matrices for each member of stacks; NaN where it refuses one.
+
+    Its result has the shape and dtype of the last operand.
+    """
+    last = stacks[-1]
+    out = np.empty(last.shape, last.dtype)
+    for i in np.ndindex(last.shape[:-2]) if last.size else ():
+        try:
+            out[i] = function(*(x[i] for x in stacks))
+        except np.linalg.LinAlgError:
+            out[i] = np.nan
+    return out
+
+
 # ---------------------------------------------------------------------------------- samples
 
 

@@ -11,7 +11,7 @@ from ftrace.numpy.linear_equations import NOT_DEFINITE, SINGULAR, factored, inve
 from ftrace.numpy.promote import cast, static_int
 from ftrace.numpy.refusing import refuse
 from ftrace.primitives import systems
-from ftrace.primitives.matrix_equations import banded_solve, definite_banded_solve
+from ftrace.primitives.banded import banded_solve, definite_banded_solve
 from ftrace.primitives.stacks import adjoint, check_matrices, conjugated, swapped, triangle
 from ftrace.scipy.borrowing import scipys
 from ftrace.scipy.linalg.matrix_operands import (
