@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 _captured_arrays = lazy("ftrace.control.guards", "captured_arrays")
 _territory_of = lazy("ftrace.lifting.lifted_calls", "territory_of")
-_counterpart_named = lazy("ftrace.lifting.substitutes.scipy_names", "counterpart_named")
+_advice = lazy("ftrace.lifting.substitutes.scipy_names", "advice")
 
 _NEWS: Final = 0  # no id of anything
 
@@ -273,9 +273,8 @@ class Eager(Restart):
 
 def _name_counterpart(error: FtraceError) -> None:
     """Note the function of ours that does what a function of SciPy's was asked to."""
-    found = _counterpart_named(error.__traceback__)
-    note = f"{found} takes traced arrays: call it in the place of SciPy's function."
-    if found and note not in getattr(error, "__notes__", ()):
+    note = _advice(error.__traceback__)
+    if note and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 
 

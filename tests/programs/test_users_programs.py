@@ -7,13 +7,6 @@ import ftrace
 from ftrace.tree_util import tree_flatten
 from tests.programs.users_programs import PROGRAMS
 
-SOON = {  # numpy.fft, windows and numpy.result_type have no rules yet
-    "FFT deconvolution",
-    "CNN",
-    "scipy.optimize.rosen",
-}
-NAMES = [name for name in PROGRAMS if name not in SOON]
-
 
 def check(name, way):
     """A gradient against a difference in some direction."""
@@ -32,12 +25,12 @@ def check(name, way):
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_eager_gradients(name):
     check(name, ftrace.grad)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_jitted_programs(name):
     f, args = PROGRAMS[name]
     np.testing.assert_allclose(ftrace.jit(f)(*args), f(*args), rtol=1e-8)

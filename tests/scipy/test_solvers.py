@@ -1,9 +1,13 @@
 """SciPy's own solvers in transformed functions: what they find has derivatives."""
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 import scipy.integrate as si
 import scipy.optimize as so
+import scipy.sparse as sp
 from scipy.integrate import quad
 
 import ftrace
@@ -169,3 +173,27 @@ def test_what_traced_solvers_refuse():
         ftrace.grad(lambda a: so.brentq(lambda x: x**2 + a, 0.0, 5.0))(2.0)
     with pytest.raises(errors.RuleError, match="loss="):
         ftrace.grad(lambda a: so.least_squares(lambda x: x - a, [1.0], loss=np.sin).x[0])(2.0)
+
+
+def test_errors_inside_of_scipy_tell_the_users_line_and_what_to_call():
+    def solved(k):
+        return si.solve_ivp(lambda t, y: -k * y, (0, 1), [1.0], t_eval=[1.0]).y.sum()
+
+    def programmed(k):
+        return so.linprog(np.stack([k, k]), A_ub=np.eye(2), b_ub=np.ones(2)).fun
+
+    def product(k):
+        return (sp.csr_array(np.eye(2)) @ np.stack([k, k])).sum()
+
+    for f, words in (
+        (solved, "ftrace.implicit.solve_ivp takes traced arrays"),
+        (programmed, "linprog.*plain values.*ftrace.external"),
+        (product, "ftrace.sparse.as_sparse"),
+    ):
+        with pytest.raises(errors.TracerArrayConversionError) as caught:
+            ftrace.grad(f, lift=f is programmed)(1.0)
+        (note,) = caught.value.__notes__
+        assert re.search(words, note, re.DOTALL)
+        line = inspect.getsource(f).splitlines()[-1].strip()
+        assert f"called at {__file__}:" in note
+        assert line in note

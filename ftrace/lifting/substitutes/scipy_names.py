@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, MethodType, TracebackType
 from typing import Any, Final
 
+from ftrace.core import source
 from ftrace.core.errors import ConcretizationTypeError, UnexpectedTracerError
 from ftrace.core.trace import ctx, forget, refused
 from ftrace.lifting.substitutes.python import holds_tracer
@@ -72,17 +73,55 @@ def _face(theirs: str, name: str) -> Any:
     return found
 
 
-def counterpart_named(trace: TracebackType | None) -> str:
-    """The function of ours for a function of SciPy's that an error passed through; "" for none."""
+def advice(trace: TracebackType | None) -> str:
+    """What to do about an error that passed through a function of SciPy's; "" for any other."""
+    place = None
     while trace is not None:
-        frame, trace = trace.tb_frame, trace.tb_next
-        name, parts = frame.f_code.co_name, str(frame.f_globals.get("__name__")).split(".")
-        for n in range(len(parts), 1, -1):
-            theirs = ".".join(parts[:n])
-            public = getattr(sys.modules.get(theirs), name, None) if parts[0] == "scipy" else None
-            if public is not None and _face(theirs, name) is not None:
-                return f"ftrace.{theirs}.{name}"
+        frame, instruction = trace.tb_frame, trace.tb_lasti
+        found = _told(frame)
+        if found:
+            return f"In {found[0]}, called at {source.describe(place)}.\n{found[1]}"
+        if not (source.is_internal(frame.f_code.co_filename) or _module(frame)[0] == "scipy"):
+            place = frame.f_code, instruction
+        trace = trace.tb_next
     return ""
+
+
+def _module(frame: FrameType) -> list[str]:
+    return str(frame.f_globals.get("__name__")).split(".")
+
+
+def _told(frame: FrameType) -> tuple[str, str] | None:
+    """The public function of SciPy's that a frame runs, and what to call instead."""
+    name, parts = frame.f_code.co_name, _module(frame)
+    if parts[0] != "scipy":
+        return None
+    if is_foreign_operator(frame):
+        fix = "ftrace.sparse.as_sparse(A) meets traced arrays: use it in the place of A."
+        return f"scipy.sparse's {name}", fix
+    for n in range(len(parts), 1, -1):
+        theirs = ".".join(parts[:n])
+        public = getattr(sys.modules.get(theirs), name, None)
+        if name[0] != "_" and parts[n - 1][0] != "_" and callable(public):
+            ours = _told_name(theirs, name)
+            if ours:
+                fix = f"{ours} takes traced arrays: call it in the place of SciPy's function."
+            else:
+                fix = (
+                    "It takes plain values: call it outside of the traced function, or say what "
+                    "its derivative is, with ftrace.external."
+                )
+            return f"{theirs}.{name}", fix
+    return None
+
+
+def _told_name(theirs: str, name: str) -> str:
+    """The public name of what ftrace has; "" for nothing."""
+    if theirs in _SOLVERS and hasattr(importlib.import_module("ftrace.implicit"), name):
+        return f"ftrace.implicit.{name}"
+    if _face(theirs, name) is None:
+        return ""
+    return f"ftrace.{theirs.removeprefix('scipy.') if theirs == 'scipy.sparse' else theirs}.{name}"
 
 
 def _where_solved(plain: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
