@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
+from ftrace.control.foreign_arrays import adopted
 from ftrace.control.functions import (
     Apart,
     FlatFunction,
@@ -204,7 +205,11 @@ def differentiable(
         try:
             kind = typeof(x).dtype.kind
         except DtypeError:
-            raise untraceable(fun, leaves, chosen.paths(fun, chosen.tree)) from None
+            made = adopted(x)
+            if made is x:
+                raise untraceable(fun, leaves, chosen.paths(fun, chosen.tree)) from None
+            leaves[i] = x = made
+            kind = typeof(x).dtype.kind
         if (kind == "c" if holomorphic else kind in "fc") or (allow_int and kind in "biu"):
             continue
         raise _no_derivative(what, fun, chosen.paths(fun, chosen.tree)[i], x, holomorphic)

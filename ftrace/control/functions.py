@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.control.foreign_arrays import adopt
 from ftrace.core.avals import SCALAR_AVALS, TYPEOF, ShapedArray, typeof
 from ftrace.core.changed_arguments import Containers
 from ftrace.core.device import copied, on_device
@@ -284,7 +285,7 @@ def argument_paths(fun: Any, tree: PyTreeDef, skipped: Sequence[int] = ()) -> li
 def argument_avals(
     fun: Any, leaves: Sequence[Any], tree: PyTreeDef, skipped: Sequence[int] = ()
 ) -> list[ShapedArray]:
-    """The avals of the leaves of `(args, kwargs)`.
+    """The avals of the leaves of `(args, kwargs)`; other libraries' arrays are replaced by NumPy's.
 
     Raises:
         DtypeError: one that is no array, named by the argument and the path in it.
@@ -292,6 +293,8 @@ def argument_avals(
     try:
         return [typeof(x) for x in leaves]
     except DtypeError:
+        if type(leaves) is list and adopt(leaves):
+            return argument_avals(fun, leaves, tree, skipped)
         raise untraceable(fun, leaves, argument_paths(fun, tree, skipped)) from None
 
 
