@@ -102,7 +102,7 @@ def _told(frame: FrameType) -> tuple[str, str] | None:
     for n in range(len(parts), 1, -1):
         theirs = ".".join(parts[:n])
         public = getattr(sys.modules.get(theirs), name, None)
-        if name[0] != "_" and parts[n - 1][0] != "_" and callable(public):
+        if callable(public) and not any(part[0] == "_" for part in (*parts[:n], name)):
             ours = _told_name(theirs, name)
             if ours:
                 fix = f"{ours} takes traced arrays: call it in the place of SciPy's function."
