@@ -13,7 +13,6 @@ from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
-from ftrace.control.foreign_arrays import adopted
 from ftrace.control.functions import (
     Apart,
     FlatFunction,
@@ -29,6 +28,7 @@ from ftrace.core import source
 from ftrace.core.avals import typeof
 from ftrace.core.config import config
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
+from ftrace.core.foreign_arrays import adopted
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import EVAL, ctx, lifted
 from ftrace.core.tree import PyTreeDef, paths, tree_structure

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.control.foreign_arrays import adopt
 from ftrace.core.avals import SCALAR_AVALS, TYPEOF, ShapedArray, typeof
 from ftrace.core.changed_arguments import Containers
 from ftrace.core.device import copied, on_device
 from ftrace.core.errors import DtypeError
 from ftrace.core.foreign import refused_elsewhere
+from ftrace.core.foreign_arrays import adopt
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.nodes import lost
 from ftrace.core.trace import FROZEN, Tracer, lifted

@@ -273,7 +273,8 @@ class Eager(Restart):
 
 def _name_counterpart(error: FtraceError) -> None:
     """Note the function of ours that does what a function of SciPy's was asked to."""
-    note = _advice(error.__traceback__)
+    swallowed = error.__context__  # compiled code raised it where ours came back to it
+    note = _advice(error.__traceback__) or (swallowed and _advice(swallowed.__traceback__))
     if note and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 
