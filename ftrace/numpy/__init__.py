@@ -8,6 +8,9 @@ dtypes and helpers that never see a tracer are NumPy's own (`passive.py`).
 
 import sys
 
+from numpy import __array_api_version__ as __array_api_version__
+from numpy import __array_namespace_info__ as __array_namespace_info__
+
 from ftrace.core.jax_names import refusing as _refusing
 from ftrace.numpy import (
     cells,

@@ -92,7 +92,13 @@ INSTEAD: Final = {
 
 
 def array_namespace(self: Any, *, api_version: str | None = None) -> Any:
-    """The array API's door: the module whose functions understand this array."""
+    """The array API's door: the module whose functions understand this array.
+
+    Raises:
+        ValueError: a version of the standard that NumPy does not know either.
+    """
+    if api_version is not None:
+        np.empty(0).__array_namespace__(api_version=api_version)
     return _namespace
 
 
