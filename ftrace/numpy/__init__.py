@@ -146,10 +146,12 @@ from ftrace.numpy.polynomials import poly as poly
 from ftrace.numpy.polynomials import polyadd as polyadd
 from ftrace.numpy.polynomials import polyder as polyder
 from ftrace.numpy.polynomials import polydiv as polydiv
+from ftrace.numpy.polynomials import polyfit as polyfit
 from ftrace.numpy.polynomials import polyint as polyint
 from ftrace.numpy.polynomials import polymul as polymul
 from ftrace.numpy.polynomials import polysub as polysub
 from ftrace.numpy.polynomials import polyval as polyval
+from ftrace.numpy.polynomials import roots as roots
 from ftrace.numpy.polynomials import trim_zeros as trim_zeros
 from ftrace.numpy.products import convolve as convolve
 from ftrace.numpy.products import correlate as correlate

@@ -1,22 +1,30 @@
 """Polynomials by their coefficients, highest power first: polyval, polymul, polyder and kin.
 
-`roots` and `polyfit` need eigenvalues and least squares and come with the decompositions.
+How many zeros lead a polynomial decides about shapes, so where values are not known the first
+coefficient of `roots` is taken to be none, which is checked when the function runs.
 """
 
 from typing import Any
 
 import numpy as np
 
+from ftrace.control.rows.raising import fail_where, some
 from ftrace.core.avals import typeof
-from ftrace.core.device import free
-from ftrace.numpy import ufuncs
+from ftrace.core.device import free, to_host
+from ftrace.core.dtypes import complex_dtype
+from ftrace.core.errors import ShapeError
+from ftrace.core.trace import UNKNOWN, Tracer
+from ftrace.numpy import linalg, reductions, ufuncs
 from ftrace.numpy.elementary import multiply
 from ftrace.numpy.joining import joined
 from ftrace.numpy.lowerings import constant_like
+from ftrace.numpy.matrices import vander
+from ftrace.numpy.matrix_products import contract
 from ftrace.numpy.numerics import convolve, divide, subtract
 from ftrace.numpy.promote import (
     cast,
     common_dtype,
+    inexact,
     known,
     numpy_function,
     promote,
@@ -25,6 +33,8 @@ from ftrace.numpy.promote import (
     value,
 )
 from ftrace.numpy.shaping import atleast, index_axis, slice_axis
+from ftrace.primitives import elementwise as e
+from ftrace.primitives.shape import expand_dims, reshape
 from ftrace.primitives.slicing import pad as pad_row
 
 
@@ -146,6 +156,80 @@ def poly(seq_of_zeros: Any) -> Any:
         minus = ufuncs.apply(np.negative, slice_axis(roots, i, i + 1, 0))
         found = convolve(found, joined([one, minus], 0))
     return found
+
+
+@numpy_function
+def roots(p: Any) -> Any:
+    """The roots of a polynomial, complex, as the eigenvalues of its companion matrix."""
+    p = _coefficients(p)
+    if typeof(p).ndim != 1:
+        raise ValueError("Input must be a rank-1 array.")
+    values = p.known(exact=True) if isinstance(p, Tracer) else p
+    if values is UNKNOWN:
+        fail_where(some(e.eq(index_axis(p, 0, 0), 0)), (), _leading_zero, ShapeError)
+    else:
+        first = np.flatnonzero(np.asarray(to_host(values)))[:1].sum()
+        p = slice_axis(p, int(first), typeof(p).shape[0], 0)
+    n = typeof(p).shape[0] - 1
+    p = inexact(p)
+    if n < 1:
+        return free(np.zeros(0, complex_dtype(typeof(p).dtype)))
+    row = ufuncs.apply(np.negative, divide(slice_axis(p, 1, n + 1, 0), index_axis(p, 0, 0)))
+    below = free(np.eye(n - 1, n, dtype=typeof(p).dtype))
+    return linalg.eigvals(joined([reshape(row, new_sizes=(1, n)), below], 0))
+
+
+def _leading_zero() -> None:
+    raise ShapeError(
+        "numpy.roots leaves out zeros in front of the coefficients, and the first one of a traced "
+        "polynomial is zero: how many roots there are would depend on values.",
+        "Pass the coefficients from the first one that is not zero.",
+    )
+
+
+@numpy_function
+def polyfit(
+    x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
+) -> Any:
+    """The coefficients of the polynomial of a degree that is closest to points."""
+    order = static_int(deg, "deg") + 1
+    x, y = inexact(x), inexact(y)
+    rank, count = typeof(y).ndim, typeof(x).shape[:1]
+    if order < 1:
+        raise ValueError("expected deg >= 0")
+    if typeof(x).ndim != 1 or not typeof(x).size:
+        raise TypeError("expected 1D vector for x")
+    if rank not in (1, 2) or typeof(y).shape[:1] != count:
+        raise TypeError("expected x and y to have same length")
+    powers = vander(x, order)
+    if w is not None:
+        w = inexact(w)
+        if typeof(w).shape != count:
+            raise TypeError("expected a 1-d array for weights, as long as y")
+        column = expand_dims(w, dimensions=(1,))
+        powers, y = multiply(powers, column), multiply(y, w if rank == 1 else column)
+    scale = ufuncs.apply(np.sqrt, reductions.sum(ufuncs.apply(np.square, powers), axis=0))
+    powers = divide(powers, scale)
+    if rcond is None:
+        rcond = count[0] * float(np.finfo(typeof(x).dtype).eps)
+    found, residuals, rank_found, singular = linalg.lstsq(powers, y, rcond)
+    found = divide(found, scale if rank == 1 else expand_dims(scale, dimensions=(1,)))
+    if full:
+        return found, residuals, rank_found, singular, rcond
+    return (found, _covariance(powers, scale, residuals, cov, rank)) if cov else found
+
+
+def _covariance(powers: Any, scale: Any, residuals: Any, cov: Any, rank: int) -> Any:
+    """The covariance matrix of fitted coefficients."""
+    n, order = typeof(powers).shape
+    base = linalg.inv(contract(powers, powers, (0,), (0,)))
+    base = divide(base, multiply(expand_dims(scale, dimensions=(1,)), scale))
+    if cov != "unscaled":
+        if n <= order:
+            raise ValueError("the number of data points must exceed order to scale the covariance")
+        base = base if rank == 1 else expand_dims(base, dimensions=(2,))
+        return multiply(base, divide(residuals, n - order))
+    return base if rank == 1 else expand_dims(base, dimensions=(2,))
 
 
 @numpy_function

@@ -98,7 +98,8 @@ def array_namespace(self: Any, *, api_version: str | None = None) -> Any:
         ValueError: a version of the standard that NumPy does not know either.
     """
     if api_version is not None:
-        np.empty(0).__array_namespace__(api_version=api_version)
+        plain: Any = np.empty(0)
+        plain.__array_namespace__(api_version=api_version)
     return _namespace
 
 
