@@ -70,7 +70,7 @@ def _frechet_type(a: ShapedArray, e: ShapedArray) -> ShapedArray:
     return aval(a.shape, a.dtype)
 
 
-def _blocks(a: Any, b: Any) -> Any:
+def blocks(a: Any, b: Any) -> Any:
     """The matrices ((a, b), (0, a))."""
     n = len(typeof(a).shape)
     above = concatenate(a, b, dimension=n - 1)
@@ -86,7 +86,7 @@ def _frechet_jvp(primals: Any, tangents: Any) -> Any:
     if ta is ZERO:
         return y, by_e
     n, ndim = typeof(a).shape[-1], typeof(a).ndim
-    whole = expm_frechet(_blocks(a, e), _blocks(ta, zeros(typeof(ta))))
+    whole = expm_frechet(blocks(a, e), blocks(ta, zeros(typeof(ta))))
     by_a = along(along(whole, ndim - 2, 0, n), ndim - 1, n, 2 * n)
     return y, by_a if by_e is ZERO else add(by_a, by_e)
 

@@ -61,6 +61,8 @@ def unsupported(case: Case) -> bool:
 
 def missing(case: Case) -> bool:
     """Functions of SciPy that CuPy does not have."""
+    if case.row.name in ("sqrtm", "logm", "logm_slope", "factored"):
+        return True
     name = case.sample.params.get("function")
     if name is None:
         return False
@@ -78,7 +80,9 @@ def test_a_row_calls_functions_that_cupy_has_and_gives_its_impls_values(
             cupy_library.evaluate(case.row, args, case.sample.params)
         return
     if missing(case):
-        with pytest.raises(RuleError, match=r"CuPy [\d.]+ has no function for special"):
+        with pytest.raises(
+            RuleError, match=r"CuPy [\d.]+ has no function for (special|sqrtm|logm|factored)"
+        ):
             cupy_library.evaluate(case.row, args, case.sample.params)
         return
     found = cupy_library.evaluate(case.row, args, case.sample.params)

@@ -171,7 +171,7 @@ NEEDS_MATRICES = {
     *("triangular_solve", "triangular_product", "triangular_inv", "sylvester", "banded_solve"),
     *("definite_banded_solve", "eigh", "eigvalsh", "svd", "svdvals", "split_ties", "join_ties"),
     *("outside_over", "free_basis", "regular_for", "qr", "eig", "eigvals"),
-    *("pinv", "least_squares"),
+    *("pinv", "least_squares", "sqrtm", "logm", "logm_slope", "factored"),
 }
 NOT_APPLICABLE: dict[str, set[str]] = {
     "rank 0": NEEDS_AN_AXIS | NEEDS_THREE_AXES | NEEDS_MATRICES,

@@ -153,6 +153,7 @@ RULES: Final[dict[str, Rule]] = {
     "lu_pivots_to_permutation": matrices.pivots_to_order,
     "pinv": matrices.pinv,
     "least_squares": matrices.least_squares,
+    **dict.fromkeys(("sqrtm", "logm", "logm_slope", "factored"), matrices.lacking),
     "fft": folds.transformed,
 }
 

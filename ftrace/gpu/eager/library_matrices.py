@@ -208,3 +208,7 @@ def least_squares(xp: Any, a: Any, b: Any, cutoff: Any) -> list[Any]:
         return [xp.zeros(shape, a.dtype), xp.zeros(stack, np.int32), none]
     v, uh, s, counts = _inverted(xp, a, cutoff)
     return [xp.matmul(v, xp.matmul(uh, b)), counts.sum(axis=-1), s]
+
+
+def lacking(xp: Any, *operands: Any, **params: Any) -> Any:
+    raise AttributeError("nor has cupyx.scipy.linalg")
