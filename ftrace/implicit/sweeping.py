@@ -25,13 +25,13 @@ _odeint = lazy("scipy.integrate", "odeint")
 _quad = lazy("scipy.integrate", "quad")
 _quad_vec = lazy("scipy.integrate", "quad_vec")
 _IMPLICIT: Final = frozenset({"Radau", "BDF", "LSODA"})
-_POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(6)
+_POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _AGAIN: Final = 4  # times that a linear sweep is solved, to find how large it becomes
 _ADVICE: Final = (
     "Loosen rtol and atol, try another method ('LSODA' or 'Radau' for stiff equations), or solve "
     "for a shorter time."
 )
-Interpolant = Callable[[float], Any]
+Interpolant = Callable[[Any], Any]
 
 
 def run(jaxpr: Jaxpr, values: list[Any]) -> list[Any]:
@@ -143,7 +143,7 @@ class Stepper:
         z = np.array(jumps[order[0]])
         found = _Solved(np.zeros_like(jumps), [_nowhere] * (n - 1), breaks)
         found.outs[order[0]] = z
-        at = 0
+        at, pace = 0, None
         while at < n - 1:
             end = at + 1
             while end < n - 1 and order[end] not in breaks:
@@ -151,8 +151,9 @@ class Stepper:
             span = order[at : end + 1]
             earlier = [s.between[min(span[0], span[1])] for s in before]
             solution, z, steps, size = self._stretch(
-                sweep, (times[span[0]], times[span[-1]]), z, earlier, params, atol
+                sweep, (times[span[0]], times[span[-1]], pace), z, earlier, params, atol
             )
+            pace = np.max(np.abs(np.diff(steps)), initial=0.0) or pace
             for a, b in pairwise(span):
                 found.between[min(a, b)] = solution
                 found.outs[b] = solution(times[b])
@@ -166,10 +167,13 @@ class Stepper:
     def _stretch(
         self, sweep: Sweep, span: Any, z: Any, earlier: list[Interpolant], params: Any, atol: Any
     ) -> tuple[Interpolant, Any, Any, float]:
-        """The solution between two times without jumps: itself, its last value, steps, size."""
-        start, stop = map(float, span)
+        """The solution between two times without jumps: itself, its last value, steps, size.
+
+        `span` holds these, and the step to try first, if any was taken before.
+        """
+        start, stop, pace = float(span[0]), float(span[1]), span[2]
         if start == stop or not z.size:
-            return (lambda t: z), z, np.array([start, stop]), _largest(z)
+            return _constant(z), z, np.array([start, stop]), _largest(z)
         sign = 1.0 if sweep.along else -1.0
 
         def values(t: float, z: Any) -> list[Any]:
@@ -179,6 +183,8 @@ class Stepper:
             return sign * run(sweep.rate, values(t, z))[0]
 
         given = dict(self.options)
+        if pace is not None:
+            given["first_step"] = min(float(pace), abs(stop - start))
         if self.method in _IMPLICIT:
             slope = jacobian(sweep.rate, len(earlier))
             given["jac"] = lambda t, z: sign * run(slope, values(t, z))[0]
@@ -287,7 +293,11 @@ def failed(name: str, message: str, linear: bool) -> SolverError:
     return SolverError(f"{name}{what}: {message.rstrip('.')}.", _ADVICE)
 
 
-def _nowhere(t: float) -> Any:
+def _constant(z: Any) -> Interpolant:
+    return lambda t: z if not np.ndim(t) else np.repeat(z[:, None], np.size(t), 1)
+
+
+def _nowhere(t: Any) -> Any:
     raise AssertionError(t)
 
 
@@ -325,15 +335,17 @@ def _integrals(integrand: Jaxpr, times: Any, solved: list[_Solved], params: Any)
     totals = [np.zeros(a.shape, a.dtype) for a in integrand.out_avals]
     steps = np.concatenate([s for one in solved for s in one.steps])
     for i, (start, stop) in enumerate(pairwise(times)):
+        if start == stop:
+            continue
         inside = (steps > min(start, stop)) & (steps < max(start, stop))
         cuts = np.unique(np.concatenate([steps[inside], [start, stop]]))
         cuts = cuts if start <= stop else cuts[::-1]
-        for a, b in pairwise(cuts):
-            half, middle = (b - a) / 2, (b + a) / 2
-            for x, w in zip(_POINTS, _WEIGHTS, strict=True):
-                t = middle + half * x
-                zs = [s.between[i](t) for s in solved]
-                values = run(integrand, [np.float64(t), *zs, *params])
-                for total, y in zip(totals, values, strict=True):
-                    total += (w * half) * y
+        half, middle = np.diff(cuts) / 2, (cuts[1:] + cuts[:-1]) / 2
+        ts = (middle[:, None] + half[:, None] * _POINTS).ravel()
+        weights = (half[:, None] * _WEIGHTS).ravel()
+        columns = [np.asarray(s.between[i](ts)).T for s in solved]
+        for t, w, *zs in zip(ts, weights, *columns, strict=True):
+            values = run(integrand, [t, *map(np.ascontiguousarray, zs), *params])
+            for total, y in zip(totals, values, strict=True):
+                total += w * y
     return totals
