@@ -7,7 +7,7 @@ derivatives of the user's function where a method uses them.
 import functools
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ _WITH_HESSIAN = frozenset(
     {"newton-cg", "dogleg", "trust-ncg", "trust-krylov", "trust-exact", "trust-constr"}
 )
 _WITHOUT_GRADIENT = frozenset({"nelder-mead", "powell", "cobyla", "cobyqa"})
+_FLAT: Final = 1e-6  # the slope of a minimum that rounding hides, in parts of the value
 _START = "Start closer to a solution (x0), allow more steps (options), or try another method."
 
 
@@ -336,8 +337,13 @@ def _constrained() -> RuleError:
 
 
 def found(what: str, fun: Callable[..., Any], result: Any) -> Any:
-    """The x of a result of SciPy's."""
-    if not result.success:
+    """The x of a result of SciPy's.
+
+    A minimum that is exact to rounding counts as found, though a line search wanted more.
+    """
+    stuck = "precision loss" in str(result.message)
+    slope = np.max(np.abs(getattr(result, "jac", np.inf)), initial=0.0)
+    if not result.success and not (stuck and slope <= _FLAT * (1.0 + abs(result.fun))):
         raise failure(what, fun, result.message)
     return result.x
 

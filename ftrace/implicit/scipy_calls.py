@@ -10,12 +10,36 @@ from typing import Any, Final
 
 import ftrace.numpy as fnp
 from ftrace.core.errors import RuleError
+from ftrace.core.trace import lifted
 from ftrace.implicit import fitting, integrate, linear_systems, optimize
 from ftrace.implicit.answer import Answer
 
 solve_ivp = integrate.solve_ivp
 odeint = integrate.odeint
 quad = integrate.quad
+
+
+def dblquad(
+    func: Callable[..., Any],
+    a: Any,
+    b: Any,
+    gfun: Any,
+    hfun: Any,
+    args: Any = (),
+    epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8,
+) -> Any:
+    """`scipy.integrate.dblquad`, an integral of integrals."""
+    accuracy: dict[str, Any] = {"epsabs": epsabs, "epsrel": epsrel}
+    ends = [lifted(end) if callable(end) else lambda x, end=end: end for end in (gfun, hfun)]
+
+    def inner(x: Any) -> Any:
+        limits = [end(x) for end in ends]
+        return quad(lambda y: lifted(func)(y, x, *args), *limits, **accuracy)[0]
+
+    return quad(inner, a, b, **accuracy)
+
+
 minimize_scalar = fitting.minimize_scalar
 _FULL: Final = "Read them from a call with plain values, outside of the traced function."
 
@@ -87,6 +111,24 @@ brentq = _bracketed("brentq")
 brenth = _bracketed("brenth")
 ridder = _bracketed("ridder")
 bisect = _bracketed("bisect")
+
+
+def toms748(
+    f: Callable[..., Any],
+    a: Any,
+    b: Any,
+    args: Any = (),
+    k: int = 1,
+    xtol: float = 2e-12,
+    rtol: float = 8.881784197001252e-16,
+    maxiter: int = 100,
+    full_output: bool = False,
+    disp: bool = True,
+) -> Any:
+    """`scipy.optimize.toms748`."""
+    _no("toms748", full_output=full_output)
+    steps = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}
+    return fitting.root_scalar(f, args, "toms748", [a, b], **steps).root
 
 
 def newton(

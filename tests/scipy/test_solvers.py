@@ -66,6 +66,13 @@ CALLS = {
     ),
     "odeint": (lambda k: si.odeint(lambda y, t, k: -k * y, k, T, args=(k,), **TIGHT).sum(), 1.3),
     "quad": (lambda k: quad(lambda x: np.exp(-k * x) * np.sin(x), 0, 2 * k)[0], 1.3),
+    "dblquad": (
+        lambda k: si.dblquad(
+            lambda y, x: k * x * np.exp(-k * y), 0, k, lambda x: 0.0, lambda x: k * x
+        )[0],
+        1.3,
+    ),
+    "toms748": (lambda a: so.toms748(lambda x: x**3 - a, 0, 10), 5.0),
     "brentq": (lambda a: so.brentq(lambda x: x**3 - a, 0, 10), 5.0),
     "bisect": (lambda a: so.bisect(cube, 0, 10, args=(a,), xtol=1e-13), 5.0),
     "newton": (lambda a: so.newton(lambda x: x**3 - a, 1.5), 5.0),
@@ -107,10 +114,37 @@ CALLS = {
         ).x.sum(),
         Y,
     ),
+    "least_squares with bounds": (
+        lambda y: so.least_squares(
+            misfit, [1.0, 1.0], bounds=([0.0, 0.0], [0.9 * y[0], 9.0]), args=(T, y), **EXACT
+        ).x.sum(),
+        Y,
+    ),
     "curve_fit": (with_errors, Y),
+    "curve_fit of more": (
+        lambda y: np.sum(
+            so.curve_fit(
+                lambda t, a, b: a + b * t[0] * t[1],
+                (T, T + y[0]),
+                y,
+                sigma=0.1 + y**2,
+                absolute_sigma=True,
+                bounds=(-9.0, 9.0),
+                p0=[0.5, 0.5],
+                xtol=1e-14,
+            )[1]
+        ),
+        Y,
+    ),
 }
 STEPS = {"minimize_scalar": (1e-2, 1e-4), "solve_ivp of a closure": (1e-2, 1e-3)}
-ROUGH = {"least_squares": 1e-4, "least_squares of a closure, robust": 1e-4, "curve_fit": 1e-4}
+ROUGH = {
+    "least_squares with bounds": 1e-4,
+    "curve_fit of more": 1e-4,
+    "least_squares": 1e-4,
+    "least_squares of a closure, robust": 1e-4,
+    "curve_fit": 1e-4,
+}
 
 
 @pytest.mark.parametrize("name", CALLS)
