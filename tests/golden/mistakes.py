@@ -1209,6 +1209,11 @@ def a_numpy_function_without_a_rule():
     return ftrace.jit(lambda x: np.array_repr(x))(np.eye(2))
 
 
+@raises(errors.AbsentNameError)
+def a_name_of_jax_without_meaning_here():
+    return ftrace.lax.with_sharding_constraint(np.ones(3), None)
+
+
 @raises(errors.MatrixError)
 def an_inverse_of_what_is_not_square():
     return ftrace.jit(np.linalg.inv)(np.ones((2, 3)))
