@@ -5,7 +5,7 @@ rules that ask for symbolic zeros get `SymbolicZero(aval)`.
 """
 
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ftrace.core.avals import ShapedArray
 
@@ -45,15 +45,30 @@ class SymbolicZero:
         return f"SymbolicZero({self.aval})"
 
 
+class Reads(NamedTuple):
+    """The slices of an array that were read, as a cotangent whose terms are not added yet.
+
+    Attributes:
+        shape: of the array.
+        parts: the cotangent of each slice.
+        rest: the cotangent of the whole array by its other uses, or None.
+    """
+
+    shape: tuple[int, ...]
+    parts: dict[Region, Any]
+    rest: Any = None
+
+
 class Masked:
     """A cotangent that is exactly zero, whatever its numbers say, where `mask` is False.
 
     `select` and writes make them, so that an untaken side and an overwritten element contribute
     nothing even when a later factor is infinite or NaN. Rows say in their `mask` column how one
-    crosses them. A mask may be given as a function: it is computed when it is asked for, once.
+    crosses them. A mask may be given as a function: it is computed when it is asked for, once. So
+    may the value of what was read in slices; `reads` are these.
     """
 
-    __slots__ = ("_mask", "holes", "read", "value", "zeroed")
+    __slots__ = ("_mask", "_value", "holes", "read", "reads", "zeroed")
 
     def __init__(
         self,
@@ -62,12 +77,20 @@ class Masked:
         zeroed: bool = False,
         holes: Holes = None,
         read: bool = False,
+        reads: Reads | None = None,
     ) -> None:
-        self.value = value
+        self._value = value
+        self.reads = reads
         self._mask = mask
         self.zeroed = zeroed  # its numbers are zeros there, too
         self.holes = holes  # slices outside of which the mask is True, if that is known
         self.read = read  # it says where something was read, which matters beside another mask only
+
+    @property
+    def value(self) -> Any:
+        if type(self._value) is FunctionType:
+            self._value = self._value()
+        return self._value
 
     @property
     def mask(self) -> Any:

@@ -9,6 +9,7 @@ from ftrace.core import device
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.tapes import TURNS
 from ftrace.core.zero import ZERO, Masked
+from ftrace.primitives.assembling import assembled, covered, together
 from ftrace.primitives.compare import bitwise_or, select
 from ftrace.primitives.linear import add, broadcast_in_dim
 
@@ -43,12 +44,15 @@ def materialise(ct: Any) -> Any:
 
 def add_cotangents(a: Any, b: Any) -> Any:
     """The sum where two cotangents meet; it is masked only where both are."""
+    reads = together(a, b)
+    if reads is not None:
+        return Masked(lambda: assembled(reads), lambda: covered(reads), True, None, True, reads)
     if type(a) is Masked and type(b) is Masked:
         zeroed = a.zeroed and b.zeroed
         if not zeroed and a.mask is b.mask:
             return Masked(add(a.value, b.value), a.mask)
         both = add(a.value, b.value) if zeroed else add(materialise(a), materialise(b))
-        either = lambda: bitwise_or(a.mask, b.mask)  # noqa: E731
         holes = b.holes if a.holes is None else a.holes
+        either = lambda: bitwise_or(a.mask, b.mask)  # noqa: E731
         return Masked(both, either, True, holes, a.read and b.read)
     return add(materialise(a), materialise(b))

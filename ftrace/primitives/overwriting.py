@@ -12,9 +12,9 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.primitive import Rule
-from ftrace.core.zero import Holes, Masked, Region
+from ftrace.core.zero import Holes, Masked, Reads, Region
 from ftrace.primitives.linear import broadcast_rank0
-from ftrace.primitives.movement import carry, whole_mask
+from ftrace.primitives.movement import Ints, carry, whole_mask
 
 _MANY = 16  # slices that are told apart
 
@@ -30,17 +30,21 @@ def without(ct: Any, clear: Rule, hole: Region | None = None) -> Masked:
     if type(ct) is not Masked:
         shape = typeof(ct).shape
         holes = None if hole is None else (hole,)
-        return Masked(clear(ct), lambda: clear(_everywhere(shape)), True, holes=holes)
+        return Masked(clear(ct), lambda: clear(everywhere(shape)), True, holes=holes)
     holes = _joined(ct.holes, hole)
     return Masked(clear(ct.value), lambda: clear(whole_mask(ct)), ct.zeroed, holes=holes)
 
 
-def _everywhere(shape: tuple[int, ...]) -> Any:
+def everywhere(shape: tuple[int, ...]) -> Any:
+    """The mask of an array that is taken as a whole."""
     return broadcast_rank0(np.True_, shape) if shape else np.True_
 
 
-def spread(ct: Any, back: Rule) -> Masked:
+def spread(ct: Any, back: Rule, shape: Ints = (), region: Region | None = None) -> Masked:
     """The cotangent of an array of which places were read; `back` puts them there, among zeros.
+
+    Where they are a slice, `region` of an array of this shape, that is done when it is asked for:
+    slices that meet are put together at once (assembling.py).
 
     What was not read is not taken. That is used where another use of the array is masked: alone
     it would cost a mask for each slice of an intermediate value. (Slices at computed places do
@@ -48,7 +52,13 @@ def spread(ct: Any, back: Rule) -> Masked:
     """
     if type(ct) is Masked:
         return Masked(back(ct.value), lambda: back(whole_mask(ct)), ct.zeroed)
-    return Masked(back(ct), lambda: back(_everywhere(typeof(ct).shape)), True, None, True)
+
+    def mask() -> Any:
+        return back(everywhere(typeof(ct).shape))
+
+    if region is None:
+        return Masked(back(ct), mask, True, None, True)
+    return Masked(lambda: back(ct), mask, True, None, True, Reads(shape, {region: ct}))
 
 
 def part(ct: Any, move: Rule, region: Region) -> Any:

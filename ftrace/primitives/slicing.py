@@ -15,7 +15,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.lower import Moving
 from ftrace.core.primitive import LINEAR, ErrorSample, Linear, Primitive, Sample
-from ftrace.core.zero import Masked
+from ftrace.core.zero import Masked, Region
 from ftrace.primitives import elements
 from ftrace.primitives.compare import bitwise_and, select
 from ftrace.primitives.linear import broadcast_in_dim, broadcast_rank0, join, reduce_sum
@@ -215,12 +215,24 @@ def _slice_impl(x: Any, start_indices: Ints, limit_indices: Ints, strides: Ints)
 def _slice_transpose(
     ct: Any, x: Linear, start_indices: Ints, limit_indices: Ints, strides: Ints
 ) -> Any:
-    shape = (typeof(ct.value) if type(ct) is Masked else typeof(ct)).shape
+    region = tuple(zip(start_indices, limit_indices, strides, strict=True))
+    return (spread(ct, lambda c: pad_to(c, x.aval.shape, region), x.aval.shape, region),)
+
+
+def pad_to(ct: Any, shape: Ints, region: Region) -> Any:
+    """Zeros of a shape, with the cotangent of a slice where that was read."""
+    a = typeof(ct)
     config = []
-    for n, m, start, stride in zip(x.aval.shape, shape, start_indices, strides, strict=True):
+    for n, m, (start, _, stride) in zip(shape, a.shape, region, strict=True):
         extent = (m - 1) * stride + 1 if m else 0
         config.append((start, n - start - extent, stride - 1))
-    return (spread(ct, lambda c: pad(c, typeof(c).dtype.type(0), padding_config=tuple(config))),)
+    return pad(ct, a.dtype.type(0), padding_config=tuple(config))
+
+
+def slice_of(x: Any, region: Region) -> Any:
+    """A slice of an array."""
+    starts, limits, strides = zip(*region, strict=True)
+    return slice(x, start_indices=starts, limit_indices=limits, strides=strides)
 
 
 def _slice_batch(

@@ -104,6 +104,7 @@ class _Storing:
         stored: variables that are stored or folded.
         depth: operations that give an element of a pulled variable.
         costly: whether one of them is.
+        shared: whether another variable takes some of them, too.
         sweeps: reductions, one after the other, that each compute these operations again.
         few: results of reductions, and what is computed from them alone.
         weights: bounds of what each variable needs in all.
@@ -119,6 +120,7 @@ class _Storing:
                 self.users[a] = self.users.get(a, 0) + 1
         self.depth: dict[Any, int] = {}
         self.costly: dict[Any, bool] = {}
+        self.shared: dict[Any, bool] = {}
         self.sweeps: dict[Any, int] = {}
         self.few: set[Any] = set()
         self.weights = Weights(eqns, producers)
@@ -167,6 +169,7 @@ class _Storing:
         known = self._within_limits(eqn, number)
         deep = max((self.depth[a] for a in known), default=0)
         expensive = any(self.costly[a] for a in known)
+        shared = any(self.shared[a] or (self.users[a] > 1 and self.depth[a]) for a in known)
         if isinstance(rule, Pointwise):
             deep, expensive = deep + 1, expensive or _costly(rule)
         elif inside is not None:
@@ -180,6 +183,7 @@ class _Storing:
             self.stored.update(eqn.outvars)
         for v in eqn.outvars:
             self.depth[v], self.costly[v], self.sweeps[v] = deep, expensive, late
+            self.shared[v] = shared
             if few and len(few) == len(given):
                 self.few.add(v)
             elif late >= SWEEPS:
@@ -190,7 +194,8 @@ class _Storing:
         if type(a) is Literal or a in self.stored or not self.depth.get(a):
             return False
         if rule.reads != "axes":
-            often = self.users[a] > 1 and (self.costly[a] or self.depth[a] > CHEAP)
+            again = self.users[a] > 1 or (rule.reads == "choice" and self.shared[a])
+            often = again and (self.costly[a] or self.depth[a] > CHEAP)
             return often or self.depth[a] > DEPTH
         shape = eqn.outvars[0].aval.shape
         if a.aval.size == prod(shape) or not self.costly[a]:
