@@ -15,6 +15,7 @@ from ftrace.core.lower import (
     Iteration,
     Layout,
     Moving,
+    Pointwise,
 )
 from ftrace.core.primitive import Primitive
 
@@ -75,7 +76,8 @@ def branches(eqn: Eqn) -> tuple[Jaxpr, ...]:
 
 def gufunc_call(eqn: Eqn) -> GufuncCall | None:
     """How a compiled loop of NumPy's computes the results; None where it does not."""
-    loop = way(eqn.primitive, Gufunc)
+    pointwise = way(eqn.primitive, Pointwise)
+    loop = way(eqn.primitive, Gufunc) if pointwise is None else pointwise.loop
     found: Any = None if loop is None else loop.call([a.aval for a in eqn.invars], **eqn.params)
     return found
 

@@ -30,11 +30,13 @@ class Pointwise:
         kinds: dtype kinds of operands for which a function is written; an op knows its own. With
             "c" it takes complex operands too, as their parts.
         when: (operand avals, result aval) -> whether kernels can do this case of the row.
+        loop: what computes it where kernels cannot.
     """
 
     rule: str | Rule
     kinds: str = ANY
     when: Callable[[Any, Any], bool] = _always
+    loop: "Gufunc | None" = None
 
     def accepts(self, dtypes: Sequence[np.dtype[Any]]) -> bool:
         """Whether real operands of these dtypes can be lowered."""
@@ -127,11 +129,13 @@ class Cores(NamedTuple):
         axes: its core axes, in the order of the signature; the others are those of the batch.
         into: the result whose memory the gufunc works on in the operand's place, after a copy,
             where it overwrites what it is given.
+        dtype: in which it is given, if that is another one; of an operand that is a literal.
     """
 
     at: int
     axes: tuple[int, ...] = ()
     into: int | None = None
+    dtype: np.dtype[Any] | None = None
 
 
 class GufuncCall(NamedTuple):
@@ -141,7 +145,7 @@ class GufuncCall(NamedTuple):
         module, name: where it is, e.g. `numpy.fft._pocketfft_umath` and `fft`.
         signature: its signature, by any names of core axes.
         inputs: what it is given: operands, and numbers of NumPy that it takes besides.
-        outputs: the results in its order.
+        outputs: the results in its order; a type for one that nobody wants.
         fails: whether the floating-point flag "invalid" behind it means that it failed. Then the
             row is evaluated by its `impl`, which says so.
     """
@@ -150,7 +154,7 @@ class GufuncCall(NamedTuple):
     name: str
     signature: str
     inputs: tuple[Cores | np.generic, ...]
-    outputs: tuple[Cores, ...]
+    outputs: tuple[Any, ...]
     fails: bool = False
 
 
@@ -163,6 +167,22 @@ class Gufunc:
     """
 
     call: Rule
+
+
+def elementwise_call(
+    module: str, name: str, given: Sequence[np.dtype[Any] | None], outputs: Sequence[Any]
+) -> GufuncCall:
+    """How a ufunc computes the results of a row.
+
+    Args:
+        module, name: where it is.
+        given: for each operand the dtype in which it is given, if that is another one.
+        outputs: the position of a result for each of its outputs, or the type of an unwanted one.
+    """
+    signature = f"{','.join(['()'] * len(given))}->{','.join(['()'] * len(outputs))}"
+    inputs = tuple(Cores(k, dtype=d) for k, d in enumerate(given))
+    made = tuple(Cores(x) if type(x) is int else x for x in outputs)
+    return GufuncCall(module, name, signature, inputs, made)
 
 
 @dataclass(frozen=True, slots=True)

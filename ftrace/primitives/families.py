@@ -8,7 +8,7 @@ operands give a Python scalar, as Python's operators do.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
-from ftrace.core.lower import Pointwise
+from ftrace.core.lazy import Lazy
+from ftrace.core.lower import Gufunc, Pointwise, elementwise_call
 from ftrace.core.primitive import (
     NONDIFFERENTIABLE,
     ErrorSample,
@@ -139,6 +140,20 @@ def pointwise(name: str) -> Pointwise | None:
     return Pointwise(name) if name in OPS else None
 
 
+def with_loop(
+    lower: Pointwise | None, impl: Rule, operands: int, results: int = 1
+) -> Pointwise | Gufunc | None:
+    """How kernels compute a row; for what they cannot, the compiled loop of the ufunc it is."""
+    if type(impl) is Lazy:
+        call = elementwise_call(impl.module, impl.name, (None,) * operands, range(results))
+    elif type(impl) is np.ufunc and getattr(np, impl.__name__, None) is impl:
+        call = elementwise_call("numpy", impl.__name__, (None,) * operands, range(results))
+    else:
+        return lower
+    loop = Gufunc(lambda avals, **params: call)
+    return loop if lower is None else replace(lower, loop=loop)
+
+
 # ---------------------------------------------------------------------------------- unary
 
 
@@ -197,7 +212,7 @@ def unary(
         mask="same" if transpose else "",
         doc=doc,
         linear_in=(0,) if transpose else (),
-        lower=lower or pointwise(name),
+        lower=with_loop(lower or pointwise(name), impl, 1),
         decides=decides,
         samples=samples or elementwise_samples(kinds, (domain,), points),
         errors=errors or elementwise_errors(kinds, 1),
@@ -269,7 +284,7 @@ def binary(
         doc=doc,
         linear_in=tuple(i for i in (0, 1) if transpose and transpose[i]),
         bilinear=bilinear,
-        lower=lower or pointwise(name),
+        lower=with_loop(lower or pointwise(name), impl, 2),
         decides=decides,
         samples=samples or elementwise_samples(kinds, domains, points),
         errors=errors or elementwise_errors(kinds, 2),

@@ -8,7 +8,7 @@ scipy_integrals.py, each with derivatives made of one another and of other rows,
 differentiated again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import cycle
@@ -17,8 +17,10 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.dtypes import int64
 from ftrace.core.errors import DtypeError, RuleError, ShapeError
-from ftrace.core.lazy import lazy
+from ftrace.core.lazy import Lazy, lazy
+from ftrace.core.lower import Gufunc, GufuncCall, elementwise_call
 from ftrace.core.primitive import ErrorSample, Primitive, Rule, Sample
 from ftrace.core.zero import ZERO
 from ftrace.primitives.convert import convert_element_type
@@ -108,6 +110,23 @@ def _scipy(function: str) -> Any:
     return fn
 
 
+def _call(avals: Sequence[ShapedArray], function: str) -> GufuncCall | None:
+    """SciPy's compiled loop; its other results are left where nobody looks."""
+    f, result = FUNCTIONS[function], _type(*avals, function=function)
+    given = [result.dtype] * len(avals)
+    if type(f.impl) is OfInteger:
+        given[f.impl.position] = int64
+        return elementwise_call("scipy.special", f.impl.function.name, given, (0,))
+    if f.impl is not None:
+        return None
+    outputs: list[Any] = [0]
+    if f.position is not None:
+        others = [g for g in FUNCTIONS.values() if g.position is not None]
+        alike = [g for g in others if scipy_name(g.name) == scipy_name(function)]
+        outputs = [0 if k == f.position else result for k in range(len(alike))]
+    return elementwise_call("scipy.special", scipy_name(function), given, outputs)
+
+
 def _jvp(primals: Any, tangents: Any, *, function: str) -> Any:
     f = FUNCTIONS[function]
     z = f(*primals)
@@ -187,6 +206,7 @@ special: Final = Primitive(
     transpose=NO_TRANSPOSE,
     batch=_batch,
     zeros=True,
+    lower=Gufunc(_call),
     samples=_samples,
     errors=_errors,
     doc="A function of scipy.special, elementwise: which one, says `function`.",
@@ -224,12 +244,19 @@ def either(which: Any, x: Any, inner: Any, outer: Any) -> Any:
     return select(which, f(select(which, x, safe)), g(select(which, harmless, x)))
 
 
-def of_integer(name: str, position: int = 0) -> Rule:
+@dataclass(frozen=True, slots=True)
+class OfInteger:
     """SciPy's function with an integer at a position, which comes as a float."""
-    fn = lazy("scipy.special", name)
 
-    def evaluate(*xs: Any) -> Any:
-        whole = np.asarray(xs[position]).astype(np.int64)
-        return fn(*xs[:position], whole, *xs[position + 1 :])
+    function: Lazy
+    position: int
 
-    return evaluate
+    def __call__(self, *xs: Any) -> Any:
+        """Evaluate it."""
+        whole = np.asarray(xs[self.position]).astype(np.int64)
+        return self.function(*xs[: self.position], whole, *xs[self.position + 1 :])
+
+
+def of_integer(name: str, position: int = 0) -> Rule:
+    """SciPy's function with an integer at a position."""
+    return OfInteger(lazy("scipy.special", name), position)

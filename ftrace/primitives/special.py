@@ -13,8 +13,8 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, RuleError, ShapeError
-from ftrace.core.lazy import lazy
-from ftrace.core.lower import Pointwise
+from ftrace.core.lazy import Lazy, lazy
+from ftrace.core.lower import Gufunc, Pointwise, elementwise_call
 from ftrace.core.primitive import ErrorSample, Primitive, Rule, Sample
 from ftrace.core.zero import ZERO
 from ftrace.primitives import elements
@@ -138,11 +138,13 @@ digamma = unary(
 )
 
 
-def _with_parameter(name: str, impl: Rule, rule: Rule, doc: str) -> Primitive:
+def _with_parameter(
+    name: str, impl: Rule, rule: Rule, doc: str, ufunc: Lazy | None = None
+) -> Primitive:
     """A row of a parameter and an operand, differentiable by the operand only.
 
     The parameter is of any signed integer dtype, or of the operand's. The derivative is
-    `rule: (t, z, p, x) -> tangent`.
+    `rule: (t, z, p, x) -> tangent`. In compiled programs `ufunc` computes it, or `impl`.
     """
 
     def type_rule(p: ShapedArray, x: ShapedArray) -> ShapedArray:
@@ -174,11 +176,20 @@ def _with_parameter(name: str, impl: Rule, rule: Rule, doc: str) -> Primitive:
         transpose=NO_TRANSPOSE,
         batch=lambda axis, values, dims: batch_elementwise(row, axis, values, dims),
         zeros=True,
+        lower=_loop(ufunc or impl),
         samples=_parameter_samples,
         errors=_parameter_errors,
         doc=doc,
     )
     return row
+
+
+def _loop(ufunc: Rule) -> Gufunc | None:
+    """SciPy's compiled loop, given the parameter in the dtype of the operand."""
+    if type(ufunc) is not Lazy:
+        return None
+    module, name = ufunc.module, ufunc.name
+    return Gufunc(lambda avals: elementwise_call(module, name, (avals[1].dtype,) * 2, (0,)))
 
 
 def _parameter_samples() -> Iterable[Sample]:
@@ -229,6 +240,7 @@ zeta = _with_parameter(
     _zeta,
     lambda t, z, s, q: neg(mul(t, mul(zeta(_shifted(s, 1), q), _as_operand(s, q)))),
     doc="Hurwitz' zeta function zeta(s, q): the sum of (q + k)**-s over k = 0, 1, 2, ...",
+    ufunc=lazy("scipy.special._ufuncs", "_zeta"),
 )
 
 

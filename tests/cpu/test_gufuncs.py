@@ -4,8 +4,10 @@ import ctypes
 
 import numpy as np
 import pytest
+import scipy.special
 
 import ftrace
+import ftrace.scipy.special as fsp
 from ftrace import lax
 from ftrace.core.avals import aval
 from ftrace.core.errors import BackendError
@@ -19,6 +21,7 @@ from ftrace.cpu.runtime.native_launch import NativeProgram
 from ftrace.lowering.machine import InnerLoop, Machine
 from ftrace.lowering.planning.loop_numbers import core_names
 from ftrace.lowering.planning.plan import plan
+from ftrace.primitives.scipy_functions import special
 from tests.lowering.test_plan import assert_places_are_disjoint
 
 FFT, LINALG = "numpy.fft._pocketfft_umath", "numpy.linalg._umath_linalg"
@@ -161,6 +164,65 @@ def test_code_is_shared_by_all_sizes():
         program = cpu_backend().plan(ftrace.make_jaxpr(transform(1))(complexes(*shape)))
         texts.append(module_text(program, host()))
     assert texts[0] == texts[1]
+
+
+# --- loops of ufuncs
+
+
+def test_what_kernels_cannot_do_of_complex_numbers_is_numpys_loop():
+    z, x = complexes(3, 4), rng.normal(size=(3, 4))
+    names = ("exp", "log", "sqrt", "sin", "tanh", "arccos", "log1p", "abs", "sign", "isnan")
+
+    def f(z, x):
+        found = [getattr(np, name)(z * 2.0) for name in names]
+        more = np.heaviside(x, 0.5), np.fmax(x, 0.25), np.fmin(x, x.T[0, 0]), np.power(z, z)
+        return *found, *more, np.gcd((x * 9).astype(int), 6)
+
+    for got, want in zip(compiled(f, z, x), f(z, x), strict=True):
+        same(got, want)
+    small = z.astype(np.complex64)
+    same(compiled(np.exp, small), np.exp(small))
+
+
+def test_special_functions_are_scipys_loops():
+    x = rng.uniform(0.5, 2.0, size=(4, 5))
+
+    def f(x):
+        y = x[:, :1]
+        return (
+            fsp.jv(2, x), fsp.kve(1.5, x), fsp.betainc(x, 2.0, 0.25), fsp.gammainc(3, x),
+            fsp.zeta(2, x + 1.0), fsp.ellipk(x * 0.25), fsp.eval_legendre(3, x - 1.0),
+            fsp.airy(x)[2], fsp.sici(x)[0], fsp.dawsn(y), fsp.betaln(x, y), fsp.ndtri(x * 0.25),
+        )  # fmt: skip
+
+    single = x.astype(np.float32)
+    for operand in (x, single):
+        found = compiled(lambda x: f(x)[:10], operand)
+        for got, want in zip(found, f(operand), strict=False):
+            np.testing.assert_allclose(got, want, rtol=1e-6 if operand is single else 1e-15)
+            assert got.dtype == want.dtype
+    same(compiled(lambda x: fsp.jv(2, x), x), scipy.special.jv(2, x))
+    same(compiled(lambda x: fsp.airy(x)[2], x), scipy.special.airy(x)[2])
+    slope = compiled(ftrace.grad(lambda x: np.sum(fsp.kve(1.5, x) * fsp.sici(x)[1])), x)
+    h = 1e-6
+    up, down = (scipy.special.kve(1.5, x + s) * scipy.special.sici(x + s)[1] for s in (h, -h))
+    np.testing.assert_allclose(slope, (up - down) / (2 * h), rtol=1e-8)
+
+
+def test_operands_that_a_loop_takes_otherwise_are_left_to_python():
+    n, x = np.arange(3), np.linspace(0.5, 2, 3)
+    run = ftrace.jit(lambda n, x: special(n, x, function="yv"))
+    assert run.lower(n, x).cost().callbacks == 1
+    same(run(n, x), scipy.special.yv(n, x))
+    same(compiled(lambda x: special(np.int64(2), x, function="yv"), x), scipy.special.yv(2, x))
+
+
+def test_errors_that_scipy_raises_on_request_are_raised():
+    run = ftrace.jit(lambda x: fsp.spence(x) + 1.0)
+    run(np.ones(2))
+    with scipy.special.errstate(all="raise"), pytest.raises(scipy.special.SpecialFunctionError):
+        run(np.array([1.0, -1.0]))
+    assert np.isnan(run(np.array([1.0, -1.0]))[1])
 
 
 # --- failing

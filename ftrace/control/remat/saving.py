@@ -15,7 +15,7 @@ from ftrace.control.remat.policies import ByName, Policy
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
 from ftrace.core.kinds import called, layout, loses, way
-from ftrace.core.lower import Elementwise, Pointwise, Product
+from ftrace.core.lower import Elementwise, Gufunc, Pointwise, Product
 from ftrace.core.scalar import OPS
 
 READ: Final = -1  # in the dominator tree: the root, where the derivative reads
@@ -181,7 +181,7 @@ def _turns(eqn: Eqn) -> int:
 
 def _each(lower: Any) -> int:
     """The work for one element."""
-    if lower is None:
+    if lower is None or isinstance(lower, Gufunc):
         return _CALL
     if not isinstance(lower, Pointwise):
         return 1

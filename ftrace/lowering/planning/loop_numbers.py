@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from ftrace.core.avals import ShapedArray
-from ftrace.core.jaxpr import Eqn
+import numpy as np
+
+from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.jaxpr import Eqn, Literal
 from ftrace.core.lower import Cores, GufuncCall
 from ftrace.lowering.machine import InnerLoop
 
@@ -32,25 +34,52 @@ class LoopNumbers(NamedTuple):
     cores: int
 
 
-def inner_loop(eqn: Eqn, call: GufuncCall) -> InnerLoop:
-    """The loop that takes the types of an equation."""
-    given = "".join((x.dtype if a is None else a.dtype).char for x, a in _inputs(eqn, call))
-    made = "".join(eqn.outvars[x.at].aval.dtype.char for x in call.outputs)
-    return InnerLoop(call.module, call.name, call.signature, f"{given}->{made}")
+def operand_types(eqn: Eqn, call: GufuncCall) -> list[np.dtype[Any]]:
+    """The dtypes in which a loop is given the operands of an equation.
+
+    Literals are given as the loop wants them, Python's numbers among them as the others.
+    """
+    strong = [a.aval.dtype for a in eqn.invars if not a.aval.weak]
+    found = [a.aval.dtype for a in eqn.invars]
+    literals = [i for i, a in enumerate(eqn.invars) if type(a) is Literal]
+    for i in literals:
+        if eqn.invars[i].aval.weak and strong:
+            found[i] = strong[0]
+    for x in call.inputs:
+        if isinstance(x, Cores) and x.dtype is not None and x.at in literals:
+            found[x.at] = x.dtype
+    return found
 
 
-def _inputs(eqn: Eqn, call: GufuncCall) -> list[tuple[Any, ShapedArray | None]]:
-    """What a gufunc is given, each with the type of the operand, None for a number."""
-    avals = [a.aval for a in eqn.invars]
-    return [(x, avals[x.at] if isinstance(x, Cores) else None) for x in call.inputs]
+def inner_loop(eqn: Eqn, call: GufuncCall) -> InnerLoop | None:
+    """The loop that takes the types of an equation; None where it would not take an operand so."""
+    types = operand_types(eqn, call)
+    if any(isinstance(x, Cores) and x.dtype not in (None, types[x.at]) for x in call.inputs):
+        return None
+    given = [types[x.at] if isinstance(x, Cores) else x.dtype for x in call.inputs]
+    chars = ["".join(d.char for d in ds) for ds in (given, [a.dtype for _, a in _made(eqn, call)])]
+    return InnerLoop(call.module, call.name, call.signature, "->".join(chars))
+
+
+def _made(eqn: Eqn, call: GufuncCall) -> list[tuple[tuple[int, ...], ShapedArray]]:
+    """The core axes and the type of each output."""
+    return [
+        (x.axes, eqn.outvars[x.at].aval) if isinstance(x, Cores) else ((), x) for x in call.outputs
+    ]
+
+
+def _given(eqn: Eqn, call: GufuncCall) -> list[tuple[tuple[int, ...], ShapedArray]]:
+    """The core axes and the type of each input."""
+    return [
+        (x.axes, eqn.invars[x.at].aval) if isinstance(x, Cores) else ((), aval((), x.dtype))
+        for x in call.inputs
+    ]
 
 
 def loop_numbers(eqn: Eqn, call: GufuncCall) -> LoopNumbers | None:
     """How a loop passes over the arrays of an equation; None where their axes do not fit."""
-    outs = [v.aval for v in eqn.outvars]
-    pairs = [(x.axes if a else (), a) for x, a in _inputs(eqn, call)]
-    pairs += [(x.axes, outs[x.at]) for x in call.outputs]
-    arguments = [_Argument((), ()) if a is None else _argument(a, axes) for axes, a in pairs]
+    pairs = [*_given(eqn, call), *_made(eqn, call)]
+    arguments = [_argument(a, axes) for axes, a in pairs]
     cores = _core_sizes(call.signature, arguments)
     axes = _batch(arguments, len(call.outputs))
     if cores is None or axes is None:

@@ -39,7 +39,7 @@ from ftrace.lowering.planning import liveness
 from ftrace.lowering.planning.arena import Arena
 from ftrace.lowering.planning.contraction import Dims, contraction
 from ftrace.lowering.planning.liveness import Slots
-from ftrace.lowering.planning.loop_numbers import inner_loop, loop_numbers
+from ftrace.lowering.planning.loop_numbers import inner_loop, loop_numbers, operand_types
 from ftrace.lowering.planning.pipeline import Pipeline, alive
 from ftrace.lowering.planning.replay import table, zero_sums
 from ftrace.lowering.planning.streaming import stream
@@ -356,9 +356,12 @@ class _Planner:
         """A row that a compiled loop of NumPy's does, where this process has it."""
         loop = inner_loop(eqn, call)
         found = loop_numbers(eqn, call)
-        if found is None or not self.machine.loops(loop, call.fails):
+        if loop is None or found is None or not self.machine.loops(loop, call.fails):
             return self._callback(eqn, slots)
-        operands = [self._slot_of(a, slots) for a in eqn.invars]
+        operands = [
+            slots[a] if type(a) is not Literal else self._constant(np.asarray(a.value, dtype))
+            for a, dtype in zip(eqn.invars, operand_types(eqn, call), strict=True)
+        ]
         results = [slots[v] for v in eqn.outvars]
         inputs: list[int] = []
         copies: list[Step] = []
@@ -372,8 +375,12 @@ class _Planner:
                 copies.append(self._copy(operands[x.at], results[x.into]))
         first = len(self.table)
         self.table.extend(found.numbers)
-        outputs = tuple(results[x.at] for x in call.outputs)
+        spare = [self._scratch(x) for x in call.outputs if not isinstance(x, Cores)]
+        rest = iter(spare)
+        outputs = tuple(results[x.at] if isinstance(x, Cores) else next(rest) for x in call.outputs)
         fails = tuple(self._callback(eqn, slots)) if call.fails else ()
+        for slot in spare:
+            self._free(slot)
         step = Apply(loop, tuple(inputs), outputs, found.depth, found.cores, first, fails)
         return [*copies, step]
 
