@@ -144,7 +144,7 @@ def with_loop(
     lower: Pointwise | None, impl: Rule, operands: int, results: int = 1
 ) -> Pointwise | Gufunc | None:
     """How kernels compute a row; for what they cannot, the compiled loop of the ufunc it is."""
-    if type(impl) is Lazy:
+    if isinstance(impl, Lazy):
         call = elementwise_call(impl.module, impl.name, (None,) * operands, range(results))
     elif type(impl) is np.ufunc and getattr(np, impl.__name__, None) is impl:
         call = elementwise_call("numpy", impl.__name__, (None,) * operands, range(results))

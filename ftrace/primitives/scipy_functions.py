@@ -114,7 +114,7 @@ def _call(avals: Sequence[ShapedArray], function: str) -> GufuncCall | None:
     """SciPy's compiled loop; its other results are left where nobody looks."""
     f, result = FUNCTIONS[function], _type(*avals, function=function)
     given = [result.dtype] * len(avals)
-    if type(f.impl) is OfInteger:
+    if isinstance(f.impl, OfInteger):
         given[f.impl.position] = int64
         return elementwise_call("scipy.special", f.impl.function.name, given, (0,))
     if f.impl is not None:

@@ -186,7 +186,7 @@ def _with_parameter(
 
 def _loop(ufunc: Rule) -> Gufunc | None:
     """SciPy's compiled loop, given the parameter in the dtype of the operand."""
-    if type(ufunc) is not Lazy:
+    if not isinstance(ufunc, Lazy):
         return None
     module, name = ufunc.module, ufunc.name
     return Gufunc(lambda avals: elementwise_call(module, name, (avals[1].dtype,) * 2, (0,)))
