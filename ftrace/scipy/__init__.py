@@ -1,4 +1,4 @@
-"""`ftrace.scipy`: SciPy's functions, traced too: `fft`, `linalg`, `special`, `stats`.
+"""`ftrace.scipy`: SciPy's functions, traced too, in modules of SciPy's names.
 
 Each subpackage is loaded when it is first asked for.
 """
@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Any
 from ftrace.core.lazy import MAKING
 
 if TYPE_CHECKING:
+    from ftrace.scipy import cluster as cluster
     from ftrace.scipy import fft as fft
+    from ftrace.scipy import integrate as integrate
+    from ftrace.scipy import interpolate as interpolate
     from ftrace.scipy import linalg as linalg
+    from ftrace.scipy import ndimage as ndimage
+    from ftrace.scipy import optimize as optimize
+    from ftrace.scipy import signal as signal
     from ftrace.scipy import special as special
     from ftrace.scipy import stats as stats
 
-_MODULES = ("fft", "linalg", "special", "stats")
+_MODULES = (
+    *("cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal"),
+    *("special", "stats"),
+)
 
 
 def __getattr__(name: str) -> Any:
