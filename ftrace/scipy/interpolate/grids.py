@@ -175,7 +175,7 @@ class RegularGridInterpolator:
         method = self.method if method is None else method
         d = len(self.grid)
         at = fnp.stack(fnp.broadcast_arrays(*xi), -1) if type(xi) is tuple else value(xi)
-        at = fnp.reshape(at, (-1, 1)) if d == 1 and typeof(at).ndim <= 1 else at
+        at = fnp.reshape(at, (-1, d)) if typeof(at).ndim <= 1 and not typeof(at).size % d else at
         if typeof(at).shape[-1:] != (d,):
             raise ShapeError(
                 f"Points of shape {typeof(at).shape} were asked for on a grid of {d} dimensions.",

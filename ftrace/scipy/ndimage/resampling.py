@@ -44,8 +44,9 @@ def _as_it_is(at: Any, n: int) -> Any:
 
 def _wrapped(at: Any, n: int) -> Any:
     """The first and the last element are one place."""
-    outside = fnp.less(at, 0) | fnp.greater(at, n - 1)
-    return fnp.where(outside, at % max(n - 1, 1), at)
+    period = max(n - 1, 1)
+    below, above = fnp.less(at, 0), fnp.greater(at, n - 1)
+    return fnp.where(below, period - (-at) % period, fnp.where(above, at % period, at))
 
 
 _MODES: Final[dict[str, tuple[Callable[[Any, int], Any], Callable[[Any, int], Any]]]] = {

@@ -20,8 +20,8 @@ def rosen(x: Any) -> Any:
     Example:
         >>> import numpy as np, ftrace
         >>> from ftrace.scipy.optimize import rosen
-        >>> ftrace.grad(rosen)(np.array([1.0, 1.0, 2.0]))
-        array([  -0., -400.,  200.])
+        >>> ftrace.grad(rosen)(np.array([1.0, 2.0, 4.0]))
+        array([-400.,  202.,    0.])
     """
     x = value(x)
     steep, near = x[1:] - x[:-1] ** 2.0, 1 - x[:-1]
@@ -41,8 +41,8 @@ def rosen_der(x: Any) -> Any:
     Example:
         >>> import numpy as np
         >>> from ftrace.scipy.optimize import rosen_der
-        >>> rosen_der(np.array([1.0, 1.0]))
-        array([0., 0.])
+        >>> rosen_der(np.array([1.0, 2.0]))
+        array([-400.,  200.])
     """
     x = value(x)
     steep = x[1:] - x[:-1] ** 2

@@ -15,8 +15,8 @@ from ftrace.scipy.signal.convolving import oaconvolve as oaconvolve
 from ftrace.scipy.signal.filtering import detrend as detrend
 from ftrace.scipy.signal.filtering import lfilter as lfilter
 from ftrace.scipy.signal.filtering import sosfilt as sosfilt
-from ftrace.scipy.signal.spectra import csd as csd
-from ftrace.scipy.signal.spectra import periodogram as periodogram
-from ftrace.scipy.signal.spectra import welch as welch
+from ftrace.scipy.signal.power_spectra import csd as csd
+from ftrace.scipy.signal.power_spectra import periodogram as periodogram
+from ftrace.scipy.signal.power_spectra import welch as welch
 
 _explain(globals())
