@@ -10,10 +10,11 @@ answers as if it were not there.
 """
 
 import inspect
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from ftrace.core import errors
+from ftrace.core import errors, source
 from ftrace.core.errors import TracerAttributeError, TreeError
 
 _NAMES: Final = "__ftrace_left_behind__"  # in the dict of an object: what its original held
@@ -77,9 +78,75 @@ def names_beside(x: Any, others: Iterable[str]) -> tuple[str, ...]:
 
 
 def leave_behind(x: Any, names: tuple[str, ...]) -> None:
-    """Make an object tell who asks for one of these names that it was left behind."""
+    """Make an object and its dict tell who asks for one of these names that it was left behind."""
     cls = type(x)
     for name in names:
         if inspect.getattr_static(cls, name, None) is None:
             type.__setattr__(cls, name, LeftBehind(name))
-    vars(x)[_NAMES] = names
+    held = _Held(vars(x))
+    held.cls, held[_NAMES] = cls, names
+    object.__setattr__(x, "__dict__", held)
+
+
+class _Held(dict[str, Any]):
+    """The dict of an object that lacks what its original held, as `vars(x)` shows it.
+
+    Attributes are read from it as from any dict. Who asks it for a name that was left behind, or
+    from a user's code for all of its names, is told so.
+    """
+
+    __slots__ = ("cls",)
+    cls: type
+
+    def _ask(self, name: Any) -> None:
+        if name in dict.get(self, _NAMES, ()) and not dict.__contains__(self, name):
+            error = no_field(self.cls, name)
+            if errors.made is not None:
+                errors.made(error)
+            raise error
+
+    def _show(self) -> None:
+        frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+        if not source.is_internal(frame.f_code.co_filename):  # as ours, and `copy`
+            for name in dict.get(self, _NAMES, ()):
+                self._ask(name)
+
+    def __missing__(self, name: Any) -> Any:
+        self._ask(name)
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        self._ask(name)
+        return dict.__contains__(self, name)
+
+    def get(self, name: Any, default: Any = None, /) -> Any:
+        self._ask(name)
+        return dict.get(self, name, default)
+
+    def pop(self, name: Any, *default: Any) -> Any:
+        self._ask(name)
+        return dict.pop(self, name, *default)
+
+    def setdefault(self, name: Any, default: Any = None, /) -> Any:
+        self._ask(name)
+        return dict.setdefault(self, name, default)
+
+    def __iter__(self) -> Iterator[str]:
+        self._show()
+        return dict.__iter__(self)
+
+    def __len__(self) -> int:
+        self._show()
+        return dict.__len__(self)
+
+    def keys(self) -> Any:
+        self._show()
+        return dict.keys(self)
+
+    def values(self) -> Any:
+        self._show()
+        return dict.values(self)
+
+    def items(self) -> Any:
+        self._show()
+        return dict.items(self)

@@ -139,7 +139,33 @@ def _nested(m: Any) -> Any:
     return ftrace.vmap(lambda m, x: _or_one(m) * x, in_axes=(None, 0))(m, np.ones(2)).sum()
 
 
-ASKING = [_has, _or_one, _catches, _of_a_copy, _nested]
+def _of_its_dict(m: Any) -> Any:
+    return m.w * vars(m).get("scale", 1.0)
+
+
+def _held_by_its_dict(m: Any) -> Any:
+    return m.w * (3.0 if "scale" in m.__dict__ else 1.0)
+
+
+def _missed_by_its_dict(m: Any) -> Any:
+    try:
+        return m.w * vars(m)["scale"]
+    except KeyError:
+        return m.w
+
+
+def _among_all(m: Any) -> Any:
+    return m.w * {"scale": 1.0, **vars(m)}["scale"]
+
+
+def _counted(m: Any) -> Any:
+    return m.w * (3.0 if len(vars(m)) > 1 else 1.0)
+
+
+ASKING = [
+    *(_has, _or_one, _catches, _of_a_copy, _nested),
+    *(_of_its_dict, _held_by_its_dict, _missed_by_its_dict, _among_all, _counted),
+]
 TAKING: dict[str, Any] = {
     "jit": lambda f, m: ftrace.jit(f)(m),
     "grad": lambda f, m: ftrace.grad(f)(m),
@@ -231,3 +257,19 @@ def test_other_missing_attributes() -> None:
             return m.w
 
     assert ftrace.jit(handles)(Caching(2.0)) == 2.0
+
+
+def test_the_dict_of_an_object_that_left_something_behind_shows_its_fields() -> None:
+    def f(m: Any) -> Any:
+        n, held = copy.copy(m), vars(m)
+        held["other"] = 2.0
+        again = copy.deepcopy(n).w + held.pop("other") + held.setdefault("w", 5.0)
+        return again * n.w + vars(m)["w"] * vars(m).get("none", 1.0) + held.pop("none", 0.0)
+
+    m = Model(1.5)
+    for way in ("jit", "grad", "vmap"):
+        TAKING[way](f, m)
+    assert ftrace.jit(f)(m) == f(m)
+    for asking in (lambda held: held["none"], lambda held: held.pop("none")):
+        with pytest.raises(KeyError, match="none"):
+            ftrace.jit(lambda m, asking=asking: asking(vars(m)))(m)

@@ -192,7 +192,7 @@ def _items(path: str, x: Any) -> Iterator[OutlivingPlace]:
         yield from (_entry(f"{path}[{i}]", x, i) for i in range(len(x)))
     elif type(x) is dict:
         yield from (_entry(f"{path}[{k!r}]", x, k) for k in list(x))
-    elif type(getattr(x, "__dict__", None)) is dict and not issubclass(type(x), _OPAQUE):
+    elif _has_dict(x) and not issubclass(type(x), _OPAQUE):
         for name in list(vars(x)):
             yield OutlivingPlace(
                 f"{path}.{name}",
@@ -248,9 +248,13 @@ def _held(cell: types.CellType) -> Any:
         return None
 
 
+def _has_dict(x: Any) -> bool:
+    return issubclass(type(getattr(x, "__dict__", None)), dict)
+
+
 def _methods(x: Any) -> list[types.FunctionType]:
     """The methods of an object of a class written in Python."""
-    if issubclass(type(x), _OPAQUE) or type(getattr(x, "__dict__", None)) is not dict:
+    if issubclass(type(x), _OPAQUE) or not _has_dict(x):
         return []
     return [m for m in vars(type(x)).values() if type(m) is types.FunctionType]
 
