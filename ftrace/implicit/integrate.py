@@ -50,7 +50,8 @@ def solve_ivp(  # noqa: PLR0913 - SciPy's signature
     exact solution, to the tolerances given: forward mode solves the sensitivity equation, reverse
     mode the adjoint equation, backwards along the dense solution, whatever the number of
     parameters. Both use the steps' own error control; their atol is made to fit their size. Times
-    have no derivative.
+    have no derivative. Where `fun` jumps (a branch), the derivative is that between jumps: what
+    moving the moment of a jump adds is not in it, as for any function with jumps.
 
     Args:
         fun: a function of t and y, of shape (n,), to n values.
@@ -211,7 +212,7 @@ def quad(  # noqa: PLR0913 - SciPy's signature
 
     Derivatives with respect to args and traced values that `func` closes over are integrals of its
     derivatives, by `quad` where there is one and by `quad_vec` where there are several; those with
-    respect to finite limits are its values there.
+    respect to finite limits are its values there. Moving a jump of `func` adds nothing to them.
 
     Args:
         func: a function of a scalar to a scalar.

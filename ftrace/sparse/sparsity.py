@@ -106,3 +106,11 @@ def pattern(form: str, family: str, shape: tuple[int, int], indices: Any, pointe
             a.flags.writeable = False
         found = _known.setdefault(key, Pattern(form, family, shape, *copies))
     return found
+
+
+def pairs(a: Pattern, b: Pattern) -> tuple[Any, Any]:
+    """Which elements of two CSR matrices meet in their product: numbers in `a`, numbers in `b`."""
+    counts = np.diff(b.pointers)[a.cols]
+    left = np.repeat(np.arange(a.nnz), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    return left, b.pointers[a.cols][left] + np.arange(len(left)) - first

@@ -15,7 +15,7 @@ from ftrace.core.errors import (
 )
 from ftrace.core.lazy import lazy
 from ftrace.core.nodes import GetAttrKey, NodeKind, register
-from ftrace.sparse.sparsity import Pattern, pattern
+from ftrace.sparse.sparsity import Pattern, pairs, pattern
 
 FORMS: Final = ("csr", "csc", "coo")
 _scipys: Final = {
@@ -130,11 +130,11 @@ class Sparse:
     # ------------------------------------------------------------------------ products
 
     def __matmul__(self, x: Any) -> Any:
-        if is_sparse(x):
-            raise RuleError("The product of two sparse matrices, one of them traced.", _FIX)
-        return self._times(fnp.asarray(x))
+        return self._times_sparse(x) if is_sparse(x) else self._times(fnp.asarray(x))
 
     def __rmatmul__(self, x: Any) -> Any:
+        if is_sparse(x):
+            return as_sparse(x) @ self
         x = fnp.asarray(x)
         found = self.T._times(x.T)
         return found if found.ndim == 1 else found.T
@@ -154,6 +154,19 @@ class Sparse:
             )
         wide = self.data if x.ndim == 1 else self.data[:, None]
         return _gathered(wide * x[self.places.cols], self.places.rows, m)
+
+    def _times_sparse(self, x: Any) -> "Sparse":
+        a, b = self.tocsr(), as_sparse(x).tocsr()
+        if a.shape[1] != b.shape[0]:
+            raise ShapeError(
+                f"A sparse matrix of shape {a.shape} times one of shape {b.shape}.",
+                "The first has as many columns as the second has rows.",
+            )
+        left, right = pairs(a.places, b.places)
+        rows, cols = a.places.rows[left], b.places.cols[right]
+        shape = (a.shape[0], b.shape[1])
+        places = pattern("coo", a.places.family, shape, rows, cols)
+        return Sparse(a.data[left] * b.data[right], places).tocsr()._to(self.places.form)
 
     # ------------------------------------------------------------------------ elements
 
@@ -211,12 +224,27 @@ class Sparse:
 
     def _plus(self, x: Any, sign: float) -> Any:
         if is_sparse(x):
-            return self._with(self.data + sign * self._alike(x).data)
+            other = as_sparse(x)
+            if other.places is self.places:
+                return self._with(self.data + sign * other.data)
+            return self._joined(other, sign)
         if fnp.ndim(x):
             return self.toarray() + sign * fnp.asarray(x)
         if type(x) is int and x == 0:
             return self
         raise RuleError("A number that is added to every element of a sparse matrix.", _FIX)
+
+    def _joined(self, other: "Sparse", sign: float) -> "Sparse":
+        """The sum with a matrix whose elements are at other places."""
+        one, two = self.places, other.places
+        if one.shape != two.shape:
+            raise ShapeError(
+                f"Sparse matrices of shapes {one.shape} and {two.shape}.", "Add equal shapes."
+            )
+        rows, cols = (np.concatenate(p) for p in ((one.rows, two.rows), (one.cols, two.cols)))
+        data = fnp.concatenate([self.data, sign * other.data])
+        found = Sparse(data, pattern("coo", one.family, one.shape, rows, cols))
+        return found.tocsr()._to(one.form)
 
     def __add__(self, x: Any) -> Any:
         return self._plus(x, 1.0)
@@ -316,8 +344,8 @@ def _gathered(values: Any, places: Any, size: int) -> Any:
 
 def is_sparse(x: Any) -> bool:
     """Whether it is a sparse matrix, SciPy's or traced."""
-    kind = type(x)
-    return kind is Sparse or str(kind.__module__).startswith("scipy.sparse")
+    kind: Any = type(x)
+    return str(kind.__module__).startswith(("scipy.sparse.", __name__)) and hasattr(kind, "tocsr")
 
 
 def as_sparse(A: Any) -> Sparse:

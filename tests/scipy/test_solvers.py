@@ -178,6 +178,24 @@ def test_a_fit_of_an_equations_parameters():
     np.testing.assert_allclose(again.x, [2.0, 0.3], atol=1e-6)
 
 
+def test_solvers_in_solvers():
+    """The parameters of an equation fit data; a derivative of the fit by the data's errors."""
+
+    def course(k, t):
+        return si.odeint(lambda y, t: -k * y, 1.0, t, rtol=1e-11, atol=1e-11)[:, 0]
+
+    def fitted(shift):
+        def residuals(p, t, y):
+            return course(p[0], t) - y
+
+        y = np.exp(-0.7 * T) + shift * np.sin(T)
+        return so.least_squares(residuals, [0.5], args=(T, y), **EXACT).x[0]
+
+    slope = differences(fitted, 0.1, 1e-3)
+    for way in (ftrace.grad(fitted), ftrace.jit(ftrace.grad(fitted))):
+        np.testing.assert_allclose(way(0.1), slope, rtol=1e-5)
+
+
 def test_calls_where_nothing_is_traced_are_scipys_own():
     def f(x):
         sol = so.root_scalar(lambda x: x**2 - 2.0, bracket=[0.0, 2.0])

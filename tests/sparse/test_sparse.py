@@ -65,6 +65,12 @@ PROGRAMS = {
     "csc argument": (whole, M, X),
     "coo argument": (whole, C, X),
     "elements": (elementwise, A, Y),
+    "sums": (lambda A, x: squared((A + 2.0 * M - C.tocsr()).power(2) @ x), A, X),
+    "products": (lambda A, x: squared((A.T @ A @ SQUARE - SQUARE @ M.T @ A) @ x), A, X),
+    "diffusion": (
+        lambda k: squared(sla.spsolve(sp.eye(4, format="csc") + k * SQUARE.tocsc(), X)),
+        0.3,
+    ),
     "spsolve": (lambda S, b: squared(sla.spsolve(S.tocsc(), b)), SQUARE, X),
     "spsolve closed over": (lambda b: squared(sla.spsolve(SQUARE, b)), X),
     "cg": (lambda S, b: squared(sla.cg(S, b, rtol=1e-12)[0]), POSITIVE, X),
@@ -193,11 +199,11 @@ def fails(error, words, f, *args):
 
 
 def test_mistakes():
-    assert "toarray()" in fails(errors.RuleError, "product of two sparse", lambda A: A @ A.T, A)
+    fails(errors.ShapeError, "times one of shape", lambda A: A @ A, A)
     fails(errors.RuleError, "no items", lambda A: A[0, 1], A)
-    fails(
-        errors.RuleError, "at different places", lambda A: A + SQUARE[:, :4], SQUARE * 1.0 + A[:4]
-    )
+    different = lambda A: A.multiply(SQUARE)  # noqa: E731
+    assert "toarray()" in fails(errors.RuleError, "at different places", different, SQUARE + A[:4])
+    fails(errors.ShapeError, "of shapes", lambda A: A + SQUARE, A)
     fails(errors.ShapeError, r"shape \(5, 4\) times an array of shape \(3,\)",
           lambda A: A @ np.ones(3), A)  # fmt: skip
     fails(AttributeError, "no 'nonzero'", lambda A: A.nonzero(), A)

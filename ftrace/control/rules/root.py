@@ -45,22 +45,25 @@ def root_flat(
     fun, solve, tangent_solve = functions
     size = len(params)
 
-    def rule(*flat: Any) -> list[Any]:
-        half = len(flat) // 2
-        primals, tangents = flat[:half], flat[half : half + size]
+    def rule(*flat: Any, active: tuple[bool, ...]) -> list[Any]:
+        half = len(active)
+        primals, given = flat[:half], iter(flat[half:])
+        tangents = [next(given) if on else ZERO for on in active][:size]
         outs = root_flat(functions, primals[:size], primals[size:], n)
         x = outs[:n]
         live = [
             t if is_inexact(typeof(p).dtype) else ZERO
             for t, p in zip(tangents, primals, strict=False)
         ]
+        if all(t is ZERO for t in live):
+            return [*outs, *(zeros(typeof(y)) for y in outs)]
         values, rhs = jvp_flat(lambda *ps: fun(*ps, *x), primals[:size], live)
         _, tape = linearize_flat(lambda *xs: fun(*primals[:size], *xs), x, outlives=True)
         full = map(instantiate, rhs, values)
         ts = tangent_solve(lambda *v: push(tape, v, values), *full)
         return [*outs, *map(neg, ts), *(zeros(typeof(y)) for y in outs[n:])]
 
-    return custom_jvp_call(*params, *guess, fun=solve, rule=rule)
+    return custom_jvp_call(*params, *guess, fun=solve, rule=rule, symbolic=True)
 
 
 def custom_root(

@@ -171,7 +171,7 @@ def _object(x: Any) -> Callable[..., Any] | None:
 
 def is_sparse(x: Any) -> bool:
     """Whether it is a sparse matrix of SciPy's."""
-    return str(type(x).__module__).startswith(_SPARSE)
+    return str(type(x).__module__).startswith(_SPARSE) and hasattr(type(x), "tocsr")
 
 
 def is_foreign_operator(frame: FrameType) -> bool:
