@@ -27,7 +27,7 @@ from ftrace.primitives.ties import (
     Kind,
     check_cotangent,
     check_tangent,
-    diagonal_like,
+    diagonal_view,
     gaps_of,
 )
 
@@ -133,7 +133,10 @@ def _join_impl(ct: Any, k: Any, w: Any, kind: Kind, square: bool = True) -> Any:
         return k.copy()
     gaps = gaps_of(w, kind, square)
     check_cotangent(ct, k, gaps)
-    return np.where(diagonal_like(gaps.same), ct[..., None, :], 0) + gaps.inverse * k
+    found = (gaps.inverse * k).copy()  # row by row
+    on_diagonal = diagonal_view(found)
+    on_diagonal += ct
+    return found
 
 
 def _join_jvp(primals: Any, tangents: Any, *, kind: Kind, square: bool = True) -> Any:

@@ -31,7 +31,7 @@ from ftrace.primitives.stacks import (
     matrices,
     product,
 )
-from ftrace.primitives.ties import is_zero, turned
+from ftrace.primitives.ties import are_apart, is_zero, turned
 
 # ---------------------------------------------------------------------------------- svd
 
@@ -52,7 +52,7 @@ def _svd_type(
 
 def _svd_impl(a: Any, full: bool, generic: bool = False) -> tuple[Any, Any, Any]:
     u, s, vh = np.linalg.svd(a, full)
-    if not generic or not s.size:
+    if not generic or not s.size or are_apart(s, "singular"):
         return u, s, vh
     return _in_general_position(a, u, s, vh, full)
 

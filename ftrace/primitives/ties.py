@@ -37,7 +37,7 @@ class Gaps(NamedTuple):
     Attributes:
         w: the eigenvalues.
         inverse: the reciprocal of each gap, or 0.
-        same: where there is no gap.
+        same: where there is no gap; None if that is the diagonal, or (of sums) nowhere.
         kind: see above.
         square: of singular values, whether the matrices are square.
     """
@@ -50,12 +50,35 @@ class Gaps(NamedTuple):
 
 
 def gaps_of(w: Any, kind: Kind, square: bool = True) -> Gaps:
-    """The gaps between eigenvalues, of which there are some."""
+    """The gaps between eigenvalues, of which there are some; real ones are in order."""
     column, row = w[..., None, :], w[..., :, None]
     gap = column + row if kind == "sums" else column - row
-    same = np.abs(gap) <= _rounding(w)[..., None]
     one, zero = w.dtype.type(1), w.dtype.type(0)
+    if are_apart(w, kind):
+        if kind != "sums":
+            gap = gap.copy()  # row by row
+            diagonal_view(gap)[...] = np.inf
+        return Gaps(w, one / gap, None, kind, square)
+    same = np.abs(gap) <= _rounding(w)[..., None]
     return Gaps(w, np.where(same, zero, one / np.where(same, one, gap)), same, kind, square)
+
+
+def diagonal_view(x: Any) -> Any:
+    """The diagonals of matrices in contiguous memory, to be written."""
+    return x.reshape(*x.shape[:-2], -1)[..., :: x.shape[-1] + 1]
+
+
+def are_apart(w: Any, kind: Kind) -> bool:
+    """Whether no gap is lost in any matrix; real eigenvalues are in order."""
+    bound = _rounding(w)
+    if kind in ("singular", "sums") and not bool((np.abs(w) > bound).all()):
+        return False
+    if kind == "sums":
+        return True
+    if w.dtype.kind == "f":
+        return bool((np.abs(w[..., 1:] - w[..., :-1]) > bound).all())
+    close = np.abs(w[..., None, :] - w[..., :, None]) <= bound[..., None]
+    return bool(close.sum() == w.size)
 
 
 def _rounding(w: Any) -> Any:
@@ -117,10 +140,10 @@ def check_tangent(m: Any, gaps: Gaps) -> None:
     Raises:
         DomainError: it does.
     """
+    if gaps.same is None:
+        return
     kind = gaps.kind
     off = gaps.same if kind == "sums" else _off_diagonal(gaps.same)
-    if not off.any() and kind != "singular":
-        return
     limit = epsilon(m.dtype) ** 0.5 * _largest(m, 2)
     why = "the tangent takes them apart: forward mode cannot tell what becomes of it"
     _refuse(off & (np.abs(m) > limit), gaps, why)
@@ -145,16 +168,16 @@ def check_cotangent(ct: Any, k: Any, gaps: Gaps) -> None:
     Raises:
         DomainError: it does.
     """
-    kind, off = gaps.kind, _off_diagonal(gaps.same)
-    if not (
-        off.any() or kind in ("singular", "sums") or (kind != "general" and k.dtype.kind == "c")
-    ):
+    kind, has_phases = gaps.kind, gaps.kind != "general" and k.dtype.kind == "c"
+    if gaps.same is None and (not has_phases or kind == "sums"):
         return
+    same = diagonal_like(k) if gaps.same is None else gaps.same
+    off = _off_diagonal(same)
     size = _largest(gaps.w, 1)
     weighed = ct * np.where(size == 0, size.dtype.type(1), size)
     limit = epsilon(k.dtype) ** 0.5 * (_largest(k, 2) + _largest(weighed, 1)[..., None])
     turning = k if kind == "general" else k - np.conj(np.swapaxes(k, -1, -2))
-    pairs = off if kind == "general" else gaps.same
+    pairs = off if kind == "general" else same
     _refuse(pairs & (np.abs(turning) > limit), gaps, "the function depends on which vectors it has")
     if kind == "sums":
         return
@@ -232,12 +255,10 @@ def turned(v: Any, w: Any, salt: int = 0) -> Any:
     The turn is a reflection along a vector of fixed numbers that have nothing to do with anybody's
     matrix; of zero eigenvalues they depend on `salt`, too.
     """
-    if not w.size:
+    if not w.size or are_apart(w, "hermitian"):
         return v
-    same = gaps_of(w, "hermitian").same
+    same = np.abs(w[..., None, :] - w[..., :, None]) <= _rounding(w)[..., None]
     many = same.sum(axis=-1) > 1
-    if not many.any():
-        return v
     numbers = np.cumsum(np.ones_like(many, dtype=np.float64), axis=-1)
     numbers = numbers + np.where(is_zero(w), salt * w.shape[-1], 0)
     along = np.where(many, 0.5 + numbers * 0.6180339887498949 % 1, 0)

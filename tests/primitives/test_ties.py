@@ -8,6 +8,7 @@ import pytest
 
 import ftrace
 from ftrace.core.errors import DomainError
+from ftrace.primitives.gaps import join
 from ftrace.primitives.ties import turned
 
 RNG = np.random.default_rng(39)
@@ -271,6 +272,26 @@ def test_second_derivatives_are_refused_where_first_ones_are_matrix_functions() 
     expected = slopes(lambda a: weighed(ftrace.grad(f)(a)), apart)
     found = ftrace.grad(lambda a: weighed(ftrace.grad(f)(a)))(apart)
     np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["hermitian", "singular", "sums"])
+def test_gaps_do_not_depend_on_how_numbers_lie_in_memory(kind: Any) -> None:
+    w = np.sort(RNG.uniform(1, 2, (3, 4)), axis=-1)
+    k = normal(3, 4, 4)
+    k, ct = k + np.swapaxes(k, -1, -2), w + 1
+    expected = join(ct, k, w, kind=kind)
+    plus = kind == "sums"
+    for i in np.ndindex(3, 4, 4):
+        (m, r, c) = i
+        gap = w[m, c] + w[m, r] if plus else w[m, c] - w[m, r]
+        slope = k[i] / gap if gap else 0.0
+        assert expected[i] == pytest.approx(slope + (ct[m, r] if r == c else 0), rel=1e-12)
+    for found in (
+        join(ct, np.asfortranarray(k), np.asfortranarray(w), kind=kind),
+        join(*(np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 0, -1)), -1, 0) for x in (ct, k, w)),
+             kind=kind),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "c16", "f4"])
