@@ -162,7 +162,8 @@ def refusing(module: str) -> Callable[[str], Any]:
     here = f"ftrace.{module}" if module else "ftrace"
     there = here.replace("ftrace", "jax")
 
-    def find(name: str) -> Any:
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        """Refuse a name."""
         advice = _LONELY[module].get(name)
         if advice is None and module == "lax" and name.endswith("_p"):
             advice = _ROW.format(name=name.removesuffix("_p"))
@@ -170,4 +171,4 @@ def refusing(module: str) -> Callable[[str], Any]:
             raise AttributeError(f"module {here!r} has no attribute {name!r}")
         raise AbsentNameError(f"{there}.{name} has no counterpart in {here}.", advice)
 
-    return find
+    return __getattr__

@@ -8,8 +8,8 @@ dtypes and helpers that never see a tracer are NumPy's own (`passive.py`).
 
 import sys
 
+import numpy as _numpy
 from numpy import __array_api_version__ as __array_api_version__
-from numpy import __array_namespace_info__ as __array_namespace_info__
 
 from ftrace.core.jax_names import refusing as _refusing
 from ftrace.numpy import (
@@ -363,6 +363,8 @@ protocols.install(
     cells.CELLS,
     writers.METHODS,
 )
+if hasattr(_numpy, "__array_namespace_info__"):  # NumPy 2.0 has none
+    __array_namespace_info__ = _numpy.__array_namespace_info__
 segment_folds.install()
 scimath.install()
 selections.install()

@@ -13,7 +13,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.dtypes import bool_
 from ftrace.core.errors import DomainError, DtypeError, ShapeError
 from ftrace.core.trace import Tracer, is_cell, lifted
-from ftrace.numpy import ufuncs, views
+from ftrace.numpy import given_sizes, ufuncs, views
 from ftrace.numpy.assigning import assignable
 from ftrace.numpy.lowerings import constant_like, truth
 from ftrace.numpy.masking import nonzero_of, sized
@@ -47,9 +47,22 @@ def multiply(x: Any, y: Any) -> Any:
 
 
 @numpy_function
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    """x where the condition is true, y elsewhere; the indices of true elements without them."""
+def where(
+    condition: Any,
+    x: Any = None,
+    y: Any = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """x where the condition is true, y elsewhere; the indices of true elements without them.
+
+    With `size` the first so many indices, filled up: as `nonzero`.
+    """
     which = value(condition)
+    if x is None and y is None and size is not None:
+        return given_sizes.nonzero(which, size, fill_value)
     if x is None and y is None:
         return nonzero_of(which, "numpy.where with one argument")
     if x is None or y is None:

@@ -61,6 +61,9 @@ def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+BEYOND: Final = frozenset({"size", "length", "total_repeat_length"})
+"""Keywords of JAX's that NumPy's functions have not: ours are called, whatever runs."""
+
 # What NumPy gives an array for also where that has rank 0; of all others it gives a scalar.
 _GIVE_ARRAYS: Final = {
     *("array", "asarray", "copy", "zeros", "ones", "empty", "full", "zeros_like", "ones_like"),
@@ -81,6 +84,8 @@ def door(plain: Callable[..., Any], fn: Callable[..., Any]) -> Callable[..., Any
     """NumPy's function with no trace running, else the implementation."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not BEYOND.isdisjoint(kwargs):
+            return attempt(plain, fn, args, kwargs)
         if not running or ctx.trace is EVAL:
             if LIBRARIES:
                 return untraced(plain, fn, args, kwargs)
@@ -193,8 +198,8 @@ def known(x: Any, wanted: str) -> Any:
     if found is UNKNOWN:
         raise ConcretizationTypeError(
             f"{wanted} depends on the values of {x!r}, which has none while {x.owner.name} traces.",
-            "Use a form with a fixed shape (numpy.where, a mask times the array), or make the "
-            "argument static.",
+            "Use a form with a fixed shape (numpy.where, a mask times the array, size= of "
+            "ftrace.numpy's nonzero, unique and kin), or make the argument static.",
         )
     return np.asarray(to_host(found))
 

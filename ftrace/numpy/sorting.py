@@ -14,8 +14,9 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import following
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import UNKNOWN, Tracer
-from ftrace.numpy import ufuncs
+from ftrace.numpy import given_sizes, ufuncs
 from ftrace.numpy.indexing import getitem
+from ftrace.numpy.lowerings import truth
 from ftrace.numpy.masking import is_unknown_mask, nonzero_of
 from ftrace.numpy.promote import (
     cast,
@@ -261,12 +262,23 @@ def repeat(
 
 
 @numpy_function
-def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    """The parts of an array where a condition holds."""
+def compress(
+    condition: Any,
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any:
+    """The parts of an array where a condition holds; with `size` the first so many, filled up."""
     x, i = flat_or_axis(strong(value(a)), axis)
     if np.ndim(condition) != 1:
         raise ValueError("condition must be a 1-d array")
     condition = value(condition)
+    if size is not None:
+        found = given_sizes.taken(x, truth(strong(condition)), size, fill_value, i)
+        return ufuncs.finish(np.add, found, out)
     if is_unknown_mask(condition):
         return ufuncs.finish(np.add, getitem(x, (*[slice(None)] * i, condition)), out)
     places = np.flatnonzero(known(condition, "numpy.compress"))
@@ -274,8 +286,11 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 
 
 @numpy_function
-def extract(condition: Any, arr: Any) -> Any:
-    """The elements where a condition holds."""
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The elements where a condition holds; with `size` the first so many, filled up."""
+    if size is not None:
+        mask = truth(flat(strong(value(condition))))
+        return given_sizes.taken(flat(strong(value(arr))), mask, size, fill_value)
     taken = flat(strong(value(condition))) if isinstance(condition, Tracer) else np.ravel(condition)
     return compress(taken, flat(strong(value(arr))))
 
@@ -292,21 +307,30 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 
 @numpy_function
-def nonzero(a: Any) -> tuple[Any, ...]:
-    """The indices of the elements that are not zero."""
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+    """The indices of the elements that are not zero.
+
+    With `size` of the first so many; where there are fewer, `fill_value` (0, or one for each axis).
+    """
+    if size is not None:
+        return given_sizes.nonzero(a, size, fill_value)
     return nonzero_of(strong(value(a)), "numpy.nonzero")
 
 
 @numpy_function
-def flatnonzero(a: Any) -> Any:
-    """The flat indices of the elements that are not zero."""
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The flat indices of the elements that are not zero; `size` as for `nonzero`."""
     x = strong(value(a))
+    if size is not None:
+        return given_sizes.nonzero(flat(x), size, fill_value)[0]
     return nonzero_of(flat(x) if typeof(x).ndim != 1 else x, "numpy.flatnonzero")[0]
 
 
 @numpy_function
-def argwhere(a: Any) -> Any:
-    """The indices of the elements that are not zero, one per row, of known values."""
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """The indices of the elements that are not zero, one per row; `size` as for `nonzero`."""
+    if size is not None:
+        return given_sizes.argwhere(a, size, fill_value)
     return np.argwhere(known(value(a), "numpy.argwhere"))
 
 

@@ -161,7 +161,7 @@ def test_the_namespace_of_a_tracer_is_ftrace_numpy() -> None:
 
 def test_a_function_without_a_rule_raises_and_names_itself() -> None:
     for f, name in (
-        (lambda x: np.histogram2d(x, x), "numpy.histogram2d"),
+        (lambda x: np.array_str(x), "numpy.array_str"),
         (lambda x: np.busday_count(x, x), "busday_count"),
     ):
         with pytest.raises(RuleError, match=name):
