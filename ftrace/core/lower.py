@@ -72,9 +72,11 @@ class Elementwise:
     Attributes:
         jaxpr: (operand avals, **params) -> a jaxpr over rank-0 values; None where this is not the
             case. An operand of rank 0 is the same for all elements.
+        stored: whether results are stored, as what reads them would compute all again.
     """
 
     jaxpr: Rule
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from ftrace.primitives.arithmetic import real
 from ftrace.primitives.compare import bitwise_and, bitwise_not, isnan
 from ftrace.primitives.definite import cholesky as cholesky_row
 from ftrace.primitives.shape import expand_dims, reshape
-from ftrace.primitives.slicing import slice as slice_row
-from ftrace.primitives.stacks import check_matrices, check_square
+from ftrace.primitives.stacks import check_matrices, check_square, first_element
 
 SINGULAR = "Singular matrix"
 NOT_DEFINITE = "Matrix is not positive definite"
@@ -76,11 +75,7 @@ def factored(a: Any, lower: bool) -> Any:
 
 def _corner(x: Any) -> Any:
     """The first element of matrices, its real part: NaN in a factor where there is none."""
-    shape = typeof(x).shape
-    n = len(shape)
-    limits = (*shape[:-2], 1, 1)
-    found = slice_row(x, start_indices=(0,) * n, limit_indices=limits, strides=(1,) * n)
-    found = reshape(found, new_sizes=shape[:-2])
+    found = first_element(x)
     return real(found) if typeof(x).dtype.kind == "c" else found
 
 

@@ -16,6 +16,7 @@ from ftrace.core.lower import Gufunc
 from ftrace.core.primitive import Primitive, Sample
 from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.linear import NO_TRANSPOSE, add
+from ftrace.primitives.small_systems import small
 from ftrace.primitives.stacks import (
     adjoint,
     check_square,
@@ -77,10 +78,13 @@ cholesky = Primitive(
     jvp=_cholesky_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims, **params: in_front(cholesky)(axis, values, dims, **params),
-    lower=Gufunc(
-        lambda avals, lower: numpys_loop(
-            avals[0], "cholesky_lo" if lower else "cholesky_up", "(m,m)->(m,m)"
-        )
+    lower=(
+        small("cholesky"),
+        Gufunc(
+            lambda avals, lower: numpys_loop(
+                avals[0], "cholesky_lo" if lower else "cholesky_up", "(m,m)->(m,m)"
+            )
+        ),
     ),
     samples=_cholesky_samples,
     errors=square_errors(lambda x: (), lower=True),

@@ -22,6 +22,7 @@ from ftrace.primitives.dot import dot_general
 from ftrace.primitives.linear import add, broadcast_in_dim, check_kinds, move_axis, transpose
 from ftrace.primitives.movement import place
 from ftrace.primitives.shape import reshape
+from ftrace.primitives.slicing import slice
 
 # ---------------------------------------------------------------------------------- types
 
@@ -139,6 +140,15 @@ def refuse_matrix(name: str, a: Any) -> None:
     """
     if type(a) is Linear:
         Unsupported(f"{name} is not linear in its matrix.")()
+
+
+def first_element(x: Any) -> Any:
+    """The element of matrices in the first row and column."""
+    shape = typeof(x).shape
+    n = len(shape)
+    limits = (*shape[:-2], 1, 1)
+    found = slice(x, start_indices=(0,) * n, limit_indices=limits, strides=(1,) * n)
+    return reshape(found, new_sizes=shape[:-2])
 
 
 def in_front(row: Rule) -> Rule:

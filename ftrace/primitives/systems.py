@@ -20,6 +20,7 @@ from ftrace.primitives.arithmetic import complex as join_parts
 from ftrace.primitives.arithmetic import imag, mul, neg, real, sub
 from ftrace.primitives.linear import NO_TRANSPOSE, broadcast_in_dim, reduce_sum
 from ftrace.primitives.movement import zeros
+from ftrace.primitives.small_systems import small
 from ftrace.primitives.stacks import (
     apart,
     beside,
@@ -115,7 +116,10 @@ solve = Primitive(
     batch=_solve_batch,
     zeros=True,
     linear_in=(1,),
-    lower=Gufunc(lambda avals: numpys_loop(avals[0], "solve", "(m,m),(m,n)->(m,n)")),
+    lower=(
+        small("solve"),
+        Gufunc(lambda avals: numpys_loop(avals[0], "solve", "(m,m),(m,n)->(m,n)")),
+    ),
     samples=_solve_samples,
     errors=_solve_errors,
     doc="The solution x of a x = b, for the columns of b; NaN where a is singular.",
@@ -137,7 +141,10 @@ inv = Primitive(
     jvp=_inv_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims: in_front(inv)(axis, values, dims),
-    lower=Gufunc(lambda avals: numpys_loop(avals[0], "inv", "(m,m)->(m,m)")),
+    lower=(
+        small("inv"),
+        Gufunc(lambda avals: numpys_loop(avals[0], "inv", "(m,m)->(m,m)")),
+    ),
     samples=_square_samples(92),
     errors=square_errors(lambda x: ()),
     doc="The inverse; NaN where a is singular.",
@@ -169,7 +176,10 @@ det = Primitive(
     jvp=_det_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims: in_front(det)(axis, values, dims),
-    lower=Gufunc(lambda avals: numpys_loop(avals[0], "det", "(m,m)->()")),
+    lower=(
+        small("det", matrices=0),
+        Gufunc(lambda avals: numpys_loop(avals[0], "det", "(m,m)->()")),
+    ),
     samples=_square_samples(93),
     errors=square_errors(lambda x: ()),
     doc="The determinant.",
@@ -215,6 +225,7 @@ cofactor = Primitive(
     jvp=_cofactor_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims: in_front(cofactor)(axis, values, dims),
+    lower=small("cofactor"),
     samples=_square_samples(94),
     errors=square_errors(lambda x: ()),
     doc="The derivative of the determinant by each element: signed minors.",
@@ -245,7 +256,10 @@ slogdet = Primitive(
     transpose=NO_TRANSPOSE,
     batch=lambda axis, values, dims: in_front(slogdet)(axis, values, dims),
     multiple=True,
-    lower=Gufunc(lambda avals: numpys_loop(avals[0], "slogdet", "(m,m)->(),()")),
+    lower=(
+        small("slogdet", matrices=0),
+        Gufunc(lambda avals: numpys_loop(avals[0], "slogdet", "(m,m)->(),()")),
+    ),
     samples=_square_samples(95),
     errors=square_errors(lambda x: ()),
     doc="The determinant as its sign, or phase, and the logarithm of its size.",

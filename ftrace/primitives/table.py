@@ -45,6 +45,7 @@ from ftrace.primitives import (
     shape,
     singular_values,
     slicing,
+    small_systems,
     sort,
     special,
     spectra,
@@ -109,5 +110,6 @@ LATE: Final = (
     index_bounds.index_error,
     index_bounds.gather_clipped,
     index_bounds.scatter_at,
+    small_systems.small_system,
 )
 """Rows that lowering alone makes: no transformation meets them."""

@@ -32,11 +32,9 @@ ROUNDED |= {"logaddexp", "xlogy", "integer_pow", "reduce_sum", "reduce_prod"}
 ROUNDED |= {"ndtr", "logit", "log_expit", "entr", "xlog1py", "rel_entr", "kl_div", "special"}
 UNITS = 4  # 2 of ours, 2 of NumPy's or scipy's
 SUMS = {"reduce_sum", "reduce_prod", "cumlogsumexp", "dot_general"}
-SUMS |= {
-    "triangular_solve",
-    "triangular_product",
-    "triangular_inv",
-}  # by NumPy's library, where it is not SciPy's
+# by NumPy's library, where evaluation takes SciPy's; small ones are kernels
+SUMS |= {"triangular_solve", "triangular_product", "triangular_inv"}
+SUMS |= {"solve", "inv", "det", "slogdet", "cholesky", "cofactor"}
 
 
 def rows_of(jaxpr: Jaxpr) -> Iterator[str]:

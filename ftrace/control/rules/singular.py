@@ -1,9 +1,9 @@
 """The row `is_singular`: which matrices of a stack LAPACK refused in a system with them.
 
-NumPy's functions tell it by a flag of the processor, for all of a stack. Here a solution that is
-finite throughout says that its matrix was not refused, so that a look at the solutions is all it
-costs. Otherwise the numbers may have been infinite, or NaN, before: then a factorisation decides,
-which has a zero on the diagonal where the matrix is refused.
+NumPy's functions tell it by a flag of the processor, for all of a stack. Here a solution whose
+first number is finite says that its matrix was not refused: NumPy makes all of it NaN, and so does
+a division by a pivot of zero, by way of all unknowns before it. Otherwise the numbers may have been
+infinite, or NaN, before: then a factorisation decides, which has that zero on its diagonal.
 """
 
 from functools import lru_cache
@@ -21,13 +21,15 @@ from ftrace.interpreters.staging import trace_closed
 from ftrace.primitives.compare import bitwise_and, bitwise_not, eq, isfinite
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import NO_TRANSPOSE, broadcast_rank0
-from ftrace.primitives.reduce import reduce_and, reduce_or
-from ftrace.primitives.stacks import in_front
+from ftrace.primitives.reduce import reduce_or
+from ftrace.primitives.stacks import first_element, in_front
 from ftrace.primitives.systems import slogdet
 
 
 def _impl(a: Any, x: Any) -> Any:
-    doubtful = ~np.isfinite(x).all(axis=(-2, -1))
+    if not x.size:
+        return np.zeros(a.shape[:-2], bool)[()]
+    doubtful = ~np.isfinite(x[..., 0, 0])
     if not doubtful.any():
         return doubtful
     with np.errstate(invalid="ignore"):
@@ -36,7 +38,9 @@ def _impl(a: Any, x: Any) -> Any:
 
 def _program(a: Any, x: Any) -> list[Any]:
     n = len(x.shape) - 2
-    doubtful = bitwise_not(reduce_and(isfinite(x), axes=(n, n + 1)))
+    if not x.size:
+        return [broadcast_rank0(np.False_, x.shape[:n]) if n else np.False_]
+    doubtful = bitwise_not(isfinite(first_element(x)))
     some = reduce_or(doubtful, axes=tuple(range(n))) if n else doubtful
     index = convert_element_type(some, new_dtype=int64)
     none, decided = _arms(a.aval, n)

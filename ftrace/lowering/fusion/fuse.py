@@ -19,7 +19,14 @@ from ftrace.core.lower import Moving, Pointwise
 from ftrace.core.scalar import OPS
 from ftrace.lowering.fusion.backward_slice import axes_read, reads
 from ftrace.lowering.fusion.column_sums import with_columns
-from ftrace.lowering.fusion.fusible import has_loops, is_cumulative, is_fold, is_pulled, turns
+from ftrace.lowering.fusion.fusible import (
+    has_loops,
+    is_cumulative,
+    is_fold,
+    is_pulled,
+    is_stored,
+    turns,
+)
 from ftrace.lowering.fusion.groups import Group, Running, Target, folds_something, has_lanes
 from ftrace.lowering.fusion.weights import LIMIT, SHARED, Weights, both
 
@@ -179,7 +186,7 @@ class _Storing:
         given = [a for a in eqn.invars if type(a) is not Literal]
         few = [a for a in given if a in self.few]
         late = max((self.sweeps[a] for a in known), default=0) + (0 < len(few) < len(given))
-        if turns(eqn):
+        if turns(eqn) or is_stored(eqn):
             self.stored.update(eqn.outvars)
         for v in eqn.outvars:
             self.depth[v], self.costly[v], self.sweeps[v] = deep, expensive, late

@@ -12,8 +12,8 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr, subjaxprs
-from ftrace.core.kinds import branches, element, layout
-from ftrace.core.lower import Cumulative, Moving, Pointwise, Reduction
+from ftrace.core.kinds import branches, element, layout, way
+from ftrace.core.lower import Cumulative, Elementwise, Moving, Pointwise, Reduction
 from ftrace.core.scalar import OPS
 from ftrace.core.tapes import has_turns
 from ftrace.lowering.fusion.inline import inline
@@ -110,6 +110,12 @@ def turns(eqn: Eqn) -> bool:
     """Whether an element of an equation's results takes as many iterations as its values say."""
     each = element(eqn)
     return each is not None and has_loops(each)
+
+
+def is_stored(eqn: Eqn) -> bool:
+    """Whether an equation's results are stored, whatever reads them."""
+    each = way(eqn.primitive, Elementwise)
+    return each is not None and each.stored
 
 
 @cached_on_jaxpr

@@ -35,7 +35,8 @@ def expanded(eqn: Eqn) -> list[Eqn] | None:
     lf, rf = _free(lhs, lc, lb), _free(rhs, rc, rb)
     inner = tuple(lhs.shape[a] for a in lc)
     along_rows = (not rf and lc == (lhs.ndim - 1,)) or (not lf and rc == (rhs.ndim - 1,))
-    if not (along_rows or not lc or out.size * prod(inner) <= SMALL):
+    terms = prod(inner)
+    if not (along_rows or terms == 1 or out.size * terms <= SMALL):
         return None
     nb, nl, nr = len(lb), len(lf), len(rf)
     shape = (*out.shape, *inner)
