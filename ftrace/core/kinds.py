@@ -16,6 +16,7 @@ from ftrace.core.lower import (
     Layout,
     Moving,
     Pointwise,
+    Product,
 )
 from ftrace.core.primitive import Primitive
 
@@ -76,8 +77,8 @@ def branches(eqn: Eqn) -> tuple[Jaxpr, ...]:
 
 def gufunc_call(eqn: Eqn) -> GufuncCall | None:
     """How a compiled loop of NumPy's computes the results; None where it does not."""
-    pointwise = way(eqn.primitive, Pointwise)
-    loop = way(eqn.primitive, Gufunc) if pointwise is None else pointwise.loop
+    other = way(eqn.primitive, Pointwise) or way(eqn.primitive, Product)
+    loop = way(eqn.primitive, Gufunc) if other is None else other.loop
     found: Any = None if loop is None else loop.call([a.aval for a in eqn.invars], **eqn.params)
     return found
 

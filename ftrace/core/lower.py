@@ -118,9 +118,11 @@ class Product:
 
     Attributes:
         dims: params -> ((contracted, contracted), (batch, batch)) axes.
+        loop: what computes those that BLAS and kernels do not.
     """
 
     dims: Rule
+    loop: "Gufunc | None" = None
 
 
 class Cores(NamedTuple):
@@ -128,14 +130,15 @@ class Cores(NamedTuple):
 
     Attributes:
         at: its position, among the row's operands or results.
-        axes: its core axes, in the order of the signature; the others are those of the batch.
+        axes: its core axes, in the order of the signature, None for one that the array lacks; its
+            other axes are those of the batch.
         into: the result whose memory the gufunc works on in the operand's place, after a copy,
             where it overwrites what it is given.
         dtype: in which it is given, if that is another one; of an operand that is a literal.
     """
 
     at: int
-    axes: tuple[int, ...] = ()
+    axes: tuple[int | None, ...] = ()
     into: int | None = None
     dtype: np.dtype[Any] | None = None
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
-from ftrace.core.lower import Product
+from ftrace.core.lower import Cores, Gufunc, GufuncCall, Product
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
 from ftrace.primitives.linear import add, join, transpose
@@ -79,6 +79,28 @@ def _dot_impl(lhs: Any, rhs: Any, dimension_numbers: DimensionNumbers) -> Any:
     else:
         out = np.matmul(left, right)
     return out.reshape((*batch, *rows, *columns))[()]
+
+
+def _dot_call(
+    avals: Sequence[ShapedArray], dimension_numbers: DimensionNumbers
+) -> GufuncCall | None:
+    """NumPy's loop of matrix products: of complex numbers, integers and booleans.
+
+    It has one contracted axis, one free axis of the right operand at most, and a batch in one
+    order; without a batch, free axes of the left operand are one.
+    """
+    (lc, rc), (lb, rb) = dimension_numbers
+    lf, rf = _free(avals[0].ndim, lc, lb), _free(avals[1].ndim, rc, rb)
+    ordered = all(list(axes) == sorted(axes) for axes in (lb, rb))
+    inner = lb and not lf and not rf  # many inner products: `impl` has another way
+    if not ordered or len(lc) != 1 or len(rf) > 1 or inner or (lb and len(lf) > 1):
+        return None
+    if any(a.dtype.kind == "f" for a in avals):  # it multiplies by BLAS what lies right for it
+        return None
+    rows, columns = (lf[-1] if lf else None), (rf[0] if rf else None)
+    made = (len(lb) + len(lf) - 1 if lf else None, len(lb) + len(lf) if rf else None)
+    given = Cores(0, (rows, lc[0])), Cores(1, (rc[0], columns))
+    return GufuncCall("numpy", "matmul", "(n?,k),(k,m?)->(n?,m?)", given, (Cores(0, made),))
 
 
 # ---------------------------------------------------------------------------------- derivatives
@@ -201,7 +223,7 @@ dot_general = Primitive(
     transpose=_dot_transpose,
     batch=_dot_batch,
     zeros=True,
-    lower=Product(lambda dimension_numbers, **_: dimension_numbers),
+    lower=Product(lambda dimension_numbers, **_: dimension_numbers, Gufunc(_dot_call)),
     linear_in=(0, 1),
     bilinear=True,
     samples=_dot_samples,

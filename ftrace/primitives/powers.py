@@ -6,13 +6,13 @@ infinities.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ftrace.core.avals import SCALAR_AVALS
-from ftrace.core.lower import Pointwise
+from ftrace.core.avals import SCALAR_AVALS, ShapedArray
+from ftrace.core.lower import Cores, Gufunc, GufuncCall, Pointwise, elementwise_call
 from ftrace.core.primitive import Sample
 from ftrace.primitives import elements
 from ftrace.primitives.arithmetic import div, mul, sub
@@ -55,6 +55,12 @@ def _integer_pow_impl(x: Any, y: int) -> Any:
     return np.power(x, y)
 
 
+def _integer_pow_call(avals: Sequence[ShapedArray], y: int) -> GufuncCall:
+    """NumPy's loop, given the exponent as a complex number."""
+    call = elementwise_call("numpy", "power", (None, None), (0,))
+    return call._replace(inputs=(Cores(0), avals[0].dtype.type(y)))
+
+
 def _integer_pow_jvp(t: Any, z: Any, x: Any, y: int) -> Any:
     if y == 0:
         return mul(t, constant(0, t))
@@ -90,7 +96,7 @@ integer_pow = unary(
     jvp=_integer_pow_jvp,
     weak=True,
     samples=_integer_pow_samples,
-    lower=Pointwise(elements.integer_pow, "iuf"),
+    lower=Pointwise(elements.integer_pow, "iuf", loop=Gufunc(_integer_pow_call)),
     doc="x to a power `y` that is a Python int.",
 )
 square = unary(

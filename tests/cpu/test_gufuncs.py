@@ -184,6 +184,23 @@ def test_what_kernels_cannot_do_of_complex_numbers_is_numpys_loop():
     same(compiled(np.exp, small), np.exp(small))
 
 
+def test_products_and_powers_of_complex_numbers_are_numpys_loops():
+    m, n, v = complexes(3, 4), complexes(4, 5), complexes(4)
+    b, i = complexes(2, 4, 3), rng.integers(-9, 9, size=(4, 4))
+
+    def f(m, n, v, b, i):
+        products = m @ n, m @ v, v @ n, v @ v, m.T @ m.conj(), b @ m, i @ i.T, (i > 0) @ (i > 2)
+        return *products, np.einsum("bij,bkj->bik", b, b), np.dot(i, i[0]), m**3, m**-2, v**0
+
+    for got, want in zip(compiled(f, m, n, v, b, i), f(m, n, v, b, i), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-14)
+        assert got.dtype == want.dtype
+    same(compiled(lambda m, n: m @ n, m, n), m @ n)
+    same(compiled(lambda m, n: m @ n, m[:, :0], n[:0]), m[:, :0] @ n[:0])
+    slope = compiled(ftrace.grad(lambda m: np.sum(np.abs(m @ n) ** 2)), m)
+    np.testing.assert_allclose(slope, (2 * (m @ n) @ n.conj().T).conj(), rtol=1e-13)
+
+
 def test_special_functions_are_scipys_loops():
     x = rng.uniform(0.5, 2.0, size=(4, 5))
 

@@ -61,14 +61,14 @@ def inner_loop(eqn: Eqn, call: GufuncCall) -> InnerLoop | None:
     return InnerLoop(call.module, call.name, call.signature, "->".join(chars))
 
 
-def _made(eqn: Eqn, call: GufuncCall) -> list[tuple[tuple[int, ...], ShapedArray]]:
+def _made(eqn: Eqn, call: GufuncCall) -> list[tuple[tuple[int | None, ...], ShapedArray]]:
     """The core axes and the type of each output."""
     return [
         (x.axes, eqn.outvars[x.at].aval) if isinstance(x, Cores) else ((), x) for x in call.outputs
     ]
 
 
-def _given(eqn: Eqn, call: GufuncCall) -> list[tuple[tuple[int, ...], ShapedArray]]:
+def _given(eqn: Eqn, call: GufuncCall) -> list[tuple[tuple[int | None, ...], ShapedArray]]:
     """The core axes and the type of each input."""
     return [
         (x.axes, eqn.invars[x.at].aval) if isinstance(x, Cores) else ((), aval((), x.dtype))
@@ -102,11 +102,11 @@ class _Argument(NamedTuple):
     core: tuple[tuple[int, int], ...]
 
 
-def _argument(a: ShapedArray, core: Sequence[int]) -> _Argument:
+def _argument(a: ShapedArray, core: Sequence[int | None]) -> _Argument:
     found = [(n, a.dtype.itemsize * prod(a.shape[i + 1 :])) for i, n in enumerate(a.shape)]
-    core = [i % a.ndim for i in core]
-    batch = (pair for i, pair in enumerate(found) if i not in core)
-    return _Argument(tuple(batch), tuple(found[i] for i in core))
+    places = [None if i is None else i % a.ndim for i in core]
+    batch = (pair for i, pair in enumerate(found) if i not in places)
+    return _Argument(tuple(batch), tuple((1, 0) if i is None else found[i] for i in places))
 
 
 def _core_sizes(signature: str, arguments: Sequence[_Argument]) -> list[int] | None:

@@ -312,6 +312,10 @@ class _Planner:
         scattering = way(eqn.primitive, Scattering)
         if scattering is not None:
             return self._scatter(eqn, scattering.combine(**eqn.params), slots)
+        return self._otherwise(eqn, slots)
+
+    def _otherwise(self, eqn: Eqn, slots: Slots) -> list[Step]:
+        """A row of a library."""
         call = gufunc_call(eqn)
         return self._callback(eqn, slots) if call is None else self._apply(eqn, call, slots)
 
@@ -387,7 +391,7 @@ class _Planner:
     def _product(self, eqn: Eqn, dims: Dims, slots: Slots) -> list[Step]:
         found = contraction(eqn, dims, self.machine.longest())
         if found is None:
-            return self._callback(eqn, slots)
+            return self._otherwise(eqn, slots)
         operands = [self._slot_of(a, slots) for a in eqn.invars]
         lhs, rhs = operands[::-1] if found.swapped else operands
         out = slots[eqn.outvars[0]]
