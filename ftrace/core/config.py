@@ -43,6 +43,8 @@ class Settings:
         kernel_cache: bytes of compiled code (CPU, GPU) that are kept on disk, at most; 0 keeps and
             reads none.
         cache_directory: where they are kept; by default in the user's cache directory.
+        roll: equations that repeat each other, as an unrolled Python loop leaves them, are compiled
+            as a loop where there are at least so many iterations; 0 compiles them one by one.
         passes: what `ftrace.passes.inserted` added to lowering.
     """
 
@@ -57,6 +59,7 @@ class Settings:
     recycled_memory: int = 1 << 30
     kernel_cache: int = 256 << 20
     cache_directory: str = ""
+    roll: int = 4
     passes: tuple[Any, ...] = ()
 
 

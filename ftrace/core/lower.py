@@ -55,14 +55,18 @@ class Moving:
             them; "computed": by scalar operands; "choice": of an operand, by a coordinate.
         when: (operand avals, result aval) -> whether kernels can do this case of the row.
         memory: whether row-major memory stays as it is.
-        associative: whether neighbouring operands may be put together first, by the same row.
+        joins: params -> the axis along which operands are put one behind the other, so that
+            neighbours may be put together first, by the same row.
+        part: params -> (starts, sizes) of the part of operand 0, without gaps, that the result is
+            ("shifted") or that operand 1 replaces ("choice"); None where there is none.
     """
 
     rule: Rule
     reads: Literal["axes", "shifted", "computed", "choice"]
     when: Callable[[Any, Any], bool] = _always
     memory: bool = False
-    associative: bool = False
+    joins: Rule | None = None
+    part: Rule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +267,8 @@ class Layout(NamedTuple):
         first: 1 if operand 0 is the number of iterations, else 0.
         reverse: whether the last element comes first.
         records: whether a loop with a condition leaves tapes and counts its iterations.
+        along: for each array with elements (first, step): the element of the first iteration, and
+            how many further that of the next one lies; None: each in its turn.
     """
 
     body: Any
@@ -273,6 +279,7 @@ class Layout(NamedTuple):
     first: int = 0
     reverse: bool = False
     records: bool = False
+    along: tuple[tuple[int, int], ...] | None = None
 
     def consts(self, operands: Sequence[Any]) -> Sequence[Any]:
         """The entries of the constants in a list with one for each operand."""

@@ -142,7 +142,7 @@ def _squeeze_errors() -> Iterable[ErrorSample]:
 
 squeeze = Primitive(
     name="squeeze",
-    lower=Moving(elements.squeeze, "axes"),
+    lower=Moving(elements.squeeze, "axes", memory=True),
     impl=lambda x, dimensions: _reshaped(x, _without(np.shape(x), dimensions)),
     type=_squeeze_type,
     jvp=LINEAR,
@@ -193,7 +193,7 @@ def _expand_samples() -> Iterable[Sample]:
 
 expand_dims = Primitive(
     name="expand_dims",
-    lower=Moving(elements.expand_dims, "axes"),
+    lower=Moving(elements.expand_dims, "axes", memory=True),
     impl=lambda x, dimensions: _reshaped(x, _with_ones(np.shape(x), dimensions)),
     type=_expand_type,
     jvp=LINEAR,
@@ -323,7 +323,7 @@ def _concatenate_errors() -> Iterable[ErrorSample]:
 
 concatenate = Primitive(
     name="concatenate",
-    lower=Moving(elements.concatenate, "choice", associative=True),
+    lower=Moving(elements.concatenate, "choice", joins=lambda dimension: dimension),
     impl=lambda *xs, dimension: np.concatenate(xs, axis=dimension),
     type=_concatenate_type,
     jvp=LINEAR,

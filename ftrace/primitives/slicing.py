@@ -206,6 +206,14 @@ def _slice_type(
     return aval(_slice_shape("slice", x, start_indices, limit_indices, strides), x.dtype)
 
 
+def _part(start_indices: Ints, limit_indices: Ints, strides: Ints) -> tuple[Ints, Ints] | None:
+    """Where a slice without gaps starts, and its shape."""
+    if any(step != 1 for step in strides):
+        return None
+    sizes = (m - n for n, m in zip(start_indices, limit_indices, strict=True))
+    return start_indices, tuple(sizes)
+
+
 def _slice_impl(x: Any, start_indices: Ints, limit_indices: Ints, strides: Ints) -> Any:
     if not start_indices:
         return np.array(x)[()]
@@ -281,7 +289,7 @@ _BAD_SLICES: tuple[tuple[Ints, Ints, Ints, type[Exception], str], ...] = (
 
 slice = Primitive(
     name="slice",
-    lower=Moving(elements.slice_, "shifted"),
+    lower=Moving(elements.slice_, "shifted", part=_part),
     impl=_slice_impl,
     type=_slice_type,
     jvp=LINEAR,
@@ -376,7 +384,7 @@ def _update_errors() -> Iterable[ErrorSample]:
 
 update_slice = Primitive(
     name="update_slice",
-    lower=Moving(elements.update_slice, "choice"),
+    lower=Moving(elements.update_slice, "choice", part=_part),
     impl=_update_impl,
     type=_update_type,
     jvp=LINEAR,

@@ -88,6 +88,7 @@ TRAVERSALS = {
         "control/rows/gating.py", "control/rows/raising.py", "lifting/staging/merging.py",
         "lowering/planning/pipeline.py",
     },
+    "repeats": {"lowering/rolling/listing.py"},
     "printing, checking, telling where a value was made": {
         "core/check.py", "core/pretty.py", "interpreters/noting.py", "api/looking/residuals.py",
     },

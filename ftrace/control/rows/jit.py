@@ -47,7 +47,7 @@ def executable(jaxpr: Jaxpr, place: str) -> Callable[..., list[Any]]:
 
     Where tapes leave the jaxpr, Python runs their loops, and what lies between them compiles.
     """
-    key = "code", place, config.settings.passes
+    key = "code", place, config.settings.passes, config.settings.roll
     found = jaxpr.cache.get(key)
     if found is None:
         with MAKING:  # a thread that loads the backend is this one, or has finished

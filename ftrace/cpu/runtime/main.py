@@ -389,6 +389,9 @@ class _Main:
     def _look(self, window: Window, at: Typed) -> None:
         """Let a window show an element."""
         text = self.text
+        if window.along is not None:
+            first, step = (Typed(self._entry(window.along + k), "i8", 1) for k in (0, 1))
+            at = text.add(first, text.mul(at, step))
         distance = text.mul(at, Typed(self._entry(window.size), "i8", 1))
         address, place = text.fresh(), text.fresh()
         base = self._elements(window.base)

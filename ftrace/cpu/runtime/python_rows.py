@@ -303,7 +303,8 @@ def _scan(step: Scan, program: Program, values: dict[int, Any]) -> None:
     for i in reversed(turns) if step.reverse else turns:
         for window in step.windows:
             if not window.written:
-                values[window.slot] = values[window.base][i]
+                element = window.element(i, program.table)
+                values[window.slot] = values[window.base][element]
         interpret(step.body, program, values)
         for window in step.windows:
             if window.written:

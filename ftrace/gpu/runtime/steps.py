@@ -110,7 +110,7 @@ class Steps:
     def _scan(self, step: Scan) -> Run:
         body = self.all(step.body)
         program = self._program
-        windows = [(w.slot, w.base, program.table[w.size]) for w in step.windows]
+        windows = [(w, program.table[w.size]) for w in step.windows]
         written = [(w.slot, w.base) for w in step.windows if w.written]
         tapes = [base for _, base in written if has_turns(program.slots[base].aval)]
         fixed = None if step.length is None else program.table[step.length]
@@ -122,8 +122,8 @@ class Steps:
                 for _ in range(n):
                     memory.grow(base)
             for i in reversed(range(n)) if step.reverse else range(n):
-                for slot, base, size in windows:
-                    memory.show(slot, base, i, size)
+                for w, size in windows:
+                    memory.show(w.slot, w.base, w.element(i, program.table), size)
                 body(memory)
                 for slot, base in written:
                     memory.leave(slot, base, i)

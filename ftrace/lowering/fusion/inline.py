@@ -61,7 +61,7 @@ def _open(
         outs = [Var(v.aval) for v in eqn.outvars]
         copy = Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source)
         if last:
-            eqns.extend(expanded(copy) or _in_chunks(copy))
+            eqns.extend(expanded(copy) or (copy,))
         else:
             eqns.append(copy)
         env.update(zip(eqn.outvars, outs, strict=True))
@@ -85,10 +85,15 @@ def _expansion(eqn: Eqn) -> Jaxpr | None:
     return Jaxpr(found.invars, eqns, found.outvars, found.constvars, found.consts)
 
 
-def _in_chunks(eqn: Eqn) -> list[Eqn]:
+def in_chunks(eqns: Sequence[Eqn]) -> list[Eqn]:
+    """The equations with none that joins many operands at once."""
+    return [part for e in eqns for part in _chunks(e)]
+
+
+def _chunks(eqn: Eqn) -> list[Eqn]:
     """A wide concatenation as one of several, so that each is a kernel of bounded length."""
     parts, row = eqn.invars, eqn.primitive
-    if len(parts) <= WIDE or not (isinstance(row.lower, Moving) and row.lower.associative):
+    if len(parts) <= WIDE or not (isinstance(row.lower, Moving) and row.lower.joins):
         return [eqn]
     found: list[Eqn] = []
     while len(parts) > WIDE:

@@ -57,7 +57,8 @@ class Interchange:
         shape: of the members.
         length, reverse: of the scan.
         carries: what a member carries from iteration to iteration.
-        scanned: variable of an element in the body -> array.
+        scanned: variable of an element in the body -> array, and (first, step): which element of it
+            an iteration reads.
         results: result and variable, of the carries that are stored when the iterations are over.
         left: result and what an iteration leaves in it.
         cone: (variable, index) to compute on the way, operands first.
@@ -91,7 +92,7 @@ class Interchange:
     @property
     def along(self) -> set[Any]:
         """What has an element for each iteration."""
-        return {*self.scanned.values(), *(v for v, _ in self.left)}
+        return {*(v for v, _ in self.scanned.values()), *(v for v, _ in self.left)}
 
     @property
     def writes(self) -> set[Any]:
@@ -127,7 +128,9 @@ def turning(
     if not any(all(map(known, form.eqns)) for known in (is_scalar, _is_elementwise)):
         return None
     n = loop.n_carry
-    scanned = dict(zip(bound[n:], loop.xs(eqn.invars), strict=True))
+    arrays = loop.xs(eqn.invars)
+    along = loop.along or ((0, 1),) * len(arrays)
+    scanned = dict(zip(bound[n:], zip(arrays, along, strict=True), strict=True))
     starts = loop.carry(eqn.invars)
     carries = {
         v: (start, end) for v, start, end in zip(bound[:n], starts, form.outvars, strict=False)
@@ -171,7 +174,7 @@ def _followed(
     one.carries = [Carry(v, where[v], *carries[v]) for v in carries if v in where]
     starts = {c.start for c in one.carries if type(c.start) is not Literal}
     elsewhere = found.keys() - carries.keys()
-    one.reads = starts | {one.scanned.get(v, v) for v in elsewhere}
+    one.reads = starts | {one.scanned[v][0] if v in one.scanned else v for v in elsewhere}
     return len(one.reads) + len(one.writes) <= OPERANDS
 
 
@@ -222,7 +225,8 @@ class _Reader(SliceReader):
 
     def _compute(self, var: Any, index: Index) -> Any:
         if var in self.scanned:
-            return self.at(self.scanned[var], (self.turn, *index))
+            array, (first, step) = self.scanned[var]
+            return self.at(array, (self.turn.scaled(step).shifted(first), *index))
         if var not in self.slots:
             _, eqn, position = self.producers[var]
             if branches(eqn) or layout(eqn) is not None:  # over numbers

@@ -29,13 +29,14 @@ from ftrace.interpreters.staging import trace_closed
 from ftrace.lowering.fusion.accumulation import accumulated
 from ftrace.lowering.fusion.fuse import fuse
 from ftrace.lowering.fusion.fusible import is_pulled
-from ftrace.lowering.fusion.inline import inline
+from ftrace.lowering.fusion.inline import in_chunks, inline
 from ftrace.lowering.kernel.ir import Kernel, loops_of
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.schedule import schedule
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.build import build
+from ftrace.lowering.rolling.roll import is_rolled, roll
 
 JAXPR: Final = "jaxpr"
 KERNEL: Final = "kernel"
@@ -79,14 +80,19 @@ def alive(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.constvars, jaxpr.consts)
 
 
+def _rolled(jaxpr: Jaxpr) -> Jaxpr:
+    return roll(jaxpr, config.config.settings.roll)
+
+
 def _fused(jaxpr: Jaxpr, machine: Machine) -> Any:
-    return fuse(list(jaxpr.eqns), list(jaxpr.outvars), in_order=machine.in_order)
+    return fuse(in_chunks(jaxpr.eqns), list(jaxpr.outvars), in_order=machine.in_order)
 
 
 _OWN: Final = (
     Pass("inline", "call", JAXPR, opened),
     Pass("accumulate", JAXPR, JAXPR, accumulated),
     Pass("dce", JAXPR, JAXPR, alive),
+    Pass("roll", JAXPR, JAXPR, _rolled),
     Pass("fuse", JAXPR, "groups", _fused),
     Pass("build", "groups", KERNEL, build),
 )
@@ -96,14 +102,15 @@ def default() -> tuple[Pass, ...]:
     """The passes that run where none is inserted, in order.
 
     "inline" opens calls, "accumulate" lets scatters add into one array, "dce" drops equations that
-    nothing reads, "fuse" gathers equations into groups, and "build" writes the kernel of each
-    group: its loops, which it joins, splits at the bounds of conditions, gates (what `where` does
-    not choose is not computed) and gives roles.
+    nothing reads, "roll" makes loops of equations that repeat each other, "fuse" gathers equations
+    into groups, and "build" writes the kernel of each group: its loops, which it joins, splits at
+    the bounds of conditions, gates (what `where` does not choose is not computed) and gives roles.
 
     Example:
         >>> import ftrace
         >>> ftrace.passes.default()
         (<pass inline: call -> jaxpr>, <pass accumulate: jaxpr>, <pass dce: jaxpr>,
+         <pass roll: jaxpr>,
          <pass fuse: jaxpr -> groups>, <pass build: groups -> kernel>)
     """
     return _OWN
@@ -196,7 +203,16 @@ class Pipeline:
         return tuple(p.name for p in self._passes if p.name in self._changing)
 
     def jaxpr(self, jaxpr: Jaxpr, args: Sequence[Any]) -> Jaxpr:
-        """A call, opened, after all passes on jaxprs."""
+        """A call, opened, after all passes on jaxprs.
+
+        The body of a loop that "roll" has made goes through those behind it.
+        """
+        if is_rolled(jaxpr):
+            names = [p.name for p in self._passes]
+            found = opened(jaxpr, args)
+            for p in self._passes[names.index("roll") + 1 :]:
+                found = self._passed(p, _next_jaxpr, found) if p.gives == JAXPR else found
+            return found
         return self._through(JAXPR, _next_jaxpr, jaxpr, args)
 
     def groups(self, jaxpr: Jaxpr) -> Any:
@@ -213,11 +229,17 @@ class Pipeline:
         value: Any = None
         for p in self._passes:
             if p.gives == form:
-                new = following(p, value) if p.takes == form else p.run(*context)
-                if new is not value:
-                    self._changing.add(p.name)
-                value = new
+                value = self._passed(p, following, value, context if p.takes != form else None)
         return value
+
+    def _passed(
+        self, p: Pass, following: Callable[..., Any], value: Any, context: Any = None
+    ) -> Any:
+        """What a pass makes of a value, or a stage of its context."""
+        new = following(p, value) if context is None else p.run(*context)
+        if new is not value:
+            self._changing.add(p.name)
+        return new
 
 
 def _next_jaxpr(one: Pass, jaxpr: Jaxpr) -> Jaxpr:

@@ -7,6 +7,7 @@ programs of their own that share slots with the one around them.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -120,6 +121,11 @@ class _Planner:
     def _entry(self, value: int) -> int:
         self.table.append(value)
         return len(self.table) - 1
+
+    def _entries(self, values: Sequence[int]) -> int:
+        """The first of new entries."""
+        self.table.extend(values)
+        return len(self.table) - len(values)
 
     def _scratch(self, a: ShapedArray) -> int:
         """A new place in the arena, or a new tape."""
@@ -461,6 +467,9 @@ class _Planner:
         steps = self._copies([self._slot_of(a, slots) for a in loop.carry(eqn.invars)], carry)
         bound = [Var(a) for a in body.in_avals[len(consts) :]]
         read = self._read(loop.xs(eqn.invars), bound[n:], slots)
+        if loop.along is not None:
+            pairs = zip(read, loop.along, strict=True)
+            read = [replace(w, along=self._entries(numbers)) for w, numbers in pairs]
         left = self._written(eqn.outvars[n:], body.out_avals[n:], slots)
         inside = {**slots, **dict(zip(bound, (*carry, *(w.slot for w in read)), strict=True))}
         turn = self._turn(body, [*consts, *bound], inside, carry, left)

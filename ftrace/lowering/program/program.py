@@ -11,7 +11,7 @@ other rows that kernels cannot do are `Callback`s, which run the row on views of
 makes programs; `cpu/` compiles and runs them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -164,12 +164,18 @@ class Window:
         base: what it looks at.
         size: table entry with the bytes of an element.
         written: whether the iterations write it; else they only read it.
+        along: table entry with two numbers, if it shows not element i but `first + i step`.
     """
 
     slot: int
     base: int
     size: int
     written: bool
+    along: int | None = None
+
+    def element(self, turn: int, table: Sequence[int]) -> int:
+        """Which element it shows in an iteration."""
+        return turn if self.along is None else table[self.along] + turn * table[self.along + 1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,117 @@
+"""Where a list of equations seems to repeat itself: stretches with a period.
+
+A period is a distance at which names recur (or a small multiple: two halves of an iteration may
+look alike); for each, the list is compared with itself that much further, all at once. Operands
+must agree as well: made as far back, or by the same equation, or in an earlier iteration. What is
+found here is a guess; unify.py says whether it holds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.lowering.rolling.listing import Numbered, Numbers
+
+PERIODS: Final = 64  # distances that are tried, the most frequent first
+MULTIPLES: Final = (1, 2, 3, 4, 5, 6, 8)
+MEMORY: Final = 3  # iterations back from which one may read
+INNER: Final = 8  # iterations of what is taken for a loop in a loop, and done first
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A stretch of a list: iterations of as many equations each."""
+
+    start: int
+    period: int
+    turns: int
+
+    @property
+    def end(self) -> int:
+        """The first equation behind it."""
+        return self.start + self.period * self.turns
+
+    @property
+    def saved(self) -> int:
+        """How many equations less there are if it is rolled."""
+        return self.period * (self.turns - 1)
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """What is done first has the least: inner loops, then what saves most."""
+        return (0, self.period) if self.turns >= INNER else (1, -self.saved)
+
+    def within(self, start: int, end: int) -> "Run":
+        """Its whole iterations in a stretch."""
+        skipped = max(0, -((self.start - start) // self.period))
+        turns = (min(end, self.end) - self.start) // self.period - skipped
+        return Run(self.start + skipped * self.period, self.period, max(turns, 0))
+
+
+def runs(listing: Numbered, least: int, saved: int) -> Iterator[Run]:
+    """Runs that may hold, of at least so many iterations, and that save so many equations."""
+    names, makers = listing.names, listing.makers()
+    n = len(names)
+    for d in _periods(names, n // least):
+        alike = names[:-d] == names[d:]
+        same = alike.copy()
+        place = np.arange(n - d)
+        for column in makers:
+            now, then = column[:-d], column[d:]
+            earlier = (now <= place - d) & (then <= place)
+            same &= (now == then) | (then == now + d) | earlier
+        for first, last in _stretches(same):
+            back = first
+            while back > max(0, first - MEMORY * d) and alike[back - 1]:
+                back -= 1
+            length = last + d - back
+            if length >= least * d and length - d >= saved:
+                start = _cut(listing, back, length, d)
+                yield Run(start, d, (last + d - start) // d)
+
+
+def _periods(names: Numbers, longest: int) -> list[int]:
+    """Distances at which three names in a row recur, and their multiples."""
+    if len(names) < 3:
+        return []
+    _, three = np.unique(names[:-2] * (1 << 40) + names[1:-1] * (1 << 20) + names[2:], False, True)
+    order = np.argsort(three, kind="stable")
+    gaps = np.diff(order)[three[order][1:] == three[order][:-1]]
+    found, counts = np.unique(gaps[gaps <= longest], return_counts=True)
+    often = counts >= 2
+    found, counts = found[often], counts[often]
+    best = found[np.argsort(-counts, kind="stable")][:PERIODS]
+    every = {int(d) * k for d in best for k in MULTIPLES}
+    return sorted(d for d in every if d <= longest)
+
+
+def _stretches(flags: Flags) -> list[tuple[int, int]]:
+    """Where flags are set without a gap: first, and one behind the last."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+
+
+def _cut(listing: Numbered, first: int, length: int, d: int) -> int:
+    """The start among those of the first iteration over which fewest bytes are handed on.
+
+    Counted in the middle, where every iteration reads what the one before has left.
+    """
+    middle = first + max(0, length // d // 2 - 1) * d
+    handed = np.zeros(d, np.int64)
+    furthest: dict[int, tuple[int, Any]] = {}
+    low = int(listing.first_made[first])
+    for i in range(middle, min(middle + 2 * d, first + length)):
+        begin, end = int(listing.first_read[i]), int(listing.first_read[i + 1])
+        for number in listing.reads[begin:end].tolist():
+            if number >= low:
+                furthest[number] = i, listing.atom(number).aval
+    for number, (reader, a) in furthest.items():
+        maker = int(np.searchsorted(listing.first_made, number, "right")) - 1
+        if middle <= maker < middle + d and reader - maker <= MEMORY * d:
+            cuts = np.arange(maker + 1, min(reader, maker + d) + 1) - first
+            np.add.at(handed, cuts % d, a.size * a.dtype.itemsize)
+    return first + int(np.argmin(handed))

@@ -1,0 +1,240 @@
+"""The pass `roll`: equations that repeat each other become loops.
+
+Python loops are unrolled by a trace; here they are found again, innermost first, round after round.
+What comes out computes the same, to the last bit, in as many operations: the equations of one
+iteration are the body of a `rolled`, and everything else stays where it is.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var
+from ftrace.core.kinds import way
+from ftrace.core.lower import Product
+from ftrace.interpreters.dce import dce_equations
+from ftrace.lowering.fusion.fuse import is_costly
+from ftrace.lowering.fusion.fusible import is_pulled
+from ftrace.lowering.rolling.bodies import Body
+from ftrace.lowering.rolling.listing import Numbered
+from ftrace.lowering.rolling.repeats import Run, runs
+from ftrace.lowering.rolling.stacks import PEELED, Stacks, StackWindow, unit_part
+from ftrace.lowering.rolling.unify import Listed, Same, Unified, unify
+
+SAVED: Final = 48  # equations that a loop saves at least: fewer compile as fast as they are
+BUDGET: Final = 6  # looks at each equation for runs that do not hold
+COPIED: Final = 0.05  # bytes copied into arrays, for each byte that iterations write
+TERMS: Final = 8  # of a product that take as long as a number that is written
+CACHED: Final = 1 << 23  # bytes that iterations may leave before it costs more than registers
+LONGEST: Final = 2000  # equations that are compiled as one kernel if need be
+SMALL: Final = 1 << 10  # bytes that may be copied anyway
+
+
+def roll(jaxpr: Jaxpr, least: int) -> Jaxpr:
+    """The jaxpr with loops of at least so many iterations where its equations repeat themselves."""
+    if not least:
+        return jaxpr
+    eqns, outs = list(jaxpr.eqns), list(jaxpr.outvars)
+    consts = list(zip(jaxpr.constvars, jaxpr.consts, strict=True))
+    changed = False
+    while len(eqns) > SAVED:
+        found = _round(eqns, outs, max(least, 2))
+        if found is None or len(found[0]) >= len(eqns):
+            break
+        changed = True
+        eqns, outs, more = found
+        consts += more
+    if not changed:
+        return jaxpr
+    return Jaxpr(
+        jaxpr.invars, eqns, outs, [v for v, _ in consts], [x for _, x in consts], jaxpr.names
+    )
+
+
+def is_rolled(body: Jaxpr) -> bool:
+    """Whether a jaxpr is the body of a loop made here: it has been through the passes before."""
+    return "rolled" in body.cache
+
+
+def _round(
+    eqns: Sequence[Eqn], outs: Sequence[Any], least: int
+) -> tuple[list[Eqn], list[Any], list[tuple[Var, Any]]] | None:
+    """The equations with loops in them, what stands for the results, and new constants."""
+    listing = Numbered(eqns, outs)
+    chosen = sorted(_chosen(listing, least), key=lambda u: u.run.start)
+    if not chosen:
+        return None
+    work = _Emission(listing, least)
+    for unified in chosen:
+        work.up_to(unified.run.start)
+        work.run(unified)
+    work.up_to(len(eqns))
+    if not work.loops:
+        return None
+    results = [work.stacks.atom(a) for a in outs]
+    return dce_equations(work.stacks.eqns, results), results, work.stacks.consts
+
+
+# ---------------------------------------------------------------------------------- the choice
+
+
+def _chosen(listing: Numbered, least: int) -> list[Unified]:
+    """Runs that hold and do not overlap."""
+    heap: list[tuple[Any, int, Run, Unified | None]] = []
+    taken = np.zeros(len(listing.eqns), bool)
+    found: list[Unified] = []
+    left, pushed = BUDGET * len(listing.eqns), 0
+
+    def push(run: Run, unified: Unified | None = None) -> None:
+        nonlocal pushed
+        if run.turns >= least and run.saved >= SAVED:
+            pushed += 1
+            heapq.heappush(heap, (run.rank, pushed, run, unified))
+
+    for run in runs(listing, least, SAVED):
+        push(run)
+    while heap:
+        _, _, run, unified = heapq.heappop(heap)
+        if taken[run.start : run.end].any():
+            for piece in _free(run, taken):
+                push(piece)
+            continue
+        if unified is not None:
+            taken[run.start : run.end] = True
+            found.append(unified)
+            continue
+        if left <= 0:
+            continue
+        result = unify(listing, run)
+        if isinstance(result, Unified):
+            push(run, result)
+            continue
+        left -= run.period * (result + 1)
+        push(replace(run, turns=result))
+        push(Run(run.start + result * run.period, run.period, run.turns - result))
+    return found
+
+
+def _free(run: Run, taken: Any) -> Iterator[Run]:
+    """What is left of a run beside what others have taken."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([1], taken[run.start : run.end], [1]))))
+    for first, last in edges.reshape(-1, 2):
+        yield run.within(run.start + int(first), run.start + int(last))
+
+
+# ---------------------------------------------------------------------------------- writing
+
+
+class _Emission:
+    """Writes the program with loops."""
+
+    def __init__(self, listing: Numbered, least: int) -> None:
+        self.listing = listing
+        self.least = least
+        self.stacks = Stacks()
+        self.loops = 0
+        self._at = 0
+
+    def up_to(self, end: int) -> None:
+        """Write the equations before one as they are."""
+        for at in range(self._at, end):
+            self.stacks.plain(self.listing.eqns[at], self.listing.parts[at])
+        self._at = max(self._at, end)
+
+    def run(self, unified: Unified) -> None:
+        """Write a run as a loop, if that pays."""
+        windows, front, back = self._windows(unified)
+        while front or back:
+            run = unified.run
+            run = Run(run.start + front * run.period, run.period, run.turns - front - back)
+            if not self._worth(run):
+                return
+            found = unify(self.listing, run)
+            assert isinstance(found, Unified)
+            unified = found
+            self.up_to(run.start)
+            windows, front, back = self._windows(unified)
+        if self._worth(unified.run) and self._pays(unified, windows):
+            body = Body(self.listing, unified, self.stacks, windows)
+            if not self._is_one_pass(body):
+                body.write()
+                self._at = unified.run.end
+                self.loops += 1
+
+    def _worth(self, run: Run) -> bool:
+        return run.turns >= self.least and run.saved >= SAVED
+
+    def _windows(self, unified: Unified) -> tuple[dict[Any, StackWindow], int, int]:
+        """Windows for lists and parts, and how many iterations at both ends they leave out."""
+        found: dict[Any, StackWindow] = {}
+        front = back = 0
+        for x in dict.fromkeys(x for x in unified.operands if type(x) is Listed):
+            window, low, high = self.stacks.window([self.listing.atom(n) for n in x.numbers])
+            if window is not None and low <= PEELED and high <= PEELED:
+                found[x.numbers] = window
+                front, back = max(front, low), max(back, high)
+        for q, starts in unified.starts.items():
+            window = self._part(unified, q, starts)
+            if window is not None:
+                found["part", q] = window
+        return found, front, back
+
+    def _part(self, unified: Unified, q: int, starts: Any) -> StackWindow | None:
+        """The window of an equation that reads one element after the other of an array."""
+        listing, at = self.listing, unified.run.start + q
+        first = listing.first_read[at] - listing.first_read[unified.run.start]
+        x = unified.operands[int(first)]
+        steps = np.diff(starts, axis=0)
+        if not unit_part(listing.eqns[at], listing.parts[at]) or type(x) is not Same:
+            return None
+        if (steps != steps[0]).any():
+            return None
+        return StackWindow(self.stacks.atom(x.atom), int(starts[0, 0]), int(steps[0, 0]))
+
+    def _pays(self, unified: Unified, windows: dict[Any, StackWindow]) -> bool:
+        """Whether little is copied into arrays and out of them, beside what iterations write."""
+        listing, run = self.listing, unified.run
+        lists = {x for x in unified.operands if type(x) is Listed and x.numbers not in windows}
+        bytes_in = sum(_bytes(listing.atom(n)) for x in lists for n in x.numbers)
+        end = int(listing.first_made[run.end])
+        alone = [
+            n
+            for n in range(int(listing.first_made[run.start]), end)
+            if listing.last_use[n] == len(listing.eqns)
+        ]
+        results = (end - int(listing.first_made[run.start])) // run.turns
+        alone = [n for n in alone if n < end - results]
+        bytes_out = sum(_bytes(listing.atom(n)) for n in alone)
+        if run.saved - 2 * (len(alone) + sum(len(x.numbers) for x in lists)) < SAVED:
+            return False
+        written = run.turns * sum(map(_work, listing.iteration(run)))
+        return bytes_in + bytes_out <= max(SMALL, COPIED * written)
+
+    def _is_one_pass(self, body: Body) -> bool:
+        """Whether the iterations are one pass over memory as they are, and as a loop are many.
+
+        A kernel keeps what cheap operations give in registers; a loop would leave it in memory for
+        another loop, such as that of the derivative.
+        """
+        run = body.run
+        if body.bytes_left <= CACHED or run.period * run.turns > LONGEST:
+            return False
+        return all(is_pulled(e) and not is_costly(e) for e in self.listing.iteration(run))
+
+
+def _bytes(a: Any) -> int:
+    return a.aval.size * a.aval.dtype.itemsize
+
+
+def _work(e: Eqn) -> int:
+    """Bytes that an equation writes; of a product, as if it wrote some of its terms."""
+    written = sum(map(_bytes, e.outvars))
+    product = way(e.primitive, Product)
+    if product is None:
+        return written
+    (contracted, _), _ = product.dims(**e.params)
+    terms = int(np.prod([e.invars[0].aval.shape[i] for i in contracted]))
+    return written * max(1, terms // TERMS)
