@@ -11,7 +11,7 @@ from ftrace import passes
 from ftrace.core.check import check_jaxpr
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.lowering.planning.pipeline import alive, opened
-from ftrace.lowering.rolling import bodies, roll, rolled_row, stacks, unify
+from ftrace.lowering.rolling import bodies, loop_stacks, roll, rolled_row, unify
 from ftrace.tree import leaves
 from tests.lowering.random_loops import RandomLoop
 
@@ -88,15 +88,15 @@ def reversed_inits(monkeypatch):
 
 
 def windows_backwards(monkeypatch):
-    old = stacks.Stacks.window
+    old = loop_stacks.Stacks.window
 
     def window(self, atoms):
         found, low, high = old(self, atoms)
         if found is not None:
-            found = stacks.StackWindow(found.array, found.first, abs(found.step))
+            found = loop_stacks.StackWindow(found.array, found.first, abs(found.step))
         return found, low, high
 
-    monkeypatch.setattr(stacks.Stacks, "window", window)
+    monkeypatch.setattr(loop_stacks.Stacks, "window", window)
 
 
 def numbers_of_the_first(monkeypatch):
@@ -118,8 +118,10 @@ def delays_forgotten(monkeypatch):
 
 
 def peeled_too_few(monkeypatch):
-    old = stacks.Stacks.window
-    monkeypatch.setattr(stacks.Stacks, "window", lambda self, atoms: (old(self, atoms)[0], 0, 0))
+    old = loop_stacks.Stacks.window
+    monkeypatch.setattr(
+        loop_stacks.Stacks, "window", lambda self, atoms: (old(self, atoms)[0], 0, 0)
+    )
 
 
 def left_behind(monkeypatch):

@@ -17,8 +17,8 @@ from ftrace.core.kinds import way
 from ftrace.core.lower import Moving
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.rolling.listing import Numbered
+from ftrace.lowering.rolling.loop_stacks import InStack, Stacks, StackWindow, is_memory
 from ftrace.lowering.rolling.rolled_row import RolledLoop, rolled
-from ftrace.lowering.rolling.stacks import InStack, Stacks, StackWindow, is_memory
 from ftrace.lowering.rolling.unify import Handed, Listed, Literals, Local, Same, Unified
 from ftrace.primitives.dynamic import dynamic_slice, dynamic_update_slice
 from ftrace.primitives.shape import reshape

@@ -20,8 +20,8 @@ from ftrace.lowering.fusion.fuse import is_costly
 from ftrace.lowering.fusion.fusible import is_pulled
 from ftrace.lowering.rolling.bodies import Body
 from ftrace.lowering.rolling.listing import Numbered
+from ftrace.lowering.rolling.loop_stacks import PEELED, Stacks, StackWindow, unit_part
 from ftrace.lowering.rolling.repeats import Run, runs
-from ftrace.lowering.rolling.stacks import PEELED, Stacks, StackWindow, unit_part
 from ftrace.lowering.rolling.unify import Listed, Same, Unified, unify
 
 SAVED: Final = 48  # equations that a loop saves at least: fewer compile as fast as they are
