@@ -15,10 +15,8 @@ from ftrace.core.device import free
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs, views
 from ftrace.numpy.promote import (
-    TRACED,
     cast,
-    document,
-    door,
+    member_of,
     one_axis,
     static_int,
     strong,
@@ -41,14 +39,7 @@ SCALES: Final[tuple[dict[Any, str], ...]] = (  # by norm; of transforms, and of 
 )
 
 
-def fft_function(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The public function for an implementation of a function of numpy.fft."""
-    plain = getattr(np.fft, fn.__name__)
-    call = door(plain, fn)
-    call.__name__ = call.__qualname__ = fn.__name__
-    call.__doc__ = document(fn.__doc__, f"numpy.fft.{fn.__name__}")
-    TRACED[plain] = fn
-    return call
+fft_function = member_of(np.fft)
 
 
 # ---------------------------------------------------------------------------------- one axis

@@ -3,7 +3,6 @@
 The public module is `linalg.py`; norms and products are there, systems in `linear_equations.py`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,9 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import complex128, float64
 from ftrace.numpy import ufuncs
-from ftrace.numpy.promote import TRACED, cast, common_dtype, document, door, strong, value
+from ftrace.numpy.promote import cast, common_dtype, member_of, strong, value
 
-
-def linalg_function(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The public function for an implementation of a function of numpy.linalg."""
-    plain = getattr(np.linalg, fn.__name__)
-    call = door(plain, fn)
-    call.__name__ = call.__qualname__ = fn.__name__
-    call.__doc__ = document(fn.__doc__, f"numpy.linalg.{fn.__name__}")
-    TRACED[plain] = fn
-    return call
+linalg_function = member_of(np.linalg)
 
 
 def inexact_64(x: Any) -> Any:

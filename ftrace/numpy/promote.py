@@ -64,6 +64,21 @@ def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:
 BEYOND: Final = frozenset({"size", "length", "total_repeat_length"})
 """Keywords of JAX's that NumPy's functions have not: ours are called, whatever runs."""
 
+
+def member_of(module: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`numpy_function` for the functions of a submodule, `numpy.fft` or `numpy.linalg`."""
+
+    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        plain = getattr(module, fn.__name__)
+        call = door(plain, fn)
+        call.__name__ = call.__qualname__ = fn.__name__
+        call.__doc__ = document(fn.__doc__, f"{module.__name__}.{fn.__name__}")
+        TRACED[plain] = fn
+        return call
+
+    return decorate
+
+
 # What NumPy gives an array for also where that has rank 0; of all others it gives a scalar.
 _GIVE_ARRAYS: Final = {
     *("array", "asarray", "copy", "zeros", "ones", "empty", "full", "zeros_like", "ones_like"),

@@ -1,4 +1,4 @@
-"""Compiled loops of NumPy's gufuncs, by address.
+"""Compiled loops of NumPy's gufuncs, and of NumPy's and SciPy's ufuncs, by address.
 
 A ufunc is an object of a public C struct, `PyUFuncObject`, whose tables give for each combination
 of types `void loop(char **args, npy_intp const *dims, npy_intp const *steps, void *data)`. Which
@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ftrace.core.errors import BackendError
-from ftrace.core.lazy import once
+from ftrace.core.lazy import MAKING, once
 from ftrace.lowering.machine import InnerLoop
 from ftrace.lowering.planning.loop_numbers import core_names
 
@@ -97,7 +97,8 @@ def find(loop: InnerLoop) -> Found | None:
         at = OTHERS[loop.module](loop.name, loop.types)
         return Found(at, 0) if at else None
     try:
-        ufunc: Any = getattr(importlib.import_module(loop.module), loop.name, ())
+        with MAKING:
+            ufunc: Any = getattr(importlib.import_module(loop.module), loop.name, ())
     except ImportError:
         return None
     if not issubclass(type(ufunc), np.ufunc):
