@@ -164,7 +164,7 @@ def refusing(module: str) -> Callable[[str], Any]:
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         """Refuse a name."""
-        advice = _LONELY[module].get(name)
+        advice = _LONELY.get(module, {}).get(name)
         if advice is None and module == "lax" and name.endswith("_p"):
             advice = _ROW.format(name=name.removesuffix("_p"))
         if advice is None:
