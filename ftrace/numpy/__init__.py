@@ -88,7 +88,6 @@ from ftrace.numpy.joining import dstack as dstack
 from ftrace.numpy.joining import hsplit as hsplit
 from ftrace.numpy.joining import hstack as hstack
 from ftrace.numpy.joining import insert as insert
-from ftrace.numpy.joining import pad as pad
 from ftrace.numpy.joining import split as split
 from ftrace.numpy.joining import stack as stack
 from ftrace.numpy.joining import tile as tile
@@ -141,6 +140,7 @@ from ftrace.numpy.open_grids import diag_indices_from as diag_indices_from
 from ftrace.numpy.open_grids import ix_ as ix_
 from ftrace.numpy.open_grids import tril_indices_from as tril_indices_from
 from ftrace.numpy.open_grids import triu_indices_from as triu_indices_from
+from ftrace.numpy.padding import pad as pad
 from ftrace.numpy.passive import *
 from ftrace.numpy.polynomials import poly as poly
 from ftrace.numpy.polynomials import polyadd as polyadd

@@ -21,7 +21,6 @@ from ftrace.numpy.promote import (
     static_int,
     stretch,
     strong,
-    unsupported,
     value,
 )
 from ftrace.numpy.shaping import atleast, index_axis
@@ -29,7 +28,6 @@ from ftrace.numpy.sorting import take
 from ftrace.primitives import shape as rows
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.linear import move_axis
-from ftrace.primitives.slicing import pad as pad_row
 
 
 def parts(arrays: Any, name: str) -> list[Any]:
@@ -283,54 +281,3 @@ def tile(A: Any, reps: Any) -> Any:
     full = tuple(n for r, m in zip(counts, shape, strict=True) for n in (r, m))
     spread = stretch(rows.reshape(x, new_sizes=wide), full)
     return rows.reshape(spread, new_sizes=tuple(r * m for r, m in zip(counts, shape, strict=True)))
-
-
-# ---------------------------------------------------------------------------------- padding
-
-
-@numpy_function
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """The array with elements added at both ends of each axis."""
-    x = strong(value(array))
-    if not isinstance(pad_width, dict) and np.asarray(pad_width).dtype.kind != "i":
-        raise TypeError("`pad_width` must be of integral type.")
-    widths = _widths(pad_width, typeof(x).ndim)
-    if mode == "constant" or mode == "empty":
-        return _pad_constant(x, widths, kwargs.get("constant_values", 0))
-    if mode in ("edge", "reflect", "symmetric", "wrap"):
-        for axis, (before, after) in enumerate(widths):
-            if before or after:
-                n = typeof(x).shape[axis]
-                places = np.pad(np.arange(n), (before, after), mode, **kwargs)
-                x = take(x, places, axis=axis)
-        return x if any(b or a for b, a in widths) else copy_row(x)
-    raise unsupported("pad", f"mode={mode!r}")
-
-
-def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
-    if isinstance(pad_width, dict):
-        full = [(0, 0)] * ndim
-        for axis, width in pad_width.items():
-            full[one_axis(axis, ndim)] = tuple(np.broadcast_to(width, (2,)).tolist())
-        return full
-    widths = np.broadcast_to(np.asarray(pad_width), (ndim, 2)).tolist()
-    if any(n < 0 for pair in widths for n in pair):
-        raise ValueError("index can't contain negative values")
-    return [(static_int(b, "a width"), static_int(a, "a width")) for b, a in widths]
-
-
-def _pad_constant(x: Any, widths: list[tuple[int, int]], fill: Any) -> Any:
-    dtype = typeof(x).dtype
-    if isinstance(fill, Tracer) or np.ndim(fill) == 0:
-        config = tuple((before, after, 0) for before, after in widths)
-        return pad_row(x, cast(fill, dtype), padding_config=config)
-    fills = np.broadcast_to(np.asarray(fill), (typeof(x).ndim, 2))
-    for axis, (before, after) in enumerate(widths):
-        for start, width, number in (
-            (True, before, fills[axis][0]),
-            (False, after, fills[axis][1]),
-        ):
-            config = [(0, 0, 0)] * typeof(x).ndim
-            config[axis] = (width, 0, 0) if start else (0, width, 0)
-            x = pad_row(x, dtype.type(number), padding_config=tuple(config))
-    return x

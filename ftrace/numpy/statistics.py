@@ -55,9 +55,9 @@ def _flattened(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
 def _positions(method: str, q: Any, count: Any) -> tuple[Any, Any, Any]:
     """The indices below and above a quantile, and the weight of the upper one."""
     last = ufuncs.apply(np.subtract, count, 1.0)
+    if method in _PLOTTED or method in _DISCRETE:
+        return _of_positions(method, q, count, last)
     place = multiply(q, last)
-    if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
-        raise unsupported("quantile", f"method={method!r}")
     low = ufuncs.apply(np.floor, place)
     high = ufuncs.apply(np.minimum, ufuncs.apply(np.add, low, 1.0), last)
     weight = ufuncs.apply(np.subtract, place, low)
@@ -69,6 +69,45 @@ def _positions(method: str, q: Any, count: Any) -> tuple[Any, Any, Any]:
         weight = cast(_nearest_is_upper(weight, low), typeof(weight).dtype)
     elif method == "midpoint":
         weight = where(ufuncs.apply(np.greater, weight, 0.0), 0.5, 0.0)
+    return cast(low, INDEX), cast(high, INDEX), weight
+
+
+# Of Hyndman and Fan (1996): by what a sample's positions are moved, and discrete ones
+_PLOTTED: Final = {
+    "interpolated_inverted_cdf": (0.0, 1.0),
+    "hazen": (0.5, 0.5),
+    "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3.0, 1 / 3.0),
+    "normal_unbiased": (3 / 8.0, 3 / 8.0),
+}
+_DISCRETE: Final = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
+
+
+def _of_positions(method: str, q: Any, count: Any, last: Any) -> tuple[Any, Any, Any]:
+    """The same where positions do not go from the first to the last element."""
+    place = multiply(count, q)
+    if method in _PLOTTED:
+        alpha, beta = _PLOTTED[method]
+        moved = ufuncs.apply(np.add, alpha, multiply(q, 1 - alpha - beta))
+        place = ufuncs.apply(np.add, place, moved)
+    place = ufuncs.apply(np.subtract, place, 1.0)
+    if method == "closest_observation":
+        place = ufuncs.apply(np.subtract, place, 0.5)
+    low = ufuncs.apply(np.floor, place)
+    weight = ufuncs.apply(np.subtract, place, low)
+    high = ufuncs.apply(np.add, low, 1.0)
+    if method in _DISCRETE:
+        exact = ufuncs.apply(np.equal, weight, 0.0)
+        if method == "averaged_inverted_cdf":
+            weight = where(exact, 0.5, 1.0)
+        else:
+            odd = ufuncs.apply(np.equal, ufuncs.apply(np.remainder, low, 2.0), 1.0)
+            exact = e.bitwise_and(exact, odd) if method == "closest_observation" else exact
+            low = high = where(exact, low, high)
+            weight = multiply(weight, 0.0)
+    low, high = (
+        ufuncs.apply(np.maximum, ufuncs.apply(np.minimum, i, last), 0.0) for i in (low, high)
+    )
     return cast(low, INDEX), cast(high, INDEX), weight
 
 

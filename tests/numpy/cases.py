@@ -133,6 +133,13 @@ JOINING = [
     Case("pad", A, 2, mode="reflect"),
     Case("pad", A, 2, mode="symmetric"),
     Case("pad", A, 2, mode="wrap"),
+    *[Case("pad", A, ((1, 2), (0, 3)), mode=mode) for mode in ("mean", "median", "minimum")],
+    Case("pad", A, (2, 1), mode="maximum", stat_length=((2, 1), (4, 3))),
+    Case("pad", IM, 2, mode="mean"),
+    Case("pad", A, ((1, 2), (3, 0)), mode="linear_ramp", end_values=(2.0, -1.0)),
+    Case("pad", IM, 2, mode="linear_ramp"),
+    Case("pad", A, ((2, 1), (0, 3)), mode="reflect", reflect_type="odd"),
+    Case("pad", A, ((3, 1), (4, 3)), mode="symmetric", reflect_type="odd"),
 ]
 
 PLAIN = ("sum", "prod", "max", "min", "mean", "var", "std", "all", "any", "count_nonzero", "ptp")
@@ -185,6 +192,21 @@ REDUCTIONS = [
         Case("quantile", A, 0.4, axis=1, method=m)
         for m in ("lower", "higher", "nearest", "midpoint")
     ],
+    *[
+        Case("quantile", C, q, axis=2, method=m)
+        for m in (
+            "hazen",
+            "weibull",
+            "median_unbiased",
+            "normal_unbiased",
+            "inverted_cdf",
+            "interpolated_inverted_cdf",
+            "averaged_inverted_cdf",
+            "closest_observation",
+        )
+        for q in ((0.0, 0.125, 0.5, 0.6, 0.75, 1.0),)
+    ],
+    Case("nanpercentile", HOLES, 30, axis=1, method="weibull"),
     Case("percentile", A, 30),
     Case("percentile", F4, 30.0),
     Case("median", IM),
