@@ -82,6 +82,7 @@ def test_gradients_every_way(name, way):
     close(GRADIENTS[way](traced(name))(P), differences(plainly(name), P, 1e-4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["solve_ivp", "quad of limits"])
 def test_second_derivatives(name):
     f = traced(name)
@@ -105,6 +106,7 @@ def test_a_third_derivative():
     close(third(0.5), -8 * 3 * np.exp(-1.0), 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA"])
 def test_every_method_is_as_exact_as_its_tolerance(method):
     def f(p):

@@ -30,6 +30,7 @@ def test_eager_gradients(name):
     check(name, ftrace.grad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_jitted_programs(name):
     f, args = PROGRAMS[name]

@@ -157,6 +157,7 @@ def test_what_scipy_finds_is_differentiated(name):
     np.testing.assert_allclose(ftrace.jit(f)(x), f(x), rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_fit_of_an_equations_parameters():
     """A plain program: the parameters of an oscillator found again from its course."""
     times = np.linspace(0.0, 4.0, 15)
@@ -178,6 +179,7 @@ def test_a_fit_of_an_equations_parameters():
     np.testing.assert_allclose(again.x, [2.0, 0.3], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_solvers_in_solvers():
     """The parameters of an equation fit data; a derivative of the fit by the data's errors."""
 
