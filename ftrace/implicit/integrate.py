@@ -96,9 +96,13 @@ def solve_ivp(  # noqa: PLR0913 - SciPy's signature
 
     if ctx.trace is EVAL:
         return plainly()
-    given = () if args is None else tuple(args)
+    given = () if args is None else args
+    if not isinstance(given, tuple | list):
+        raise DtypeError(
+            f"solve_ivp: args is a {type(args).__name__}.", "Pass a tuple: args=(value,)."
+        )
     start = _state(what, y0)
-    problem = _Problem(fun, what, (0.0, start), given, lambda t, y: (t, y))
+    problem = _Problem(fun, what, (0.0, start), tuple(given), lambda t, y: (t, y))
     start_stop = list(t_span)
     if not problem.is_traced([*start_stop, y0, t_eval]):
         return run_plainly(plainly)

@@ -235,6 +235,7 @@ def test_mistakes():
     fails(errors.RuleError, "no dense_output=", solved(dense_output=True))
     assert "ravel_pytree" in fails(errors.ShapeError, r"shape \(1, 1\)", solved(y0=[[1.0]]))
     fails(errors.DtypeError, "y0 is c128", solved(y0=[1j]))
+    fails(errors.DtypeError, "args is a float", solved(args=2.0))
     with pytest.raises(errors.DomainError, match="not in order"):
         ftrace.grad(solved(t_eval=[3.0]))(1.0)
     fails(errors.RuleError, "full_output",
