@@ -68,6 +68,7 @@ FAMILIES: dict[str, Any] = {
     "ftrace": ftrace,
     "numpy": fnp,
     "linalg": fnp.linalg,
+    "fft": fnp.fft,
     "lax": lax,
     "random": ftrace.random,
     "tree_util": tree_util,
@@ -77,7 +78,7 @@ FAMILIES: dict[str, Any] = {
     "operators": operator,
 }
 NUMPYS: dict[str, Any] = {
-    "numpy": np, "linalg": np.linalg, "methods": METHODS, "operators": operator,
+    "numpy": np, "linalg": np.linalg, "fft": np.fft, "methods": METHODS, "operators": operator,
 }  # fmt: skip
 # these register for good, wait for a person, change the process, or write files
 LEFT_OUT = {

@@ -206,7 +206,7 @@ def _operators() -> list[Good]:
 
 def _numpys() -> list[Good]:
     return [
-        ("linalg" if "." in c.name else "numpy", c.name.rpartition(".")[2], c.args, c.kwargs)
+        (c.name.rpartition(".")[0] or "numpy", c.name.rpartition(".")[2], c.args, c.kwargs)
         for c in CASES
     ]
 
