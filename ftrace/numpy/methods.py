@@ -79,9 +79,15 @@ def _conjugate(x: Any, out: Any = None) -> Any:
     return weak(found) if x.aval.weak else layouts.kept(x, found)
 
 
-def _view(x: Any, *args: Any, **options: Any) -> Any:
+def _view(x: Any, dtype: Any = None, type: Any = None) -> Any:
+    """The same elements under another name; other dtypes would show the bits."""
+    if dtype is np.ndarray:
+        dtype, type = None, dtype
+    kept = dtype is None or np.dtype(dtype) == x.aval.dtype
+    if kept and (type is None or type is np.ndarray):
+        return views.same(x)
     raise TracerArrayConversionError(
-        f"view() of {x!r} was asked for: a traced value has no memory.",
+        f"view() of {x!r} with another dtype or type was asked for: a traced value has no memory.",
         "Use astype() for another dtype, or ftrace.lax.bitcast_convert_type for its bits.",
     )
 

@@ -5,7 +5,7 @@ are its windows. Padding, reshaping and slicing move elements only, so kernels c
 directly. As NumPy's, the result is a view that cannot be written.
 """
 
-from functools import lru_cache
+from functools import lru_cache, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -85,5 +85,7 @@ def many_axes_again(axis: Any, rank: int) -> tuple[int, ...]:
     return tuple(many_axes(i, rank)[0] for i in axis)
 
 
+_traced.__name__ = _traced.__qualname__ = "sliding_window_view"
 TRACED[stride_tricks.sliding_window_view] = _traced
 sliding_window_view = door(stride_tricks.sliding_window_view, _traced)
+update_wrapper(sliding_window_view, _traced)

@@ -365,3 +365,19 @@ def test_what_diff_puts_before_and_after_is_not_none():
         for f in (ftrace.jit, ftrace.vmap):
             with pytest.raises(TypeError):
                 f(lambda x, end=end: np.diff(x, **{end: None}))(X)
+
+
+def test_a_view_is_written_with_its_array():
+    def f(x):
+        y = x * 2
+        z = y.view()
+        z[:2] = z[1::-1] * 3
+        return np.sum(y * np.arange(5.0))
+
+    expected = f(V)
+    for way in (ftrace.jit, lambda f: ftrace.jit(ftrace.lift(f))):
+        np.testing.assert_allclose(way(f)(V), expected)
+    np.testing.assert_allclose(ftrace.grad(f)(V), [6.0, 0.0, 4.0, 6.0, 8.0])
+    for dtype in (np.int64, np.float32, np.matrix):
+        with pytest.raises(ftrace.errors.TracerArrayConversionError, match="another dtype or type"):
+            ftrace.jit(lambda x, dtype=dtype: x.view(dtype))(V)
