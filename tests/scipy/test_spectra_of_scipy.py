@@ -180,6 +180,7 @@ EQUAL: dict[str, tuple[Function, tuple[Any, ...]]] = {
     "funm of the identity": (funmh(np.log), (np.eye(3),)),
     "funm of complex": (funmh(np.exp), (with_values(1, 1, 2, dtype="c16"),)),
     "funm of close ones": (funmh(np.exp), (with_values(1, 1 + 1e-12, 2),)),
+    "funm of signs": (funmh(np.sign), (with_values(-1, -1, 2),)),
     "funm of zero": (funmh(lambda w: w * np.sin(w)), (np.zeros((2, 2)),)),
     "polar": (linalg.polar, (np.linalg.qr(normal(4, 4))[0][:, :3] * 2,)),
 }
@@ -238,6 +239,22 @@ def test_compiled_and_batched_gradients_are_those_of_the_interpreter() -> None:
         np.testing.assert_allclose(ftrace.jit(gradient)(x), expected, atol=1e-12)
         batched = ftrace.vmap(gradient)(np.stack([x, 2 * x]))
         np.testing.assert_allclose(batched[0], expected, atol=1e-12)
+
+
+def test_a_function_of_matrices_may_close_over_traced_values_compiled_too() -> None:
+    def f(x: Any, c: Any) -> Any:
+        return weighed(linalg.funm(x, lambda w: np.exp(c * w), hermitian=True))
+
+    x, t = with_values(1, 1, 2), normal(3, 3)
+    for y in (x, normal(3, 3)):
+        grads = ftrace.jit(ftrace.grad(f, (0, 1)))(y, 0.7)
+        found = np.sum(grads[0] * t) + grads[1] * 2
+        np.testing.assert_allclose(found, slope(f, (y, 0.7), (t, 2.0)), rtol=1e-7)
+    each = ftrace.vmap(ftrace.grad(f), (None, 0))(x, np.array([0.2, 0.7]))
+    np.testing.assert_allclose(each[1], ftrace.grad(f)(x, 0.7), rtol=1e-12)
+    assert ftrace.grad(ftrace.grad(f, 1), 1)(x, 0.7) == pytest.approx(
+        slope(lambda c: ftrace.grad(f, 1)(x, c), (0.7,), (1.0,)), rel=1e-6
+    )
 
 
 REFUSED: dict[str, tuple[Function, type[Exception], str]] = {

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 import ftrace.numpy as fnp
+from ftrace.control.closures import Closure
 from ftrace.control.rules.custom_derivatives import custom_jvp_call
 from ftrace.core.avals import typeof
 from ftrace.core.errors import DomainError
+from ftrace.core.zero import ZERO
 from ftrace.interpreters.jvp import jvp_flat
+from ftrace.interpreters.tangents import instantiate
 from ftrace.primitives import eigenvalues, matrix_roots, singular_values, spectra
 from ftrace.primitives.diagonals import epsilon, half
 from ftrace.primitives.matrix_equations import sylvester
@@ -85,7 +88,7 @@ def _slopes(func: Callable[[Any], Any], w: Any) -> tuple[Any, Any]:
     """Divided differences of a function at all pairs of numbers, and its values."""
     values = func(w)
     (_,), (slope,) = jvp_flat(lambda x: [func(x)], [w], [fnp.ones_like(w)])
-    slope = slope * fnp.ones_like(values)
+    slope = instantiate(slope, values)
     gap = w[..., None, :] - w[..., :, None]
     size = fnp.max(abs(w), axis=-1, keepdims=True, initial=1e-300)[..., None]
     close = abs(gap) <= epsilon(typeof(w).dtype) ** (1 / 3) * size
@@ -95,18 +98,29 @@ def _slopes(func: Callable[[Any], Any], w: Any) -> tuple[Any, Any]:
 
 
 def _of_hermitian(func: Callable[[Any], Any], a: Any) -> Any:
-    def fun(a: Any) -> list[Any]:
-        w, v = spectra.eigh(a, low=True)
-        return [v * func(w)[..., None, :] @ adjoint(v)]
+    closure = Closure([func])
+    n = len(closure.values)
 
-    def rule(a: Any, t: Any) -> list[Any]:
+    def fun(a: Any, *captured: Any) -> list[Any]:
+        (f,) = closure.bind(captured)
         w, v = spectra.eigh(a, low=True)
-        divided, values = _slopes(func, w)
+        return [v * f(w)[..., None, :] @ adjoint(v)]
+
+    def rule(a: Any, *rest: Any) -> list[Any]:
+        captured, t, moved = rest[:n], rest[n], rest[n + 1 :]
+        w, v = spectra.eigh(a, low=True)
+        (f,) = closure.bind(captured)
+        divided, values = _slopes(f, w)
         below = half(t, True)
-        inside = adjoint(v) @ (below + adjoint(below)) @ v
-        return [v * values[..., None, :] @ adjoint(v), v @ (divided * inside) @ adjoint(v)]
+        inside = divided * (adjoint(v) @ (below + adjoint(below)) @ v)
+        found = v @ inside @ adjoint(v)
+        if captured:
+            _, (change,) = jvp_flat(lambda *c: [closure.bind(c)[0](w)], captured, moved)
+            if change is not ZERO:
+                found = found + v * change[..., None, :] @ adjoint(v)
+        return [v * values[..., None, :] @ adjoint(v), found]
 
-    return custom_jvp_call(a, fun=fun, rule=rule)[0]
+    return custom_jvp_call(a, *closure.values, fun=fun, rule=rule)[0]
 
 
 def funm(
@@ -120,7 +134,8 @@ def funm(
 
     Args:
         A: shape (..., n, n).
-        func: function of the array of eigenvalues, element by element; of NumPy's functions.
+        func: function of the array of eigenvalues, element by element; of NumPy's functions. It may
+            close over traced values, which have derivatives, too.
         disp: not looked at.
         hermitian: A is Hermitian, and its lower triangle is read. Eigenvalues are real, and the
             derivative is exact where they are equal or close; with False it is refused there.
