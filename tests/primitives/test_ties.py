@@ -197,6 +197,18 @@ REFUSED: dict[str, tuple[Function, Any, str]] = {
     ),
     "singular values": (put_together, with_values((3, 3), 2, 2, 1), "singular values 0 and 1"),
     "of zero, tall": (put_together, np.eye(3, 2) * [1.0, 0.0], "singular value 1 is 0"),
+    "one element, beside what is mapped to": (
+        lambda x: (lambda u, s, vh: (u * np.sin(s) @ vh)[2, 1])(*np.linalg.svd(x, False)),
+        np.eye(3, 2) * [1.0, 0.0],
+        "singular value 1 is 0",
+    ),
+    "antisymmetric parts of zero": (
+        lambda x: (lambda m: m[1, 2] - m[2, 1])(
+            (lambda u, s, vh: u * np.sin(s) @ vh)(*np.linalg.svd(x))
+        ),
+        np.diag([1.0, 0.0, 0.0]),
+        "is 0 to rounding|are both 0 to rounding",
+    ),
     "of zero, complex": (put_together, with_values((3, 3), 2, 1, 0, dtype="c16"), "singular value"),
     "the basis of a null space": (
         lambda x: np.linalg.svd(x)[2][2, 0],
