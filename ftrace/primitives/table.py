@@ -22,6 +22,7 @@ from ftrace.primitives import (
     dynamic,
     eigenvalues,
     elementwise,
+    few_terms,
     fourier,
     gaps,
     index,
@@ -111,5 +112,6 @@ LATE: Final = (
     index_bounds.gather_clipped,
     index_bounds.scatter_at,
     small_systems.small_system,
+    few_terms.sum_of_products,
 )
 """Rows that lowering alone makes: no transformation meets them."""

@@ -2,7 +2,7 @@
 
 A large matrix product belongs to BLAS. Small ones, inner and outer products, and matrices times
 vectors along their rows gain nothing there: as a broadcast multiplication and a reduction they
-fuse with their neighbours, and a loop over them needs no Python.
+fuse with their neighbours, and a loop over them needs no Python. A sum of few terms is written out.
 """
 
 from math import prod
@@ -17,9 +17,13 @@ from ftrace.core.lower import Product
 from ftrace.core.primitive import Primitive
 from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.few_terms import sum_of_products
 from ftrace.primitives.linear import broadcast_in_dim, reduce_sum, transpose
+from ftrace.primitives.shape import reshape
+from ftrace.primitives.slicing import slice as slice_row
 
 SMALL: Final = 2048  # multiplications
+FEW: Final = 8  # terms of a sum that is written out
 
 
 def expanded(eqn: Eqn) -> list[Eqn] | None:
@@ -48,6 +52,9 @@ def expanded(eqn: Eqn) -> list[Eqn] | None:
     if not lc:
         parts.append(Eqn(mul, [left, right], {}, eqn.outvars, eqn.source))
         return parts
+    half = out.dtype.kind == "f" and out.dtype.itemsize == 2  # it is added in single precision
+    if nl and nr and terms <= FEW and out.size * terms <= SMALL and not half:
+        return [*parts, *_written_out(eqn, (left, right), inner)]
     whole = Var(aval(shape, out.dtype))
     parts.append(Eqn(mul, [left, right], {}, [whole], eqn.source))
     parts.append(Eqn(reduce_sum, [whole], {"axes": contracted}, eqn.outvars, eqn.source))
@@ -80,3 +87,25 @@ def _spread(  # noqa: PLR0913 - one operand's way into the product
         parts.append(Eqn(row, [x], params, [out], eqn.source))
         x = out
     return x
+
+
+def _written_out(eqn: Eqn, factors: tuple[Var, Var], inner: tuple[int, ...]) -> list[Eqn]:
+    """The sum of products of two factors along their last axes, term by term."""
+    out = eqn.outvars[0].aval
+    parts: list[Eqn] = []
+    terms: list[Var] = []
+    for at in np.ndindex(*inner):
+        for x in factors:
+            starts = (*(0 for _ in out.shape), *at)
+            limits = (*out.shape, *(i + 1 for i in at))
+            where = {
+                "start_indices": starts,
+                "limit_indices": limits,
+                "strides": (1,) * len(starts),
+            }
+            piece = Var(aval((*out.shape, *(1 for _ in at)), out.dtype))
+            term = Var(out)
+            parts.append(Eqn(slice_row, [x], where, [piece], eqn.source))
+            parts.append(Eqn(reshape, [piece], {"new_sizes": out.shape}, [term], eqn.source))
+            terms.append(term)
+    return [*parts, Eqn(sum_of_products, terms, {}, eqn.outvars, eqn.source)]
