@@ -312,9 +312,10 @@ def test_outer_equals_numpys_for_arrays_of_any_rank() -> None:
         assert_same(found, f(X))
 
 
-def test_reduceat_raises_a_named_error() -> None:
-    with pytest.raises(RuleError, match=r"add\.reduceat has no rule"):
-        staged(lambda t: np.add.reduceat(t, [0, 1]), X)
+def test_reduceat_equals_numpys() -> None:
+    for f in (np.add, np.minimum, np.divide):
+        (found,) = eval_jaxpr(staged(lambda t, f=f: f.reduceat(t, [0, 1, 0]), X), [X])
+        assert_same(found, f.reduceat(X, [0, 1, 0]))
 
 
 def test_a_mask_without_out_raises_a_named_error() -> None:

@@ -1,0 +1,230 @@
+"""What one call in the table does not show: views, many segments, errors, values that are known."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.polynomial import polynomial
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import errors
+
+V = np.array([0.5, -1.25, 2.0, 0.75, -0.3, 1.5, -0.7])
+M = np.arange(12.0).reshape(3, 4)
+
+
+def both(f: Any, *xs: Any) -> None:
+    """`jit` and `jvp` give NumPy's values."""
+    wanted = f(*xs)
+    for found in (ftrace.jit(f)(*xs), ftrace.jvp(f, xs, tuple(map(np.ones_like, xs)))[0]):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+        assert np.asarray(found).dtype == np.asarray(wanted).dtype
+
+
+# ---------------------------------------------------------------------------------- windows
+
+
+def test_windows_show_what_is_written_into_the_array_and_cannot_be_written() -> None:
+    def f(x: Any) -> Any:
+        y = x.copy()
+        windows = sliding_window_view(y, 3)
+        y[2] = 10.0
+        return windows * 1.0
+
+    both(f, V)
+
+    def g(x: Any) -> Any:
+        windows = sliding_window_view(x * 1.0, 3)
+        windows[0] = 1.0
+        return windows
+
+    with pytest.raises(errors.MutationError, match="read-only view"):
+        ftrace.jit(g)(V)
+    with pytest.raises(errors.RuleError, match="writeable=True"):
+        ftrace.jit(lambda x: sliding_window_view(x, 2, writeable=True))(V)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"window_shape": 0},
+        {"window_shape": 7},
+        {"window_shape": (2, 3)},
+        {"window_shape": (2, 2), "axis": (1, 1)},
+        {"window_shape": 3, "axis": -1},
+        {"window_shape": 8},
+        {"window_shape": -1},
+        {"window_shape": (2, 2), "axis": 0},
+    ],
+    ids=str,
+)
+def test_windows_of_any_shape_or_numpys_error(options: Any) -> None:
+    x = M if np.ndim(options["window_shape"]) or "axis" in options else V
+    try:
+        wanted = sliding_window_view(x, **options)
+    except ValueError:
+        with pytest.raises(ValueError, match="window"):
+            ftrace.jit(lambda x: sliding_window_view(x, **options))(x)
+    else:
+        np.testing.assert_array_equal(
+            ftrace.jit(lambda x: sliding_window_view(x, **options))(x), wanted
+        )
+
+
+# ---------------------------------------------------------------------------------- ufunc methods
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "fmin", "subtract", "logaddexp"])
+def test_segments_few_and_many_known_and_traced(name: str) -> None:
+    ufunc = getattr(np, name)
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(2, 60))
+    for starts in (np.array([0, 7, 3, 3, 59]), rng.permutation(60)[:40]):
+        both(lambda x, i=starts: ufunc.reduceat(x, i, axis=1), x)
+        if name != "subtract":
+            np.testing.assert_allclose(
+                ftrace.jit(lambda x, i: ufunc.reduceat(x, i, axis=1))(x, starts),
+                ufunc.reduceat(x, starts, axis=1),
+                rtol=1e-12,
+                atol=1e-12,
+            )
+    small = rng.integers(0, 5, 9).astype(np.int8)
+    both(lambda x: ufunc.reduceat(x, [0, 4]), small.astype(float))
+    assert ftrace.jit(lambda x: np.add.reduceat(x, [0, 4]))(small).dtype == np.int64
+
+
+def test_segments_out_of_range_and_without_identity_are_errors() -> None:
+    for f in (lambda x, i: np.add.reduceat(x, [0, 7]), lambda x, i: np.add.reduceat(x, i)):
+        with pytest.raises(IndexError, match=r"index (7 )?out-of-bounds in add\.reduceat"):
+            ftrace.jit(f)(V, np.array([0, 7]))
+    with pytest.raises(errors.RuleError, match="has no identity"):
+        ftrace.jit(lambda x, i: np.subtract.reduceat(x, i))(V, np.array([0, 3]))
+
+
+def test_folds_with_a_mask_need_a_start_where_there_is_no_identity() -> None:
+    both(lambda x: np.hypot.reduce(x, where=x > 0), V)
+    both(lambda x: np.divide.reduce(x, initial=3.0, where=[True, False] * 3 + [True]), V)
+    both(lambda x: np.fmin.reduce(x, axis=(0, 1), where=x > 2, initial=99.0, keepdims=True), M)
+    with pytest.raises(ValueError, match="does not have an identity"):
+        ftrace.jit(lambda x: np.fmax.reduce(x, where=x > 0))(V)
+    with pytest.raises(ValueError, match="not reorderable"):
+        ftrace.jit(lambda x: np.subtract.reduce(x, axis=(0, 1)))(M)
+
+
+# ---------------------------------------------------------------------------------- shapes
+
+
+def test_a_shape_is_set_of_an_array_of_ones_own_without_views() -> None:
+    def f(x: Any) -> Any:
+        y = x * 2.0
+        y.shape = (2, -1)
+        y[0] += 1.0
+        return y
+
+    both(f, M)
+
+    def argument(x: Any) -> Any:
+        x.shape = (12,)
+        return x
+
+    def viewed(x: Any) -> Any:
+        y = x * 2.0
+        row = y[0]
+        y.shape = (12,)
+        return y + row.sum()
+
+    def misfit(x: Any) -> Any:
+        y = x * 2.0
+        y.shape = (5,)
+        return y
+
+    for wrong in (argument, viewed):
+        with pytest.raises(errors.TracerAttributeError, match=r"reshape\(shape\)"):
+            ftrace.jit(wrong)(M)
+    with pytest.raises(errors.ShapeError, match="cannot reshape"):
+        ftrace.jit(misfit)(M)
+
+
+def test_questions_about_dtypes_are_answered_as_of_what_is_traced() -> None:
+    single = V.astype(np.float32)
+
+    def asked(x: Any, n: Any) -> Any:
+        assert np.result_type(x, 1.5) == np.float32
+        assert np.result_type(x, n) == np.float32  # a Python number is weak
+        assert np.result_type(n, np.int8) == np.int8
+        assert np.can_cast(x, np.float16) is False
+        assert np.common_type(x, np.zeros(2, np.int64)) is np.float64
+        assert np.min_scalar_type(x) == np.float32
+        return x * n
+
+    ftrace.jit(asked)(single, 3)
+    with pytest.raises(errors.ConcretizationTypeError, match="min_scalar_type"):
+        ftrace.jit(lambda s: s * np.min_scalar_type(s).itemsize)(np.float64(2.0))
+
+
+# ---------------------------------------------------------------------------------- refusals
+
+REFUSED = {
+    "numpy.nditer": (lambda x: sum(np.nditer(x)), "ftrace.vectorize"),
+    "numpy.lib.stride_tricks.as_strided": (
+        lambda x: np.lib.stride_tricks.as_strided(x, (2,)),
+        "sliding_window_view",
+    ),
+    "numpy.matrix": (np.matrix, "two-dimensional array"),
+    "numpy.bmat": (lambda x: np.bmat([[x, x]]), "numpy.block"),
+    "numpy.array_repr": (np.array_repr, r"repr\(x\)"),
+    "numpy.save": (lambda x: np.save("/dev/null", x), "Return the array"),
+    "numpy.shares_memory": (lambda x: np.shares_memory(x, x), "no memory"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_named_with_what_to_use(name: str) -> None:
+    f, advice = REFUSED[name]
+    for way in (ftrace.jit, ftrace.grad):
+        with pytest.raises(errors.RuleError, match=name) as caught:
+            way(lambda x: f(x))(V if name != "numpy.bmat" else M)
+        caught.match(advice)
+
+
+# ---------------------------------------------------------------------------------- known values
+
+
+def test_real_functions_with_complex_values_beyond_their_domain() -> None:
+    for name, x in (("sqrt", V), ("log", -np.abs(V)), ("arcsin", V), ("arctanh", V / 3)):
+        function = getattr(np.emath, name)
+        assert ftrace.jvp(function, (x,), (np.ones_like(x),))[0].dtype == function(x).dtype
+        np.testing.assert_allclose(ftrace.jvp(function, (x,), (x,))[0], function(x))
+    slope = ftrace.grad(lambda x: np.sum(np.emath.sqrt(x).real))(np.array([4.0, -9.0]))
+    np.testing.assert_allclose(slope, [0.25, 0.0], atol=1e-15)
+    with pytest.raises(errors.ConcretizationTypeError, match=r"numpy\.emath\.sqrt"):
+        ftrace.jit(np.emath.sqrt)(V)
+
+
+def test_zeros_at_the_end_of_a_polynomial_are_never_lost_silently() -> None:
+    c = np.array([1.0, 2.0, 0.0])
+    np.testing.assert_array_equal(polynomial.polyadd(c, c), [2.0, 4.0])
+    for way in (lambda f: ftrace.jit(f)(c), lambda f: ftrace.jvp(f, (c,), (c,))):
+        with pytest.raises(errors.ShapeError, match=r"numpy\.polynomial leaves out zeros"):
+            way(lambda c: polynomial.polyadd(c, c))
+    fixed = ftrace.jvp(lambda s: s * polynomial.polyadd(c, c), (2.0,), (1.0,))
+    np.testing.assert_array_equal(fixed[1], [2.0, 4.0])
+    with pytest.raises(errors.ShapeError, match=r"numpy\.roots leaves out zeros"):
+        ftrace.jit(np.roots)(c[::-1])
+
+
+def test_bytes_are_packed_as_in_numpy() -> None:
+    rng = np.random.default_rng(2)
+    bits, data = rng.integers(0, 2, (3, 13)), rng.integers(0, 256, (2, 3)).astype(np.uint8)
+    for axis in (None, 0, 1):
+        for order in ("big", "little"):
+            f = lambda x, a=axis, o=order: np.packbits(x, a, o)  # noqa: E731
+            np.testing.assert_array_equal(ftrace.jit(f)(bits), f(bits))
+            for count in (None, 5, -3, 40):
+                g = lambda x, a=axis, o=order, n=count: np.unpackbits(x, a, n, o)  # noqa: E731
+                np.testing.assert_array_equal(ftrace.jit(g)(data), g(data))
+    with pytest.raises(TypeError):
+        ftrace.jit(np.packbits)(V)
+    assert fnp.packbits(bits).dtype == np.uint8
