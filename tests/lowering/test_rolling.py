@@ -361,3 +361,26 @@ def test_programs_without_repeats_are_looked_at_a_few_times(monkeypatch):
     jaxpr = ftrace.make_jaxpr(f)(V)
     assert len(roll.roll(jaxpr, 4).eqns) > 1900  # nothing to find
     assert sum(looks) < (roll.BUDGET + 2) * len(jaxpr.eqns)
+
+
+def test_few_iterations_over_long_arrays_stay_one_kernel():
+    """A loop would write and read the arrays in each iteration; registers do not."""
+
+    def recurrence(x):
+        s = 0.0
+        for i in range(len(x) - 1):
+            s = s * x[i] + np.sin(x[i + 1]) * x[i]
+        return s
+
+    mapped = ftrace.vmap(ftrace.jacfwd(recurrence))
+    _, long = rolled_jaxpr(mapped, np.ones((20_000, 8)))
+    assert not loops(long)
+    _, short = rolled_jaxpr(mapped, np.ones((20, 8)))
+    assert loops(short)
+
+    def many(x):
+        for _ in range(200):
+            x = np.sin(x) + 0.5 * x
+        return x
+
+    assert loops(rolled_jaxpr(many, np.ones(20_000))[1]), "so many compile for seconds"

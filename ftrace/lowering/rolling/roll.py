@@ -29,6 +29,8 @@ BUDGET: Final = 6  # looks at each equation for runs that do not hold
 COPIED: Final = 0.05  # bytes copied into arrays, for each byte that iterations write
 TERMS: Final = 8  # of a product that take as long as a number that is written
 CACHED: Final = 1 << 23  # bytes that iterations may leave before it costs more than registers
+SHORT: Final = 400  # equations that compile in less than a second as one kernel
+IN_REGISTERS: Final = 1 << 15  # bytes of an array that a loop may read and write in each iteration
 LONGEST: Final = 2000  # equations that are compiled as one kernel if need be
 SMALL: Final = 1 << 10  # bytes that may be copied anyway
 
@@ -216,13 +218,17 @@ class _Emission:
     def _is_one_pass(self, body: Body) -> bool:
         """Whether the iterations are one pass over memory as they are, and as a loop are many.
 
-        A kernel keeps what cheap operations give in registers; a loop would leave it in memory for
-        another loop, such as that of the derivative.
+        A kernel keeps in registers what a loop would write and read again in each iteration, or
+        leave in memory for another loop, such as that of the derivative.
         """
-        run = body.run
-        if body.bytes_left <= CACHED or run.period * run.turns > LONGEST:
+        run, iteration = body.run, self.listing.iteration(body.run)
+        equations = run.period * run.turns
+        if equations > LONGEST or not all(map(is_pulled, iteration)):
             return False
-        return all(is_pulled(e) and not is_costly(e) for e in self.listing.iteration(run))
+        largest = max(_bytes(v) for e in iteration for v in e.outvars)
+        if equations <= SHORT and largest > IN_REGISTERS:
+            return True
+        return body.bytes_left > CACHED and not any(map(is_costly, iteration))
 
 
 def _bytes(a: Any) -> int:
