@@ -341,11 +341,16 @@ def found(what: str, fun: Callable[..., Any], result: Any) -> Any:
 
     A minimum that is exact to rounding counts as found, though a line search wanted more.
     """
-    stuck = "precision loss" in str(result.message)
-    slope = np.max(np.abs(getattr(result, "jac", np.inf)), initial=0.0)
-    if not result.success and not (stuck and slope <= _FLAT * (1.0 + abs(result.fun))):
+    if not result.success and not _is_flat(result):
         raise failure(what, fun, result.message)
     return result.x
+
+
+def _is_flat(result: Any) -> bool:
+    """Whether a line search ended where rounding hides the rest of the slope."""
+    if "precision loss" not in str(result.message):
+        return False
+    return bool(np.max(np.abs(result.jac), initial=0.0) <= _FLAT * (1.0 + abs(result.fun)))
 
 
 def failure(what: str, fun: Callable[..., Any], message: str) -> SolverError:

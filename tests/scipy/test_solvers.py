@@ -251,3 +251,20 @@ def test_errors_inside_of_scipy_tell_the_users_line_and_what_to_call():
         line = inspect.getsource(f).splitlines()[-1].strip()
         assert f"called at {__file__}:" in note
         assert line in note
+
+
+def test_a_minimum_that_rounding_hides_is_one():
+    """There SciPy reports a loss of precision, and no success."""
+
+    def best(a, **options):
+        def f(x):
+            return np.sum((x - a) ** 4 + (x - 1) ** 2)
+
+        return so.minimize(f, np.zeros(2), method="BFGS", tol=1e-14, options=options).x
+
+    a = np.array([2.0, 3.0])
+    curvature = 12 * (best(a) - a) ** 2
+    expected = np.diag(curvature / (curvature + 2))
+    np.testing.assert_allclose(ftrace.jacfwd(best)(a), expected, rtol=1e-5)
+    with pytest.raises(errors.SolverError, match="iterations"):
+        ftrace.jacfwd(lambda a: best(a, maxiter=2))(a)
