@@ -77,7 +77,8 @@ def polysub(a1: Any, a2: Any) -> Any:
 @numpy_function
 def polymul(a1: Any, a2: Any) -> Any:
     """The product of two polynomials."""
-    return convolve(_coefficients(a1), _coefficients(a2))
+    factors = map(_coefficients, (a1, a2))
+    return convolve(*(x if typeof(x).size else np.zeros(1, typeof(x).dtype) for x in factors))
 
 
 @numpy_function

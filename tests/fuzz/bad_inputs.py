@@ -37,16 +37,22 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.special
 
 import ftrace
+import ftrace.nn
 import ftrace.numpy as fnp
 from ftrace import grad, jit, lax, passes, tree_util, vmap
 from ftrace.core.trace import EVAL, Tracer, ctx
+from ftrace.scipy import special
 from tests.fuzz.good_calls import GOOD, KEY, Good, X
 
 ROOT, HERE = str(Path(ftrace.__file__).parent), str(Path(__file__).parent)
 LIMIT = 5.0  # seconds that NumPy or ftrace may take for one call
-OUTSIDE = re.compile(r"index -?\d+ is out of bounds for axis \d+ with size \d+")
+OUTSIDE = re.compile(
+    r"index -?\d+ is out of bounds for axis \d+ with size \d+"
+    r"|axis -?\d+ is out of bounds for array of dimension \d+"
+)
 LONGEST = 4096  # characters of a message
 
 
@@ -69,6 +75,8 @@ FAMILIES: dict[str, Any] = {
     "numpy": fnp,
     "linalg": fnp.linalg,
     "fft": fnp.fft,
+    "special": special,
+    "nn": ftrace.nn,
     "lax": lax,
     "random": ftrace.random,
     "tree_util": tree_util,
@@ -78,7 +86,8 @@ FAMILIES: dict[str, Any] = {
     "operators": operator,
 }
 NUMPYS: dict[str, Any] = {
-    "numpy": np, "linalg": np.linalg, "fft": np.fft, "methods": METHODS, "operators": operator,
+    "numpy": np, "linalg": np.linalg, "fft": np.fft, "special": scipy.special,
+    "methods": METHODS, "operators": operator,
 }  # fmt: skip
 # these register for good, wait for a person, change the process, or write files
 LEFT_OUT = {
@@ -191,7 +200,7 @@ def nonsense(family: str, name: str, rng: random.Random) -> Call:
     chosen = tuple(rng.choices([*VALUES], k=rng.choice([1, 1, 2, 2, 3, 4])))
     if family == "random" and rng.random() < 0.7:
         chosen = ("KEY", *chosen[1:])
-    if family in ("numpy", "linalg", "lax") and rng.random() < 0.6:
+    if family in ("numpy", "linalg", "fft", "special", "nn", "lax") and rng.random() < 0.6:
         chosen = ("X", *chosen[1:])
     typo = (("axes_", "-1"),) if rng.random() < 0.05 else ()
     return Call(family, name, chosen, typo, _context(rng))
@@ -282,8 +291,8 @@ def _class_of(call: Call, error: Exception) -> str:
         return "INSIDE" if "<l" in str(error) else "call"  # <locals>, <lambda>: nobody's words
     if call.family == "operators" and re.search("supported|only concatenate", str(error)):
         return "call"  # Python's words on operators that no operand knows
-    if type(error) is IndexError and OUTSIDE.fullmatch(str(error)):
-        return "call"  # what `Raises` of functions that take indices says
+    if type(error) in (IndexError, np.exceptions.AxisError) and OUTSIDE.fullmatch(str(error)):
+        return "call"  # what `Raises` of functions that take indices or axes says
     return "theirs" if _is_theirs(call, error) else "INSIDE"
 
 

@@ -38,6 +38,9 @@ def test_calls_are_many_and_the_seed_decides_them():
         (call("lax", "map", "np.sin", "X"), "taken"),
         (call("lax", "map", Given(lambda x: {}["a"]), "X"), "theirs"),
         (call("ftrace", "grad", "np.sin", axes_="-1"), "call"),
+        (call("ftrace", "custom_vjp", "np.sin", nondiff_argnames="2.5"), "ours"),
+        (call("ftrace", "custom_jvp", "np.sin", nondiff_argnames="(1, 'a')"), "ours"),
+        (call("nn", "standardize", "-5", context="jit"), "call"),
     ],
 )
 def test_what_comes_back_is_classified(bad, kind):

@@ -149,6 +149,7 @@ CALLS = {
     "geomspace of float32 kept": (lambda x: np.geomspace(x[0], x[1], 4, dtype=np.float32), F4),
     "asarray, never copied": (lambda x: np.asarray(x, copy=False), X),
     "asarray, never converted": (lambda x: np.asarray(x, dtype=int, copy=False), X),
+    "polymul by nothing": (lambda x: np.polymul(x, ()), V),
     "einsum of products": (lambda x: np.einsum("ij,ij->ij", x, x), X),
     "einsum to out": (lambda x: np.einsum("ij->ij", x, out=np.zeros_like(x)), X),
     "einsum of outer products": (lambda x: np.einsum("a,b,c,d->dabc", *[x[:2]] * 4), V),

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ftrace.api.calls import check_callable, name_of
@@ -23,7 +23,14 @@ R = TypeVar("R")
 def _positions(fun: Any, nondiff_argnums: Any, nondiff_argnames: Any) -> tuple[int, ...]:
     """The positions of the arguments that are given by number or by name."""
     found = _numbers(nondiff_argnums)
-    names = (nondiff_argnames,) if type(nondiff_argnames) is str else tuple(nondiff_argnames)
+    single = type(nondiff_argnames) is str
+    is_many = issubclass(type(nondiff_argnames), Iterable) and not single
+    names = tuple(nondiff_argnames) if is_many else (nondiff_argnames,)
+    if any(type(n) is not str for n in names):
+        raise DtypeError(
+            f"nondiff_argnames is {nondiff_argnames!r:.200}.",
+            "Give the names of the arguments that are not differentiated, a str or a tuple.",
+        )
     known = list(inspect.signature(fun).parameters) if names else []
     for name in names:
         if name not in known:
