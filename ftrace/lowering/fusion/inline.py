@@ -8,7 +8,7 @@ A `jit` inside a program is only a name for its equations; so is the function of
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, subjaxprs
 from ftrace.core.kinds import branches, called, layout, loses, way
 from ftrace.core.lower import Expansion, Moving, Pointwise
 from ftrace.core.tapes import has_turns
@@ -104,11 +104,29 @@ def _chunks(eqn: Eqn) -> list[Eqn]:
     return [*found, Eqn(eqn.primitive, parts, eqn.params, eqn.outvars, eqn.source)]
 
 
+@cached_on_jaxpr
+def _has_tapes(jaxpr: Jaxpr) -> bool:
+    """Whether there is a tape in a jaxpr, or in one that it holds."""
+    if any(has_turns(a) for a in jaxpr.in_avals):
+        return True
+    for eqn in jaxpr.eqns:
+        if any(has_turns(v.aval) for v in eqn.outvars):
+            return True
+        inner = called(eqn)
+        if any(
+            map(_has_tapes, [j for _, j in subjaxprs(eqn.params)] if inner is None else [inner])
+        ):
+            return True
+    return False
+
+
 def is_one_program(jaxpr: Jaxpr) -> bool:
     """Whether a plan is possible: tapes are made and read by loops, and nothing else.
 
     Then each tape that a jaxpr gives away is one that a loop in it has made, and given away once.
     """
+    if not _has_tapes(jaxpr):
+        return True
     eqns, outs, _ = inline(jaxpr, [Var(a) for a in jaxpr.in_avals])
     left = [a for a in outs if has_turns(a.aval)]
     made = {v for eqn in eqns for v in eqn.outvars}
