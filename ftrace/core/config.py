@@ -45,6 +45,10 @@ class Settings:
         cache_directory: where they are kept; by default in the user's cache directory.
         roll: equations that repeat each other, as an unrolled Python loop leaves them, are compiled
             as a loop where there are at least so many iterations; 0 compiles them one by one.
+        progress: a compilation that takes more than two seconds says so on the standard error, if
+            that is a terminal, and what would make it shorter.
+        log_compiles: each compilation is logged (`logging`, "ftrace.compile"): of what, why, how
+            long it took, and which repeats became loops.
         passes: what `ftrace.passes.inserted` added to lowering.
     """
 
@@ -60,6 +64,8 @@ class Settings:
     kernel_cache: int = 256 << 20
     cache_directory: str = ""
     roll: int = 4
+    progress: bool = True
+    log_compiles: bool = False
     passes: tuple[Any, ...] = ()
 
 

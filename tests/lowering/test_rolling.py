@@ -384,3 +384,43 @@ def test_few_iterations_over_long_arrays_stay_one_kernel():
         return x
 
     assert loops(rolled_jaxpr(many, np.ones(20_000))[1]), "so many compile for seconds"
+
+
+# ---------------------------------------------------------------------------------- what is told
+
+
+def test_the_lowering_tells_which_repeats_are_loops_and_why_others_are_not():
+    (line,) = ftrace.jit(steps).lower(V).rolled
+    assert line.endswith("40 iterations of 3 equations became a loop")
+    assert "test_rolling.py" in line
+    f, args = LEFT["weights in a list"]
+    (line,) = ftrace.jit(f).lower(*args).rolled
+    assert "stay as they are: arrays of 2560 bytes would be copied" in line
+    assert ftrace.jit(np.sin).lower(V).rolled == ()
+
+
+def test_compilations_are_logged_with_their_reasons_compiled(caplog):
+    f = ftrace.jit(steps)
+    with ftrace.config.update(log_compiles=True):
+        for x in (V, V, V[:2]):
+            f(x)
+        with ftrace.config.update(roll=0):
+            f(V[:2])
+    first, second, third = (r.getMessage() for r in caplog.records)
+    assert first.startswith("compiled steps: 120 equations (its first call), in ")
+    assert "40 iterations of 3 equations became a loop" in first
+    assert "([f64[2]] after [f64[3]])" in second
+    assert "(other settings or another device)" in third
+    assert "became a loop" not in third
+
+
+def test_a_long_compilation_says_so_on_a_terminal_only_compiled(monkeypatch, capsys):
+    monkeypatch.setattr("ftrace.lowering.program.compilations.LONG", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    ftrace.jit(lambda x: steps(x) + 1.25)(V)
+    assert "ftrace: compiling <lambda>: 121 equations: " in capsys.readouterr().err
+    with ftrace.config.update(progress=False):
+        ftrace.jit(lambda x: steps(x) + 1.5)(V)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    ftrace.jit(lambda x: steps(x) + 1.75)(V)
+    assert capsys.readouterr().err == ""

@@ -112,7 +112,8 @@ class Signature:
 
     def _compiles(self, settings: config.Settings) -> bool:
         """Whether other settings would have compiled the same."""
-        same = settings.passes is self._settings.passes
+        mine = self._settings
+        same = settings.passes is mine.passes and settings.roll == mine.roll
         return same and settings.compile and not settings.disable_jit
 
 
@@ -128,6 +129,7 @@ class JitFunction(Named, Generic[P, R]):
         restart = Restart(fun, options.lift)
         self._traces = Traces(fun, options.key, sorted(options.nums), restart)
         self._last: Signature | None = None
+        self._before: Jaxpr | None = None  # what was called last
         functools.update_wrapper(self, fun, updated=())
         self.__ftrace__ = (fun, ("jit", options.key))
 
@@ -156,7 +158,9 @@ class JitFunction(Named, Generic[P, R]):
         if LIBRARIES and evaluated:
             check_together(self._fun, (args, kwargs), entry.captured, sorted(self._options.nums))
         if evaluated and settings.compile:
-            run = executable(entry.jaxpr, platform(operands))
+            why = functools.partial(self._why, entry.jaxpr)
+            run = executable(entry.jaxpr, platform(operands), name_of(self._fun), why)
+            self._before = entry.jaxpr
             outs = run(operands)
             if not kwargs and not self._options.nums:
                 self._last = Signature.of(args, entry, run, settings)
@@ -168,6 +172,17 @@ class JitFunction(Named, Generic[P, R]):
         else:
             outs = called(jit_call, operands, entry.jaxpr, name=name_of(self._fun))
         return entry.out_tree.unflatten(outs)
+
+    def _why(self, jaxpr: Jaxpr) -> str:
+        """Why this is compiled, and not what was called last."""
+        before = self._before
+        if before is None:
+            return "its first call"
+        if before is jaxpr:
+            return "other settings or another device"
+        if before.in_avals != jaxpr.in_avals:
+            return f"{list(jaxpr.in_avals)} after {list(before.in_avals)}"
+        return "static arguments, or something that it reads from outside, have changed"
 
     def _refuse_wide(self, x: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         leaves, tree = flatten_call(args, kwargs)

@@ -31,6 +31,7 @@ from ftrace.interpreters.transpose import (
     unflatten_masked,
 )
 from ftrace.lowering.fusion.inline import is_one_program
+from ftrace.lowering.program.compilations import watched
 
 BACKENDS: Final = {
     "cpu": lazy("ftrace.cpu.cpu_backend", "cpu_backend"),
@@ -42,10 +43,13 @@ _least_moved = lazy("ftrace.control.rows.mincut", "least_moved")
 LONG: Final = 64  # iterations after which the body of a loop is compiled
 
 
-def executable(jaxpr: Jaxpr, place: str) -> Callable[..., list[Any]]:
+def executable(
+    jaxpr: Jaxpr, place: str, name: str = "", why: Callable[[], str] = str
+) -> Callable[..., list[Any]]:
     """The compiled code of a jaxpr on a platform: a function of the list of its arguments.
 
-    Where tapes leave the jaxpr, Python runs their loops, and what lies between them compiles.
+    Where tapes leave the jaxpr, Python runs their loops, and what lies between them compiles. The
+    name of a function, and why it is compiled (again), are for messages.
     """
     key = "code", place, config.settings.passes, config.settings.roll
     found = jaxpr.cache.get(key)
@@ -54,8 +58,9 @@ def executable(jaxpr: Jaxpr, place: str) -> Callable[..., list[Any]]:
             if BACKENDS[place].loading:
                 return partial(_without_backend, jaxpr, place)
         if is_one_program(jaxpr):
-            backend = BACKENDS[place]()
-            found = backend.compile(backend.plan(jaxpr))
+            with watched(jaxpr, name, why):
+                backend = BACKENDS[place]()
+                found = backend.compile(backend.plan(jaxpr))
         else:
             found = _InPieces(jaxpr, place)
         jaxpr.cache[key] = found
@@ -181,7 +186,7 @@ def call_transpose(bind: Callable[..., Any]) -> Callable[..., Any]:
 
 def _jit_impl(*args: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
     if config.settings.compile:
-        return executable(jaxpr, platform(args))(args)
+        return executable(jaxpr, platform(args), name)(args)
     return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
 
 

@@ -18,6 +18,7 @@ from ftrace.lowering.kernel.ir import Kernel
 from ftrace.lowering.kernel.show import text
 from ftrace.lowering.program.cost import Cost, cost
 from ftrace.lowering.program.program import Program
+from ftrace.lowering.rolling.rolling_notes import listening
 
 
 class Backend(Protocol):
@@ -65,6 +66,7 @@ class Lowered:
         jaxpr: the traced program.
         program: steps, slots and table.
         passes: the passes of lowering that changed something, in order.
+        rolled: which repeated equations became loops, and which did not and why, line by line.
         kernels: the kernels' text, in the order in which they run.
         launches: for each kernel a line on how it runs: vectors, or threads and blocks.
         llvm: what LLVM is given (on the CPU).
@@ -116,6 +118,13 @@ class Lowered:
     def passes(self) -> tuple[str, ...]:
         """The passes that changed something."""
         return self.program.passes
+
+    @cached_property
+    def rolled(self) -> tuple[str, ...]:
+        """What became of equations that repeat each other."""
+        with config.update(passes=self._inserted), listening() as notes:
+            self.backend.plan(self.jaxpr)
+        return tuple(notes)
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from ftrace.core.lower import Product
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.fusion.fuse import is_costly
 from ftrace.lowering.fusion.fusible import is_pulled
+from ftrace.lowering.rolling import rolling_notes
 from ftrace.lowering.rolling.bodies import Body
 from ftrace.lowering.rolling.listing import Numbered
 from ftrace.lowering.rolling.loop_stacks import PEELED, Stacks, StackWindow, unit_part
@@ -85,39 +86,68 @@ def _round(
 
 def _chosen(listing: Numbered, least: int) -> list[Unified]:
     """Runs that hold and do not overlap."""
-    heap: list[tuple[Any, int, Run, Unified | None]] = []
-    taken = np.zeros(len(listing.eqns), bool)
-    found: list[Unified] = []
-    left, pushed = BUDGET * len(listing.eqns), 0
-
-    def push(run: Run, unified: Unified | None = None) -> None:
-        nonlocal pushed
-        if run.turns >= least and run.saved >= SAVED:
-            pushed += 1
-            heapq.heappush(heap, (run.rank, pushed, run, unified))
-
+    choice = _Choice(listing, least)
     for run in runs(listing, least, SAVED):
-        push(run)
-    while heap:
-        _, _, run, unified = heapq.heappop(heap)
-        if taken[run.start : run.end].any():
-            for piece in _free(run, taken):
-                push(piece)
-            continue
-        if unified is not None:
-            taken[run.start : run.end] = True
-            found.append(unified)
-            continue
-        if left <= 0:
-            continue
-        result = unify(listing, run)
+        choice.push(run)
+    while choice.heap:
+        choice.step()
+    choice.tell()
+    return choice.found
+
+
+class _Choice:
+    """Runs that are tried, the best first.
+
+    Attributes:
+        heap: those that are still to be tried, or that hold and wait for their turn.
+        found: those that hold and were taken.
+    """
+
+    def __init__(self, listing: Numbered, least: int) -> None:
+        self.listing = listing
+        self.heap: list[tuple[Any, int, Run, Unified | None]] = []
+        self.found: list[Unified] = []
+        self._least = least
+        self._taken = np.zeros(len(listing.eqns), bool)
+        self._left = BUDGET * len(listing.eqns)
+        self._pushed = 0
+        self._worst: tuple[Run, int] | None = None  # the longest that does not hold, and where
+
+    def push(self, run: Run, unified: Unified | None = None) -> None:
+        """Try a run in its turn, if it would save enough."""
+        if run.turns >= self._least and run.saved >= SAVED:
+            self._pushed += 1
+            heapq.heappush(self.heap, (run.rank, self._pushed, run, unified))
+
+    def step(self) -> None:
+        """Try the best run, or take it if it holds."""
+        _, _, run, unified = heapq.heappop(self.heap)
+        if self._taken[run.start : run.end].any():
+            for piece in _free(run, self._taken):
+                self.push(piece)
+        elif unified is not None:
+            self._taken[run.start : run.end] = True
+            self.found.append(unified)
+        elif self._left > 0:
+            self._try(run)
+
+    def _try(self, run: Run) -> None:
+        result = unify(self.listing, run)
         if isinstance(result, Unified):
-            push(run, result)
-            continue
-        left -= run.period * (result + 1)
-        push(replace(run, turns=result))
-        push(Run(run.start + result * run.period, run.period, run.turns - result))
-    return found
+            self.push(run, result)
+            return
+        self._left -= run.period * (result + 1)
+        if self._worst is None or run.saved > self._worst[0].saved:
+            self._worst = run, result
+        self.push(replace(run, turns=result))
+        self.push(Run(run.start + result * run.period, run.period, run.turns - result))
+
+    def tell(self) -> None:
+        """Say where the longest run breaks that is no loop, nor any part of it."""
+        if self._worst is not None:
+            run, turn = self._worst
+            if not self._taken[run.start : run.end].any():
+                rolling_notes.broken(self.listing, run, turn)
 
 
 def _free(run: Run, taken: Any) -> Iterator[Run]:
@@ -161,8 +191,12 @@ class _Emission:
             windows, front, back = self._windows(unified)
         if self._worth(unified.run) and self._pays(unified, windows):
             body = Body(self.listing, unified, self.stacks, windows)
-            if not self._is_one_pass(body):
+            if self._is_one_pass(body):
+                what = "one kernel keeps in registers what a loop would leave in {} bytes"
+                rolling_notes.refused(self.listing, body.run, what, body.bytes_left)
+            else:
                 body.write()
+                rolling_notes.loop(self.listing, body.run)
                 self._at = unified.run.end
                 self.loops += 1
 
@@ -213,7 +247,11 @@ class _Emission:
         if run.saved - 2 * (len(alone) + sum(len(x.numbers) for x in lists)) < SAVED:
             return False
         written = run.turns * sum(map(_work, listing.iteration(run)))
-        return bytes_in + bytes_out <= max(SMALL, COPIED * written)
+        pays = bytes_in + bytes_out <= max(SMALL, COPIED * written)
+        if not pays:
+            what = "arrays of {} bytes would be copied; pass them as one array and take its rows"
+            rolling_notes.refused(listing, run, what, bytes_in + bytes_out)
+        return pays
 
     def _is_one_pass(self, body: Body) -> bool:
         """Whether the iterations are one pass over memory as they are, and as a loop are many.
