@@ -192,8 +192,8 @@ class _Emission:
         if self._worth(unified.run) and self._pays(unified, windows):
             body = Body(self.listing, unified, self.stacks, windows)
             if self._is_one_pass(body):
-                what = "one kernel keeps in registers what a loop would leave in {} bytes"
-                rolling_notes.refused(self.listing, body.run, what, body.bytes_left)
+                what = "one kernel keeps in registers what a loop would write to memory"
+                rolling_notes.refused(self.listing, body.run, what)
             else:
                 body.write()
                 rolling_notes.loop(self.listing, body.run)
