@@ -135,9 +135,9 @@ def _cholesky(p: _Program, a: Rows) -> list[Any]:
     return [p(select, refused, np.nan, x) for x in lower]
 
 
-def _minor(p: _Program, a: Rows, row: int, column: int) -> Any:
+def _minor(p: _Program, a: Rows, left_out: int, column: int) -> Any:
     """The determinant without a row and a column, by its first row."""
-    rest = [[x for j, x in enumerate(r) if j != column] for i, r in enumerate(a) if i != row]
+    rest = [[x for j, x in enumerate(r) if j != column] for i, r in enumerate(a) if i != left_out]
     if not rest:
         return 1.0
     if len(rest) == 1:

@@ -420,7 +420,10 @@ SIZES = {
     "rosenbrock": (ftrace.grad(programs.rosenbrock), [((10,),), ((200,),)]),
     "views": (programs.views, [((30, 20),), ((7, 9),)]),
     "nested": (nested, [((4, 3),), ((7, 5),)]),
-    "rectangles": (lambda x, y: x @ y.T + np.tanh(x[:, :1]), [((3, 5), (4, 5)), ((9, 7), (6, 7))]),
+    "rectangles": (
+        lambda x, y: x @ y.T + np.tanh(x[:, :1]),
+        [((3, 9), (4, 9)), ((7, 11), (6, 11))],
+    ),
     "columns": (lambda x: np.sum(np.sin(x), axis=0), [((3, 5),), ((1000, 7),)]),
     "pads": (lambda x: np.pad(x, ((1, 2), (2, 1))), [((5, 7),), ((6, 6),), ((7, 6),), ((7, 8),)]),
     "two sums": (lambda x: (x.sum(axis=0), x.sum(axis=1)), [((5, 7),), ((6, 6),)]),

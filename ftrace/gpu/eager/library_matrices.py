@@ -154,9 +154,9 @@ def sylvester(xp: Any, a: Any, b: Any, q: Any) -> Any:
 def _whole(xp: Any, ab: Any, lower: int, upper: int) -> Any:
     """A matrix of its diagonals; where it is square."""
     i, j = np.indices((ab.shape[-1],) * 2)
-    row = upper + i - j
-    inside = (row >= 0) & (row <= lower + upper)
-    places = xp.asarray(np.where(inside, row, 0)), xp.asarray(j)
+    diagonal = upper + i - j
+    inside = (diagonal >= 0) & (diagonal <= lower + upper)
+    places = xp.asarray(np.where(inside, diagonal, 0)), xp.asarray(j)
     return xp.where(xp.asarray(inside), ab[(..., *places)], xp.asarray(0, ab.dtype))
 
 
