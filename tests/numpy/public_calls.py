@@ -270,7 +270,7 @@ def _ndarray() -> Iterator[tuple[str, Call]]:
         yield f"ndarray.{name}", Call(lambda x, n=name: getattr(x, n)(), (A,))
     for name in ("prod", "ravel", "squeeze", "std", "sum", "trace", "transpose", "var"):
         yield f"ndarray.{name}", Call(lambda x, n=name: getattr(x, n)(), (A,))
-    for name in ("byteswap", "dumps", "item", "tobytes", "tolist", "view"):
+    for name in ("byteswap", "dumps", "item", "tobytes", "tolist"):
         of = A[0, :1] if name == "item" else A
         yield f"ndarray.{name}", Call(lambda x, n=name: x * len(str(getattr(x, n)())), (of,))
     yield "ndarray.argpartition", Call(lambda x: x.argpartition(1), (V,))
@@ -298,12 +298,13 @@ def _ndarray() -> Iterator[tuple[str, Call]]:
     yield "ndarray.take", Call(lambda x: x.take([2, 0]), (V,))
     yield "ndarray.to_device", Call(lambda x: x.to_device("cpu"), (V,))
     yield "ndarray.tofile", Call(lambda x: x.tofile("/dev/null"), (V,))
+    yield "ndarray.view", Call(lambda x: x.view() * 2.0, (A,))
     yield "ndarray.x[i] = v", Call(_written(lambda y, v: y.__setitem__(1, v)), (V, S))
 
 
 # What asks for memory, texts or matrices, and is refused: in the table, but not counted.
 _OF_MEMORY = """base ctypes data flags strides byteswap dump dumps getfield resize setfield setflags
-    tobytes tofile view item tolist"""
+    tobytes tofile item tolist"""
 _OTHERS = """asmatrix bmat matrix nditer nested_iters isfortran from_dlpack format_float_positional
     format_float_scientific lib.stride_tricks.as_strided"""
 REFUSED = {*_OTHERS.split(), *(f"ndarray.{name}" for name in _OF_MEMORY.split())}
