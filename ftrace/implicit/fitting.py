@@ -156,7 +156,7 @@ def curve_fit(  # noqa: PLR0913 - SciPy's signature
             f"curve_fit: ydata has shape {ydata.shape} and sigma {weight.shape}.",
             "Both are vectors; flatten ydata, and multiply by the Cholesky factor of a covariance.",
         )
-    if isinstance(xdata, list | tuple | np.ndarray):
+    if issubclass(type(xdata), list | tuple | np.ndarray):
         xdata = floats(what, "xdata", xdata)
     start = _start(f, p0, bounds)
 

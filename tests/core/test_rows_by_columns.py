@@ -89,6 +89,7 @@ TRAVERSALS = {
         "lowering/planning/pipeline.py",
     },
     "repeats": {"lowering/rolling/listing.py"},
+    "sums of scatters": {"lowering/fusion/accumulation.py"},
     "printing, checking, telling where a value was made": {
         "core/check.py", "core/pretty.py", "interpreters/noting.py", "api/looking/residuals.py",
     },
