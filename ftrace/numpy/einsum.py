@@ -103,6 +103,12 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     """Labels of each operand and of the result; `...` written out in unused letters."""
     left, arrow, right = subscripts.partition("->")
     inputs = left.split(",")
+    odd = set(f"{left.replace(',', '')}{right}".replace("...", "")) - set(LETTERS)
+    if odd:
+        raise ValueError(
+            f"invalid subscript {min(odd)!r} in einstein sum subscripts string, subscripts must be "
+            "letters"
+        )
     if len(inputs) != len(ranks):
         raise ValueError(
             f"einsum {subscripts!r} names {len(inputs)} operands, but {len(ranks)} were given"

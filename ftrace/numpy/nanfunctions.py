@@ -131,6 +131,16 @@ def _drop(x: Any, axis: Any, keepdims: Any) -> Any:
     return reshape(x, new_sizes=tuple(n for i, n in enumerate(shape) if i not in axes))
 
 
+def _at(a: Any, dtype: Any) -> Any:
+    """An array at the dtype in which a mean is taken."""
+    if dtype is None:
+        return inexact(a)
+    x, dtype = value(a), dtypes.canonical(dtype)
+    if dtypes.is_inexact(typeof(x).dtype) and not dtypes.is_inexact(dtype):
+        raise TypeError("If a is inexact, then dtype must be inexact")
+    return cast(x, dtype)
+
+
 @numpy_function
 def nanmean(
     a: Any,
@@ -142,7 +152,7 @@ def nanmean(
     where: Any = True,
 ) -> Any:
     """The mean without NaN."""
-    x = inexact(a) if dtype is None else cast(value(a), dtypes.canonical(dtype))
+    x = _at(a, dtype)
     if where is not True:
         x = reductions.masked(x, where, np.nan)
     x, _, count = _counted(x, axis)
@@ -165,7 +175,7 @@ def nanvar(
     correction: Any = np._NoValue,
 ) -> Any:
     """The variance without NaN."""
-    x = inexact(a) if dtype is None else cast(value(a), dtypes.canonical(dtype))
+    x = _at(a, dtype)
     if where is not True:
         x = reductions.masked(x, where, np.nan)
     x, present, count = _counted(x, axis)

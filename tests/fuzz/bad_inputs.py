@@ -86,7 +86,8 @@ FAMILIES: dict[str, Any] = {
     "operators": operator,
 }
 NUMPYS: dict[str, Any] = {
-    "numpy": np, "linalg": np.linalg, "fft": np.fft, "special": scipy.special,
+    "numpy": SimpleNamespace(**vars(np.lib.stride_tricks) | vars(np)),
+    "linalg": np.linalg, "fft": np.fft, "special": scipy.special,
     "methods": METHODS, "operators": operator,
 }  # fmt: skip
 # these register for good, wait for a person, change the process, or write files

@@ -33,6 +33,8 @@ def partials(jaxpr: Jaxpr, active: tuple[bool, ...]) -> tuple[Jaxpr, Pattern]:
         jaxpr: of rank-0 values.
         active: the inputs by which to differentiate.
     """
+    if not any(active):
+        return jaxpr, ()
     forward = _forward(jaxpr, active)
     if has_loops(jaxpr):
         return forward
