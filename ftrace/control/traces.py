@@ -30,6 +30,7 @@ from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import ConcretizationTypeError, LiftError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.lazy import lazy
+from ftrace.core.rare_collections import rare_collections
 from ftrace.core.sameness import SCALARS, Static
 from ftrace.core.trace import Tracer, ctx, is_on_device, is_staged
 from ftrace.core.tree import PyTreeDef
@@ -158,7 +159,8 @@ class Traces:
         if entry is None or (entry.guard is not None and not entry.guard()):
             once = self._is_of_a_trace()
             watch = None if once else self._watched([*apart.fixed, *_objects(static)])
-            entry = self._trace(fun, tree, avals, leaves, watch)
+            with rare_collections():
+                entry = self._trace(fun, tree, avals, leaves, watch)
             if not once and not any(isinstance(x, Tracer) for x in entry.captured):
                 self._keep(key, entry)
         elif 2 * len(self._entries) > config.settings.kept_traces:

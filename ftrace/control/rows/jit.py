@@ -18,6 +18,7 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lazy import MAKING, lazy
 from ftrace.core.lower import Call
 from ftrace.core.primitive import Effects, Linear, Primitive
+from ftrace.core.rare_collections import rare_collections
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr
 from ftrace.interpreters.captures import owned
@@ -58,7 +59,7 @@ def executable(
             if BACKENDS[place].loading:
                 return partial(_without_backend, jaxpr, place)
         if is_one_program(jaxpr):
-            with watched(jaxpr, name, why):
+            with watched(jaxpr, name, why), rare_collections():
                 backend = BACKENDS[place]()
                 found = backend.compile(backend.plan(jaxpr))
         else:
