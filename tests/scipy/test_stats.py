@@ -271,3 +271,61 @@ def test_distributions_of_plain_values_stay_scipys() -> None:
     assert ftrace.jit(f)(0.2) == pytest.approx(
         scipy.stats.norm.cdf(0.2) * scipy.stats.norm.cdf(0.3)
     )
+
+
+X3 = np.random.default_rng(4).normal(size=(2, 4, 3))
+SPREAD = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, -0.2], [0.1, -0.2, 1.0]])
+
+
+@pytest.mark.parametrize("cov", [SPREAD, np.array([2.0, 1.0, 0.5])])
+def test_normal_vectors(cov: Any) -> None:
+    mean = np.array([0.1, -0.4, 0.8])
+    ours, theirs = stats.multivariate_normal, scipy.stats.multivariate_normal
+    for f in (ours.logpdf, lambda *a: theirs.logpdf(*a)):
+        np.testing.assert_allclose(ftrace.jit(f)(X3, mean, cov), theirs.logpdf(X3, mean, cov))
+    np.testing.assert_allclose(ours.pdf(X3, mean, cov), theirs.pdf(X3, mean, cov))
+    slope = ftrace.grad(lambda c: np.sum(theirs.logpdf(X3, mean, c)))(cov)
+    h, step = 1e-6, np.zeros_like(cov)
+    step[0] = 1.0
+    if cov.ndim == 2:
+        step = step + step.T
+    ends = [np.sum(theirs.logpdf(X3, mean, cov + s * h * step)) for s in (1, -1)]
+    np.testing.assert_allclose(np.sum(slope * step), (ends[0] - ends[1]) / (2 * h), rtol=1e-6)
+
+
+def test_normal_vectors_of_one_number_and_bad_ones() -> None:
+    x = np.array([0.3, 1.2])
+    np.testing.assert_allclose(
+        ftrace.jit(lambda x: stats.multivariate_normal.logpdf(x, 0.2, 1.7))(x),
+        scipy.stats.multivariate_normal.logpdf(x, 0.2, 1.7),
+    )
+    with pytest.raises(ftrace.errors.ShapeError, match="multivariate_normal was given x"):
+        stats.multivariate_normal.logpdf(np.ones(3), np.ones(2), np.eye(2))
+    with pytest.raises(ftrace.errors.RuleError, match="no singular covariance"):
+        stats.multivariate_normal.logpdf(np.ones(2), np.ones(2), np.eye(2), allow_singular=True)
+
+
+@pytest.mark.parametrize("method", ["scott", "silverman", 0.4])
+def test_the_density_of_samples(method: Any) -> None:
+    data, w, at = X3[:, :, 0], np.array([1.0, 2.0, 1.0, 0.5]), X3[:, :3, 1]
+    theirs = scipy.stats.gaussian_kde(data, method, w)
+    np.testing.assert_allclose(stats.gaussian_kde(data, method, w)(at), theirs(at), rtol=1e-9)
+
+    def f(at: Any) -> Any:
+        return theirs(at)
+
+    np.testing.assert_allclose(ftrace.jit(f)(at), theirs(at), rtol=1e-9)
+    slope = ftrace.grad(lambda d: np.sum(scipy.stats.gaussian_kde(d, method, w)(at)))(data)
+    h = 1e-6
+    ends = [np.sum(scipy.stats.gaussian_kde(data + s * h, method, w)(at)) for s in (1, -1)]
+    np.testing.assert_allclose(np.sum(slope), (ends[0] - ends[1]) / (2 * h), rtol=1e-6, atol=1e-9)
+
+
+def test_ranks_and_standard_errors() -> None:
+    x = np.array([3.0, 1.0, 3.0, 0.5, 1.0])
+    for method in ("average", "min", "max", "ordinal"):
+        found = ftrace.jit(lambda x: stats.rankdata(x, method))(x)  # noqa: B023 - called at once
+        np.testing.assert_array_equal(found, scipy.stats.rankdata(x, method))
+    for axis in (0, 1, None):
+        found = ftrace.jit(lambda x: stats.sem(x, axis))(X3)  # noqa: B023 - called at once
+        np.testing.assert_allclose(found, scipy.stats.sem(X3, axis), rtol=1e-12)

@@ -34,3 +34,7 @@ from ftrace.scipy.stats.discrete_distributions import nbinom as nbinom
 from ftrace.scipy.stats.discrete_distributions import poisson as poisson
 from ftrace.scipy.stats.joint_distributions import dirichlet as dirichlet
 from ftrace.scipy.stats.joint_distributions import multinomial as multinomial
+from ftrace.scipy.stats.joint_distributions import multivariate_normal as multivariate_normal
+from ftrace.scipy.stats.sample_statistics import gaussian_kde as gaussian_kde
+from ftrace.scipy.stats.sample_statistics import rankdata as rankdata
+from ftrace.scipy.stats.sample_statistics import sem as sem

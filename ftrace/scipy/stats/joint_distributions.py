@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 import ftrace.numpy as fnp
-from ftrace.core.errors import ShapeError
+from ftrace.core.errors import RuleError, ShapeError
 from ftrace.numpy.promote import promote_inexact, value
 from ftrace.scipy import special as sp
+from ftrace.scipy.linalg import solve_triangular
 
 
 class Joint:
@@ -87,5 +88,56 @@ class Dirichlet(Joint):
         return fnp.exp(self.logpdf(x, alpha))
 
 
+class MultivariateNormal(Joint):
+    """Normally distributed vectors.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> from ftrace.scipy.stats import multivariate_normal
+        >>> x, mean, cov = np.array([1.0, 2.0]), np.zeros(2), 2 * np.eye(2)
+        >>> ftrace.grad(multivariate_normal.logpdf)(x, mean, cov)
+        array([-0.5, -1. ])
+    """
+
+    name = "multivariate_normal"
+
+    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+        """The logarithm of the density at the vectors along the last axis of x.
+
+        `mean` is a vector (None: zeros); `cov` a matrix, the vector of its diagonal, or a number.
+
+        Raises:
+            ShapeError: sizes that do not fit.
+            RuleError: a covariance that may be singular.
+            LinAlgError: one that is not positive definite, where the program runs.
+        """
+        if allow_singular:
+            raise RuleError(
+                "multivariate_normal of traced arguments takes no singular covariance.",
+                "Leave allow_singular out, and add a small multiple of the unit matrix.",
+            )
+        given = (x, 0.0 if mean is None else mean, cov)
+        x, mean, cov = promote_inexact(*map(value, given))
+        d = max(mean.shape[-1] if mean.ndim else 1, cov.shape[-1] if cov.ndim else 1)
+        x = x[..., None] if x.ndim == 0 or (d == 1 and x.shape[-1] != 1) else x
+        cov = cov if cov.ndim == 2 else fnp.eye(d, dtype=cov.dtype) * cov
+        if cov.shape != (d, d) or x.shape[-1] != d or mean.shape not in ((), (d,)):
+            raise ShapeError(
+                f"multivariate_normal was given x {x.shape}, mean {mean.shape}, cov {cov.shape}.",
+                "The last axis of x, the mean and both axes of the covariance have one size.",
+            )
+        root = fnp.linalg.cholesky(cov)
+        away = fnp.reshape(x - mean, (-1, d))
+        white = solve_triangular(root, away.T, lower=True)
+        half = fnp.sum(fnp.log(fnp.diagonal(root)))
+        found = -0.5 * (fnp.sum(white * white, axis=0) + d * math.log(2 * math.pi)) - half
+        return fnp.reshape(found, x.shape[:-1])
+
+    def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+        """The density at the vectors along the last axis of x."""
+        return fnp.exp(self.logpdf(x, mean, cov, allow_singular))
+
+
 multinomial = Multinomial()
 dirichlet = Dirichlet()
+multivariate_normal = MultivariateNormal()
