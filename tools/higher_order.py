@@ -154,5 +154,14 @@ WITHIN: Final = {
     "hand its flag out as a result",
     "raise_now": "what a program calls where such a flag is set",
     "axis_index": "where `vmap` names the axis it has become `iota`",
+    "meet": "types with an addition of their own (`register_vector_space`) make it",
+    "is_singular": "derivatives of solutions of singular systems ask it",
+    "index_error": "lowering makes it of `gather` and the scatters",
+    "gather_clipped": "lowering makes it of `gather`",
+    "scatter_at": "lowering makes it of the scatters",
+    "small_system": "lowering makes it of `solve` and kin for small matrices",
+    "sum_of_products": "lowering makes it of small `dot_general`",
+    "rolled": "lowering makes it of equations that repeat themselves",
+    "weakened": "lowering makes it of numbers in such equations",
 }
 """Rows that are in no user's program when it is planned, and why."""
