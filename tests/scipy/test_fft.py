@@ -38,7 +38,8 @@ def close(got, want, limit=1e-12):
 def test_cosine_transforms_are_scipys(name, kind):
     theirs, ours = getattr(scipy.fft, name), getattr(fft, name)
     norms = itertools.product((None, "ortho", "forward"), (None, True, False))
-    for (norm, orthogonal), n, axis in itertools.product(norms, (None, 2, 3, 8), (0, -1)):
+    sizes = ((None, 0), (None, -1), (2, 0), (3, -1), (8, 0))
+    for (norm, orthogonal), (n, axis) in itertools.product(norms, sizes):
         options = {"norm": norm, "orthogonalize": orthogonal, "n": n, "axis": axis}
         close(traced(lambda x, o=options: ours(x, kind, **o), A), theirs(A, kind, **options))
     close(traced(lambda x: ours(x, kind), C), theirs(C, kind))
