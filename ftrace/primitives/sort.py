@@ -13,6 +13,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import AxisError, ShapeError
+from ftrace.core.lower import Cores, Gufunc, GufuncCall
 from ftrace.core.primitive import ErrorSample, Primitive, Sample
 from ftrace.core.zero import ZERO
 from ftrace.primitives.create import iota
@@ -45,6 +46,18 @@ def _sort_impl(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -
         return [np.sort(operands[0], axis=dimension, stable=is_stable)]
     order = permutation_of(operands[:num_keys], dimension, is_stable)
     return [np.take_along_axis(x, order, axis=dimension) for x in operands]
+
+
+def _sort_call(
+    avals: Sequence[ShapedArray], dimension: int, is_stable: bool, num_keys: int
+) -> GufuncCall | None:
+    """NumPy's sorting functions as a loop, by one key."""
+    if num_keys != 1:
+        return None
+    along = tuple(Cores(k, (dimension,)) for k in range(len(avals)))
+    lines = ",".join(["(n)"] * len(avals))
+    name = "stable_sort" if is_stable else "sort"
+    return GufuncCall("numpy", name, f"{lines}->{lines}", along, along)
 
 
 def permutation_of(keys: Sequence[Any], dimension: int, is_stable: bool) -> Any:
@@ -126,6 +139,7 @@ sort = Primitive(
     zeros=True,
     decides=lambda v, y, p: np.argsort(v[0], axis=p["dimension"], kind="stable"),
     calm=True,
+    lower=Gufunc(_sort_call),
     samples=_sort_samples,
     errors=_sort_errors,
     multiple=True,

@@ -19,6 +19,7 @@ import numpy as np
 
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import MAKING, once
+from ftrace.cpu.foreign import sorting
 from ftrace.lowering.machine import InnerLoop
 from ftrace.lowering.planning.loop_numbers import core_names
 
@@ -30,7 +31,7 @@ DATA: Final = ":data"  # ends the name of what a loop is given last
 
 
 class Found(NamedTuple):
-    """Addresses of a loop and of what it is given last (0: nothing)."""
+    """Addresses of a loop and of what it is given last (0: nothing, or: it is written as text)."""
 
     loop: int
     data: int
@@ -63,7 +64,10 @@ def symbols(used: Iterable[InnerLoop]) -> dict[str, int]:
     addresses: dict[str, int] = {}
     for loop in used:
         found = known(loop)
-        addresses[symbol(loop)] = found.loop
+        if found.loop:
+            addresses[symbol(loop)] = found.loop
+        else:
+            addresses.update(sorting.symbols())
         if found.data:
             addresses[symbol(loop) + DATA] = found.data
     return addresses
@@ -93,6 +97,9 @@ def known(loop: InnerLoop) -> Found:
 @functools.cache
 def find(loop: InnerLoop) -> Found | None:
     """Where a loop is; None where this NumPy has none that is known to be it."""
+    if loop.module == "numpy" and loop.name in sorting.SORTS:
+        function = sorting.address(loop)
+        return Found(0, function) if function else None
     if loop.module in OTHERS:
         at = OTHERS[loop.module](loop.name, loop.types)
         return Found(at, 0) if at else None

@@ -15,7 +15,7 @@ from ftrace.core.tapes import has_turns
 from ftrace.cpu.emit.emitter import Carried
 from ftrace.cpu.emit.interrupts import AVAILABLE, POLL, STATE, cell, declare, polls
 from ftrace.cpu.emit.kernel_text import emit
-from ftrace.cpu.foreign import gufuncs
+from ftrace.cpu.foreign import gufuncs, sorting
 from ftrace.cpu.foreign.gufunc_text import FLAGS, apply_name, apply_text
 from ftrace.cpu.llvm.scatter_text import scatter_name, scatter_text
 from ftrace.cpu.llvm.text import Processor, Text, Typed, memory_type
@@ -254,10 +254,15 @@ class _Main:
         text.declare(name, apply_text(*form, flags=flags))
         if flags:
             text.declare("flags", FLAGS)
-        loop = f'@"{gufuncs.symbol(step.loop)}"'
-        text.declare(loop, f"declare void {loop}(ptr, ptr, ptr, ptr)")
+        loop, found = f'@"{gufuncs.symbol(step.loop)}"', gufuncs.known(step.loop)
+        if found.loop:
+            text.declare(loop, f"declare void {loop}(ptr, ptr, ptr, ptr)")
+        else:
+            for helper, declaration in sorting.DECLARATIONS.items():
+                text.declare(helper, declaration)
+            text.declare(loop, sorting.text(loop, step.loop.types))
         data = "null"
-        if gufuncs.known(step.loop).data:
+        if found.data:
             data = f'@"{gufuncs.symbol(step.loop)}{gufuncs.DATA}"'
             text.declare(data, f"declare void {data}()")
         numbers = self.text.fresh()
