@@ -8,7 +8,7 @@ import pytest
 import ftrace
 from ftrace import lax
 from ftrace.cpu.cpu_backend import cpu_backend
-from ftrace.cpu.foreign import gufuncs, sorting
+from ftrace.cpu.foreign import gufuncs, sort_loops
 from ftrace.cpu.runtime.machine_code import compile_module, host
 from ftrace.cpu.runtime.main import module_text
 from ftrace.cpu.runtime.native_launch import NativeProgram
@@ -101,9 +101,9 @@ def test_a_function_without_memory_raises():
 
 def test_another_interface_is_left_alone(monkeypatch):
     stable = InnerLoop("numpy", "stable_sort", "(n)->(n)", "d->d")
-    assert sorting.address(stable)
-    assert not sorting.address(stable._replace(name="heapsort"))
-    monkeypatch.setattr(sorting, "VERSION", 0x03000000)
-    assert not sorting._works.__wrapped__()
-    monkeypatch.setattr(sorting, "_works", lambda: False)
-    assert not sorting.address(stable)
+    assert sort_loops.address(stable)
+    assert not sort_loops.address(stable._replace(name="heapsort"))
+    monkeypatch.setattr(sort_loops, "VERSION", 0x03000000)
+    assert not sort_loops._works.__wrapped__()
+    monkeypatch.setattr(sort_loops, "_works", lambda: False)
+    assert not sort_loops.address(stable)

@@ -19,7 +19,7 @@ import numpy as np
 
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import MAKING, once
-from ftrace.cpu.foreign import sorting
+from ftrace.cpu.foreign import sort_loops
 from ftrace.lowering.machine import InnerLoop
 from ftrace.lowering.planning.loop_numbers import core_names
 
@@ -67,7 +67,7 @@ def symbols(used: Iterable[InnerLoop]) -> dict[str, int]:
         if found.loop:
             addresses[symbol(loop)] = found.loop
         else:
-            addresses.update(sorting.symbols())
+            addresses.update(sort_loops.symbols())
         if found.data:
             addresses[symbol(loop) + DATA] = found.data
     return addresses
@@ -97,8 +97,8 @@ def known(loop: InnerLoop) -> Found:
 @functools.cache
 def find(loop: InnerLoop) -> Found | None:
     """Where a loop is; None where this NumPy has none that is known to be it."""
-    if loop.module == "numpy" and loop.name in sorting.SORTS:
-        function = sorting.address(loop)
+    if loop.module == "numpy" and loop.name in sort_loops.SORTS:
+        function = sort_loops.address(loop)
         return Found(0, function) if function else None
     if loop.module in OTHERS:
         at = OTHERS[loop.module](loop.name, loop.types)

@@ -15,7 +15,7 @@ from ftrace.core.tapes import has_turns
 from ftrace.cpu.emit.emitter import Carried
 from ftrace.cpu.emit.interrupts import AVAILABLE, POLL, STATE, cell, declare, polls
 from ftrace.cpu.emit.kernel_text import emit
-from ftrace.cpu.foreign import gufuncs, sorting
+from ftrace.cpu.foreign import gufuncs, sort_loops
 from ftrace.cpu.foreign.gufunc_text import FLAGS, apply_name, apply_text
 from ftrace.cpu.llvm.scatter_text import scatter_name, scatter_text
 from ftrace.cpu.llvm.text import Processor, Text, Typed, memory_type
@@ -258,9 +258,9 @@ class _Main:
         if found.loop:
             text.declare(loop, f"declare void {loop}(ptr, ptr, ptr, ptr)")
         else:
-            for helper, declaration in sorting.DECLARATIONS.items():
+            for helper, declaration in sort_loops.DECLARATIONS.items():
                 text.declare(helper, declaration)
-            text.declare(loop, sorting.text(loop, step.loop.types))
+            text.declare(loop, sort_loops.text(loop, step.loop.types))
         data = "null"
         if found.data:
             data = f'@"{gufuncs.symbol(step.loop)}{gufuncs.DATA}"'
