@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.avals import typeof
+from ftrace.core.avals import check_int, typeof
 from ftrace.core.dtypes import canonical
 from ftrace.numpy import ufuncs
 from ftrace.numpy.elementary import multiply, where
@@ -312,6 +312,8 @@ def var(
     else:
         square = e.square(gap)
     less = ddof if correction is np._NoValue else correction
+    if type(less) is int:
+        check_int(less, np.iinfo(np.int64).max, "ddof")
     if where is True and np.size(less) != 1:
         raise ValueError("ddof and correction must be numbers unless `where` is given.")
     free = ufuncs.apply(np.subtract, _count(square, axis, where, keepdims), less)

@@ -224,6 +224,8 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     """Axes moved to new places; the others keep their order."""
     x = value(a)
     ndim = typeof(x).ndim
+    if source is None or destination is None:
+        raise TypeError("moveaxis moves axes from `source` to `destination`: ints, not None")
     old, new = many_axes(source, ndim), many_axes(destination, ndim)
     if len(old) != len(new):
         raise ValueError("`source` and `destination` must have the same number of axes")

@@ -41,6 +41,7 @@ def test_calls_are_many_and_the_seed_decides_them():
         (call("ftrace", "custom_vjp", "np.sin", nondiff_argnames="2.5"), "ours"),
         (call("ftrace", "custom_jvp", "np.sin", nondiff_argnames="(1, 'a')"), "ours"),
         (call("nn", "standardize", "-5", context="jit"), "call"),
+        (call("ftrace", "named_scope", "objects", context="jit"), "ours"),
         (call("numpy", "sliding_window_view", "X", "True"), "numpy"),
         (call("ftrace", "elementwise_partials", "np.sin", argnums="()"), "taken"),
     ],

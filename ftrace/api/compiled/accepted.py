@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ftrace.core import avals, config
 from ftrace.core.avals import ShapedArray
-from ftrace.core.errors import ConfigError
+from ftrace.core.errors import ConfigError, DtypeError
 from ftrace.numpy.precision import check_precision
 
 _WITHOUT_EFFECT: Final = ("compiler_options", "keep_unused", "donate_argnames", "abstracted_axes")
@@ -149,7 +149,7 @@ class named_scope:  # noqa: N801 - JAX's name
 
     def __init__(self, name: str) -> None:
         if not issubclass(type(name), str):
-            raise TypeError(f"named_scope takes a name, not {type(name).__name__}")
+            raise DtypeError(f"named_scope takes a name, not {type(name).__name__}.", "Give a str.")
         self.name = name
 
     def __enter__(self) -> None:
