@@ -396,3 +396,31 @@ def test_a_signal_ends_a_loop_that_calls_back():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def test_equal_kernels_are_written_once_wherever_their_memory_lies_compiled(monkeypatch):
+    """Also kernels with loops that look for signals, whose state lies beside the slots."""
+
+    def layers(x, *w):
+        for one in w:
+            x = np.tanh(x @ one) + np.sin(x) * 0.25
+        return x, np.sum(x)
+
+    def iterated(x):
+        y = x
+        for _ in range(3):
+            y = lax.while_loop(lambda s: (s * s > 1.0).any(), lambda s: s * 0.75, y + 2.0)
+            y = ftrace.vmap(lambda v: lax.while_loop(lambda s: s > 0.5, lambda s: s * 0.9, v))(y)
+        return y
+
+    w = [np.random.default_rng(k).normal(size=(24, 24)) for k in range(6)]
+    x = np.random.default_rng(9).normal(size=(16, 24))
+    for f, args in ((layers, (x, *w)), (iterated, (x[0],))):
+        lowered = ftrace.jit(f).lower(*args)
+        assert lowered.llvm.count("define internal void @kernel") < len(lowered.kernels)
+        found = ftrace.tree.leaves(ftrace.jit(f)(*args))
+        with monkeypatch.context() as patch:
+            alone = lambda launches: [(k, None) for k in range(len(launches))]  # noqa: E731
+            patch.setattr("ftrace.cpu.runtime.main.repeated", alone)
+            wanted = ftrace.tree.leaves(ftrace.jit(lambda *args, f=f: f(*args))(*args))
+        assert all(map(np.array_equal, found, wanted))

@@ -22,7 +22,7 @@ from ftrace.cpu.llvm.text import Processor, Text, Typed, memory_type
 from ftrace.cpu.runtime import blas
 from ftrace.cpu.runtime.blas_text import product_name
 from ftrace.cpu.runtime.native_tapes import EXHAUSTED, OTHER, Tapes
-from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.kernel.launching import Launch, SharedLaunch, repeated
 from ftrace.lowering.program.program import (
     ARENA,
     Apply,
@@ -55,11 +55,13 @@ def module_text(program: Program, host: Processor) -> str:
         FAILED. `callback` is `i32 (i64 number)` and gives 0 if it succeeded.
     """
     declarations: dict[str, str] = {}
-    launches = program.launches
+    own = repeated(program.launches)
     kernels = [
-        emit(launch, symbol(number), host, declarations) for number, launch in enumerate(launches)
+        emit(launch if one is None else one.launch, symbol(number), host, declarations)
+        for number, (launch, (same, one)) in enumerate(zip(program.launches, own, strict=True))
+        if number == same
     ]
-    main = _Main(program, Text(host, declarations)).write()
+    main = _Main(program, Text(host, declarations), own).write()
     return "\n\n".join((*declarations.values(), *kernels, main))
 
 
@@ -91,10 +93,13 @@ def _watches(steps: Sequence[Step]) -> bool:
 class _Main:
     """Writes the steps, in the order in which `Program.launches` counts the kernels."""
 
-    def __init__(self, program: Program, text: Text) -> None:
+    def __init__(
+        self, program: Program, text: Text, launches: Sequence[tuple[int, SharedLaunch | None]]
+    ) -> None:
         self.program = program
         self.text = text
-        self._kernels = 0
+        self._launches = iter(launches)
+        self._most = max([len(one.slots) for _, one in launches if one is not None], default=0)
         self._loops = 0
         self._watches = AVAILABLE and _watches(program.steps)
         self._tapes = Tapes(program, text)
@@ -117,6 +122,9 @@ class _Main:
         tapes = self._tapes
         entry = len(text.lines)
         text.lines.append("")
+        if self._most:
+            text.line(f"%own = alloca ptr, i64 {self._most + 1}, align 8")
+            text.line("%view = getelementptr ptr, ptr %own, i64 1")
         self._arena()
         self._steps(self.program.steps)
         tapes.free(failed=False)
@@ -180,9 +188,24 @@ class _Main:
             self._how[type(step)](step)
 
     def _launch(self, step: Launch) -> None:
-        self.text.line(f"call void @{symbol(self._kernels)}(ptr %slots, ptr %table)")
-        self._kernels += 1
+        number, own = next(self._launches)
+        slots, table = "%slots", "%table"
+        if own is not None:
+            slots, table = "%view", self._view(own, polls(step.kernel.body))
+        self.text.line(f"call void @{symbol(number)}(ptr {slots}, ptr {table})")
         self._stop_if_raised(step)
+
+    def _view(self, own: SharedLaunch, watches: bool) -> str:
+        """Put the addresses of a shared kernel's slots into its view; its part of the table."""
+        text = self.text
+        for k, slot in enumerate((*((-1,) if watches else ()), *own.slots), -watches):
+            place = text.fresh()
+            base = self._slot(slot)
+            text.line(f"%{place} = getelementptr ptr, ptr %view, i64 {k}")
+            text.line(f"store ptr {base}, ptr %{place}, align 8")
+        table = text.fresh()
+        text.line(f"%{table} = getelementptr i64, ptr %table, i64 {own.first}")
+        return f"%{table}"
 
     def _looks(self, step: Look) -> None:
         for window in step.windows:

@@ -5,7 +5,8 @@ arrays, and `table`, 64-bit integers with everything that depends on sizes. The 
 positions in these two, so that they are part of the code while the sizes are not.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ftrace.lowering.kernel.ir import Kernel
 from ftrace.lowering.kernel.schedule import Schedule
@@ -37,3 +38,46 @@ class Launch:
     schedule: Schedule
     operands: tuple[Operand, ...]
     scalars: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLaunch:
+    """A launch in numbers of its own, so that equal kernels are equal.
+
+    Attributes:
+        launch: the kernel without its name, on slots 0, 1, ... and table entries from 0 on.
+        slots: which slots these are.
+        first: which entry of the table the first is.
+    """
+
+    launch: Launch
+    slots: tuple[int, ...]
+    first: int
+
+
+def shared(launch: Launch) -> SharedLaunch:
+    """A launch apart from where its memory lies."""
+    slots = tuple(dict.fromkeys(o.slot for o in launch.operands))
+    entries = [*launch.scalars, *(e for o in launch.operands for e in (o.offset, *o.steps))]
+    first = min(entries, default=0)
+    operands = tuple(
+        Operand(slots.index(o.slot), o.offset - first, tuple(e - first for e in o.steps))
+        for o in launch.operands
+    )
+    scalars = tuple(e - first for e in launch.scalars)
+    kernel = replace(launch.kernel, name="")
+    return SharedLaunch(Launch(kernel, launch.schedule, operands, scalars), slots, first)
+
+
+def repeated(launches: Sequence[Launch]) -> list[tuple[int, SharedLaunch | None]]:
+    """For each launch the number of the first with an equal kernel, and the launch as shared.
+
+    None in the place of that where its kernel runs nowhere else.
+    """
+    own = [shared(launch) for launch in launches]
+    number: dict[Launch, int] = {}
+    same = [number.setdefault(one.launch, k) for k, one in enumerate(own)]
+    often = {k for k, n in enumerate(same) if n != k} | {n for k, n in enumerate(same) if n != k}
+    return [
+        (n, one if k in often else None) for k, (n, one) in enumerate(zip(same, own, strict=True))
+    ]
