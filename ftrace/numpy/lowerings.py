@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.avals import check_int, typeof
+from ftrace.core.avals import typeof
 from ftrace.core.dtypes import bool_
 from ftrace.core.trace import Tracer
 from ftrace.numpy.promote import PYTHON_SCALARS, cast, stretch
@@ -57,13 +57,7 @@ def truth(x: Any) -> Any:
 
 
 def _logical(row: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(x: Any, y: Any) -> Any:
-        for v in (x, y):
-            if type(v) is int:
-                check_int(v, np.iinfo(np.int64).max, "An operand")
-        return row(truth(x), truth(y))
-
-    return apply
+    return lambda x, y: row(truth(x), truth(y))
 
 
 def _absolute(x: Any) -> Any:
