@@ -42,3 +42,10 @@ def test_one_term_is_a_multiplication_whatever_the_size_compiled() -> None:
     f = ftrace.jit(np.matmul)
     np.testing.assert_array_equal(f(a, b), a * b)
     assert f.lower(a, b).cost().products == 0
+
+
+def test_a_sum_of_no_terms_is_zero():
+    f = ftrace.jit(lambda a, b: a @ b + 1.0)
+    np.testing.assert_array_equal(f(np.ones((3, 0)), np.ones((0, 2))), np.ones((3, 2)))
+    stacks = ftrace.jit(ftrace.vmap(np.matmul))(np.ones((5, 3, 0)), np.ones((5, 0, 2)))
+    np.testing.assert_array_equal(stacks, np.zeros((5, 3, 2)))

@@ -53,7 +53,7 @@ def expanded(eqn: Eqn) -> list[Eqn] | None:
         parts.append(Eqn(mul, [left, right], {}, eqn.outvars, eqn.source))
         return parts
     half = out.dtype.kind == "f" and out.dtype.itemsize == 2  # it is added in single precision
-    if nl and nr and terms <= FEW and out.size * terms <= SMALL and not half:
+    if nl and nr and 0 < terms <= FEW and out.size * terms <= SMALL and not half:
         return [*parts, *_written_out(eqn, (left, right), inner)]
     whole = Var(aval(shape, out.dtype))
     parts.append(Eqn(mul, [left, right], {}, [whole], eqn.source))
