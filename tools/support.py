@@ -7,6 +7,7 @@ Rows that a plan leaves to CuPy are evaluated on arrays that answer as CuPy's do
 """
 
 import sys
+import warnings
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,8 +21,10 @@ import scipy.special
 
 import ftrace
 from ftrace.core.avals import TYPEOF, ShapedArray, typeof
-from ftrace.core.errors import FtraceError
+from ftrace.core.errors import FtraceError, RuleError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
+from ftrace.core.kinds import way
+from ftrace.core.lower import Refusal
 from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive
 from ftrace.gpu.eager import cupy_library
 from ftrace.gpu.gpu_backend import MACHINE
@@ -29,6 +32,7 @@ from ftrace.lowering.fusion.inline import is_one_program
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import (
+    Apply,
     BranchStep,
     Callback,
     Copy,
@@ -49,7 +53,10 @@ from tools.higher_order import PROGRAMS, WITHIN
 from tools.higher_order import Program as Sample
 
 FILE: Final = Path(__file__).resolve().parent.parent / "docs" / "support.md"
-DEVICES: Final = {"CPU": Machine(64, lambda: 2**31 - 1), "GPU": MACHINE}
+DEVICES: Final = {
+    "CPU": Machine(64, lambda: 2**31 - 1, loops=lambda loop, fails: True),
+    "GPU": MACHINE,
+}
 LAWS: Final = {"value": values, "jvp": pushed, "transpose": pulled, "batch": mapped}
 MEMBERS: Final = 3  # along the axis that is mapped
 SHOWN: Final = 4  # functions of CuPy that a row's line names
@@ -75,8 +82,16 @@ def recorded(names: list[str]) -> Generator[None]:
         names.append(OWN)
         return spies.own(kind, v, x)
 
+    class Matrices:
+        """The functions of `cupyx.scipy.linalg`, by SciPy's."""
+
+        def __getattr__(self, name: str) -> Any:
+            names.append(f"scipy.linalg.{name}")
+            return getattr(spies.LinearAlgebra, name)
+
     special = spies.Namespace(cupyx.scipy.special, scipy.special)
     with ExitStack() as stack:
+        stack.enter_context(patch.object(cupy_library, "scipys_linear_algebra", Matrices))
         stack.enter_context(patch.object(spies, "call", noted))
         stack.enter_context(
             patch.object(cupy_library, "namespace", lambda: spies.Namespace(cupy, np))
@@ -122,6 +137,7 @@ class Cupy:
             try:
                 with (
                     np.errstate(all="ignore"),
+                    warnings.catch_warnings(action="ignore"),
                     suppress(np.linalg.LinAlgError),
                 ):  # zeros are singular
                     cupy_library.evaluate(row, operands, params)
@@ -150,22 +166,36 @@ class Cupy:
 def ways(program: Program, device: str, theirs: Cupy) -> set[str]:
     """Who does the steps of a program."""
     found: set[str] = set()
+    loops = [s for s in every(program.steps) if isinstance(s, Apply)]
+    failing = {s for loop in loops for s in every(loop.fails)}
     for step in every(program.steps):
         if isinstance(step, Callback):
             eqn = program.callbacks[step.number].eqn
-            if eqn.primitive not in table.ALL:
+            if way(eqn.primitive, Refusal) or step in failing:
+                continue  # it is only called to raise
+            if eqn.primitive not in (*table.ALL, *table.LATE):
                 found.add(HOST)
             elif device == "CPU" or theirs.runs(eqn):
                 found.add(LIBRARY)
             else:
                 found.add(NAMED)
-        elif isinstance(step, Multiply):
+        elif isinstance(step, Multiply | Apply):
             found.add(BLAS)
         elif isinstance(step, BranchStep | Repeat | Scan | Look):
-            found.add(STEPS)
+            if not _refuses(step, program):
+                found.add(STEPS)
         elif not isinstance(step, Copy):
             found.add(KERNEL)
     return found or {KERNEL}
+
+
+def _refuses(step: Any, program: Program) -> bool:
+    """Whether a branch does nothing but raise an error."""
+    return isinstance(step, BranchStep) and all(
+        isinstance(s, Callback) and way(program.callbacks[s.number].eqn.primitive, Refusal)
+        for arm in step.arms
+        for s in arm
+    )
 
 
 def ways_of(jaxpr: Jaxpr, device: str, theirs: Cupy) -> set[str]:
@@ -241,7 +271,13 @@ def line_of(row: Primitive, theirs: Cupy) -> Line:
             pair = transformed(case, law)
             if pair is not None:
                 f, args = pair
-                add(found, law, ftrace.make_jaxpr(f)(*args), kind_of(case.avals), theirs)
+                try:
+                    jaxpr = ftrace.make_jaxpr(f)(*args)
+                except RuleError:
+                    for device in DEVICES:
+                        found[device, law].add(kind_of(case.avals), {NAMED})
+                    continue
+                add(found, law, jaxpr, kind_of(case.avals), theirs)
     return found
 
 
@@ -290,7 +326,7 @@ column is what evaluates the row on CuPy arrays outside of `jit`.
 | --- | --- |
 | K | a kernel of ours, fused with its neighbours |
 | S | a branch or a loop over arrays: machine code on the CPU, Python that starts kernels on a GPU |
-| B | a product by BLAS, called by machine code |
+| B | called by machine code: BLAS for products, compiled loops of NumPy's and SciPy's |
 | L | the library from the middle of a program: NumPy and SciPy on the CPU, CuPy on the GPU |
 | H | a Python function that the row holds, called from the middle of a program |
 | E | a named error that says what to do instead |

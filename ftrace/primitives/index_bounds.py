@@ -155,14 +155,14 @@ _UFUNCS: Final = {
 
 
 def _scatter_impl(x: Any, v: Any, places: Any, *, combine: str) -> Any:
-    lead = np.ndim(x) - (np.ndim(v) - np.ndim(places))
-    rest = np.shape(x)[lead:]
-    rows = np.reshape(x, (-1, *rest))
-    updates = np.reshape(v, (-1, *rest))
+    shape, count = np.shape(x), np.size(places)
+    lead = len(shape) - (np.ndim(v) - np.ndim(places))
+    rows = np.reshape(x, (prod(shape[:lead]), *shape[lead:]))
+    updates = np.reshape(v, (count, *shape[lead:]))
     where = {"axes": (0,), "mode": "drop"}
     return np.reshape(
-        scatter_impl(_UFUNCS[combine])(rows, updates, np.reshape(places, (-1,)), **where),
-        np.shape(x),
+        scatter_impl(_UFUNCS[combine])(rows, updates, np.reshape(places, (count,)), **where),
+        shape,
     )
 
 

@@ -156,6 +156,13 @@ def test_updates_are_the_librarys_bit_for_bit(write, dtype):
                 assert f.lower(*args).cost().callbacks == 0
 
 
+def test_rows_without_elements_are_changed_to_nothing():
+    for dtype in ("f8", "f2"):  # native, and by the library
+        x = np.zeros((3, 0), dtype)
+        f = ftrace.jit(lambda x: scatter_add(x, x[:2], np.array([2, 0]), axes=(0,), mode="raise"))
+        assert f(x).shape == (3, 0)
+
+
 def test_nan_and_zeros_of_either_sign_in_extremes():
     special = np.array([np.nan, 0.0, -0.0, 1.0, np.inf, -np.inf])
     x, v = (a.ravel() for a in np.meshgrid(special, special))

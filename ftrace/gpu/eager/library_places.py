@@ -126,8 +126,9 @@ _COMBINING = {"set": None, "add": "add", "mul": "multiply", "min": "minimum", "m
 
 def scatter_at(xp: Any, x: Any, v: Any, places: Any, *, combine: str) -> Any:
     """A scatter at places that are counted in the leading axes."""
-    rest = x.shape[x.ndim - (v.ndim - places.ndim) :]
-    rows, updates = xp.reshape(x, (-1, *rest)), xp.reshape(v, (-1, *rest))
+    lead = x.ndim - (v.ndim - places.ndim)
+    rows = xp.reshape(x, (prod(x.shape[:lead]), *x.shape[lead:]))
+    updates = xp.reshape(v, (places.size, *x.shape[lead:]))
     where: Any = {"axes": (0,), "mode": "drop"}
     found = scatter(_COMBINING[combine])(xp, rows, updates, xp.reshape(places, (-1,)), **where)
     return xp.reshape(found, x.shape)
