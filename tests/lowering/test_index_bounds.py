@@ -301,3 +301,19 @@ def test_only_sums_into_zeros_that_nobody_else_reads_are_changed():
         found, expected = ftrace.jit(f)(total), f(total)
         for y, z in zip(np.atleast_2d(found), np.atleast_2d(expected), strict=True):
             np.testing.assert_allclose(y, z, rtol=1e-15)
+
+
+def test_a_carry_that_is_read_after_its_update_keeps_its_values_until_then():
+    def body(i, state):
+        s, total = state
+        changed = s.at[i].add(1.0)
+        return changed, total + (changed * s).sum()
+
+    def f(x):
+        return lax.fori_loop(0, 6, body, (x * 2, 0.0))
+
+    x = np.linspace(-1, 2, 6)
+    with ftrace.disable_jit():
+        expected = f(x)
+    for found, right in zip(ftrace.jit(f)(x), expected, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-14)
