@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.device import on_device
 from ftrace.core.errors import DeviceError, DtypeError
 
 _CPU = (1, 3)  # DLPack's device types whose memory the host reads
@@ -23,7 +24,7 @@ def adopted(x: Any) -> Any:
         DtypeError: its library does not give it away.
     """
     cls: Any = type(x)
-    if issubclass(cls, np.ndarray | np.generic | int | float | complex | type):
+    if on_device(x) or issubclass(cls, np.ndarray | np.generic | int | float | complex | type):
         return x
     if hasattr(cls, "__dlpack__") and hasattr(cls, "__dlpack_device__"):
         return _by_dlpack(x)

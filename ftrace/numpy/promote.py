@@ -143,8 +143,9 @@ def offers(x: Any) -> bool:
 
 def _beside(result: Any, like: Any) -> Any:
     """A result on the device of an operand: what was made of nothing, or known, is on the host."""
-    if type(result) in (list, tuple):
-        return type(result)(_beside(x, like) for x in result)
+    if issubclass(type(result), list | tuple):
+        parts = [_beside(x, like) for x in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
     return follow(free(result), like) if np.ndim(result) else result
 
 

@@ -12,9 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.control.rows.cond import cond_call
-from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.device import on_device
 from ftrace.core.dtypes import bool_, int64
-from ftrace.core.jaxpr import Jaxpr
+from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.lower import Call
 from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive, smooth
 from ftrace.interpreters.staging import trace_closed
@@ -27,6 +28,8 @@ from ftrace.primitives.systems import slogdet
 
 
 def _impl(a: Any, x: Any) -> Any:
+    if on_device(x):
+        return eval_jaxpr(_staged(typeof(a), typeof(x)), (a, x))[0]
     if not x.size:
         return np.zeros(a.shape[:-2], bool)[()]
     doubtful = ~np.isfinite(x[..., 0, 0])

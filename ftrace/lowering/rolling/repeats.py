@@ -33,7 +33,12 @@ class Run:
     @property
     def end(self) -> int:
         """The first equation behind it."""
-        return self.start + self.period * self.turns
+        return self.start + self.equations
+
+    @property
+    def equations(self) -> int:
+        """How many there are in all iterations."""
+        return self.period * self.turns
 
     @property
     def saved(self) -> int:

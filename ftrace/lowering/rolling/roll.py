@@ -233,6 +233,7 @@ class _Emission:
     def _pays(self, unified: Unified, windows: dict[Any, StackWindow]) -> bool:
         """Whether little is copied into arrays and out of them, beside what iterations write."""
         listing, run = self.listing, unified.run
+        iteration = listing.iteration(run)
         lists = {x for x in unified.operands if type(x) is Listed and x.numbers not in windows}
         bytes_in = sum(_bytes(listing.atom(n)) for x in lists for n in x.numbers)
         end = int(listing.first_made[run.end])
@@ -246,7 +247,9 @@ class _Emission:
         bytes_out = sum(_bytes(listing.atom(n)) for n in alone)
         if run.saved - 2 * (len(alone) + sum(len(x.numbers) for x in lists)) < SAVED:
             return False
-        written = run.turns * sum(map(_work, listing.iteration(run)))
+        written = run.turns * sum(map(_work, iteration))
+        if (lists or alone) and run.equations <= SHORT and all(map(is_pulled, iteration)):
+            return False  # one kernel as it is, and several with what is copied
         pays = bytes_in + bytes_out <= max(SMALL, COPIED * written)
         if not pays:
             what = "arrays of {} bytes would be copied; pass them as one array and take its rows"
@@ -260,11 +263,10 @@ class _Emission:
         leave in memory for another loop, such as that of the derivative.
         """
         run, iteration = body.run, self.listing.iteration(body.run)
-        equations = run.period * run.turns
-        if equations > LONGEST or not all(map(is_pulled, iteration)):
+        if run.equations > LONGEST or not all(map(is_pulled, iteration)):
             return False
         largest = max(_bytes(v) for e in iteration for v in e.outvars)
-        if equations <= SHORT and largest > IN_REGISTERS:
+        if run.equations <= SHORT and largest > IN_REGISTERS:
             return True
         return body.bytes_left > CACHED and not any(map(is_costly, iteration))
 
