@@ -79,7 +79,7 @@ test_a_compiled_program_gives_numpys_values = given(STEPS, OPERANDS, SEEDS)(chec
 @pytest.mark.slow
 @pytest.mark.parametrize("check", [check_planned, check_compiled])
 def test_many_random_programs_give_numpys_values(check: Any) -> None:
-    settings(max_examples=300)(given(STEPS, OPERANDS, SEEDS)(check))()
+    settings(max_examples=150)(given(STEPS, OPERANDS, SEEDS)(check))()
 
 
 # ---------------------------------------------------------------------------------- whole
