@@ -203,7 +203,7 @@ def _write_jvp(primals: Any, tangents: Any) -> Any:
 def _write_transpose(ct: Any, x: Any, v: Any, *starts: Any) -> Any:
     shape = v.aval.shape if type(v) is Linear else typeof(v).shape
     to_x = to_v = None
-    if type(x) is Linear:
+    if type(x) is Linear and shape != x.aval.shape:
 
         def clear(c: Any) -> Any:
             return dynamic_update_slice(c, zeros(aval(shape, typeof(c).dtype)), *starts)
