@@ -25,6 +25,8 @@ NAMES = (
     "train",
     "higher",
     "linalg",
+    "indexing",
+    "loops",
     "memory",
     "eager",
 )

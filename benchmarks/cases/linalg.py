@@ -1,4 +1,4 @@
-"""Cholesky and small solves: a Gaussian process, ten thousand 4 by 4 systems."""
+"""Linear algebra and FFT: a Gaussian process, small systems, a filter, a spectrum, a blur."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.case import Case, hand, kernel, random
 from benchmarks.cases.functions import over
 
-POINTS, BATCH = 500, 10_000
+POINTS, BATCH, STEPS, PIXELS, ORDER = 500, 10_000, 100, 128, 100
 
 
 def _gp(xp, theta, squared, eye, y):
@@ -48,6 +48,75 @@ def _systems():
     return a + 4.0 * np.eye(4), b
 
 
+def _kalman(xp, noise, observed, f, h, eye):
+    """Minus the log likelihood of a series under a filter of two states and two observations."""
+    q, r = xp.exp(noise[0]) * eye, xp.exp(noise[1]) * eye
+    x, p, loss = observed[0], eye, 0.0
+    for i in range(STEPS):
+        x, p = f @ x, f @ p @ f.T + q
+        s, e = h @ p @ h.T + r, observed[i] - h @ x
+        gain = xp.linalg.solve(s, h @ p).T
+        loss = loss + 0.5 * (xp.log(xp.linalg.det(s)) + e @ xp.linalg.solve(s, e))
+        x, p = x + gain @ e, p - gain @ h @ p
+    return loss
+
+
+def _kalman_inputs():
+    (observed,) = random((STEPS, 2), low=-1.0)
+    turn = np.array([[0.9, 0.2], [-0.2, 0.9]])
+    return np.array([-1.0, -0.5]), observed, turn, np.array([[1.0, 0.5], [0.0, 1.0]]), np.eye(2)
+
+
+def _kalman_reference(noise, *rest):
+    step = 1e-5 * np.eye(2)
+    slopes = [_kalman(np, noise + d, *rest) - _kalman(np, noise - d, *rest) for d in step]
+    return [_kalman(np, noise, *rest), np.array(slopes) / 2e-5]
+
+
+def _blurred(xp, x, kernel, y):
+    """The misfit of a blurred picture."""
+    blurred = xp.fft.irfft2(xp.fft.rfft2(x) * xp.fft.rfft2(kernel), s=x.shape)
+    return xp.sum((blurred - y) ** 2)
+
+
+def _blurred_by_hand(x, kernel, y):
+    k = np.fft.rfft2(kernel)
+    e = np.fft.irfft2(np.fft.rfft2(x) * k, s=x.shape) - y
+    return [np.sum(e * e), np.fft.irfft2(np.fft.rfft2(2.0 * e) * np.conj(k), s=x.shape)]
+
+
+def _spectral(xp, a):
+    """A function of the eigenvalues and of one eigenvector that has no sign."""
+    w, v = xp.linalg.eigh((a + a.T) / 2.0)
+    return xp.sum(w * w * w) + xp.sum(v[:, 0] * v[:, 0] * w)
+
+
+def _spectral_reference(a):
+    a = (a + a.T) / 2.0
+    w, v = np.linalg.eigh(a)
+    within = (v[:, :1].T * w) @ v[:, :1]  # of the weighted norm of the first eigenvector
+    gap = np.where(np.arange(len(w)) == 0, np.inf, w[0] - w)
+    turned = v @ ((v.T @ (w * v[:, 0])) / gap)
+    slope = (v * (3.0 * w * w + v[:, 0] ** 2)) @ v.T
+    slope = slope + (np.outer(turned, v[:, 0]) + np.outer(v[:, 0], turned))
+    return [np.sum(w**3) + within[0, 0], slope]
+
+
+def _singular(xp, a):
+    """A function of the singular values and of the orthogonal factor of the polar form."""
+    u, s, vh = xp.linalg.svd(a, full_matrices=False)
+    return xp.sum(xp.sin(s)) + xp.sum(a * (u @ vh))
+
+
+def _singular_reference(a):
+    u, s, vh = np.linalg.svd(a)
+    return [np.sum(np.sin(s)) + np.sum(s), (u * (np.cos(s) + 1.0)) @ vh]
+
+
+def _seed_matrix():
+    return random((ORDER, ORDER), low=-1.0)
+
+
 CASES = [
     Case(
         name=f"GP marginal likelihood value_and_grad n={POINTS}",
@@ -84,6 +153,39 @@ CASES = [
                 BATCH,
             ),
         },
+        parallel=True,
+    ),
+    Case(
+        name=f"Kalman filter value_and_grad {STEPS} steps",
+        inputs=_kalman_inputs,
+        reference=_kalman_reference,
+        body=lambda s: s.jit(s.value_and_grad(over(s.np, _kalman))),
+        tolerance=1e-6,
+    ),
+    Case(
+        name=f"FFT deconvolution value_and_grad {PIXELS}x{PIXELS}",
+        inputs=lambda: random(*3 * ((PIXELS, PIXELS),)),
+        reference=_blurred_by_hand,
+        body=lambda s: s.jit(s.value_and_grad(over(s.np, _blurred))),
+        own={"numpy": hand(_blurred_by_hand)},
+        skip=("torchc",),
+    ),
+    Case(
+        name=f"eigh value_and_grad {ORDER}x{ORDER}",
+        inputs=_seed_matrix,
+        reference=_spectral_reference,
+        body=lambda s: s.jit(s.value_and_grad(over(s.np, _spectral))),
+        own={"numpy": hand(_spectral_reference)},
+        tolerance=1e-7,
+        parallel=True,
+    ),
+    Case(
+        name=f"svd value_and_grad {ORDER}x{ORDER}",
+        inputs=_seed_matrix,
+        reference=_singular_reference,
+        body=lambda s: s.jit(s.value_and_grad(over(s.np, _singular))),
+        own={"numpy": hand(_singular_reference)},
+        tolerance=1e-7,
         parallel=True,
     ),
 ]
