@@ -12,6 +12,7 @@ from types import FunctionType as _FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ftrace.core.lazy import MAKING
+from ftrace.core.rare_collections import rare_collections as _rare_collections
 
 if TYPE_CHECKING:
     from ftrace import ad_checkpoint as ad_checkpoint
@@ -216,7 +217,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     """Load a public name, or a submodule, at its first use."""
-    with MAKING:
+    with MAKING, _rare_collections():
         if name in _HOME_OF:
             value = getattr(importlib.import_module(_HOME_OF[name]), name)
             if type(value) is _FunctionType:

@@ -10,7 +10,6 @@ import enum
 import inspect
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
@@ -24,6 +23,7 @@ from ftrace.core.foreign import refused_elsewhere
 from ftrace.core.foreign_arrays import adopt
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.nodes import lost
+from ftrace.core.records import record
 from ftrace.core.trace import FROZEN, Tracer, lifted
 from ftrace.core.tree import (
     LEAF,
@@ -134,7 +134,7 @@ def is_setting(x: Any) -> bool:
     return type(x) is int or type(x) is bool or is_no_value(x)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class User:
     """A user's function that is traced.
 
@@ -213,7 +213,7 @@ class FlatFunction:
         return self._user.names(len(args.subs)) + list(kwargs.data or ())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Staged:
     """A function's jaxpr, the values it captured (its leading operands), its result's tree."""
 

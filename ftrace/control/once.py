@@ -21,7 +21,7 @@ from ftrace.core.lazy import lazy
 from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
-from ftrace.interpreters.alike import Recording, are_alike, follow, record
+from ftrace.interpreters.alike import Recording, are_alike, follow, recorded
 
 _MORE: Final = 2  # runs that are compared where each changes something
 _MOST: Final = 1_000  # functions
@@ -84,7 +84,7 @@ class Batching:
 
     def recorded(self) -> Recording:
         """A recording of another run, whose effects do not happen."""
-        return self._restart(lambda: record(*self._given))
+        return self._restart(lambda: recorded(*self._given))
 
 
 def checked(runs: Staging | Batching, fun: Any, times: str, known: Sequence[Any] = ()) -> Any:

@@ -12,16 +12,17 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from ftrace.core.errors import ConfigError
 from ftrace.core.lazy import lazy
+from ftrace.core.records import record
 
 _close_matches = lazy("difflib", "get_close_matches")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """What can be configured.
 

@@ -13,6 +13,8 @@ from _thread import RLock
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
+from ftrace.core.rare_collections import rare_collections
+
 T = TypeVar("T")
 
 
@@ -77,7 +79,9 @@ class Lazy:
             with MAKING:
                 self.loading = True
                 try:
-                    found = self._found = getattr(importlib.import_module(self.module), self.name)
+                    with rare_collections():
+                        module = importlib.import_module(self.module)
+                    found = self._found = getattr(module, self.name)
                 finally:
                     self.loading = False
         return found(*args, **kwargs)

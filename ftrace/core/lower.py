@@ -6,11 +6,11 @@ best first; behind the last one stands its `impl`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from ftrace.core.records import record
 from ftrace.core.scalar import ANY, OPS
 
 Rule = Callable[..., Any]
@@ -20,7 +20,7 @@ def _always(operands: Any, result: Any) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pointwise:
     """An element of the result depends on the operands' elements at the same place.
 
@@ -44,7 +44,7 @@ class Pointwise:
         return all(d.kind in kinds for d in dtypes)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Moving:
     """An element of the result is one of the operands' elements, from another place.
 
@@ -69,7 +69,7 @@ class Moving:
     part: Rule | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elementwise:
     """Elements of all results come from the operands' elements at the same place, by a jaxpr.
 
@@ -83,7 +83,7 @@ class Elementwise:
     stored: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reduction:
     """An element of the result is a fold of elements along `axes` (or `axis`).
 
@@ -96,7 +96,7 @@ class Reduction:
     kinds: str = ANY
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cumulative:
     """An element of the result joins the elements along `axis` up to its own, in their order.
 
@@ -116,7 +116,7 @@ class Cumulative:
     kinds: str = ANY
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Product:
     """Sums of products of two operands.
 
@@ -167,7 +167,7 @@ class GufuncCall(NamedTuple):
     fails: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gufunc:
     """A compiled loop of NumPy's computes the results: that of a gufunc, or of a ufunc.
 
@@ -194,7 +194,7 @@ def elementwise_call(
     return GufuncCall(module, name, signature, inputs, made)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """The row is a name for the equations of a jaxpr of the same operands.
 
@@ -208,7 +208,7 @@ class Call:
     loses: Literal["nothing", "memory", "rule"] = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expansion:
     """Other rows compute it, and are put in its place once no derivative will be asked for.
 
@@ -219,7 +219,7 @@ class Expansion:
     rule: Rule
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scattering:
     """The result is operand 0, changed at computed places, one update after the other.
 
@@ -233,7 +233,7 @@ class Scattering:
     combine: Rule
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refusal:
     """Nothing: the row's `impl` raises an error, and is only called where operand 0 holds.
 
@@ -241,7 +241,7 @@ class Refusal:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Branch:
     """Operand 0, clamped, says which of some jaxprs the other operands go through.
 
@@ -295,7 +295,7 @@ class Layout(NamedTuple):
         return operands[self.first + self.n_consts + self.n_carry :]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Iteration:
     """A body again and again on what it carries.
 
@@ -306,7 +306,7 @@ class Iteration:
     layout: Rule
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Replay:
     """A counted loop run backwards, with few of its states kept: by a schedule.
 

@@ -24,9 +24,10 @@ import numpy as np
 from ftrace.core.beside import LACKS, names_beside, no_field
 from ftrace.core.errors import DtypeError, TracerAttributeError, TreeError
 from ftrace.core.lazy import lazy
+from ftrace.core.records import record
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record
 class SequenceKey:
     """The step `[idx]` of a path: an item of a list or tuple."""
 
@@ -36,7 +37,7 @@ class SequenceKey:
         return f"[{self.idx}]"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record
 class DictKey:
     """The step `['key']` of a path: a value of a dict."""
 
@@ -46,7 +47,7 @@ class DictKey:
         return f"[{self.key!r}]"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record
 class GetAttrKey:
     """The step `.name` of a path: a field of a dataclass or namedtuple."""
 
@@ -56,7 +57,7 @@ class GetAttrKey:
         return f".{self.name}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record
 class FlattenedIndexKey:
     """The step of a path into a class that was registered without keys: the child's number."""
 
@@ -66,7 +67,7 @@ class FlattenedIndexKey:
         return f"[<flat index {self.key}>]"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class NodeKind:
     """How one class is taken apart and put together; compared by identity.
 

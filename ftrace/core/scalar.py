@@ -9,12 +9,12 @@ lowering/planning/build.py).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.lazy import lazy
+from ftrace.core.records import record
 
 FLOAT: Final = "f"
 INTEGER: Final = "iu"
@@ -22,7 +22,7 @@ NUMBER: Final = "iuf"
 ANY: Final = "biuf"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScalarOp:
     """One operation on scalars of one type.
 

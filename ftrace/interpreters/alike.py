@@ -1,6 +1,6 @@
 """Whether two runs of a function compute the same: recordings of both are compared.
 
-`record` runs a function that gets batches under a `Recorder`, which computes what is known and
+`recorded` runs a function that gets batches under a `Recorder`, which computes what is known and
 writes down what depends on the batches, with all effects; a jaxpr is a recording as it is. Two
 recordings are alike if their equations are, one by one: the same rows, on variables that
 correspond, on constants of one content, with parameters that mean the same. Functions among these
@@ -10,7 +10,6 @@ are compared by their code and by what they close over.
 import functools
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import LIBRARIES, copied, is_array, to_host
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.primitive import Primitive
+from ftrace.core.records import record
 from ftrace.core.sameness import SCALARS, is_same
 from ftrace.core.trace import UNKNOWN, Trace, Tracer, ctx
 from ftrace.interpreters.captures import COPY_LIMIT
@@ -29,7 +29,7 @@ from ftrace.interpreters.partial import PartialTrace, PartialTracer
 _MOST: Final = 10_000  # parts of parameters that are compared
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recording:
     """What a run computed.
 
@@ -129,7 +129,7 @@ class Follower(Recorder):
 _Run = Callable[[list[Any]], tuple[Sequence[Any], Any]]
 
 
-def record(run: _Run, values: Sequence[Any], dims: Sequence[Any]) -> Recording:
+def recorded(run: _Run, values: Sequence[Any], dims: Sequence[Any]) -> Recording:
     """Record a run on values of which some have a mapped axis, which are unknown.
 
     Args:

@@ -5,13 +5,13 @@ mapped run once, unbatched. Axes have a size and perhaps a name, which collectiv
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import Primitive
+from ftrace.core.records import record
 from ftrace.core.trace import Trace, Tracer, ctx
 from ftrace.interpreters.staging import trace_closed
 from ftrace.primitives.linear import broadcast_in_dim, move_axis
@@ -19,7 +19,7 @@ from ftrace.primitives.linear import broadcast_in_dim, move_axis
 Dim = int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Axis:
     """A mapped axis."""
 

@@ -5,7 +5,6 @@ does exactly what it would do without it. Notes hold arrays weakly: what dies, d
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
@@ -15,11 +14,12 @@ from ftrace.core import source
 from ftrace.core.device import is_array, to_host
 from ftrace.core.jaxpr import Eqn, Jaxpr
 from ftrace.core.primitive import Primitive
+from ftrace.core.records import record
 from ftrace.core.source import Location
 from ftrace.core.trace import EVAL, Trace, ctx
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Note:
     """Where an array comes from.
 

@@ -8,7 +8,6 @@ wrote; an infinity that was given has no origin.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.lower import Moving
 from ftrace.core.primitive import Primitive
+from ftrace.core.records import record
 from ftrace.core.source import Location
 from ftrace.core.trace import EVAL, Trace, Tracer, ctx
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Origin:
     """What made a value that is not finite.
 

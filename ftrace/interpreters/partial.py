@@ -7,7 +7,6 @@ half runs exactly once. `close` turns a recording into a jaxpr whose residuals a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.device import LIBRARIES, is_array
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.primitive import Primitive
+from ftrace.core.records import record
 from ftrace.core.trace import Trace, Tracer, ctx
 from ftrace.interpreters.captures import Captures
 from ftrace.interpreters.dce import dce_equations
@@ -31,7 +31,7 @@ def known_result(i: int) -> int:
     return RES - 1 - i
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Half:
     """A row to bind, its params, and which original operands it takes.
 
@@ -43,7 +43,7 @@ class Half:
     positions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Split:
     """What a row's `partial` column answers: plain data, no values.
 
@@ -198,7 +198,7 @@ def close(
     return jaxpr, [r for r, _ in residuals.values()]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SplitJaxpr:
     """The two halves of a jaxpr.
 

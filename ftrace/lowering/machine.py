@@ -1,8 +1,9 @@
 """What lowering knows of the machine that a program is planned for."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from ftrace.core.records import record
 
 
 class InnerLoop(NamedTuple):
@@ -27,7 +28,7 @@ def _none(loop: InnerLoop, fails: bool) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Machine:
     """Facts that decide what kernels are made.
 

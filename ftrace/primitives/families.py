@@ -8,7 +8,7 @@ operands give a Python scalar, as Python's operators do.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from ftrace.core.primitive import (
     Unsupported,
     bound,
 )
+from ftrace.core.records import record
 from ftrace.core.scalar import OPS
 from ftrace.core.zero import ZERO
 from ftrace.primitives.convert import convert_element_type
@@ -54,7 +55,7 @@ BITS = "biu"
 ANY = "biufc"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reals:
     """Where samples of an operand lie: an interval, and integers for integer dtypes."""
 

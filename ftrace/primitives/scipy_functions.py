@@ -9,7 +9,6 @@ differentiated again.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import cycle
 from typing import Any, Final
@@ -22,6 +21,7 @@ from ftrace.core.errors import DtypeError, RuleError, ShapeError
 from ftrace.core.lazy import Lazy, lazy
 from ftrace.core.lower import Gufunc, GufuncCall, elementwise_call
 from ftrace.core.primitive import ErrorSample, Primitive, Rule, Sample
+from ftrace.core.records import record
 from ftrace.core.zero import ZERO
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.elementwise import mul, select
@@ -41,7 +41,7 @@ FUNCTIONS: Final[dict[str, "Function"]] = {}
 ORDINALS: Final = ("first", "second", "third", "fourth")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Function:
     """A function of scipy.special, as a callable that binds the row.
 
@@ -244,7 +244,7 @@ def either(which: Any, x: Any, inner: Any, outer: Any) -> Any:
     return select(which, f(select(which, x, safe)), g(select(which, harmless, x)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OfInteger:
     """SciPy's function with an integer at a position, which comes as a float."""
 

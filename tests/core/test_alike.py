@@ -10,7 +10,7 @@ import pytest
 import ftrace
 from ftrace.control.functions import flatten_call, stage_function
 from ftrace.core.avals import typeof
-from ftrace.interpreters.alike import Recording, are_alike, follow, record
+from ftrace.interpreters.alike import Recording, are_alike, follow, recorded
 
 X = np.array([1.0, 2.0])
 Y = np.array([3.0, 4.0])
@@ -132,8 +132,8 @@ def test_a_run_that_is_followed_gives_its_results_and_the_same_recording() -> No
     np.testing.assert_array_equal(ys[0], np.sin(X) * 3.0)
     assert type(ys[0]) is np.ndarray
     assert (ys[1], dims) == (3.0, [0, None])
-    assert are_alike(recording, record(run, [X, 3.0], [0, None]))
-    assert not are_alike(recording, record(run, [X, 4.0], [0, None]))
+    assert are_alike(recording, recorded(run, [X, 3.0], [0, None]))
+    assert not are_alike(recording, recorded(run, [X, 4.0], [0, None]))
 
 
 def test_effects_are_recorded_and_do_not_take_place() -> None:
@@ -143,7 +143,7 @@ def test_effects_are_recorded_and_do_not_take_place() -> None:
         ftrace.io_callback(seen.append, None, 5.0)
         return values, [0]
 
-    recording = record(run, [X], [0])
+    recording = recorded(run, [X], [0])
     assert not seen
     assert len(recording.eqns) == 1
     assert are_alike(recording, follow(run, [X], [0])[1])

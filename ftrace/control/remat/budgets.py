@@ -9,7 +9,6 @@ and budget always give the same answer.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from math import inf
 from typing import Final
 
@@ -18,12 +17,13 @@ from ftrace.control.remat.revolve import run_again
 from ftrace.control.remat.saving import READ, Graph, open_calls
 from ftrace.control.rows.scan import is_long, keeping
 from ftrace.core.jaxpr import Jaxpr, Var
+from ftrace.core.records import record
 
 SHARES: Final = (1.0, 0.5, 0.0)
 """Of the budget, to fill with what is kept; the backward pass needs room besides."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Budget:
     """How many bytes one call may hold at once, with its forward and its backward pass."""
 

@@ -6,7 +6,6 @@ kept therefore runs twice in reverse mode.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -28,6 +27,7 @@ from ftrace.core.errors import BudgetError, RuleError
 from ftrace.core.jaxpr import Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lower import Call
 from ftrace.core.primitive import RAISES, Linear, Primitive
+from ftrace.core.records import record
 from ftrace.core.trace import ctx
 from ftrace.interpreters.batching import BatchTrace
 from ftrace.interpreters.captures import owned
@@ -41,7 +41,7 @@ def _checkpoint_impl(*args: Any, jaxpr: Jaxpr, policy: Any = None) -> list[Any]:
     return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Halves:
     """The known outputs and the kept values; the other outputs from the kept values and all inputs.
 

@@ -11,7 +11,6 @@ all of them are done. `collecting` takes the rows of a function that Python stil
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from ftrace.core.errors import LiftError, TracerBoolConversionError
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr
 from ftrace.core.lower import Call, Refusal
 from ftrace.core.primitive import NONDIFFERENTIABLE, RAISES, Effects, Primitive, Unsupported
+from ftrace.core.records import record
 from ftrace.core.source import Location
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx
 from ftrace.interpreters.batching import Axis, BatchTrace, place_axis
@@ -37,7 +37,7 @@ from ftrace.primitives.reduce import reduce_or
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Thrower:
     """What makes an error of the values of one member.
 
@@ -65,7 +65,7 @@ class Thrower:
             raise
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Several:
     """What finds out which of several errors a member has.
 

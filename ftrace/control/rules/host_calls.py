@@ -9,7 +9,7 @@ The solvers of `root.py` and `linear_solve.py` that need plain values are pure c
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from ftrace.core.device import free, is_array, on_device, to_host
 from ftrace.core.dtypes import canonical, is_inexact
 from ftrace.core.errors import CallbackError, RuleError, SolverError
 from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
+from ftrace.core.records import record
 from ftrace.core.source import Location
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch
 from ftrace.core.zero import ZERO
@@ -39,7 +40,7 @@ SOLVER_FIX: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Host:
     """A host function and what is known of it.
 

@@ -17,6 +17,7 @@ from ftrace.core.errors import DtypeError, TreeError
 from ftrace.core.lower import Call
 from ftrace.core.nodes import KINDS, NodeKind, kind_of
 from ftrace.core.primitive import Primitive
+from ftrace.core.records import record
 from ftrace.core.trace import Tracer
 from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
@@ -27,7 +28,7 @@ C = TypeVar("C", bound=type)
 Flat = Callable[..., list[Any]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class VectorSpace:
     """What is known of a class.
 

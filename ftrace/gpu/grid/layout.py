@@ -8,9 +8,9 @@ beyond the kernel, and no sizes, so that one compiled function serves all sizes 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from ftrace.core.records import record
 from ftrace.lowering.kernel.ir import PAIRS, Fold, Kernel
 
 THREAD: Final = "thread"  # every thread is a team; the first owner lies along x, in vectors
@@ -24,7 +24,7 @@ SIGNED: Final = "int"  # all lie below 2^30 in size, some are negative
 LARGE: Final = "long long"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GridLayout:
     """What code depends on beyond its kernel.
 
@@ -67,7 +67,7 @@ class GridLayout:
     same: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Geometry:
     """Grid and block of one launch; no grid where there is nothing to do."""
 
@@ -76,7 +76,7 @@ class Geometry:
     shared: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mapped:
     """A kernel that has its place on the grid.
 

@@ -7,11 +7,11 @@ module, since the compiler's start costs more than most kernels.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import gcd
 from typing import Any, Final
 
 from ftrace.core.lazy import forkable_lock
+from ftrace.core.records import record
 from ftrace.gpu.emit.kernel_source import emit
 from ftrace.gpu.grid.layout import Geometry, GridLayout
 from ftrace.gpu.grid.mapping import DeviceLimits, mapped
@@ -27,7 +27,7 @@ _LOCK: Final = forkable_lock()
 _functions: Final[dict[tuple[Any, str], Any]] = {}  # (device, symbol) -> function
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Planned:
     """A kernel as a device runs it.
 

@@ -4,13 +4,13 @@ Plans and machine code depend on a device by three numbers only; here they are f
 architecture. Nothing runs on a `Model`: `device_interface.py` has what does.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from ftrace.core.errors import BackendError
+from ftrace.core.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Model:
     """The numbers of a kind of GPU.
 

@@ -12,19 +12,19 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import forkable_lock
+from ftrace.core.records import record
 
 MAJORS = (13, 12)
 _LOADING = forkable_lock()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compilation:
     """What came of one compilation.
 

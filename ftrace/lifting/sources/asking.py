@@ -13,13 +13,13 @@ import operator
 import types
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.device import recognise
 from ftrace.core.foreign import STRICT, is_strict
+from ftrace.core.records import record
 from ftrace.core.weak import dropping
 
 _ATTRIBUTES: Final = [set(dir(t)) for t in (np.ndarray, np.float64, float, int, complex)]
@@ -79,7 +79,7 @@ _TYPE_ERRORS: Final = frozenset(("TypeError", "Exception", "BaseException"))
 _GLOBAL: Final = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CodeFacts:
     """What is known of a code object, with that of the functions and comprehensions in it.
 

@@ -13,10 +13,10 @@ import sys
 import types
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ftrace.core.errors import LiftError
+from ftrace.core.records import record
 from ftrace.lifting.state.names import own_nodes
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -24,7 +24,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FLAGS: Final = 0x1FF0000  # the future statements among the flags of a code object
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """Where a function comes from.
 
@@ -43,7 +43,7 @@ class Source:
     imported: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _File:
     """The functions of a file, as syntax and as code."""
 

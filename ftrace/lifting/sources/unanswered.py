@@ -9,18 +9,18 @@ raises. This costs time while tracing, for these functions alone.
 import sys
 import types
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ftrace.core.errors import LiftError
 from ftrace.core.lazy import lazy
+from ftrace.core.records import record
 from ftrace.core.trace import EVAL, Tracer, ctx
 from ftrace.lifting.sources.asking import asked_parameters
 
 _holds_tracer = lazy("ftrace.lifting.substitutes.python", "holds_tracer")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Watched:
     """Code that asks: by where it is defined, its parameters it asks about (None: whatever)."""
 

@@ -16,8 +16,9 @@ a complex array is read through real buffers of twice the step. The operations o
 of `core/scalar.py`; `reference.py` says what everything means, `show.py` prints it.
 """
 
-from dataclasses import dataclass
 from typing import Final, Union
+
+from ftrace.core.records import record
 
 DTYPES: Final = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 STEPS: Final = ("one", "minus", "any")
@@ -26,7 +27,7 @@ FOLDS: Final = ("sum", "prod", "max", "min", "and", "or", "xor", "argmax", "argm
 PAIRS: Final = ("argmax", "argmin")  # folds of (value, index): the first extreme, or first NaN
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KernelVar:
     """A scalar value bound once: by a statement, a loop or a kernel operand."""
 
@@ -37,7 +38,7 @@ class KernelVar:
         return self.id  # a field by field hash took a tenth of the time to build a kernel
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Lit:
     """A constant that stays in the code: 0, 1, -1, 2, 0.5, and others that shape the code.
 
@@ -60,7 +61,7 @@ class Lit:
 Atom = KernelVar | Lit
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """Memory seen through one index map.
 
@@ -81,7 +82,7 @@ class Buffer:
     space: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Block:
     """Statements in order, and the values they leave."""
 
@@ -89,7 +90,7 @@ class Block:
     results: tuple[Atom, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Let:
     """`out = op(args)`; for `cast` and `bitcast` the type of `out` says to what."""
 
@@ -98,7 +99,7 @@ class Let:
     args: tuple[Atom, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Load:
     """`out = buffer[at]`."""
 
@@ -107,7 +108,7 @@ class Load:
     at: tuple[Atom, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Store:
     """`buffer[at] = value`, or with `combine` (a fold's name) `buffer[at] op= value`."""
 
@@ -117,7 +118,7 @@ class Store:
     combine: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Alloc:
     """Scratch memory of one iteration of the enclosing loops, contiguous in row-major order.
 
@@ -129,7 +130,7 @@ class Alloc:
     extents: tuple[Atom, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fold:
     """How the values that a loop's iterations leave become one.
 
@@ -165,7 +166,7 @@ class Fold:
     block: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loop:
     """`for axis < extent: body`.
 
@@ -183,7 +184,7 @@ class Loop:
     inits: tuple[Atom, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If:
     """Evaluate one of two blocks; `outs` are its results."""
 
@@ -193,7 +194,7 @@ class If:
     orelse: Block
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class While:
     """Repeat: `params` start as `inits`; while `cond` leaves true, `body` leaves the next ones."""
 
@@ -207,7 +208,7 @@ class While:
 Stmt = Union[Let, Load, Store, Alloc, Loop, If, While]  # noqa: UP007 - named in Block above
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Kernel:
     """A loop nest over buffers.
 

@@ -6,13 +6,14 @@ positions in these two, so that they are part of the code while the sizes are no
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ftrace.core.records import record
 from ftrace.lowering.kernel.ir import Kernel
 from ftrace.lowering.kernel.schedule import Schedule
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operand:
     """Where a buffer lies.
 
@@ -27,7 +28,7 @@ class Operand:
     steps: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launch:
     """One run of a kernel; `operands` are for its buffers, `scalars` table entries of its scalars.
 
@@ -40,7 +41,7 @@ class Launch:
     scalars: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SharedLaunch:
     """A launch in numbers of its own, so that equal kernels are equal.
 

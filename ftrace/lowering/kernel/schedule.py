@@ -7,8 +7,8 @@ file that makes such choices.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ftrace.core.records import record
 from ftrace.core.scalar import OPS
 from ftrace.lowering.kernel.ir import (
     Atom,
@@ -33,7 +33,7 @@ FEW = 8  # values carried by a loop that stay in registers for four vectors
 LONG = 128  # statements from which values would not stay in registers if there were two of each
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Schedule:
     """How a kernel runs.
 

@@ -10,7 +10,7 @@ part of the key of compiled code.
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -22,6 +22,7 @@ from ftrace.core.errors import DtypeError, JaxprError, TreeError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from ftrace.core.kinds import element, layout
 from ftrace.core.primitive import Primitive
+from ftrace.core.records import record
 from ftrace.core.scan_layout import Each
 from ftrace.core.trace import Trace, ctx
 from ftrace.interpreters.dce import dce_equations
@@ -42,7 +43,7 @@ JAXPR: Final = "jaxpr"
 KERNEL: Final = "kernel"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pass:
     """One pass.
 

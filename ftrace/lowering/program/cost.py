@@ -5,18 +5,18 @@ kernel; operations are scalar operations, those of an `If` counted in both arms 
 `While` once. Loops that `Repeat` a list of steps are counted once, too.
 """
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from ftrace.core.kinds import way
 from ftrace.core.lower import Refusal
+from ftrace.core.records import record
 from ftrace.lowering.kernel.ir import Block, KernelVar, Let, Load, Loop, Store, blocks_of
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import Program
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cost:
     """Counts of a program.
 

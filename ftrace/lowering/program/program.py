@@ -12,11 +12,11 @@ makes programs; `cpu/` compiles and runs them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn
+from ftrace.core.records import record
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.machine import InnerLoop
 
@@ -28,7 +28,7 @@ WINDOW = "window"
 TAPE = "tape"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slot:
     """An array of a program, contiguous in row-major order.
 
@@ -45,7 +45,7 @@ class Slot:
     entry: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Copy:
     """Copy `table[size]` bytes from one slot to another."""
 
@@ -54,7 +54,7 @@ class Copy:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Callback:
     """Run a row of Python on slots.
 
@@ -65,7 +65,7 @@ class Callback:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Multiply:
     """A matrix product that a library does, `out = lhs @ rhs` for each member of a batch.
 
@@ -86,7 +86,7 @@ class Multiply:
     numbers: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScatterStep:
     """Change an array at computed places, one update after the other.
 
@@ -107,7 +107,7 @@ class ScatterStep:
     numbers: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Apply:
     """Run a compiled loop of a gufunc.
 
@@ -129,7 +129,7 @@ class Apply:
     fails: tuple["Step", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BranchStep:
     """Run one of several lists of steps: that of the index in a slot, clamped."""
 
@@ -138,7 +138,7 @@ class BranchStep:
     arms: tuple[tuple["Step", ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Repeat:
     """While the boolean in slot `predicate` is true after `cond`, run `body`.
 
@@ -155,7 +155,7 @@ class Repeat:
     count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Window:
     """A slot that is, in turn i of a `Scan` or after a `Look` at i, element i of another one.
 
@@ -178,7 +178,7 @@ class Window:
         return turn if self.along is None else table[self.along] + turn * table[self.along + 1]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scan:
     """Run `body` a number of times, each iteration with its windows; backwards if `reverse`.
 
@@ -195,7 +195,7 @@ class Scan:
     body: tuple["Step", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Look:
     """Let windows show the elements of a number that is in a slot, an i8."""
 
@@ -206,7 +206,7 @@ class Look:
 Step = Union[Launch, Copy, Callback, Multiply, ScatterStep, Apply, BranchStep, Repeat, Scan, Look]  # noqa: UP007 - named above
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallStep:
     """What a `Callback` runs: an equation on arrays; literals are given as they are.
 
@@ -221,7 +221,7 @@ class CallStep:
     results: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """A compiled function before it is code.
 

@@ -7,7 +7,6 @@ until they are needed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +14,7 @@ from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.kinds import way
 from ftrace.core.lower import Moving
+from ftrace.core.records import record
 from ftrace.lowering.rolling.rolled_row import weakened
 from ftrace.primitives.linear import broadcast_in_dim, transpose
 from ftrace.primitives.shape import concatenate, reshape, rev
@@ -38,7 +38,7 @@ class InStack(NamedTuple):
     eqn: Eqn | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StackWindow:
     """In iteration i, element `first + i step` of an array."""
 

@@ -7,11 +7,11 @@ found here is a guess; unify.py says whether it holds.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from ftrace.core.records import record
 from ftrace.lowering.rolling.listing import Numbered, Numbers
 
 PERIODS: Final = 64  # distances that are tried, the most frequent first
@@ -22,7 +22,7 @@ INNER: Final = 8  # iterations of what is taken for a loop in a loop, and done f
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Run:
     """A stretch of a list: iterations of as many equations each."""
 

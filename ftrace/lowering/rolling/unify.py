@@ -5,37 +5,37 @@ in the iteration; made some iterations before (carried); one of a list of variab
 before the run. If an operand is none of these from some iteration on, the run ends there.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ftrace.core.records import record
 from ftrace.lowering.rolling.listing import Numbered, Numbers
 from ftrace.lowering.rolling.repeats import MEMORY, Run
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Same:
     """The same atom in all iterations."""
 
     atom: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Literals:
     """A literal of another value in each iteration."""
 
     atoms: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Local:
     """A result of the same iteration, by its number in it."""
 
     result: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Handed:
     """A result of `delay` iterations before.
 
@@ -50,7 +50,7 @@ class Handed:
     inits: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Listed:
     """One of a list of variables from before the run; the numbers of the listing."""
 
@@ -60,7 +60,7 @@ class Listed:
 Operand = Same | Literals | Local | Handed | Listed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unified:
     """A run whose iterations are one body.
 
