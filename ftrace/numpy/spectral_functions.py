@@ -79,8 +79,8 @@ def eigh(a: Any, UPLO: Any = "L") -> Any:
 def eigvalsh(a: Any, UPLO: Any = "L") -> Any:
     """The eigenvalues of Hermitian matrices, ascending; one triangle is read.
 
-    The derivative of one of several equal eigenvalues is one of its generalised gradients, as that
-    of `max` is; symmetric functions of them have their own.
+    A function that weighs equal eigenvalues unequally has no derivative there and raises
+    `DomainError`; symmetric functions of them have theirs.
     """
     a, dtype = _square("eigvalsh", a)
     return cast(spectra.eigvalsh(a, low=_reads_lower(UPLO)), real_dtype(dtype))
@@ -124,15 +124,27 @@ def _hermitian(w: Any, v: Any) -> Any:
 
 @linalg_function
 def svdvals(x: Any, /) -> Any:
-    """The singular values of matrices, descending: of one of several equal ones, see `eigvalsh`."""
+    """The singular values of matrices, descending.
+
+    A function that weighs equal ones unequally, or has a kink where one is zero, raises
+    `DomainError` where that is so; `norm` and `cond` choose a generalised gradient there.
+    """
+    return _svdvals(x, False)
+
+
+def _svdvals(x: Any, kinks: bool) -> Any:
     x, dtype = _matrices("svdvals", x)
-    return cast(singular_values.svdvals(x), real_dtype(dtype))
+    params = {"kinks": True} if kinks else {}
+    return cast(singular_values.svdvals(x, **params), real_dtype(dtype))
 
 
 def values_along(x: Any, axes: tuple[int, int]) -> Any:
-    """The singular values of the matrices that lie in two axes, in a last one."""
+    """The singular values of the matrices that lie in two axes, in a last one.
+
+    Functions of them that have kinks have a generalised gradient there.
+    """
     ndim = typeof(x).ndim
-    return svdvals(shaping.moveaxis(x, axes, (ndim - 2, ndim - 1)))
+    return _svdvals(shaping.moveaxis(x, axes, (ndim - 2, ndim - 1)), True)
 
 
 @linalg_function

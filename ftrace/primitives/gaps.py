@@ -1,7 +1,8 @@
 """The rows that divide by gaps between eigenvalues, and tell where a derivative does not exist.
 
 `split_ties` makes of M = V^H dA V the tangents of eigenvalues, its diagonal, and of V^H V, its
-elements over the gaps. `join_ties` is its transpose. What they look at is in `ties.py`.
+elements over the gaps. `join_ties` is its transpose. `alike_ties` is for functions of eigenvalues
+alone. What they look at is in `ties.py`.
 """
 
 from collections.abc import Iterable
@@ -18,13 +19,14 @@ from ftrace.primitives.arithmetic import abs as absolute
 from ftrace.primitives.arithmetic import div, mul, neg, sub
 from ftrace.primitives.compare import le, select
 from ftrace.primitives.diagonals import along_columns, along_rows, epsilon, like
-from ftrace.primitives.linear import add, broadcast_in_dim
+from ftrace.primitives.linear import add, broadcast_in_dim, check_kinds
 from ftrace.primitives.movement import zeros
 from ftrace.primitives.reduce import reduce_max
 from ftrace.primitives.stacks import check_square, in_front
 from ftrace.primitives.ties import (
     CLOSE,
     Kind,
+    check_alike,
     check_cotangent,
     check_tangent,
     diagonal_view,
@@ -164,6 +166,38 @@ def _join_transpose(
     return [of_values if linear[0] else None, of_k if linear[1] else None, None]
 
 
+# ---------------------------------------------------------------------------------- alike
+
+
+def _alike_type(
+    t: ShapedArray, w: ShapedArray, *, kind: Kind, reverse: bool = False
+) -> ShapedArray:
+    check_kinds("alike_ties", "f", t)
+    if not t.ndim or (t.shape, t.dtype) != (w.shape, w.dtype):
+        raise ShapeError(
+            f"alike_ties was given tangents {t} of values {w}.", "There is one for each."
+        )
+    return aval(t.shape, t.dtype)
+
+
+def _alike_impl(t: Any, w: Any, kind: Kind, reverse: bool = False) -> Any:
+    if reverse and t.size:
+        check_alike(t, gaps_of(w, kind))
+    return t.copy()
+
+
+def _alike_jvp(primals: Any, tangents: Any, *, kind: Kind, reverse: bool = False) -> Any:
+    (t, w), (tt, _) = primals, tangents
+    y = alike(t, w, kind=kind, reverse=reverse)
+    return y, ZERO if tt is ZERO else alike(tt, w, kind=kind)
+
+
+def _alike_transpose(ct: Any, t: Any, w: Any, *, kind: Kind, reverse: bool = False) -> Any:
+    if type(w) is Linear:
+        return _not_linear("alike_ties")
+    return [alike(ct, w, kind=kind, reverse=not reverse), None]
+
+
 # ---------------------------------------------------------------------------------- samples
 
 
@@ -196,6 +230,22 @@ def _join_samples() -> Iterable[Sample]:
     for sample in _split_samples():
         m, w = sample.args
         yield Sample((w * 0.5 + 1, m, w), sample.params)
+
+
+def _alike_samples() -> Iterable[Sample]:
+    for sample in _split_samples():
+        _, w = sample.args
+        if w.dtype.kind == "f":
+            yield Sample((w * 0.5 + 1, w), sample.params)
+    w = np.arange(1.0, 5)[::-1]
+    yield Sample((w, w), {"kind": "singular"})
+
+
+def _alike_errors() -> Iterable[ErrorSample]:
+    w = np.arange(3.0)
+    yield ErrorSample((w[:2], w), {"kind": "hermitian"}, ShapeError, "one for each")
+    yield ErrorSample((w, w.astype("f4")), {"kind": "hermitian"}, ShapeError, "one for each")
+    yield ErrorSample((w + 0j, w), {"kind": "hermitian"}, DtypeError, "not defined for complex")
 
 
 def _errors(more: int) -> Iterable[ErrorSample]:
@@ -238,4 +288,18 @@ join = Primitive(
     samples=_join_samples,
     errors=lambda: _errors(1),
     doc="Each element over the gap of its two eigenvalues, and numbers added on the diagonal.",
+)
+
+alike = Primitive(
+    name="alike_ties",
+    impl=_alike_impl,
+    type=_alike_type,
+    jvp=_alike_jvp,
+    transpose=_alike_transpose,
+    batch=lambda *args, **params: in_front(alike)(*args, **params),
+    zeros=True,
+    linear_in=(0,),
+    samples=_alike_samples,
+    errors=_alike_errors,
+    doc="Tangents of values as they are; their cotangents must be alike where values are equal.",
 )

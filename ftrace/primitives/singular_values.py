@@ -17,7 +17,7 @@ from ftrace.core.primitive import ErrorSample, Primitive, Sample
 from ftrace.primitives.arithmetic import mul, neg, sub
 from ftrace.primitives.compare import select
 from ftrace.primitives.diagonals import real_of, real_part
-from ftrace.primitives.gaps import split
+from ftrace.primitives.gaps import alike, split
 from ftrace.primitives.linear import NO_TRANSPOSE, add, reduce_sum
 from ftrace.primitives.numpy_loops import linalg_loop
 from ftrace.primitives.outside import free, outside, where_zero
@@ -142,29 +142,30 @@ def _svd_loop(avals: Any, full: bool, generic: bool = False) -> Any:
 # ---------------------------------------------------------------------------------- svdvals
 
 
-def _svdvals_type(a: ShapedArray) -> ShapedArray:
+def _svdvals_type(a: ShapedArray, *, kinks: bool = False) -> ShapedArray:
     check_matrices("svdvals", a)
     return real_of(a, (*a.shape[:-2], min(a.shape[-2:])))
 
 
-def _svdvals_jvp(primals: Any, tangents: Any) -> Any:
+def _svdvals_jvp(primals: Any, tangents: Any, *, kinks: bool = False) -> Any:
     (a,), (t,) = primals, tangents
     u, s, vh = svd(a, full=False, generic=True)
-    return s, _of_values(u, s, vh, t)
+    return s, _of_values(u, s, vh, t, kinks)
 
 
 def singular_tangents(a: Any, t: Any) -> Any:
     """The tangents of singular values; of one that is zero it is zero, as of an absolute value."""
     u, s, vh = svd(a, full=False, generic=True)
-    return _of_values(u, s, vh, t)
+    return _of_values(u, s, vh, t, False)
 
 
-def _of_values(u: Any, s: Any, vh: Any, t: Any) -> Any:
+def _of_values(u: Any, s: Any, vh: Any, t: Any, kinks: bool) -> Any:
     moved = mul(conjugated(u), product(t, adjoint(vh)))
     found = reduce_sum(real_part(moved), axes=(typeof(u).ndim - 2,))
     if not typeof(s).shape[-1]:
         return found
-    return select(where_zero(s), typeof(s).dtype.type(0), found)
+    found = select(where_zero(s), typeof(s).dtype.type(0), found)
+    return found if kinks else alike(found, s, kind="singular")
 
 
 # ---------------------------------------------------------------------------------- the rows
@@ -219,13 +220,14 @@ svd = Primitive(
 
 svdvals = Primitive(
     name="svdvals",
-    impl=lambda a: np.linalg.svd(a, compute_uv=False),
+    impl=lambda a, kinks=False: np.linalg.svd(a, compute_uv=False),
     type=_svdvals_type,
     jvp=_svdvals_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(svdvals)(*args, **params),
-    lower=Gufunc(lambda avals: linalg_loop("svd", "(m,n)->(p)", avals)),
+    lower=Gufunc(lambda avals, kinks=False: linalg_loop("svd", "(m,n)->(p)", avals)),
     samples=lambda: (Sample((a,), {}) for a in rectangular_stacks(84)),
     errors=rectangular_errors(),
-    doc="The singular values of matrices, in descending order.",
+    doc="The singular values of matrices, in descending order; `kinks`: a function that weighs "
+    "equal ones unequally, or one of zero, has a generalised gradient, else none.",
 )

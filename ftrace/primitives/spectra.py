@@ -16,7 +16,7 @@ from ftrace.core.lower import Gufunc
 from ftrace.core.primitive import Primitive, Sample
 from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.diagonals import half, real_of, real_part
-from ftrace.primitives.gaps import split
+from ftrace.primitives.gaps import alike, split
 from ftrace.primitives.linear import NO_TRANSPOSE, add, reduce_sum
 from ftrace.primitives.numpy_loops import linalg_loop
 from ftrace.primitives.stacks import (
@@ -70,7 +70,7 @@ def _eigvalsh_jvp(primals: Any, tangents: Any, *, low: bool) -> Any:
     w, v = eigh(a, low=low, generic=True)
     moved = mul(conjugated(v), product(half(t, low), v))
     moved = reduce_sum(real_part(moved), axes=(typeof(a).ndim - 2,))
-    return w, add(moved, moved)
+    return w, alike(add(moved, moved), w, kind="hermitian")
 
 
 # ---------------------------------------------------------------------------------- the rows

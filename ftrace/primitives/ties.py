@@ -95,7 +95,7 @@ def _largest(x: Any, axes: int) -> Any:
     return np.max(np.abs(x), axis=tuple(range(-axes, 0)), keepdims=True)
 
 
-def _refuse(bad: Any, gaps: Gaps, why: str) -> None:
+def _refuse(bad: Any, gaps: Gaps, why: str, instead: str = "") -> None:
     """Raise the error about the first pair of a mask, if there is one."""
     if not bad.any():
         return
@@ -107,9 +107,10 @@ def _refuse(bad: Any, gaps: Gaps, why: str) -> None:
     raise DomainError(
         f"No derivative: {which}{of} {'is' if i == j else 'are both'} {value:.6g} to rounding, and "
         f"{why}.",
-        "Use what does not depend on the choice of vectors: the projector on all vectors of equal "
-        "values, a symmetric function of the values (of eigvalsh, svdvals); V f(w) V^H is exact as "
-        "ftrace.scipy.linalg.funm and its like.",
+        instead
+        or "Use what does not depend on the choice of vectors: the projector on all vectors of "
+        "equal values, a symmetric function of the values (of eigvalsh, svdvals); V f(w) V^H is "
+        "exact as ftrace.scipy.linalg.funm and its like.",
     )
 
 
@@ -188,6 +189,30 @@ def check_cotangent(ct: Any, k: Any, gaps: Gaps) -> None:
         _refuse(
             _on_diagonal(moved), gaps, "the function has a kink there, or depends on its vectors"
         )
+
+
+def check_alike(ct: Any, gaps: Gaps) -> None:
+    """Raise if a function of values alone weighs equal ones unequally, or has a kink at zero.
+
+    Vectors of the same matrix may come from another call, which this one cannot know.
+
+    Raises:
+        DomainError: it does.
+    """
+    if gaps.same is None:
+        return
+    limit = epsilon(ct.dtype) ** 0.5 * _largest(ct, 1)
+    apart = np.abs(ct[..., None, :] - ct[..., :, None]) > limit[..., None]
+    instead = (
+        "Weigh equal values alike, as their sum, their mean or numpy.max does if they are equal to "
+        "the last bit; norms and cond of numpy.linalg choose a generalised gradient. "
+        "V f(w) V^H is exact as ftrace.scipy.linalg.funm and its like."
+    )
+    why = "the function does not treat them alike"
+    _refuse(_off_diagonal(gaps.same) & apart, gaps, why, instead)
+    if gaps.kind == "singular":
+        bad = is_zero(gaps.w) & (np.abs(ct) > limit)
+        _refuse(_on_diagonal(bad), gaps, "the function has a kink there", instead)
 
 
 def check_outside(x: Any, part: Any, s: Any, reverse: bool) -> Any:

@@ -162,7 +162,7 @@ TRAITS = {
 # fmt: off
 NEEDS_AN_AXIS = {
     "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp", "concatenate",
-    "split", "sort", "lu_pivots_to_permutation", "fft",
+    "split", "sort", "lu_pivots_to_permutation", "fft", "alike_ties",
 }
 # fmt: on
 NEEDS_THREE_AXES = {"conv"}

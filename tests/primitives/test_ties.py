@@ -189,6 +189,40 @@ REFUSED: dict[str, tuple[Function, Any, str]] = {
         "eigenvalues 0 and 1",
     ),
     "one of equal values": (lambda x: np.linalg.eigh(x)[0][0], np.eye(2), "alike"),
+    "values of another call": (
+        lambda x: (lambda w, v: weighed(v * np.exp(w) @ v.T))(
+            np.linalg.eigvalsh(x), np.linalg.eigh(x)[1]
+        ),
+        hermitian(1, 1, 2),
+        "eigenvalues 0 and 1 .*does not treat them alike",
+    ),
+    "values of another call, zero there": (
+        lambda x: (lambda v, w: weighed(v * (w - 1) @ v.T))(
+            np.linalg.eigh(x)[1], ftrace.jit(np.linalg.eigvalsh)(x)
+        ),
+        np.eye(3),
+        "does not treat them alike",
+    ),
+    "singular values of another call": (
+        lambda x: (lambda u, s, vh: weighed(u * np.linalg.svdvals(x) ** 2 @ vh))(
+            *np.linalg.svd(x, full_matrices=False)
+        ),
+        with_values((4, 3), 2, 2, 1),
+        "singular values 0 and 1 .*does not treat them alike",
+    ),
+    "of zero, of another call": (
+        lambda x: (lambda u, s, vh: weighed(u * np.linalg.svdvals(x) @ vh))(
+            *np.linalg.svd(ftrace.lax.stop_gradient(x), full_matrices=False)
+        ),
+        with_values((4, 2), 2, 0),
+        "singular value 1 is .* to rounding, and the function has a kink there",
+    ),
+    "of zero, of lstsq": (
+        lambda x: np.sum(np.linalg.lstsq(x, np.ones(4), rcond=None)[3]),
+        with_values((4, 2), 2, 0),
+        "kink",
+    ),
+    "one of equal values alone": (lambda x: np.linalg.eigvalsh(x)[0], hermitian(1, 1, 2), "alike"),
     "a single vector": (one_vector, hermitian(1, 1, 2), "depends on which vectors"),
     "a phase": (
         lambda x: np.linalg.eigh(x)[1][0, 0].imag,
@@ -241,9 +275,15 @@ def test_a_compiled_derivative_is_refused_when_it_runs() -> None:
         both(np.stack([hermitian(1, 2, 3), hermitian(1, 2, 2)]))
 
 
-def test_one_of_equal_values_alone_has_a_generalised_gradient() -> None:
-    g = ftrace.grad(lambda x: np.linalg.eigvalsh(x)[0])(hermitian(1, 1, 2))
-    np.testing.assert_allclose(np.linalg.eigvalsh((g + g.T) / 2), [0, 0, 1], atol=1e-14)
+def test_values_that_are_weighed_alike_have_their_derivative_beside_equal_ones() -> None:
+    x = hermitian(1, 1, 2)
+    g = ftrace.grad(lambda x: np.linalg.eigvalsh((x + x.T) / 2)[2])(x)
+    np.testing.assert_allclose(np.linalg.eigvalsh(g), [0, 0, 1], atol=1e-14)
+    f = ftrace.grad(lambda x: np.where(x[0, 0] > 9, np.linalg.eigvalsh(x)[0], np.sum(x)))
+    np.testing.assert_array_equal(f(np.eye(3)), np.ones((3, 3)))
+
+
+def test_norms_have_a_generalised_gradient_at_equal_values_and_at_zero() -> None:
     x = with_values((3, 2), 1, 0)
     u, _, vh = np.linalg.svd(x)
     g = ftrace.grad(lambda x: np.linalg.norm(x, "nuc"))(x)

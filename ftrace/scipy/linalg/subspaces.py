@@ -262,10 +262,10 @@ def subspace_angles(A: Any, B: Any) -> Any:
     for x in (a, b):
         check_matrices("subspace_angles", typeof(x))
     qa, qb = (orthogonal.qr(x, complete=False)[0] for x in (a, b))
-    cosines = singular_values.svdvals(adjoint(qa) @ qb)
+    cosines = singular_values.svdvals(adjoint(qa) @ qb, kinks=True)
     if typeof(a).shape[-1] < typeof(b).shape[-1]:
         qa, qb = qb, qa
-    sines = singular_values.svdvals(qb - qa @ (adjoint(qa) @ qb))
+    sines = singular_values.svdvals(qb - qa @ (adjoint(qa) @ qb), kinks=True)
     cosines = fnp.clip(cosines[::-1], -1.0, 1.0)
     wide = cosines**2 < 0.5
     by_sine = fnp.arcsin(fnp.where(wide, 0.0, fnp.clip(sines, -1.0, 1.0)))
