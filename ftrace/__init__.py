@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ftrace.api.compiled.compiling import ensure_compile_time_eval as ensure_compile_time_eval
     from ftrace.api.compiled.compiling import jit as jit
     from ftrace.api.compiled.compiling import named_call as named_call
+    from ftrace.api.compiled.compiling import prepare as prepare
     from ftrace.api.compiled.devices import device_get as device_get
     from ftrace.api.compiled.devices import device_put as device_put
     from ftrace.api.compiled.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
@@ -157,6 +158,7 @@ _HOMES = {
         "ensure_compile_time_eval",
         "jit",
         "named_call",
+        "prepare",
     ),
     "ftrace.api.rules.custom": (
         "custom_jvp",

@@ -149,6 +149,10 @@ class Traces:
         self._settings = True
         return found
 
+    def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Apart:
+        """The dynamic arguments, as the trace that was found last took them apart."""
+        return Apart(*flatten_call(args, kwargs), is_setting if self._settings else is_no_value)
+
     def _find(self, fun: Any, apart: Apart, static: Any) -> tuple[list[Any], CachedTrace]:
         leaves, tree = apart.leaves, apart.tree
         avals = argument_avals(self._fun, leaves, tree, self._static)

@@ -10,7 +10,7 @@ import inspect
 import types
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,12 +25,14 @@ from ftrace.api.calls import (
 from ftrace.api.compiled.accepted import check_options
 from ftrace.api.compiled.devices import check_together
 from ftrace.api.compiled.inspecting import ShapeDtypeStruct
+from ftrace.api.compiled.prepared import Compiled, Prepared, Promise
+from ftrace.api.compiled.signatures import ANOTHER, Signature
 from ftrace.control.functions import argument_paths, flatten_call
 from ftrace.control.rows.jit import BACKENDS, executable, jit_call
 from ftrace.control.rows.raising import called
 from ftrace.control.traces import CachedTrace, Traces
 from ftrace.core import config, errors
-from ftrace.core.avals import LIMIT, SCALAR_AVALS, check_int
+from ftrace.core.avals import LIMIT, check_int
 from ftrace.core.device import LIBRARIES, platform
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
@@ -38,83 +40,12 @@ from ftrace.core.lazy import lazy
 from ftrace.core.naming import Named
 from ftrace.core.sameness import Static
 from ftrace.core.trace import EVAL, ctx, lifted, remember
-from ftrace.core.tree import LEAF, tree_flatten
+from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.quiet import quietly
 from ftrace.lifting.restart import Restart
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_CONFIG: Final = config.config
-_changes: Final = config.changes
-_ANOTHER: Final = object()
-
-
-class Signature:
-    """The arguments of the last call, if they were plain arrays and numbers, and what to run.
-
-    Most functions are called with the same signature again and again: comparing with the last one
-    costs a fraction of finding it.
-    """
-
-    __slots__ = ("_captured", "_guard", "_plain", "_run", "_settings", "_specs", "_unflatten")
-
-    def __init__(
-        self, specs: list[tuple[Any, ...]], entry: CachedTrace, run: Any, settings: config.Settings
-    ) -> None:
-        self._specs = specs
-        self._settings = settings  # by which it was compiled
-        self._guard = entry.guard
-        self._captured = tuple(entry.captured)
-        self._run = run.__call__  # a bound method is faster than an object
-        self._plain = entry.out_tree == LEAF
-        self._unflatten = entry.out_tree.unflatten
-
-    @staticmethod
-    def of(
-        args: tuple[Any, ...], entry: CachedTrace, run: Any, settings: config.Settings
-    ) -> "Signature | None":
-        """The signature of a call, unless an argument is a container."""
-        specs: list[tuple[Any, ...]] = []
-        for a in args:
-            if type(a) is np.ndarray or type(a) in LIBRARIES:
-                specs.append((type(a), a.shape, a.dtype))
-            elif type(a) in SCALAR_AVALS:
-                specs.append((type(a), None, None))
-            else:
-                return None
-        return Signature(specs, entry, run, settings)
-
-    def call(self, args: tuple[Any, ...]) -> Any:
-        """The result of a call, or `_ANOTHER` if it is not of this signature.
-
-        Nor may the settings have changed, or what the function means.
-        """
-        own = _changes()
-        settings = _CONFIG.defaults if own is None else own.applied(_CONFIG.defaults)
-        specs = self._specs
-        if len(args) != len(specs) or (
-            settings is not self._settings and not self._compiles(settings)
-        ):
-            return _ANOTHER
-        i = 0
-        for a in args:  # a counter by hand is a third faster than `zip` here
-            cls, shape, dtype = specs[i]
-            i += 1  # noqa: SIM113
-            if type(a) is not cls or (
-                shape is not None and (a.shape != shape or a.dtype is not dtype)
-            ):
-                return _ANOTHER
-        if self._guard is not None and not self._guard():
-            return _ANOTHER
-        outs = self._run((*self._captured, *args) if self._captured else args)
-        return outs[0] if self._plain else self._unflatten(outs)
-
-    def _compiles(self, settings: config.Settings) -> bool:
-        """Whether other settings would have compiled the same."""
-        mine = self._settings
-        same = settings.passes is mine.passes and settings.roll == mine.roll
-        return same and settings.compile and not settings.disable_jit
 
 
 _lowered = lazy("ftrace.lowering.program.backends", "Lowered")
@@ -139,7 +70,7 @@ class JitFunction(Named, Generic[P, R]):
             last = self._last
             if last is not None and not kwargs and ctx.trace is EVAL:
                 found = last.call(args)
-                if found is not _ANOTHER:
+                if found is not ANOTHER:
                     return found
             return self._call(args, kwargs)
         except FtraceError as error:
@@ -205,7 +136,8 @@ class JitFunction(Named, Generic[P, R]):
         Returns:
             An object with `jaxpr`, `passes`, `program`, `kernels`, `launches`, `llvm` or `cuda`,
             `asm` and `cost()`. It is for the device of the arguments; `lower(x).on("sm_90")` is
-            for a GPU of that architecture, which need not be there.
+            for a GPU of that architecture, which need not be there. `lower(x).compile()` is the
+            compiled function for arguments of these types.
 
         Example:
             >>> import numpy as np, ftrace
@@ -218,8 +150,21 @@ class JitFunction(Named, Generic[P, R]):
                 v4:f8 = mul v3 v2
                 o1[v1] = v4
         """
-        jaxpr = self.trace(*args, **kwargs)  # which takes notice of CuPy
-        return _lowered(jaxpr, platform(tree_flatten((args, kwargs))[0]), BACKENDS)
+        promise = self._promise(args, kwargs)
+        return _lowered(
+            promise.entry.jaxpr, promise.place, BACKENDS, functools.partial(Compiled, promise)
+        )
+
+    def _promise(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Promise:
+        """What is compiled ahead of its calls."""
+        place = platform(tree_flatten((args, kwargs))[0])
+        args = tuple(map(_stand_in, args))
+        kwargs = {k: _stand_in(v) for k, v in kwargs.items()}
+        fun, args, kwargs, static = self._options.bind(self._fun, args, kwargs)
+        leaves, entry = self._traces.find(fun, args, kwargs, static)
+        tree = self._traces.apart(args, kwargs).tree
+        skipped = sorted(self._options.nums)
+        return Promise(self._fun, self._traces, entry, leaves, tree, place, skipped)
 
     def clear_cache(self) -> None:
         """Forget every trace of this function."""
@@ -391,7 +336,7 @@ def jit(
     Returns:
         A function with `fun`'s signature. `f.trace(*args)` gives its jaxpr, `f.lower(*args)` an
         object with `.jaxpr`, `.passes`, `.program`, `.kernels`, `.launches`, `.llvm` (on a GPU
-        `.cuda`), `.asm` and `.cost()`.
+        `.cuda`), `.asm`, `.cost()` and `.compile()`.
 
     Raises:
         TracerBoolConversionError: Python's `if` or `while` on a traced value, with `lift=False`.
@@ -420,6 +365,41 @@ def jit(
     check_callable(fun, "jit")
     kept = Options(fun, static_argnums, static_argnames, donate_argnums, inline, lift)
     return JitFunction(fun, kept)
+
+
+def prepare(fun: Callable[..., Any], *avals: Any) -> Prepared:
+    """Trace and compile a function for one signature, ahead of its calls.
+
+    Args:
+        fun: function of arrays, or containers of arrays; what `jit` returned keeps its options.
+        avals: its arguments: arrays, of which only the types are read, `ShapeDtypeStruct`s, and
+            the values of static arguments.
+
+    Returns:
+        A callable object (`Prepared`). `g(*args)` computes as `fun` does and never traces or
+        compiles; static arguments are left out. `g(*args, out=arrays)` writes the results into
+        arrays of the caller's and allocates none on the CPU; `g.empty()` makes such arrays. Where
+        `out` overlaps an argument, a capture or itself, or is no contiguous array, the
+        results are computed first and copied.
+
+    Raises:
+        TreeError, ShapeError, DtypeError: at a call, arguments of another signature.
+        BackendError: at a call, something that the function read from outside has changed since.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> x = np.array([0.0, 1.0, 2.0])
+        >>> g = ftrace.prepare(ftrace.grad(lambda x: np.sum(x**3)), x)
+        >>> out = g.empty()
+        >>> g(x, out=out) is out
+        True
+        >>> out
+        array([ 0.,  3., 12.])
+    """
+    check_callable(fun, "prepare")
+    jitted = fun if isinstance(fun, JitFunction) else jit(fun)
+    lowered = jitted.lower(*avals)
+    return Prepared(lowered.compile())
 
 
 @contextmanager

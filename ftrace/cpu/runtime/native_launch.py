@@ -149,6 +149,7 @@ class NativeProgram:
         "_program",
         "_rows",
         "_scratch",
+        "_spare",
         "_tapes",
         "_unboxed",
     )
@@ -185,6 +186,7 @@ class NativeProgram:
         on_stack = program.arena <= STACK_ARENA and not calls
         self._arena = 0 if on_stack else program.arena + 64
         self._scratch = maker((self._arena,), BYTES)
+        self._spare: list[Array] = []  # arenas of calls that ended, for `into`
         table = np.array([n & (1 << 64) - 1 for n in program.table], np.uint64)
         addresses = (module.address("main"), table.ctypes.data)
         stack = program.arena if on_stack else None
@@ -216,6 +218,36 @@ class NativeProgram:
         for i, a in self._left:
             results[i] = blocks.taken(int(results[i][0]), a)
         return results
+
+    def into(self, args: Sequence[Any], results: Sequence[Array]) -> None:
+        """Run the program on memory that is there.
+
+        Args:
+            args: its arguments.
+            results: for each result a plain array of its type, which shares memory with nothing
+                else; after an error some may have been written. No result may be a tape.
+        """
+        given = args
+        if self._boxed:
+            args = self._box(args)
+        if self._tapes:
+            args, _alive = self._as_blocks(args)
+        if self._rows:
+            self._with_frame(args, list(results))
+            return
+        if not self._arena:
+            behind = ()
+        else:
+            try:
+                behind = (self._spare.pop(),)
+            except IndexError:
+                behind = (self._scratch(),)
+        code = self._enter(*args, *self._constants, *results, *behind)
+        if code and self._again(code, args, *results, *behind):
+            for array, value in zip(results, self._with_reasons(given), strict=True):
+                array[...] = value
+        if len(self._spare) < KEPT_FRAMES:
+            self._spare.extend(behind)
 
     def _as_blocks(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Tapes as native code reads them, and what must live on."""

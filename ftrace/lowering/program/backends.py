@@ -75,9 +75,15 @@ class Lowered:
     """
 
     def __init__(
-        self, jaxpr: Jaxpr, place: str, backends: Mapping[str, Callable[..., Backend]]
+        self,
+        jaxpr: Jaxpr,
+        place: str,
+        backends: Mapping[str, Callable[..., Backend]],
+        finish: Callable[["Lowered"], Any] | None = None,
     ) -> None:
         self.jaxpr = jaxpr
+        self._place = place
+        self._finish = finish
         self.backend = backends[place]() if place in backends else backends["gpu"](place)
         self._backends = backends
         self._inserted = config.config.settings.passes
@@ -100,7 +106,54 @@ class Lowered:
             unsigned indices; 977 blocks of 256
         """
         with config.update(passes=self._inserted):
-            return Lowered(self.jaxpr, place, self._backends)
+            finish = self._finish if place == self._place else None
+            return Lowered(self.jaxpr, place, self._backends, finish)
+
+    def compile(self) -> Any:
+        """The function compiled for this signature: an object to call, which never traces.
+
+        Returns:
+            A `Compiled`: `c(*args)` (without static arguments), `c.as_text()`,
+            `c.cost_analysis()`, `c.in_avals`, `c.out_avals`, `c.in_tree`, `c.out_tree`.
+
+        Raises:
+            BackendError: it was lowered to be looked at, for a device of other arrays; or its
+                kernels cannot be compiled.
+
+        Example:
+            >>> import numpy as np, ftrace
+            >>> f = ftrace.jit(np.exp).lower(ftrace.ShapeDtypeStruct((2,), np.float64)).compile()
+            >>> f(np.zeros(2))
+            array([1., 1.])
+        """
+        if self._finish is None:
+            raise BackendError(
+                f"This function was lowered for {self.backend.name} to be looked at, not for "
+                "arrays that are there.",
+                "Call `lower` with arrays of that device, and compile what it returns.",
+            )
+        with config.update(passes=self._inserted):
+            return self._finish(self)
+
+    def as_text(self) -> str:
+        """What the compiler is given: LLVM's text, or CUDA C."""
+        return self.backend.code(self.program)
+
+    def cost_analysis(self) -> dict[str, int]:
+        """The counts of `cost()`, with JAX's names where it has one.
+
+        Returns:
+            "flops" (scalar operations) and "bytes accessed" of the kernels, "kernels",
+            "library rows" and "arena bytes".
+        """
+        c = self.cost()
+        return {
+            "flops": c.operations,
+            "bytes accessed": c.bytes,
+            "kernels": c.kernels,
+            "library rows": c.library_rows,
+            "arena bytes": c.arena,
+        }
 
     @cached_property
     def program(self) -> Program:
