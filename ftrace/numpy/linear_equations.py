@@ -16,7 +16,7 @@ from ftrace.numpy import shaping
 from ftrace.numpy.linalg_functions import common, linalg_function
 from ftrace.numpy.promote import broadcast_shape, cast, static_int, stretch
 from ftrace.numpy.refusing import refuse
-from ftrace.primitives import systems
+from ftrace.primitives import determinants, systems
 from ftrace.primitives.arithmetic import real
 from ftrace.primitives.compare import bitwise_and, bitwise_not, isnan
 from ftrace.primitives.definite import cholesky as cholesky_row
@@ -106,7 +106,7 @@ def det(a: Any) -> Any:
     """The determinant of square matrices; its derivative is finite where they are singular."""
     (a,), dtype = common(a)
     check_square("det", typeof(a))
-    return cast(systems.det(a), dtype)
+    return cast(determinants.det(a), dtype)
 
 
 @linalg_function
@@ -114,7 +114,7 @@ def slogdet(a: Any) -> Any:
     """The sign (or phase) and the logarithm of the absolute value of the determinant."""
     (a,), dtype = common(a)
     check_square("slogdet", typeof(a))
-    sign, size = systems.slogdet(a)
+    sign, size = determinants.slogdet(a)
     return SlogdetResult(cast(sign, dtype), cast(size, np.dtype(dtype.char.lower())))
 
 

@@ -1,9 +1,8 @@
-"""Square systems: `solve`, `inv`, `det`, `slogdet` and the cofactors that are the slope of `det`.
+"""Square systems: `solve`, `inv`.
 
 Values are those of numpy.linalg. No row raises because of a matrix's values: where NumPy refuses a
 singular matrix there is NaN, and `control/rules/singular.py` tells who asks. Derivatives are
-systems with the same matrix. That of a determinant is finite at singular matrices, too: the
-cofactors need no inverse.
+systems with the same matrix.
 """
 
 from collections.abc import Iterable
@@ -11,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.lower import Gufunc
 from ftrace.core.primitive import ErrorSample, Primitive, Sample
 from ftrace.core.zero import ZERO
-from ftrace.primitives.arithmetic import complex as join_parts
-from ftrace.primitives.arithmetic import imag, mul, neg, real, sub
-from ftrace.primitives.linear import NO_TRANSPOSE, broadcast_in_dim, reduce_sum
-from ftrace.primitives.movement import zeros
+from ftrace.primitives.arithmetic import neg, sub
+from ftrace.primitives.linear import NO_TRANSPOSE
 from ftrace.primitives.small_systems import small
 from ftrace.primitives.stacks import (
     apart,
@@ -148,119 +145,4 @@ inv = Primitive(
     samples=_square_samples(92),
     errors=square_errors(lambda x: ()),
     doc="The inverse; NaN where a is singular.",
-)
-
-
-# ---------------------------------------------------------------------------------- determinants
-
-
-def _dotted(a: Any, b: Any) -> Any:
-    """The sum of the products of the elements of two matrices."""
-    n = len(typeof(a).shape)
-    return reduce_sum(mul(a, b), axes=(n - 2, n - 1))
-
-
-def _det_type(a: ShapedArray) -> ShapedArray:
-    check_square("det", a)
-    return aval(a.shape[:-2], a.dtype)
-
-
-def _det_jvp(primals: Any, tangents: Any) -> Any:
-    return det(*primals), _dotted(cofactor(*primals), tangents[0])
-
-
-det = Primitive(
-    name="det",
-    impl=np.linalg.det,
-    type=_det_type,
-    jvp=_det_jvp,
-    transpose=NO_TRANSPOSE,
-    batch=lambda axis, values, dims: in_front(det)(axis, values, dims),
-    lower=(
-        small("det", matrices=0),
-        Gufunc(lambda avals: numpys_loop(avals[0], "det", "(m,m)->()")),
-    ),
-    samples=_square_samples(93),
-    errors=square_errors(lambda x: ()),
-    doc="The determinant.",
-)
-
-
-def _cofactor_impl(a: Any) -> Any:
-    """det(a) inv(a)^T, whose errors cancel as both are of one factorisation; else by SVD."""
-    inverse = refused_as_nan(np.linalg.inv, a)
-    with np.errstate(all="ignore"):
-        found = np.linalg.det(a)[..., None, None] * np.swapaxes(inverse, -1, -2)
-    bad = ~np.isfinite(found).all(axis=(-2, -1)) & np.isfinite(a).all(axis=(-2, -1))
-    if bad.any():
-        found[bad] = _cofactors(a[bad])
-    return found.astype(a.dtype, copy=False)
-
-
-def _cofactors(a: Any) -> Any:
-    """Cofactors of any matrices: a = u s v has those of u and v, and products of others' s."""
-    u, s, v = np.linalg.svd(a)
-    unit = np.linalg.det(u) * np.linalg.det(v)
-    n = a.shape[-1]
-    others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(axis=-1)
-    return (unit[..., None] * others)[..., None, :] * u.conj() @ v.conj()
-
-
-def _cofactor_jvp(primals: Any, tangents: Any) -> Any:
-    (a,), (t,) = primals, tangents
-    y, inverse = cofactor(a), inv(a)
-    n = len(typeof(a).shape)
-    whole = _dotted(swapped(inverse), t)
-    spread = broadcast_in_dim(
-        whole, shape=typeof(a).shape, broadcast_dimensions=tuple(range(n - 2))
-    )
-    turned = product(swapped(product(t, inverse)), y)
-    return y, sub(mul(spread, y), turned)
-
-
-cofactor = Primitive(
-    name="cofactor",
-    impl=_cofactor_impl,
-    type=_same_type("cofactor"),
-    jvp=_cofactor_jvp,
-    transpose=NO_TRANSPOSE,
-    batch=lambda axis, values, dims: in_front(cofactor)(axis, values, dims),
-    lower=small("cofactor"),
-    samples=_square_samples(94),
-    errors=square_errors(lambda x: ()),
-    doc="The derivative of the determinant by each element: signed minors.",
-)
-
-
-def _slogdet_type(a: ShapedArray) -> tuple[ShapedArray, ShapedArray]:
-    check_square("slogdet", a)
-    return aval(a.shape[:-2], a.dtype), aval(a.shape[:-2], np.dtype(a.dtype.char.lower()))
-
-
-def _slogdet_jvp(primals: Any, tangents: Any) -> Any:
-    (a,), (t,) = primals, tangents
-    sign, size = slogdet(a)
-    rate = _dotted(swapped(inv(a)), t)
-    if typeof(a).dtype.kind == "f":
-        return [sign, size], [ZERO, rate]
-    turn = imag(rate)
-    turned = mul(sign, join_parts(zeros(typeof(turn)), turn))
-    return [sign, size], [turned, real(rate)]
-
-
-slogdet = Primitive(
-    name="slogdet",
-    impl=lambda a: list(np.linalg.slogdet(a)),
-    type=_slogdet_type,
-    jvp=_slogdet_jvp,
-    transpose=NO_TRANSPOSE,
-    batch=lambda axis, values, dims: in_front(slogdet)(axis, values, dims),
-    multiple=True,
-    lower=(
-        small("slogdet", matrices=0),
-        Gufunc(lambda avals: numpys_loop(avals[0], "slogdet", "(m,m)->(),()")),
-    ),
-    samples=_square_samples(95),
-    errors=square_errors(lambda x: ()),
-    doc="The determinant as its sign, or phase, and the logarithm of its size.",
 )

@@ -19,7 +19,7 @@ from tests.gpu.spies import LinearAlgebra, Namespace, Spy, own, plain, special
 from tests.laws.cases import CASES, ROWS, Case, assert_close
 
 # Rows that raise where values decide: they look at a flag, which waits for the device.
-DECIDE = {"split_ties", "join_ties", "outside_over", "regular_for"}
+DECIDE = {"moved_beside", "split_ties", "join_ties", "outside_over", "regular_for"}
 READS = ("gather", "scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max")
 
 

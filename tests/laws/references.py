@@ -359,6 +359,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "window_argmin": _windows(np.argmin),
     "conv": _conv,
     "cofactor": _cofactor,
+    "cofactor_slope": lambda a, t: (_cofactor(a + t) - _cofactor(a - t)) / 2,  # of degree 2
     "triangular_solve": _triangular_solve,
     "triangular_product": _triangular_product,
     "triangular_inv": lambda a, lower: np.linalg.inv(np.tril(a) if lower else np.triu(a)),

@@ -167,11 +167,22 @@ NEEDS_AN_AXIS = {
 # fmt: on
 NEEDS_THREE_AXES = {"conv"}
 NEEDS_MATRICES = {
-    *("solve", "inv", "det", "slogdet", "cofactor", "cholesky", "lu", "expm", "expm_frechet"),
+    *(
+        "solve",
+        "inv",
+        "det",
+        "slogdet",
+        "cofactor",
+        "cofactor_slope",
+        "cholesky",
+        "lu",
+        "expm",
+        "expm_frechet",
+    ),
     *("triangular_solve", "triangular_product", "triangular_inv", "sylvester", "banded_solve"),
     *("definite_banded_solve", "eigh", "eigvalsh", "svd", "svdvals", "split_ties", "join_ties"),
     *("outside_over", "free_basis", "regular_for", "qr", "eig", "eigvals"),
-    *("pinv", "least_squares", "sqrtm", "logm", "logm_slope", "factored"),
+    *("moved_beside", "pinv", "least_squares", "sqrtm", "logm", "logm_slope", "factored"),
 }
 NOT_APPLICABLE: dict[str, set[str]] = {
     "rank 0": NEEDS_AN_AXIS | NEEDS_THREE_AXES | NEEDS_MATRICES,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace.errors import MatrixError
+from ftrace.errors import DomainError, MatrixError
 
 RNG = np.random.default_rng(38)
 Function = Callable[..., Any]
@@ -179,6 +179,51 @@ def test_the_slope_of_a_determinant_is_its_minors_where_it_is_singular(a: Any) -
     f = ftrace.grad(lambda a: np.sum(np.linalg.det(a)))
     np.testing.assert_allclose(f(a), expected, atol=1e-12)
     np.testing.assert_allclose(ftrace.jit(f)(a), expected, atol=1e-12)
+
+
+def second_minors(a: Any) -> Any:
+    """Second derivatives of the determinant: what is left without two rows and two columns."""
+    n = len(a)
+    out = np.zeros((n,) * 4)
+    for i, j, k, m in np.ndindex(out.shape):
+        if i != k and j != m:
+            rest = np.delete(np.delete(a, (i, k), 0), (j, m), 1)
+            out[i, j, k, m] = (-1) ** (i + j + k + m + ((k > i) != (m > j))) * np.linalg.det(rest)
+    return out
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_second_derivatives_of_a_determinant_are_exact_at_and_near_singular_matrices(
+    n: int,
+) -> None:
+    a = np.random.default_rng(7).normal(size=(n, n))
+    equal, near, twice = a.copy(), a.copy(), a.copy()
+    equal[:, 0], near[:, 0] = a[:, 1], a[:, 1] * (1 + 1e-12)
+    twice[:, 0], twice[0] = a[:, 1], a[1]
+    for x in (a, equal, near, twice, np.zeros((n, n))):
+        expected = second_minors(x)
+        np.testing.assert_allclose(ftrace.hessian(np.linalg.det)(x), expected, atol=1e-13)
+        found = ftrace.jit(ftrace.hessian(np.linalg.det))(x)
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+
+
+def test_third_derivatives_of_a_determinant_are_right_or_refused() -> None:
+    rng = np.random.default_rng(8)
+    a, u, v, w = rng.normal(size=(4, 4, 4))
+
+    def along(f: Any, t: Any) -> Any:
+        return lambda x: ftrace.jvp(f, (x,), (t,))[1]
+
+    second = along(along(np.linalg.det, u), v)
+    slope = (second(a + w) - second(a - w)) / 2  # of a polynomial of degree 2
+    np.testing.assert_allclose(along(second, w)(a), slope, rtol=1e-11)
+    np.testing.assert_allclose(np.sum(ftrace.grad(second)(a) * w), slope, rtol=1e-11)
+    with pytest.raises(DomainError, match=r"third derivative of det .* all but singular"):
+        ftrace.grad(second)(np.ones((4, 4)))
+    with pytest.raises(DomainError, match=r"at a matrix \(1,\) that is singular"):
+        ftrace.vmap(ftrace.grad(second))(np.stack([a, np.ones((4, 4))]))
+    flat = along(along(np.linalg.det, u[:2, :2]), v[:2, :2])
+    np.testing.assert_array_equal(ftrace.grad(flat)(np.ones((2, 2))), np.zeros((2, 2)))
 
 
 def test_a_singular_slogdet_is_zero_and_minus_infinity_as_in_numpy() -> None:

@@ -21,10 +21,10 @@ from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive, smooth
 from ftrace.interpreters.staging import trace_closed
 from ftrace.primitives.compare import bitwise_and, bitwise_not, eq, isfinite
 from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.determinants import slogdet
 from ftrace.primitives.linear import NO_TRANSPOSE, broadcast_rank0
 from ftrace.primitives.reduce import reduce_or
 from ftrace.primitives.stacks import first_element, in_front
-from ftrace.primitives.systems import slogdet
 
 
 def _impl(a: Any, x: Any) -> Any:

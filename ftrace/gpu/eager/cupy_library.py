@@ -140,6 +140,7 @@ RULES: Final[dict[str, Rule]] = {
     "det": matrices.called("det"),
     "slogdet": matrices.slogdet,
     "cofactor": matrices.cofactor,
+    "cofactor_slope": matrices.cofactor_slope,
     "cholesky": matrices.cholesky,
     "triangular_solve": matrices.triangular_solve(lambda: scipys_linear_algebra()),
     "triangular_product": matrices.triangular_product,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.gpu.eager.library_arrays import Rule
+from ftrace.primitives.determinants import slope_of_cofactors
 from ftrace.primitives.lu_factors import permuted
 
 Module = Callable[[], Any]
@@ -36,6 +37,10 @@ def cofactor(xp: Any, a: Any) -> Any:
     other = xp.matmul((unit[..., None] * others)[..., None, :] * u.conj(), v.conj())
     fine = xp.isfinite(found).all(axis=(-2, -1), keepdims=True)
     return xp.where(fine, found, other)
+
+
+def cofactor_slope(xp: Any, a: Any, t: Any) -> Any:
+    return slope_of_cofactors(xp, a, t) if a.size else xp.array(t, order="C")
 
 
 def cholesky(xp: Any, a: Any, lower: bool) -> Any:

@@ -10,7 +10,7 @@ from ftrace.core.errors import DomainError, ShapeError
 from ftrace.numpy.linear_equations import NOT_DEFINITE, SINGULAR, factored, inverted, solved
 from ftrace.numpy.promote import cast, static_int
 from ftrace.numpy.refusing import refuse
-from ftrace.primitives import systems
+from ftrace.primitives import determinants
 from ftrace.primitives.banded import banded_solve, definite_banded_solve
 from ftrace.primitives.stacks import adjoint, check_matrices, conjugated, swapped, triangle
 from ftrace.scipy.borrowing import scipys
@@ -172,7 +172,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """
     (a,) = square("det", a)
     double = np.dtype(np.complex128 if typeof(a).dtype.kind == "c" else np.float64)
-    return systems.det(cast(a, double))
+    return determinants.det(cast(a, double))
 
 
 # ---------------------------------------------------------------------------------- bands
