@@ -1,5 +1,6 @@
 """Compiled code on disk: what is kept, what is never read; that nothing about it is an error."""
 
+import ctypes
 import os
 import stat
 import subprocess
@@ -195,6 +196,43 @@ def test_code_for_other_processors_and_levels_is_another_file_compiled(home):
                 machine_code.compile_module(text, {}, made_for, level)
     assert machine_code.translations() - before == 4
     assert len(list(home.iterdir())) == 4
+
+
+def _number(n):
+    return f"define i32 @f() {{\n  ret i32 {n}\n}}\n"
+
+
+def _run(n):
+    module = machine_code.compile_module(_number(n), {}, machine_code.host())
+    return ctypes.CFUNCTYPE(ctypes.c_int)(module.address("f"))()
+
+
+@pytest.mark.parametrize("how", ["writable", "linked", "cut", "not framed", "another user's"])
+def test_planted_code_is_never_executed_compiled(home, tmp_path, how):
+    assert _run(8) == 8
+    file = only(home)
+    file.unlink()
+    assert _run(7) == 7
+    only(home).rename(file)  # whole code of this user, and of another text: it would be run
+    assert _run(8) == 7
+    if how == "writable":
+        file.chmod(0o620)
+    elif how == "linked":
+        file.rename(tmp_path / "elsewhere")
+        file.symlink_to(tmp_path / "elsewhere")
+    elif how == "cut":
+        file.write_bytes(file.read_bytes()[:-1])
+    elif how == "not framed":
+        file.write_bytes(disk_cache.read(file.name) or b"")
+    elif os.geteuid() == 0:
+        os.chown(file, 1234, -1)
+    else:
+        pytest.skip("only root can give a file to another user")
+    before = machine_code.translations()
+    assert _run(8) == 8
+    assert machine_code.translations() == before + 1
+    assert _run(8) == 8  # what was planted has been replaced
+    assert machine_code.translations() == before + 1
 
 
 def test_the_command_shows_and_deletes(home, capsys):
