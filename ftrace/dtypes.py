@@ -8,6 +8,7 @@ from numpy import iinfo as iinfo
 from numpy import issubdtype as issubdtype
 
 from ftrace.core.dtypes import canonical
+from ftrace.core.errors import DtypeError
 from ftrace.core.jax_names import refusing as _refusing
 
 _SCALARS: Final = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
@@ -38,12 +39,20 @@ def result_type(*args: Any) -> np.dtype[Any]:
 def scalar_type_of(x: Any) -> type:
     """The Python type of numbers of an array's dtype.
 
+    Raises:
+        DtypeError: what has none.
+
     Example:
         >>> import numpy as np, ftrace.dtypes
         >>> ftrace.dtypes.scalar_type_of(np.zeros(2, np.float32))
         <class 'float'>
     """
-    return _SCALARS[np.result_type(x).kind]
+    try:
+        return _SCALARS[np.result_type(x).kind]
+    except (TypeError, KeyError):
+        raise DtypeError(
+            f"{x!r} has no dtype of numbers.", "Pass an array, a number or a dtype of numbers."
+        ) from None
 
 
 def itemsize_bits(dtype: Any) -> int:

@@ -54,7 +54,14 @@ def explained(fn: F, name: str) -> F:
     """
     if fn in _EXPLAINED:
         return _EXPLAINED[fn]
-    code, hints = fn.__code__, fn.__annotations__  # type: ignore[attr-defined]
+    call = _rewording(fn, name)
+    call.__module__, _, call.__qualname__ = name.rpartition(".")  # where pickle finds it
+    _EXPLAINED[fn] = _EXPLAINED[call] = call
+    return typing.cast(F, call)
+
+
+def _rewording(fn: Any, name: str) -> Any:
+    code, hints = fn.__code__, fn.__annotations__
     named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     truths = [
         (i if i < code.co_argcount else sys.maxsize, key)
@@ -76,9 +83,30 @@ def explained(fn: F, name: str) -> F:
         except BARE as error:
             reword(error, fn, args, kwargs, name)
 
-    call.__module__, _, call.__qualname__ = name.rpartition(".")  # where pickle finds it
-    _EXPLAINED[fn] = _EXPLAINED[call] = call
-    return typing.cast(F, call)
+    return call
+
+
+def reworded(fn: F) -> F:
+    """A decorator of functions that a public function makes: their bare errors are named, too."""
+    return typing.cast(F, _rewording(fn, f"{fn.__module__}: {fn.__name__}"))
+
+
+C = TypeVar("C", bound=type)
+
+
+def explained_methods(cls: C) -> C:
+    """A class decorator: the methods are as `explained` functions are."""
+    home = cls.__module__.rpartition(".")[0]
+    for key, fn in [*vars(cls).items()]:
+        if type(fn) is FunctionType and (key[0] != "_" or key in _SPECIAL):
+            setattr(cls, key, _rewording(fn, f"{home}.{cls.__name__}.{key}"))
+    return cls
+
+
+_SPECIAL: Final = (
+    *("__init__", "__call__", "__getitem__", "__matmul__", "__rmatmul__", "__mul__", "__rmul__"),
+    *("__truediv__", "__pow__", "__add__", "__radd__", "__sub__", "__rsub__"),
+)
 
 
 def _is_truth(value: Any) -> bool:
@@ -114,6 +142,7 @@ def better_error(
     given = _bound(fn, args, kwargs)
     if given is None:
         return error  # Python's words on the signature
+    given.pop("self", None)
     for key, value in given.items():
         hint = _hint(fn, key)
         if not _fits(value, hint):
@@ -124,9 +153,46 @@ def better_error(
             f"{name} was given {shown(given[huge])} as its argument {huge}, which no dtype holds.",
             "Pass a float, or an integer of 64 bits.",
         )
-    if any(_may_raise(v, error) for v in given.values()):
+    if any(_may_raise(v, error) for k, v in given.items() if _is_function(_hint(fn, k))):
         return error
     return unfit(error, name, given)
+
+
+def options_check(fn: Callable[..., Any], name: str) -> Callable[[Any, Mapping[str, Any]], None]:
+    """A function of arguments that raises `DtypeError` for an option of another type than it says.
+
+    For functions that have no use for some of their options on traced values, and do not look at
+    them.
+    """
+    code = inspect.unwrap(fn).__code__
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    hints = {key: _hint(fn, key) for key in named}
+    options = [
+        (i if i < code.co_argcount else sys.maxsize, key, hints[key])
+        for i, key in enumerate(named)
+        if all(part in _OPTIONS for part in typing.get_args(hints[key]) or (hints[key],))
+    ]
+    absent = object()
+
+    def check(args: Any, kwargs: Mapping[str, Any]) -> None:
+        for place, key, hint in options:
+            value = args[place] if place < len(args) else kwargs.get(key, absent)
+            if value is absent or isinstance(value, Tracer):
+                continue
+            if not (_is_truth(value) if hint is bool else _fits(value, hint)):
+                raise _misfit(name, key, value, hint)
+
+    return check
+
+
+_OPTIONS: Final = (bool, int, str, None, type(None))
+
+
+def _is_function(hint: Any) -> bool:
+    """Whether an annotation says that functions are taken."""
+    return Callable in (hint, typing.get_origin(hint)) or any(
+        map(_is_function, typing.get_args(hint))
+    )
 
 
 def _may_raise(value: Any, error: Exception) -> bool:

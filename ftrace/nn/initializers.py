@@ -11,9 +11,33 @@ import numpy as np
 
 import ftrace.numpy as fnp
 from ftrace import random
+from ftrace.core.arguments import explain as _explain
+from ftrace.core.arguments import reworded as _named_errors
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import DomainError, ShapeError
 from ftrace.core.jax_names import refusing as _refusing
+from ftrace.numpy.promote import new_shape
+
+__all__ = (  # pyright: ignore[reportUnsupportedDunderAll]
+    "constant",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "orthogonal",
+    "truncated_normal",
+    "uniform",
+    "variance_scaling",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+)
 
 Shape = tuple[int, ...]
 Initializer = Callable[..., Any]  # (key, shape, dtype) -> array
@@ -34,7 +58,7 @@ def zeros(key: Any, shape: Any, dtype: Any = float) -> Any:
         >>> ftrace.nn.initializers.zeros(None, (2,))
         array([0., 0.])
     """
-    return fnp.zeros(shape, dtype)
+    return fnp.zeros(new_shape(shape), dtype)
 
 
 def ones(key: Any, shape: Any, dtype: Any = float) -> Any:
@@ -50,7 +74,7 @@ def ones(key: Any, shape: Any, dtype: Any = float) -> Any:
         >>> ftrace.nn.initializers.ones(None, (2,))
         array([1., 1.])
     """
-    return fnp.ones(shape, dtype)
+    return fnp.ones(new_shape(shape), dtype)
 
 
 def constant(value: Any, dtype: Any = float) -> Initializer:
@@ -66,7 +90,9 @@ def constant(value: Any, dtype: Any = float) -> Initializer:
         array([3., 3.])
     """
 
+    @_named_errors
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
+        shape = new_shape(shape)
         return fnp.full(shape, value, canonical(dtype))
 
     return init
@@ -85,7 +111,9 @@ def uniform(scale: Any = 1e-2, dtype: Any = float) -> Initializer:
         (2,)
     """
 
+    @_named_errors
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
+        shape = new_shape(shape)
         return random.uniform(key, shape, canonical(dtype)) * _as(scale, dtype)
 
     return init
@@ -104,7 +132,9 @@ def normal(stddev: Any = 1e-2, dtype: Any = float) -> Initializer:
         (2,)
     """
 
+    @_named_errors
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
+        shape = new_shape(shape)
         return random.normal(key, shape, canonical(dtype)) * _as(stddev, dtype)
 
     return init
@@ -126,7 +156,9 @@ def truncated_normal(
         (2,)
     """
 
+    @_named_errors
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
+        shape = new_shape(shape)
         found = random.truncated_normal(key, lower, upper, shape, canonical(dtype))
         return found * _as(stddev, dtype)
 
@@ -200,8 +232,10 @@ def variance_scaling(
                 f"It is one of {', '.join(names)}.",
             )
 
+    @_named_errors
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
-        n, m = _fans(tuple(shape), in_axis, out_axis, batch_axis)
+        shape = new_shape(shape)
+        n, m = _fans(shape, in_axis, out_axis, batch_axis)
         found = canonical(dtype)
         deviation = np.sqrt(scale / max(1.0, means[mode](n, m)))
         return drawn[distribution](key, shape, found) * _as(float(deviation), found)
@@ -266,7 +300,9 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = float) -> I
                [0., 1.]])
     """
 
+    @_named_errors
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Any:
+        shape = new_shape(shape)
         if len(shape) < 2:
             raise ShapeError(
                 f"nn.initializers.orthogonal was given the shape {tuple(shape)}.",
@@ -282,4 +318,5 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = float) -> I
     return init
 
 
+_explain(globals())
 __getattr__ = _refusing("nn.initializers")

@@ -1,6 +1,7 @@
 """Functions that normalise along axes: softmax and its kin, standardize, one_hot."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,15 @@ from ftrace.lax.operations import stop_gradient
 from ftrace.numpy.promote import inexact, one_axis, static_int, value
 from ftrace.scipy.special.composed_functions import log_sum_exp
 
+Axes = int | Sequence[int] | None
+
 
 def _greatest(x: Any, axis: Any, where: Any) -> Any:
     given = x if where is None else fnp.where(where, x, -np.inf)
     return stop_gradient(fnp.max(given, axis=axis, keepdims=True, initial=-np.inf))
 
 
-def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def softmax(x: Any, axis: Axes = -1, where: Any = None) -> Any:
     """Exponentials divided by their sum along axes.
 
     Args:
@@ -37,7 +40,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     return found if where is None else fnp.where(where, found, 0.0)
 
 
-def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+def log_softmax(x: Any, axis: Axes = -1, where: Any = None) -> Any:
     """The logarithm of softmax(x, axis).
 
     Args:
@@ -59,7 +62,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 
 def logsumexp(
     a: Any,
-    axis: Any = None,
+    axis: Axes = None,
     b: Any = None,
     keepdims: bool = False,
     return_sign: bool = False,
@@ -86,7 +89,7 @@ def logsumexp(
     return found if b is None else fnp.where(fnp.less(sign, 0), np.nan, found)
 
 
-def logmeanexp(a: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+def logmeanexp(a: Any, axis: Axes = None, where: Any = None, keepdims: bool = False) -> Any:
     """The logarithm of a mean of exponentials.
 
     Args:
@@ -110,7 +113,7 @@ def logmeanexp(a: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
 
 def standardize(
     x: Any,
-    axis: Any = -1,
+    axis: Axes = -1,
     mean: Any = None,
     variance: Any = None,
     epsilon: Any = 1e-5,

@@ -7,7 +7,7 @@ import numpy as np
 from ftrace.core.arguments import shown
 from ftrace.core.avals import typeof
 from ftrace.core.device import following
-from ftrace.core.errors import DomainError
+from ftrace.core.errors import DomainError, DtypeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import cumulative_functions, reductions, ufuncs, views
 from ftrace.numpy.elementary import chosen, isclose, multiply
@@ -97,6 +97,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     found = e.sub(_part(x, 1, None, 0), _part(x, None, -1, 0))
     dtype = typeof(found).dtype
     for name, v in (("to_begin", to_begin), ("to_end", to_end)):
+        if type(v) is int and v.bit_length() > 64:
+            raise TypeError(f"`{name}` is an int that no dtype holds")
         if v is not None and not np.can_cast(typeof(value(v)).dtype, typeof(x).dtype, "same_kind"):
             raise TypeError(
                 f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule."
@@ -143,6 +145,8 @@ def _gradient_axis(x: Any, h: Any, axis: int, edge_order: int) -> Any:
         gaps = diff(h)
     else:
         gaps = stretch(strong(h), (n - 1,))
+    if typeof(gaps).dtype.kind == "c" and typeof(x).dtype.kind != "c":
+        raise DtypeError("gradient of real samples was given complex distances.", "Give real ones.")
     gaps = cast(gaps, typeof(x).dtype)
 
     def gap(start: int | None, stop: int | None) -> Any:

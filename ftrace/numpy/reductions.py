@@ -18,6 +18,7 @@ from ftrace.numpy import ufuncs
 from ftrace.numpy.elementary import multiply, where
 from ftrace.numpy.lowerings import constant_like, truth
 from ftrace.numpy.promote import (
+    PYTHON_SCALARS,
     TRACED,
     cast,
     common_dtype,
@@ -63,7 +64,11 @@ def masked(x: Any, mask: Any, otherwise: Any) -> Any:
     """The operand with a neutral number where the `where=` mask is false."""
     if mask is True:
         return x
-    mask = False if mask is None else mask  # as NumPy takes it
+    if mask is None or type(mask) in PYTHON_SCALARS:
+        mask = bool(mask)  # as NumPy takes it
+    mask = value(mask)
+    if typeof(mask).dtype.kind != "b":
+        raise TypeError("`where` must be boolean")
     return where(mask, x, typeof(x).dtype.type(otherwise))
 
 

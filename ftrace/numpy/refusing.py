@@ -4,6 +4,8 @@ What depends on shapes and options alone is asked of NumPy itself: `refusal` cal
 more where ours has failed, with plain arrays in the place of traced ones.
 """
 
+import functools
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -62,6 +64,16 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise _OptionError(f"{name}={shown(given)} was given, which is none of its values.")
 
 
+@functools.lru_cache(maxsize=1024)
+def _options_of(fn: Callable[..., Any]) -> tuple[tuple[int, str], ...]:
+    """Which arguments of a function are options, by position."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    if code is None:
+        return ()
+    named = enumerate(code.co_varnames[: code.co_argcount])
+    return tuple((i, key) for i, key in named if key in OPTIONS)
+
+
 def attempt(
     plain: Callable[..., Any], fn: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
 ) -> Any:
@@ -73,6 +85,8 @@ def attempt(
     try:
         if kwargs:
             check_options(kwargs)
+        if len(args) > 2 and (places := _options_of(fn)):
+            check_options({key: args[i] for i, key in places if i < len(args)})
         return fn(*args, **kwargs)
     except BARE as error:
         if (found := refusal(error, plain, fn, args, kwargs)) is error:
@@ -81,13 +95,19 @@ def attempt(
 
 
 def refusal(
-    error: Exception, plain: Callable[..., Any], fn: Callable[..., Any], args: Any, kwargs: Any
+    error: Exception,
+    plain: Callable[..., Any],
+    fn: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    name: str = "",
 ) -> Exception:
     """What is to be raised where an implementation failed: NumPy's error, if it has one."""
     if not is_accident(error) or _holds(_is_function, (args, *kwargs.values())):
         return error
+    name = name or f"numpy.{plain.__name__}"
     if _holds(_is_large, (args, *kwargs.values())):
-        return _ours(error, plain, fn, args, kwargs)
+        return _ours(error, name, fn, args, kwargs)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,15 +115,15 @@ def refusal(
     except Exception as numpys:
         chosen = is_raised(error) and type(error) is type(numpys)  # words of ours, as a rule better
         return error if chosen else numpys.with_traceback(None)
-    return _ours(error, plain, fn, args, kwargs)
+    return _ours(error, name, fn, args, kwargs)
 
 
-def _ours(error: Exception, plain: Any, fn: Any, args: Any, kwargs: Any) -> Exception:
+def _ours(error: Exception, name: str, fn: Any, args: Any, kwargs: Any) -> Exception:
     if isinstance(error, _OptionError):
-        return DtypeError(f"numpy.{plain.__name__}: {error}", f"See help(numpy.{plain.__name__}).")
+        return DtypeError(f"{name}: {error}", f"See help({name}).")
     if is_raised(error):
         return error
-    return better_error(error, fn, args, kwargs, f"numpy.{plain.__name__}")
+    return better_error(error, fn, args, kwargs, name)
 
 
 def _holds(property_: Callable[[Any], bool], x: Any) -> bool:

@@ -202,7 +202,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     x, i = flat_or_axis(strong(value(a)), axis)
     given = value(int(indices) if type(indices) is float else indices)  # as NumPy does
     given = cast(given, INDEX) if typeof(given).dtype.kind == "b" else given
-    if typeof(given).size and typeof(given).dtype.kind not in "biu":
+    nothing = type(indices) in (list, tuple) and not typeof(given).size
+    if not nothing and typeof(given).dtype.kind not in "biu":
         raise TypeError(f"Cannot cast indices from {typeof(given).dtype} to int64")
     if mode == "raise":
         check_range(given, i, typeof(x).shape[i])

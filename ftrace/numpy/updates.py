@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.avals import typeof
+from ftrace.core.avals import check_int, typeof
 from ftrace.core.errors import RuleError
 from ftrace.numpy import ufuncs
 from ftrace.numpy.assigning import assignable, fitted, is_mask, setitem_value
 from ftrace.numpy.indexing import Advanced, Plan, advanced, basic
-from ftrace.numpy.promote import cast, value
+from ftrace.numpy.promote import cast, strong, value
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.elementwise import bitwise_and, clamp, ge, lt, mod, neg, select
 from ftrace.primitives.index import scatter, scatter_add
@@ -65,7 +65,9 @@ class At:
     __slots__ = ("array",)
 
     def __init__(self, array: Any) -> None:
-        self.array = value(array)
+        if type(array) is int:
+            check_int(array, np.iinfo(np.int64).max, "at()")
+        self.array = strong(value(array))
 
     def __getitem__(self, key: Any) -> "Update":
         return Update(self.array, key)

@@ -4,24 +4,36 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
+from ftrace.core.arguments import BARE, options_check
+from ftrace.core.avals import check_int
 from ftrace.core.device import LIBRARIES
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import EVAL, ctx, running
 from ftrace.numpy.promote import broadcast, promote_inexact, untraced, value
+from ftrace.numpy.refusing import refusal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def scipys(module: str) -> Callable[[F], F]:
-    """A decorator: with no trace running, the function of this name of a module of SciPy."""
+    """A decorator: with no trace running, the function of this name of a module of SciPy.
+
+    Traced, its options are of the types that it says; where it fails, its error is SciPy's.
+    """
 
     def decorate(fn: F) -> F:
         plain = lazy(module, fn.__name__)
+        checked: list[Callable[..., None]] = []
 
         @functools.wraps(fn)
         def call(*args: Any, **options: Any) -> Any:
             if running and ctx.trace is not EVAL:
-                return fn(*args, **options)
+                check = checked or [options_check(fn, f"{module}.{fn.__name__}")]
+                checked[:] = check
+                check[0](args, options)
+                return borrowing(plain, fn, args, options, f"{module}.{fn.__name__}")
             if LIBRARIES:
                 return untraced(plain, fn, args, options)
             return plain(*args, **options)
@@ -31,6 +43,21 @@ def scipys(module: str) -> Callable[[F], F]:
     return decorate
 
 
+def borrowing(
+    plain: Callable[..., Any], fn: Callable[..., Any], args: Any, options: Any, name: str
+) -> Any:
+    """Call ours; where it fails, with the error of SciPy's own function on such arguments."""
+    try:
+        return fn(*args, **options)
+    except BARE as error:
+        if (found := refusal(error, plain, fn, args, options, name)) is error:
+            raise
+        raise found from None
+
+
 def prepared(*xs: Any) -> list[Any]:
     """Operands for a row: of one floating or complex dtype, and of one shape or rank 0."""
+    for x in xs:
+        if type(x) is int:
+            check_int(x, np.iinfo(np.int64).max, "An operand")
     return broadcast(*promote_inexact(*map(value, xs)))

@@ -1,6 +1,6 @@
 """Sparse matrices of traced data, by SciPy's names: constructors and `diags`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from ftrace.sparse.traced_data import Sparse, as_sparse, is_sparse
 def _constructor(form: str, family: str) -> Callable[..., Sparse]:
     name = f"{form}_{family}"
 
-    def make(arg: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> Sparse:
+    def make(
+        arg: Any, shape: Sequence[int] | None = None, dtype: Any = None, copy: bool = False
+    ) -> Sparse:
         found = getattr(_made(name, form, family, arg, shape), f"to{form}")()
         return found if dtype is None else found.astype(dtype)
 
@@ -62,11 +64,14 @@ def _made(name: str, form: str, family: str, arg: Any, shape: Any) -> Sparse:
     if len(arg) == 3:
         major, minor = len(second) - 1, int(first.max(initial=-1)) + 1
         form = "csr" if form == "csr" else "csc"
-        found = shape or ((major, minor) if form == "csr" else (minor, major))
+        own = (major, minor) if form == "csr" else (minor, major)
     else:
         form = "coo"
-        found = shape or tuple(int(x.max(initial=-1)) + 1 for x in (first, second))
-    _check(name, form, data, first, second, tuple(found))
+        own = int(first.max(initial=-1)) + 1, int(second.max(initial=-1)) + 1
+    found = own if shape is None else tuple(shape)
+    if len(found) != 2:
+        raise ShapeError(f"{name} was given the shape {shape}.", "A matrix has two sizes.")
+    _check(name, form, data, first, second, found)
     m, n = map(int, found)
     return Sparse(data, pattern(form, family, (m, n), first, second))
 
@@ -97,9 +102,10 @@ coo_matrix = _constructor("coo", "matrix")
 
 def _diags(family: str, diagonals: Any, offsets: Any, shape: Any) -> Sparse:
     many = np.ndim(offsets) > 0
+    if not many and fnp.ndim(diagonals[0]):
+        raise ShapeError("diags: one offset was given for several diagonals.", "Give one to each.")
     offsets = [int(k) for k in np.atleast_1d(offsets)]
-    parts = [fnp.asarray(d) for d in diagonals] if many or fnp.ndim(diagonals[0]) else None
-    parts = [fnp.asarray(diagonals)] if parts is None else parts
+    parts = [fnp.asarray(d) for d in diagonals] if many else [fnp.asarray(diagonals)]
     if shape is None:
         n = parts[0].shape[0] + abs(offsets[0])
         shape = (n, n)

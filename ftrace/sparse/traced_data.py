@@ -6,6 +6,8 @@ from typing import Any, Final
 import numpy as np
 
 import ftrace.numpy as fnp
+from ftrace.core.arguments import explained_methods
+from ftrace.core.dtypes import canonical
 from ftrace.core.errors import (
     DtypeError,
     RuleError,
@@ -15,6 +17,7 @@ from ftrace.core.errors import (
 )
 from ftrace.core.lazy import lazy
 from ftrace.core.nodes import GetAttrKey, NodeKind, register
+from ftrace.numpy.promote import one_axis, static_int
 from ftrace.sparse.sparsity import Pattern, pairs, pattern
 
 FORMS: Final = ("csr", "csc", "coo")
@@ -26,6 +29,7 @@ _scipys: Final = {
 _FIX: Final = "toarray() makes a dense array of it."
 
 
+@explained_methods
 class Sparse:
     """A sparse matrix whose data may be traced.
 
@@ -201,7 +205,8 @@ class Sparse:
 
     def power(self, n: Any, dtype: Any = None) -> "Sparse":
         """Its elements to the n-th power."""
-        return self._with(self.data**n if dtype is None else self.data.astype(dtype) ** n)
+        data = self.data if dtype is None else self.data.astype(canonical(dtype))
+        return self._with(data**n)
 
     __pow__ = power
 
@@ -216,7 +221,7 @@ class Sparse:
 
     def astype(self, dtype: Any) -> "Sparse":
         """The same elements in another dtype."""
-        return self._with(self.data.astype(dtype))
+        return self._with(self.data.astype(canonical(dtype)))
 
     def copy(self) -> "Sparse":
         """The same matrix."""
@@ -288,6 +293,7 @@ class Sparse:
 
     def diagonal(self, k: int = 0) -> Any:
         """The elements of a diagonal."""
+        k = static_int(k, "k")
         rows, cols = self.places.rows, self.places.cols
         (on,) = np.nonzero(cols - rows == k)
         m, n = self.shape
@@ -300,10 +306,12 @@ class Sparse:
 
     def sum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
         """The sum of all elements, of columns (axis 0) or of rows (axis 1)."""
-        data = self.data if dtype is None else self.data.astype(dtype)
+        if out is not None:
+            raise RuleError("A sparse matrix was summed with out=.", "Use what sum() returns.")
+        data = self.data if dtype is None else self.data.astype(canonical(dtype))
         if axis is None:
             return fnp.sum(data)
-        at = (self.places.cols, self.places.rows)[axis]
+        at = (self.places.cols, self.places.rows)[one_axis(axis, 2)]
         found = _gathered(data, at, self.shape[1 - axis % 2])
         if self.places.family == "array":
             return found
@@ -311,8 +319,10 @@ class Sparse:
 
     def mean(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
         """The mean of all elements, of columns (axis 0) or of rows (axis 1)."""
+        if axis is not None:
+            axis = one_axis(axis, 2)
         count = self.shape[0] * self.shape[1] if axis is None else self.shape[axis]
-        return self.sum(axis, dtype) / count
+        return self.sum(axis, dtype, out) / count
 
     def _to(self, form: str) -> "Sparse":
         if form == self.places.form:

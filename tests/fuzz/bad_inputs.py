@@ -21,6 +21,7 @@ import contextlib
 import copy
 import dis
 import faulthandler
+import functools
 import inspect
 import io
 import operator
@@ -45,6 +46,7 @@ import ftrace.numpy as fnp
 from ftrace import grad, jit, lax, passes, tree_util, vmap
 from ftrace.core.trace import EVAL, Tracer, ctx
 from ftrace.scipy import special
+from tests.fuzz import good_scipy
 from tests.fuzz.good_calls import GOOD, KEY, Good, X
 
 ROOT, HERE = str(Path(ftrace.__file__).parent), str(Path(__file__).parent)
@@ -84,11 +86,12 @@ FAMILIES: dict[str, Any] = {
     "passes": passes,
     "methods": METHODS,
     "operators": operator,
+    **good_scipy.OURS,
 }
 NUMPYS: dict[str, Any] = {
     "numpy": SimpleNamespace(**vars(np.lib.stride_tricks) | vars(np)),
     "linalg": np.linalg, "fft": np.fft, "special": scipy.special,
-    "methods": METHODS, "operators": operator,
+    "methods": METHODS, "operators": operator, **good_scipy.SCIPYS,
 }  # fmt: skip
 # these register for good, wait for a person, change the process, or write files
 LEFT_OUT = {
@@ -108,6 +111,8 @@ VALUES: dict[str, Callable[[], Any]] = {
     "(1, 'a')": lambda: (1, "a"), "10**6": lambda: 10**6, "'i4'": lambda: "i4",
 }  # fmt: skip
 THING = object()
+PASSING = ("block_until_ready", "device_get")  # which give back what they do not know
+NO_NUMBERS = ("'abc'", "object()", "np.sin", "objects", "dates", "texts", "float", "b''", "'i4'")
 
 
 class Given(NamedTuple):
@@ -154,7 +159,7 @@ def public() -> list[tuple[str, str]]:
     return [
         (family, name)
         for family, module in FAMILIES.items()
-        if family not in ("methods", "operators")
+        if family not in ("methods", "operators", "matrices")
         for name in sorted(getattr(module, "__all__", None) or dir(module))
         if not name.startswith("_")
         and not any(name.startswith(s) for s in LEFT_OUT)
@@ -277,7 +282,41 @@ def classified(call: Call) -> tuple[str, str]:
         return "taken", ""  # what is only traced needs no memory
     if numpys and not more and call.function(FAMILIES) is not call.function(NUMPYS):
         return "SILENT", f"NumPy: {type(numpys).__name__}: {numpys}"
+    if call.function(NUMPYS) is None and (key := _misplaced(call)):
+        return "SILENT", f"{key} is no array and no number"
     return "taken", ""
+
+
+def _misplaced(call: Call) -> str:
+    """The name of an argument that is neither, where a call that makes sense has one."""
+    if call.family == "initializers" or call.name in PASSING:
+        return ""
+    for name, given in _named(call).items():
+        if given in NO_NUMBERS and f"{call.family}.{call.name}.{name}" in _numbered():
+            return name
+    return ""
+
+
+@functools.cache
+def _numbered() -> frozenset[str]:
+    """The parameters that have an array or a number in every call that makes sense."""
+    found: dict[str, bool] = {}
+    for family, name, args, kwargs in GOOD:
+        arguments = tuple(map(Given, args)), tuple((k, Given(v)) for k, v in kwargs.items())
+        for key, given in _named(Call(family, name, *arguments, "eager")).items():
+            own, value = f"{family}.{name}.{key}", getattr(given, "value", None)
+            is_array = isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
+            found[own] = found.get(own, True) and (is_array or type(value) in (int, float))
+    return frozenset(k for k, v in found.items() if v)
+
+
+def _named(call: Call) -> dict[str, Any]:
+    """The arguments by their parameters' names, as far as there are any."""
+    try:
+        signature = inspect.signature(call.function(FAMILIES))  # type: ignore[arg-type]
+        return signature.bind(*call.arguments, **dict(call.keywords)).arguments
+    except (TypeError, ValueError):
+        return {}
 
 
 def _class_of(call: Call, error: Exception) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import ftrace
 from ftrace import random
 from ftrace import tree_util as tu
+from tests.fuzz import good_scipy
 from tests.numpy.cases import CASES
 
 X = np.array([1.0, 2.0, 3.0])
@@ -215,4 +216,5 @@ GOOD: list[Good] = [
     *(call for group in (_lax, _random, _trees, _transformations, _solvers) for call in group()),
     *(_methods() + _operators()) * 2,
     *_numpys(),
+    *good_scipy.GOOD,
 ]

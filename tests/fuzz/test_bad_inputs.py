@@ -1,10 +1,14 @@
 """Bad inputs over the whole public API: nothing nonsensical passes in silence."""
 
+import numpy as np
 import pytest
 
 from ftrace import lax
 from ftrace.errors import ShapeError
 from tests.fuzz.bad_inputs import FAMILIES, Call, Given, calls, classified, public, table
+
+M = np.arange(9.0).reshape(3, 3) + 4.0 * np.eye(3)
+CSR = np.ones(3), np.array([0, 2, 1]), np.array([0, 2, 3, 3])
 
 
 def call(family, name, *arguments, context="eager", **keywords):
@@ -12,9 +16,9 @@ def call(family, name, *arguments, context="eager", **keywords):
 
 
 def test_calls_are_many_and_the_seed_decides_them():
-    assert len(public()) > 600
+    assert len(public()) > 900
     assert [*map(str, calls(50, 1))] == [*map(str, calls(50, 1))] != [*map(str, calls(50, 2))]
-    assert {c.family for c in calls(2000, 0)} == {*FAMILIES}
+    assert {c.family for c in calls(6000, 0)} == {*FAMILIES}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +48,55 @@ def test_calls_are_many_and_the_seed_decides_them():
         (call("ftrace", "named_scope", "objects", context="jit"), "ours"),
         (call("numpy", "sliding_window_view", "X", "True"), "numpy"),
         (call("ftrace", "elementwise_partials", "np.sin", argnums="()"), "taken"),
+        (call("nn", "softmax", "X", "float"), "ours"),
+        (call("numpy", "max", "X", "None", "None", "{'a': 1}", context="jit"), "numpy"),
+        (call("numpy", "sum", "X", where="X", context="jit"), "numpy"),
+        (call("numpy", "all", "X", where="-1", context="jit"), "taken"),
+        (
+            call("numpy", "take", Given(M), "empty", axis="0", mode=Given("wrap"), context="jit"),
+            "numpy",
+        ),
+        (call("numpy", "ediff1d", "X", "10**40", context="jit"), "numpy"),
+        (call("numpy", "gradient", "X", "1j", context="jit"), "ours"),
+        (call("updates", "set", "10**40", "-1", "0"), "ours"),
+        (call("updates", "add", "X", "2.5", "0", context="jit"), "numpy"),
+        (call("ftrace", "clip_gradient", "X", "'abc'", "0"), "ours"),
+        (call("ftrace", "scale_gradient", "X", "dates"), "ours"),
+        (call("smaller", "scalar_type_of", "object()"), "ours"),
+        (call("initializers", "he_uniform", "KEY", "2.5"), "ours"),
+        (call("initializers", "ones", "KEY", "objects", context="jit"), "ours"),
+        (call("special", "lambertw", "X", "10**40", context="jit"), "ours"),
+        (call("scipy.fft", "ihfft", "X", workers="{'a': 1}", context="jit"), "ours"),
+        (call("scipy.fft", "dct", "X", workers="0", context="jit"), "ours"),
+        (call("scipy.linalg", "eigvals", Given(M), check_finite="X", context="jit"), "ours"),
+        (call("scipy.linalg", "logm", Given(M), disp="KEY", context="jit"), "ours"),
+        (call("scipy.linalg", "schur", Given(M), lwork="float", context="jit"), "ours"),
+        (call("scipy.linalg", "solve", Given(M), "ones(2, 2)", context="grad"), "ours"),
+        (call("scipy.signal", "periodogram", "X", window="ints", context="jit"), "taken"),
+        (call("scipy.signal", "periodogram", "X", window="KEY", context="jit"), "ours"),
+        (call("scipy.signal", "welch", Given(np.ones(8)), "float", context="jit"), "ours"),
+        (call("stats", "norm.pdf", "10**40"), "ours"),
+        (call("stats", "norm.pdf", "X", "1j", context="jit"), "ours"),
+        (call("stats", "t.pdf", "X", "ones(2, 2)"), "numpy"),
+        (call("stats", "vonmises.cdf", "X", "0"), "ours"),
+        (call("stats", "multivariate_normal.pdf", "ones(2, 2)", context="jit"), "ours"),
+        (call("stats", "multivariate_normal.pdf", "X", "2.5", Given(np.eye(3))), "ours"),
+        (call("stats", "multivariate_normal.pdf", "X", "X", Given(np.eye(3))), "taken"),
+        (call("stats", "multinomial.pmf", "X", "0", "0", context="jit"), "ours"),
+        (call("stats", "density", "X", "1j"), "ours"),
+        (call("interpolators", "cubic", "X", "X", "0", bc_type="(2, -1)"), "ours"),
+        (call("interpolators", "slope", "X", "X", "0", nu="object()", context="jit"), "ours"),
+        (call("interpolators", "linear", "X", "X", "0", axis="10**6", context="grad"), "ours"),
+        (call("interpolators", "filled", "X", "X", "0", fill="1j", context="jit"), "ours"),
+        (call("interpolators", "pieces", "ones(2, 2)", "()", "0", context="jit"), "ours"),
+        (call("interpolators", "slope", "X", "X", "0", nu="-5", context="jit"), "ours"),
+        (call("sparse", "csr_array", Given(CSR), "0", context="vmap"), "ours"),
+        (call("sparse", "csr_array", Given(CSR), "np.sin"), "ours"),
+        (call("sparse", "diags_array", Given([np.ones(3)])), "ours"),
+        (call("matrices", "sum", "X", "(1, 'a')", context="grad"), "ours"),
+        (call("matrices", "mean", "X", "nan", context="jit"), "ours"),
+        (call("sparse", "csr_array", Given(CSR), dtype="[]", context="vmap"), "ours"),
+        (call("matrices", "times", "X", "float"), "ours"),
     ],
 )
 def test_what_comes_back_is_classified(bad, kind):
@@ -64,6 +117,13 @@ def test_accidents_and_silence_are_seen(monkeypatch, broken, kind):
     assert classified(call("numpy", "flip", "X", "'abc'"))[0] == kind
 
 
+def test_what_is_no_number_is_seen(monkeypatch):
+    monkeypatch.setattr(FAMILIES["nn"], "softmax", lambda x, axis=-1: x)
+    assert classified(call("nn", "softmax", "X"))[0] == "taken"
+    monkeypatch.setattr(FAMILIES["random"], "split", lambda key, num=2: key)
+    assert classified(call("random", "split", "KEY", "'abc'"))[0] == "SILENT"
+
+
 def test_words_that_are_too_long_are_seen(monkeypatch):
     def flip(x):
         raise ShapeError("shapes", "y" * 5000)
@@ -74,7 +134,7 @@ def test_words_that_are_too_long_are_seen(monkeypatch):
 
 
 def test_bad_inputs_are_refused_and_none_from_inside():
-    found, wrong = table(1500, 0)
+    found, wrong = table(3000, 0)
     assert not wrong, "\n".join(wrong)
     assert found["ours"] > 300
     assert found["numpy"] > 300

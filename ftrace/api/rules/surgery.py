@@ -65,6 +65,7 @@ def scale_gradient(x: T, factor: Any) -> T:
         >>> float(ftrace.grad(lambda x: ftrace.scale_gradient(x, 0.5) ** 2)(3.0))
         3.0
     """
+    _check_numbers(factor=factor)
     return replace_gradient(x, _each(lambda ct: fnp.multiply(ct, factor)))
 
 
@@ -111,6 +112,7 @@ def clip_gradient(x: T, low: Any = None, high: Any = None, *, max_norm: Any = No
             else "clip_gradient was given bounds and max_norm.",
             "Give low and high, one of them, or max_norm alone.",
         )
+    _check_numbers(low=low, high=high, max_norm=max_norm)
     if max_norm is not None:
         return replace_gradient(x, lambda ct: _within_norm(ct, max_norm))
     for leaf in tree_leaves(x):
@@ -120,6 +122,13 @@ def clip_gradient(x: T, low: Any = None, high: Any = None, *, max_norm: Any = No
                 "Use max_norm, or replace_gradient with a function that clips both parts.",
             )
     return replace_gradient(x, _each(lambda ct: fnp.clip(ct, low, high)))
+
+
+def _check_numbers(**given: Any) -> None:
+    """Refuse what the rule could not use: it runs later, if at all."""
+    for key, v in given.items():
+        if v is not None and fnp.asarray(v).dtype.kind not in "biufc":
+            raise DtypeError(f"{key}={v!r} is no number.", "Give a number or an array.")
 
 
 def _within_norm(ct: Any, max_norm: Any) -> Any:

@@ -20,8 +20,13 @@ from ftrace.numpy.promote import cast, static_int, strong, value
 from ftrace.primitives.arithmetic import complex as complex_row
 from ftrace.primitives.arithmetic import imag, real
 from ftrace.primitives.fourier import fft, resized
-from ftrace.scipy.borrowing import scipys
-from ftrace.scipy.fft.fourier_transforms import all_axes, check_norm, check_points, one_of
+from ftrace.scipy.fft.fourier_transforms import (
+    all_axes,
+    check_norm,
+    check_points,
+    one_of,
+    transforming,
+)
 
 _ROOT: Final = np.sqrt(2)
 _INVERSE: Final = {1: 1, 2: 3, 3: 2, 4: 4}
@@ -182,10 +187,10 @@ def _transformed_n(
     return x
 
 
-@scipys("scipy.fft")
+@transforming
 def dct(
     x: Any, type: Any = 2, n: Any = None, axis: Any = -1, norm: Any = None,
-    overwrite_x: bool = False, workers: Any = None, orthogonalize: Any = None,
+    overwrite_x: bool = False, workers: int | None = None, orthogonalize: bool | None = None,
 ) -> Any:  # fmt: skip
     """The discrete cosine transform of type 1, 2, 3 or 4 along an axis.
 
@@ -209,10 +214,10 @@ def dct(
     return _transformed("dct", x, type, n, axis, norm, orthogonalize, False)
 
 
-@scipys("scipy.fft")
+@transforming
 def idct(
     x: Any, type: Any = 2, n: Any = None, axis: Any = -1, norm: Any = None,
-    overwrite_x: bool = False, workers: Any = None, orthogonalize: Any = None,
+    overwrite_x: bool = False, workers: int | None = None, orthogonalize: bool | None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `dct` of the same type.
 
@@ -226,10 +231,10 @@ def idct(
     return _transformed("dct", x, type, n, axis, norm, orthogonalize, True)
 
 
-@scipys("scipy.fft")
+@transforming
 def dst(
     x: Any, type: Any = 2, n: Any = None, axis: Any = -1, norm: Any = None,
-    overwrite_x: bool = False, workers: Any = None, orthogonalize: Any = None,
+    overwrite_x: bool = False, workers: int | None = None, orthogonalize: bool | None = None,
 ) -> Any:  # fmt: skip
     """The discrete sine transform of type 1, 2, 3 or 4 along an axis.
 
@@ -243,10 +248,10 @@ def dst(
     return _transformed("dst", x, type, n, axis, norm, orthogonalize, False)
 
 
-@scipys("scipy.fft")
+@transforming
 def idst(
     x: Any, type: Any = 2, n: Any = None, axis: Any = -1, norm: Any = None,
-    overwrite_x: bool = False, workers: Any = None, orthogonalize: Any = None,
+    overwrite_x: bool = False, workers: int | None = None, orthogonalize: bool | None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `dst` of the same type.
 
@@ -260,10 +265,10 @@ def idst(
     return _transformed("dst", x, type, n, axis, norm, orthogonalize, True)
 
 
-@scipys("scipy.fft")
+@transforming
 def dctn(
     x: Any, type: Any = 2, s: Any = None, axes: Any = None, norm: Any = None,
-    overwrite_x: bool = False, workers: Any = None, *, orthogonalize: Any = None,
+    overwrite_x: bool = False, workers: int | None = None, *, orthogonalize: bool | None = None,
 ) -> Any:  # fmt: skip
     """The discrete cosine transform along several axes.
 
@@ -287,28 +292,28 @@ def dctn(
     return _transformed_n("dct", x, type, s, axes, norm, orthogonalize, False)
 
 
-@scipys("scipy.fft")
+@transforming
 def idctn(
     x: Any, type: Any = 2, s: Any = None, axes: Any = None, norm: Any = None,
-    overwrite_x: bool = False, workers: Any = None, *, orthogonalize: Any = None,
+    overwrite_x: bool = False, workers: int | None = None, *, orthogonalize: bool | None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `dctn` of the same type; arguments and errors are its own."""
     return _transformed_n("dct", x, type, s, axes, norm, orthogonalize, True)
 
 
-@scipys("scipy.fft")
+@transforming
 def dstn(
     x: Any, type: Any = 2, s: Any = None, axes: Any = None, norm: Any = None,
-    overwrite_x: bool = False, workers: Any = None, *, orthogonalize: Any = None,
+    overwrite_x: bool = False, workers: int | None = None, *, orthogonalize: bool | None = None,
 ) -> Any:  # fmt: skip
     """The discrete sine transform along several axes; arguments and errors are those of `dctn`."""
     return _transformed_n("dst", x, type, s, axes, norm, orthogonalize, False)
 
 
-@scipys("scipy.fft")
+@transforming
 def idstn(
     x: Any, type: Any = 2, s: Any = None, axes: Any = None, norm: Any = None,
-    overwrite_x: bool = False, workers: Any = None, *, orthogonalize: Any = None,
+    overwrite_x: bool = False, workers: int | None = None, *, orthogonalize: bool | None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `dstn` of the same type; arguments and errors are those of `dctn`."""
     return _transformed_n("dst", x, type, s, axes, norm, orthogonalize, True)

@@ -4,8 +4,10 @@ SciPy makes float32 of half precision, names its errors otherwise, and takes sev
 of its own. `workers`, `overwrite_x` and `plan` are about how it computes, and are not looked at.
 """
 
-from collections.abc import Iterable
-from typing import Any
+import functools
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,11 +19,27 @@ from ftrace.primitives.arithmetic import conj
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.scipy.borrowing import scipys
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 def check_norm(norm: Any) -> None:
     """Raise `ValueError` for what is no norm."""
     if type(norm) not in (str, type(None)) or norm not in SCALES[0]:
         raise ValueError(f'Invalid norm value {norm!r}, should be "backward", "ortho" or "forward"')
+
+
+def transforming(fn: F) -> F:
+    """A decorator: `scipys`, which looks at how many `workers` there are."""
+    place = fn.__code__.co_varnames.index("workers")  # type: ignore[attr-defined]
+
+    @functools.wraps(fn)
+    def call(*args: Any, **options: Any) -> Any:
+        workers = args[place] if len(args) > place else options.get("workers")
+        if workers is not None and not -(os.cpu_count() or 1) <= workers != 0:
+            raise ValueError(f"workers must not be zero, or below minus the CPUs: {workers}")
+        return fn(*args, **options)
+
+    return scipys("scipy.fft")(call)  # type: ignore[return-value]
 
 
 def check_points(n: int) -> None:
@@ -109,10 +127,10 @@ def _conj(x: Any) -> Any:
     return conj(x) if typeof(x).dtype.kind == "c" else x
 
 
-@scipys("scipy.fft")
+@transforming
 def fft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The discrete Fourier transform along an axis.
 
@@ -137,46 +155,46 @@ def fft(
     return _one("fft", _prepared(x, plan, norm), n, axis, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def ifft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `fft`, whose arguments and errors it has."""
     return _one("ifft", _prepared(x, plan, norm), n, axis, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def rfft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The first half of the transform of real numbers; arguments and errors are those of `fft`."""
     return _one("rfft", _real(_prepared(x, plan, norm)), n, axis, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def irfft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `rfft`: real numbers; arguments and errors are those of `fft`."""
     return _one("irfft", _prepared(x, plan, norm), n, axis, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def hfft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The transform, which is real, of numbers of which the second half mirrors the first."""
     return _one("irfft", _conj(_prepared(x, plan, norm)), n, axis, norm, backward=False)
 
 
-@scipys("scipy.fft")
+@transforming
 def ihfft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `hfft`: the first half of what it is given."""
     return conj(_one("rfft", _real(_prepared(x, plan, norm)), n, axis, norm, backward=True))
@@ -216,10 +234,10 @@ def _whole(x: Any, s: Any, axes: Any, norm: Any, backward: bool = True) -> Any:
     return _one("irfft", x, None if s is None else points[-1], found[-1], norm, backward)
 
 
-@scipys("scipy.fft")
+@transforming
 def fftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The discrete Fourier transform along several axes.
 
@@ -245,46 +263,46 @@ def fftn(
     return _all("fft", _prepared(x, plan, norm), s, axes, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def ifftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `fftn`, whose arguments and errors it has."""
     return _all("ifft", _prepared(x, plan, norm), s, axes, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def rfftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The transform of real numbers along several axes; half of it along the last."""
     return _halved(_real(_prepared(x, plan, norm)), s, axes, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def irfftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `rfftn`: real numbers; arguments and errors are those of `fftn`."""
     return _whole(_prepared(x, plan, norm), s, axes, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def hfftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The transform, which is real, of numbers that mirror themselves along the last axis."""
     return _whole(_conj(_prepared(x, plan, norm)), s, axes, norm, backward=False)
 
 
-@scipys("scipy.fft")
+@transforming
 def ihfftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `hfftn`; arguments and errors are those of `fftn`."""
     return conj(_halved(_real(_prepared(x, plan, norm)), s, axes, norm, backward=True))
@@ -293,55 +311,55 @@ def ihfftn(
 # ---------------------------------------------------------------------------------- two axes
 
 
-@scipys("scipy.fft")
+@transforming
 def fft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The discrete Fourier transform along two axes; the rest is that of `fftn`."""
     return _all("fft", _prepared(x, plan, norm), s, axes, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def ifft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `fft2`."""
     return _all("ifft", _prepared(x, plan, norm), s, axes, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def rfft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The transform of real numbers along two axes; half of it along the last."""
     return _halved(_real(_prepared(x, plan, norm)), s, axes, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def irfft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `rfft2`."""
     return _whole(_prepared(x, plan, norm), s, axes, norm)
 
 
-@scipys("scipy.fft")
+@transforming
 def hfft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The transform, which is real, of numbers that mirror themselves along the last axis."""
     return _whole(_conj(_prepared(x, plan, norm)), s, axes, norm, backward=False)
 
 
-@scipys("scipy.fft")
+@transforming
 def ihfft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: Any = None, *, plan: Any = None,
+    workers: int | None = None, *, plan: None = None,
 ) -> Any:  # fmt: skip
     """The inverse of `hfft2`."""
     return conj(_halved(_real(_prepared(x, plan, norm)), s, axes, norm, backward=True))

@@ -5,6 +5,7 @@ become these in lifted code, where their data or the places are traced.
 """
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
+from ftrace.core.arguments import explain as _explain
 from ftrace.scipy.interpolate.basis_splines import BSpline as BSpline
 from ftrace.scipy.interpolate.basis_splines import make_interp_spline as make_interp_spline
 from ftrace.scipy.interpolate.cubic_splines import Akima1DInterpolator as Akima1DInterpolator
@@ -15,3 +16,5 @@ from ftrace.scipy.interpolate.grids import RegularGridInterpolator as RegularGri
 from ftrace.scipy.interpolate.grids import interp1d as interp1d
 from ftrace.scipy.interpolate.grids import interpn as interpn
 from ftrace.scipy.interpolate.piecewise import PPoly as PPoly
+
+_explain(globals())

@@ -3,14 +3,16 @@
 from typing import Any
 
 import ftrace.numpy as fnp
+from ftrace.core.arguments import explained_methods
 from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError, ShapeError
 from ftrace.numpy.indexing import getitem
-from ftrace.numpy.promote import promote_inexact, static_int, value
+from ftrace.numpy.promote import one_axis, promote_inexact, static_int, value
 from ftrace.scipy.interpolate.piecewise import column, placed, registered, samples
 
 
 @registered(("t", "c"), ("k", "extrapolate", "axis"))
+@explained_methods
 class BSpline:
     """A spline as a sum of basis functions, evaluated by de Boor's recurrence.
 
@@ -37,7 +39,7 @@ class BSpline:
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0) -> None:
         self.t, c = promote_inexact(value(t), value(c))
-        self.axis = static_int(axis, "axis") % typeof(c).ndim
+        self.axis = one_axis(axis, typeof(c).ndim)
         self.c = fnp.moveaxis(c, self.axis, 0)
         self.k = static_int(k, "k")
         self.extrapolate = extrapolate
@@ -57,6 +59,7 @@ class BSpline:
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         """The value at places, or the derivative of order nu."""
+        nu = static_int(nu, "nu")
         if nu:
             return self.derivative(nu)(x, 0, extrapolate)
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
@@ -82,7 +85,9 @@ class BSpline:
 
     def derivative(self, nu: int = 1) -> "BSpline":
         """The derivative of order nu, a spline of lower degree."""
-        t, c, k = self.t, self.c, self.k
+        t, c, k, nu = self.t, self.c, self.k, static_int(nu, "nu")
+        if nu < 0:
+            raise RuleError(f"BSpline.derivative was given nu={nu}.", "Its order is 0 or more.")
         c = c[: typeof(t).shape[0] - k - 1]
         for _ in range(nu):
             if not k:

@@ -6,6 +6,7 @@ Each finds slopes at the samples in its own way; the polynomials follow from val
 from typing import Any
 
 import ftrace.numpy as fnp
+from ftrace.core.arguments import explained_methods
 from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError
 from ftrace.numpy.promote import value
@@ -24,6 +25,7 @@ def _coefficients(x: Any, y: Any, slopes: Any) -> Any:
 
 
 @registered(*_PARTS)
+@explained_methods
 class CubicHermiteSpline(PPoly):
     """The interpolator that has given values and slopes.
 
@@ -58,6 +60,7 @@ def _at_end(h: Any, k: Any, m: Any, after: Any) -> Any:
 
 
 @registered(*_PARTS)
+@explained_methods
 class PchipInterpolator(PPoly):
     """The cubic interpolator that is monotone where the samples are (Fritsch and Butland).
 
@@ -92,6 +95,7 @@ class PchipInterpolator(PPoly):
 
 
 @registered(*_PARTS)
+@explained_methods
 class Akima1DInterpolator(PPoly):
     """Akima's cubic interpolator, whose slopes are those of the less curved side.
 
@@ -142,6 +146,7 @@ def _akimas(m: Any, method: str) -> Any:
 
 
 @registered(*_PARTS)
+@explained_methods
 class CubicSpline(PPoly):
     """The cubic spline: twice continuously differentiable.
 

@@ -4,9 +4,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 import ftrace.numpy as fnp
+from ftrace.core.arguments import explained_methods
 from ftrace.core.avals import typeof
-from ftrace.core.errors import RuleError, ShapeError
+from ftrace.core.errors import DtypeError, RuleError, ShapeError
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.promote import inexact, promote_inexact, value
 from ftrace.numpy.refusing import refuse
@@ -17,7 +20,20 @@ _DEGREES = {"quadratic": 2, "cubic": 3}
 _KINDS = ("linear", "nearest", "previous", "next", *_DEGREES)
 
 
+def _check_fill(given: Any, values: Any) -> None:
+    """Raise `DtypeError` for what is given outside, if it has no place among the values."""
+    if given is None:
+        return
+    own, dtype = typeof(value(given)).dtype, typeof(values).dtype
+    if own.kind not in "biufc" or not np.can_cast(own, dtype, "same_kind"):
+        raise DtypeError(
+            f"fill_value={given!r} was given for values of dtype {dtype}.",
+            "Outside of the samples there are numbers of the same kind.",
+        )
+
+
 @registered(("x", "y", "fill_value", "spline"), ("kind", "axis", "bounds_error"))
+@explained_methods
 class interp1d:  # noqa: N801 - SciPy's name
     """A function through samples on a line.
 
@@ -67,6 +83,8 @@ class interp1d:  # noqa: N801 - SciPy's name
         filled = fnp.nan if fill_value is None else fill_value
         below, above = filled if type(filled) is tuple else (filled, filled)
         self.fill_value = None if extrapolates else (below, above)
+        for v in self.fill_value or ():
+            _check_fill(v, self.y)
 
     @classmethod
     def from_scipy(cls, other: Any) -> "interp1d":
@@ -113,6 +131,7 @@ class interp1d:  # noqa: N801 - SciPy's name
 
 
 @registered(("grid", "values", "fill_value"), ("method", "bounds_error"))
+@explained_methods
 class RegularGridInterpolator:
     """A function through samples on a grid of any number of dimensions.
 
@@ -158,6 +177,7 @@ class RegularGridInterpolator:
                 f"A grid of {sizes} places was given values {typeof(self.values).shape}.",
                 "Give a vector of places for each of the first axes.",
             )
+        _check_fill(fill_value, self.values)
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
 
     @classmethod

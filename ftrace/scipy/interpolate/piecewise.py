@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import ftrace.numpy as fnp
+from ftrace.core.arguments import explained_methods
 from ftrace.core.avals import typeof
-from ftrace.core.errors import ShapeError
+from ftrace.core.errors import DomainError, ShapeError
 from ftrace.core.registration import register_pytree_node
 from ftrace.numpy.indexing import getitem
-from ftrace.numpy.promote import inexact, promote_inexact, static_int, value
+from ftrace.numpy.promote import inexact, one_axis, promote_inexact, static_int, value
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ def samples(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
         ShapeError: places that are no vector, or not as many as samples, or fewer than two.
     """
     x, y = promote_inexact(value(x), value(y))
-    axis = static_int(axis, "axis") % max(typeof(y).ndim, 1)
+    axis = one_axis(axis, typeof(y).ndim)
     y = fnp.moveaxis(y, axis, 0)
     if typeof(x).ndim != 1 or typeof(x).shape[0] != typeof(y).shape[0] or typeof(x).shape[0] < 2:
         raise ShapeError(
@@ -71,6 +72,7 @@ def column(v: Any, like: Any) -> Any:
 
 
 @registered(("c", "x"), ("extrapolate", "axis"))
+@explained_methods
 class PPoly:
     """A polynomial in each interval: the sum of c[m, i] (x - x[i])**(k - m).
 
@@ -93,6 +95,12 @@ class PPoly:
 
     def __init__(self, c: Any, x: Any, extrapolate: Any = None, axis: int = 0) -> None:
         self.c, self.x = inexact(value(c)), inexact(value(x))
+        sizes, places = typeof(self.c).shape, typeof(self.x).shape
+        if len(places) != 1 or places[0] < 2 or sizes[1:2] != (places[0] - 1,) or not sizes[0]:
+            raise ShapeError(
+                f"A polynomial in pieces was given coefficients {sizes} and breakpoints {places}.",
+                "Breakpoints are a vector of two numbers or more; c has an interval less.",
+            )
         self.extrapolate = True if extrapolate is None else extrapolate
         self.axis = axis
 
@@ -103,6 +111,9 @@ class PPoly:
 
     def __call__(self, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
         """The value at places, or the derivative of order nu."""
+        nu = static_int(nu, "nu")
+        if nu < 0:
+            raise DomainError(f"A derivative of order {nu} was asked for.", "antiderivative() is.")
         if nu:
             return self.derivative(nu)(x, 0, extrapolate)
         extrapolate = self.extrapolate if extrapolate is None else extrapolate
@@ -124,6 +135,7 @@ class PPoly:
 
     def derivative(self, nu: int = 1) -> "PPoly":
         """The derivative of order nu, a polynomial in pieces; a negative order integrates."""
+        nu = static_int(nu, "nu")
         if nu < 0:
             return self.antiderivative(-nu)
         c = self.c
@@ -135,7 +147,7 @@ class PPoly:
 
     def antiderivative(self, nu: int = 1) -> "PPoly":
         """The integral from the first breakpoint, of order nu."""
-        c, x = self.c, self.x
+        c, x, nu = self.c, self.x, static_int(nu, "nu")
         for _ in range(nu):
             k = typeof(c).shape[0]
             powers = fnp.astype(column(fnp.arange(k, 0, -1), c), typeof(c).dtype)

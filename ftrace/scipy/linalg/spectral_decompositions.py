@@ -290,7 +290,7 @@ def eigvals(
 def schur(
     a: Any,
     output: str = "real",
-    lwork: Any = None,
+    lwork: int | None = None,
     overwrite_a: bool = False,
     sort: Any = None,
     check_finite: bool = True,
@@ -453,7 +453,7 @@ def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any
 def qr(
     a: Any,
     overwrite_a: bool = False,
-    lwork: Any = None,
+    lwork: int | None = None,
     mode: str = "full",
     pivoting: bool = False,
     check_finite: bool = True,

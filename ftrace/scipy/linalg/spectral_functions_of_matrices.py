@@ -32,7 +32,7 @@ def as_complex(a: Any) -> Any:
 
 
 @scipys("scipy.linalg")
-def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
+def sqrtm(A: Any, disp: bool | None = None, blocksize: Any = None) -> Any:
     """The principal square root of matrices; complex, as whether it is real depends on values.
 
     Args:
@@ -57,7 +57,7 @@ def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
 
 
 @scipys("scipy.linalg")
-def logm(A: Any, disp: Any = None) -> Any:
+def logm(A: Any, disp: bool | None = None) -> Any:
     """The principal logarithm of matrices; complex, as whether it is real depends on values.
 
     Args:

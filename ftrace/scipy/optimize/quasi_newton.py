@@ -110,7 +110,8 @@ def minimize(
             f"ftrace.scipy.optimize.minimize has no method {method!r}.",
             "Use method='BFGS', or ftrace.implicit.minimize, which runs SciPy's methods.",
         )
-    unknown = set(options or {}) - set(_OPTIONS)
+    options = {} if options is None else options
+    unknown = {*options.keys()} - set(_OPTIONS)
     if unknown:
         raise RuleError(
             f"minimize has no option {min(unknown)!r}.", f"Options are {', '.join(_OPTIONS)}."
@@ -118,7 +119,7 @@ def minimize(
     x0 = stop_gradient(inexact(value(x0)))
     if typeof(x0).ndim != 1:
         raise ShapeError(f"x0 has the shape {typeof(x0).shape}.", "Pass a vector: x0.ravel().")
-    settings = _OPTIONS | ({} if tol is None else {"gtol": tol}) | (options or {})
+    settings = _OPTIONS | ({} if tol is None else {"gtol": tol}) | options
     user = lifted(fun)
 
     def of_place(x: Any) -> Any:

@@ -198,6 +198,8 @@ def periodogram(
         np.int64(3)
     """
     n = typeof(value(x)).shape[axis]
+    if type(window) not in (str, tuple) and np.shape(window) != (n,):
+        raise ShapeError(f"A window of shape {np.shape(window)} for {n} samples.", "Give one each.")
     return welch.__wrapped__(  # type: ignore[attr-defined]
         *(x, fs, window, n, 0, nfft, detrend, return_onesided, scaling, axis)
     )

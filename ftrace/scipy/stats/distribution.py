@@ -6,6 +6,7 @@ NaN, as there.
 """
 
 import functools
+import importlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -13,9 +14,12 @@ from typing import Any, Final
 import numpy as np
 
 import ftrace.numpy as fnp
+from ftrace.core.avals import check_int, typeof
+from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.quiet import quietly
 from ftrace.numpy.promote import promote_inexact, value
+from ftrace.scipy.borrowing import borrowing
 
 Formula = Callable[..., Any]
 LINE: Final = (-math.inf, math.inf)
@@ -42,12 +46,22 @@ def _either(a: Any, b: Any) -> Any:
 
 
 def _quiet(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose warnings would be about values that are not taken, or infinite as they are."""
+    """A method whose warnings would be about values that are not taken, or infinite as they are.
+
+    Its errors are those of SciPy's method of that name.
+    """
 
     @functools.wraps(method)
-    def call(*args: Any) -> Any:
-        with quietly():
-            return method(*args)
+    def call(self: Any, x: Any, args: Any, options: Any, name: str, *more: Any) -> Any:
+        def ours(x: Any, *args: Any, **options: Any) -> Any:
+            with quietly():
+                return method(self, x, args, options, name, *more)
+
+        def plain(*args: Any, **options: Any) -> Any:
+            theirs = getattr(importlib.import_module("scipy.stats"), self.name)
+            return getattr(theirs, name)(*args, **options)
+
+        return borrowing(plain, ours, (x, *args), options, f"{self!r}.{name}")
 
     return call
 
@@ -102,9 +116,17 @@ class Distribution:
         if missing:
             raise TypeError(f"{self.name} was not given {', '.join(missing)}")
         default = {"loc": 0.0, "scale": 1.0}
-        z, *parameters = promote_inexact(
-            *map(value, (x, *(found.get(n, default.get(n)) for n in names)))
-        )
+        z, *parameters = map(value, (x, *(found.get(n, default.get(n)) for n in names)))
+        for key, given in zip(("x", *names), (z, *parameters), strict=True):
+            if type(given) is int:
+                check_int(given, np.iinfo(np.int64).max, key)
+            kind = typeof(given).dtype.kind
+            if kind == "c" or (kind == "b" and given is not z):
+                raise DtypeError(
+                    f"{self!r} was given {key} of dtype {typeof(given).dtype}.",
+                    "Arguments and parameters are real numbers.",
+                )
+        z, *parameters = promote_inexact(z, *parameters)
         return z, parameters
 
     def _refused(self, parameters: Sequence[Any], scale: Any) -> Any:
@@ -143,7 +165,10 @@ class Distribution:
         if own is not None:
             return own
         if name not in _BY_OTHERS:
-            raise NotImplementedError(f"{self!r} has no {name}")
+            raise RuleError(
+                f"{self!r} has no {name}.",
+                "Its density is there; call scipy.stats with plain values for the others.",
+            )
         other, change = _BY_OTHERS[name]
         found = self._formula(other)
         return lambda x, *parameters: change(x, lambda y: found(y, *parameters))

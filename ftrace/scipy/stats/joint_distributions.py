@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import ftrace.numpy as fnp
+from ftrace.core.arguments import explained_methods
 from ftrace.core.errors import RuleError, ShapeError
 from ftrace.numpy.promote import promote_inexact, value
 from ftrace.scipy import special as sp
@@ -23,6 +24,7 @@ class Joint:
         return f"ftrace.scipy.stats.{self.name}"
 
 
+@explained_methods
 class Multinomial(Joint):
     """How often each of several outcomes comes in n trials.
 
@@ -37,6 +39,8 @@ class Multinomial(Joint):
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         """The logarithm of the probability of counts x along the last axis; their sum is n."""
         x, n, p = promote_inexact(*map(value, (x, n, p)))
+        if not p.ndim or not x.ndim:
+            raise ShapeError("multinomial was given one number of a vector.", "Give all of them.")
         terms = sp.xlogy(x, p) - sp.gammaln(x + 1)
         found = sp.gammaln(n + 1) + fnp.sum(terms, axis=-1)
         whole = fnp.all(fnp.equal(x, fnp.floor(x)) & fnp.greater_equal(x, 0), axis=-1)
@@ -47,6 +51,7 @@ class Multinomial(Joint):
         return fnp.exp(self.logpmf(x, n, p))
 
 
+@explained_methods
 class Dirichlet(Joint):
     """Probabilities of several outcomes.
 
@@ -69,7 +74,7 @@ class Dirichlet(Joint):
         """
         x, alpha = promote_inexact(*map(value, (x, alpha)))
         k = alpha.shape[0] if alpha.ndim == 1 else -1
-        if k < 0 or not x.ndim or x.shape[0] not in (k, k - 1):
+        if k < 1 or not x.ndim or x.shape[0] not in (k, k - 1):
             raise ShapeError(
                 f"stats.dirichlet was given x of shape {x.shape} and alpha of shape {alpha.shape}.",
                 "alpha is a vector, and the first axis of x as long, or shorter by one.",
@@ -88,6 +93,7 @@ class Dirichlet(Joint):
         return fnp.exp(self.logpdf(x, alpha))
 
 
+@explained_methods
 class MultivariateNormal(Joint):
     """Normally distributed vectors.
 
@@ -117,11 +123,13 @@ class MultivariateNormal(Joint):
                 "Leave allow_singular out, and add a small multiple of the unit matrix.",
             )
         given = (x, 0.0 if mean is None else mean, cov)
-        x, mean, cov = promote_inexact(*map(value, given))
-        d = max(mean.shape[-1] if mean.ndim else 1, cov.shape[-1] if cov.ndim else 1)
-        x = x[..., None] if x.ndim == 0 or (d == 1 and x.shape[-1] != 1) else x
+        x, centre, cov = promote_inexact(*map(value, given))
+        d = max(centre.shape[-1] if centre.ndim else 1, cov.shape[-1] if cov.ndim else 1)
+        x = x[..., None] if x.ndim == 0 or (d == 1 and x.ndim == 1) else x
+        zero = mean is None or d == 1
+        mean = fnp.broadcast_to(centre, (d,)) if zero and not centre.ndim else centre
         cov = cov if cov.ndim == 2 else fnp.eye(d, dtype=cov.dtype) * cov
-        if cov.shape != (d, d) or x.shape[-1] != d or mean.shape not in ((), (d,)):
+        if cov.shape != (d, d) or x.shape[-1] != d or mean.shape != (d,):
             raise ShapeError(
                 f"multivariate_normal was given x {x.shape}, mean {mean.shape}, cov {cov.shape}.",
                 "The last axis of x, the mean and both axes of the covariance have one size.",

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 import ftrace.numpy as fnp
-from ftrace.core.errors import ShapeError
+from ftrace.core.arguments import explained_methods
+from ftrace.core.errors import DtypeError, RuleError, ShapeError
 from ftrace.core.registration import register_pytree_node
 from ftrace.numpy.promote import inexact, promote_inexact, value
 from ftrace.scipy.borrowing import scipys
@@ -26,7 +27,7 @@ def sem(
         keepdims: keep the axis, with size 1.
 
     Raises:
-        ValueError: another policy.
+        RuleError: another policy.
 
     Example:
         >>> import numpy as np
@@ -35,7 +36,7 @@ def sem(
         1.0
     """
     if nan_policy != "propagate":
-        raise ValueError("nan_policy must be 'propagate' for traced arrays")
+        raise RuleError(f"sem was given nan_policy={nan_policy!r}.", "Only 'propagate' is traced.")
     a = inexact(value(a))
     a, axis = (fnp.ravel(a), 0) if axis is None else (a, axis)
     spread = fnp.std(a, axis=axis, ddof=ddof, keepdims=keepdims)
@@ -55,7 +56,7 @@ def rankdata(
         nan_policy: only "propagate".
 
     Raises:
-        ValueError: another method or policy, or an axis of several.
+        RuleError: another method or policy, or an axis of several.
 
     Example:
         >>> import numpy as np
@@ -65,9 +66,12 @@ def rankdata(
     """
     a = value(a)
     if method not in ("average", "min", "max", "ordinal"):
-        raise ValueError(f'unknown method "{method}"')
+        raise RuleError(f"rankdata was given method={method!r}.", "Use another, or plain values.")
     if nan_policy != "propagate" or (axis is not None and a.ndim > 1):
-        raise ValueError("traced arrays are ranked as a whole, nan_policy 'propagate'")
+        raise RuleError(
+            f"rankdata was given axis={axis!r} and nan_policy={nan_policy!r}.",
+            "Traced arrays are ranked as a whole, with nan_policy 'propagate'.",
+        )
     a = fnp.ravel(a)
     if method == "ordinal":
         return fnp.argsort(fnp.argsort(a, kind="stable"), kind="stable") + 1
@@ -80,6 +84,7 @@ def rankdata(
     return fnp.where(fnp.any(fnp.isnan(a)), fnp.nan, found) if a.dtype.kind == "f" else found
 
 
+@explained_methods
 class gaussian_kde:  # noqa: N801 - SciPy's name
     """The density of samples, smoothed by a normal distribution around each.
 
@@ -95,7 +100,7 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
 
     Raises:
         ShapeError: weights that are not as many as samples.
-        ValueError: an unknown method.
+        RuleError: an unknown method.
 
     Example:
         >>> import numpy as np
@@ -106,6 +111,7 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
 
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
         self.dataset = fnp.atleast_2d(inexact(value(dataset)))
+        _check_real("samples", self.dataset)
         self.d, self.n = self.dataset.shape
         equal = fnp.ones(self.n, self.dataset.dtype)
         w = equal if weights is None else fnp.astype(value(weights), self.dataset.dtype)
@@ -115,7 +121,10 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
         self.neff = 1 / fnp.sum(self.weights**2)
         if bw_method is None or type(bw_method) is str:
             if bw_method not in (None, "scott", "silverman"):
-                raise ValueError("`bw_method` should be 'scott', 'silverman', a scalar or None.")
+                raise RuleError(
+                    f"gaussian_kde was given bw_method={bw_method!r}.",
+                    "`bw_method` should be 'scott', 'silverman', a scalar, a function or None.",
+                )
             base = self.neff * (self.d + 2) / 4 if bw_method == "silverman" else self.neff
             self.factor: Any = fnp.power(base, -1 / (self.d + 4))
         else:
@@ -127,6 +136,7 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
     def logpdf(self, x: Any) -> Any:
         """The logarithm of the density at points, one a column."""
         points, data = promote_inexact(fnp.atleast_2d(x), self.dataset)
+        _check_real("points", points)
         if points.shape[0] != self.d:
             if points.shape != (1, self.d):
                 raise ShapeError(
@@ -150,6 +160,11 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
     def from_scipy(cls, other: Any) -> "gaussian_kde":
         """The same as SciPy's."""
         return cls(other.dataset, other.factor, other.weights)
+
+
+def _check_real(what: str, x: Any) -> None:
+    if x.dtype.kind == "c":
+        raise DtypeError(f"gaussian_kde was given {what} of dtype {x.dtype}.", "Pass real numbers.")
 
 
 _LEAVES = ("dataset", "weights", "neff", "factor", "covariance")
