@@ -139,6 +139,17 @@ ABSENT: Final[dict[str, dict[str, str]]] = {
     "ad_checkpoint": {
         "Offloadable Recompute Saveable": "Use ftrace.checkpoint_policies, or checkpoint(budget=)."
     },
+    "scipy": {
+        "spatial": "Write rotations as matrices, or quaternions, of ftrace.numpy's functions."
+    },
+    "scipy.special": {"sph_harm": "Use sph_harm_y(n, m, theta, phi): theta is the polar angle."},
+    "scipy.signal": {
+        "stft istft": (
+            "Use ftrace.numpy.fft.rfft of windowed lib.stride_tricks.sliding_window_view(x, n), "
+            "and irfft; welch and csd are averages of such."
+        ),
+    },
+    "scipy.stats": {"mode": "Use values, counts = ftrace.numpy.unique(..., size=), and argmax."},
     "experimental": {
         "EArray cur_qdd primal_tangent_dtype": _INSIDE,
     },

@@ -184,6 +184,9 @@ from ftrace.primitives.elementwise import sin as sin
 from ftrace.primitives.elementwise import sinh as sinh
 from ftrace.primitives.elementwise import tan as tan
 from ftrace.primitives.elementwise import tanh as tanh
+from ftrace.primitives.incomplete import betainc as betainc
+from ftrace.primitives.incomplete import igamma as igamma
+from ftrace.primitives.incomplete import igammac as igammac
 from ftrace.primitives.linear import add as add
 from ftrace.primitives.powers import cbrt as cbrt
 from ftrace.primitives.powers import exp as exp
@@ -200,7 +203,6 @@ from ftrace.primitives.powers import pow as pow
 from ftrace.primitives.powers import rsqrt as rsqrt
 from ftrace.primitives.powers import sqrt as sqrt
 from ftrace.primitives.powers import square as square
-from ftrace.primitives.scipy_gammas import betainc as betainc
 from ftrace.primitives.special import bessel_iv as bessel_iv
 from ftrace.primitives.special import bessel_ive as bessel_ive
 from ftrace.primitives.special import bessel_jv as bessel_jv
@@ -209,8 +211,6 @@ from ftrace.primitives.special import erf as erf
 from ftrace.primitives.special import erf_inv as erf_inv
 from ftrace.primitives.special import erfc as erfc
 from ftrace.primitives.special import gamma as gamma
-from ftrace.primitives.special import igamma as igamma
-from ftrace.primitives.special import igammac as igammac
 from ftrace.primitives.special import lgamma as lgamma
 from ftrace.primitives.special import log_ndtr as log_ndtr
 from ftrace.primitives.special import logistic as logistic

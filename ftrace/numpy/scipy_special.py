@@ -14,14 +14,27 @@ from ftrace.core.avals import typeof
 from ftrace.numpy import ufuncs
 from ftrace.numpy.promote import promote_inexact
 from ftrace.primitives import elementwise as e
-from ftrace.primitives import probability
-from ftrace.primitives import scipy_bessel as bessel
-from ftrace.primitives import scipy_errors as errors
-from ftrace.primitives import scipy_gammas as gammas
-from ftrace.primitives import scipy_integrals as integrals
+from ftrace.primitives import (
+    incomplete,
+    probability,
+    scipy_bessel,
+    scipy_cdfs,
+    scipy_elliptic,
+    scipy_errors,
+    scipy_gammas,
+    scipy_integrals,
+    scipy_polynomials,
+)
+from ftrace.primitives import scipy_waves as waves
 from ftrace.primitives import special as s
 from ftrace.primitives.linear import add
-from ftrace.primitives.scipy_functions import FUNCTIONS, Function, half
+from ftrace.primitives.scipy_functions import FUNCTIONS, Function, half, scipy_name
+
+# files whose functions are in FUNCTIONS once they are imported
+_FILES: Final = (
+    *(incomplete, scipy_bessel, scipy_cdfs, scipy_elliptic, scipy_errors, scipy_gammas),
+    *(scipy_integrals, scipy_polynomials, waves),
+)
 
 # ---------------------------------------------------------------------------------- compositions
 
@@ -57,11 +70,23 @@ def _agm(a: Any, b: Any) -> Any:
     """The arithmetic-geometric mean by an elliptic integral, which is smooth where a is b."""
     whole = add(a, b)
     p = e.div(e.mul(e.mul(a, b), 4.0), e.square(whole))
-    return e.div(e.mul(whole, math.pi / 4), integrals.ellipkm1(p))
+    return e.div(e.mul(whole, math.pi / 4), scipy_integrals.ellipkm1(p))
 
 
 def _chdtri(v: Any, p: Any) -> Any:
-    return e.mul(gammas.gammainccinv(half(v), p), 2.0)
+    return e.mul(incomplete.gammainccinv(half(v), p), 2.0)
+
+
+def _kelvin(x: Any) -> Any:
+    """ber + i bei, ker + i kei, and their derivatives."""
+    pairs = ((waves.ber, waves.bei), (waves.ker, waves.kei))
+    slopes = ((waves.berp, waves.beip), (waves.kerp, waves.keip))
+    return tuple(e.complex(a(x), b(x)) for a, b in (*pairs, *slopes))
+
+
+def _modified(parts: list[Function], x: Any) -> Any:
+    """Fresnel's modified integrals F and K of their real and imaginary parts."""
+    return e.complex(parts[0](x), parts[1](x)), e.complex(parts[2](x), parts[3](x))
 
 
 def _strongly(made: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,25 +100,37 @@ _MADE: Final[dict[str, Callable[..., Any]]] = {
     "exp10": lambda x: e.pow(_one(x) * 10, x),
     "cosm1": _cosm1,
     "agm": _agm,
-    "chdtr": lambda v, x: s.igamma(half(v), half(x)),
-    "chdtrc": lambda v, x: s.igammac(half(v), half(x)),
+    "chdtr": lambda v, x: incomplete.igamma(half(v), half(x)),
+    "chdtrc": lambda v, x: incomplete.igammac(half(v), half(x)),
     "chdtri": _chdtri,
-    "pdtr": lambda k, m: s.igammac(_steps(k), m),
-    "pdtrc": lambda k, m: s.igamma(_steps(k), m),
-    "gdtr": lambda a, b, x: s.igamma(b, e.mul(a, x)),
-    "gdtrc": lambda a, b, x: s.igammac(b, e.mul(a, x)),
-    "fdtr": lambda a, b, x: gammas.betainc(half(a), half(b), _share(a, b, x)),
-    "fdtrc": lambda a, b, x: gammas.betainc(half(b), half(a), _rest(a, b, x)),
-    "sici": _results(integrals.sine_integral, integrals.cosine_integral),
-    "shichi": _results(integrals.sinh_integral, integrals.cosh_integral),
-    "fresnel": _results(errors.fresnel_s, errors.fresnel_c),
-    "airy": _results(bessel.airy_ai, bessel.airy_aip, bessel.airy_bi, bessel.airy_bip),
+    "pdtr": lambda k, m: incomplete.igammac(_steps(k), m),
+    "pdtrc": lambda k, m: incomplete.igamma(_steps(k), m),
+    "gdtr": lambda a, b, x: incomplete.igamma(b, e.mul(a, x)),
+    "gdtrc": lambda a, b, x: incomplete.igammac(b, e.mul(a, x)),
+    "fdtr": lambda a, b, x: incomplete.betainc(half(a), half(b), _share(a, b, x)),
+    "fdtrc": lambda a, b, x: incomplete.betainc(half(b), half(a), _rest(a, b, x)),
+    "kelvin": _kelvin,
+    "modfresnelp": lambda x: _modified(scipy_errors.modified_plus, x),
+    "modfresnelm": lambda x: _modified(scipy_errors.modified_minus, x),
+    "round": e.round,
+    "radian": lambda d, m, x: e.mul(add(d, e.div(add(m, e.div(x, 60.0)), 60.0)), waves.DEGREE),
 }
+
+
+def _several() -> dict[str, Callable[..., Any]]:
+    """Those that have several results."""
+    found: dict[str, list[Function]] = {}
+    for f in FUNCTIONS.values():
+        if f.position is not None:
+            found.setdefault(scipy_name(f.name), []).append(f)
+    return {name: _results(*parts) for name, parts in found.items()}
+
 
 # ---------------------------------------------------------------------------------- all of them
 
 ROWS: Final[dict[str, Callable[..., Any]]] = {
     **{name: f for name, f in FUNCTIONS.items() if f.position is None},
+    **_several(),
     **{name: _strongly(f) for name, f in _MADE.items()},
     **{name: getattr(probability, name) for name in ("ndtr", "logit", "log_expit", "entr")},
     **{name: getattr(probability, name) for name in ("xlog1py", "rel_entr", "kl_div")},
@@ -108,8 +145,8 @@ ROWS: Final[dict[str, Callable[..., Any]]] = {
     "psi": s.digamma,
     "digamma": s.digamma,
     "xlogy": s.xlogy,
-    "gammainc": s.igamma,
-    "gammaincc": s.igammac,
+    "gammainc": incomplete.igamma,
+    "gammaincc": incomplete.igammac,
     "zeta": s.zeta,
     "i0": s.i0,
     "i1": s.i1,
@@ -138,9 +175,23 @@ _TOLD: Final = {
     "shichi": "The integrals of sinh(t) / t and of cosh(t) / t.",
     "fresnel": "Fresnel's integrals of sin(pi t**2 / 2) and cos(pi t**2 / 2).",
     "airy": "Airy's Ai with its derivative, and Bi with its.",
+    "kelvin": "Kelvin's functions: ber + i bei, ker + i kei, and the derivatives of both.",
+    "modfresnelp": "Fresnel's modified integrals of exp(i t**2) from x on, F and K.",
+    "modfresnelm": "Fresnel's modified integrals of exp(-i t**2) from x on, F and K.",
+    "round": "The nearest integer, of two the even one.",
+    "radian": "Degrees, minutes and seconds in radians.",
 }
+
+
+def _first_doc(name: str) -> str:
+    """That of the first result."""
+    first = FUNCTIONS.get(f"{name}_0")
+    return name if first is None else first.doc.removesuffix(" Result 0.")
+
+
 DOCS: Final = {
-    name: _TOLD.get(name) or getattr(_MADE.get(name, f), "doc", name) for name, f in ROWS.items()
+    name: _TOLD.get(name) or getattr(_MADE.get(name, f), "doc", "") or _first_doc(name)
+    for name, f in ROWS.items()
 }
 """A sentence about each of them."""
 

@@ -6,9 +6,10 @@ Far out, where the textbook's derivative loses all digits, a series stands besid
 import math
 from typing import Any, Final
 
+from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Rule
 from ftrace.primitives import elementwise as e
-from ftrace.primitives.elementwise import div, exp, mul, square, sub
+from ftrace.primitives.elementwise import div, exp, mul, neg, select, square, sub
 from ftrace.primitives.families import Reals
 from ftrace.primitives.linear import add
 from ftrace.primitives.scipy_functions import (
@@ -17,6 +18,7 @@ from ftrace.primitives.scipy_functions import (
     either,
     half,
     plus,
+    several,
     times,
 )
 from ftrace.primitives.special import (
@@ -80,9 +82,48 @@ dawsn: Final = Function(
 wofz: Final = Function(
     "wofz",
     "The Faddeeva function exp(-x**2) erfc(-i x), of complex numbers.",
-    (lambda z, x: add(times(x, -2.0, z), TWO_OVER_ROOT_PI * 1j),),
+    (lambda z, x: _wofz_slope(z, x),),
     (ANY,),
     kinds="c",
+)
+
+
+def _wofz_slope(z: Any, x: Any) -> Any:
+    """7.10.2, and far out in the upper half plane the series 7.12.1, where its digits cancel."""
+    far = e.bitwise_and(e.gt(e.abs(x), 50.0), e.ge(e.imag(x), 0.0))
+    v = div(1.0, square(select(far, x, 100.0)))
+    series = times(v, _tail(neg(v)), TWO_OVER_ROOT_PI * -0.5j)
+    return select(far, series, add(times(x, -2.0, z), TWO_OVER_ROOT_PI * 1j))
+
+
+def _voigt(x: Any, s: Any, g: Any) -> tuple[Any, Any, Any]:
+    """Where the profile is a value of wofz, the slope there, and the scale of derivatives."""
+    scale = mul(s, math.sqrt(2))
+    at = div(e.complex(x, g), e.complex(scale, mul(scale, 0.0)))
+    return at, _wofz_slope(wofz(at), at), mul(square(s), 2 * math.sqrt(math.pi))
+
+
+def _voigt_by_sigma(z: Any, x: Any, s: Any, g: Any) -> Any:
+    at, slope, scale = _voigt(x, s, g)
+    turned = sub(mul(e.real(at), e.real(slope)), mul(e.imag(at), e.imag(slope)))
+    return neg(add(div(z, s), div(times(turned, math.sqrt(2)), scale)))
+
+
+def _voigt_by_x(z: Any, x: Any, s: Any, g: Any) -> Any:
+    _, slope, scale = _voigt(x, s, g)
+    return div(e.real(slope), scale)
+
+
+def _voigt_by_gamma(z: Any, x: Any, s: Any, g: Any) -> Any:
+    _, slope, scale = _voigt(x, s, g)
+    return neg(div(e.imag(slope), scale))
+
+
+voigt_profile: Final = Function(
+    "voigt_profile",
+    "The convolution of a normal density and a Cauchy density, of x, sigma and gamma.",
+    (_voigt_by_x, _voigt_by_sigma, _voigt_by_gamma),
+    (ANY, Reals(0.5, 2), Reals(0.5, 2)),
 )
 ndtri_exp: Final = Function(
     "ndtri_exp",
@@ -118,3 +159,32 @@ fresnel_c: Final = Function(
     (ANY,),
     position=1,
 )
+
+# --------------------------------------------------------------------- modified Fresnel integrals
+
+
+def _parts(name: str, sign: float) -> list[Function]:
+    """Real and imaginary parts of F and K: F' = -exp(s i x**2), K' = -2 s i x K - exp(..) / ..."""
+    plain, c = lazy("scipy.special", name), 1 / math.sqrt(2 * math.pi)
+
+    def evaluate(x: Any) -> Any:
+        f, k = plain(x)
+        return f.real, f.imag, k.real, k.imag
+
+    # at negative x SciPy's imaginary parts (1.17) are not those of F and K
+    parts: list[Function] = []
+    parts += several(
+        name,
+        "Modified Fresnel integrals F and K, real and imaginary parts.",
+        (Reals(0.2, 2),),
+        (lambda z, x: neg(e.cos(square(x))),),
+        (lambda z, x: mul(e.sin(square(x)), -sign),),
+        (lambda z, x: sub(times(x, parts[3](x), 2 * sign), c),),
+        (lambda z, x: plus(times(x, parts[2](x), -2 * sign), sign * c),),
+        impl=evaluate,
+    )
+    return parts
+
+
+modified_plus: Final = _parts("modfresnelp", 1.0)
+modified_minus: Final = _parts("modfresnelm", -1.0)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
-from ftrace.core.dtypes import int64
+from ftrace.core.dtypes import float64, int64
 from ftrace.core.errors import DtypeError, RuleError, ShapeError
 from ftrace.core.lazy import Lazy, lazy
 from ftrace.core.lower import Gufunc, GufuncCall, elementwise_call
@@ -49,7 +49,7 @@ class Function:
         name: SciPy's, with `_` and the number of the result, if it has several.
         doc: what it computes, a sentence.
         partials: for each operand, `(z, *operands) -> derivative by that operand`, or None.
-        samples: for each operand, where its samples lie, or an integer.
+        samples: for each operand, where its samples lie, or an integer; empty for none.
         kinds: dtype kinds it is defined for.
         impl: evaluates it, if that is not SciPy's function of this name.
         position: which of SciPy's results it is.
@@ -71,6 +71,21 @@ class Function:
         return special(*operands, function=self.name)
 
 
+def several(
+    name: str,
+    doc: str,
+    samples: tuple[Reals | int, ...],
+    *partials: tuple[Rule | None, ...],
+    kinds: str = REAL,
+    impl: Rule | None = None,
+) -> list[Function]:
+    """The results of a function that has several, each with its partial derivatives."""
+    return [
+        Function(f"{name}_{k}", f"{doc} Result {k}.", rules, samples, kinds, impl, k)
+        for k, rules in enumerate(partials)
+    ]
+
+
 # ---------------------------------------------------------------------------------- columns
 
 
@@ -78,8 +93,12 @@ def _type(*operands: ShapedArray, function: str) -> ShapedArray:
     f = FUNCTIONS[function]
     if len(operands) != len(f.partials):
         raise TypeError(f"{f.name} takes {len(f.partials)} operands, not {len(operands)}.")
-    whole = [a.dtype.kind in "iu" and p is None for a, p in zip(operands, f.partials, strict=True)]
-    inexact = [a for a, skip in zip(operands, whole, strict=True) if not skip]
+    pairs = list(zip(operands, f.partials, strict=True))
+    wide = any(a.dtype.kind == "c" for a in operands)
+    orders = "iuf" if wide else "iu"
+    inexact = [a for a, p in pairs if p is not None or a.dtype.kind not in orders]
+    if not inexact:  # of orders alone
+        return aval(join_shapes(f"special[{f.name}]", *operands), float64)
     check_kinds(f"special[{f.name}]", f.kinds, *inexact)
     dtype, _ = join(f"special[{f.name}]", *inexact)
     return aval(join_shapes(f"special[{f.name}]", *operands), dtype)
@@ -87,8 +106,8 @@ def _type(*operands: ShapedArray, function: str) -> ShapedArray:
 
 def _impl(*operands: Any, function: str) -> Any:
     f = FUNCTIONS[function]
-    dtype = np.result_type(*(x for x in operands if typeof(x).dtype.kind in "fc"))
-    args = [x if typeof(x).dtype.kind in "fc" else np.asarray(x, dtype)[()] for x in operands]
+    dtype = _type(*map(typeof, operands), function=function).dtype
+    args = [x if typeof(x).dtype.kind in "fc" else np.asarray(x, real(dtype))[()] for x in operands]
     found = (f.impl or _scipy(f.name))(*args)
     y = found if f.position is None else found[f.position]
     return np.asarray(y, dtype)[()]
@@ -113,7 +132,10 @@ def _scipy(function: str) -> Any:
 def _call(avals: Sequence[ShapedArray], function: str) -> GufuncCall | None:
     """SciPy's compiled loop; its other results are left where nobody looks."""
     f, result = FUNCTIONS[function], _type(*avals, function=function)
-    given = [result.dtype] * len(avals)
+    given: list[Any] = [
+        result.dtype if p is not None or a.dtype.kind == "c" else real(result.dtype)
+        for a, p in zip(avals, f.partials, strict=True)
+    ]
     if isinstance(f.impl, OfInteger):
         given[f.impl.position] = int64
         return elementwise_call("scipy.special", f.impl.function.name, given, (0,))
@@ -131,7 +153,10 @@ def _jvp(primals: Any, tangents: Any, *, function: str) -> Any:
     f = FUNCTIONS[function]
     z = f(*primals)
     dtype = typeof(z).dtype
-    xs = [_as(x, dtype) for x in primals]
+    xs = [
+        _as(x, dtype if p is not None or typeof(x).dtype.kind == "c" else real(dtype))
+        for x, p in zip(primals, f.partials, strict=True)
+    ]
     total: Any = ZERO
     for i, (t, rule) in enumerate(zip(tangents, f.partials, strict=True)):
         if t is ZERO:
@@ -144,6 +169,11 @@ def _jvp(primals: Any, tangents: Any, *, function: str) -> Any:
         part = mul(_as(t, dtype), rule(z, *xs))
         total = part if total is ZERO else add(total, part)
     return z, total if total is ZERO else spread(total, z)
+
+
+def real(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of real parts: orders of complex functions are real."""
+    return np.finfo(dtype).dtype
 
 
 def _as(x: Any, dtype: np.dtype[Any]) -> Any:
@@ -175,7 +205,8 @@ def _samples() -> Iterable[Sample]:
     rng = np.random.default_rng(17)
     shapes = cycle(((3,), (), (2, 3)))
     for f in FUNCTIONS.values():
-        yield _drawn(f, rng, next(shapes), "f8", "i8")
+        if f.samples:
+            yield _drawn(f, rng, next(shapes), "f8", "i8")
     for name in ("j0", "betaln", "betainc"):
         f = FUNCTIONS[name]
         yield _drawn(f, rng, (0, 2), "f8", "i4")
@@ -232,6 +263,16 @@ def plus(x: Any, by: float) -> Any:
 
 def half(x: Any) -> Any:
     return mul(x, 0.5)
+
+
+def total(*xs: Any) -> Any:
+    return reduce(add, xs)
+
+
+def polynomial(coefficients: Sequence[float], x: Any) -> Any:
+    """The sum of c[k] x**k, of two terms or more."""
+    *rest, last = coefficients
+    return reduce(lambda y, c: plus(mul(x, y), c), reversed(rest), last)
 
 
 def either(which: Any, x: Any, inner: Any, outer: Any) -> Any:

@@ -9,30 +9,23 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.lazy import lazy
-from ftrace.core.primitive import Rule
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.elementwise import div, exp, log, mul, neg, square, sub
 from ftrace.primitives.families import Reals
 from ftrace.primitives.linear import add
-from ftrace.primitives.probability import xlog1py
 from ftrace.primitives.scipy_functions import (
     ABOVE,
     ANY,
     POSITIVE,
-    UNIT,
     Function,
     either,
     half,
-    of_integer,
     plus,
 )
 from ftrace.primitives.scipy_integrals import hyp1f1, hyp2f1
 from ftrace.primitives.special import (
     digamma,
     gamma,
-    gamma_density,
-    lgamma,
-    xlogy,
 )
 
 
@@ -67,7 +60,7 @@ lambertw: Final = Function(
     (lambda z, x, k: div(1.0, mul(exp(z), plus(z, 1.0))), None),
     (POSITIVE, 0),
     kinds="c",
-    impl=lambda x, k: _lambertw(x, np.real(k).astype(np.int64)),
+    impl=lambda x, k: _lambertw(x, np.asarray(np.real(k)).astype(np.int64)),
 )
 _lambertw: Final = lazy("scipy.special", "lambertw")
 beta: Final = Function(
@@ -76,15 +69,6 @@ beta: Final = Function(
     (
         lambda z, a, b: mul(z, sub(digamma(a), digamma(add(a, b)))),
         lambda z, a, b: mul(z, sub(digamma(b), digamma(add(a, b)))),
-    ),
-    (POSITIVE, POSITIVE),
-)
-betaln: Final = Function(
-    "betaln",
-    "The logarithm of the absolute value of beta(a, b).",
-    (
-        lambda z, a, b: sub(digamma(a), digamma(add(a, b))),
-        lambda z, a, b: sub(digamma(b), digamma(add(a, b))),
     ),
     (POSITIVE, POSITIVE),
 )
@@ -106,131 +90,9 @@ binom: Final = Function(
     ),
     (Reals(3, 5), Reals(1, 2)),
 )
-gammaincinv: Final = Function(
-    "gammaincinv",
-    "The inverse of gammainc(a, x) in x.",
-    (None, lambda z, a, y: div(1.0, gamma_density(a, z))),
-    (2, UNIT),
-)
-gammainccinv: Final = Function(
-    "gammainccinv",
-    "The inverse of gammaincc(a, x) in x.",
-    (None, lambda z, a, y: div(-1.0, gamma_density(a, z))),
-    (2, UNIT),
-)
 
 
-def _beta_density(a: Any, b: Any, x: Any) -> Any:
-    """The derivative of betainc(a, b, x) by x."""
-    ones = xlogy(plus(a, -1.0), x), xlog1py(plus(b, -1.0), neg(x))
-    return exp(sub(add(*ones), betaln(a, b)))
-
-
-def _of_beta(name: str, doc: str, rule: Rule) -> Function:
-    return Function(name, doc, (None, None, rule), (2, 3, UNIT))
-
-
-betainc: Final = _of_beta(
-    "betainc",
-    "The regularised incomplete beta function of a, b and x.",
-    lambda z, a, b, x: _beta_density(a, b, x),
-)
-betaincc: Final = _of_beta(
-    "betaincc",
-    "1 - betainc(a, b, x).",
-    lambda z, a, b, x: neg(_beta_density(a, b, x)),
-)
-betaincinv: Final = _of_beta(
-    "betaincinv",
-    "The inverse of betainc(a, b, x) in x.",
-    lambda z, a, b, y: div(1.0, _beta_density(a, b, z)),
-)
-betainccinv: Final = _of_beta(
-    "betainccinv",
-    "The inverse of betaincc(a, b, x) in x.",
-    lambda z, a, b, y: div(-1.0, _beta_density(a, b, z)),
-)
-
-# ---------------------------------------------------------------------------------- distributions
-
-
-def _t_density(v: Any, t: Any) -> Any:
-    rate = half(plus(v, 1.0))
-    constant = sub(sub(lgamma(rate), lgamma(half(v))), half(log(mul(v, math.pi))))
-    return exp(sub(constant, mul(rate, e.log1p(div(square(t), v)))))
-
-
-def _f_density(m: Any, n: Any, x: Any) -> Any:
-    whole = add(mul(m, x), n)
-    place = _beta_density(half(m), half(n), div(mul(m, x), whole))
-    return mul(place, div(mul(m, n), square(whole)))
-
-
-def _binomial_slope(k: Any, n: Any, p: Any) -> Any:
-    k = e.floor(k)
-    return _beta_density(sub(n, k), plus(k, 1.0), sub(1.0, p))
-
-
-def _negative_slope(k: Any, n: Any, p: Any) -> Any:
-    return _beta_density(n, plus(e.floor(k), 1.0), p)
-
-
-stdtr: Final = Function(
-    "stdtr",
-    "Student's t distribution function of df and t.",
-    (None, lambda z, v, t: _t_density(v, t)),
-    (3, ANY),
-)
-stdtrit: Final = Function(
-    "stdtrit",
-    "The inverse of stdtr(df, t) in t.",
-    (None, lambda z, v, p: div(1.0, _t_density(v, z))),
-    (3, UNIT),
-)
-fdtri: Final = Function(
-    "fdtri",
-    "The inverse of fdtr(dfn, dfd, x) in x.",
-    (None, None, lambda z, m, n, p: div(1.0, _f_density(m, n, z))),
-    (3, 5, UNIT),
-)
-bdtr: Final = Function(
-    "bdtr",
-    "The binomial distribution function of k, n and p.",
-    (None, None, lambda z, k, n, p: neg(_binomial_slope(k, n, p))),
-    (2, 5, UNIT),
-    impl=of_integer("bdtr", 1),
-)
-bdtrc: Final = Function(
-    "bdtrc",
-    "1 - bdtr(k, n, p).",
-    (None, None, lambda z, k, n, p: _binomial_slope(k, n, p)),
-    (2, 5, UNIT),
-    impl=of_integer("bdtrc", 1),
-)
-nbdtr: Final = Function(
-    "nbdtr",
-    "The negative binomial distribution function of k, n and p.",
-    (None, None, lambda z, k, n, p: _negative_slope(k, n, p)),
-    (2, 3, UNIT),
-)
-nbdtrc: Final = Function(
-    "nbdtrc",
-    "1 - nbdtr(k, n, p).",
-    (None, None, lambda z, k, n, p: neg(_negative_slope(k, n, p))),
-    (2, 3, UNIT),
-)
-tklmbda: Final = Function(
-    "tklmbda",
-    "Tukey's lambda distribution function of x and lambda.",
-    (
-        lambda z, x, m: div(1.0, add(e.pow(z, plus(m, -1.0)), e.pow(sub(1.0, z), plus(m, -1.0)))),
-        None,
-    ),
-    (Reals(-0.3, 0.3), 2),
-)
-
-
-def _power_slope(x: Any, m: Any, log_x: Any) -> Any:
+def power_slope(x: Any, m: Any, log_x: Any) -> Any:
     """The derivative of (x**m - 1) / m by m, also at 0."""
     return half(mul(square(log_x), hyp1f1(2.0, 3.0, mul(m, log_x))))
 
@@ -245,7 +107,7 @@ boxcox: Final = Function(
     "(x**lambda - 1) / lambda, and log(x) where lambda is 0.",
     (
         lambda z, x, m: e.pow(x, plus(m, -1.0)),
-        lambda z, x, m: _power_slope(x, m, log(x)),
+        lambda z, x, m: power_slope(x, m, log(x)),
     ),
     (POSITIVE, ANY),
 )
@@ -254,7 +116,7 @@ boxcox1p: Final = Function(
     "boxcox(1 + x, lambda).",
     (
         lambda z, x, m: e.pow(plus(x, 1.0), plus(m, -1.0)),
-        lambda z, x, m: _power_slope(x, m, e.log1p(x)),
+        lambda z, x, m: power_slope(x, m, e.log1p(x)),
     ),
     (POSITIVE, ANY),
 )

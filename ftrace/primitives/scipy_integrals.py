@@ -1,18 +1,18 @@
-"""Integrals, elliptic and hypergeometric functions, polynomials of scipy.special, as `Function`s.
+"""Integrals, complete elliptic and hypergeometric functions of scipy.special, as `Function`s.
 
 At removable singularities of the textbook's derivatives stand hypergeometric functions.
 
-Source: NIST Digital Library of Mathematical Functions, chapters 6, 15, 18 and 19.
+Source: NIST Digital Library of Mathematical Functions, chapters 6, 10, 15 and 19.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
 from ftrace.core.primitive import Rule
 from ftrace.primitives import elementwise as e
-from ftrace.primitives.elementwise import div, exp, log, mul, neg, select, square, sub
+from ftrace.primitives.elementwise import div, exp, log, mul, neg, select, sub
 from ftrace.primitives.families import Reals
+from ftrace.primitives.linear import add
 from ftrace.primitives.scipy_bessel import ZEROTH, spherical_in, spherical_jn
 from ftrace.primitives.scipy_functions import (
     ANY,
@@ -21,7 +21,6 @@ from ftrace.primitives.scipy_functions import (
     Function,
     either,
     half,
-    of_integer,
     plus,
     times,
 )
@@ -145,22 +144,6 @@ ellipe: Final = Function(
 )
 
 
-def _amplitude(phi: Any, m: Any) -> Any:
-    return e.sqrt(sub(1.0, mul(m, square(e.sin(phi)))))
-
-
-ellipkinc: Final = Function(
-    "ellipkinc",
-    "The incomplete elliptic integral of the first kind, of phi and m.",
-    (lambda z, phi, m: div(1.0, _amplitude(phi, m)), None),
-    (ANY, -1),
-)
-ellipeinc: Final = Function(
-    "ellipeinc",
-    "The incomplete elliptic integral of the second kind, of phi and m.",
-    (lambda z, phi, m: _amplitude(phi, m), None),
-    (ANY, -1),
-)
 hyp0f1: Final = Function(
     "hyp0f1",
     "The confluent hypergeometric limit function.",
@@ -201,59 +184,21 @@ hyp2f1: Final = Function(
     (1, 2, 4, Reals(-0.8, 0.6)),
 )
 
-# ---------------------------------------------------------------------------------- polynomials
+# ------------------------------------------------------------------------ Wright's, 10.46
 
 
-def _lower(n: Any, f: Callable[[Any], Any]) -> Any:
-    """f(n - 1), and 0 where n is 0."""
-    value = f(e.max(plus(n, -1.0), 0.0))
-    return select(e.lt(n, 1.0), mul(value, 0.0), value)
+def _wright(name: str, doc: str, slope: Rule) -> Function:
+    return Function(name, doc, (None, None, slope), (1, 2, POSITIVE))
 
 
-def _polynomial(name: str, doc: str, rule: Rule, more: tuple[int, ...] = ()) -> Function:
-    partials = (None, *(None for _ in more), rule)
-    return Function(name, doc, partials, (2, *more, ANY), impl=of_integer(name))
-
-
-eval_gegenbauer: Final = _polynomial(
-    "eval_gegenbauer",
-    "Gegenbauer's polynomial of n and alpha at x.",
-    lambda z, n, a, x: times(_lower(n, lambda k: eval_gegenbauer(k, plus(a, 1.0), x)), a, 2.0),
-    (1,),
+wright_bessel: Final = _wright(
+    "wright_bessel",
+    "Wright's generalised Bessel function of a, b and x.",
+    lambda z, a, b, x: wright_bessel(a, add(a, b), x),
 )
-eval_legendre: Final = _polynomial(
-    "eval_legendre",
-    "Legendre's polynomial of degree n at x.",
-    lambda z, n, x: _lower(n, lambda k: eval_gegenbauer(k, 1.5, x)),
+log_wright_bessel: Final = _wright(
+    "log_wright_bessel",
+    "The logarithm of wright_bessel(a, b, x).",
+    lambda z, a, b, x: exp(sub(log_wright_bessel(a, add(a, b), x), z)),
 )
-eval_chebyu: Final = _polynomial(
-    "eval_chebyu",
-    "Chebyshev's polynomial of the second kind.",
-    lambda z, n, x: mul(_lower(n, lambda k: eval_gegenbauer(k, 2.0, x)), 2.0),
-)
-eval_chebyt: Final = _polynomial(
-    "eval_chebyt",
-    "Chebyshev's polynomial of the first kind.",
-    lambda z, n, x: mul(n, eval_chebyu(e.max(plus(n, -1.0), 0.0), x)),
-)
-eval_hermite: Final = _polynomial(
-    "eval_hermite",
-    "The physicist's Hermite polynomial.",
-    lambda z, n, x: times(n, 2.0, eval_hermite(e.max(plus(n, -1.0), 0.0), x)),
-)
-eval_hermitenorm: Final = _polynomial(
-    "eval_hermitenorm",
-    "The probabilist's Hermite polynomial.",
-    lambda z, n, x: mul(n, eval_hermitenorm(e.max(plus(n, -1.0), 0.0), x)),
-)
-eval_genlaguerre: Final = _polynomial(
-    "eval_genlaguerre",
-    "The generalised Laguerre polynomial of n and alpha at x.",
-    lambda z, n, a, x: neg(_lower(n, lambda k: eval_genlaguerre(k, plus(a, 1.0), x))),
-    (1,),
-)
-eval_laguerre: Final = _polynomial(
-    "eval_laguerre",
-    "Laguerre's polynomial of degree n at x.",
-    lambda z, n, x: neg(_lower(n, lambda k: eval_genlaguerre(k, 1.0, x))),
-)
+zetac: Final = Function("zetac", "Riemann's zeta function less one.", (None,), (3,))

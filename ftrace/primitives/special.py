@@ -28,6 +28,7 @@ from ftrace.primitives.linear import (
     check_kinds,
     join,
     join_shapes,
+    spread,
 )
 
 POSITIVE = Reals(0.3, 4)
@@ -138,10 +139,15 @@ digamma = unary(
 )
 
 
-def _with_parameter(
-    name: str, impl: Rule, rule: Rule, doc: str, ufunc: Lazy | None = None
+def with_parameter(
+    name: str,
+    impl: Rule,
+    rule: Rule,
+    doc: str,
+    ufunc: Lazy | None = None,
+    by_parameter: Rule | None = None,
 ) -> Primitive:
-    """A row of a parameter and an operand, differentiable by the operand only.
+    """A row of a parameter and an operand, differentiable by the operand, and perhaps by both.
 
     The parameter is of any signed integer dtype, or of the operand's. The derivative is
     `rule: (t, z, p, x) -> tangent`. In compiled programs `ufunc` computes it, or `impl`.
@@ -160,13 +166,17 @@ def _with_parameter(
 
     def jvp(primals: Any, tangents: Any) -> Any:
         p, x = primals
-        if tangents[0] is not ZERO:
+        to_p, to_x = tangents
+        if to_p is not ZERO and by_parameter is None:
             raise RuleError(
                 f"{name} has no derivative by its first operand in closed form.",
                 "Apply stop_gradient to that operand, or differentiate by the second only.",
             )
         z = row(p, x)
-        return z, rule(tangents[1], z, p, x)
+        if to_p is ZERO:
+            return z, rule(to_x, z, p, x)
+        moved = by_parameter(to_p, z, p, x)  # type: ignore[misc]
+        return z, spread(moved if to_x is ZERO else add(moved, rule(to_x, z, p, x)), z)
 
     row = Primitive(
         name=name,
@@ -229,13 +239,13 @@ def _polygamma_impl(m: Any, x: Any) -> Any:
 
 
 _zeta, _gamma, _psi = (lazy("scipy.special", name) for name in ("zeta", "gamma", "psi"))
-polygamma = _with_parameter(
+polygamma = with_parameter(
     "polygamma",
     _polygamma_impl,
     lambda t, z, m, x: mul(t, polygamma(_shifted(m, 1), x)),
     doc="The m-th derivative of digamma at x, for whole m >= 0: polygamma(m, x).",
 )
-zeta = _with_parameter(
+zeta = with_parameter(
     "zeta",
     _zeta,
     lambda t, z, s, q: neg(mul(t, mul(zeta(_shifted(s, 1), q), _as_operand(s, q)))),
@@ -255,18 +265,6 @@ def gamma_density(a: Any, x: Any) -> Any:
     return exp(sub(sub(xlogy(sub(a, constant(1, a)), x), x), lgamma(a)))
 
 
-igamma = _with_parameter(
-    "igamma",
-    lazy("scipy.special", "gammainc"),
-    lambda t, z, a, x: mul(t, gamma_density(a, x)),
-    doc="The regularised lower incomplete gamma function: igamma(a, x).",
-)
-igammac = _with_parameter(
-    "igammac",
-    lazy("scipy.special", "gammaincc"),
-    lambda t, z, a, x: neg(mul(t, gamma_density(a, x))),
-    doc="The regularised upper incomplete gamma function: igammac(a, x).",
-)
 xlogy = binary(
     "xlogy",
     of_scipy("xlogy"),
@@ -320,7 +318,7 @@ i1e = unary(
     domain=Reals(0.2, 3),
     doc="exp(-|x|) * i1(x).",
 )
-bessel_iv = _with_parameter(
+bessel_iv = with_parameter(
     "bessel_iv",
     lazy("scipy.special", "iv"),
     lambda t, z, v, x: mul(
@@ -328,7 +326,7 @@ bessel_iv = _with_parameter(
     ),
     doc="Modified Bessel function of the first kind of order v: bessel_iv(v, x).",
 )
-bessel_ive = _with_parameter(
+bessel_ive = with_parameter(
     "bessel_ive",
     lazy("scipy.special", "ive"),
     lambda t, z, v, x: _scaled(
@@ -336,7 +334,7 @@ bessel_ive = _with_parameter(
     ),
     doc="exp(-|x|) * bessel_iv(v, x).",
 )
-bessel_jv = _with_parameter(
+bessel_jv = with_parameter(
     "bessel_jv",
     lazy("scipy.special", "jv"),
     lambda t, z, v, x: mul(

@@ -6,6 +6,7 @@ Each subpackage is loaded when it is first asked for.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ftrace.core.jax_names import refusing as _refusing
 from ftrace.core.lazy import MAKING
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _MODULES = (
 def __getattr__(name: str) -> Any:
     """Load a subpackage at its first use."""
     if name not in _MODULES:
-        raise AttributeError(f"module 'ftrace.scipy' has no attribute {name!r}")
+        return _refusing("scipy")(name)
     with MAKING:
         value = importlib.import_module(f"ftrace.scipy.{name}")
     globals()[name] = value

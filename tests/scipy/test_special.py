@@ -33,7 +33,33 @@ DOMAINS: dict[str, tuple[Any, ...]] = {
     "chdtri": (3, UNIT),
     **dict.fromkeys(("fdtr", "fdtrc"), (3, 5, POSITIVE)),
     **dict.fromkeys(("gdtr", "gdtrc"), (POSITIVE, 2, POSITIVE)),
+    **dict.fromkeys(("modfresnelp", "modfresnelm", "round"), (POSITIVE,)),
+    "kelvin": (POSITIVE,),
+    "radian": (POSITIVE, POSITIVE, POSITIVE),
 }
+# of these SciPy's values are no smooth functions, or their derivatives have no derivatives
+VALUES: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("mathieu_a", "mathieu_b"), (2, POSITIVE)),
+    **dict.fromkeys(("smirnov", "smirnovi"), (4, UNIT)),
+    **dict.fromkeys(("pro_cv", "obl_cv"), (1, 2, POSITIVE)),
+    "ncfdtrinc": (3, 5, Reals(0.2, 0.45), Reals(2, 4)),
+    "ncfdtridfn": (Reals(0.3, 0.4), 5, 1, Reals(1, 2)),
+    "ncfdtridfd": (3, Reals(0.3, 0.4), 1, Reals(1, 2)),
+    "nctdtridf": (Reals(0.9, 0.95), 0, Reals(1.5, 1.6)),
+    "chndtridf": (POSITIVE, UNIT, 1),
+}
+for KIND, AT in (("ang1", UNIT), ("rad1", Reals(4, 6)), ("rad2", Reals(4, 6))):
+    for NAME in ("pro", "obl"):
+        CV = float(getattr(scipy.special, f"{NAME}_cv")(1, 2, 1))
+        VALUES[f"{NAME}_{KIND}_cv"] = (1, 2, 1, Reals(CV, CV), AT)
+
+
+def domains(name: str) -> tuple[Any, ...]:
+    """Where the operands of a function lie."""
+    known = DOMAINS.get(name) or VALUES.get(name)
+    return known or FUNCTIONS.get(name, FUNCTIONS.get(f"{name}_0")).samples  # type: ignore[union-attr]
+
+
 NAMES = sorted(
     name
     for name in ROWS
@@ -44,17 +70,20 @@ NAMES = sorted(
 def operands(name: str, dtype: str) -> list[Any]:
     """Operands of a function: arrays where it varies, numbers where it has an order."""
     rng = np.random.default_rng(5)
-    domains = DOMAINS[name] if name in DOMAINS else FUNCTIONS[name].samples
     kind = "c8" if FUNCTIONS.get(name) is not None and FUNCTIONS[name].kinds == "c" else "f4"
     wide = {"f4": kind, "f8": {"f4": "f8", "c8": "c16"}[kind]}[dtype]
-    return [d if isinstance(d, int) else d.draw(rng, (40,), wide) for d in domains]
+    return [d if isinstance(d, int) else d.draw(rng, (40,), wide) for d in domains(name)]
 
 
 def parts(y: Any) -> list[Any]:
     return list(y) if isinstance(y, tuple) else [y]
 
 
-REFUSED = {("bdtr", "f4"), ("bdtrc", "f4")}  # SciPy itself fails where warnings are errors
+SPHEROIDAL = [n for n in NAMES if n.startswith(("pro_", "obl_"))]
+REFUSED = {
+    *((n, "f4") for n in ("bdtr", "bdtrc", "bdtri")),  # SciPy fails where warnings are errors
+    *((n, "f4") for n in SPHEROIDAL),  # SciPy's own do not end
+}
 WIDTHS = [(name, dtype) for name in NAMES for dtype in ("f8", "f4")]
 
 
@@ -77,7 +106,8 @@ def test_a_compiled_ufunc_has_scipys_value_and_dtype(name: str, dtype: str) -> N
         np.testing.assert_allclose(a, c, rtol=3e-13 if dtype == "f8" else 2e-6, atol=1e-14)
 
 
-MADE = [name for name in NAMES if DOMAINS.get(name)]
+COMPLEX = ("kelvin", "modfresnelp", "modfresnelm")  # tests/scipy/test_special_slopes.py
+MADE = [name for name in NAMES if DOMAINS.get(name) and name not in COMPLEX]
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -168,8 +198,6 @@ def test_the_sine_integral_is_smooth_at_0() -> None:
 
 
 def test_an_order_has_no_derivative_and_the_error_says_so() -> None:
-    with pytest.raises(RuleError, match="betainc has no derivative by its first operand"):
-        ftrace.grad(fsp.betainc)(2.0, 3.0, 0.5)
     with pytest.raises(RuleError, match="yv has no derivative by its first operand"):
         ftrace.grad(lambda v: scipy.special.yv(v, 1.0))(0.5)
 

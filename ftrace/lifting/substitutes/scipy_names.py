@@ -32,7 +32,9 @@ def counterpart(fn: Any) -> Callable[..., Any] | None:
         return _method(fn) if _is_scipys(type(fn.__self__)) else None
     if kind is FunctionType or kind.__module__ == _DISPATCHING or issubclass(kind, type):
         return _named(fn) if _is_scipys(fn) else None
-    return _object(fn) if _is_scipys(kind) else None
+    if not _is_scipys(kind):
+        return None
+    return _object(fn) or (_named(fn) if hasattr(fn, "__name__") else None)
 
 
 def _is_scipys(x: Any) -> bool:

@@ -6,6 +6,7 @@ numbers: call SciPy's, or `scipy.signal` as it is, which is lifted.
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
 from ftrace.core.arguments import explain as _explain
+from ftrace.core.jax_names import refusing as _refusing
 from ftrace.scipy.signal.convolving import convolve as convolve
 from ftrace.scipy.signal.convolving import convolve2d as convolve2d
 from ftrace.scipy.signal.convolving import correlate as correlate
@@ -20,3 +21,4 @@ from ftrace.scipy.signal.power_spectra import periodogram as periodogram
 from ftrace.scipy.signal.power_spectra import welch as welch
 
 _explain(globals())
+__getattr__ = _refusing("scipy.signal")

@@ -5,6 +5,7 @@ A distribution has SciPy's methods: `norm.logpdf(x, loc, scale)`, `gamma.cdf(x, 
 """
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
+from ftrace.core.jax_names import refusing as _refusing
 from ftrace.scipy.stats.continuous_distributions import beta as beta
 from ftrace.scipy.stats.continuous_distributions import cauchy as cauchy
 from ftrace.scipy.stats.continuous_distributions import chi2 as chi2
@@ -38,3 +39,5 @@ from ftrace.scipy.stats.joint_distributions import multivariate_normal as multiv
 from ftrace.scipy.stats.sample_statistics import gaussian_kde as gaussian_kde
 from ftrace.scipy.stats.sample_statistics import rankdata as rankdata
 from ftrace.scipy.stats.sample_statistics import sem as sem
+
+__getattr__ = _refusing("scipy.stats")
