@@ -45,6 +45,51 @@ def test_a_variable_bound_on_one_side_and_read():
     )
 
 
+def an_arm(x):
+    if x > 1:
+        y = x
+    if x > 3:
+        return x + y  # read here
+    return x
+
+
+def an_arm_in_a_loop(x):
+    while x < 10:
+        if x > 1:
+            y = x
+        x = x + 1
+        if x > 3:
+            x = x + y  # read here
+    return x
+
+
+def all_there_is(x):
+    while True:
+        if x > 1:
+            y = x
+        x = x + 1
+        if x > 3:
+            return x + y  # read here
+
+
+def test_a_variable_bound_on_one_side_and_read_in_a_later_decision():
+    for f in (an_arm, an_arm_in_a_loop, all_there_is):
+        refused(f, "`y` is bound on one side", line="read here", args=(4.0,))
+
+
+def test_a_class_made_on_one_side_and_read():
+    def f(x):
+        if x > 1:
+
+            class C:
+                pass
+
+        return C  # read here
+
+    line = f.__code__.co_firstlineno + 3
+    refused(f, "`C` is bound on one side", f"line {line}", line="read here")
+
+
 def test_a_variable_deleted_on_one_side_and_read():
     def f(x):
         y = x

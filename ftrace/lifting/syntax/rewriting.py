@@ -130,6 +130,7 @@ class Template:
         self._check(stmts)
         place = Place(Liveness(live, always), live.get(NEXT, names.NONE))
         emitter = Emitter(self, False, place.after)
+        emitter.unbinds = True  # what is around it may have
         body = emitter.block(list(stmts), place)
         if names.completes(stmts):
             body.append(ast.copy_location(leave(NEXT), stmts[-1] if stmts else self.definition))

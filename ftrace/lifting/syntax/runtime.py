@@ -180,7 +180,9 @@ class Helper:
         """
         error: Any = sys.exception()
         found = re.search("'([^']+)'", str(error))
-        why = self._unbound.get(ctx.trace, {}).get(found[1] if found else "")
+        name, why, trace = found[1] if found else "", None, ctx.trace
+        while why is None and trace is not None:  # an arm reads what a decision around it left out
+            why, trace = self._unbound.get(trace, {}).get(name), trace.parent
         if why is not None:
             raise LiftError(
                 f"{why}, and is read.",
