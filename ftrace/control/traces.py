@@ -1,6 +1,7 @@
 """The cache of traces: a user function's jaxpr per signature.
 
-A signature is the arguments' containers, shapes, dtypes, weakness and devices, and the static ones.
+A signature is the arguments' containers, shapes, dtypes, weakness and devices, the static ones, and
+whether the function may be lifted.
 Traces are kept per user function (weakly) and path of transformations to it, so that a new
 `jit(f)`, or `jit(grad(f))`, of the same function finds them. A function that captured tracers of
 an outer transformation is traced anew each time. Arrays it captured are read at every call;
@@ -32,7 +33,7 @@ from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.lazy import lazy
 from ftrace.core.rare_collections import rare_collections
 from ftrace.core.sameness import SCALARS, Static
-from ftrace.core.trace import Tracer, ctx, is_on_device, is_staged
+from ftrace.core.trace import Tracer, as_it_is, ctx, is_on_device, is_staged
 from ftrace.core.tree import PyTreeDef
 
 _watch = lazy("ftrace.control.guards", "Watch")
@@ -158,7 +159,8 @@ class Traces:
         avals = argument_avals(self._fun, leaves, tree, self._static)
         zero_d = tuple([i for i, a in enumerate(avals) if not a.shape and is_zero_d(leaves[i])])
         there = tuple(map(is_on_device, leaves)) if LIBRARIES else ()
-        key = (tree, tree.order, tuple(avals), zero_d, there, static)
+        lifts = ctx.lift is not as_it_is and config.lift
+        key = (tree, tree.order, tuple(avals), zero_d, there, static, lifts)
         entry = self._entries.get(key)
         if entry is None or (entry.guard is not None and not entry.guard()):
             once = self._is_of_a_trace()

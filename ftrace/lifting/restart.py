@@ -191,7 +191,7 @@ class Restart:
         return asked
 
     def _lift_what_asks(self, asked: Asked) -> None:
-        if asked.asks and self._lift and config.settings.lift:
+        if asked.asks and self._lift:
             if asked.implied:
                 self._refused = self._refused.union(asked.codes)
             self._own_territory().own(asked.places, asked.implied)

@@ -511,3 +511,19 @@ def test_a_number_is_its_own_copy_and_an_array_is_not(copied):
     for x in (3.0, np.float64(3.0), np.array(3.0), np.ones(2)):
         assert ftrace.jit(f)(x) == f(x)
         assert ftrace.jvp(f, (x,), (x,))[0] == f(x)
+
+
+def test_what_was_traced_where_nothing_may_be_lifted_is_kept_apart():
+    def f(x):
+        return x if type(x) is float else -x
+
+    def g(x):
+        return x if type(x) is float else -x
+
+    compiled = ftrace.jit(f)
+    with ftrace.config.update(lift=False):
+        compiled(0.5)
+    assert compiled(0.5) == ftrace.jit(f)(0.5) == 0.5
+    inner = ftrace.jit(g)
+    ftrace.jit(lambda x: inner(x), lift=False)(0.5)
+    assert inner(0.5) == ftrace.jit(lambda x: inner(x))(0.5) == 0.5

@@ -95,4 +95,4 @@ class Signature:
         """Whether other settings would have compiled the same."""
         mine = self._settings
         same = settings.passes is mine.passes and settings.roll == mine.roll
-        return same and settings.compile and not settings.disable_jit
+        return same and settings.lift == mine.lift and settings.compile and not settings.disable_jit
