@@ -8,7 +8,8 @@ folder. `--minutes` ends a run early, and `--save FILE` remembers what came out,
 run with it goes on there: `make mutate MUTATE_ARGS="--folder lifting --save build/lifting"`. See
 `tools/mutation/`. Mutants of lifting, control, numpy, random and gpu are tried on tests that are
 recorded to run what they change (`build/tests-of-statements.jsonl`: made once, ten minutes), in a
-random order: an early end leaves a sample. `--tiers 0` leaves out what needs more.
+random order: an early end leaves a sample. `--tiers 0` leaves out what needs more, and
+`--tests lifting/ --tests programs/` records and tries those test files only.
 """
 
 import argparse
@@ -83,17 +84,19 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--tiers", type=int, help="of the tests, 1 to 8: the likeliest; 0: recorded ones"
     )
+    parser.add_argument(
+        "--tests", action="append", default=[], metavar="TEXT", help="recorded, paths with TEXT"
+    )
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     return parser.parse_args(arguments)
 
 
 def chosen(texts: dict[str, str], asked: argparse.Namespace) -> list[Mutant]:
     """The mutants that the command line asks for."""
-    every = bool(asked.all or asked.show)
-    found = targets.mutants(texts, every=every)
     wanted = [asked.show] if asked.show else asked.only
     folders = tuple(f"ftrace/{folder}/" for folder in asked.folder) or ("",)
-    found = [m for m in found if m.path.startswith(folders)]
+    texts = {path: text for path, text in texts.items() if path.startswith(folders)}
+    found = targets.mutants(texts, every=bool(asked.all or asked.show))
     return [m for m in found if not wanted or any(w in m.name for w in wanted)]
 
 
@@ -189,7 +192,8 @@ def quickly(
         return
     random.Random(1).shuffle(left)
     texts = {p: t for p, t in saved.texts.items() if p.split("/")[1] in targets.RECORDED}
-    known = serving.record(root, texts, frozenset(m.path for m in left), RECORD, asked.workers)
+    paths, tests = frozenset(m.path for m in left), asked.tests
+    known = serving.record(root, texts, paths, RECORD, asked.workers, tests)
     ways = serving.outcomes(left, texts, root, known, asked.workers, until)
     for i, (outcome, tried, settled) in enumerate(ways, 1):
         if settled:

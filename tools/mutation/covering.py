@@ -79,6 +79,7 @@ class Record:
     """Which tests run a statement of some sources, how long they take, what importing runs."""
 
     paths: frozenset[str]
+    chosen: list[str] = field(default_factory=list)  # the test files that count
     tests: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     seconds: dict[str, float] = field(default_factory=dict)
     imported: set[str] = field(default_factory=set)
@@ -86,12 +87,13 @@ class Record:
     kills: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def read(self, path: Path) -> None:
-        """Add what a file holds: a line for each test file, of which the last counts."""
+        """Add what a file says of chosen test files: a line for each, of which the last counts."""
         lines: dict[str, str] = {}
         for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
             lines[line.partition(",")[0]] = line
         for line in lines.values():
-            self.add(json.loads(line))
+            if line[10 : line.index('",')] in self.chosen:  # {"file": "tests/...",
+                self.add(json.loads(line))
 
     def add(self, line: dict[str, Any]) -> None:
         """What one test file ran; not what failed without any change."""

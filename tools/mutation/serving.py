@@ -30,8 +30,13 @@ from tools.mutation.targets import MIXED
 
 FOLDERS = (
     *("lifting", "random", "numpy", "gpu", "programs", "api"),
-    *("core", "lax", "golden", "laws", "benchmarks"),
+    *("core", "lax", "golden", "laws", "benchmarks", "nn", "scipy", "sparse"),
 )  # of tests
+FILES = (
+    *(f"tests/{name}/test_*.py" for name in FOLDERS),
+    "tests/fuzz/test_found.py",
+    "tests/fuzz/test_jumps.py",
+)
 SILENT = 300  # seconds without a test's beginning: a deadlock
 Line = dict[str, Any]
 
@@ -69,15 +74,20 @@ class _Collected:
             yield name
 
 
-def _collect(root: Path, work: Callable[[_Collected], None]) -> None:
-    """Collect the tests of `root` and give them to `work`."""
+def files_of(root: Path, wanted: Sequence[str]) -> list[str]:
+    """The test files that are recorded: of all, those whose paths have one of some texts."""
+    found = (f.relative_to(root).as_posix() for p in FILES for f in sorted(root.glob(p)))
+    return [f for f in found if not wanted or any(w in f for w in wanted)]
+
+
+def _collect(root: Path, files: Sequence[str], work: Callable[[_Collected], None]) -> None:
+    """Collect tests of `root` and give them to `work`."""
     import pytest
 
     os.chdir(root)
     sys.path.insert(0, str(root))
     os.environ.update(FTRACE_LAWS="fast", FTRACE_LAWS_ROWS=MIXED)
-    folders = [f"tests/{name}" for name in FOLDERS]
-    chosen = ("-s", "-m", "not fuzz", *folders)
+    chosen = ("-s", "-m", "not fuzz", *files)
     if pytest.main([*ARGUMENTS, *chosen], plugins=[_Collected(work)]):
         raise RuntimeError("the tests could not be collected")
 
@@ -162,17 +172,23 @@ def _in_a_process(work: Callable[[Callable[[Line], None]], None]) -> Iterator[Li
 
 
 def record(
-    root: Path, texts: dict[str, str], paths: frozenset[str], path: Path, workers: int
+    root: Path,
+    texts: dict[str, str],
+    paths: frozenset[str],
+    path: Path,
+    workers: int,
+    wanted: Sequence[str] = (),
 ) -> Record:
     """What a file says of some sources, after running the test files that are new or changed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     known = Record(paths)
+    known.chosen = files_of(root, wanted)
     known.read(path)
-    files = (f for name in FOLDERS for f in root.glob(f"tests/{name}/test_*.py"))
-    if all(_is_known(known, root, f.relative_to(root).as_posix()) for f in files):
+    new = [f for f in known.chosen if not _is_known(known, root, f)]
+    if not new:
         return known
     with path.open("a", encoding="utf-8") as file:
-        for line in _in_a_process(partial(_record, root, texts, known, workers)):
+        for line in _in_a_process(partial(_record, root, texts, new, workers)):
             print(f"recorded {line['file']}", flush=True)
             print(json.dumps(line), file=file, flush=True)
             known.add(line)
@@ -184,26 +200,22 @@ def _is_known(known: Record, root: Path, file: str) -> bool:
 
 
 def _record(
-    root: Path, texts: dict[str, str], known: Record, workers: int, say: Callable[[Line], None]
+    root: Path, texts: dict[str, str], new: list[str], workers: int, say: Callable[[Line], None]
 ) -> None:
     marking = Marking()
     sys.meta_path.insert(0, Finder(root, texts, lambda p, f: marking.code(p, texts[p], f)))
 
     def work(tests: _Collected) -> None:
         imported = marking.run()
-        new = {
-            file: names
-            for file, names in covering.by_file(list(tests.items)).items()
-            if not _is_known(known, root, file)
-        }
-        jobs = ((file, partial(_run_file, tests, names, marking)) for file, names in new.items())
+        by_file = covering.by_file(list(tests.items)).items()
+        jobs = ((file, partial(_run_file, tests, names, marking)) for file, names in by_file)
         for file, lines in _forked(jobs, workers):
             ended = lines and lines[-1].startswith("{")
             found = json.loads(lines[-1]) if ended else {"statements": [], "tests": {}}
             say({"file": file, "crc": covering.digest(root, file), "imported": imported, **found})
             imported = []
 
-    _collect(root, work)
+    _collect(root, new, work)
 
 
 def _caches() -> list[Any]:
@@ -382,7 +394,7 @@ def outcomes(
             for line in server.outcomes(mutants, workers, until):
                 say(line)
 
-        _collect(root, work)
+        _collect(root, known.chosen, work)
 
     for line in _in_a_process(serve):
         outcome = Outcome(mutants[line["mutant"]], line["failed"], 0, line["seconds"])
