@@ -570,6 +570,11 @@ def a_closure_in_a_loop(x):
     return n
 
 
+def what_no_value_is_is_not(x, nothing=(), none=None):
+    y = 1.0 if x > 1 else 2.0
+    return y, not nothing, not none, not "text", not {1: x}, not 0.0
+
+
 PROGRAMS = [
     *(a_generator_in_an_arm, a_default_that_is_decided, a_text_that_is_made_anew),
     *(operators_of_the_right_side_alone, sequences, of_several_errors),
@@ -591,5 +596,6 @@ PROGRAMS = [
     *(tried_in_what_is_tried, tried_by_what_tries, raised_again, tried_in_a_handler),
     *(nothing_to_loop_over, ways_out_of_a_loop, arrays_that_swap_names, a_view_that_is_kept),
     *(a_closure_in_a_loop, caught_from_a_test_with_else, keys_in_variables, functions_of_numpy),
+    what_no_value_is_is_not,
 ]
 NUMBERS = [0.5, 2.0, 3.5, -1.0, 0.0]

@@ -146,6 +146,20 @@ def raised_again(x):
         return -2.0
 
 
+def raised_again_after_a_handler_in_the_handler(x):
+    try:
+        if x > 1:
+            raise ValueError("outer")
+    except ValueError:
+        try:
+            if x > 2:
+                raise KeyError("inner")
+        except KeyError:
+            pass
+        raise
+    return x
+
+
 def not_caught(x):
     try:
         if x > 10:

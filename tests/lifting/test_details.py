@@ -7,6 +7,9 @@ import pytest
 
 import ftrace
 from ftrace import jit
+from ftrace.errors import MutationError
+
+W = np.array([-1.0, -0.92, -1.18])
 
 
 def put_back(x: float, n: int) -> Any:
@@ -121,3 +124,29 @@ def test_lifted_statements_are_pythons(f: Any, x: float) -> None:
     expected = f(x)
     np.testing.assert_allclose(jit(f)(x), expected)
     np.testing.assert_allclose(jit(ftrace.lift(f))(x), expected)
+
+
+def test_a_plain_array_chosen_in_an_arm_and_written_there():
+    def written(x):
+        y = x
+        if x > 0:
+            a = W * 1.0
+            view = a[:-1]
+            c = np.ones(3) if x > 1 else a
+            np.copyto(view, 5.0)
+            y = c.sum() + a.sum()
+        return y
+
+    def in_a_loop(x):
+        n = 0
+        while n < x:
+            a = W * 1.0
+            view = a[:-1]
+            c = np.ones(3) if x > 1 else a
+            np.copyto(view, 5.0)
+            n = n + c.sum() + a.sum()
+        return n
+
+    for f in (written, in_a_loop):
+        with pytest.raises(MutationError, match="had made it one of two"):
+            ftrace.jit(ftrace.lift(f))(2.0)

@@ -168,3 +168,13 @@ def test_what_follows_two_mixed_returns_is_staged_once():
         return np.sin(y)
 
     assert str(ftrace.make_jaxpr(ftrace.lift(f))(2.0)).count("sin") == 1
+
+
+def test_a_number_that_a_loop_carries_as_another_type_is_converted_once():
+    def f(x):
+        k = 0
+        while k < x:
+            k = k + 0.5
+        return k
+
+    assert "convert_element_type" not in str(ftrace.make_jaxpr(ftrace.lift(f))(2.0))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 import operator
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 
 import ftrace
 from ftrace.core.errors import LiftError
+from ftrace.lifting.sources import reach
 from ftrace.lifting.sources.reach import asking
 from tests.lifting import asked, reached
 from tests.lifting.importing import late, later
@@ -276,3 +278,30 @@ def test_functions_of_one_code_may_have_defaults_of_any_kind():
         f = made(*(0,) * (2 - len(defaults)), *defaults)
         assert ftrace.jit(f)(1.5) == 3.0
         assert ftrace.jvp(f, (1.5,), (1.0,))[1] == 2.0
+
+
+def test_functions_made_anew_are_known_by_the_one_before_them(monkeypatch):
+    def made(number):
+        return lambda x: x + number
+
+    found = asking(made(1.0))
+    monkeypatch.setattr(reach, "_shared", {})
+    assert asking(made(2.0)) is found
+    assert asking(made(np.float64(2.0))) is not found
+
+
+def _takes_plain_numbers(x):
+    return json.dumps(x)
+
+
+def _catches(x):
+    try:
+        return x + 1
+    except TypeError:
+        return x
+
+
+def test_what_takes_plain_numbers_matters_where_an_error_is_caught():
+    assert not asking(lambda x: _takes_plain_numbers(x)).asks
+    assert not asking(lambda x: _catches(x)).asks
+    assert asking(lambda x: _takes_plain_numbers(_catches(x))).asks

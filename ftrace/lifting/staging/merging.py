@@ -331,7 +331,7 @@ class Merge:
             raise self._differs(key, a.words(), b.words())
         if not built_alike(a.tree, b.tree):
             raise self._differs(key, *difference(a.tree, b.tree))
-        if a.whole is b.whole and a.tree != LEAF:  # what it holds is merged place by place
+        if a.whole is b.whole:  # what it holds is merged place by place
             return lambda results: a.whole
         pair = id(a.whole), id(b.whole)  # what shares an object on both sides goes on to share one
         if a.tree == LEAF or pair not in self.copies:
