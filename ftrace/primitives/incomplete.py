@@ -9,6 +9,8 @@ Source: NIST Digital Library of Mathematical Functions, chapters 5 and 8.
 """
 
 from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -33,8 +35,15 @@ _psi, _gammaln, _betaln = (lazy("scipy.special", name) for name in ("psi", "gamm
 
 # ---------------------------------------------------------------------------------- quadrature
 
-_AT, _WEIGHTS = np.polynomial.legendre.leggauss(80)
+
+@cache
+def gauss(n: int) -> tuple[Any, Any]:
+    """Nodes and weights of Gauss and Legendre's rule, found at the first call."""
+    return np.polynomial.legendre.leggauss(n)
+
+
 _LOST: Final = 42.0  # exp(-42) is below rounding
+_BREAKS: Final = (-37.0, 0.0, 37.0)  # beyond the outer ones densities are powers
 
 
 def nodes(density: Densities, mode: Any, low: Any, high: Any) -> tuple[Any, Any]:
@@ -47,8 +56,14 @@ def nodes(density: Densities, mode: Any, low: Any, high: Any) -> tuple[Any, Any]
     """
     top = np.clip(mode, low, high)
     ends = [_end(density, top, low, -1.0), _end(density, top, high, 1.0)]
-    middle, radius = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
-    return middle[..., None] + radius[..., None] * _AT, radius[..., None] * _WEIGHTS
+    parts = [np.clip(b, *ends) for b in (-np.inf, *_BREAKS, np.inf)]
+    at, weights = gauss(64)
+    middles = [(a + b)[..., None] / 2 for a, b in pairwise(parts)]
+    radii = [(b - a)[..., None] / 2 for a, b in pairwise(parts)]
+    return (
+        np.concatenate([m + r * at for m, r in zip(middles, radii, strict=True)], axis=-1),
+        np.concatenate([r * weights for r in radii], axis=-1),
+    )
 
 
 def _end(density: Densities, top: Any, bound: Any, side: float) -> Any:

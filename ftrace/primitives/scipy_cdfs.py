@@ -23,6 +23,7 @@ from ftrace.primitives.incomplete import (
     beta_by_second,
     beta_density,
     gamma_by_shape,
+    gauss,
     inverse,
     nodes,
     quietly,
@@ -344,7 +345,7 @@ def _t_moment(k: Any, v: Any, c: Any, t: Any) -> Any:
         np.take_along_axis(fine, np.clip(i, 0, 999)[..., None], -1) for i in (first - 1, last + 1)
     ]
     middle, radius = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
-    at, weights = np.polynomial.legendre.leggauss(128)
+    at, weights = gauss(128)
     constant = math.log(2) + v / 2 * np.log(v / 2) - _gammaln(v / 2) - math.log(2 * math.pi) / 2
     density = np.exp(whole(middle + radius * at) + constant[..., None])
     return np.sum(density * radius * weights, axis=-1)

@@ -16,6 +16,7 @@ from ftrace.core.primitive import Rule
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.elementwise import div, mul, neg, select, square, sub
 from ftrace.primitives.families import Reals
+from ftrace.primitives.incomplete import gauss
 from ftrace.primitives.linear import add
 from ftrace.primitives.scipy_bessel import airy_ai, airy_bi, j0, k0, y0
 from ftrace.primitives.scipy_functions import (
@@ -351,7 +352,7 @@ def _moment(wave: str) -> Rule:
     f = lazy("scipy.special", wave)
 
     def evaluate(m: Any, n: Any, c: Any) -> Any:
-        at, weights = np.polynomial.legendre.leggauss(64)
+        at, weights = gauss(64)
         y = f(*(np.asarray(v, np.float64)[..., None] for v in (m, n, c)), at)[0]
         density = weights * y**2
         return np.sum(density * at**2, axis=-1) / np.sum(density, axis=-1)

@@ -215,6 +215,8 @@ def nth(f: Callable[[Any], Any], order: int) -> Callable[[Any], Any]:
         ),
         (lambda a: fsp.betainc(a, 3.0, 0.3), 2.0, [-0.24609372774672351, 0.13180186717277769]),
         (lambda a: fsp.gammainc(a, 900.0), 950.0, [-0.0033998287489820161]),
+        (lambda a: fsp.gammainc(a, 0.001), 0.001, [-6.2932038249004247]),
+        (lambda a: fsp.betainc(a, 3.0, 1e-6), 0.01, [-10.898746909716914]),
         (lambda m: fsp.ellipkinc(5.0, m), 0.6, [3.7639792726537659]),
         (lambda m: fsp.ellipkinc(0.3, m), 1.0, [0.0047985600727385055]),
     ],
@@ -223,4 +225,4 @@ def test_derivatives_by_parameters_are_precise(f: Any, x: float, truth: list[flo
     """The truth is mpmath's, of 40 digits."""
     for order, expected in enumerate(truth, 1):
         found = nth(f, order)(np.float64(x))
-        np.testing.assert_allclose(found, expected, rtol=2e-12)
+        np.testing.assert_allclose(found, expected, rtol=4e-12)
