@@ -85,6 +85,12 @@ def _pair(nodetype: type, result: Any) -> tuple[Iterable[Any], Any]:
     )
 
 
+def register_record(cls: Any) -> Any:
+    """A decorator: a namedtuple of ftrace's that is a result is a container, as a user's is."""
+    register_pytree_node(cls, lambda r: (tuple(r), None), lambda _, parts: cls(*parts))
+    return cls
+
+
 def register_pytree_with_keys(
     nodetype: type,
     flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]],

@@ -17,6 +17,7 @@ from ftrace.api.derivatives.autodiff import grad, value_and_grad
 from ftrace.api.derivatives.jacobians import hessian, jacfwd
 from ftrace.core.errors import RuleError, ShapeError, SolverError
 from ftrace.core.lazy import lazy
+from ftrace.core.registration import register_record
 from ftrace.implicit.solving import Equation, floats, solution
 
 _root = lazy("scipy.optimize", "root")
@@ -34,6 +35,7 @@ _FLAT: Final = 1e-6  # the slope of a minimum that rounding hides, in parts of t
 _START = "Start closer to a solution (x0), allow more steps (options), or try another method."
 
 
+@register_record
 class Result(NamedTuple):
     """What `root` and `minimize` found.
 

@@ -30,6 +30,7 @@ from ftrace.numpy.promote import (
     promote,
     static_int,
     strong,
+    unsupported,
     value,
 )
 from ftrace.numpy.shaping import atleast, index_axis, slice_axis
@@ -237,6 +238,10 @@ def _covariance(powers: Any, scale: Any, residuals: Any, cov: Any, rank: int) ->
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     """A vector without its known zeros at the ends."""
     x = strong(value(filt))
+    if typeof(x).ndim != 1:
+        raise unsupported("numpy.trim_zeros", f"an array of {typeof(x).ndim} axes")
+    if not {*trim.lower()} <= {"f", "b"}:
+        raise ValueError(f"unexpected character(s) in `trim`: {trim!r}")
     places = np.flatnonzero(known(x, "numpy.trim_zeros"))
     n = typeof(x).shape[0]
     first = int(places[0]) if len(places) else n

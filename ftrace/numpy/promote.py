@@ -238,8 +238,14 @@ def static_int(x: Any, what: str) -> int:
 def static_shape(shape: Any) -> Shape:
     """A tuple of ints from an int or a sequence of ints."""
     if isinstance(shape, Sequence) or (issubclass(type(shape), np.ndarray) and shape.ndim == 1):
-        return tuple(static_int(n, "a size") for n in shape)
-    return (static_int(shape, "a size"),)
+        return tuple(map(_size, shape))
+    return (_size(shape),)
+
+
+def _size(n: Any) -> int:
+    if type(n) is bool or type(n) is np.bool_:
+        raise DtypeError("A size must be an integer, not a bool.", "Pass a Python int.")
+    return static_int(n, "a size")
 
 
 def new_shape(shape: Any) -> Shape:

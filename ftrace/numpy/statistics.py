@@ -9,7 +9,7 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.device import on_device
 from ftrace.core.dtypes import canonical
-from ftrace.core.errors import ShapeError
+from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import reductions, ufuncs
 from ftrace.numpy.elementary import clip, imag, multiply, real, where
@@ -189,6 +189,8 @@ def _quantile(name: str, summary: str, scale: float, skip_nan: bool) -> Callable
             raise unsupported(name, "weights=")
         part: Any = value(q)
         unknown = isinstance(part, Tracer) or on_device(part)
+        if typeof(part).dtype.kind == "u" and method != "linear":
+            raise DtypeError(f"{name} was given unsigned q.", "Pass numbers from 0 to 1 as floats.")
         if typeof(part).dtype.kind in "biu":
             if typeof(part).weak and not unknown:
                 part = float(part)

@@ -205,6 +205,8 @@ class Sparse:
 
     def power(self, n: Any, dtype: Any = None) -> "Sparse":
         """Its elements to the n-th power."""
+        if fnp.ndim(n):
+            raise ShapeError("A sparse matrix was raised to an array.", "Pass a number.")
         data = self.data if dtype is None else self.data.astype(canonical(dtype))
         return self._with(data**n)
 

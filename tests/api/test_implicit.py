@@ -685,3 +685,21 @@ def test_a_users_own_error_passes_through():
             run(f, np.ones(1))
     with pytest.raises(OwnError, match=r"^own words$"):
         ftrace.grad(lambda a: implicit.brentq(f, a, 2.0))(0.0)
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda a: implicit.minimize(lambda x: np.sum((x - a) ** 2), np.zeros(2)),
+        lambda a: implicit.root(lambda x: x - a, np.zeros(2)),
+        lambda a: implicit.least_squares(lambda x: x - a, np.zeros(2)),
+    ],
+)
+def test_results_may_leave_a_program(solve):
+    a = np.array([1.0, 2.0])
+    found = ftrace.jit(solve)(a)
+    np.testing.assert_allclose(found.x, a, atol=1e-6)
+    assert type(found).__name__ in ("Result", "Answer")
+    both = ftrace.vmap(solve)(np.stack([a, 2 * a]))
+    np.testing.assert_allclose(both.x, [a, 2 * a], atol=1e-6)
+    np.testing.assert_allclose(ftrace.jvp(solve, (a,), (a,))[1].x, a, atol=1e-6)

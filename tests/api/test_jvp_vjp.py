@@ -311,3 +311,16 @@ def test_hvp_is_the_hessian_times_a_vector():
     np.testing.assert_allclose(product[0], hessian[0][0] @ V + hessian[0][1] * 0.5, rtol=1e-13)
     np.testing.assert_allclose(product[1], hessian[1][0] @ V + hessian[1][1] * 0.5, rtol=1e-13)
     np.testing.assert_array_equal(ftrace.hvp(lambda x: np.sum(x**3), (X,), (V,)), 6 * X * V)
+
+
+def test_a_result_of_none_has_a_cotangent_of_none():
+    for fun in (lambda x: (x, None), lambda x: {"a": x, "b": None}):
+        y, pull = ftrace.vjp(fun, 2.0)
+        ct = ftrace.tree.map(lambda _: 3.0, y)
+        assert pull(ct) == (3.0,)
+        assert ftrace.linear_transpose(fun, 2.0)(ct) == (3.0,)
+    pull = ftrace.vjp(lambda x: (x, None), 2.0)[1]
+    assert pull((None, None)) == (0.0,)
+    for wrong in ((3.0, 1.0), ((3.0,), None), (3.0,)):
+        with pytest.raises(ftrace.errors.TreeError, match="cotangent that differs"):
+            pull(wrong)

@@ -267,9 +267,12 @@ OURS: dict[str, Any] = {
 
 
 def _items_of(x: Any, i: Any, *args: Any, **options: Any) -> Any:
-    """NumPy's words on an index, but for those out of range, which updates allow."""
+    """NumPy's words on an index, but for those out of range, and on what is stored there."""
     try:
-        return np.asarray(x)[i]
+        y = np.array(x)
+        if args and np.ndim(args[0]) == 0:
+            y.dtype.type(args[0])
+        y[i] = args[0] if args else y[i]
     except IndexError as error:
         if "out of bounds" not in str(error):
             raise

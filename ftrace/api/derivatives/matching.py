@@ -121,6 +121,8 @@ def match_cotangents(fun: Any, tree: PyTreeDef, avals: Sequence[ShapedArray], ct
     if given != tree:
         if ct is None:
             return [None] * len(avals)
+        leaves = _up_to(tree, ct)
+    if leaves is None:
         words = tree_mismatch(tree, given, "ct")
         raise TreeError(
             f"The pullback of {name_of(fun)} was given a cotangent that differs {words}.",
@@ -130,6 +132,16 @@ def match_cotangents(fun: Any, tree: PyTreeDef, avals: Sequence[ShapedArray], ct
         None if t is None else _cotangent(t, a, path)
         for t, a, path in zip(leaves, avals, paths(tree, "ct"), strict=True)
     ]
+
+
+def _up_to(tree: PyTreeDef, ct: Any) -> list[Any] | None:
+    """A part for each leaf, where None in both is no part; None where the structures differ."""
+    try:
+        parts = tree.flatten_up_to(ct)
+    except TreeError:
+        return None
+    fits = all(t is None or tree_flatten(t)[1].kind is None for t in parts)
+    return parts if fits else None
 
 
 def _cotangent(ct: Any, a: ShapedArray, path: str) -> Any:

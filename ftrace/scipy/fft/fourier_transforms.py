@@ -35,8 +35,9 @@ def transforming(fn: F) -> F:
     @functools.wraps(fn)
     def call(*args: Any, **options: Any) -> Any:
         workers = args[place] if len(args) > place else options.get("workers")
-        if workers is not None and not -(os.cpu_count() or 1) <= workers != 0:
-            raise ValueError(f"workers must not be zero, or below minus the CPUs: {workers}")
+        lowest = -(os.cpu_count() or 1)
+        if workers is not None and (not workers or not lowest <= workers < 1 << 31):
+            raise ValueError(f"workers must not be zero, or below {lowest}: {workers}")
         return fn(*args, **options)
 
     return scipys("scipy.fft")(call)  # type: ignore[return-value]

@@ -14,6 +14,7 @@ from ftrace.core.errors import DomainError, ShapeError
 from ftrace.core.registration import register_pytree_node
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.promote import inexact, one_axis, promote_inexact, static_int, value
+from ftrace.numpy.refusing import refuse
 
 T = TypeVar("T")
 
@@ -163,5 +164,8 @@ class PPoly:
 
     def integrate(self, a: Any, b: Any, extrapolate: Any = None) -> Any:
         """The integral from a to b."""
+        if fnp.ndim(a) or fnp.ndim(b):
+            raise ShapeError("An integral was asked for between arrays.", "Pass two numbers.")
+        refuse(fnp.isnan(a) | fnp.isnan(b), ValueError, "Integral bounds not in order")
         whole = self.antiderivative()
         return whole(b, 0, extrapolate) - whole(a, 0, extrapolate)

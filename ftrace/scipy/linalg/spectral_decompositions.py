@@ -4,6 +4,7 @@ What values decide about (how many eigenvalues lie in an interval, whether eigen
 no shape or dtype while a program is traced: such options raise `RuleError`, and `eig` is complex.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.errors import DomainError, RuleError
 from ftrace.numpy.linear_equations import factored as cholesky_factor
 from ftrace.numpy.linear_equations import solved
+from ftrace.numpy.promote import value
 from ftrace.primitives import eigenvalues, orthogonal, singular_values, spectra
 from ftrace.primitives.diagonals import half
 from ftrace.primitives.matrix_roots import factored
@@ -320,9 +322,16 @@ def schur(
     if output not in ("real", "r", "complex", "c"):
         raise DomainError(f"The output is {output!r}.", "It is 'real' or 'complex'.")
     (a,) = square("schur", a)
+    _check_room(lwork, [3 * n for n in typeof(a).shape[-1:]])
     if output in ("complex", "c"):
         return tuple(factored(_complex(a), name="complex schur"))
     return tuple(factored(a, name="schur"))
+
+
+def _check_room(lwork: int | None, least: Sequence[int]) -> None:
+    """Refuse what LAPACK would refuse as its working space."""
+    if lwork is not None and lwork != -1 and lwork < max(1, *least):
+        raise DomainError(f"lwork is {lwork}.", "Leave it out.")
 
 
 def _complex(a: Any) -> Any:
@@ -484,5 +493,6 @@ def qr(
         _refuse("qr", option, "Use svd for the rank, and 'full' or 'economic' for Q and R.")
     if mode not in ("full", "economic", "r"):
         raise DomainError(f"The mode is {mode!r}.", "It is 'full', 'economic' or 'r'.")
+    _check_room(lwork, typeof(value(a)).shape[-1:])
     q, r = orthogonal.qr(_rectangular("qr", a), complete=mode != "economic")
     return (r,) if mode == "r" else (q, r)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError, ShapeError
-from ftrace.core.registration import register_pytree_node
+from ftrace.core.registration import register_record
 from ftrace.core.trace import lifted
 from ftrace.interpreters.linearize import linearize_flat
 from ftrace.lax import custom_root, stop_gradient, while_loop
@@ -55,7 +55,7 @@ class _State(NamedTuple):
 
 
 for _record in (OptimizeResults, _State):
-    register_pytree_node(_record, lambda r: (tuple(r), type(r)), lambda cls, parts: cls(*parts))
+    register_record(_record)
 
 
 def _value_and_gradient(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:

@@ -86,6 +86,8 @@ def csd(
     """
     if scaling not in ("density", "spectrum"):
         raise ValueError(f"Unknown scaling: {scaling!r}")
+    if average not in ("mean", "median"):
+        raise ValueError(f"Parameter average={average!r} must be 'median' or 'mean'!")
     x, y = promote_inexact(value(x), value(y))
     axis = one_axis(axis, typeof(x).ndim)
     x, y = (fnp.moveaxis(v, axis, -1) for v in (x, y))

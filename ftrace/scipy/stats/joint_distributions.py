@@ -5,7 +5,7 @@ from typing import Any
 
 import ftrace.numpy as fnp
 from ftrace.core.arguments import explained_methods
-from ftrace.core.errors import RuleError, ShapeError
+from ftrace.core.errors import DomainError, RuleError, ShapeError
 from ftrace.numpy.promote import promote_inexact, value
 from ftrace.scipy import special as sp
 from ftrace.scipy.linalg import solve_triangular
@@ -38,6 +38,8 @@ class Multinomial(Joint):
 
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         """The logarithm of the probability of counts x along the last axis; their sum is n."""
+        if type(n) is float and math.isnan(n):
+            raise DomainError("multinomial was given n = NaN.", "It is a number of trials.")
         x, n, p = promote_inexact(*map(value, (x, n, p)))
         if not p.ndim or not x.ndim:
             raise ShapeError("multinomial was given one number of a vector.", "Give all of them.")
