@@ -5,6 +5,7 @@ under `vmap`, `vectorize` and their nestings. Either the value is the same, or c
 the error are, and a note names the member and the line.
 """
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -238,10 +239,111 @@ def of_an_unknown_class(x):
     return 0.0
 
 
+def suppressed(x):
+    with contextlib.suppress(ValueError):
+        if x > 0:
+            raise ValueError
+        return x * 2
+    return x * 3
+
+
+class Taking:
+    def __exit__(self, kind, error, traceback):
+        return kind is ValueError
+
+    def __enter__(self):
+        return self
+
+
+def taken_by_a_manager(x):
+    y = x
+    with Taking():
+        y = math.sqrt(x)
+        y = y + 1
+    return y
+
+
+@contextlib.contextmanager
+def catching():
+    try:
+        yield
+    except ValueError as error:
+        assert not error.args  # noqa: PT017
+
+
+def taken_by_a_generator(x):
+    y = x
+    for _ in range(2):
+        with catching():
+            if x > 0:
+                raise ValueError
+            y = y + 1
+    return y
+
+
+def reads_the_cause(x):
+    try:
+        try:
+            if x > 0:
+                raise ValueError
+        except ValueError as error:
+            raise RuntimeError from error
+    except RuntimeError as error:
+        return 1.0 if error.__cause__ is None else 2.0
+    return 0.0
+
+
+@contextlib.contextmanager
+def closing(log):
+    try:
+        yield
+    finally:
+        log.append(1)
+
+
+def passes_managers(x):
+    log = []
+    with closing(log), np.errstate(all="ignore"), Plain():
+        if x > 5:
+            raise ValueError("too large")
+        with contextlib.suppress(ValueError):
+            x = x + 1
+            try:
+                x = math.sqrt(x - 2)
+            except ValueError:
+                x = -1.0
+    return x * len(log)
+
+
+def test_managers_that_swallow_nothing_are_passed_by():
+    for x in (1.0, 3.0, 0.5):
+        assert jit(passes_managers)(x) == passes_managers(x)
+    np.testing.assert_array_equal(vmap(passes_managers)(X), [passes_managers(x) for x in X])
+    with pytest.raises(ValueError, match="too large"):
+        jit(passes_managers)(6.0)
+
+
+def test_an_error_that_is_known_while_tracing_is_the_managers_affair():
+    def f(x, n):
+        with contextlib.suppress(ValueError):
+            if n > 0:
+                raise ValueError
+            x = x * 2
+        return x + math.sqrt(x)
+
+    for n in (0, 1):
+        assert jit(f, static_argnums=1)(4.0, n) == f(4.0, n)
+    assert grad(suppressed)(1.0) == 3.0
+
+
 REFUSED = {
     reads_the_text: "`error` is an error that a traced value decides about",
     crosses_a_with: "out of the `with`",
     appends: "`found` is a list of 4 on one side",
+    suppressed: "a `with` whose context manager may swallow it",
+    taken_by_a_manager: "a `with` whose context manager may swallow it",
+    taken_by_a_generator: "a `with` whose context manager may swallow it",
+    reads_the_cause: "`__cause__` of an error that a traced value decides about",
     of_an_unknown_class: "may or may not catch: its class may be BaseException",
 }
 

@@ -43,6 +43,8 @@ from ftrace.lifting.state.throwing import fail_with
 from ftrace.lifting.state.watching import RegionWatch, refuse_held
 from ftrace.primitives.compare import bitwise_and, bitwise_not, bitwise_or
 
+_ORIGIN: Final = ("__cause__", "__context__", "__suppress_context__", "__traceback__")
+
 
 class _Here(threading.local):
     def __init__(self) -> None:
@@ -292,6 +294,13 @@ class Trying(Site):
         h = self.node.handlers[i]
         if h.name is None or h.name not in names.loads(_Again(h.name).block(h.body)):
             return {}
+        for node in (n for s in h.body for n in ast.walk(s)):
+            if isinstance(node, ast.Attribute) and node.attr in _ORIGIN:
+                raise self.error(
+                    f"`{node.attr}` of an error that a traced value decides about was asked for: "
+                    "where it comes from is not known while the function is traced.",
+                    "Catch errors of a class of their own instead.",
+                )
         noted = errors[0]
         if len(errors) > 1 or any(isinstance(x, Tracer) for x in noted.values):
             raise self.error(

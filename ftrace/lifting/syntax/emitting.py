@@ -296,11 +296,17 @@ class Emitter:
 
     def _with(self, s: ast.With, place: Place) -> list[ast.stmt]:
         new = copy.copy(s)
+        managers = [self.temp("m") for _ in s.items]
         new.items = [self.expressions.of(i) for i in s.items]
+        for item, manager in zip(new.items, managers, strict=True):
+            kept = ast.NamedExpr(_store(manager), item.context_expr)
+            item.context_expr = at(item.context_expr, kept)
         blocked = place.blocked if isinstance(place.blocked, names.TRIES) else s
         body = self.block(s.body, replace(place, blocked=blocked))
+        managed = ast.Call(method("looked_after"), [load(m) for m in managers], [])
+        inner: list[ast.stmt] = [ast.With([ast.withitem(managed, None)], body)]
         handler = ast.ExceptHandler(method("Exception"), None, [_handling(), ast.Raise()])
-        new.body = [ast.Try(body, [handler], [], [])]  # before the manager sees the error
+        new.body = [ast.Try(inner, [handler], [], [])]  # before the manager sees the error
         return [new]
 
     def _try(self, s: Any, place: Place) -> list[ast.stmt]:

@@ -22,6 +22,7 @@ from ftrace.lifting.staging.items import (
     ranged,
     zipped,
 )
+from ftrace.lifting.staging.managers import Managed
 from ftrace.lifting.staging.sites import give_up
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Mark, Outcome
@@ -107,6 +108,7 @@ class Helper:
     slice = builtins.slice
     Exception = Exception
     attempt = Attempt
+    looked_after = Managed
     failing = staticmethod(failing)
     give_up = staticmethod(give_up)
     reraise = staticmethod(reraise)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.trace import Tracer, lifted
+from ftrace.lifting.staging.managers import LiftedManager
 from ftrace.lifting.state.roots import is_denied
 from ftrace.lifting.substitutes import array_functions, python
 from ftrace.lifting.substitutes.scipy_names import is_sparse, is_traced, traceable
@@ -181,23 +182,10 @@ def functions() -> dict[Any, Callable[..., Any]]:
     return table | {operator.getitem: functools.partial(operate, "getitem"), getattr: fetched}
 
 
-class _Managed:
-    """A context manager with its methods lifted."""
-
-    def __init__(self, enter: Any, leave: Any) -> None:
-        self._enter, self._leave = enter, leave
-
-    def __enter__(self) -> Any:
-        return self._enter()
-
-    def __exit__(self, *error: object) -> Any:
-        return self._leave(*error)
-
-
 def managed(x: Any) -> Any:
     """What `with x` enters."""
     enter, leave = own_method(x, "__enter__"), own_method(x, "__exit__")
-    return x if enter is None or leave is None else _Managed(enter, leave)
+    return x if enter is None or leave is None else LiftedManager(x, enter, leave)
 
 
 # ---------------------------------------------------------------------------------- where they are
