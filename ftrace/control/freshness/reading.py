@@ -313,8 +313,13 @@ class Reading:
         """All that is in containers, however deep: for who does anything with them."""
         seen: dict[int, Any] = {}
         queue = [v.refs for v in values]
+        met: dict[int, Any] = {}  # what is written in many places is looked at once
         while queue:
-            for x in [x for x in queue.pop() if id(x) not in seen]:
+            refs = queue.pop()
+            if id(refs) in met:
+                continue
+            met[id(refs)] = refs
+            for x in [x for x in refs if id(x) not in seen]:
                 if isinstance(x, STAND_INS):
                     seen[id(x)] = x
                     queue.append(inside(x))
