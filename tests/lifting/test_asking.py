@@ -12,6 +12,7 @@ import pytest
 
 import ftrace
 from ftrace.core.errors import ConcretizationTypeError, LiftError
+from ftrace.lifting.sources.asking import facts
 from ftrace.lifting.sources.reach import asking
 from tests.lifting import asked
 
@@ -527,3 +528,8 @@ def test_what_was_traced_where_nothing_may_be_lifted_is_kept_apart():
     inner = ftrace.jit(g)
     ftrace.jit(lambda x: inner(x), lift=False)(0.5)
     assert inner(0.5) == ftrace.jit(lambda x: inner(x))(0.5) == 0.5
+
+
+def test_the_numbers_of_constants_are_no_instructions():
+    short, long = (eval("lambda x: x" + "".join(f" + {i}.5" for i in range(n))) for n in (1, 240))
+    assert facts(long.__code__).names == facts(short.__code__).names

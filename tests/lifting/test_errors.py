@@ -868,3 +868,22 @@ def test_objects_that_a_decision_chooses_are_refused_with_what_to_do():
 
     with pytest.raises(LiftError, match=r"choose the values, `P\(a if c else b\)`"):
         ftrace.jit(f)(0.5)
+
+
+def test_a_loop_that_a_traced_value_ends_over_an_iterator_that_others_hold():
+    def by_name(x):
+        it = iter([1.0, 2.0, 3.0])
+        for v in it:  # the loop
+            if v > x:
+                break
+        return next(it)
+
+    def by_item(x):
+        held = [iter([1.0, 2.0, 3.0])]
+        for v in held[0]:  # the loop
+            if v > x:
+                break
+        return next(held[0])
+
+    for f in (by_name, by_item):
+        refused(f, "a loop over an iterator ends that has a name", line="the loop", args=(1.5,))
