@@ -12,6 +12,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
+from ftrace.core.errors import DtypeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs, views
 from ftrace.numpy.promote import (
@@ -66,6 +67,8 @@ def transform(
     if n is None:
         size = shape[one_axis(axis, len(shape))]
         n = 2 * (size - 1) if kind == "irfft" else size
+    if type(n) is bool:
+        raise DtypeError("A number of points must be an integer, not a bool.", "Pass an int.")
     length = static_int(n, "n")
     if length < 1:
         raise ValueError(f"Invalid number of FFT data points ({length}) specified.")

@@ -188,6 +188,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         obj = known(obj, "the place of what is inserted")
         obj = obj if obj.shape else int(obj)
     if issubclass(type(obj), int | np.integer):
+        if not -n <= obj <= n:  # of several places NumPy does not look at each
+            raise IndexError(f"index {obj} is out of bounds for axis {axis} with size {n}")
         missing = typeof(x).ndim - typeof(v).ndim
         v = rows.expand_dims(v, dimensions=tuple(range(missing))) if missing > 0 else v
         v = move_axis(v, 0, axis)

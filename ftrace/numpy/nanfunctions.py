@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core import dtypes
-from ftrace.core.avals import typeof
+from ftrace.core.avals import check_int, typeof
 from ftrace.numpy import cumulative_functions, reductions, ufuncs
 from ftrace.numpy.promote import cast, inexact, many_axes, numpy_function, strong, value
 from ftrace.primitives import elementwise as e
@@ -188,7 +188,10 @@ def nanvar(
         if typeof(gap).dtype.kind == "c"
         else (e.square(gap))
     )
-    free = ufuncs.apply(np.subtract, count, ddof if correction is np._NoValue else correction)
+    less = ddof if correction is np._NoValue else correction
+    if type(less) is int:
+        check_int(less, np.iinfo(np.int64).max, "ddof")
+    free = ufuncs.apply(np.subtract, count, less)
     nothing = e.le(free, typeof(free).dtype.type(0))
     spread = e.div(reductions.sum(size, axis=axis, keepdims=True), free)
     found = e.select(nothing, typeof(spread).dtype.type(np.nan), spread)

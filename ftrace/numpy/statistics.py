@@ -263,7 +263,9 @@ def cov(
         if each is not None:
             allowed = "iu" if each is fweights else "biuf"
             if np.ndim(each) != 1 or typeof(value(each)).dtype.kind not in allowed:
-                raise TypeError("weights are vectors of numbers, fweights of integers")
+                raise DtypeError(
+                    "cov was given weights of another kind.", "Pass vectors of numbers."
+                )
             weights = value(each) if weights is None else multiply(weights, each)
     count, scale = _freedom(typeof(x).shape[1], weights, aweights, free)
     weighted = x if weights is None else multiply(x, weights)

@@ -17,6 +17,7 @@ from ftrace.core.errors import (
 )
 from ftrace.core.lazy import lazy
 from ftrace.core.nodes import GetAttrKey, NodeKind, register
+from ftrace.core.trace import Tracer
 from ftrace.numpy.promote import one_axis, static_int
 from ftrace.sparse.sparsity import Pattern, pairs, pattern
 
@@ -207,6 +208,8 @@ class Sparse:
         """Its elements to the n-th power."""
         if fnp.ndim(n):
             raise ShapeError("A sparse matrix was raised to an array.", "Pass a number.")
+        if not isinstance(n, Tracer) and n == 0:
+            raise RuleError("The power 0 of a sparse matrix is 1 everywhere.", _FIX)
         data = self.data if dtype is None else self.data.astype(canonical(dtype))
         return self._with(data**n)
 

@@ -250,7 +250,9 @@ def _check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) -
 
 
 def _check_chunk(chunk_size: Any) -> None:
-    if chunk_size is not None and (not issubclass(type(chunk_size), int) or chunk_size < 1):
+    if chunk_size is not None and (
+        type(chunk_size) is bool or not issubclass(type(chunk_size), int) or chunk_size < 1
+    ):
         raise ShapeError(
             f"chunk_size must be a positive integer or None, not {brief(chunk_size)}.",
             "It says how many directions go through one pass; None takes all at once.",

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 import ftrace.numpy as fnp
-from ftrace.core.errors import RuleError
+from ftrace.core.errors import RuleError, ShapeError
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import Tracer, lifted
 from ftrace.lax import fori_loop, while_loop
@@ -263,6 +263,8 @@ def quad_vec(
         array([1. , 0.5])
     """
     _refuse("quad_vec", **options)
+    if np.ndim(a) or np.ndim(b):
+        raise ShapeError("quad_vec was given an array as a bound.", "Pass two numbers.")
     size = fnp.linalg.norm if norm == "2" else lambda v: fnp.max(fnp.abs(v))
     g = lifted(f)
     whole: Any = _integral(

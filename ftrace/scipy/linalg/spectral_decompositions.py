@@ -11,7 +11,7 @@ import numpy as np
 
 import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
-from ftrace.core.errors import DomainError, RuleError
+from ftrace.core.errors import DomainError, RuleError, ShapeError
 from ftrace.numpy.linear_equations import factored as cholesky_factor
 from ftrace.numpy.linear_equations import solved
 from ftrace.numpy.promote import value
@@ -360,6 +360,8 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> Any:
         array([ 1., -1.])
     """
     t, z = map(_complex, square("rsf2csf", T, Z))
+    if typeof(z).shape[-2:] != typeof(t).shape[-2:]:
+        raise ShapeError("rsf2csf was given T and Z of other sizes.", "Give both one size.")
     found, turn = factored(t, name="complex schur")
     return found, z @ turn
 
