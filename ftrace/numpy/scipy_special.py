@@ -121,7 +121,7 @@ def _several() -> dict[str, Callable[..., Any]]:
     """Those that have several results."""
     found: dict[str, list[Function]] = {}
     for f in FUNCTIONS.values():
-        if f.position is not None:
+        if f.position is not None and not f.own:
             found.setdefault(scipy_name(f.name), []).append(f)
     return {name: _results(*parts) for name, parts in found.items()}
 
@@ -129,7 +129,7 @@ def _several() -> dict[str, Callable[..., Any]]:
 # ---------------------------------------------------------------------------------- all of them
 
 ROWS: Final[dict[str, Callable[..., Any]]] = {
-    **{name: f for name, f in FUNCTIONS.items() if f.position is None},
+    **{name: f for name, f in FUNCTIONS.items() if f.position is None and not f.own},
     **_several(),
     **{name: _strongly(f) for name, f in _MADE.items()},
     **{name: getattr(probability, name) for name in ("ndtr", "logit", "log_expit", "entr")},

@@ -161,6 +161,7 @@ gamma_moment: Final = Function(
     (None, _by_shape, _moment_end),
     (1, POSITIVE, POSITIVE),
     impl=quietly(_gamma_moment),
+    own=True,
 )
 
 
@@ -235,6 +236,7 @@ beta_moment: Final = Function(
     (None, None, _by_one, _by_other, _beta_end),
     (1, 0, POSITIVE, POSITIVE, UNIT),
     impl=quietly(_beta_moment),
+    own=True,
 )
 
 

@@ -365,6 +365,7 @@ t_moment: Final = Function(
     ),
     (1, 4, ANY, ANY),
     impl=quietly(_t_moment),
+    own=True,
 )
 T_NONCENTRAL: Final[tuple[Rule | None, ...]] = (
     None,
@@ -411,6 +412,7 @@ kolmogorov_slope: Final = Function(
     (lambda z, x: _theta_curve(x),),
     (POSITIVE,),
     impl=lazy("scipy.special._ufuncs", "_kolmogp"),
+    own=True,
 )
 kolmogorov: Final = Function(
     "kolmogorov",
@@ -427,6 +429,7 @@ smirnov_slope: Final = Function(
     (None, None),
     (),
     impl=lazy("scipy.special._ufuncs", "_smirnovp"),
+    own=True,
 )
 smirnov: Final = Function(
     "smirnov",

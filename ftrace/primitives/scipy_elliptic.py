@@ -57,6 +57,7 @@ carlson: Final = Function(
     (None, None, None, None, *map(_by, range(4))),
     (1, 1, 3, 0, POSITIVE, POSITIVE, POSITIVE, POSITIVE),
     impl=_symmetric,
+    own=True,
 )
 
 

@@ -53,6 +53,7 @@ class Function:
         kinds: dtype kinds it is defined for.
         impl: evaluates it, if that is not SciPy's function of this name.
         position: which of SciPy's results it is.
+        own: whether it is none of SciPy's, but a part of derivatives.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Function:
     kinds: str = REAL
     impl: Rule | None = None
     position: int | None = None
+    own: bool = False
 
     def __post_init__(self) -> None:
         FUNCTIONS[self.name] = self
@@ -78,10 +80,11 @@ def several(
     *partials: tuple[Rule | None, ...],
     kinds: str = REAL,
     impl: Rule | None = None,
+    own: bool = False,
 ) -> list[Function]:
     """The results of a function that has several, each with its partial derivatives."""
     return [
-        Function(f"{name}_{k}", f"{doc} Result {k}.", rules, samples, kinds, impl, k)
+        Function(f"{name}_{k}", f"{doc} Result {k}.", rules, samples, kinds, impl, k, own)
         for k, rules in enumerate(partials)
     ]
 

@@ -186,7 +186,12 @@ def _jets(
     samples = (3, 1, at, *(2,) * options)
     label = f"{name}_normed_jet" if given.get("norm") else f"{name}_jet"
     jets += several(
-        label, doc, samples, *((None, None, rule(k), *rest) for k in range(3)), impl=evaluate
+        label,
+        doc,
+        samples,
+        *((None, None, rule(k), *rest) for k in range(3)),
+        impl=evaluate,
+        own=True,
     )
     return jets
 

@@ -285,6 +285,7 @@ def _characteristic(name: str, doc: str, wave: str) -> Function:
         (None, None),
         (2, 3),
         impl=_mean_wave(wave),
+        own=True,
     )
     return Function(name, doc, (None, lambda z, m, q: slope(m, q)), ())
 
@@ -373,6 +374,7 @@ def _spheroid(name: str, oblate: float) -> None:
         (None, None, None),
         (1, 2, 3),
         impl=_moment(f"{name}_ang1"),
+        own=True,
     )
     value = Function(
         f"{name}_cv",

@@ -237,8 +237,8 @@ def multigammaln(a: Any, d: Any) -> Any:
 
     Example:
         >>> from ftrace.scipy.special import multigammaln
-        >>> round(float(multigammaln(3.0, 2)), 6)
-        1.550195
+        >>> f"{float(multigammaln(3.0, 2)):.6f}"
+        '1.550195'
     """
     (a,) = prepared(a)
     d = static_int(d, "a dimension")
@@ -261,8 +261,8 @@ def polygamma(n: Any, x: Any) -> Any:
 
     Example:
         >>> from ftrace.scipy.special import polygamma
-        >>> round(float(polygamma(1, 1.0)), 6)
-        1.644934
+        >>> f"{float(polygamma(1, 1.0)):.6f}"
+        '1.644934'
     """
     return rows.polygamma(*prepared(n, x))
 
@@ -277,8 +277,8 @@ def zeta(x: Any, q: Any = None) -> Any:
 
     Example:
         >>> from ftrace.scipy.special import zeta
-        >>> round(float(zeta(2.0, 1.0)), 6)
-        1.644934
+        >>> f"{float(zeta(2.0, 1.0)):.6f}"
+        '1.644934'
     """
     return rows.zeta(*prepared(x, 1.0 if q is None else q))
 
@@ -321,8 +321,8 @@ def spherical_yn(n: Any, z: Any, derivative: bool = False) -> Any:
 
     Example:
         >>> from ftrace.scipy.special import spherical_yn
-        >>> round(float(spherical_yn(0, 1.0)), 6)
-        -0.540302
+        >>> f"{float(spherical_yn(0, 1.0)):.6f}"
+        '-0.540302'
     """
     return _of_order("yn")(n, z, derivative)
 
@@ -336,8 +336,8 @@ def spherical_in(n: Any, z: Any, derivative: bool = False) -> Any:
 
     Example:
         >>> from ftrace.scipy.special import spherical_in
-        >>> round(float(spherical_in(0, 1.0)), 6)
-        1.175201
+        >>> f"{float(spherical_in(0, 1.0)):.6f}"
+        '1.175201'
     """
     return _of_order("in")(n, z, derivative)
 
@@ -351,8 +351,8 @@ def spherical_kn(n: Any, z: Any, derivative: bool = False) -> Any:
 
     Example:
         >>> from ftrace.scipy.special import spherical_kn
-        >>> round(float(spherical_kn(0, 1.0)), 6)
-        0.577864
+        >>> f"{float(spherical_kn(0, 1.0)):.6f}"
+        '0.577864'
     """
     return _of_order("kn")(n, z, derivative)
 
@@ -368,8 +368,8 @@ def lambertw(z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
 
     Example:
         >>> from ftrace.scipy.special import lambertw
-        >>> round(float(lambertw(1.0).real), 6)
-        0.567143
+        >>> f"{float(lambertw(1.0).real):.6f}"
+        '0.567143'
     """
     _inexactly("lambertw", tol != 1e-8)
     z = inexact(z)

@@ -184,8 +184,8 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: int = 0) -> Any:
 
     Example:
         >>> from ftrace.scipy.special import sph_harm_y
-        >>> round(float(sph_harm_y(0, 0, 0.5, 0.5).real), 6)
-        0.282095
+        >>> f"{float(sph_harm_y(0, 0, 0.5, 0.5).real):.6f}"
+        '0.282095'
     """
     y = sph_legendre_p(n, m, theta, diff_n=diff_n)
     turn = fnp.exp(1j * fnp.multiply(m, phi))
