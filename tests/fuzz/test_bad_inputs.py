@@ -114,6 +114,10 @@ def test_calls_are_many_and_the_seed_decides_them():
         (call("matrices", "power", "X", "0"), "ours"),
         (call("scipy.integrate", "quad_vec", "np.sin", "0", "X", context="jit"), "ours"),
         (call("scipy.linalg", "rsf2csf", Given(M), "empty", context="jit"), "ours"),
+        (call("scipy.signal", "welch", "X", "-1", context="grad"), "ours"),
+        (call("stats", "multinomial.pmf", "X", "10**40", "X", context="jit"), "ours"),
+        (call("stats", "multivariate_normal.logpdf", "True", "1j", context="jit"), "ours"),
+        (call("scipy.linalg", "eigh_tridiagonal", "X", "[]", context="jit"), "ours"),
         (call("matrices", "times", "X", "float"), "ours"),
     ],
 )

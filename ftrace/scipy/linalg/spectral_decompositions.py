@@ -199,6 +199,11 @@ def eigh_tridiagonal(
     if select not in ("a", "i"):
         _refuse("eigh_tridiagonal", f"select={select!r}", "Use 'a', or 'i' with select_range.")
     d, e = floating(d, e)
+    if typeof(d).ndim != 1 or typeof(e).shape != (typeof(d).shape[0] - 1,):
+        raise ShapeError(
+            f"eigh_tridiagonal was given d {typeof(d).shape} and e {typeof(e).shape}.",
+            "Both are vectors; d has one element more.",
+        )
     a = fnp.diag(d) + fnp.diag(e, -1)
     subset = select_range if select == "i" else None
     return eigh(a, eigvals_only=eigvals_only, subset_by_index=subset)

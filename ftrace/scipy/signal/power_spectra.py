@@ -86,6 +86,8 @@ def csd(
     """
     if scaling not in ("density", "spectrum"):
         raise ValueError(f"Unknown scaling: {scaling!r}")
+    if type(fs) in (int, float) and fs <= 0:
+        raise ValueError(f"Sampling frequency fs={fs} must be positive!")
     if average not in ("mean", "median"):
         raise ValueError(f"Parameter average={average!r} must be 'median' or 'mean'!")
     x, y = promote_inexact(value(x), value(y))

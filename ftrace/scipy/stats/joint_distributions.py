@@ -5,6 +5,7 @@ from typing import Any
 
 import ftrace.numpy as fnp
 from ftrace.core.arguments import explained_methods
+from ftrace.core.avals import check_int
 from ftrace.core.errors import DomainError, RuleError, ShapeError
 from ftrace.numpy.promote import promote_inexact, value
 from ftrace.scipy import special as sp
@@ -38,6 +39,8 @@ class Multinomial(Joint):
 
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         """The logarithm of the probability of counts x along the last axis; their sum is n."""
+        if type(n) is int:
+            check_int(n, (1 << 63) - 1, "n")
         if type(n) is float and math.isnan(n):
             raise DomainError("multinomial was given n = NaN.", "It is a number of trials.")
         x, n, p = promote_inexact(*map(value, (x, n, p)))
@@ -126,6 +129,8 @@ class MultivariateNormal(Joint):
             )
         given = (x, 0.0 if mean is None else mean, cov)
         x, centre, cov = promote_inexact(*map(value, given))
+        if x.dtype.kind == "c":
+            raise DomainError("multivariate_normal was given complex numbers.", "Pass real ones.")
         d = max(centre.shape[-1] if centre.ndim else 1, cov.shape[-1] if cov.ndim else 1)
         x = x[..., None] if x.ndim == 0 or (d == 1 and x.ndim == 1) else x
         zero = mean is None or d == 1
