@@ -68,8 +68,8 @@ BUGS = (
     Bug(
         "keys of caches: static arguments are forgotten",
         "ftrace/control/traces.py",
-        "key = (tree, tree.order, tuple(avals), zero_d, there, static)",
-        "key = (tree, tree.order, tuple(avals), zero_d, there)",
+        "key = (tree, tree.order, tuple(avals), zero_d, there, static, lifts)",
+        "key = (tree, tree.order, tuple(avals), zero_d, there, lifts)",
     ),
     Bug(
         "captures: a small array that is written later is no longer copied",

@@ -157,11 +157,12 @@ class JitFunction(Named, Generic[P, R]):
 
     def _promise(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Promise:
         """What is compiled ahead of its calls."""
-        place = platform(tree_flatten((args, kwargs))[0])
+        given = tree_flatten((args, kwargs))[0]
         args = tuple(map(_stand_in, args))
         kwargs = {k: _stand_in(v) for k, v in kwargs.items()}
         fun, args, kwargs, static = self._options.bind(self._fun, args, kwargs)
         leaves, entry = self._traces.find(fun, args, kwargs, static)
+        place = platform(given)  # the trace takes notice of CuPy
         tree = self._traces.apart(args, kwargs).tree
         skipped = sorted(self._options.nums)
         return Promise(self._fun, self._traces, entry, leaves, tree, place, skipped)

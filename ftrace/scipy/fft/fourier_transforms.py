@@ -131,7 +131,7 @@ def _conj(x: Any) -> Any:
 @transforming
 def fft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The discrete Fourier transform along an axis.
 
@@ -159,7 +159,7 @@ def fft(
 @transforming
 def ifft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The inverse of `fft`, whose arguments and errors it has."""
     return _one("ifft", _prepared(x, plan, norm), n, axis, norm)
@@ -168,7 +168,7 @@ def ifft(
 @transforming
 def rfft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The first half of the transform of real numbers; arguments and errors are those of `fft`."""
     return _one("rfft", _real(_prepared(x, plan, norm)), n, axis, norm)
@@ -177,7 +177,7 @@ def rfft(
 @transforming
 def irfft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The inverse of `rfft`: real numbers; arguments and errors are those of `fft`."""
     return _one("irfft", _prepared(x, plan, norm), n, axis, norm)
@@ -186,7 +186,7 @@ def irfft(
 @transforming
 def hfft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The transform, which is real, of numbers of which the second half mirrors the first."""
     return _one("irfft", _conj(_prepared(x, plan, norm)), n, axis, norm, backward=False)
@@ -195,7 +195,7 @@ def hfft(
 @transforming
 def ihfft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The inverse of `hfft`: the first half of what it is given."""
     return conj(_one("rfft", _real(_prepared(x, plan, norm)), n, axis, norm, backward=True))
@@ -238,7 +238,7 @@ def _whole(x: Any, s: Any, axes: Any, norm: Any, backward: bool = True) -> Any:
 @transforming
 def fftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The discrete Fourier transform along several axes.
 
@@ -267,7 +267,7 @@ def fftn(
 @transforming
 def ifftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The inverse of `fftn`, whose arguments and errors it has."""
     return _all("ifft", _prepared(x, plan, norm), s, axes, norm)
@@ -276,7 +276,7 @@ def ifftn(
 @transforming
 def rfftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The transform of real numbers along several axes; half of it along the last."""
     return _halved(_real(_prepared(x, plan, norm)), s, axes, norm)
@@ -285,7 +285,7 @@ def rfftn(
 @transforming
 def irfftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The inverse of `rfftn`: real numbers; arguments and errors are those of `fftn`."""
     return _whole(_prepared(x, plan, norm), s, axes, norm)
@@ -294,7 +294,7 @@ def irfftn(
 @transforming
 def hfftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The transform, which is real, of numbers that mirror themselves along the last axis."""
     return _whole(_conj(_prepared(x, plan, norm)), s, axes, norm, backward=False)
@@ -303,7 +303,7 @@ def hfftn(
 @transforming
 def ihfftn(
     x: Any, s: Any = None, axes: Any = None, norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The inverse of `hfftn`; arguments and errors are those of `fftn`."""
     return conj(_halved(_real(_prepared(x, plan, norm)), s, axes, norm, backward=True))
@@ -315,7 +315,7 @@ def ihfftn(
 @transforming
 def fft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The discrete Fourier transform along two axes; the rest is that of `fftn`."""
     return _all("fft", _prepared(x, plan, norm), s, axes, norm)
@@ -324,7 +324,7 @@ def fft2(
 @transforming
 def ifft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The inverse of `fft2`."""
     return _all("ifft", _prepared(x, plan, norm), s, axes, norm)
@@ -333,7 +333,7 @@ def ifft2(
 @transforming
 def rfft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The transform of real numbers along two axes; half of it along the last."""
     return _halved(_real(_prepared(x, plan, norm)), s, axes, norm)
@@ -342,7 +342,7 @@ def rfft2(
 @transforming
 def irfft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The inverse of `rfft2`."""
     return _whole(_prepared(x, plan, norm), s, axes, norm)
@@ -351,7 +351,7 @@ def irfft2(
 @transforming
 def hfft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The transform, which is real, of numbers that mirror themselves along the last axis."""
     return _whole(_conj(_prepared(x, plan, norm)), s, axes, norm, backward=False)
@@ -360,7 +360,7 @@ def hfft2(
 @transforming
 def ihfft2(
     x: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, overwrite_x: bool = False,
-    workers: int | None = None, *, plan: None = None,
+    workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The inverse of `hfft2`."""
     return conj(_halved(_real(_prepared(x, plan, norm)), s, axes, norm, backward=True))
