@@ -21,7 +21,7 @@ def record(cls: type[T], /) -> type[T]: ...
 def record(*, eq: bool = True) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[Any] | None = None, /, *, eq: bool = True) -> Any:
-    """As `dataclass(frozen=True, slots=True, eq=eq)`, declared ten times as fast.
+    """As `dataclass(frozen=True, slots=True, eq=eq)`, declared in a sixth of its time.
 
     Args:
         cls: the class; without it, `record(eq=False)` is a decorator.
@@ -76,8 +76,7 @@ def _first_init(cls: type[Any]) -> Any:
 def _init(cls: type[Any]) -> Any:
     """`__init__` with a class's fields as parameters."""
     scope: dict[str, Any] = {"_set": object.__setattr__, "_absent": object()}
-    plain: list[str] = []
-    named: list[str] = []
+    parameters = ["self"]
     body: list[str] = []
     for f in fields(cls):
         value = f.name
@@ -87,7 +86,7 @@ def _init(cls: type[Any]) -> Any:
             scope[f"_make_{f.name}"] = f.default_factory
             value = f"{_made(f)} if {f.name} is _absent else {f.name}"
         if f.init:
-            (named if f.kw_only else plain).append(f"{f.name}{_assigned(f)}")
+            parameters.append(f"{f.name}{_assigned(f)}")
         elif f.default is not MISSING or f.default_factory is not MISSING:
             value = _made(f)
         else:
@@ -95,9 +94,7 @@ def _init(cls: type[Any]) -> Any:
         body.append(f"_set(self, {f.name!r}, {value})")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
-    parameters = ", ".join(["self", *plain, *(["*", *named] if named else [])])
-    names = ", ".join(scope)
-    text = f"def make({names}):\n def __init__({parameters}):\n  "
+    text = f"def make({', '.join(scope)}):\n def __init__({', '.join(parameters)}):\n  "
     text += "\n  ".join(body or ["pass"]) + "\n return __init__"
     home: dict[str, Any] = {}
     exec(text, sys.modules[cls.__module__].__dict__, home)

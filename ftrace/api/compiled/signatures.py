@@ -58,20 +58,9 @@ class Signature:
         """
         own = _changes()
         settings = _CONFIG.defaults if own is None else own.applied(_CONFIG.defaults)
-        specs = self._specs
-        if len(args) != len(specs) or (
-            settings is not self._settings and not self._compiles(settings)
-        ):
+        if settings is not self._settings and not self._compiles(settings):
             return ANOTHER
-        i = 0
-        for a in args:  # a counter by hand is a third faster than `zip` here
-            cls, shape, dtype = specs[i]
-            i += 1  # noqa: SIM113
-            if type(a) is not cls or (
-                shape is not None and (a.shape != shape or a.dtype is not dtype)
-            ):
-                return ANOTHER
-        if self._guard is not None and not self._guard():
+        if not self.fits(args):
             return ANOTHER
         outs = self._run((*self._captured, *args) if self._captured else args)
         return outs[0] if self._plain else self._unflatten(outs)
@@ -84,7 +73,10 @@ class Signature:
         specs = self._specs
         if len(args) != len(specs):
             return False
-        for a, (cls, shape, dtype) in zip(args, specs, strict=True):
+        i = 0
+        for a in args:  # a counter by hand is a third faster than `zip` here
+            cls, shape, dtype = specs[i]
+            i += 1  # noqa: SIM113
             if type(a) is not cls or (
                 shape is not None and (a.shape != shape or a.dtype is not dtype)
             ):

@@ -6,7 +6,7 @@ are passed by.
 """
 
 import dis
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -76,8 +76,6 @@ def _may_swallow(manager: Any) -> bool:
     """Whether a context manager may end an error."""
     if type(manager) is LiftedManager:
         manager = manager.original
-    if isinstance(manager, suppress | ExitStack):
-        return True
     if isinstance(manager, _OF_GENERATORS):
         code: Any = getattr(manager.gen, "gi_code", None)  # type: ignore[attr-defined]
         return code is None or _handles(code)
