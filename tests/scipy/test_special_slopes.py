@@ -183,6 +183,7 @@ def test_what_has_none_is_refused_with_a_fix(call: Callable[[Any], Any]) -> None
         ("elliprg", (0.0, 1.0, 1.0), 0, 0.25 * np.pi / 2),
         ("elliprc", (1.0, 1.0), 1, -1 / 3),
         ("elliprc", (2.0, -1.0), 1, None),
+        ("elliprc", (2.0, -1.0), 0, None),
         ("chndtr", (2.0, 4.0, 0.0), 0, np.exp(-1.0) / 2),
         ("lpmv", (0, 3, 1.0), 2, 6.0),
         ("lpmv", (2, 3, -1.0), 2, -30.0),
