@@ -319,10 +319,23 @@ def test_mutants_are_planted_in_a_process_that_has_collected_the_tests(tmp_path)
         for o, tried, settled in serving.outcomes(mutants, texts, root, known, 1, float("inf")):
             print(o.mutant.unit, o.killed_by, tried, settled)
     """)
-    source = (
-        SMALL + "\n\ndef h():\n    return 1 + 1\n\n\nTWO = h()\n\n\ndef k():\n    return 3 - 1\n"
-    )
-    test = "from ftrace.core.trace import f, g\n\n\ndef test_f():\n    assert f(g(3), 1) == 2\n"
+    source = SMALL + textwrap.dedent("""
+        def h():
+            return 1 + 1
+        TWO = h()
+        def k():
+            return 3 - 1
+        def made():
+            def half(x):
+                return x / 2
+            return half
+        half = made()
+    """)
+    test = textwrap.dedent("""
+        from ftrace.core.trace import f, g, half
+        def test_f():
+            assert f(g(3), half(4)) == 1
+    """)
     for folder in ("ftrace/core", *(f"tests/{name}" for name in serving.FOLDERS)):
         (tmp_path / folder).mkdir(parents=True)
     for package in ("ftrace", "ftrace/core"):
@@ -344,4 +357,5 @@ def test_mutants_are_planted_in_a_process_that_has_collected_the_tests(tmp_path)
         "h None 0 False",
         "k None 0 False",
         "k None 0 True",
+        "made tests/core/test_f.py::test_f 1 True",  # in what importing made
     }

@@ -245,13 +245,12 @@ def _run_file(tests: _Collected, names: list[str], marking: Marking, report: Pat
 
 
 def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
-    """The functions and methods of a module, by name and first line."""
+    """The functions and methods of a module, those in functions too, by name and first line."""
     found: dict[tuple[str, int], CodeType] = {}
     for part in code.co_consts:
         if isinstance(part, CodeType):
             found[part.co_qualname, part.co_firstlineno] = part
-            if "<locals>" not in part.co_qualname and not part.co_flags & 1:  # a class's body
-                found |= _codes(part)
+            found |= _codes(part)
     return found
 
 
@@ -275,8 +274,13 @@ class _Functions:
         file = str(self.root / path)
         codes = _codes(compiled(text, file))
         wanted = [p for p in codes if unit is None or (p[0] == unit and p[1] <= line)]
+        if unit is not None and wanted:  # the last one; what it made while importing has its code
+            first, inner = wanted[-1][1], f"{unit}.<locals>."
+            wanted = wanted[-1:] + [
+                p for p in codes if p[0].startswith(inner) and first <= p[1] <= line
+            ]
         found = False
-        for place in wanted if unit is None else wanted[-1:]:
+        for place in wanted:
             for f in self.live[file, *place]:
                 if f.__code__.co_freevars != codes[place].co_freevars:
                     return False
