@@ -323,7 +323,7 @@ def _find_kind(cls: type) -> NodeKind | None:
     if _is_own_record(cls) or issubclass(cls, enum.Enum):
         return None
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return _namedtuple_kind(cls)
+        return _namedtuple_kind(cls) if hasattr(cls, "_make") else _bunch_kind(cls)
     for package, find in _FOREIGN.items():
         if str(cls.__module__).startswith(package):
             return find(cls)
@@ -357,6 +357,30 @@ def _namedtuple_kind(cls: Any) -> NodeKind:
         lambda data, n: keys,
         label=f"namedtuple[{cls.__name__}]",
     )
+
+
+def _bunch_kind(cls: Any) -> NodeKind:
+    """A tuple with names that also has attributes (`scipy.stats`' results): arrays are parts, too.
+
+    Other attributes (a dtype, a module) say how the result is read.
+    """
+
+    def flatten(x: Any) -> tuple[Sequence[Any], Any]:
+        held = vars(x)
+        names = tuple(n for n, v in held.items() if hasattr(type(v), "dtype") or type(v) is float)
+        said = tuple((n, v) for n, v in held.items() if n not in names)
+        return (*x, *(held[n] for n in names)), (len(x), names, said)
+
+    def unflatten(data: Any, parts: Sequence[Any]) -> Any:
+        count, names, said = data
+        x = tuple.__new__(cls, parts[:count])
+        vars(x).update(zip(names, parts[count:], strict=True), **dict(said))
+        return x
+
+    def keys(data: Any, n: int) -> Sequence[Any]:
+        return tuple(GetAttrKey(name) for name in (*cls._fields, *data[1]))
+
+    return NodeKind(cls, flatten, unflatten, keys, label=f"namedtuple[{cls.__name__}]")
 
 
 def same_data(a: Any, b: Any) -> bool:

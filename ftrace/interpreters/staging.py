@@ -19,6 +19,7 @@ from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, set_printer
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
 from ftrace.interpreters.captures import COPY_LIMIT, digest, owner
+from ftrace.interpreters.constant_values import ConstantValues
 from ftrace.interpreters.dce import dce_equations
 
 new = object.__new__
@@ -38,7 +39,7 @@ class JaxprTracer(Tracer):
 
     def known(self, exact: bool) -> Any:
         atom = self.atom
-        return atom.value if type(atom) is Literal else core.UNKNOWN
+        return atom.value if type(atom) is Literal else self.owner.constants.value(atom)
 
     @property
     def is_on_device(self) -> bool:
@@ -52,7 +53,7 @@ set_printer(pretty.to_text)
 class JaxprTrace(Trace):
     """Appends one equation per primitive, typed by the row."""
 
-    __slots__ = ("cells", "consts", "eqns", "hoisted", "on_device", "snapshots")
+    __slots__ = ("cells", "constants", "consts", "eqns", "hoisted", "on_device", "snapshots")
     name = "jit"
     stages = True
 
@@ -65,6 +66,7 @@ class JaxprTrace(Trace):
         self.on_device: set[Atom] = set()  # what is an array of a device, as far as that is known
         self.consts: dict[int, tuple[Any, Var]] = {}
         self.snapshots: dict[Var, Any] = {}  # what each const held when it was first read
+        self.constants = ConstantValues(self)
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if primitive.stage is not None:
@@ -194,7 +196,8 @@ def trace_to_jaxpr(
 
 def _note_operands(trace: JaxprTrace) -> None:
     """Say where equations read captured arrays: what Python read of them is something else."""
-    owners = {v: id(owner(a)) for a, v in trace.consts.values()}
+    asked = trace.constants.asked
+    owners = {v: id(owner(a)) for a, v in trace.consts.values() if v not in asked}
     for eqn in trace.eqns:
         for v in eqn.invars:
             if type(v) is Var and v in owners:
@@ -204,6 +207,9 @@ def _note_operands(trace: JaxprTrace) -> None:
 def _read_consts(trace: JaxprTrace, eqns: list[Eqn], outs: list[Atom]) -> list[tuple[Any, Var]]:
     """The captured arrays that something still reads."""
     read = {v for e in eqns for v in e.invars if type(v) is Var} | set(outs)
+    for a, v in trace.consts.values():
+        if v in trace.constants.asked and v not in read:
+            trace.check(a, v)
     found = [(a, v) for a, v in trace.consts.values() if v in read]
     for a, v in found:
         trace.check(a, v)

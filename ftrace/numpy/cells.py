@@ -323,7 +323,7 @@ def check_writable(x: Tracer) -> None:
 def _check_way(x: Tracer, way: Way) -> None:
     root, trace = way.base, ctx.trace
     if any(step.put is None for step in way.steps):
-        raise _refused(x, x, "is a read-only view, as in NumPy, and was")
+        raise _refused(x, x, "is a read-only view, and was")
     chosen = alias_of(x)
     may = f"may by {chosen.place} be " if type(chosen) is Chosen else ""
     if not isinstance(root, Tracer):

@@ -432,9 +432,10 @@ def advanced(shape: Shape, key: Any, *, lenient: bool = False) -> Plan:
 
 
 def _masked(shape: Shape, items: list[Any], mask: Tracer, lead: int) -> MaskedPlan:
-    """The plan of a key with one traced mask, beside integers, slices and new axes."""
-    if not mask.ndim:
-        raise refused(mask, "it has rank 0")
+    """The plan of a key with one traced mask, beside integers, slices and new axes.
+
+    A mask of rank 0 names no axis: all of the array, or nothing, along an axis of its own.
+    """
     first: list[Any] = []
     axis = at = 0
     for item in items:

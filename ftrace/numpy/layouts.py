@@ -7,14 +7,14 @@ partner (`views.py`); what would read the elements in an unknown order is an err
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import on_device
 from ftrace.core.dtypes import canonical
-from ftrace.core.errors import DtypeError, RuleError
+from ftrace.core.errors import DtypeError, RuleError, TracerAttributeError
 from ftrace.core.trace import EVAL, Tracer, holds_array, run
 from ftrace.numpy.promote import cast
 from ftrace.numpy.views import (
@@ -146,6 +146,43 @@ def memory_of(x: Any) -> np.ndarray[Any, Any] | None:
         m is not None and m.strides == first.strides for m in found[1:]
     )
     return first if agree else None
+
+
+class Flags:
+    """What is known of the memory that a traced array would have: whether it is contiguous."""
+
+    __slots__ = ("_x",)
+    _ORDERS: Final = ("contiguous", "c_contiguous", "f_contiguous", "fnc", "forc")
+
+    def __init__(self, x: Tracer) -> None:
+        object.__setattr__(self, "_x", x)
+
+    def __getattr__(self, name: str) -> bool:
+        if name not in self._ORDERS:
+            raise self._refused(name)
+        memory = memory_of(self._x)
+        if memory is None:
+            raise TracerAttributeError(
+                f"Whether {self._x!r} is contiguous was asked: the layout of what is computed, or "
+                "was given, is not known while a function is traced.",
+                "np.ascontiguousarray(x) copies if need be.",
+            )
+        return bool(getattr(memory.flags, name))
+
+    def __getitem__(self, key: str) -> bool:
+        return getattr(self, {"C": "c_contiguous", "F": "f_contiguous"}.get(key, key.lower()))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise self._refused(name)
+
+    def __str__(self) -> str:
+        raise self._refused("owndata")
+
+    def _refused(self, name: str) -> TracerAttributeError:
+        return TracerAttributeError(
+            f"{self._x!r} was asked for flags.{name}, or to set it: a traced value has no memory.",
+            "What may be written is decided by tracing; copy with x.copy() to write.",
+        )
 
 
 def _small(x: Any) -> Any:

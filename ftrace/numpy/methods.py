@@ -226,7 +226,6 @@ _INSTEAD: Final = {
     **dict.fromkeys(
         _DLPACK, "Return the array from the traced function, and hand the result to others."
     ),
-    "flags": "What may be written is decided by tracing; copy with x.copy() to write.",
     "setflags": "What may be written is decided by tracing; copy with x.copy() to write.",
 }
 
@@ -238,6 +237,7 @@ METHODS: Final[dict[str, Any]] = {
     "is_integer": _of_scalars("is_integer", _is_integer),
     **{name: _plainly(name) for name in ("as_integer_ratio", "hex", "bit_length", "bit_count")},
     "__numpy_dtype__": property(_as_dtype),
+    "flags": property(layouts.Flags),
     "view": _view,
     "device": property(_device),
     "to_device": _to_device,

@@ -236,8 +236,9 @@ def static_int(x: Any, what: str) -> int:
 
 
 def static_shape(shape: Any) -> Shape:
-    """A tuple of ints from an int or a sequence of ints."""
-    if isinstance(shape, Sequence) or (issubclass(type(shape), np.ndarray) and shape.ndim == 1):
+    """A tuple of ints from an int, a sequence or a vector of ints."""
+    array = issubclass(type(shape), np.ndarray) or isinstance(shape, Tracer)
+    if isinstance(shape, Sequence) or (array and shape.ndim == 1):
         return tuple(map(_size, shape))
     return (_size(shape),)
 

@@ -189,7 +189,11 @@ def transpose(a: Any, axes: Any = None) -> Any:
     """Axes permuted; reversed without `axes`."""
     x = _arrayed(a)
     ndim = typeof(x).ndim
-    order = tuple(range(ndim))[::-1] if axes is None else many_axes(tuple(axes), ndim)
+    order = (
+        tuple(range(ndim))[::-1]
+        if axes is None
+        else many_axes(tuple(axes) if np.iterable(axes) else axes, ndim)
+    )
     if len(order) != ndim:
         raise ShapeError(
             f"transpose: axes {axes} don't match an array of rank {ndim}.", "Name every axis once."

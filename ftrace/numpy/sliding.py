@@ -12,7 +12,6 @@ import numpy as np
 from numpy.lib import stride_tricks
 
 from ftrace.core.avals import typeof
-from ftrace.core.errors import RuleError
 from ftrace.numpy.promote import TRACED, door, many_axes, static_int, stretch, strong, value
 from ftrace.numpy.shaping import slice_axis
 from ftrace.numpy.views import Rows, stepped
@@ -51,8 +50,7 @@ def _traced(
 ) -> Any:
     """All windows of a shape, each at the place of its first element, as further axes.
 
-    Raises:
-        RuleError: `writeable=True`: one element would be written through many windows.
+    A write through it is refused, `writeable=True` or not: windows share their elements.
     """
     x = strong(value(x))
     shape = typeof(x).shape
@@ -69,11 +67,6 @@ def _traced(
         if left[i] < n:
             raise ValueError("window shape cannot be larger than input array shape")
         left[i] -= n - 1
-    if writeable:
-        raise RuleError(
-            "sliding_window_view(writeable=True) of a traced array has no rule.",
-            "Leave writeable=True out, and write into the array itself.",
-        )
     step = _sliding(axes, sizes)
     return stepped(x, step.get(x), step)
 

@@ -134,7 +134,10 @@ def test_what_numpy_takes_is_taken():
     "ask",
     [
         lambda x: x.resize((3, 1)),
-        lambda x: x.flags,
+        lambda x: x.flags.writeable,
+        lambda x: str(x.flags),
+        lambda x: setattr(x.flags, "writeable", False),
+        lambda x: np.outer(x, x).flags.contiguous,  # computed: it may lie in either order
         lambda x: x.tobytes(),
         lambda x: setattr(x, "shape", (3, 1)),
         lambda x: setattr(x, "dtype", np.float32),

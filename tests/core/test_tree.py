@@ -473,3 +473,18 @@ class TestLaws:
             leaf for _, leaf in pairs
         ]
         assert [keystr(path) for path, _ in pairs] == paths(treedef)
+
+
+def test_results_of_scipy_stats_are_trees() -> None:
+    import scipy.stats
+
+    found = scipy.stats.linregress([1.0, 2.0, 3.0], [1.0, 2.5, 2.0])
+    leaves, tree = tree_flatten(found)
+    assert len(leaves) == 6
+    doubled = tree_unflatten(tree, [2 * x for x in leaves])
+    assert type(doubled) is type(found)
+    assert doubled.slope == 2 * found.slope
+    assert doubled.intercept_stderr == 2 * found.intercept_stderr
+    tested = scipy.stats.ttest_1samp([1.0, 2.0, 4.0], 1.5)
+    again = tree_unflatten(*reversed(tree_flatten(tested)))
+    assert again.confidence_interval(0.9) == tested.confidence_interval(0.9)

@@ -42,8 +42,15 @@ def test_windows_show_what_is_written_into_the_array_and_cannot_be_written() -> 
 
     with pytest.raises(errors.MutationError, match="read-only view"):
         ftrace.jit(g)(V)
-    with pytest.raises(errors.RuleError, match="writeable=True"):
-        ftrace.jit(lambda x: sliding_window_view(x, 2, writeable=True))(V)
+
+    def h(x: Any) -> Any:
+        windows = sliding_window_view(x * 1.0, 2, writeable=True)
+        windows[0] = 1.0
+        return windows
+
+    both(lambda x: sliding_window_view(x, 2, writeable=True) * x[0], V)
+    with pytest.raises(errors.MutationError, match="read-only view"):
+        ftrace.jit(h)(V)
 
 
 @pytest.mark.parametrize(

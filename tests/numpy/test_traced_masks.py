@@ -74,6 +74,30 @@ def and_all_the_others(y: Any, x: Any, m: Any) -> None:
 
 
 @updated
+def all_or_nothing(y: Any, x: Any, m: Any) -> None:
+    any_, all_ = m.any(), m.all()
+    y[any_] = x[any_] * x[0]
+    y[all_] -= 7.0
+    y[..., ~all_] *= x[1]
+
+
+@program
+def parts_of_rank_0(x: Any) -> Any:
+    some, big = x[0] > 0, x.sum() > 100
+    square = np.outer(x, x)
+    return square[some, 1:].sum() + square[:, some].mean() + x[big].sum()
+
+
+@program
+def a_choice_at_rank_0(x: Any) -> Any:
+    y = np.array(x.sum())
+    m = y > 1
+    y[m] = x[0]
+    y[~m] = y[~m] * 3
+    return y
+
+
+@updated
 def a_value_for_each_place(y: Any, x: Any, m: Any) -> None:
     y[m] = OTHER[:3] * x[0]
 
@@ -481,7 +505,7 @@ REFUSED: dict[str, Any] = {
     "an index": lambda x: x[x[x > 0].astype(int)],
     "another array": lambda x: np.outer(x, x)[x > 0, np.array([0, 1, 2])],
     "along another axis": lambda x: np.outer(x, x)[x > 0] * x[x > 0],
-    "rank 0": lambda x: x[x[0] > 0],
+    "rank 0": lambda x: x[x[0] > 0],  # one row or none
     "one part of an axis": lambda x: np.outer(x, x)[:, x > 0][:, 1].sum(),
     "parts of parts": lambda x: x[x > 0][1:].sum(),
     "argument": lambda x: jit(np.sin)(x[x > 0]),

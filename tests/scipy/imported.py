@@ -125,6 +125,32 @@ def scipys() -> Iterator[Case]:
         yield f"scipy.spatial.distance.{name}", (x, x[::-1] * 1.3), {}
 
 
+def samples() -> Iterator[Case]:
+    """Statistics of samples, and signals: code that decides by shapes and axes of its own making.
+
+    Not `tvar`, which has weights where a sample holds a NaN, and None where it does not.
+    """
+    x, y, long = some(9), some(9), some(24)
+    for name in (
+        *("skew", "kurtosis", "moment", "zscore", "gmean", "hmean", "entropy", "trim_mean"),
+        *("tmean", "variation", "iqr", "sem", "gstd", "median_abs_deviation"),
+    ):
+        yield f"scipy.stats.{name}", (x,), {"proportiontocut": 0.1} if "trim" in name else {}
+    for name in ("pearsonr", "linregress", "ttest_ind", "ttest_rel", "f_oneway", "energy_distance"):
+        yield f"scipy.stats.{name}", (x, y), {}
+    yield "scipy.stats.ttest_1samp", (x, 0.9), {}
+    yield "scipy.stats.wasserstein_distance", (x, y * 1.1), {}
+    yield "scipy.stats.bartlett", (x, y), {}
+    yield "scipy.stats.boxcox_llf", (0.4, x), {}
+    for name in ("hilbert", "periodogram", "czt", "envelope"):
+        yield f"scipy.signal.{name}", (long,), {}
+    yield "scipy.signal.stft", (long,), {"nperseg": 8}
+    yield "scipy.signal.spectrogram", (long,), {"nperseg": 8}
+    yield "scipy.signal.coherence", (long, long**2), {"nperseg": 8}
+    yield "scipy.signal.resample", (long, 10), {}
+    yield "scipy.signal.oaconvolve", (long, x), {}
+
+
 def scores() -> Iterator[Case]:
     """Scores of scikit-learn."""
     y, z = some(6), some(6)

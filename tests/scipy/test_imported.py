@@ -7,9 +7,18 @@ import pytest
 
 from ftrace.core.config import update
 from tests.scipy.agreeing import CHECKS
-from tests.scipy.imported import Case, moving, polynomials, resolve, scipys, scores, special
+from tests.scipy.imported import (
+    Case,
+    moving,
+    polynomials,
+    resolve,
+    samples,
+    scipys,
+    scores,
+    special,
+)
 
-CASES = [*polynomials(), *special(), *scipys()]
+CASES = [*polynomials(), *special(), *scipys(), *samples()]
 
 
 def check(case: Case, names: tuple[str, ...] = tuple(CHECKS)) -> None:
