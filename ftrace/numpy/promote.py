@@ -239,7 +239,7 @@ def static_shape(shape: Any) -> Shape:
     """A tuple of ints from an int, a sequence or a vector of ints."""
     array = issubclass(type(shape), np.ndarray) or isinstance(shape, Tracer)
     if isinstance(shape, Sequence) or (array and shape.ndim == 1):
-        return tuple(map(_size, shape))
+        return tuple(map(_size, shape))  # pyright: ignore - tracers are iterable
     return (_size(shape),)
 
 
