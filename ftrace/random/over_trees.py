@@ -85,9 +85,9 @@ def normal_like(key: Any, tree: Any) -> Any:
                 f"normal_like: an array of the tree is {a}, and normal samples are floats.",
                 "Convert it: `x.astype(float)`.",
             )
-    keys = split(key, max(len(avals), 1))
+    keys = split(key, len(avals))
     return structure.unflatten(
-        [normals.standard_normal(k, a.shape, a.dtype) for k, a in zip(keys, avals, strict=False)]
+        [normals.standard_normal(k, a.shape, a.dtype) for k, a in zip(keys, avals, strict=True)]
     )
 
 

@@ -81,6 +81,9 @@ def test_products_take_precision_and_the_type_that_is_added_up_in() -> None:
                 small
             )
             assert (found, found.dtype) == (20000, np.int64)
+    narrow = {"preferred_element_type": np.float32}
+    columns = ftrace.jit(lambda x: fnp.dot([[x[0]], [x[1]]], x[:1], **narrow))
+    assert columns(np.ones(2)).dtype == np.float32
     wide = {"preferred_element_type": np.float64}
     single = M.astype(np.float32)
     for f in (

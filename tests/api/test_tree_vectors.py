@@ -57,6 +57,8 @@ def test_parts():
     assert [type(p) for p in pair] == [float, Vector]
     assert Vector(pair).tree is pair.tree
     assert list(Vector({"a": 1})) == ["a"]
+    assert list(Vector({("a", "b"): 1})) == [("a", "b")]
+    assert {"a": np.ones(2), "b": 3.0} @ Vector({"a": np.array([1.0, 2.0]), "b": 4.0}) == 15.0
 
 
 def loss(v):

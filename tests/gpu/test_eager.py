@@ -163,6 +163,11 @@ def test_what_a_function_makes_of_nothing_lies_beside_its_operand():
         assert here(found).shape == (3,)
 
 
+def test_a_list_of_rows_is_a_matrix():
+    row = there(X)
+    np.testing.assert_array_equal(here(fnp.asarray([row, there(X * 2)])), [X, X * 2])
+
+
 def test_the_first_cupy_array_of_a_program_makes_cupy_known(monkeypatch: pytest.MonkeyPatch):
     libraries, plain = dict(device.LIBRARIES), set(device.PLAIN)
     known = TYPEOF.pop(cupy.ndarray)

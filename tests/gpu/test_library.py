@@ -199,6 +199,9 @@ def test_an_axis_without_elements_has_no_nearest_one(mode: str) -> None:
         ),
         ("dynamic_update_slice", (np.array(2.0), np.array(3.0)), {}),
         ("optimization_barrier", (np.ones(3), 2.0), {}),
+        ("pad", (np.arange(3.0), 7.0), {"padding_config": ((1, 2, 2),)}),
+        ("cumsum", (np.array([1.0, 2.0, 4.0]),), {"axis": 0, "reverse": True}),
+        ("gather", (np.ones((0, 3)), np.array([[0], [1]])), {"axes": (0,), "mode": "fill"}),
     ],
 )
 def test_at_their_corners_rows_give_the_values_of_their_impl(
@@ -211,6 +214,19 @@ def test_at_their_corners_rows_give_the_values_of_their_impl(
     assert all(type(y) is Spy for y in found)
     for y, z in zip(found, expected if row.multiple else [expected], strict=True):
         np.testing.assert_array_equal(y.memory, z, strict=True)
+
+
+def test_a_stack_of_stacks_of_matrices_has_the_derivatives_of_its_exponentials() -> None:
+    row, args = by_name["expm_frechet"], np.random.default_rng(3).normal(size=(2, 2, 4, 3, 3))
+    (found,) = cupy_library.evaluate(row, list(map(Spy, args)), {})
+    np.testing.assert_allclose(found.memory, row.impl(*args), rtol=1e-12)
+
+
+def test_a_function_by_its_name_computes_in_the_dtype_of_its_operands() -> None:
+    for dtype in (np.float32, np.float64):
+        x = np.array([0.3, 1.2], dtype)
+        (found,) = cupy_library.evaluate(by_name["special"], [Spy(x)], {"function": "y0"})
+        np.testing.assert_array_equal(found.memory, scipy.special.y0(x), strict=True)
 
 
 def test_the_spies_refuse_what_cupy_refuses():

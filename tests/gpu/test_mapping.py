@@ -264,6 +264,18 @@ def test_loops_that_write_what_others_read_are_not_shared_by_blocks() -> None:
     assert place(k.kernel(), {}, [2**24]).layout.split == 1
 
 
+def test_two_sweeps_of_a_row_are_not_shared_by_blocks() -> None:
+    k = Nest("two_sweeps")
+    x, y = k.buffer("x", "f4", ["one"]), k.buffer("y", "f4", [], "out")
+    n = k.scalar()
+    with k.loop(n, Fold("max", "f4")) as one:
+        one.leave(k.load(x, one.axis))
+    with k.loop(n, Fold("sum", "f4", 32)) as two:
+        two.leave(k.let("sub", k.load(x, two.axis), one.outs[0]))
+    k.store(y, [], two.outs[0])
+    assert place(k.kernel(), {}, [2**24]).layout.split == 1
+
+
 def test_folds_have_an_accumulator_per_thread_of_the_team() -> None:
     found = place(summed(fold=Fold("sum", "f4", 32, 1024)), {"x": [512]}, [10**5, 512])
     (fold,) = fold_of(found.kernel)

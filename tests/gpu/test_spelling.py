@@ -249,3 +249,7 @@ def test_products_and_sums_are_not_fused(machine_code):
     counts = machine_code(text)["k"]
     assert counts["FMUL"] == counts["FADD"] == 1
     assert "FFMA" not in counts
+
+
+def test_an_unsigned_number_is_its_own_size() -> None:
+    assert spell("abs", ["a"], ["u4"], "u4") == "a"

@@ -216,6 +216,20 @@ CALLS = {
     "nanstd to out": (lambda x: np.nanstd(x[:, 1:], 0, out=np.zeros(2, np.float32)), NANS),
     "vecdot of an axis": (lambda x: np.vecdot(x, x, axis=0), X),
     "matmul of a dtype": (lambda x: np.matmul(x, x.T, dtype=np.float32), X),
+    "take of nothing": (lambda x: np.take(x, []), V),
+    "insert at the end": (lambda x: np.insert(x, 5, 7.0), V),
+    "insert at minus the size": (lambda x: np.insert(x, -5, 7.0), V),
+    "pad with whatever is there": (lambda x: np.pad(x, 1, mode="empty")[1:-1, 1:-1], X),
+    "polyfit of a matrix": (lambda x: np.polyfit(x, x[:, 0], 1), X),
+    "polyfit of columns with its covariance": (
+        lambda x: np.polyfit([0.0, 1.0, 3.0], x, 1, cov="unscaled")[1],
+        X,
+    ),
+    "sums of small integers": (np.add.accumulate, I8),
+    "least of small integers": (np.minimum.accumulate, I8),
+    "to a device on a stream": (lambda x: x.to_device("cpu", stream=1), V),
+    "an empty tuple amid indices": (lambda x: x[:, ()], X),
+    "a tuple amid slices": (lambda x: x[:, (0, 2)], X),
 }
 
 BY_VALUES = {
@@ -224,6 +238,7 @@ BY_VALUES = {
     "polydiv by one as long": (lambda x: np.polydiv(x, x[::-1] + 2.0)[0], V),
     "flatnonzero of a matrix": (lambda x: np.flatnonzero(np.abs(x) < 9), X),
     "asarray_chkfinite": (lambda x: np.asarray_chkfinite(x / 2), V),
+    "emath.power of integers": (lambda x: np.emath.power((x > 0) + 1, -2), V),
     "asarray_chkfinite of NaN": (lambda x: np.asarray_chkfinite(x / 2), NANS),
 }
 
@@ -318,6 +333,11 @@ def test_what_is_to_be_filled_holds_zeros():
 def test_outside_of_transformations_numpy_takes_its_own_options():
     axes = [(1, 0), (1, 0), (0, 1)]
     np.testing.assert_array_equal(fnp.matmul(X.T, X, axes=axes), np.matmul(X.T, X, axes=axes))
+
+
+def test_what_numpy_warns_of_does_not_hide_what_is_wrong():
+    with pytest.raises(ValueError, match="must exceed order to scale"):
+        ftrace.jit(lambda x: np.polyfit(np.arange(5.0), x, 5, cov=True))(V)
 
 
 def test_sinc_has_eight_derivatives_at_zero():

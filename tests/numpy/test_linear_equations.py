@@ -159,6 +159,13 @@ def test_an_ill_conditioned_system_has_the_derivative_of_its_solution() -> None:
 # ---------------------------------------------------------------------------------- singular
 
 
+def test_the_imaginary_part_of_a_diagonal_makes_no_matrix_definite() -> None:
+    a = np.array([[complex(-1.0, np.nan)]])
+    for f in (np.linalg.cholesky, ftrace.jit(np.linalg.cholesky)):
+        with pytest.raises(np.linalg.LinAlgError):
+            f(a)
+
+
 @pytest.mark.parametrize(
     "a",
     [

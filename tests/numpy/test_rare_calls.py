@@ -247,7 +247,31 @@ def indices(x, i):
     return fnp.indices((2, 3)) * x[0], rows * x[1], columns * x[2]
 
 
+def an_element_of_an_array_of_rank_0(x, i):
+    a = np.array(x[0])
+    element = a[()]
+    a[...] = 7.0
+    return a, element
+
+
+def a_flip_of_what_is_written(x, i):
+    y = x * 1
+    flipped = np.flip(y)
+    y[0] = 9.0
+    return flipped
+
+
+def a_real_part_of_what_is_real(x, i):
+    y = x * 1
+    z = np.real_if_close(y)
+    z[0] = 9.0
+    return y
+
+
 PROGRAMS = [
+    an_element_of_an_array_of_rank_0,
+    a_flip_of_what_is_written,
+    a_real_part_of_what_is_real,
     views_of_many,
     a_ravel_that_copies,
     a_row_in_place,

@@ -13,6 +13,7 @@ from scipy import special, stats
 import ftrace
 from ftrace import grad, hessian, jit, jvp, random, vmap
 from ftrace.config import update
+from ftrace.random import trials
 from ftrace.random.programs import program
 from ftrace.random.quantiles import log, normal_quantile
 from ftrace.random.threefry import joined, threefry, words_of
@@ -354,3 +355,10 @@ def test_a_hessian_of_an_expectation_by_samples() -> None:
 def test_a_compiled_sampler_is_one_kernel(f: Callable[[Any], Any]) -> None:
     lowered = jit(f).lower(KEY)
     assert len(lowered.kernels) == 1
+
+
+def test_the_least_of_uniform_numbers_gives_a_finite_deviate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trials, "unit", lambda *at: np.float64(0))
+    assert -9 < trials.deviate((np.uint32(0), np.uint32(0)), 0) < -8
