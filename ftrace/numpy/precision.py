@@ -81,6 +81,6 @@ def _converted(x: Any, dtype: np.dtype[Any]) -> Any:
     """An operand in a dtype; subscripts, axes and numbers as they are."""
     if isinstance(x, Tracer) or issubclass(type(x), np.ndarray | np.generic):
         return cast(x, dtype)
-    if type(x) in (list, tuple) and any(isinstance(v, Tracer | np.ndarray) for v in x):
+    if type(x) in (list, tuple):
         return type(x)(_converted(v, dtype) for v in x)
     return cast(value(x), dtype) if hasattr(x, "__cuda_array_interface__") else x
