@@ -3,18 +3,15 @@
 Functions are traced into small typed graphs of primitives (jaxprs), transformed by composable
 interpreters, and compiled. Arrays stay `numpy.ndarray` and `cupy.ndarray`; names are JAX's.
 
-Everything is loaded when it is first asked for, so that `import ftrace` costs little more than
-`import numpy`.
+Everything is loaded when it is first asked for, NumPy and the standard library's modules included:
+`import ftrace` alone executes this file.
 """
 
-import importlib
-from types import FunctionType as _FunctionType
-from typing import TYPE_CHECKING, Any
-
-from ftrace.core.lazy import MAKING
-from ftrace.core.rare_collections import rare_collections as _rare_collections
+TYPE_CHECKING = False  # `typing` takes longer to load than all that is here
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from ftrace import ad_checkpoint as ad_checkpoint
     from ftrace import checkpoint_policies as checkpoint_policies
     from ftrace import config as config
@@ -217,12 +214,18 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Load a public name, or a submodule, at its first use."""
-    with MAKING, _rare_collections():
+    import importlib
+    from types import FunctionType
+
+    from ftrace.core.lazy import MAKING
+    from ftrace.core.rare_collections import rare_collections
+
+    with MAKING, rare_collections():
         if name in _HOME_OF:
             value = getattr(importlib.import_module(_HOME_OF[name]), name)
-            if type(value) is _FunctionType:
+            if type(value) is FunctionType:
                 from ftrace.core.arguments import explained  # imports NumPy
 
                 value = explained(value, f"ftrace.{name}")

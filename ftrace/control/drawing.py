@@ -10,8 +10,6 @@ their states takes a while.
 
 import dis
 import functools
-import pickle
-import random
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -24,21 +22,10 @@ from ftrace.control.changing import held, is_changing, is_ours, may_change, vari
 from ftrace.control.freshness.opaque import state_of
 from ftrace.control.freshness.values import is_library, is_of_ftrace
 from ftrace.core.errors import LiftError
+from ftrace.core.generators import is_generator, is_module, put, shared
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
 
-GENERATORS: Final = (
-    np.random.Generator,
-    np.random.BitGenerator,
-    np.random.RandomState,
-    random.Random,
-)
-SHARED: Final[tuple[tuple[str, Any], ...]] = (
-    ("np.random", np.random.rand.__self__),  # type: ignore[attr-defined]
-    ("random", random.random.__self__),  # type: ignore[attr-defined]
-)
-MODULES: Final = (np.random, random)
-"""Of the generators that modules share."""
 _NAMES: Final = frozenset(("random", "rvs"))
 _MOST: Final = 2_000  # values that are looked at
 _PLAIN: Final = (
@@ -62,10 +49,10 @@ def is_source(x: Any) -> bool:
     """Whether a value is a generator of random numbers, a method of one, or a module of them."""
     kind = type(x)
     if kind is types.ModuleType:
-        return x in MODULES
+        return is_module(x)
     if kind is types.BuiltinFunctionType or kind is types.MethodType:
         x = x.__self__
-    return issubclass(type(x), GENERATORS)
+    return is_generator(x)
 
 
 def names_draw(names: Iterable[str]) -> bool:
@@ -123,7 +110,7 @@ class Draws:
         self.changes = found.changes  # whether the functions may change what outlives a run
         generators = {id(g): (name, g) for name, g in found.generators}
         if found.shared:
-            generators |= {id(g): (name, g) for name, g in SHARED}
+            generators |= {id(g): (name, g) for name, g in shared()}
         self._before = [(name, g, state(g)) for name, g in generators.values()]
 
     def __bool__(self) -> bool:
@@ -135,7 +122,7 @@ class Draws:
         drawn = ""
         for name, g, before in self._before:
             if state(g) != before:
-                _set(g, before)
+                put(g, before)
                 drawn = drawn or name
         return drawn
 
@@ -159,17 +146,6 @@ def drawn_once(name: str, what: str) -> LiftError:
     )
 
 
-def _set(g: Any, state: Any) -> None:
-    """Put a generator into a state."""
-    if issubclass(type(g), random.Random):
-        random.Random.setstate(g, state)
-    elif issubclass(type(g), np.random.RandomState):
-        g.set_state(pickle.loads(state))
-    else:
-        bits = g.bit_generator if issubclass(type(g), np.random.Generator) else g
-        bits.state = pickle.loads(state)
-
-
 class _Reached:
     """The generators that functions reach by closures, globals, defaults, attributes and items."""
 
@@ -185,7 +161,7 @@ class _Reached:
                 continue
             seen.add(id(x))
             self.changes |= is_changing(x)
-            if issubclass(type(x), GENERATORS):
+            if is_generator(x):
                 self.generators.append((name, x))
             else:
                 queue.extend(islice(self._parts(name, x), _MOST))
@@ -195,7 +171,7 @@ class _Reached:
         if kind is types.FunctionType:
             yield from self._of_function(x)
         elif kind is types.ModuleType:
-            self.shared |= x in MODULES
+            self.shared |= is_module(x)
             if not is_library(x):
                 yield from ((n, v) for n, v in vars(x).items() if n in self._names)
         elif kind is types.BuiltinFunctionType or kind is types.MethodType:

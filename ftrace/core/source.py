@@ -16,7 +16,7 @@ import numpy as np
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _SKIPPED = (PACKAGE, os.path.dirname(np.__file__) + os.sep, "<frozen", "<ftrace")
-_STANDARD = os.path.dirname(os.__file__) + os.sep
+STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 Location = tuple[CodeType, int]  # code and the offset of the instruction in it
@@ -32,7 +32,7 @@ def is_internal(name: str) -> bool:
         if len(_is_internal) > 20_000:
             _is_internal.clear()
         answer = _is_internal[name] = name.startswith(_SKIPPED) or (
-            name.startswith(_STANDARD) and not any(part in name for part in _INSTALLED)
+            name.startswith(STANDARD) and not any(part in name for part in _INSTALLED)
         )
     return answer
 

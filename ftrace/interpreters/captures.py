@@ -8,7 +8,6 @@ flag. `config.check_captures` also finds writes that went through another view. 
 have no such flag: one that becomes a residual is copied, whatever its size.
 """
 
-import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,11 +18,12 @@ from ftrace.core.config import config
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import MutationError
 from ftrace.core.jaxpr import Eqn, Literal
-from ftrace.core.lazy import forkable_lock
+from ftrace.core.lazy import forkable_lock, lazy
 from ftrace.core.trace import EVAL, ctx, is_staged
 
 COPY_LIMIT = 1 << 16  # bytes; below it a copy is cheaper than the bookkeeping it saves
 
+_sha1 = lazy("hashlib", "sha1")  # OpenSSL takes a while to load
 _lock = forkable_lock()
 _marks: dict[int, list[Any]] = {}  # id -> [array, how many calls hold it, its flag before]
 
@@ -160,7 +160,7 @@ class Captures:
 def digest(array: Any) -> bytes:
     """What tells two contents of an array apart, also where elements changed places."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return hashlib.sha1(data.data, usedforsecurity=False).digest()  # the fastest there is
+    return _sha1(data.data, usedforsecurity=False).digest()  # the fastest there is
 
 
 def _name_of(arrays: list[Any], error: BaseException) -> str | None:

@@ -62,7 +62,7 @@ class Reals:
     low: float = -2.0
     high: float = 2.0
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    def draw(self, rng: "np.random.Generator", shape: tuple[int, ...], dtype: Any) -> Any:
         """Random values of a shape and dtype in the domain."""
         dtype = np.dtype(dtype)
         if dtype.kind == "b":

@@ -193,7 +193,7 @@ def _batch(axis: Any, values: Any, dims: Any, *, function: str) -> Any:
     return batch_elementwise(partial(special, function=function), axis, values, dims)
 
 
-def _drawn(f: Function, rng: np.random.Generator, shape: Any, dtype: str, whole: str) -> Sample:
+def _drawn(f: Function, rng: "np.random.Generator", shape: Any, dtype: str, whole: str) -> Sample:
     """A sample of a function, integers of rank 0."""
     kind = dtype if dtype[0] in f.kinds else "c16"
     args = [

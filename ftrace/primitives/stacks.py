@@ -224,7 +224,7 @@ def each_matrix(function: Any, *stacks: Any) -> Any:
 # ---------------------------------------------------------------------------------- samples
 
 
-def matrices(rng: np.random.Generator, *shape: int, dtype: str = "f8") -> Any:
+def matrices(rng: "np.random.Generator", *shape: int, dtype: str = "f8") -> Any:
     """Random matrices, far from singular where they are square."""
     x = rng.normal(size=shape)
     if dtype[0] == "c":

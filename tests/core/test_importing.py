@@ -5,7 +5,10 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "scipy", "llvmlite", "jaxtyping", "cupy", "typing_extensions")
+HEAVY = (
+    *("numpy", "scipy", "llvmlite", "jaxtyping", "cupy", "typing_extensions"),
+    *("typing", "re", "enum", "contextlib"),  # four fifths of what an empty package may cost
+)
 LATER = (  # what only a failing trace, a compiled call or an error needs
     *(
         "ftrace.lifting.lifted_calls",
@@ -14,7 +17,7 @@ LATER = (  # what only a failing trace, a compiled call or an error needs
         "difflib",
         "scipy",
     ),
-    *("llvmlite", "ftrace.control.guards"),
+    *("llvmlite", "ftrace.control.guards", "numpy.random", "hashlib", "sysconfig"),
 )
 
 
@@ -65,3 +68,27 @@ def test_a_handler_may_trace_in_the_middle_of_an_import() -> None:
         [sys.executable, "-c", IN_THE_MIDDLE], check=True, capture_output=True, text=True
     )
     assert done.stdout.split("\n")[0] == "[6.0, 5.0, 15.0, 8.0, 15.0]"
+
+
+NEW_GENERATOR = """
+import sys
+import ftrace
+
+
+def f(x):
+    import numpy
+    return x + numpy.random.default_rng(0).normal(), numpy.random.rand()
+
+
+ftrace.vmap, ftrace.numpy.arange
+assert "numpy.random" not in sys.modules
+try:
+    ftrace.vmap(f)(ftrace.numpy.arange(3.0))
+except ftrace.errors.LiftError as error:
+    print("np.random" in str(error))
+"""
+
+
+def test_a_generator_that_a_trace_loads_is_found() -> None:
+    done = subprocess.run([sys.executable, "-c", NEW_GENERATOR], check=False, capture_output=True)
+    assert done.stdout.strip() == b"True", done.stderr

@@ -12,8 +12,6 @@ import contextvars
 import functools
 import gc
 import io
-import pickle
-import random
 import types
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.control.freshness.values import is_library
+from ftrace.core.generators import states
 from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 
@@ -36,27 +35,11 @@ def _ever(x: Any) -> Any:
     return object()
 
 
-def _of_generator(x: Any) -> Any:
-    return pickle.dumps(x.bit_generator.state)
-
-
-def _of_bits(x: Any) -> Any:
-    return pickle.dumps(x.state)
-
-
-def _of_legacy(x: Any) -> Any:
-    return pickle.dumps(x.get_state(legacy=False))
-
-
 def _of_variable(x: Any) -> Any:
     return id(x.get(None))
 
 
 STATES: Final[dict[type, Callable[[Any], Any]]] = {
-    np.random.Generator: _of_generator,
-    np.random.BitGenerator: _of_bits,
-    np.random.RandomState: _of_legacy,
-    random.Random: random.Random.getstate,
     array.array: array.array.tobytes,
     bytearray: bytes,
     memoryview: memoryview.tobytes,
@@ -75,8 +58,9 @@ def is_opaque(x: Any) -> bool:
 def state_of(x: Any) -> Callable[[Any], Any] | None:
     """What gives the state of an object that is not in attributes; None if there is none."""
     for cls in type(x).__mro__:
-        if cls in STATES:
-            return STATES[cls]
+        give = STATES.get(cls) or states().get(cls)
+        if give is not None:
+            return give
     if issubclass(type(x), io.IOBase):
         return _ever if x.readable() else None
     return _ever if issubclass(type(x), collections.abc.Iterator) else None

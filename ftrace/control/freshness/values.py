@@ -9,7 +9,6 @@ import functools
 import operator
 import os
 import sys
-import sysconfig
 import types
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -240,7 +239,7 @@ _LIBRARIES: Final = frozenset(
     tqdm llvmlite numba beartype typeguard pytest _pytest pluggy hypothesis
     """.split()  # noqa: SIM905 - a table
 )
-_STANDARD: Final = (sysconfig.get_path("stdlib") + os.sep, "<f")
+_STANDARD: Final = (source.STANDARD, "<f")
 _INSTALLED: Final = tuple(f"{os.sep}{p}-packages{os.sep}" for p in ("site", "dist"))
 
 

@@ -6,7 +6,6 @@ lifted for the first time.
 
 import functools
 import os
-import sysconfig
 import types
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from ftrace.core import source
 from ftrace.core.lazy import lazy
 from ftrace.core.trace import ctx
 
-STANDARD: Final = (source.PACKAGE, sysconfig.get_path("stdlib") + os.sep, "<frozen")
+STANDARD: Final = (source.PACKAGE, source.STANDARD, "<frozen")
 """Where ftrace and the standard library lie."""
 _check_chosen = lazy("ftrace.lifting.state.watching", "check_chosen")
 _INSTALLED: Final = ("site-packages", "dist-packages")

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.control.drawing import (
-    GENERATORS,
     REGIONS,
-    SHARED,
     drawn_once,
     may_draw,
     names_draw,
@@ -27,6 +25,7 @@ from ftrace.control.drawing import (
 )
 from ftrace.core import source
 from ftrace.core.errors import FtraceError, LiftError, MutationError
+from ftrace.core.generators import is_generator, shared
 from ftrace.core.trace import Tracer, ctx
 from ftrace.interpreters.captures import digest, is_read_only
 from ftrace.lifting.state.changed_places import (
@@ -64,8 +63,8 @@ class RegionWatch:
         seen = set(map(id, frame.cells.values()))
         states = [(n, x, _is_unread(n, read)) for n, x in frame.state.items()]
         queue = sorted(states, key=lambda one: not one[2])  # taken from the end: what is read first
-        shared = SHARED if names_draw(frame.names()) else ()
-        queue += [(n, x, False) for n, x in (*frame.outer(), *shared)]
+        common = shared() if names_draw(frame.names()) else ()
+        queue += [(n, x, False) for n, x in (*frame.outer(), *common)]
         while queue and len(seen) < most:
             path, x, unread = queue.pop()
             if id(x) in seen or _is_opaque(x) or (unread and isinstance(x, Iterator)):
@@ -145,7 +144,7 @@ class RegionWatch:
     def _places(changes: list[tuple[str, Any, Any]]) -> list[HeldPlace]:
         places: list[HeldPlace] = []
         for path, x, before in changes:
-            found = None if isinstance(x, GENERATORS) else changed_places(path, x, before)
+            found = None if is_generator(x) else changed_places(path, x, before)
             if not found:
                 raise _changed(path, x)
             places += found
@@ -265,7 +264,7 @@ def held_by(x: Any) -> Any:
         return place
     if isinstance(x, set | bytearray):
         return tuple(sorted(map(id, x))) if isinstance(x, set) else tuple(x)
-    if isinstance(x, GENERATORS):
+    if is_generator(x):
         return (hash(state(x)),)
     if isinstance(x, _HOLDING):
         return _held_by(x)
@@ -350,10 +349,10 @@ def _parts(path: str, x: Any, content: tuple[Any, ...]) -> Iterator[tuple[str, A
         yield from zip(x.__code__.co_freevars, content, strict=False)
         scope = x.__globals__
         yield from ((n, scope[n]) for n in x.__code__.co_names if n in scope)
-        yield from SHARED if may_draw(x) else ()
+        yield from shared() if may_draw(x) else ()
     elif isinstance(x, (Iterator, *_HOLDING)):
         yield from ((path, v) for v in content)
-    elif not isinstance(x, (set, bytearray, *GENERATORS)):
+    elif not (isinstance(x, set | bytearray) or is_generator(x)):
         n = len(content) // 2
         yield from ((f"{path}.{k}", v) for k, v in zip(content[:n], content[n:], strict=True))
         if not isinstance(x, type):
@@ -367,7 +366,7 @@ def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
 
 
 def _changed(path: str, x: Any) -> LiftError:
-    if isinstance(x, GENERATORS):
+    if is_generator(x):
         return drawn_once(path, REGIONS)
     if isinstance(x, types.CellType):
         what = f"The variable `{path}` of another function"
