@@ -152,8 +152,8 @@ class Body:
         first = int(listing.first_read[at] - listing.first_read[self.run.start])
         kinds = self.unified.operands[first : first + len(old.invars)]
         number = len(self.results)
-        if ("part", q) in self.windows:
-            window = self.windows["part", q]
+        window = self._shown(q, old, kinds)
+        if window is not None:
             self.shows[number] = window
             self.results.append(self._through(window, old.outvars[0].aval))
             return
@@ -167,19 +167,19 @@ class Body:
         self.results += new
         self._note(number, old, kinds)
 
-    def _note(self, number: int, old: Eqn, kinds: tuple[Any, ...]) -> None:
-        """Whether results are elements of arrays, or the same in all iterations."""
-        if is_memory(old):
+    def _shown(self, q: int, old: Eqn, kinds: tuple[Any, ...]) -> StackWindow | None:
+        """The window of a result that is an element of an array, whatever its shape."""
+        found = self.windows.get(("part", q))
+        if found is None and is_memory(old):
             (x,) = kinds
-            window = (
-                self.shows.get(x.result)
-                if type(x) is Local
-                else self.windows.get(x.numbers)
-                if type(x) is Listed
-                else None
-            )
-            if window is not None:
-                self.shows[number] = window
+            if type(x) is Local:
+                found = self.shows.get(x.result)
+            elif type(x) is Listed:
+                found = self.windows.get(x.numbers)
+        return found
+
+    def _note(self, number: int, old: Eqn, kinds: tuple[Any, ...]) -> None:
+        """Whether results are the same in all iterations."""
         if old.primitive.host is None and all(
             type(x) is Same or (type(x) is Local and x.result in self.fixed) for x in kinds
         ):
