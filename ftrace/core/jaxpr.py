@@ -198,7 +198,7 @@ def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
 
 def subjaxprs(params: dict[str, Any]) -> Iterator[tuple[str, Jaxpr]]:
     """The jaxprs among an equation's params, with the param's name."""
-    for key in sorted(params):
+    for key in sorted(params) if len(params) > 1 else params:
         value = params[key]
         for item in value if isinstance(value, tuple) else (value,):
             inner = getattr(item, "jaxpr", item)

@@ -8,10 +8,12 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import passes
+from ftrace.core.avals import aval
 from ftrace.core.check import check_jaxpr
-from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Var, eval_jaxpr
 from ftrace.lowering.planning.pipeline import alive, opened
-from ftrace.lowering.rolling import bodies, loop_stacks, roll, rolled_row, unify
+from ftrace.lowering.rolling import bodies, listing, loop_stacks, repeats, roll, rolled_row, unify
+from ftrace.primitives.elementwise import sin
 from ftrace.tree import leaves
 from tests.lowering.random_loops import RandomLoop
 
@@ -361,6 +363,46 @@ def test_programs_without_repeats_are_looked_at_a_few_times(monkeypatch):
     jaxpr = ftrace.make_jaxpr(f)(V)
     assert len(roll.roll(jaxpr, 4).eqns) > 1900  # nothing to find
     assert sum(looks) < (roll.BUDGET + 2) * len(jaxpr.eqns)
+
+
+def test_multiples_of_a_period_whose_run_was_taken_are_not_looked_at(monkeypatch):
+    cuts = []
+    cut = repeats.Stretch.cut
+    monkeypatch.setattr(
+        repeats.Stretch, "cut", lambda s, listing: (cuts.append(s), cut(s, listing))[1]
+    )
+    _, found = rolled_jaxpr(lambda x: steps(x, 300), V)
+    assert len(found.eqns) == 1
+    assert [s.period for s in cuts] == [3]
+
+
+def test_bodies_read_elements_where_they_lie():
+    _, found = rolled_jaxpr(layers, V[:2] @ STACK[0, :2], STACK)
+    (loop,) = loops(found)
+    assert not any(map(loop_stacks.is_memory, loop.params["body"].eqns))
+
+
+def test_numbers_that_are_equal_and_mean_different_things():
+    numbers = (0.0, -0.0, np.nan, 1.0, np.float64(-0.0), np.float64(np.nan))
+
+    def f(x):
+        out = []
+        for i in range(60):
+            x = x * numbers[i % 6] + 1.0
+            out.append(x * numbers[(i * 5) % 6])
+        return fnp.stack(out)
+
+    same, found = agree(f, V)
+    assert same
+    assert found
+
+
+def test_names_tell_equal_params_of_other_types_apart():
+    values = (1, True, 1.0, (1, 1), (1, True), (1.0, 1.0), 0.0, -0.0, "1", None)
+    rows = [Eqn(sin, [Var(aval((), np.dtype(float)))], {"k": v}, [], None) for v in values]
+    names = [name for name, _ in listing.Naming().of([*rows, *rows])]
+    assert len({*names[: len(values)]}) == len(values)
+    assert names[: len(values)] == names[len(values) :]
 
 
 def test_few_iterations_over_long_arrays_stay_one_kernel():

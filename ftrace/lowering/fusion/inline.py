@@ -6,11 +6,13 @@ A `jit` inside a program is only a name for its equations; so is the function of
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, subjaxprs
 from ftrace.core.kinds import branches, called, layout, loses, way
-from ftrace.core.lower import Expansion, Moving, Pointwise
+from ftrace.core.lower import Call, Expansion, Moving, Pointwise, Product
+from ftrace.core.primitive import Primitive
 from ftrace.core.tapes import has_turns
 from ftrace.interpreters.staging import trace_closed
 from ftrace.lowering.fusion.small_products import expanded
@@ -49,8 +51,14 @@ def _open(
     for var, array in zip(jaxpr.constvars, jaxpr.consts, strict=True):
         env[var] = Var(var.aval)
         consts.append((env[var], array))
+    opens = cache(_opens_at_last) if last else cache(_is_call)
     for eqn in jaxpr.eqns:
         operands = [a if type(a) is Literal else env[a] for a in eqn.invars]
+        if not opens(eqn.primitive):
+            outs = [Var(v.aval) for v in eqn.outvars]
+            eqns.append(Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source))
+            env.update(zip(eqn.outvars, outs, strict=True))
+            continue
         inner = called(eqn) if last or loses(eqn) == "nothing" else None
         if inner is None and last:
             inner = _expansion(eqn)
@@ -66,6 +74,15 @@ def _open(
             eqns.append(copy)
         env.update(zip(eqn.outvars, outs, strict=True))
     return [a if type(a) is Literal else env[a] for a in jaxpr.outvars]
+
+
+def _is_call(row: Primitive) -> bool:
+    return isinstance(row.lower, Call)
+
+
+def _opens_at_last(row: Primitive) -> bool:
+    """Whether equations of a row may be put in other words when derivatives are done."""
+    return _is_call(row) or any(way(row, kind) for kind in (Expansion, Product))
 
 
 def _expansion(eqn: Eqn) -> Jaxpr | None:
@@ -107,16 +124,15 @@ def _chunks(eqn: Eqn) -> list[Eqn]:
 @cached_on_jaxpr
 def _has_tapes(jaxpr: Jaxpr) -> bool:
     """Whether there is a tape in a jaxpr, or in one that it holds."""
-    if any(has_turns(a) for a in jaxpr.in_avals):
+    types = {v.aval for eqn in jaxpr.eqns for v in eqn.outvars}
+    if any(map(has_turns, types.union(jaxpr.in_avals))):
         return True
     for eqn in jaxpr.eqns:
-        if any(has_turns(v.aval) for v in eqn.outvars):
-            return True
-        inner = called(eqn)
-        if any(
-            map(_has_tapes, [j for _, j in subjaxprs(eqn.params)] if inner is None else [inner])
-        ):
-            return True
+        if eqn.params:
+            inner = called(eqn)
+            held = [j for _, j in subjaxprs(eqn.params)] if inner is None else [inner]
+            if any(map(_has_tapes, held)):
+                return True
     return False
 
 

@@ -8,6 +8,7 @@ iteration reads. Here is no search (repeats.py) and no decision.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -15,10 +16,13 @@ import numpy as np
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
 from ftrace.core.kinds import way
 from ftrace.core.lower import Moving
+from ftrace.core.primitive import Primitive
 from ftrace.core.sameness import Static
 from ftrace.core.tapes import has_turns
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
+PLAIN: Final = frozenset((int, bool, str, type(None)))  # equal ones of a type mean the same
+OWN: Final = -1  # the name of what is never rolled
 WIDTH: Final = 3  # operands by which runs are looked for; matching looks at all of them
 
 
@@ -35,41 +39,42 @@ class Numbered:
         parts: for each equation (starts, sizes) of the part it reads or writes, or None.
     """
 
-    def __init__(self, eqns: Sequence[Eqn], outs: Sequence[Any]) -> None:
+    def __init__(self, eqns: Sequence[Eqn], outs: Sequence[Any], naming: "Naming") -> None:
         self.eqns = eqns
         self.outs = outs
-        self.parts = [_part(e) for e in eqns]
-        naming = _Naming()
-        names = [naming.name(e, part) for e, part in zip(eqns, self.parts, strict=True)]
-        self.names: Numbers = np.array(names, np.int64)
+        named = naming.of(eqns)
+        self.parts = [part for _, part in named]
+        self.names: Numbers = np.array([name for name, _ in named], np.int64)
         self._literals: dict[Any, int] = {}
         self._before: dict[Any, int] = {}
         self._made: dict[Any, int] = {}
         self._atoms: dict[int, Any] = {}
         self._results: list[Any] = []
-        made, read, reads = [0], [0], []
-        for e in self.eqns:
-            reads += map(self._read, e.invars)
-            self._results += e.outvars
+        made, read = [0], [0]
+        reads: list[int] = []
+        numbers, results = self._made, self._results
+        for e in eqns:
+            for a in e.invars:
+                found = numbers.get(a)
+                reads.append(self._read(a) if found is None else found)
             for v in e.outvars:
-                self._made[v] = len(self._made)
+                numbers[v] = len(results)
+                results.append(v)
             read.append(len(reads))
-            made.append(len(self._made))
+            made.append(len(results))
         self.reads: Numbers = np.array(reads, np.int64)
         self.first_read: Numbers = np.array(read, np.int64)
         self.first_made: Numbers = np.array(made, np.int64)
         self.last_use = self._last_uses()
 
     def _read(self, atom: Any) -> int:
-        found = self._made.get(atom)
-        if found is None:
-            if type(atom) is Literal:
-                found = self._literals.setdefault(
-                    (Static(atom.value), atom.aval), -1 - 2 * len(self._literals)
-                )
-            else:
-                found = self._before.setdefault(atom, -2 - 2 * len(self._before))
-            self._atoms.setdefault(found, atom)
+        """The number of what no equation made."""
+        if type(atom) is Literal:
+            key = _value(atom.value), atom.aval
+            found = self._literals.setdefault(key, -1 - 2 * len(self._literals))
+        else:
+            found = self._before.setdefault(atom, -2 - 2 * len(self._before))
+        self._atoms.setdefault(found, atom)
         return found
 
     def atom(self, number: int) -> Any:
@@ -108,46 +113,60 @@ class Numbered:
         return found
 
 
-def _part(e: Eqn) -> Any:
-    moving = way(e.primitive, Moving)
-    return None if moving is None or moving.part is None else moving.part(**e.params)
+def _part(row: Primitive) -> Any:
+    moving = way(row, Moving)
+    return None if moving is None else moving.part
 
 
-class _Naming:
-    """Gives equal numbers to equations that do the same."""
+class Naming:
+    """Gives equal numbers to equations that do the same, in one list of them after the other."""
 
     def __init__(self) -> None:
-        self._names: dict[Any, int] = {}
-        self._params: dict[int, Any] = {}
+        self._names: dict[Any, int] = {}  # by what equations do; OWN for those that are alone
         self._jaxprs: dict[Any, int] = {}
         self._known: dict[int, int] = {}
+        self._part_of = cache(_part)
+        self._found: dict[Eqn, tuple[int, Any]] = {}
+        self._count = 0
 
-    def name(self, e: Eqn, part: Any) -> int:
-        """The number of an equation."""
-        types = (*[(type(a) is Literal, a.aval) for a in e.invars], *[v.aval for v in e.outvars])
-        alone = e.primitive.effects is not None and bool(e.effects)
-        if alone or any(has_turns(a.aval) for a in (*e.invars, *e.outvars)):
-            key: Any = object()
-        else:
-            key = id(e.primitive), part[1] if part else self._meaning(e.params), types
-        return self._names.setdefault(key, len(self._names))
+    def of(self, eqns: Sequence[Eqn]) -> list[tuple[int, Any]]:
+        """The number of each equation, and (starts, sizes) of the part it reads or writes."""
+        found = self._found
+        for e in eqns:
+            if e not in found:
+                found[e] = self._name(e)
+        return [found[e] for e in eqns]
+
+    def _name(self, e: Eqn) -> tuple[int, Any]:
+        row = e.primitive
+        rule = self._part_of(row)
+        part = None if rule is None else rule(**e.params)
+        meaning = part[1] if part else self._meaning(e.params) if e.params else None
+        literals = tuple([type(a) is Literal for a in e.invars])
+        types = tuple([a.aval for a in e.invars])
+        made = tuple([v.aval for v in e.outvars])
+        key = row, meaning, literals, types, made
+        name = self._names.get(key)
+        if name is None:
+            alone = row.effects is not None and bool(e.effects)
+            alone = alone or any(map(has_turns, (*types, *made)))
+            name = self._names[key] = OWN if alone else self._next()
+        return self._next() if name == OWN else name, part
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count - 1
 
     def _meaning(self, params: dict[str, Any]) -> Any:
-        if not params:
-            return None
-        found = self._params.get(id(params))
-        if found is None:
-            found = tuple((k, self._value(params[k])) for k in sorted(params))
-            self._params[id(params)] = found
-        return found
+        return tuple([(k, self._param(params[k])) for k in sorted(params)])
 
-    def _value(self, value: Any) -> Any:
+    def _param(self, value: Any) -> Any:
         if isinstance(value, Jaxpr):
             return Jaxpr, self.structure(value)
-        if isinstance(value, tuple):
-            return type(value), *map(self._value, value)
+        if isinstance(value, tuple) and not PLAIN.issuperset(map(type, value)):
+            return type(value), *map(self._param, value)
         try:
-            return Static(value)
+            return _value(value)
         except TypeError:  # it has no hash
             return object()
 
@@ -171,5 +190,17 @@ class _Naming:
         return found
 
 
+def _value(value: Any) -> Any:
+    """A key that values have in common which mean the same."""
+    kind = type(value)
+    if kind in PLAIN:
+        return kind, value
+    if kind is float or kind is np.float64:
+        return kind, float.hex(value)  # 0.0 is not -0.0, and NaN is NaN
+    if kind is tuple and {*map(type, value)} == {int}:
+        return value
+    return Static(value)
+
+
 def _atom(a: Any, number: dict[Any, int]) -> Any:
-    return (Static(a.value), a.aval) if type(a) is Literal else number[a]
+    return (_value(a.value), a.aval) if type(a) is Literal else number[a]

@@ -57,26 +57,50 @@ class Run:
         return Run(self.start + skipped * self.period, self.period, max(turns, 0))
 
 
-def runs(listing: Numbered, least: int, saved: int) -> Iterator[Run]:
-    """Runs that may hold, of at least so many iterations, and that save so many equations."""
+@record
+class Stretch:
+    """Equations of which each looks like the one a period further; where to cut them is open."""
+
+    first: int
+    period: int
+    length: int
+
+    @property
+    def run(self) -> Run:
+        """The run that begins with its first equation: none has more iterations."""
+        return Run(self.first, self.period, self.length // self.period)
+
+    def cut(self, listing: Numbered) -> Run:
+        """The run over whose iterations fewest bytes are handed on."""
+        start = _cut(listing, self.first, self.length, self.period)
+        return Run(start, self.period, (self.first + self.length - start) // self.period)
+
+
+def stretches(listing: Numbered, least: int, saved: int) -> Iterator[Stretch]:
+    """Where runs may hold, of at least so many iterations, and that save so many equations."""
     names, makers = listing.names, listing.makers()
     n = len(names)
     for d in _periods(names, n // least):
-        alike = names[:-d] == names[d:]
-        same = alike.copy()
-        place = np.arange(n - d)
-        for column in makers:
-            now, then = column[:-d], column[d:]
-            earlier = (now <= place - d) & (then <= place)
-            same &= (now == then) | (then == now + d) | earlier
-        for first, last in _stretches(same):
-            back = first
-            while back > max(0, first - MEMORY * d) and alike[back - 1]:
-                back -= 1
-            length = last + d - back
-            if length >= least * d and length - d >= saved:
-                start = _cut(listing, back, length, d)
-                yield Run(start, d, (last + d - start) // d)
+        shortest = max((least - 1) * d, saved)
+        firsts, ends = _where(names[:-d] == names[d:])  # what looks like what is further by d
+        long = ends - firsts >= shortest
+        for first, end in zip(firsts[long].tolist(), ends[long].tolist(), strict=True):
+            starts, stops = _alike(makers, first, end, d)
+            starts = np.maximum(starts - MEMORY * d, first)
+            for k in np.flatnonzero(stops - starts >= shortest).tolist():
+                yield Stretch(int(starts[k]), d, int(stops[k] - starts[k]) + d)
+
+
+def _alike(makers: list[Numbers], first: int, end: int, d: int) -> tuple[Numbers, Numbers]:
+    """Among equations that look like those further by d, the stretches that read alike, too."""
+    same = np.ones(end - first, bool)
+    place = np.arange(first, end)
+    for column in makers:
+        now, then = column[first:end], column[first + d : end + d]
+        earlier = (now <= place - d) & (then <= place)
+        same &= (now == then) | (then == now + d) | earlier
+    firsts, ends = _where(same)
+    return firsts + first, ends + first
 
 
 def _periods(names: Numbers, longest: int) -> list[int]:
@@ -94,10 +118,10 @@ def _periods(names: Numbers, longest: int) -> list[int]:
     return sorted(d for d in every if d <= longest)
 
 
-def _stretches(flags: Flags) -> list[tuple[int, int]]:
-    """Where flags are set without a gap: first, and one behind the last."""
+def _where(flags: Flags) -> tuple[Numbers, Numbers]:
+    """Where flags are set without a gap: the first of each stretch, and one behind the last."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+    return edges[::2], edges[1::2]
 
 
 def _cut(listing: Numbered, first: int, length: int, d: int) -> int:

@@ -20,9 +20,9 @@ from ftrace.lowering.fusion.fuse import is_costly
 from ftrace.lowering.fusion.fusible import is_pulled
 from ftrace.lowering.rolling import rolling_notes
 from ftrace.lowering.rolling.bodies import Body
-from ftrace.lowering.rolling.listing import Numbered
+from ftrace.lowering.rolling.listing import Naming, Numbered
 from ftrace.lowering.rolling.loop_stacks import PEELED, Stacks, StackWindow, unit_part
-from ftrace.lowering.rolling.repeats import Run, runs
+from ftrace.lowering.rolling.repeats import Run, Stretch, stretches
 from ftrace.lowering.rolling.unify import Listed, Same, Unified, unify
 
 SAVED: Final = 48  # equations that a loop saves at least: fewer compile as fast as they are
@@ -42,9 +42,9 @@ def roll(jaxpr: Jaxpr, least: int) -> Jaxpr:
         return jaxpr
     eqns, outs = list(jaxpr.eqns), list(jaxpr.outvars)
     consts = list(zip(jaxpr.constvars, jaxpr.consts, strict=True))
-    changed = False
+    naming, changed = Naming(), False
     while len(eqns) > SAVED:
-        found = _round(eqns, outs, max(least, 2))
+        found = _round(eqns, outs, max(least, 2), naming)
         if found is None or len(found[0]) >= len(eqns):
             break
         changed = True
@@ -63,10 +63,10 @@ def is_rolled(body: Jaxpr) -> bool:
 
 
 def _round(
-    eqns: Sequence[Eqn], outs: Sequence[Any], least: int
+    eqns: Sequence[Eqn], outs: Sequence[Any], least: int, naming: Naming
 ) -> tuple[list[Eqn], list[Any], list[tuple[Var, Any]]] | None:
     """The equations with loops in them, what stands for the results, and new constants."""
-    listing = Numbered(eqns, outs)
+    listing = Numbered(eqns, outs, naming)
     chosen = sorted(_chosen(listing, least), key=lambda u: u.run.start)
     if not chosen:
         return None
@@ -87,8 +87,8 @@ def _round(
 def _chosen(listing: Numbered, least: int) -> list[Unified]:
     """Runs that hold and do not overlap."""
     choice = _Choice(listing, least)
-    for run in runs(listing, least, SAVED):
-        choice.push(run)
+    for stretch in stretches(listing, least, SAVED):
+        choice.push(stretch.run, stretch)
     while choice.heap:
         choice.step()
     choice.tell()
@@ -105,7 +105,7 @@ class _Choice:
 
     def __init__(self, listing: Numbered, least: int) -> None:
         self.listing = listing
-        self.heap: list[tuple[Any, int, Run, Unified | None]] = []
+        self.heap: list[tuple[Any, int, Run, Unified | Stretch | None]] = []
         self.found: list[Unified] = []
         self._least = least
         self._taken = np.zeros(len(listing.eqns), bool)
@@ -113,23 +113,38 @@ class _Choice:
         self._pushed = 0
         self._worst: tuple[Run, int] | None = None  # the longest that does not hold, and where
 
-    def push(self, run: Run, unified: Unified | None = None) -> None:
-        """Try a run in its turn, if it would save enough."""
+    def push(self, run: Run, state: Unified | Stretch | None = None, at: int = 0) -> None:
+        """Try a run in its turn, if it would save enough.
+
+        Args:
+            run: the run.
+            state: what it is if it holds, or where it is still to be cut; None to try it.
+            at: its place among equals, if it has been pushed before.
+        """
         if run.turns >= self._least and run.saved >= SAVED:
             self._pushed += 1
-            heapq.heappush(self.heap, (run.rank, self._pushed, run, unified))
+            heapq.heappush(self.heap, (run.rank, at or self._pushed, run, state))
 
     def step(self) -> None:
-        """Try the best run, or take it if it holds."""
-        _, _, run, unified = heapq.heappop(self.heap)
-        if self._taken[run.start : run.end].any():
+        """Cut or try the best run, or take it if it holds."""
+        _, at, run, state = heapq.heappop(self.heap)
+        if isinstance(state, Stretch):
+            if self._has_room(state):  # most are multiples of a period whose runs were taken
+                self.push(state.cut(self.listing), None, at)
+        elif self._taken[run.start : run.end].any():
             for piece in _free(run, self._taken):
                 self.push(piece)
-        elif unified is not None:
+        elif state is not None:
             self._taken[run.start : run.end] = True
-            self.found.append(unified)
+            self.found.append(state)
         elif self._left > 0:
             self._try(run)
+
+    def _has_room(self, stretch: Stretch) -> bool:
+        """Whether a run that is worth it may lie between those that were taken."""
+        taken = self._taken[stretch.first : stretch.first + stretch.length]
+        longest = np.diff(np.flatnonzero(np.concatenate(([True], taken, [True])))).max() - 1
+        return Run(0, stretch.period, int(longest) // stretch.period).saved >= SAVED
 
     def _try(self, run: Run) -> None:
         result = unify(self.listing, run)
