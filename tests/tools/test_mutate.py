@@ -306,6 +306,19 @@ def test_a_record_says_which_tests_run_the_statement_that_a_mutant_changes():
     assert found[5] == ["t.py::test_b"]
 
 
+def test_functions_of_a_module_that_nobody_has_imported_yet_are_found(tmp_path, monkeypatch):
+    (tmp_path / "imported_late.py").write_text(SMALL)
+    monkeypatch.syspath_prepend(tmp_path)
+    functions = serving._Functions(tmp_path, {"imported_late.py": SMALL})
+    (swapped,) = [
+        m
+        for m in sources.mutants_of("imported_late.py", SMALL)
+        if (m.unit, m.operator) == ("f", "swap-operands")
+    ]
+    assert functions.plant("imported_late.py", swapped.applied(SMALL), "f", swapped.line)
+    assert sys.modules["imported_late"].f(3, 1) == -2
+
+
 def test_mutants_are_planted_in_a_process_that_has_collected_the_tests(tmp_path):
     program = textwrap.dedent("""
         import sys
