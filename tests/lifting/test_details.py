@@ -1,5 +1,6 @@
 """Programs in which one detail of lifting decides, each against the same program in Python."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -150,3 +151,15 @@ def test_a_plain_array_chosen_in_an_arm_and_written_there():
     for f in (written, in_a_loop):
         with pytest.raises(MutationError, match="had made it one of two"):
             ftrace.jit(ftrace.lift(f))(2.0)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint64, np.bool])
+@pytest.mark.parametrize("traced", [(True, True), (True, False), (False, True)])
+def test_a_distance_of_integers_does_not_wrap(kind, traced):
+    a, b = kind(3), kind(127)
+    static = tuple(i for i, t in enumerate(traced) if not t)
+
+    def f(x, y):
+        return math.dist((x, y), (y, x)) + math.dist((b,), (a,))
+
+    assert jit(f, static_argnums=static)(a, b) == f(a, b)

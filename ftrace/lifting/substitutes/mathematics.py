@@ -111,7 +111,12 @@ def _hypot(*xs: Any) -> Any:
 
 
 def _dist(p: Iterable[Any], q: Iterable[Any]) -> Any:
-    return _hypot(*(x - y for x, y in zip(p, q, strict=True)))
+    return _hypot(*(_float(x) - _float(y) for x, y in zip(p, q, strict=True)))
+
+
+def _float(x: Any) -> Any:
+    """An operand of `math` as a float: NumPy's integers, subtracted as they are, wrap."""
+    return float(x) if issubclass(type(x), np.integer | np.bool) else _real(x)
 
 
 def _fsum(items: Any) -> Any:
