@@ -212,7 +212,7 @@ class Liveness:
         """The names needed before one statement."""
         rule = getattr(self, f"_{type(s).__name__.lower()}", None)
         if rule is None:
-            return after | loads([s]) | self._jumped(s)
+            return after | loads([s])
         return rule(s, after)
 
     def _if(self, s: ast.If, after: Names) -> Names:
@@ -272,13 +272,6 @@ class Liveness:
         return loads([s]) | (after - {s.name})
 
     _classdef = _functiondef
-
-    def _jumped(self, s: ast.stmt) -> Names:
-        """What the jumps out of a statement of an unusual kind need."""
-        if isinstance(s, SCOPES):
-            return NONE
-        inside = exits([s])
-        return NONE.union(*(self.jumps.get(e, NONE) for e in inside))
 
     def head(self, s: ast.While | ast.For, after: Names) -> Names:
         """The names needed where a loop decides about its next iteration."""
