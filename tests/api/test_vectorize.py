@@ -12,7 +12,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import elementwise_partials, grad, hessian, jit, jvp, lax, vectorize, vjp, vmap
-from ftrace.core.errors import LiftError, ShapeError
+from ftrace.core.errors import LiftError, RuleError, ShapeError
 from tests.api.ways import GRADIENTS, HESSIANS, differences
 
 X = np.array([0.7, 1.9, 3.1])
@@ -476,3 +476,9 @@ def test_static_arguments_are_python_values():
     named = ftrace.vectorize(lambda n, x, y: x + y, static_argnums=0)
     with pytest.raises(ShapeError, match="y of <lambda> has shape"):
         named("s", np.ones(3), np.ones(4))
+
+
+def test_the_transpose_of_a_vectorized_function_that_is_not_linear_is_refused():
+    squares = ftrace.linear_transpose(vectorize(lambda x: x * x), np.ones(3))
+    with pytest.raises(RuleError, match="a vectorized function was asked for that is not linear"):
+        squares(np.ones(3))

@@ -350,3 +350,20 @@ def test_masked_cotangents_of_two_results_meet_on_one_input():
     expected = [2.0, 2 / (2 * np.sqrt(2.0)) + 2, 3 / (2 * 2.0) + 1 / 4.0, 2.0]
     for way in (ftrace.grad, lambda f: jit(ftrace.grad(f)), lambda f: ftrace.grad(jit(f))):
         np.testing.assert_allclose(way(loss)(x), expected)
+
+
+def test_what_an_inner_trace_stores_of_a_trace_that_goes_on_is_left_there():
+    class Box:
+        value = 1.0
+
+    def f(x):
+        def inner(y):
+            Box.value = x
+            return y * 2.0
+
+        result = ftrace.jit(inner)(x) * Box.value
+        Box.value = 1.0
+        return result
+
+    assert ftrace.grad(f)(3.0) == 12.0
+    assert ftrace.jit(f)(3.0) == 18.0

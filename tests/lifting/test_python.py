@@ -249,6 +249,20 @@ def f(x):
     np.testing.assert_allclose(ftrace.vmap(ftrace.lift(f))(xs), [f(x) for x in xs])
 
 
+def test_without_source_the_first_of_the_tests_that_a_handler_swallows_is_decided():
+    scope: dict[str, Any] = {}
+    text = """
+def f(x, y):
+    try:
+        return x * 2 if x > 0 else x * 3
+    except BaseException:
+        return x * 5 if y > 0 else x * 7
+"""
+    exec(text, scope)
+    for x, y in ((1.0, -1.0), (-1.0, 1.0), (1.0, 1.0), (-1.0, -1.0)):
+        assert ftrace.jit(ftrace.lift(scope["f"]))(x, y) == scope["f"](x, y)
+
+
 def test_the_rewritten_source_can_be_read():
     def f(x):
         while x > 1:

@@ -238,6 +238,15 @@ def test_a_singular_slogdet_is_zero_and_minus_infinity_as_in_numpy() -> None:
     assert found == np.linalg.slogdet(np.ones((2, 2)))
 
 
+@pytest.mark.parametrize("b", [[np.nan, 1.0], [np.inf, 1.0]])
+def test_right_sides_that_are_not_finite_do_not_make_a_matrix_singular(b: Any) -> None:
+    a = np.array([[2.0, 1.0], [1.0, 3.0]])
+    wanted = np.linalg.solve(a, b)
+    found, _ = ftrace.jvp(np.linalg.solve, (a, np.array(b)), (a, np.ones(2)))
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(ftrace.jit(np.linalg.solve)(a, np.array(b)), wanted)
+
+
 REFUSED: dict[str, tuple[Function, Any, str]] = {
     "solve": (lambda a: np.linalg.solve(a, np.ones(2)), np.ones((2, 2)), "Singular matrix"),
     "inv": (np.linalg.inv, np.diag([1.0, 0.0]), "Singular matrix"),

@@ -222,3 +222,12 @@ def test_elements_of_large_arrays_are_compared_where_captures_are_checked():
         for value in (1.0, 5.0):
             K[3] = value
             assert jitted(2.0) == 2.0 * value
+
+
+def test_code_that_is_compiled_already_is_evaluated():
+    code = compile("x * 3.0", "<text>", "eval")
+
+    def f(x):
+        return eval(code)
+
+    assert ftrace.jit(f)(2.0) == 6.0
