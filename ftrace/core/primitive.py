@@ -13,7 +13,10 @@ the current trace is restored afterwards, whatever the rule did. `Trace.process`
                row is linear in arrives as `Linear(aval)`
     batch      (axis, values, dims, **params) -> (result, dim); `axis` has a size and a name
     partial    (known, **params) -> Split, for rows that hold jaxprs (see interpreters/partial.py)
-    mask       how a masked cotangent crosses the transpose: "same", "move", "sum", "call" or ""
+    mask       how a masked cotangent crosses the transpose: "same", "move", "sum", "call" or "";
+               or a rule (mask, *operands, **params) -> masks of the operands, for what was read
+    steep      operands of which one may be an infinite slope where the function is finite, if none
+               of them is known to be tame
     effects    params -> effect names
     stage      turns functions in params into jaxprs when the row is staged
     lower      how compiled programs compute it: a way, or several, best first (core/lower.py);
@@ -178,7 +181,8 @@ class Primitive(Named):
     batch: Rule
     doc: str
     partial: Rule | None = None
-    mask: str = ""
+    mask: str | Rule = ""
+    steep: tuple[int, ...] = ()
     zeros: bool = False
     effects: Rule | None = None
     stage: Rule | None = None

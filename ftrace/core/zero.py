@@ -68,7 +68,7 @@ class Masked:
     may the value of what was read in slices; `reads` are these.
     """
 
-    __slots__ = ("_mask", "_value", "holes", "read", "reads", "zeroed")
+    __slots__ = ("_mask", "_value", "computed", "fixed", "holes", "read", "reads", "zeroed")
 
     def __init__(
         self,
@@ -84,6 +84,8 @@ class Masked:
         self._mask = mask
         self.zeroed = zeroed  # its numbers are zeros there, too
         self.holes = holes  # slices outside of which the mask is True, if that is known
+        self.fixed = False  # shapes and known indices alone decide the mask
+        self.computed = False  # it was read at a computed place: beside another mask it is plain
         self.read = read  # it says where something was read, which matters beside another mask only
 
     @property
@@ -97,3 +99,9 @@ class Masked:
         if type(self._mask) is FunctionType:
             self._mask = self._mask()
         return self._mask
+
+    def with_value(self, value: Any, mask: Any) -> "Masked":
+        """Another cotangent of which as much is known; its mask is made from this one's."""
+        found = Masked(value, mask, self.zeroed, read=self.read)
+        found.fixed, found.computed = self.fixed, self.computed
+        return found

@@ -46,13 +46,23 @@ def add_cotangents(a: Any, b: Any) -> Any:
     """The sum where two cotangents meet; it is masked only where both are."""
     reads = together(a, b)
     if reads is not None:
-        return Masked(lambda: assembled(reads), lambda: covered(reads), True, None, True, reads)
-    if type(a) is Masked and type(b) is Masked:
+        found = Masked(lambda: assembled(reads), lambda: covered(reads), True, None, True, reads)
+        found.fixed = all(type(c) is not Masked or c.fixed for c in (a, b))
+        return found
+    if type(a) is Masked and type(b) is Masked and not _differ(a, b):
         zeroed = a.zeroed and b.zeroed
         if not zeroed and a.mask is b.mask:
             return Masked(add(a.value, b.value), a.mask)
         both = add(a.value, b.value) if zeroed else add(materialise(a), materialise(b))
         holes = b.holes if a.holes is None else a.holes
         either = lambda: bitwise_or(a.mask, b.mask)  # noqa: E731
-        return Masked(both, either, True, holes, a.read and b.read)
+        found = Masked(both, either, True, holes, a.read and b.read)
+        found.computed = a.computed or b.computed
+        found.fixed = a.fixed and b.fixed
+        return found
     return add(materialise(a), materialise(b))
+
+
+def _differ(a: Masked, b: Masked) -> bool:
+    """Whether one was read at computed places, and the mask of the other says more than that."""
+    return (a.computed and not b.read) or (b.computed and not a.read)

@@ -5,36 +5,77 @@ variables, known operands are literals. A masked cotangent (from `select`) cross
 row's `mask` column says, so that an untaken side contributes exactly nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, reduce
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core import source
 from ftrace.core import trace as core
-from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.dtypes import bool_, is_inexact
 from ftrace.core.errors import RuleError
-from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr, subjaxprs
 from ftrace.core.primitive import Linear
 from ftrace.core.trace import ctx
 from ftrace.core.zero import Masked
 from ftrace.interpreters.partial import PartialTrace
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import add_cotangents, materialise, zeros
-from ftrace.primitives.compare import bitwise_and, bitwise_or
+from ftrace.primitives.assembling import is_whole
+from ftrace.primitives.compare import bitwise_and, bitwise_or, select
 from ftrace.primitives.linear import broadcast_in_dim, reduce_sum
 from ftrace.primitives.overwriting import lives
 from ftrace.primitives.reduce import reduce_or
 
 
-@source.replaying
-def backward_pass(  # noqa: C901, PLR0912 - the one backward loop
+def backward_pass(
     eqns: Sequence[Eqn], invars: Sequence[Var], outs: Sequence[Any], cts: Sequence[Any]
 ) -> list[Any]:
-    """Cotangents of `invars` (None where none arrives) from cotangents of `outs`."""
+    """Cotangents of `invars` (None where none arrives) from cotangents of `outs`.
+
+    What nobody read of an array has no cotangent, even where the slope is infinite. Masks that say
+    so cost something, and hardly any program needs them. Where numbers are known, the walk does
+    without and is repeated with them if it found a NaN; elsewhere it makes them where a slope may
+    be infinite (the `steep` column).
+    """
+    if ctx.trace is not core.EVAL or any(type(ct) is Masked for ct in cts):
+        return _walk(eqns, invars, outs, cts, is_steep if any(map(is_steep, eqns)) else None)[0]
+    found, dropped = _walk(eqns, invars, outs, cts, None)
+    if dropped and any(map(_may_be_nan, found)):
+        found, _ = _walk(eqns, invars, outs, cts, _is_any)
+    return found
+
+
+def _may_be_nan(ct: Any) -> bool:
+    """Whether a cotangent has a NaN; on a device nobody waits for the answer."""
+    if ct is None:
+        return False
+    value = materialise(ct)
+    return not issubclass(type(value), (np.ndarray, np.generic)) or bool(np.isnan(value).any())
+
+
+SMALL: Final = 1 << 12  # elements of a mask that is found out while tracing
+
+
+@source.replaying
+def _walk(  # noqa: C901, PLR0912 - the one backward loop
+    eqns: Sequence[Eqn],
+    invars: Sequence[Var],
+    outs: Sequence[Any],
+    cts: Sequence[Any],
+    steep: Callable[[Eqn], bool] | None,
+) -> tuple[list[Any], bool]:
+    """The cotangents, and whether a mask of what was read was dropped.
+
+    Args:
+        eqns, invars, outs, cts: as in `backward_pass`.
+        steep: which equations may multiply by something infinite; None: drop such masks.
+    """
     env: dict[Any, Any] = {}
+    dropped = False
     homes = {v: eqn for eqn in eqns if eqn.primitive.meets for v in eqn.outvars}
     for v, ct in zip(outs, cts, strict=True):
         if type(v) is Var and ct is not None:
@@ -44,23 +85,20 @@ def backward_pass(  # noqa: C901, PLR0912 - the one backward loop
         primitive = eqn.primitive
         if primitive.multiple:
             ct: Any = [env.pop(v, None) for v in outvars]
-            masked = any(type(c) is Masked for c in ct)
-            if masked:
-                ct = list(map(_used, ct))
-                masked = any(type(c) is Masked for c in ct)
             if all(c is None for c in ct):
                 continue
+            masked = any(type(c) is Masked for c in ct)
         else:
             ct = env.pop(outvars[0], None)
             if ct is None:
                 continue
             masked = type(ct) is Masked
-            if masked and ct.read and primitive.mask != "move":
-                ct, masked = ct.value, False
         operands = [Linear(a.aval) if type(a) is Var else a.value for a in eqn.invars]
         try:
             if masked:
-                found = _CROSSINGS[primitive.mask](eqn, ct, operands)
+                used = _without_reads(eqn, ct, steep)
+                dropped = dropped or used is not ct
+                found = _crossed(eqn, used, operands, steep)
             else:
                 found = primitive.transpose(ct, *operands, **eqn.params)
         except (TypeError, AttributeError):
@@ -71,7 +109,83 @@ def backward_pass(  # noqa: C901, PLR0912 - the one backward loop
         for v, c in zip(eqn.invars, found, strict=True):
             if c is not None and type(v) is Var:
                 env[v] = c if v not in env else add_cotangents(env[v], c)
-    return [_used(env.get(v)) for v in invars]
+    return [_used(env.get(v)) for v in invars], dropped
+
+
+Steep = Callable[[Eqn], bool] | None
+
+
+def _without_reads(eqn: Eqn, ct: Any, steep: Steep) -> Any:
+    """A cotangent without masks of what was read, where the row has no use for them."""
+    mask = eqn.primitive.mask
+    if type(ct) is Masked:
+        if not ct.read:
+            return ct
+        drops = mask != "move" if steep is None else mask == "" or is_whole(ct)
+        return ct.value if drops else ct
+    if steep is not None and mask == "call" and steep(eqn):
+        return ct
+    return list(map(_used, ct)) if any(type(c) is Masked and c.read for c in ct) else ct
+
+
+def _crossed(eqn: Eqn, ct: Any, operands: list[Any], steep: Steep) -> Sequence[Any]:
+    """Cotangents of operands from one that may be masked, or a list of such."""
+    mask = eqn.primitive.mask
+    if type(ct) is Masked:
+        if steep is None or not ct.read or not steep(eqn):
+            return _CROSSINGS.get(mask, _reaching)(eqn, ct, operands)
+        if ct.fixed and (_size(ct) <= SMALL or not core.is_staged(ctx.trace)):
+            taken = core.run(core.EVAL, _evaluated, ct)
+            if not taken.any():
+                return [None] * len(operands)
+            if taken.all():
+                return eqn.primitive.transpose(ct.value, *operands, **eqn.params)
+        if mask == "same":
+            return _same(eqn, ct, operands, True)
+        return _CROSSINGS.get(mask, _reaching)(eqn, ct, operands)
+    if isinstance(ct, list) and any(type(c) is Masked for c in ct):
+        return _CROSSINGS.get(mask, _reaching)(eqn, ct, operands)
+    return eqn.primitive.transpose(ct, *operands, **eqn.params)
+
+
+def _size(ct: Masked) -> int:
+    return prod(typeof(ct.value).shape)
+
+
+def _cleared(value: Any, ct: Masked) -> Any:
+    """Zeros again where nothing was read, after they met a slope that may be infinite."""
+    return select(full_mask(ct.mask, typeof(value).shape), value, typeof(value).dtype.type(0))
+
+
+def _evaluated(ct: Masked) -> Any:
+    """A mask that shapes decide."""
+    return np.asarray(ct.mask)
+
+
+def _is_any(eqn: Eqn) -> bool:
+    """Every equation is steep: there was a NaN."""
+    return True
+
+
+def is_steep(eqn: Eqn) -> bool:
+    """Whether an equation may multiply by something infinite."""
+    if eqn.primitive.steep:
+        return all(
+            type(a) is Var or not _is_tame(a.value)
+            for i, a in enumerate(eqn.invars)
+            if i in eqn.primitive.steep
+        )
+    return any(_has_steep(jaxpr) for _, jaxpr in subjaxprs(eqn.params))
+
+
+def _is_tame(value: Any) -> bool:
+    """Whether a factor is a finite number that is known, and so is its reciprocal."""
+    return type(value) in SCALAR_AVALS and bool(np.isfinite(value)) and value != 0
+
+
+@cached_on_jaxpr
+def _has_steep(jaxpr: Jaxpr) -> bool:
+    return any(map(is_steep, jaxpr.eqns))
 
 
 def _met(
@@ -125,29 +239,40 @@ def _materialised(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
     return eqn.primitive.transpose(plain, *operands, **eqn.params)
 
 
-def _same(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
+def _same(eqn: Eqn, ct: Masked, operands: list[Any], harsh: bool = False) -> Sequence[Any]:
     """Elementwise rows: the mask stays; a rank-0 operand's is whether any element lives.
 
-    Its cotangent is masked before it is summed, since a factor may be NaN where nothing lives.
+    Its cotangent is masked before it is summed, since a factor may be NaN where nothing lives. So
+    is one of which only parts were read, if the row is `harsh`: may multiply by something infinite.
     """
     shape = typeof(ct.value).shape
     axes = tuple(range(len(shape)))
     wide = [Linear(aval(shape, x.aval.dtype)) if type(x) is Linear else x for x in operands]
     found = eqn.primitive.transpose(ct.value, *wide, **eqn.params)
+    if harsh:
+        found = [c if c is None or type(c) is Masked else _cleared(c, ct) for c in found]
     masked = [None if c is None else _narrow(c, ct) for c in found]
     return [
         c
         if c is None or type(x) is not Linear or x.aval.shape == shape
-        else Masked(reduce_sum(materialise(c), axes=axes), lambda c=c: _any(c.mask, axes))
+        else _summed(c, axes, ct.read)
         for c, x in zip(masked, operands, strict=True)
     ]
+
+
+def _summed(ct: Masked, axes: tuple[int, ...], read: bool) -> Any:
+    """The cotangent of a number that was repeated: `read`, if any element was."""
+    value = reduce_sum(materialise(ct), axes=axes)
+    return value if read else Masked(value, lambda: _any(ct.mask, axes))
 
 
 def _narrow(ct: Any, other: Masked) -> Masked:
     """A cotangent that lives only where another one does too."""
     if type(ct) is Masked:
         return Masked(ct.value, lambda: bitwise_and(ct.mask, other.mask))
-    return Masked(ct, lambda: other.mask, holes=other.holes)
+    found = other.with_value(ct, lambda: other.mask)
+    found.zeroed, found.holes = other.read, other.holes
+    return found
 
 
 def _any(mask: Any, axes: tuple[int, ...]) -> Any:
@@ -171,10 +296,14 @@ def _move(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     def masks() -> Sequence[Any]:
         return transpose(full_mask(ct.mask, typeof(ct.value).shape), *as_mask, **params)
 
-    return [
-        c if c is None else Masked(c, lambda i=i: masks()[i], ct.zeroed, read=ct.read)
-        for i, c in enumerate(found)
+    moved = [
+        c if c is None else ct.with_value(c, lambda i=i: masks()[i]) for i, c in enumerate(found)
     ]
+    if ct.fixed and any(isinstance(x, core.Tracer) for x in operands):  # indices, perhaps
+        for c in moved:
+            if c is not None:
+                c.fixed = False
+    return moved
 
 
 def _sum(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
@@ -183,15 +312,23 @@ def _sum(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     kept = eqn.params["broadcast_dimensions"]
     source = operands[0].aval.shape
     axes = tuple(i for i in range(len(shape)) if i not in kept)
-    mask = _any(full_mask(ct.mask, shape), axes)
     stretched = tuple(j for j, i in enumerate(kept) if source[j] == 1 and shape[i] != 1)
-    if stretched:
-        mask = broadcast_in_dim(
-            _any(mask, stretched),
+
+    def mask() -> Any:
+        taken = _any(full_mask(ct.mask, shape), axes)
+        if not stretched:
+            return taken
+        return broadcast_in_dim(
+            _any(taken, stretched),
             shape=source,
             broadcast_dimensions=tuple(j for j in range(len(source)) if j not in stretched),
         )
-    return [Masked(c, mask) for c in _materialised(eqn, ct, operands)]
+
+    found = _materialised(eqn, ct, operands)
+    if ct.read:  # some of it was read: one number was, or all that was repeated
+        rank0 = len(stretched) == len(source)
+        return found if rank0 else [ct.with_value(c, mask) for c in found]
+    return [Masked(c, mask) for c in found]
 
 
 def _call(eqn: Eqn, cts: list[Any], operands: list[Any]) -> Sequence[Any]:
@@ -210,7 +347,29 @@ def _whole(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
     return [None if c is None else _narrow(c, mask) for c in found]
 
 
-_CROSSINGS = {"": _whole, "same": _same, "move": _move, "sum": _sum, "call": _call}
+def _reaching(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
+    """Rows that say which elements of an operand meet a result that was read."""
+    reach = eqn.primitive.mask
+    if type(ct) is not Masked or not ct.read or isinstance(reach, str):
+        return _whole(eqn, ct, operands)
+
+    @cache
+    def masks() -> Sequence[Any]:
+        return reach(full_mask(ct.mask, typeof(ct.value).shape), *operands, **eqn.params)
+
+    found = _materialised(eqn, ct, operands)
+    return [
+        None if c is None else ct.with_value(c, lambda i=i: masks()[i]) for i, c in enumerate(found)
+    ]
+
+
+_CROSSINGS: dict[Any, Callable[..., Sequence[Any]]] = {
+    "": _whole,
+    "same": _same,
+    "move": _move,
+    "sum": _sum,
+    "call": _call,
+}
 
 
 @cached_on_jaxpr

@@ -91,16 +91,29 @@ mul = binary(
     weak=True,
     doc="x * y, elementwise.",
 )
+steep_mul = binary(
+    "steep_mul",
+    operator.mul,
+    ANY,
+    jvp=(lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)),
+    transpose=(lambda ct, y: steep_mul(ct, y), lambda ct, x: steep_mul(x, ct)),
+    bilinear=True,
+    steep=(0, 1),
+    weak=True,
+    lower=Pointwise("mul"),
+    doc="x * y for a tangent and a slope that may be infinite where the function is finite.",
+)
 div = binary(
     "div",
     operator.truediv,
     FLOATING,
     jvp=(
         lambda t, z, x, y: div(t, y),
-        lambda t, z, x, y: neg(mul(t, div(z, y))),
-        lambda tx, ty, z, x, y: div(sub(tx, mul(z, ty)), y),  # one division, not two
+        lambda t, z, x, y: neg(steep_mul(t, div(z, y))),
+        lambda tx, ty, z, x, y: div(sub(tx, steep_mul(z, ty)), y),  # one division, not two
     ),
     transpose=(lambda ct, y: div(ct, y), None),
+    steep=(1,),
     weak=True,
     domains=(Reals(), DIVISOR),
     doc="x / y, elementwise, for floats and complex numbers.",

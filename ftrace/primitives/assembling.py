@@ -7,19 +7,23 @@ was read there, and the result is their concatenation.
 """
 
 from functools import reduce
+from math import prod
 from typing import Any, Final
+
+import numpy as np
 
 from ftrace.core.avals import aval, typeof
 from ftrace.core.primitive import Rule
 from ftrace.core.zero import Masked, Reads
 from ftrace.primitives.compare import bitwise_or
 from ftrace.primitives.linear import add
-from ftrace.primitives.movement import zeros
+from ftrace.primitives.movement import whole_mask, zeros
 from ftrace.primitives.overwriting import everywhere
 from ftrace.primitives.shape import concatenate
 from ftrace.primitives.slicing import pad_to, slice_of
 
 FEW: Final = 4  # slices that are padded rather than put side by side
+_KNOWN: Final = 1 << 16  # parts between slices of which it is found out whether all were read
 
 
 def together(a: Any, b: Any) -> Reads | None:
@@ -31,11 +35,10 @@ def together(a: Any, b: Any) -> Reads | None:
         reads, rest = (second, a) if first is None else (first, b)
         if reads is None or (type(rest) is Masked and not rest.read):
             return None
-        rest = rest.value if type(rest) is Masked else rest
         return Reads(reads.shape, reads.parts, _sum(reads.rest, rest))
     parts = first.parts  # nobody else has it: a sum is made where two cotangents end
     for region, ct in second.parts.items():
-        parts[region] = add(parts[region], ct) if region in parts else ct
+        parts[region] = _sum(parts[region], ct) if region in parts else ct
     return Reads(first.shape, parts, _sum(first.rest, second.rest))
 
 
@@ -44,26 +47,69 @@ def _reads(ct: Any) -> Reads | None:
 
 
 def _sum(a: Any, b: Any) -> Any:
-    return b if a is None else a if b is None else add(a, b)
+    if a is None or b is None:
+        return b if a is None else a
+    both = add(_plain(a), _plain(b))
+    if type(a) is not Masked or type(b) is not Masked:
+        return both
+    return Masked(both, lambda: bitwise_or(a.mask, b.mask), True, None, True)
+
+
+def _plain(ct: Any) -> Any:
+    """The value of what was read at computed places: zeros where nothing was."""
+    return ct.value if type(ct) is Masked else ct
+
+
+def is_whole(ct: Masked) -> bool:
+    """Whether it is known that every element was read."""
+    reads = ct.reads
+    if reads is None or any(type(part) is Masked for part in reads.parts.values()):
+        return False
+    if reads.rest is not None and type(reads.rest) is not Masked:
+        return True
+    if sum(prod(len(range(*cut)) for cut in region) for region in reads.parts) < prod(reads.shape):
+        return False
+    cuts = [{0, n} for n in reads.shape]
+    for region in reads.parts:
+        for axis, (start, limit, step) in zip(cuts, region, strict=True):
+            axis.update((start, limit) if step == 1 else range(limit + 1))
+    if prod(map(len, cuts)) > _KNOWN:
+        return False
+    places = [{cut: k for k, cut in enumerate(sorted(axis))} for axis in cuts]
+    read = np.zeros([len(axis) - 1 for axis in cuts], bool)
+    for region in reads.parts:
+        read[
+            tuple(
+                slice(at[start], at[limit], step)
+                for at, (start, limit, step) in zip(places, region, strict=True)
+            )
+        ] = True
+    return bool(read.all())
 
 
 def covered(reads: Reads) -> Any:
     """Where the array was read."""
-    if reads.rest is not None:
+    rest = reads.rest
+    if rest is not None and type(rest) is not Masked:
         return everywhere(reads.shape)
-    masks = {region: everywhere(typeof(ct).shape) for region, ct in reads.parts.items()}
-    return assembled(Reads(reads.shape, masks), bitwise_or)
+    masks = {
+        region: whole_mask(ct) if type(ct) is Masked else everywhere(typeof(ct).shape)
+        for region, ct in reads.parts.items()
+    }
+    found = assembled(Reads(reads.shape, masks), bitwise_or)
+    return found if rest is None else bitwise_or(found, rest.mask)
 
 
 def assembled(reads: Reads, add: Rule = add) -> Any:
     """The cotangent of the whole array; terms meet by `add`."""
+    reads = reads._replace(parts={region: _plain(ct) for region, ct in reads.parts.items()})
     axis = _axis(reads)
     segments = None if axis is None else _segments(reads, axis, add)
     if axis is None or segments is None:
         found = reduce(add, (pad_to(ct, reads.shape, r) for r, ct in reads.parts.items()))
     else:
         found = concatenate(*segments, dimension=axis) if len(segments) > 1 else segments[0]
-    return _sum(reads.rest, found)
+    return found if reads.rest is None else add(_plain(reads.rest), found)
 
 
 def _axis(reads: Reads) -> int | None:

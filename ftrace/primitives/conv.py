@@ -15,10 +15,13 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.dtypes import float32
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
-from ftrace.primitives.linear import add, check_kinds, join, move_axis
+from ftrace.primitives.compare import gt
+from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.linear import add, broadcast_rank0, check_kinds, join, move_axis
 from ftrace.primitives.movement import Ints, zeros
 from ftrace.primitives.shape import reshape, rev
 from ftrace.primitives.slicing import slice
@@ -111,6 +114,20 @@ def _conv_transpose(ct: Any, lhs: Any, rhs: Any, *, strides: Ints, dilation: Int
     if type(lhs) is Linear:
         return _lhs_cotangent(ct, lhs.aval, rhs, strides, dilation), None
     return None, _rhs_cotangent(ct, lhs, rhs.aval, strides, dilation)
+
+
+def _conv_mask(mask: Any, lhs: Any, rhs: Any, **windows: Ints) -> Any:
+    """What of the linear operand meets a result that was read: those are counted."""
+
+    def ones(x: Any) -> Any:
+        shape = x.aval.shape if type(x) is Linear else typeof(x).shape
+        if type(x) is Linear:
+            return Linear(aval(shape, float32))
+        return broadcast_rank0(np.float32(1), shape)
+
+    read = convert_element_type(mask, new_dtype=float32)
+    found = _conv_transpose(read, ones(lhs), ones(rhs), **windows)
+    return tuple(None if c is None else gt(c, np.float32(0)) for c in found)
 
 
 def _lhs_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, strides: Ints, dilation: Ints) -> Any:
@@ -218,6 +235,7 @@ conv = Primitive(
     jvp=_conv_jvp,
     transpose=_conv_transpose,
     batch=_conv_batch,
+    mask=_conv_mask,
     zeros=True,
     linear_in=(0, 1),
     bilinear=True,

@@ -54,6 +54,7 @@ def _cumulative(
     lower: Cumulative,
     doc: str,
     transpose: Rule = NO_TRANSPOSE,
+    mask: str | Rule = "",
     decides: Rule | None = None,
     samples: Rule | None = None,
 ) -> Primitive:
@@ -86,6 +87,7 @@ def _cumulative(
         jvp=jvp,
         transpose=transpose,
         batch=batch,
+        mask=mask,
         linear_in=(0,) if jvp == LINEAR else (),
         decides=decides,
         samples=samples or (lambda: _samples(kinds)),
@@ -158,6 +160,7 @@ cumsum = _cumulative(
     "biufc",
     jvp=LINEAR,
     transpose=lambda ct, x, axis, reverse: (cumsum(ct, axis=axis, reverse=not reverse),),
+    mask=lambda mask, x, axis, reverse: (cumsum(mask, axis=axis, reverse=not reverse),),
     lower=Cumulative("add", lambda dtype: (-0.0,), "biufc"),  # x + -0.0 is x, for zeros too
     doc="Running sum along `axis`, in the operand's dtype.",
 )

@@ -16,7 +16,8 @@ from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.lower import Cores, Gufunc, GufuncCall, Product
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
-from ftrace.primitives.linear import add, join, transpose
+from ftrace.primitives.linear import add, broadcast_in_dim, join, transpose
+from ftrace.primitives.reduce import reduce_or
 
 Axes = tuple[int, ...]
 DimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
@@ -142,6 +143,27 @@ def _dot_transpose(ct: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumbe
     return None, _operand_cotangent(ct, y, x, ((yc, xc), (yb, xb)), True)
 
 
+def _dot_mask(mask: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumbers) -> tuple[Any, Any]:
+    """What of the linear operand meets a result that was read: rows, or columns, of it."""
+    (xc, yc), (xb, yb) = dimension_numbers
+    left, right = (v.aval if type(v) is Linear else typeof(v) for v in (x, y))
+    nb, x_free = len(xb), _free(left.ndim, xc, xb)
+    y_free = _free(right.ndim, yc, yb)
+    rows = range(nb, nb + len(x_free))
+    columns = range(rows.stop, rows.stop + len(y_free))
+    if type(x) is Linear:
+        others, kept, shape = columns, (*xb, *x_free), left.shape
+    else:
+        others, kept, shape = rows, (*yb, *y_free), right.shape
+    if len(others):
+        mask = reduce_or(mask, axes=tuple(others))
+    order = tuple(int(i) for i in np.argsort(kept))
+    if order != tuple(range(len(order))):
+        mask = transpose(mask, permutation=order)
+    found = broadcast_in_dim(mask, shape=shape, broadcast_dimensions=tuple(sorted(kept)))
+    return (found, None) if type(x) is Linear else (None, found)
+
+
 # ---------------------------------------------------------------------------------- batching
 
 
@@ -222,6 +244,7 @@ dot_general = Primitive(
     jvp=_dot_jvp,
     transpose=_dot_transpose,
     batch=_dot_batch,
+    mask=_dot_mask,
     zeros=True,
     lower=Product(lambda dimension_numbers, **_: dimension_numbers, Gufunc(_dot_call)),
     linear_in=(0, 1),

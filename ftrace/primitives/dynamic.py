@@ -22,7 +22,7 @@ from ftrace.primitives.create import iota
 from ftrace.primitives.index import gather, scatter, tangents_of
 from ftrace.primitives.linear import add, broadcast_in_dim, join, move_axis, transpose
 from ftrace.primitives.movement import Ints, carry, inserted, place, zeros
-from ftrace.primitives.overwriting import without
+from ftrace.primitives.overwriting import spread, without
 
 
 def _check(name: str, x: ShapedArray, sizes: Ints, starts: Sequence[ShapedArray]) -> None:
@@ -98,8 +98,15 @@ def _read_jvp(primals: Any, tangents: Any, *, slice_sizes: Ints) -> Any:
 
 
 def _read_transpose(ct: Any, x: Any, *starts: Any, slice_sizes: Ints) -> Any:
-    empty = zeros(aval(x.aval.shape, typeof(ct).dtype))
-    return (dynamic_update_slice(empty, ct, *starts), *(None for _ in starts))
+    def back(c: Any) -> Any:
+        empty = zeros(aval(x.aval.shape, typeof(c).dtype))
+        return dynamic_update_slice(empty, c, *starts)
+
+    found = spread(ct, back, fixed=False)
+    # beside other masks it is plain: in a loop a mask of computed places would be carried, which
+    # costs as much as the loop
+    found.computed = True
+    return (found, *(None for _ in starts))
 
 
 def _read_batch(axis: Any, values: Any, dims: Any, *, slice_sizes: Ints) -> Any:
@@ -168,7 +175,7 @@ dynamic_slice = Primitive(
     jvp=_read_jvp,
     transpose=_read_transpose,
     batch=_read_batch,
-    mask="move",
+    mask="call",
     zeros=True,
     linear_in=(0,),
     samples=_read_samples,

@@ -35,6 +35,7 @@ from ftrace.primitives.arithmetic import (  # noqa: F401 - offered from here too
     rem,
     sign,
     spacing,
+    steep_mul,
     sub,
 )
 from ftrace.primitives.compare import (  # noqa: F401 - offered from here too

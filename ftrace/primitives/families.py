@@ -237,6 +237,7 @@ def binary(
     out: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
     transpose: tuple[Rule | None, Rule | None] | None = None,
     bilinear: bool = False,
+    steep: tuple[int, ...] = (),
     weak: bool = False,
     lower: Pointwise | None = None,
     decides: Rule | None = None,
@@ -246,7 +247,7 @@ def binary(
     """A row of two operands of one shape and dtype, either of which may have rank 0.
 
     Args:
-        name, impl, decides, doc: as in `Primitive`.
+        name, impl, steep, decides, doc: as in `Primitive`.
         kinds: dtype kinds it is defined for.
         jvp: per operand `(t, z, x, y) -> tangent` (None: zero), and perhaps `(tx, ty, z, x, y)`
             for both; or LINEAR or NONDIFFERENTIABLE.
@@ -281,6 +282,7 @@ def binary(
         transpose=_binary_transpose(name, *transpose, bilinear) if transpose else NO_TRANSPOSE,
         batch=lambda axis, values, dims: batch_elementwise(apply, axis, values, dims),
         mask="same" if transpose else "",
+        steep=steep,
         zeros=True,
         doc=doc,
         linear_in=tuple(i for i in (0, 1) if transpose and transpose[i]),

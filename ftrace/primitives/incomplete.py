@@ -18,7 +18,7 @@ import numpy as np
 from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Rule
 from ftrace.primitives import elementwise as e
-from ftrace.primitives.elementwise import div, exp, log, mul, neg, select, sub
+from ftrace.primitives.elementwise import div, exp, log, mul, neg, select, steep_mul, sub
 from ftrace.primitives.linear import add
 from ftrace.primitives.probability import xlog1py
 from ftrace.primitives.scipy_functions import POSITIVE, UNIT, Function, plus, times, total
@@ -173,16 +173,16 @@ def gamma_by_shape(a: Any, x: Any) -> Any:
 igamma = with_parameter(
     "igamma",
     lazy("scipy.special", "gammainc"),
-    lambda t, z, a, x: mul(t, gamma_density(a, x)),
+    lambda t, z, a, x: steep_mul(t, gamma_density(a, x)),
     doc="The regularised lower incomplete gamma function: igamma(a, x).",
-    by_parameter=lambda t, z, a, x: mul(t, gamma_by_shape(a, x)),
+    by_parameter=lambda t, z, a, x: steep_mul(t, gamma_by_shape(a, x)),
 )
 igammac = with_parameter(
     "igammac",
     lazy("scipy.special", "gammaincc"),
-    lambda t, z, a, x: neg(mul(t, gamma_density(a, x))),
+    lambda t, z, a, x: neg(steep_mul(t, gamma_density(a, x))),
     doc="The regularised upper incomplete gamma function: igammac(a, x).",
-    by_parameter=lambda t, z, a, x: neg(mul(t, gamma_by_shape(a, x))),
+    by_parameter=lambda t, z, a, x: neg(steep_mul(t, gamma_by_shape(a, x))),
 )
 
 # ---------------------------------------------------------------------------------- beta, 8.17

@@ -17,6 +17,7 @@ from ftrace.core.dtypes import int64
 from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.lower import Expansion
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Rule, Sample
+from ftrace.core.trace import Tracer
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives.compare import eq, select
 from ftrace.primitives.convert import convert_element_type
@@ -60,8 +61,10 @@ def _gather_transpose(ct: Any, x: Any, *indices: Any, axes: Ints, mode: str) -> 
         return scatter_add(empty, c, *indices, axes=axes, mode=_back(mode))
 
     if type(ct) is Masked:
-        ct = Masked(plain(ct), lambda mask=ct: whole_mask(mask), zeroed=True)
-    return (spread(ct, back), *(None for _ in indices))
+        fixed, ct = ct.fixed, Masked(plain(ct), lambda c=ct: whole_mask(c), True, read=ct.read)
+        ct.fixed = fixed
+    known = not any(isinstance(i, Tracer) for i in indices)
+    return (spread(ct, back, fixed=known), *(None for _ in indices))
 
 
 def batched_indices(axis: Any, indices: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:

@@ -64,9 +64,13 @@ def plain(ct: Any) -> Any:
     """A cotangent without mask: zero where it was masked."""
     if type(ct) is not Masked:
         return ct
+    if ct.zeroed:
+        return ct.value
     return select(ct.mask, ct.value, typeof(ct.value).dtype.type(0))
 
 
 def carry(ct: Any, move: Rule) -> Any:
     """A cotangent moved together with its mask."""
-    return Masked(move(ct.value), move(whole_mask(ct))) if type(ct) is Masked else move(ct)
+    if type(ct) is not Masked:
+        return move(ct)
+    return ct.with_value(move(ct.value), lambda: move(whole_mask(ct)))

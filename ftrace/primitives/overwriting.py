@@ -40,25 +40,43 @@ def everywhere(shape: tuple[int, ...]) -> Any:
     return broadcast_rank0(np.True_, shape) if shape else np.True_
 
 
-def spread(ct: Any, back: Rule, shape: Ints = (), region: Region | None = None) -> Masked:
+def spread(
+    ct: Any,
+    back: Rule,
+    shape: Ints = (),
+    region: Region | None = None,
+    fixed: bool = True,
+) -> Masked:
     """The cotangent of an array of which places were read; `back` puts them there, among zeros.
 
     Where they are a slice, `region` of an array of this shape, that is done when it is asked for:
     slices that meet are put together at once (assembling.py).
 
-    What was not read is not taken. That is used where another use of the array is masked: alone
-    it would cost a mask for each slice of an intermediate value. (Slices at computed places do
-    without: in a loop their mask would be carried, which costs as much as the loop.)
+    What was not read is not taken. That is used where another use of the array is masked, and
+    where a slope may be infinite: elsewhere it would cost a mask for each slice of an intermediate
+    value. `fixed` says that shapes and known indices alone decide what was read.
     """
-    if type(ct) is Masked:
-        return Masked(back(ct.value), lambda: back(whole_mask(ct)), ct.zeroed)
+    if type(ct) is Masked and (region is None or not ct.read):
+        found = ct.with_value(back(ct.value), lambda: back(whole_mask(ct)))
+        found.fixed = found.fixed and fixed
+        return found
 
     def mask() -> Any:
         return back(everywhere(typeof(ct).shape))
 
     if region is None:
-        return Masked(back(ct), mask, True, None, True)
-    return Masked(lambda: back(ct), mask, True, None, True, Reads(shape, {region: ct}))
+        found = Masked(back(ct), mask, True, None, True)
+    else:
+        reads = Reads(shape, {region: ct})
+        if type(ct) is Masked:
+            found = Masked(
+                lambda: back(ct.value), lambda: back(whole_mask(ct)), True, None, True, reads
+            )
+            fixed = fixed and ct.fixed
+        else:
+            found = Masked(lambda: back(ct), mask, True, None, True, reads)
+    found.fixed = fixed
+    return found
 
 
 def part(ct: Any, move: Rule, region: Region) -> Any:

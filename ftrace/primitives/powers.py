@@ -15,7 +15,7 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray
 from ftrace.core.lower import Cores, Gufunc, GufuncCall, Pointwise, elementwise_call
 from ftrace.core.primitive import Sample
 from ftrace.primitives import elements
-from ftrace.primitives.arithmetic import div, mul, sub
+from ftrace.primitives.arithmetic import div, mul, steep_mul, sub
 from ftrace.primitives.compare import bitwise_and, eq, select
 from ftrace.primitives.families import FLOATING, NUMBER, REAL, Reals, binary, constant, unary
 from ftrace.primitives.linear import add
@@ -30,16 +30,16 @@ POSITIVE = Reals(0.1, 5)
 def _pow_jvp_base(t: Any, z: Any, x: Any, y: Any) -> Any:
     """y * x**(y - 1), which is 0 where y is, even at x = 0."""
     if type(y) in SCALAR_AVALS:  # a literal exponent: known here, nothing to guard
-        return mul(t, mul(pow(x, y - 1), y)) if y != 0 else mul(t, constant(0, t))
+        return steep_mul(t, mul(pow(x, y - 1), y)) if y != 0 else mul(t, constant(0, t))
     both = bitwise_and(eq(x, constant(0, z)), eq(y, constant(0, z)))
     lowered = select(both, constant(1, z), sub(y, constant(1, z)))
-    return mul(t, mul(pow(x, lowered), y))
+    return steep_mul(t, mul(pow(x, lowered), y))
 
 
 def _pow_jvp_exponent(t: Any, z: Any, x: Any, y: Any) -> Any:
     """log(x) * x**y, which is 0 where x is."""
     base = select(eq(x, constant(0, z)), constant(1, z), x)
-    return mul(t, mul(log(base), z))
+    return steep_mul(t, mul(log(base), z))
 
 
 def _integer_pow_impl(x: Any, y: int) -> Any:
@@ -64,7 +64,10 @@ def _integer_pow_call(avals: Sequence[ShapedArray], y: int) -> GufuncCall:
 def _integer_pow_jvp(t: Any, z: Any, x: Any, y: int) -> Any:
     if y == 0:
         return mul(t, constant(0, t))
-    return t if y == 1 else mul(t, mul(integer_pow(x, y=y - 1), constant(y, x)))
+    if y == 1:
+        return t
+    times = mul if y > 0 else steep_mul
+    return times(t, mul(integer_pow(x, y=y - 1), constant(y, x)))
 
 
 def _integer_pow_samples() -> Iterable[Sample]:
@@ -119,7 +122,7 @@ rsqrt = unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
     FLOATING,
-    jvp=lambda t, y, x: mul(mul(t, -0.5), div(y, x)),
+    jvp=lambda t, y, x: steep_mul(mul(t, -0.5), div(y, x)),
     domain=POSITIVE,
     lower=Pointwise(elements.rsqrt, "f"),
     doc="1 / sqrt(x), elementwise.",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ftrace.core.avals import ShapedArray
 from ftrace.core.lower import Pointwise
-from ftrace.primitives.elementwise import div, exp, log, log1p, mul, neg, square, sub
+from ftrace.primitives.elementwise import div, exp, log, log1p, mul, neg, square, steep_mul, sub
 from ftrace.primitives.families import REAL, Reals, binary, unary
 from ftrace.primitives.linear import add
 from ftrace.primitives.special import POSITIVE, logistic, of_scipy
@@ -171,7 +171,7 @@ entr = unary(
     "entr",
     of_scipy("entr"),
     REAL,
-    jvp=lambda t, y, x: neg(mul(t, add(log(x), 1.0))),
+    jvp=lambda t, y, x: neg(steep_mul(t, add(log(x), 1.0))),
     domain=POSITIVE,
     lower=_in_double(_entr_element),
     doc="-x log(x), which is 0 at 0 and -inf below.",
@@ -181,8 +181,8 @@ xlog1py = binary(
     of_scipy("xlog1py"),
     REAL,
     jvp=(
-        lambda t, z, x, y: mul(t, log1p(y)),
-        lambda t, z, x, y: mul(t, div(x, add(y, 1.0))),
+        lambda t, z, x, y: steep_mul(t, log1p(y)),
+        lambda t, z, x, y: steep_mul(t, div(x, add(y, 1.0))),
     ),
     domains=(Reals(), POSITIVE),
     lower=_in_double(_xlog1py_element),
@@ -193,8 +193,8 @@ rel_entr = binary(
     of_scipy("rel_entr"),
     REAL,
     jvp=(
-        lambda t, z, x, y: mul(t, add(log(div(x, y)), 1.0)),
-        lambda t, z, x, y: neg(mul(t, div(x, y))),
+        lambda t, z, x, y: steep_mul(t, add(log(div(x, y)), 1.0)),
+        lambda t, z, x, y: neg(steep_mul(t, div(x, y))),
     ),
     domains=(SMALL, LARGE),
     lower=_in_double(_rel_entr_element),
@@ -205,8 +205,8 @@ kl_div = binary(
     of_scipy("kl_div"),
     REAL,
     jvp=(
-        lambda t, z, x, y: mul(t, log(div(x, y))),
-        lambda t, z, x, y: mul(t, sub(1.0, div(x, y))),
+        lambda t, z, x, y: steep_mul(t, log(div(x, y))),
+        lambda t, z, x, y: steep_mul(t, sub(1.0, div(x, y))),
     ),
     domains=(SMALL, LARGE),
     lower=_in_double(_kl_div_element),

@@ -361,15 +361,23 @@ def _split_transpose(cts: list[Any], x: Linear, sizes: Ints, axis: int) -> Any:
     avals = _split_type(x.aval, sizes=sizes, axis=axis)
     parts = [_masked(ct, a) for ct, a in zip(cts, avals, strict=True)]
     whole = concatenate(*(part.value for part in parts), dimension=axis)
-    if not any(type(ct) is Masked for ct in cts):
+    if all(ct is not None and type(ct) is not Masked for ct in cts):
         return (whole,)
-    return (Masked(whole, concatenate(*map(whole_mask, parts), dimension=axis)),)
+    zeroed, read = (all(getattr(p, name) for p in parts) for name in ("zeroed", "read"))
+    masks = lambda: concatenate(*map(whole_mask, parts), dimension=axis)  # noqa: E731
+    found = Masked(whole, masks, zeroed, read=read)
+    found.fixed = all(p.fixed for p in parts)
+    return (found,)
 
 
 def _masked(ct: Any, a: ShapedArray) -> Masked:
-    if ct is None:
-        return Masked(zeros(a), np.False_)
-    return ct if type(ct) is Masked else Masked(ct, np.True_)
+    if type(ct) is Masked:
+        return ct
+    found = Masked(zeros(a), np.False_, True, read=True)
+    if ct is not None:
+        found = Masked(ct, np.True_, True, read=True)
+    found.fixed = True
+    return found
 
 
 def _split_batch(mapped: Any, values: Any, dims: Any, *, sizes: Ints, axis: int) -> Any:

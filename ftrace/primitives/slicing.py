@@ -83,7 +83,9 @@ def _pad_impl(x: Any, padding_value: Any, padding_config: PaddingConfig) -> Any:
 def _pad_transpose(ct: Any, x: Any, padding_value: Any, padding_config: PaddingConfig) -> Any:
     to_x = to_value = None
     if type(x) is Linear:
-        to_x = carry(ct, lambda c: _unpad(c, padding_config))
+        cuts = any(low < 0 or high < 0 for low, high, _ in padding_config)
+        move = lambda c: _unpad(c, padding_config)  # noqa: E731
+        to_x = spread(ct, move) if cuts else carry(ct, move)
     if type(padding_value) is Linear:
         shape = x.aval.shape if type(x) is Linear else typeof(x).shape
         places = _padded_places(shape, padding_config) if shape else np.False_

@@ -19,7 +19,7 @@ from ftrace.core.primitive import ErrorSample, Primitive, Rule, Sample
 from ftrace.core.zero import ZERO
 from ftrace.primitives import elements
 from ftrace.primitives.convert import convert_element_type
-from ftrace.primitives.elementwise import div, exp, log, mul, neg, sign, square, sub
+from ftrace.primitives.elementwise import div, exp, log, mul, neg, sign, square, steep_mul, sub
 from ftrace.primitives.families import FLOATING, REAL, Reals, binary, constant, unary
 from ftrace.primitives.linear import (
     NO_TRANSPOSE,
@@ -71,7 +71,7 @@ erf_inv = unary(
     "erf_inv",
     of_scipy("erfinv"),
     REAL,
-    jvp=lambda t, y, x: mul(t, mul(exp(square(y)), HALF_ROOT_PI)),
+    jvp=lambda t, y, x: steep_mul(t, mul(exp(square(y)), HALF_ROOT_PI)),
     domain=Reals(-0.9, 0.9),
     points=(0.0,),
     doc="The inverse of the error function, elementwise.",
@@ -80,7 +80,7 @@ ndtri = unary(
     "ndtri",
     of_scipy("ndtri"),
     REAL,
-    jvp=lambda t, y, x: mul(t, mul(exp(mul(square(y), 0.5)), ROOT_TWO_PI)),
+    jvp=lambda t, y, x: steep_mul(t, mul(exp(mul(square(y), 0.5)), ROOT_TWO_PI)),
     domain=Reals(0.1, 0.9),
     points=(0.5,),
     doc="The inverse of the normal distribution function, elementwise.",
@@ -117,7 +117,7 @@ gamma = unary(
     "gamma",
     of_scipy("gamma"),
     REAL,
-    jvp=lambda t, y, x: mul(t, mul(y, digamma(x))),
+    jvp=lambda t, y, x: steep_mul(t, mul(y, digamma(x))),
     domain=POSITIVE,
     doc="The gamma function, elementwise.",
 )
@@ -125,7 +125,7 @@ lgamma = unary(
     "lgamma",
     of_scipy("gammaln"),
     REAL,
-    jvp=lambda t, y, x: mul(t, digamma(x)),
+    jvp=lambda t, y, x: steep_mul(t, digamma(x)),
     domain=POSITIVE,
     doc="The logarithm of the absolute value of the gamma function.",
 )
@@ -133,7 +133,7 @@ digamma = unary(
     "digamma",
     of_scipy("psi"),
     REAL,
-    jvp=lambda t, y, x: mul(t, polygamma(np.int64(1), x)),
+    jvp=lambda t, y, x: steep_mul(t, polygamma(np.int64(1), x)),
     domain=POSITIVE,
     doc="The derivative of lgamma, elementwise.",
 )
@@ -242,13 +242,13 @@ _zeta, _gamma, _psi = (lazy("scipy.special", name) for name in ("zeta", "gamma",
 polygamma = with_parameter(
     "polygamma",
     _polygamma_impl,
-    lambda t, z, m, x: mul(t, polygamma(_shifted(m, 1), x)),
+    lambda t, z, m, x: steep_mul(t, polygamma(_shifted(m, 1), x)),
     doc="The m-th derivative of digamma at x, for whole m >= 0: polygamma(m, x).",
 )
 zeta = with_parameter(
     "zeta",
     _zeta,
-    lambda t, z, s, q: neg(mul(t, mul(zeta(_shifted(s, 1), q), _as_operand(s, q)))),
+    lambda t, z, s, q: neg(steep_mul(t, mul(zeta(_shifted(s, 1), q), _as_operand(s, q)))),
     doc="Hurwitz' zeta function zeta(s, q): the sum of (q + k)**-s over k = 0, 1, 2, ...",
     ufunc=lazy("scipy.special._ufuncs", "_zeta"),
 )
@@ -270,8 +270,8 @@ xlogy = binary(
     of_scipy("xlogy"),
     REAL,
     jvp=(
-        lambda t, z, x, y: mul(t, log(y)),
-        lambda t, z, x, y: mul(t, div(x, y)),
+        lambda t, z, x, y: steep_mul(t, log(y)),
+        lambda t, z, x, y: steep_mul(t, div(x, y)),
     ),
     domains=(Reals(), POSITIVE),
     lower=Pointwise(elements.xlogy, "f"),

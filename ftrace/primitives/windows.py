@@ -253,7 +253,9 @@ def _sum_transpose(ct: Any, x: Linear, *, window: Ints, strides: Ints, dilation:
 
     if type(ct) is not Masked:
         return (back(ct),)
-    return (Masked(back(plain(ct)), back(whole_mask(ct))),)
+    found = ct.with_value(back(plain(ct)), lambda: back(whole_mask(ct)))
+    found.zeroed = ct.read
+    return (found,)
 
 
 reduce_window_sum = _window_row(

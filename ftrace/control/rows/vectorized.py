@@ -354,6 +354,7 @@ sum_partials = Primitive(
     transpose=_sum_transpose,
     batch=_sum_batch,
     mask="call",
+    steep=(0,),  # a partial
     zeros=True,
     lower=Elementwise(lambda avals, **params: _sum_of(**params)),
     multiple=True,
