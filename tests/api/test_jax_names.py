@@ -213,6 +213,14 @@ def test_extremes_over_a_named_axis_have_derivatives() -> None:
         lax.pmax(1.0, "i")
 
 
+def test_extremes_over_an_outer_axis_are_those_of_its_members() -> None:
+    x = np.array([[1.0, 5.0], [4.0, 2.0]])
+    for over, fold in ((lax.pmax, np.max), (lax.pmin, np.min)):
+        rows = ftrace.vmap(lambda t, over=over: over(t, "outer"), axis_name="inner")
+        found = ftrace.vmap(rows, axis_name="outer")(x)
+        np.testing.assert_array_equal(found, [fold(x, axis=0)] * 2)
+
+
 def test_bits_and_ranks() -> None:
     for kind in (np.uint8, np.int16, np.uint32, np.int64):
         x = np.array([0, 1, 5, np.iinfo(kind).max], kind)

@@ -1,5 +1,7 @@
 """State that outlives a trace, names that are looked up by text, iterators that loops share."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -353,16 +355,15 @@ def test_masked_cotangents_of_two_results_meet_on_one_input():
 
 
 def test_what_an_inner_trace_stores_of_a_trace_that_goes_on_is_left_there():
-    class Box:
-        value = 1.0
+    box = types.SimpleNamespace(value=1.0)
 
     def f(x):
         def inner(y):
-            Box.value = x
+            box.value = x
             return y * 2.0
 
-        result = ftrace.jit(inner)(x) * Box.value
-        Box.value = 1.0
+        result = ftrace.jit(inner)(x) * box.value
+        box.value = 1.0
         return result
 
     assert ftrace.grad(f)(3.0) == 12.0

@@ -231,3 +231,15 @@ def test_code_that_is_compiled_already_is_evaluated():
         return eval(code)
 
     assert ftrace.jit(f)(2.0) == 6.0
+
+
+def test_a_file_that_is_only_written_is_not_read(tmp_path):
+    with (tmp_path / "log").open("w") as log:
+
+        @ftrace.jit
+        def f(x):
+            log.write("traced\n")
+            return x * 2.0
+
+        assert (f(1.0), f(2.0)) == (2.0, 4.0)
+    assert (tmp_path / "log").read_text() == "traced\n"
