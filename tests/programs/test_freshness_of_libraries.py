@@ -243,3 +243,15 @@ def test_a_file_that_is_only_written_is_not_read(tmp_path):
 
         assert (f(1.0), f(2.0)) == (2.0, 4.0)
     assert (tmp_path / "log").read_text() == "traced\n"
+
+
+def test_what_a_parameter_that_is_only_named_reads_is_watched():
+    weights = np.array([2.0, 3.0])
+
+    def scaled(x, *, w):
+        return x * float(w[0])
+
+    f = ftrace.jit(lambda x: scaled(x, w=weights))
+    assert f(1.0) == 2.0
+    weights[0] = 5.0
+    assert f(1.0) == 5.0
