@@ -1,7 +1,8 @@
 """What a process makes once, at its first use, whichever thread comes first.
 
-`lazy("scipy.special", "erf")` is a callable; SciPy is imported when it is called. `@once` gives a
-function without arguments one answer for the process. `MAKING` is held while anything is imported,
+`lazy("scipy.special", "erf")` is a callable; SciPy is imported when it is called. `Late` are a
+package's modules that are imported when one of their names is asked for. `@once` gives a function
+without arguments one answer for the process. `MAKING` is held while anything is imported,
 compiled or freed on this way: a process forks only between such works, so that no child inherits
 half of one, or a lock whose holder it has not. The lock is reentrant, because a signal handler or
 a finalizer may need the same in the middle of the making; whoever finishes first then wins.
@@ -9,8 +10,9 @@ a finalizer may need the same in the middle of the making; whoever finishes firs
 
 import importlib
 import os
+import sys
 from _thread import RLock
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from ftrace.core.rare_collections import rare_collections
@@ -93,3 +95,43 @@ class Lazy:
 def lazy(module: str, name: str) -> Lazy:
     """`module.name`, imported at its first call."""
     return Lazy(module, name)
+
+
+class Late:
+    """Modules of a package that are loaded when one of their names is asked for.
+
+    Attributes:
+        homes: the module of each name that the package gets of them, those of the modules too.
+    """
+
+    __slots__ = ("_package", "homes")
+
+    def __init__(self, package: str, names: Mapping[str, str]) -> None:
+        """As above; `names` are those that the package gets of each module, apart by spaces."""
+        self._package = package
+        self.homes = {name: module for module, of in names.items() for name in of.split()}
+        self.homes.update({module: module for module in names if module not in self.homes})
+
+    def getter(self, absent: Callable[[str], Any]) -> Callable[[str], Any]:
+        """The package's `__getattr__`; `absent` answers for names that are of none of them."""
+        scope = vars(sys.modules[self._package])
+
+        def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the package's
+            """A name of a module that is loaded now."""
+            if name == "__all__":
+                return [n for n in (*scope, *self.homes) if not n.startswith("_")]
+            if name not in self.homes:
+                return absent(name)
+            with MAKING, rare_collections():
+                found = importlib.import_module(f"{self._package}.{self.homes[name]}")
+                value = found if self.homes[name] == name else getattr(found, name)
+            scope[name] = value
+            return value
+
+        return __getattr__
+
+    def load_all(self) -> None:
+        """Load those that nobody has asked for."""
+        with MAKING, rare_collections():
+            for module in dict.fromkeys(self.homes.values()):
+                importlib.import_module(f"{self._package}.{module}")

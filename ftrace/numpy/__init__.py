@@ -3,18 +3,22 @@
 Every function takes arrays, scalars and tracers and follows NumPy 2. With no transformation
 running it is NumPy's own function; inside one it is recorded, differentiated or batched. Plain
 `numpy` functions on tracers do the same through NumPy's protocols (`protocols.py`). Constants,
-dtypes and helpers that never see a tracer are NumPy's own (`passive.py`).
+dtypes and helpers that never see a tracer are NumPy's own (`passive.py`). What fewer programs use
+is loaded when it is asked for (`_LATE`), also by plain `numpy`'s function of a tracer.
 """
 
 import sys
+import typing as _typing
 
 import numpy as _numpy
 from numpy import __array_api_version__ as __array_api_version__
 
 from ftrace.core.jax_names import refusing as _refusing
+from ftrace.core.lazy import Late as _Late
 from ftrace.numpy import (
     cells,
     methods,
+    promote,
     protocols,
     scimath,
     segment_folds,
@@ -22,10 +26,6 @@ from ftrace.numpy import (
     tracer_operators,
     writers,
 )
-from ftrace.numpy import fft as fft
-from ftrace.numpy import linalg as linalg
-from ftrace.numpy.bits import packbits as packbits
-from ftrace.numpy.bits import unpackbits as unpackbits
 from ftrace.numpy.creation import arange as arange
 from ftrace.numpy.creation import array as array
 from ftrace.numpy.creation import asanyarray as asanyarray
@@ -73,10 +73,6 @@ from ftrace.numpy.elementary import round as round
 from ftrace.numpy.elementary import select as select
 from ftrace.numpy.elementary import sinc as sinc
 from ftrace.numpy.elementary import where as where
-from ftrace.numpy.histograms import histogram as histogram
-from ftrace.numpy.histograms import histogram2d as histogram2d
-from ftrace.numpy.histograms import histogram_bin_edges as histogram_bin_edges
-from ftrace.numpy.histograms import histogramdd as histogramdd
 from ftrace.numpy.joining import append as append
 from ftrace.numpy.joining import array_split as array_split
 from ftrace.numpy.joining import block as block
@@ -94,10 +90,6 @@ from ftrace.numpy.joining import tile as tile
 from ftrace.numpy.joining import unstack as unstack
 from ftrace.numpy.joining import vsplit as vsplit
 from ftrace.numpy.joining import vstack as vstack
-from ftrace.numpy.kinds_asked import can_cast as can_cast
-from ftrace.numpy.kinds_asked import common_type as common_type
-from ftrace.numpy.kinds_asked import min_scalar_type as min_scalar_type
-from ftrace.numpy.kinds_asked import result_type as result_type
 from ftrace.numpy.matrices import diag as diag
 from ftrace.numpy.matrices import diagflat as diagflat
 from ftrace.numpy.matrices import eye as eye
@@ -136,23 +128,7 @@ from ftrace.numpy.numerics import interp as interp
 from ftrace.numpy.numerics import kaiser as kaiser
 from ftrace.numpy.numerics import trapezoid as trapezoid
 from ftrace.numpy.numerics import unwrap as unwrap
-from ftrace.numpy.open_grids import diag_indices_from as diag_indices_from
-from ftrace.numpy.open_grids import ix_ as ix_
-from ftrace.numpy.open_grids import tril_indices_from as tril_indices_from
-from ftrace.numpy.open_grids import triu_indices_from as triu_indices_from
-from ftrace.numpy.padding import pad as pad
 from ftrace.numpy.passive import *
-from ftrace.numpy.polynomials import poly as poly
-from ftrace.numpy.polynomials import polyadd as polyadd
-from ftrace.numpy.polynomials import polyder as polyder
-from ftrace.numpy.polynomials import polydiv as polydiv
-from ftrace.numpy.polynomials import polyfit as polyfit
-from ftrace.numpy.polynomials import polyint as polyint
-from ftrace.numpy.polynomials import polymul as polymul
-from ftrace.numpy.polynomials import polysub as polysub
-from ftrace.numpy.polynomials import polyval as polyval
-from ftrace.numpy.polynomials import roots as roots
-from ftrace.numpy.polynomials import trim_zeros as trim_zeros
 from ftrace.numpy.products import convolve as convolve
 from ftrace.numpy.products import correlate as correlate
 from ftrace.numpy.products import dot as dot
@@ -181,16 +157,6 @@ from ftrace.numpy.reductions import std as std
 from ftrace.numpy.reductions import sum as sum
 from ftrace.numpy.reductions import trace as trace
 from ftrace.numpy.reductions import var as var
-from ftrace.numpy.sets import intersect1d as intersect1d
-from ftrace.numpy.sets import isin as isin
-from ftrace.numpy.sets import setdiff1d as setdiff1d
-from ftrace.numpy.sets import setxor1d as setxor1d
-from ftrace.numpy.sets import union1d as union1d
-from ftrace.numpy.sets import unique as unique
-from ftrace.numpy.sets import unique_all as unique_all
-from ftrace.numpy.sets import unique_counts as unique_counts
-from ftrace.numpy.sets import unique_inverse as unique_inverse
-from ftrace.numpy.sets import unique_values as unique_values
 from ftrace.numpy.shaping import astype as astype
 from ftrace.numpy.shaping import atleast_1d as atleast_1d
 from ftrace.numpy.shaping import atleast_2d as atleast_2d
@@ -217,7 +183,6 @@ from ftrace.numpy.shaping import size as size
 from ftrace.numpy.shaping import squeeze as squeeze
 from ftrace.numpy.shaping import swapaxes as swapaxes
 from ftrace.numpy.shaping import transpose as transpose
-from ftrace.numpy.sliding import sliding_window_view as sliding_window_view
 from ftrace.numpy.sorting import argpartition as argpartition
 from ftrace.numpy.sorting import argsort as argsort
 from ftrace.numpy.sorting import argwhere as argwhere
@@ -346,9 +311,6 @@ from ftrace.numpy.ufuncs import tanh as tanh
 from ftrace.numpy.ufuncs import true_divide as true_divide
 from ftrace.numpy.ufuncs import trunc as trunc
 from ftrace.numpy.updates import at as at
-from ftrace.numpy.vectorizing import apply_along_axis as apply_along_axis
-from ftrace.numpy.vectorizing import apply_over_axes as apply_over_axes
-from ftrace.numpy.vectorizing import vectorize as vectorize
 from ftrace.numpy.writers import copyto as copyto
 from ftrace.numpy.writers import fill_diagonal as fill_diagonal
 from ftrace.numpy.writers import place as place
@@ -356,6 +318,69 @@ from ftrace.numpy.writers import put as put
 from ftrace.numpy.writers import put_along_axis as put_along_axis
 from ftrace.numpy.writers import putmask as putmask
 
+if _typing.TYPE_CHECKING:
+    from ftrace.numpy import fft as fft
+    from ftrace.numpy import linalg as linalg
+    from ftrace.numpy.bits import packbits as packbits
+    from ftrace.numpy.bits import unpackbits as unpackbits
+    from ftrace.numpy.histograms import histogram as histogram
+    from ftrace.numpy.histograms import histogram2d as histogram2d
+    from ftrace.numpy.histograms import histogram_bin_edges as histogram_bin_edges
+    from ftrace.numpy.histograms import histogramdd as histogramdd
+    from ftrace.numpy.kinds_asked import can_cast as can_cast
+    from ftrace.numpy.kinds_asked import common_type as common_type
+    from ftrace.numpy.kinds_asked import min_scalar_type as min_scalar_type
+    from ftrace.numpy.kinds_asked import result_type as result_type
+    from ftrace.numpy.open_grids import diag_indices_from as diag_indices_from
+    from ftrace.numpy.open_grids import ix_ as ix_
+    from ftrace.numpy.open_grids import tril_indices_from as tril_indices_from
+    from ftrace.numpy.open_grids import triu_indices_from as triu_indices_from
+    from ftrace.numpy.padding import pad as pad
+    from ftrace.numpy.polynomials import poly as poly
+    from ftrace.numpy.polynomials import polyadd as polyadd
+    from ftrace.numpy.polynomials import polyder as polyder
+    from ftrace.numpy.polynomials import polydiv as polydiv
+    from ftrace.numpy.polynomials import polyfit as polyfit
+    from ftrace.numpy.polynomials import polyint as polyint
+    from ftrace.numpy.polynomials import polymul as polymul
+    from ftrace.numpy.polynomials import polysub as polysub
+    from ftrace.numpy.polynomials import polyval as polyval
+    from ftrace.numpy.polynomials import roots as roots
+    from ftrace.numpy.polynomials import trim_zeros as trim_zeros
+    from ftrace.numpy.sets import intersect1d as intersect1d
+    from ftrace.numpy.sets import isin as isin
+    from ftrace.numpy.sets import setdiff1d as setdiff1d
+    from ftrace.numpy.sets import setxor1d as setxor1d
+    from ftrace.numpy.sets import union1d as union1d
+    from ftrace.numpy.sets import unique as unique
+    from ftrace.numpy.sets import unique_all as unique_all
+    from ftrace.numpy.sets import unique_counts as unique_counts
+    from ftrace.numpy.sets import unique_inverse as unique_inverse
+    from ftrace.numpy.sets import unique_values as unique_values
+    from ftrace.numpy.sliding import sliding_window_view as sliding_window_view
+    from ftrace.numpy.vectorizing import apply_along_axis as apply_along_axis
+    from ftrace.numpy.vectorizing import apply_over_axes as apply_over_axes
+    from ftrace.numpy.vectorizing import vectorize as vectorize
+
+_LATE = _Late(
+    __name__,
+    {
+        "bits": "packbits unpackbits",
+        "fft": "",
+        "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
+        "kinds_asked": "can_cast common_type min_scalar_type result_type",
+        "linalg": "",
+        "open_grids": "diag_indices_from ix_ tril_indices_from triu_indices_from",
+        "padding": "pad",
+        "polynomials": "poly polyadd polyder polydiv polyfit polyint polymul polysub polyval roots "
+        "trim_zeros",
+        "sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts "
+        "unique_inverse unique_values",
+        "sliding": "sliding_window_view",
+        "vectorizing": "apply_along_axis apply_over_axes vectorize",
+    },
+)
+promote.LATE.append(_LATE.load_all)
 protocols.install(
     protocols.PROTOCOLS,
     tracer_operators.OPERATORS,
@@ -369,4 +394,9 @@ segment_folds.install()
 scimath.install()
 selections.install()
 protocols.set_namespace(sys.modules[__name__])
-__getattr__ = _refusing("numpy")
+__getattr__ = _LATE.getter(_refusing("numpy"))
+
+
+def __dir__() -> list[str]:
+    """All names, those that nobody has asked for too."""
+    return sorted({*globals(), *_LATE.homes})

@@ -37,11 +37,24 @@ from ftrace.primitives.shape import concatenate, reshape
 
 Shape = tuple[int, ...]
 current_library = lazy("ftrace.gpu.eager.cupy_arrays", "current_library")
+find_special = lazy("ftrace.numpy.scipy_special", "find")  # of ufuncs of SciPy
 TRACED: dict[Any, Callable[..., Any]] = {}  # NumPy function -> implementation for tracers
+LATE: list[Callable[[], Any]] = []  # what loads the modules whose functions are not there yet
 DEFERRED: set[type] = set()  # what answers NumPy's functions itself, and is no array: selections
 
 
 # ---------------------------------------------------------------------------------- functions
+
+
+def find_traced(function: Any) -> Callable[..., Any] | None:
+    """The implementation of a NumPy function for tracers, if there is one."""
+    found = TRACED.get(function)
+    if found is None and LATE:
+        for load in tuple(LATE):
+            load()
+        LATE.clear()  # only now: another thread may wait for the same
+        found = TRACED.get(function)
+    return found
 
 
 def numpy_function(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,8 +15,8 @@ import numpy as np
 from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import RuleError, TracerArrayConversionError
 from ftrace.core.trace import EVAL, Tracer, ctx, leaked, lifted
-from ftrace.numpy import scipy_special, ufunc_methods
-from ftrace.numpy.promote import TRACED
+from ftrace.numpy import ufunc_methods
+from ftrace.numpy.promote import find_special, find_traced
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.temporaries import release_all, release_arguments
 from ftrace.numpy.ufuncs import UFUNCS
@@ -34,7 +34,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
         return ufunc_methods.call(ufunc, method, inputs, kwargs)
     function = UFUNCS.get(ufunc)
     if function is None:
-        function = scipy_special.find(ufunc)
+        function = find_special(ufunc)
         if function is None and ufunc.__name__.endswith("(vectorized)"):
             raise TracerArrayConversionError(
                 f"A function made by numpy.frompyfunc takes plain elements, not {self!r}.",
@@ -53,7 +53,7 @@ def array_function(
         raise leaked(self, func.__name__)
     if LIBRARIES:
         release_arguments(args)
-    function = TRACED.get(func)
+    function = find_traced(func)
     if function is None:
         if func.__module__.startswith("numpy.polynomial."):  # Python over arrays
             return lifted(inspect.unwrap(func))(*args, **kwargs)
@@ -66,7 +66,7 @@ def cupy_kernel(self: Any, kernel: Any, *args: Any, **kwargs: Any) -> Any:
     function: Any = getattr(np, kernel.name.removeprefix("cupy_"), None)
     if isinstance(function, np.ufunc):
         return array_ufunc(self, function, "__call__", *args, **kwargs)
-    if function not in TRACED:
+    if find_traced(function) is None:
         raise no_rule(f"The kernel {kernel.name} of CuPy")
     return array_function(self, function, (), args, kwargs)
 

@@ -15,9 +15,8 @@ import numpy as np
 from ftrace.core.avals import REFUSED, typeof
 from ftrace.core.errors import DtypeError, MutationError, TracerIntegerConversionError
 from ftrace.core.trace import Tracer, ctx
-from ftrace.numpy import scipy_special
 from ftrace.numpy.masking import Selection, count, picked, placed, places, rank, refused
-from ftrace.numpy.promote import DEFERRED, TRACED, cast, inexact, many_axes, value
+from ftrace.numpy.promote import DEFERRED, TRACED, cast, find_special, inexact, many_axes, value
 from ftrace.numpy.refusing import refuse
 from ftrace.numpy.ufuncs import UFUNCS
 from ftrace.primitives.elementwise import bitwise_or, lt
@@ -50,7 +49,7 @@ def array_ufunc(self: Selection, ufunc: np.ufunc, method: str, *xs: Any, **optio
         fold = _REDUCE.get(ufunc)
         if fold is not None:
             return array_function(self, fold, (), xs, {"axis": 0, **options})
-    function = UFUNCS.get(ufunc) or scipy_special.find(ufunc)
+    function = UFUNCS.get(ufunc) or find_special(ufunc)
     if method != "__call__" or function is None or not options.keys() <= {"dtype"}:
         raise refused(self.mask, f"np.{ufunc.__name__} with these arguments needs it")
     return elementwise(function, xs, **options)

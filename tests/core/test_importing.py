@@ -18,6 +18,7 @@ LATER = (  # what only a failing trace, a compiled call or an error needs
         "scipy",
     ),
     *("llvmlite", "ftrace.control.guards", "numpy.random", "hashlib", "sysconfig"),
+    *("numpy.fft", "ftrace.numpy.linalg", "ftrace.numpy.scipy_special", "ftrace.numpy.sets"),
 )
 
 
@@ -92,3 +93,23 @@ except ftrace.errors.LiftError as error:
 def test_a_generator_that_a_trace_loads_is_found() -> None:
     done = subprocess.run([sys.executable, "-c", NEW_GENERATOR], check=False, capture_output=True)
     assert done.stdout.strip() == b"True", done.stderr
+
+
+DOORS = """
+import sys
+import numpy as np
+import ftrace
+
+assert "ftrace.numpy.linalg" not in sys.modules
+print(ftrace.grad(np.linalg.det)(np.eye(2))[0, 0])  # NumPy's function brings its rule
+assert "polyval" in dir(ftrace.numpy)
+scope = {}
+exec("from ftrace.numpy import *", scope)
+print(scope["polyval"] is ftrace.numpy.polyval, scope["fft"] is ftrace.numpy.fft, "sin" in scope)
+print(hasattr(ftrace.numpy, "no_such_name"))
+"""
+
+
+def test_what_is_loaded_late_is_there_for_every_door() -> None:
+    done = subprocess.run([sys.executable, "-c", DOORS], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["1.0", "True", "True", "True", "False"]
