@@ -200,6 +200,27 @@ def test_an_axis_without_elements_has_no_nearest_one(mode: str) -> None:
         ("dynamic_update_slice", (np.array(2.0), np.array(3.0)), {}),
         ("optimization_barrier", (np.ones(3), 2.0), {}),
         ("pad", (np.arange(3.0), 7.0), {"padding_config": ((1, 2, 2),)}),
+        ("pad", (np.arange(4.0), 7.0), {"padding_config": ((-3, 1, 1),)}),
+        ("bitcast_convert_type", (np.array([1.5, -2.0]),), {"new_dtype": np.dtype(np.int32)}),
+        ("population_count", (np.array([0, 1, 255, -3]),), {}),
+        (
+            "window_argmax",
+            (np.array([1.0, 3.0, 2.0, 5.0, 4.0]),),
+            {"window": (2,), "strides": (1,), "dilation": (2,)},
+        ),
+        ("gather", (np.array([5.0]), np.array([0, 3])), {"axes": (0,), "mode": "fill"}),
+        (
+            "gather",
+            (np.arange(3.0), np.array([4, 2**63 + 1], np.uint64)),
+            {"axes": (0,), "mode": "wrap"},
+        ),
+        (
+            "scatter",
+            (np.ones((0, 3)), np.ones((1, 3)), np.array([2])),
+            {"axes": (0,), "mode": "drop"},
+        ),
+        ("dynamic_update_slice", (np.zeros((3, 4)), np.ones((2, 2)), 1, 1), {}),
+        ("cummax", (np.array([1.0, 3.0, 2.0, 5.0, 4.0]),), {"axis": 0, "reverse": False}),
         ("cumsum", (np.array([1.0, 2.0, 4.0]),), {"axis": 0, "reverse": True}),
         ("gather", (np.ones((0, 3)), np.array([[0], [1]])), {"axes": (0,), "mode": "fill"}),
     ],
@@ -216,10 +237,53 @@ def test_at_their_corners_rows_give_the_values_of_their_impl(
         np.testing.assert_array_equal(y.memory, z, strict=True)
 
 
-def test_a_stack_of_stacks_of_matrices_has_the_derivatives_of_its_exponentials() -> None:
-    row, args = by_name["expm_frechet"], np.random.default_rng(3).normal(size=(2, 2, 4, 3, 3))
-    (found,) = cupy_library.evaluate(row, list(map(Spy, args)), {})
-    np.testing.assert_allclose(found.memory, row.impl(*args), rtol=1e-12)
+STACKED = {
+    "cofactor": {},
+    "cholesky": {"lower": False},
+    "lu": {},
+    "triangular_inv": {"lower": True},
+    "triangular_solve": {
+        "left_side": False,
+        "lower": True,
+        "unit_diagonal": False,
+        "transpose_a": False,
+        "conjugate_a": False,
+    },
+    "expm": {},
+    "expm_frechet": {},
+}
+
+
+@pytest.mark.parametrize("name", STACKED)
+def test_every_matrix_of_a_stack_of_stacks_is_one(name: str) -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(2, 2, 4, 3, 3))
+    a = a @ np.swapaxes(a, -1, -2) + np.eye(3)
+    row, params = by_name[name], STACKED[name]
+    args = (a, b) if name in ("expm_frechet", "triangular_solve") else (a,)
+    found = cupy_library.evaluate(row, list(map(Spy, args)), params)
+    expected = row.impl(*args, **params)
+    for y, z in zip(found, expected if row.multiple else [expected], strict=True):
+        np.testing.assert_allclose(y.memory, z, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "params"),
+    [
+        ("logistic", (np.array([0.3 + 1j, -2.0]),), {}),
+        ("pinv", (np.ones((2, 3, 3)), np.array([1e-9, 1e-9])), {}),
+        (
+            "fft",
+            (np.ones((2, 3, 0), complex),),
+            {"kind": "fft", "length": 3, "axis": 1, "scale": "1"},
+        ),
+    ],
+)
+def test_at_their_corners_rows_are_as_close_as_libraries_are(
+    name: str, args: tuple[Any, ...], params: dict[str, Any]
+) -> None:
+    (found,) = cupy_library.evaluate(by_name[name], list(map(Spy, args)), params)
+    np.testing.assert_allclose(found.memory, by_name[name].impl(*args, **params), atol=1e-12)
 
 
 def test_a_function_by_its_name_computes_in_the_dtype_of_its_operands() -> None:

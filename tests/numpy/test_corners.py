@@ -216,6 +216,11 @@ CALLS = {
     "nanstd to out": (lambda x: np.nanstd(x[:, 1:], 0, out=np.zeros(2, np.float32)), NANS),
     "vecdot of an axis": (lambda x: np.vecdot(x, x, axis=0), X),
     "matmul of a dtype": (lambda x: np.matmul(x, x.T, dtype=np.float32), X),
+    "quantiles of the closest observation": (
+        lambda x: np.quantile(x, [0.1, 0.3, 0.5, 0.7, 0.9], method="closest_observation"),
+        V,
+    ),
+    "argpartition outside": (lambda x: np.argpartition(x, 9), V),
     "take of nothing": (lambda x: np.take(x, []), V),
     "insert at the end": (lambda x: np.insert(x, 5, 7.0), V),
     "insert at minus the size": (lambda x: np.insert(x, -5, 7.0), V),
@@ -238,6 +243,7 @@ BY_VALUES = {
     "polydiv by one as long": (lambda x: np.polydiv(x, x[::-1] + 2.0)[0], V),
     "flatnonzero of a matrix": (lambda x: np.flatnonzero(np.abs(x) < 9), X),
     "asarray_chkfinite": (lambda x: np.asarray_chkfinite(x / 2), V),
+    "emath.sqrt of zero": (lambda x: np.emath.sqrt(np.abs(x)), V),
     "emath.power of integers": (lambda x: np.emath.power((x > 0) + 1, -2), V),
     "asarray_chkfinite of NaN": (lambda x: np.asarray_chkfinite(x / 2), NANS),
 }
