@@ -31,6 +31,7 @@ from ftrace.core.errors import (
     UnexpectedTracerError,
     brief,
 )
+from ftrace.core.traced_text import TracedText
 
 FEW: Final = 20  # numbers that are all shown
 
@@ -293,7 +294,8 @@ class Tracer:
                 "the function.",
                 'Write ftrace.debug.print("x = {}", x), which prints at every run, or repr(x).',
             )
-        return format(device.to_host(value), spec)
+        text = format(device.to_host(value), spec)
+        return text if self.known(exact=True) is not UNKNOWN else TracedText(text)
 
     def __str__(self) -> str:
         return format(self)

@@ -176,6 +176,21 @@ def test_a_text_of_an_unknown_value_is_refused_and_a_known_one_is_as_in_python(t
     assert "f64" in ftrace.grad(lambda x: (x, repr(x)), has_aux=True)(2.0)[1]
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        lambda x: float(str(x)),
+        lambda x: float(f"{x:.3f}"),
+        lambda x: int(f"{x:.0f}"),
+    ],
+)
+def test_a_number_read_out_of_the_text_of_what_is_differentiated_is_refused(number):
+    with pytest.raises(errors.ConcretizationTypeError, match="derivative would be lost"):
+        ftrace.grad(lambda x: x * number(x))(2.0)
+    assert ftrace.grad(lambda x: x * number(ftrace.lax.stop_gradient(x)))(2.0) == 2.0
+    assert pickle.loads(pickle.dumps(ftrace.grad(lambda x: (x, f"{x}"), has_aux=True)(2.0)[1]))
+
+
 def test_pickle_of_a_traced_value_names_the_fix():
     for transform in (ftrace.jit, ftrace.grad):
         with pytest.raises(errors.ConcretizationTypeError, match="store the result"):
