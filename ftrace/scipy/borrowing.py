@@ -14,6 +14,11 @@ from ftrace.core.trace import EVAL, ctx, running
 from ftrace.numpy.promote import broadcast, promote_inexact, untraced, value
 from ftrace.numpy.refusing import refusal
 
+
+class RefusedError(ValueError):
+    """What SciPy refuses, too: its own error is raised, with its words."""
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

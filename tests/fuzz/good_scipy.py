@@ -342,6 +342,20 @@ def _transforms() -> list[Good]:
     return _all("scipy.fft", calls)
 
 
+def _images() -> list[tuple[Any, ...]]:
+    return [
+        ("affine_transform", M, np.eye(2)), ("convolve", M, M), ("correlate", M, M),
+        ("correlate1d", M, X), ("gaussian_filter", M, 1.0), ("gaussian_filter1d", M, 1.0),
+        ("gaussian_laplace", M, 1.0), ("laplace", M), ("prewitt", M), ("sobel", M),
+        *((name, M, 3) for name in ("maximum_filter", "maximum_filter1d", "median_filter")),
+        *((name, M, 3) for name in ("minimum_filter", "minimum_filter1d")),
+        *((name, M, 3) for name in ("uniform_filter", "uniform_filter1d")),
+        ("map_coordinates", M, np.array([[0.5, 1.5], [1.0, 1.0]])), ("rank_filter", M, 2, 3),
+        ("percentile_filter", M, 20, 3), ("rotate", M, 30), ("shift", M, 0.5),
+        ("spline_filter", M), ("spline_filter1d", M), ("zoom", M, 2),
+    ]  # fmt: skip
+
+
 def _others() -> list[Good]:
     grid = (np.arange(3.0), np.arange(3.0))
     integrals: list[tuple[Any, ...]] = [
@@ -354,7 +368,7 @@ def _others() -> list[Good]:
         *_all("scipy.integrate", integrals),
         _call("scipy.cluster.vq", "vq", M, M[:2]),
         _call("scipy.interpolate", "interpn", grid, M, np.array([[0.5, 1.5], [1.0, 1.0]])),
-        _call("scipy.ndimage", "map_coordinates", M, np.array([[0.5, 1.5], [1.0, 1.0]]), order=1),
+        *_all("scipy.ndimage", _images()),
         *_all("scipy.optimize", [("rosen", X), ("rosen_der", X), ("rosen_hess", X)]),
         _call("scipy.optimize", "rosen_hess_prod", X, X),
         _call("scipy.optimize", "minimize", squares, X, method="BFGS"),

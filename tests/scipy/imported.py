@@ -121,6 +121,7 @@ def scipys() -> Iterator[Case]:
     yield "scipy.signal.welch", (some(32),), {"nperseg": 8}
     yield "scipy.signal.chirp", (x, 0.1, 1.0, 2.0), {}
     yield "scipy.ndimage.map_coordinates", (some(4, 5), some(2, 3) * 1.4), {"order": 1}
+    yield from images()
     for name in ("cosine", "correlation", "sqeuclidean", "cityblock", "braycurtis", "canberra"):
         yield f"scipy.spatial.distance.{name}", (x, x[::-1] * 1.3), {}
 
@@ -149,6 +150,26 @@ def samples() -> Iterator[Case]:
     yield "scipy.signal.coherence", (long, long**2), {"nperseg": 8}
     yield "scipy.signal.resample", (long, 10), {}
     yield "scipy.signal.oaconvolve", (long, x), {}
+
+
+def images() -> Iterator[Case]:
+    """What `scipy.ndimage` does with an image, and `savgol_filter`, which uses it."""
+    image, weights = some(6, 7), some(3, 2)
+    calls: dict[str, tuple[Any, ...]] = {
+        **{"gaussian_filter": ([1, 2],), "gaussian_filter1d": (1,), "gaussian_laplace": (1,)},
+        **{"uniform_filter": (3,), "uniform_filter1d": (3, 0), "laplace": (), "sobel": (0,)},
+        **{"convolve": (weights,), "correlate": (weights,), "prewitt": (), "rotate": (30,)},
+        **{"correlate1d": (weights[:, 0],), "convolve1d": (weights[:, 1], 0)},
+        **{"zoom": (2,), "shift": (np.array([0.3, -1.2]),), "affine_transform": (some(2, 2),)},
+        **{"spline_filter": (), "spline_filter1d": (4, 0), "map_coordinates": (some(2, 5) * 3,)},
+        **{"median_filter": (3,), "percentile_filter": (20, 3), "rank_filter": (2, (2, 3))},
+        **dict.fromkeys(("minimum_filter", "maximum_filter"), ((2, 3),)),
+        **dict.fromkeys(("minimum_filter1d", "maximum_filter1d"), (3,)),
+        "gaussian_gradient_magnitude": (1,),
+    }
+    for name, more in calls.items():
+        yield f"scipy.ndimage.{name}", (image, *more), {}
+    yield "scipy.signal.savgol_filter", (some(9), 5, 2), {}
 
 
 def scores() -> Iterator[Case]:

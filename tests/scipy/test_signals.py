@@ -10,7 +10,7 @@ import scipy.signal
 
 import ftrace
 from ftrace.core.config import update
-from ftrace.core.errors import DtypeError, RuleError, ShapeError
+from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.scipy import cluster, ndimage, signal
 from tests.scipy.agreeing import CHECKS
 
@@ -177,10 +177,6 @@ def test_bad_arguments_are_named() -> None:
         ftrace.jit(signal.convolve2d)(x[0], x[0])
     with pytest.raises(ShapeError, match="given a state of shape"):
         ftrace.jit(lambda x: signal.lfilter(B, A, x, zi=np.ones((2, 9))))(x)
-    with pytest.raises(RuleError, match="map_coordinates of order 3"):
-        ftrace.jit(ndimage.map_coordinates)(x, x)
-    with pytest.raises(ShapeError, match="An array of 2 axes was given coordinates"):
-        ftrace.jit(lambda x: ndimage.map_coordinates(x, np.ones((3, 2)), order=1))(x)
     with pytest.raises(ShapeError, match="vq was given observations"):
         ftrace.jit(cluster.vq.vq)(x, np.ones((2, 2)))
 
