@@ -274,7 +274,10 @@ class Tracer:
                 "Stay on the GPU with ftrace.numpy, or move the argument before the call: "
                 "ftrace.device_get(x).",
             )
-        return np.array(value, dtype=dtype)
+        found = np.array(value, dtype=dtype)
+        if not copy and _is_writable(self):
+            found.flags.writeable = False  # what is written to a copy would not reach the array
+        return found
 
     def __hash__(self) -> int:
         if is_cell(self):

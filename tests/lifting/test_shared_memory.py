@@ -109,3 +109,22 @@ def test_writes_reach_the_array_that_a_name_shows(f):
 def test_a_write_through_what_nobody_can_tell_is_refused():
     with pytest.raises(MutationError, match="may after an iteration"):
         ftrace.jit(one_of_a_loop_for_another)(1.5, 0)
+
+
+def test_a_write_to_a_plain_copy_that_unlifted_code_made_is_refused():
+    """It would be lost: NumPy gives that code the array itself."""
+    sourceless = {"np": np}
+    exec("def itself(x): return np.asarray(x)", sourceless)
+
+    def f(a):
+        a = np.asarray(a)
+        out = np.zeros(3)
+        itself = sourceless["itself"](out)
+        itself[...] = a
+        return out
+
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(f(x), x)
+    for _ in range(2):  # the second time it starts lifted
+        with pytest.raises(ValueError, match="read-only"):
+            ftrace.jvp(f, (x,), (x,))
