@@ -130,8 +130,8 @@ class _Taps:
         first = fnp.astype(low, int) - order // 2
         indices = [first + j for j in range(order + 1)]
         self.indices = [index(i, n) for i in indices]
-        self.weights = basis(place_of + half - low, order) if order else [1.0]
-        self.beyond = [
+        self.weights: list[Any] = basis(place_of + half - low, order) if order else [1.0]
+        self.beyond: list[Any] = [
             fnp.less(i, 0) | fnp.greater(i, n - 1) if mode == "grid-constant" else None
             for i in indices
         ]
