@@ -18,7 +18,7 @@ import ftrace
 from ftrace import errors, grad, jit, lax
 from ftrace.gpu.runtime import cubin as compiling
 from ftrace.gpu.runtime import nvrtc
-from ftrace.gpu.runtime.copying import contiguous
+from ftrace.gpu.runtime.copying import _joined, contiguous
 from ftrace.gpu.runtime.kernels import planned
 from tests.gpu.devices import without_gpu
 from tests.gpu.emulation.device import HostDevice, selected
@@ -342,6 +342,11 @@ def test_what_is_not_aligned_is_copied_in_smaller_pieces(shift, dtype, read, hos
     assert seen == [read, read]
     assert found.data.ptr % 16 == 0
     np.testing.assert_array_equal(host_device.to_host(found), np.zeros(X.size, dtype))
+
+
+def test_axes_that_lie_in_memory_as_one_are_copied_as_one() -> None:
+    assert _joined([(3, 8), (1, 5), (8, 1)]) == [(24, 1)]
+    assert _joined([(1, 7), (3, 9), (8, 1)]) == [(3, 9), (8, 1)]
 
 
 def test_an_argument_that_repeats_its_memory_compiled(host_device):

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -123,6 +124,13 @@ def test_a_refused_text_shows_the_line_and_holds_the_source(home):
     assert not list(home.glob("*")) if home.exists() else True
 
 
+def test_the_refused_line_is_shown_among_its_neighbours() -> None:
+    source = "\n".join("abcdefghijklmnop")
+    shown = compiling._excerpt(source, "kernels.cu(9): error")
+    assert " ".join(shown.split()) == "5 e 6 f 7 g 8 h > 9 i 10 j 11 k 12 l 13 m"
+    assert compiling._excerpt(source, "no line is named") == ""
+
+
 def test_what_the_compiler_reports_is_named():
     with pytest.raises(errors.BackendError, match=r"reports NVRTC_ERROR_OUT_OF_MEMORY\."):
         nvrtc.load()._check(1)
@@ -171,6 +179,20 @@ def test_libraries_are_searched_by_version_then_wheels_then_toolkits(monkeypatch
     thirteen = [str(path / "libnvrtc.so.13") for path in (wheel, toolkit)] + ["libnvrtc.so.13"]
     assert list(nvrtc._candidates([13, 12])) == thirteen + twelve
     assert list(nvrtc._candidates([12])) == twelve
+
+
+def test_libraries_of_one_folder_are_tried_in_the_order_of_their_names(monkeypatch) -> None:
+    names = ["libnvrtc.so.13.1", "libnvrtc.so.13", "libnvrtc.so.13.0"]
+    folder = SimpleNamespace(glob=lambda pattern: iter(names))
+    monkeypatch.setattr(nvrtc, "_wheels", lambda: iter([folder]))
+    monkeypatch.setattr(nvrtc, "_toolkits", lambda: iter([]))
+    assert list(nvrtc._candidates([13]))[:-1] == sorted(names)
+
+
+def test_a_module_that_happens_to_be_called_nvidia_holds_no_wheels(monkeypatch) -> None:
+    spec = SimpleNamespace(submodule_search_locations=None)
+    monkeypatch.setattr(nvrtc.importlib.util, "find_spec", lambda name: spec)
+    assert list(nvrtc._wheels()) == []
 
 
 def test_what_a_compiler_opens_by_name_is_loaded_before_it(monkeypatch, tmp_path):
@@ -239,6 +261,16 @@ def test_text_device_version_and_options_are_told_apart(home, runs, monkeypatch)
     compiling.cubin(TWICE, "sm_90")
     assert len(runs) == 5
     assert len(list(home.iterdir())) == 5
+
+
+def test_the_compiler_that_is_given_compiles(home, monkeypatch) -> None:
+    other = nvrtc.load.__wrapped__()
+    seen = []
+    monkeypatch.setattr(
+        other, "compile", lambda *how: seen.append(how) or nvrtc.load().compile(*how)
+    )
+    compiling.cubin(TWICE, "sm_90", other)
+    assert len(seen) == 1
 
 
 def test_processes_share_the_cache(home):

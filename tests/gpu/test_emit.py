@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ftrace.core.errors import BackendError
+from ftrace.gpu.emit.writer import Writer
 from ftrace.gpu.grid import mapping
-from ftrace.gpu.grid.layout import BLOCK, COLUMN, WARP
+from ftrace.gpu.grid.layout import BLOCK, COLUMN, WARP, GridLayout
 from ftrace.lowering.kernel import reference
 from ftrace.lowering.kernel.ir import Fold
 from ftrace.lowering.kernel.verify import verify
@@ -285,6 +286,14 @@ def test_what_a_row_shares_is_seen_by_all_its_threads(forced: str) -> None:
     run_sample(sample, operands, Machine(8))
     for name, value in sample.results(operands).items():
         np.testing.assert_array_equal(value, expected[name])
+
+
+def test_after_what_some_threads_skip_the_team_can_meet_again() -> None:
+    w = Writer(Nest("empty").kernel(), GridLayout(BLOCK), 0, lambda *_: None)
+    w.common = True
+    with w.apart():
+        assert not w.common
+    assert w.common
 
 
 @pytest.mark.parametrize("before", [True, False])

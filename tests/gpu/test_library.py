@@ -293,6 +293,11 @@ def test_a_function_by_its_name_computes_in_the_dtype_of_its_operands() -> None:
         np.testing.assert_array_equal(found.memory, scipy.special.y0(x), strict=True)
 
 
+def test_a_function_of_real_numbers_refuses_complex_ones() -> None:
+    with pytest.raises(DtypeError, match="cannot evaluate erf of c128"):
+        cupy_library.evaluate(by_name["erf"], [Spy(np.array([1j]))], {})
+
+
 def test_the_spies_refuse_what_cupy_refuses():
     x = Spy(np.ones(3))
     for call in (

@@ -18,7 +18,7 @@ from ftrace.gpu.grid.layout import (
     GridLayout,
     Mapped,
 )
-from ftrace.gpu.grid.mapping import mapped
+from ftrace.gpu.grid.mapping import MANY, mapped
 from ftrace.lowering.kernel.ir import Fold, Kernel, Loop, loops_of
 from ftrace.lowering.kernel.launching import Launch, Operand
 from ftrace.lowering.kernel.schedule import Schedule
@@ -262,6 +262,20 @@ def test_loops_that_write_what_others_read_are_not_shared_by_blocks() -> None:
         i.leave(v)
     k.store(last, [], k.let("add", i.outs[0], k.load(y, i8(0))))
     assert place(k.kernel(), {}, [2**24]).layout.split == 1
+
+
+def test_a_sum_of_few_numbers_is_a_blocks() -> None:
+    k = Nest("total")
+    x, y = k.buffer("x", "f4", ["one"]), k.buffer("y", "f4", [], "out")
+    with k.loop(k.scalar(), Fold("sum", "f4", 32)) as i:
+        i.leave(k.load(x, i.axis))
+    k.store(y, [], i.outs[0])
+    assert place(k.kernel(), {}, [100]).layout.team == BLOCK
+
+
+def test_blocks_of_many_rows_are_as_many_as_run_at_once() -> None:
+    (stage,) = place(summed(), {"x": [2000]}, [10**7, 2000]).stages
+    assert stage.grid == (4 * H200().processors * MANY // stage.block[0], 1, 1)
 
 
 def test_two_sweeps_of_a_row_are_not_shared_by_blocks() -> None:

@@ -36,6 +36,7 @@ X = array(1000)
         lambda x: 1.0 / (1.0 + np.abs(x)),
         lambda x: 1.0 / (2.0 + np.exp(x) * np.abs(x)),
         lambda x: 1.0 / np.cosh(x),
+        lambda x: 1.0 / (1.0 + 0.5 * np.exp(x)),
     ],
 )
 def test_a_denominator_of_at_least_one_is_seen(f):
@@ -56,6 +57,7 @@ def test_a_denominator_of_at_least_one_is_seen(f):
         lambda x: x / (1.0 + np.exp(x)),  # the quotient may be subnormal where x is
         lambda x: 2.0 / (1.0 + np.exp(x)),
         lambda x: 1.0 / (-1.0 + np.exp(x)),
+        lambda x: 1.0 / (1.0 + -0.5 * np.exp(x)),
         lambda x: 1.0 / (1.0 + (np.exp(x) - np.abs(x))),
     ],
 )

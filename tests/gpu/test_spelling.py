@@ -126,7 +126,14 @@ LITERALS = {
         for d in ("f4", "f8")
     },
     **{
-        d: [0, 1, np.iinfo(d).min, np.iinfo(d).max, np.iinfo(d).max // 3]
+        d: [
+            0,
+            1,
+            *([-1] if d[0] == "i" else []),
+            np.iinfo(d).min,
+            np.iinfo(d).max,
+            np.iinfo(d).max // 3,
+        ]
         for d in DTYPES
         if d[0] in "iu"
     },
@@ -160,6 +167,7 @@ def test_literals_are_short_where_that_is_exact():
     ]
     assert literal(-np.nan, "f4") == literal(np.nan, "f4") == "__int_as_float(0x7fc00000)"
     assert literal(1e300, "f4") == literal(np.inf, "f4")
+    assert [literal(-1, d) for d in ("i4", "i8")] == ["(-1)", "(-1LL)"]
 
 
 # --- text
