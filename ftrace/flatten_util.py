@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ftrace import numpy as fnp
-from ftrace.core.avals import typeof
+from ftrace.core.avals import check_int, typeof
 from ftrace.core.errors import ShapeError
 from ftrace.core.tree import tree_flatten
 
@@ -28,6 +28,7 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
         and dtypes of the leaves.
 
     Raises:
+        DtypeError: a Python int of more than 64 bits.
         ShapeError: by the returned function, for a vector of another shape.
 
     Example:
@@ -40,6 +41,9 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
                [2., 2.]])
     """
     leaves, treedef = tree_flatten(pytree)
+    for leaf in leaves:
+        if type(leaf) is int:
+            check_int(leaf, np.iinfo(np.int64).max, "A leaf")
     avals = [typeof(leaf) for leaf in leaves]
     dtypes = [aval.dtype for aval in avals]
     sizes = [int(np.prod(aval.shape)) for aval in avals]

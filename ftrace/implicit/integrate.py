@@ -14,6 +14,7 @@ from ftrace.api.calls import check_callable, name_of
 from ftrace.control.functions import flatten_call
 from ftrace.control.traces import Traces
 from ftrace.core import trace as core
+from ftrace.core.arguments import shown
 from ftrace.core.avals import aval, typeof
 from ftrace.core.dtypes import float64
 from ftrace.core.errors import DtypeError, RuleError, ShapeError
@@ -121,6 +122,16 @@ def solve_ivp(  # noqa: PLR0913 - SciPy's signature
     )  # fmt: skip
 
 
+def _check_real(what: str, **options: Any) -> None:
+    """Raise `DtypeError` for options that are neither real numbers, nor arrays of them, nor None.
+
+    SciPy's compiled solvers find that out in the middle, or not at all.
+    """
+    for name, given in options.items():
+        if given is not None and typeof(given).dtype.kind not in "biuf":
+            raise DtypeError(f"{what} was given {name}={shown(given)}.", "Pass real numbers.")
+
+
 def odeint(  # noqa: PLR0913 - SciPy's signature
     func: Callable[..., Any],
     y0: Any,
@@ -171,6 +182,9 @@ def odeint(  # noqa: PLR0913 - SciPy's signature
     """
     what = "odeint"
     check_callable(func, what)
+    if Dfun is not None and not callable(Dfun):
+        raise DtypeError(f"odeint was given Dfun={shown(Dfun)}.", "Pass a function, or None.")
+    _check_real(what, rtol=rtol, atol=atol, h0=h0, hmax=hmax, hmin=hmin)
     shared = {"rtol": rtol, "atol": atol, "tcrit": tcrit, "h0": h0, "hmax": hmax, "hmin": hmin}
 
     def plainly() -> Any:

@@ -195,7 +195,7 @@ def triangular_solve(  # noqa: PLR0913 - JAX's signature
     """
     how = {"lower": bool(lower), "transpose_a": bool(transpose_a)}
     how |= {"conjugate_a": bool(conjugate_a), "unit_diagonal": bool(unit_diagonal)}
-    row, vector = triangular.triangular_solve, typeof(b).ndim == typeof(a).ndim - 1
+    row, vector = triangular.triangular_solve, 1 <= typeof(b).ndim == typeof(a).ndim - 1
     if not vector:
         return bind(row, a, b, left_side=bool(left_side), **how)
     ndim = typeof(b).ndim

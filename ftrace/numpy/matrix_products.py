@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core.arguments import BARE
 from ftrace.core.avals import typeof
 from ftrace.core.device import LIBRARIES
 from ftrace.core.dtypes import canonical
@@ -31,6 +32,7 @@ from ftrace.numpy.promote import (
     untraced,
     value,
 )
+from ftrace.numpy.refusing import refusal
 from ftrace.numpy.shaping import index_axis
 from ftrace.primitives.dot import dot_general
 from ftrace.primitives.linear import move_axis
@@ -48,6 +50,21 @@ def _check_ranks(name: str, operands: Sequence[Any], ranks: Sequence[int]) -> No
             )
 
 
+def _refusing(ufunc: np.ufunc, computed: Callable[..., Any]) -> Callable[..., Any]:
+    """An implementation that fails, where it does, with the ufunc's own error."""
+
+    def traced(*operands: Any, **options: Any) -> Any:
+        try:
+            return computed(*operands, **options)
+        except BARE as error:
+            found = refusal(error, ufunc, computed, operands, options)
+            if found is error:
+                raise
+            raise found from None
+
+    return traced
+
+
 def _gufunc(name: str, *ranks: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The public function of a generalised ufunc from its two-operand implementation.
 
@@ -58,7 +75,7 @@ def _gufunc(name: str, *ranks: int) -> Callable[[Callable[..., Any]], Callable[.
     ufunc = getattr(np, name, None)
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
-        def traced(x1: Any, x2: Any, /, out: Any = None, **options: Any) -> Any:
+        def computed(x1: Any, x2: Any, /, out: Any = None, **options: Any) -> Any:
             dtype = options.pop("dtype", None)
             axis = {"axis": options.pop("axis")} if "axis" in options else {}
             if options:
@@ -69,13 +86,14 @@ def _gufunc(name: str, *ranks: int) -> Callable[[Callable[..., Any]], Callable[.
                 operands = [cast(x, canonical(dtype)) for x in operands]
             return ufuncs.finish(np.add, fn(*operands, **axis), out)
 
-        def function(x1: Any, x2: Any, /, out: Any = None, **options: Any) -> Any:
+        traced = computed if ufunc is None else _refusing(ufunc, computed)
+
+        def function(x1: Any, x2: Any, /, *outs: Any, **options: Any) -> Any:
             if ufunc is not None and (not running or ctx.trace is EVAL):
                 if LIBRARIES:
-                    given = options if out is None else {"out": out, **options}
-                    return untraced(ufunc, traced, (x1, x2), given)
-                return ufunc(x1, x2, out=out, **options)
-            return traced(x1, x2, out, **options)
+                    return untraced(ufunc, traced, (x1, x2, *outs), options)
+                return ufunc(x1, x2, *outs, **options)
+            return traced(x1, x2, *outs, **options)
 
         function.__name__ = function.__qualname__ = name
         function.__doc__ = document(fn.__doc__, f"numpy.{name}")

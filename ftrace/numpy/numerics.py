@@ -115,8 +115,6 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if typeof(strong(value(f))).dtype.kind in "biu":
         x = cast(x, np.dtype(np.float64))
     axes = many_axes(axis, typeof(x).ndim)
-    if not axes:
-        raise TypeError("invalid number of arguments")
     steps = list(varargs) or [1.0]
     steps = steps * len(axes) if len(steps) == 1 else steps
     if len(steps) != len(axes):

@@ -152,7 +152,10 @@ def poly(seq_of_zeros: Any) -> Any:
     """The polynomial with these roots."""
     roots = _coefficients(seq_of_zeros)
     if typeof(roots).ndim != 1:
-        raise ValueError("input must be 1d array of roots: a matrix needs its eigenvalues")
+        raise ShapeError(
+            f"numpy.poly was given an array of shape {typeof(roots).shape}.",
+            "Pass a vector of roots: of a matrix, numpy.linalg.eigvals(a).",
+        )
     found = one = free(np.ones(1, typeof(roots).dtype))
     for i in range(typeof(roots).shape[0]):
         minus = ufuncs.apply(np.negative, slice_axis(roots, i, i + 1, 0))

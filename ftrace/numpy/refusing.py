@@ -16,6 +16,7 @@ from ftrace.control.rows.raising import fail_where, some
 from ftrace.core.arguments import BARE, better_error, is_accident, is_raised, shown
 from ftrace.core.errors import DtypeError
 from ftrace.core.trace import UNKNOWN, Tracer
+from ftrace.numpy.stand_ins import ask
 
 
 class _OptionError(TypeError):
@@ -23,7 +24,7 @@ class _OptionError(TypeError):
 
 
 def _is_truth(x: Any) -> bool:
-    return issubclass(type(x), int | np.integer | np.bool_)
+    return issubclass(type(x), int | np.integer | np.bool_) and abs(int(x)) < 1 << 31
 
 
 def _is_order(x: Any) -> bool:
@@ -42,9 +43,25 @@ OPTIONS: Final[dict[str, Callable[[Any], bool]]] = {
     "overwrite_input": lambda x: not np.ndim(x),
     "mean": lambda x: x is not None,
     "correction": lambda x: x is not None,
-    "subok": lambda x: _is_truth(x),
-    "keepdims": lambda x: x is np._NoValue or (_is_truth(x) and abs(int(x)) < 1 << 31),
+    "subok": _is_truth,
+    "keepdims": lambda x: x is np._NoValue or _is_truth(x),
 }
+# what programs call at every turn, and looks at all of its arguments itself: NumPy is not asked
+OFTEN: Final = frozenset(
+    {
+        *[f for f in vars(np.ndarray).values() if callable(f)],
+        *(np.all, np.allclose, np.any, np.arange, np.argmax, np.argmin, np.argsort, np.array),
+        *(np.asarray, np.astype, np.atleast_1d, np.atleast_2d, np.broadcast_to, np.clip),
+        *(np.concatenate, np.copy, np.cumsum, np.diag, np.diagonal, np.diff, np.dot, np.einsum),
+        *(np.empty, np.empty_like, np.expand_dims, np.eye, np.flip, np.full, np.full_like),
+        *(np.hstack, np.imag, np.inner, np.isclose, np.linspace, np.matrix_transpose, np.max),
+        *(np.mean, np.meshgrid, np.min, np.moveaxis, np.ndim, np.ones, np.ones_like, np.outer),
+        *(np.prod, np.ravel, np.real, np.repeat, np.reshape, np.roll, np.round, np.shape, np.size),
+        *(np.sort, np.squeeze, np.stack, np.std, np.sum, np.swapaxes, np.take, np.tensordot),
+        *(np.tile, np.trace, np.transpose, np.tril, np.triu, np.var, np.vstack, np.where),
+        *(np.zeros, np.zeros_like),
+    }
+)
 MANY: Final = 1 << 20  # elements, or iterations of a loop of NumPy's, that are too many only to ask
 
 
@@ -87,11 +104,14 @@ def attempt(
             check_options(kwargs)
         if len(args) > 2 and (places := _options_of(fn)):
             check_options({key: args[i] for i, key in places if i < len(args)})
-        return fn(*args, **kwargs)
+        result = fn(*args, **kwargs)
     except BARE as error:
         if (found := refusal(error, plain, fn, args, kwargs)) is error:
             raise
         raise found from None
+    if plain not in OFTEN:
+        ask(plain, args, kwargs, plain)
+    return result
 
 
 def refusal(

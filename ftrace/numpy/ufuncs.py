@@ -33,6 +33,7 @@ from ftrace.numpy.promote import (
     value,
 )
 from ftrace.numpy.refusing import check_options, refusal
+from ftrace.numpy.stand_ins import ask
 from ftrace.numpy.temporaries import release
 
 PYTHON_TYPE: Final = {"i": int, "f": float, "c": complex}
@@ -165,6 +166,8 @@ def general(
                 raise TypeError("return arrays must be of ArrayType")
             out = (*outs, *[None] * (ufunc.nout - len(outs)))
         where = options.get("where", True)
+        if int in map(type, xs):
+            _check_large(ufunc, xs)
         if where is True:
             return finish(ufunc, apply(ufunc, *xs, dtype=options.get("dtype"), row=row), out)
         with np.errstate(all="ignore"):  # what is not taken is computed, and then left
@@ -175,6 +178,12 @@ def general(
         if found is error:
             raise
         raise found from None
+
+
+def _check_large(ufunc: np.ufunc, xs: tuple[Any, ...]) -> None:
+    """Raise NumPy's error for a Python integer of more than 64 bits, which some ufuncs take."""
+    if any(type(x) is int and x.bit_length() > 63 for x in xs):
+        ask(ufunc, xs, {}, ufunc.__name__)
 
 
 @lru_cache(maxsize=256)

@@ -74,7 +74,11 @@ def checked_shape(name: str, shape: Any, *parameters: Shape) -> Shape:
 
 
 def _sizes(name: str, shape: Any) -> Shape:
-    parts = shape if issubclass(type(shape), Sequence | np.ndarray) else (shape,)
+    parts = (
+        shape
+        if issubclass(type(shape), Sequence | np.ndarray) and type(shape) is not bytes
+        else (shape,)
+    )
     try:
         found = tuple(int(n.__index__()) for n in parts)
     except ConcretizationTypeError:

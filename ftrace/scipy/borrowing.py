@@ -13,6 +13,7 @@ from ftrace.core.lazy import lazy
 from ftrace.core.trace import EVAL, ctx, running
 from ftrace.numpy.promote import broadcast, promote_inexact, untraced, value
 from ftrace.numpy.refusing import refusal
+from ftrace.numpy.stand_ins import ask
 
 
 class RefusedError(ValueError):
@@ -22,10 +23,15 @@ class RefusedError(ValueError):
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def scipys(module: str) -> Callable[[F], F]:
+def scipys(module: str, asked: bool = True) -> Callable[[F], F]:
     """A decorator: with no trace running, the function of this name of a module of SciPy.
 
-    Traced, its options are of the types that it says; where it fails, its error is SciPy's.
+    Traced, its options are of the types that it says; where it fails, its error is SciPy's, and
+    where SciPy's fails on any data of these shapes it fails, too.
+
+    Args:
+        module: the module's name.
+        asked: False where SciPy's function is not asked: the module is slow to load.
     """
 
     def decorate(fn: F) -> F:
@@ -38,7 +44,10 @@ def scipys(module: str) -> Callable[[F], F]:
                 check = checked or [options_check(fn, f"{module}.{fn.__name__}")]
                 checked[:] = check
                 check[0](args, options)
-                return borrowing(plain, fn, args, options, f"{module}.{fn.__name__}")
+                found = borrowing(plain, fn, args, options, f"{module}.{fn.__name__}")
+                if asked:
+                    ask(plain, args, options, f"{module}.{fn.__name__}")
+                return found
             if LIBRARIES:
                 return untraced(plain, fn, args, options)
             return plain(*args, **options)

@@ -7,6 +7,11 @@ from ftrace import lax
 from ftrace.errors import ShapeError
 from tests.fuzz.bad_inputs import FAMILIES, Call, Given, calls, classified, public, table
 
+
+def scaled(y, t):
+    return t * y
+
+
 M = np.arange(9.0).reshape(3, 3) + 4.0 * np.eye(3)
 CSR = np.ones(3), np.array([0, 2, 1]), np.array([0, 2, 3, 3])
 
@@ -119,6 +124,41 @@ def test_calls_are_many_and_the_seed_decides_them():
         (call("stats", "multivariate_normal.logpdf", "True", "1j", context="jit"), "ours"),
         (call("scipy.linalg", "eigh_tridiagonal", "X", "[]", context="jit"), "ours"),
         (call("matrices", "times", "X", "float"), "ours"),
+        (call("numpy", "interp", "X", "X", "X", period="0", context="grad"), "numpy"),
+        (call("numpy", "geomspace", "X", "0", context="jit"), "numpy"),
+        (call("numpy", "take_along_axis", "X", "[]", context="jit"), "numpy"),
+        (call("numpy", "polyder", "ones(2, 2)", context="jit"), "numpy"),
+        (call("numpy", "nan_to_num", "X", "'i4'", context="jit"), "numpy"),
+        (call("numpy", "zeros_like", "X", subok="10**40", context="jit"), "ours"),
+        (call("numpy", "gradient", "X", axis="()", context="jit"), "taken"),
+        (call("numpy", "logical_xor", "X", "10**40", context="vmap"), "numpy"),
+        (call("numpy", "vecdot", "2.5", "0", "()"), "numpy"),
+        (call("numpy", "matmul", "X", "X", "()", context="jit"), "numpy"),
+        (call("numpy", "poly", "ones(2, 2)", context="vmap"), "ours"),
+        (call("special", "assoc_legendre_p", "X", "True", "0", context="jit"), "ours"),
+        (call("special", "legendre_p", "X", "empty", context="jit"), "ours"),
+        (call("special", "lambertw", "X", "nan", context="jit"), "ours"),
+        (call("scipy.integrate", "trapezoid", "X", dx="[]", context="jit"), "ours"),
+        (call("scipy.integrate", "cumulative_simpson", "X", initial="1j", context="vmap"), "ours"),
+        (call("scipy.integrate", "cumulative_trapezoid", "X", dx="()", context="vmap"), "ours"),
+        (call("scipy.linalg", "cho_solve", Given((M, True)), "empty", context="jit"), "ours"),
+        (call("scipy.linalg", "solveh_banded", "ones(2, 2)", "[]", context="vmap"), "numpy"),
+        (call("scipy.optimize", "rosen_hess", "ones(2, 2)", context="vmap"), "ours"),
+        (call("scipy.signal", "detrend", "X", bp="ones(2, 2)", context="grad"), "ours"),
+        (call("scipy.signal", "welch", "X", "nan", context="vmap"), "ours"),
+        (call("interpolators", "linear", "X", "X", "1j", context="jit"), "ours"),
+        (call("stats", "poisson.logcdf", "True", "0", "True"), "ours"),
+        (call("stats", "rankdata", "X", axis="True", context="grad"), "ours"),
+        (call("stats", "rankdata", "X", axis="float", context="grad"), "ours"),
+        (call("stats", "density", "nan", "0"), "ours"),
+        (call("stats", "density", Given(np.array([1.0, np.nan, 2.0])), "0"), "ours"),
+        (call("stats", "multivariate_normal.pdf", "X", "X", "nan"), "ours"),
+        (call("implicit", "odeint", Given(scaled), "X", "X", Dfun="b''"), "ours"),
+        (call("implicit", "odeint", Given(scaled), "X", "X", atol="1j"), "ours"),
+        (call("smaller", "ravel_pytree", "10**40"), "ours"),
+        (call("interpolators", "filled", "X", "X", "0", fill="ints"), "ours"),
+        (call("random", "split", "KEY", "b''"), "ours"),
+        (call("lax.linalg", "triangular_solve", "X", "10**6", context="vmap"), "ours"),
     ],
 )
 def test_what_comes_back_is_classified(bad, kind):

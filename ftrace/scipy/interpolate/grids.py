@@ -85,6 +85,9 @@ class interp1d:  # noqa: N801 - SciPy's name
         self.fill_value = None if extrapolates else (below, above)
         for v in self.fill_value or ():
             _check_fill(v, self.y)
+            rest, own = typeof(self.y).shape[1:], np.shape(v)
+            if own != (1,) and np.broadcast_shapes(own, rest) != rest:
+                raise ValueError(f"fill_value of shape {own} does not broadcast to {rest}")
 
     @classmethod
     def from_scipy(cls, other: Any) -> "interp1d":
@@ -97,6 +100,8 @@ class interp1d:  # noqa: N801 - SciPy's name
 
     def __call__(self, x: Any) -> Any:
         """The value at places."""
+        if typeof(value(x)).dtype.kind == "c":
+            raise DtypeError("interp1d was asked for complex places.", "Places are real numbers.")
         at, places, y = promote_inexact(value(x), self.x, self.y)
         flat = fnp.ravel(at)
         found = self._inside(flat, places, y)

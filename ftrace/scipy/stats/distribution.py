@@ -117,11 +117,11 @@ class Distribution:
             raise TypeError(f"{self.name} was not given {', '.join(missing)}")
         default = {"loc": 0.0, "scale": 1.0}
         z, *parameters = map(value, (x, *(found.get(n, default.get(n)) for n in names)))
-        for key, given in zip(("x", *names), (z, *parameters), strict=True):
+        for i, (key, given) in enumerate(zip(("x", *names), (z, *parameters), strict=True)):
             if type(given) is int:
                 check_int(given, np.iinfo(np.int64).max, key)
             kind = typeof(given).dtype.kind
-            if kind == "c" or (kind == "b" and given is not z):
+            if kind == "c" or (kind == "b" and i):
                 raise DtypeError(
                     f"{self!r} was given {key} of dtype {typeof(given).dtype}.",
                     "Arguments and parameters are real numbers.",

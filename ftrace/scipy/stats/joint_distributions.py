@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 import ftrace.numpy as fnp
 from ftrace.core.arguments import explained_methods
 from ftrace.core.avals import check_int
@@ -10,6 +12,11 @@ from ftrace.core.errors import DomainError, RuleError, ShapeError
 from ftrace.numpy.promote import promote_inexact, value
 from ftrace.scipy import special as sp
 from ftrace.scipy.linalg import solve_triangular
+
+
+def _is_finite(x: Any) -> bool:
+    """Whether plain values are; of traced ones nothing is known."""
+    return not issubclass(type(x), np.ndarray | np.number) or bool(np.all(np.isfinite(x)))
 
 
 class Joint:
@@ -119,6 +126,7 @@ class MultivariateNormal(Joint):
 
         Raises:
             ShapeError: sizes that do not fit.
+            DomainError: complex numbers, or a plain covariance that is not finite.
             RuleError: a covariance that may be singular.
             LinAlgError: one that is not positive definite, where the program runs.
         """
@@ -131,6 +139,8 @@ class MultivariateNormal(Joint):
         x, centre, cov = promote_inexact(*map(value, given))
         if x.dtype.kind == "c":
             raise DomainError("multivariate_normal was given complex numbers.", "Pass real ones.")
+        if not _is_finite(cov):
+            raise DomainError("The covariance is not finite.", "Pass a positive definite matrix.")
         d = max(centre.shape[-1] if centre.ndim else 1, cov.shape[-1] if cov.ndim else 1)
         x = x[..., None] if x.ndim == 0 or (d == 1 and x.ndim == 1) else x
         zero = mean is None or d == 1

@@ -3,17 +3,20 @@
 import math
 from typing import Any
 
+import numpy as np
+
 import ftrace.numpy as fnp
 from ftrace.core.arguments import explained_methods
-from ftrace.core.errors import DtypeError, RuleError, ShapeError
+from ftrace.core.errors import DomainError, DtypeError, RuleError, ShapeError
 from ftrace.core.registration import register_pytree_node
-from ftrace.numpy.promote import inexact, promote_inexact, value
+from ftrace.numpy.promote import inexact, one_axis, promote_inexact, value
 from ftrace.scipy.borrowing import scipys
 from ftrace.scipy.linalg import solve_triangular
 from ftrace.scipy.special import logsumexp
 
 
-@scipys("scipy.stats")
+# asked=False: scipy.stats takes most of a second to load
+@scipys("scipy.stats", asked=False)
 def sem(
     a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False
 ) -> Any:
@@ -43,7 +46,7 @@ def sem(
     return spread / fnp.sqrt(fnp.astype(fnp.asarray(a.shape[axis]), spread.dtype))
 
 
-@scipys("scipy.stats")
+@scipys("scipy.stats", asked=False)
 def rankdata(
     a: Any, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate"
 ) -> Any:
@@ -72,6 +75,10 @@ def rankdata(
             f"rankdata was given axis={axis!r} and nan_policy={nan_policy!r}.",
             "Traced arrays are ranked as a whole, with nan_policy 'propagate'.",
         )
+    if axis is not None:
+        if type(axis) is bool:
+            raise DtypeError("rankdata was given a bool as its axis.", "Pass None or an integer.")
+        one_axis(axis, a.ndim)
     a = fnp.ravel(a)
     if method == "ordinal":
         return fnp.argsort(fnp.argsort(a, kind="stable"), kind="stable") + 1
@@ -100,6 +107,7 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
 
     Raises:
         ShapeError: weights that are not as many as samples.
+        DomainError: fewer than two samples, or plain ones that are not finite.
         RuleError: an unknown method.
 
     Example:
@@ -112,6 +120,10 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
         self.dataset = fnp.atleast_2d(inexact(value(dataset)))
         _check_real("samples", self.dataset)
+        if self.dataset.size < 2:
+            raise DomainError("`dataset` input should have multiple elements.", "Pass samples.")
+        if not _is_finite(dataset):
+            raise DomainError("gaussian_kde was given samples that are not finite.", "Drop them.")
         self.d, self.n = self.dataset.shape
         equal = fnp.ones(self.n, self.dataset.dtype)
         w = equal if weights is None else fnp.astype(value(weights), self.dataset.dtype)
@@ -160,6 +172,11 @@ class gaussian_kde:  # noqa: N801 - SciPy's name
     def from_scipy(cls, other: Any) -> "gaussian_kde":
         """The same as SciPy's."""
         return cls(other.dataset, other.factor, other.weights)
+
+
+def _is_finite(x: Any) -> bool:
+    """Whether plain values are; of traced ones nothing is known."""
+    return not issubclass(type(x), float | np.ndarray) or bool(np.isfinite(x).all())
 
 
 def _check_real(what: str, x: Any) -> None:
