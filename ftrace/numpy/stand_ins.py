@@ -28,13 +28,13 @@ class _Unasked(Exception):  # noqa: N818 - no error: what stops the making of a 
     """Arguments that are not for asking: functions, arrays of other libraries, many elements."""
 
 
-def ask(plain: Callable[..., Any], args: Any, options: Mapping[str, Any], name: str) -> None:
+def ask(plain: Callable[..., Any], args: Any, options: Mapping[str, Any], name: Any) -> None:
     """Raise what a function of NumPy's or SciPy's raises on arguments like these, if it does.
 
     Args:
         plain: that function.
         args, options: its arguments, some of them traced.
-        name: its name, which is part of what is remembered.
+        name: what it is called by in what is remembered: its name, or itself.
     """
     count = [MOST_ELEMENTS]
     try:

@@ -80,7 +80,7 @@ def _sizes(name: str, shape: Any) -> Shape:
         else (shape,)
     )
     try:
-        found = tuple(int(n.__index__()) for n in parts)
+        found = tuple(int(n.__index__()) for n in parts)  # pyright: ignore - not of bytes
     except ConcretizationTypeError:
         raise  # a traced size
     except (AttributeError, TypeError):
