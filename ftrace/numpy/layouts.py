@@ -152,7 +152,7 @@ class Flags:
     """What is known of the memory that a traced array would have: whether it is contiguous."""
 
     __slots__ = ("_x",)
-    _ORDERS: Final = ("contiguous", "c_contiguous", "f_contiguous", "fnc", "forc")
+    _ORDERS: Final = ("contiguous", "c_contiguous", "f_contiguous", "fnc", "forc", "fortran")
 
     def __init__(self, x: Tracer) -> None:
         object.__setattr__(self, "_x", x)
