@@ -80,7 +80,7 @@ class ConstantValues:
     def _is_constant(self, eqn: Eqn) -> bool:
         known, made = self._values, self._made
         return (
-            eqn.primitive.effects is None
+            eqn.primitive.effects is None  # nor has a row that holds jaxprs: a loop may not end
             and eqn.primitive.host is None  # a user's function runs as often as it is called
             and all(type(v) is Literal or v in made or v in known for v in eqn.invars)
             and all(v.aval.size <= LIMIT for v in eqn.outvars)
@@ -96,7 +96,7 @@ class ConstantValues:
             ctx.trace = outer
         results = found if eqn.primitive.multiple else [found]
         for v, x in zip(eqn.outvars, results, strict=True):
-            self._values[v] = x.item() if v.aval.weak and hasattr(x, "item") else x
+            self._values[v] = x
 
     def _captured_by(self, atom: Var) -> list[Var]:
         """The captured arrays that a constant was computed from."""

@@ -207,9 +207,6 @@ def _note_operands(trace: JaxprTrace) -> None:
 def _read_consts(trace: JaxprTrace, eqns: list[Eqn], outs: list[Atom]) -> list[tuple[Any, Var]]:
     """The captured arrays that something still reads."""
     read = {v for e in eqns for v in e.invars if type(v) is Var} | set(outs)
-    for a, v in trace.consts.values():
-        if v in trace.constants.asked and v not in read:
-            trace.check(a, v)
     found = [(a, v) for a, v in trace.consts.values() if v in read]
     for a, v in found:
         trace.check(a, v)

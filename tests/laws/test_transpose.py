@@ -13,7 +13,7 @@ from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.primitive import LINEAR, Linear
 from ftrace.core.zero import Masked
 from ftrace.interpreters.tangents import materialise, zeros
-from ftrace.interpreters.transpose import backward_pass
+from ftrace.interpreters.transpose import _crossed, _is_any, backward_pass
 from tests.laws.cases import (
     DIFFERENTIABLE,
     Case,
@@ -163,3 +163,42 @@ def test_movement_rows_move_the_mask(case: Case, operands: tuple[int, ...]) -> N
     for i, ct, e in zip(operands, found, expected, strict=True):
         assert typeof(ct.mask) == aval(case.avals[i].shape, bool_)
         np.testing.assert_array_equal(ct.mask, e != 0)
+
+
+READ = [c for c in TRANSPOSABLE if c.row.mask and not c.row.multiple]
+
+
+@over_operands(READ, choices)
+def test_a_mask_of_what_was_read_hides_no_cotangent(case: Case, operands: tuple[int, ...]) -> None:
+    """Each element that a read result depends on stays in the mask, wherever a row moves it."""
+    (masked,), (plain,) = masked_cotangents(case, operands, 0.4)
+    eqn, _ = equation(case, operands)
+    read = Masked(plain, masked.mask, True, read=True)
+    args = [Linear(a.aval) if type(a) is Var else a.value for a in eqn.invars]
+    found, expected = _crossed(eqn, read, args, _is_any), pull(case, operands, [plain])
+    for i, e in zip(operands, expected, strict=True):
+        ct = found[i]
+        if type(ct) is Masked:
+            hidden = ~np.broadcast_to(ct.mask, case.avals[i].shape)
+            assert not np.any(np.asarray(whole(e, case.avals[i]))[hidden])
+        assert_close(whole(ct, case.avals[i]), whole(e, case.avals[i]))
+
+
+@over_operands([c for c in READ if callable(c.row.mask)], choices)
+def test_a_rule_of_a_mask_names_what_meets_what_was_read(
+    case: Case, operands: tuple[int, ...]
+) -> None:
+    """Nothing else is in the mask: it is where numbers above zero, moved back, are above zero."""
+    rng = case.rng()
+    (out,) = case.types(*case.avals)
+    mask = np.asarray(rng.random(out.shape) < 0.3)
+    args: list[Any] = [
+        Linear(aval(a.shape, a.dtype))
+        if i in operands
+        else rng.uniform(1, 2, a.shape).astype(a.dtype)[()]
+        for i, a in enumerate(case.avals)
+    ]
+    found = case.row.mask(mask, *args, **case.sample.params)
+    expected = case.row.transpose(mask.astype(out.dtype), *args, **case.sample.params)
+    for i in operands:
+        np.testing.assert_array_equal(found[i], np.asarray(expected[i]) != 0)

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.special
 
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import jit
 from ftrace.numpy import stand_ins
-from ftrace.scipy import optimize, special
+from ftrace.scipy import linalg, optimize, special
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -70,3 +71,20 @@ def test_shapes_of_stand_ins():
                 found = made(shape, np.dtype(dtype))
                 assert (found.shape, found.dtype) == (shape, dtype)
     assert abs(np.linalg.det(stand_ins._rising((3, 3), np.dtype(float)))) > 1
+
+
+def test_lists_are_of_one_kind_if_their_items_are():
+    def plain(xs):
+        if any(type(x) is str for x in xs):
+            raise TypeError("texts")
+
+    stand_ins.ask(plain, ([1.0],), {}, "a list")
+    with pytest.raises(TypeError, match="texts"):
+        stand_ins.ask(plain, (["a"],), {}, "a list")
+
+
+def test_a_matrix_that_stand_ins_make_singular_is_no_error():
+    """None of them is a definite matrix in bands: only the user's values are."""
+    bands, b = np.array([[0.0, 1.0, 1.0, 1.0], [9.0, 8.0, 9.0, 7.0]]), np.ones(4)
+    found = jit(lambda bands: linalg.solveh_banded(bands, b))(bands)
+    assert np.allclose(found, scipy.linalg.solveh_banded(bands, b))

@@ -59,6 +59,7 @@ PROGRAMS = {
     "joined": lambda x: np.concatenate([np.sqrt(x), np.log(x)])[5:].sum(),
     "stacked": lambda x: np.stack([np.sqrt(x), np.log(x)], axis=1)[1:].sum(),
     "split": lambda x: sum(p.sum() for p in np.split(np.sqrt(x), 4)[1:]),
+    "split by lax": lambda x: sum(p.sum() for p in lax.split(np.sqrt(x), (1, 3))[1:]),
     "padded": lambda x: lax.pad(np.sqrt(x), 0.0, [(-1, 2, 0)]).sum(),
     "diff": lambda x: np.diff(np.sqrt(x)[1:]).sum(),
     "the largest": lambda x: np.max(np.sqrt(x)),
@@ -140,3 +141,10 @@ def test_second_derivatives_of_what_was_not_read_are_zero():
     for wrap in (lambda g: g, jit):
         found = wrap(grad(lambda x: grad(f)(x).sum()))(X)
         np.testing.assert_allclose(found, [0, *(0.75 / np.sqrt(X[1:]))])
+
+
+def test_an_element_divided_by_a_zero_that_is_known_is_not_read_either():
+    with np.errstate(all="ignore"):
+        for wrap in (grad, lambda f: jit(grad(f))):
+            found = wrap(lambda x: (x / 0.0)[1:].sum())(X)
+            np.testing.assert_array_equal(found, [0, np.inf, np.inf, np.inf])

@@ -204,3 +204,8 @@ def test_an_image_compiled() -> None:
         found = smooth(REAL)
     expected = scipy.ndimage.zoom(scipy.ndimage.sobel(REAL), 2)
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", [-1, 0, 1, 6])
+def test_splines_of_other_orders_are_refused(order: int) -> None:
+    agree("spline_filter", VOLUME[0], order)

@@ -331,3 +331,13 @@ def test_ranks_and_standard_errors() -> None:
     for axis in (0, 1, None):
         found = ftrace.jit(lambda x: stats.sem(x, axis))(X3)  # noqa: B023 - called at once
         np.testing.assert_allclose(found, scipy.stats.sem(X3, axis), rtol=1e-12)
+
+
+@pytest.mark.parametrize("samples", [[], [1.0], [[1.0]]])
+def test_a_density_of_fewer_than_two_samples_is_refused(samples: Any) -> None:
+    def density(samples: Any) -> Any:
+        return stats.gaussian_kde(samples)(np.array([0.2]))
+
+    for f in (density, ftrace.jit(density)):
+        with pytest.raises(ValueError, match="should have multiple elements"):
+            f(np.array(samples))

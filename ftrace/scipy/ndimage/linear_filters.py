@@ -1,6 +1,6 @@
 """Correlations of images with weights, and means of windows: sums over extended arrays.
 
-`gaussian_filter`, `sobel`, `laplace` and their relatives are SciPy's own Python over these.
+`gaussian_filter`, `sobel`, `laplace` and their relatives (`compound_filters.py`) are made of these.
 """
 
 from typing import Any
