@@ -13,21 +13,27 @@ import numpy as np
 
 
 class CudaError(RuntimeError):
+    __module__ = "cupy_backends.cuda"
+
     def __init__(self, status, text):
         super().__init__(text)
         self.status = status
 
 
 class CUDARuntimeError(CudaError):
-    pass
+    __module__ = "cupy_backends.cuda.api.runtime"
 
 
 class CUDADriverError(CudaError):
-    pass
+    __module__ = "cupy_backends.cuda.api.driver"
+
+
+class CUBLASError(CudaError):
+    __module__ = "cupy_backends.cuda.libs.cublas"
 
 
 class OutOfMemoryError(MemoryError):
-    pass
+    __module__ = "cupy.cuda.memory"
 
 
 class Array(SimpleNamespace):

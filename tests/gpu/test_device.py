@@ -23,7 +23,13 @@ from ftrace.gpu.runtime import cupy_device, nvrtc
 from ftrace.gpu.runtime.cupy_device import CupyDevice, block_of, device_of
 from ftrace.gpu.runtime.current_device import current, using
 from ftrace.primitives.elementwise import sin
-from tests.gpu.fake_cupy import CUDADriverError, CUDARuntimeError, FakeCupy, OutOfMemoryError
+from tests.gpu.fake_cupy import (
+    CUBLASError,
+    CUDADriverError,
+    CUDARuntimeError,
+    FakeCupy,
+    OutOfMemoryError,
+)
 
 HERE = Path(__file__).resolve().parents[2]
 ILLEGAL = (700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
@@ -460,6 +466,28 @@ def test_errors_of_cuda_say_what_was_done_and_what_to_do(device, fake, monkeypat
             with pytest.raises(errors.BackendError, match=message.replace(" .*on", ".*on")):
                 call()
             assert fake.devices == [0]
+
+
+def test_errors_of_libraries_say_what_was_done(device, fake, monkeypatch):
+    def failing(row, args, params):
+        raise CUBLASError(3, "CUBLAS_STATUS_ALLOC_FAILED")
+
+    monkeypatch.setattr(cupy_device, "_evaluate", failing)
+    with pytest.raises(
+        errors.BackendError,
+        match=r"Running sin by CuPy on GPU 0 failed: CUBLAS_STATUS_ALLOC_FAILED",
+    ) as e:
+        device.library(sin, [], {})
+    assert isinstance(e.value.__cause__, CUBLASError)
+
+
+def test_errors_of_rows_stay_what_they_are(device, monkeypatch):
+    def failing(row, args, params):
+        raise IndexError("mine")
+
+    monkeypatch.setattr(cupy_device, "_evaluate", failing)
+    with pytest.raises(IndexError, match="mine"):
+        device.library(sin, [], {})
 
 
 def test_other_errors_are_not_ours(device, fake):

@@ -18,6 +18,7 @@ from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.gpu.eager import library_folds as folds
 from ftrace.gpu.eager import library_matrices as matrices
 from ftrace.gpu.eager import library_places as places
+from ftrace.gpu.eager import library_products as products
 from ftrace.gpu.eager.library_arrays import Rule
 from ftrace.primitives.convert import rounded
 
@@ -92,7 +93,7 @@ RULES: Final[dict[str, Rule]] = {
     "select": arrays.select,
     "clamp": arrays.clamp,
     **{row: arrays.ufunc(name) for row, name in _COMPARISONS.items()},
-    "dot_general": arrays.dot,
+    "dot_general": products.dot,
     "convert_element_type": arrays.converted,
     "real": arrays.real,
     "imag": arrays.imag,

@@ -130,7 +130,9 @@ class CupyDevice:
         with self._current():
             try:
                 return _evaluate(row, args, params)
-            except self._errors as error:
+            except Exception as error:
+                if not _is_of_cupy(error):
+                    raise
                 raise self._failed(f"Running {row.name} by CuPy", error) from error
 
     def to_host(self, array: Any) -> Any:
@@ -327,6 +329,14 @@ def _version(number: int) -> str:
 
 def _is_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or getattr(error, "status", 0) == _OUT_OF_MEMORY
+
+
+def _is_of_cupy(error: Exception) -> bool:
+    """Whether an error is of a library of CUDA's, or of CuPy's pool or compiler.
+
+    The types are not asked for: their modules load the libraries.
+    """
+    return type(error).__module__.partition(".")[0] in ("cupy", "cupy_backends")
 
 
 def _failed(doing: str, error: Exception) -> BackendError:

@@ -4,7 +4,7 @@ Nothing here waits for the device but a `BranchStep` and a `Repeat`, which need 
 go on. (Loops that fit one kernel never come here: lowering has made them `While`s inside it.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -194,20 +194,22 @@ def _calling(call: CallStep) -> Run:
             found = memory.device.library(row, operands, eqn.params)
         finally:
             ctx.trace, source.here.place = before, place
+        held = {id(x.data.mem) for x, (_, k) in zip(operands, atoms, strict=True) if k is not None}
         for value, var, slot in zip(found, eqn.outvars, call.results, strict=True):
             if value.shape != var.aval.shape or value.dtype != var.aval.dtype:
                 got = f"{value.dtype}{list(value.shape)}"
                 raise JaxprError(
                     f"{row.name} promised {var.aval!r}, but its evaluation gave {got}."
                 )
-            memory.put(slot, _own(value, operands, memory.device))
+            memory.put(slot, _own(value, held, memory.device))
+            held.add(id(value.data.mem))
 
     return run
 
 
-def _own(value: Any, operands: Sequence[Any], device: Device) -> Any:
-    """A result of CuPy as memory that nobody else uses."""
-    alone = value.base is None and all(value is not x for x in operands)
+def _own(value: Any, held: Collection[int], device: Device) -> Any:
+    """A result of CuPy as memory that nobody else uses; `held` has the ids of what others use."""
+    alone = id(value.data.mem) not in held
     if alone and value.flags.c_contiguous and not device.pointer(value) % ALIGNMENT:
         return value
     return contiguous(value, device)
