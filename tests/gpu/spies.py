@@ -212,6 +212,16 @@ def _seen(address: int, dtype: Any, shape: Any, steps: Any) -> Any:
     return np.ndarray(shape, dtype, memory, 0, tuple(size * s for s in steps))
 
 
+def added(rows: Spy, places: Spy, values: Spy) -> Spy:
+    """What kernels of ours add."""
+    assert rows.ndim == values.ndim == 2
+    assert rows.dtype.char in "fdFDiIlL"
+    assert places.dtype == np.int64
+    found, inside = rows.memory.copy(), (places.memory >= 0) & (places.memory < len(rows.memory))
+    np.add.at(found, places.memory[inside], values.memory[inside])
+    return Spy(found)
+
+
 def special() -> Namespace:
     """The namespace of `cupyx.scipy.special`."""
     return Namespace(importlib.import_module("cupyx.scipy.special"), scipy.special)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import BackendError, DtypeError, FtraceError, RuleError
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.eager import bessel
+from ftrace.gpu.eager import bessel, scatter_sums
 from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.gpu.eager import library_folds as folds
 from ftrace.gpu.eager import library_matrices as matrices
@@ -48,6 +48,11 @@ def own(kind: str, v: Any, x: Any) -> Any:
     return bessel.evaluate(kind, v, x)
 
 
+def added(*operands: Any) -> Any:
+    """Rows with sums added to them, by kernels of ours."""
+    return scatter_sums.added(*operands)
+
+
 _SPECIAL: Final = {
     "erf": "erf",
     "erfc": "erfc",
@@ -77,6 +82,14 @@ _COMPARISONS: Final = {
     "le": "less_equal",
     "gt": "greater",
     "ge": "greater_equal",
+}
+
+_COMBINING: Final = {
+    "set": places.by_ufunc(None),
+    "add": places.by_sums(lambda *a: added(*a)),
+    "mul": places.by_ufunc("multiply"),
+    "min": places.by_ufunc("minimum"),
+    "max": places.by_ufunc("maximum"),
 }
 
 RULES: Final[dict[str, Rule]] = {
@@ -109,12 +122,9 @@ RULES: Final[dict[str, Rule]] = {
     **{row: arrays.special(name, lambda: special()) for row, name in _SPECIAL.items()},
     **{row: arrays.of_order(kind, lambda *a: own(*a)) for row, kind in _BESSEL.items()},
     "gather": places.gather,
-    "scatter": places.scatter(None),
-    "scatter_add": places.scatter("add"),
-    "scatter_at": places.scatter_at,
-    "scatter_mul": places.scatter("multiply"),
-    "scatter_min": places.scatter("minimum"),
-    "scatter_max": places.scatter("maximum"),
+    "scatter_at": places.scatter_at(_COMBINING),
+    "scatter": places.scatter(_COMBINING["set"]),
+    **{f"scatter_{how}": places.scatter(_COMBINING[how]) for how in ("add", "mul", "min", "max")},
     "dynamic_slice": places.read,
     "dynamic_update_slice": places.write,
     "sort": places.sort,
