@@ -212,6 +212,11 @@ def _seen(address: int, dtype: Any, shape: Any, steps: Any) -> Any:
     return np.ndarray(shape, dtype, memory, 0, tuple(size * s for s in steps))
 
 
+def compiled(row: Any, *operands: Any) -> Spy:
+    """What the kernel of a compiled function gives."""
+    return Spy(row.impl(*map(plain, operands)))
+
+
 def added(rows: Spy, places: Spy, values: Spy) -> Spy:
     """What kernels of ours add."""
     assert rows.ndim == values.ndim == 2

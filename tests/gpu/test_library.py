@@ -15,7 +15,17 @@ from ftrace.primitives.index_bounds import scatter_at
 from ftrace.primitives.scipy_functions import scipy_name
 from ftrace.primitives.table import LATE, by_name
 from tests.gpu.hosted import cupy
-from tests.gpu.spies import Cublas, LinearAlgebra, Namespace, Spy, added, own, plain, special
+from tests.gpu.spies import (
+    Cublas,
+    LinearAlgebra,
+    Namespace,
+    Spy,
+    added,
+    compiled,
+    own,
+    plain,
+    special,
+)
 from tests.laws.cases import CASES, ROWS, Case, assert_close
 
 # Rows that raise where values decide: they look at a flag, which waits for the device.
@@ -30,6 +40,7 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy_library, "special", special)
     monkeypatch.setattr(cupy_library, "own", own)
     monkeypatch.setattr(cupy_library, "added", added)
+    monkeypatch.setattr(cupy_library, "compiled", compiled)
     monkeypatch.setattr(library_products, "cublas", lambda: (Cublas(), lambda: 7))
     monkeypatch.setattr(cupy_library, "scipys_linear_algebra", LinearAlgebra)
     monkeypatch.setitem(TYPEOF, Spy, lambda x: typeof(x.memory))

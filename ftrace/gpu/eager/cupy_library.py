@@ -7,13 +7,14 @@ that the row promises. Results may be views of operands, as those of an `impl` m
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import BackendError, DtypeError, FtraceError, RuleError
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.eager import bessel, scatter_sums
+from ftrace.gpu.eager import bessel, compiled_rows, scatter_sums
 from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.gpu.eager import library_folds as folds
 from ftrace.gpu.eager import library_matrices as matrices
@@ -21,6 +22,7 @@ from ftrace.gpu.eager import library_places as places
 from ftrace.gpu.eager import library_products as products
 from ftrace.gpu.eager.library_arrays import Rule
 from ftrace.primitives.convert import rounded
+from ftrace.primitives.table import by_name
 
 _ELSEWHERE: Final = (
     "Compute this part on the host, `ftrace.device_put(f(ftrace.device_get(x)))`, or write it with "
@@ -48,9 +50,18 @@ def own(kind: str, v: Any, x: Any) -> Any:
     return bessel.evaluate(kind, v, x)
 
 
+def compiled(row: Primitive, *operands: Any) -> Any:
+    """A row by the kernel that compiled functions have."""
+    return compiled_rows.evaluate(row, *operands)
+
+
 def added(*operands: Any) -> Any:
     """Rows with sums added to them, by kernels of ours."""
     return scatter_sums.added(*operands)
+
+
+def _compiled(name: str, xp: Any, *operands: Any) -> Any:
+    return compiled(by_name[name], *operands)
 
 
 _SPECIAL: Final = {
@@ -106,6 +117,7 @@ RULES: Final[dict[str, Rule]] = {
     "select": arrays.select,
     "clamp": arrays.clamp,
     **{row: arrays.ufunc(name) for row, name in _COMPARISONS.items()},
+    **{name: partial(_compiled, name) for name in ("mod", "floor_divide", "rem")},
     "dot_general": products.dot,
     "convert_element_type": arrays.converted,
     "real": arrays.real,
