@@ -164,9 +164,9 @@ class SparseDerivative(Named):
         wanted = jvp(lambda x: self.fun(x, *args), (x,), (v,))[1].reshape(-1)
         close = np.finfo(x.dtype).eps ** 0.5 * max(1.0, float(np.max(np.abs(wanted), initial=0.0)))
         if not np.allclose(found, wanted, rtol=0.0, atol=close, equal_nan=True):
-            row = int(np.argmax(np.abs(found - wanted)))
+            worst = int(np.argmax(np.abs(found - wanted)))
             raise DerivativeError(
-                f"The pattern lacks elements: row {row} of the {self.what} of {name_of(self.fun)}"
+                f"The pattern lacks elements: row {worst} of the {self.what} of {name_of(self.fun)}"
                 " times a random vector is another number without them.",
                 "Leave the pattern out: it is found by ftrace.sparse.pattern.",
             )
@@ -187,10 +187,10 @@ def _data(fun: Function, plan: Plan, x: Any, args: tuple[Any, ...]) -> Any:
         seeds = _one_hot(colouring.rows, colouring.reverse, y.dtype)
         parts.append(fnp.reshape(vmap(lambda ct: pull(ct)[0])(seeds), -1))
     coo = plan.pattern.tocoo()
-    row = np.where(colouring.mirrored, coo.col, coo.row)
-    col = np.where(colouring.mirrored, coo.row, coo.col)
-    by_columns = colouring.columns[col] * m + row
-    by_rows = colouring.forward * m + colouring.rows[row] * n + col
+    i = np.where(colouring.mirrored, coo.col, coo.row)
+    j = np.where(colouring.mirrored, coo.row, coo.col)
+    by_columns = colouring.columns[j] * m + i
+    by_rows = colouring.forward * m + colouring.rows[i] * n + j
     return fnp.concatenate(parts)[np.where(colouring.by_rows, by_rows, by_columns)]
 
 
