@@ -1,10 +1,10 @@
 """Arrays that answer as CuPy's do, on top of NumPy, and complain where CuPy would not.
 
-`Spy` takes part in NumPy's two protocols under CuPy's conditions: ufuncs only as calls, a
-function of the same name in `cupy` whose signature takes the arguments, a loop for the dtypes, no
-NumPy array
-among the operands, no conversion to one. `Namespace` stands for the module `cupy` (or one below
-it) under the same conditions.
+`Spy` takes part in NumPy's two protocols under CuPy's conditions: ufuncs only as calls, a function
+of the same name in `cupy` whose signature takes the arguments, a loop for the dtypes, no NumPy
+array among the operands, no conversion to one. `Namespace` stands for the module `cupy` (or one
+below it) under the same conditions. Quotients of complex numbers, and Cholesky factors that do not
+exist, are CuPy's.
 """
 
 import ctypes
@@ -91,7 +91,27 @@ def call(theirs: Any, ours: Any, *args: Any, **kwargs: Any) -> Any:
     else:
         inspect.signature(theirs).bind(*args, **kwargs)
     kwargs = {k: plain(v) for k, v in kwargs.items()}
+    ours = {cupy.true_divide: divided, cupy.linalg.cholesky: factor}.get(theirs, ours)
     return wrapped(ours(*map(plain, args), **kwargs))
+
+
+def divided(x: Any, y: Any, **kwargs: Any) -> Any:
+    """The quotient; of complex numbers as Thrust's: NaN where the divisor is infinite."""
+    found = np.true_divide(x, y, **kwargs)
+    if found.dtype.kind == "c":
+        with np.errstate(invalid="ignore"):
+            found = np.where(np.isinf(y), found.dtype.type(complex(np.nan, np.nan)), found)
+    return found
+
+
+def factor(a: Any) -> Any:
+    """Cholesky factors; of a matrix without one what cuSOLVER leaves: no positive pivot."""
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        if a.ndim == 2:
+            return np.tril(a) * np.where(np.eye(len(a)), -1, 1)
+        return np.stack(list(map(factor, a)))
 
 
 class Spy(np.lib.mixins.NDArrayOperatorsMixin):

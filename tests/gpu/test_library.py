@@ -1,6 +1,5 @@
 """Every row on CuPy arrays: which functions of CuPy it calls, and what comes out."""
 
-import importlib
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from ftrace.core.errors import BackendError, DtypeError, RuleError
 from ftrace.gpu.eager import cupy_library, library_products
 from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.primitives.index_bounds import scatter_at
-from ftrace.primitives.scipy_functions import scipy_name
 from ftrace.primitives.table import LATE, by_name
 from tests.gpu.hosted import cupy
+from tests.gpu.lacking import lacking
 from tests.gpu.spies import (
     Cublas,
     LinearAlgebra,
@@ -67,35 +66,15 @@ CASES_ON_DEVICE = [
 ]
 
 
-def unsupported(case: Case) -> bool:
-    """Complex special functions, which CuPy does not have."""
-    return any(a.dtype.kind == "c" for a in case.avals) and case.row.name in cupy_library._SPECIAL
-
-
-def missing(case: Case) -> bool:
-    """Functions of SciPy that CuPy does not have."""
-    if case.row.name in ("sqrtm", "logm", "logm_slope", "factored"):
-        return True
-    name = case.sample.params.get("function")
-    if name is None:
-        return False
-    return not hasattr(importlib.import_module("cupyx.scipy.special"), scipy_name(name))
-
-
 @pytest.mark.parametrize(("case", "least"), CASES_ON_DEVICE)
 def test_a_row_calls_functions_that_cupy_has_and_gives_its_impls_values(
     case: Case, least: int
 ) -> None:
     args = given(case, least)
     before = [np.array(plain(a)) for a in args]
-    if unsupported(case):
-        with pytest.raises(DtypeError, match=f"CuPy .* cannot evaluate {case.row.name}"):
-            cupy_library.evaluate(case.row, args, case.sample.params)
-        return
-    if missing(case):
-        with pytest.raises(
-            RuleError, match=r"CuPy [\d.]+ has no function for (special|sqrtm|logm|factored)"
-        ):
+    if lacking(case.flat, case.args):
+        cannot = rf"CuPy [\d.]+ (cannot evaluate|has no function for) {case.row.name} "
+        with pytest.raises((DtypeError, RuleError), match=cannot):
             cupy_library.evaluate(case.row, args, case.sample.params)
         return
     found = cupy_library.evaluate(case.row, args, case.sample.params)
@@ -278,6 +257,21 @@ def test_every_matrix_of_a_stack_of_stacks_is_one(name: str) -> None:
     expected = row.impl(*args, **params)
     for y, z in zip(found, expected if row.multiple else [expected], strict=True):
         np.testing.assert_allclose(y.memory, z, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["cholesky", "definite_banded_solve"])
+def test_what_is_not_definite_is_nan_and_its_neighbours_are_not(name: str) -> None:
+    """CuPy says nothing of a matrix that has no factor, and gives what it got so far."""
+    if name == "cholesky":
+        args: tuple[Any, ...] = (np.stack([np.eye(3), np.diag([1.0, -1.0, 2.0])]),)
+    else:
+        bands = np.array([[[4.0, 4.0, 4.0], [1, 1, 0]], [[4.0, -4.0, 4.0], [1, 1, 0]]])
+        args = (bands, np.ones((2, 3, 2)))
+    row = by_name[name]
+    (found,) = cupy_library.evaluate(row, list(map(Spy, args)), {"lower": True})
+    assert_close(found.memory, row.impl(*args, lower=True))
+    assert np.isnan(found.memory[1]).any()
+    assert np.isfinite(found.memory[0]).all()
 
 
 @pytest.mark.parametrize(
