@@ -40,6 +40,7 @@ MACHINE: Final = Machine(
     bounds=False,
     in_order=False,
     lazy=False,
+    waits=True,
     pages=None,
 )
 

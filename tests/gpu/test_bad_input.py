@@ -372,3 +372,17 @@ def test_results_do_not_share_memory_compiled(host_device):
     found = f(on(host_device, X))
     spans = sorted((y.data.ptr, y.data.ptr + y.nbytes) for y in found)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+# --- errors that values decide
+
+
+@pytest.mark.parametrize("bad", [6, -7])
+def test_an_index_is_looked_at_after_what_was_started(bad: int, host_device: HostDevice) -> None:
+    fine, i = np.array([3, -1, 0]), np.array([0, bad])
+    f = jit(lambda x, i: np.cumsum(x[i] @ x.T, axis=0))
+    x = on(host_device, X)
+    same(host_device.to_host(f(x, on(host_device, fine))), np.cumsum(X[fine] @ X.T, axis=0))
+    with pytest.raises(IndexError, match=f"Index {bad} is out of bounds for axis 0 with size 6"):
+        f(x, on(host_device, i))
+    same(host_device.to_host(f(x, on(host_device, fine))), np.cumsum(X[fine] @ X.T, axis=0))
