@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 import ftrace
+import ftrace.numpy as fnp
 from ftrace import errors, grad, jit, lax
 from ftrace.gpu.runtime import cubin as compiling
 from ftrace.gpu.runtime import nvrtc
 from ftrace.gpu.runtime.copying import _joined, contiguous
 from ftrace.gpu.runtime.kernels import planned
+from tests.gpu import conftest
 from tests.gpu.devices import without_gpu
 from tests.gpu.emulation.device import HostDevice, selected
 
@@ -152,6 +154,22 @@ def test_a_kernel_that_is_refused_is_shown_and_nothing_is_kept_of_it_compiled(em
             assert "config.update(compile=False)" in str(caught.value)
         device.wrong = False
         same(device.to_host(f(x)), np.sin(X) * 0.123456)
+
+
+@pytest.mark.parametrize("dtype", ["g", [("a", "f4")], "M8[s]", "bfloat16"])
+def test_a_dtype_without_a_rule_is_named(host_device, dtype):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    x = host_device.empty((3,), np.dtype(dtype))
+    for f in (jit(lambda x: x * 2), grad(fnp.sum), fnp.sin):
+        with pytest.raises(errors.DtypeError, match=r"(?s)dtype .* cannot be traced.*Use bool"):
+            f(x)
+
+
+def test_nothing_is_emulated_where_there_is_a_gpu(emulation, monkeypatch):
+    assert not conftest.without()
+    monkeypatch.setattr(conftest, "without_gpu", lambda: "")
+    assert conftest.without().startswith("CuPy uses a GPU here")
 
 
 def test_two_devices_in_one_call_are_named_compiled(host_device):

@@ -6,6 +6,7 @@ CuPy's own code; the last part needs a GPU.
 
 import gc
 import importlib
+import os
 import subprocess
 import sys
 import threading
@@ -557,6 +558,77 @@ def test_a_device_that_is_not_there_is_an_error(fake):
         CupyDevice(5)
 
 
+def test_a_gpu_that_is_too_old_is_named(monkeypatch):
+    fake = FakeCupy()
+    installed(monkeypatch, fake)
+    make = fake.cuda.Device
+
+    def old(number):
+        made = make(number)
+        made.compute_capability = "70"
+        return made
+
+    monkeypatch.setattr(fake.cuda, "Device", old)
+    with pytest.raises(errors.BackendError, match=r"GPU 0 has compute capability 7\.0.*7\.5"):
+        CupyDevice(0)
+
+
+def test_a_driver_older_than_the_compiler_is_told_with_code_that_it_refuses(
+    device, fake, monkeypatch
+):
+    monkeypatch.setattr(cupy_device, "cubin", lambda source, arch, compiler: b"\x7fELF")
+    for version, found in (((13, 4), "The driver is made for CUDA 13.0"), ((13, 0), "CUDA_LAUNCH")):
+        monkeypatch.setattr(device.compiler, "version", version)
+        fake.trouble["Module.load"] = [CUDADriverError(209, "CUDA_ERROR_NO_BINARY_FOR_GPU")]
+        with pytest.raises(errors.BackendError, match=f"(?s)NO_BINARY_FOR_GPU.*{found}"):
+            device.compile("text", ("k",))
+
+
+FORKED = """
+import os, sys
+from ftrace.errors import BackendError
+from ftrace.gpu.runtime import cupy_device
+from tests.gpu.fake_cupy import CUDARuntimeError, FakeCupy
+
+fake = sys.modules["cupy"] = FakeCupy()
+device = cupy_device.device_of()
+reader, writer = os.pipe()
+if not os.fork():
+    said = []
+    for use in (cupy_device.device_of, lambda: device.empty((3,), "f4")):
+        fake.trouble["empty"] = [CUDARuntimeError(1, "cudaErrorInvalidValue")]
+        try:
+            use()
+            said.append("nothing")
+        except BackendError as error:
+            said.append(error.what)
+    os.write(writer, "\\n".join(said).encode())
+    os._exit(0)
+os.wait()
+print(os.read(reader, 10000).decode())
+assert cupy_device.device_of() is device
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_of_a_process_that_used_a_gpu_is_refused_by_name():
+    told = subprocess.run(
+        [sys.executable, "-c", FORKED], cwd=HERE, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert told == [
+        "CupyDevice(0, sm_90) was opened by the process that this one is a fork of. CUDA works in"
+        " no process that was forked from one that had used it.",
+        "Allocating an array on GPU 0 failed: cudaErrorInvalidValue. CUDA works in no process that"
+        " was forked from one that had used it.",
+    ]
+
+
+def test_a_driver_that_is_not_initialised_says_so_too(fake):
+    fake.trouble["getDeviceCount"] = [CUDARuntimeError(3, "cudaErrorInitializationError")]
+    with pytest.raises(errors.BackendError, match=r"(?s)sees no GPU in this process.*'spawn'"):
+        device_of()
+
+
 def test_real_cupy_without_a_driver_gives_the_same_words():
     pytest.importorskip("cupy")
     if not no_device():
@@ -786,6 +858,27 @@ def test_a_launch_that_a_gpu_refuses_is_an_error_and_the_next_works(gpu, functio
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of threads
+def test_a_fork_of_a_process_that_uses_a_gpu_is_refused_by_name(gpu):
+    held = gpu.from_host(np.ones(3))
+    reader, writer = os.pipe()
+    if not os.fork():  # nothing but this may happen here
+        said = "nothing"
+        try:
+            jit(lambda x: x * 2)(held)
+        except errors.BackendError as error:
+            said = error.what
+        except BaseException as error:
+            said = repr(error)
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        assert "CUDA works in no process that was forked" in pipe.read()
+    os.wait()
+    np.testing.assert_array_equal(gpu.to_host(jit(lambda x: x * 2)(held)), 2)
+
+
 def test_several_threads_use_a_gpu(gpu, functions):
     done = []
 

@@ -1,5 +1,6 @@
 """Every row on CuPy arrays: which functions of CuPy it calls, and what comes out."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tests.gpu.spies import (
     Namespace,
     Spy,
     added,
+    check_loop,
     compiled,
     own,
     plain,
@@ -303,6 +305,14 @@ def test_a_function_by_its_name_computes_in_the_dtype_of_its_operands() -> None:
 def test_a_function_of_real_numbers_refuses_complex_ones() -> None:
     with pytest.raises(DtypeError, match="cannot evaluate erf of c128"):
         cupy_library.evaluate(by_name["erf"], [Spy(np.array([1j]))], {})
+
+
+def test_loops_of_types_that_numpy_lacks_are_passed_over() -> None:
+    """CuPy has loops of bfloat16 where the package ml_dtypes is installed."""
+    many = SimpleNamespace(types=["EE->E", "dd->d"])
+    check_loop(many, [Spy(np.ones(3)), 2.0])
+    with pytest.raises(TypeError, match="has no loop"):
+        check_loop(many, [Spy(np.ones(3)), 2j])
 
 
 def test_the_spies_refuse_what_cupy_refuses():

@@ -7,6 +7,7 @@ but `read`, `to_host` and `synchronize`. CuPy is imported when the first device 
 """
 
 import importlib
+import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -22,10 +23,25 @@ from ftrace.gpu.runtime import nvrtc
 from ftrace.gpu.runtime.cubin import cubin
 from ftrace.gpu.runtime.device_interface import Triple
 
-_OUT_OF_MEMORY = 2  # of cudaError_t and of CUresult
+_OUT_OF_MEMORY, _NOT_INITIALISED = 2, 3  # of cudaError_t and of CUresult
+_CODE = (200, 209, 222)  # CUresult: an image that is invalid, for no GPU here, or too new
+_LEAST = 75  # compute capability: the oldest that every supported NVRTC compiles for
 _evaluate = lazy("ftrace.gpu.eager.cupy_library", "evaluate")
 _devices: dict[int, "CupyDevice"] = {}
 _making = forkable_lock()
+_forked: list[str] = []  # in a child of a process that used GPUs: which
+
+
+def _after_fork() -> None:
+    """In a child of a process that used GPUs: CUDA does not work here, whatever they say."""
+    if _devices:
+        _forked[:] = [", ".join(map(repr, _devices.values()))]
+        _devices.clear()
+        _working_cupy.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def device_of(array: Any = None) -> "CupyDevice":
@@ -68,6 +84,13 @@ class CupyDevice:
             )
         except self._errors as error:
             raise self._failed(f"Opening GPU {number}", error) from error
+        if int(self.arch.removeprefix("sm_")) < _LEAST:
+            raise BackendError(
+                f"GPU {number} has compute capability {self.arch[3:-1]}.{self.arch[-1]}, and ftrace"
+                " compiles for 7.5 (Turing) and newer.",
+                "Choose another GPU (`cupy.cuda.Device`, CUDA_VISIBLE_DEVICES), or compute on the"
+                " host: ftrace.device_get(x).",
+            )
         self._only = nullcontext() if single else None
 
     def __repr__(self) -> str:
@@ -108,7 +131,8 @@ class CupyDevice:
                 return {name: module.get_function(name) for name in entries}
             except self._errors as error:
                 doing = f"Loading {', '.join(entries)}, compiled by {self.compiler},"
-                raise self._failed(doing, error) from error
+                advice = self._newer_driver() if getattr(error, "status", 0) in _CODE else ""
+                raise self._failed(doing, error, advice) from error
 
     def launch(
         self, function: Any, grid: Triple, block: Triple, shared: int, words: Sequence[int]
@@ -243,10 +267,21 @@ class CupyDevice:
             except self._errors as error:
                 raise self._failed(f"Copying {size:,} bytes", error) from error
 
-    def _failed(self, doing: str, error: Exception) -> BackendError:
+    def _newer_driver(self) -> str:
+        """What to do where the driver is older than the compiler; empty where it is not."""
+        major, minor = self.compiler.version
+        driver = self._runtime.driverGetVersion()
+        if (driver // 1000, driver % 1000 // 10) >= (major, minor):
+            return ""
+        return (
+            f"The driver is made for CUDA {_version(driver)}: install a newer one, or a compiler"
+            f" that is not newer, `pip install 'nvidia-cuda-nvrtc=={_version(driver)}.*'`."
+        )
+
+    def _failed(self, doing: str, error: Exception, advice: str = "") -> BackendError:
         """An error of CUDA or CuPy in our words."""
         if not _is_memory(error):
-            return _failed(f"{doing} on GPU {self.number}", error)
+            return _failed(f"{doing} on GPU {self.number}", error, advice)
         free, total = self._runtime.memGetInfo()
         pool = self._cupy.get_default_memory_pool()
         return DeviceMemoryError(
@@ -286,6 +321,8 @@ def _working_cupy() -> tuple[Any, tuple[type[Exception], ...]]:
             "Install it with `pip install 'ftrace[cuda13]'`, or 'ftrace[cuda12]' where"
             " `nvidia-smi` shows a CUDA version below 13.",
         ) from error
+    if _forked:
+        raise _after(f"{_forked[0]} was opened by the process that this one is a fork of.")
     cuda = cupy.cuda
     errors = (
         cuda.runtime.CUDARuntimeError,
@@ -295,10 +332,20 @@ def _working_cupy() -> tuple[Any, tuple[type[Exception], ...]]:
     try:
         count, reason = cuda.runtime.getDeviceCount(), ""
     except errors as error:
+        if getattr(error, "status", 0) == _NOT_INITIALISED:
+            raise _after(f"CuPy sees no GPU in this process ({error}).") from error
         count, reason = 0, str(error)
     if not count:
         raise _without_device(cuda.runtime, reason)
     return cupy, errors
+
+
+def _after(what: str) -> BackendError:
+    return BackendError(
+        f"{what} CUDA works in no process that was forked from one that had used it.",
+        "Start processes by `multiprocessing.get_context('spawn')`, or fork before the first array"
+        " of a GPU is made.",
+    )
 
 
 def _without_device(runtime: Any, reason: str) -> BackendError:
@@ -339,9 +386,12 @@ def _is_of_cupy(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in ("cupy", "cupy_backends")
 
 
-def _failed(doing: str, error: Exception) -> BackendError:
+def _failed(doing: str, error: Exception, advice: str = "") -> BackendError:
+    if _forked or getattr(error, "status", 0) == _NOT_INITIALISED:
+        return _after(f"{doing} failed: {error}.")
     return BackendError(
         f"{doing} failed: {error}.",
-        "CUDA reports errors of a kernel at a later call: with CUDA_LAUNCH_BLOCKING=1 in the"
+        advice
+        or "CUDA reports errors of a kernel at a later call: with CUDA_LAUNCH_BLOCKING=1 in the"
         " environment it is at the right one. After an illegal address start a new process.",
     )
