@@ -281,7 +281,7 @@ def test_scratch_memory_holds_what_blocks_leave() -> None:
     fold = Fold("sum", "f4", 32, 1024)
     found = place(summed(fold=fold), {"x": [2**22]}, [64, 2**22])
     assert found.layout.split == 4
-    assert found.scratch == 8 * 2 * 4 * 32 * found.layout.width * 64  # high and low, 64 rows
+    assert found.scratch == 8 * 2 * 4 * 64  # high and low, of 4 blocks for each of 64 rows
     assert len(found.stages) == 2
     assert found.stages[0].grid == (4, 64, 1)
     found = place(summed(0, fold), {"x": [4096]}, [4096, 4096])
@@ -332,8 +332,8 @@ def test_folds_have_an_accumulator_per_thread_of_the_team() -> None:
     found = place(summed(fold=Fold("sum", "f4", 32, 1024)), {"x": [512]}, [10**5, 512])
     (fold,) = fold_of(found.kernel)
     layout = found.layout
-    assert fold.ways == layout.threads * layout.width == 128
-    assert fold.block == 32 * fold.ways  # as many additions in a row as before
+    assert (fold.ways, fold.near) == (layout.threads, layout.width) == (32, 4)
+    assert fold.block == 32 * fold.ways * fold.near  # as many additions in a row as before
     (fold,) = fold_of(place(summed(fold=Fold("max", "f4", 32)), {"x": [512]}, [10**5, 512]).kernel)
     assert fold == Fold("max", "f4", 1)
     (fold,) = fold_of(

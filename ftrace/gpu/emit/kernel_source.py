@@ -18,6 +18,11 @@ from ftrace.lowering.kernel.ir import Alloc, Buffer, If, Kernel, Let, Load, Loop
 HEADER: Final = """\
 template <int N> struct Words { long long w[N]; };
 template <class T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
+template <class T> inline void ft_add_exact(T& high, T& low, T other, T other_low) {
+  const T s = high + other, t = s - high;
+  low = (low + other_low) + ((high - (s - t)) + (other - t));
+  high = s;
+}
 """  # once per source, before the functions
 
 
@@ -41,7 +46,10 @@ def _function(kernel: Kernel, layout: GridLayout, stage: int, symbol: str) -> st
     count = _operands(w)
     teams.teams(w)
     if w.shared:
-        w.lines.insert(0, f"  __shared__ __align__(16) unsigned char shared[{w.shared}];")
+        w.lines[:0] = [
+            f"  __shared__ __align__(16) unsigned char shared[2][{w.shared}];",
+            "  unsigned phase = 0;",
+        ]
     head = f'extern "C" __global__ void __launch_bounds__({_threads(w)})'
     return "\n".join([f"{head} {symbol}(const Words<{count}> a) {{", *w.lines, "}\n"])
 

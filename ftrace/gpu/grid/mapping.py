@@ -28,7 +28,6 @@ from ftrace.gpu.grid.layout import (
     Geometry,
     GridLayout,
     Mapped,
-    has_tree,
     parts,
 )
 from ftrace.gpu.grid.nests import Access, Piece
@@ -160,9 +159,8 @@ class _Mapper:
         stages = self.geometry(layout, owners)
         if layout.split == 1:
             return Mapped(kernel, layout, stages, 0, extra)
-        each = 1 if layout.team == COLUMN else layout.width * WARP_LANES
         cells = sum(map(parts, pieces[0].outer.folds))
-        scratch = 8 * cells * each * layout.split * self.extent(owners)
+        scratch = 8 * cells * layout.split * self.extent(owners)
         return Mapped(kernel, layout, stages, scratch, extra)
 
     # --- who does what
@@ -222,8 +220,8 @@ class _Mapper:
         split = _power(min(wanted, self.length(pieces[0]) // (layout.threads * EACH), PARTS))
         if split <= 1:
             return layout
-        rows = min(split, 1024 // (across if column else WARP_LANES))
-        return replace(layout, split=split, joint=rows * (1 if column else WARP_LANES))
+        joint = min(split, 1024 // across) if column else max(split, WARP_LANES)
+        return replace(layout, split=split, joint=joint)
 
     def is_one_sweep(self, pieces: Sequence[Piece], rest: Block) -> bool:
         """Whether a team has one loop, which folds and reads nothing that the team wrote."""
@@ -281,7 +279,6 @@ class _Mapper:
             cut = any(self.size(p.inner.extent) % width for p in along if p.is_joined)
             runs = sum(a.stmt.buffer in names for a in found)  # else neighbours would spread
             enough = min(map(self.length, along)) >= width * layout.threads
-            enough = enough and self.shared_by(along, width) <= self.device.shared
             if names and 2 * runs >= len(found) and not cut and enough:
                 return replace(layout, width=width, vectors=names, ragged=ragged)
             width //= 2
@@ -317,15 +314,6 @@ class _Mapper:
         while width > 1 and (width * taken + shared > REGISTERS[width] or width * each > WORK):
             width //= 2
         return width
-
-    def shared_by(self, along: Sequence[Piece], width: int) -> int:
-        """Bytes of shared memory with which the largest block combines the folds of some loops."""
-        each = [
-            parts(f) * int(f.acc[1:]) * (width if has_tree(f) else 1)
-            for p in along
-            for f in p.outer.folds
-        ]
-        return 1024 * max(each, default=0) + 64
 
     def fitting(
         self, found: Sequence[Access], axes: set[KernelVar], vary: set[KernelVar], width: int
