@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ftrace import random as random
     from ftrace import scipy as scipy
     from ftrace import sparse as sparse
+    from ftrace import testing as testing
     from ftrace import tree as tree
     from ftrace import tree_util as tree_util
     from ftrace.api.compiled.accepted import default_matmul_precision as default_matmul_precision
@@ -117,6 +118,7 @@ _MODULES = (
     "random",
     "scipy",
     "sparse",
+    "testing",
     "tree",
     "tree_util",
 )

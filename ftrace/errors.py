@@ -8,6 +8,7 @@ from ftrace.core.errors import CallbackError as CallbackError
 from ftrace.core.errors import ConcretizationTypeError as ConcretizationTypeError
 from ftrace.core.errors import ConfigError as ConfigError
 from ftrace.core.errors import CustomRuleError as CustomRuleError
+from ftrace.core.errors import DerivativeError as DerivativeError
 from ftrace.core.errors import DeviceError as DeviceError
 from ftrace.core.errors import DeviceMemoryError as DeviceMemoryError
 from ftrace.core.errors import DomainError as DomainError

@@ -4,11 +4,13 @@ A file is named after a hash of all that its content depends on, so it never goe
 the hash of its content, so damage shows. Only files of this user, in a folder of this user that
 nobody else may write to, are read: nobody plants code. The cache is a convenience that must never
 stand in the way: a folder that cannot be used and a file that is damaged, foreign or gone count as
-"not there". Processes need no lock: files appear whole, and may go at any time.
+"not there". Processes need no lock: files appear whole, and may go at any time. What else lies in
+the folder is left alone.
 """
 
 import hashlib
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -20,6 +22,7 @@ from ftrace.core.config import config
 
 _MAGIC: Final = b"ftrace code 1\n"
 _DIGEST: Final = hashlib.sha256().digest_size
+_OURS: Final = re.compile(r"[0-9a-f]{64}\.\w+|tmp\w+\.part")
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _USER: Final = getattr(os, "geteuid", lambda: None)()
 
@@ -107,7 +110,7 @@ def obstacle(home: Path) -> str | None:
 
 
 def contents(home: Path) -> list[tuple[int, int, str]]:
-    """(time of last use in ns, bytes, path) of each file of a folder, the oldest first.
+    """(time of last use in ns, bytes, path) of each file of ours in a folder, the oldest first.
 
     Raises:
         OSError: the folder cannot be read.
@@ -115,6 +118,8 @@ def contents(home: Path) -> list[tuple[int, int, str]]:
     found: list[tuple[int, int, str]] = []
     with os.scandir(home) as entries:
         for entry in entries:
+            if not _OURS.fullmatch(entry.name):
+                continue
             with suppress(OSError):  # gone in the meantime
                 about = entry.stat(follow_symlinks=False)
                 found.append((about.st_mtime_ns, about.st_size, entry.path))

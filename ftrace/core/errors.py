@@ -268,6 +268,14 @@ class SolverError(FtraceError, RuntimeError):
     """
 
 
+class DerivativeError(FtraceError, AssertionError):
+    """A derivative is not that of its function, as numerical differences show.
+
+    Raised by `ftrace.testing`, and by what was made with `verify=`. The message has both values. It
+    also says so where differences cannot tell, as at a kink.
+    """
+
+
 class FreshnessWarning(UserWarning):
     """A compiled function reads through too many functions to be watched for changes.
 

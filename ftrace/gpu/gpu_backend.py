@@ -14,14 +14,14 @@ from ftrace.gpu.grid.layout import described
 from ftrace.gpu.runtime.cubin import cubin
 from ftrace.gpu.runtime.current_device import current
 from ftrace.gpu.runtime.device_interface import Device
-from ftrace.gpu.runtime.device_launch import DeviceProgram, is_number
+from ftrace.gpu.runtime.device_launch import DeviceProgram
 from ftrace.gpu.runtime.disassembly import disassembled
 from ftrace.gpu.runtime.kernels import Planned, module, plan_kernels
 from ftrace.gpu.runtime.models import Model, model
 from ftrace.lowering.kernel.ir import Kernel
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
-from ftrace.lowering.program.program import ARGUMENT, Program
+from ftrace.lowering.program.program import Program
 
 
 def _none() -> int:
@@ -40,6 +40,7 @@ MACHINE: Final = Machine(
     bounds=False,
     in_order=False,
     lazy=False,
+    waits=True,
     pages=None,
 )
 
@@ -89,26 +90,20 @@ class GpuBackend:
 
 
 class _OnDevices:
-    """A program, bound to each device that it is called on, and to which arguments are numbers."""
+    """A program, bound to each device that it is called on."""
 
-    __slots__ = ("_bound", "_program", "_single")
+    __slots__ = ("_bound", "_program")
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        slots = program.of_place(ARGUMENT)
-        self._single = [i for i, k in enumerate(slots) if program.slots[k].aval.shape == ()]
-        self._bound: dict[tuple[Device, tuple[int, ...]], DeviceProgram] = {}
+        self._bound: dict[Device, DeviceProgram] = {}
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """Run on the device of the first array."""
         device = current(next(filter(on_device, args), None))
-        numbers: tuple[int, ...] = ()
-        if self._single and len(args) > self._single[-1]:
-            numbers = tuple([i for i in self._single if is_number(args[i])])
-        found = self._bound.get((device, numbers))
+        found = self._bound.get(device)
         if found is None:
-            found = DeviceProgram(self._program, device, numbers)
-            self._bound[device, numbers] = found
+            found = self._bound[device] = DeviceProgram(self._program, device)
         return found(args)
 
 

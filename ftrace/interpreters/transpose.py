@@ -263,7 +263,7 @@ def _same(eqn: Eqn, ct: Masked, operands: list[Any], harsh: bool = False) -> Seq
 def _summed(ct: Masked, axes: tuple[int, ...], read: bool) -> Any:
     """The cotangent of a number that was repeated: `read`, if any element was."""
     value = reduce_sum(materialise(ct), axes=axes)
-    return value if read else Masked(value, lambda: _any(ct.mask, axes))
+    return value if read else Masked(value, lambda: _any(ct.mask, axes), zeroed=True)
 
 
 def _narrow(ct: Any, other: Masked) -> Masked:
@@ -328,7 +328,7 @@ def _sum(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     if ct.read:  # some of it was read: one number was, or all that was repeated
         rank0 = len(stretched) == len(source)
         return found if rank0 else [ct.with_value(c, mask) for c in found]
-    return [Masked(c, mask) for c in found]
+    return [Masked(c, mask, zeroed=True) for c in found]  # sums of zeros
 
 
 def _call(eqn: Eqn, cts: list[Any], operands: list[Any]) -> Sequence[Any]:

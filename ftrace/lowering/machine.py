@@ -47,6 +47,8 @@ class Machine:
             cumulative rows are left to the library.
         lazy: whether an element is loaded only where a condition on elements asks for it; else
             only conditions that a whole loop shares keep loads from happening.
+        waits: whether a look at a value waits for all that was started; then errors that values
+            decide are looked for last.
         pages: of 4096 bytes that a member of a scan may touch in its iterations, if it iterates by
             itself where members are many; more are passed iteration by iteration. None where calls
             cost
@@ -61,4 +63,5 @@ class Machine:
     bounds: bool = True
     in_order: bool = True
     lazy: bool = True
+    waits: bool = False
     pages: int | None = 512

@@ -122,14 +122,19 @@ def _dot_jvp(primals: Any, tangents: Any, *, dimension_numbers: DimensionNumbers
 def _operand_cotangent(
     ct: Any, x: Linear, y: Any, dimension_numbers: DimensionNumbers, swapped: bool
 ) -> Any:
-    """The cotangent of `x`, the left operand, or the right one of the swapped product."""
+    """The cotangent of `x`, the left operand, or the right one of the swapped product.
+
+    Which factor comes first is free: if one order leaves the axes of `x` as they are, it is that.
+    """
     (xc, yc), (xb, yb) = dimension_numbers
     nb = len(xb)
     x_free, y_free = _free(x.aval.ndim, xc, xb), _free(typeof(y).ndim, yc, yb)
     first = nb if swapped else nb + len(x_free)
-    of_y = tuple(range(first, first + len(y_free)))
-    found = dot_general(ct, y, dimension_numbers=((of_y, y_free), (tuple(range(nb)), yb)))
+    of_y, batch = tuple(range(first, first + len(y_free))), tuple(range(nb))
     contracted = tuple(xc[i] for i in np.argsort(yc))
+    if (*xb, *contracted, *x_free) == tuple(range(x.aval.ndim)):
+        return dot_general(y, ct, dimension_numbers=((y_free, of_y), (yb, batch)))
+    found = dot_general(ct, y, dimension_numbers=((of_y, y_free), (batch, yb)))
     order = tuple(int(i) for i in np.argsort((*xb, *x_free, *contracted)))
     return found if order == tuple(range(len(order))) else transpose(found, permutation=order)
 

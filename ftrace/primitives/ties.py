@@ -55,10 +55,13 @@ def gaps_of(w: Any, kind: Kind, square: bool = True) -> Gaps:
     gap = column + row if kind == "sums" else column - row
     one, zero = w.dtype.type(1), w.dtype.type(0)
     if are_apart(w, kind):
-        if kind != "sums":
-            gap = gap.copy()  # row by row
-            diagonal_view(gap)[...] = np.inf
-        return Gaps(w, one / gap, None, kind, square)
+        if kind == "sums":
+            return Gaps(w, one / gap, None, kind, square)
+        gap = gap.copy()  # row by row
+        diagonal_view(gap)[...] = one  # not infinity: CuPy's complex 1 / inf is NaN
+        inverse = one / gap
+        diagonal_view(inverse)[...] = zero
+        return Gaps(w, inverse, None, kind, square)
     same = np.abs(gap) <= _rounding(w)[..., None]
     return Gaps(w, np.where(same, zero, one / np.where(same, one, gap)), same, kind, square)
 

@@ -7,6 +7,9 @@ element; plain matrices that meet traced values there (`A @ x`, `A.dot(x)`) beco
 `scipy.sparse.csr_array((data, indices, indptr))` of traced data. The places of elements are fixed:
 what would depend on values of zero (`A.nonzero()`, `A.eliminate_zeros()`) is not there.
 
+`jacobian` and `hessian` make functions that return sparse derivatives: the pattern is found from
+the program (`pattern`) and coloured, and each call takes as many passes as there are colours.
+
 Systems are solved by `ftrace.implicit.spsolve`, `cg`, `gmres`, `bicgstab`, or SciPy's functions of
 these names.
 """
@@ -20,6 +23,10 @@ from ftrace.sparse.building import csr_array as csr_array
 from ftrace.sparse.building import csr_matrix as csr_matrix
 from ftrace.sparse.building import diags as diags
 from ftrace.sparse.building import diags_array as diags_array
+from ftrace.sparse.derivatives import Plan as Plan
+from ftrace.sparse.derivatives import hessian as hessian
+from ftrace.sparse.derivatives import jacobian as jacobian
+from ftrace.sparse.derivatives import pattern as pattern
 from ftrace.sparse.jacobians_as_operators import jacobian_operator as jacobian_operator
 from ftrace.sparse.traced_data import Sparse as Sparse
 from ftrace.sparse.traced_data import as_sparse as as_sparse

@@ -136,6 +136,20 @@ def test_what_was_not_used_for_longest_goes_first(home):
     assert [disk_cache.read(name) is not None for name in names] == [True, False, True, True]
 
 
+def test_what_is_not_of_the_cache_is_neither_counted_nor_deleted(home):
+    first, second = (disk_cache.name_of("o", k) for k in range(2))
+    disk_cache.write(first, BODY)
+    foreign = home / "notes.txt"
+    foreign.write_bytes(BODY * 100)
+    os.utime(foreign, (1, 1))
+    with ftrace.config.update(kernel_cache=2 * (home / first).stat().st_size):
+        disk_cache._sizes.clear()
+        disk_cache.write(second, BODY)
+    assert foreign.exists()
+    assert disk_cache.read(first)
+    assert disk_cache.read(second)
+
+
 def test_nothing_is_kept_or_read_if_the_setting_is_zero(home):
     disk_cache.write(NAME, BODY)
     with ftrace.config.update(kernel_cache=0):

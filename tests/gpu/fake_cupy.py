@@ -11,41 +11,29 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tests.gpu.fake_driver import FakeDriver
-
 
 class CudaError(RuntimeError):
+    __module__ = "cupy_backends.cuda"
+
     def __init__(self, status, text):
         super().__init__(text)
         self.status = status
 
 
 class CUDARuntimeError(CudaError):
-    pass
-
-
-class OutOfMemoryError(MemoryError):
-    pass
-
-
-STATUSES = {
-    1: "CUDA_ERROR_INVALID_VALUE",
-    2: "CUDA_ERROR_OUT_OF_MEMORY",
-    700: "CUDA_ERROR_ILLEGAL_ADDRESS",
-}
+    __module__ = "cupy_backends.cuda.api.runtime"
 
 
 class CUDADriverError(CudaError):
-    def __init__(self, status, text=""):
-        super().__init__(status, text or STATUSES[status])
+    __module__ = "cupy_backends.cuda.api.driver"
 
 
-class Pinned(bytearray):
-    """Page-locked memory."""
+class CUBLASError(CudaError):
+    __module__ = "cupy_backends.cuda.libs.cublas"
 
-    @property
-    def ptr(self):
-        return ctypes.addressof(ctypes.c_char.from_buffer(self))
+
+class OutOfMemoryError(MemoryError):
+    __module__ = "cupy.cuda.memory"
 
 
 class Array(SimpleNamespace):
@@ -59,17 +47,12 @@ def device_array(host, number=0):
     return Array(host=host, data=SimpleNamespace(ptr=host.ctypes.data, device_id=number))
 
 
-def ndarray(shape, dtype, place):
-    """An array over memory that was allocated."""
-    assert type(shape) is tuple
-    array = device_array(place.host.view(dtype).reshape(shape), place.device_id)
-    assert array.data.ptr == place.ptr
-    return array
-
-
 class Pool:
     def __init__(self, fake):
         self.fake = fake
+
+    def malloc(self, size):
+        raise AssertionError("arrays are made by `empty` here")
 
     def free_all_blocks(self):
         self.fake.note("free_all_blocks")
@@ -148,8 +131,6 @@ class Module:
 class Function:
     def __init__(self, module, kernel):
         self.module, self.kernel = module, kernel
-        fake = module.fake
-        self.ptr = fake.driver.function(lambda words: kernel(words), fake.words).ptr
 
     def __call__(self, grid, block, args, shared_mem=0, stream=None):
         fake = self.module.fake
@@ -173,9 +154,8 @@ class FakeCupy:
     def __init__(self, devices=1):
         self.calls, self.trouble, self.kernels = [], {}, {}
         self.devices, self.numbers = [0], devices
-        self.pinned = set()  # addresses of page-locked memory
-        self.pool, self.words = Pool(self), 1  # words of each kernel
-        self.driver = FakeDriver(lambda stream, step: self.work(step))
+        self.allocators = []
+        self.pool = Pool(self)
         self.stream = Stream(self, 0)
         self.entered = [self.stream]
         made = iter(range(7, 1000))
@@ -186,11 +166,10 @@ class FakeCupy:
             function=SimpleNamespace(Module=lambda: Module(self)),
             Device=self._device,
             Stream=lambda non_blocking=False: Stream(self, next(made), non_blocking),
+            MemoryPool=lambda: Pool(self),
             get_current_stream=lambda: self.stream,
-            alloc=self._alloc,
-            alloc_pinned_memory=self._pinned,
+            using_allocator=self._using_allocator,
         )
-        self.ndarray = ndarray
 
     def note(self, name, *rest):
         self.calls.append((name, *rest))
@@ -203,13 +182,16 @@ class FakeCupy:
 
     # --- module level
 
+    def empty(self, shape, dtype):
+        assert type(shape) is tuple
+        self.note("empty", shape)
+        return device_array(np.full(shape, 7, dtype), self.devices[-1])
+
     def array(self, host, order):
         assert (type(host), order) == (np.ndarray, "C")
         self.note("array")
         if host.ndim == 0 and host == 0:  # filled by zeroing the memory
             host = np.zeros_like(host)
-        if host.ctypes.data not in self.pinned:  # that is read later
-            host = host.copy()
         return device_array(host, self.devices[-1])
 
     def asnumpy(self, array):
@@ -235,8 +217,6 @@ class FakeCupy:
             runtimeGetVersion=lambda: 13020,
             memGetInfo=lambda: (12345, 150000),
             memcpyAsync=self._memcpy,
-            setDevice=lambda number: self.note("setDevice", number),
-            pointerGetAttributes=self._attributes,
             deviceSynchronize=lambda: self.note("deviceSynchronize"),
         )
 
@@ -266,14 +246,10 @@ class FakeCupy:
         device.compute_capability = "90"
         return device
 
-    def _alloc(self, size):
-        self.note("alloc", size)
-        host = np.full(size, 7, np.uint8)
-        return SimpleNamespace(host=host, ptr=host.ctypes.data, device_id=self.devices[-1])
-
-    def _pinned(self, size):
-        self.note("alloc_pinned_memory", size)
-        return Pinned(size)
-
-    def _attributes(self, address):
-        return SimpleNamespace(type=1 if address in self.pinned else 0)
+    @contextmanager
+    def _using_allocator(self, allocator):
+        self.allocators.append(allocator)
+        try:
+            yield
+        finally:
+            self.allocators.pop()

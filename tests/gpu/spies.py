@@ -1,12 +1,13 @@
 """Arrays that answer as CuPy's do, on top of NumPy, and complain where CuPy would not.
 
-`Spy` takes part in NumPy's two protocols under CuPy's conditions: ufuncs only as calls, a
-function of the same name in `cupy` whose signature takes the arguments, a loop for the dtypes, no
-NumPy array
-among the operands, no conversion to one. `Namespace` stands for the module `cupy` (or one below
-it) under the same conditions.
+`Spy` takes part in NumPy's two protocols under CuPy's conditions: ufuncs only as calls, a function
+of the same name in `cupy` whose signature takes the arguments, a loop for the dtypes, no NumPy
+array among the operands, no conversion to one. `Namespace` stands for the module `cupy` (or one
+below it) under the same conditions. Quotients of complex numbers, and Cholesky factors that do not
+exist, are CuPy's.
 """
 
+import ctypes
 import functools
 import importlib
 import inspect
@@ -20,7 +21,7 @@ import scipy.special
 from tests.gpu.hosted import cupy
 
 SCALARS = (bool, int, float, complex, np.generic)
-ATTRIBUTES = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes")
+ATTRIBUTES = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides")
 
 
 def plain(x: Any) -> Any:
@@ -50,6 +51,8 @@ def check_loop(function: Any, inputs: Any) -> None:
     """Raise where a ufunc of CuPy has no loop for the dtypes of operands."""
     for loop in getattr(function, "types", None) or ("",):
         chars = loop.split("->")[0] or "D" * len(inputs)
+        if not set(chars) <= set(np.typecodes["All"]):  # bfloat16, where ml_dtypes is installed
+            continue
         if all(_fits(x, c) for x, c in zip(inputs, chars, strict=True)):
             return
     raise TypeError(f"{function} has no loop for {[getattr(x, 'dtype', type(x)) for x in inputs]}")
@@ -90,7 +93,27 @@ def call(theirs: Any, ours: Any, *args: Any, **kwargs: Any) -> Any:
     else:
         inspect.signature(theirs).bind(*args, **kwargs)
     kwargs = {k: plain(v) for k, v in kwargs.items()}
+    ours = {cupy.true_divide: divided, cupy.linalg.cholesky: factor}.get(theirs, ours)
     return wrapped(ours(*map(plain, args), **kwargs))
+
+
+def divided(x: Any, y: Any, **kwargs: Any) -> Any:
+    """The quotient; of complex numbers as Thrust's: NaN where the divisor is infinite."""
+    found = np.true_divide(x, y, **kwargs)
+    if found.dtype.kind == "c":
+        with np.errstate(invalid="ignore"):
+            found = np.where(np.isinf(y), found.dtype.type(complex(np.nan, np.nan)), found)
+    return found
+
+
+def factor(a: Any) -> Any:
+    """Cholesky factors; of a matrix without one what cuSOLVER leaves: no positive pivot."""
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        if a.ndim == 2:
+            return np.tril(a) * np.where(np.eye(len(a)), -1, 1)
+        return np.stack(list(map(factor, a)))
 
 
 class Spy(np.lib.mixins.NDArrayOperatorsMixin):
@@ -116,6 +139,10 @@ class Spy(np.lib.mixins.NDArrayOperatorsMixin):
         if function is None or function is func:
             return NotImplemented
         return call(function, func, *args, **kwargs)
+
+    @property
+    def data(self) -> Any:
+        return types.SimpleNamespace(ptr=self.memory.ctypes.data)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(cupy.ndarray, name):
@@ -160,6 +187,66 @@ def own(kind: str, v: Any, x: Any) -> Spy:
     """What a kernel of ours gives."""
     assert all(a.memory.flags.c_contiguous and a.dtype == np.float64 for a in (v, x))
     return Spy(getattr(scipy.special, kind)(v.memory, x.memory))
+
+
+class Cublas:
+    """Products as cuBLAS does them: in place, of matrices that lie column by column."""
+
+    TYPES = ((2, "e", 68), (0, "f", 68), (1, "d", 70), (4, "F", 68), (5, "D", 70))
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def gemmEx(self, *given: Any) -> None:  # noqa: N802 - cuBLAS's name
+        head, (a, kind_a, lda, b, kind_b, ldb, zero, c, *rest) = given[:7], given[7:]
+        kind_c, ldc, compute, algorithm = rest
+        self.gemmStridedBatchedEx(
+            *(*head, a, kind_a, lda, 0, b, kind_b, ldb, 0),
+            *(zero, c, kind_c, ldc, 0, 1, compute, algorithm),
+        )
+
+    def gemmStridedBatchedEx(self, handle: int, *given: Any) -> None:  # noqa: N802
+        turn_a, turn_b, m, n, k, one, *given = given
+        a, kind, lda, step_a, b, kind_b, ldb, step_b, zero, c, kind_c, ldc, step_c, *rest = given
+        count, compute, algorithm = rest
+        assert handle == 7
+        assert algorithm == -1
+        assert kind == kind_b == kind_c
+        ((dtype, needed),) = [(t, z) for number, t, z in self.TYPES if number == kind]
+        assert compute == needed
+        wide = np.dtype("f" if dtype == "e" else dtype)
+        for scalar, value in ((one, 1), (zero, 0)):
+            assert _seen(scalar, wide, (), ()) == value
+        at_a = _seen(a, dtype, (count, *((k, m) if turn_a else (m, k))), (step_a, 1, lda))
+        at_b = _seen(b, dtype, (count, *((n, k) if turn_b else (k, n))), (step_b, 1, ldb))
+        x = (np.swapaxes(at_a, 1, 2) if turn_a else at_a).astype(wide)
+        y = (np.swapaxes(at_b, 1, 2) if turn_b else at_b).astype(wide)
+        _seen(c, dtype, (count, m, n), (step_c, 1, ldc))[...] = np.matmul(x, y)
+        self.calls += 1
+
+
+def _seen(address: int, dtype: Any, shape: Any, steps: Any) -> Any:
+    """Memory as an array; steps are in elements, of columns at least as long as these are."""
+    assert not shape or steps[2] >= max(shape[1], 1)
+    size = np.dtype(dtype).itemsize
+    last = sum(max(n - 1, 0) * max(s, 0) for n, s in zip(shape, steps, strict=True))
+    memory = (ctypes.c_char * ((last + 1) * size)).from_address(address)
+    return np.ndarray(shape, dtype, memory, 0, tuple(size * s for s in steps))
+
+
+def compiled(row: Any, *operands: Any) -> Spy:
+    """What the kernel of a compiled function gives."""
+    return Spy(row.impl(*map(plain, operands)))
+
+
+def added(rows: Spy, places: Spy, values: Spy) -> Spy:
+    """What kernels of ours add."""
+    assert rows.ndim == values.ndim == 2
+    assert rows.dtype.char in "fdFDiIlL"
+    assert places.dtype == np.int64
+    found, inside = rows.memory.copy(), (places.memory >= 0) & (places.memory < len(rows.memory))
+    np.add.at(found, places.memory[inside], values.memory[inside])
+    return Spy(found)
 
 
 def special() -> Namespace:

@@ -5,6 +5,7 @@ test_mixing.py: here is what a user of `jit` meets.
 """
 
 import gc
+import math
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
@@ -14,11 +15,13 @@ import numpy as np
 import pytest
 
 import ftrace
+import ftrace.numpy as fnp
 from ftrace import errors, grad, jit, lax
 from ftrace.gpu.runtime import cubin as compiling
 from ftrace.gpu.runtime import nvrtc
 from ftrace.gpu.runtime.copying import _joined, contiguous
 from ftrace.gpu.runtime.kernels import planned
+from tests.gpu import conftest
 from tests.gpu.devices import without_gpu
 from tests.gpu.emulation.device import HostDevice, selected
 
@@ -65,13 +68,14 @@ class Limited(HostDevice):
     def used(self) -> int:
         return sum(block.size for block in self.memory.blocks)
 
-    def allocate(self, size):
+    def empty(self, shape, dtype):
+        size = math.prod(shape) * np.dtype(dtype).itemsize
         if self.used + size > self.limit:
             raise errors.DeviceMemoryError(
                 f"Allocating {size:,} bytes failed: {self.limit - self.used:,} of its "
                 f"{self.limit:,} bytes are free."
             )
-        return super().allocate(size)
+        return super().empty(shape, dtype)
 
 
 @pytest.fixture
@@ -150,6 +154,22 @@ def test_a_kernel_that_is_refused_is_shown_and_nothing_is_kept_of_it_compiled(em
             assert "config.update(compile=False)" in str(caught.value)
         device.wrong = False
         same(device.to_host(f(x)), np.sin(X) * 0.123456)
+
+
+@pytest.mark.parametrize("dtype", ["g", [("a", "f4")], "M8[s]", "bfloat16"])
+def test_a_dtype_without_a_rule_is_named(host_device, dtype):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    x = host_device.empty((3,), np.dtype(dtype))
+    for f in (jit(lambda x: x * 2), grad(fnp.sum), fnp.sin):
+        with pytest.raises(errors.DtypeError, match=r"(?s)dtype .* cannot be traced.*Use bool"):
+            f(x)
+
+
+def test_nothing_is_emulated_where_there_is_a_gpu(emulation, monkeypatch):
+    assert not conftest.without()
+    monkeypatch.setattr(conftest, "without_gpu", lambda: "")
+    assert conftest.without().startswith("CuPy uses a GPU here")
 
 
 def test_two_devices_in_one_call_are_named_compiled(host_device):
@@ -370,3 +390,17 @@ def test_results_do_not_share_memory_compiled(host_device):
     found = f(on(host_device, X))
     spans = sorted((y.data.ptr, y.data.ptr + y.nbytes) for y in found)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+# --- errors that values decide
+
+
+@pytest.mark.parametrize("bad", [6, -7])
+def test_an_index_is_looked_at_after_what_was_started(bad: int, host_device: HostDevice) -> None:
+    fine, i = np.array([3, -1, 0]), np.array([0, bad])
+    f = jit(lambda x, i: np.cumsum(x[i] @ x.T, axis=0))
+    x = on(host_device, X)
+    same(host_device.to_host(f(x, on(host_device, fine))), np.cumsum(X[fine] @ X.T, axis=0))
+    with pytest.raises(IndexError, match=f"Index {bad} is out of bounds for axis 0 with size 6"):
+        f(x, on(host_device, i))
+    same(host_device.to_host(f(x, on(host_device, fine))), np.cumsum(X[fine] @ X.T, axis=0))

@@ -255,12 +255,24 @@ def test_text_device_version_and_options_are_told_apart(home, runs, monkeypatch)
     compiling.cubin(TWICE, "sm_90")
     compiling.cubin(TWICE + "\n", "sm_90")
     compiling.cubin(TWICE, "sm_80")
+    monkeypatch.setattr(compiler, "build", (1, 2))
+    compiling.cubin(TWICE, "sm_90")
     monkeypatch.setattr(compiler, "version", (99, 0))
     compiling.cubin(TWICE, "sm_90")
     monkeypatch.setattr(compiling, "OPTIONS", (*compiling.OPTIONS, "-lineinfo"))
     compiling.cubin(TWICE, "sm_90")
-    assert len(runs) == 5
-    assert len(list(home.iterdir())) == 5
+    assert len(runs) == 6
+    assert len(list(home.iterdir())) == 6
+
+
+def test_a_library_that_was_replaced_is_another_build(tmp_path):
+    path = tmp_path / "libnvrtc.so.13"
+    assert nvrtc._build(path) == ()
+    path.write_bytes(b"one")
+    first = nvrtc._build(path)
+    os.utime(path, ns=(1, 1))
+    assert len({first, nvrtc._build(path)}) == 2
+    assert nvrtc.load().build
 
 
 def test_the_compiler_that_is_given_compiles(home, monkeypatch) -> None:

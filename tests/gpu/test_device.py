@@ -4,11 +4,14 @@ Most of it runs over a stand-in for CuPy (fake_cupy.py), the argument of a launc
 CuPy's own code; the last part needs a GPU.
 """
 
+import gc
 import importlib
+import os
 import subprocess
 import sys
 import threading
 import types
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +23,14 @@ from ftrace.gpu.runtime import cubin as compiling
 from ftrace.gpu.runtime import cupy_device, nvrtc
 from ftrace.gpu.runtime.cupy_device import CupyDevice, block_of, device_of
 from ftrace.gpu.runtime.current_device import current, using
-from ftrace.gpu.runtime.device_interface import Start
 from ftrace.primitives.elementwise import sin
-from tests.gpu.fake_cupy import CUDADriverError, CUDARuntimeError, FakeCupy, OutOfMemoryError
+from tests.gpu.fake_cupy import (
+    CUBLASError,
+    CUDADriverError,
+    CUDARuntimeError,
+    FakeCupy,
+    OutOfMemoryError,
+)
 
 HERE = Path(__file__).resolve().parents[2]
 ILLEGAL = (700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
@@ -30,9 +38,7 @@ ILLEGAL = (700, "cudaErrorIllegalAddress: an illegal memory access was encounter
 
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered():
-    cupy_device._here.__dict__.clear()
     yield
-    cupy_device._here.__dict__.clear()
     cupy_device._working_cupy.cache_clear()
 
 
@@ -85,7 +91,7 @@ def test_importing_ftrace_imports_no_cupy():
 def test_the_device_is_the_one_that_holds_the_array(monkeypatch):
     fake = FakeCupy(devices=2)
     installed(monkeypatch, fake)
-    first, second = device_of(), device_of(CupyDevice(0).empty((2,), "f4"))
+    first, second = device_of(), device_of(types.SimpleNamespace(data=fake.empty((2,), "f4").data))
     assert first is second
     array = types.SimpleNamespace(data=types.SimpleNamespace(ptr=64, device_id=1))
     assert current(array).number == 1
@@ -131,7 +137,7 @@ def test_work_is_done_on_the_device_that_was_asked(monkeypatch):
     CupyDevice(1).copy(other.ctypes.data, array.data.ptr, 24)
     assert fake.calls[-1] == ("memcpyAsync", 24, 3, 0, 1)
     assert fake.devices == [0]
-    assert (other.view(np.uint8) == 7).all()
+    assert (other == 7).all()
 
 
 # --- the block of words -------------------------------------------------------------------------
@@ -250,31 +256,10 @@ def test_read_waits_and_gives_a_scalar_of_the_dtype(device, fake, value):
         found = device.read(memory.ctypes.data + value.itemsize, value.dtype)
     assert type(found) is type(value)
     assert found == value
-    asked = [
+    assert fake.calls == [
         ("memcpyAsync", value.itemsize, 2, stream.ptr, 0),
         ("streamSynchronize", stream.ptr),
     ]
-    assert [call for call in fake.calls if call[0] != "alloc_pinned_memory"] == asked
-    fake.calls.clear()
-    with stream:
-        assert device.read(memory.ctypes.data, value.dtype) == 0
-    assert fake.calls == asked  # page-locked memory is there now
-
-
-def test_threads_read_into_memory_of_their_own(device, fake):
-    memory = np.arange(8.0)
-    found = []
-
-    def work(n):
-        found.append([device.read(memory.ctypes.data + 8 * n, np.float64) for _ in range(50)])
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == [[n] * 50 for n in range(8)]
-    assert [call[0] for call in fake.calls].count("alloc_pinned_memory") == 8
 
 
 def test_arrays_go_and_come_in_c_order(device):
@@ -286,24 +271,6 @@ def test_arrays_go_and_come_in_c_order(device):
     back = device.to_host(turned)
     assert back.flags.c_contiguous
     assert back.tolist() == [[0, 3], [1, 4], [2, 5]]
-
-
-def test_page_locked_memory_may_change_as_soon_as_it_was_sent(device, fake):
-    """CuPy reads it later."""
-    locked = np.arange(3.0)
-    fake.pinned.add(locked.ctypes.data)
-    there = device.from_host(locked)
-    locked[:] = 9
-    assert device.to_host(there).tolist() == [0, 1, 2]
-
-
-def test_other_memory_is_copied_once(device, fake):
-    sent = []
-    array = fake.array
-    fake.array = lambda host, order: sent.append(host.ctypes.data) or array(host, order)
-    host = np.arange(3.0)
-    device.from_host(host)
-    assert sent == [host.ctypes.data]
 
 
 def test_synchronize_waits_for_the_device(device, fake):
@@ -320,103 +287,124 @@ def test_rows_go_to_the_library(device, monkeypatch):
     assert isinstance(cupy_device.lazy("ftrace.gpu.eager.cupy_library", "evaluate"), Lazy)
 
 
-# --- sequences ----------------------------------------------------------------------------------
+# --- recording ----------------------------------------------------------------------------------
 
 
-def told(device, bases):
-    stream, captured = device.order()
-    return types.SimpleNamespace(addresses=bases, stream=stream, captured=captured)
+def test_a_recording_runs_nothing_until_it_is_called_and_then_each_time(device, fake, monkeypatch):
+    x = np.array([1.0, 0.0])
 
+    def double(words):
+        x[0] *= words[0]
 
-def sequence(device, fake, monkeypatch, seen, count):
-    """Launches that note their word, which the first base is."""
-    monkeypatch.setattr(cupy_device, "driver", lambda: fake.driver.entries)
-    function = kernel(device, fake, monkeypatch, lambda words: seen.extend(words))
+    function = kernel(device, fake, monkeypatch, double)
     fake.calls.clear()
-    starts = [Start(function, (4, 1, 1), (64, 1, 1), 0, (n,), ((0, 0),)) for n in range(count)]
-    return device.sequence(starts)
+
+    def program():
+        device.launch(function, (1, 1, 1), (32, 1, 1), 0, [2])
+        device.copy(x.ctypes.data + 8, x.ctypes.data, 8)
+
+    replay = device.record(program)
+    names = [call[0] for call in fake.calls]
+    assert names == ["begin_capture", "launch", "memcpyAsync", "end_capture"]
+    captured = {call[-1] for call in fake.calls[:2]} | {fake.calls[2][3]}
+    assert captured == {7}  # all on the stream that is captured
+    assert list(x) == [1, 0]
+    fake.calls.clear()
+    with fake.cuda.Stream() as stream:
+        replay()
+    assert fake.calls == [("graph.launch", stream.ptr)]
+    assert list(x) == [2, 2]
+    replay()
+    assert list(x) == [4, 4]
 
 
-def test_sequences_run_on_the_stream_that_is_current(device, fake, monkeypatch):
-    seen = []
-    run = sequence(device, fake, monkeypatch, seen, 4)
-    for n in range(3):
-        with fake.cuda.Stream() as stream:
-            run(told(device, [10 * n]))
-            assert fake.driver.calls[-1][:1] != ("replay",)
-            run(told(device, [10 * n]))
-            assert fake.driver.calls[-1] == ("replay", stream.ptr)
-    assert seen == [10 * n + i for n in range(3) for _ in range(2) for i in range(4)]
+def test_a_recording_leaves_the_current_stream_as_it_was(device, fake):
+    mine = fake.cuda.Stream().use()
+    device.record(lambda: None)
+    assert fake.stream is mine
+    with fake.cuda.Stream() as other:
+        device.record(lambda: None)
+        assert fake.stream is other
 
 
-def test_in_a_stream_that_is_captured_sequences_are_part_of_the_graph(device, fake, monkeypatch):
+def test_a_recording_keeps_its_memory_and_its_functions(device, fake):
+    pools, arrays = [], []
+
+    class Kept:
+        def __call__(self):
+            pools.append(weakref.ref(fake.allocators[-1].__self__))
+            arrays.append(device.empty((3,), np.float32))
+
+    program = Kept()
+    kept = weakref.ref(program)
+    replay = device.record(program)
+    assert fake.allocators == []
+    del program
+    gc.collect()
+    assert pools[0]() is not None
+    assert pools[0]() is not fake.pool
+    assert kept() is not None
+    del replay
+    gc.collect()
+    assert pools[0]() is None
+    assert kept() is None
+
+
+def test_in_a_stream_that_is_captured_a_recording_is_captured_again(device, fake, monkeypatch):
     """CUDA launches no graph there."""
     seen = []
-    run = sequence(device, fake, monkeypatch, seen, 3)
+    function = kernel(device, fake, monkeypatch, seen.append)
+    replay = device.record(lambda: device.launch(function, (1, 1, 1), (32, 1, 1), 0, [5]))
     with fake.cuda.Stream() as stream:
-        for _ in range(3):
-            run(told(device, [5]))
-        seen.clear()
         stream.begin_capture()
-        assert device.order() == (stream.ptr, True)
-        run(told(device, [7]))
+        replay()
         graph = stream.end_capture()
-        assert device.order() == (stream.ptr, False)
     assert seen == []
     graph.launch()
-    assert seen == [7, 8, 9]
-
-
-def test_the_default_stream_is_not_asked_whether_it_is_captured(device, fake):
-    fake.stream.is_capturing = None
-    assert device.order() == (0, False)
-
-
-def test_each_thread_makes_itself_known_to_the_driver_once(device, fake):
-    threads = [threading.Thread(target=lambda: [device.order() for _ in range(3)]) for _ in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert fake.calls == [("setDevice", 0)] * 3
-
-
-def test_sequences_run_on_the_device_that_was_asked(monkeypatch):
-    fake = FakeCupy(devices=2)
-    installed(monkeypatch, fake)
-    device, on = CupyDevice(1), []
-    run = sequence(device, fake, monkeypatch, [], 1)
-    work = fake.work
-    fake.work = lambda step: on.append(fake.devices[-1]) or work(step)
-    run(told(device, [5]))
-    assert on == [1]
-    assert fake.devices == [0]
+    replay()
+    assert seen == [[5], [5]]
 
 
 def test_nothing_of_the_host_goes_into_a_stream_that_is_captured(device, fake):
     with fake.cuda.Stream() as stream:
         stream.begin_capture()
+        assert device.capturing()
         with pytest.raises(errors.BackendError, match=r"(?s)captured.*device_put"):
             device.from_host(np.ones(3))
         stream.end_capture()
         assert device.from_host(np.ones(3)).host.tolist() == [1, 1, 1]
 
 
+def test_an_error_while_recording_ends_the_capture_and_is_the_one_that_is_told(device, fake):
+    def program():
+        raise KeyError("mine")
+
+    ended = (901, "cudaErrorStreamCaptureInvalidated")
+    fake.trouble["end_capture"] = [CUDARuntimeError(*ended)]
+    with pytest.raises(KeyError, match="mine"):
+        device.record(program)
+    assert [call[0] for call in fake.calls] == ["begin_capture", "end_capture"]
+    assert fake.stream.ptr == 0
+    fake.trouble["end_capture"] = [CUDARuntimeError(*ended)]
+    with pytest.raises(errors.BackendError, match=r"Recording a program on GPU 0 failed.*Inv"):
+        device.record(lambda: None)
+
+
 # --- errors -------------------------------------------------------------------------------------
 
 
 def test_too_little_memory_gives_the_pool_back_and_tries_once_more(device, fake):
-    fake.trouble["alloc"] = [OutOfMemoryError("Out of memory allocating 4,800 bytes")]
+    fake.trouble["empty"] = [OutOfMemoryError("Out of memory allocating 4,800 bytes")]
     assert device.empty([30, 40], np.float32).host.shape == (30, 40)
-    assert [call[0] for call in fake.calls] == ["alloc", "free_all_blocks", "alloc"]
+    assert [call[0] for call in fake.calls] == ["empty", "free_all_blocks", "empty"]
 
 
 def test_too_little_memory_names_the_sizes_and_the_next_call_works(device, fake):
-    fake.trouble["alloc"] = [OutOfMemoryError("limit set to: 9 bytes")] * 2
+    fake.trouble["empty"] = [OutOfMemoryError("limit set to: 9 bytes")] * 2
     with pytest.raises(errors.DeviceMemoryError) as caught:
         device.empty((30, 40), np.float32)
     said = str(caught.value)
-    assert "Allocating 4,800 bytes on GPU 0 failed" in said
+    assert "Allocating 4,800 bytes for an array float32[30, 40] on GPU 0 failed" in said
     assert "12,345 of its 150,000 bytes are free" in said
     assert "pool holds 1,000, of which 700 are in use" in said
     assert "limit set to: 9 bytes" in said
@@ -427,7 +415,8 @@ def test_too_little_memory_names_the_sizes_and_the_next_call_works(device, fake)
 
 
 def test_a_size_beyond_64_bits_is_named_too(device, fake):
-    fake.trouble["alloc"] = [OutOfMemoryError("?"), OutOfMemoryError("?")]
+    fake.trouble["empty"] = [OutOfMemoryError("?"), OutOfMemoryError("?")]
+    fake.empty = lambda shape, dtype: fake.note("empty", shape)
     with pytest.raises(errors.DeviceMemoryError, match="36,893,488,147,419,103,232 bytes"):
         device.empty((2**62,), np.float64)
 
@@ -450,7 +439,7 @@ def attempts(device, function):
 
     cupy_device._evaluate = raising
     return [
-        ("alloc", lambda: device.empty((2,), "f4"), "Allocating memory"),
+        ("empty", lambda: device.empty((2,), "f4"), "Allocating an array"),
         ("Module.load", lambda: device.compile("text", ("k",)), "Loading k, compiled by"),
         (
             "launch",
@@ -462,6 +451,8 @@ def attempts(device, function):
         ("asnumpy", lambda: device.to_host(None), "Copying an array to the host"),
         ("array", lambda: device.from_host(np.zeros(3)), "Copying 24 bytes to the device"),
         ("deviceSynchronize", device.synchronize, "A kernel that was started before"),
+        ("begin_capture", lambda: device.record(lambda: None), "Recording a program"),
+        ("graph.launch", device.record(lambda: None), "Replaying a program"),
         ("library", lambda: device.library(sin, [], {}), "Running sin by CuPy"),
     ]
 
@@ -478,27 +469,30 @@ def test_errors_of_cuda_say_what_was_done_and_what_to_do(device, fake, monkeypat
             assert fake.devices == [0]
 
 
-def test_errors_of_sequences_have_the_same_words(device, fake, monkeypatch):
-    run = sequence(device, fake, monkeypatch, [], 3)
-    fake.driver.trouble["start"] = [0, 700]
-    message = (
-        r"(?s)Starting a kernel on a grid \(4, 1, 1\) of blocks \(64, 1, 1\) on GPU 0 failed:"
-        r" CUDA_ERROR_ILLEGAL_ADDRESS.*CUDA_LAUNCH_BLO"
-    )
-    with pytest.raises(errors.BackendError, match=message):
-        run(told(device, [6]))
-    run(told(device, [6]))
+def test_errors_of_libraries_say_what_was_done(device, fake, monkeypatch):
+    def failing(row, args, params):
+        raise CUBLASError(3, "CUBLAS_STATUS_ALLOC_FAILED")
+
+    monkeypatch.setattr(cupy_device, "_evaluate", failing)
+    with pytest.raises(
+        errors.BackendError,
+        match=r"Running sin by CuPy on GPU 0 failed: CUBLAS_STATUS_ALLOC_FAILED",
+    ) as e:
+        device.library(sin, [], {})
+    assert isinstance(e.value.__cause__, CUBLASError)
 
 
-def test_too_little_memory_for_a_sequence_is_the_same_error(device, fake, monkeypatch):
-    run = sequence(device, fake, monkeypatch, [], 1)
-    fake.driver.trouble["start"] = [2]
-    with pytest.raises(errors.DeviceMemoryError, match="Starting a kernel"):
-        run(told(device, [6]))
+def test_errors_of_rows_stay_what_they_are(device, monkeypatch):
+    def failing(row, args, params):
+        raise IndexError("mine")
+
+    monkeypatch.setattr(cupy_device, "_evaluate", failing)
+    with pytest.raises(IndexError, match="mine"):
+        device.library(sin, [], {})
 
 
 def test_other_errors_are_not_ours(device, fake):
-    fake.trouble["alloc"] = [ValueError("mine")]
+    fake.trouble["empty"] = [ValueError("mine")]
     with pytest.raises(ValueError, match="mine"):
         device.empty((2,), "f4")
 
@@ -562,6 +556,77 @@ def test_a_device_that_is_not_there_is_an_error(fake):
     fake.trouble["deviceGetAttribute"] = [CUDARuntimeError(101, "cudaErrorInvalidDevice")]
     with pytest.raises(errors.BackendError, match="Opening GPU 5 on GPU 5 failed: cudaErrorInv"):
         CupyDevice(5)
+
+
+def test_a_gpu_that_is_too_old_is_named(monkeypatch):
+    fake = FakeCupy()
+    installed(monkeypatch, fake)
+    make = fake.cuda.Device
+
+    def old(number):
+        made = make(number)
+        made.compute_capability = "70"
+        return made
+
+    monkeypatch.setattr(fake.cuda, "Device", old)
+    with pytest.raises(errors.BackendError, match=r"GPU 0 has compute capability 7\.0.*7\.5"):
+        CupyDevice(0)
+
+
+def test_a_driver_older_than_the_compiler_is_told_with_code_that_it_refuses(
+    device, fake, monkeypatch
+):
+    monkeypatch.setattr(cupy_device, "cubin", lambda source, arch, compiler: b"\x7fELF")
+    for version, found in (((13, 4), "The driver is made for CUDA 13.0"), ((13, 0), "CUDA_LAUNCH")):
+        monkeypatch.setattr(device.compiler, "version", version)
+        fake.trouble["Module.load"] = [CUDADriverError(209, "CUDA_ERROR_NO_BINARY_FOR_GPU")]
+        with pytest.raises(errors.BackendError, match=f"(?s)NO_BINARY_FOR_GPU.*{found}"):
+            device.compile("text", ("k",))
+
+
+FORKED = """
+import os, sys
+from ftrace.errors import BackendError
+from ftrace.gpu.runtime import cupy_device
+from tests.gpu.fake_cupy import CUDARuntimeError, FakeCupy
+
+fake = sys.modules["cupy"] = FakeCupy()
+device = cupy_device.device_of()
+reader, writer = os.pipe()
+if not os.fork():
+    said = []
+    for use in (cupy_device.device_of, lambda: device.empty((3,), "f4")):
+        fake.trouble["empty"] = [CUDARuntimeError(1, "cudaErrorInvalidValue")]
+        try:
+            use()
+            said.append("nothing")
+        except BackendError as error:
+            said.append(error.what)
+    os.write(writer, "\\n".join(said).encode())
+    os._exit(0)
+os.wait()
+print(os.read(reader, 10000).decode())
+assert cupy_device.device_of() is device
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_of_a_process_that_used_a_gpu_is_refused_by_name():
+    told = subprocess.run(
+        [sys.executable, "-c", FORKED], cwd=HERE, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert told == [
+        "CupyDevice(0, sm_90) was opened by the process that this one is a fork of. CUDA works in"
+        " no process that was forked from one that had used it.",
+        "Allocating an array on GPU 0 failed: cudaErrorInvalidValue. CUDA works in no process that"
+        " was forked from one that had used it.",
+    ]
+
+
+def test_a_driver_that_is_not_initialised_says_so_too(fake):
+    fake.trouble["getDeviceCount"] = [CUDARuntimeError(3, "cudaErrorInitializationError")]
+    with pytest.raises(errors.BackendError, match=r"(?s)sees no GPU in this process.*'spawn'"):
+        device_of()
 
 
 def test_real_cupy_without_a_driver_gives_the_same_words():
@@ -691,43 +756,46 @@ def test_a_gpu_reads_and_copies_in_order_on_the_current_stream(gpu, functions):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("count", [1, 2, 3, 50])
-def test_a_gpu_starts_sequences_wherever_their_arrays_lie(gpu, functions, count):
+def test_a_gpu_replays_a_recording(gpu, functions):
+    x = gpu.from_host(np.ones(2, np.float32))
+
+    def program():
+        held = gpu.empty((1 << 20,), np.float32)  # from the recording's own pool
+        gpu.launch(functions["grown"], (1, 1, 1), (1, 1, 1), 0, [gpu.pointer(x)])
+        gpu.copy(gpu.pointer(held), gpu.pointer(x), 4)
+        gpu.copy(gpu.pointer(x) + 4, gpu.pointer(held), 4)
+
+    replay = gpu.record(program)
+    assert gpu.to_host(x).tolist() == [1, 1]
+    for _ in range(3):
+        replay()
+    assert gpu.to_host(x).tolist() == [8, 8]
+    with pytest.raises(errors.BackendError, match=r"Copying 4 bytes"):
+        gpu.record(lambda: gpu.read(gpu.pointer(x), np.float32))
+    replay()
+    assert gpu.to_host(x).tolist() == [16, 16]
+
+
+@pytest.mark.gpu
+def test_a_recording_leaves_the_current_stream_of_a_gpu_as_it_was(gpu):
     import cupy
 
-    starts = [
-        Start(functions["grown"], (1, 1, 1), (1, 1, 1), 0, (4 * (n % 2),), ((0, 0),))
-        for n in range(count)
-    ]
-    run = gpu.sequence(starts)
-    xs = [gpu.from_host(np.ones(2, np.float32)) for _ in range(3)]
-    expected = np.ones((3, 2), np.float32)
-    for n in range(20):
-        with cupy.cuda.Stream(non_blocking=n % 3 > 0) as stream:
-            run(told(gpu, [gpu.pointer(xs[n % 3])]))
-            stream.synchronize()
-        expected[n % 3] *= np.float32([2.0 ** ((count + 1) // 2), 2.0 ** (count // 2)])
-        if n == 12:
-            expected[:] = 1
-            for x in xs:
-                x.fill(1)
-                gpu.synchronize()
-    np.testing.assert_array_equal([gpu.to_host(x) for x in xs], expected)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    before = cupy.cuda.get_current_stream()
+    try:
+        stream.use()
+        gpu.record(lambda: None)
+        assert cupy.cuda.get_current_stream().ptr == stream.ptr
+    finally:
+        before.use()
+    with stream:
+        gpu.record(lambda: None)
+        assert cupy.cuda.get_current_stream().ptr == stream.ptr
+    assert cupy.cuda.get_current_stream().ptr == before.ptr
 
 
 @pytest.mark.gpu
-def test_numbers_of_the_host_reach_a_gpu_at_each_call(gpu):
-    chain = jit(lambda x, a: ((x * x.sum() + a) * x.sum() + a) * x.sum() * a)
-    x = np.linspace(0.0, 0.1, 64)
-    there = gpu.from_host(x)
-    for a in (0.5, -0.0, 3, True, np.float32(2.5), gpu.from_host(np.array(1.5)), 0.25, 7.0):
-        number = float(a)
-        expected = ((x * x.sum() + number) * x.sum() + number) * x.sum() * number
-        np.testing.assert_allclose(gpu.to_host(chain(there, a)), expected, rtol=1e-12)
-
-
-@pytest.mark.gpu
-def test_programs_that_were_graphs_are_captured_by_the_user(gpu):
+def test_programs_that_were_recorded_are_captured_by_the_user(gpu):
     import cupy
 
     def chain(x):
@@ -790,6 +858,27 @@ def test_a_launch_that_a_gpu_refuses_is_an_error_and_the_next_works(gpu, functio
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of threads
+def test_a_fork_of_a_process_that_uses_a_gpu_is_refused_by_name(gpu):
+    held = gpu.from_host(np.ones(3))
+    reader, writer = os.pipe()
+    if not os.fork():  # nothing but this may happen here
+        said = "nothing"
+        try:
+            jit(lambda x: x * 2)(held)
+        except errors.BackendError as error:
+            said = error.what
+        except BaseException as error:
+            said = repr(error)
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        assert "CUDA works in no process that was forked" in pipe.read()
+    os.wait()
+    np.testing.assert_array_equal(gpu.to_host(jit(lambda x: x * 2)(held)), 2)
+
+
 def test_several_threads_use_a_gpu(gpu, functions):
     done = []
 

@@ -5,11 +5,13 @@ kernels): values, both modes of derivatives, and mapped. The samples of a row ar
 starting a compiler costs more than a kernel. `FTRACE_GPU_LAWS=all` (`make gpu`, `make
 gpu-emulation`) runs every law through jit; else only values are compiled. The reference is the same
 law on NumPy arrays, to the last bit where nothing in it is rounded as it likes. On a GPU what CuPy
-does has bits of its own, and what it lacks may be refused, by name.
+does has bits of its own; what it lacks (`lacking.py`) must be refused by name, and nothing else may
+be. Vectors that are unique up to a sign or a phase have one that does not depend on the library.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -21,9 +23,10 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import on_device
 from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.eager import cupy_library
 from ftrace.gpu.gpu_backend import gpu_backend
 from tests.gpu.devices import without_gpu
+from tests.gpu.lacking import lacking
+from tests.gpu.phases import unique
 from tests.laws.cases import CASES, DIFFERENTIABLE, Case, assert_all_close, random_like
 from tests.laws.test_jit import ROUNDED, SUMS, rows_of, tangents_for
 from tests.laws.test_squares import MAPPABLE, batched_args, jvp_of, pullback_of, vmapped
@@ -34,12 +37,12 @@ Flat = Callable[..., list[Any]]
 
 def values(case: Case) -> tuple[Flat, list[Any]]:
     """The row itself."""
-    return case.flat, list(case.args)
+    return unique(case), list(case.args)
 
 
 def pushed(case: Case) -> tuple[Flat, list[Any]]:
     """Results and tangents."""
-    return jvp_of(case, case.flat), [*case.args, *tangents_for(case)]
+    return jvp_of(case, unique(case)), [*case.args, *tangents_for(case)]
 
 
 def pulled(case: Case) -> tuple[Flat, list[Any]]:
@@ -48,7 +51,7 @@ def pulled(case: Case) -> tuple[Flat, list[Any]]:
     cts = [random_like(rng, a) for a in case.types(*case.avals)]
 
     def f(*flat: Any) -> list[Any]:
-        return pullback_of(case, case.flat, flat[n:])(*flat[:n])
+        return pullback_of(case, unique(case), flat[n:])(*flat[:n])
 
     return f, [*case.args, *cts]
 
@@ -56,7 +59,7 @@ def pulled(case: Case) -> tuple[Flat, list[Any]]:
 def mapped(case: Case) -> tuple[Flat, list[Any]]:
     """The row over a leading axis."""
     args, dims = batched_args(case)
-    return vmapped(case.flat, dims), args
+    return vmapped(unique(case), dims), args
 
 
 Law = Callable[[Case], tuple[Flat, list[Any]]]
@@ -103,13 +106,24 @@ def given(device: Any, args: Sequence[Any]) -> list[Any]:
     return [device.from_host(np.asarray(x)) if isinstance(x, arrays) else x for x in args]
 
 
-def is_lacking(f: Flat, args: Sequence[Any]) -> bool:
-    """Whether a function needs something that CuPy does not have."""
+def is_lacking(case: Case, f: Flat, args: Sequence[Any], compiled: bool) -> bool:
+    """Whether a law needs something that CuPy does not have.
+
+    What is evaluated at once evaluates the row, too, where only its derivatives are asked for.
+    """
     if without_gpu():
         return False
-    rows = set(rows_of(ftrace.make_jaxpr(f)(*args)))
-    parts = "complex" in rows or any(typeof(x).dtype.kind == "c" for x in args)
-    return parts and bool(rows & cupy_library._SPECIAL.keys())
+    return bool(lacking(f, args) or (not compiled and lacking(case.flat, case.args)))
+
+
+@contextmanager
+def blaming(case: Case) -> Generator[None]:
+    """Name the case in an error: a test has all those of a row."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"of {case.name}")
+        raise
 
 
 def is_ours(f: Flat, args: Sequence[Any], compiled: bool) -> bool:
@@ -141,27 +155,35 @@ def test_rows_on_a_device(law: Law, cases: list[Case], some_device: Any) -> None
     for case in cases:
         f, args = law(case)
         there = given(some_device, args)
-        try:
+        with blaming(case):
+            if is_lacking(case, f, args, False):
+                with pytest.raises((RuleError, DtypeError), match="CuPy"):
+                    f(*there)
+                continue
             actual = f(*there)
-        except (RuleError, DtypeError):
-            if not is_lacking(f, args):
-                raise
-            continue
-        if law is values:  # a derivative may be zeros that nobody has looked at yet
-            assert all(map(on_device, actual)) or not any(map(on_device, there))
-        assert_agree(some_device, f, args, actual, False)
+            if law is values:  # a derivative may be zeros that nobody has looked at yet
+                assert all(map(on_device, actual)) or not any(map(on_device, there))
+            assert_agree(some_device, f, args, actual, False)
 
 
 @programs(compiled=True)
 def test_compiled_rows_on_a_device(law: Law, cases: list[Case], some_device: Any) -> None:
-    parts = [part for part in map(law, cases) if not is_lacking(*part)]
+    parts = []
+    for case in cases:
+        f, args = law(case)
+        if not is_lacking(case, f, args, True):
+            parts.append((case, f, args))
+            continue
+        with blaming(case), pytest.raises((RuleError, DtypeError), match="CuPy"):
+            ftrace.jit(f)(*given(some_device, args))
     if not parts:
-        pytest.skip("CuPy lacks what this law needs")
-    f, args = together(parts)
+        return
+    f, args = together([(g, own) for _, g, own in parts])
     compiled = ftrace.jit(f)
     for _ in range(2):  # the second call may be recorded
         there = given(some_device, args)
         results = compiled(*there)
-        for (g, own), actual in zip(parts, results, strict=True):
-            assert all(map(on_device, actual)) or not any(map(on_device, there))
-            assert_agree(some_device, g, own, actual, True)
+        for (case, g, own), actual in zip(parts, results, strict=True):
+            with blaming(case):
+                assert all(map(on_device, actual)) or not any(map(on_device, there))
+                assert_agree(some_device, g, own, actual, True)

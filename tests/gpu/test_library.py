@@ -1,6 +1,6 @@
 """Every row on CuPy arrays: which functions of CuPy it calls, and what comes out."""
 
-import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,13 +9,24 @@ import scipy.special
 
 from ftrace.core.avals import TYPEOF, strengthen, typeof
 from ftrace.core.errors import BackendError, DtypeError, RuleError
-from ftrace.gpu.eager import cupy_library
+from ftrace.gpu.eager import cupy_library, library_products
 from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.primitives.index_bounds import scatter_at
-from ftrace.primitives.scipy_functions import scipy_name
 from ftrace.primitives.table import LATE, by_name
 from tests.gpu.hosted import cupy
-from tests.gpu.spies import LinearAlgebra, Namespace, Spy, own, plain, special
+from tests.gpu.lacking import lacking
+from tests.gpu.spies import (
+    Cublas,
+    LinearAlgebra,
+    Namespace,
+    Spy,
+    added,
+    check_loop,
+    compiled,
+    own,
+    plain,
+    special,
+)
 from tests.laws.cases import CASES, ROWS, Case, assert_close
 
 # Rows that raise where values decide: they look at a flag, which waits for the device.
@@ -29,6 +40,9 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy_library, "namespace", lambda: Namespace(cupy, np))
     monkeypatch.setattr(cupy_library, "special", special)
     monkeypatch.setattr(cupy_library, "own", own)
+    monkeypatch.setattr(cupy_library, "added", added)
+    monkeypatch.setattr(cupy_library, "compiled", compiled)
+    monkeypatch.setattr(library_products, "cublas", lambda: (Cublas(), lambda: 7))
     monkeypatch.setattr(cupy_library, "scipys_linear_algebra", LinearAlgebra)
     monkeypatch.setitem(TYPEOF, Spy, lambda x: typeof(x.memory))
     monkeypatch.setattr(Spy, "synchronised", 0)
@@ -54,35 +68,15 @@ CASES_ON_DEVICE = [
 ]
 
 
-def unsupported(case: Case) -> bool:
-    """Complex special functions, which CuPy does not have."""
-    return any(a.dtype.kind == "c" for a in case.avals) and case.row.name in cupy_library._SPECIAL
-
-
-def missing(case: Case) -> bool:
-    """Functions of SciPy that CuPy does not have."""
-    if case.row.name in ("sqrtm", "logm", "logm_slope", "factored"):
-        return True
-    name = case.sample.params.get("function")
-    if name is None:
-        return False
-    return not hasattr(importlib.import_module("cupyx.scipy.special"), scipy_name(name))
-
-
 @pytest.mark.parametrize(("case", "least"), CASES_ON_DEVICE)
 def test_a_row_calls_functions_that_cupy_has_and_gives_its_impls_values(
     case: Case, least: int
 ) -> None:
     args = given(case, least)
     before = [np.array(plain(a)) for a in args]
-    if unsupported(case):
-        with pytest.raises(DtypeError, match=f"CuPy .* cannot evaluate {case.row.name}"):
-            cupy_library.evaluate(case.row, args, case.sample.params)
-        return
-    if missing(case):
-        with pytest.raises(
-            RuleError, match=r"CuPy [\d.]+ has no function for (special|sqrtm|logm|factored)"
-        ):
+    if lacking(case.flat, case.args):
+        cannot = rf"CuPy [\d.]+ (cannot evaluate|has no function for) {case.row.name} "
+        with pytest.raises((DtypeError, RuleError), match=cannot):
             cupy_library.evaluate(case.row, args, case.sample.params)
         return
     found = cupy_library.evaluate(case.row, args, case.sample.params)
@@ -267,6 +261,21 @@ def test_every_matrix_of_a_stack_of_stacks_is_one(name: str) -> None:
         np.testing.assert_allclose(y.memory, z, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["cholesky", "definite_banded_solve"])
+def test_what_is_not_definite_is_nan_and_its_neighbours_are_not(name: str) -> None:
+    """CuPy says nothing of a matrix that has no factor, and gives what it got so far."""
+    if name == "cholesky":
+        args: tuple[Any, ...] = (np.stack([np.eye(3), np.diag([1.0, -1.0, 2.0])]),)
+    else:
+        bands = np.array([[[4.0, 4.0, 4.0], [1, 1, 0]], [[4.0, -4.0, 4.0], [1, 1, 0]]])
+        args = (bands, np.ones((2, 3, 2)))
+    row = by_name[name]
+    (found,) = cupy_library.evaluate(row, list(map(Spy, args)), {"lower": True})
+    assert_close(found.memory, row.impl(*args, lower=True))
+    assert np.isnan(found.memory[1]).any()
+    assert np.isfinite(found.memory[0]).all()
+
+
 @pytest.mark.parametrize(
     ("name", "args", "params"),
     [
@@ -296,6 +305,14 @@ def test_a_function_by_its_name_computes_in_the_dtype_of_its_operands() -> None:
 def test_a_function_of_real_numbers_refuses_complex_ones() -> None:
     with pytest.raises(DtypeError, match="cannot evaluate erf of c128"):
         cupy_library.evaluate(by_name["erf"], [Spy(np.array([1j]))], {})
+
+
+def test_loops_of_types_that_numpy_lacks_are_passed_over() -> None:
+    """CuPy has loops of bfloat16 where the package ml_dtypes is installed."""
+    many = SimpleNamespace(types=["EE->E", "dd->d"])
+    check_loop(many, [Spy(np.ones(3)), 2.0])
+    with pytest.raises(TypeError, match="has no loop"):
+        check_loop(many, [Spy(np.ones(3)), 2j])
 
 
 def test_the_spies_refuse_what_cupy_refuses():

@@ -52,12 +52,12 @@ def test_what_was_lowered_for_the_cpu_stays_as_it_is():
 
 
 def test_kernels_on_a_gpu_have_the_folds_of_its_threads():
-    """Each of the threads of a team has an accumulator for each element that it takes at once."""
+    """Each of the threads of a team has an accumulator, for what it takes at once."""
     lowered = jit(rows).lower(X).on("sm_90")
     (planned,) = plan_kernels(lowered.program, model("sm_90"))
-    ways = planned.layout.threads * planned.layout.width
-    assert f"fold sum<f4, {ways} ways" in lowered.kernels[0]
-    assert f"{ways} ways" not in text(lowered.program.launches[0].kernel)
+    ways = planned.layout.threads
+    assert f"fold sum<f4, {ways} ways of {planned.layout.width} neighbours" in lowered.kernels[0]
+    assert "neighbours" not in text(lowered.program.launches[0].kernel)
     assert "fold sum<f8, 32 ways>" in lowered.on("cpu").kernels[0]
 
 

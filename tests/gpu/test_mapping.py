@@ -204,6 +204,44 @@ def test_many_values_leave_registers_for_fewer_elements() -> None:
     assert (widths[0], widths[-1]) == (4, 1)
 
 
+def gathered(values: int, along: bool) -> Kernel:
+    """z[r, c] = y[place, c], a place of x with some numbers added: of the row, or of the column."""
+    k = Nest("gathered")
+    x, y = k.buffer("x", "i8", ["one"]), k.buffer("y", "f4", ["any", "one"])
+    z, n, m = k.buffer("z", "f4", ["any", "one"], "out"), k.scalar(), k.scalar()
+    with k.loop(n) as i, k.loop(m) as j:
+        given = k.load(x, j.axis if along else i.axis)
+        where = given
+        for _ in range(values):
+            where = k.let("add", where, k.let("add", given, given))
+        k.store(z, [i.axis, j.axis], k.load(y, where, j.axis))
+    return k.kernel()
+
+
+@pytest.mark.parametrize(("along", "width"), [(False, 4), (True, 2)])
+def test_what_neighbours_share_is_in_registers_once(along: bool, width: int) -> None:
+    """And a place that is not the same for neighbours is not read as a vector of theirs."""
+    layout = place(gathered(3, along), {"y": [64], "z": [64]}, [200_000, 64]).layout
+    assert layout.width == width
+    assert layout.vectors == (("x", "z") if along else ("y", "z"))
+
+
+def test_what_neighbours_share_takes_registers_too() -> None:
+    k = Nest("much")
+    xs = [k.buffer(f"x{n}", "i8", ["one"]) for n in range(30)]
+    y, z = k.buffer("y", "f4", ["any", "one"]), k.buffer("z", "f4", ["any", "one"], "out")
+    n, m = k.scalar(), k.scalar()
+    with k.loop(n) as i:
+        loads = [k.load(x, i.axis) for x in xs]
+        where = loads[0]
+        for value in loads[1:]:
+            where = k.let("add", where, value)
+        with k.loop(m) as j:
+            k.store(z, [i.axis, j.axis], k.load(y, where, j.axis))
+    layout = place(k.kernel(), {"y": [64], "z": [64]}, [200_000, 64]).layout
+    assert layout.width == 1
+
+
 # --- teams
 
 
@@ -243,7 +281,7 @@ def test_scratch_memory_holds_what_blocks_leave() -> None:
     fold = Fold("sum", "f4", 32, 1024)
     found = place(summed(fold=fold), {"x": [2**22]}, [64, 2**22])
     assert found.layout.split == 4
-    assert found.scratch == 8 * 2 * 4 * 32 * found.layout.width * 64  # high and low, 64 rows
+    assert found.scratch == 8 * 2 * 4 * 64  # high and low, of 4 blocks for each of 64 rows
     assert len(found.stages) == 2
     assert found.stages[0].grid == (4, 64, 1)
     found = place(summed(0, fold), {"x": [4096]}, [4096, 4096])
@@ -294,8 +332,8 @@ def test_folds_have_an_accumulator_per_thread_of_the_team() -> None:
     found = place(summed(fold=Fold("sum", "f4", 32, 1024)), {"x": [512]}, [10**5, 512])
     (fold,) = fold_of(found.kernel)
     layout = found.layout
-    assert fold.ways == layout.threads * layout.width == 128
-    assert fold.block == 32 * fold.ways  # as many additions in a row as before
+    assert (fold.ways, fold.near) == (layout.threads, layout.width) == (32, 4)
+    assert fold.block == 32 * fold.ways * fold.near  # as many additions in a row as before
     (fold,) = fold_of(place(summed(fold=Fold("max", "f4", 32)), {"x": [512]}, [10**5, 512]).kernel)
     assert fold == Fold("max", "f4", 1)
     (fold,) = fold_of(

@@ -123,7 +123,9 @@ def tree(fold: Fold, values: list[Any]) -> Any:
     """The tree of `Fold`, as its documentation tells it."""
     op, zero = COMBINE[fold.op], identity(fold)
     high, low = [zero] * fold.ways, [zero] * fold.ways
-    length = fold.block or len(values)
+    if fold.near:
+        values = grouped(fold, values)
+    length = fold.block // max(fold.near, 1) or len(values)
     for start in range(0, len(values), max(length, 1)):
         running = [zero] * fold.ways
         for i, value in enumerate(values[start : start + length]):
@@ -137,13 +139,27 @@ def tree(fold: Fold, values: list[Any]) -> Any:
     while len(high) > 1:
         half = len(high) // 2
         for i in range(half):
+            a, b = (2 * i, 2 * i + 1) if fold.near else (i, i + half)
             if fold.block:
-                high[i], error = two_sum(high[i], high[i + half])
-                low[i] = (low[i] + low[i + half]) + error
+                high[i], error = two_sum(high[a], high[b])
+                low[i] = (low[a] + low[b]) + error
             else:
-                high[i] = op(high[i], high[i + half])
+                high[i] = op(high[a], high[b])
         high, low = high[:half], low[:half]
     return high[0] + low[0] if fold.block and np.isfinite(low[0]) else high[0]
+
+
+def grouped(fold: Fold, values: list[Any]) -> list[Any]:
+    """What groups of `near` neighbours leave; the last one is filled up."""
+    found: list[Any] = []
+    for start in range(0, len(values), fold.near):
+        group = values[start : start + fold.near]
+        group += [identity(fold)] * (fold.near - len(group))
+        while len(group) > 1:
+            pairs = zip(group[::2], group[1::2], strict=True)
+            group = [COMBINE[fold.op](a, b) for a, b in pairs]
+        found += group
+    return found
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:

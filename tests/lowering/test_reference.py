@@ -66,9 +66,23 @@ def bits(value: Any) -> bytes:
 
 
 @pytest.mark.parametrize("acc", ["f4", "f8"])
-@pytest.mark.parametrize(("ways", "block"), [(1, 0), (8, 0), (1, 3), (4, 8), (16, 16), (2, 64)])
-def test_sums_follow_their_tree_to_the_last_bit(acc: str, ways: int, block: int) -> None:
-    fold = Fold("sum", acc, ways, block)
+@pytest.mark.parametrize(
+    "tree_of",
+    [
+        (1, 0),
+        (8, 0),
+        (1, 3),
+        (4, 8),
+        (16, 16),
+        (2, 64),
+        (8, 0, 1),
+        (4, 0, 4),
+        (2, 32, 4),
+        (4, 8, 1),
+    ],
+)
+def test_sums_follow_their_tree_to_the_last_bit(acc: str, tree_of: tuple[int, ...]) -> None:
+    fold = Fold("sum", acc, *tree_of)
     for n in (0, 1, 7, 8, 9, 31, 100):
         values = (random(3, n, seed=n) * 10.0 ** random(3, n, seed=1)).astype(acc)
         (found,) = fold_trees.fold_all([fold], [values])
@@ -76,14 +90,15 @@ def test_sums_follow_their_tree_to_the_last_bit(acc: str, ways: int, block: int)
 
 
 def test_products_follow_their_tree_to_the_last_bit() -> None:
-    fold, values = Fold("prod", "f8", 4), random(2, 37)
-    (found,) = fold_trees.fold_all([fold], [values])
-    assert bits(found) == bits([tree(fold, list(row)) for row in values])
+    values = random(2, 37)
+    for fold in (Fold("prod", "f8", 4), Fold("prod", "f8", 4, near=2)):
+        (found,) = fold_trees.fold_all([fold], [values])
+        assert bits(found) == bits([tree(fold, list(row)) for row in values])
 
 
 def test_the_tree_shows_in_the_bits() -> None:
     values = (10 ** random(3, 1000)).astype("f4")
-    shapes = [(1, 0), (8, 0), (1, 8), (8, 16)]
+    shapes = [(1, 0), (8, 0), (1, 8), (8, 16), (8, 0, 1), (8, 0, 4)]
     found = {bits(fold_trees.fold_all([Fold("sum", "f4", *s)], [values])[0]) for s in shapes}
     assert len(found) == len(shapes)
 

@@ -40,6 +40,7 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.device import is_array, place_of, placed
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError, RuleError, ShapeError, TreeError
+from ftrace.core.lazy import lazy
 from ftrace.core.trace import Tracer
 from ftrace.core.tree import PyTreeDef, tree_flatten, tree_words
 from ftrace.core.zero import ZERO
@@ -54,6 +55,8 @@ from ftrace.lifting.restart import Eager, Restart
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_verify_gradient = lazy("ftrace.api.derivatives.numerical", "verify_gradient")
 
 
 # ---------------------------------------------------------------------------------- forward
@@ -327,6 +330,7 @@ def value_and_grad(
     allow_int: bool = False,
     *,
     lift: bool = True,
+    verify: bool = False,
 ) -> Callable[P, tuple[Any, Any]]:
     """Make a function that returns `fun`'s value and gradient together.
 
@@ -342,6 +346,8 @@ def value_and_grad(
             (`ftrace.lift`), and from then on at once. What it had done before that line, it does
             again. False leaves it and all that it calls as they are: questions such as
             `type(x) is float` are then answered for a tracer.
+        verify: at each call compare the gradient with differences of `fun` along one random
+            direction (`ftrace.testing`), which costs some twenty calls of it.
 
     Returns:
         A function with `fun`'s signature returning `(value, gradient)`, or
@@ -355,6 +361,7 @@ def value_and_grad(
     Raises:
         ShapeError: the value is not a scalar.
         DtypeError: an argument or the value has no derivative.
+        DerivativeError: with `verify`, the gradient is not that of `fun`, or there is a kink.
 
     Example:
         >>> import ftrace
@@ -382,13 +389,16 @@ def value_and_grad(
             seed += [None] * (len(ys) - len(seed))
             avals, places = [typeof(x) for x in leaves], [place_of(x) for x in leaves]
             found = _real_cotangents(tape.pull(seed), avals, places)
+        if verify:
+            scalar = lambda *moved: flat(*moved)[:1]  # noqa: E731
+            _verify_gradient(scalar, leaves, found, name_of(fun))
         found = owned(found, leaves)
         ys = owned(ys, (*leaves, *found))
         gradient = chosen.tree.unflatten(found)
         result = flat.out_tree.unflatten(ys)
         return result, gradient[0] if chosen.single else gradient
 
-    key = ("value_and_grad", argnums, has_aux, holomorphic, allow_int, lift)
+    key = ("value_and_grad", argnums, has_aux, holomorphic, allow_int, lift, verify)
     doc = f"Value and gradient of {name_of(fun)} with respect to {argnums!r}."
     return transformed(fun, call, key, doc)
 
@@ -401,11 +411,12 @@ def grad(
     allow_int: bool = False,
     *,
     lift: bool = True,
+    verify: bool = False,
 ) -> Callable[P, Any]:
     """Make a function that returns the gradient of a scalar function.
 
     Args:
-        fun, argnums, has_aux, holomorphic, allow_int, lift: as in `value_and_grad`.
+        fun, argnums, has_aux, holomorphic, allow_int, lift, verify: as in `value_and_grad`.
 
     Returns:
         A function with `fun`'s signature returning the gradient, or `(gradient, aux)`.
@@ -417,7 +428,9 @@ def grad(
     """
     check_callable(fun, "grad")
     argnums = check_argnums("grad", argnums)
-    both: Any = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, lift=lift)
+    both: Any = value_and_grad(
+        fun, argnums, has_aux, holomorphic, allow_int, lift=lift, verify=verify
+    )
 
     def call(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ftrace.api.calls import check_callable, name_of
+from ftrace.api.derivatives.verifying import MODES, Verified
 from ftrace.api.rules.pullbacks import Pullback, pulled
 from ftrace.api.rules.rules import JvpRule, RuleCall, VjpRules, positional_arguments
 from ftrace.control.rules.custom_derivatives import custom_jvp_call, custom_vjp_call
@@ -61,12 +62,16 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         fun: function of arrays, or containers of arrays.
         nondiff_argnums: positions of arguments that are not arrays; the rule gets them first.
         nondiff_argnames: names of such arguments.
+        verify: "first_call" compares the rule with numerical derivatives at the first call with
+            arguments of each combination of types, and keeps a certificate of each in
+            `.verified.certificates`; None never does.
 
     The rule, set by `defjvp`, takes `(primals, tangents)` and returns `(result, tangent)`;
     `defjvps` takes one `(t, result, *primals) -> tangent` per argument (None: no contribution).
 
     Raises:
         CustomRuleError: no rule, or one that returns the wrong structure, shapes or dtypes.
+        DerivativeError: with `verify`, the rule is wrong.
 
     Example:
         >>> import numpy as np, ftrace
@@ -79,12 +84,15 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
     """
 
     __closes_over__ = ("fun", "rule")
+    modes = MODES
 
     def __init__(
         self,
         fun: Callable[P, R],
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
+        *,
+        verify: str | None = None,
     ) -> None:
         check_callable(fun, "custom_jvp")
         self.fun = fun
@@ -92,6 +100,7 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         self.rule: Any = None
         self.symbolic = False
         self.results: dict[Any, Any] = {}  # by types of arguments: what the function returns
+        self.verified = None if verify is None else Verified(verify)
         functools.update_wrapper(self, fun, updated=())
 
     def defjvp(self, rule: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
@@ -134,6 +143,8 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
                 f"Set one with {name_of(self.fun)}.defjvp(rule) before calling it.",
             )
         arguments = positional_arguments(self.fun, args, kwargs)
+        if self.verified is not None:
+            self.verified(self, arguments)
         call = RuleCall(self.fun, arguments, self.nondiff, (self.rule,))
         rule = JvpRule(self.fun, call, self.results)
         extra = {"symbolic": True} if self.symbolic else {}
@@ -162,6 +173,9 @@ class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         fun: function of arrays, or containers of arrays.
         nondiff_argnums: positions of arguments that are not arrays; `bwd` gets them first.
         nondiff_argnames: names of such arguments.
+        verify: "first_call" compares the rule with numerical derivatives at the first call with
+            arguments of each combination of types, and keeps a certificate of each in
+            `.verified.certificates`; None never does.
 
     `defvjp(fwd, bwd)`: `fwd(*args)` returns `(result, residuals)`, `bwd(*nondiff, residuals, ct)`
     returns a tuple with one cotangent (or None) per differentiable argument. `defadjoint` takes
@@ -169,6 +183,7 @@ class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
 
     Raises:
         CustomRuleError: no rule, or one that returns the wrong structure, shapes or dtypes.
+        DerivativeError: with `verify`, the rule is wrong.
 
     Example:
         >>> import numpy as np, ftrace
@@ -190,6 +205,8 @@ class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         fun: Callable[P, R],
         nondiff_argnums: Sequence[int] = (),
         nondiff_argnames: str | Sequence[str] = (),
+        *,
+        verify: str | None = None,
     ) -> None:
         check_callable(fun, "custom_vjp")
         self.fun = fun
@@ -199,7 +216,13 @@ class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         self.push: Any = None  # a jvp rule beside them (custom_rule)
         self.symbolic = False
         self.results: dict[Any, Any] = {}  # by types of arguments: what the function returns
+        self.verified = None if verify is None else Verified(verify)
         functools.update_wrapper(self, fun, updated=())
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes of differentiation that the rules give."""
+        return ("rev",) if self.push is None else MODES
 
     def defvjp(
         self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False
@@ -252,6 +275,8 @@ class custom_vjp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
                 f"Set them with {name_of(self.fun)}.defvjp(fwd, bwd) before calling it.",
             )
         arguments = positional_arguments(self.fun, args, kwargs)
+        if self.verified is not None:
+            self.verified(self, arguments)
         call = RuleCall(self.fun, arguments, self.nondiff, (self.fwd, self.bwd, self.push))
         rules = VjpRules(self, call)
         params = call.params(fun=call.run, fwd=rules.forward, bwd=rules.backward, n_out=rules.count)

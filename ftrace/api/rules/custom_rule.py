@@ -80,6 +80,7 @@ class custom_rule(Named, Generic[P, R]):  # noqa: N801 - named like custom_jvp
         batch: `(axis_size, in_batched, *args) -> (result, out_batched)`, as in `custom_vmap`.
         lower: a traceable function of the same values that takes `fun`'s place where the call is
             part of a traced program (`jit` and control flow): what is compiled.
+        verify: as in `custom_jvp`: "first_call" compares the derivatives with numerical ones.
 
     Forward mode without `jvp` transposes `vjp`, which has to be linear in `ct` then; reverse mode
     without `vjp` transposes `jvp`; without `batch`, `fun` and the rules are mapped.
@@ -107,24 +108,31 @@ class custom_rule(Named, Generic[P, R]):  # noqa: N801 - named like custom_jvp
         jacobian: Callable[..., Any] | None = None,
         batch: Callable[..., Any] | None = None,
         lower: Callable[..., Any] | None = None,
+        verify: str | None = None,
     ) -> None:
         check_callable(fun, "custom_rule")
         _check_rules(
             fun, {"jvp": jvp, "vjp": vjp, "jacobian": jacobian, "batch": batch, "lower": lower}
         )
+        if verify is not None and vjp is None and jvp is None and jacobian is None:
+            raise CustomRuleError(
+                f"custom_rule of {name_of(fun)} was asked to verify derivatives; it has no rule of"
+                " one.",
+                "Give jvp, vjp or jacobian, or leave verify out.",
+            )
         made: Any = fun if lower is None else _lowered(fun, lower)
         if batch is not None:
             made = custom_vmap(made)
             made.def_vmap(batch)
         if vjp is not None:
-            made = custom_vjp(made)
+            made = custom_vjp(made, verify=verify)
             made.push = jvp
             if callable(vjp):
                 made.defadjoint(vjp)
             else:
                 made.defvjp(*vjp)
         elif jvp is not None or jacobian is not None:
-            made = custom_jvp(made)
+            made = custom_jvp(made, verify=verify)
             rule = jvp if jacobian is None else _from_jacobian(fun, made, jacobian)
             made.defjvp(rule, symbolic_zeros=jacobian is not None)
         self._made = made

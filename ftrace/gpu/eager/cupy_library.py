@@ -7,19 +7,22 @@ that the row promises. Results may be views of operands, as those of an `impl` m
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import BackendError, DtypeError, FtraceError, RuleError
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.eager import bessel
+from ftrace.gpu.eager import bessel, compiled_rows, scatter_sums
 from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.gpu.eager import library_folds as folds
 from ftrace.gpu.eager import library_matrices as matrices
 from ftrace.gpu.eager import library_places as places
+from ftrace.gpu.eager import library_products as products
 from ftrace.gpu.eager.library_arrays import Rule
 from ftrace.primitives.convert import rounded
+from ftrace.primitives.table import by_name
 
 _ELSEWHERE: Final = (
     "Compute this part on the host, `ftrace.device_put(f(ftrace.device_get(x)))`, or write it with "
@@ -45,6 +48,20 @@ def scipys_linear_algebra() -> Any:
 def own(kind: str, v: Any, x: Any) -> Any:
     """A function that CuPy lacks, by a kernel of ours."""
     return bessel.evaluate(kind, v, x)
+
+
+def compiled(row: Primitive, *operands: Any) -> Any:
+    """A row by the kernel that compiled functions have."""
+    return compiled_rows.evaluate(row, *operands)
+
+
+def added(*operands: Any) -> Any:
+    """Rows with sums added to them, by kernels of ours."""
+    return scatter_sums.added(*operands)
+
+
+def _compiled(name: str, xp: Any, *operands: Any) -> Any:
+    return compiled(by_name[name], *operands)
 
 
 _SPECIAL: Final = {
@@ -78,6 +95,14 @@ _COMPARISONS: Final = {
     "ge": "greater_equal",
 }
 
+_COMBINING: Final = {
+    "set": places.by_ufunc(None),
+    "add": places.by_sums(lambda *a: added(*a)),
+    "mul": places.by_ufunc("multiply"),
+    "min": places.by_ufunc("minimum"),
+    "max": places.by_ufunc("maximum"),
+}
+
 RULES: Final[dict[str, Rule]] = {
     "copy": arrays.copied,
     "name": arrays.copied,
@@ -92,7 +117,8 @@ RULES: Final[dict[str, Rule]] = {
     "select": arrays.select,
     "clamp": arrays.clamp,
     **{row: arrays.ufunc(name) for row, name in _COMPARISONS.items()},
-    "dot_general": arrays.dot,
+    **{name: partial(_compiled, name) for name in ("mod", "floor_divide", "rem")},
+    "dot_general": products.dot,
     "convert_element_type": arrays.converted,
     "real": arrays.real,
     "imag": arrays.imag,
@@ -108,12 +134,9 @@ RULES: Final[dict[str, Rule]] = {
     **{row: arrays.special(name, lambda: special()) for row, name in _SPECIAL.items()},
     **{row: arrays.of_order(kind, lambda *a: own(*a)) for row, kind in _BESSEL.items()},
     "gather": places.gather,
-    "scatter": places.scatter(None),
-    "scatter_add": places.scatter("add"),
-    "scatter_at": places.scatter_at,
-    "scatter_mul": places.scatter("multiply"),
-    "scatter_min": places.scatter("minimum"),
-    "scatter_max": places.scatter("maximum"),
+    "scatter_at": places.scatter_at(_COMBINING),
+    "scatter": places.scatter(_COMBINING["set"]),
+    **{f"scatter_{how}": places.scatter(_COMBINING[how]) for how in ("add", "mul", "min", "max")},
     "dynamic_slice": places.read,
     "dynamic_update_slice": places.write,
     "sort": places.sort,

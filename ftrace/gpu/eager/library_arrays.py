@@ -13,7 +13,6 @@ import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
-from ftrace.primitives.dot import dot_general
 from ftrace.primitives.scipy_functions import FUNCTIONS, scipy_name
 
 Ints = tuple[int, ...]
@@ -152,10 +151,6 @@ def ones_in(xp: Any, x: Any) -> Any:
 def ufunc(name: str) -> Rule:
     """CuPy's function of this name, whichever operand is on the device."""
     return lambda xp, *args: getattr(xp, name)(*args)
-
-
-def dot(xp: Any, lhs: Any, rhs: Any, **dimensions: Any) -> Any:
-    return dot_general.impl(xp.asarray(lhs), xp.asarray(rhs), **dimensions)
 
 
 # ---------------------------------------------------------------------------------- special

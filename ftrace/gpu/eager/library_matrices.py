@@ -171,14 +171,17 @@ def banded_solve(xp: Any, ab: Any, b: Any, lower: int, upper: int) -> Any:
 
 
 def definite_banded_solve(xp: Any, ab: Any, b: Any, lower: bool) -> Any:
-    """The same: whether the matrix is definite is not looked at."""
+    """The same; NaN where the matrix has no Cholesky factor."""
     if not b.size:
         return xp.array(b, order="C")
     count = ab.shape[-2] - 1
     half = _whole(xp, ab, count * lower, count * (not lower))
     main = xp.eye(ab.shape[-1], dtype=np.bool_)
     whole = half + xp.where(main, 0, xp.swapaxes(half.conj(), -1, -2))
-    return xp.linalg.solve(xp.where(main, half.real, whole), b)
+    whole = xp.where(main, half.real, whole)
+    fine = xp.isfinite(cholesky(xp, whole, True)).all(axis=(-2, -1), keepdims=True)
+    x = xp.linalg.solve(whole, b)
+    return xp.where(fine, x, xp.asarray(np.nan, x.dtype))
 
 
 def _inverted(xp: Any, a: Any, cutoff: Any) -> Any:

@@ -1,13 +1,14 @@
 """Rows that read and write by index, and that sort, on CuPy arrays.
 
 What CuPy's own indexing leaves open is settled here. Which of equal places wins a write (CuPy: any)
-and in which order what falls on one place is added (atomics: any): places are sorted, what belongs
-to one place is combined by a scan over its run, and every element of the result reads the end of
-its run. So results are the same at each run, for every dtype, and nothing waits for the device.
+and in which order what falls on one place is combined (atomics: any): sums are those of
+`scatter_sums.py`; else places are sorted, what belongs to one place is combined by a scan over its
+run, and every element of the result reads the end of its run. So results are the same at each run,
+for every dtype, and nothing waits for the device.
 The exception is an index that must be in range: whether it is has to be read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -17,6 +18,7 @@ from ftrace.core.errors import FtraceError
 from ftrace.gpu.eager.library_arrays import Rule
 
 Ints = tuple[int, ...]
+Combine = Callable[[Any, Any, Any, Any], Any]  # (namespace, rows, places, values) -> rows
 INDEX = np.dtype(np.int64)
 
 
@@ -98,22 +100,49 @@ def gather(xp: Any, x: Any, *indices: Any, axes: Ints, mode: str) -> Any:
 # ---------------------------------------------------------------------------------- scatter
 
 
-def scatter(ufunc: str | None) -> Rule:
-    """A scatter that combines with the function of this name (None: the last one wins)."""
+def by_ufunc(ufunc: str | None) -> Combine:
+    """What combines with the function of this name (None: the last one wins), run by run."""
+
+    def combined(xp: Any, rows: Any, places: Any, values: Any) -> Any:
+        combine: Any = None if ufunc is None else getattr(xp, ufunc)
+        places = xp.minimum(places, rows.shape[0])  # what is past the end is one more place
+        return _written(xp, combine, rows, *_combined(xp, combine, places, values))
+
+    return combined
+
+
+def by_sums(added: Callable[[Any, Any, Any], Any]) -> Combine:
+    """What adds by a function that knows floats and integers of four and eight bytes."""
+
+    def combined(xp: Any, rows: Any, places: Any, values: Any) -> Any:
+        shape, dtype = rows.shape, rows.dtype
+        wide = _WIDE.get(dtype.char, dtype)
+        rows, values = (
+            xp.reshape(x.astype(wide, copy=False), (x.shape[0], prod(shape[1:])))
+            for x in (rows, values)
+        )
+        return xp.reshape(added(rows, places, values), shape).astype(dtype, copy=False)
+
+    return combined
+
+
+_WIDE = {"e": np.dtype(np.float32), **dict.fromkeys("?bBhH", np.dtype(np.uint32))}
+
+
+def scatter(combined: Combine) -> Rule:
+    """A scatter that combines rows with what falls on them as a function does."""
 
     def evaluate(xp: Any, x: Any, v: Any, *indices: Any, axes: Ints, mode: str) -> Any:
-        combine: Any = None if ufunc is None else getattr(xp, ufunc)
         places, valid, _ = _places(xp, x.shape, indices, axes, mode)
         rows = _leading(xp, x, axes)
         count, rest = rows.shape[0], rows.shape[1:]
         places = xp.reshape(places, (-1,))
-        if not places.size or not count:
+        if not places.size or not x.size:
             return xp.array(x, order="C")
         if valid is not None:
             places = xp.where(xp.reshape(valid, (-1,)), places, count)
         values = xp.reshape(xp.asarray(v).astype(x.dtype), (places.size, *rest))
-        places, values = _combined(xp, combine, places, values)
-        rows = _written(xp, combine, rows, places, values)
+        rows = combined(xp, rows, places, values)
         order = axes + _other_axes(x.ndim, axes)
         full = xp.reshape(rows, tuple(x.shape[a] for a in order))
         return xp.transpose(full, tuple(int(i) for i in np.argsort(order)))
@@ -121,17 +150,19 @@ def scatter(ufunc: str | None) -> Rule:
     return evaluate
 
 
-_COMBINING = {"set": None, "add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
+def scatter_at(by: Mapping[str, Combine]) -> Rule:
+    """A scatter at places that are counted in the leading axes; one past the end is none."""
 
+    def evaluate(xp: Any, x: Any, v: Any, places: Any, *, combine: str) -> Any:
+        lead = x.ndim - (v.ndim - places.ndim)
+        rows = xp.reshape(x, (prod(x.shape[:lead]), *x.shape[lead:]))
+        if not v.size or not x.size:
+            return xp.array(x, order="C")
+        updates = xp.reshape(v, (places.size, *x.shape[lead:]))
+        found = by[combine](xp, rows, xp.reshape(places.astype(INDEX), (-1,)), updates)
+        return xp.reshape(found, x.shape)
 
-def scatter_at(xp: Any, x: Any, v: Any, places: Any, *, combine: str) -> Any:
-    """A scatter at places that are counted in the leading axes."""
-    lead = x.ndim - (v.ndim - places.ndim)
-    rows = xp.reshape(x, (prod(x.shape[:lead]), *x.shape[lead:]))
-    updates = xp.reshape(v, (places.size, *x.shape[lead:]))
-    where: Any = {"axes": (0,), "mode": "drop"}
-    found = scatter(_COMBINING[combine])(xp, rows, updates, xp.reshape(places, (-1,)), **where)
-    return xp.reshape(found, x.shape)
+    return evaluate
 
 
 def _combined(xp: Any, combine: Any, places: Any, values: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ owners' iterations get their threads, team_loops.py and team_folds.py what the t
 share, regions.py the elements that one thread takes at once.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ftrace.gpu.emit import barriers, cuda_spelling, team_loops, teams, thread_branches
@@ -18,38 +18,40 @@ from ftrace.lowering.kernel.ir import Alloc, Buffer, If, Kernel, Let, Load, Loop
 HEADER: Final = """\
 template <int N> struct Words { long long w[N]; };
 template <class T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
+template <class T> inline void ft_add_exact(T& high, T& low, T other, T other_low) {
+  const T s = high + other, t = s - high;
+  low = (low + other_low) + ((high - (s - t)) + (other - t));
+  high = s;
+}
 """  # once per source, before the functions
 
 
-def emit(
-    kernel: Kernel, layout: GridLayout, symbol: str, given: Container[str] = frozenset()
-) -> str:
+def emit(kernel: Kernel, layout: GridLayout, symbol: str) -> str:
     """The text of a kernel's functions.
 
     Args:
         kernel: as `mapping.mapped` leaves it.
         layout: how its loops fall on the grid.
         symbol: the functions are `symbol_0`, `symbol_1` ..., one per stage.
-        given: the names of buffers whose one element is in its word, instead of their address.
 
     Raises:
         BackendError: the kernel holds something that this backend cannot do.
     """
     stages = range(2 if layout.split > 1 else 1)
-    return "\n".join(_function(kernel, layout, k, f"{symbol}_{k}", given) for k in stages)
+    return "\n".join(_function(kernel, layout, k, f"{symbol}_{k}") for k in stages)
 
 
-def _function(
-    kernel: Kernel, layout: GridLayout, stage: int, symbol: str, given: Container[str]
-) -> str:
+def _function(kernel: Kernel, layout: GridLayout, stage: int, symbol: str) -> str:
     w = Writer(kernel, layout, stage, statements)
-    count = _operands(w, given)
+    count = _operands(w)
     teams.teams(w)
     if w.shared:
-        w.lines.insert(0, f"  __shared__ __align__(16) unsigned char shared[{w.shared}];")
+        w.lines[:0] = [
+            f"  __shared__ __align__(16) unsigned char shared[2][{w.shared}];",
+            "  unsigned phase = 0;",
+        ]
     head = f'extern "C" __global__ void __launch_bounds__({_threads(w)})'
-    parameter = f"const {'__grid_constant__ ' if given else ''}Words<{count}> a"
-    return "\n".join([f"{head} {symbol}({parameter}) {{", *w.lines, "}\n"])
+    return "\n".join([f"{head} {symbol}(const Words<{count}> a) {{", *w.lines, "}\n"])
 
 
 def _threads(w: Writer) -> int:
@@ -59,12 +61,12 @@ def _threads(w: Writer) -> int:
     return w.layout.across * w.threads if w.layout.team == COLUMN else BLOCK_THREADS
 
 
-def _operands(w: Writer, given: Container[str]) -> int:
+def _operands(w: Writer) -> int:
     """Names for what the words hold; how many there are."""
     at = 0
     for b in w.kernel.buffers:
         kind = _pointer(b)
-        w.line(f"{kind} g_{b.name} = ({kind}){'&' if b.name in given else ''}a.w[{at}];")
+        w.line(f"{kind} g_{b.name} = ({kind})a.w[{at}];")
         at += 1
     for b in w.kernel.buffers:
         words = [f"a.w[{at + k}]" for k in range(b.steps.count("any"))]

@@ -1,20 +1,18 @@
 """Folds: accumulators in registers, and how those of a team's threads become one.
 
-A thread has one accumulator per fold, or one per element that it takes at once where the order
-shows. `mapping.py` gave every fold as many ways as there are such accumulators in a team, numbered
-as the iterations fall on them; here they are combined as ir.Fold says, the upper half onto the
-lower: first the warps of a block, through shared memory, then the lanes of a warp, by shuffles,
-then the elements of a thread.
+A thread has one accumulator per fold. What the elements that it takes at once leave is combined
+before. At the end those of its team are combined as ir.Fold says, neighbours first: the lanes of a
+warp, by shuffles, then the warps of a block, through shared memory, then what blocks left in
+scratch memory. The threads of a column lie in different warps: they meet in shared memory.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ftrace.gpu.emit import cuda_spelling
 from ftrace.gpu.emit.thread_branches import combined
 from ftrace.gpu.emit.writer import Writer
-from ftrace.gpu.grid.layout import BLOCK, COLUMN, WARP_LANES, has_tree, parts
+from ftrace.gpu.grid.layout import BLOCK, COLUMN, WARP_LANES, parts
 from ftrace.lowering.kernel.fold_trees import identity
 from ftrace.lowering.kernel.ir import PAIRS, Atom, Fold, Loop
 
@@ -23,7 +21,7 @@ FULL = "0xffffffffu"  # all lanes of a warp
 
 @dataclass
 class Cell:
-    """One part of an accumulator: a C variable, or an array of one per element."""
+    """One part of an accumulator: a C variable."""
 
     name: str
     dtype: str
@@ -31,22 +29,17 @@ class Cell:
 
 
 class Accumulator:
-    """The accumulators of one fold in a thread.
+    """The accumulator of one fold in a thread.
 
     Attributes:
         fold: what is folded.
         cells: value; value and index of a pair; high, low and running sum of a fold in blocks.
-        count: accumulators.
-        first: index of the first one.
         cell: number of the first cell among those of a loop's folds.
     """
 
-    def __init__(self, w: Writer, fold: Fold, names: tuple[str, str], count: int) -> None:
+    def __init__(self, w: Writer, fold: Fold, names: tuple[str, str], cell: int) -> None:
         """Declare and start; `names` are a name and the dtype of a pair's index."""
-        self.w, self.fold, (name, index) = w, fold, names
-        self.count = count if has_tree(fold) else 1
-        self.first = "[0]" if self.count > 1 else ""
-        self.cell = 0
+        self.w, self.fold, self.cell, (name, index) = w, fold, cell, names
         start = cuda_spelling.literal(identity(fold.op, fold.acc), fold.acc)
         self.cells = [Cell(f"f{name}", fold.acc, start)]
         if fold.op in PAIRS:
@@ -54,33 +47,48 @@ class Accumulator:
             self.cells.append(Cell(f"k{name}", index, cuda_spelling.literal(greatest, index)))
         if fold.block:
             self.cells += [Cell(f"{c}{name}", fold.acc, start) for c in "ls"]
+        self.group = f"e{name}" if fold.near > 1 else ""
         for c in self.cells:
-            size = f"[{self.count}]" if self.count > 1 else ""
-            w.line(f"{w.type(c.dtype)} {c.name}{size};")
-        with w.unrolled(self.count) as at:
-            for c in self.cells:
-                w.line(f"{c.name}{at} = {c.start};")
+            w.line(f"{w.type(c.dtype)} {c.name} = {c.start};")
+
+    def open(self) -> None:
+        """Make room for what a group of elements leaves."""
+        if self.group:
+            self.w.line(f"{self.w.type(self.fold.acc)} {self.group}[{self.fold.near}];")
 
     def step(self, values: Sequence[Atom], at: str, only: str) -> None:
         """Take in what one iteration leaves; `at` is the element's index."""
         w, fold = self.w, self.fold
-        at = at if self.count > 1 else ""
         given = w.value(values[0])
         if values[0].dtype != fold.acc:
             given = f"({cuda_spelling.spell('cast', [given], [values[0].dtype], fold.acc)})"
         if fold.op in PAIRS:
-            self._take(self.names(""), [given, w.value(values[1])], only)
-            return
-        cell = self.cells[2 if fold.block else 0].name + at
+            self._take(self.names, [given, w.value(values[1])], only)
+        elif self.group:
+            start = self.cells[0].start
+            w.line(f"{self.group}{at} = {f'{only} ? {given} : {start}' if only else given};")
+        else:
+            self._add(given, only)
+
+    def close(self) -> None:
+        """Take in what a group of elements left, neighbours first."""
+        if self.group:
+            values = [f"{self.group}[{k}]" for k in range(self.fold.near)]
+            while len(values) > 1:
+                pairs = zip(values[::2], values[1::2], strict=True)
+                values = [f"({combined(self.fold.op, pair, self.fold.acc)})" for pair in pairs]
+            self._add(values[0], "")
+
+    def _add(self, value: str, only: str) -> None:
+        cell = self.cells[2 if self.fold.block else 0].name
         guard = f"if ({only}) " if only else ""
-        w.line(f"{guard}{cell} = {combined(fold.op, [cell, given], fold.acc)};")
+        self.w.line(f"{guard}{cell} = {combined(self.fold.op, [cell, value], self.fold.acc)};")
 
     def flush(self) -> None:
-        """End a block: the running sums go to the pairs."""
-        high, low, running = self.cells
-        with self.w.unrolled(self.count) as at:
-            self._two_sum(high.name + at, running.name + at, low.name + at, "")
-            self.w.line(f"{running.name}{at} = 0;")
+        """End a block: the running sum goes to the pair."""
+        high, low, running = (c.name for c in self.cells)
+        self.w.line(f"ft_add_exact({high}, {low}, {running}, {self.cells[1].start});")
+        self.w.line(f"{running} = {self.cells[2].start};")
 
     def merge(self, cells: Sequence[str], others: Sequence[str]) -> None:
         """Combine the cells of an accumulator with those of another one."""
@@ -88,27 +96,19 @@ class Accumulator:
         if fold.op in PAIRS:
             self._take(cells, others, "")
         elif fold.block:
-            self._two_sum(cells[0], others[0], cells[1], others[1])
+            w.line(f"ft_add_exact({', '.join((*cells, *others))});")
         else:
             w.line(f"{cells[0]} = {combined(fold.op, [cells[0], others[0]], fold.acc)};")
 
-    def names(self, at: str) -> list[str]:
-        """The cells that are combined, at an index."""
-        return [c.name + at for c in self.parts]
+    @property
+    def names(self) -> list[str]:
+        """The cells that are combined."""
+        return [c.name for c in self.parts]
 
     @property
     def parts(self) -> list[Cell]:
         """What is combined: running sums have ended before."""
         return self.cells[:2] if self.fold.block else self.cells
-
-    def _two_sum(self, high: str, other: str, low: str, other_low: str) -> None:
-        """`(high, e) = two_sum(high, other); low = (low + other_low) + e`."""
-        w, kind = self.w, self.w.type(self.fold.acc)
-        with w.braces():
-            w.line(f"const {kind} b = {other}, s = {high} + b, t = s - {high};")
-            error = f"(({high} - (s - t)) + (b - t))"
-            w.line(f"{low} = {f'({low} + {other_low})' if other_low else low} + {error};")
-            w.line(f"{high} = s;")
 
     def _take(self, cells: Sequence[str], others: Sequence[str], only: str) -> None:
         """A pair: the first NaN, or the extreme with the least index."""
@@ -130,19 +130,9 @@ class Accumulator:
             guard = f"({only}) && " if only else ""
             w.line(f"if ({guard}({better})) {{ {value} = x; {index} = y; }}")
 
-    # --- the ends of loops
-
-    def own(self) -> None:
-        """The accumulators of this thread's elements become one, the first."""
-        half = self.count // 2
-        while half:
-            for k in range(half):
-                self.merge(self.names(f"[{k}]"), self.names(f"[{k + half}]"))
-            half //= 2
-
     def result(self, extent: Atom) -> list[str]:
         """The values of the finished fold."""
-        first = self.names(self.first)
+        first = self.names
         if self.fold.op in PAIRS:
             return [first[0], f"{self.w.count(extent)} == 0 ? 0 : {first[1]}"]
         if self.fold.block:
@@ -151,7 +141,7 @@ class Accumulator:
         return first
 
 
-def accumulators(w: Writer, loop: Loop, count: int) -> list[tuple[Accumulator, list[Atom]]]:
+def accumulators(w: Writer, loop: Loop) -> list[tuple[Accumulator, list[Atom]]]:
     """Start the folds of a loop; each with what the body leaves for it."""
     found: list[tuple[Accumulator, list[Atom]]] = []
     first = cell = 0
@@ -159,8 +149,7 @@ def accumulators(w: Writer, loop: Loop, count: int) -> list[tuple[Accumulator, l
         width = 2 if fold.op in PAIRS else 1
         values = list(loop.body.results[first : first + width])
         names = str(loop.outs[first].id), values[-1].dtype
-        found.append((Accumulator(w, fold, names, count), values))
-        found[-1][0].cell = cell
+        found.append((Accumulator(w, fold, names, cell), values))
         first, cell = first + width, cell + parts(fold)
     return found
 
@@ -168,177 +157,165 @@ def accumulators(w: Writer, loop: Loop, count: int) -> list[tuple[Accumulator, l
 # --- the threads of a team
 
 
-def together(w: Writer, folded: Accumulator) -> None:
-    """The accumulators of all threads of a team become one, which all of them get.
+def together(w: Writer, folded: Sequence[Accumulator]) -> None:
+    """The accumulators of all threads of a team become one each, which all of them get.
 
     In the first function of a split loop those of a block go to scratch memory; in the second one
     they come from there.
     """
     if w.layout.split > 1 and not w.partial:
-        _from_scratch(w, folded)
+        for one in folded:
+            _from_scratch(w, one)
     if w.layout.team == COLUMN:
-        _rows(w, folded)
+        for one in folded:
+            _rows(w, one)
     elif w.layout.team == BLOCK:
         _block(w, folded)
     else:
-        _lanes(w, folded, w.threads)
-        folded.own()
-        for c, name in zip(folded.parts, folded.names(folded.first), strict=True):
-            w.line(f"{name} = {_shuffled(c, w, name, '__shfl_sync', '0', w.threads)};")
+        for one in folded:
+            _lanes(w, one, w.threads)
+            _from_first(w, one, w.threads)
 
 
 def _lanes(w: Writer, folded: Accumulator, count: int) -> None:
-    """Upper ones of some neighbouring lanes onto lower ones."""
-    with w.unrolled(folded.count) as at:
-        w.line("#pragma unroll")
-        with w.braces(f"for (int d = {count // 2}; d > 0; d >>= 1)"):
-            others: list[str] = []
-            for c, name in zip(folded.parts, folded.names(at), strict=True):
-                value = _shuffled(c, w, name, "__shfl_down_sync", "d", count)
-                w.line(f"const {w.type(c.dtype)} o{len(others)} = {value};")
-                others.append(f"o{len(others)}")
-            folded.merge(folded.names(at), others)
+    """Some neighbouring lanes become one, the first."""
+    if count == 1:
+        return
+    w.line("#pragma unroll")
+    with w.braces(f"for (int d = 1; d < {count}; d <<= 1)"):
+        others: list[str] = []
+        for c in folded.parts:
+            value = _shuffled(c, w, "__shfl_down_sync", "d", count)
+            w.line(f"const {w.type(c.dtype)} o{len(others)} = {value};")
+            others.append(f"o{len(others)}")
+        folded.merge(folded.names, others)
 
 
-def _shuffled(cell: Cell, w: Writer, name: str, how: str, lane: str, count: int) -> str:
+def _from_first(w: Writer, folded: Accumulator, count: int) -> None:
+    """All of some neighbouring lanes get what the first one has."""
+    for c in folded.parts if count > 1 else ():
+        w.line(f"{c.name} = {_shuffled(c, w, '__shfl_sync', '0', count)};")
+
+
+def _shuffled(cell: Cell, w: Writer, how: str, lane: str, count: int) -> str:
     """A cell of another one of `count` lanes."""
     among = f", {count}" if count < WARP_LANES else ""
     small = "(int)" if cell.dtype[1:] in ("1", "2") else ""
-    return f"({w.type(cell.dtype)}){how}({FULL}, {small}{name}, {lane}{among})"
+    return f"({w.type(cell.dtype)}){how}({FULL}, {small}{cell.name}, {lane}{among})"
 
 
-def _shared(w: Writer, folded: Accumulator, count: int, results: int) -> list[tuple[str, str]]:
-    """Places in shared memory for `count` of each cell, and for `results` of them.
+def _shared(w: Writer, folded: Sequence[Accumulator], count: int) -> list[list[str]]:
+    """Places in shared memory for `count` of each cell.
 
-    Results lie first, at the same places for every fold: a thread that goes on to the next fold
-    may not write where another one still reads a result.
+    There are two of each, used by turns: a thread that goes on to the next fold writes where
+    nobody reads any more, since all have met in between.
     """
-    places: list[tuple[str, str]] = []
-    at = 8 * results * 2
-    for number, c in enumerate(folded.parts):
-        kind = w.type(c.dtype)
-        names = f"m{c.name}", f"r{c.name}"
-        for name, far in zip(names, (at, 8 * results * number), strict=True):
-            w.line(f"{kind}* const {name} = ({kind}*)(shared + {far});")
-        at += -(-count * int(c.dtype[1:]) // 16) * 16
-        places.append(names)
+    at = 0
+    places: list[list[str]] = []
+    w.line("phase ^= 1;")
+    for one in folded:
+        places.append([])
+        for c in one.parts:
+            kind, name = w.type(c.dtype), f"m{c.name}"
+            w.line(f"{kind}* const {name} = ({kind}*)(shared[phase] + {at});")
+            at += -(-count * int(c.dtype[1:]) // 16) * 16
+            places[-1].append(name)
     w.shared = max(w.shared, at)
     return places
 
 
-def _block(w: Writer, folded: Accumulator) -> None:
-    """Upper warps of a block onto lower ones, then as in a warp."""
-    threads = w.threads
-    places = _shared(w, folded, threads * folded.count, 1)
-    with w.unrolled(folded.count) as at:
-        for (many, _), name in zip(places, folded.names(at), strict=True):
-            w.line(f"{many}[{_slot(at, threads)}lane] = {name};")
-    w.line("__syncthreads();")
-    with w.braces(f"if (lane < {WARP_LANES})"):
-        with w.unrolled(folded.count) as at:
-            slots = [f"{many}[{_slot(at, threads)}lane + " for many, _ in places]
-            _halves(w, folded, slots, (threads // WARP_LANES, WARP_LANES), at)
-        if w.partial:
-            _to_scratch(w, folded)
-        else:
-            _lanes(w, folded, WARP_LANES)
-            folded.own()
-            with w.braces("if (lane == 0)"):
-                for (_, one), name in zip(places, folded.names(folded.first), strict=True):
-                    w.line(f"{one}[0] = {name};")
-    w.line("__syncthreads();")
-    if not w.partial:
-        for (_, one), name in zip(places, folded.names(folded.first), strict=True):
-            w.line(f"{name} = {one}[0];")
+def _block(w: Writer, folded: Sequence[Accumulator]) -> None:
+    """The lanes of every warp become one, then all warps do the same with those of the warps.
 
-
-def _slot(at: str, threads: int) -> str:
-    return f"e * {threads} + " if at else ""
+    In a second function there may be fewer parts than lanes: then there are copies of them.
+    """
+    count = min(w.layout.split, WARP_LANES) if w.stage else WARP_LANES
+    warps = w.threads // WARP_LANES
+    for one in folded:
+        _lanes(w, one, count)
+    if warps > 1:
+        places = _shared(w, folded, warps)
+        with w.braces(f"if (lane % {WARP_LANES} == 0)"):
+            for one, names in zip(folded, places, strict=True):
+                for name, c in zip(names, one.parts, strict=True):
+                    w.line(f"{name}[lane / {WARP_LANES}] = {c.name};")
+        w.line("__syncthreads();")
+        for one, names in zip(folded, places, strict=True):
+            for name, c in zip(names, one.parts, strict=True):
+                w.line(f"{c.name} = {name}[lane % {warps}];")
+            _lanes(w, one, warps)
+    if w.partial:
+        with w.braces("if (lane == 0)"):
+            for one in folded:
+                _to_scratch(w, one)
+        return
+    for one in folded:
+        _from_first(w, one, warps if warps > 1 else count)
 
 
 def _rows(w: Writer, folded: Accumulator) -> None:
-    """Upper threads of a column onto lower ones."""
+    """The threads of a column become one: in every step neighbours of those that are left."""
     across = w.layout.across
-    places = _shared(w, folded, across * w.threads, across)
-    for (many, _), name in zip(places, folded.names(""), strict=True):
-        w.line(f"{many}[lane * {across} + threadIdx.x] = {name};")
+    (places,) = _shared(w, [folded], across * w.threads)
+    here = f"[lane * {across} + threadIdx.x]"
+    for name, c in zip(places, folded.parts, strict=True):
+        w.line(f"{name}{here} = {c.name};")
     w.line("__syncthreads();")
-    with w.braces("if (lane == 0)"):
-        slots = [f"{many}[threadIdx.x + " for many, _ in places]
-        _halves(w, folded, slots, (w.threads, across), "")
-        if w.partial:
+    if w.threads > 1:
+        with w.braces(f"for (unsigned d = 1; d < {w.threads}; d <<= 1)"):
+            with w.braces("if (lane % (2 * d) == 0)"):
+                others = [f"{name}[(lane + d) * {across} + threadIdx.x]" for name in places]
+                folded.merge(folded.names, others)
+                for name, c in zip(places, folded.parts, strict=True):
+                    w.line(f"{name}{here} = {c.name};")
+            w.line("__syncthreads();")
+    if w.partial:
+        with w.braces("if (valid && lane == 0)"):
             _to_scratch(w, folded)
-        for (_, one), name in zip(places, folded.names(""), strict=True):
-            w.line(f"{one}[threadIdx.x] = {name};")
-    w.line("__syncthreads();")
-    for (_, one), name in zip(places, folded.names(""), strict=True):
-        w.line(f"{name} = {one}[threadIdx.x];")
-
-
-def _halves(
-    w: Writer, folded: Accumulator, slots: Sequence[str], lie: tuple[int, int], at: str
-) -> None:
-    """So many accumulators, so far apart in shared memory, become one, by one thread."""
-    (count, apart), names = lie, folded.names(at)
-    with _tree(w, count):
-        for slot, name in zip(slots, names, strict=True):
-            w.line(f"{name} = {slot}k * {apart}];")
-        folded.merge(names, [f"{slot}(k + h) * {apart}]" for slot in slots])
-        for slot, name in zip(slots, names, strict=True):
-            w.line(f"{slot}k * {apart}] = {name};")
-
-
-@contextmanager
-def _tree(w: Writer, count: int) -> Generator[None]:
-    """Loops over what is combined pairwise, k + h onto k; nothing for one."""
-    w.line("#pragma unroll")
-    with w.braces(f"for (int h = {count // 2}; h > 0; h >>= 1)"):
-        w.line("#pragma unroll")
-        with w.braces("for (int k = 0; k < h; ++k)"):
-            yield
+        return
+    for name, c in zip(places, folded.parts, strict=True):
+        w.line(f"{c.name} = {name}[threadIdx.x];")
 
 
 # --- between the two functions of a split loop
 
 
-def _place(w: Writer, cell: int, kind: str, part: str, at: str) -> str:
+def _place(w: Writer, cell: int, kind: str, part: str) -> str:
     """Where a part's accumulator lies in scratch memory.
 
     One after the other lie the cells of all folds, each with room for 8 bytes of everything; there
-    the parts of a column lie a row apart, the lanes and elements of a block's warp together.
+    the parts of a column lie a row apart, those of a block together.
     """
-    split, width = w.layout.split, w.layout.width
-    if w.layout.team == COLUMN:
-        count, where = f"{split} * {w.teams}", f"({part}) * {w.teams} + {w.team}"
-    else:
-        count = f"{split * width * WARP_LANES} * {w.teams}"
-        element = f" + {'e' if at else '0'}) * {WARP_LANES} + lane % {WARP_LANES}"
-        where = f"(({w.team} * {split} + ({part})) * {width}{element}"
+    split = w.layout.split
+    count = f"{split} * {w.teams}"
+    where = f"({part}) * {w.teams} + {w.team}"
+    if w.layout.team == BLOCK:
+        where = f"{w.team} * {split} + ({part})"
     return f"(({kind}*)(scratch + {8 * cell} * ({count})))[{where}]"
 
 
 def _to_scratch(w: Writer, folded: Accumulator) -> None:
-    with w.unrolled(folded.count) as at:
-        for k, (c, name) in enumerate(zip(folded.parts, folded.names(at), strict=True)):
-            place = _place(w, folded.cell + k, w.type(c.dtype), "part", at)
-            w.line(f"{'if (valid) ' if w.layout.team == COLUMN else ''}{place} = {name};")
+    for k, c in enumerate(folded.parts):
+        w.line(f"{_place(w, folded.cell + k, w.type(c.dtype), 'part')} = {c.name};")
 
 
 def _from_scratch(w: Writer, folded: Accumulator) -> None:
-    """What a thread of the second function starts with: some parts, upper ones onto lower ones."""
-    rows = w.threads if w.layout.team == COLUMN else w.threads // WARP_LANES
-    row = "lane" if w.layout.team == COLUMN else f"lane / {WARP_LANES}"
-    each = w.layout.split // rows
-    with w.unrolled(folded.count) as at:
-        for c in folded.parts:
-            w.line(f"{w.type(c.dtype)} t{c.name}[{each}];")
+    """What a thread of the second function starts with: neighbouring parts, combined."""
+    each = max(w.layout.split // w.threads, 1)
+    first = f"lane * {each}" if w.layout.team == COLUMN else f"lane % {w.layout.split}"
+    for c in folded.parts:
+        w.line(f"{w.type(c.dtype)} t{c.name}[{each}];")
+    w.line("#pragma unroll")
+    with w.braces(f"for (int k = 0; k < {each}; ++k)"):
+        for k, c in enumerate(folded.parts):
+            place = _place(w, folded.cell + k, w.type(c.dtype), f"{first} + k")
+            w.line(f"t{c.name}[k] = {place};")
+    if each > 1:
         w.line("#pragma unroll")
-        with w.braces(f"for (int k = 0; k < {each}; ++k)"):
-            for k, c in enumerate(folded.parts):
-                place = _place(w, folded.cell + k, w.type(c.dtype), f"k * {rows} + {row}", at)
-                w.line(f"t{c.name}[k] = {place};")
-        with _tree(w, each):
-            cells = [[f"t{c.name}[{k}]" for c in folded.parts] for k in ("k", "k + h")]
-            folded.merge(*cells)
-        for c, name in zip(folded.parts, folded.names(at), strict=True):
-            w.line(f"{name} = t{c.name}[0];")
+        with w.braces(f"for (int d = 1; d < {each}; d <<= 1)"):
+            w.line("#pragma unroll")
+            with w.braces(f"for (int k = 0; k < {each}; k += 2 * d)"):
+                cells = [[f"t{c.name}[{k}]" for c in folded.parts] for k in ("k", "k + d")]
+                folded.merge(*cells)
+    for c in folded.parts:
+        w.line(f"{c.name} = t{c.name}[0];")

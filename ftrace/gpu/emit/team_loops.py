@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from ftrace.gpu.emit import team_folds, thread_branches
 from ftrace.gpu.emit.regions import elements
 from ftrace.gpu.emit.writer import Writer
-from ftrace.gpu.grid.layout import COLUMN, WARP_LANES
 from ftrace.lowering.kernel.ir import Atom, Block, Let, Loop, Stmt
 
 Folded = list[tuple[team_folds.Accumulator, list[Atom]]]
@@ -15,21 +14,20 @@ Folded = list[tuple[team_folds.Accumulator, list[Atom]]]
 def loop(w: Writer, stmt: Loop) -> None:
     """Write a loop; its outs are bound after it."""
     lanes = stmt.axis.id in w.layout.lanes
-    folded = team_folds.accumulators(w, stmt, w.layout.width if lanes else 1)
+    folded = team_folds.accumulators(w, stmt)
     thread_branches.carry(w, stmt.params, stmt.inits)
     if not lanes:
         _serial(w, stmt, folded)
     elif w.layout.split == 1 or w.partial:
         _lanes(w, stmt, folded)
-    results: list[str] = []
     for one, _ in folded:
-        if one.fold.block and not w.stage:
+        if one.fold.block and not (lanes and w.stage):
             one.flush()
-        if lanes:
-            team_folds.together(w, one)
-        results += one.result(stmt.extent)
+    if lanes and folded:
+        team_folds.together(w, [one for one, _ in folded])
     if w.partial:
         return
+    results = [value for one, _ in folded for value in one.result(stmt.extent)]
     results += [w.name(v) for v in stmt.params]
     for out, value in zip(stmt.outs, results, strict=True):
         w.declare(out, value)
@@ -56,12 +54,16 @@ def _lanes(w: Writer, stmt: Loop, folded: Folded) -> None:
     before, w.only = w.only, w.valid
     with _pieces(w, stmt, start, step, any(one.fold.block for one, _ in folded)):
         _flushes(w, folded, f"turn{stmt.axis.id}")
+        for one, _ in folded:
+            one.open()
 
         def after(at: str, exists: str) -> None:
             for one, values in folded:
                 one.step(values, at, exists)
 
         elements(w, *_inner(w, stmt), after)
+        for one, _ in folded:
+            one.close()
     w.only = before
 
 
@@ -89,16 +91,12 @@ def _pieces(w: Writer, stmt: Loop, start: str, step: int, counted: bool) -> Gene
 def _shares(w: Writer) -> tuple[str, int]:
     """Where a thread's share of a loop starts, and how far apart its pieces are.
 
-    The blocks of a split loop lie between the warps of a block (or the rows of a column) and what
-    is inside them: a block combines its warps first.
+    The blocks of a split loop take turns: each takes what all its threads can.
     """
     index, split, width = w.layout.index, w.layout.split, w.layout.width
     lane = f"({index})lane"
-    if split > 1 and w.layout.team == COLUMN:
-        lane = f"({lane} * {split} + part)"
-    elif split > 1:
-        warp = f"({lane} / {WARP_LANES} * {split} + part)"
-        lane = f"({warp} * {WARP_LANES} + {lane} % {WARP_LANES})"
+    if split > 1:
+        lane = f"(({index})part * {w.threads} + lane)"
     return f"{lane} * {width}" if width > 1 else lane, w.threads * split * width
 
 
@@ -121,5 +119,6 @@ def _flushes(w: Writer, folded: Folded, turn: str) -> None:
     """End the blocks of folds that end before this iteration."""
     for one, _ in folded:
         if one.fold.block:
-            with w.braces(f"if ({turn} % {one.fold.block // one.fold.ways} == 0)"):
+            rounds = one.fold.block // (one.fold.ways * max(one.fold.near, 1))
+            with w.braces(f"if ({turn} % {rounds} == 0)"):
                 one.flush()

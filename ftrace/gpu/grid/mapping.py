@@ -7,7 +7,7 @@ the folds get as many accumulators as there are threads in a team (`refolded`), 
 numbers of blocks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any, Final, Protocol
@@ -28,11 +28,10 @@ from ftrace.gpu.grid.layout import (
     Geometry,
     GridLayout,
     Mapped,
-    has_tree,
     parts,
 )
 from ftrace.gpu.grid.nests import Access, Piece
-from ftrace.gpu.grid.pressure import registers, work
+from ftrace.gpu.grid.pressure import registers, varying, work
 from ftrace.lowering.kernel.ir import (
     Alloc,
     Atom,
@@ -46,7 +45,7 @@ from ftrace.lowering.kernel.ir import (
     loops_of,
 )
 from ftrace.lowering.kernel.launching import Launch
-from ftrace.lowering.kernel.traversal import inside
+from ftrace.lowering.kernel.traversal import inside, uses_of
 
 VECTOR: Final = 16  # bytes that a thread reads or writes at once
 SHORT: Final = 8  # iterations up to which one thread does a loop by itself
@@ -160,9 +159,8 @@ class _Mapper:
         stages = self.geometry(layout, owners)
         if layout.split == 1:
             return Mapped(kernel, layout, stages, 0, extra)
-        each = 1 if layout.team == COLUMN else layout.width * WARP_LANES
         cells = sum(map(parts, pieces[0].outer.folds))
-        scratch = 8 * cells * each * layout.split * self.extent(owners)
+        scratch = 8 * cells * layout.split * self.extent(owners)
         return Mapped(kernel, layout, stages, scratch, extra)
 
     # --- who does what
@@ -222,8 +220,8 @@ class _Mapper:
         split = _power(min(wanted, self.length(pieces[0]) // (layout.threads * EACH), PARTS))
         if split <= 1:
             return layout
-        rows = min(split, 1024 // (across if column else WARP_LANES))
-        return replace(layout, split=split, joint=rows * (1 if column else WARP_LANES))
+        joint = min(split, 1024 // across) if column else max(split, WARP_LANES)
+        return replace(layout, split=split, joint=joint)
 
     def is_one_sweep(self, pieces: Sequence[Piece], rest: Block) -> bool:
         """Whether a team has one loop, which folds and reads nothing that the team wrote."""
@@ -273,14 +271,14 @@ class _Mapper:
         if any(a.guarded for a in self.accesses) or not found:
             return layout
         width = VECTOR // max(int(self.buffers[a.stmt.buffer].dtype[1:]) for a in found)
-        width = min(width, WIDEST, self.room(bodies))
+        vary = varying(self.kernel.body, axes)
+        width = min(width, WIDEST, self.room(bodies, vary))
         while width > 1:
-            names = self.fitting(found, axes, width)
+            names = self.fitting(found, axes, vary, width)
             ragged = any(self.length(p) % width for p in along)
             cut = any(self.size(p.inner.extent) % width for p in along if p.is_joined)
             runs = sum(a.stmt.buffer in names for a in found)  # else neighbours would spread
             enough = min(map(self.length, along)) >= width * layout.threads
-            enough = enough and self.shared_by(along, width) <= self.device.shared
             if names and 2 * runs >= len(found) and not cut and enough:
                 return replace(layout, width=width, vectors=names, ragged=ragged)
             width //= 2
@@ -298,27 +296,28 @@ class _Mapper:
         batch = min(WIDEST, self.room(bodies))
         return replace(layout, batch=batch, ragged=batch > 1)
 
-    def room(self, bodies: Sequence[Block]) -> int:
-        """How many elements a thread has registers and time for, a power of two."""
-        taken = max(
-            registers(b.stmts, [a for a in b.results if isinstance(a, KernelVar)]) for b in bodies
-        )
-        each = max(work(b.stmts) for b in bodies)
+    def room(self, bodies: Sequence[Block], vary: Collection[KernelVar] | None = None) -> int:
+        """How many elements a thread has registers and time for, a power of two.
+
+        Where it is known what varies from one to the next, the rest is there once.
+        """
+        taken, each, shared = 0.0, 0, 0.0
+        for body in bodies:
+            left = [a for a in body.results if isinstance(a, KernelVar)]
+            own = body.stmts
+            if vary is not None:
+                own = [s for s in own if not uses_of(s).isdisjoint(vary)]
+            here = registers(own, left)
+            taken, each = max(taken, here), max(each, work(own))
+            shared = max(shared, registers(body.stmts, left) - here)
         width = WIDEST
-        while width > 1 and (width * taken > REGISTERS[width] or width * each > WORK):
+        while width > 1 and (width * taken + shared > REGISTERS[width] or width * each > WORK):
             width //= 2
         return width
 
-    def shared_by(self, along: Sequence[Piece], width: int) -> int:
-        """Bytes of shared memory with which the largest block combines the folds of some loops."""
-        each = [
-            parts(f) * int(f.acc[1:]) * (width if has_tree(f) else 1)
-            for p in along
-            for f in p.outer.folds
-        ]
-        return 1024 * max(each, default=0) + 64
-
-    def fitting(self, found: Sequence[Access], axes: set[KernelVar], width: int) -> tuple[str, ...]:
+    def fitting(
+        self, found: Sequence[Access], axes: set[KernelVar], vary: set[KernelVar], width: int
+    ) -> tuple[str, ...]:
         """Buffers whose every `width` neighbours lie on a boundary of as many bytes."""
         names: dict[str, bool] = {}
         for access in found:
@@ -331,7 +330,7 @@ class _Mapper:
                 elif isinstance(atom, Lit):
                     fits = fits and atom.value * step % width == 0
                 else:
-                    fits = fits and step % width == 0
+                    fits = fits and step % width == 0 and atom not in vary
             names[buffer.name] = names.get(buffer.name, True) and fits
         return tuple(name for name, fits in names.items() if fits)
 

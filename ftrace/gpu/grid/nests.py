@@ -1,9 +1,9 @@
 """What mapping needs to know of the loops of a kernel, and the two ways in which it changes them.
 
 Two loops around one body are *joined* into one over all pairs of iterations, which threads can
-share however long each of the two is. A fold gets as many accumulators as the threads that share
-its loop have (`refolded`): the tree is part of the kernel, so that the reference interpreter
-gives the device's bits.
+share however long each of the two is. A fold gets as many accumulators as threads share its loop,
+each of which adds up its own elements first (`refolded`): the tree is part of the kernel, so that
+the reference interpreter gives the device's bits.
 """
 
 from collections.abc import Iterable, Sequence
@@ -167,19 +167,20 @@ def _replaced(block: Block, old: Loop, new: Loop) -> Block:
 
 
 def refolded(block: Block, layout: GridLayout) -> Block:
-    """A block whose folds have an accumulator for each that the threads of a team have."""
+    """A block whose folds have an accumulator for each thread of a team."""
 
     def change(stmt: Stmt) -> Stmt:
         if isinstance(stmt, Loop) and stmt.folds:
             lanes = stmt.axis.id in layout.lanes
-            ways = layout.threads * layout.width * layout.split if lanes else 1
-            stmt = replace(stmt, folds=tuple(_refolded(f, ways) for f in stmt.folds))
+            ways, near = (layout.threads * layout.split, layout.width) if lanes else (1, 0)
+            stmt = replace(stmt, folds=tuple(_refolded(f, ways, near) for f in stmt.folds))
         return mapped(stmt, lambda b: refolded(b, layout))
 
     return Block(tuple(map(change, block.stmts)), block.results)
 
 
-def _refolded(fold: Fold, ways: int) -> Fold:
+def _refolded(fold: Fold, ways: int, near: int) -> Fold:
     if not has_tree(fold):
         return replace(fold, ways=1)
-    return replace(fold, ways=ways, block=fold.block // fold.ways * ways)
+    block = fold.block // fold.ways * ways * max(near, 1)
+    return replace(fold, ways=ways, block=block, near=near)

@@ -7,12 +7,22 @@ where there is much, memory waits for the processor and not the other way round,
 several copies takes more than its time: 150 sines take 2.7 s, four copies of them 24 s.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 from typing import Final
 
 from ftrace.core.scalar import OPS
-from ftrace.lowering.kernel.ir import Block, KernelVar, Let, Load, Stmt, Store, blocks_of
+from ftrace.lowering.kernel.ir import (
+    Block,
+    KernelVar,
+    Let,
+    Load,
+    Loop,
+    Stmt,
+    Store,
+    While,
+    blocks_of,
+)
 from ftrace.lowering.kernel.traversal import inside, outs_of, uses_of
 
 COSTLY: Final = 8  # how many cheap operations a costly one counts for
@@ -22,6 +32,16 @@ def work(stmts: Iterable[Stmt]) -> int:
     """Operations of some statements and those in them, as if all were cheap."""
     every = inside(Block(tuple(stmts)))
     return sum(COSTLY if isinstance(s, Let) and OPS[s.op].costly else 1 for s in every)
+
+
+def varying(block: Block, axes: Collection[KernelVar]) -> set[KernelVar]:
+    """The variables that differ for neighbours along some axes; others are there once for them."""
+    found = set(axes)
+    for stmt in inside(block):
+        if not found.isdisjoint(a for a in uses_of(stmt) if isinstance(a, KernelVar)):
+            found.update(outs_of(stmt))
+            found.update(stmt.params if isinstance(stmt, Loop | While) else ())
+    return found
 
 
 def registers(stmts: Sequence[Stmt], left: Sequence[KernelVar] = ()) -> float:

@@ -1,7 +1,7 @@
 """CUDA C to machine code for one kind of device, kept on disk.
 
 Here: our options, and what a user reads when a text is refused. A CUBIN depends on its text, the
-device's kind, the compiler's version and the options alone: these are its name in the cache
+device's kind, the compiler's build and the options alone: these are its name in the cache
 (core/disk_cache.py). PTX is never used: a driver older than the compiler refuses it.
 """
 
@@ -32,7 +32,7 @@ def cubin(source: str, arch: str, compiler: Nvrtc | None = None) -> bytes:
     """
     compiler = compiler or nvrtc.load()
     options = (*OPTIONS, f"-arch={arch}")
-    name = disk_cache.name_of("cubin", compiler.version, options, source)
+    name = disk_cache.name_of("cubin", compiler.version, compiler.build, options, source)
     found = disk_cache.read(name)
     if found is None:
         found = compiled(source, arch, compiler).cubin

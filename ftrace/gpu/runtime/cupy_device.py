@@ -1,17 +1,16 @@
 """The real device: CuPy's memory and streams, our machine code.
 
 CuPy is used for what it does well (memory pool, streams, loading a CUBIN, graphs, libraries) and
-never to compile: its compiler flushes subnormals. A launch passes one block of words by value.
-Nothing waits for the device but `read`, `to_host` and `synchronize`. CuPy is imported when the
-first device is made.
+never to compile: its compiler flushes subnormals. A launch holds the function and passes one block
+of words by value, which CuPy takes as a NumPy array of one element. Nothing waits for the device
+but `read`, `to_host` and `synchronize`. CuPy is imported when the first device is made.
 """
 
 import importlib
-import math
+import os
 import struct
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, cached_property
 from typing import Any
 
@@ -22,26 +21,27 @@ from ftrace.core.lazy import forkable_lock, lazy
 from ftrace.core.primitive import Primitive
 from ftrace.gpu.runtime import nvrtc
 from ftrace.gpu.runtime.cubin import cubin
-from ftrace.gpu.runtime.device_interface import Call, Start, Triple
-from ftrace.gpu.runtime.sequences import Launches, driver
+from ftrace.gpu.runtime.device_interface import Triple
 
-_OUT_OF_MEMORY = 2  # of cudaError_t and of CUresult
-_PAGEABLE = 0  # cudaMemoryTypeUnregistered
-_DEFAULT = (0, 1)  # the default stream, by two names: nobody can capture it
-_PAGE = 16  # bytes: of the largest scalar
+_OUT_OF_MEMORY, _NOT_INITIALISED = 2, 3  # of cudaError_t and of CUresult
+_CODE = (200, 209, 222)  # CUresult: an image that is invalid, for no GPU here, or too new
+_LEAST = 75  # compute capability: the oldest that every supported NVRTC compiles for
 _evaluate = lazy("ftrace.gpu.eager.cupy_library", "evaluate")
 _devices: dict[int, "CupyDevice"] = {}
 _making = forkable_lock()
+_forked: list[str] = []  # in a child of a process that used GPUs: which
 
 
-class _Here(threading.local):
-    """What a thread has of its own: whether the driver knows it, and memory to read into."""
+def _after_fork() -> None:
+    """In a child of a process that used GPUs: CUDA does not work here, whatever they say."""
+    if _devices:
+        _forked[:] = [", ".join(map(repr, _devices.values()))]
+        _devices.clear()
+        _working_cupy.cache_clear()
 
-    entered = False
-    page: Any = None
 
-
-_here = _Here()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def device_of(array: Any = None) -> "CupyDevice":
@@ -71,9 +71,6 @@ class CupyDevice:
 
     def __init__(self, number: int = 0) -> None:
         self._cupy, self._errors = _working_cupy()
-        self.array: Any = self._cupy.ndarray
-        self._alloc = self._cupy.cuda.alloc
-        self._stream = self._cupy.cuda.get_current_stream
         self._runtime = runtime = self._cupy.cuda.runtime
         self.number = number
         try:
@@ -87,6 +84,13 @@ class CupyDevice:
             )
         except self._errors as error:
             raise self._failed(f"Opening GPU {number}", error) from error
+        if int(self.arch.removeprefix("sm_")) < _LEAST:
+            raise BackendError(
+                f"GPU {number} has compute capability {self.arch[3:-1]}.{self.arch[-1]}, and ftrace"
+                " compiles for 7.5 (Turing) and newer.",
+                "Choose another GPU (`cupy.cuda.Device`, CUDA_VISIBLE_DEVICES), or compute on the"
+                " host: ftrace.device_get(x).",
+            )
         self._only = nullcontext() if single else None
 
     def __repr__(self) -> str:
@@ -97,26 +101,22 @@ class CupyDevice:
         """The newest NVRTC whose machine code the driver takes."""
         return nvrtc.load(min(self._runtime.driverGetVersion() // 1000, nvrtc.MAJORS[0]))
 
-    def allocate(self, size: int) -> Any:
-        try:
-            if self._only is None:
-                with self._current():
-                    return self._alloc(size)
-            return self._alloc(size)
-        except self._errors as error:
-            if not _is_memory(error):
-                raise self._failed("Allocating memory", error) from error
+    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
+        shape = tuple(shape)
         with self._current():
+            try:
+                return self._cupy.empty(shape, dtype)
+            except self._errors as error:
+                if not _is_memory(error):
+                    raise self._failed("Allocating an array", error) from error
             # With a limit CuPy's pool fails without giving back what it holds in reserve.
             self._cupy.get_default_memory_pool().free_all_blocks()
             try:
-                return self._alloc(size)
+                return self._cupy.empty(shape, dtype)
             except self._errors as error:
-                raise self._failed(f"Allocating {size:,} bytes", error) from error
-
-    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
-        dtype = np.dtype(dtype)
-        return self.array(tuple(shape), dtype, self.allocate(math.prod(shape) * dtype.itemsize))
+                size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
+                doing = f"Allocating {size:,} bytes for an array {np.dtype(dtype)}{list(shape)}"
+                raise self._failed(doing, error) from error
 
     def pointer(self, array: Any) -> int:
         return array.data.ptr
@@ -131,7 +131,8 @@ class CupyDevice:
                 return {name: module.get_function(name) for name in entries}
             except self._errors as error:
                 doing = f"Loading {', '.join(entries)}, compiled by {self.compiler},"
-                raise self._failed(doing, error) from error
+                advice = self._newer_driver() if getattr(error, "status", 0) in _CODE else ""
+                raise self._failed(doing, error, advice) from error
 
     def launch(
         self, function: Any, grid: Triple, block: Triple, shared: int, words: Sequence[int]
@@ -146,20 +147,16 @@ class CupyDevice:
                 raise self._failed(doing, error) from error
 
     def copy(self, target: int, source: int, size: int) -> None:
-        if not size:
-            return
-        kind = self._runtime.memcpyDeviceToDevice
-        with self._current():
-            try:
-                self._runtime.memcpyAsync(target, source, size, kind, self._stream().ptr)
-            except self._errors as error:
-                raise self._failed(f"Copying {size:,} bytes", error) from error
+        if size:
+            self._transfer(target, source, size, self._runtime.memcpyDeviceToDevice)
 
     def library(self, row: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
         with self._current():
             try:
                 return _evaluate(row, args, params)
-            except self._errors as error:
+            except Exception as error:
+                if not _is_of_cupy(error):
+                    raise
                 raise self._failed(f"Running {row.name} by CuPy", error) from error
 
     def to_host(self, array: Any) -> Any:
@@ -176,15 +173,13 @@ class CupyDevice:
             BackendError: the current stream is captured. CuPy copies by way of memory that it uses
                 again, so that each replay would read what lies there then.
         """
-        if self.order()[1]:
+        if self.capturing():
             raise BackendError(
-                "An array of the host was given to a program while its stream is captured: a"
-                " replay would not find it.",
+                "A number or an array of the host was given to a program while its stream is"
+                " captured: a replay would not find it.",
                 "Bring it to the device before the capture begins: ftrace.device_put(x).",
             )
-        mine = np.asarray(array, order="C")
-        if self._runtime.pointerGetAttributes(mine.ctypes.data).type != _PAGEABLE:
-            mine = mine.copy()  # CuPy reads page-locked memory later
+        mine = np.array(array, order="C")  # CuPy reads page-locked memory later
         with self._current():
             try:
                 if mine.ndim:
@@ -196,48 +191,58 @@ class CupyDevice:
                 raise self._failed(doing, error) from error
 
     def read(self, address: int, dtype: Any) -> Any:
-        dtype = np.dtype(dtype)
+        host = np.empty(1, dtype)
         kind = self._runtime.memcpyDeviceToHost
-        with self._current():
+        self._transfer(host.ctypes.data, address, host.nbytes, kind, wait=True)
+        return host[0]
+
+    def record(self, thunk: Callable[[], None]) -> Callable[[], None]:
+        """As the protocol says, by a CUDA graph.
+
+        What `thunk` allocates comes from a pool of its own, which lives as long as the result. It
+        may launch, copy and run rows that neither read results nor take host arrays. A graph
+        cannot be launched into a stream that is captured: there `thunk` runs again.
+        """
+        cuda = self._cupy.cuda
+        pool = cuda.MemoryPool()
+        with self._current(), cuda.using_allocator(pool.malloc):
             try:
-                host = _here.page
-                if host is None:  # page-locked: into other memory the driver copies by its own
-                    host = _here.page = self._cupy.cuda.alloc_pinned_memory(_PAGE)
-                stream = self._stream()
-                self._runtime.memcpyAsync(host.ptr, address, dtype.itemsize, kind, stream.ptr)
-                stream.synchronize()
+                stream = cuda.Stream(non_blocking=True)
+                graph = self._captured(stream, thunk)
             except self._errors as error:
-                raise self._failed(f"Copying {dtype.itemsize} bytes", error) from error
-        return np.frombuffer(host, dtype, 1)[0]
+                raise self._failed("Recording a program", error) from error
+        kept = (pool, stream, thunk)  # memory, and functions, that the graph uses
 
-    def sequence(self, starts: Sequence[Start]) -> Callable[[Call], None]:
-        """As the protocol says, by machine code or a CUDA graph (sequences.py)."""
-
-        def refused(status: int, start: Start) -> BackendError:
-            doing = f"Starting a kernel on a grid {start.grid} of blocks {start.block}"
-            return self._failed(doing, self._cupy.cuda.driver.CUDADriverError(status))
-
-        launches = Launches(starts, driver(), refused)
-
-        def run_there(call: Call) -> None:
+        def replay(_kept: Any = kept) -> None:
             with self._current():
-                launches(call)
+                try:
+                    if self.capturing():
+                        thunk()
+                    else:
+                        graph.launch()
+                except self._errors as error:
+                    raise self._failed("Replaying a program", error) from error
 
-        return run_there if self._only is None else launches
+        return replay
 
-    def order(self) -> tuple[int, bool]:
-        if self._only is None:
-            with self._current():
-                return self._order()
-        if not _here.entered:
-            self._runtime.setDevice(self.number)  # the driver needs a context in each thread
-            _here.entered = True
-        return self._order()
+    def _captured(self, stream: Any, thunk: Callable[[], None]) -> Any:
+        # Not `with stream`: CuPy would forget a stream that the user made current by `use`.
+        before = self._cupy.cuda.get_current_stream()
+        stream.use()
+        try:
+            stream.begin_capture()
+            try:
+                thunk()
+            except BaseException:
+                with suppress(*self._errors):  # the first error is the one that matters
+                    stream.end_capture()
+                raise
+            return stream.end_capture()
+        finally:
+            before.use()
 
-    def _order(self) -> tuple[int, bool]:
-        stream = self._stream()
-        address: int = stream.ptr
-        return address, address not in _DEFAULT and stream.is_capturing()
+    def capturing(self) -> bool:
+        return self._cupy.cuda.get_current_stream().is_capturing()
 
     def synchronize(self) -> None:
         with self._current():
@@ -250,10 +255,33 @@ class CupyDevice:
         """Makes this GPU CuPy's current one, which costs something where there are several."""
         return self._only or self._cupy.cuda.Device(self.number)
 
-    def _failed(self, doing: str, error: Exception) -> BackendError:
+    def _transfer(
+        self, target: int, source: int, size: int, kind: int, *, wait: bool = False
+    ) -> None:
+        with self._current():
+            try:
+                stream = self._cupy.cuda.get_current_stream()
+                self._runtime.memcpyAsync(target, source, size, kind, stream.ptr)
+                if wait:
+                    stream.synchronize()
+            except self._errors as error:
+                raise self._failed(f"Copying {size:,} bytes", error) from error
+
+    def _newer_driver(self) -> str:
+        """What to do where the driver is older than the compiler; empty where it is not."""
+        major, minor = self.compiler.version
+        driver = self._runtime.driverGetVersion()
+        if (driver // 1000, driver % 1000 // 10) >= (major, minor):
+            return ""
+        return (
+            f"The driver is made for CUDA {_version(driver)}: install a newer one, or a compiler"
+            f" that is not newer, `pip install 'nvidia-cuda-nvrtc=={_version(driver)}.*'`."
+        )
+
+    def _failed(self, doing: str, error: Exception, advice: str = "") -> BackendError:
         """An error of CUDA or CuPy in our words."""
         if not _is_memory(error):
-            return _failed(f"{doing} on GPU {self.number}", error)
+            return _failed(f"{doing} on GPU {self.number}", error, advice)
         free, total = self._runtime.memGetInfo()
         pool = self._cupy.get_default_memory_pool()
         return DeviceMemoryError(
@@ -293,6 +321,8 @@ def _working_cupy() -> tuple[Any, tuple[type[Exception], ...]]:
             "Install it with `pip install 'ftrace[cuda13]'`, or 'ftrace[cuda12]' where"
             " `nvidia-smi` shows a CUDA version below 13.",
         ) from error
+    if _forked:
+        raise _after(f"{_forked[0]} was opened by the process that this one is a fork of.")
     cuda = cupy.cuda
     errors = (
         cuda.runtime.CUDARuntimeError,
@@ -302,10 +332,20 @@ def _working_cupy() -> tuple[Any, tuple[type[Exception], ...]]:
     try:
         count, reason = cuda.runtime.getDeviceCount(), ""
     except errors as error:
+        if getattr(error, "status", 0) == _NOT_INITIALISED:
+            raise _after(f"CuPy sees no GPU in this process ({error}).") from error
         count, reason = 0, str(error)
     if not count:
         raise _without_device(cuda.runtime, reason)
     return cupy, errors
+
+
+def _after(what: str) -> BackendError:
+    return BackendError(
+        f"{what} CUDA works in no process that was forked from one that had used it.",
+        "Start processes by `multiprocessing.get_context('spawn')`, or fork before the first array"
+        " of a GPU is made.",
+    )
 
 
 def _without_device(runtime: Any, reason: str) -> BackendError:
@@ -338,9 +378,20 @@ def _is_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or getattr(error, "status", 0) == _OUT_OF_MEMORY
 
 
-def _failed(doing: str, error: Exception) -> BackendError:
+def _is_of_cupy(error: Exception) -> bool:
+    """Whether an error is of a library of CUDA's, or of CuPy's pool or compiler.
+
+    The types are not asked for: their modules load the libraries.
+    """
+    return type(error).__module__.partition(".")[0] in ("cupy", "cupy_backends")
+
+
+def _failed(doing: str, error: Exception, advice: str = "") -> BackendError:
+    if _forked or getattr(error, "status", 0) == _NOT_INITIALISED:
+        return _after(f"{doing} failed: {error}.")
     return BackendError(
         f"{doing} failed: {error}.",
-        "CUDA reports errors of a kernel at a later call: with CUDA_LAUNCH_BLOCKING=1 in the"
+        advice
+        or "CUDA reports errors of a kernel at a later call: with CUDA_LAUNCH_BLOCKING=1 in the"
         " environment it is at the right one. After an illegal address start a new process.",
     )

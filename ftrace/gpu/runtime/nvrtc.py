@@ -40,7 +40,13 @@ class Compilation:
 
 
 class Nvrtc:
-    """One loaded library; `compile` may be called from several threads at once."""
+    """One loaded library; `compile` may be called from several threads at once.
+
+    Attributes:
+        path: where it was found.
+        version: (major, minor).
+        build: tells what it does not say of itself, such as its patch version.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -50,6 +56,7 @@ class Nvrtc:
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._check(library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
         self.version: tuple[int, int] = (major.value, minor.value)
+        self.build = _build(Path(path))
 
     def __repr__(self) -> str:
         return f"NVRTC {self.version[0]}.{self.version[1]} ({self.path})"
@@ -140,6 +147,15 @@ def _parts(path: Path) -> Iterator[Path]:
     if path.is_absolute():
         for pattern in ("libnvrtc-builtins.so.*", "nvrtc-builtins64_*.dll"):
             yield from sorted(path.parent.glob(pattern))
+
+
+def _build(path: Path) -> tuple[int, ...]:
+    """Size and time of a library's file; nothing of one that the system's loader found."""
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return about.st_size, about.st_mtime_ns
 
 
 def _wheels() -> Iterator[Path]:

@@ -51,12 +51,29 @@ def fold_all(folds: Sequence[Fold], columns: Sequence[Array]) -> list[Array]:
         elif fold.block:
             results.append(_blocks(fold, values))
         else:
-            ways = _ways(fold, values, fold.ways)
+            ways = _ways(fold, _groups(fold, values), fold.ways)
             while ways.shape[-1] > 1:
-                half = ways.shape[-1] // 2
-                ways = UFUNCS[fold.op](ways[..., :half], ways[..., half:])
+                ways = UFUNCS[fold.op](*_pairs(fold, ways))
             results.append(ways[..., 0])
     return results
+
+
+def _groups(fold: Fold, values: Array) -> Array:
+    """One value for each group of neighbours."""
+    if fold.near <= 1:
+        return values
+    groups = _cut(values, fold.near, np.asarray(identity(fold.op, fold.acc), fold.acc))
+    while groups.shape[-1] > 1:
+        groups = UFUNCS[fold.op](*_pairs(fold, groups))
+    return groups[..., 0]
+
+
+def _pairs(fold: Fold, values: Array) -> tuple[Array, Array]:
+    """The two sides of the next step of a tree."""
+    if fold.near:
+        return values[..., ::2], values[..., 1::2]
+    half = values.shape[-1] // 2
+    return values[..., :half], values[..., half:]
 
 
 def _ways(fold: Fold, values: Array, length: int) -> Array:
@@ -79,16 +96,17 @@ def _cut(values: Array, length: int, filler: Array) -> Array:
 
 def _blocks(fold: Fold, values: Array) -> Array:
     """Sums of blocks, added with their rounding errors kept."""
-    blocks = _cut(values, fold.block, np.zeros((), fold.acc))
+    groups = _groups(fold, values)
+    blocks = _cut(groups, fold.block // (fold.near or 1), np.zeros((), fold.acc))
     high = np.zeros((*values.shape[:-1], fold.ways), fold.acc)
     low = high
     for b in range(blocks.shape[-2]):
         high, error = two_sum(high, _ways(fold, blocks[..., b, :], fold.ways))
         low = low + error
     while high.shape[-1] > 1:
-        half = high.shape[-1] // 2
-        high, error = two_sum(high[..., :half], high[..., half:])
-        low = (low[..., :half] + low[..., half:]) + error
+        high, error = two_sum(*_pairs(fold, high))
+        a, b = _pairs(fold, low)
+        low = (a + b) + error
     high, low = high[..., 0], low[..., 0]
     return np.where(np.isfinite(low), high + low, high)
 

@@ -140,10 +140,16 @@ class Fold:
     `a[i] = a[i] op a[i + half]`. Sums and products of floats need this order; for the other folds
     it makes no difference.
 
+    With `near` > 0 neighbours come first everywhere. The iterations are cut into groups of `near`,
+    of which the last one is filled up with the identity. A group's values become one, pairwise,
+    `v[i] = v[2i] op v[2i + 1]`; group g goes to accumulator g mod `ways`, and the accumulators are
+    combined like a group. On a GPU these are the elements of a thread, then the threads of a warp,
+    its warps, and blocks.
+
     With `block` > 0 (sums of floats only) each accumulator is a pair (hi, lo) that starts at
     (0, 0), and the iterations are cut into blocks of `block`. In every block each way has a
     running sum s from 0; at the block's end, the last and ragged one too,
-    `(hi, e) = two_sum(hi, s); lo += e`. At the end, pairwise as above,
+    `(hi, e) = two_sum(hi, s); lo += e`. At the end, pairwise as above (or with 2i and 2i + 1),
     `(hi[i], e) = two_sum(hi[i], hi[i + half]); lo[i] = (lo[i] + lo[i + half]) + e`. The result is
     `hi[0] + lo[0]`, or `hi[0]` where `lo[0]` is not finite (a sum that holds or reaches infinity).
     `two_sum(a, b)` is Knuth's: `s = a + b; t = s - a; e = (a - (s - t)) + (b - t)`.
@@ -157,13 +163,16 @@ class Fold:
         op: one of FOLDS. `max` and `min` propagate NaN.
         acc: type of the accumulators and of the result (of the value, for pairs).
         ways: accumulators, a power of two.
-        block: iterations per block, a multiple of `ways`; 0 for no blocks.
+        block: iterations per block, a multiple of `ways` and `near`; 0 for no blocks.
+        near: neighbouring iterations of a group, a power of two; 0 for the upper half onto the
+            lower.
     """
 
     op: str
     acc: str
     ways: int = 1
     block: int = 0
+    near: int = 0
 
 
 @record

@@ -129,6 +129,9 @@ def _buffer(b: Buffer) -> str:
 
 def _fold(fold: Fold) -> str:
     ways = f", {fold.ways} ways" if fold.ways != 1 else ""
+    ways += (
+        f" of {fold.near} neighbours" if fold.near > 1 else " of neighbours" if fold.near else ""
+    )
     return f"fold {fold.op}<{fold.acc}{ways}{f', blocks of {fold.block}' if fold.block else ''}>"
 
 

@@ -360,7 +360,8 @@ class _Checker:
         fits = value != "f2" and np.can_cast(value, acc) and (fold.op not in PAIRS or value == acc)
         self.require(bool(fits), f"a value of type {value} is folded in {acc}")
         self.require(_is_power(fold.ways), "the ways of a fold are a power of two")
-        whole = fold.block >= 0 and fold.block % fold.ways == 0
+        self.require(_is_power(fold.near or 1), "the group of a fold is a power of two")
+        whole = fold.block >= 0 and fold.block % (fold.ways * (fold.near or 1)) == 0
         self.require(whole, "the block of a fold is a multiple of its ways")
         plain = not fold.block or (fold.op == "sum" and acc[0] == "f")
         self.require(plain, "only sums of floats have blocks")

@@ -20,6 +20,13 @@ Dims = tuple[Axes, Axes]
 DTYPES: Final = {"f": "f4", "d": "f8"}
 
 
+class StridedArray(NamedTuple):
+    """An array as it lies in memory: its sizes, and the steps of its axes in elements."""
+
+    shape: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
 class MatrixBlock(NamedTuple):
     """Merged axes: their size, and the distance of neighbours in each array, in elements."""
 
@@ -55,25 +62,41 @@ def contraction(eqn: Eqn, dims: Dims, longest: int) -> Contraction | None:
     lhs, rhs = (a.aval for a in eqn.invars)
     out = eqn.outvars[0].aval
     same = lhs.dtype == rhs.dtype == out.dtype
-    if not same or out.dtype.char not in DTYPES or not all((*lhs.shape, *rhs.shape)):
+    if not same or out.dtype.char not in DTYPES:
+        return None
+    found = arranged(dims, _row_major(lhs), _row_major(rhs))
+    return found if found is not None and max(found.numbers) <= longest else None
+
+
+def _row_major(a: ShapedArray) -> StridedArray:
+    return StridedArray(a.shape, tuple(prod(a.shape[p + 1 :]) for p in range(a.ndim)))
+
+
+def arranged(dims: Dims, lhs: StridedArray, rhs: StridedArray) -> Contraction | None:
+    """The product of two arrays as they lie; None where it is none of matrices with unit steps.
+
+    Args:
+        dims: the axes, as `Product.dims` gives them.
+        lhs, rhs: the operands.
+    """
+    if not all((*lhs.shape, *rhs.shape)):
         return None
     (lc, rc), (lb, rb) = dims
     batch = _merged((lhs, rhs), zip(lb, rb, strict=True))
     inner = _merged((lhs, rhs), sorted(zip(lc, rc, strict=True)))
-    rows = _merged((lhs,), ((i,) for i in range(lhs.ndim) if i not in (*lc, *lb)))
-    columns = _merged((rhs,), ((i,) for i in range(rhs.ndim) if i not in (*rc, *rb)))
+    rows = _merged((lhs,), ((i,) for i in range(len(lhs.shape)) if i not in (*lc, *lb)))
+    columns = _merged((rhs,), ((i,) for i in range(len(rhs.shape)) if i not in (*rc, *rb)))
     if len(batch) > LOOPS or max(map(len, (inner, rows, columns))) > 1:
         return None
-    found = _arranged(batch, _only(inner, 2), _only(rows, 1), _only(columns, 1))
-    return found if found is not None and max(found.numbers) <= longest else None
+    return _of_blocks(batch, _only(inner, 2), _only(rows, 1), _only(columns, 1))
 
 
-def _merged(arrays: Sequence[ShapedArray], axes: Iterable[tuple[int, ...]]) -> list[MatrixBlock]:
+def _merged(arrays: Sequence[StridedArray], axes: Iterable[tuple[int, ...]]) -> list[MatrixBlock]:
     """Axes (their positions in each array) as few blocks, outermost first."""
     found: list[MatrixBlock] = []
     for places in axes:
         size = arrays[0].shape[places[0]]
-        steps = tuple(prod(a.shape[p + 1 :]) for a, p in zip(arrays, places, strict=True))
+        steps = tuple(a.steps[p] for a, p in zip(arrays, places, strict=True))
         if size == 1:
             continue
         if found and found[-1].steps == tuple(size * s for s in steps):
@@ -87,7 +110,7 @@ def _only(blocks: list[MatrixBlock], arrays: int) -> MatrixBlock:
     return blocks[0] if blocks else MatrixBlock(1, (1,) * arrays)
 
 
-def _arranged(
+def _of_blocks(
     batch: list[MatrixBlock], inner: MatrixBlock, rows: MatrixBlock, columns: MatrixBlock
 ) -> Contraction | None:
     """The product of two matrices, or of a matrix and a vector."""

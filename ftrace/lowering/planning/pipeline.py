@@ -37,6 +37,7 @@ from ftrace.lowering.kernel.schedule import schedule
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.build import build
+from ftrace.lowering.planning.refusals import looked_at_late
 from ftrace.lowering.rolling.roll import is_rolled, roll
 
 JAXPR: Final = "jaxpr"
@@ -218,7 +219,8 @@ class Pipeline:
 
     def groups(self, jaxpr: Jaxpr) -> Any:
         """The items of a jaxpr, and the producers of what is pulled into them."""
-        return self._through("groups", _next_jaxpr, jaxpr, self._machine)
+        items, producers = self._through("groups", _next_jaxpr, jaxpr, self._machine)
+        return looked_at_late(items, producers) if self._machine.waits else items, producers
 
     def kernel(self, *context: Any) -> Launch:
         """A group as a kernel, after all passes on kernels."""
