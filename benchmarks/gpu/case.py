@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.case import Outputs, in_float64, mismatch
 
-SCALES = ("tiny", "quick", "full")
+SCALES = ("tiny", "quick", "full", "paper")
 POOL = 4_000_037  # a prime
 
 Build = Callable[[Any], Callable[..., Any]]

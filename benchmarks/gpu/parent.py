@@ -1,8 +1,9 @@
 """The parent: plans the minutes, runs one child per framework, writes what comes.
 
-Lines go to `results.jsonl` as they arrive, so that nothing is lost when the time is up. A child
-that dies or hangs is ended with its whole process group and started again behind the job that did
-it. The order of frameworks is that of importance: what has no time left is said to have had none.
+Lines go to `results.jsonl` as they arrive, and the tables are written again with each, so that a
+run that is cut off leaves what it knows. A child that dies or hangs is ended with its whole process
+group and started again behind the job that did it. The order of frameworks is that of importance:
+what has no time left is said to have had none.
 Read next: `shown.py`, which says what the numbers mean.
 """
 
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from benchmarks import machine
-from benchmarks.gpu import profilers, shown
+from benchmarks.gpu import figures, profilers, shown
 from benchmarks.gpu.case import SCALES, Case, framework
 from benchmarks.gpu.cases import all_cases
 from benchmarks.gpu.child import GAVE_UP
@@ -166,6 +167,8 @@ class Run:
         self.found: dict[str, str] = {}
         self.records: list[Record] = []
         self.notes: list[str] = []
+        self._machine = machine.facts()
+        self._cases = all_cases(args.scale)
 
     @property
     def left(self) -> float:
@@ -179,6 +182,26 @@ class Run:
             self.found[record["system"]] = record.get("version") or record["reason"]
         else:
             self.records.append(record)
+        self.tables()
+
+    def facts(self) -> Record:
+        """What a reader needs to judge a figure."""
+        found = self._machine | {"systems": self.found, "platform": self.args.platform}
+        spent = round(time.monotonic() - self.began, 1)
+        return found | {"scale": self.args.scale, "seconds": spent}
+
+    def tables(self) -> str:
+        """Write the tables of what is known; the text of them."""
+        head = shown.head(self.facts(), self.notes)
+        parts = {
+            "results.md": ("Measurements on a GPU", shown.table(self._cases, self.records)),
+            "shown.md": ("What they show", shown.lines(self._cases, self.records)),
+        }
+        if self.args.scale == "paper":
+            parts["figures.md"] = ("The figures of the paper", figures.text(self.records))
+        for name, (title, text) in parts.items():
+            (self.args.out / name).write_text(f"# {title}\n\n{head}\n\n{text}")
+        return f"{head}\n\n" + "\n".join(text for _, text in parts.values())
 
     def ask(self, system: str, scale: str, mode: str, seconds: float) -> None:
         """All jobs of a framework at a scale."""
@@ -204,14 +227,16 @@ class Run:
         """Steps 2 to 7, framework by framework."""
         rest = {system: share for system, share in SHARES.items() if system in self.args.systems}
         for system in list(rest):
-            for_others = 0.0 if self.args.platform == "cpu" else FOR_PROFILES
+            later = self.args.platform == "gpu" and self.args.scale != "paper"
+            for_others = FOR_PROFILES if later else 0.0
             left = max(self.left - for_others, 0.0)
             self.ask(system, self.args.scale, "time", left * rest[system] / sum(rest.values()))
             del rest[system]
 
     def profiles(self) -> None:
-        """Step 8: some kernels under Nsight Compute."""
-        for line in profilers.profiled(self.args, max(self.left, 0.0)):
+        """Step 8: some kernels under Nsight Compute; all of the paper's figures, before times."""
+        seconds = max(self.left, 0.0) * (0.7 if self.args.scale == "paper" else 1.0)
+        for line in profilers.profiled(self.args, seconds):
             if isinstance(line, str):
                 self.notes.append(line)
             else:
@@ -220,9 +245,13 @@ class Run:
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    p = argparse.ArgumentParser(prog="benchmarks.gpu", description=__doc__.splitlines()[0])
+    p = argparse.ArgumentParser(
+        prog="benchmarks.gpu", description=(__doc__ or "").partition("\n")[0]
+    )
     p.add_argument("--quick", action="store_true", help="two sizes of each case")
-    p.add_argument("--scale", choices=SCALES, help="instead of --quick; tiny is for tests")
+    p.add_argument(
+        "--scale", choices=SCALES, help="instead of --quick; paper: its figures; tiny is for tests"
+    )
     p.add_argument("--only", metavar="PATTERN", default="", help="of 'STEP CASE COLUMN'")
     p.add_argument("--systems", help=f"comma-separated, of {', '.join(SYSTEMS)}")
     p.add_argument("--platform", choices=sorted(PLATFORMS), default="gpu")
@@ -242,12 +271,6 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     return args
 
 
-def facts(run: Run) -> Record:
-    """What a reader needs to judge a figure."""
-    found = machine.facts() | {"systems": run.found, "platform": run.args.platform}
-    return found | {"scale": run.args.scale, "seconds": round(time.monotonic() - run.began, 1)}
-
-
 def main(argv: list[str] | None = None) -> int:
     """Measure, write, say; 1 if a result of ours was wrong or failed."""
     args = parse(argv)
@@ -256,16 +279,9 @@ def main(argv: list[str] | None = None) -> int:
     (args.out / "log.txt").unlink(missing_ok=True)
     with (args.out / "results.jsonl").open("w") as out:
         run = Run(args, out)
-        run.checks()
-        run.times()
-        run.profiles()
-        known = facts(run)
-        print(json.dumps({"machine": known, "notes": run.notes}), file=out)
-    cases = all_cases(args.scale)
-    table = shown.table(cases, run.records)
-    lines = shown.lines(cases, run.records)
-    head = shown.head(known, run.notes)
-    (args.out / "results.md").write_text(f"# Measurements on a GPU\n\n{head}\n\n{table}")
-    (args.out / "shown.md").write_text(f"# What they show\n\n{head}\n\n{lines}")
-    print(f"{head}\n\n{table}\n{lines}")
+        in_order = [run.checks, run.times, run.profiles]
+        for step in [run.profiles, run.times] if args.scale == "paper" else in_order:
+            step()
+        print(json.dumps({"machine": run.facts(), "notes": run.notes}), file=out)
+        print(run.tables())
     return int(any(shown.bad(r) for r in run.records))

@@ -16,6 +16,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -33,11 +34,15 @@ METRICS = {
     "dram__bytes.sum": "dram",
     "launch__registers_per_thread": "registers",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "compute",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "bandwidth",
 }
-UNITS = {"second": 1.0, "msecond": 1e-3, "usecond": 1e-6, "nsecond": 1e-9, "byte": 1.0}
-UNITS |= {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-UNITS |= {"Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
-PROFILED_SYSTEMS = ("ftrace", "jax", "torchc", "triton")
+UNITS = {
+    **{"second": 1.0, "msecond": 1e-3, "usecond": 1e-6, "nsecond": 1e-9, "byte": 1.0},
+    **{"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+    **{"Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9},
+}
+PROFILED_SYSTEMS = ("ftrace", "cuda", "jax", "torchc", "triton")
 LEAST = 10.0  # seconds in which a framework can start
 PROFILES = (
     r"^cell: gradient n=(2048|8192)$",
@@ -96,8 +101,10 @@ def under(
     return subprocess.CompletedProcess(command, process.returncode, text)
 
 
-def matching(patterns: tuple[str, ...], scale: str, systems: list[str]) -> dict[str, list[Job]]:
-    """By framework, the jobs of some cases: the first column of each framework."""
+def matching(
+    patterns: tuple[str, ...], scale: str, systems: list[str], most: int = 1
+) -> dict[str, list[Job]]:
+    """By framework, the jobs of some cases: the first columns of each framework, at most `most`."""
     found: dict[str, list[Job]] = {}
     for case in all_cases(scale).values():
         if not any(re.search(p, case.name) for p in patterns):
@@ -105,7 +112,7 @@ def matching(patterns: tuple[str, ...], scale: str, systems: list[str]) -> dict[
         for system in systems:
             columns = [c for c in case.builds if framework(c) == system]
             if columns:
-                found.setdefault(system, []).append((case.name, columns[0]))
+                found.setdefault(system, []).extend((case.name, c) for c in columns[:most])
     return found
 
 
@@ -151,7 +158,11 @@ def profiled(args: argparse.Namespace, seconds: float) -> Iterator[Record | str]
     if tool is None:
         yield "ncu was not found: no times of kernels alone, no bytes of DRAM"
         return
-    wanted = matching(PROFILES, args.scale, [s for s in PROFILED_SYSTEMS if s in args.systems])
+    systems = [s for s in PROFILED_SYSTEMS if s in args.systems]
+    if args.scale == "paper":
+        wanted = matching(("",), args.scale, systems, sys.maxsize)
+    else:
+        wanted = matching(PROFILES, args.scale, [s for s in systems if s != "cuda"])
     end = time.monotonic() + seconds
     for turn, (system, every) in enumerate(wanted.items()):
         jobs = [j for j in every if re.search(args.only, f"8 {j[0]} {j[1]}")]
@@ -201,9 +212,9 @@ def summaries(text: str) -> list[Record | None]:
 
 
 def summary(rows: list[Record]) -> Record | None:
-    """Per call: kernels, their seconds and bytes of DRAM; the largest number of registers."""
+    """Per call: kernels, their seconds and bytes of DRAM; of the rest the largest of a kernel."""
     total = {"seconds": 0.0, "dram": 0.0}
-    largest = {"registers": 0.0, "occupancy": 0.0}
+    largest: dict[str, float] = {}
     kernels: set[str] = set()
     for row in rows:
         name = METRICS.get(row["Metric Name"])
@@ -214,7 +225,7 @@ def summary(rows: list[Record]) -> Record | None:
         if name in total:
             total[name] += value * UNITS.get(row["Metric Unit"], 1.0)
         else:
-            largest[name] = max(largest[name], value)
+            largest[name] = max(largest.get(name, 0.0), value)
     if not kernels:
         return None
     per_call = {name: value / PROFILED for name, value in total.items()}

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks.gpu import clocks, parent, profilers, shown
+from benchmarks.gpu import clocks, figures, parent, profilers, shown
 from benchmarks.gpu.case import Case, ends, everything, framework, numbers
 from benchmarks.gpu.cases import all_cases
 from benchmarks.gpu.child import MARKER, Session, answer
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow
 
 TINY = all_cases("tiny")
 FULL = all_cases("full")
+PAPER = all_cases("paper")
 
 
 def jobs(cases, system):
@@ -37,7 +38,7 @@ def test_ftrace_is_right_on_numpy_arrays(name, column):
     assert found["status"] == "ok", found
 
 
-@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("scale", ["quick", "full", "paper"])
 def test_every_column_is_of_a_known_framework_and_moves_something(scale):
     for case in all_cases(scale).values():
         assert {framework(column) for column in case.builds} <= set(SYSTEMS)
@@ -50,6 +51,21 @@ def test_the_plan_has_the_steps_and_the_sizes_of_the_paper():
         assert FULL[f"cell: gradient n={n}"].moved == 8 * 4 * n * n
     arities = [int(name[9:].split(",")[0]) for name in FULL if name.startswith("arity")]
     assert sorted(set(arities)) == [*range(1, 11), 14, 18, 20, 32]
+
+
+def test_the_paper_has_its_three_figures_and_its_sizes():
+    assert {case.step for case in PAPER.values()} == {2, 3, 4}
+    for n in (512, 1024, 2048):
+        assert {
+            "ftrace",
+            "ftrace: where, op by op",
+            "cuda: paper",
+            "jax",
+            "triton",
+            "torchc",
+        } <= set(PAPER[f"cell: gradient n={n}"].builds)
+        assert "cuda: lazy_x1" in PAPER[f"control random n={n}"].builds
+    assert [f"arity: N={k}, n=1024" in PAPER for k in range(1, 21)] == [True] * 20
 
 
 def _case(part, exact=False):
@@ -246,6 +262,18 @@ def test_what_is_profiled_and_sanitized_exists():
         assert any(re.search(pattern, name) for name in TINY), pattern
 
 
+def test_at_the_papers_sizes_every_column_of_every_framework_is_profiled(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(profilers, "where", lambda tool: tool)
+    monkeypatch.setattr(
+        profilers, "_profiled", lambda tool, args, system, jobs, left: asked.extend(jobs) or ()
+    )
+    args = parent.parse(["--scale", "paper", "--out", str(tmp_path), "--systems", "cuda,ftrace"])
+    assert list(profilers.profiled(args, 100.0)) == []
+    columns = {(n, c) for n, case in PAPER.items() for c in case.builds}
+    assert set(asked) == {(n, c) for n, c in columns if framework(c) in ("cuda", "ftrace")}
+
+
 def test_fusions_of_a_compiled_program_are_counted():
     hlo = """
 %fused (p: f32[3]) -> f32[3] {
@@ -293,6 +321,29 @@ def test_the_table_has_a_line_per_case():
     assert "failed: cell: gradient n=8192, torchc: no" in text
 
 
+def test_the_figures_are_ratios_of_the_times_of_kernels():
+    profiled = {"mode": "profile", "status": "ok", "kernels": 1.0, "registers": 32.0}
+    profiled |= {"occupancy": 92.0, "compute": 41.0, "bandwidth": 88.0}
+    records = [
+        profiled | {"case": case, "column": column, "seconds": seconds}
+        for case, column, seconds in (
+            ("cell: gradient n=2048", "ftrace", 40e-6),
+            ("cell: gradient n=2048", "ftrace: where, op by op", 200e-6),
+            ("control random n=512", "ftrace", 3e-6),
+            ("control rows n=512", "ftrace", 2e-6),
+            ("arity: N=3, n=1024", "ftrace", 10e-6),
+        )
+    ]
+    timed = {"case": "cell: gradient n=2048", "column": "ftrace", "mode": "time", "status": "ok"}
+    text = figures.text([*records, timed | {"stream": 80e-6}])
+    assert "| ftrace | - | - | 40 [1 k] |" in text
+    assert "| ftrace: where, op by op | - | - | 200 = 5.00 [1 k] |" in text
+    assert "of the time of a call in a stream | - | - | 50% |" in text
+    assert "| ftrace | - | - | - | 1.50 | - | - | - | - | - |" in text
+    assert "| 3 | 10 | 2517 | 32 | 92 | 41 | 88 |" in text
+    assert "Not measured." in figures.text([])
+
+
 def test_only_what_is_ours_and_wrong_makes_the_run_fail():
     ours = {"column": "ftrace: residuals kept", "status": "wrong"}
     assert shown.bad(ours)
@@ -329,3 +380,21 @@ def test_the_command_writes_its_lines_and_its_tables(tmp_path):
     assert "| cell: gradient n=64 / triton | - | <= 1.05 | not measured |" in targets
     assert done.stdout.rstrip().endswith(targets.rstrip())
     assert "cell: gradient n=64: ftrace" in (tmp_path / "results.md").read_text()
+
+
+def test_a_run_that_is_killed_leaves_its_tables(tmp_path):
+    command = [sys.executable, "-m", "benchmarks.gpu", "--platform", "cpu", "--systems", "ftrace"]
+    command += ["--scale", "tiny", "--out", str(tmp_path)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as run:
+        table, end = tmp_path / "results.md", time.monotonic() + 120
+        while not (table.exists() and "2 cell: gradient" in table.read_text()):
+            assert time.monotonic() < end
+            assert run.poll() is None
+            time.sleep(0.05)
+        run.kill()
+    assert "ftrace" in table.read_text()
+    assert "| cell: gradient n=64 / triton | - |" in (tmp_path / "shown.md").read_text()
+    for line in (tmp_path / "results.jsonl").read_text().splitlines():
+        json.loads(line)

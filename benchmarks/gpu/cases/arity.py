@@ -13,9 +13,12 @@ from benchmarks.cases.arity import product, product_of_arrays, value_and_partial
 from benchmarks.cases.functions import over
 from benchmarks.gpu.case import Case, ends, numbers
 
-SIDES = {"tiny": (32,), "quick": (4096,), "full": (1024, 4096)}
-ARITIES = {"tiny": (2, 5), "quick": (2, 8, 20), "full": (*range(1, 11), 14, 18, 20, 32)}
-COMPILED = {"tiny": (2,), "quick": (8,), "full": (8,)}
+SIDES = {"tiny": (32,), "quick": (4096,), "full": (1024, 4096), "paper": (1024,)}
+ARITIES: dict[str, tuple[int, ...]] = {
+    **{"tiny": (2, 5), "quick": (2, 8, 20)},
+    **{"full": (*range(1, 11), 14, 18, 20, 32), "paper": tuple(range(1, 21))},
+}
+COMPILED = {"tiny": (2,), "quick": (8,), "full": (8,), "paper": (8,)}
 SMALL = (2, 8, 20)  # arities that jax does also at the smaller size
 
 
@@ -35,6 +38,7 @@ def _gradient(f: Any, count: int, s: Any) -> Any:
 def _case(n: int, count: int, scale: str) -> Case:
     where = partial(_gradient, _by_where, count)
     compiled = count in COMPILED[scale] and n == max(SIDES[scale])
+    jax = count in SMALL or (n == max(SIDES[scale]) and scale != "paper")
     return Case(
         step=4,
         name=f"arity: N={count}, n={n}",
@@ -42,7 +46,7 @@ def _case(n: int, count: int, scale: str) -> Case:
         reference=lambda *xs: value_and_partials(*xs)[1:],
         builds={
             "ftrace": partial(_gradient, _native, count),
-            **({"jax": where} if count in SMALL or n == max(SIDES[scale]) else {}),
+            **({"jax": where} if jax else {}),
             **({"torchc": where} if compiled else {}),
         },
         moved=8 * n * n * count,

@@ -19,12 +19,14 @@ from benchmarks.gpu import cuda
 from benchmarks.gpu.case import Case, ends, numbers
 from benchmarks.systems import Torch
 
-SIDES = {"tiny": (64,), "quick": (2048, 8192), "full": (512, 1024, 2048, 4096, 8192)}
-PULLED = {"tiny": (64,), "quick": (8192,), "full": (2048, 4096, 8192)}
-COMPILED = {"tiny": (64,), "quick": (8192,), "full": (2048, 4096, 8192)}
-DIVERGENT = {"tiny": (64,), "quick": (4096,), "full": (4096,)}
+PAPER = (512, 1024, 2048)
+SIDES = {"tiny": (64,), "quick": (2048, 8192), "full": (*PAPER, 4096, 8192), "paper": PAPER}
+PULLED = {"tiny": (64,), "quick": (8192,), "full": (2048, 4096, 8192), "paper": ()}
+COMPILED = {"tiny": (64,), "quick": (8192,), "full": (2048, 4096, 8192), "paper": PAPER}
+DIVERGENT = {"tiny": (64,), "quick": (4096,), "full": (4096,), "paper": PAPER}
 WANTED = (0, 1, 2, 3)
 COMPARED = ("random", "rows")  # controls under which ways to write the kernel are compared
+SOME = ("branch_x1", "branch_x4", "select_x4", "lazy_x1")  # of the ways, with the paper's sizes
 
 
 def cell_inputs(n: int, control: str = "random") -> tuple[Any, ...]:
@@ -55,6 +57,18 @@ def _by_where(s: Any) -> Any:
 def _gradient(cell: Any, s: Any) -> Any:
     f = cell(s)
     return s.jit(s.grad(lambda *args: s.np.sum(f(*args)), argnums=WANTED))
+
+
+def _op_by_op(s: Any) -> Any:
+    """The paper's rival: reverse mode, an operation after the other, the branches by `where`."""
+    f = _by_where(s)
+    gradient = s.grad(lambda *args: s.np.sum(f(*args)), argnums=WANTED)
+
+    def run(*cell: Any) -> Any:
+        return gradient(*cell)
+
+    run.graphs = False  # type: ignore[attr-defined]
+    return run
 
 
 def _one_call(cell: Any, s: Any) -> Any:
@@ -110,6 +124,8 @@ def _gradient_case(n: int, scale: str) -> Case:
             "cuda: paper": cuda.paper,
             "cuda: seven launches": cuda.split,
             "ftrace": partial(_gradient, _native),
+            "ftrace: where": partial(_gradient, _by_where),
+            "ftrace: where, op by op": _op_by_op,
             "triton": lambda s: s.kernels.cell_grad,
             "jax": partial(_gradient, _by_where),
             **torch,
@@ -148,9 +164,10 @@ def _pulled_cases(n: int, scale: str) -> Iterator[Case]:
     )
 
 
-def _divergent(n: int, control: str) -> Case:
+def _divergent(n: int, control: str, scale: str) -> Case:
     compared = cuda.VARIANTS if control in COMPARED else ()
-    hand = {f"cuda: {v.name}": cuda.ways(v) for v in compared}
+    ways = [v for v in compared if scale != "paper" or v.name in SOME]
+    hand = {f"cuda: {v.name}": cuda.ways(v) for v in ways}
     return Case(
         step=3,
         name=f"control {control} n={n}",
@@ -171,4 +188,4 @@ def cases(scale: str) -> Iterator[Case]:
         yield from _pulled_cases(n, scale)
     for n in DIVERGENT[scale]:
         for control in CONTROLS:
-            yield _divergent(n, control)
+            yield _divergent(n, control, scale)
