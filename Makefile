@@ -104,12 +104,7 @@ gpu: gpu-check gpu-bench
 
 gpu-check:
 	@if reason=$$($(PYTHON) tools/device.py); then \
-	    many=$$($(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n auto --maxprocesses=16"); \
-	    export PYTHONPATH=. OPENBLAS_NUM_THREADS=1 && \
-	    $(PYTHON) -m pytest -q -W default tests/gpu/test_device.py && \
-	    $(PYTHON) -m tools.gpu_first && \
-	    FTRACE_GPU_LAWS=all $(PYTHON) -m pytest -W default $$many tests/gpu/test_programs.py \
-	        tests/gpu/test_laws.py $(PYTEST_ARGS); \
+	    PYTHONPATH=. $(PYTHON) -m tools.gpu_check; \
 	else \
 	    echo "Not on a GPU: $$reason. The tests run where they can."; \
 	    $(MAKE) --no-print-directory gpu-emulation; \
