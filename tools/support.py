@@ -8,7 +8,7 @@ Rows that a plan leaves to CuPy are evaluated on arrays that answer as CuPy's do
 
 import sys
 import warnings
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,7 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
 from ftrace.core.kinds import way
 from ftrace.core.lower import Refusal
 from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive
-from ftrace.gpu.eager import cupy_library
+from ftrace.gpu.eager import cupy_library, library_products
 from ftrace.gpu.gpu_backend import MACHINE
 from ftrace.lowering.fusion.inline import is_one_program
 from ftrace.lowering.machine import Machine
@@ -44,7 +44,9 @@ from ftrace.lowering.program.program import (
     every,
 )
 from ftrace.primitives import table
+from ftrace.primitives.scipy_functions import FUNCTIONS, scipy_name
 from tests.gpu import spies
+from tests.gpu.lacking import has_function
 from tests.gpu.test_laws import mapped, pulled, pushed, values
 from tests.laws.cases import Case
 from tests.laws.test_squares import batched_args, vmapped
@@ -78,9 +80,16 @@ def recorded(names: list[str]) -> Generator[None]:
         names.append(NAMES[id(theirs)])
         return call(theirs, ours, *args, **kwargs)
 
-    def own(kind: str, v: Any, x: Any) -> Any:
-        names.append(OWN)
-        return spies.own(kind, v, x)
+    def ours(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            names.append(OWN)
+            return function(*args)
+
+        return run
+
+    def cublas() -> Any:
+        names.append(PRODUCTS)
+        return spies.Cublas(), lambda: 7
 
     class Matrices:
         """The functions of `cupyx.scipy.linalg`, by SciPy's."""
@@ -97,7 +106,9 @@ def recorded(names: list[str]) -> Generator[None]:
             patch.object(cupy_library, "namespace", lambda: spies.Namespace(cupy, np))
         )
         stack.enter_context(patch.object(cupy_library, "special", lambda: special))
-        stack.enter_context(patch.object(cupy_library, "own", own))
+        for name in ("own", "added", "compiled"):
+            stack.enter_context(patch.object(cupy_library, name, ours(getattr(spies, name))))
+        stack.enter_context(patch.object(library_products, "cublas", cublas))
         stack.enter_context(patch.dict(TYPEOF, {spies.Spy: lambda x: typeof(x.memory)}))
         yield
 
@@ -116,6 +127,7 @@ def _names() -> dict[int, str]:
 
 NAMES: Final = _names()
 OWN: Final = "a kernel of ours"
+PRODUCTS: Final = "cuBLAS"
 PASSING: Final = frozenset({"asarray", "array", "shape", "ndim"})  # that evaluate nothing
 
 
@@ -316,7 +328,7 @@ HEAD: Final = """\
 
 Made by `python -m tools.support` (`make golden`) with CuPy {version}: every sample of every row of
 `ftrace/primitives` is transformed and planned for both devices, and the plan says who does it.
-Nothing is written by hand, and no GPU is needed; none has run these plans yet.
+Nothing is written by hand, and no GPU is needed.
 
 Columns are the row itself, its value and tangent (jvp), its cotangents with what they need of the
 forward pass (transpose), and the row over one more axis (batch), as compiled by `jit`. The last
@@ -390,7 +402,14 @@ def summary(lines: dict[Primitive, Line]) -> str:
         f"Of {len(lines)} rows {kernels['CPU']} are kernels on the CPU and {kernels['GPU']} on the "
         "GPU, for all samples of real numbers.\nRows that have no way on a GPU, but a named error: "
         f"{_listed(always)}; for derivatives, complex numbers or some parameters {_listed(partly)}."
+        "\nOf the functions of `special` CuPy has these, and each other one is a named error: "
+        f"{_has()}."
     )
+
+
+def _has() -> str:
+    there = {scipy_name(f.name) for f in FUNCTIONS.values() if not f.own and has_function(f.name)}
+    return ", ".join(f"`{name}`" for name in sorted(there))
 
 
 def _listed(rows: Sequence[Primitive]) -> str:

@@ -4,21 +4,24 @@ Eigenvectors of Hermitian matrices and singular vectors are unique but for that,
 apart as they are in samples. Each library chooses otherwise, and sometimes between two versions.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import ftrace.numpy as fnp
 from ftrace import lax
 from tests.laws.cases import Case
 
-Flat = Callable[..., list[Any]]
+
+def unique(case: Case) -> Case:
+    """The case, with phases of its own choice if those of its row mean nothing."""
+    return Unique(case.row, case.sample) if case.row.name in RULES else case
 
 
-def unique(case: Case) -> Flat:
-    """The row of a case, with phases of its own choice if they mean nothing."""
-    rules = {"eigh": _eigh, "svd": _svd}
-    rule = rules.get(case.row.name)
-    return case.flat if rule is None else lambda *args: rule(*case.flat(*args))
+class Unique(Case):
+    """A case of a row whose vectors have phases that mean nothing."""
+
+    def flat(self, *args: Any) -> list[Any]:
+        """The row with phases that do not depend on the library."""
+        return RULES[self.row.name](*super().flat(*args))
 
 
 def phase(v: Any) -> Any:
@@ -38,3 +41,6 @@ def _svd(u: Any, s: Any, vh: Any) -> list[Any]:
     by = phase(u)
     back = fnp.conj(fnp.swapaxes(by, -1, -2)[..., : s.shape[-1], :])
     return [fnp.multiply(u, by), s, fnp.multiply(vh, back)]
+
+
+RULES = {"eigh": _eigh, "svd": _svd}
