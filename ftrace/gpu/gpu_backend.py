@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
+
 from ftrace.core.device import on_device
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.gpu.grid.layout import described
+from ftrace.gpu.handwritten.scatter_sums import can_add
 from ftrace.gpu.runtime.cubin import cubin
 from ftrace.gpu.runtime.current_device import current
 from ftrace.gpu.runtime.device_interface import Device
@@ -28,6 +31,10 @@ def _none() -> int:
     return 0
 
 
+def _can_scatter(combine: str, dtype: np.dtype[Any]) -> bool:
+    return combine == "add" and can_add(dtype)
+
+
 # threads do one element each: no vectors; products are cuBLAS's, by CuPy; double is slow on many
 # devices, and a condition that all threads of a warp agree on costs next to nothing; one that they
 # do not agree on loads for all of them, and then in vectors; what runs in order is one thread's,
@@ -35,7 +42,7 @@ def _none() -> int:
 MACHINE: Final = Machine(
     16,
     longest=_none,
-    scatters=False,
+    scatters=_can_scatter,
     wide=False,
     bounds=False,
     in_order=False,

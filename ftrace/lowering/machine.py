@@ -1,7 +1,9 @@
 """What lowering knows of the machine that a program is planned for."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ftrace.core.records import record
 
@@ -28,6 +30,13 @@ def _none(loop: InnerLoop, fails: bool) -> bool:
     return False
 
 
+def _can_scatter(combine: str, dtype: np.dtype[Any]) -> bool:
+    """Whether a loop of the processor combines such elements as NumPy does."""
+    if combine == "set":
+        return True
+    return combine == "add" if dtype.kind == "c" else dtype.kind != "f" or dtype.itemsize > 2
+
+
 @record
 class Machine:
     """Facts that decide what kernels are made.
@@ -38,7 +47,8 @@ class Machine:
             0 for none; asked when there is a product.
         loops: whether native code can call a loop of a gufunc, and (`fails`) tell whether it
             failed; asked when there is one.
-        scatters: whether native code can change an array at computed places.
+        scatters: whether native code can change elements of a type at computed places, combining
+            them as `scatter_at` says: (combine, dtype).
         wide: whether sums of float32 are folded in float64; else in float32 with the rounding
             errors kept beside.
         bounds: whether loops are cut where a condition on their index changes; else the condition
@@ -58,7 +68,7 @@ class Machine:
     vector_bytes: int
     longest: Callable[[], int] = _common
     loops: Callable[[InnerLoop, bool], bool] = _none
-    scatters: bool = True
+    scatters: Callable[[str, np.dtype[Any]], bool] = _can_scatter
     wide: bool = True
     bounds: bool = True
     in_order: bool = True

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ftrace.gpu.eager import scatter_sums
-from ftrace.gpu.eager.scatter_sums import added
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import jit
+from ftrace.gpu.eager.compiled_rows import added
+from ftrace.gpu.handwritten import scatter_sums
 from tests.gpu.emulation.device import HostDevice
 from tests.gpu.hosted import here, there
 
@@ -166,7 +169,14 @@ def test_nothing_to_add_or_to_add_to(
 def test_large_arrays_are_counted_in_64_bits(
     host_device: HostDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rng = np.random.default_rng(6)
+    rng, names = np.random.default_rng(6), set()
+    compiled = scatter_sums._functions
+
+    def noted(device: Any, name: str, index: str) -> Any:
+        names.add(index)
+        return compiled(device, name, index)
+
+    monkeypatch.setattr(scatter_sums, "_functions", noted)
     for large in (1, 1 << 30):
         monkeypatch.setattr(scatter_sums, "LARGE", large)
         for dtype in ("f4", "f8", "i4"):
@@ -175,12 +185,47 @@ def test_large_arrays_are_counted_in_64_bits(
             expected = rows.copy()
             np.add.at(expected, places, values)
             np.testing.assert_array_equal(sums(rows, places, values), expected)
-    names = {key[2] for key in scatter_sums._modules if key[0] is host_device}
     assert names == {"unsigned", "long long"}
 
 
-@pytest.mark.parametrize(("dtype", "launches"), [("i4", 1), ("f4", 4), ("f8", 4)])
+@pytest.mark.parametrize(("dtype", "launches"), [("i4", 1), ("f4", 4), ("f8", 4), ("c8", 4)])
 def test_few_kernels_run(dtype: str, launches: int, host_device: HostDevice) -> None:
+    """And in a program that is compiled nothing else does: the sum is added in place."""
+    rows, values, places = np.ones((3, 2), dtype), np.ones((5, 2), dtype), np.array([0, 1, 1, 2, 0])
     before = host_device.launches
-    sums(np.zeros((3, 2), dtype), np.arange(5), np.ones((5, 2), dtype))
-    assert host_device.launches - before == launches
+    sums(rows, places, values)
+    assert host_device.launches - before == launches + 1  # and a copy
+    f = jit(lambda v, i: fnp.at(fnp.zeros((3, 2), dtype))[i].add(v, mode="clip"))
+    given = there(values), there(places)
+    f(*given)
+    before = host_device.launches
+    np.testing.assert_array_equal(here(f(*given)), np.array([[2, 2], [2, 2], [1, 1]], dtype))
+    assert host_device.launches - before <= launches + 2  # zeros, and indices
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "c16", "i8", "i4", "u1", "?"])
+def test_programs_add_at_places(dtype: str, host_device: HostDevice) -> None:
+    rng = np.random.default_rng(8)
+    x, v = (rng.integers(0, 5, (n, 4)).astype(dtype) for n in (6, 30))
+    i = rng.integers(-6, 6, 30)
+    expected = x.copy()
+    np.add.at(expected, i, v)
+    f = jit(lambda x, i, v: (fnp.at(x)[i].add(v), x + x))
+    g = jit(lambda x, i, v: fnp.at(fnp.at(x)[:, i[:3] % 4].add(v[:6, :3]))[i].add(v))
+    for _ in range(3):
+        given = list(map(there, (x, i, v)))
+        found, twice = f(*given)
+        np.testing.assert_array_equal(here(found), expected)
+        np.testing.assert_array_equal(here(twice), x + x)
+        np.testing.assert_array_equal(here(given[0]), x)
+        np.testing.assert_array_equal(here(g(*given)), jit(g)(x, i, v))
+
+
+def test_the_gradient_of_a_gather_adds_at_places(host_device: HostDevice) -> None:
+    rng = np.random.default_rng(9)
+    x, i, ct = rng.normal(size=(7, 3)), rng.integers(-7, 7, 40), rng.normal(size=(40, 3))
+    expected = np.zeros((7, 3))
+    np.add.at(expected, i, ct)
+    f = jit(lambda x, i, ct: ftrace.vjp(lambda x: x[i], x)[1](ct)[0])
+    np.testing.assert_allclose(here(f(there(x), there(i), there(ct))), expected, rtol=1e-14)
+    assert not f.lower(x, i, ct).program.callbacks[1:], "the row that raises is the only one"

@@ -16,7 +16,7 @@ X, INDICES = np.linspace(0.5, 1.5, 60).reshape(10, 6), np.array([3, -1, 0])
 
 def steps_of(f, *args, waits=True):
     """The types of a program's steps; an error's look is one of "look"."""
-    machine = Machine(64, scatters=False, lazy=False, waits=waits)
+    machine = Machine(64, lazy=False, waits=waits)
     program = plan(ftrace.make_jaxpr(f)(*args), machine)
     refusing = {n for n, call in enumerate(program.callbacks) if way(call.eqn.primitive, Refusal)}
 

@@ -1,7 +1,7 @@
-"""Rows that CuPy computes differently from NumPy, by the kernel that a compiled function has.
+"""Rows that CuPy computes differently from NumPy, by the kernels that compiled functions have.
 
-CuPy's `x // y` is floor(x / y), which rounds a quotient up to the next whole number, and gives NaN
-beside infinities; integers go through doubles.
+CuPy adds at places by atomics, whose order is any. Its `x // y` is floor(x / y), which rounds a
+quotient up to the next whole number, and gives NaN beside infinities; integers go through doubles.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +12,9 @@ from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var
 from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Primitive
+from ftrace.gpu.handwritten.scatter_sums import ScatterSum
+from ftrace.gpu.runtime.copying import contiguous
+from ftrace.gpu.runtime.current_device import current
 
 _backend = lazy("ftrace.gpu.gpu_backend", "gpu_backend")
 
@@ -29,3 +32,22 @@ def _program(
     given, made = [Var(a) for a in types], Var(row.type(*types))
     backend = _backend()
     return backend.compile(backend.plan(Jaxpr(given, [Eqn(row, given, {}, [made], None)], [made])))
+
+
+def added(rows: Any, places: Any, values: Any) -> Any:
+    """Rows with what was added to each.
+
+    Args:
+        rows: a matrix of a type that `scatter_sums.can_add` knows.
+        places: rows' numbers, as int64; a number that is none adds nothing.
+        values: for each place a row of the same type.
+    """
+    device = current(rows)
+    out = contiguous(rows, device)
+    places, values = (
+        x if x.flags.c_contiguous else contiguous(x, device) for x in (places, values)
+    )
+    count, width = rows.shape
+    add = ScatterSum(device, rows.dtype, count, width, len(values))
+    add(*map(device.pointer, (out, places, values)))
+    return out

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import BackendError, DtypeError, FtraceError, RuleError
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.eager import bessel, compiled_rows, scatter_sums
+from ftrace.gpu.eager import bessel, compiled_rows
 from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.gpu.eager import library_folds as folds
 from ftrace.gpu.eager import library_matrices as matrices
@@ -57,7 +57,7 @@ def compiled(row: Primitive, *operands: Any) -> Any:
 
 def added(*operands: Any) -> Any:
     """Rows with sums added to them, by kernels of ours."""
-    return scatter_sums.added(*operands)
+    return compiled_rows.added(*operands)
 
 
 def _compiled(name: str, xp: Any, *operands: Any) -> Any:

@@ -2,9 +2,9 @@
 
 What CuPy's own indexing leaves open is settled here. Which of equal places wins a write (CuPy: any)
 and in which order what falls on one place is combined (atomics: any): sums are those of
-`scatter_sums.py`; else places are sorted, what belongs to one place is combined by a scan over its
-run, and every element of the result reads the end of its run. So results are the same at each run,
-for every dtype, and nothing waits for the device.
+`handwritten/scatter_sums.py`; else places are sorted, what belongs to one place is combined by a
+scan over its run, and every element of the result reads the end of its run. So all is the same at
+each run, for every dtype, and nothing waits for the device.
 The exception is an index that must be in range: whether it is has to be read.
 """
 
@@ -159,7 +159,7 @@ def scatter_at(by: Mapping[str, Combine]) -> Rule:
         if not v.size or not x.size:
             return xp.array(x, order="C")
         updates = xp.reshape(v, (places.size, *x.shape[lead:]))
-        found = by[combine](xp, rows, xp.reshape(places.astype(INDEX), (-1,)), updates)
+        found = by[combine](xp, rows, xp.reshape(places.astype(INDEX, copy=False), (-1,)), updates)
         return xp.reshape(found, x.shape)
 
     return evaluate

@@ -35,6 +35,7 @@ from ftrace.lowering.program.program import (
     Program,
     Repeat,
     Scan,
+    ScatterStep,
     Step,
     every,
     windows_of,
@@ -67,7 +68,7 @@ class DeviceProgram:
         self._room = max((k.scratch for k in kernels), default=0)
         self._arena = -(-program.arena // ALIGNMENT) * ALIGNMENT
         pairs = list(zip(kernels, functions(kernels, device), strict=True))
-        self._run = Steps(program, pairs).all(program.steps)
+        self._run = Steps(program, device, pairs).all(program.steps)
         launches = _launches(program.steps, program)
         self._graphs: dict[tuple[int, ...], Callable[[], None]] | None = (
             {} if launches is not None and GRAPH <= launches <= LONGEST else None
@@ -192,6 +193,8 @@ def _addressed(program: Program) -> set[int]:
             found.update(o.slot for b, o in pairs if b.space == "out")
         elif isinstance(step, Copy):
             found.add(step.target)
+        elif isinstance(step, ScatterStep):
+            found.add(step.out)
         elif isinstance(step, Repeat) and step.count is not None:
             found.add(step.count)
         found.update(w.base for w in windows_of(step) if w.written)
@@ -202,7 +205,7 @@ def _launches(steps: Sequence[Step], program: Program) -> int | None:
     """How many launches and copies a program is; None if it is anything else."""
     total = 0
     for step in steps:
-        if isinstance(step, Launch | Copy):
+        if isinstance(step, Launch | Copy | ScatterStep):
             total += 1
         elif isinstance(step, Scan) and step.length is not None and not _tapes(step, program):
             inside = _launches(step.body, program)

@@ -13,6 +13,7 @@ from ftrace.core import source
 from ftrace.core.errors import JaxprError
 from ftrace.core.tapes import has_turns
 from ftrace.core.trace import EVAL, ctx
+from ftrace.gpu.handwritten.scatter_sums import ScatterSum
 from ftrace.gpu.runtime.copying import contiguous
 from ftrace.gpu.runtime.device_interface import Device
 from ftrace.gpu.runtime.device_memory import Memory
@@ -26,6 +27,7 @@ from ftrace.lowering.program.program import (
     Program,
     Repeat,
     Scan,
+    ScatterStep,
     Step,
 )
 
@@ -38,11 +40,18 @@ class Steps:
 
     Args:
         program: whose steps these are.
+        device: where they run.
         kernels: per launch, in the order of the code, how it runs and its functions.
     """
 
-    def __init__(self, program: Program, kernels: Sequence[tuple[Planned, Sequence[Any]]]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        device: Device,
+        kernels: Sequence[tuple[Planned, Sequence[Any]]],
+    ) -> None:
         self._program = program
+        self._device = device
         self._kernels = iter(kernels)
 
     def all(self, steps: Sequence[Step]) -> Run:
@@ -62,6 +71,8 @@ class Steps:
             return _copying(step, self._program.table[step.size])
         if isinstance(step, Callback):
             return _calling(self._program.callbacks[step.number])
+        if isinstance(step, ScatterStep):
+            return self._scatter(step)
         if isinstance(step, BranchStep):
             return self._branch(step)
         if isinstance(step, Repeat):
@@ -71,6 +82,16 @@ class Steps:
         if isinstance(step, Look):
             return self._look(step)
         return _launching(*next(self._kernels))
+
+    def _scatter(self, step: ScatterStep) -> Run:
+        updates, count, width = self._program.table[step.numbers : step.numbers + 3]
+        add = ScatterSum(self._device, np.dtype(step.dtype), count, width, updates)
+
+        def run(memory: Memory) -> None:
+            at = memory.addresses
+            add(at[step.out], at[step.places], at[step.updates])
+
+        return run
 
     def _branch(self, step: BranchStep) -> Run:
         arms = [self.all(arm) for arm in step.arms]

@@ -346,7 +346,7 @@ class _Planner:
     def _scatter(self, eqn: Eqn, combine: str, slots: Slots) -> list[Step]:
         """Updates of what lies in the result's slot, where that is no copy."""
         base, updates, places = eqn.invars
-        if not self.machine.scatters or not _can_scatter(combine, base.aval.dtype):
+        if not self.machine.scatters(combine, base.aval.dtype):
             return self._callback(eqn, slots)
         source, out = self._slot_of(base, slots), slots[eqn.outvars[0]]
         shape, lead = base.aval.shape, base.aval.ndim - (updates.aval.ndim - places.aval.ndim)
@@ -560,13 +560,6 @@ class _Planner:
     def _window(self, base: int, element: ShapedArray, written: bool) -> Window:
         slot = self._slot(WINDOW, element, 0)
         return Window(slot, base, self._entry(_bytes(element)), written)
-
-
-def _can_scatter(combine: str, dtype: np.dtype[Any]) -> bool:
-    """Whether native code combines such elements as NumPy does."""
-    if combine == "set":
-        return True
-    return combine == "add" if dtype.kind == "c" else dtype.kind != "f" or dtype.itemsize > 2
 
 
 def _bytes(a: ShapedArray) -> int:

@@ -10,91 +10,101 @@ Scratch memory is that of the places, or where updates are fewer, of the updates
 place is kept where its first update lies. A place that gets only -0.0, or nothing, keeps its bits.
 """
 
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from string import Template
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from ftrace.gpu.emit.kernel_source import HEADER
-from ftrace.gpu.runtime.copying import contiguous
-from ftrace.gpu.runtime.current_device import current
-from ftrace.gpu.runtime.device_interface import Device
 
+Triple = tuple[int, int, int]
 THREADS: Final = 256
 MOST: Final = 1 << 20  # blocks
 BITS: Final = 62
 LARGE: Final = 1 << 30  # elements, of which scratch memory takes three words of 64 bits at most
-_modules: Final[dict[tuple[Device, str, str], Any]] = {}
 
 
-def added(rows: Any, places: Any, values: Any) -> Any:
-    """Rows with what was added to each.
+def can_add(dtype: np.dtype[Any]) -> bool:
+    """Whether there are kernels for a type: float32, float64, complex, integers of 4 or 8 bytes."""
+    return dtype.char in "fdFD" or (dtype.kind in "iu" and dtype.itemsize >= 4)
+
+
+class Launching(Protocol):
+    """What is used of a device (`runtime/device_interface.py`)."""
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Any: ...
+
+    def pointer(self, array: Any) -> int: ...
+
+    def compile(self, source: str, entries: tuple[str, ...]) -> Mapping[str, Any]: ...
+
+    def launch(
+        self, function: Any, grid: Triple, block: Triple, shared: int, words: Sequence[int]
+    ) -> None: ...
+
+
+class ScatterSum:
+    """What adds rows of values to rows of an array, in place.
 
     Args:
-        rows: a matrix of float32, float64, complex, or integers of four or eight bytes.
-        places: rows' numbers, as int64; a number that is none adds nothing.
-        values: for each place a row of the same type.
+        device: where they are.
+        dtype: of the elements.
+        count, width: of rows, and of the elements of one.
+        updates: the number of rows that are added.
     """
-    device = current(rows)
-    rows, places, values = (
-        x if x.flags.c_contiguous else contiguous(x, device) for x in (rows, places, values)
-    )
-    if rows.dtype.kind == "c":
-        part = np.dtype(rows.dtype.char.lower())
-        return added(rows.view(part), places, values.view(part)).view(rows.dtype)
-    out = device.empty(rows.shape, rows.dtype)
-    if not values.size or not rows.size:
-        device.copy(device.pointer(out), device.pointer(rows), rows.nbytes)
-    elif rows.dtype.kind in "iu":
-        device.copy(device.pointer(out), device.pointer(rows), rows.nbytes)
-        run = _Run(device, rows, values, WHOLE[rows.dtype.itemsize])
-        run("add", values.size, out, places, values)
-    else:
-        _floats(device, rows, places, values, out)
-    return out
 
-
-class _Run:
-    """Launches functions of the kernels for some operands."""
-
-    def __init__(self, device: Device, rows: Any, values: Any, types: dict[str, str]) -> None:
-        large = max(rows.size, values.size) >= LARGE
-        index = "long long" if large else "unsigned"
-        key = (device, types["name"], index)
-        if key not in _modules:
-            text = TEXTS[types["text"]].substitute(types, Index=index, THREADS=THREADS)
-            _modules[key] = device.compile(text, ENTRIES[types["text"]])
-        self._functions = _modules[key]
+    def __init__(
+        self, device: Launching, dtype: np.dtype[Any], count: int, width: int, updates: int
+    ) -> None:
+        parts = 1 + (dtype.kind == "c")
+        size, width = dtype.itemsize // parts, width * parts
         self._device = device
-        self._sizes = (*rows.shape, len(values))
+        self._sizes = (count, width, updates)
+        self._whole = dtype.kind in "iu"
+        self._given = updates * width if count else 0
+        self._few = updates < count  # then a sum lies where the first update of its place does
+        self._sums = min(updates, count) * width
+        self._words = size // 4  # of a sum
+        self._bits = BITS - updates.bit_length()
+        types = (WHOLE if self._whole else FLOATS)[size]
+        index = "long long" if max(count, updates) * width >= LARGE else "unsigned"
+        self._functions = _functions(device, types["name"], index) if self._given else {}
 
-    def __call__(self, name: str, size: int, *operands: Any) -> None:
-        """One thread for each of `size` elements; None is an array that is not there."""
-        device = self._device
-        words = [0 if x is None else x if type(x) is int else device.pointer(x) for x in operands]
-        blocks = min(-(-size // THREADS), MOST)
-        words = [*words, *self._sizes, size]
-        device.launch(self._functions[name], (blocks, 1, 1), (THREADS, 1, 1), 0, words)
+    def __call__(self, out: int, places: int, values: int) -> None:
+        """Add; the arrays, given by their addresses, are contiguous."""
+        if not self._given:
+            return
+        if self._whole:
+            self._launch("add", self._given, out, places, values)
+            return
+        peaks = self._sums * self._words
+        first = peaks + -(-self._sums // 2)
+        room = first + self._sizes[0] * self._few
+        scratch = self._device.empty((room,), np.int64)
+        sums = self._device.pointer(scratch)
+        peaks, first = sums + 8 * peaks, (sums + 8 * first) * self._few
+        self._launch("clear", room, sums)
+        if self._few:
+            self._launch("find", self._sizes[2], places, first)
+        self._launch("peak", self._given, places, values, first, peaks, sums)
+        self._launch("sum", self._given, places, values, first, peaks, sums, self._bits)
+        self._launch("finish", self._sums, places, first, peaks, sums, self._bits, out)
+
+    def _launch(self, name: str, size: int, *words: int) -> None:
+        """One thread for each of `size` elements."""
+        grid = (min(-(-size // THREADS), MOST), 1, 1)
+        words = (*words, *self._sizes, size)
+        self._device.launch(self._functions[name], grid, (THREADS, 1, 1), 0, words)
 
 
-def _floats(device: Device, rows: Any, places: Any, values: Any, out: Any) -> None:
-    count, width = rows.shape
-    m = len(values)
-    run = _Run(device, rows, values, FLOATS[rows.dtype.itemsize])
-    few = m < count
-    size = min(m, count) * width
-    ends = np.cumsum([size * rows.dtype.itemsize // 4, -(-size // 2), count if few else 0])
-    scratch = device.empty((int(ends[-1]),), np.int64)
-    sums, peaks = scratch[: ends[0]], scratch[ends[0] : ends[1]]
-    first = scratch[ends[1] :] if few else None
-    run("clear", scratch.size, scratch)
-    if few:
-        device.copy(device.pointer(out), device.pointer(rows), rows.nbytes)
-        run("find", m, places, first)
-    bits = BITS - m.bit_length()
-    run("peak", values.size, places, values, first, peaks, sums)
-    run("sum", values.size, places, values, first, peaks, sums, bits)
-    run("finish", size, places, rows, first, peaks, sums, bits, out)
+@lru_cache(maxsize=256)
+def _functions(device: Launching, name: str, index: str) -> Mapping[str, Any]:
+    """The kernels for a type, with indices of another."""
+    types = next(t for t in (*WHOLE.values(), *FLOATS.values()) if t["name"] == name)
+    text = TEXTS[types["text"]].substitute(types, Index=index, THREADS=THREADS)
+    return device.compile(text, ENTRIES[types["text"]])
 
 
 WHOLE: Final = {
@@ -232,25 +242,26 @@ static __device__ long long ft_slot(long long place, long long count, const Sum*
         )
         + _kernel(
             "finish",
-            7,
+            6,
             """
     const $Index j = i / width;
     long long at = i;
-    if (a.w[2]) {  // of a place whose first update this is
+    if (a.w[1]) {  // of a place whose first update this is
       const long long place = ((const long long*)a.w[0])[j];
-      if (ft_slot(place, count, (const Sum*)a.w[2], updates) != j) continue;
+      if (ft_slot(place, count, (const Sum*)a.w[1], updates) != j) continue;
       at = place * width + (i - j * width);
     }
-    const unsigned peak = ((const unsigned*)a.w[3])[i];
-    const $T x = ((const $T*)a.w[1])[at];
-    $T y = x;
-    const Sum* const sum = (const Sum*)a.w[4] + (long long)i * $WORDS;
+    const unsigned peak = ((const unsigned*)a.w[2])[i];
+    if (!peak) continue;
+    $T* const out = ($T*)a.w[5] + at;
+    const $T x = *out;
+    const Sum* const sum = (const Sum*)a.w[3] + (long long)i * $WORDS;
     if (peak == $TOP) {
       union { $U u; $T v; } end;
       end.u = ($U)$TOP << (WHOLE - 1);
-      y = x + (sum[0] == UP ? end.v : sum[0] == DOWN ? -end.v : end.v - end.v);
-    } else if (peak) {
-      const int most = (int)a.w[5];
+      *out = x + (sum[0] == UP ? end.v : sum[0] == DOWN ? -end.v : end.v - end.v);
+    } else {
+      const int most = (int)a.w[4];
       double low = 0.0;
       for (int k = $WORDS - 1; k > 0; --k)
         low = ((double)(long long)sum[k] + low) * ft_power(-most);
@@ -258,9 +269,8 @@ static __device__ long long ft_slot(long long place, long long count, const Sum*
       const double high = (double)(all >> 32) * 4294967296.0;
       const double units = high + ((double)(all & 0xffffffffLL) + low);
       const int e = (int)peak - $BIAS - most, half = e / 2;
-      y = ($T)((double)x + units * ft_power(half) * ft_power(e - half));
+      *out = ($T)((double)x + units * ft_power(half) * ft_power(e - half));
     }
-    (($T*)a.w[6])[at] = y;
 """,
         )
     ),
