@@ -106,7 +106,7 @@ def recorded(names: list[str]) -> Generator[None]:
             patch.object(cupy_library, "namespace", lambda: spies.Namespace(cupy, np))
         )
         stack.enter_context(patch.object(cupy_library, "special", lambda: special))
-        for name in ("own", "added", "compiled"):
+        for name in ("own", "added", "accumulated", "compiled"):
             stack.enter_context(patch.object(cupy_library, name, ours(getattr(spies, name))))
         stack.enter_context(patch.object(library_products, "cublas", cublas))
         stack.enter_context(patch.dict(TYPEOF, {spies.Spy: lambda x: typeof(x.memory)}))

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
+from ftrace.primitives.table import by_name
 from tests.gpu.hosted import cupy
 
 SCALARS = (bool, int, float, complex, np.generic)
@@ -83,7 +84,7 @@ class Namespace:
 
 def call(theirs: Any, ours: Any, *args: Any, **kwargs: Any) -> Any:
     """NumPy's function, where CuPy's takes these arguments."""
-    if theirs in (cupy.sort, cupy.argsort, cupy.cumsum, cupy.cumprod) and not args[0].size:
+    if theirs in (cupy.sort, cupy.argsort) and not args[0].size:
         raise ZeroDivisionError("CuPy divides by lengths")
     if theirs not in (cupy.array, cupy.asarray):
         refuse((*args, *kwargs.values()))
@@ -247,6 +248,13 @@ def added(rows: Spy, places: Spy, values: Spy) -> Spy:
     found, inside = rows.memory.copy(), (places.memory >= 0) & (places.memory < len(rows.memory))
     np.add.at(found, places.memory[inside], values.memory[inside])
     return Spy(found)
+
+
+def accumulated(kind: str, x: Spy, axis: int, reverse: bool) -> Spy:
+    """What kernels of ours accumulate."""
+    assert (kind == "logaddexp") <= (x.dtype.kind == "f")
+    row = {"add": "cumsum", "mul": "cumprod", "max": "cummax", "min": "cummin"}
+    return Spy(by_name[row.get(kind, "cumlogsumexp")].impl(x.memory, axis, reverse))
 
 
 def special() -> Namespace:

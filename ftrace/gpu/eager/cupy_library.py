@@ -14,7 +14,7 @@ from typing import Any, Final
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import BackendError, DtypeError, FtraceError, RuleError
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.eager import bessel, compiled_rows
+from ftrace.gpu.eager import bessel, compiled_rows, running
 from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.gpu.eager import library_folds as folds
 from ftrace.gpu.eager import library_matrices as matrices
@@ -60,6 +60,15 @@ def added(*operands: Any) -> Any:
     return compiled_rows.added(*operands)
 
 
+def accumulated(kind: str, x: Any, axis: int, reverse: bool) -> Any:
+    """All prefixes along an axis joined, by kernels of ours."""
+    return running.accumulated(kind, x, axis, reverse)
+
+
+def _running(kind: str, xp: Any, x: Any, axis: int, reverse: bool) -> Any:
+    return accumulated(kind, x, axis, reverse)
+
+
 def _compiled(name: str, xp: Any, *operands: Any) -> Any:
     return compiled(by_name[name], *operands)
 
@@ -93,6 +102,14 @@ _COMPARISONS: Final = {
     "le": "less_equal",
     "gt": "greater",
     "ge": "greater_equal",
+}
+
+_CUMULATIVE: Final = {
+    "cumsum": "add",
+    "cumprod": "mul",
+    "cummax": "max",
+    "cummin": "min",
+    "cumlogsumexp": "logaddexp",
 }
 
 _COMBINING: Final = {
@@ -147,11 +164,7 @@ RULES: Final[dict[str, Rule]] = {
     "reduce_and": folds.folded("bitwise_and", -1),
     "reduce_or": folds.folded("bitwise_or", 0),
     "reduce_xor": folds.folded("bitwise_xor", 0),
-    "cumsum": folds.accumulated("cumsum"),
-    "cumprod": folds.accumulated("cumprod"),
-    "cummax": folds.scanned("maximum"),
-    "cummin": folds.scanned("minimum"),
-    "cumlogsumexp": folds.scanned("logaddexp"),
+    **{row: partial(_running, kind) for row, kind in _CUMULATIVE.items()},
     "reduce_window_sum": folds.window("add"),
     "reduce_window_max": folds.window("maximum"),
     "reduce_window_min": folds.window("minimum"),

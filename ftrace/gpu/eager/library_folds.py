@@ -1,8 +1,7 @@
-"""Rows that reduce, accumulate, slide windows or transform along axes, on CuPy arrays.
+"""Rows that reduce, slide windows or transform along axes, on CuPy arrays.
 
-CuPy reduces by few functions and accumulates by two. The others are made of elementwise steps: a
-reduction folds the second half onto the first, an accumulation adds what lies 1, 2, 4, ... before.
-Both take log2(n) steps and give the same result at every run.
+CuPy reduces by few functions. Other reductions are made of elementwise steps: the second half is
+folded onto the first, in log2(n) steps, with the same result at every run.
 """
 
 from collections.abc import Sequence
@@ -64,35 +63,6 @@ def folded(ufunc: str, empty: int) -> Rule:
             x = xp.concatenate([low, x[2 * half :]], axis=0) if n % 2 else low
             n = half + n % 2
         return x[0]
-
-    return evaluate
-
-
-def accumulated(name: str) -> Rule:
-    """An accumulation by CuPy's function of this name."""
-
-    def evaluate(xp: Any, x: Any, axis: int, reverse: bool) -> Any:
-        if not x.size:  # CuPy would start a block of threads
-            return xp.array(x, order="C")
-        given = xp.flip(x, axis) if reverse else x
-        found = getattr(xp, name)(given, axis=axis, dtype=x.dtype)
-        return xp.flip(found, axis) if reverse else found
-
-    return evaluate
-
-
-def scanned(ufunc: str) -> Rule:
-    """An accumulation by a function of two arrays."""
-
-    def evaluate(xp: Any, x: Any, axis: int, reverse: bool) -> Any:
-        x = xp.moveaxis(xp.flip(x, axis) if reverse else x, axis, 0)
-        step = 1
-        while step < x.shape[0]:
-            later = getattr(xp, ufunc)(x[:-step], x[step:])
-            x = xp.concatenate([x[:step], later], axis=0)
-            step *= 2
-        x = xp.moveaxis(x, 0, axis)
-        return xp.flip(x, axis) if reverse else xp.array(x, order="C")
 
     return evaluate
 
