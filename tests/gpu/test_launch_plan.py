@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ftrace import jit
-from ftrace.gpu.grid.layout import BLOCK, COLUMN, LARGE, SIGNED, SMALL, THREAD, WARP
+from ftrace.gpu.grid.layout import BLOCK, COLUMN, LARGE, SIGNED, SMALL, THREAD, TILE, WARP
 from ftrace.gpu.runtime.kernels import Planned, functions
 from ftrace.lowering.kernel.ir import Lit, loops_of
 from tests.gpu import plans
@@ -171,6 +171,7 @@ def test_the_loop_over_blocks_cannot_overflow_its_index():
         (lambda x: x.sum(0), (4096, 512), COLUMN),
         (lambda x: x.sum(0), (100, 132 << 10), THREAD),  # half as many as an H200 has
         (lambda x: x.sum(0), (100, (132 << 10) - 1), COLUMN),
+        (lambda x: x.T * 2, (64, 64), TILE),
     ],
 )
 def test_teams_by_shape(f, shape, team):
@@ -197,7 +198,6 @@ def test_few_long_folds_are_shared_by_blocks():
         (twice, ((1 << 16) + 3,), 4, True),
         (twice, (1,), 1, False),
         (lambda x: x[4:] * 2, (1 << 16,), 4, False),
-        (lambda x: x.T[::1] * 2, (64, 64), 4, False),
     ],
 )
 def test_elements_per_thread(f, shape, width, ragged):

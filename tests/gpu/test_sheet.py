@@ -10,9 +10,11 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 import pytest
 
 from ftrace.core.errors import BackendError
+from ftrace.gpu.eager import running, running_source
 from ftrace.gpu.runtime import nvrtc
 from ftrace.gpu.runtime.cubin import compiled
 from ftrace.gpu.runtime.disassembly import disassembled
@@ -164,8 +166,40 @@ def test_products_need_what_their_golden_section_says(golden, machine):
     golden.check(FILE, "product of N and N partials", table)
 
 
+RUNNING = {
+    "short lines": ("add", "f4", 50, 100_000, 1),
+    "lines of a warp": ("add", "f4", 1000, 10_000, 1),
+    "lines of a block": ("add", "f4", 4096, 4096, 1),
+    "one long line": ("add", "f4", 1 << 26, 1, 1),
+    "across": ("add", "f4", 4096, 4096, 4096),
+    "one long line of float64": ("add", "f8", 1 << 26, 1, 1),
+    "largest of a block": ("max", "f4", 4096, 4096, 1),
+    "logs of a block": ("logaddexp", "f4", 4096, 4096, 1),
+}
+
+
+def test_running_sums_need_what_their_golden_section_says(golden):
+    lines: list[str] = []
+    for name, (kind, dtype, n, count, inner) in RUNNING.items():
+        how, size = running_source.joining(kind, np.dtype(dtype)), np.dtype(dtype).itemsize
+        plan = running.along(n, size, how.bytes)
+        if inner > 1:
+            plan = running.across(n, count, how.bytes)
+        single = plan.short or n <= plan.length
+        aligned = inner == 1 and n % plan.pack == 0
+        text = running_source.source(how, plan, False, aligned, inner > 1, single)
+        (needs,) = sheet.resources(text, H200.arch).values()
+        assert needs.spilled == needs.stack == 0
+        part = sheet.occupancy(H200.arch, needs.registers, plan.threads, needs.shared)
+        lines.append(
+            f"{name}: {plan.threads} threads: {needs.registers} registers, shared {needs.shared}, "
+            f"occupancy {part:.3g}"
+        )
+    golden.check(FILE, "running sums", "\n".join(lines))
+
+
 def test_no_section_is_out_of_date(golden):
-    expected = {*PROGRAMS, *DTYPES, "product of N and N partials"}
+    expected = {*PROGRAMS, *DTYPES, "product of N and N partials", "running sums"}
     assert set(golden.sections(FILE)) == expected
 
 

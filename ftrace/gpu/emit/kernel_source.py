@@ -12,7 +12,7 @@ from typing import Final
 from ftrace.gpu.emit import barriers, cuda_spelling, team_loops, teams, thread_branches
 from ftrace.gpu.emit.bounded_quotients import quotient
 from ftrace.gpu.emit.writer import Writer
-from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, GridLayout
+from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, TILE, GridLayout
 from ftrace.lowering.kernel.ir import Alloc, Buffer, If, Kernel, Let, Load, Loop, Stmt, Store, While
 
 HEADER: Final = """\
@@ -58,7 +58,7 @@ def _threads(w: Writer) -> int:
     """The most threads of a block."""
     if w.layout.team == BLOCK:
         return w.threads
-    return w.layout.across * w.threads if w.layout.team == COLUMN else BLOCK_THREADS
+    return w.layout.across * w.threads if w.layout.team in (COLUMN, TILE) else BLOCK_THREADS
 
 
 def _operands(w: Writer) -> int:

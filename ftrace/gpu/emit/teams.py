@@ -6,12 +6,14 @@ its number. What stood between these loops is done by every team, and stored by 
 
 from collections.abc import Sequence
 
+from ftrace.gpu.emit import cuda_spelling
 from ftrace.gpu.emit.regions import apart, elements
 from ftrace.gpu.emit.writer import Writer
 from ftrace.gpu.grid.holding import held
-from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, THREAD, WARP, WARP_LANES
+from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, THREAD, TILE, WARP, WARP_LANES
 from ftrace.gpu.grid.nests import flattened
-from ftrace.lowering.kernel.ir import Block, Loop, Stmt, Store
+from ftrace.gpu.grid.tiles import pad
+from ftrace.lowering.kernel.ir import Block, Load, Loop, Stmt, Store
 from ftrace.lowering.kernel.traversal import inside, outs_of
 
 
@@ -25,9 +27,9 @@ def teams(w: Writer) -> None:
         plain = [*apart(w, plain[:loop], ())[0], plain[loop]]
     same, plain = apart(w, plain, w.layout.owners)
     w.statements(w, same)
-    {THREAD: _threads if owners else _one, WARP: _warps, BLOCK: _blocks, COLUMN: _columns}[
-        w.layout.team
-    ](w, plain, owners)
+    kinds = {WARP: _warps, BLOCK: _blocks, COLUMN: _columns, TILE: _tiles}
+    kinds[THREAD] = _threads if owners else _one
+    kinds[w.layout.team](w, plain, owners)
 
 
 def _first_only(
@@ -185,3 +187,48 @@ def _columns(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
         _coordinates(w, rows, "row")
         _bind(w, rows)
         w.statements(w, stmts)
+
+
+def _tiles(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
+    """A block reads squares along the second owner, which it then has when it goes along the first.
+
+    Beyond the ends, threads do what the last ones do.
+    """
+    index, side, (first, second, *rest) = w.layout.index, w.layout.across, owners
+    i, j = first.axis.id, second.axis.id
+    wide, high = w.count(first.extent), w.count(second.extent)
+    loads = [s for s in stmts if isinstance(s, Load) and s.out.id in w.layout.staged]
+    for n, load in enumerate(loads):
+        kind, size = _memory(w, load)
+        w.line(f"__shared__ {kind} s{n}[{side}][{side + pad(size)}];")
+    w.line(f"const {index} c{i} = ({index})blockIdx.x * {side};")
+    w.line(f"const {index} squares = ({high} + {side - 1}) / {side};")
+    w.line(f"const bool valid = c{i} + threadIdx.x < {wide};")
+    rows = f"squares * ({_product(w, rest)})" if rest else "squares"
+    with w.braces(f"for ({index} row = blockIdx.y; row < {rows}; row += gridDim.y)"):
+        if rest:
+            w.line(f"const {index} others = row / squares;")
+            _coordinates(w, rest, "others")
+            _bind(w, rest)
+        w.line(f"const {index} c{j} = {'(row - others * squares)' if rest else 'row'} * {side};")
+        with w.unrolled(side // w.threads):
+            w.line(f"const unsigned u = threadIdx.y + e * {w.threads};")
+            w.line(f"const {index} i{i} = c{i} + u, i{j} = c{j} + threadIdx.x;")
+            inside = w.braces(f"if (i{i} < {wide} && i{j} < {high})")
+            with inside, w.inside(first.axis), w.inside(second.axis):
+                for n, load in enumerate(loads):
+                    w.line(f"s{n}[u][threadIdx.x] = {w.place(load)};")
+        w.line("__syncthreads();")
+        w.line(f"const {index} i{i} = valid ? c{i} + threadIdx.x : {wide} - 1;")
+        w.line(f"const {index} b{j} = c{j} + threadIdx.y;")
+        _bind(w, [first])
+        w.staged = {id(s): f"s{n}[i{i} - c{i}][i{j} - c{j}]" for n, s in enumerate(loads)}
+        w.only = "valid"
+        elements(w, second, stmts)
+        w.line("__syncthreads();")
+
+
+def _memory(w: Writer, load: Load) -> tuple[str, int]:
+    """The type of an element in memory, and its bytes."""
+    dtype = w.buffers[load.buffer][0].dtype
+    return cuda_spelling.MEMORY[dtype], int(dtype[1:])

@@ -17,6 +17,7 @@ THREAD: Final = "thread"  # every thread is a team; the first owner lies along x
 WARP: Final = "warp"  # lanes of one warp take neighbouring iterations: all of them, or a part
 BLOCK: Final = "block"  # so do the threads of a block
 COLUMN: Final = "column"  # threads of a block with the same x, for one of neighbouring owners
+TILE: Final = "tile"  # every thread is a team; a block has a square of the first two owners
 WARP_LANES: Final = 32
 BLOCK_THREADS: Final = 256  # of blocks that hold many teams
 SMALL: Final = "unsigned"  # types of indices: all offsets lie below 2^31
@@ -29,14 +30,15 @@ class GridLayout:
     """What code depends on beyond its kernel.
 
     Attributes:
-        team: THREAD, WARP, BLOCK or COLUMN.
+        team: THREAD, WARP, BLOCK, COLUMN or TILE.
         owners: ids of the axes that are spread over teams; the first one varies fastest.
         lanes: ids of the axes that are spread over the threads of a team.
-        threads: threads of a team; a power of two.
-        across: neighbouring columns that a block takes, where teams are COLUMNs.
+        threads: threads of a team, or rows of threads of a TILE; a power of two.
+        across: neighbours along the first owner that a block of COLUMNs or a TILE takes.
         width: neighbouring iterations that a thread takes at once, of the first owner (THREAD) or
             of each lane loop.
-        batch: iterations, an iteration apart, that a thread of a COLUMN takes at once.
+        batch: iterations, an iteration apart, that a thread of a COLUMN or TILE takes at once.
+        staged: variables whose loads go along the second owner and through shared memory (TILE).
         vectors: names of the buffers that are read and written in vectors of `width`.
         ragged: whether an extent may be no multiple of what is taken at once.
         index: type of offsets: SMALL, SIGNED or LARGE.
@@ -57,6 +59,7 @@ class GridLayout:
     across: int = WARP_LANES
     width: int = 1
     batch: int = 1
+    staged: tuple[int, ...] = ()
     vectors: tuple[str, ...] = ()
     ragged: bool = False
     index: str = SMALL
@@ -113,6 +116,7 @@ _TEAMS: Final = {
     WARP: "{threads} threads of a warp for each row",
     BLOCK: "a block of {threads} threads for each row",
     COLUMN: "{threads} threads for each column, {across} columns side by side",
+    TILE: "squares of {across} by {across} through shared memory",
 }
 
 

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Final, Protocol
 
 from ftrace.core.errors import BackendError
-from ftrace.gpu.grid import nests
+from ftrace.gpu.grid import nests, tiles
 from ftrace.gpu.grid.holding import held
 from ftrace.gpu.grid.layout import (
     BLOCK,
@@ -23,6 +23,7 @@ from ftrace.gpu.grid.layout import (
     SIGNED,
     SMALL,
     THREAD,
+    TILE,
     WARP,
     WARP_LANES,
     Geometry,
@@ -134,6 +135,10 @@ class _Mapper:
         owners, rest = self.owners()
         pieces = [p for s in rest.stmts if isinstance(s, Loop) for p in self.pieces(s)]
         if not pieces or (owners and max(map(self.length, pieces)) <= SHORT):
+            square = self.tile(owners)
+            if square is not None:
+                layout, owners = square
+                return self.finished(layout, owners, [])
             owners = self.fastest_first(owners)
             body = Block(tuple(s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]))
             layout = self.vectors(GridLayout(THREAD), [Piece(o, o) for o in owners[:1]], [body])
@@ -234,6 +239,29 @@ class _Mapper:
         read = {s.buffer for s in body if isinstance(s, Load)}
         after = {s.buffer for s in rest.stmts if isinstance(s, Load)}
         return not written & read and not stored & after
+
+    def tile(self, owners: Sequence[Loop]) -> tuple[GridLayout, list[Loop]] | None:
+        """The layout of a kernel that reads by tiles, with its owners in order."""
+        sizes = {o.axis.id: self.size(o.extent) for o in owners}
+        found = tiles.tile(owners, self.accesses, self.buffers, self.steps, sizes)
+        if found is None or found.shared > self.device.shared:
+            return None
+        two = [found.first, found.second]
+        body = Block(tuple(s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]))
+        if self.room([body], varying(self.kernel.body, {found.second.axis})) < 2:
+            return None
+        order = [*two, *(o for o in owners[::-1] if o not in two)]
+        layout = GridLayout(
+            TILE,
+            owners=_ids(order),
+            threads=tiles.ROWS,
+            across=found.side,
+            batch=found.side // tiles.ROWS,
+            staged=found.staged,
+            ragged=self.size(found.second.extent) % found.side != 0,
+            index=self.index(order, []),
+        )
+        return layout, order
 
     def fastest_first(self, owners: Sequence[Loop]) -> list[Loop]:
         """Owners with the one along memory first, the others from the inside out."""
@@ -396,6 +424,10 @@ class _Mapper:
             return (Geometry(None, (1, 1, 1)),) * stages
         if layout.team == THREAD:
             return (self._of_threads(layout, sizes),)
+        if layout.team == TILE:
+            wide, *high = (-(-n // layout.across) for n in sizes[:2])
+            rows = min(prod([*high, *sizes[2:]]), GRID)
+            return (Geometry((wide, rows, 1), (layout.across, layout.threads, 1)),)
         if layout.team == COLUMN:
             wide, high = -(-sizes[0] // layout.across), min(prod(sizes[1:]), GRID)
             first = Geometry((wide, high, layout.split), (layout.across, layout.threads, 1))
