@@ -43,10 +43,11 @@ def added(rows: Any, places: Any, values: Any) -> Any:
         values: for each place a row of the same type.
     """
     device = current(rows)
-    out = contiguous(rows, device)
-    places, values = (
-        x if x.flags.c_contiguous else contiguous(x, device) for x in (places, values)
+    rows, places, values = (
+        x if x.flags.c_contiguous else contiguous(x, device) for x in (rows, places, values)
     )
+    out = device.empty(rows.shape, rows.dtype)
+    device.copy(device.pointer(out), device.pointer(rows), rows.nbytes)
     count, width = rows.shape
     add = ScatterSum(device, rows.dtype, count, width, len(values))
     add(*map(device.pointer, (out, places, values)))

@@ -9,14 +9,14 @@ the shorter TensorFloat-32. An inner product is no matrix product worth the name
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ftrace.core.avals import typeof
-from ftrace.lowering.planning.contraction import Contraction, StridedArray, arranged
+from ftrace.core.avals import aval
+from ftrace.lowering.planning.contraction import Contraction, Dims, StridedArray, arranged
 from ftrace.primitives.dot import dot_general
 
 LONGEST: Final = 2**31 - 1
@@ -74,29 +74,36 @@ def gemm_of(found: Contraction) -> Gemm | None:
 
 def dot(xp: Any, lhs: Any, rhs: Any, dimension_numbers: Any) -> Any:
     """The row."""
-    lhs, rhs = xp.asarray(lhs), xp.asarray(rhs)
-    found = _gemm(lhs, rhs, dimension_numbers)
+    lhs, rhs = (x if issubclass(type(x), xp.ndarray) else xp.asarray(x) for x in (lhs, rhs))
+    left, right = ((x.dtype, x.shape, x.strides) for x in (lhs, rhs))
+    found = _gemm(left, right, dimension_numbers)
     if found is None:
         return dot_general.impl(lhs, rhs, dimension_numbers)
-    product, swapped = found
-    promised = dot_general.type(typeof(lhs), typeof(rhs), dimension_numbers=dimension_numbers)
-    out = xp.empty(promised.shape, promised.dtype)
+    product, swapped, shape = found
+    out = xp.empty(shape, lhs.dtype)
     _multiply(product, *((lhs, rhs) if swapped else (rhs, lhs)), out)
     return out
 
 
-def _gemm(lhs: Any, rhs: Any, dims: Any) -> tuple[Gemm, bool] | None:
-    if lhs.dtype != rhs.dtype or lhs.dtype.char not in KINDS:
+Lying = tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]  # dtype, sizes, steps in bytes
+
+
+@lru_cache(maxsize=4096)
+def _gemm(lhs: Lying, rhs: Lying, dims: Dims) -> tuple[Gemm, bool, tuple[int, ...]] | None:
+    """The product of two arrays, whether the right one comes first, and the result's sizes."""
+    if lhs[0] != rhs[0] or lhs[0].char not in KINDS:
         return None
-    size = lhs.dtype.itemsize
-    if any(step % size for x in (lhs, rhs) for step in x.strides):
+    size = lhs[0].itemsize
+    if any(step % size for _, _, steps in (lhs, rhs) for step in steps):
         return None
-    layouts = (StridedArray(x.shape, tuple(step // size for step in x.strides)) for x in (lhs, rhs))
-    found = arranged(dims, *layouts)
+    arrays = (StridedArray(n, tuple(step // size for step in steps)) for _, n, steps in (lhs, rhs))
+    found = arranged(dims, *arrays)
     if found is None:
         return None
     product = gemm_of(found)
-    return None if product is None else (product, found.swapped)
+    types = (aval(n, dtype) for dtype, n, _ in (lhs, rhs))
+    shape = dot_general.type(*types, dimension_numbers=dims).shape
+    return None if product is None else (product, found.swapped, shape)
 
 
 @cache
