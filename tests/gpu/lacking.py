@@ -3,9 +3,11 @@
 docs/support.md says the same of the CuPy that it was made with.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
+
+import numpy as np
 
 import ftrace
 from ftrace.core.jaxpr import Jaxpr, JaxprFun
@@ -21,20 +23,24 @@ def has_function(function: str) -> bool:
     return hasattr(import_module("cupyx.scipy.special"), scipy_name(function))
 
 
+def lacks(row: str, params: Mapping[str, Any], dtypes: Iterable[np.dtype[Any]]) -> str:
+    """What CuPy does not have of a row on operands and results of some types, or nothing."""
+    if row in ROWS or (row in cupy_library._SPECIAL and any(d.kind == "c" for d in dtypes)):
+        return row
+    if row == "special" and not has_function(params["function"]):
+        return str(params["function"])
+    return ""
+
+
 def lacking(f: Callable[..., Any], args: Sequence[Any]) -> set[str]:
     """What a function needs on the way to its results and CuPy does not have."""
-    return set(_lacking(ftrace.make_jaxpr(f)(*args)))
+    return set(filter(None, _lacking(ftrace.make_jaxpr(f)(*args))))
 
 
 def _lacking(jaxpr: Jaxpr) -> Iterator[str]:
     for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        is_complex = any(v.aval.dtype.kind == "c" for v in (*eqn.invars, *eqn.outvars))
-        if name in ROWS or (is_complex and name in cupy_library._SPECIAL):
-            yield name
-        function = eqn.params.get("function")
-        if name == "special" and not has_function(function):
-            yield function
+        dtypes = [v.aval.dtype for v in (*eqn.invars, *eqn.outvars)]
+        yield lacks(eqn.primitive.name, eqn.params, dtypes)
         for value in eqn.params.values():
             for inner in value if isinstance(value, tuple) else (value,):
                 found = inner.jaxpr if isinstance(inner, JaxprFun) else inner
