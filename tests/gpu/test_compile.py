@@ -12,6 +12,7 @@ import pytest
 
 import ftrace
 from ftrace import errors
+from ftrace.gpu.prelude.cuda_source import source
 from ftrace.gpu.runtime import cubin as compiling
 from ftrace.gpu.runtime import nvrtc
 from tests.gpu import sheet
@@ -82,6 +83,11 @@ def test_products_and_sums_are_not_contracted_and_subnormals_are_kept(home):
     assert found["FFMA"] == 0
     assert found["FMUL"] == found["FADD"] == 4
     assert not [name for name in found if name.endswith(".FTZ")]
+
+
+def test_kernels_need_no_headers() -> None:
+    """NVRTC comes without those of the toolkit."""
+    assert "#include" not in source([])
 
 
 def test_functions_need_no_device_qualifier(home):
