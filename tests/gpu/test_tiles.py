@@ -11,6 +11,7 @@ import pytest
 
 import ftrace
 from ftrace import numpy as fnp
+from ftrace.gpu.grid import mapping
 from ftrace.gpu.grid.layout import LARGE, SIGNED, TILE
 from ftrace.gpu.runtime.copying import contiguous
 from tests.gpu import plans
@@ -130,3 +131,13 @@ def test_offsets_past_2_to_31() -> None:
     (kernel,) = plans.kernels(plans.planned(lambda x: x.T * 2.0, array(1 << 17, 1 << 17)))
     assert (kernel.layout.team, kernel.layout.index) == (TILE, LARGE)
     assert kernel.stages[0].grid == (4096, 4096, 1)
+
+
+def test_a_block_takes_one_tile_after_the_other(
+    host_device: HostDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are more than a grid has blocks: nobody overwrites what others still read."""
+    monkeypatch.setattr(mapping, "GRID", 2)
+    x = sample((3, 200, 70), "f4")
+    found = contiguous(there(x).transpose(0, 2, 1), host_device)
+    np.testing.assert_array_equal(here(found), x.transpose(0, 2, 1))
