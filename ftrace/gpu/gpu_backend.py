@@ -13,6 +13,7 @@ import numpy as np
 from ftrace.core.device import on_device
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.gpu.grid.layout import described
+from ftrace.gpu.handwritten.running import ROWS
 from ftrace.gpu.handwritten.scatter_sums import can_add
 from ftrace.gpu.runtime.cubin import cubin
 from ftrace.gpu.runtime.current_device import current
@@ -43,6 +44,7 @@ MACHINE: Final = Machine(
     16,
     longest=_none,
     scatters=_can_scatter,
+    accumulates=ROWS.__contains__,
     wide=False,
     bounds=False,
     in_order=False,

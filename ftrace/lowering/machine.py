@@ -37,6 +37,10 @@ def _can_scatter(combine: str, dtype: np.dtype[Any]) -> bool:
     return combine == "add" if dtype.kind == "c" else dtype.kind != "f" or dtype.itemsize > 2
 
 
+def _never(name: str) -> bool:
+    return False
+
+
 @record
 class Machine:
     """Facts that decide what kernels are made.
@@ -49,6 +53,8 @@ class Machine:
             failed; asked when there is one.
         scatters: whether native code can change elements of a type at computed places, combining
             them as `scatter_at` says: (combine, dtype).
+        accumulates: whether a cumulative row that no kernel takes is a step of its own, not one of
+            Python; asked for its name.
         wide: whether sums of float32 are folded in float64; else in float32 with the rounding
             errors kept beside.
         bounds: whether loops are cut where a condition on their index changes; else the condition
@@ -69,6 +75,7 @@ class Machine:
     longest: Callable[[], int] = _common
     loops: Callable[[InnerLoop, bool], bool] = _none
     scatters: Callable[[str, np.dtype[Any]], bool] = _can_scatter
+    accumulates: Callable[[str], bool] = _never
     wide: bool = True
     bounds: bool = True
     in_order: bool = True

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ftrace.gpu.eager import running
-from ftrace.gpu.eager.running import accumulated
+import ftrace
+from ftrace import jit, lax
+from ftrace import numpy as fnp
+from ftrace.gpu.eager import compiled_rows
+from ftrace.gpu.handwritten import running
 from tests.gpu.emulation.device import HostDevice
-from tests.gpu.hosted import here, there
+from tests.gpu.hosted import here, leaves_here, there
 
 UFUNCS = {
     "add": np.add,
@@ -21,6 +24,7 @@ UFUNCS = {
     "logaddexp": np.logaddexp,
 }
 KINDS = tuple(UFUNCS)
+NAMES = {kind: name for name, kind in running.ROWS.items()}
 DTYPES = ("f2", "f4", "f8", "i1", "i4", "u1", "u2", "u8", "?", "c8", "c16")
 CASES = [(k, d) for k in KINDS for d in DTYPES if k != "logaddexp" or d[0] == "f"]
 
@@ -38,6 +42,10 @@ def sample(kind: str, shape: Any, dtype: str, seed: int = 0) -> Any:
     if dtype[0] == "c":
         x = x + (0.02j if kind == "mul" else 1j) * rng.normal(size=shape)
     return x.astype(dtype)
+
+
+def accumulated(kind: str, x: Any, axis: int, reverse: bool) -> Any:
+    return compiled_rows.accumulated(NAMES[kind], x, axis, reverse)
 
 
 def expected(kind: str, x: Any, axis: int, reverse: bool) -> Any:
@@ -182,3 +190,37 @@ def test_sums_of_float16_are_rounded_once(host_device: HostDevice) -> None:
     x = np.full(5000, 0.25, "f2")
     found = here(accumulated("add", there(x), 0, False))
     np.testing.assert_array_equal(found, (np.arange(1, 5001) * 0.25).astype("f2"))
+
+
+PROGRAMS = {
+    "sum": lambda x: fnp.cumsum(x * 2.0, axis=1) + 1.0,
+    "backwards": lambda x: lax.cumsum(x, axis=0, reverse=True),
+    "largest": lambda x: lax.cummax(x, axis=1) * x,
+    "several": lambda x: (lax.cumlogsumexp(x, axis=0), lax.cummin(fnp.cumprod(x, axis=1), axis=0)),
+    "gradient": ftrace.grad(lambda x: fnp.sum(fnp.cumsum(x, axis=1) ** 2)),
+    "of elements": ftrace.vmap(lambda x: fnp.cumsum(x) / x[0]),
+    "complex": lambda x: fnp.cumsum(x + 1j * x, axis=0),
+    "in a loop": lambda x: lax.scan(
+        lambda c, row: (fnp.cumsum(c + row), fnp.cumsum(c * row)), x[0], x
+    ),
+    "again and again": lambda x: lax.fori_loop(0, 5, lambda _, x: fnp.cumsum(x, axis=1) / 9, x),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_accumulate_without_python(name: str, host_device: HostDevice) -> None:
+    f = jit(PROGRAMS[name])
+    x = sample("mul", (6, 40), "f8")
+    given = there(x)
+    for _ in range(3):
+        found, right = f(given), jit(PROGRAMS[name])(x)
+        for a, b in zip(leaves_here(found), ftrace.tree.leaves(right), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-13)
+    np.testing.assert_array_equal(here(given), x)
+    assert not f.lower(given).program.callbacks
+
+
+def test_eager_calls_and_programs_give_the_same_bits(host_device: HostDevice) -> None:
+    x = sample("add", (3, 9001), "f4")
+    found = here(jit(lambda x: fnp.cumsum(x, axis=1))(there(x)))
+    assert found.tobytes() == here(accumulated("add", there(x), 1, False)).tobytes()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ftrace.core.errors import BackendError
-from ftrace.gpu.eager import running, running_source
+from ftrace.gpu.handwritten import running, running_source
 from ftrace.gpu.runtime import nvrtc
 from ftrace.gpu.runtime.cubin import compiled
 from ftrace.gpu.runtime.disassembly import disassembled

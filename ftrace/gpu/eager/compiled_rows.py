@@ -6,12 +6,14 @@ quotient up to the next whole number, and gives NaN beside infinities; integers 
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var
 from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Primitive
+from ftrace.gpu.handwritten.running import Running
 from ftrace.gpu.handwritten.scatter_sums import ScatterSum
 from ftrace.gpu.runtime.copying import contiguous
 from ftrace.gpu.runtime.current_device import current
@@ -51,4 +53,22 @@ def added(rows: Any, places: Any, values: Any) -> Any:
     count, width = rows.shape
     add = ScatterSum(device, rows.dtype, count, width, len(values))
     add(*map(device.pointer, (out, places, values)))
+    return out
+
+
+def accumulated(name: str, x: Any, axis: int, reverse: bool) -> Any:
+    """All prefixes along an axis, joined.
+
+    Args:
+        name: of the row, one of `running.ROWS`.
+        x: an array.
+        axis: along which.
+        reverse: whether they are suffixes.
+    """
+    device = current(x)
+    x = x if x.flags.c_contiguous else contiguous(x, device)
+    out = device.empty(x.shape, x.dtype)
+    inner = prod(x.shape[axis + 1 :])
+    sizes = (prod(x.shape[:axis]) * inner, x.shape[axis], inner)
+    Running(device, name, x.dtype, sizes, reverse)(*map(device.pointer, (x, out)))
     return out

@@ -14,13 +14,14 @@ from typing import Any, Final
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import BackendError, DtypeError, FtraceError, RuleError
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.eager import bessel, compiled_rows, running
+from ftrace.gpu.eager import bessel, compiled_rows
 from ftrace.gpu.eager import library_arrays as arrays
 from ftrace.gpu.eager import library_folds as folds
 from ftrace.gpu.eager import library_matrices as matrices
 from ftrace.gpu.eager import library_places as places
 from ftrace.gpu.eager import library_products as products
 from ftrace.gpu.eager.library_arrays import Rule
+from ftrace.gpu.handwritten.running import ROWS
 from ftrace.primitives.convert import rounded
 from ftrace.primitives.table import by_name
 
@@ -60,13 +61,13 @@ def added(*operands: Any) -> Any:
     return compiled_rows.added(*operands)
 
 
-def accumulated(kind: str, x: Any, axis: int, reverse: bool) -> Any:
+def accumulated(name: str, x: Any, axis: int, reverse: bool) -> Any:
     """All prefixes along an axis joined, by kernels of ours."""
-    return running.accumulated(kind, x, axis, reverse)
+    return compiled_rows.accumulated(name, x, axis, reverse)
 
 
-def _running(kind: str, xp: Any, x: Any, axis: int, reverse: bool) -> Any:
-    return accumulated(kind, x, axis, reverse)
+def _accumulated(name: str, xp: Any, x: Any, axis: int, reverse: bool) -> Any:
+    return accumulated(name, x, axis, reverse)
 
 
 def _compiled(name: str, xp: Any, *operands: Any) -> Any:
@@ -102,14 +103,6 @@ _COMPARISONS: Final = {
     "le": "less_equal",
     "gt": "greater",
     "ge": "greater_equal",
-}
-
-_CUMULATIVE: Final = {
-    "cumsum": "add",
-    "cumprod": "mul",
-    "cummax": "max",
-    "cummin": "min",
-    "cumlogsumexp": "logaddexp",
 }
 
 _COMBINING: Final = {
@@ -164,7 +157,7 @@ RULES: Final[dict[str, Rule]] = {
     "reduce_and": folds.folded("bitwise_and", -1),
     "reduce_or": folds.folded("bitwise_or", 0),
     "reduce_xor": folds.folded("bitwise_xor", 0),
-    **{row: partial(_running, kind) for row, kind in _CUMULATIVE.items()},
+    **{name: partial(_accumulated, name) for name in ROWS},
     "reduce_window_sum": folds.window("add"),
     "reduce_window_max": folds.window("maximum"),
     "reduce_window_min": folds.window("minimum"),

@@ -31,6 +31,7 @@ from ftrace.lowering.program.program import (
     ARGUMENT,
     CONSTANT,
     RESULT,
+    Accumulate,
     Copy,
     Program,
     Repeat,
@@ -193,7 +194,7 @@ def _addressed(program: Program) -> set[int]:
             found.update(o.slot for b, o in pairs if b.space == "out")
         elif isinstance(step, Copy):
             found.add(step.target)
-        elif isinstance(step, ScatterStep):
+        elif isinstance(step, ScatterStep | Accumulate):
             found.add(step.out)
         elif isinstance(step, Repeat) and step.count is not None:
             found.add(step.count)
@@ -205,7 +206,7 @@ def _launches(steps: Sequence[Step], program: Program) -> int | None:
     """How many launches and copies a program is; None if it is anything else."""
     total = 0
     for step in steps:
-        if isinstance(step, Launch | Copy | ScatterStep):
+        if isinstance(step, Launch | Copy | ScatterStep | Accumulate):
             total += 1
         elif isinstance(step, Scan) and step.length is not None and not _tapes(step, program):
             inside = _launches(step.body, program)

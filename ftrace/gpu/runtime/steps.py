@@ -13,12 +13,14 @@ from ftrace.core import source
 from ftrace.core.errors import JaxprError
 from ftrace.core.tapes import has_turns
 from ftrace.core.trace import EVAL, ctx
+from ftrace.gpu.handwritten.running import Running
 from ftrace.gpu.handwritten.scatter_sums import ScatterSum
 from ftrace.gpu.runtime.copying import contiguous
 from ftrace.gpu.runtime.device_interface import Device
 from ftrace.gpu.runtime.device_memory import Memory
 from ftrace.gpu.runtime.kernels import ALIGNMENT, Planned
 from ftrace.lowering.program.program import (
+    Accumulate,
     BranchStep,
     Callback,
     CallStep,
@@ -71,8 +73,8 @@ class Steps:
             return _copying(step, self._program.table[step.size])
         if isinstance(step, Callback):
             return _calling(self._program.callbacks[step.number])
-        if isinstance(step, ScatterStep):
-            return self._scatter(step)
+        if isinstance(step, ScatterStep | Accumulate):
+            return self._handwritten(step)
         if isinstance(step, BranchStep):
             return self._branch(step)
         if isinstance(step, Repeat):
@@ -83,15 +85,15 @@ class Steps:
             return self._look(step)
         return _launching(*next(self._kernels))
 
-    def _scatter(self, step: ScatterStep) -> Run:
-        updates, count, width = self._program.table[step.numbers : step.numbers + 3]
-        add = ScatterSum(self._device, np.dtype(step.dtype), count, width, updates)
-
-        def run(memory: Memory) -> None:
-            at = memory.addresses
-            add(at[step.out], at[step.places], at[step.updates])
-
-        return run
+    def _handwritten(self, step: ScatterStep | Accumulate) -> Run:
+        a, b, c = self._program.table[step.numbers : step.numbers + 3]
+        dtype = np.dtype(step.dtype)
+        if isinstance(step, ScatterStep):
+            places, updates = step.places, step.updates
+            add = ScatterSum(self._device, dtype, b, c, a)
+            return lambda memory: add(*(memory.addresses[k] for k in (step.out, places, updates)))
+        source, join = step.source, Running(self._device, step.row, dtype, (a, b, c), step.reverse)
+        return lambda memory: join(memory.addresses[source], memory.addresses[step.out])
 
     def _branch(self, step: BranchStep) -> Run:
         arms = [self.all(arm) for arm in step.arms]

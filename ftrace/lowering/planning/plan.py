@@ -20,6 +20,7 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.kinds import branches, gufunc_call, layout, way
 from ftrace.core.lower import (
     Cores,
+    Cumulative,
     GufuncCall,
     Layout,
     Pointwise,
@@ -51,6 +52,7 @@ from ftrace.lowering.program.program import (
     RESULT,
     TAPE,
     WINDOW,
+    Accumulate,
     Apply,
     BranchStep,
     Callback,
@@ -322,6 +324,9 @@ class _Planner:
 
     def _otherwise(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """A row of a library."""
+        cumulative = way(eqn.primitive, Cumulative) and eqn.primitive.own
+        if cumulative and self.machine.accumulates(eqn.primitive.name):
+            return [self._accumulate(eqn, slots)]
         call = gufunc_call(eqn)
         return self._callback(eqn, slots) if call is None else self._apply(eqn, call, slots)
 
@@ -361,6 +366,21 @@ class _Planner:
             first,
         )
         return [*self._copies([source], [out]), step]
+
+    def _accumulate(self, eqn: Eqn, slots: Slots) -> Step:
+        """All prefixes of lines of an array, where no kernel joins them."""
+        (x,) = eqn.invars
+        axis, shape, first = eqn.params["axis"], x.aval.shape, len(self.table)
+        inner = prod(shape[axis + 1 :])
+        self.table.extend([prod(shape[:axis]) * inner, shape[axis], inner])
+        return Accumulate(
+            self._slot_of(x, slots),
+            slots[eqn.outvars[0]],
+            eqn.primitive.name,
+            code(x.aval.dtype),
+            eqn.params["reverse"],
+            first,
+        )
 
     def _apply(self, eqn: Eqn, call: GufuncCall, slots: Slots) -> list[Step]:
         """A row that a compiled loop of NumPy's does, where this process has it."""

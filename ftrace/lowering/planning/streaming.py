@@ -13,6 +13,7 @@ from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.program.program import (
     RESULT,
+    Accumulate,
     Apply,
     BranchStep,
     Callback,
@@ -43,7 +44,7 @@ def _read(step: Step, program: Program) -> list[int]:
     if isinstance(step, Launch):
         pairs = zip(step.kernel.buffers, step.operands, strict=True)
         return [o.slot for b, o in pairs if b.space == "in"]
-    if isinstance(step, Copy):
+    if isinstance(step, Copy | Accumulate):
         return [step.source]
     if isinstance(step, Callback):
         return [k for k in program.callbacks[step.number].operands if k is not None]

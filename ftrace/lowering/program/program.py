@@ -108,6 +108,27 @@ class ScatterStep:
 
 
 @record
+class Accumulate:
+    """Join all prefixes of the lines of an array.
+
+    Attributes:
+        source, out: slots.
+        row: the name of the row: `cumsum` ...
+        dtype: of the elements.
+        reverse: whether prefixes are suffixes.
+        numbers: the first of three table entries: how many lines there are, elements of one, and
+            how far apart these lie.
+    """
+
+    source: int
+    out: int
+    row: str
+    dtype: str
+    reverse: bool
+    numbers: int
+
+
+@record
 class Apply:
     """Run a compiled loop of a gufunc.
 
@@ -203,7 +224,9 @@ class Look:
     windows: tuple[Window, ...]
 
 
-Step = Union[Launch, Copy, Callback, Multiply, ScatterStep, Apply, BranchStep, Repeat, Scan, Look]  # noqa: UP007 - named above
+Step = Union[  # noqa: UP007 - named above
+    Launch, Copy, Callback, Multiply, ScatterStep, Accumulate, Apply, BranchStep, Repeat, Scan, Look
+]
 
 
 @record

@@ -13,18 +13,23 @@ lanes have is joined by pairs; then come rounds of a warp, warps, tiles and grou
 other. Sums of float16 are float32 until they are stored.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import prod
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from ftrace.core.records import record
-from ftrace.gpu.eager.running_source import SHORT, TILES, Joining, joining, source
-from ftrace.gpu.runtime.copying import contiguous
-from ftrace.gpu.runtime.current_device import current
-from ftrace.gpu.runtime.device_interface import Device
+from ftrace.gpu.handwritten.running_source import SHORT, TILES, Joining, joining, source
 
+Triple = tuple[int, int, int]
+ROWS: Final = {
+    "cumsum": "add",
+    "cumprod": "mul",
+    "cummax": "max",
+    "cummin": "min",
+    "cumlogsumexp": "logaddexp",
+}
 WARP: Final = 32
 THREADS: Final = 256  # of a block of short lines
 MOST: Final = 512  # of a block of one tile
@@ -59,60 +64,77 @@ class Tiling:
     length: int = 0
 
 
-def accumulated(kind: str, x: Any, axis: int, reverse: bool) -> Any:
-    """All prefixes along an axis, joined.
+class Launching(Protocol):
+    """What is used of a device (`runtime/device_interface.py`)."""
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Any: ...
+
+    def pointer(self, array: Any) -> int: ...
+
+    def compile(self, source: str, entries: tuple[str, ...]) -> Mapping[str, Any]: ...
+
+    def launch(
+        self, function: Any, grid: Triple, block: Triple, shared: int, words: Sequence[int]
+    ) -> None: ...
+
+
+class Running:
+    """What joins all prefixes of the lines of an array.
 
     Args:
-        kind: "add", "mul", "max", "min" or "logaddexp".
-        x: an array of a device.
-        axis: along which.
-        reverse: whether they are suffixes.
+        device: where it is.
+        name: of the row, one of `ROWS`.
+        dtype: of the elements.
+        sizes: the number of lines, elements of a line, and how far apart these lie.
+        reverse: whether prefixes are suffixes.
     """
-    device = current(x)
-    if not x.flags.c_contiguous:
-        x = contiguous(x, device)
-    out = device.empty(x.shape, x.dtype)
-    if not x.size:
-        return out
-    count, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
-    _run(device, joining(kind, x.dtype), (x, out), (count * inner, x.shape[axis], inner), reverse)
-    return out
 
+    def __init__(
+        self,
+        device: Launching,
+        name: str,
+        dtype: np.dtype[Any],
+        sizes: tuple[int, int, int],
+        reverse: bool,
+    ) -> None:
+        lines, n, inner = sizes
+        how = joining(ROWS[name], dtype)
+        size = dtype.itemsize
+        tiling = along(n, size, how.bytes) if inner == 1 else across(n, lines, how.bytes)
+        tiles = 1 if tiling.short else -(-n // tiling.length)
+        groups = -(-tiles // (tiling.threads // tiling.across * tiling.reach))
+        self._device, self._how, self._tiling, self._reverse = device, how, tiling, reverse
+        self._sizes = (n, lines) if tiling.short else (n, lines, inner, tiles)
+        self._vectors = inner == 1 and n % tiling.pack == 0
+        self._forms = (inner > 1, tiles == 1)
+        self._cells = 0 if tiles == 1 else lines * (tiles + groups)
+        high = tiling.threads // tiling.across if inner > 1 else 1
+        self._block = (tiling.threads // high, high, 1)
+        teams = tiling.threads // tiling.lanes if tiling.short else tiling.across
+        self._grid = (tiles * -(-lines // teams), 1, 1)
+        if lines * n:
+            self._function(self._vectors)
 
-def _run(
-    device: Device, how: Joining, arrays: tuple[Any, Any], sizes: tuple[int, int, int], back: bool
-) -> None:
-    lines, n, inner = sizes
-    size = arrays[0].dtype.itemsize
-    plan = along(n, size, how.bytes) if inner == 1 else across(n, lines, how.bytes)
-    pointers = list(map(device.pointer, arrays))
-    aligned = inner == 1 and n % plan.pack == 0 and not any(p % VECTOR for p in pointers)
-    tiles = 1 if plan.short else -(-n // plan.length)
-    function = _function(device, how, plan, (back, aligned, inner > 1, tiles == 1))
-    if plan.short:
-        blocks = -(-lines // (plan.threads // plan.lanes))
-        words = [*pointers, n, lines]
-        device.launch(function, (blocks, 1, 1), (plan.threads, 1, 1), 0, words)
-        return
-    blocks = tiles * -(-lines // plan.across)
-    block = (plan.across, plan.threads // plan.across, 1) if inner > 1 else (plan.threads, 1, 1)
-    words = [*pointers, n, lines, inner, tiles]
-    if tiles == 1:
-        device.launch(function, (blocks, 1, 1), block, 0, [*words, 0, 0])
-        return
-    groups = -(-tiles // (plan.threads // plan.across * plan.reach))
-    cells = lines * (tiles + groups)
-    states = device.empty((cells * how.bytes,), np.uint8)
-    flags = device.empty((1 + cells,), np.uint32)
-    _clear(device, flags)
-    words += [device.pointer(states), device.pointer(flags)]
-    device.launch(function, (blocks, 1, 1), block, 0, words)
+    def __call__(self, x: int, out: int) -> None:
+        """Join; the arrays, given by their addresses, are contiguous."""
+        if not self._grid[0] * self._sizes[0]:
+            return
+        words = [x, out, *self._sizes]
+        if not self._tiling.short:
+            words += [0, 0]
+        if self._cells:
+            states = self._device.empty((self._cells * self._how.bytes,), np.uint8)
+            flags = self._device.empty((1 + self._cells,), np.uint32)
+            words[-2:] = map(self._device.pointer, (states, flags))
+            blocks = min(-(-flags.size // THREADS), 1024)
+            clear = _clearing(self._device)
+            self._device.launch(clear, (blocks, 1, 1), (THREADS, 1, 1), 0, [words[-1], flags.size])
+        function = self._function(self._vectors and not (x | out) % VECTOR)
+        self._device.launch(function, self._grid, self._block, 0, words)
 
-
-def _clear(device: Device, flags: Any) -> None:
-    blocks = min(-(-flags.size // THREADS), 1024)
-    words = [device.pointer(flags), flags.size]
-    device.launch(_clearing(device), (blocks, 1, 1), (THREADS, 1, 1), 0, words)
+    def _function(self, aligned: bool) -> Any:
+        forms = (self._reverse, aligned, *self._forms)
+        return _function(self._device, self._how, self._tiling, forms)
 
 
 def along(n: int, size: int, state: int) -> Tiling:
@@ -152,14 +174,14 @@ def _up(n: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _function(
-    device: Device, how: Joining, plan: Tiling, flags: tuple[bool, bool, bool, bool]
+    device: Launching, how: Joining, plan: Tiling, flags: tuple[bool, bool, bool, bool]
 ) -> Any:
     name = SHORT if plan.short else TILES
     return device.compile(source(how, plan, *flags), (name,))[name]
 
 
 @lru_cache(maxsize=64)
-def _clearing(device: Device) -> Any:
+def _clearing(device: Launching) -> Any:
     return device.compile(CLEAR, ("clear",))["clear"]
 
 
