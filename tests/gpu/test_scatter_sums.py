@@ -78,6 +78,32 @@ def test_what_cancels_leaves_what_is_left(dtype: str, host_device: HostDevice) -
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_terms_are_rounded_to_the_nearest_unit(dtype: str, host_device: HostDevice) -> None:
+    """The unit is as many bits below the largest term as a sum of so many terms leaves."""
+    terms = 6
+    bits = (62 - terms.bit_length()) * (1 if dtype == "f4" else 2)
+    for small in (0.75, 0.5, 0.25, -0.75, 1.25, 2.0**-40):
+        values = np.array([0.75, -0.75, *[small * 2.0**-bits] * 4], dtype)[:, None]
+        found = sums(np.zeros((1, 1), dtype), np.zeros(terms, int), values)
+        units = np.sign(small) * np.floor(abs(small) + 0.5)
+        assert found[0, 0] == 4 * units * 2.0**-bits
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_the_smallest_numbers_are_lost_beside_the_largest(
+    dtype: str, host_device: HostDevice
+) -> None:
+    info = np.finfo(dtype)
+    for size in (1.0, 1e10, float(info.max)):
+        for power in range(0, -1 + int(np.log2(info.tiny)) // 7 * -7, 7):
+            small = 3.0 * 2.0 ** (-power - 2)
+            values = np.array([size, small, -size, small], dtype)[:, None]
+            found = sums(np.zeros((1, 1), dtype), np.zeros(4, int), values)
+            error = size * 2.0 ** (-50 if dtype == "f4" else -100)
+            assert abs(found[0, 0] - 2 * float(values[1, 0])) <= error
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("updates", [1, 3, 400])
 def test_all_sizes_of_numbers_are_added(dtype: str, updates: int, host_device: HostDevice) -> None:
     """Subnormal numbers, the largest ones, sums that overflow and such that do not."""
