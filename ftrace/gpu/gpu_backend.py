@@ -39,7 +39,8 @@ def _can_scatter(combine: str, dtype: np.dtype[Any]) -> bool:
 # threads do one element each: no vectors; products are cuBLAS's, by CuPy; double is slow on many
 # devices, and a condition that all threads of a warp agree on costs next to nothing; one that they
 # do not agree on loads for all of them, and then in vectors; what runs in order is one thread's,
-# but one launch is less than one for each iteration of a scan
+# but one launch is less than one for each iteration of a scan; rows that are added up on the way
+# keep the largest devices busy: four blocks for each of some 130 processors
 MACHINE: Final = Machine(
     16,
     longest=_none,
@@ -49,6 +50,7 @@ MACHINE: Final = Machine(
     bounds=False,
     in_order=False,
     lazy=False,
+    blocks=512,
     waits=True,
     pages=None,
 )

@@ -65,6 +65,7 @@ class Machine:
             only conditions that a whole loop shares keep loads from happening.
         waits: whether a look at a value waits for all that was started; then errors that values
             decide are looked for last.
+        blocks: of rows there should be where a kernel adds up rows on the way, if they are cut.
         pages: of 4096 bytes that a member of a scan may touch in its iterations, if it iterates by
             itself where members are many; more are passed iteration by iteration. None where calls
             cost
@@ -80,5 +81,6 @@ class Machine:
     bounds: bool = True
     in_order: bool = True
     lazy: bool = True
+    blocks: int = 1
     waits: bool = False
     pages: int | None = 512

@@ -366,7 +366,42 @@ def test_rows_that_a_team_repeats_are_held_too(forced: str) -> None:
     _, text = run_sample(sample, operands, Machine(8))
     expected = -a * a.max(2, keepdims=True)
     np.testing.assert_array_equal(operands["y"][0].reshape(a.shape), expected)
+    np.testing.assert_array_equal(operands["sums"][0].reshape(3, 300), serial_sum(expected))
     assert text.count("g_y[") <= 2  # stored once, in the second pass
+    assert text.count("g_sums[") <= 2  # and these behind all rows
+
+
+def serial_sum(rows: np.ndarray) -> np.ndarray:
+    """Over the second axis, in order."""
+    total = np.zeros_like(rows[:, 0])
+    for k in range(rows.shape[1]):
+        total = total + rows[:, k]
+    return total
+
+
+@pytest.mark.parametrize("how", ["read behind", "never started"])
+def test_sums_that_others_touch_are_what_they_were(how: str, forced: str) -> None:
+    """What is added up over rows, and is read or stored elsewhere as well."""
+    k = Nest("touched")
+    x, y = k.buffer("x", "f4", ["any", "any", "one"]), k.buffer("y", "f4", ["any", "one"], "out")
+    sums, groups, rows = k.buffer("sums", "f4", ["any", "one"], "out"), k.scalar(), k.scalar()
+    n = k.scalar()
+    with k.loop(groups) as g:
+        if how != "never started":
+            with k.loop(n) as j:
+                k.store(sums, [g.axis, j.axis], f4(0))
+        with k.loop(rows) as i:
+            with k.loop(n, Fold("max", "f4")) as j:
+                j.leave(k.load(x, g.axis, i.axis, j.axis))
+            with k.loop(n) as m:
+                v = k.let("mul", k.load(x, g.axis, i.axis, m.axis), j.outs[0])
+                k.store(sums, [g.axis, m.axis], v, "sum")
+        if how == "read behind":
+            with k.loop(n) as j:
+                k.store(y, [g.axis, j.axis], k.load(sums, g.axis, j.axis))
+    a = random(3, 4, 300, dtype="f4")
+    arrays = {"x": a, "y": np.zeros((3, 300), "f4"), "sums": np.ones((3, 300), "f4")}
+    check(Sample(k.kernel(), arrays, [3, 4, 300], exact=True), Machine(8))
 
 
 def test_a_row_that_is_sometimes_written_again_is_not_held(forced: str) -> None:

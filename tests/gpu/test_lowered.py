@@ -1,6 +1,7 @@
 """Programs for GPUs that are not there, and what `jit(f).lower(x)` shows of them."""
 
 import importlib.util
+import re
 from unittest.mock import patch
 
 import numpy as np
@@ -18,7 +19,9 @@ from ftrace.gpu.runtime.models import MODELS, model
 from ftrace.lowering.kernel import reference
 from ftrace.lowering.kernel.ir import Block, Kernel
 from ftrace.lowering.kernel.show import text
+from tests.gpu import kernel_samples, plans
 from tests.gpu.test_programs import softmax
+from tests.lowering import programs
 
 X = np.ones((500, 80), np.float32)
 TOOLS = pytest.mark.skipif(
@@ -59,6 +62,19 @@ def test_kernels_on_a_gpu_have_the_folds_of_its_threads():
     assert f"fold sum<f4, {ways} ways of {planned.layout.width} neighbours" in lowered.kernels[0]
     assert "neighbours" not in text(lowered.program.launches[0].kernel)
     assert "fold sum<f8, 32 ways>" in lowered.on("cpu").kernels[0]
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(4096, 512), (8192, 512), (2048, 256), (16, 2)])
+def test_rows_that_are_added_up_on_the_way_fill_a_device(rows: int, blocks: int):
+    """Every row's own pass, and sums over all rows that stay in registers meanwhile."""
+    x = plans.array(rows, 1024)
+    pulled = kernel_samples.pulled(programs.layernorm)
+    kernels = plans.kernels(plans.planned(pulled, x, *[plans.array(1024)] * 2, x))
+    assert kernels[0].stages[0].grid == (blocks, 1, 1)
+    assert kernels[0].layout.held
+    text = kernels[0].text
+    assert text.count("__syncthreads") == 4  # one for each fold of a row
+    assert len(re.findall(r"\bg_o\d+\[", text)) == 3  # the gradient and two sums: stored once
 
 
 def test_the_number_of_processors_decides_how_many_blocks_share_a_loop():

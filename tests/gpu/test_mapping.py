@@ -266,7 +266,7 @@ def test_rows_get_as_many_threads_as_they_are_long(
     [
         (4096, 4096, COLUMN, (32, 32), 2), (100, 4096, COLUMN, (32, 8), 1),
         (5, 64, THREAD, (32, 1), 1), (50, 10**6, THREAD, (32, 1), 1),
-        (10**6, 3, COLUMN, (4, 256), 128), (20, 64, COLUMN, (32, 8), 1),
+        (10**6, 3, COLUMN, (4, 256), 128), (20, 64, COLUMN, (8, 8), 1),
     ],
 )  # fmt: skip
 def test_columns_are_done_side_by_side(
@@ -275,6 +275,15 @@ def test_columns_are_done_side_by_side(
     layout = place(summed(0), {"x": [columns]}, [columns, rows]).layout
     assert (layout.team, layout.across, layout.threads) == (team, *shape)
     assert layout.split == split
+
+
+def test_few_columns_are_done_by_more_and_narrower_blocks() -> None:
+    few = place(summed(0), {"x": [1024]}, [1024, 512])
+    assert (few.layout.team, few.layout.across, few.layout.threads) == (COLUMN, 8, 32)
+    assert few.stages[0].grid == (128, 1, 1)
+    assert place(summed(0), {"x": [2**14]}, [2**14, 512]).layout.across == 32
+    shared = place(summed(0), {"x": [1024]}, [1024, 2**16]).layout
+    assert (shared.across, shared.split) == (32, 8)
 
 
 def test_scratch_memory_holds_what_blocks_leave() -> None:
@@ -329,10 +338,13 @@ def test_two_sweeps_of_a_row_are_not_shared_by_blocks() -> None:
 
 
 def test_folds_have_an_accumulator_per_thread_of_the_team() -> None:
-    found = place(summed(fold=Fold("sum", "f4", 32, 1024)), {"x": [512]}, [10**5, 512])
+    found = place(summed(fold=Fold("sum", "f4", 32, 1024)), {"x": [8192]}, [10**5, 8192])
     (fold,) = fold_of(found.kernel)
     layout = found.layout
-    assert (fold.ways, fold.near) == (layout.threads, layout.width) == (32, 4)
+    assert (fold.ways, fold.near) == (layout.threads, layout.width) == (512, 4)
+    assert not fold.block  # four additions in a row
+    found = place(summed(fold=Fold("sum", "f4", 32, 1024)), {"x": [2**17]}, [10**5, 2**17])
+    (fold,) = fold_of(found.kernel)
     assert fold.block == 32 * fold.ways * fold.near  # as many additions in a row as before
     (fold,) = fold_of(place(summed(fold=Fold("max", "f4", 32)), {"x": [512]}, [10**5, 512]).kernel)
     assert fold == Fold("max", "f4", 1)

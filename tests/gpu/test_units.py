@@ -90,7 +90,7 @@ def test_row_and_column_sums_come_with_the_pass_over_the_rows():
     """dx, and the sums for gain and bias by blocks of rows, are read from x and ct once."""
     program = planned(pulled(programs.layernorm), M, ROW, ROW, M)
     assert cost(program).kernels == 2
-    assert 3 <= units(program) < 3.5
+    assert 3 <= units(program) < 3.51  # eight rows a block, so that a device is full
 
 
 # --- a control that is differentiated

@@ -139,9 +139,11 @@ def load(w: Writer, stmt: Load) -> None:
 def store(w: Writer, stmt: Store) -> None:
     """One element; by one thread where its team has it in common."""
     place, value = w.place(stmt), w.value(stmt.value)
+    number = w.held.saved.get(id(stmt))
     if stmt.combine is not None:
-        value = thread_branches.combined(stmt.combine, [place, value], stmt.value.dtype)
-    if id(stmt) in w.held.saved:
-        w.line(f"{w.kept(w.held.saved[id(stmt)])} = {value};")
+        before = place if number is None else w.kept(number)
+        value = thread_branches.combined(stmt.combine, [before, value], stmt.value.dtype)
+    if number is not None:
+        w.line(f"{w.kept(number)} = {value};")
     if id(stmt) not in w.held.dead:
         w.line(f"{w.guarded(stmt)}{place} = {value};")

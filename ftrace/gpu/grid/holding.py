@@ -3,7 +3,8 @@
 Where a team goes over a row several times, and each thread takes the same few elements each time,
 an element that was loaded or stored in one pass is not loaded again in the next, and a store that
 a later pass repeats at the same place is left out. An element is known by its buffer and its
-coordinates apart from the loop's axis.
+coordinates apart from the loop's axis. A sum to which every row is added stays in registers as
+well, from the loop that starts it to the one that stores it (`nests.settled`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ class HeldRow:
         taken: loads that need no memory.
         dead: stores that need none either.
         registers: the most that are taken between two passes, for one element of a thread.
+        sums: how many sums over rows are held.
     """
 
     dtypes: list[str] = field(default_factory=list)
@@ -32,6 +34,7 @@ class HeldRow:
     taken: dict[int, int] = field(default_factory=dict)
     dead: set[int] = field(default_factory=set)
     registers: int = 0
+    sums: int = 0
 
 
 def held(
@@ -53,6 +56,7 @@ def held(
     for stmt in inside(Block(tuple(stmts))):
         if isinstance(stmt, Load | Store):
             touched.setdefault(same.get(stmt.buffer, stmt.buffer), []).append(stmt)
+    _hold_sums(found, stmts, lanes, dtypes, touched)
     for row in _rows(stmts, lanes):
         passes = [s for s in row if isinstance(s, Loop) and s.axis.id in lanes]
         _hold(found, passes, same, dtypes, touched)
@@ -94,6 +98,52 @@ def _hold(
         for number in range(accesses[0][0], loads[-1]):  # between this pass and the next
             alive[number] += max(1, int(dtypes[buffer][1:]) // 4)
     found.registers += max(alive, default=0)
+
+
+def _hold_sums(
+    found: HeldRow,
+    stmts: Sequence[Stmt],
+    lanes: Sequence[int],
+    dtypes: Mapping[str, str],
+    touched: Mapping[str, Sequence[Load | Store]],
+) -> None:
+    """Enter sums that one loop starts, every row adds to, and another loop reads and stores."""
+    own, inner = _places(stmts, lanes), dict[int, Key]()
+    for rows in stmts:
+        if isinstance(rows, Loop) and rows.axis.id not in lanes:
+            inner |= _places(rows.body.stmts, lanes)
+    for accesses in touched.values():
+        if len(accesses) < 4:
+            continue
+        start, *adds, load, store = accesses
+        key = own.get(id(start))
+        ends = _is_plain(start) and isinstance(load, Load) and _is_plain(store)
+        adding = all(isinstance(s, Store) and s.combine is not None for s in adds)
+        here = all(own.get(id(s)) == key for s in (load, store))
+        if not (key and ends and adding and here and all(inner.get(id(s)) == key for s in adds)):
+            continue
+        number, dtype = len(found.dtypes), dtypes[start.buffer]
+        found.dtypes.append(dtype)
+        found.saved.update({id(s): number for s in (start, *adds)})
+        found.dead.update(id(s) for s in (start, *adds))
+        found.taken[id(load)] = number
+        found.registers += max(1, int(dtype[1:]) // 4)
+        found.sums += 1
+
+
+def _places(stmts: Sequence[Stmt], lanes: Sequence[int]) -> dict[int, Key]:
+    """The accesses in lane loops among some statements, each with its place."""
+    return {
+        id(s): (s.buffer, tuple(None if a == one.axis else a for a in s.at))
+        for one in stmts
+        if isinstance(one, Loop) and one.axis.id in lanes
+        for s in one.body.stmts
+        if isinstance(s, Load | Store) and one.axis in s.at
+    }
+
+
+def _is_plain(access: Load | Store) -> bool:
+    return isinstance(access, Store) and access.combine is None
 
 
 def _enter(found: HeldRow, accesses: Sequence[tuple[int, Load | Store]], dtype: str) -> None:

@@ -49,6 +49,7 @@ class GridLayout:
         joint: threads of a team there.
         held: pieces of a row that each thread keeps in registers between the passes over it
             (holding.py); 0 if rows are read again.
+        plain: whether threads add up so little that rounding errors need not be kept.
         same: buffers that see the same memory in the same steps as one before, with that one.
     """
 
@@ -67,6 +68,7 @@ class GridLayout:
     split: int = 1
     joint: int = 1
     held: int = 0
+    plain: bool = False
     same: tuple[tuple[str, str], ...] = ()
 
 

@@ -37,6 +37,7 @@ from ftrace.lowering.kernel.ir import (
     Alloc,
     Atom,
     Block,
+    Kernel,
     KernelVar,
     Lit,
     Load,
@@ -52,6 +53,7 @@ VECTOR: Final = 16  # bytes that a thread reads or writes at once
 SHORT: Final = 8  # iterations up to which one thread does a loop by itself
 ROW: Final = 1024  # iterations up to which a warp does a loop
 EACH: Final = 16  # iterations that a thread of a block has before there are more of them
+NARROW: Final = 8  # columns side by side that a block has at least: 32 bytes
 MANY: Final = 2048  # threads of a processor
 GRID: Final = 65535  # blocks along y and z
 WIDEST: Final = 4  # elements that a thread takes at once
@@ -59,6 +61,7 @@ REGISTERS: Final = {2: 35, 4: 24}  # of a thread, for values of so many elements
 WORK: Final = 256  # of a thread, for all its elements: more is no longer limited by memory
 PIECES: Final = 16  # pieces of a row that a thread holds
 HELD: Final = 40  # registers that they may take
+PLAIN: Final = 16  # additions up to which a thread's sum is as good as one in blocks
 BESIDE: Final = 40  # registers that everything else takes
 BLOCKS: Final = 8  # warps of a block: teams of a warp should leave no more of a device idle
 PARTS: Final = 256  # blocks that share a loop
@@ -158,7 +161,11 @@ class _Mapper:
         kernel, axes = nests.joined(self.kernel, pairs)
         lanes = [axes.get(p.outer.axis.id, p.outer.axis).id for p in pieces]
         triples = [(axes[p.outer.axis.id].id, p.outer.axis.id, p.inner.axis.id) for p in pairs]
-        layout = self.holding(replace(layout, lanes=tuple(lanes), joined=tuple(triples)), owners)
+        layout = replace(layout, lanes=tuple(lanes), joined=tuple(triples))
+        if pieces:
+            each = layout.threads * layout.width * layout.split
+            layout = replace(layout, plain=max(map(self.length, pieces)) <= PLAIN * each)
+        kernel, layout = self.holding(kernel, layout, owners)
         kernel = replace(kernel, body=nests.refolded(kernel.body, layout))
         extra = tuple(self.length(p) for p in pairs)
         stages = self.geometry(layout, owners)
@@ -196,7 +203,11 @@ class _Mapper:
                 return GridLayout(THREAD)
             across = min(WARP_LANES, _up(self.size(owners[0].extent)))
             threads = (1024 if longest > 8 * WARP_LANES else BLOCK_THREADS) // across
-            layout = GridLayout(COLUMN, threads=min(threads, _up(longest)), across=across)
+            threads = min(threads, _up(longest))
+            if longest < 2 * threads * EACH:  # no other blocks will share the columns
+                while across > NARROW and 2 * self.groups(owners, across) < self.device.processors:
+                    across //= 2
+            layout = GridLayout(COLUMN, threads=threads, across=across)
             return self.batches(layout, pieces)
         full = self.device.processors * MANY
         many = self.extent(owners) * WARP_LANES * BLOCKS >= full
@@ -220,13 +231,17 @@ class _Mapper:
         across = layout.across if column else 1
         blocks = self.extent(owners)
         if column:
-            blocks = -(-self.size(owners[0].extent) // across) * self.extent(owners[1:])
+            blocks = self.groups(owners, across)
         wanted = self.device.processors * MANY // (layout.threads * across) // max(blocks, 1)
         split = _power(min(wanted, self.length(pieces[0]) // (layout.threads * EACH), PARTS))
         if split <= 1:
             return layout
         joint = min(split, 1024 // across) if column else max(split, WARP_LANES)
         return replace(layout, split=split, joint=joint)
+
+    def groups(self, owners: Sequence[Loop], across: int) -> int:
+        """How many groups of so many neighbouring columns there are."""
+        return -(-self.size(owners[0].extent) // across) * self.extent(owners[1:])
 
     def is_one_sweep(self, pieces: Sequence[Piece], rest: Block) -> bool:
         """Whether a team has one loop, which folds and reads nothing that the team wrote."""
@@ -382,16 +397,30 @@ class _Mapper:
             return SIGNED if largest < 2**30 else LARGE
         return SMALL if largest < 2**31 - 2**26 else LARGE
 
-    def holding(self, layout: GridLayout, owners: Sequence[Loop]) -> GridLayout:
-        """The layout with rows in registers, if they are gone over several times and fit."""
+    def holding(
+        self, kernel: Kernel, layout: GridLayout, owners: Sequence[Loop]
+    ) -> tuple[Kernel, GridLayout]:
+        """The kernel with rows in registers, if they are gone over several times and fit."""
         if layout.team not in (WARP, BLOCK) or layout.split > 1 or layout.joined:
-            return layout
+            return kernel, layout
+        more, axes = nests.settled(kernel, layout.lanes)
+        if axes:
+            lanes = replace(layout, lanes=(*layout.lanes, *axes))
+            found, sums = self.in_registers(more, lanes, owners)
+            if sums:
+                return more, found
+        return kernel, self.in_registers(kernel, layout, owners)[0]
+
+    def in_registers(
+        self, kernel: Kernel, layout: GridLayout, owners: Sequence[Loop]
+    ) -> tuple[GridLayout, int]:
+        """The layout with a kernel's rows in registers, if they fit; how many sums are there."""
         same = self.same()
-        stmts = [s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]]
-        dtypes = {b.name: b.dtype for b in self.kernel.buffers}
+        stmts = [s for s, _ in nests.flattened(kernel, _ids(owners))[0]]
+        dtypes = {b.name: b.dtype for b in kernel.buffers}
         found = held(stmts, layout.lanes, same, dtypes)
         if not found.registers:
-            return layout
+            return layout, 0
         lanes = [s for s in inside(Block(tuple(stmts))) if isinstance(s, Loop)]
         lanes = [s for s in lanes if s.axis.id in layout.lanes]
         longest = max(self.size(s.extent) for s in lanes)
@@ -399,10 +428,10 @@ class _Mapper:
         taken = pieces * layout.width * found.registers
         longer = max(work(s.body.stmts) for s in lanes)
         if pieces > PIECES or pieces * layout.width * longer > 4 * WORK:
-            return layout
+            return layout, 0
         if taken > min(HELD, 65536 // layout.threads - BESIDE):
-            return layout
-        return replace(layout, held=pieces, same=tuple(same.items()))
+            return layout, 0
+        return replace(layout, held=pieces, same=tuple(same.items())), found.sums
 
     def same(self) -> dict[str, str]:
         """Buffers that see the same memory in the same steps as one before them."""

@@ -8,6 +8,8 @@ the reference interpreter gives the device's bits.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+from typing import TypeGuard
 
 from ftrace.gpu.grid.layout import GridLayout, has_tree
 from ftrace.lowering.kernel.ir import (
@@ -163,6 +165,55 @@ def _replaced(block: Block, old: Loop, new: Loop) -> Block:
     return Block(tuple(stmts), block.results)
 
 
+# --- sums over rows that a team goes through
+
+
+def settled(kernel: Kernel, lanes: Sequence[int]) -> tuple[Kernel, list[int]]:
+    """The kernel with its sums over rows stored once more, behind the rows; the new loops' axes.
+
+    A team that adds every row to a sum in memory can keep the sum in registers instead, if a loop
+    behind the rows stores it: so here is one, which reads and writes the same elements.
+    """
+    fresh = count(1 + max((v.id for v in variables_of(kernel)), default=0))
+    found: list[int] = []
+
+    def again(loop: Loop, sums: Sequence[Store]) -> Loop:
+        axis = KernelVar(next(fresh), "i8")
+        found.append(axis.id)
+        loads = [
+            Load(
+                KernelVar(next(fresh), s.value.dtype),
+                s.buffer,
+                tuple(axis if a == loop.axis else a for a in s.at),
+            )
+            for s in sums
+        ]
+        stores = [Store(v.buffer, v.at, v.out) for v in loads]
+        return Loop((), axis, loop.extent, Block((*loads, *stores)))
+
+    def behind(block: Block) -> Block:
+        stmts: list[Stmt] = []
+        for stmt in block.stmts:
+            if not isinstance(stmt, Loop) or stmt.axis.id in lanes:
+                stmts.append(stmt)
+                continue
+            stmts.append(replace(stmt, body=behind(stmt.body)))
+            for loop in stmt.body.stmts:
+                if isinstance(loop, Loop) and loop.axis.id in lanes:
+                    sums = [s for s in loop.body.stmts if _adds(s, loop, stmt)]
+                    stmts += [again(loop, sums)] if sums else []
+        return Block(tuple(stmts), block.results)
+
+    return replace(kernel, body=behind(kernel.body)), found
+
+
+def _adds(stmt: Stmt, loop: Loop, rows: Loop) -> TypeGuard[Store]:
+    """Whether a loop along a row adds to a sum that all rows share."""
+    if not isinstance(stmt, Store) or stmt.combine is None:
+        return False
+    return loop.axis in stmt.at and rows.axis not in stmt.at
+
+
 # --- folds as threads do them
 
 
@@ -173,14 +224,16 @@ def refolded(block: Block, layout: GridLayout) -> Block:
         if isinstance(stmt, Loop) and stmt.folds:
             lanes = stmt.axis.id in layout.lanes
             ways, near = (layout.threads * layout.split, layout.width) if lanes else (1, 0)
-            stmt = replace(stmt, folds=tuple(_refolded(f, ways, near) for f in stmt.folds))
+            plain = lanes and layout.plain
+            folds = tuple(_refolded(f, ways, near, plain) for f in stmt.folds)
+            stmt = replace(stmt, folds=folds)
         return mapped(stmt, lambda b: refolded(b, layout))
 
     return Block(tuple(map(change, block.stmts)), block.results)
 
 
-def _refolded(fold: Fold, ways: int, near: int) -> Fold:
+def _refolded(fold: Fold, ways: int, near: int, plain: bool) -> Fold:
     if not has_tree(fold):
         return replace(fold, ways=1)
-    block = fold.block // fold.ways * ways * max(near, 1)
+    block = 0 if plain else fold.block // fold.ways * ways * max(near, 1)
     return replace(fold, ways=ways, block=block, near=near)

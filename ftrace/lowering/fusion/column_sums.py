@@ -27,14 +27,23 @@ WIDEST: Final = 1 << 17  # bytes of a block's sums, which lie in a cache
 Items = list[Any]
 
 
-def with_columns(items: Sequence[Any]) -> Items:
-    """The items, with sums over rows in the groups that go along the rows."""
+def with_columns(items: Sequence[Any], blocks: int) -> Items:
+    """The items, with sums over rows in the groups that go along the rows.
+
+    Args:
+        items: groups and single equations.
+        blocks: of rows there should be, if there are enough rows.
+    """
     found = list(items)
     for group in items:
         if _sums(group):
             for rows in found:
-                if rows is not group and isinstance(rows, Group) and _fits(group, rows, found):
-                    found = _joined(group, rows, found)
+                if (
+                    rows is not group
+                    and isinstance(rows, Group)
+                    and _fits(group, rows, found, blocks)
+                ):
+                    found = _joined(group, rows, found, blocks)
                     break
     return found
 
@@ -58,15 +67,16 @@ def _column(target: Target) -> tuple[int, ...]:
     return target.sizes(target.kept)
 
 
-def _chunk(rows: Sequence[int]) -> int:
+def _chunk(rows: Sequence[int], blocks: int) -> int:
     """How many iterations of the first axis a block has; 0 if rows cannot be cut well."""
     if len(rows) > 1:
         return 1 if FEWEST <= prod(rows[1:]) <= MOST else 0
     fits = [n for n in range(FEWEST, ROWS + 1) if rows[0] % n == 0 and rows[0] > n]
-    return max(fits, default=0)
+    many = [n for n in fits if rows[0] // n >= blocks]
+    return max(many, default=min(fits, default=0))
 
 
-def _fits(group: Group, rows: Group, items: Items) -> bool:
+def _fits(group: Group, rows: Group, items: Items, blocks: int) -> bool:
     """Whether a group's sums can be done by another one, and save something."""
     if isinstance(rows, Running) or rows.order is not None or rows.chunk:
         return False
@@ -74,7 +84,9 @@ def _fits(group: Group, rows: Group, items: Items) -> bool:
     along = rows.kept == kept and any(p.inner == inner for p in rows.passes)
     sums = group.passes[0].targets
     width = prod(inner) * sum(t.var.aval.dtype.itemsize for t in sums)
-    if not (along and any(t.folds for t in rows.targets) and _chunk(kept) and width <= WIDEST):
+    if not (
+        along and any(t.folds for t in rows.targets) and _chunk(kept, blocks) and width <= WIDEST
+    ):
         return False
     read = {v for t in sums for v in t.reads}
     shared = read & (rows.where.keys() | {v for t in rows.targets for v in t.reads})
@@ -113,10 +125,10 @@ def _when(target: Target, rows: Group) -> int | None:
     return next(fits, len(rows.passes))
 
 
-def _joined(group: Group, rows: Group, items: Items) -> Items:
+def _joined(group: Group, rows: Group, items: Items, blocks: int) -> Items:
     """The items with a group's sums in another one, and the sums of its blocks after it."""
     sums, kept = group.passes[0].targets, group.passes[0].inner
-    rows.chunk = _chunk(kept)
+    rows.chunk = _chunk(kept, blocks)
     new: list[Target] = []
     for target in sums:
         when = _when(target, rows)

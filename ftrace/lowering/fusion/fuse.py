@@ -39,9 +39,11 @@ Item = Group | Eqn
 
 
 def fuse(
-    eqns: Sequence[Eqn], outs: Sequence[Any], *, in_order: bool = True
+    eqns: Sequence[Eqn], outs: Sequence[Any], in_order: bool = True, blocks: int = 1
 ) -> tuple[list[Item], dict[Any, Any]]:
     """Gather equations into groups; cumulative rows too, if loops may run in order.
+
+    Where rows are added up on the way, there are so many blocks of them, if there are enough rows.
 
     Returns:
         Groups and other equations in an order in which they can run, and the producers
@@ -73,7 +75,7 @@ def fuse(
                 target.expensive = work.costly.get(var, False)
                 target.needs = work.weights.of(var)
                 place[var] = _join(items, place, target, work.weights)
-    return with_columns(items), producers
+    return with_columns(items, blocks), producers
 
 
 def _target(var: Var, eqn: Eqn, producers: Any, stop: Callable[[Any], bool]) -> Target:

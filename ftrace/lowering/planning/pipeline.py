@@ -87,7 +87,7 @@ def _rolled(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _fused(jaxpr: Jaxpr, machine: Machine) -> Any:
-    return fuse(in_chunks(jaxpr.eqns), list(jaxpr.outvars), in_order=machine.in_order)
+    return fuse(in_chunks(jaxpr.eqns), list(jaxpr.outvars), machine.in_order, machine.blocks)
 
 
 _OWN: Final = (
