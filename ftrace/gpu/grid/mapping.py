@@ -56,8 +56,8 @@ EACH: Final = 16  # iterations that a thread of a block has before there are mor
 NARROW: Final = 8  # columns side by side that a block has at least: 32 bytes
 MANY: Final = 2048  # threads of a processor
 GRID: Final = 65535  # blocks along y and z
-WIDEST: Final = 4  # elements that a thread takes at once
-REGISTERS: Final = {2: 35, 4: 24}  # of a thread, for values of so many elements; four lie in a row
+BATCH: Final = 4  # elements of a column that a thread takes at once
+REGISTERS: Final = {2: 35, 4: 24, 8: 32, 16: 48}  # of a thread, for values of so many elements
 WORK: Final = 256  # of a thread, for all its elements: more is no longer limited by memory
 PIECES: Final = 16  # pieces of a row that a thread holds
 HELD: Final = 40  # registers that they may take
@@ -263,7 +263,7 @@ class _Mapper:
             return None
         two = [found.first, found.second]
         body = Block(tuple(s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]))
-        if self.room([body], varying(self.kernel.body, {found.second.axis})) < 2:
+        if self.room([body], 2, varying(self.kernel.body, {found.second.axis})) < 2:
             return None
         order = [*two, *(o for o in owners[::-1] if o not in two)]
         layout = GridLayout(
@@ -315,7 +315,7 @@ class _Mapper:
             return layout
         width = VECTOR // max(int(self.buffers[a.stmt.buffer].dtype[1:]) for a in found)
         vary = varying(self.kernel.body, axes)
-        width = min(width, WIDEST, self.room(bodies, vary))
+        width = self.room(bodies, width, vary)
         while width > 1:
             names = self.fitting(found, axes, vary, width)
             ragged = any(self.length(p) % width for p in along)
@@ -333,14 +333,16 @@ class _Mapper:
         whole = any(isinstance(s, Loop | While) for b in bodies for s in inside(b))
         shortest = min(map(self.length, pieces))
         blocks = [f.block // f.ways for p in pieces for f in p.outer.folds]
-        whole = whole or any(p.is_joined for p in pieces) or any(n % WIDEST for n in blocks)
-        if whole or shortest < 2 * WIDEST * layout.threads:
+        whole = whole or any(p.is_joined for p in pieces) or any(n % BATCH for n in blocks)
+        if whole or shortest < 2 * BATCH * layout.threads:
             return layout
-        batch = min(WIDEST, self.room(bodies))
+        batch = self.room(bodies, BATCH)
         return replace(layout, batch=batch, ragged=batch > 1)
 
-    def room(self, bodies: Sequence[Block], vary: Collection[KernelVar] | None = None) -> int:
-        """How many elements a thread has registers and time for, a power of two.
+    def room(
+        self, bodies: Sequence[Block], most: int, vary: Collection[KernelVar] | None = None
+    ) -> int:
+        """How many elements a thread has registers and time for, a power of two up to `most`.
 
         Where it is known what varies from one to the next, the rest is there once.
         """
@@ -353,7 +355,7 @@ class _Mapper:
             here = registers(own, left)
             taken, each = max(taken, here), max(each, work(own))
             shared = max(shared, registers(body.stmts, left) - here)
-        width = WIDEST
+        width = most
         while width > 1 and (width * taken + shared > REGISTERS[width] or width * each > WORK):
             width //= 2
         return width
