@@ -18,14 +18,14 @@ from ftrace.gpu.handwritten.scatter_sums import can_add
 from ftrace.gpu.runtime.cubin import cubin
 from ftrace.gpu.runtime.current_device import current
 from ftrace.gpu.runtime.device_interface import Device
-from ftrace.gpu.runtime.device_launch import DeviceProgram
+from ftrace.gpu.runtime.device_launch import DeviceProgram, is_number
 from ftrace.gpu.runtime.disassembly import disassembled
 from ftrace.gpu.runtime.kernels import Planned, module, plan_kernels
 from ftrace.gpu.runtime.models import Model, model
 from ftrace.lowering.kernel.ir import Kernel
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
-from ftrace.lowering.program.program import Program
+from ftrace.lowering.program.program import ARGUMENT, Program
 
 
 def _none() -> int:
@@ -101,20 +101,26 @@ class GpuBackend:
 
 
 class _OnDevices:
-    """A program, bound to each device that it is called on."""
+    """A program, bound to each device that it is called on, and to which arguments are numbers."""
 
-    __slots__ = ("_bound", "_program")
+    __slots__ = ("_bound", "_program", "_single")
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._bound: dict[Device, DeviceProgram] = {}
+        slots = program.of_place(ARGUMENT)
+        self._single = [i for i, k in enumerate(slots) if program.slots[k].aval.shape == ()]
+        self._bound: dict[tuple[Device, tuple[int, ...]], DeviceProgram] = {}
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """Run on the device of the first array."""
         device = current(next(filter(on_device, args), None))
-        found = self._bound.get(device)
+        numbers: tuple[int, ...] = ()
+        if self._single and len(args) > self._single[-1]:
+            numbers = tuple([i for i in self._single if is_number(args[i])])
+        found = self._bound.get((device, numbers))
         if found is None:
-            found = self._bound[device] = DeviceProgram(self._program, device)
+            found = DeviceProgram(self._program, device, numbers)
+            self._bound[device, numbers] = found
         return found(args)
 
 

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from tests.gpu.fake_driver import FakeDriver
+
 
 class CudaError(RuntimeError):
     __module__ = "cupy_backends.cuda"
@@ -24,16 +26,34 @@ class CUDARuntimeError(CudaError):
     __module__ = "cupy_backends.cuda.api.runtime"
 
 
-class CUDADriverError(CudaError):
-    __module__ = "cupy_backends.cuda.api.driver"
-
-
 class CUBLASError(CudaError):
     __module__ = "cupy_backends.cuda.libs.cublas"
 
 
 class OutOfMemoryError(MemoryError):
     __module__ = "cupy.cuda.memory"
+
+
+STATUSES = {
+    1: "CUDA_ERROR_INVALID_VALUE",
+    2: "CUDA_ERROR_OUT_OF_MEMORY",
+    700: "CUDA_ERROR_ILLEGAL_ADDRESS",
+}
+
+
+class CUDADriverError(CudaError):
+    __module__ = "cupy_backends.cuda.api.driver"
+
+    def __init__(self, status, text=""):
+        super().__init__(status, text or STATUSES[status])
+
+
+class Pinned(bytearray):
+    """Page-locked memory."""
+
+    @property
+    def ptr(self):
+        return ctypes.addressof(ctypes.c_char.from_buffer(self))
 
 
 class Array(SimpleNamespace):
@@ -47,12 +67,17 @@ def device_array(host, number=0):
     return Array(host=host, data=SimpleNamespace(ptr=host.ctypes.data, device_id=number))
 
 
+def ndarray(shape, dtype, place):
+    """An array over memory that was allocated."""
+    assert type(shape) is tuple
+    array = device_array(place.host.view(dtype).reshape(shape), place.device_id)
+    assert array.data.ptr == place.ptr
+    return array
+
+
 class Pool:
     def __init__(self, fake):
         self.fake = fake
-
-    def malloc(self, size):
-        raise AssertionError("arrays are made by `empty` here")
 
     def free_all_blocks(self):
         self.fake.note("free_all_blocks")
@@ -131,6 +156,8 @@ class Module:
 class Function:
     def __init__(self, module, kernel):
         self.module, self.kernel = module, kernel
+        fake = module.fake
+        self.ptr = fake.driver.function(lambda words: kernel(words), fake.words).ptr
 
     def __call__(self, grid, block, args, shared_mem=0, stream=None):
         fake = self.module.fake
@@ -154,8 +181,9 @@ class FakeCupy:
     def __init__(self, devices=1):
         self.calls, self.trouble, self.kernels = [], {}, {}
         self.devices, self.numbers = [0], devices
-        self.allocators = []
-        self.pool = Pool(self)
+        self.pinned = set()  # addresses of page-locked memory
+        self.pool, self.words = Pool(self), 1  # words of each kernel
+        self.driver = FakeDriver(lambda stream, step: self.work(step))
         self.stream = Stream(self, 0)
         self.entered = [self.stream]
         made = iter(range(7, 1000))
@@ -166,10 +194,11 @@ class FakeCupy:
             function=SimpleNamespace(Module=lambda: Module(self)),
             Device=self._device,
             Stream=lambda non_blocking=False: Stream(self, next(made), non_blocking),
-            MemoryPool=lambda: Pool(self),
             get_current_stream=lambda: self.stream,
-            using_allocator=self._using_allocator,
+            alloc=self._alloc,
+            alloc_pinned_memory=self._pinned,
         )
+        self.ndarray = ndarray
 
     def note(self, name, *rest):
         self.calls.append((name, *rest))
@@ -182,16 +211,13 @@ class FakeCupy:
 
     # --- module level
 
-    def empty(self, shape, dtype):
-        assert type(shape) is tuple
-        self.note("empty", shape)
-        return device_array(np.full(shape, 7, dtype), self.devices[-1])
-
     def array(self, host, order):
         assert (type(host), order) == (np.ndarray, "C")
         self.note("array")
         if host.ndim == 0 and host == 0:  # filled by zeroing the memory
             host = np.zeros_like(host)
+        if host.ctypes.data not in self.pinned:  # that is read later
+            host = host.copy()
         return device_array(host, self.devices[-1])
 
     def asnumpy(self, array):
@@ -217,6 +243,8 @@ class FakeCupy:
             runtimeGetVersion=lambda: 13020,
             memGetInfo=lambda: (12345, 150000),
             memcpyAsync=self._memcpy,
+            setDevice=lambda number: self.note("setDevice", number),
+            pointerGetAttributes=self._attributes,
             deviceSynchronize=lambda: self.note("deviceSynchronize"),
         )
 
@@ -246,10 +274,14 @@ class FakeCupy:
         device.compute_capability = "90"
         return device
 
-    @contextmanager
-    def _using_allocator(self, allocator):
-        self.allocators.append(allocator)
-        try:
-            yield
-        finally:
-            self.allocators.pop()
+    def _alloc(self, size):
+        self.note("alloc", size)
+        host = np.full(size, 7, np.uint8)
+        return SimpleNamespace(host=host, ptr=host.ctypes.data, device_id=self.devices[-1])
+
+    def _pinned(self, size):
+        self.note("alloc_pinned_memory", size)
+        return Pinned(size)
+
+    def _attributes(self, address):
+        return SimpleNamespace(type=1 if address in self.pinned else 0)

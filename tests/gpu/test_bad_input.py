@@ -5,7 +5,6 @@ test_mixing.py: here is what a user of `jit` meets.
 """
 
 import gc
-import math
 import warnings
 from collections.abc import Iterator
 from itertools import pairwise
@@ -68,14 +67,13 @@ class Limited(HostDevice):
     def used(self) -> int:
         return sum(block.size for block in self.memory.blocks)
 
-    def empty(self, shape, dtype):
-        size = math.prod(shape) * np.dtype(dtype).itemsize
+    def allocate(self, size):
         if self.used + size > self.limit:
             raise errors.DeviceMemoryError(
                 f"Allocating {size:,} bytes failed: {self.limit - self.used:,} of its "
                 f"{self.limit:,} bytes are free."
             )
-        return super().empty(shape, dtype)
+        return super().allocate(size)
 
 
 @pytest.fixture

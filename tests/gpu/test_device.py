@@ -4,14 +4,12 @@ Most of it runs over a stand-in for CuPy (fake_cupy.py), the argument of a launc
 CuPy's own code; the last part needs a GPU.
 """
 
-import gc
 import importlib
 import os
 import subprocess
 import sys
 import threading
 import types
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +21,7 @@ from ftrace.gpu.runtime import cubin as compiling
 from ftrace.gpu.runtime import cupy_device, nvrtc
 from ftrace.gpu.runtime.cupy_device import CupyDevice, block_of, device_of
 from ftrace.gpu.runtime.current_device import current, using
+from ftrace.gpu.runtime.device_interface import Start
 from ftrace.primitives.elementwise import sin
 from tests.gpu.fake_cupy import (
     CUBLASError,
@@ -38,7 +37,9 @@ ILLEGAL = (700, "cudaErrorIllegalAddress: an illegal memory access was encounter
 
 @pytest.fixture(autouse=True)
 def _nothing_is_remembered():
+    cupy_device._here.__dict__.clear()
     yield
+    cupy_device._here.__dict__.clear()
     cupy_device._working_cupy.cache_clear()
 
 
@@ -91,7 +92,7 @@ def test_importing_ftrace_imports_no_cupy():
 def test_the_device_is_the_one_that_holds_the_array(monkeypatch):
     fake = FakeCupy(devices=2)
     installed(monkeypatch, fake)
-    first, second = device_of(), device_of(types.SimpleNamespace(data=fake.empty((2,), "f4").data))
+    first, second = device_of(), device_of(CupyDevice(0).empty((2,), "f4"))
     assert first is second
     array = types.SimpleNamespace(data=types.SimpleNamespace(ptr=64, device_id=1))
     assert current(array).number == 1
@@ -137,7 +138,7 @@ def test_work_is_done_on_the_device_that_was_asked(monkeypatch):
     CupyDevice(1).copy(other.ctypes.data, array.data.ptr, 24)
     assert fake.calls[-1] == ("memcpyAsync", 24, 3, 0, 1)
     assert fake.devices == [0]
-    assert (other == 7).all()
+    assert (other.view(np.uint8) == 7).all()
 
 
 # --- the block of words -------------------------------------------------------------------------
@@ -256,10 +257,31 @@ def test_read_waits_and_gives_a_scalar_of_the_dtype(device, fake, value):
         found = device.read(memory.ctypes.data + value.itemsize, value.dtype)
     assert type(found) is type(value)
     assert found == value
-    assert fake.calls == [
+    asked = [
         ("memcpyAsync", value.itemsize, 2, stream.ptr, 0),
         ("streamSynchronize", stream.ptr),
     ]
+    assert [call for call in fake.calls if call[0] != "alloc_pinned_memory"] == asked
+    fake.calls.clear()
+    with stream:
+        assert device.read(memory.ctypes.data, value.dtype) == 0
+    assert fake.calls == asked  # page-locked memory is there now
+
+
+def test_threads_read_into_memory_of_their_own(device, fake):
+    memory = np.arange(8.0)
+    found = []
+
+    def work(n):
+        found.append([device.read(memory.ctypes.data + 8 * n, np.float64) for _ in range(50)])
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [[n] * 50 for n in range(8)]
+    assert [call[0] for call in fake.calls].count("alloc_pinned_memory") == 8
 
 
 def test_arrays_go_and_come_in_c_order(device):
@@ -271,6 +293,24 @@ def test_arrays_go_and_come_in_c_order(device):
     back = device.to_host(turned)
     assert back.flags.c_contiguous
     assert back.tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_page_locked_memory_may_change_as_soon_as_it_was_sent(device, fake):
+    """CuPy reads it later."""
+    locked = np.arange(3.0)
+    fake.pinned.add(locked.ctypes.data)
+    there = device.from_host(locked)
+    locked[:] = 9
+    assert device.to_host(there).tolist() == [0, 1, 2]
+
+
+def test_other_memory_is_copied_once(device, fake):
+    sent = []
+    array = fake.array
+    fake.array = lambda host, order: sent.append(host.ctypes.data) or array(host, order)
+    host = np.arange(3.0)
+    device.from_host(host)
+    assert sent == [host.ctypes.data]
 
 
 def test_synchronize_waits_for_the_device(device, fake):
@@ -287,124 +327,103 @@ def test_rows_go_to_the_library(device, monkeypatch):
     assert isinstance(cupy_device.lazy("ftrace.gpu.eager.cupy_library", "evaluate"), Lazy)
 
 
-# --- recording ----------------------------------------------------------------------------------
+# --- sequences ----------------------------------------------------------------------------------
 
 
-def test_a_recording_runs_nothing_until_it_is_called_and_then_each_time(device, fake, monkeypatch):
-    x = np.array([1.0, 0.0])
+def told(device, bases):
+    stream, captured = device.order()
+    return types.SimpleNamespace(addresses=bases, stream=stream, captured=captured)
 
-    def double(words):
-        x[0] *= words[0]
 
-    function = kernel(device, fake, monkeypatch, double)
+def sequence(device, fake, monkeypatch, seen, count):
+    """Launches that note their word, which the first base is."""
+    monkeypatch.setattr(cupy_device, "driver", lambda: fake.driver.entries)
+    function = kernel(device, fake, monkeypatch, lambda words: seen.extend(words))
     fake.calls.clear()
-
-    def program():
-        device.launch(function, (1, 1, 1), (32, 1, 1), 0, [2])
-        device.copy(x.ctypes.data + 8, x.ctypes.data, 8)
-
-    replay = device.record(program)
-    names = [call[0] for call in fake.calls]
-    assert names == ["begin_capture", "launch", "memcpyAsync", "end_capture"]
-    captured = {call[-1] for call in fake.calls[:2]} | {fake.calls[2][3]}
-    assert captured == {7}  # all on the stream that is captured
-    assert list(x) == [1, 0]
-    fake.calls.clear()
-    with fake.cuda.Stream() as stream:
-        replay()
-    assert fake.calls == [("graph.launch", stream.ptr)]
-    assert list(x) == [2, 2]
-    replay()
-    assert list(x) == [4, 4]
+    starts = [Start(function, (4, 1, 1), (64, 1, 1), 0, (n,), ((0, 0),)) for n in range(count)]
+    return device.sequence(starts)
 
 
-def test_a_recording_leaves_the_current_stream_as_it_was(device, fake):
-    mine = fake.cuda.Stream().use()
-    device.record(lambda: None)
-    assert fake.stream is mine
-    with fake.cuda.Stream() as other:
-        device.record(lambda: None)
-        assert fake.stream is other
+def test_sequences_run_on_the_stream_that_is_current(device, fake, monkeypatch):
+    seen = []
+    run = sequence(device, fake, monkeypatch, seen, 4)
+    for n in range(3):
+        with fake.cuda.Stream() as stream:
+            run(told(device, [10 * n]))
+            assert fake.driver.calls[-1][:1] != ("replay",)
+            run(told(device, [10 * n]))
+            assert fake.driver.calls[-1] == ("replay", stream.ptr)
+    assert seen == [10 * n + i for n in range(3) for _ in range(2) for i in range(4)]
 
 
-def test_a_recording_keeps_its_memory_and_its_functions(device, fake):
-    pools, arrays = [], []
-
-    class Kept:
-        def __call__(self):
-            pools.append(weakref.ref(fake.allocators[-1].__self__))
-            arrays.append(device.empty((3,), np.float32))
-
-    program = Kept()
-    kept = weakref.ref(program)
-    replay = device.record(program)
-    assert fake.allocators == []
-    del program
-    gc.collect()
-    assert pools[0]() is not None
-    assert pools[0]() is not fake.pool
-    assert kept() is not None
-    del replay
-    gc.collect()
-    assert pools[0]() is None
-    assert kept() is None
-
-
-def test_in_a_stream_that_is_captured_a_recording_is_captured_again(device, fake, monkeypatch):
+def test_in_a_stream_that_is_captured_sequences_are_part_of_the_graph(device, fake, monkeypatch):
     """CUDA launches no graph there."""
     seen = []
-    function = kernel(device, fake, monkeypatch, seen.append)
-    replay = device.record(lambda: device.launch(function, (1, 1, 1), (32, 1, 1), 0, [5]))
+    run = sequence(device, fake, monkeypatch, seen, 3)
     with fake.cuda.Stream() as stream:
+        for _ in range(3):
+            run(told(device, [5]))
+        seen.clear()
         stream.begin_capture()
-        replay()
+        assert device.order() == (stream.ptr, True)
+        run(told(device, [7]))
         graph = stream.end_capture()
+        assert device.order() == (stream.ptr, False)
     assert seen == []
     graph.launch()
-    replay()
-    assert seen == [[5], [5]]
+    assert seen == [7, 8, 9]
+
+
+def test_the_default_stream_is_not_asked_whether_it_is_captured(device, fake):
+    fake.stream.is_capturing = None
+    assert device.order() == (0, False)
+
+
+def test_each_thread_makes_itself_known_to_the_driver_once(device, fake):
+    threads = [threading.Thread(target=lambda: [device.order() for _ in range(3)]) for _ in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert fake.calls == [("setDevice", 0)] * 3
+
+
+def test_sequences_run_on_the_device_that_was_asked(monkeypatch):
+    fake = FakeCupy(devices=2)
+    installed(monkeypatch, fake)
+    device, on = CupyDevice(1), []
+    run = sequence(device, fake, monkeypatch, [], 1)
+    work = fake.work
+    fake.work = lambda step: on.append(fake.devices[-1]) or work(step)
+    run(told(device, [5]))
+    assert on == [1]
+    assert fake.devices == [0]
 
 
 def test_nothing_of_the_host_goes_into_a_stream_that_is_captured(device, fake):
     with fake.cuda.Stream() as stream:
         stream.begin_capture()
-        assert device.capturing()
         with pytest.raises(errors.BackendError, match=r"(?s)captured.*device_put"):
             device.from_host(np.ones(3))
         stream.end_capture()
         assert device.from_host(np.ones(3)).host.tolist() == [1, 1, 1]
 
 
-def test_an_error_while_recording_ends_the_capture_and_is_the_one_that_is_told(device, fake):
-    def program():
-        raise KeyError("mine")
-
-    ended = (901, "cudaErrorStreamCaptureInvalidated")
-    fake.trouble["end_capture"] = [CUDARuntimeError(*ended)]
-    with pytest.raises(KeyError, match="mine"):
-        device.record(program)
-    assert [call[0] for call in fake.calls] == ["begin_capture", "end_capture"]
-    assert fake.stream.ptr == 0
-    fake.trouble["end_capture"] = [CUDARuntimeError(*ended)]
-    with pytest.raises(errors.BackendError, match=r"Recording a program on GPU 0 failed.*Inv"):
-        device.record(lambda: None)
-
-
 # --- errors -------------------------------------------------------------------------------------
 
 
 def test_too_little_memory_gives_the_pool_back_and_tries_once_more(device, fake):
-    fake.trouble["empty"] = [OutOfMemoryError("Out of memory allocating 4,800 bytes")]
+    fake.trouble["alloc"] = [OutOfMemoryError("Out of memory allocating 4,800 bytes")]
     assert device.empty([30, 40], np.float32).host.shape == (30, 40)
-    assert [call[0] for call in fake.calls] == ["empty", "free_all_blocks", "empty"]
+    assert [call[0] for call in fake.calls] == ["alloc", "free_all_blocks", "alloc"]
 
 
 def test_too_little_memory_names_the_sizes_and_the_next_call_works(device, fake):
-    fake.trouble["empty"] = [OutOfMemoryError("limit set to: 9 bytes")] * 2
+    fake.trouble["alloc"] = [OutOfMemoryError("limit set to: 9 bytes")] * 2
     with pytest.raises(errors.DeviceMemoryError) as caught:
         device.empty((30, 40), np.float32)
     said = str(caught.value)
-    assert "Allocating 4,800 bytes for an array float32[30, 40] on GPU 0 failed" in said
+    assert "Allocating 4,800 bytes on GPU 0 failed" in said
     assert "12,345 of its 150,000 bytes are free" in said
     assert "pool holds 1,000, of which 700 are in use" in said
     assert "limit set to: 9 bytes" in said
@@ -415,8 +434,7 @@ def test_too_little_memory_names_the_sizes_and_the_next_call_works(device, fake)
 
 
 def test_a_size_beyond_64_bits_is_named_too(device, fake):
-    fake.trouble["empty"] = [OutOfMemoryError("?"), OutOfMemoryError("?")]
-    fake.empty = lambda shape, dtype: fake.note("empty", shape)
+    fake.trouble["alloc"] = [OutOfMemoryError("?"), OutOfMemoryError("?")]
     with pytest.raises(errors.DeviceMemoryError, match="36,893,488,147,419,103,232 bytes"):
         device.empty((2**62,), np.float64)
 
@@ -439,7 +457,7 @@ def attempts(device, function):
 
     cupy_device._evaluate = raising
     return [
-        ("empty", lambda: device.empty((2,), "f4"), "Allocating an array"),
+        ("alloc", lambda: device.empty((2,), "f4"), "Allocating memory"),
         ("Module.load", lambda: device.compile("text", ("k",)), "Loading k, compiled by"),
         (
             "launch",
@@ -451,8 +469,6 @@ def attempts(device, function):
         ("asnumpy", lambda: device.to_host(None), "Copying an array to the host"),
         ("array", lambda: device.from_host(np.zeros(3)), "Copying 24 bytes to the device"),
         ("deviceSynchronize", device.synchronize, "A kernel that was started before"),
-        ("begin_capture", lambda: device.record(lambda: None), "Recording a program"),
-        ("graph.launch", device.record(lambda: None), "Replaying a program"),
         ("library", lambda: device.library(sin, [], {}), "Running sin by CuPy"),
     ]
 
@@ -491,8 +507,27 @@ def test_errors_of_rows_stay_what_they_are(device, monkeypatch):
         device.library(sin, [], {})
 
 
+def test_errors_of_sequences_have_the_same_words(device, fake, monkeypatch):
+    run = sequence(device, fake, monkeypatch, [], 3)
+    fake.driver.trouble["start"] = [0, 700]
+    message = (
+        r"(?s)Starting a kernel on a grid \(4, 1, 1\) of blocks \(64, 1, 1\) on GPU 0 failed:"
+        r" CUDA_ERROR_ILLEGAL_ADDRESS.*CUDA_LAUNCH_BLO"
+    )
+    with pytest.raises(errors.BackendError, match=message):
+        run(told(device, [6]))
+    run(told(device, [6]))
+
+
+def test_too_little_memory_for_a_sequence_is_the_same_error(device, fake, monkeypatch):
+    run = sequence(device, fake, monkeypatch, [], 1)
+    fake.driver.trouble["start"] = [2]
+    with pytest.raises(errors.DeviceMemoryError, match="Starting a kernel"):
+        run(told(device, [6]))
+
+
 def test_other_errors_are_not_ours(device, fake):
-    fake.trouble["empty"] = [ValueError("mine")]
+    fake.trouble["alloc"] = [ValueError("mine")]
     with pytest.raises(ValueError, match="mine"):
         device.empty((2,), "f4")
 
@@ -596,7 +631,7 @@ reader, writer = os.pipe()
 if not os.fork():
     said = []
     for use in (cupy_device.device_of, lambda: device.empty((3,), "f4")):
-        fake.trouble["empty"] = [CUDARuntimeError(1, "cudaErrorInvalidValue")]
+        fake.trouble["alloc"] = [CUDARuntimeError(1, "cudaErrorInvalidValue")]
         try:
             use()
             said.append("nothing")
@@ -618,7 +653,7 @@ def test_a_fork_of_a_process_that_used_a_gpu_is_refused_by_name():
     assert told == [
         "CupyDevice(0, sm_90) was opened by the process that this one is a fork of. CUDA works in"
         " no process that was forked from one that had used it.",
-        "Allocating an array on GPU 0 failed: cudaErrorInvalidValue. CUDA works in no process that"
+        "Allocating memory on GPU 0 failed: cudaErrorInvalidValue. CUDA works in no process that"
         " was forked from one that had used it.",
     ]
 
@@ -756,46 +791,43 @@ def test_a_gpu_reads_and_copies_in_order_on_the_current_stream(gpu, functions):
 
 
 @pytest.mark.gpu
-def test_a_gpu_replays_a_recording(gpu, functions):
-    x = gpu.from_host(np.ones(2, np.float32))
-
-    def program():
-        held = gpu.empty((1 << 20,), np.float32)  # from the recording's own pool
-        gpu.launch(functions["grown"], (1, 1, 1), (1, 1, 1), 0, [gpu.pointer(x)])
-        gpu.copy(gpu.pointer(held), gpu.pointer(x), 4)
-        gpu.copy(gpu.pointer(x) + 4, gpu.pointer(held), 4)
-
-    replay = gpu.record(program)
-    assert gpu.to_host(x).tolist() == [1, 1]
-    for _ in range(3):
-        replay()
-    assert gpu.to_host(x).tolist() == [8, 8]
-    with pytest.raises(errors.BackendError, match=r"Copying 4 bytes"):
-        gpu.record(lambda: gpu.read(gpu.pointer(x), np.float32))
-    replay()
-    assert gpu.to_host(x).tolist() == [16, 16]
-
-
-@pytest.mark.gpu
-def test_a_recording_leaves_the_current_stream_of_a_gpu_as_it_was(gpu):
+@pytest.mark.parametrize("count", [1, 2, 3, 50])
+def test_a_gpu_starts_sequences_wherever_their_arrays_lie(gpu, functions, count):
     import cupy
 
-    stream = cupy.cuda.Stream(non_blocking=True)
-    before = cupy.cuda.get_current_stream()
-    try:
-        stream.use()
-        gpu.record(lambda: None)
-        assert cupy.cuda.get_current_stream().ptr == stream.ptr
-    finally:
-        before.use()
-    with stream:
-        gpu.record(lambda: None)
-        assert cupy.cuda.get_current_stream().ptr == stream.ptr
-    assert cupy.cuda.get_current_stream().ptr == before.ptr
+    starts = [
+        Start(functions["grown"], (1, 1, 1), (1, 1, 1), 0, (4 * (n % 2),), ((0, 0),))
+        for n in range(count)
+    ]
+    run = gpu.sequence(starts)
+    xs = [gpu.from_host(np.ones(2, np.float32)) for _ in range(3)]
+    expected = np.ones((3, 2), np.float32)
+    for n in range(20):
+        with cupy.cuda.Stream(non_blocking=n % 3 > 0) as stream:
+            run(told(gpu, [gpu.pointer(xs[n % 3])]))
+            stream.synchronize()
+        expected[n % 3] *= np.float32([2.0 ** ((count + 1) // 2), 2.0 ** (count // 2)])
+        if n == 12:
+            expected[:] = 1
+            for x in xs:
+                x.fill(1)
+                gpu.synchronize()
+    np.testing.assert_array_equal([gpu.to_host(x) for x in xs], expected)
 
 
 @pytest.mark.gpu
-def test_programs_that_were_recorded_are_captured_by_the_user(gpu):
+def test_numbers_of_the_host_reach_a_gpu_at_each_call(gpu):
+    chain = jit(lambda x, a: ((x * x.sum() + a) * x.sum() + a) * x.sum() * a)
+    x = np.linspace(0.0, 0.1, 64)
+    there = gpu.from_host(x)
+    for a in (0.5, -0.0, 3, True, np.float32(2.5), gpu.from_host(np.array(1.5)), 0.25, 7.0):
+        number = float(a)
+        expected = ((x * x.sum() + number) * x.sum() + number) * x.sum() * number
+        np.testing.assert_allclose(gpu.to_host(chain(there, a)), expected, rtol=1e-12)
+
+
+@pytest.mark.gpu
+def test_programs_that_were_graphs_are_captured_by_the_user(gpu):
     import cupy
 
     def chain(x):

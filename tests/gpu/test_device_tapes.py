@@ -12,7 +12,8 @@ from ftrace.gpu.runtime.device_memory import Memory
 
 def memory(*shapes: tuple[Any, ...]) -> Memory:
     slots: Any = [SimpleNamespace(aval=aval(s, np.dtype("f8"))) for s in shapes]
-    return Memory(SimpleNamespace(pointer=lambda x: x.ctypes.data), slots, [], None)
+    device: Any = SimpleNamespace(pointer=lambda x: x.ctypes.data)
+    return Memory(device, slots, [0] * len(slots))
 
 
 def test_a_tape_stays_in_its_tape_without_the_room_that_it_did_not_need() -> None:

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import scipy.special as special
 
-from ftrace.core.errors import BackendError
 from ftrace.gpu.runtime import current_device as devices
 from ftrace.primitives import table
 from tests.gpu import by_hand
-from tests.gpu.emulation import memory
 from tests.gpu.emulation.device import HostDevice, selected
 
 
@@ -263,46 +261,3 @@ def test_rows_of_libraries_give_arrays_with_numpys_values(host_device: HostDevic
             np.testing.assert_array_equal(back, value)
             assert back.dtype == np.asarray(value).dtype
             assert all(result.data.ptr != a.data.ptr for a in args if hasattr(a, "data"))
-
-
-def test_a_recording_repeats_launches_copies_and_rows(host_device: HostDevice):
-    x = host_device.from_host(np.ones(4, np.float32))
-    y, z = host_device.empty((4,), np.float32), host_device.empty((4,), np.float32)
-    row = table.by_name["dot_general"]
-    found: list[Any] = []
-
-    def thunk() -> None:
-        by_hand.run(host_device, by_hand.ELEMENTWISE, "elementwise", (1, 1, 1), (32, 1, 1), x, y, 4)
-        host_device.copy(z.data.ptr, y.data.ptr, 16)
-        numbers = {"dimension_numbers": (((0,), (0,)), ((), ()))}
-        found.extend(host_device.library(row, [z, z], numbers))
-
-    before = host_device.launches
-    replay = host_device.record(thunk)
-    assert host_device.launches == before
-    assert np.isnan(host_device.to_host(y)).all()
-    values = []
-    for factor in (1.0, 2.0):
-        memory.host_view(x)[:] = factor
-        replay()
-        once = host_device.to_host(y)
-        np.testing.assert_array_equal(host_device.to_host(z), once)
-        np.testing.assert_allclose(host_device.to_host(found[0]), once @ once, rtol=1e-6)
-        values.append(float(once[0]))
-    assert values[0] != values[1]
-    assert host_device.launches == before + 2
-
-
-def test_what_waits_for_the_device_is_refused_in_a_recording(host_device: HostDevice):
-    x = host_device.from_host(np.ones(2))
-    for thunk in (
-        host_device.synchronize,
-        lambda: host_device.to_host(x),
-        lambda: host_device.from_host(np.ones(1)),
-        lambda: host_device.read(x.data.ptr, np.float64),
-    ):
-        with pytest.raises(BackendError, match="waits for the device, which a recording cannot"):
-            host_device.record(thunk)
-    with pytest.raises(BackendError, match="inside a recording"):
-        host_device.record(lambda: host_device.record(lambda: None))
-    host_device.synchronize()

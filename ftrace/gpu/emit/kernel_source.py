@@ -6,7 +6,7 @@ owners' iterations get their threads, team_loops.py and team_folds.py what the t
 share, regions.py the elements that one thread takes at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from ftrace.gpu.emit import barriers, cuda_spelling, team_loops, teams, thread_branches
@@ -26,24 +26,29 @@ template <class T> inline void ft_add_exact(T& high, T& low, T other, T other_lo
 """  # once per source, before the functions
 
 
-def emit(kernel: Kernel, layout: GridLayout, symbol: str) -> str:
+def emit(
+    kernel: Kernel, layout: GridLayout, symbol: str, given: Container[str] = frozenset()
+) -> str:
     """The text of a kernel's functions.
 
     Args:
         kernel: as `mapping.mapped` leaves it.
         layout: how its loops fall on the grid.
         symbol: the functions are `symbol_0`, `symbol_1` ..., one per stage.
+        given: the names of buffers whose one element is in its word, instead of their address.
 
     Raises:
         BackendError: the kernel holds something that this backend cannot do.
     """
     stages = range(2 if layout.split > 1 else 1)
-    return "\n".join(_function(kernel, layout, k, f"{symbol}_{k}") for k in stages)
+    return "\n".join(_function(kernel, layout, k, f"{symbol}_{k}", given) for k in stages)
 
 
-def _function(kernel: Kernel, layout: GridLayout, stage: int, symbol: str) -> str:
+def _function(
+    kernel: Kernel, layout: GridLayout, stage: int, symbol: str, given: Container[str]
+) -> str:
     w = Writer(kernel, layout, stage, statements)
-    count = _operands(w)
+    count = _operands(w, given)
     teams.teams(w)
     if w.shared:
         w.lines[:0] = [
@@ -51,7 +56,8 @@ def _function(kernel: Kernel, layout: GridLayout, stage: int, symbol: str) -> st
             "  unsigned phase = 0;",
         ]
     head = f'extern "C" __global__ void __launch_bounds__({_threads(w)})'
-    return "\n".join([f"{head} {symbol}(const Words<{count}> a) {{", *w.lines, "}\n"])
+    parameter = f"const {'__grid_constant__ ' if given else ''}Words<{count}> a"
+    return "\n".join([f"{head} {symbol}({parameter}) {{", *w.lines, "}\n"])
 
 
 def _threads(w: Writer) -> int:
@@ -61,12 +67,12 @@ def _threads(w: Writer) -> int:
     return w.layout.across * w.threads if w.layout.team in (COLUMN, TILE) else BLOCK_THREADS
 
 
-def _operands(w: Writer) -> int:
+def _operands(w: Writer, given: Container[str]) -> int:
     """Names for what the words hold; how many there are."""
     at = 0
     for b in w.kernel.buffers:
         kind = _pointer(b)
-        w.line(f"{kind} g_{b.name} = ({kind})a.w[{at}];")
+        w.line(f"{kind} g_{b.name} = ({kind}){'&' if b.name in given else ''}a.w[{at}];")
         at += 1
     for b in w.kernel.buffers:
         words = [f"a.w[{at + k}]" for k in range(b.steps.count("any"))]

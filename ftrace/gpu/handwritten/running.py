@@ -23,6 +23,7 @@ from ftrace.core.records import record
 from ftrace.gpu.handwritten.running_source import SHORT, TILES, Joining, joining, source
 
 Triple = tuple[int, int, int]
+Started = tuple[Any, Triple, Triple, tuple[Any, ...]]  # function, grid, block, words
 ROWS: Final = {
     "cumsum": "add",
     "cumprod": "mul",
@@ -115,22 +116,45 @@ class Running:
         if lines * n:
             self._function(self._vectors)
 
+    @property
+    def room(self) -> int:
+        """Bytes of the scratch memory."""
+        return self._states() + 4 * (1 + self._cells) if self._cells else 0
+
+    def _states(self) -> int:
+        """Bytes of what tiles have, before the flags that say so."""
+        return -(-self._cells * self._how.bytes // VECTOR) * VECTOR
+
     def __call__(self, x: int, out: int) -> None:
         """Join; the arrays, given by their addresses, are contiguous."""
+        scratch = self._device.empty((self.room,), np.uint8) if self.room else None
+        states = 0 if scratch is None else self._device.pointer(scratch)
+        launches = self.launches((x, out), states, aligned=not (x | out) % VECTOR)
+        for function, grid, block, words in launches:
+            self._device.launch(function, grid, block, 0, words)
+
+    def launches(self, arrays: Sequence[Any], states: Any, *, aligned: bool) -> list[Started]:
+        """What is launched.
+
+        Args:
+            arrays: addresses, or what stands for them, of the array and the result.
+            states: that of the scratch memory.
+            aligned: whether both arrays begin on a multiple of `VECTOR`.
+        """
         if not self._grid[0] * self._sizes[0]:
-            return
-        words = [x, out, *self._sizes]
-        if not self._tiling.short:
-            words += [0, 0]
-        if self._cells:
-            states = self._device.empty((self._cells * self._how.bytes,), np.uint8)
-            flags = self._device.empty((1 + self._cells,), np.uint32)
-            words[-2:] = map(self._device.pointer, (states, flags))
-            blocks = min(-(-flags.size // THREADS), 1024)
-            clear = _clearing(self._device)
-            self._device.launch(clear, (blocks, 1, 1), (THREADS, 1, 1), 0, [words[-1], flags.size])
-        function = self._function(self._vectors and not (x | out) % VECTOR)
-        self._device.launch(function, self._grid, self._block, 0, words)
+            return []
+        function = self._function(self._vectors and aligned)
+        words = (*arrays, *self._sizes)
+        if self._tiling.short:
+            return [(function, self._grid, self._block, words)]
+        if not self._cells:
+            return [(function, self._grid, self._block, (*words, 0, 0))]
+        flags, size = states + self._states(), 1 + self._cells
+        blocks = min(-(-size // THREADS), 1024)
+        return [
+            (_clearing(self._device), (blocks, 1, 1), (THREADS, 1, 1), (flags, size)),
+            (function, self._grid, self._block, (*words, states, flags)),
+        ]
 
     def _function(self, aligned: bool) -> Any:
         forms = (self._reverse, aligned, *self._forms)

@@ -20,6 +20,7 @@ import numpy as np
 from ftrace.gpu.emit.kernel_source import HEADER
 
 Triple = tuple[int, int, int]
+Started = tuple[Any, Triple, Triple, tuple[Any, ...]]  # function, grid, block, words
 THREADS: Final = 256
 MOST: Final = 1 << 20  # blocks
 BITS: Final = 62
@@ -72,31 +73,54 @@ class ScatterSum:
         index = "long long" if max(count, updates) * width >= LARGE else "unsigned"
         self._functions = _functions(device, types["name"], index) if self._given else {}
 
+    @property
+    def room(self) -> int:
+        """Bytes of the scratch memory."""
+        if self._whole or not self._given:
+            return 0
+        return 8 * (self._first() + self._sizes[0] * self._few)
+
+    def _first(self) -> int:
+        """Where the numbers of first updates begin in scratch memory, behind sums and peaks."""
+        return self._sums * self._words + -(-self._sums // 2)
+
     def __call__(self, out: int, places: int, values: int) -> None:
         """Add; the arrays, given by their addresses, are contiguous."""
-        if not self._given:
-            return
-        if self._whole:
-            self._launch("add", self._given, out, places, values)
-            return
-        peaks = self._sums * self._words
-        first = peaks + -(-self._sums // 2)
-        room = first + self._sizes[0] * self._few
-        scratch = self._device.empty((room,), np.int64)
-        sums = self._device.pointer(scratch)
-        peaks, first = sums + 8 * peaks, (sums + 8 * first) * self._few
-        self._launch("clear", room, sums)
-        if self._few:
-            self._launch("find", self._sizes[2], places, first)
-        self._launch("peak", self._given, places, values, first, peaks, sums)
-        self._launch("sum", self._given, places, values, first, peaks, sums, self._bits)
-        self._launch("finish", self._sums, places, first, peaks, sums, self._bits, out)
+        scratch = self._device.empty((self.room,), np.uint8) if self.room else None
+        sums = 0 if scratch is None else self._device.pointer(scratch)
+        for function, grid, block, words in self.launches((out, places, values), sums):
+            self._device.launch(function, grid, block, 0, words)
 
-    def _launch(self, name: str, size: int, *words: int) -> None:
+    def launches(self, arrays: Sequence[Any], sums: Any, *, aligned: bool = False) -> list[Started]:
+        """What is launched.
+
+        Args:
+            arrays: addresses, or what stands for them, of the sums, the places and the values.
+            sums: that of the scratch memory.
+            aligned: not looked at.
+        """
+        out, places, values = arrays
+        if not self._given:
+            return []
+        if self._whole:
+            return [self._launch("add", self._given, out, places, values)]
+        peaks = sums + 8 * self._sums * self._words
+        first = sums + 8 * self._first() if self._few else 0
+        found = [self._launch("clear", self.room // 8, sums)]
+        if self._few:
+            found.append(self._launch("find", self._sizes[2], places, first))
+        each = places, values, first, peaks, sums
+        return [
+            *found,
+            self._launch("peak", self._given, *each),
+            self._launch("sum", self._given, *each, self._bits),
+            self._launch("finish", self._sums, places, first, peaks, sums, self._bits, out),
+        ]
+
+    def _launch(self, name: str, size: int, *words: Any) -> Started:
         """One thread for each of `size` elements."""
         grid = (min(-(-size // THREADS), MOST), 1, 1)
-        words = (*words, *self._sizes, size)
-        self._device.launch(self._functions[name], grid, (THREADS, 1, 1), 0, words)
+        return self._functions[name], grid, (THREADS, 1, 1), (*words, *self._sizes, size)
 
 
 @lru_cache(maxsize=256)

@@ -5,15 +5,19 @@ of it exist; elements are copied as integers of their size, those of 16 bytes as
 that do not lie on a multiple of their size as smaller ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from ftrace.gpu.runtime.device_interface import Device
-from ftrace.gpu.runtime.kernels import functions, planned
+from ftrace.gpu.runtime.device_interface import Call, Device
+from ftrace.gpu.runtime.device_memory import Memory
+from ftrace.gpu.runtime.kernels import WORD, functions, planned, starts
 from ftrace.lowering.kernel.ir import Block, Buffer, Kernel, KernelVar, Load, Loop, Store
 from ftrace.lowering.kernel.launching import Launch, Operand
 from ftrace.lowering.kernel.schedule import SERIAL, Schedule
+from ftrace.lowering.program.program import Copy
 
 Axes = list[tuple[int, int]]  # (size, step in elements)
 
@@ -27,23 +31,53 @@ def contiguous(array: Any, device: Device) -> Any:
     """
     new = device.empty(array.shape, array.dtype)
     if array.size:
-        _copy(array, new, device)
+        size, start = array.dtype.itemsize, device.pointer(array)
+        width = gcd(min(size, WORD), start, *array.strides)
+        run = _copying(device, array.shape, array.strides, size, width)
+        run(Memory(device, (), [start, device.pointer(new)], device.order()))
     return new
 
 
-def _copy(array: Any, new: Any, device: Device) -> None:
-    size = array.dtype.itemsize
-    width = gcd(min(size, 8), device.pointer(array), *array.strides)
-    axes = [(n, s // width) for n, s in zip(array.shape, array.strides, strict=True)]
+@lru_cache(maxsize=256)
+def _copying(
+    device: Device, shape: tuple[int, ...], strides: tuple[int, ...], size: int, width: int
+) -> Callable[[Call], None]:
+    """What copies arrays that lie like this, from the first base to the second."""
+    axes = [(n, s // width) for n, s in zip(shape, strides, strict=True)]
     if size > width:
         axes.append((size // width, 1))
     launch, table = _launch(_joined(axes), f"u{width}")
     kernel = planned(launch, table, {0: width}, device)
     (stages,) = functions([kernel], device)
-    words = [device.pointer(array), device.pointer(new), *kernel.numbers]
-    for function, stage in zip(stages, kernel.stages, strict=True):
-        assert stage.grid is not None
-        device.launch(function, stage.grid, stage.block, stage.shared, words)
+    return device.sequence(starts(kernel, stages, lambda *place: place))
+
+
+def flat(copy: Copy, size: int, alignment: int) -> tuple[Launch, list[int]]:
+    """The launch of a copy between slots, and its table.
+
+    Args:
+        copy: from where to where.
+        size: bytes, at least one.
+        alignment: what divides both addresses.
+    """
+    width = gcd(size, alignment, WORD)
+    axes = [] if size == width else [(size // width, 1)]
+    return _launch(axes, f"u{width}", copy.source, copy.target)
+
+
+def of_number(slot: int, size: int) -> list[tuple[Launch, list[int]]]:
+    """The launches that store the words of a number, from slot to slot `-1 - slot`; their tables.
+
+    Args:
+        slot: of the number.
+        size: bytes.
+    """
+    found = []
+    for distance in range(0, size, WORD):
+        launch, table = _launch([], f"u{min(size, WORD)}", slot, -1 - slot)
+        moved = tuple(replace(o, offset=len(table)) for o in launch.operands)
+        found.append((replace(launch, operands=moved), [*table, distance]))
+    return found
 
 
 def _joined(axes: Axes) -> Axes:
@@ -59,8 +93,8 @@ def _joined(axes: Axes) -> Axes:
     return found
 
 
-def _launch(axes: Axes, dtype: str) -> tuple[Launch, list[int]]:
-    """The kernel of a copy, and its numbers."""
+def _launch(axes: Axes, dtype: str, source: int = 0, target: int = 1) -> tuple[Launch, list[int]]:
+    """The kernel of a copy between slots, and its numbers."""
     rank = len(axes)
     loops = [(KernelVar(i, "i8"), KernelVar(rank + i, "i8")) for i in range(rank)]
     at = tuple(axis for axis, _ in loops)
@@ -83,7 +117,7 @@ def _launch(axes: Axes, dtype: str) -> tuple[Launch, list[int]]:
     read = tuple(range(1, rank + 1))
     written = tuple(range(rank + 1, 2 * rank))
     entries = tuple(range(2 * rank, 3 * rank)) if rank else ()
-    operands = (Operand(0, 0, read), Operand(1, 0, written))
+    operands = (Operand(source, 0, read), Operand(target, 0, written))
     schedule = Schedule(tuple((axis.id, SERIAL) for axis, _ in loops), 1)
     return Launch(kernel, schedule, operands, entries), table
 

@@ -1,16 +1,18 @@
 """The real device: CuPy's memory and streams, our machine code.
 
 CuPy is used for what it does well (memory pool, streams, loading a CUBIN, graphs, libraries) and
-never to compile: its compiler flushes subnormals. A launch holds the function and passes one block
-of words by value, which CuPy takes as a NumPy array of one element. Nothing waits for the device
-but `read`, `to_host` and `synchronize`. CuPy is imported when the first device is made.
+never to compile: its compiler flushes subnormals. A launch passes one block of words by value.
+Nothing waits for the device but `read`, `to_host` and `synchronize`. CuPy is imported when the
+first device is made.
 """
 
 import importlib
+import math
 import os
 import struct
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, cached_property
 from typing import Any
 
@@ -21,11 +23,15 @@ from ftrace.core.lazy import forkable_lock, lazy
 from ftrace.core.primitive import Primitive
 from ftrace.gpu.runtime import nvrtc
 from ftrace.gpu.runtime.cubin import cubin
-from ftrace.gpu.runtime.device_interface import Triple
+from ftrace.gpu.runtime.device_interface import Call, Start, Triple
+from ftrace.gpu.runtime.sequences import Launches, driver
 
 _OUT_OF_MEMORY, _NOT_INITIALISED = 2, 3  # of cudaError_t and of CUresult
 _CODE = (200, 209, 222)  # CUresult: an image that is invalid, for no GPU here, or too new
 _LEAST = 75  # compute capability: the oldest that every supported NVRTC compiles for
+_PAGEABLE = 0  # cudaMemoryTypeUnregistered
+_DEFAULT = (0, 1)  # the default stream, by two names: nobody can capture it
+_PAGE = 16  # bytes: of the largest scalar
 _evaluate = lazy("ftrace.gpu.eager.cupy_library", "evaluate")
 _devices: dict[int, "CupyDevice"] = {}
 _making = forkable_lock()
@@ -42,6 +48,16 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Here(threading.local):
+    """What a thread has of its own: whether the driver knows it, and memory to read into."""
+
+    entered = False
+    page: Any = None
+
+
+_here = _Here()
 
 
 def device_of(array: Any = None) -> "CupyDevice":
@@ -71,6 +87,9 @@ class CupyDevice:
 
     def __init__(self, number: int = 0) -> None:
         self._cupy, self._errors = _working_cupy()
+        self.array: Any = self._cupy.ndarray
+        self._alloc = self._cupy.cuda.alloc
+        self._stream = self._cupy.cuda.get_current_stream
         self._runtime = runtime = self._cupy.cuda.runtime
         self.number = number
         try:
@@ -101,22 +120,26 @@ class CupyDevice:
         """The newest NVRTC whose machine code the driver takes."""
         return nvrtc.load(min(self._runtime.driverGetVersion() // 1000, nvrtc.MAJORS[0]))
 
-    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
-        shape = tuple(shape)
+    def allocate(self, size: int) -> Any:
+        try:
+            if self._only is None:
+                with self._current():
+                    return self._alloc(size)
+            return self._alloc(size)
+        except self._errors as error:
+            if not _is_memory(error):
+                raise self._failed("Allocating memory", error) from error
         with self._current():
-            try:
-                return self._cupy.empty(shape, dtype)
-            except self._errors as error:
-                if not _is_memory(error):
-                    raise self._failed("Allocating an array", error) from error
             # With a limit CuPy's pool fails without giving back what it holds in reserve.
             self._cupy.get_default_memory_pool().free_all_blocks()
             try:
-                return self._cupy.empty(shape, dtype)
+                return self._alloc(size)
             except self._errors as error:
-                size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
-                doing = f"Allocating {size:,} bytes for an array {np.dtype(dtype)}{list(shape)}"
-                raise self._failed(doing, error) from error
+                raise self._failed(f"Allocating {size:,} bytes", error) from error
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
+        dtype = np.dtype(dtype)
+        return self.array(tuple(shape), dtype, self.allocate(math.prod(shape) * dtype.itemsize))
 
     def pointer(self, array: Any) -> int:
         return array.data.ptr
@@ -147,8 +170,14 @@ class CupyDevice:
                 raise self._failed(doing, error) from error
 
     def copy(self, target: int, source: int, size: int) -> None:
-        if size:
-            self._transfer(target, source, size, self._runtime.memcpyDeviceToDevice)
+        if not size:
+            return
+        kind = self._runtime.memcpyDeviceToDevice
+        with self._current():
+            try:
+                self._runtime.memcpyAsync(target, source, size, kind, self._stream().ptr)
+            except self._errors as error:
+                raise self._failed(f"Copying {size:,} bytes", error) from error
 
     def library(self, row: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
         with self._current():
@@ -173,13 +202,15 @@ class CupyDevice:
             BackendError: the current stream is captured. CuPy copies by way of memory that it uses
                 again, so that each replay would read what lies there then.
         """
-        if self.capturing():
+        if self.order()[1]:
             raise BackendError(
-                "A number or an array of the host was given to a program while its stream is"
-                " captured: a replay would not find it.",
+                "An array of the host was given to a program while its stream is captured: a"
+                " replay would not find it.",
                 "Bring it to the device before the capture begins: ftrace.device_put(x).",
             )
-        mine = np.array(array, order="C")  # CuPy reads page-locked memory later
+        mine = np.asarray(array, order="C")
+        if self._runtime.pointerGetAttributes(mine.ctypes.data).type != _PAGEABLE:
+            mine = mine.copy()  # CuPy reads page-locked memory later
         with self._current():
             try:
                 if mine.ndim:
@@ -191,58 +222,48 @@ class CupyDevice:
                 raise self._failed(doing, error) from error
 
     def read(self, address: int, dtype: Any) -> Any:
-        host = np.empty(1, dtype)
+        dtype = np.dtype(dtype)
         kind = self._runtime.memcpyDeviceToHost
-        self._transfer(host.ctypes.data, address, host.nbytes, kind, wait=True)
-        return host[0]
-
-    def record(self, thunk: Callable[[], None]) -> Callable[[], None]:
-        """As the protocol says, by a CUDA graph.
-
-        What `thunk` allocates comes from a pool of its own, which lives as long as the result. It
-        may launch, copy and run rows that neither read results nor take host arrays. A graph
-        cannot be launched into a stream that is captured: there `thunk` runs again.
-        """
-        cuda = self._cupy.cuda
-        pool = cuda.MemoryPool()
-        with self._current(), cuda.using_allocator(pool.malloc):
+        with self._current():
             try:
-                stream = cuda.Stream(non_blocking=True)
-                graph = self._captured(stream, thunk)
+                host = _here.page
+                if host is None:  # page-locked: into other memory the driver copies by its own
+                    host = _here.page = self._cupy.cuda.alloc_pinned_memory(_PAGE)
+                stream = self._stream()
+                self._runtime.memcpyAsync(host.ptr, address, dtype.itemsize, kind, stream.ptr)
+                stream.synchronize()
             except self._errors as error:
-                raise self._failed("Recording a program", error) from error
-        kept = (pool, stream, thunk)  # memory, and functions, that the graph uses
+                raise self._failed(f"Copying {dtype.itemsize} bytes", error) from error
+        return np.frombuffer(host, dtype, 1)[0]
 
-        def replay(_kept: Any = kept) -> None:
+    def sequence(self, starts: Sequence[Start]) -> Callable[[Call], None]:
+        """As the protocol says, by machine code or a CUDA graph (sequences.py)."""
+
+        def refused(status: int, start: Start) -> BackendError:
+            doing = f"Starting a kernel on a grid {start.grid} of blocks {start.block}"
+            return self._failed(doing, self._cupy.cuda.driver.CUDADriverError(status))
+
+        launches = Launches(starts, driver(), refused)
+
+        def run_there(call: Call) -> None:
             with self._current():
-                try:
-                    if self.capturing():
-                        thunk()
-                    else:
-                        graph.launch()
-                except self._errors as error:
-                    raise self._failed("Replaying a program", error) from error
+                launches(call)
 
-        return replay
+        return run_there if self._only is None else launches
 
-    def _captured(self, stream: Any, thunk: Callable[[], None]) -> Any:
-        # Not `with stream`: CuPy would forget a stream that the user made current by `use`.
-        before = self._cupy.cuda.get_current_stream()
-        stream.use()
-        try:
-            stream.begin_capture()
-            try:
-                thunk()
-            except BaseException:
-                with suppress(*self._errors):  # the first error is the one that matters
-                    stream.end_capture()
-                raise
-            return stream.end_capture()
-        finally:
-            before.use()
+    def order(self) -> tuple[int, bool]:
+        if self._only is None:
+            with self._current():
+                return self._order()
+        if not _here.entered:
+            self._runtime.setDevice(self.number)  # the driver needs a context in each thread
+            _here.entered = True
+        return self._order()
 
-    def capturing(self) -> bool:
-        return self._cupy.cuda.get_current_stream().is_capturing()
+    def _order(self) -> tuple[int, bool]:
+        stream = self._stream()
+        address: int = stream.ptr
+        return address, address not in _DEFAULT and stream.is_capturing()
 
     def synchronize(self) -> None:
         with self._current():
@@ -254,18 +275,6 @@ class CupyDevice:
     def _current(self) -> AbstractContextManager[Any]:
         """Makes this GPU CuPy's current one, which costs something where there are several."""
         return self._only or self._cupy.cuda.Device(self.number)
-
-    def _transfer(
-        self, target: int, source: int, size: int, kind: int, *, wait: bool = False
-    ) -> None:
-        with self._current():
-            try:
-                stream = self._cupy.cuda.get_current_stream()
-                self._runtime.memcpyAsync(target, source, size, kind, stream.ptr)
-                if wait:
-                    stream.synchronize()
-            except self._errors as error:
-                raise self._failed(f"Copying {size:,} bytes", error) from error
 
     def _newer_driver(self) -> str:
         """What to do where the driver is older than the compiler; empty where it is not."""

@@ -11,8 +11,63 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ftrace.core.primitive import Primitive
+from ftrace.core.records import record
 
 Triple = tuple[int, int, int]
+
+
+@record
+class Start:
+    """A launch whose words depend on where things lie.
+
+    Attributes:
+        function: from `Device.compile`.
+        grid, block, shared: as for `Device.launch`.
+        words: the argument block; what moves has its distance from a base there.
+        moving: the positions of the words that move, and the numbers of their bases.
+    """
+
+    function: Any
+    grid: Triple
+    block: Triple
+    shared: int
+    words: tuple[int, ...]
+    moving: tuple[tuple[int, int], ...]
+
+
+@record
+class Place:
+    """An address that is known at a call: that of a base, and a distance from it in bytes."""
+
+    base: int
+    distance: int
+
+    def __add__(self, more: int) -> "Place":
+        return Place(self.base, self.distance + more)
+
+
+def start_of(function: Any, grid: Triple, block: Triple, words: Sequence[int | Place]) -> Start:
+    """A launch of which some words are places."""
+    moving = tuple((i, w.base) for i, w in enumerate(words) if isinstance(w, Place))
+    numbers = tuple(w.distance if isinstance(w, Place) else w for w in words)
+    return Start(function, grid, block, 0, numbers, moving)
+
+
+class Call(Protocol):
+    """What a sequence is told.
+
+    Attributes:
+        addresses: the bases.
+        stream: the address of the stream.
+        captured: whether it is captured by the user: what is started now runs later, again.
+    """
+
+    @property
+    def addresses(self) -> Sequence[int]: ...
+    @property
+    def stream(self) -> int: ...
+    @property
+    def captured(self) -> bool: ...
 
 
 class Device(Protocol):
@@ -22,6 +77,7 @@ class Device(Protocol):
         arch: what kernels are compiled for, as NVRTC names it: `"sm_90"`.
         processors: the number of streaming multiprocessors.
         shared: bytes of shared memory that a block may have without asking for more.
+        array: the class `cupy.ndarray`, which takes a shape, a dtype and memory.
     """
 
     @property
@@ -30,6 +86,12 @@ class Device(Protocol):
     def processors(self) -> int: ...
     @property
     def shared(self) -> int: ...
+    @property
+    def array(self) -> Callable[[Sequence[int], Any, Any], Any]: ...
+
+    def allocate(self, size: int) -> Any:
+        """New memory of so many bytes, a `cupy.cuda.MemoryPointer`, for an array or in pieces."""
+        ...
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Any:
         """A new `cupy.ndarray` in C order; its elements are arbitrary."""
@@ -78,16 +140,12 @@ class Device(Protocol):
         """One NumPy scalar from an address; waits for all that was started before."""
         ...
 
-    def record(self, thunk: Callable[[], None]) -> Callable[[], None]:
-        """What repeats the launches and copies that `thunk()` starts, without running Python.
-
-        Nothing runs before the result is called. Addresses and words are those of the recording:
-        whoever records keeps the arrays alive.
-        """
+    def sequence(self, starts: Sequence[Start]) -> Callable[[Call], None]:
+        """What starts kernels one after another, again and again."""
         ...
 
-    def capturing(self) -> bool:
-        """Whether the user captures the current stream: what is started now runs later, again."""
+    def order(self) -> tuple[int, bool]:
+        """The address of CuPy's current stream, and whether the user captures it."""
         ...
 
     def synchronize(self) -> None:

@@ -8,14 +8,10 @@ by doubling; a tape of tapes is a list.
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.tapes import Ragged, has_turns, levels
 from ftrace.gpu.runtime.device_interface import Device
 from ftrace.lowering.program.program import Slot
-
-BYTES = np.dtype(np.uint8)
 
 
 class Memory:
@@ -23,40 +19,39 @@ class Memory:
 
     Attributes:
         device: where they are.
-        addresses: per slot.
+        addresses: the bases of its words (bases.py): those of slots come first.
         arrays: per slot what keeps its memory, if that is its own: an array, or a list of tapes.
         lengths: the lengths of tapes, by slot.
-        scratch: the address of what the stages of a kernel leave to each other.
+        stream, captured: as `Device.order` says.
+        arena: the memory of all others.
     """
 
     __slots__ = (
-        "_arena",
         "_slots",
-        "_start",
-        "_table",
         "addresses",
+        "arena",
         "arrays",
+        "captured",
         "device",
         "lengths",
-        "scratch",
+        "stream",
     )
 
     def __init__(
-        self, device: Device, slots: Sequence[Slot], table: Sequence[int], arena: Any
+        self,
+        device: Device,
+        slots: Sequence[Slot],
+        addresses: list[int],
+        order: tuple[int, bool] = (0, False),
+        arena: Any = None,
     ) -> None:
         self.device = device
-        self.addresses = [0] * len(slots)
+        self.addresses = addresses
         self.arrays: list[Any] = [None] * len(slots)
         self.lengths: dict[int, int] = {}
-        self.scratch = 0
+        self.stream, self.captured = order
+        self.arena = arena
         self._slots = slots
-        self._table = table
-        self._arena = arena
-        self._start = device.pointer(arena) if arena is not None else 0
-
-    def place(self, slot: int) -> None:
-        """Put a slot of the arena into its place."""
-        self.addresses[slot] = self._start + self._table[self._slots[slot].entry]
 
     def put(self, slot: int, array: Any) -> None:
         """Let a slot be a contiguous array."""
@@ -68,16 +63,8 @@ class Memory:
         found = self.arrays[slot]
         if found is None:
             a = self._slots[slot].aval
-            start = self._table[self._slots[slot].entry]
-            size = a.size * a.dtype.itemsize
-            found = self._arena[start : start + size].view(a.dtype).reshape(a.shape)
-        return found
-
-    def places(self) -> "Memory":
-        """The same addresses, with nothing that keeps their memory."""
-        found = Memory(self.device, self._slots, self._table, None)
-        found.addresses[:] = self.addresses
-        found.scratch = self.scratch
+            place = self.arena + (self.addresses[slot] - self.arena.ptr)
+            found = self.device.array(a.shape, a.dtype, place)
         return found
 
     # --- tapes

@@ -6,7 +6,7 @@ module, since the compiler's start costs more than most kernels.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from math import gcd
 from typing import Any, Final
 
@@ -16,12 +16,13 @@ from ftrace.gpu.emit.kernel_source import emit
 from ftrace.gpu.grid.layout import Geometry, GridLayout
 from ftrace.gpu.grid.mapping import DeviceLimits, mapped
 from ftrace.gpu.prelude.cuda_source import source
-from ftrace.gpu.runtime.device_interface import Device
+from ftrace.gpu.runtime.device_interface import Device, Start
 from ftrace.lowering.kernel.ir import Kernel
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import WINDOW, Program, every, windows_of
 
 ALIGNMENT: Final = 16  # bytes: of arguments (others are copied), results and places in the arena
+WORD: Final = 8  # bytes of a word of the argument block
 _NAME: Final = "ftrace_kernel"
 _LOCK: Final = forkable_lock()
 _functions: Final[dict[tuple[Any, str], Any]] = {}  # (device, symbol) -> function
@@ -58,7 +59,11 @@ class Planned:
 
 
 def planned(
-    launch: Launch, table: Sequence[int], windows: Mapping[int, int], device: DeviceLimits
+    launch: Launch,
+    table: Sequence[int],
+    windows: Mapping[int, int],
+    device: DeviceLimits,
+    numbers: Container[int] = frozenset(),
 ) -> Planned:
     """A launch for a device.
 
@@ -67,14 +72,20 @@ def planned(
         table: the program's numbers.
         windows: per slot whose address differs from iteration to iterate, what divides it.
         device: what it is made for.
+        numbers: slots whose one element is in the words, instead of its address.
     """
     pointers = tuple((o.slot, table[o.offset]) for o in launch.operands)
-    alignment = [gcd(windows.get(slot, ALIGNMENT), distance) for slot, distance in pointers]
+    alignment = [
+        WORD if slot in numbers else gcd(windows.get(slot, ALIGNMENT), distance)
+        for slot, distance in pointers
+    ]
     found = mapped(launch, table, alignment, device)
-    text = emit(found.kernel, found.layout, _NAME)
+    pairs = zip(found.kernel.buffers, launch.operands, strict=True)
+    given = frozenset(b.name for b, o in pairs if o.slot in numbers)
+    text = emit(found.kernel, found.layout, _NAME, given)
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
     steps = [table[e] for o in launch.operands for e in o.steps]
-    numbers = (*steps, *(table[e] for e in launch.scalars), *found.extra)
+    others = (*steps, *(table[e] for e in launch.scalars), *found.extra)
     return Planned(
         found.kernel,
         found.layout,
@@ -83,7 +94,7 @@ def planned(
         found.stages,
         found.scratch,
         pointers,
-        numbers,
+        others,
     )
 
 
@@ -118,6 +129,34 @@ def functions(kernels: Sequence[Planned], device: Device) -> list[list[Any]]:
             made = device.compile(text, entries)
             _functions.update(((device, name), made[name]) for name in entries)
     return [[_functions[device, name] for name in k.entries] for k in kernels]
+
+
+def starts(
+    kernel: Planned,
+    functions: Sequence[Any],
+    where: Callable[[int, int], tuple[int, int]],
+    scratch: tuple[int, int] = (0, 0),
+) -> list[Start]:
+    """The launches of a kernel.
+
+    Args:
+        kernel: which.
+        functions: of its stages that are launched.
+        where: for a slot and a distance, the base that is near, and how far it is from there.
+        scratch: the same for what the stages leave to each other.
+    """
+    places = [where(slot, distance) for slot, distance in kernel.pointers]
+    words = (*(distance for _, distance in places), *kernel.numbers)
+    moving = tuple(enumerate(base for base, _ in places))
+    if kernel.scratch:
+        base, distance = scratch
+        words, moving = (*words, distance), (*moving, (len(words), base))
+    launched = [s for s in kernel.stages if s.grid is not None]
+    return [
+        Start(function, s.grid, s.block, s.shared, words, moving)
+        for function, s in zip(functions, launched, strict=True)
+        if s.grid is not None
+    ]
 
 
 def module(kernels: Sequence[Planned]) -> str:

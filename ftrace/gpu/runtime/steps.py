@@ -4,8 +4,8 @@ Nothing here waits for the device but a `BranchStep` and a `Repeat`, which need 
 go on. (Loops that fit one kernel never come here: lowering has made them `While`s inside it.)
 """
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,10 +15,19 @@ from ftrace.core.tapes import has_turns
 from ftrace.core.trace import EVAL, ctx
 from ftrace.gpu.handwritten.running import Running
 from ftrace.gpu.handwritten.scatter_sums import ScatterSum
-from ftrace.gpu.runtime.copying import contiguous
-from ftrace.gpu.runtime.device_interface import Device
+from ftrace.gpu.runtime.bases import Bases
+from ftrace.gpu.runtime.copying import contiguous, flat, of_number
+from ftrace.gpu.runtime.device_interface import Device, Place, Start, start_of
 from ftrace.gpu.runtime.device_memory import Memory
-from ftrace.gpu.runtime.kernels import ALIGNMENT, Planned
+from ftrace.gpu.runtime.kernels import (
+    ALIGNMENT,
+    Planned,
+    alignments,
+    functions,
+    planned,
+    starts,
+)
+from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import (
     Accumulate,
     BranchStep,
@@ -31,69 +40,154 @@ from ftrace.lowering.program.program import (
     Scan,
     ScatterStep,
     Step,
+    every,
 )
 
 Run = Callable[[Memory], None]
-ROOM = 8  # elements of a tape at first
+Windows = Mapping[int, tuple[int, int]]
+ROOM: Final = 8  # elements of a tape at first
+LONGEST: Final = 4096  # launches of a scan that are written out
 
 
 class Steps:
     """Turns the steps of a program into functions of its memory.
 
+    Attributes:
+        scratch: bytes that the stages of a kernel leave to each other, behind the arena.
+
     Args:
         program: whose steps these are.
         device: where they run.
-        kernels: per launch, in the order of the code, how it runs and its functions.
+        bases: what their words are near to.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        device: Device,
-        kernels: Sequence[tuple[Planned, Sequence[Any]]],
-    ) -> None:
-        self._program = program
-        self._device = device
-        self._kernels = iter(kernels)
+    def __init__(self, program: Program, device: Device, bases: Bases) -> None:
+        self._program, self._device, self._bases = program, device, bases
+        self._asking = False  # whether a step is more than launches
+        divisors = alignments(program)
+        kernels: dict[int, Planned] = {}
+        self._handwritten: dict[int, ScatterSum | Running] = {}
+        for step in every(program.steps):
+            if isinstance(step, ScatterStep | Accumulate):
+                self._handwritten[id(step)] = _handwritten(step, program, device)
+                continue
+            if isinstance(step, Launch):
+                launch, table = step, program.table
+            elif isinstance(step, Copy) and (size := program.table[step.size]):
+                divisor = min(divisors.get(k, ALIGNMENT) for k in (step.source, step.target))
+                launch, table = flat(step, size, divisor)
+            else:
+                continue
+            kernels[id(step)] = planned(launch, table, divisors, device, bases.words)
+        stores = [
+            planned(launch, table, {}, device, {k})
+            for k in bases.stored
+            for launch, table in of_number(k, program.slots[k].aval.dtype.itemsize)
+        ]
+        every_kernel = [*kernels.values(), *stores]
+        pairs = list(zip(every_kernel, functions(every_kernel, device), strict=True))
+        self._kernels = dict(zip(kernels, pairs[: len(kernels)], strict=True))
+        self._stores = pairs[len(kernels) :]
+        rooms = [k.scratch for k in every_kernel] + [h.room for h in self._handwritten.values()]
+        self.scratch = max(rooms, default=0)
+
+    def program(self) -> tuple[Run, bool]:
+        """A function that runs everything, and whether that is launches and nothing else."""
+        pending: list[Start] = []
+        for kernel, made in self._stores:
+            pending += starts(kernel, made, self._storing)
+        return _in_order(self._runs(self._program.steps, pending)), not self._asking
+
+    def _storing(self, slot: int, distance: int) -> tuple[int, int]:
+        """Where the store of a number reads and writes: `of_number` writes to the slot behind."""
+        if slot >= 0:
+            return self._bases.view(slot, distance), 0
+        return self._bases.where(-1 - slot, distance)
 
     def all(self, steps: Sequence[Step]) -> Run:
         """A function that runs steps in order."""
-        runs = [self._one(step) for step in steps]
-        if len(runs) == 1:
-            return runs[0]
+        return _in_order(self._runs(steps, []))
 
-        def run(memory: Memory) -> None:
-            for each in runs:
-                each(memory)
+    def _runs(self, steps: Sequence[Step], pending: list[Start]) -> list[Run]:
+        """Functions that run steps in order; launches that follow each other are one of them."""
+        runs: list[Run] = []
+        for step in steps:
+            found = self._starts(step, {})
+            if found is not None:
+                pending += found
+                continue
+            if pending:
+                runs.append(self._device.sequence(pending))
+                pending = []
+            runs.append(self._one(step))
+        if pending:
+            runs.append(self._device.sequence(pending))
+        return runs
 
-        return run
+    def _starts(self, step: Step, windows: Windows) -> list[Start] | None:
+        """The launches that a step is; None if it is, or may be, anything else.
+
+        Args:
+            step: which.
+            windows: the slots and distances of the windows around it.
+        """
+
+        def where(slot: int, distance: int) -> tuple[int, int]:
+            base, start = windows.get(slot, (slot, 0))
+            return self._bases.where(base, start + distance)
+
+        if isinstance(step, ScatterStep | Accumulate):
+            return self._by_hand(step, where)
+        if isinstance(step, Launch | Copy):
+            if id(step) not in self._kernels:
+                return []  # a copy of nothing
+            kernel, made = self._kernels[id(step)]
+            return starts(kernel, made, where, (self._bases.arena, self._bases.size))
+        if not isinstance(step, Scan) or step.length is None or self._has_tapes(step):
+            return None
+        table, turns = self._program.table, self._program.table[step.length]
+        found: list[Start] = []
+        for i in reversed(range(turns)) if step.reverse else range(turns):
+            inside = dict(windows)
+            for w in step.windows:
+                base, start = windows.get(w.base, (w.base, 0))
+                inside[w.slot] = base, start + w.element(i, table) * table[w.size]
+            for each in step.body:
+                launched = self._starts(each, inside)
+                if launched is None or len(found) + len(launched) > LONGEST:
+                    return None
+                found += launched
+        return found
+
+    def _by_hand(
+        self, step: ScatterStep | Accumulate, where: Callable[[int, int], tuple[int, int]]
+    ) -> list[Start]:
+        """The launches of kernels that were written by hand."""
+        if isinstance(step, ScatterStep):
+            slots = [step.out, step.places, step.updates]
+        else:
+            slots = [step.source, step.out]
+        places = [Place(*where(k, 0)) for k in slots]
+        scratch = Place(self._bases.arena, self._bases.size)
+        # what lines of whole vectors are in begins on a vector, windows too
+        launches = self._handwritten[id(step)].launches(places, scratch, aligned=True)
+        return [start_of(*launch) for launch in launches]
+
+    def _has_tapes(self, step: Scan) -> bool:
+        return any(has_turns(self._program.slots[w.base].aval) for w in step.windows)
 
     def _one(self, step: Step) -> Run:
-        if isinstance(step, Copy):
-            return _copying(step, self._program.table[step.size])
+        self._asking = True
         if isinstance(step, Callback):
             return _calling(self._program.callbacks[step.number])
-        if isinstance(step, ScatterStep | Accumulate):
-            return self._handwritten(step)
         if isinstance(step, BranchStep):
             return self._branch(step)
         if isinstance(step, Repeat):
             return self._repeat(step)
         if isinstance(step, Scan):
             return self._scan(step)
-        if isinstance(step, Look):
-            return self._look(step)
-        return _launching(*next(self._kernels))
-
-    def _handwritten(self, step: ScatterStep | Accumulate) -> Run:
-        a, b, c = self._program.table[step.numbers : step.numbers + 3]
-        dtype = np.dtype(step.dtype)
-        if isinstance(step, ScatterStep):
-            places, updates = step.places, step.updates
-            add = ScatterSum(self._device, dtype, b, c, a)
-            return lambda memory: add(*(memory.addresses[k] for k in (step.out, places, updates)))
-        source, join = step.source, Running(self._device, step.row, dtype, (a, b, c), step.reverse)
-        return lambda memory: join(memory.addresses[source], memory.addresses[step.out])
+        assert isinstance(step, Look)
+        return self._look(step)
 
     def _branch(self, step: BranchStep) -> Run:
         arms = [self.all(arm) for arm in step.arms]
@@ -173,29 +267,23 @@ def _turns(step: Scan, memory: Memory) -> int:
     return int(memory.device.read(memory.addresses[step.count], np.dtype(np.int64)))
 
 
-def _launching(kernel: Planned, functions: Sequence[Any]) -> Run:
-    pointers, numbers = kernel.pointers, kernel.numbers
-    runs = [(s.grid, s.block, s.shared) for s in kernel.stages if s.grid is not None]
-    stages = list(zip(functions, runs, strict=True))
-    scratch = bool(kernel.scratch)
+def _handwritten(
+    step: ScatterStep | Accumulate, program: Program, device: Device
+) -> ScatterSum | Running:
+    a, b, c = program.table[step.numbers : step.numbers + 3]
+    dtype = np.dtype(step.dtype)
+    if isinstance(step, ScatterStep):
+        return ScatterSum(device, dtype, b, c, a)
+    return Running(device, step.row, dtype, (a, b, c), step.reverse)
+
+
+def _in_order(runs: Sequence[Run]) -> Run:
+    if len(runs) == 1:
+        return runs[0]
 
     def run(memory: Memory) -> None:
-        addresses = memory.addresses
-        words = [addresses[slot] + distance for slot, distance in pointers]
-        words += numbers
-        if scratch:
-            words.append(memory.scratch)
-        for function, (grid, block, shared) in stages:
-            memory.device.launch(function, grid, block, shared, words)
-
-    return run
-
-
-def _copying(step: Copy, size: int) -> Run:
-    def run(memory: Memory) -> None:
-        if size:
-            at = memory.addresses
-            memory.device.copy(at[step.target], at[step.source], size)
+        for each in runs:
+            each(memory)
 
     return run
 

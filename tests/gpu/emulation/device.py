@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.avals import typeof
 from ftrace.core.errors import BackendError
 from ftrace.core.primitive import Primitive
 from ftrace.gpu.runtime.current_device import using
+from ftrace.gpu.runtime.device_interface import Call, Start
 from tests.gpu.emulation import driver, memory
 
 FORWARDS: Final = "forwards"
@@ -56,40 +56,39 @@ class HostDevice:
         self.schedules = tuple(schedules)
         self.launches = 0
         self._orders = [driver.Order(name == REVERSED, seconds) for name in schedules]
-        self._recording: list[Callable[[], None]] | None = None
 
     # --- memory
 
-    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
+    @property
+    def array(self) -> Any:
         import cupy
 
+        return cupy.ndarray
+
+    def allocate(self, size: int) -> Any:
+        return self.memory.allocate(size)
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> Any:
         shape, dtype = tuple(shape), np.dtype(dtype)
         size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        return cupy.ndarray(shape, dtype, memptr=self.memory.allocate(size))
+        return self.array(shape, dtype, self.allocate(size))
 
     def pointer(self, array: Any) -> int:
         return array.data.ptr
 
-    def copy(self, target: int, source: int, size: int) -> None:
-        self._start(lambda: self._copy(target, source, size))
-
     def to_host(self, array: Any) -> Any:
-        self._wait("to_host")
         return memory.host_view(array).copy()
 
     def from_host(self, array: Any) -> Any:
-        self._wait("from_host")
         return self._held(np.asarray(array))
 
     def read(self, address: int, dtype: Any) -> Any:
-        self._wait("read")
         return memory.view(address, (), dtype)[()]
 
-    def capturing(self) -> bool:
-        return False
+    def order(self) -> tuple[int, bool]:
+        return 0, False
 
     def synchronize(self) -> None:
-        self._wait("synchronize")
         self._intact("before synchronize()")
 
     def _held(self, value: Any) -> Any:
@@ -97,7 +96,7 @@ class HostDevice:
         memory.host_view(found)[...] = value
         return found
 
-    def _copy(self, target: int, source: int, size: int) -> None:
+    def copy(self, target: int, source: int, size: int) -> None:
         try:
             self.driver.copy(target, source, size)
         except BackendError as error:
@@ -120,7 +119,17 @@ class HostDevice:
         dims = (ctypes.c_uint * 6)(*grid, *block)
         block_of_words = (ctypes.c_longlong * len(words))(*words)
         if 0 not in grid:
-            self._start(lambda: self._run(function, dims, shared, block_of_words))
+            self._run(function, dims, shared, block_of_words)
+
+    def sequence(self, starts: Sequence[Start]) -> Callable[[Call], None]:
+        def run(call: Call) -> None:
+            for s in starts:
+                words = list(s.words)
+                for at, base in s.moving:
+                    words[at] += call.addresses[base]
+                self.launch(s.function, s.grid, s.block, s.shared, words)
+
+        return run
 
     def _fits(
         self, function: driver.Function, grid: Triple, block: Triple, shared: int, words: int
@@ -180,52 +189,16 @@ class HostDevice:
                 if not block.is_intact():
                     raise BackendError(f"Beside an array of {block}, bytes were written {who}.")
 
-    # --- libraries and graphs
+    # --- libraries
 
     def library(self, row: Primitive, args: Sequence[Any], params: Mapping[str, Any]) -> list[Any]:
-        if self._recording is None:
-            return [self._held(value) for value in self._evaluate(row, args, params)]
-        types = row.type(*(typeof(_plain(a)) for a in args), **params)
-        results = [self.empty(t.shape, t.dtype) for t in (types if row.multiple else (types,))]
-
-        def replay() -> None:
-            for result, value in zip(results, self._evaluate(row, args, params), strict=True):
-                memory.host_view(result)[...] = value
-
-        self._start(replay)
-        return results
+        return [self._held(value) for value in self._evaluate(row, args, params)]
 
     def _evaluate(
         self, row: Primitive, args: Sequence[Any], params: Mapping[str, Any]
     ) -> list[Any]:
         found = row.impl(*(_plain(a) for a in args), **params)
         return [np.asarray(value) for value in (found if row.multiple else (found,))]
-
-    def record(self, thunk: Callable[[], None]) -> Callable[[], None]:
-        if self._recording is not None:
-            raise BackendError("A recording is made inside a recording.")
-        recorded = self._recording = []
-        try:
-            thunk()
-        finally:
-            self._recording = None
-
-        def replay(_kept: Any = thunk) -> None:  # as CupyDevice's
-            for step in recorded:
-                self._start(step)
-
-        return replay
-
-    def _start(self, step: Callable[[], None]) -> None:
-        """Do it now; later, while a recording is made."""
-        if self._recording is None:
-            step()
-        else:
-            self._recording.append(step)
-
-    def _wait(self, what: str) -> None:
-        if self._recording is not None:
-            raise BackendError(f"{what}() waits for the device, which a recording cannot.")
 
 
 @contextmanager
