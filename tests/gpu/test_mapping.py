@@ -381,7 +381,17 @@ def test_two_loops_are_joined() -> None:
 def test_rows_stay_in_registers_where_they_fit() -> None:
     held = {n: place(softmax(), {"x": [n], "y": [n]}, [8192, n]).layout.held for n in
             (64, 512, 1024, 4096, 16384, 32768)}  # fmt: skip
-    assert held == {64: 1, 512: 4, 1024: 8, 4096: 4, 16384: 4, 32768: 0}
+    assert held == {64: 1, 512: 2, 1024: 2, 4096: 4, 16384: 4, 32768: 0}
+
+
+def test_rows_of_several_passes_leave_registers() -> None:
+    """A warp would hold a whole row: eight elements for each thread of a block do as well."""
+    layouts = {
+        n: place(softmax(), {"x": [n], "y": [n]}, [8192, n]).layout for n in (256, 512, 1024)
+    }
+    teams = {n: (x.team, x.threads) for n, x in layouts.items()}
+    assert teams == {256: (WARP, 32), 512: (BLOCK, 64), 1024: (BLOCK, 128)}
+    assert place(summed(), {"x": [1024]}, [8192, 1024]).layout.team == WARP  # one pass
 
 
 def test_what_is_held_is_neither_read_nor_written_twice() -> None:

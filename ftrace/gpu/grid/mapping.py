@@ -52,6 +52,8 @@ from ftrace.lowering.kernel.traversal import inside, uses_of
 VECTOR: Final = 16  # bytes that a thread reads or writes at once
 SHORT: Final = 8  # iterations up to which one thread does a loop by itself
 ROW: Final = 1024  # iterations up to which a warp does a loop
+PASSES: Final = 256  # and up to which it does several, and holds what they share
+SHARE: Final = 8  # of a longer row's iterations that a thread has then
 EACH: Final = 16  # iterations that a thread of a block has before there are more of them
 NARROW: Final = 8  # columns side by side that a block has at least: 32 bytes
 MANY: Final = 2048  # threads of a processor
@@ -211,14 +213,18 @@ class _Mapper:
             return self.batches(layout, pieces)
         full = self.device.processors * MANY
         many = self.extent(owners) * WARP_LANES * BLOCKS >= full
-        if owners and longest <= ROW and (many or longest <= 4 * WARP_LANES):
+        row = ROW if len(pieces) == 1 else min(ROW, PASSES)
+        if owners and longest <= row and (many or longest <= 4 * WARP_LANES):
             threads = min(WARP_LANES, max(_power(longest // 8), 4))
             if self.extent(owners) * threads < full:
                 threads = WARP_LANES
             layout = GridLayout(WARP, threads=threads)
         else:
             most = 512 if self.index(owners, pieces) == LARGE else 1024  # else registers spill
-            layout = GridLayout(BLOCK, threads=min(max(BLOCK_THREADS, _up(longest // EACH)), most))
+            threads = max(BLOCK_THREADS, _up(longest // EACH))
+            if many and longest <= ROW:
+                threads = max(WARP_LANES, _up(longest // SHARE))
+            layout = GridLayout(BLOCK, threads=min(threads, most))
         return self.vectors(layout, pieces, [p.inner.body for p in pieces])
 
     def shared(
