@@ -64,14 +64,17 @@ def test_kernels_on_a_gpu_have_the_folds_of_its_threads():
     assert "fold sum<f8, 32 ways>" in lowered.on("cpu").kernels[0]
 
 
-@pytest.mark.parametrize(("rows", "blocks"), [(4096, 512), (8192, 512), (2048, 256), (16, 2)])
-def test_rows_that_are_added_up_on_the_way_fill_a_device(rows: int, blocks: int):
+@pytest.mark.parametrize(
+    ("rows", "length", "blocks", "threads"),
+    [(4096, 1024, 512, 256), (8192, 4096, 512, 1024), (2048, 1024, 256, 256), (16, 2048, 2, 512)],
+)
+def test_rows_that_are_added_up_on_the_way_fill_a_device(rows, length, blocks, threads):
     """Every row's own pass, and sums over all rows that stay in registers meanwhile."""
-    x = plans.array(rows, 1024)
+    x = plans.array(rows, length)
     pulled = kernel_samples.pulled(programs.layernorm)
-    kernels = plans.kernels(plans.planned(pulled, x, *[plans.array(1024)] * 2, x))
+    kernels = plans.kernels(plans.planned(pulled, x, *[plans.array(length)] * 2, x))
     assert kernels[0].stages[0].grid == (blocks, 1, 1)
-    assert kernels[0].layout.held
+    assert (kernels[0].layout.held, kernels[0].layout.threads) == (1, threads)
     text = kernels[0].text
     assert text.count("__syncthreads") == 4  # one for each fold of a row
     assert len(re.findall(r"\bg_o\d+\[", text)) == 3  # the gradient and two sums: stored once

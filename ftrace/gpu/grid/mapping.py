@@ -53,6 +53,7 @@ VECTOR: Final = 16  # bytes that a thread reads or writes at once
 SHORT: Final = 8  # iterations up to which one thread does a loop by itself
 ROW: Final = 1024  # iterations up to which a warp does a loop
 PASSES: Final = 256  # and up to which it does several, and holds what they share
+ADDING: Final = 4  # if rows are added up on the way: then there are sums to hold as well
 SHARE: Final = 8  # of a longer row's iterations that a thread has then
 EACH: Final = 16  # iterations that a thread of a block has before there are more of them
 NARROW: Final = 8  # columns side by side that a block has at least: 32 bytes
@@ -220,8 +221,12 @@ class _Mapper:
                 threads = WARP_LANES
             layout = GridLayout(WARP, threads=threads)
         else:
-            most = 512 if self.index(owners, pieces) == LARGE else 1024  # else registers spill
-            threads = max(BLOCK_THREADS, _up(longest // EACH))
+            stores = (s for s in inside(self.kernel.body) if isinstance(s, Store))
+            adding = any(s.combine is not None for s in stores)
+            wide = adding and any(b.dtype[1:] == "8" for b in self.kernel.buffers)
+            large = self.index(owners, pieces) == LARGE
+            most = 512 if large or wide else 1024  # else registers spill
+            threads = max(BLOCK_THREADS, _up(longest // (ADDING if adding else EACH)))
             if many and longest <= ROW:
                 threads = max(WARP_LANES, _up(longest // SHARE))
             layout = GridLayout(BLOCK, threads=min(threads, most))
