@@ -255,6 +255,16 @@ def test_every_matrix_of_a_stack_of_stacks_is_one(name: str) -> None:
         np.testing.assert_allclose(y.memory, z, rtol=1e-10, atol=1e-12)
 
 
+def test_of_singular_values_that_are_nan_there_is_no_inverse(monkeypatch) -> None:
+    """cuSOLVER gives finite vectors beside them, where NumPy raises."""
+    one = Spy(np.stack([np.eye(2)] * 2))
+    values = Spy(np.array([[np.nan, np.nan], [2.0, 0.0]]))
+    monkeypatch.setattr(np.linalg, "svd", lambda a, **how: (one.memory, values.memory, one.memory))
+    (found,) = cupy_library.evaluate(by_name["pinv"], [one, Spy(np.full(2, 1e-9))], {})
+    assert np.isnan(found.memory[0]).any()
+    np.testing.assert_array_equal(found.memory[1], [[0.5, 0], [0, 0]])
+
+
 @pytest.mark.parametrize("name", ["cholesky", "definite_banded_solve"])
 def test_what_is_not_definite_is_nan_and_its_neighbours_are_not(name: str) -> None:
     """CuPy says nothing of a matrix that has no factor, and gives what it got so far."""

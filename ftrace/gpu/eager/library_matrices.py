@@ -190,7 +190,7 @@ def _inverted(xp: Any, a: Any, cutoff: Any) -> Any:
     if not s.size:
         return vh, u, s, s > 0
     counts = s > xp.asarray(cutoff)[..., None] * s.max(axis=-1, keepdims=True)
-    inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0)
+    inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0 * s)  # NaN stays NaN
     v = xp.swapaxes(vh.conj(), -1, -2) * inverse[..., None, :].astype(a.dtype)
     return v, xp.swapaxes(u.conj(), -1, -2), s, counts
 
