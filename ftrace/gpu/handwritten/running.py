@@ -33,7 +33,7 @@ ROWS: Final = {
 }
 WARP: Final = 32
 THREADS: Final = 256  # of a block of short lines
-MOST: Final = 512  # of a block of one tile
+MOST: Final = 512  # of a block of one tile; twice as many of small states, as NARROW
 VECTOR: Final = 16  # bytes that a thread reads at once
 DEEP: Final = 64  # threads that share the tile of a line across memory
 NARROW: Final = 16  # such threads where lines fill warps
@@ -169,18 +169,20 @@ def along(n: int, size: int, state: int) -> Tiling:
         size, state: bytes of an element, and of what is joined.
     """
     pack = VECTOR // size
-    packs = max(1, _held(state) // pack)
+    packs = max(1, min(_held(state), 16) // pack)
     if n <= 2 * WARP * pack * packs:
         lanes = min(WARP, _up(-(-n // pack)))
         return Tiling(True, lanes, pack, min(packs, -(-n // (lanes * pack))), THREADS)
-    threads = min(MOST, _up(-(-n // (pack * packs))))
+    packs = max(1, _held(state) // pack)
+    threads = min(MOST * (2 if state <= 4 else 1), _up(-(-n // (pack * packs))))
     return Tiling(False, WARP, pack, packs, threads, length=threads * pack * packs)
 
 
 def across(n: int, lines: int, state: int) -> Tiling:
     """A plan for lines of which neighbours lie side by side in memory."""
     held = min(_held(state), _up(n))
-    deep = min(NARROW if lines >= WARP else DEEP, _up(-(-n // held)))
+    narrow = NARROW * (2 if state <= 4 else 1)
+    deep = min(narrow if lines >= WARP else DEEP, _up(-(-n // held)))
     wide = min(_up(lines), max(WARP, THREADS // deep))
     reach = max(1, GROUP // deep)
     return Tiling(False, 1, held, 1, deep * wide, wide, reach, deep * held)
@@ -188,7 +190,7 @@ def across(n: int, lines: int, state: int) -> Tiling:
 
 def _held(state: int) -> int:
     """Elements that a thread has in registers."""
-    return 16 if state <= 8 else 8
+    return 32 if state <= 4 else 16 if state <= 8 else 8
 
 
 def _up(n: int) -> int:
