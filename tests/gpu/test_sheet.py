@@ -289,6 +289,14 @@ def test_neighbours_are_read_and_written_sixteen_bytes_at_once(machine):
     assert machine.widths(kernels_by_dtype("f4")["row and column"])["STG.128"] == 1
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+def test_what_lies_across_is_read_and_written_sixteen_bytes_at_once(dtype, machine):
+    """Two operands are read: the one that lies across goes through shared memory."""
+    found = kernels_by_dtype(dtype)["transposed"]
+    assert set(machine.widths(found)) == {"LDG.128", "STG.128"}
+    assert named(machine.opcodes(found), "STS", "LDS", "BAR")
+
+
 def test_a_ragged_end_is_read_and_written_one_by_one(machine):
     found = machine.widths(kernels_by_dtype("f4")["ragged"])
     assert found["LDG.128"] == 2

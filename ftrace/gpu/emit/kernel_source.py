@@ -3,27 +3,27 @@
 A function is `extern "C" __global__ void symbol_0(const Words<N> a)`: the words are the buffers'
 base pointers, their steps of class `any`, and the kernel's scalars. teams.py writes how the
 owners' iterations get their threads, team_loops.py and team_folds.py what the threads of a team
-share, regions.py the elements that one thread takes at once.
+share, regions.py the elements that one thread takes at once, tiles.py what lies across.
 """
 
 from collections.abc import Container, Sequence
 from typing import Final
 
-from ftrace.gpu.emit import barriers, cuda_spelling, team_loops, teams, thread_branches
+from ftrace.gpu.emit import barriers, cuda_spelling, team_loops, teams, thread_branches, tiles
 from ftrace.gpu.emit.bounded_quotients import quotient
 from ftrace.gpu.emit.writer import Writer
-from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, TILE, GridLayout
+from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, GridLayout
 from ftrace.lowering.kernel.ir import Alloc, Buffer, If, Kernel, Let, Load, Loop, Stmt, Store, While
 
-HEADER: Final = """\
-template <int N> struct Words { long long w[N]; };
-template <class T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
-template <class T> inline void ft_add_exact(T& high, T& low, T other, T other_low) {
+HEADER: Final = f"""\
+template <int N> struct Words {{ long long w[N]; }};
+template <class T, int N> struct alignas(sizeof(T) * N) Pack {{ T v[N]; }};
+template <class T> inline void ft_add_exact(T& high, T& low, T other, T other_low) {{
   const T s = high + other, t = s - high;
   low = (low + other_low) + ((high - (s - t)) + (other - t));
   high = s;
-}
-"""  # once per source, before the functions
+}}
+{tiles.PLACE}"""  # once per source, before the functions
 
 
 def emit(
@@ -64,7 +64,7 @@ def _threads(w: Writer) -> int:
     """The most threads of a block."""
     if w.layout.team == BLOCK:
         return w.threads
-    return w.layout.across * w.threads if w.layout.team in (COLUMN, TILE) else BLOCK_THREADS
+    return w.layout.across * w.threads if w.layout.team == COLUMN else BLOCK_THREADS
 
 
 def _operands(w: Writer, given: Container[str]) -> int:

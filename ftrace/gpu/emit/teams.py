@@ -6,14 +6,14 @@ its number. What stood between these loops is done by every team, and stored by 
 
 from collections.abc import Sequence
 
-from ftrace.gpu.emit import cuda_spelling
+from ftrace.gpu.emit import tiles
+from ftrace.gpu.emit.coordinates import bind, coordinates, product
 from ftrace.gpu.emit.regions import apart, elements
 from ftrace.gpu.emit.writer import Writer
 from ftrace.gpu.grid.holding import held
 from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, THREAD, TILE, WARP, WARP_LANES
 from ftrace.gpu.grid.nests import flattened
-from ftrace.gpu.grid.tiles import pad
-from ftrace.lowering.kernel.ir import Block, Load, Loop, Stmt, Store
+from ftrace.lowering.kernel.ir import Block, Loop, Stmt, Store
 from ftrace.lowering.kernel.traversal import inside, outs_of
 
 
@@ -27,9 +27,10 @@ def teams(w: Writer) -> None:
         plain = [*apart(w, plain[:loop], ())[0], plain[loop]]
     same, plain = apart(w, plain, w.layout.owners)
     w.statements(w, same)
-    kinds = {WARP: _warps, BLOCK: _blocks, COLUMN: _columns, TILE: _tiles}
-    kinds[THREAD] = _threads if owners else _one
-    kinds[w.layout.team](w, plain, owners)
+    threads = _threads if owners else _one
+    {THREAD: threads, TILE: tiles.tiled, WARP: _warps, BLOCK: _blocks, COLUMN: _columns}[
+        w.layout.team
+    ](w, plain, owners)
 
 
 def _first_only(
@@ -41,31 +42,6 @@ def _first_only(
         for below in inside(Block((stmt,))):
             if isinstance(below, Store) and missing:
                 w.guards[id(below)] = " && ".join(missing)
-
-
-# --- coordinates
-
-
-def _product(w: Writer, owners: Sequence[Loop]) -> str:
-    return " * ".join(w.count(o.extent) for o in owners)
-
-
-def _coordinates(w: Writer, owners: Sequence[Loop], number: str) -> None:
-    """Name the coordinates of an iteration, given its number; the first one varies fastest."""
-    index = w.layout.index
-    for k, loop in enumerate(owners):
-        axis = f"i{loop.axis.id}"
-        if k == len(owners) - 1:
-            w.line(f"const {index} {axis} = {number};")
-            continue
-        rest, extent = f"r{loop.axis.id}", w.count(loop.extent)
-        w.line(f"const {index} {rest} = {number} / ({extent});")
-        w.line(f"const {index} {axis} = {number} - {rest} * ({extent});")
-        number = rest
-
-
-def _bind(w: Writer, owners: Sequence[Loop]) -> None:
-    w.axes.update(o.axis.id for o in owners)
 
 
 # --- the kinds of teams
@@ -89,9 +65,9 @@ def _threads(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
     stmts = _hoisted(w, first, stmts, {o.axis.id for o in rows})
     start = f"({index})blockIdx.y * blockDim.y + threadIdx.y"
     step = f"({index})gridDim.y * blockDim.y"
-    with w.braces(f"for ({index} row = {start}; row < {_product(w, rows)}; row += {step})"):
-        _coordinates(w, rows, "row")
-        _bind(w, rows)
+    with w.braces(f"for ({index} row = {start}; row < {product(w, rows)}; row += {step})"):
+        coordinates(w, rows, "row")
+        bind(w, rows)
         elements(w, first, stmts)
 
 
@@ -140,7 +116,7 @@ def _numbered(
     if not owners:
         _row(w, stmts)
         return
-    index, count = w.layout.index, _product(w, owners)
+    index, count = w.layout.index, product(w, owners)
     w.team, w.teams = "(long long)team", f"(long long)({count})"
     several = w.layout.team == WARP and w.threads < WARP_LANES
     number = "first" if several else "team"
@@ -150,8 +126,8 @@ def _numbered(
             w.line(f"const bool valid = own < {count};")
             w.line(f"const {index} team = valid ? own : {count} - 1;")
             w.only, w.valid = "valid && lane == 0", "valid"
-        _coordinates(w, owners, "team")
-        _bind(w, owners)
+        coordinates(w, owners, "team")
+        bind(w, owners)
         _row(w, stmts)
 
 
@@ -175,60 +151,15 @@ def _columns(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
     w.line(f"const {index} column = ({index})blockIdx.x * {w.layout.across} + threadIdx.x;")
     w.line(f"const bool valid = column < {extent};")
     w.line(f"const {index} i{first.axis.id} = valid ? column : {extent} - 1;")
-    _bind(w, [first])
+    bind(w, [first])
     w.only, w.valid, w.common = "valid && lane == 0", "valid", True
-    w.team, w.teams = f"(long long)i{first.axis.id}", f"(long long)({_product(w, owners)})"
+    w.team, w.teams = f"(long long)i{first.axis.id}", f"(long long)({product(w, owners)})"
     if not rows:
         w.statements(w, stmts)
         return
     w.team = f"(row * (long long)({extent}) + i{first.axis.id})"
-    head = f"for ({index} row = blockIdx.y; row < {_product(w, rows)}; row += gridDim.y)"
+    head = f"for ({index} row = blockIdx.y; row < {product(w, rows)}; row += gridDim.y)"
     with w.braces(head):
-        _coordinates(w, rows, "row")
-        _bind(w, rows)
+        coordinates(w, rows, "row")
+        bind(w, rows)
         w.statements(w, stmts)
-
-
-def _tiles(w: Writer, stmts: Sequence[Stmt], owners: Sequence[Loop]) -> None:
-    """A block reads squares along the second owner, which it then has when it goes along the first.
-
-    Beyond the ends, threads do what the last ones do.
-    """
-    index, side, (first, second, *rest) = w.layout.index, w.layout.across, owners
-    i, j = first.axis.id, second.axis.id
-    wide, high = w.count(first.extent), w.count(second.extent)
-    loads = [s for s in stmts if isinstance(s, Load) and s.out.id in w.layout.staged]
-    for n, load in enumerate(loads):
-        kind, size = _memory(w, load)
-        w.line(f"__shared__ {kind} s{n}[{side}][{side + pad(size)}];")
-    w.line(f"const {index} c{i} = ({index})blockIdx.x * {side};")
-    w.line(f"const {index} squares = ({high} + {side - 1}) / {side};")
-    w.line(f"const bool valid = c{i} + threadIdx.x < {wide};")
-    rows = f"squares * ({_product(w, rest)})" if rest else "squares"
-    with w.braces(f"for ({index} row = blockIdx.y; row < {rows}; row += gridDim.y)"):
-        if rest:
-            w.line(f"const {index} others = row / squares;")
-            _coordinates(w, rest, "others")
-            _bind(w, rest)
-        w.line(f"const {index} c{j} = {'(row - others * squares)' if rest else 'row'} * {side};")
-        with w.unrolled(side // w.threads):
-            w.line(f"const unsigned u = threadIdx.y + e * {w.threads};")
-            w.line(f"const {index} i{i} = c{i} + u, i{j} = c{j} + threadIdx.x;")
-            inside = w.braces(f"if (i{i} < {wide} && i{j} < {high})")
-            with inside, w.inside(first.axis), w.inside(second.axis):
-                for n, load in enumerate(loads):
-                    w.line(f"s{n}[u][threadIdx.x] = {w.place(load)};")
-        w.line("__syncthreads();")
-        w.line(f"const {index} i{i} = valid ? c{i} + threadIdx.x : {wide} - 1;")
-        w.line(f"const {index} b{j} = c{j} + threadIdx.y;")
-        _bind(w, [first])
-        w.staged = {id(s): f"s{n}[i{i} - c{i}][i{j} - c{j}]" for n, s in enumerate(loads)}
-        w.only = "valid"
-        elements(w, second, stmts)
-        w.line("__syncthreads();")
-
-
-def _memory(w: Writer, load: Load) -> tuple[str, int]:
-    """The type of an element in memory, and its bytes."""
-    dtype = w.buffers[load.buffer][0].dtype
-    return cuda_spelling.MEMORY[dtype], int(dtype[1:])

@@ -33,8 +33,8 @@ class Writer:
         common: whether all threads of a team do the same here.
         written, read: buffers that the team wrote, and read, since its last barrier.
         shared: bytes of shared memory.
+        tiled: by `id` of a load, its place in a tile.
         held: what stays in registers between the passes over a row.
-        staged: by `id` of a load, where in shared memory its element lies.
         statements: writes statements (kernel_source.py), for the blocks inside others.
     """
 
@@ -63,8 +63,8 @@ class Writer:
         self.written: dict[str, tuple[Atom | None, ...]] = {}
         self.read: set[str] = set()
         self.shared = 0
+        self.tiled: dict[int, str] = {}
         self.held = HeldRow()
-        self.staged: dict[int, str] = {}
 
     def fail(self, what: str) -> BackendError:
         """An error that names the kernel."""
@@ -153,8 +153,8 @@ class Writer:
 
     def place(self, access: Load | Store, base: int | None = None) -> str:
         """The element of an access; with `base` the first of those along that axis."""
-        if id(access) in self.staged:
-            return self.staged[id(access)]
+        if id(access) in self.tiled:
+            return self.tiled[id(access)]
         buffer, words = self.buffers[access.buffer]
         far = any(
             isinstance(a, KernelVar) and a.id not in (*self.axes, *self.scalars, base)

@@ -16,8 +16,8 @@ from ftrace.lowering.kernel.ir import PAIRS, Fold, Kernel
 THREAD: Final = "thread"  # every thread is a team; the first owner lies along x, in vectors
 WARP: Final = "warp"  # lanes of one warp take neighbouring iterations: all of them, or a part
 BLOCK: Final = "block"  # so do the threads of a block
+TILE: Final = "tile"  # threads of a block are, too, but read some buffers along the second owner
 COLUMN: Final = "column"  # threads of a block with the same x, for one of neighbouring owners
-TILE: Final = "tile"  # every thread is a team; a block has a square of the first two owners
 WARP_LANES: Final = 32
 BLOCK_THREADS: Final = 256  # of blocks that hold many teams
 SMALL: Final = "unsigned"  # types of indices: all offsets lie below 2^31
@@ -30,15 +30,15 @@ class GridLayout:
     """What code depends on beyond its kernel.
 
     Attributes:
-        team: THREAD, WARP, BLOCK, COLUMN or TILE.
+        team: THREAD, TILE, WARP, BLOCK or COLUMN.
         owners: ids of the axes that are spread over teams; the first one varies fastest.
         lanes: ids of the axes that are spread over the threads of a team.
-        threads: threads of a team, or rows of threads of a TILE; a power of two.
-        across: neighbours along the first owner that a block of COLUMNs or a TILE takes.
+        threads: threads of a team; a power of two.
+        across: neighbouring columns that a block takes, where teams are COLUMNs; threads of a
+            block that read and write one row of a TILE.
         width: neighbouring iterations that a thread takes at once, of the first owner (THREAD) or
             of each lane loop.
-        batch: iterations, an iteration apart, that a thread of a COLUMN or TILE takes at once.
-        staged: variables whose loads go along the second owner and through shared memory (TILE).
+        batch: iterations, an iteration apart, that a thread of a COLUMN takes at once.
         vectors: names of the buffers that are read and written in vectors of `width`.
         ragged: whether an extent may be no multiple of what is taken at once.
         index: type of offsets: SMALL, SIGNED or LARGE.
@@ -51,6 +51,9 @@ class GridLayout:
             (holding.py); 0 if rows are read again.
         plain: whether threads add up so little that rounding errors need not be kept.
         same: buffers that see the same memory in the same steps as one before, with that one.
+        tiles: buffers that are read in squares of the first two owners, along the second one
+            (in vectors, if they are among those).
+        side: of these squares.
     """
 
     team: str
@@ -60,7 +63,6 @@ class GridLayout:
     across: int = WARP_LANES
     width: int = 1
     batch: int = 1
-    staged: tuple[int, ...] = ()
     vectors: tuple[str, ...] = ()
     ragged: bool = False
     index: str = SMALL
@@ -70,6 +72,8 @@ class GridLayout:
     held: int = 0
     plain: bool = False
     same: tuple[tuple[str, str], ...] = ()
+    tiles: tuple[str, ...] = ()
+    side: int = 0
 
 
 @record
@@ -115,16 +119,21 @@ def has_tree(fold: Fold) -> bool:
 
 _TEAMS: Final = {
     THREAD: "one thread for each piece of work",
+    TILE: "a block for each square of {side} by {side}, which it reads of {tiles}",
     WARP: "{threads} threads of a warp for each row",
     BLOCK: "a block of {threads} threads for each row",
     COLUMN: "{threads} threads for each column, {across} columns side by side",
-    TILE: "squares of {across} by {across} through shared memory",
 }
 
 
 def described(kernel: Kernel, layout: GridLayout, stages: Sequence[Geometry]) -> str:
     """A line that says how a kernel lies on the grid."""
-    parts = [_TEAMS[layout.team].format(threads=layout.threads, across=layout.across)]
+    names = ", ".join(layout.tiles)
+    parts = [
+        _TEAMS[layout.team].format(
+            threads=layout.threads, across=layout.across, side=layout.side, tiles=names
+        )
+    ]
     if layout.split > 1:
         parts.append(f"{layout.split} of them share it, a second function adds up")
     if layout.width > 1:

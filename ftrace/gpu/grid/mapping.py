@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Final, Protocol
 
 from ftrace.core.errors import BackendError
-from ftrace.gpu.grid import nests, tiles
+from ftrace.gpu.grid import nests, tiling
 from ftrace.gpu.grid.holding import held
 from ftrace.gpu.grid.layout import (
     BLOCK,
@@ -120,6 +120,7 @@ class _Mapper:
                 "Nothing that ftrace lowers needs any; a pass that adds it cannot be used here.",
             )
         self.accesses = nests.accesses(launch.kernel.body)
+        self.plane: tiling.Plane | None = None
 
     def size(self, atom: Atom) -> int:
         return int(atom.value) if isinstance(atom, Lit) else self.numbers[atom]
@@ -141,13 +142,12 @@ class _Mapper:
         owners, rest = self.owners()
         pieces = [p for s in rest.stmts if isinstance(s, Loop) for p in self.pieces(s)]
         if not pieces or (owners and max(map(self.length, pieces)) <= SHORT):
-            square = self.tile(owners)
-            if square is not None:
-                layout, owners = square
-                return self.finished(layout, owners, [])
+            self.plane = self.tiles(owners)
             owners = self.fastest_first(owners)
+            layout = GridLayout(TILE if self.plane else THREAD)
             body = Block(tuple(s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]))
-            layout = self.vectors(GridLayout(THREAD), [Piece(o, o) for o in owners[:1]], [body])
+            layout = self.vectors(layout, [Piece(o, o) for o in owners[:1]], [body])
+            layout = self.squares(layout)
             pieces = []
         else:
             layout, owners = self.team(owners[::-1], pieces), owners[::-1]
@@ -266,36 +266,14 @@ class _Mapper:
         after = {s.buffer for s in rest.stmts if isinstance(s, Load)}
         return not written & read and not stored & after
 
-    def tile(self, owners: Sequence[Loop]) -> tuple[GridLayout, list[Loop]] | None:
-        """The layout of a kernel that reads by tiles, with its owners in order."""
-        sizes = {o.axis.id: self.size(o.extent) for o in owners}
-        found = tiles.tile(owners, self.accesses, self.buffers, self.steps, sizes)
-        if found is None or found.shared > self.device.shared:
-            return None
-        two = [found.first, found.second]
-        body = Block(tuple(s for s, _ in nests.flattened(self.kernel, _ids(owners))[0]))
-        if self.room([body], 2, varying(self.kernel.body, {found.second.axis})) < 2:
-            return None
-        order = [*two, *(o for o in owners[::-1] if o not in two)]
-        layout = GridLayout(
-            TILE,
-            owners=_ids(order),
-            threads=tiles.ROWS,
-            across=found.side,
-            batch=found.side // tiles.ROWS,
-            staged=found.staged,
-            ragged=self.size(found.second.extent) % found.side != 0,
-            index=self.index(order, []),
-        )
-        return layout, order
-
     def fastest_first(self, owners: Sequence[Loop]) -> list[Loop]:
-        """Owners with the one along memory first, the others from the inside out."""
+        """Owners with the plane's or the one along memory first, the others from the inside out."""
         if not owners:
             return []
         inner = list(owners[::-1])
         best = max(inner, key=lambda o: (self.score(o), -inner.index(o)))
-        return [best, *(o for o in inner if o is not best)]
+        first = [self.plane.first, self.plane.second] if self.plane else [best]
+        return [*first, *(o for o in inner if all(o is not one for one in first))]
 
     def score(self, loop: Loop) -> int:
         """What neighbouring iterations of a loop are worth: elements that lie side by side."""
@@ -322,13 +300,18 @@ class _Mapper:
             return layout
         axes = {p.inner.axis for p in along}
         found = [a for a in self.accesses if axes & set(a.stmt.at)]
+        across = [a for a in found if self.plane and a.stmt.buffer in self.plane.buffers]
         if any(a.guarded for a in self.accesses) or not found:
             return layout
         width = VECTOR // max(int(self.buffers[a.stmt.buffer].dtype[1:]) for a in found)
         vary = varying(self.kernel.body, axes)
+        if self.plane:  # elements go to shared memory one by one
+            width = min(width, 4 * self.largest())
         width = self.room(bodies, width, vary)
         while width > 1:
             names = self.fitting(found, axes, vary, width)
+            if self.plane and self.size(self.plane.second.extent) % width == 0:
+                names += self.fitting(across, {self.plane.second.axis}, set(), width)
             ragged = any(self.length(p) % width for p in along)
             cut = any(self.size(p.inner.extent) % width for p in along if p.is_joined)
             runs = sum(a.stmt.buffer in names for a in found)  # else neighbours would spread
@@ -457,6 +440,27 @@ class _Mapper:
             first.setdefault(key, b.name)
         return found
 
+    def tiles(self, owners: Sequence[Loop]) -> tiling.Plane | None:
+        """The plane whose squares fit shared memory, of as many buffers as do."""
+        plane = tiling.plane(owners, self.accesses, self.buffers, self.steps, self.size)
+        if plane is None:
+            return None
+        size = self.largest()
+        room = self.device.shared // (tiling.side(size) ** 2 * size)
+        return replace(plane, buffers=plane.buffers[:room]) if room else None
+
+    def largest(self) -> int:
+        """The bytes of the largest elements."""
+        return max(int(b.dtype[1:]) for b in self.buffers.values())
+
+    def squares(self, layout: GridLayout) -> GridLayout:
+        """The layout with the sides of its tiles."""
+        if self.plane is None:
+            return layout
+        size = self.largest()
+        across = tiling.ROW_BYTES // (layout.width * size)
+        return replace(layout, tiles=self.plane.buffers, side=tiling.side(size), across=across)
+
     # --- how many
 
     def geometry(self, layout: GridLayout, owners: Sequence[Loop]) -> tuple[Geometry, ...]:
@@ -467,9 +471,10 @@ class _Mapper:
         if layout.team == THREAD:
             return (self._of_threads(layout, sizes),)
         if layout.team == TILE:
-            wide, *high = (-(-n // layout.across) for n in sizes[:2])
-            rows = min(prod([*high, *sizes[2:]]), GRID)
-            return (Geometry((wide, rows, 1), (layout.across, layout.threads, 1)),)
+            wide, high = (-(-n // layout.side) for n in sizes[:2])
+            down = BLOCK_THREADS // layout.across
+            grid = wide, min(high * prod(sizes[2:]), GRID), 1
+            return (Geometry(grid, (layout.across, down, 1)),)
         if layout.team == COLUMN:
             wide, high = -(-sizes[0] // layout.across), min(prod(sizes[1:]), GRID)
             first = Geometry((wide, high, layout.split), (layout.across, layout.threads, 1))
