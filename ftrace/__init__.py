@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from ftrace.api.derivatives.jacobians import jacfwd as jacfwd
     from ftrace.api.derivatives.jacobians import jacobian as jacobian
     from ftrace.api.derivatives.jacobians import jacrev as jacrev
+    from ftrace.api.derivatives.jets import derivative as derivative
+    from ftrace.api.derivatives.jets import jet as jet
     from ftrace.api.looking.checking import check_differentiable as check_differentiable
     from ftrace.api.looking.residuals import print_saved_residuals as print_saved_residuals
     from ftrace.api.looking.residuals import saved_residuals as saved_residuals
@@ -131,6 +133,7 @@ _HOMES = {
         "value_and_grad",
         "vjp",
     ),
+    "ftrace.api.derivatives.jets": ("derivative", "jet"),
     "ftrace.api.vmap": ("vmap",),
     "ftrace.api.compiled.accepted": (
         "default_matmul_precision",

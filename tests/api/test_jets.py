@@ -1,0 +1,241 @@
+"""`jet` and `derivative`: derivatives of high order, in one pass."""
+
+import math
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace.errors import DtypeError, RuleError, ShapeError, TreeError
+
+M = np.array([[2.0, 1.0], [0.5, 3.0]])
+
+
+def nested(f, n):
+    """The n-th derivative by forward mode of forward mode."""
+    for _ in range(n):
+        f = (lambda g: lambda x: ftrace.jvp(g, (x,), (1.0,))[1])(f)
+    return f
+
+
+def assigned(x):
+    y = np.zeros(3)
+    y[0] = np.sin(x)
+    y[1] = y[0] * x
+    y[0] = y[1] ** 2
+    y[2] += y[0]
+    return y[0] * y[2]
+
+
+def changed(x):
+    c = np.array([1.0, 2.0])
+    first = x * c
+    c[0] = 5.0
+    second = x * c
+    return first[0] * second[0] * np.sum(second)
+
+
+def looped(x):
+    y = x
+    while np.abs(y) < 10.0:
+        y = y * y + x
+    return y
+
+
+def ruled():
+    made = ftrace.custom_jvp(np.sin)
+    made.defjvps(lambda t, y, x: t * np.cos(x))
+    return made
+
+
+FUNCTIONS = {
+    "sin": np.sin,
+    "exp": np.exp,
+    "log": np.log,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "square root": np.sqrt,
+    "quotient": lambda x: np.sin(x) / (1 + x * x),
+    "power": lambda x: x**2.5,
+    "power of itself": lambda x: x**x,
+    "polynomial": lambda x: 3 * x**3 - 2 * x + 1,
+    "arc tangent": np.arctan,
+    "mixed": lambda x: np.exp(np.sin(x) * x) / np.sqrt(1 + x),
+    "where": lambda x: np.where(x > 0, x * x, x),
+    "error function": ftrace.scipy.special.erf,
+    "log gamma": ftrace.scipy.special.gammaln,
+    "system": lambda x: np.linalg.solve(fnp.array([[2.0 + x, 1], [1, 3 * x]]), fnp.array([x, 1.0]))[
+        0
+    ],
+    "determinant": lambda x: np.linalg.det(M * x + np.eye(2)),
+    "matrices": lambda x: np.sum((M * x) @ (M + x)),
+    "decision": lambda x: ftrace.lax.cond(x > 0, lambda x: x * x * x, np.sin, x),
+    "counted": lambda x: ftrace.lax.fori_loop(0, 3, lambda i, y: y * x + i, x),
+    "scan": lambda x: np.sum(ftrace.lax.scan(lambda c, v: (c * x, c + v), x, np.arange(4.0))[1]),
+    "while": lambda x: ftrace.lax.while_loop(
+        lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] ** 2 + x), (0, x)
+    )[1],
+    "jit": ftrace.jit(lambda x: np.sin(x * x)),
+    "rule": ruled(),
+    "sorted": lambda x: np.sort(fnp.array([x, 1 - x, x * x]))[1],
+    "complex": lambda x: np.abs(np.exp(1j * x) + x),
+    "assigned": assigned,
+    "array that changes": changed,
+    "loop of Python's": looped,
+    "twice the same": lambda x: np.cos(x) * np.sin(x) * np.cos(x),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_series_are_nested_derivatives(name):
+    f, x = FUNCTIONS[name], 0.7
+    value, found = ftrace.jet(f, (x,), ([1.0, 0.0, 0.0, 0.0],))
+    np.testing.assert_allclose(value, f(x), rtol=1e-15)
+    expected = [nested(f, k)(x) for k in (1, 2, 3, 4)]
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    compiled = ftrace.jit(lambda x: ftrace.jet(f, (x,), ([1.0, 0.0, 0.0, 0.0],))[1])(x)
+    np.testing.assert_allclose(compiled, expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(ftrace.derivative(f, 3)(x), expected[2], rtol=1e-10, atol=1e-10)
+
+
+def tangents(n):
+    """The Taylor coefficients of tan at 0, exactly: y' = 1 + y^2."""
+    terms = [Fraction(0)]
+    for k in range(1, n + 1):
+        square = sum(terms[i] * terms[k - 1 - i] for i in range(k))
+        terms.append((square + (k == 1)) / k)
+    return terms
+
+
+def test_ten_orders_against_exact_ones():
+    at = 0.4
+    exact = {
+        np.sin: lambda k: math.sin(at + k * math.pi / 2),
+        np.exp: lambda k: math.exp(at),
+        np.log: lambda k: (-1) ** (k - 1) * math.factorial(k - 1) / at**k,
+        (lambda x: 1 / x): lambda k: (-1) ** k * math.factorial(k) / at ** (k + 1),
+        np.sqrt: lambda k: math.prod(0.5 - i for i in range(k)) * at ** (0.5 - k),
+        (lambda x: x**7): lambda k: (
+            math.prod(7 - i for i in range(k)) * at ** (7 - k) if k <= 7 else 0.0
+        ),
+    }
+    for f, nth in exact.items():
+        _, found = ftrace.jet(f, (at,), ([1.0] + [0.0] * 9,))
+        np.testing.assert_allclose(found, [nth(k) for k in range(1, 11)], rtol=1e-12, atol=1e-9)
+    _, found = ftrace.jet(np.tan, (0.0,), ([1.0] + [0.0] * 9,))
+    expected = [float(t * math.factorial(k)) for k, t in enumerate(tangents(10))][1:]
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_the_second_derivative_of_sine_is_that_of_the_paper():
+    assert ftrace.derivative(np.sin, 2)(1.0) == -0.8414709848078965  # seeds A6
+    assert ftrace.derivative(np.sin, 0)(1.0) == np.sin(1.0)
+    assert ftrace.derivative(np.sin)(1.0) == np.cos(1.0)
+
+
+def test_the_work_of_an_operation_grows_with_the_square_of_the_order():
+    def equations(order):
+        f = lambda x: np.exp(np.sin(x) * x) / np.sqrt(1 + np.tanh(x))  # noqa: E731
+        series = [1.0] + [0.0] * (order - 1)
+        return len(ftrace.make_jaxpr(lambda x: ftrace.jet(f, (x,), (series,))[1])(0.5).eqns)
+
+    small, large = equations(4), equations(16)
+    assert large < 20 * small  # nested forward mode: 2**12 times as many
+
+
+def test_a_curve_through_containers_and_arrays():
+    def f(p, n):
+        return {"y": p["a"] ** n @ p["b"], "n": n}
+
+    rng = np.random.default_rng(0)
+    p = {"a": rng.standard_normal(3), "b": rng.standard_normal(3), "name": "p"}
+    d1, d2 = (
+        {"a": rng.standard_normal(3), "b": rng.standard_normal(3), "name": "p"} for _ in range(2)
+    )
+    value, (first, second) = ftrace.jet(f, (p, 3), ([d1, d2], [0, 0]))
+    assert value["n"] == 3
+
+    def along(t):
+        a = p["a"] + t * d1["a"] + t * t / 2 * d2["a"]
+        b = p["b"] + t * d1["b"] + t * t / 2 * d2["b"]
+        return a**3 @ b
+
+    np.testing.assert_allclose(value["y"], along(0.0))
+    np.testing.assert_allclose(first["y"], nested(along, 1)(0.0))
+    np.testing.assert_allclose(second["y"], nested(along, 2)(0.0))
+
+
+def test_in_other_transformations():
+    f = FUNCTIONS["mixed"]
+    second = ftrace.derivative(f, 2)
+    xs = np.array([0.2, 0.7, 1.5])
+    np.testing.assert_allclose(ftrace.vmap(second)(xs), [nested(f, 2)(x) for x in xs])
+    np.testing.assert_allclose(ftrace.grad(second)(0.7), nested(f, 3)(0.7), rtol=1e-10)
+    np.testing.assert_allclose(ftrace.jvp(second, (0.7,), (2.0,))[1], 2 * nested(f, 3)(0.7))
+    np.testing.assert_allclose(ftrace.derivative(second, 2)(0.7), nested(f, 4)(0.7), rtol=1e-10)
+    np.testing.assert_allclose(ftrace.jit(second)(0.7), second(0.7))
+    inner = ftrace.derivative(ftrace.grad(f), 2)
+    np.testing.assert_allclose(inner(0.7), nested(f, 3)(0.7), rtol=1e-10)
+
+
+def test_no_confusion_of_nested_curves():
+    # d/dx (x * d/dy (x + y)) = 1
+    inner = lambda x: x * ftrace.derivative(lambda y: x + y)(2.0)  # noqa: E731
+    assert ftrace.derivative(inner)(3.0) == 1.0
+    assert (
+        ftrace.derivative(lambda x: x * ftrace.derivative(lambda y: x * y * y, 2)(2.0))(3.0) == 12.0
+    )
+
+
+def test_single_precision_and_complex_numbers():
+    value = ftrace.derivative(np.sin, 3)(np.float32(0.5))
+    assert value.dtype == np.float32
+    z = 0.3 + 0.4j
+    np.testing.assert_allclose(ftrace.derivative(np.exp, 4)(z), np.exp(z))
+    assert ftrace.derivative(np.sin, np.int64(2))(1) == -np.sin(1.0)
+
+
+def test_a_long_program_needs_no_deep_recursion():
+    def f(x):
+        for _ in range(3000):
+            x = np.sin(x)
+        return x
+
+    start = time.perf_counter()
+    assert np.isfinite(ftrace.derivative(f, 2, lift=False)(0.5))
+    assert time.perf_counter() - start < 60
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: ftrace.derivative(np.sin, -1), DtypeError, "0, 1, 2"),
+        (lambda: ftrace.derivative(np.sin, 1.5), DtypeError, "0, 1, 2"),
+        (lambda: ftrace.derivative(np.sin, True), DtypeError, "0, 1, 2"),
+        (lambda: ftrace.derivative(3), DtypeError, "takes a function"),
+        (lambda: ftrace.derivative(np.sin, 2)(np.ones(3)), ShapeError, "vmap"),
+        (lambda: ftrace.derivative(np.sin, 2)("x"), DtypeError, "not an array or a number"),
+        (lambda: ftrace.jet(3, (1.0,), ([1.0],)), DtypeError, "takes a function"),
+        (lambda: ftrace.jet(np.sin, 1.0, ([1.0],)), TreeError, "tuple of primals"),
+        (lambda: ftrace.jet(np.sin, (1.0,), 1.0), TreeError, "tuple of series"),
+        (lambda: ftrace.jet(np.sin, (1.0,), ([1.0], [1.0])), TreeError, "1 primals and 2 series"),
+        (lambda: ftrace.jet(np.arctan2, (1.0, 1.0), ([1.0], [1.0, 0.0])), ShapeError, "as many"),
+        (lambda: ftrace.jet(np.sin, (np.ones(3),), ([1.0],)), ShapeError, "order 1 has shape"),
+        (lambda: ftrace.jet(np.sin, (1.0,), ([1j],)), DtypeError, "complex128"),
+        (lambda: ftrace.jet(lambda p: p["a"], ({"a": 1.0},), ([{}],)), TreeError, "structure"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
+
+
+def test_what_keeps_its_iterations_is_refused():
+    gradient = ftrace.grad(
+        lambda x: ftrace.lax.while_loop(lambda y: y < 10, lambda y: y * y + x, x)
+    )
+    with pytest.raises((RuleError, DtypeError)):
+        ftrace.derivative(gradient, 2)(1.5)
