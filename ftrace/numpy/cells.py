@@ -215,7 +215,8 @@ def replace(x: Tracer, new: Any, what: str, where: Any = True) -> Tracer:
         new = select(stretch(mask, a.shape), new, x)
     owner = x.owner if _is_here(x) else ctx.trace
     fits = isinstance(new, Tracer) and new.owner is owner
-    store(x, new if fits else copy(new))
+    # A new object: the result may be a cell that shows what is written here.
+    store(x, new.fresh() if fits else copy(new))
     return x
 
 

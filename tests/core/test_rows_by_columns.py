@@ -86,7 +86,7 @@ TRAVERSALS = {
     },
     "taking equations out": {
         "control/rows/gating.py", "control/rows/raising.py", "lifting/staging/merging.py",
-        "lowering/planning/pipeline.py",
+        "lowering/planning/pipeline.py", "lowering/planning/refusals.py",
     },
     "repeats": {"lowering/rolling/listing.py"},
     "sums of scatters": {"lowering/fusion/accumulation.py"},

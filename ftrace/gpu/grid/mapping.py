@@ -214,8 +214,8 @@ class _Mapper:
             return self.batches(layout, pieces)
         full = self.device.processors * MANY
         many = self.extent(owners) * WARP_LANES * BLOCKS >= full
-        row = ROW if len(pieces) == 1 else min(ROW, PASSES)
-        if owners and longest <= row and (many or longest <= 4 * WARP_LANES):
+        of_warps = ROW if len(pieces) == 1 else min(ROW, PASSES)
+        if owners and longest <= of_warps and (many or longest <= 4 * WARP_LANES):
             threads = min(WARP_LANES, max(_power(longest // 8), 4))
             if self.extent(owners) * threads < full:
                 threads = WARP_LANES

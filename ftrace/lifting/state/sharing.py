@@ -86,7 +86,8 @@ class Sharing:
             else:
                 self._loose[key, id(way.base)] = way.base
         mine = {id(way.base) for way in arrays}
-        self._pairs |= {frozenset((key, k)) for k, other in self._first.items() if mine & other}
+        others = (k for k, other in self._first.items() if k != key and mine & other)
+        self._pairs |= {frozenset((key, k)) for k in others}
         self._first[key] = mine
 
     def begin(self, key: Key, x: Any) -> list[Any]:
