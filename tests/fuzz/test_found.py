@@ -50,6 +50,12 @@ n = 0
 while n < min(y, 3):
     n += 1
     if flag:
+        if flag:
+            a = y
+        else:
+            if flag:
+                continue
+            a = y
         box["p"] = box["p"][:]
     box["p"] = box["p"]
 return box["p"] * y + x""",
