@@ -206,3 +206,13 @@ def test_tapes_of_loops_within_and_between_programs_compiled(f, ways, some_devic
     expected = gradient(x)
     assert np.abs(expected).max() > 1e-3
     assert_same(fetched(some_device, gradient(*given(some_device, [x]))), expected)
+
+
+def test_work_beside_loops_that_never_iterate(some_device):
+    def f(a, b):
+        return a * 2.0, b.transpose(0, 2, 1) + 1.0, np.sum(b, axis=2)
+
+    host = np.array([2.0, 1.875, 1.75]), np.zeros((3, 0, 4))
+    found = jit(f)(*map(some_device.from_host, host))
+    for y, e in zip(found, f(*host), strict=True):
+        np.testing.assert_array_equal(some_device.to_host(y), e)

@@ -129,12 +129,14 @@ class _Mapper:
         return prod(self.size(loop.extent) for loop in loops)
 
     def owners(self) -> tuple[list[Loop], Block]:
-        """As `nests.owners` finds them, but not a loop that never iterates beside other work."""
+        """As `nests.owners` finds them; none that never iterates, where other work is outside."""
         owners, rest = nests.owners(self.kernel.body)
-        around = self.kernel.body
+        around, cut = self.kernel.body, (owners, rest)
         for k, loop in enumerate(owners):
-            if not self.size(loop.extent) and len(around.stmts) > 1:
-                return owners[:k], around
+            if len(around.stmts) > 1:
+                cut = owners[:k], around  # what else is there has these owners
+            if not self.size(loop.extent):
+                return cut
             around = loop.body
         return owners, rest
 
