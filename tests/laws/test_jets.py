@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ftrace.api.derivatives.jets import jet_flat
+from ftrace.api.derivatives.series import jet_flat
 from ftrace.core.errors import RuleError
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.jvp import jvp_flat
