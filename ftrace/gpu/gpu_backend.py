@@ -15,11 +15,11 @@ from ftrace.core.jaxpr import Jaxpr
 from ftrace.gpu.grid.layout import described
 from ftrace.gpu.handwritten.running import ROWS
 from ftrace.gpu.handwritten.scatter_sums import can_add
-from ftrace.gpu.runtime.cubin import cubin
+from ftrace.gpu.machine_code.cubin import cubin
+from ftrace.gpu.machine_code.disassembly import disassembled
 from ftrace.gpu.runtime.current_device import current
 from ftrace.gpu.runtime.device_interface import Device
 from ftrace.gpu.runtime.device_launch import DeviceProgram, is_number
-from ftrace.gpu.runtime.disassembly import disassembled
 from ftrace.gpu.runtime.kernels import Planned, module, plan_kernels
 from ftrace.gpu.runtime.models import Model, model
 from ftrace.lowering.kernel.ir import Kernel

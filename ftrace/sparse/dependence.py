@@ -1,9 +1,9 @@
 """Which elements of an input each element of a result depends on: sparsity by interpretation.
 
 `DependenceTrace` evaluates a linear function, the derivative of a program, on places instead of
-numbers (places.py). What does not depend on the input is computed, so that indices are known.
-Calls, branches and loops are opened; a loop of few iterations is followed one by one, any other
-until what is carried depends on nothing more. (Griewank and Walther, Evaluating Derivatives, 2nd
+numbers (dependence_rules.py). What does not depend on the input is computed, so that indices are
+known. Calls, branches and loops are opened; a loop of few iterations is followed one by one, any
+other until what is carried depends on nothing more. (Griewank and Walther, Evaluating Derivatives, 2nd
 edition, 2008, section 7.1: propagation of index domains.)
 """
 
@@ -25,7 +25,7 @@ from ftrace.core.lazy import lazy
 from ftrace.core.lower import Branch, Call, Expansion, Iteration, Layout
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import EVAL, Trace, ctx
-from ftrace.sparse.places import (
+from ftrace.sparse.dependence_rules import (
     RULES,
     Dependent,
     Operation,

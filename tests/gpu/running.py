@@ -13,8 +13,8 @@ from ftrace.gpu.emit.kernel_source import HEADER, emit
 from ftrace.gpu.gpu_backend import MACHINE
 from ftrace.gpu.grid.layout import Mapped
 from ftrace.gpu.grid.mapping import mapped
+from ftrace.gpu.machine_code.cubin import compiled
 from ftrace.gpu.prelude.prelude import definitions
-from ftrace.gpu.runtime.cubin import compiled
 from ftrace.lowering.kernel import reference
 from ftrace.lowering.kernel.ir import Kernel
 from ftrace.lowering.kernel.launching import Launch, Operand

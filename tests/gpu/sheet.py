@@ -8,8 +8,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from ftrace.gpu.runtime import cubin as compiling
-from ftrace.gpu.runtime.disassembly import disassembled
+from ftrace.gpu.machine_code import cubin as compiling
+from ftrace.gpu.machine_code.disassembly import disassembled
 
 
 @dataclass(frozen=True)

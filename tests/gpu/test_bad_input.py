@@ -16,8 +16,8 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import errors, grad, jit, lax
-from ftrace.gpu.runtime import cubin as compiling
-from ftrace.gpu.runtime import nvrtc
+from ftrace.gpu.machine_code import cubin as compiling
+from ftrace.gpu.machine_code import nvrtc
 from ftrace.gpu.runtime.copying import _joined, contiguous
 from ftrace.gpu.runtime.kernels import planned
 from tests.gpu import conftest

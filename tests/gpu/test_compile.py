@@ -12,9 +12,9 @@ import pytest
 
 import ftrace
 from ftrace import errors
+from ftrace.gpu.machine_code import cubin as compiling
+from ftrace.gpu.machine_code import nvrtc
 from ftrace.gpu.prelude.cuda_source import source
-from ftrace.gpu.runtime import cubin as compiling
-from ftrace.gpu.runtime import nvrtc
 from tests.gpu import sheet
 
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
@@ -293,7 +293,7 @@ def test_the_compiler_that_is_given_compiles(home, monkeypatch) -> None:
 
 def test_processes_share_the_cache(home):
     program = (
-        "import sys\nfrom ftrace.gpu.runtime import cubin as c\n"
+        "import sys\nfrom ftrace.gpu.machine_code import cubin as c\n"
         "from tests.gpu.test_compile import TWICE\n"
         "made = []\nwrite = c.disk_cache.write\n"
         "c.disk_cache.write = lambda name, body: (made.append(1), write(name, body))\n"

@@ -17,8 +17,9 @@ import pytest
 
 from ftrace import errors, jit
 from ftrace.core.lazy import Lazy
-from ftrace.gpu.runtime import cubin as compiling
-from ftrace.gpu.runtime import cupy_device, nvrtc
+from ftrace.gpu.machine_code import cubin as compiling
+from ftrace.gpu.machine_code import nvrtc
+from ftrace.gpu.runtime import cupy_device
 from ftrace.gpu.runtime.cupy_device import CupyDevice, block_of, device_of
 from ftrace.gpu.runtime.current_device import current, using
 from ftrace.gpu.runtime.device_interface import Start
@@ -81,7 +82,7 @@ def kernel(device, fake, monkeypatch, python):
 
 def test_importing_ftrace_imports_no_cupy():
     program = (
-        "import sys, ftrace, ftrace.gpu.runtime.cubin, ftrace.gpu.runtime.cupy_device\n"
+        "import sys, ftrace, ftrace.gpu.machine_code.cubin, ftrace.gpu.runtime.cupy_device\n"
         "print('cupy' in sys.modules)"
     )
     command = [sys.executable, "-c", program]

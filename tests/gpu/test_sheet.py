@@ -15,9 +15,9 @@ import pytest
 
 from ftrace.core.errors import BackendError
 from ftrace.gpu.handwritten import running, running_source
-from ftrace.gpu.runtime import nvrtc
-from ftrace.gpu.runtime.cubin import compiled
-from ftrace.gpu.runtime.disassembly import disassembled
+from ftrace.gpu.machine_code import nvrtc
+from ftrace.gpu.machine_code.cubin import compiled
+from ftrace.gpu.machine_code.disassembly import disassembled
 from ftrace.gpu.runtime.kernels import Planned, module
 from tests.gpu import plans, sheet
 from tests.gpu.kernel_samples import DTYPES, PROGRAMS, templates

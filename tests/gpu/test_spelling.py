@@ -12,10 +12,10 @@ from hypothesis.extra.numpy import from_dtype
 from ftrace.core.errors import BackendError
 from ftrace.core.scalar import OPS, apply
 from ftrace.gpu.emit.cuda_spelling import MEMORY, REGISTER, literal, spell
+from ftrace.gpu.machine_code import nvrtc
+from ftrace.gpu.machine_code.cubin import cubin
+from ftrace.gpu.machine_code.disassembly import disassembled
 from ftrace.gpu.prelude.prelude import FUNCTIONS, definitions, prelude
-from ftrace.gpu.runtime import nvrtc
-from ftrace.gpu.runtime.cubin import cubin
-from ftrace.gpu.runtime.disassembly import disassembled
 from ftrace.lowering.kernel.ir import DTYPES
 from tests.cpu.test_spelling import assert_same_bits, in_range, numbers
 from tests.gpu.emulation import driver

@@ -12,7 +12,7 @@ from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.trace import EVAL
 from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.sparse.dependence import DependenceTrace
-from ftrace.sparse.places import Dependent
+from ftrace.sparse.dependence_rules import Dependent
 from tests.laws.cases import DIFFERENTIABLE, Case, over_cases
 from tests.laws.test_squares import jvp_of
 

@@ -13,7 +13,7 @@ from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var
 from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.handwritten.running import Running
+from ftrace.gpu.handwritten.running import PrefixScan
 from ftrace.gpu.handwritten.scatter_sums import ScatterSum
 from ftrace.gpu.runtime.copying import contiguous
 from ftrace.gpu.runtime.current_device import current
@@ -70,5 +70,5 @@ def accumulated(name: str, x: Any, axis: int, reverse: bool) -> Any:
     out = device.empty(x.shape, x.dtype)
     inner = prod(x.shape[axis + 1 :])
     sizes = (prod(x.shape[:axis]) * inner, x.shape[axis], inner)
-    Running(device, name, x.dtype, sizes, reverse)(*map(device.pointer, (x, out)))
+    PrefixScan(device, name, x.dtype, sizes, reverse)(*map(device.pointer, (x, out)))
     return out

@@ -13,13 +13,14 @@ lanes have is joined by pairs; then come rounds of a warp, warps, tiles and grou
 other. Sums of float16 are float32 until they are stored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.records import record
+from ftrace.gpu.handwritten.launch_protocol import Launching
 from ftrace.gpu.handwritten.running_source import SHORT, TILES, Joining, joining, source
 
 Triple = tuple[int, int, int]
@@ -65,21 +66,7 @@ class Tiling:
     length: int = 0
 
 
-class Launching(Protocol):
-    """What is used of a device (`runtime/device_interface.py`)."""
-
-    def empty(self, shape: Sequence[int], dtype: Any) -> Any: ...
-
-    def pointer(self, array: Any) -> int: ...
-
-    def compile(self, source: str, entries: tuple[str, ...]) -> Mapping[str, Any]: ...
-
-    def launch(
-        self, function: Any, grid: Triple, block: Triple, shared: int, words: Sequence[int]
-    ) -> None: ...
-
-
-class Running:
+class PrefixScan:
     """What joins all prefixes of the lines of an array.
 
     Args:

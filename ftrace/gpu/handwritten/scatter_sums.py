@@ -13,11 +13,12 @@ place is kept where its first update lies. A place that gets only -0.0, or nothi
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from string import Template
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from ftrace.gpu.emit.kernel_source import HEADER
+from ftrace.gpu.handwritten.launch_protocol import Launching
 
 Triple = tuple[int, int, int]
 Started = tuple[Any, Triple, Triple, tuple[Any, ...]]  # function, grid, block, words
@@ -30,20 +31,6 @@ LARGE: Final = 1 << 30  # elements, of which scratch memory takes three words of
 def can_add(dtype: np.dtype[Any]) -> bool:
     """Whether there are kernels for a type: float32, float64, complex, integers of 4 or 8 bytes."""
     return dtype.char in "fdFD" or (dtype.kind in "iu" and dtype.itemsize >= 4)
-
-
-class Launching(Protocol):
-    """What is used of a device (`runtime/device_interface.py`)."""
-
-    def empty(self, shape: Sequence[int], dtype: Any) -> Any: ...
-
-    def pointer(self, array: Any) -> int: ...
-
-    def compile(self, source: str, entries: tuple[str, ...]) -> Mapping[str, Any]: ...
-
-    def launch(
-        self, function: Any, grid: Triple, block: Triple, shared: int, words: Sequence[int]
-    ) -> None: ...
 
 
 class ScatterSum:

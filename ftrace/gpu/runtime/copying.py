@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from ftrace.gpu.runtime.device_interface import Call, Device
+from ftrace.gpu.runtime.device_interface import Device, DeviceCall
 from ftrace.gpu.runtime.device_memory import Memory
 from ftrace.gpu.runtime.kernels import WORD, functions, planned, starts
 from ftrace.lowering.kernel.ir import Block, Buffer, Kernel, KernelVar, Load, Loop, Store
@@ -41,7 +41,7 @@ def contiguous(array: Any, device: Device) -> Any:
 @lru_cache(maxsize=256)
 def _copying(
     device: Device, shape: tuple[int, ...], strides: tuple[int, ...], size: int, width: int
-) -> Callable[[Call], None]:
+) -> Callable[[DeviceCall], None]:
     """What copies arrays that lie like this, from the first base to the second."""
     axes = [(n, s // width) for n, s in zip(shape, strides, strict=True)]
     if size > width:

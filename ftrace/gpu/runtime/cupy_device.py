@@ -21,9 +21,9 @@ import numpy as np
 from ftrace.core.errors import BackendError, DeviceMemoryError
 from ftrace.core.lazy import forkable_lock, lazy
 from ftrace.core.primitive import Primitive
-from ftrace.gpu.runtime import nvrtc
-from ftrace.gpu.runtime.cubin import cubin
-from ftrace.gpu.runtime.device_interface import Call, Start, Triple
+from ftrace.gpu.machine_code import nvrtc
+from ftrace.gpu.machine_code.cubin import cubin
+from ftrace.gpu.runtime.device_interface import DeviceCall, Start, Triple
 from ftrace.gpu.runtime.sequences import Launches, driver
 
 _OUT_OF_MEMORY, _NOT_INITIALISED = 2, 3  # of cudaError_t and of CUresult
@@ -236,7 +236,7 @@ class CupyDevice:
                 raise self._failed(f"Copying {dtype.itemsize} bytes", error) from error
         return np.frombuffer(host, dtype, 1)[0]
 
-    def sequence(self, starts: Sequence[Start]) -> Callable[[Call], None]:
+    def sequence(self, starts: Sequence[Start]) -> Callable[[DeviceCall], None]:
         """As the protocol says, by machine code or a CUDA graph (sequences.py)."""
 
         def refused(status: int, start: Start) -> BackendError:
@@ -245,7 +245,7 @@ class CupyDevice:
 
         launches = Launches(starts, driver(), refused)
 
-        def run_there(call: Call) -> None:
+        def run_there(call: DeviceCall) -> None:
             with self._current():
                 launches(call)
 

@@ -36,24 +36,26 @@ class Start:
 
 
 @record
-class Place:
+class AddressWord:
     """An address that is known at a call: that of a base, and a distance from it in bytes."""
 
     base: int
     distance: int
 
-    def __add__(self, more: int) -> "Place":
-        return Place(self.base, self.distance + more)
+    def __add__(self, more: int) -> "AddressWord":
+        return AddressWord(self.base, self.distance + more)
 
 
-def start_of(function: Any, grid: Triple, block: Triple, words: Sequence[int | Place]) -> Start:
+def start_of(
+    function: Any, grid: Triple, block: Triple, words: Sequence[int | AddressWord]
+) -> Start:
     """A launch of which some words are places."""
-    moving = tuple((i, w.base) for i, w in enumerate(words) if isinstance(w, Place))
-    numbers = tuple(w.distance if isinstance(w, Place) else w for w in words)
+    moving = tuple((i, w.base) for i, w in enumerate(words) if isinstance(w, AddressWord))
+    numbers = tuple(w.distance if isinstance(w, AddressWord) else w for w in words)
     return Start(function, grid, block, 0, numbers, moving)
 
 
-class Call(Protocol):
+class DeviceCall(Protocol):
     """What a sequence is told.
 
     Attributes:
@@ -140,7 +142,7 @@ class Device(Protocol):
         """One NumPy scalar from an address; waits for all that was started before."""
         ...
 
-    def sequence(self, starts: Sequence[Start]) -> Callable[[Call], None]:
+    def sequence(self, starts: Sequence[Start]) -> Callable[[DeviceCall], None]:
         """What starts kernels one after another, again and again."""
         ...
 

@@ -23,7 +23,7 @@ from weakref import finalize
 import numpy as np
 
 from ftrace.gpu.runtime import launch_loop as loop
-from ftrace.gpu.runtime.device_interface import Call, Start
+from ftrace.gpu.runtime.device_interface import DeviceCall, Start
 
 GRAPH: Final = 3  # launches from which a graph is quicker
 LONGEST: Final = 4096  # launches of a graph
@@ -112,11 +112,11 @@ class Launches:
         self._run = loop.run()
         self._lock = RLock()
         self._direct = _State(self)
-        self._graphs: dict[int, Graph | None] | None = (
+        self._graphs: dict[int, LaunchGraph | None] | None = (
             {} if GRAPH <= len(starts) <= LONGEST else None
         )
 
-    def __call__(self, call: Call) -> None:
+    def __call__(self, call: DeviceCall) -> None:
         """Start them.
 
         Raises:
@@ -134,7 +134,7 @@ class Launches:
         if status:
             raise self._error(status & 0xFFFFFFFF, self.starts[status >> 32])
 
-    def _replayed(self, graphs: dict[int, "Graph | None"], given: bytes, stream: int) -> bool:
+    def _replayed(self, graphs: dict[int, "LaunchGraph | None"], given: bytes, stream: int) -> bool:
         """Whether they ran as a graph, which is made at the second call on a stream."""
         graph = graphs.get(stream)
         if graph is None:
@@ -142,7 +142,7 @@ class Launches:
                 if len(graphs) < KEPT:
                     graphs[stream] = None
                 return False
-            graph = graphs[stream] = Graph(self)
+            graph = graphs[stream] = LaunchGraph(self)
             graph.record(given)
         if not graph.made or self._run(graph.address, given, stream):
             self._graphs = None  # if more is wrong than graphs, launches will tell
@@ -169,7 +169,7 @@ class _State:
         self.address = self._table.ctypes.data
 
 
-class Graph(_State):
+class LaunchGraph(_State):
     """Launches that are started together.
 
     Attributes:

@@ -13,11 +13,11 @@ from ftrace.core import source
 from ftrace.core.errors import JaxprError
 from ftrace.core.tapes import has_turns
 from ftrace.core.trace import EVAL, ctx
-from ftrace.gpu.handwritten.running import Running
+from ftrace.gpu.handwritten.running import PrefixScan
 from ftrace.gpu.handwritten.scatter_sums import ScatterSum
 from ftrace.gpu.runtime.bases import Bases
 from ftrace.gpu.runtime.copying import contiguous, flat, of_number
-from ftrace.gpu.runtime.device_interface import Device, Place, Start, start_of
+from ftrace.gpu.runtime.device_interface import AddressWord, Device, Start, start_of
 from ftrace.gpu.runtime.device_memory import Memory
 from ftrace.gpu.runtime.kernels import (
     ALIGNMENT,
@@ -66,7 +66,7 @@ class Steps:
         self._asking = False  # whether a step is more than launches
         divisors = alignments(program)
         kernels: dict[int, Planned] = {}
-        self._handwritten: dict[int, ScatterSum | Running] = {}
+        self._handwritten: dict[int, ScatterSum | PrefixScan] = {}
         for step in every(program.steps):
             if isinstance(step, ScatterStep | Accumulate):
                 self._handwritten[id(step)] = _handwritten(step, program, device)
@@ -167,8 +167,8 @@ class Steps:
             slots = [step.out, step.places, step.updates]
         else:
             slots = [step.source, step.out]
-        places = [Place(*where(k, 0)) for k in slots]
-        scratch = Place(self._bases.arena, self._bases.size)
+        places = [AddressWord(*where(k, 0)) for k in slots]
+        scratch = AddressWord(self._bases.arena, self._bases.size)
         # what lines of whole vectors are in begins on a vector, windows too
         launches = self._handwritten[id(step)].launches(places, scratch, aligned=True)
         return [start_of(*launch) for launch in launches]
@@ -269,12 +269,12 @@ def _turns(step: Scan, memory: Memory) -> int:
 
 def _handwritten(
     step: ScatterStep | Accumulate, program: Program, device: Device
-) -> ScatterSum | Running:
+) -> ScatterSum | PrefixScan:
     a, b, c = program.table[step.numbers : step.numbers + 3]
     dtype = np.dtype(step.dtype)
     if isinstance(step, ScatterStep):
         return ScatterSum(device, dtype, b, c, a)
-    return Running(device, step.row, dtype, (a, b, c), step.reverse)
+    return PrefixScan(device, step.row, dtype, (a, b, c), step.reverse)
 
 
 def _in_order(runs: Sequence[Run]) -> Run:

@@ -14,7 +14,7 @@ import numpy as np
 from ftrace.core.errors import BackendError
 from ftrace.core.primitive import Primitive
 from ftrace.gpu.runtime.current_device import using
-from ftrace.gpu.runtime.device_interface import Call, Start
+from ftrace.gpu.runtime.device_interface import DeviceCall, Start
 from tests.gpu.emulation import driver, memory
 
 FORWARDS: Final = "forwards"
@@ -121,8 +121,8 @@ class HostDevice:
         if 0 not in grid:
             self._run(function, dims, shared, block_of_words)
 
-    def sequence(self, starts: Sequence[Start]) -> Callable[[Call], None]:
-        def run(call: Call) -> None:
+    def sequence(self, starts: Sequence[Start]) -> Callable[[DeviceCall], None]:
+        def run(call: DeviceCall) -> None:
             for s in starts:
                 words = list(s.words)
                 for at, base in s.moving:

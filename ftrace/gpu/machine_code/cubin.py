@@ -9,8 +9,8 @@ import re
 
 from ftrace.core import disk_cache
 from ftrace.core.errors import BackendError, KernelError
-from ftrace.gpu.runtime import nvrtc
-from ftrace.gpu.runtime.nvrtc import Nvrtc
+from ftrace.gpu.machine_code import nvrtc
+from ftrace.gpu.machine_code.nvrtc import Nvrtc
 
 # No contraction and no flushing of subnormals: + - * / sqrt give NumPy's bits.
 OPTIONS = ("-std=c++17", "-default-device", "-fmad=false")
