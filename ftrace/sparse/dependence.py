@@ -3,8 +3,8 @@
 `DependenceTrace` evaluates a linear function, the derivative of a program, on places instead of
 numbers (dependence_rules.py). What does not depend on the input is computed, so that indices are
 known. Calls, branches and loops are opened; a loop of few iterations is followed one by one, any
-other until what is carried depends on nothing more. (Griewank and Walther, Evaluating Derivatives, 2nd
-edition, 2008, section 7.1: propagation of index domains.)
+other until what is carried depends on nothing more. (Griewank and Walther, Evaluating Derivatives,
+2nd edition, 2008, section 7.1: propagation of index domains.)
 """
 
 from __future__ import annotations
