@@ -24,6 +24,7 @@ from ftrace.cpu.runtime.recycling import maker
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.program.program import (
+    Accumulate,
     Apply,
     BranchStep,
     Callback,
@@ -252,7 +253,7 @@ def call_back(number: int) -> None:
 def is_interpreted(steps: Sequence[Step]) -> bool:
     """Whether no step is native."""
     for step in steps:
-        if isinstance(step, Launch | Multiply | ScatterStep | Apply | Look):
+        if isinstance(step, Launch | Multiply | ScatterStep | Accumulate | Apply | Look):
             return False
         if isinstance(step, BranchStep):
             inner = step.arms
