@@ -35,6 +35,7 @@ from ftrace.numpy.views import (
     partner,
     same,
     stepped,
+    strided,
     transpose,
     ways_of,
     zero_d,
@@ -138,7 +139,9 @@ def memory_of(x: Any) -> np.ndarray[Any, Any] | None:
     """A NumPy array that lies in memory as `x` would, or None where that is not known."""
     if not isinstance(x, Tracer):
         return _like(x)
-    if len(_long(x.aval.shape)) < 2 and type(alias_of(x)) not in (View, Chosen):
+    layout = _layout(x)
+    gaps = type(layout) is ViewLayout and layout.strides is not None
+    if len(_long(x.aval.shape)) < 2 and type(alias_of(x)) not in (View, Chosen) and not gaps:
         return np.empty(x.aval.shape, np.bool_)
     found = [_memory(way) for way in ways_of(x)]
     first = found[0]
@@ -194,12 +197,13 @@ def _like(x: Any) -> np.ndarray[Any, Any]:
     """A plain value as a NumPy array; for one on a device, another that lies as it does."""
     if not on_device(x):
         return np.asarray(x)
-    small = np.dtype(_small(x))
-    strides = [s // x.dtype.itemsize * small.itemsize for s in x.strides]
-    ends = [s * (n - 1) for s, n in zip(strides, x.shape, strict=True)] if x.size else []
-    first = -sum(min(end, 0) for end in ends)
-    memory = np.empty(first + sum(max(end, 0) for end in ends) + small.itemsize, np.uint8)
-    return np.ndarray(x.shape, small, memory.data, first, strides)
+    return strided(x.shape, np.dtype(_small(x)), [s // x.dtype.itemsize for s in x.strides])
+
+
+def _layout(root: Tracer) -> Any:
+    """What is known of how a cell lies in memory."""
+    alias = alias_of(root)
+    return alias.layout if type(alias) is Root else alias
 
 
 def _memory(way: Way) -> np.ndarray[Any, Any] | None:
@@ -208,8 +212,7 @@ def _memory(way: Way) -> np.ndarray[Any, Any] | None:
     if not isinstance(root, Tracer):
         memory = _like(root)
     else:
-        alias = alias_of(root)
-        layout = alias.layout if type(alias) is Root else alias
+        layout = _layout(root)
         if type(layout) is not ViewLayout:
             if len(_long(shape)) > 1:
                 return None

@@ -12,7 +12,7 @@ and two arrays of which a loop does not tell whether they are one.
 """
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -32,20 +32,46 @@ MEMORY: Final = (
 
 
 class ViewLayout:
-    """How a cell without views lies in memory: its axes from the outermost to the innermost."""
+    """How a cell without views lies in memory.
 
-    __slots__ = ("axes",)
+    Args:
+        axes: from the outermost to the innermost, without gaps; None: C order.
+        strides: in elements, where there are gaps, or neighbours lie backwards.
+    """
+
+    __slots__ = ("axes", "strides")
     holds_array = True
 
-    def __init__(self, axes: Shape | None) -> None:
-        self.axes = axes
+    def __init__(self, axes: Shape | None, strides: Shape | None = None) -> None:
+        self.axes, self.strides = axes, strides
 
     def memory(self, shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
         """A NumPy array that lies so."""
+        if self.strides is not None:
+            return strided(shape, np.dtype(dtype), self.strides)
         if self.axes is None:
             return np.empty(shape, dtype)
         whole = np.empty([shape[i] for i in self.axes], dtype)
         return whole.transpose(np.argsort(self.axes))
+
+
+def strided(shape: Shape, dtype: np.dtype[Any], strides: Sequence[int]) -> np.ndarray[Any, Any]:
+    """A NumPy array with these strides, in elements."""
+    size = dtype.itemsize
+    ends = [s * size * (n - 1) for s, n in zip(strides, shape, strict=True)] if all(shape) else []
+    first = -sum(min(end, 0) for end in ends)
+    memory = np.empty(first + sum(max(end, 0) for end in ends) + size, np.uint8)
+    return np.ndarray(shape, dtype, memory.data, first, [s * size for s in strides])
+
+
+def lies_like(y: Tracer, x: np.ndarray[Any, Any]) -> Tracer | None:
+    """Mark a new array as laid out as a plain one; None where its strides are no whole elements."""
+    if np.empty_like(x).strides == x.strides or not x.size:
+        return y
+    if any(s % x.itemsize for s in x.strides):
+        return None
+    y.alias = ViewLayout(None, tuple(s // x.itemsize for s in x.strides))
+    return y
 
 
 C_ORDER: Final = ViewLayout(None)

@@ -152,6 +152,15 @@ def test_infinities_nan_and_zeros(kind: str, dtype: str, host_device: HostDevice
                 np.testing.assert_array_equal(np.signbit(found), np.signbit(right))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("kind", ["max", "min"])
+def test_signs_of_zeros_among_equals(kind: str, dtype: str, host_device: HostDevice) -> None:
+    for line in ([0.0, -0.0], [-0.0, 0.0], [-1.0, 0.0, -0.0], [1.0, -0.0, 0.0, -0.0]):
+        x = np.array(line, dtype)
+        right, found = UFUNCS[kind].accumulate(x), here(accumulated(kind, there(x), 0, False))
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(right))
+
+
 @pytest.mark.parametrize("kind", ["max", "min", "mul", "add"])
 def test_complex_numbers_that_are_none(kind: str, host_device: HostDevice) -> None:
     x = np.array([1 + 1j, np.inf + 1j, 1 - 0j, 2 + 3j, 2 - 3j, complex(1, np.nan), 5], "c16")

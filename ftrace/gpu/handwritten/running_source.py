@@ -83,7 +83,8 @@ def joining(kind: str, dtype: np.dtype[Any]) -> Joining:
         neutral = (literal(-np.inf, code), literal(-1, code))
         value = lower.replace("s.v[0]", "(s.v[0] + log1p(s.v[1]))")
         return Joining(element, part, neutral, f"{lift}, 0", value, LOGADDEXP, 2 * size)
-    return Joining(element, part, (literal(least, code),), lift, lower, REAL[kind], size)
+    join = FIRST.get(kind, REAL[kind]) if dtype.char == "e" else REAL[kind]
+    return Joining(element, part, (literal(least, code),), lift, lower, join, size)
 
 
 def _neutral(kind: str, dtype: np.dtype[Any]) -> Any:
@@ -108,6 +109,11 @@ def _of_complex(kind: str, code: str) -> Joining:
 REAL: Final = {
     "add": "return {{a.v[0] + b.v[0]}};",
     "mul": "return {{a.v[0] * b.v[0]}};",
+    "max": "return a.v[0] > b.v[0] || a.v[0] != a.v[0] ? a : b;",
+    "min": "return a.v[0] < b.v[0] || a.v[0] != a.v[0] ? a : b;",
+}
+# Of zeros of both signs NumPy's loops for float16 take the first, all others the second.
+FIRST: Final = {
     "max": "return a.v[0] >= b.v[0] || a.v[0] != a.v[0] ? a : b;",
     "min": "return a.v[0] <= b.v[0] || a.v[0] != a.v[0] ? a : b;",
 }

@@ -30,6 +30,7 @@ from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import TRACED, cast, static_int, value
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.ufuncs import UFUNCS
+from ftrace.numpy.views import lies_like
 
 # ---------------------------------------------------------------------------------- constructors
 
@@ -343,7 +344,8 @@ def cell(x: Any) -> Any:
         return x
     if not x.flags.writeable or sys.getrefcount(x) > FRESH or not _is_private(x.base):
         return x
-    return fnp.array(x)
+    made = lies_like(fnp.array(x), x)
+    return x if made is None else made
 
 
 def _is_private(base: Any) -> bool:
