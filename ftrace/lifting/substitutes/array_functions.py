@@ -27,7 +27,7 @@ from ftrace.lifting.state.leaves import one_of
 from ftrace.lifting.substitutes.python import holds_tracer, is_unknown
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.masking import Selection
-from ftrace.numpy.promote import TRACED, cast, static_int, value
+from ftrace.numpy.promote import cast, find_traced, static_int, value
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.ufuncs import UFUNCS
 from ftrace.numpy.views import lies_like
@@ -171,7 +171,8 @@ def numpy_function(fn: Any) -> Any:
     """What a call of a function or ufunc of NumPy calls."""
     if isinstance(fn, np.ufunc):
         return fn if fn not in UFUNCS else _of_lists(fn, UFUNCS[fn])
-    return fn if fn not in TRACED else _of_any(fn, TRACED[fn])
+    found = find_traced(fn)
+    return fn if found is None else _of_any(fn, found)
 
 
 def numpy_method(fn: Any) -> Any:
