@@ -69,7 +69,7 @@ def _normal(v: Any) -> Any:
 def _eig_jvp(primals: Any, tangents: Any, *, generic: bool = False) -> Any:
     (a,), (t,) = primals, tangents
     w, v = eig(a, generic=True)
-    values, turning = split(solve(v, product(like(t, v), v)), w, kind="general")
+    values, turning = split(product(solve(v, like(t, v)), v), w, kind="general")
     z = product(v, turning)
     if not typeof(v).size:
         return (w, v), (values, z)
@@ -101,7 +101,7 @@ def _eigvals_type(a: ShapedArray) -> ShapedArray:
 def _eigvals_jvp(primals: Any, tangents: Any) -> Any:
     (a,), (t,) = primals, tangents
     w, v = eig(a, generic=True)
-    values, _ = split(solve(v, product(like(t, v), v)), w, kind="general")
+    values, _ = split(product(solve(v, like(t, v)), v), w, kind="general")
     return w, values
 
 

@@ -1358,6 +1358,20 @@ def a_traced_value_that_is_moved():
 # ---------------------------------------------------------------------------------- solvers
 
 
+@raises(errors.DerivativeError)
+def a_rule_with_a_wrong_factor():
+    rule = ftrace.custom_jvp(lambda x: x**3)
+    rule.defjvps(lambda t, y, x: 2.0 * x**2 * t)
+    return ftrace.testing.check_grads(rule, (2.0,))
+
+
+@raises(errors.DerivativeError)
+def a_rule_that_returns_another_value():
+    rule = ftrace.custom_jvp(np.sin)
+    rule.defjvp(lambda primals, tangents: (np.cos(*primals), np.cos(*primals) * tangents[0]))
+    return ftrace.testing.check_grads(rule, (0.5,))
+
+
 @raises(errors.SolverError)
 def a_root_that_does_not_exist():
     return ftrace.implicit.root(lambda x, a: x**2 + a, np.array([0.3]), args=(1.0,))
