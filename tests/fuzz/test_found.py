@@ -39,26 +39,3 @@ np.add(b[1:], a[0], out=b[:-1])
 return a""",
         arguments="np.array([[1.0, 2.0, 4.0], [0.5, -1.0, 3.0], [2.0, 2.5, -0.5]][k]),",
     )
-
-
-def test_an_array_of_a_dict_is_named_again_in_a_loop(tmp_path):
-    kept(
-        tmp_path,
-        """
-box = {"p": np.ones(3) + np.arange(3)}
-n = 0
-while n < min(y, 3):
-    n += 1
-    if flag:
-        if flag:
-            a = y
-        else:
-            if flag:
-                continue
-            a = y
-        box["p"] = box["p"][:]
-    box["p"] = box["p"]
-return box["p"] * y + x""",
-        parameters="x, y, flag=True",
-        arguments="np.array([0.5, -1.0, 3.0]) * (k + 1), np.array([1.79, -0.63, -1.7][k]),",
-    )
