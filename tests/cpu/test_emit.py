@@ -15,22 +15,13 @@ from ftrace.core.errors import BackendError
 from ftrace.cpu.emit.kernel_text import emit
 from ftrace.cpu.runtime.machine_code import host
 from ftrace.lowering.kernel import reference
-from ftrace.lowering.kernel.ir import Alloc, Block, Fold, Kernel, blocks_of, loops_of
+from ftrace.lowering.kernel.ir import Fold, Kernel, loops_of
 from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule, schedule
 from tests.cpu.running import Compiled, differences, launch, run, with_lanes
 from tests.lowering.kernels import SAMPLES, kernels
 from tests.lowering.nests import Nest, Sample, f8, i8
 
 LEVELS = ["native", "avx2", "sse2"]
-
-
-def has_scratch(block: Block) -> bool:
-    return any(
-        isinstance(s, Alloc) or any(has_scratch(b) for b in blocks_of(s)) for s in block.stmts
-    )
-
-
-WITHOUT_SCRATCH = [n for n, make in SAMPLES.items() if not has_scratch(make().kernel.body)]
 
 
 def check(sample: Sample, level: str, chosen: Schedule | None = None) -> None:
@@ -46,12 +37,12 @@ def check(sample: Sample, level: str, chosen: Schedule | None = None) -> None:
 # --- against the reference
 
 
-@pytest.mark.parametrize("name", WITHOUT_SCRATCH)
+@pytest.mark.parametrize("name", list(SAMPLES))
 def test_a_sample_kernel_equals_the_reference(name):
     check(SAMPLES[name](), "native")
 
 
-@pytest.mark.parametrize("name", WITHOUT_SCRATCH)
+@pytest.mark.parametrize("name", list(SAMPLES))
 def test_a_sample_kernel_that_streams_all_it_writes_equals_the_reference(name):
     """Stores under masks of arms and of ragged ends are those of their lanes."""
     kernel = SAMPLES[name]().kernel
@@ -63,7 +54,7 @@ def test_a_sample_kernel_that_streams_all_it_writes_equals_the_reference(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 4, 32])
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", WITHOUT_SCRATCH)
+@pytest.mark.parametrize("name", list(SAMPLES))
 def test_a_sample_kernel_equals_the_reference_on_every_host(name, level, lanes):
     sample = SAMPLES[name]()
     check(sample, level, with_lanes(sample.kernel, lanes))
@@ -254,7 +245,7 @@ def test_invariants_are_written_once():
 
 
 @pytest.mark.parametrize("level", ["avx512", *LEVELS[1:]])
-@pytest.mark.parametrize("name", WITHOUT_SCRATCH)
+@pytest.mark.parametrize("name", list(SAMPLES))
 def test_what_is_called_is_declared(name, level):
     """Newer versions of LLVM know their own functions, older ones do not."""
     kernel, known = SAMPLES[name]().kernel, {}
@@ -269,12 +260,6 @@ def test_kernels_of_all_sizes_share_one_text():
         Compiled(scaled(3).kernel, with_lanes(scaled(3).kernel, 8), host()).text
         == Compiled(scaled(50).kernel, with_lanes(scaled(50).kernel, 8), host()).text
     )
-
-
-def test_scratch_memory_is_refused_by_name():
-    sample = SAMPLES["scratch_matrix"]()
-    with pytest.raises(BackendError, match="scratch_matrix cannot be compiled: scratch memory"):
-        run(sample, host())
 
 
 def test_colliding_stores_are_refused():

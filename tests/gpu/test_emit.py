@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ftrace.core.errors import BackendError
 from ftrace.gpu.emit.writer import Writer
 from ftrace.gpu.grid import mapping
 from ftrace.gpu.grid.layout import BLOCK, COLUMN, WARP, GridLayout
@@ -31,7 +30,6 @@ from tests.gpu.running import (
 from tests.lowering.kernels import SAMPLES, Nest, Sample, kernels
 from tests.lowering.nests import f4, i8, random
 
-SCRATCH = {"centred_squares", "scratch_matrix"}
 FORCED: dict[str, dict[str, int]] = {
     "parts of warps": {"SHORT": 0, "MANY": 1},
     "warps": {"SHORT": 0},
@@ -77,7 +75,7 @@ def check(sample: Any, machine: Machine | None = None) -> Any:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(SAMPLES.keys() - SCRATCH))
+@pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_samples_compute_what_the_reference_does(name: str, forced: str) -> None:
     check(SAMPLES[name](), Machine(8))
 
@@ -447,21 +445,12 @@ def test_programs_do_so_with_all_kinds_of_teams(name: str, forced: str) -> None:
         run_launch(launch, table, slots, Machine(8))
 
 
-# --- errors
-
-
-@pytest.mark.parametrize("name", sorted(SCRATCH))
-def test_scratch_memory_is_refused_by_name(name: str) -> None:
-    with pytest.raises(BackendError, match=f"Kernel {name} cannot be compiled for a GPU: its scr"):
-        mapped_sample(SAMPLES[name]())
-
-
 # --- what the device's compiler makes of them
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_100"])
 def test_every_sample_compiles_for_devices(arch: str) -> None:
-    names = sorted(SAMPLES.keys() - SCRATCH)
+    names = sorted(SAMPLES)
     texts = [mapped_sample(SAMPLES[n](), symbol=f"k{k}")[1] for k, n in enumerate(names)]
     assert len(registers_of("\n".join(texts), arch)) >= len(names)
 

@@ -1,4 +1,4 @@
-"""Kernels written by hand: loops in order, branches, repetitions, scratch memory, types.
+"""Kernels written by hand: loops in order, branches, repetitions, types.
 
 See kernels.py for how to use them.
 """
@@ -231,47 +231,6 @@ def searched() -> Sample:
     t, a = np.sort(random(30)), random(21, seed=1)
     arrays = {"table": t, "x": a, "y": np.zeros(21, "i8")}
     return Sample(k.kernel(), arrays, [21, 30], {"y": np.searchsorted(t, a)}, exact=True)
-
-
-# --- scratch memory
-
-
-@sample
-def centred_squares() -> Sample:
-    """Scratch memory of one row, written by one pass and read by the next."""
-    k = Nest("centred_squares")
-    x, y = k.buffer("x", "f8", ["any", "one"]), k.buffer("y", "f8", ["any", "one"], "out")
-    m, n = k.scalar(), k.scalar()
-    with k.loop(m) as i:
-        kept = k.alloc("kept", "f8", [n])
-        with k.loop(n, Fold("sum", "f8", ways=4)) as j:
-            v = k.load(x, i.axis, j.axis)
-            v = k.let("mul", v, v)
-            k.store(kept, [j.axis], v)
-            j.leave(v)
-        mean = k.let("div", j.outs[0], k.let("cast", n, to="f8"))
-        with k.loop(n) as j:
-            k.store(y, [i.axis, j.axis], k.let("sub", k.load(kept, j.axis), mean))
-    a = random(6, 19)
-    expected = a * a - (a * a).mean(1, keepdims=True)
-    arrays = {"x": a, "y": np.zeros((6, 19))}
-    return Sample(k.kernel(), arrays, [6, 19], {"y": expected}, exact=True)
-
-
-@sample
-def scratch_matrix() -> Sample:
-    """Scratch memory with two coordinates, outside of every loop."""
-    k = Nest("scratch_matrix")
-    x, y = k.buffer("x", "f4", ["any", "one"]), k.buffer("y", "f4", ["any", "one"], "out")
-    m, n = k.scalar(), k.scalar()
-    kept = k.alloc("kept", "f4", [m, n])
-    with k.loop(m) as i, k.loop(n) as j:
-        k.store(kept, [i.axis, j.axis], k.let("neg", k.load(x, i.axis, j.axis)))
-    with k.loop(n) as j, k.loop(m) as i:
-        k.store(y, [j.axis, i.axis], k.load(kept, i.axis, j.axis))
-    a = random(5, 13, dtype="f4")
-    arrays = {"x": a, "y": np.zeros((13, 5), "f4")}
-    return Sample(k.kernel(), arrays, [5, 13], {"y": -a.T}, exact=True)
 
 
 # --- types

@@ -15,7 +15,6 @@ import numpy as np
 from ftrace.core.scalar import OPS
 from ftrace.lowering.kernel.ir import (
     PAIRS,
-    Alloc,
     Atom,
     Block,
     Buffer,
@@ -102,12 +101,6 @@ class Nest:
         self, buffer: str, at: Sequence[Atom], value: Atom, combine: str | None = None
     ) -> None:
         self.add(Store(buffer, tuple(at), value, combine))
-
-    def alloc(self, name: str, dtype: str, extents: Sequence[Atom]) -> str:
-        steps = ("any",) * (len(extents) - 1) + ("one",) if extents else ()
-        self.known[name] = Buffer(name, dtype, steps, "out")
-        self.add(Alloc(self.known[name], tuple(extents)))
-        return name
 
     @contextmanager
     def part(self, *params: KernelVar) -> Iterator[Part]:

@@ -10,7 +10,6 @@ import numpy as np
 from ftrace.core.scalar import apply
 from ftrace.lowering.kernel.ir import (
     PAIRS,
-    Alloc,
     Atom,
     Block,
     Fold,
@@ -66,11 +65,6 @@ class Plain:
                 memory, place = self.cell(buffer, at)
                 new = self.atom(value)
                 memory[place] = COMBINE[combine](memory[place], new) if combine else new
-            case Alloc(buffer, extents):
-                shape = [int(self.atom(a)) for a in extents]
-                memory = np.zeros(shape, buffer.dtype)
-                steps = tuple(s // memory.itemsize for s in memory.strides)
-                self.buffers[buffer.name] = memory.reshape(-1), 0, steps
             case Loop():
                 self.bind(stmt.outs, self.loop(stmt))
             case If(outs, cond, then, orelse):

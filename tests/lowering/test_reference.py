@@ -195,16 +195,6 @@ def test_dependent_iterations_differ_in_reverse() -> None:
     assert results == [5.0, 1.0]
 
 
-def test_scratch_memory_is_full_of_what_nobody_expects() -> None:
-    k = Nest("unwritten")
-    k.buffer("y", "f8", ["one"], "out")
-    k.alloc("kept", "f8", [i8(2)])
-    k.store("y", [i8(0)], k.load("kept", i8(1)))
-    y = np.zeros(1)
-    reference.run(k.kernel(), {"y": (y, 0, (1,))}, [])
-    assert np.isnan(y[0])
-
-
 def test_a_combining_store_counts_every_iteration_it_does_not_name() -> None:
     k = Nest("counted")
     k.buffer("y", "i4", ["one"], "out")

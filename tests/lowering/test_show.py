@@ -32,7 +32,6 @@ def test_every_kind_of_statement_prints_as_documented() -> None:
     k.buffer("x", "f8", ["any", "one"])
     k.buffer("y", "f8", ["minus"], "out")
     n, scale = k.scalar(), k.scalar("f8")
-    k.alloc("kept", "f8", [n, i8(2)])
     folds = Fold("sum", "f8", 4, 64), Fold("argmax", "f8")
     with k.loop(n, *folds, inits=[f8(0)]) as i:
         v = k.load("x", i.axis, i8(0))
@@ -53,7 +52,6 @@ def test_every_kind_of_statement_prints_as_documented() -> None:
         show.text(k.kernel())
         == """\
 kernel all(in x:f8[*, 1], out y:f8[-1]; n0:i8, n1:f8):
-  alloc kept:f8[n0, 2]
   v1:f8, v2:f8, v3:i8, v4:f8 = for v5 < n0, v6:f8=0.0:
     v7:f8 = x[v5, 0]
     v8:b1 = gt v7 n1
@@ -125,7 +123,7 @@ def run_script(text: str) -> dict[str, object]:
     return names
 
 
-@pytest.mark.parametrize("name", ["softmax", "total_float32", "half_precision", "centred_squares"])
+@pytest.mark.parametrize("name", ["softmax", "total_float32", "half_precision"])
 def test_a_script_runs_the_kernel_on_its_operands(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

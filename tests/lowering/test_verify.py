@@ -10,7 +10,6 @@ from ftrace.core.errors import JaxprError
 from ftrace.core.scalar import OPS
 from ftrace.lowering.kernel.ir import (
     DTYPES,
-    Alloc,
     Block,
     Buffer,
     Fold,
@@ -76,15 +75,8 @@ def repeat(cond: Block, body: Block | None = None, **more: Any) -> While:
 
 ALWAYS = Block((), (TRUE,))
 CARRIED = {"params": (KernelVar(21, "f8"),), "inits": (ZERO,), "outs": (KernelVar(20, "f8"),)}
-T = Buffer("t", "f8", ("one",), "out")
 
-FAULTS: dict[str, list[Kernel]] = {
-    "two buffers are named x": [
-        inside(buffers=(X, Y, X)),
-        inside(Alloc(replace(T, name="x"), (N,))),
-        body_of(loop(5, Alloc(T, (N,))), loop(6, Alloc(T, (N,)))),
-    ],
-}
+FAULTS: dict[str, list[Kernel]] = {"two buffers are named x": [inside(buffers=(X, Y, X))]}
 
 
 def fault(rule: str, *broken: Kernel) -> None:
@@ -137,7 +129,6 @@ fault("an extent is not negative", body_of(loop(5, extent=i8(-1))))
 fault(
     "an extent is a scalar of the kernel or a literal",
     inside(loop(5, extent=K)),
-    inside(Let(KernelVar(9, "i8"), "add", (N, N)), Alloc(T, at(9))),
 )
 fault("there is no operation twice", inside(let("twice", A)))
 fault("add takes 2 operands", inside(let("add", A)))
@@ -159,7 +150,6 @@ fault(
     "there is no buffer z here",
     inside(Load(KernelVar(10, "f8"), "z", (K,))),
     inside(Store("z", (K,), A)),
-    body_of(loop(5, Alloc(replace(T, name="z"), (N,))), loop(6, Store("z", at(6), ZERO))),
 )
 fault(
     "buffer x has 1 coordinates, not 2",
@@ -180,7 +170,6 @@ fault(
     body_of(loop(5, Store("y", at(5), ZERO), loop(6, Load(A, "y", at(6))))),
     body_of(loop(5, Store("y", at(5), ZERO), extent=i8(4)), Load(A, "y", (i8(4),))),
     body_of(loop(5, Store("y", at(5), ZERO, "sum")), loop(6, Load(A, "y", at(6)))),
-    body_of(Alloc(T, (N,)), loop(5, Load(A, "t", at(5)))),
     inside(
         repeat(ALWAYS, Block((WRITE,), (ZERO,))),
         Load(KernelVar(10, "f8"), "y", (K,)),
@@ -215,17 +204,8 @@ fault(
     inside(Store("y", (i8(0),), A)),
     inside(loop(5, Store("y", (K,), A))),
     inside(Let(KernelVar(9, "i8"), "add", (K, K)), Store("y", at(9), A)),
-    inside(Alloc(T, (N,)), loop(5, loop(6, Store("t", at(5), A)))),
     body_of(loop(5, Store("y", (i8(0),), ZERO), params=(KernelVar(6, "f8"),), inits=(ZERO,))),
 )
-fault("scratch memory lies outside of If and While", inside(choice(Alloc(T, (N,)))))
-fault("the space of scratch memory is out", inside(Alloc(replace(T, space="in"), (N,))))
-fault(
-    "the steps of scratch memory are any, ..., any, one",
-    inside(Alloc(replace(T, steps=("any",)), (N,))),
-    inside(Alloc(replace(T, steps=("one", "one")), (N, N))),
-)
-fault("scratch memory has one extent per step", inside(Alloc(T, (N, N))))
 fault(
     "there is no loop below If or While",
     inside(choice(loop(5))),
@@ -360,12 +340,6 @@ def test_an_output_may_be_read_by_a_later_loop_over_the_same_extent() -> None:
     allowed(fixed, Load(A, "y", (i8(3),)))
 
 
-def test_scratch_memory_is_one_iteration_s_own() -> None:
-    combine = loop(6, loop(7, Store("t", at(7), ZERO, "sum")))
-    zero, read = loop(8, Store("t", at(8), ZERO)), loop(9, Load(A, "t", at(9)))
-    allowed(loop(5, Alloc(T, (N,)), zero, combine, read))
-
-
 # --- schedules
 
 
@@ -382,7 +356,6 @@ def roles(*given: str) -> tuple[tuple[int, str], ...]:
 
 NESTED = body_of(loop(5, loop(6)))
 COLUMNS = body_of(loop(5, loop(6, Store("y", at(6), ZERO, "sum"))))
-SCRATCH = body_of(loop(5, Alloc(T, (N,)), loop(6, Store("t", at(6), ZERO, "sum"))))
 SIBLINGS = body_of(loop(5), loop(6))
 FOLDED = folding(Fold("sum", "f8", 16), A)
 CARRYING = inside(leave=(A,), **CARRIED)
@@ -416,7 +389,6 @@ def test_a_schedule_that_does_not_fit_is_named(
         (NESTED, roles(LANE, SERIAL), 1),
         (SIBLINGS, roles(LANE, LANE), 8),
         (COLUMNS, roles(SERIAL, LANE), 8),
-        (SCRATCH, roles(LANE, SERIAL), 8),
         (FOLDED, ((2, LANE),), 16),
         (FOLDED, ((2, SERIAL),), 1),
         (CARRYING, ((2, SERIAL),), 8),

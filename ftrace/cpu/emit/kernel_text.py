@@ -12,7 +12,7 @@ from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.emit.llvm_spelling import spell
 from ftrace.cpu.emit.shared_divisors import quotient, shares
 from ftrace.cpu.llvm.text import Processor, Text
-from ftrace.lowering.kernel.ir import Alloc, Block, If, Let, Load, Loop, Store, While
+from ftrace.lowering.kernel.ir import Block, If, Let, Load, Loop, Store, While
 from ftrace.lowering.kernel.launching import Launch
 
 
@@ -63,8 +63,6 @@ def _block(s: State, block: Block) -> None:
                 lane_branches.branch(s, stmt)
             case While():
                 lane_branches.repeat(s, stmt)
-            case Alloc():
-                raise s.fail("scratch memory has no place on this backend yet")
 
 
 def let(s: State, stmt: Let) -> None:

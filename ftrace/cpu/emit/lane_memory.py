@@ -90,8 +90,6 @@ def _gathers(s: State, block: Block, axis: KernelVar, varying: set[int]) -> bool
 
 
 def _access(s: State, name: str, at: tuple[Atom, ...]) -> LaneAccess:
-    if name not in s.buffers:
-        raise s.fail(f"scratch memory ({name}) has no place on this backend yet")
     buffer, operand = s.buffers[name]
     entries = iter(operand.steps)
     fixed: list[tuple[int, Atom, str, int]] = []

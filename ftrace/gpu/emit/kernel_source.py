@@ -13,7 +13,7 @@ from ftrace.gpu.emit import barriers, cuda_spelling, team_loops, teams, thread_b
 from ftrace.gpu.emit.bounded_quotients import quotient
 from ftrace.gpu.emit.writer import Writer
 from ftrace.gpu.grid.layout import BLOCK, BLOCK_THREADS, COLUMN, GridLayout
-from ftrace.lowering.kernel.ir import Alloc, Buffer, If, Kernel, Let, Load, Loop, Stmt, Store, While
+from ftrace.lowering.kernel.ir import Buffer, If, Kernel, Let, Load, Loop, Stmt, Store, While
 
 HEADER: Final = f"""\
 template <int N> struct Words {{ long long w[N]; }};
@@ -117,8 +117,6 @@ def statements(w: Writer, stmts: Sequence[Stmt]) -> None:
                 thread_branches.branch(w, stmt)
             case While():
                 thread_branches.repeat(w, stmt)
-            case Alloc():
-                raise w.fail("scratch memory has no place there")
 
 
 def let(w: Writer, stmt: Let) -> None:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from math import prod
 from typing import Any, Final, Protocol
 
-from ftrace.core.errors import BackendError
 from ftrace.gpu.grid import nests, tiling
 from ftrace.gpu.grid.holding import held
 from ftrace.gpu.grid.layout import (
@@ -34,7 +33,6 @@ from ftrace.gpu.grid.layout import (
 from ftrace.gpu.grid.nests import Access, Piece
 from ftrace.gpu.grid.pressure import registers, varying, work
 from ftrace.lowering.kernel.ir import (
-    Alloc,
     Atom,
     Block,
     Kernel,
@@ -112,12 +110,6 @@ class _Mapper:
             known = {"one": 1, "minus": -1}
             self.steps[b.name] = tuple(
                 known[s] if s in known else table[next(numbers)] for s in b.steps
-            )
-        if any(isinstance(s, Alloc) for s in inside(self.kernel.body)):
-            raise BackendError(
-                f"Kernel {self.kernel.name} cannot be compiled for a GPU: its scratch memory has "
-                "no place there.",
-                "Nothing that ftrace lowers needs any; a pass that adds it cannot be used here.",
             )
         self.accesses = nests.accesses(launch.kernel.body)
         self.plane: tiling.Plane | None = None

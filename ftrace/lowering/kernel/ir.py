@@ -1,4 +1,4 @@
-"""Kernel IR: thirteen kinds of frozen values that say what a kernel computes, and nothing else.
+"""Kernel IR: twelve kinds of frozen values that say what a kernel computes, and nothing else.
 
 A kernel is a nest of `Loop`s over scalars. Iterations of a loop are independent except for its
 folds, so no order is promised and a backend may vectorise, block or distribute any loop; a loop
@@ -119,18 +119,6 @@ class Store:
 
 
 @record
-class Alloc:
-    """Scratch memory of one iteration of the enclosing loops, contiguous in row-major order.
-
-    Its space is `out`, its last step `one`, the others `any`: their numbers follow from the
-    extents and are no operands. Before it is written its contents are arbitrary.
-    """
-
-    buffer: Buffer
-    extents: tuple[Atom, ...]
-
-
-@record
 class Fold:
     """How the values that a loop's iterations leave become one.
 
@@ -214,7 +202,7 @@ class While:
     body: Block
 
 
-Stmt = Union[Let, Load, Store, Alloc, Loop, If, While]  # noqa: UP007 - named in Block above
+Stmt = Union[Let, Load, Store, Loop, If, While]  # noqa: UP007 - named in Block above
 
 
 @record

@@ -17,7 +17,6 @@ from ftrace.core.errors import JaxprError
 from ftrace.core.scalar import apply
 from ftrace.lowering.kernel import fold_trees
 from ftrace.lowering.kernel.ir import (
-    Alloc,
     Atom,
     Block,
     If,
@@ -36,10 +35,10 @@ Operand = tuple[Array, int, tuple[int, ...]]
 
 
 class _Memory(NamedTuple):
-    """A buffer at run time; `offset` is one number, or one per iteration for scratch memory."""
+    """A buffer at run time."""
 
     base: Array
-    offset: Array
+    offset: int
     steps: tuple[int, ...]
 
 
@@ -66,7 +65,7 @@ def run(
     state = _Run(kernel, reverse)
     for buffer in kernel.buffers:
         base, offset, steps = buffers[buffer.name]
-        state.memory[buffer.name] = _Memory(base, np.asarray(offset), tuple(steps))
+        state.memory[buffer.name] = _Memory(base, offset, tuple(steps))
     for var, value in zip(kernel.scalars, scalars, strict=True):
         state.values[var.id] = np.asarray(value, var.dtype)
     with np.errstate(all="ignore"):
@@ -114,8 +113,6 @@ class _Run:
                 self.values[stmt.out.id] = self.load(stmt)
             case Store():
                 self.store(stmt)
-            case Alloc():
-                self.alloc(stmt)
             case Loop():
                 outs = self.carried(stmt) if stmt.params else self.lockstep(stmt)
                 self.values.update((v.id, x) for v, x in zip(stmt.outs, outs, strict=True))
@@ -129,7 +126,7 @@ class _Run:
     def index(self, buffer: str, at: tuple[Atom, ...]) -> Array:
         """Place of an element in its buffer's memory, for each iteration."""
         memory = self.memory[buffer]
-        place = self.deepened(memory.offset)
+        place = self.deepened(np.asarray(memory.offset))
         for a, step in zip(at, memory.steps, strict=True):
             place = place + self.atom(a) * step
         return place
@@ -172,17 +169,6 @@ class _Run:
             base[places] = value
         else:
             fold_trees.UFUNCS[stmt.combine].at(base, places, value)
-
-    def alloc(self, stmt: Alloc) -> None:
-        """Memory for every iteration of the enclosing loops, full of what nobody expects."""
-        extents = [int(self.atom(a).flat[0]) for a in stmt.extents]
-        steps = tuple(int(np.prod(extents[i + 1 :])) for i in range(len(extents)))
-        size, owners = int(np.prod(extents)), int(np.prod(self.lanes))
-        base = np.full(size * owners, 0xA5, "u1").astype(stmt.buffer.dtype)
-        if base.dtype.kind == "f":
-            base[:] = np.nan
-        offset = size * np.arange(owners).reshape(self.lanes)
-        self.memory[stmt.buffer.name] = _Memory(base, offset, steps)
 
     # --- loops
 

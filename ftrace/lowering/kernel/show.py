@@ -15,7 +15,6 @@ import numpy as np
 from ftrace.lowering.kernel import ir
 from ftrace.lowering.kernel.ir import (
     PAIRS,
-    Alloc,
     Atom,
     Block,
     Buffer,
@@ -78,8 +77,6 @@ class _Renumbering:
             return Load(self.atom(stmt.out), stmt.buffer, self.atoms(stmt.at))
         if isinstance(stmt, Store):
             return Store(stmt.buffer, self.atoms(stmt.at), self.atom(stmt.value), stmt.combine)
-        if isinstance(stmt, Alloc):
-            return Alloc(stmt.buffer, self.atoms(stmt.extents))
         outs = self.atoms(stmt.outs)
         if isinstance(stmt, If):
             return If(outs, self.atom(stmt.cond), self.block(stmt.then), self.block(stmt.orelse))
@@ -172,9 +169,6 @@ class _Printer:
             case Store():
                 place = f"{stmt.buffer}[{self.atoms(stmt.at)}]"
                 return [f"{indent}{place} {stmt.combine or ''}= {self.atom(stmt.value)}"]
-            case Alloc():
-                b = stmt.buffer
-                return [f"{indent}alloc {b.name}:{b.dtype}[{self.atoms(stmt.extents)}]"]
             case _:
                 return self.nest(stmt, indent)
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from ftrace.lowering.kernel.ir import (
-    Alloc,
     Atom,
     Block,
     If,
@@ -38,8 +37,6 @@ def operands_of(stmt: Stmt) -> tuple[Atom, ...]:
             return stmt.args
         case Store():
             return (stmt.value,)
-        case Alloc():
-            return stmt.extents
         case If():
             return (stmt.cond, *left)
         case While():
@@ -117,6 +114,4 @@ def substituted(stmt: Stmt, env: Mapping[KernelVar, Any]) -> Stmt:
         case Loop():
             outs, (extent,), inits = of(stmt.outs), of((stmt.extent,)), of(stmt.inits)
             stmt = replace(stmt, outs=outs, extent=extent, inits=inits)
-        case _:
-            raise TypeError(f"{type(stmt).__name__} has no other names")
     return mapped(stmt, block)

@@ -21,7 +21,6 @@ from ftrace.lowering.kernel.ir import (
     PAIRS,
     SPACES,
     STEPS,
-    Alloc,
     Atom,
     Block,
     Buffer,
@@ -65,7 +64,7 @@ def verify_schedule(kernel: Kernel, schedule: Schedule) -> None:
     for holds, rule in rules:
         if not holds:
             raise JaxprError(f"kernel {kernel.name}: {rule}: {schedule}.")
-    for store, loops in _combining(kernel.body, (), {}):
+    for store, loops in _combining(kernel.body, ()):
         if any(schedule.role(loop) == LANE for loop in loops):
             _fail(kernel, store, "the loops that a combining store does not name are serial")
     for loop in loops_of(kernel.body):
@@ -83,19 +82,15 @@ def _verify_lanes(kernel: Kernel, schedule: Schedule, loop: Loop) -> None:
         _fail(kernel, loop, "a loop in lanes has at least as many lanes as ways")
 
 
-def _combining(
-    block: Block, loops: tuple[Loop, ...], owners: dict[str, int]
-) -> list[tuple[Store, list[Loop]]]:
+def _combining(block: Block, loops: tuple[Loop, ...]) -> list[tuple[Store, list[Loop]]]:
     """Combining stores, with the enclosing loops whose iterations write the same cells."""
     found: list[tuple[Store, list[Loop]]] = []
     for stmt in block.stmts:
-        if isinstance(stmt, Alloc):
-            owners[stmt.buffer.name] = len(loops)
         if isinstance(stmt, Store) and stmt.combine is not None:
-            found.append((stmt, _missing(stmt, loops[owners.get(stmt.buffer, 0) :])))
+            found.append((stmt, _missing(stmt, loops)))
         around = (*loops, stmt) if isinstance(stmt, Loop) else loops
         for inner in blocks_of(stmt):
-            found += _combining(inner, around, owners)
+            found += _combining(inner, around)
     return found
 
 
@@ -141,12 +136,10 @@ class _Checker:
         self.scope: dict[int, str] = {}
         self.scalars = {v.id for v in kernel.scalars}
         self.buffers: dict[str, Buffer] = {}
-        self.names: set[str] = set()  # of all buffers, those out of scope too
-        self.owner: dict[str, int] = {}  # scratch memory: how many loops lie around it
         self.loops: list[Loop] = []
         self.combining = {
             (store.buffer, loop.axis)
-            for store, loops in _combining(kernel.body, (), {})
+            for store, loops in _combining(kernel.body, ())
             for loop in loops
         }
         self.written: _Places = []
@@ -168,11 +161,10 @@ class _Checker:
         self.require(not self.kernel.body.results, "the body of a kernel leaves no values")
 
     def buffer(self, b: Buffer) -> None:
-        self.require(b.name not in self.names, f"two buffers are named {b.name}")
+        self.require(b.name not in self.buffers, f"two buffers are named {b.name}")
         self.require(b.dtype in DTYPES, f"buffer {b.name} has the unknown type {b.dtype}")
         self.require(set(b.steps) <= set(STEPS), f"buffer {b.name} has an unknown class of step")
         self.require(b.space in SPACES, f"buffer {b.name} has the unknown space {b.space}")
-        self.names.add(b.name)
         self.buffers[b.name] = b
 
     def bind(self, v: KernelVar, dtype: str | None = None) -> None:
@@ -209,14 +201,14 @@ class _Checker:
 
     def block(self, block: Block, params: Sequence[KernelVar] = ()) -> list[str]:
         """Check a block in a scope of its own; the types of its results."""
-        scope, buffers, stmt = dict(self.scope), dict(self.buffers), self.stmt
+        scope, stmt = dict(self.scope), self.stmt
         for v in params:
             self.bind(v)
         for self.stmt in block.stmts:
             self.statement(self.stmt)
         self.stmt = stmt
         results = [self.use(a) for a in block.results]
-        self.scope, self.buffers = scope, buffers
+        self.scope = scope
         return results
 
     def statement(self, stmt: Stmt) -> None:
@@ -227,8 +219,6 @@ class _Checker:
                 self.load(stmt)
             case Store():
                 self.store(stmt)
-            case Alloc():
-                self.alloc(stmt)
             case Loop():
                 self.loop(stmt)
             case If():
@@ -303,8 +293,7 @@ class _Checker:
         if stmt.combine is not None:
             self.combine(stmt.combine, found.dtype)
             return
-        around = self.loops[self.owner.get(stmt.buffer, 0) :]
-        missing = _missing(stmt, around)
+        missing = _missing(stmt, self.loops)
         self.require(not missing, "a store names every enclosing loop, or combines")
         self.written.append((stmt.buffer, stmt.at))
 
@@ -313,18 +302,6 @@ class _Checker:
         self.require(known, f"{op} is not a fold that a store can combine with")
         defined = dtype[0] in _FOLD_KINDS[op] and dtype != "f2"
         self.require(defined, f"{op} is not defined for {dtype}")
-
-    def alloc(self, stmt: Alloc) -> None:
-        b = stmt.buffer
-        self.require(not self.guarded, "scratch memory lies outside of If and While")
-        self.buffer(b)
-        self.require(b.space == "out", "the space of scratch memory is out")
-        steps = ("any",) * (len(b.steps) - 1) + ("one",) * bool(b.steps)
-        self.require(b.steps == steps, "the steps of scratch memory are any, ..., any, one")
-        self.require(len(stmt.extents) == len(steps), "scratch memory has one extent per step")
-        for a in stmt.extents:
-            self.extent(a)
-        self.owner[b.name] = len(self.loops)
 
     # --- nests
 
