@@ -16,7 +16,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 PARALLEL := -n auto --maxprocesses=8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-fast doctest fuzz stress matrix mutate bench docs golden size gpu gpu-check gpu-bench gpu-emulation format clean
+.PHONY: help demo test check test-fast doctest fuzz stress matrix renamed mutate bench docs golden size gpu gpu-check gpu-bench gpu-emulation format clean
 
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
@@ -26,6 +26,7 @@ help:
 	@echo "make fuzz       random programs against plain Python: SECONDS=3600 SEED=1"
 	@echo "make stress     threads, forks, signals, interrupts and memory: twenty runs of each program"
 	@echo "make matrix     every transformation of every transformation, on seventeen functions"
+	@echo "make renamed    lowering and its backends with every primitive under a name that says nothing"
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
 	@echo "make docs       execute notebooks, check links"
@@ -77,6 +78,9 @@ stress: $(VENV)/.installed-test
 
 matrix: $(VENV)/.installed-test
 	$(PY) -m tests.programs.matrix
+
+renamed: $(VENV)/.installed-test
+	$(PYTEST) $(PARALLEL) --renamed tests/lowering tests/cpu tests/gpu $(PYTEST_ARGS)
 
 mutate: $(VENV)/.installed-test
 	$(PY) -m tools.mutate $(MUTATE_ARGS)

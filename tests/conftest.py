@@ -17,6 +17,7 @@ from ftrace.core.config import set_default, update
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters import captures
 from tests.golden.files import Golden
+from tests.renaming import rename_everything
 
 set_default(check_jaxprs=True, check_captures=True)
 
@@ -61,9 +62,19 @@ def nothing_is_left_behind() -> Iterator[None]:
     assert not held, f"arrays of these shapes are still read-only: {held}"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """All processes of a run take the same samples of each row (tests/laws/cases.py)."""
     os.environ.setdefault("FTRACE_LAWS_SEED", str(random.randrange(10**6)))
+    if config.getoption("--renamed"):
+        rename_everything()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that name primitives make no sense where these have other names."""
+    if config.getoption("--renamed"):
+        named = [item for item in items if item.get_closest_marker("by_name")]
+        config.hook.pytest_deselected(items=named)
+        items[:] = [item for item in items if item not in named]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -75,6 +86,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
+    parser.addoption("--renamed", action="store_true", help="tests/renaming.py says what that is")
     parser.addoption("--runs", type=int, default=1, help="how often tests/stress runs a program")
 
 

@@ -95,6 +95,7 @@ def test_a_block_that_fails_takes_its_pass_with_it():
     assert passes.current() == passes.default()
 
 
+@pytest.mark.by_name
 def test_the_lowering_names_the_passes_that_changed_something():
     f = jit(lambda x: np.tanh(x) + 0.0 * jit(np.exp)(x))
     with passes.inserted(same), passes.inserted(swap):
@@ -123,6 +124,7 @@ def test_dce_after_a_pass_drops_what_it_left_over():
 # ---------------------------------------------------------------------------------- running
 
 
+@pytest.mark.by_name
 def test_a_pass_that_swaps_tanh_for_a_rational_runs_and_shows_in_the_ir():
     f = jit(lambda x: np.tanh(x) * 2.0)
     before = f(X)
@@ -147,6 +149,7 @@ def test_a_pass_that_swaps_tanh_for_a_rational_runs_and_shows_in_the_ir():
     assert np.allclose(before, np.tanh(X) * 2.0, rtol=1e-15)
 
 
+@pytest.mark.by_name
 def test_one_function_keeps_the_code_of_each_list_and_is_traced_once():
     f = jit(lambda x: np.tanh(x))
     counted = counter.count
@@ -181,6 +184,7 @@ def mapped_loop(t, x):
     return vmap(lambda v: lax.while_loop(lambda c: np.abs(c) > 0.4, t, v))(x)
 
 
+@pytest.mark.by_name
 @pytest.mark.parametrize("fun", [nested, branch, loop, turns, mapped_loop])
 def test_a_pass_sees_calls_branches_and_loops(fun):
     f = jit(lambda x: fun(np.tanh, x))
@@ -192,6 +196,7 @@ def test_a_pass_sees_calls_branches_and_loops(fun):
         assert "replace tanh" in f.lower(X).passes
 
 
+@pytest.mark.by_name
 def test_a_pass_sees_what_derivatives_are_made_of():
     f = jit(grad(lambda x: np.sum(np.tanh(x))))
     with passes.inserted(swap):
@@ -199,6 +204,7 @@ def test_a_pass_sees_what_derivatives_are_made_of():
         assert np.allclose(f(X), 1 - rational(X) ** 2, rtol=1e-14)
 
 
+@pytest.mark.by_name
 def test_a_pass_may_bring_an_array_which_is_read_at_every_call():
     table = np.arange(9.0)
     f = jit(lambda x: np.tanh(x) + 1.0)
@@ -208,6 +214,7 @@ def test_a_pass_may_bring_an_array_which_is_read_at_every_call():
         assert np.array_equal(f(X), X * 2.0 + 1.0)
 
 
+@pytest.mark.by_name
 def test_a_pass_may_bring_calls_and_change_the_result_into_an_input_or_a_number():
     f = jit(lambda x: np.tanh(x))
     with passes.inserted(passes.replacing("tanh", jit(rational))):
@@ -218,6 +225,7 @@ def test_a_pass_may_bring_calls_and_change_the_result_into_an_input_or_a_number(
         assert f(0.5) == 3.0
 
 
+@pytest.mark.by_name
 def test_params_reach_the_replacement():
     swapped = passes.replacing("integer_pow", lambda x, y: x * y)
     f = jit(lambda x: lax.integer_pow(x, 5))
@@ -365,6 +373,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.by_name
 @pytest.mark.parametrize(("run", "after", "what"), REFUSED)
 def test_a_pass_that_breaks_the_ir_is_named(run, after, what):
     with passes.inserted(run, after=after):
@@ -414,6 +423,7 @@ def _turned_times_7(x):
     return x if x > 2 else 7.0 * -x
 
 
+@pytest.mark.by_name
 @pytest.mark.parametrize("f", [np.tanh, ftrace.jit(np.tanh), _turned, _carried, _branched])
 @pytest.mark.parametrize("way", [lambda f: f, ftrace.jit, ftrace.vmap])
 def test_a_pass_is_done_in_the_scalar_programs_of_vectorize(f, way):
@@ -433,6 +443,7 @@ def test_a_pass_is_done_in_the_scalar_programs_of_vectorize(f, way):
     np.testing.assert_array_equal(mapped(x), plain)
 
 
+@pytest.mark.by_name
 def test_derivatives_of_vectorize_are_taken_before_passes():
     def f(x):
         return vectorize(np.tanh)(x).sum()
@@ -445,6 +456,7 @@ def test_derivatives_of_vectorize_are_taken_before_passes():
         np.testing.assert_allclose(dx, -48.0)
 
 
+@pytest.mark.by_name
 def test_what_a_pass_leaves_of_a_scalar_program_is_checked():
     def nothing(jaxpr):
         return (

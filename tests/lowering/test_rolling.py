@@ -303,6 +303,7 @@ def test_the_setting_says_how_many_iterations_and_is_part_of_the_key():
         assert same_bits(g(V), ftrace.jit(f)(V))
 
 
+@pytest.mark.by_name
 def test_a_users_pass_sees_each_equation_once():
     """One behind "dce" before loops are made, one behind "roll" their bodies."""
     for after, wanted in (("dce", [40]), ("roll", [0, 1])):
@@ -317,6 +318,7 @@ def test_a_users_pass_sees_each_equation_once():
         assert sorted(set(seen)) == wanted
 
 
+@pytest.mark.by_name
 def test_a_pass_that_changes_what_it_sees_is_done_once_compiled():
     with passes.inserted(passes.replacing("sin", lambda x: np.sin(x) * 0.5)):
         found = ftrace.jit(steps)(V)

@@ -1,52 +1,16 @@
 """What lowering knows of a primitive is what the primitive says: a copy of it is lowered alike."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 import ftrace
 from ftrace import lax
-from ftrace.core.jaxpr import Eqn, Jaxpr
 from ftrace.lowering.kernel.show import text
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.primitives.table import ALL
 from tests.laws.cases import samples_of
-
-
-class Renaming:
-    """Copies of primitives, one each, under names that say nothing."""
-
-    def __init__(self):
-        self.copies = {}
-
-    def row(self, row):
-        """The copy of a row."""
-        if row not in self.copies:
-            name = f"p{len(self.copies)}"
-            self.copies[row] = dataclasses.replace(row, name=name)
-        return self.copies[row]
-
-    def jaxpr(self, jaxpr):
-        """A jaxpr of copies, those that it holds included."""
-        eqns = [
-            Eqn(self.row(e.primitive), e.invars, self.value(e.params), e.outvars, e.source)
-            for e in jaxpr.eqns
-        ]
-        return Jaxpr(jaxpr.invars, eqns, jaxpr.outvars, jaxpr.constvars, jaxpr.consts)
-
-    def value(self, x):
-        """A parameter with copies in the jaxprs that it holds."""
-        if isinstance(x, Jaxpr):
-            return self.jaxpr(x)
-        if isinstance(x, dict):
-            return {k: self.value(v) for k, v in x.items()}
-        if type(x) is tuple:
-            return tuple(map(self.value, x))
-        if isinstance(x, tuple) and type(x).__name__ == "Each":
-            return type(x)(*map(self.value, x))
-        return x
+from tests.renaming import Renaming
 
 
 def lowered(jaxpr):

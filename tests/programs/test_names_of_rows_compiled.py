@@ -9,14 +9,17 @@ import pytest
 
 import ftrace
 import ftrace.control
+import ftrace.lowering
+from ftrace import lax
 from ftrace.core.primitive import Primitive
 from ftrace.primitives import table
 from ftrace.primitives.elementwise import cos, sin
 from ftrace.primitives.shape import reshape
 
 CONTROL = [
-    importlib.import_module(f"ftrace.control.{m.name}")
-    for m in pkgutil.iter_modules(ftrace.control.__path__)
+    importlib.import_module(m.name)
+    for package in (ftrace.control, ftrace.lowering)
+    for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 OWN = table.by_name | {
     v.name: v for m in CONTROL for v in vars(m).values() if isinstance(v, Primitive)
@@ -45,46 +48,75 @@ def test_rows_of_ftrace_are_its_own_and_others_are_not():
     assert not dataclasses.replace(sin, name="cos").own
 
 
-def test_any_name_may_be_given_to_a_row():
-    rows = [tripled(name) for name in OWN]
-
-    def everything(x):
-        for row in rows:
-            x = row(x) - x * 2
-        return x
-
-    x = np.array([0.5, 2.0])
-    for f in (everything, ftrace.jit(everything), ftrace.vmap(everything)):
-        np.testing.assert_array_equal(f(x), x)
+X = np.array([0.5, 2.0])
+ROWS = [tripled(name) for name in OWN]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "reshape",
-        "cond",
-        "while",
-        "scan",
-        "dot_general",
-        "select",
-        "mul",
-        "add",
-        "jit",
-        "name",
-        "eq",
-    ],
-)
-def test_derivatives_and_analyses_do_not_go_by_names(name):
-    row = tripled(name)
+def summed(x):
+    """x + x, by the way of every row."""
+    for row in ROWS:
+        x = row(x) - x * 2
+    return x + x
 
-    def f(x):
-        return (row(x) * x).sum()
 
-    x = np.array([0.5, 2.0])
-    np.testing.assert_array_equal(ftrace.jit(ftrace.grad(f))(x), 6 * x)
-    np.testing.assert_array_equal(ftrace.grad(ftrace.checkpoint(f))(x), 6 * x)
-    np.testing.assert_array_equal(ftrace.linear_transpose(row, x)(x)[0], 3 * x)
-    assert not ftrace.check_differentiable(f, x).findings
+def squared(x):
+    """The sum of x ** 2, of which every row has a part in the derivative."""
+    for row in ROWS:
+        x = row(x) - x * 2
+    return (x * x).sum()
+
+
+def looped(x):
+    return lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, summed(c[1])), (0, x))[1]
+
+
+@ftrace.custom_vjp
+def ruled(x):
+    return summed(x)
+
+
+ruled.defvjp(lambda x: (summed(x), None), lambda _, ct: (summed(ct),))
+
+everything = ftrace.checkpoint(summed, policy=ftrace.checkpoint_policies.everything_saveable)
+TRANSFORMED = {
+    "nothing": (summed, 2 * X),
+    "jvp": (lambda x: ftrace.jvp(summed, (x,), (x,))[1], 2 * X),
+    "linearize": (lambda x: ftrace.linearize(summed, x)[1](x), 2 * X),
+    "vjp": (lambda x: ftrace.vjp(summed, x)[1](x)[0], 2 * X),
+    "linear_transpose": (lambda x: ftrace.linear_transpose(summed, x)(x)[0], 2 * X),
+    "grad": (ftrace.grad(squared), 2 * X),
+    "hessian": (ftrace.hessian(squared), 2 * np.eye(2)),
+    "jet": (lambda x: ftrace.jet(squared, (x,), ((x, x),))[1][1], 2 * (X @ X + X @ X)),
+    "vmap": (ftrace.vmap(summed), 2 * X),
+    "grad of vmap": (ftrace.grad(lambda x: ftrace.vmap(squared)(x[None]).sum()), 2 * X),
+    "checkpoint": (ftrace.grad(lambda x: ftrace.checkpoint(squared)(x)), 2 * X),
+    "policy": (ftrace.grad(lambda x: everything(x).sum()), np.full(2, 2.0)),
+    "scan": (lambda x: lax.scan(lambda c, _: (summed(c), None), x, None, length=2)[0], 4 * X),
+    "grad of scan": (
+        ftrace.grad(lambda x: lax.scan(lambda c, _: (summed(c), None), x, None, length=2)[0].sum()),
+        np.full(2, 4.0),
+    ),
+    "while": (looped, 4 * X),
+    "jvp of while": (lambda x: ftrace.jvp(looped, (x,), (x,))[1], 4 * X),
+    "cond": (lambda x: lax.cond(x[0] > 0, summed, lambda x: x, x), 2 * X),
+    "rule": (ftrace.grad(lambda x: ruled(x).sum()), np.full(2, 2.0)),
+    "rule forwards": (lambda x: ftrace.jvp(ruled, (x,), (x,))[1], 2 * X),
+    "vectorize": (ftrace.vectorize(summed), 2 * X),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "jit"])
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_no_transformation_goes_by_names(name, compiled):
+    f, expected = TRANSFORMED[name]
+    np.testing.assert_array_equal((ftrace.jit(f) if compiled else f)(X), expected)
+
+
+def test_no_analysis_goes_by_names():
+    assert not ftrace.check_differentiable(squared, X).findings
+    assert not ftrace.debug.blame(squared, X)
+    (kept,) = ftrace.saved_residuals(squared, X)
+    assert kept.kind == "intermediate"  # a value of a row called "name" has none
 
 
 def test_a_changed_copy_of_a_row_of_ftrace_does_what_its_columns_say():
