@@ -25,7 +25,7 @@ from ftrace.control.functions import (
     untraceable,
 )
 from ftrace.core import source
-from ftrace.core.avals import typeof
+from ftrace.core.avals import typeof, typeof_traced
 from ftrace.core.config import config
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.foreign_arrays import adopted
@@ -203,7 +203,7 @@ def differentiable(
             leaves[i] = float(x)
             continue
         try:
-            kind = typeof(x).dtype.kind
+            kind = typeof_traced(x).dtype.kind
         except DtypeError:
             made = adopted(x)
             if made is x:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.avals import SCALAR_AVALS, TYPEOF, ShapedArray, typeof
+from ftrace.core.avals import SCALAR_AVALS, TYPEOF, ShapedArray, typeof, typeof_traced
 from ftrace.core.changed_arguments import Containers
 from ftrace.core.device import copied, on_device
 from ftrace.core.errors import DtypeError
@@ -291,7 +291,7 @@ def argument_avals(
         DtypeError: one that is no array, named by the argument and the path in it.
     """
     try:
-        return [typeof(x) for x in leaves]
+        return [typeof_traced(x) for x in leaves]
     except DtypeError:
         if type(leaves) is list and adopt(leaves):
             return argument_avals(fun, leaves, tree, skipped)
@@ -301,31 +301,38 @@ def argument_avals(
 def result_avals(
     fun: Any, leaves: Sequence[Any], tree: PyTreeDef, what: str = "result"
 ) -> list[ShapedArray]:
-    """The avals of what a function returned.
+    """The avals of what a function returned, or of what a loop starts with (`what`).
 
     Raises:
         DtypeError: a part that is no array, named by its path.
     """
+    ask, fix = (typeof, _RESULTS) if what == "result" else (typeof_traced, "")
     try:
-        return [typeof(x) for x in leaves]
+        return [ask(x) for x in leaves]
     except DtypeError:
-        raise untraceable(fun, leaves, paths(tree, what), _RESULTS) from None
+        raise untraceable(fun, leaves, paths(tree, what), fix, ask) from None
 
 
 _RESULTS = "Return arrays, numbers, and containers of them; has_aux=True lets grad return more."
 
 
-def untraceable(fun: Any, leaves: Sequence[Any], names: Sequence[str], fix: str = "") -> DtypeError:
+def untraceable(
+    fun: Any,
+    leaves: Sequence[Any],
+    names: Sequence[str],
+    fix: str = "",
+    ask: Callable[[Any], ShapedArray] = typeof_traced,
+) -> DtypeError:
     """The error for the first leaf that is no array."""
-    errors = map(_refusal, leaves)
+    errors = [_refusal(ask, x) for x in leaves]
     path, error = next((p, e) for p, e in zip(names, errors, strict=True) if e is not None)
     why = error.what[0].lower() + error.what[1:]
     return DtypeError(f"{path} of {name_of(fun)}: {why}", fix or error.fix)
 
 
-def _refusal(x: Any) -> DtypeError | None:
+def _refusal(ask: Callable[[Any], ShapedArray], x: Any) -> DtypeError | None:
     try:
-        typeof(x)
+        ask(x)
     except DtypeError as error:
         return error
     return None

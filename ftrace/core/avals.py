@@ -134,6 +134,30 @@ def typeof(x: Any) -> ShapedArray:
     return _typeof_unusual(x)
 
 
+def typeof_traced(x: Any) -> ShapedArray:
+    """The abstract value of what a traced value is to stand for.
+
+    A number of a class of its own is an operand like any other. But a traced value stands for a
+    plain number, and could not say what the class adds, nor which member of an enumeration it is.
+
+    Raises:
+        DtypeError: for what `typeof` refuses, and for such numbers.
+    """
+    cls = type(x)
+    if cls in TYPEOF or cls in SCALAR_AVALS or not issubclass(cls, int | float | complex):
+        return typeof(x)
+    raise DtypeError(
+        f"A value of type {cls.__name__} is a number of a class of its own, which is lost where "
+        f"it is traced.",
+        f"Mark the argument static (jit: static_argnums), let the function take it from outside, "
+        f"or give the plain number ({_plain_number(cls).__name__}(x)).",
+    )
+
+
+def _plain_number(cls: type) -> type:
+    return next(base for base in (bool, int, float, complex) if issubclass(cls, base))
+
+
 def _typeof_unusual(x: Any) -> ShapedArray:
     refusal = REFUSED.get(type(x))
     if refusal is not None:
@@ -145,8 +169,7 @@ def _typeof_unusual(x: Any) -> ShapedArray:
     if issubclass(type(x), np.generic):  # np.longlong and its like: another name of a known dtype
         return aval((), dtypes.canonical(x.dtype))
     if issubclass(type(x), int | float | complex):
-        base = bool if issubclass(type(x), bool) else int if issubclass(type(x), int) else float
-        return SCALAR_AVALS[complex if issubclass(type(x), complex) else base]
+        return SCALAR_AVALS[_plain_number(type(x))]
     raise DtypeError(
         f"A value of type {type(x).__name__} is not an array or a number.",
         "Pass numpy arrays, numbers, or containers of them; mark other arguments static. Inside "

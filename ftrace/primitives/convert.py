@@ -54,8 +54,8 @@ def _convert_type(x: ShapedArray, *, new_dtype: Dtype, weak_type: bool = False) 
 
 
 def _convert_impl(x: Any, new_dtype: Dtype, weak_type: bool = False) -> Any:
-    if type(x) in PYTHON_SCALARS:  # of integers without a limit
-        x = np.asarray(float(x) if type(x) is int and new_dtype.kind in "fc" else x)[()]
+    if typeof(x).weak:  # of integers without a limit
+        x = np.asarray(float(x) if issubclass(type(x), int) and new_dtype.kind in "fc" else x)[()]
     if x.dtype.kind == "c" and new_dtype.kind not in "cb":
         x = x.real
     y = x.astype(new_dtype)

@@ -194,6 +194,30 @@ def by_protocol_of_a_user(x):
     return x * 2 if isinstance(x, HasRank) else x * 3
 
 
+REALS = typing.Union[float, int]  # noqa: UP007 - another object than `float | int`
+KINDS_OF_NUMBERS = (bytes, REALS)
+
+
+def by_union(x):
+    return x * 2 if isinstance(x, typing.Optional[float]) else x * 3  # noqa: UP045
+
+
+def by_named_union(x):
+    return x * 2 if isinstance(x, REALS) else x * 3
+
+
+def by_union_in_a_tuple(x):
+    return x * 2 if isinstance(x, KINDS_OF_NUMBERS) else x * 3
+
+
+def by_protocol_of_a_module(x):
+    return x * 2 if isinstance(x, typing.SupportsIndex) else x * 3
+
+
+def by_scalar(x):
+    return x * 2 if np.isscalar(x) and type(x) is not bytes else x * 3
+
+
 def by_class_of_a_user(x):
     return x * 2 if isinstance(x, (Number, str)) else x * 3
 
@@ -331,6 +355,7 @@ PROGRAMS = (
         by_missing_attribute,
         in_a_class_body,
     ),
+    *(by_union, by_named_union, by_union_in_a_tuple, by_protocol_of_a_module, by_scalar),
     *(in_inner, in_list, match_true, match_false_only, match_values, match_guards),
     *(match_parts, match_attributes, match_nested),
 )
@@ -369,6 +394,10 @@ def test_what_no_tracer_is_asked_is_answered_as_by_the_value(f):
         by_length,
         by_default,
         by_protocol,
+        by_union,
+        by_union_in_a_tuple,
+        by_protocol_of_a_module,
+        by_scalar,
         in_helper_of_helper,
         in_method,
     ],

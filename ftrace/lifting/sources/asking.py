@@ -11,6 +11,7 @@ import dis
 import itertools
 import operator
 import types
+import typing
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -131,9 +132,8 @@ def asks(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
             return True
     if _names_device(names, used):
         return True
-    kinds = [v for v in used if isinstance(v, type)]
     asking = "isinstance" in names or "issubclass" in names
-    return asking and any(_is_protocol(k) for k in kinds)
+    return asking and any(map(_asks_the_type, _with_members(used, names)))
 
 
 def is_given_away(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
@@ -181,10 +181,28 @@ def _stands_for(name: str, scope: Mapping[str, Any]) -> Any:
     return getattr(value, "__dict__", {}).get(attribute) if attribute else value
 
 
-def _is_protocol(kind: type) -> bool:
-    return bool(vars(kind).get("_is_protocol")) or (
-        kind.__module__ == "collections.abc" and kind.__name__ in _PROTOCOLS
+def _with_members(values: Iterable[Any], names: frozenset[str]) -> Iterator[Any]:
+    """Values, what is in tuples among them, and what modules among them hold under these names."""
+    for v in values:
+        yield v
+        if type(v) is tuple:
+            yield from v
+        elif type(v) is types.ModuleType:
+            yield from (vars(v)[name] for name in names & vars(v).keys())
+
+
+def _asks_the_type(kinds: Any) -> bool:
+    """Whether `isinstance(x, kinds)` asks for `type(x)`: of protocols and of `typing.Union`."""
+    if not isinstance(kinds, type):
+        return kinds is typing.Union or kinds is typing.Optional or is_union(kinds)
+    return bool(vars(kinds).get("_is_protocol")) or (
+        kinds.__module__ == "collections.abc" and kinds.__name__ in _PROTOCOLS
     )
+
+
+def is_union(kinds: Any) -> bool:
+    """Whether it is a union of types, however written."""
+    return typing.get_origin(kinds) in (typing.Union, types.UnionType)
 
 
 def _texts(x: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
+from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof, typeof_traced
 from ftrace.core.device import on_device
 from ftrace.core.dtypes import bool_, promote
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError, TreeError
@@ -79,7 +79,7 @@ def scalar_kinds(x: Any, a: ShapedArray | None) -> Kinds:
 def array_type(x: Any) -> ShapedArray | None:
     """The type of a value that can be a result, or None."""
     try:
-        return typeof(x)
+        return typeof_traced(x)
     except (DtypeError, ConcretizationTypeError):
         return None
 

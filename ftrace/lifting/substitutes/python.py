@@ -20,7 +20,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array, is_cell, lifted, stands_for
 from ftrace.core.tree import tree_flatten
-from ftrace.lifting.sources.asking import DIFFERENT
+from ftrace.lifting.sources.asking import DIFFERENT, is_union
 from ftrace.lifting.state.classes import agreed, either, kinds_of, marked
 from ftrace.lifting.state.leaves import array_type, built_alike, one_of
 from ftrace.lifting.state.roots import is_denied
@@ -291,7 +291,7 @@ def is_instance(x: Any, kinds: Any, /) -> bool:
         return _of_a_user(x, kinds)
     if len(kinds_of(x)) > 1:
         return agreed("isinstance(x, ...)", x, lambda cls: issubclass(cls, kinds))
-    parts = getattr(kinds, "__args__", ()) if type(kinds) is types.UnionType else kinds
+    parts = kinds.__args__ if is_union(kinds) else kinds
     if type(parts) is tuple:
         return any(is_instance(x, k) for k in parts)
     kind: Any = kinds
