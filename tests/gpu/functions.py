@@ -23,6 +23,12 @@ def softmax(x: Any) -> Any:
     return e / e.sum(-1, keepdims=True)
 
 
+def planes(x: Any, y: Any) -> Any:
+    """A softmax over two axes that no loop goes through as one, because of `y`."""
+    e = np.exp(x * y - (x * y).max((1, 2), keepdims=True))
+    return e / e.sum((1, 2), keepdims=True)
+
+
 def layernorm(x: Any, gain: Any, bias: Any) -> Any:
     mean = x.mean(-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(-1, keepdims=True)
@@ -93,6 +99,7 @@ def smooth(x: Any) -> Any:
 FUNCTIONS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "softmax": (softmax, [normal(37, 50)]),
     "softmax of long rows": (softmax, [normal(3, 3000)]),
+    "softmax of planes": (planes, [normal(5, 40, 30), normal(40, 1)]),
     "softmax of columns": (lambda x: softmax(x.T).T, [normal(90, 70)]),
     "layernorm": (layernorm, [normal(20, 64), normal(64), normal(64)]),
     "gradient of layernorm": (layernorm_gradient, [normal(33, 64), normal(64), normal(64)]),

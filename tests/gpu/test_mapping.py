@@ -375,6 +375,24 @@ def test_two_loops_are_joined() -> None:
     assert len(loops_of(found.kernel.body)) == 2
 
 
+def test_each_pair_of_loops_of_a_row_is_joined() -> None:
+    k = Nest("passes")
+    x, y = k.buffer("x", "f4", ["any", "any", "one"]), k.buffer("y", "f4", ["any"] * 3, "out")
+    c, b, a = (k.scalar() for _ in range(3))
+    with k.loop(c) as row:
+        with k.loop(b, Fold("max", "f4")) as i:
+            with k.loop(a, Fold("max", "f4")) as j:
+                j.leave(k.load(x, row.axis, i.axis, j.axis))
+            i.leave(j.outs[0])
+        with k.loop(b) as u, k.loop(a) as v:
+            at = (row.axis, u.axis, v.axis)
+            k.store(y, at, k.let("sub", k.load(x, *at), i.outs[0]))
+    found = place(k.kernel(), {"x": [6000, 60], "y": [6000, 60, 2]}, [64, 50, 60])
+    assert found.extra == (3000, 3000)
+    assert len(loops_of(found.kernel.body)) == 3
+    assert {loop.axis.id for loop in loops_of(found.kernel.body)} >= set(found.layout.lanes)
+
+
 # --- rows in registers
 
 

@@ -8,7 +8,6 @@ the reference interpreter gives the device's bits.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import TypeGuard
 
 from ftrace.gpu.grid.layout import GridLayout, has_tree
@@ -25,7 +24,7 @@ from ftrace.lowering.kernel.ir import (
     Store,
     While,
 )
-from ftrace.lowering.kernel.traversal import inside, mapped, variables_of
+from ftrace.lowering.kernel.traversal import Fresh, inside, rewritten
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +129,12 @@ def joined(kernel: Kernel, pieces: Sequence[Piece]) -> tuple[Kernel, dict[int, K
     The extents of the new loops are new scalars, in the order of the pairs. The old axes are
     computed from the new one, at the start of its body.
     """
-    used = max((v.id for v in variables_of(kernel)), default=0)
+    fresh = Fresh(kernel)
     axes: dict[int, KernelVar] = {}
     extents: list[KernelVar] = []
-    body = kernel.body
+    loops: dict[KernelVar, Loop] = {}  # by the old outer axis
     for piece in pieces:
-        axis, extent = KernelVar(used + 1, "i8"), KernelVar(used + 2, "i8")
-        used += 2
+        axis, extent = fresh("i8"), fresh("i8")
         axes[piece.outer.axis.id] = axis
         extents.append(extent)
         outer, inner = piece.outer, piece.inner
@@ -146,23 +144,10 @@ def joined(kernel: Kernel, pieces: Sequence[Piece]) -> tuple[Kernel, dict[int, K
             *outer.body.stmts[:-1],
             *inner.body.stmts,
         )
-        body = _replaced(
-            body,
-            outer,
-            replace(
-                inner,
-                outs=outer.outs,
-                axis=axis,
-                extent=extent,
-                body=Block(stmts, inner.body.results),
-            ),
-        )
+        body = Block(stmts, inner.body.results)
+        loops[outer.axis] = replace(inner, outs=outer.outs, axis=axis, extent=extent, body=body)
+    body = rewritten(kernel.body, lambda s: loops.get(s.axis, s) if isinstance(s, Loop) else s)
     return replace(kernel, scalars=(*kernel.scalars, *extents), body=body), axes
-
-
-def _replaced(block: Block, old: Loop, new: Loop) -> Block:
-    stmts = [new if s is old else mapped(s, lambda b: _replaced(b, old, new)) for s in block.stmts]
-    return Block(tuple(stmts), block.results)
 
 
 # --- sums over rows that a team goes through
@@ -174,15 +159,15 @@ def settled(kernel: Kernel, lanes: Sequence[int]) -> tuple[Kernel, list[int]]:
     A team that adds every row to a sum in memory can keep the sum in registers instead, if a loop
     behind the rows stores it: so here is one, which reads and writes the same elements.
     """
-    fresh = count(1 + max((v.id for v in variables_of(kernel)), default=0))
+    fresh = Fresh(kernel)
     found: list[int] = []
 
     def again(loop: Loop, sums: Sequence[Store]) -> Loop:
-        axis = KernelVar(next(fresh), "i8")
+        axis = fresh("i8")
         found.append(axis.id)
         loads = [
             Load(
-                KernelVar(next(fresh), s.value.dtype),
+                fresh(s.value.dtype),
                 s.buffer,
                 tuple(axis if a == loop.axis else a for a in s.at),
             )
@@ -227,9 +212,9 @@ def refolded(block: Block, layout: GridLayout) -> Block:
             plain = lanes and layout.plain
             folds = tuple(_refolded(f, ways, near, plain) for f in stmt.folds)
             stmt = replace(stmt, folds=folds)
-        return mapped(stmt, lambda b: refolded(b, layout))
+        return stmt
 
-    return Block(tuple(map(change, block.stmts)), block.results)
+    return rewritten(block, change)
 
 
 def _refolded(fold: Fold, ways: int, near: int, plain: bool) -> Fold:

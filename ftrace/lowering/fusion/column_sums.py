@@ -17,7 +17,7 @@ from ftrace.core.lower import Reduction
 from ftrace.lowering.fusion.groups import Group, RowPass, Running, Target
 from ftrace.lowering.kernel import ir
 from ftrace.lowering.kernel.launching import Operand
-from ftrace.lowering.kernel.traversal import inside, mapped, substituted, uses_of, variables_of
+from ftrace.lowering.kernel.traversal import Fresh, inside, rewritten, substituted, uses_of
 
 ROWS: Final = 32  # rows that a block of single rows has at most, and rows have to add up
 FEWEST: Final = 8
@@ -176,28 +176,26 @@ def blocked(
     loop = kernel.body.stmts[at]
     assert isinstance(loop, ir.Loop)
     sums = [s for s in inside(loop.body) if isinstance(s, ir.Store) and s.combine is not None]
+    fresh = Fresh(kernel)
     if chunk > 1:
-        work = _Cutting(kernel, operands, scalars, table, chunk)
+        work = _Cutting(kernel, operands, scalars, table, chunk, fresh)
         loop = work.cut(loop, {s.buffer for s in sums})
         kernel, operands, scalars = work.kernel, work.operands, work.scalars
-    stmts = (*_zeros(kernel, loop, sums), *loop.body.stmts)
+    stmts = (*_zeros(fresh, loop, sums), *loop.body.stmts)
     loop = replace(loop, body=ir.Block(stmts, loop.body.results))
     body = (*kernel.body.stmts[:at], loop, *kernel.body.stmts[at + 1 :])
     return replace(kernel, body=ir.Block(body)), operands, scalars
 
 
-def _zeros(kernel: ir.Kernel, loop: ir.Loop, sums: Sequence[ir.Store]) -> list[ir.Stmt]:
+def _zeros(fresh: Fresh, loop: ir.Loop, sums: Sequence[ir.Store]) -> list[ir.Stmt]:
     """Loops that make the sums of a block zero; those over the same axes are one."""
     extents = {s.axis: s.extent for s in inside(loop.body) if isinstance(s, ir.Loop)}
-    bound = (a for s in inside(loop.body) for a in uses_of(s) if isinstance(a, ir.KernelVar))
-    number = 1 + max(v.id for v in (*variables_of(kernel), loop.axis, *extents, *bound))
     found: dict[tuple[ir.Atom, ...], list[ir.Store]] = {}
     for s in sums:
         found.setdefault(tuple(extents[a] for a in s.at if a in extents), []).append(s)
     stmts: list[ir.Stmt] = []
     for sizes, stores in found.items():
-        axes = [ir.KernelVar(number + i, "i8") for i in range(len(sizes))]
-        number += len(axes)
+        axes = [fresh("i8") for _ in sizes]
         inner: tuple[ir.Stmt, ...] = tuple(
             ir.Store(s.buffer, (loop.axis, *axes), ir.Lit(0.0, s.value.dtype)) for s in stores
         )
@@ -217,18 +215,18 @@ class _Cutting:
         scalars: tuple[int, ...],
         table: list[int],
         chunk: int,
+        fresh: Fresh,
     ) -> None:
         self.kernel, self.operands, self.scalars = kernel, operands, scalars
         self._table, self._chunk = table, chunk
-        first = 1 + max(v.id for v in variables_of(kernel))
-        new = (ir.KernelVar(first + i, "i8") for i in range(6))
+        new = (fresh("i8") for _ in range(6))
         self._block, self._row, self._blocks, self._rows, self._before, self._whole = new
 
     def cut(self, loop: ir.Loop, sums: set[str]) -> ir.Loop:
         """The two loops; `sums` are the buffers that have one row per block."""
         total = self._table[self.scalars[self.kernel.scalars.index(loop.extent)]]
         touched = self._positions(loop.body, loop.axis, sums)
-        body = self._moved(loop.body, loop.axis, touched, sums)
+        body = rewritten(loop.body, lambda s: self._moved(s, loop.axis, touched, sums))
         if any(loop.axis in uses_of(s) for s in body.stmts):
             mul = ir.Let(self._before, "mul", (self._block, self._rows))
             add = ir.Let(self._whole, "add", (self._before, self._row))
@@ -252,24 +250,19 @@ class _Cutting:
         }
 
     def _moved(
-        self, block: ir.Block, axis: ir.KernelVar, touched: Mapping[str, int], sums: set[str]
-    ) -> ir.Block:
-        """A block whose accesses have two coordinates in the place of one."""
-        stmts: list[ir.Stmt] = []
-        for stmt in block.stmts:
-            if isinstance(stmt, ir.Load | ir.Store):
-                k = touched.get(stmt.buffer)
-                if k is not None:
-                    new = (
-                        (self._block, self._row)
-                        if stmt.at[k] == axis
-                        else (ir.Lit(0, "i8"), stmt.at[k])
-                    )
-                    stmt = replace(stmt, at=(*stmt.at[:k], *new, *stmt.at[k + 1 :]))
-                elif stmt.buffer in sums:
-                    stmt = replace(stmt, at=tuple(self._block if a == axis else a for a in stmt.at))
-            stmts.append(mapped(stmt, lambda b: self._moved(b, axis, touched, sums)))
-        return ir.Block(tuple(stmts), block.results)
+        self, stmt: ir.Stmt, axis: ir.KernelVar, touched: Mapping[str, int], sums: set[str]
+    ) -> ir.Stmt:
+        """An access with two coordinates in the place of one."""
+        if not isinstance(stmt, ir.Load | ir.Store):
+            return stmt
+        k = touched.get(stmt.buffer)
+        if k is not None:
+            whole = stmt.at[k] == axis
+            new = (self._block, self._row) if whole else (ir.Lit(0, "i8"), stmt.at[k])
+            return replace(stmt, at=(*stmt.at[:k], *new, *stmt.at[k + 1 :]))
+        if stmt.buffer in sums:
+            return replace(stmt, at=tuple(self._block if a == axis else a for a in stmt.at))
+        return stmt
 
     def _widen(self, touched: Mapping[str, int]) -> None:
         """Buffers with a step for blocks before that for the rows in them."""

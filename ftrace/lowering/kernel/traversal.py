@@ -1,4 +1,8 @@
-"""Walking through kernel IR: what every pass needs to know of a statement."""
+"""Walking through kernel IR, and rewriting it: what every pass needs.
+
+`rewritten` changes statements where they stand, `substituted` gives them other names, `Fresh` has
+names that are not taken.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -89,6 +93,26 @@ def mapped(stmt: Stmt, change: Callable[[Block], Block]) -> Stmt:
     if isinstance(stmt, While):
         return replace(stmt, cond=change(stmt.cond), body=change(stmt.body))
     return stmt
+
+
+def rewritten(block: Block, change: Callable[[Stmt], Stmt]) -> Block:
+    """A block with each statement changed, then those inside what it became."""
+    stmts = [mapped(change(s), lambda b: rewritten(b, change)) for s in block.stmts]
+    return Block(tuple(stmts), block.results)
+
+
+class Fresh:
+    """Variables that a kernel does not have yet: each call makes one."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._last = max((v.id for v in variables_of(kernel)), default=0)
+
+    def __call__(self, dtype: str) -> KernelVar:
+        """A new variable."""
+        self._last += 1
+        return KernelVar(self._last, dtype)
 
 
 def substituted(stmt: Stmt, env: Mapping[KernelVar, Any]) -> Stmt:

@@ -21,7 +21,7 @@ from ftrace.lowering.kernel.ir import (
     blocks_of,
 )
 from ftrace.lowering.kernel.launching import Operand
-from ftrace.lowering.kernel.traversal import inside, mapped, operands_of, uses_of, variables_of
+from ftrace.lowering.kernel.traversal import Fresh, inside, operands_of, rewritten, uses_of
 
 Parts3 = tuple[Kernel, tuple[Operand, ...], tuple[int, ...]]
 
@@ -125,10 +125,16 @@ def _joined(
         kernel, scalars, table, inner.extent
     )
     table.append(n)
-    used = 1 + max(v.id for v in variables_of(kernel))
-    extent = KernelVar(used, "i8")
+    extent = Fresh(kernel)("i8")
     touched: dict[str, int] = {}
-    body = _without(inner.body, outer.axis, touched)
+
+    def without(stmt: Stmt) -> Stmt:
+        if not isinstance(stmt, Load | Store) or outer.axis not in stmt.at:
+            return stmt
+        gone = touched[stmt.buffer] = stmt.at.index(outer.axis)
+        return replace(stmt, at=tuple(a for i, a in enumerate(stmt.at) if i != gone))
+
+    body = rewritten(inner.body, without)
     loop = replace(inner, outs=outer.outs, extent=extent, body=body)
     buffers: list[Buffer] = []
     places: list[Operand] = []
@@ -148,26 +154,9 @@ def _joined(
         kernel.name,
         tuple(buffers),
         (*kernel.scalars, extent),
-        _replaced(kernel.body, outer, loop),
+        rewritten(kernel.body, lambda s: loop if s is outer else s),
     )
     return _pruned(new, tuple(places), (*scalars, len(table) - 1))
-
-
-def _without(block: Block, axis: KernelVar, touched: dict[str, int]) -> Block:
-    """A block whose accesses leave a coordinate out."""
-    stmts: list[Stmt] = []
-    for stmt in block.stmts:
-        if isinstance(stmt, Load | Store) and axis in stmt.at:
-            gone = stmt.at.index(axis)
-            touched[stmt.buffer] = gone
-            stmt = replace(stmt, at=tuple(a for i, a in enumerate(stmt.at) if i != gone))
-        stmts.append(mapped(stmt, lambda b: _without(b, axis, touched)))
-    return Block(tuple(stmts), block.results)
-
-
-def _replaced(block: Block, old: Loop, new: Loop) -> Block:
-    stmts = [new if s is old else mapped(s, lambda b: _replaced(b, old, new)) for s in block.stmts]
-    return Block(tuple(stmts), block.results)
 
 
 def _pruned(kernel: Kernel, operands: tuple[Operand, ...], scalars: tuple[int, ...]) -> Parts3:

@@ -29,13 +29,13 @@ from ftrace.lowering.kernel.ir import (
     While,
 )
 from ftrace.lowering.kernel.traversal import (
+    Fresh,
     inside,
     mapped,
     outs_of,
     place_of,
     substituted,
     uses_of,
-    variables_of,
 )
 
 ZEROS: Final = {"b": False, "f": 0.0}
@@ -48,8 +48,7 @@ def gate(kernel: Kernel, *, lazy: bool = True) -> Kernel:
     """
     if not _selects(inside(kernel.body)):
         return kernel
-    ids = max(v.id for v in variables_of(kernel))
-    return replace(kernel, body=_Gate(ids, lazy).around(kernel.body))
+    return replace(kernel, body=_Gate(Fresh(kernel), lazy).around(kernel.body))
 
 
 def _selects(stmts: Iterable[Stmt]) -> bool:
@@ -57,16 +56,11 @@ def _selects(stmts: Iterable[Stmt]) -> bool:
 
 
 class _Gate:
-    """Numbers for new variables, and what holds for all loops."""
+    """What holds for all loops of a kernel."""
 
-    def __init__(self, ids: int, lazy: bool) -> None:
-        self._ids = ids
+    def __init__(self, fresh: Fresh, lazy: bool) -> None:
+        self.fresh = fresh
         self.lazy = lazy
-
-    def fresh(self, dtype: str) -> KernelVar:
-        """A new variable."""
-        self._ids += 1
-        return KernelVar(self._ids, dtype)
 
     def around(self, block: Block) -> Block:
         """A block with the bodies of its loops gated."""

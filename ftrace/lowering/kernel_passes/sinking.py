@@ -28,6 +28,7 @@ from ftrace.lowering.kernel.ir import (
     While,
 )
 from ftrace.lowering.kernel.traversal import (
+    Fresh,
     inside,
     mapped,
     operands_of,
@@ -35,7 +36,6 @@ from ftrace.lowering.kernel.traversal import (
     place_of,
     substituted,
     uses_of,
-    variables_of,
 )
 
 ZEROS: Final = {"b": False, "f": 0.0}
@@ -47,26 +47,21 @@ def exits(kernel: Kernel) -> Kernel:
     if not any(isinstance(s, While) for s in inside(kernel.body)):
         return kernel
     read = {a for s in inside(kernel.body) for a in (*operands_of(s), *place_of(s))}
-    work = _Exits(max(v.id for v in variables_of(kernel)), read)
+    work = _Exits(Fresh(kernel), read)
     return replace(kernel, body=work.around(kernel.body))
 
 
 class _Exits:
-    """Numbers for new variables.
+    """What holds for all loops of a kernel.
 
     Args:
-        ids: the last number that is taken.
+        fresh: new variables.
         read: what anything in the kernel reads.
     """
 
-    def __init__(self, ids: int, read: set[Atom]) -> None:
-        self._ids = ids
+    def __init__(self, fresh: Fresh, read: set[Atom]) -> None:
+        self.fresh = fresh
         self.read = read
-
-    def fresh(self, dtype: str) -> KernelVar:
-        """A new variable."""
-        self._ids += 1
-        return KernelVar(self._ids, dtype)
 
     def around(self, block: Block) -> Block:
         """A block with its loops changed, the inner ones first."""

@@ -28,7 +28,7 @@ from ftrace.lowering.kernel.ir import (
     While,
 )
 from ftrace.lowering.kernel.launching import Operand
-from ftrace.lowering.kernel.traversal import inside, mapped, operands_of, place_of, variables_of
+from ftrace.lowering.kernel.traversal import Fresh, inside, operands_of, place_of, rewritten
 
 LONG: Final = 256  # iterations from which a loop is split
 SHORT: Final = 64  # iterations up to which a range runs one after the other
@@ -69,12 +69,7 @@ class _Splitter:
         self.scalars = dict(zip(kernel.scalars, scalars, strict=True))
         self.short: set[int] = set()
         self.changed = False
-        self._ids = max((v.id for v in variables_of(kernel)), default=0)
-
-    def fresh(self, dtype: str) -> KernelVar:
-        """A new variable."""
-        self._ids += 1
-        return KernelVar(self._ids, dtype)
+        self.fresh = Fresh(kernel)
 
     def number(self, value: int) -> KernelVar:
         """A new run-time operand."""
@@ -150,11 +145,16 @@ class _Splitter:
         kept = [(b, o) for b, o in self.buffers.values() if b.name in used]
         names = {b.name: f"{b.space[0].replace('i', 'x')}{i}" for i, (b, _) in enumerate(kept)}
         numbers = [(v, e) for v, e in self.scalars.items() if v in used]
+
+        def renamed(stmt: Stmt) -> Stmt:
+            memory = isinstance(stmt, Load | Store)
+            return replace(stmt, buffer=names[stmt.buffer]) if memory else stmt
+
         kernel = Kernel(
             self.kernel.name,
             tuple(replace(b, name=names[b.name]) for b, _ in kept),
             tuple(v for v, _ in numbers),
-            _renamed(body, names),
+            rewritten(body, renamed),
         )
         return kernel, tuple(o for _, o in kept), tuple(e for _, e in numbers)
 
@@ -282,14 +282,3 @@ def _alive(block: Block) -> Block:
         if len(kept) == len(block.stmts):
             return block
         block = Block(kept, block.results)
-
-
-def _renamed(block: Block, names: dict[str, str]) -> Block:
-    """A block whose buffers have other names."""
-
-    def renamed(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Load | Store):
-            return replace(stmt, buffer=names[stmt.buffer])
-        return mapped(stmt, lambda b: _renamed(b, names))
-
-    return Block(tuple(map(renamed, block.stmts)), block.results)
