@@ -6,11 +6,8 @@ ceil(k / N) passes. Blocks are laid out as in JAX: the result's structure outsid
 inside, shapes `result.shape + input.shape`.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
-
-import numpy as np
 
 from ftrace.api.calls import (
     ArgNums,
@@ -24,11 +21,18 @@ from ftrace.api.calls import (
 )
 from ftrace.api.derivatives.autodiff import aux_trees, grad, jvp
 from ftrace.api.derivatives.matching import check_tuple, match_tangents
+from ftrace.api.derivatives.unit_vectors import (
+    Basis,
+    check_chunk,
+    chunks,
+    looped,
+    loops,
+    total,
+)
 from ftrace.control.functions import FlatFunction
 from ftrace.core.avals import ShapedArray, aval, typeof
-from ftrace.core.device import free
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DtypeError, HostMemoryError, ShapeError
+from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.tree import PyTreeDef
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
@@ -38,6 +42,7 @@ from ftrace.interpreters.linearize import linearize_flat
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.tangents import instantiate, zeros
 from ftrace.lifting.restart import Eager
+from ftrace.primitives.linear import transpose
 from ftrace.primitives.shape import concatenate, reshape, squeeze
 from ftrace.primitives.slicing import along
 from ftrace.primitives.slicing import slice as slice_row
@@ -80,32 +85,60 @@ def jacfwd(
                [0., 4.]])
     """
     check_callable(fun, "jacfwd")
+    call = forward_call(fun, "jacfwd", argnums, has_aux, holomorphic, chunk_size, lift)
+    key = ("jacfwd", check_argnums("jacfwd", argnums), has_aux, holomorphic, chunk_size, lift)
+    return transformed(fun, call, key, f"Forward-mode Jacobian of {name_of(fun)}.")
+
+
+def forward_call(
+    fun: Callable[..., Any],
+    what: str,
+    argnums: ArgNums,
+    has_aux: bool,
+    holomorphic: bool,
+    chunk_size: Any,
+    lift: bool,
+    check: Callable[[PyTreeDef, list[Any]], Any] | None = None,
+) -> Callable[..., Any]:
+    """What `jacfwd` does at a call; `check` looks at the structure and leaves of the result."""
     restart = Eager(fun, lift)
-    argnums = check_argnums("jacfwd", argnums)
-    _check_chunk(chunk_size)
+    argnums = check_argnums(what, argnums)
+    chunk = check_chunk(chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        chosen, leaves, flat = _inputs(fun, argnums, args, kwargs, holomorphic, "jacfwd")
+        chosen, leaves, flat = _inputs(fun, argnums, args, kwargs, holomorphic, what)
         avals = [typeof(x) for x in leaves]
         if not holomorphic:
-            _check_real("jacfwd", fun, "a complex argument", avals)
-        columns: list[list[Any]] = []
+            _check_real(what, fun, "a complex argument", avals)
         given = (*args, *kwargs.values())
+
         outs: list[Any] = []
+
+        def result_tree() -> PyTreeDef:
+            return aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
+
+        def forward(basis: Basis, count: int) -> list[Any]:
+            ys, tangents = restart(lambda: _forward_pass(flat, leaves, basis, count), given)
+            if check is not None:
+                check(result_tree(), ys)
+            outs[:] = ys
+            return tangents[: result_tree().num_leaves]
+
         with quietly():
-            for basis, count in _chunks(avals, chunk_size):
-                forward = functools.partial(_forward_pass, flat, leaves, basis, count)
-                outs, tangents = restart(forward, given)
-                columns.append(tangents)
-        n = len(outs)
-        if has_aux:
-            n = aux_trees(flat.out_tree)[0].num_leaves
-        joined = [_join([c[i] for c in columns]) for i in range(n)]
-        blocks = [_split_last(j, typeof(y), avals) for j, y in zip(joined, outs[:n], strict=True)]
+            if chunk is not None and loops(avals, chunk):
+                stacked = looped(forward, avals, chunk)
+                joined = [_columns(s, total(avals)) for s in stacked]
+                results = [aval(typeof(j).shape[:-1], typeof(j).dtype) for j in joined]
+                if has_aux:
+                    outs[:] = restart(lambda: flat(*leaves), given)
+            else:
+                passes = [forward(basis, count) for basis, count in chunks(avals, chunk)]
+                joined = [_join(parts) for parts in zip(*passes, strict=True)]
+                results = [typeof(y) for y in outs[: len(joined)]]
+        blocks = [_split_last(j, y, avals) for j, y in zip(joined, results, strict=True)]
         return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
 
-    key = ("jacfwd", argnums, has_aux, holomorphic, chunk_size, lift)
-    return transformed(fun, call, key, f"Forward-mode Jacobian of {name_of(fun)}.")
+    return call
 
 
 def jacrev(
@@ -139,7 +172,7 @@ def jacrev(
     check_callable(fun, "jacrev")
     restart = Eager(fun, lift)
     argnums = check_argnums("jacrev", argnums)
-    _check_chunk(chunk_size)
+    chunk = check_chunk(chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen, leaves, flat = _inputs(
@@ -152,11 +185,20 @@ def jacrev(
             out_avals = [typeof(y) for y in outs[:n]]
             if not holomorphic:
                 _check_real("jacrev", fun, "a complex result", out_avals)
-            rows = [
-                _backward_pass(tape, basis, leaves, (count, len(outs) - n))
-                for basis, count in _chunks(out_avals, chunk_size)
-            ]
-        joined = [_join_rows([r[i] for r in rows], x) for i, x in enumerate(leaves)]
+            extra = len(outs) - n
+
+            def backward(basis: Basis, count: int) -> list[Any]:
+                return _backward_pass(tape, basis, leaves, (count, extra))
+
+            if chunk is not None and loops(out_avals, chunk):
+                live = iter(looped(lambda b, n: _live(backward(b, n)), out_avals, chunk))
+                joined = [
+                    _rows(next(live), total(out_avals)) if is_inexact(typeof(x).dtype) else None
+                    for x in leaves
+                ]
+            else:
+                passes = [backward(basis, count) for basis, count in chunks(out_avals, chunk)]
+                joined = [_join_rows(parts) for parts in zip(*passes, strict=True)]
         per_input = [
             _split_first(j, typeof(x), out_avals) for j, x in zip(joined, leaves, strict=True)
         ]
@@ -175,14 +217,16 @@ def hessian(
     argnums: ArgNums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-    chunk_size: int | None = None,
+    chunk_size: int | tuple[int, int] | None = None,
     *,
     lift: bool = True,
 ) -> Callable[P, Any]:
     """Second derivatives: forward over reverse, `chunk_size` columns a pass.
 
     Args:
-        fun, argnums, has_aux, holomorphic, chunk_size, lift: as in `jacfwd`.
+        fun, argnums, has_aux, holomorphic, lift: as in `jacfwd`.
+        chunk_size: columns of a pass; a pair (M, N) is forward over forward mode, M x N second
+            derivatives a pass (hyper-dual numbers).
 
     Example:
         >>> import numpy as np, ftrace
@@ -190,8 +234,16 @@ def hessian(
         array([[ 6.,  0.],
                [ 0., 12.]])
     """
-    inner = jacrev(fun, argnums, has_aux, holomorphic, lift=lift)
-    return jacfwd(inner, argnums, has_aux, holomorphic, chunk_size, lift=lift)
+    if not isinstance(chunk_size, tuple):
+        inner = jacrev(fun, argnums, has_aux, holomorphic, lift=lift)
+        return jacfwd(inner, argnums, has_aux, holomorphic, chunk_size, lift=lift)
+    if len(chunk_size) != 2:
+        raise ShapeError(
+            f"chunk_size of hessian is a number or a pair, not {brief(chunk_size)}.",
+            "(M, N) takes M x N second derivatives together.",
+        )
+    inner = jacfwd(fun, argnums, has_aux, holomorphic, chunk_size[1], lift=lift)
+    return jacfwd(inner, argnums, has_aux, holomorphic, chunk_size[0], lift=lift)
 
 
 def hvp(
@@ -247,51 +299,6 @@ def _check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) -
             "For a complex-analytic function pass holomorphic=True; otherwise differentiate a "
             "function of the real and the imaginary part that returns np.real and np.imag.",
         )
-
-
-def _check_chunk(chunk_size: Any) -> None:
-    if chunk_size is not None and (
-        type(chunk_size) is bool or not issubclass(type(chunk_size), int) or chunk_size < 1
-    ):
-        raise ShapeError(
-            f"chunk_size must be a positive integer or None, not {brief(chunk_size)}.",
-            "It says how many directions go through one pass; None takes all at once.",
-        )
-
-
-def _units(count: int, a: ShapedArray) -> Any:
-    try:
-        return np.zeros((count, a.size), a.dtype)
-    except MemoryError:
-        size = count * a.size * a.dtype.itemsize
-        raise HostMemoryError(
-            f"A Jacobian by {a!r} takes {count} directions at once, and one array of them has "
-            f"{size / 2**30:.3g} GiB: more than there is.",
-            "Ask for products instead of the matrix (jvp, vjp, linearize, hvp), for fewer rows at "
-            "a time (chunk_size), if the matrix itself fits.",
-        ) from None
-
-
-def _chunks(avals: Sequence[ShapedArray], chunk: int | None) -> Any:
-    """Unit vectors over all elements of arrays, a chunk at a time: [count, *shape] each."""
-    live = [a for a in avals if is_inexact(a.dtype)]
-    total = sum(a.size for a in live)
-    step = max(total, 1) if chunk is None else chunk
-    for start in range(0, max(total, 1), step):
-        count = min(step, total - start)
-        basis: list[Any] = []
-        offset = 0
-        for a in avals:
-            if not is_inexact(a.dtype):
-                basis.append(None)
-                continue
-            unit = _units(count, a)
-            first, last = max(offset, start), min(offset + a.size, start + count)
-            for k in range(first, last):
-                unit[k - start, k - offset] = 1
-            basis.append(free(unit.reshape((count, *a.shape))))
-            offset += a.size
-        yield basis, count
 
 
 def _forward_pass(
@@ -352,16 +359,36 @@ def _backward_pass(
     return [next(supply) if is_inexact(typeof(x).dtype) else None for x in leaves]
 
 
-def _join(parts: list[Any]) -> Any:
+def _live(values: list[Any]) -> list[Any]:
+    return [v for v in values if v is not None]
+
+
+def _join(parts: Sequence[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     return concatenate(*parts, dimension=len(typeof(parts[0]).shape) - 1)
 
 
-def _join_rows(parts: list[Any], x: Any) -> Any:
+def _join_rows(parts: Sequence[Any]) -> Any:
     if parts[0] is None or len(parts) == 1:
         return parts[0]
     return concatenate(*parts, dimension=0)
+
+
+def _columns(stacked: Any, count: int) -> Any:
+    """[chunk, *result, direction] as [*result, direction], the first `count` of them."""
+    shape = typeof(stacked).shape
+    last = len(shape) - 1
+    moved = transpose(stacked, permutation=(*range(1, last), 0, last))
+    joined = reshape(moved, new_sizes=(*shape[1:last], shape[0] * shape[last]))
+    return _slice_axis(joined, last - 1, 0, count)
+
+
+def _rows(stacked: Any, count: int) -> Any:
+    """[chunk, direction, *input] as [direction, *input], the first `count` of them."""
+    shape = typeof(stacked).shape
+    joined = reshape(stacked, new_sizes=(shape[0] * shape[1], *shape[2:]))
+    return _slice_axis(joined, 0, 0, count)
 
 
 def _split_last(joined: Any, result: ShapedArray, inputs: list[ShapedArray]) -> list[Any]:

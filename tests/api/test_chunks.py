@@ -1,0 +1,132 @@
+"""Chunks of Jacobians in recorded programs: one loop over them (A3, A9, A10, A13)."""
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace.errors import ShapeError
+
+X = np.linspace(0.2, 1.4, 7)
+A = np.arange(21.0).reshape(3, 7) / 7 - 1.5
+BOTH = pytest.mark.parametrize("jacobian", [ftrace.jacfwd, ftrace.jacrev], ids=lambda j: j.__name__)
+
+
+def f(x):
+    return np.sin(A @ x) * x[0]
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+@BOTH
+@pytest.mark.parametrize("chunk", [1, 2, 3, 6, 7, 50, np.int64(2)])
+def test_a_compiled_jacobian_is_the_same_for_every_chunk_size(jacobian, chunk):
+    found = ftrace.jit(jacobian(f, chunk_size=chunk))(X)
+    np.testing.assert_allclose(found, jacobian(f)(X), rtol=1e-13, atol=1e-15)
+
+
+@BOTH
+def test_chunks_are_traced_once_however_many_there_are(jacobian):
+    runs = []
+
+    def counted(x):
+        runs.append(None)
+        return np.sin(x) * x[0]
+
+    for k in (10, 1000):
+        runs.clear()
+        jaxpr = ftrace.make_jaxpr(jacobian(counted, chunk_size=2))(np.ones(k))
+        assert len(runs) == 1
+        assert len(jaxpr.eqns) < 20
+        assert all(np.size(c) <= k for c in jaxpr.consts)  # no unit vectors
+
+
+@BOTH
+def test_blocks_of_containers_and_aux_come_out_of_a_loop(jacobian):
+    def g(p, n):
+        y = {"y": p["w"] @ p["v"] * n, "s": np.sum(p["v"]) ** 2}
+        return y, p["v"] * 2
+
+    p = {"w": A, "v": X}
+    wanted, aux = jacobian(g, has_aux=True)(p, 3.0)
+    found, other = ftrace.jit(jacobian(g, has_aux=True, chunk_size=4))(p, 3.0)
+    np.testing.assert_array_equal(other, aux)
+    for block in ("y", "s"):
+        for name in p:
+            np.testing.assert_allclose(found[block][name], wanted[block][name], rtol=1e-14)
+
+
+def test_integers_among_the_arguments_have_no_block():
+    g = ftrace.jacrev(lambda x, n: x * n, (0, 1), allow_int=True, chunk_size=2)
+    found = ftrace.jit(g)(X, np.arange(7))
+    np.testing.assert_array_equal(found[0], np.diag(np.arange(7.0)))
+    assert found[1] is None
+
+
+@BOTH
+def test_complex_analytic_functions_in_chunks(jacobian):
+    z = X + 1j * X[::-1]
+    g = jacobian(lambda z: np.exp(z) * z[0], holomorphic=True, chunk_size=3)
+    whole = jacobian(lambda z: np.exp(z) * z[0], holomorphic=True)(z)
+    np.testing.assert_allclose(ftrace.jit(g)(z), whole, rtol=1e-14)
+
+
+@BOTH
+def test_nothing_has_an_empty_jacobian(jacobian):
+    assert ftrace.jit(jacobian(np.sin, chunk_size=2))(np.zeros(0)).shape == (0, 0)
+
+
+@BOTH
+def test_loops_over_chunks_are_differentiated_and_mapped(jacobian):
+    def loss(x, chunk):
+        return np.sum(jacobian(f, chunk_size=chunk)(x) ** 3)
+
+    wanted = ftrace.grad(loss)(X, None)
+    found = ftrace.jit(ftrace.grad(lambda x: loss(x, 2)))(X)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    xs = np.stack([X, X[::-1]])
+    mapped = ftrace.jit(ftrace.vmap(jacobian(f, chunk_size=2)))(xs)
+    np.testing.assert_allclose(mapped, np.stack([jacobian(f)(x) for x in xs]), rtol=1e-13)
+
+
+@BOTH
+def test_decisions_by_traced_values_are_lifted_in_a_loop_over_chunks(jacobian):
+    def decided(x):
+        if x[0] > 0:
+            return np.sin(x)
+        return x
+
+    found = ftrace.jit(jacobian(decided, chunk_size=2))(X)
+    np.testing.assert_allclose(found, np.diag(np.cos(X)), rtol=1e-15)
+
+
+@pytest.mark.parametrize("chunks", [(2, 3), (1, 1), (7, None), (9, 2)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_hessian_in_hyper_dual_chunks(chunks, compiled):
+    g = ftrace.hessian(rosenbrock, chunk_size=chunks)
+    found = (ftrace.jit(g) if compiled else g)(X)
+    np.testing.assert_allclose(found, ftrace.hessian(rosenbrock)(X), rtol=1e-12, atol=1e-10)
+
+
+def test_third_derivatives_in_three_chunks():
+    x = X[:6]
+    third = ftrace.jacfwd(ftrace.hessian(rosenbrock, chunk_size=(2, 3)), chunk_size=4)
+    wanted = np.zeros((6, 6, 6))
+    for i in range(5):
+        wanted[i, i, i] = 2400 * x[i]
+        for a, b, c in ((i, i, i + 1), (i, i + 1, i), (i + 1, i, i)):
+            wanted[a, b, c] = -400
+    np.testing.assert_allclose(ftrace.jit(third)(x), wanted, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("chunk", [(1,), (1, 2, 3), (0, 1), (True, 1)])
+def test_a_pair_of_chunk_sizes_is_two_positive_integers(chunk):
+    with pytest.raises(ShapeError, match="chunk_size"):
+        ftrace.hessian(rosenbrock, chunk_size=chunk)
+
+
+def test_compiled_a_gradient_of_many_chunks_takes_no_longer_to_compile_than_of_few():
+    x = np.linspace(0.1, 1.0, 1200)
+    found = ftrace.jit(ftrace.jacfwd(rosenbrock, chunk_size=1))(x)
+    np.testing.assert_allclose(found, ftrace.grad(rosenbrock)(x), rtol=1e-10)
