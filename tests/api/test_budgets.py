@@ -15,8 +15,9 @@ from ftrace.control.remat import budgets, saving
 from ftrace.control.remat.budgets import choices
 from ftrace.control.remat.peak_memory import peak as predicted
 from ftrace.control.remat.peak_memory import total
-from ftrace.control.remat.saving import late_jaxpr, open_calls
+from ftrace.control.remat.saving import late_jaxpr
 from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.lowering.fusion.inline import opened
 from tests.counting import CountedSin
 
 X = np.array([0.3, -0.7, 1.1])
@@ -437,9 +438,9 @@ def test_sizes_are_numbers_or_text_with_a_unit(text, expected):
 def test_opened_calls_keep_the_arrays_that_they_hold():
     scale, shift = np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0])
     f = lambda x: jit(lambda x: np.sin(x) * scale)(x) + shift  # noqa: E731 - a short program
-    opened = open_calls(ftrace.make_jaxpr(f)(scale))
-    assert [e.primitive.name for e in opened.eqns] == ["sin", "mul", "add"]
-    np.testing.assert_array_equal(eval_jaxpr(opened, [shift])[0], np.sin(shift) * scale + shift)
+    flat = opened(ftrace.make_jaxpr(f)(scale))
+    assert [e.primitive.name for e in flat.eqns] == ["sin", "mul", "add"]
+    np.testing.assert_array_equal(eval_jaxpr(flat, [shift])[0], np.sin(shift) * scale + shift)
 
 
 def test_equals_are_taken_spread_out_after_what_is_better():

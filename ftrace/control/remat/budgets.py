@@ -14,10 +14,11 @@ from typing import Final
 
 from ftrace.control.remat.peak_memory import nbytes, total
 from ftrace.control.remat.revolve import run_again
-from ftrace.control.remat.saving import READ, Graph, open_calls
+from ftrace.control.remat.saving import READ, Graph
 from ftrace.control.rows.scan import is_long, keeping
 from ftrace.core.jaxpr import Jaxpr, Var
 from ftrace.core.records import record
+from ftrace.lowering.fusion.inline import opened
 
 SHARES: Final = (1.0, 0.5, 0.0)
 """Of the budget, to fill with what is kept; the backward pass needs room besides."""
@@ -47,7 +48,7 @@ def looped(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     A `scan` that keeps states restores the others as `checkpoint="binomial"` does.
     """
     yield jaxpr
-    flat = open_calls(jaxpr)
+    flat = opened(jaxpr)
     turns = max((e.params["loop"].length for e in flat.eqns if is_long(e)), default=0)
     slots = turns // 2
     while slots:

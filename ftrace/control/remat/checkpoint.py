@@ -12,7 +12,7 @@ from typing import Any
 from ftrace.control.remat.budgets import Budget, choices, looped
 from ftrace.control.remat.peak_memory import peak, total
 from ftrace.control.remat.policies import Policy
-from ftrace.control.remat.saving import Graph, allowed, late_jaxpr, open_calls
+from ftrace.control.remat.saving import Graph, allowed, late_jaxpr
 from ftrace.control.rows.gating import gate_call
 from ftrace.control.rows.jit import (
     call_batch,
@@ -35,6 +35,7 @@ from ftrace.interpreters.dce import dce_equations, dce_jaxpr
 from ftrace.interpreters.partial import RES, Half, Split, SplitJaxpr, partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.transpose import transpose_jaxpr
+from ftrace.lowering.fusion.inline import opened
 
 
 def _checkpoint_impl(*args: Any, jaxpr: Jaxpr, policy: Any = None) -> list[Any]:
@@ -102,7 +103,7 @@ def _split(
     split = partial_jaxpr(jaxpr, known)
     if policy is None:
         return _halves(jaxpr, known, split, split.known, [])
-    flat = open_calls(split.known)
+    flat = opened(split.known)
     keep = allowed(flat, policy)
     graph = Graph(flat, flat.outvars[sum(split.out_known) :])
     return _halves(jaxpr, known, split, flat, graph.cut(keep)[1])
@@ -126,7 +127,7 @@ def _within(jaxpr: Jaxpr, known: tuple[bool, ...], budget: int, compiled: bool) 
 def _choices(jaxpr: Jaxpr, known: tuple[bool, ...], budget: int) -> Iterator[_Halves]:
     for variant in looped(jaxpr):
         split = partial_jaxpr(variant, known)
-        flat = open_calls(split.known)
+        flat = opened(split.known)
         graph = Graph(flat, flat.outvars[sum(split.out_known) :])
         for saved in choices(graph, budget):
             yield _halves(variant, known, split, flat, saved)

@@ -14,7 +14,7 @@ from ftrace.control.remat.peak_memory import total
 from ftrace.control.remat.policies import ByName, Policy
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Var, cached_on_jaxpr, subjaxprs
-from ftrace.core.kinds import called, layout, loses, way
+from ftrace.core.kinds import layout, way
 from ftrace.core.lower import Elementwise, Gufunc, Pointwise, Product
 from ftrace.core.scalar import OPS
 
@@ -94,30 +94,6 @@ class Graph:
             if parents[i] != READ:
                 found[parents[i]] += found[i]
         return found
-
-
-def open_calls(jaxpr: Jaxpr) -> Jaxpr:
-    """The same jaxpr with the `jit` calls in it opened, so that policies see into them."""
-    eqns: list[Eqn] = []
-    consts: list[tuple[Var, Any]] = []
-
-    def walk(inner: Jaxpr, args: Sequence[Atom]) -> list[Atom]:
-        env: dict[Any, Any] = dict(zip(inner.invars, args, strict=True))
-        env.update((v, Var(v.aval)) for v in inner.constvars)
-        consts.extend((env[v], c) for v, c in zip(inner.constvars, inner.consts, strict=True))
-        for e in inner.eqns:
-            operands = [env.get(a, a) for a in e.invars]
-            named = called(e) if loses(e) == "nothing" else None
-            if named is not None:
-                env.update(zip(e.outvars, walk(named, operands), strict=True))
-                continue
-            outs = [Var(v.aval) for v in e.outvars]
-            env.update(zip(e.outvars, outs, strict=True))
-            eqns.append(Eqn(e.primitive, operands, e.params, outs, e.source))
-        return [env.get(a, a) for a in inner.outvars]
-
-    outs = walk(jaxpr, jaxpr.invars)
-    return Jaxpr(jaxpr.invars, eqns, outs, [v for v, _ in consts], [c for _, c in consts])
 
 
 @cached_on_jaxpr

@@ -29,6 +29,12 @@ def plain(jaxpr: Jaxpr) -> Opened:
     return eqns, _open(jaxpr, jaxpr.invars, eqns, consts, last=False), consts
 
 
+def opened(jaxpr: Jaxpr) -> Jaxpr:
+    """The same jaxpr without calls that are only names: policies and budgets see into them."""
+    eqns, outs, consts = plain(jaxpr)
+    return Jaxpr(jaxpr.invars, eqns, outs, [v for v, _ in consts], [c for _, c in consts])
+
+
 def inline(jaxpr: Jaxpr, args: Sequence[Any]) -> Opened:
     """Open the calls of a jaxpr, when no derivative will be asked for any more.
 
