@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from ftrace.core import source
+from ftrace.core import hooks, source
 from ftrace.core.arguments import BARE, reword
 from ftrace.core.avals import ShapedArray, check_int, typeof
 from ftrace.core.primitive import NO_EFFECTS, Effects, Primitive
@@ -142,25 +142,12 @@ class Jaxpr:
         return tuple(v.aval for v in self.outvars)
 
     def __repr__(self) -> str:
-        return _printer(self)
+        return hooks.print_jaxpr(self)
 
     def _repr_html_(self) -> str:
         import html
 
-        return f"<pre>{html.escape(_printer(self))}</pre>"
-
-
-def _plain(jaxpr: Jaxpr) -> str:
-    return f"<jaxpr with {len(jaxpr.eqns)} equations>"
-
-
-_printer: Callable[[Jaxpr], str] = _plain
-
-
-def set_printer(printer: Callable[[Jaxpr], str]) -> None:
-    """`pretty.py` lies above this module and gives jaxprs their text form."""
-    global _printer
-    _printer = printer
+        return f"<pre>{html.escape(hooks.print_jaxpr(self))}</pre>"
 
 
 @source.replaying

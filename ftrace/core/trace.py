@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core import avals, device, errors
+from ftrace.core import avals, device, errors, hooks
 from ftrace.core.avals import ShapedArray
 from ftrace.core.device import PLAIN
 from ftrace.core.errors import (
@@ -204,7 +204,7 @@ class Tracer:
     def __bool__(self) -> bool:
         value = now(self).known(exact=False)
         if value is UNKNOWN:
-            answer = None if decide is None else decide(self)
+            answer = hooks.decide(self)
             if answer is not None:
                 return answer
             raise TracerBoolConversionError(
@@ -355,10 +355,6 @@ moved: Final[dict[int, Tracer]] = {}
 def now(x: Any) -> Any:
     """What stands for a cell in the running region."""
     return moved.get(id(x), x)
-
-
-# (tracer) -> the truth that a run over several paths takes for it, or None: lifting/syntax/paths.py
-decide: Callable[[Tracer], bool | None] | None = None
 
 
 class EvalTrace(Trace):

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from ftrace.core import device, pretty, source
+from ftrace.core import device, hooks, pretty, source
 from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.check import check_jaxpr
 from ftrace.core.config import changes, config
 from ftrace.core.errors import JaxprError, MutationError
-from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, set_printer
+from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import Trace, Tracer, ctx
 from ftrace.interpreters.captures import COPY_LIMIT, digest, owner
@@ -47,7 +47,7 @@ class JaxprTracer(Tracer):
 
 
 core.register(JaxprTracer)
-set_printer(pretty.to_text)
+hooks.print_jaxpr.give(pretty.to_text)
 
 
 class JaxprTrace(Trace):

@@ -7,7 +7,6 @@ dtypes and helpers that never see a tracer are NumPy's own (`passive.py`). What 
 is loaded when it is asked for (`_LATE`), also by plain `numpy`'s function of a tracer.
 """
 
-import sys
 import typing as _typing
 
 import numpy as _numpy
@@ -393,7 +392,6 @@ if hasattr(_numpy, "__array_namespace_info__"):  # NumPy 2.0 has none
 segment_folds.install()
 scimath.install()
 selections.install()
-protocols.set_namespace(sys.modules[__name__])
 __getattr__ = _LATE.getter(_refusing("numpy"))
 
 

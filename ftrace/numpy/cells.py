@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, WeakMethod
 
 import numpy as np
 
-from ftrace.core import source
+from ftrace.core import hooks, source
 from ftrace.core.avals import typeof
 from ftrace.core.errors import (
     DtypeError,
@@ -27,7 +27,7 @@ from ftrace.core.errors import (
     TracerAttributeError,
 )
 from ftrace.core.trace import Frozen, Tracer, ctx, is_cell, is_within, leaked, moved, now
-from ftrace.numpy import ufunc_methods, ufuncs
+from ftrace.numpy import ufuncs
 from ftrace.numpy.assigning import setitem_value
 from ftrace.numpy.indexing import Advanced, Basic, advanced, basic
 from ftrace.numpy.promote import cast, static_shape, stretch, value
@@ -297,8 +297,8 @@ def _distinct(x: Tracer, indices: Any) -> bool:
     return np.unique(touched).size == touched.size
 
 
-ufuncs.write_out = write_out
-ufunc_methods.write_at = ufunc_at
+hooks.write_out.give(write_out)
+hooks.write_at.give(ufunc_at)
 
 
 # ---------------------------------------------------------------------------------- permission

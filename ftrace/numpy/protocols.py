@@ -7,6 +7,7 @@ properties are tables (`tracer_operators.py`, `methods.py`, `cells.py`) set on t
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -20,8 +21,6 @@ from ftrace.numpy.promote import find_special, find_traced
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.temporaries import release_all, release_arguments
 from ftrace.numpy.ufuncs import UFUNCS
-
-_namespace: Any = None  # the module ftrace.numpy, told by its __init__
 
 
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -100,7 +99,7 @@ def array_namespace(self: Any, *, api_version: str | None = None) -> Any:
     if api_version is not None:
         plain: Any = np.empty(0)
         plain.__array_namespace__(api_version=api_version)
-    return _namespace
+    return sys.modules["ftrace.numpy"]
 
 
 def install(*tables: Mapping[str, Any]) -> None:
@@ -116,9 +115,3 @@ PROTOCOLS: dict[str, Callable[..., Any]] = {
     "__array_namespace__": array_namespace,
     "__cupy_override_elementwise_kernel__": cupy_kernel,
 }
-
-
-def set_namespace(module: Any) -> None:
-    """Tell `__array_namespace__` the module ftrace.numpy."""
-    global _namespace
-    _namespace = module

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ftrace.core import hooks
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import RuleError
@@ -31,8 +32,6 @@ from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.reduce import reduce_and, reduce_or, reduce_xor
 from ftrace.primitives.shape import concatenate, expand_dims, reshape
-
-write_at: Any = None  # (ufunc, target, indices, *values) -> None, set by cells.py
 
 ASSOCIATIVE: Final = frozenset(
     {"logaddexp", "logaddexp2", "hypot", "gcd", "lcm", "fmax", "fmin", "logical_xor"}
@@ -225,7 +224,7 @@ def outer(ufunc: np.ufunc, a: Any, b: Any, /, **options: Any) -> Any:
 
 def at(ufunc: np.ufunc, *operands: Any) -> None:
     """`ufunc.at`: the ufunc applied in place, once for every index."""
-    write_at(ufunc, *operands)
+    hooks.write_at(ufunc, *operands)
 
 
 METHODS: Final[dict[str, Callable[..., Any]]] = {

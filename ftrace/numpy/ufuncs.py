@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core import dtypes
+from ftrace.core import dtypes, hooks
 from ftrace.core.arguments import BARE
 from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.device import LIBRARIES
@@ -51,7 +51,6 @@ COMPARISONS: Final = frozenset(
 )
 
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
-write_out: Any = None  # (out, value, where) -> out: the write-through of `out=`, set by cells.py
 
 
 @lru_cache(maxsize=4096)
@@ -143,9 +142,10 @@ def finish(ufunc: np.ufunc, result: Any, out: Any, where: Any = True) -> Any:
     if all(o is None for o in targets):
         return result
     if ufunc.nout == 1:
-        return write_out(targets[0], result, where)
+        return hooks.write_out(targets[0], result, where)
     return tuple(
-        r if o is None else write_out(o, r, where) for o, r in zip(targets, result, strict=True)
+        r if o is None else hooks.write_out(o, r, where)
+        for o, r in zip(targets, result, strict=True)
     )
 
 

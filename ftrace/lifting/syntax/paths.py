@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from ftrace.core import trace as core
+from ftrace.core import hooks
 from ftrace.core.errors import FtraceError, LiftError
 from ftrace.core.trace import Tracer
 from ftrace.lifting.sources.asking import asks, codes, scope_of
@@ -60,7 +60,7 @@ def _decide(test: Tracer) -> bool | None:
     return None if _deciding.answers is None else _deciding.answers(test)
 
 
-core.decide = _decide
+hooks.decide.give(_decide)
 
 
 def exploring(fn: types.FunctionType) -> Any:
