@@ -1,5 +1,7 @@
 """Calls of compiled programs: what becomes of arguments and results, and how they are found."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -304,3 +306,11 @@ def test_a_frame_places_its_arrays_where_native_code_does():
     arena = frame.arena
     for slot, offset in ((2, 0), (3, 64)):
         assert frame.array(slot).ctypes.data == -(-arena.ctypes.data // 64) * 64 + offset
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_from_another_process_have_a_type_object_of_their_own(order):
+    x = pickle.loads(pickle.dumps(np.array([[1.0, 2.0], [3.0, 4.0]], order=order)))
+    assert x.dtype is not np.dtype(float)
+    assert x.dtype == np.dtype(float)
+    np.testing.assert_array_equal(ftrace.jit(lambda a: a + 1.0)(x), x + 1.0)

@@ -14,7 +14,7 @@ from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.emit.lane_folds import combine_values
 from ftrace.cpu.emit.uniformity import varying_in
 from ftrace.cpu.llvm.text import MANGLED, Typed, memory_type, type_of
-from ftrace.cpu.llvm.vector_idioms import iota, lane, reverse
+from ftrace.cpu.llvm.vector_idioms import extended, iota, lane, part, reverse
 from ftrace.lowering.kernel.ir import (
     Atom,
     Block,
@@ -28,6 +28,7 @@ from ftrace.lowering.kernel.ir import (
 )
 
 SHORTEST = 16  # bytes that can be written past the caches
+HALF = 8  # bytes: half of the shortest register, which has a mask of its own length
 UNIFORM, RUN, BACKWARDS, SCATTERED = "uniform", "run", "backwards", "scattered"
 
 
@@ -224,11 +225,35 @@ def _read_run(s: State, pointer: str, dtype: str, lanes: int, mask: Typed | None
     kind, align = type_of(dtype, lanes), _size(dtype)
     if mask is None:
         return s.text.let(f"load {kind}, ptr {pointer}, align {align}", dtype, lanes)
+    if _is_half(s, dtype, lanes):
+        whole = _read_run(s, pointer, dtype, HALF * 2, _of_half(s, mask))
+        return part(s.text, whole, 0, HALF)
     name = f"llvm.masked.load.v{lanes}{MANGLED[memory_type(dtype)]}.p0"
     flags = type_of("b1", lanes)
     s.text.declare(name, f"declare {kind} @{name}(ptr, i32, {flags}, {kind})")
     given = f"ptr {pointer}, i32 {align}, {flags} {mask.name}, {kind} zeroinitializer"
     return s.text.let(f"call {kind} @{name}({given})", dtype, lanes)
+
+
+def _is_half(s: State, dtype: str, lanes: int) -> bool:
+    """Whether lanes of bytes are half of the shortest register that a mask is made for."""
+    return s.text.host.vector_bytes == 64 and _size(dtype) == 1 and lanes == HALF
+
+
+def _of_half(s: State, mask: Typed) -> Typed:
+    """A mask of eight lanes as one of sixteen, the others off.
+
+    LLVM 22 puts them off by a `kmovb` that it takes for a copy, and leaves out where it spills mask
+    registers: the bytes behind the last lane were written. So an `and` puts them off, with a value
+    that LLVM does not know.
+    """
+
+    def make() -> Typed:
+        known = s.text.let("icmp ne ptr %slots, null", "b1", 1)
+        bits = s.text.let(f"select i1 {known.name}, i16 {2**HALF - 1}, i16 0", "i2", 1)
+        return s.text.let(f"bitcast i16 {bits.name} to <{HALF * 2} x i1>", "b1", HALF * 2)
+
+    return s.text.op("and", extended(s.text, mask, HALF * 2), s.hoisted(-1, ("half",), make))
 
 
 def _pointers(s: State, place: LaneAccess) -> str:
@@ -288,6 +313,9 @@ def _write_run(s: State, pointer: str, value: Typed, mask: Typed | None) -> None
     kind, align = type_of(value.dtype, value.lanes), _size(value.dtype)
     if mask is None:
         s.text.line(f"store {kind} {value.name}, ptr {pointer}, align {align}")
+        return
+    if _is_half(s, value.dtype, value.lanes):
+        _write_run(s, pointer, extended(s.text, value, HALF * 2), _of_half(s, mask))
         return
     name = f"llvm.masked.store.v{value.lanes}{MANGLED[memory_type(value.dtype)]}.p0"
     flags = type_of("b1", value.lanes)

@@ -37,6 +37,14 @@ def part(text: Text, v: Typed, first: int, count: int) -> Typed:
     return shuffle(text, v, range(first, first + count)) if count > 1 else lane(text, v, first)
 
 
+def extended(text: Text, v: Typed, lanes: int) -> Typed:
+    """More lanes; what the new ones hold is not said."""
+    kind = type_of(v.dtype, v.lanes)
+    picks = ", ".join(f"i32 {i}" if i < v.lanes else "i32 poison" for i in range(lanes))
+    given = f"{kind} {v.name}, {kind} poison, <{lanes} x i32> <{picks}>"
+    return text.let(f"shufflevector {given}", v.dtype, lanes)
+
+
 def reverse(text: Text, v: Typed) -> Typed:
     """The lanes from last to first."""
     return shuffle(text, v, range(v.lanes - 1, -1, -1))

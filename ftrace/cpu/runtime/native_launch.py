@@ -470,4 +470,5 @@ def _plain(x: Any, planned: ShapedArray, name: str) -> Array:
             f"{name} has shape {shape}, but the code was compiled for {planned.shape}.",
             "Compile for this argument: call the function that jit returned.",
         )
-    return np.require(x, planned.dtype, ["C", "ALIGNED", "ENSUREARRAY"])
+    plain = np.require(x, planned.dtype, ["C", "ALIGNED", "ENSUREARRAY"])
+    return plain.view(planned.dtype)  # NumPy's copy may keep an equal type's own object
