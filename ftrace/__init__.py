@@ -68,11 +68,13 @@ if TYPE_CHECKING:
     from ftrace.api.derivatives.jacobians import hessian as hessian
     from ftrace.api.derivatives.jacobians import hvp as hvp
     from ftrace.api.derivatives.jacobians import jacfwd as jacfwd
-    from ftrace.api.derivatives.jacobians import jacobian as jacobian
     from ftrace.api.derivatives.jacobians import jacrev as jacrev
     from ftrace.api.derivatives.jets import derivative as derivative
     from ftrace.api.derivatives.jets import jet as jet
+    from ftrace.api.derivatives.mode_choice import gradient as gradient
+    from ftrace.api.derivatives.mode_choice import jacobian as jacobian
     from ftrace.api.looking.checking import check_differentiable as check_differentiable
+    from ftrace.api.looking.explaining import explain as explain
     from ftrace.api.looking.residuals import print_saved_residuals as print_saved_residuals
     from ftrace.api.looking.residuals import saved_residuals as saved_residuals
     from ftrace.api.rules.custom import custom_jvp as custom_jvp
@@ -133,6 +135,7 @@ _HOMES = {
         "value_and_grad",
         "vjp",
     ),
+    "ftrace.api.derivatives.mode_choice": ("gradient", "jacobian"),
     "ftrace.api.derivatives.jets": ("derivative", "jet"),
     "ftrace.api.vmap": ("vmap",),
     "ftrace.api.compiled.accepted": (
@@ -190,9 +193,9 @@ _HOMES = {
         "hessian",
         "hvp",
         "jacfwd",
-        "jacobian",
         "jacrev",
     ),
+    "ftrace.api.looking.explaining": ("explain",),
     "ftrace.api.looking.residuals": (
         "print_saved_residuals",
         "saved_residuals",

@@ -384,7 +384,7 @@ def value_and_grad(
             out_tree = aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
             seed = first_cotangents(out_tree.kind, ys[: out_tree.num_leaves])
             if seed is None:
-                value = _scalar(fun, out_tree, ys, holomorphic)
+                value = check_scalar(fun, out_tree, ys, holomorphic)
                 seed = [typeof(value).dtype.type(1)]
             seed += [None] * (len(ys) - len(seed))
             avals, places = [typeof(x) for x in leaves], [place_of(x) for x in leaves]
@@ -441,7 +441,12 @@ def grad(
     return transformed(fun, call, key, doc)
 
 
-def _scalar(fun: Any, out_tree: PyTreeDef, ys: list[Any], holomorphic: bool) -> Any:
+def check_scalar(fun: Any, out_tree: PyTreeDef, ys: list[Any], holomorphic: bool) -> Any:
+    """The one number that a function with a gradient returns.
+
+    Raises:
+        TreeError, ShapeError, DtypeError: it returned something else.
+    """
     if out_tree.num_leaves != 1 or out_tree.children():
         words = tree_words(out_tree)
         raise TreeError(

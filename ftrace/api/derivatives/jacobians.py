@@ -42,6 +42,7 @@ from ftrace.interpreters.linearize import linearize_flat
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.tangents import instantiate, zeros
 from ftrace.lifting.restart import Eager
+from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import transpose
 from ftrace.primitives.shape import concatenate, reshape, squeeze
 from ftrace.primitives.slicing import along
@@ -100,7 +101,11 @@ def forward_call(
     lift: bool,
     check: Callable[[PyTreeDef, list[Any]], Any] | None = None,
 ) -> Callable[..., Any]:
-    """What `jacfwd` does at a call; `check` looks at the structure and leaves of the result."""
+    """What `jacfwd` does at a call.
+
+    With `check`, which looks at the structure and the leaves of the result, it is a gradient: of
+    the dtype of the argument, not of the result.
+    """
     restart = Eager(fun, lift)
     argnums = check_argnums(what, argnums)
     chunk = check_chunk(chunk_size)
@@ -118,7 +123,7 @@ def forward_call(
             return aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
 
         def forward(basis: Basis, count: int) -> list[Any]:
-            ys, tangents = restart(lambda: _forward_pass(flat, leaves, basis, count), given)
+            ys, tangents = restart(lambda: forward_pass(flat, leaves, basis, count), given)
             if check is not None:
                 check(result_tree(), ys)
             outs[:] = ys
@@ -136,9 +141,17 @@ def forward_call(
                 joined = [_join(parts) for parts in zip(*passes, strict=True)]
                 results = [typeof(y) for y in outs[: len(joined)]]
         blocks = [_split_last(j, y, avals) for j, y in zip(joined, results, strict=True)]
+        if check is not None:
+            blocks = [list(map(_of_dtype, row, avals)) for row in blocks]
         return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
 
     return call
+
+
+def _of_dtype(block: Any, a: ShapedArray) -> Any:
+    return (
+        block if typeof(block).dtype == a.dtype else convert_element_type(block, new_dtype=a.dtype)
+    )
 
 
 def jacrev(
@@ -188,7 +201,7 @@ def jacrev(
             extra = len(outs) - n
 
             def backward(basis: Basis, count: int) -> list[Any]:
-                return _backward_pass(tape, basis, leaves, (count, extra))
+                return backward_pass(tape, basis, leaves, (count, extra))
 
             if chunk is not None and loops(out_avals, chunk):
                 live = iter(looped(lambda b, n: _live(backward(b, n)), out_avals, chunk))
@@ -207,9 +220,6 @@ def jacrev(
 
     key = ("jacrev", argnums, has_aux, holomorphic, allow_int, chunk_size, lift)
     return transformed(fun, call, key, f"Reverse-mode Jacobian of {name_of(fun)}.")
-
-
-jacobian = jacrev
 
 
 def hessian(
@@ -301,7 +311,7 @@ def _check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) -
         )
 
 
-def _forward_pass(
+def forward_pass(
     flat: FlatFunction, leaves: list[Any], basis: list[Any], count: int
 ) -> tuple[list[Any], list[Any]]:
     """Results, and their tangents with the batch as last axis."""
@@ -336,7 +346,7 @@ def _no_tangent(y: Any, count: int) -> Any:
     return zeros(aval((*a.shape, count), a.dtype))
 
 
-def _backward_pass(
+def backward_pass(
     tape: Any, basis: list[Any], leaves: list[Any], sizes: tuple[int, int]
 ) -> list[Any]:
     """Cotangents of the inputs with the batch as first axis (None for integers)."""

@@ -1,0 +1,222 @@
+"""`gradient`, `jacobian`: derivatives by the mode that is asked for, or by the one of less work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, ParamSpec
+
+from ftrace.api.calls import (
+    ArgNums,
+    ArgumentSelection,
+    brief,
+    check_argnums,
+    check_callable,
+    differentiable,
+    name_of,
+    transformed,
+)
+from ftrace.api.derivatives.autodiff import aux_trees, check_scalar, grad
+from ftrace.api.derivatives.jacobians import forward_call, jacfwd, jacrev
+from ftrace.api.derivatives.predicted_work import ModeChoice, programs, work
+from ftrace.api.derivatives.unit_vectors import check_chunk, total
+from ftrace.control.functions import FlatFunction, flatten_call
+from ftrace.core.avals import typeof
+from ftrace.core.errors import DtypeError, TreeError
+from ftrace.core.trace import attempting
+from ftrace.interpreters.quiet import quietly
+from ftrace.lifting.restart import Restart
+
+P = ParamSpec("P")
+MODES: Final = ("auto", "forward", "reverse")
+REMEMBERED: Final = 256  # signatures
+
+
+def gradient(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    *,
+    mode: str = "auto",
+    chunk_size: int | None = None,
+    lift: bool = True,
+) -> Callable[P, Any]:
+    """Make the gradient of a scalar function, in the mode that takes less work.
+
+    The work of a mode is counted on its program, which is traced once for each signature: an
+    operation costs its largest operand or result in elements, and 5000 more for being called; a
+    product its multiplications, a loop its iterations. Forward mode carries all input elements
+    along, reverse mode walks the function backwards once. `ftrace.explain(gradient(f), x)` shows
+    what was chosen, and why. What cannot be traced on abstract values is done in reverse mode, and
+    so are functions of complex arguments that are not holomorphic.
+
+    Args:
+        fun, argnums, has_aux, holomorphic, lift: as in `grad`.
+        mode: "auto", "forward" or "reverse".
+        chunk_size: how many elements go through one pass of forward mode (default: all).
+
+    Returns:
+        A function with `fun`'s signature; the gradient has the structure of the chosen arguments.
+
+    Raises:
+        DtypeError: another mode, or an argument without derivative.
+        ShapeError: the value is not a scalar.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.gradient(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+        array([ 3., 12.])
+        >>> ftrace.gradient(np.sin, mode="forward")(0.0)
+        np.float64(1.0)
+
+    Source: the choice of modes by predicted work follows Griewank and Walther, Evaluating
+    Derivatives, 2008, chapter 4.
+    """
+    check_callable(fun, "gradient")
+    check = lambda tree, ys: check_scalar(fun, tree, ys, holomorphic)  # noqa: E731
+    forward = forward_call(
+        fun, "gradient", argnums, has_aux, holomorphic, chunk_size, lift, check=check
+    )
+    reverse = grad(fun, argnums, has_aux, holomorphic, lift=lift)
+    options = Choosing(fun, argnums, has_aux, holomorphic, chunk_size, lift, scalar=True)
+    return options.function("gradient", mode, forward, reverse)
+
+
+def jacobian(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    mode: str = "reverse",
+    chunk_size: int | None = None,
+    lift: bool = True,
+) -> Callable[P, Any]:
+    """Make the Jacobian of a function: `jacrev` under JAX's other name, or in another mode.
+
+    Args:
+        fun, argnums, has_aux, holomorphic, chunk_size, lift: as in `jacfwd`.
+        allow_int: as in `jacrev`; reverse mode only.
+        mode: "reverse", "forward", or "auto": what takes less work, as in `gradient`.
+
+    Returns:
+        A function with `fun`'s signature, giving blocks as `jacfwd` does.
+
+    Raises:
+        DtypeError: another mode, or an argument or result without derivative.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.jacobian(lambda x: x[:2] * x[2], mode="auto")(np.array([1.0, 2.0, 3.0]))
+        array([[3., 0., 1.],
+               [0., 3., 2.]])
+    """
+    check_callable(fun, "jacobian")
+    forward = jacfwd(fun, argnums, has_aux, holomorphic, chunk_size, lift=lift)
+    reverse = jacrev(fun, argnums, has_aux, holomorphic, allow_int, chunk_size, lift=lift)
+    options = Choosing(fun, argnums, has_aux, holomorphic, chunk_size, lift, allow_int=allow_int)
+    return options.function("jacobian", mode, forward, reverse)
+
+
+class Choosing:
+    """The choice of a mode, remembered for each signature of arguments."""
+
+    def __init__(
+        self,
+        fun: Any,
+        argnums: ArgNums,
+        has_aux: bool,
+        holomorphic: bool,
+        chunk_size: Any,
+        lift: bool,
+        *,
+        scalar: bool = False,
+        allow_int: bool = False,
+    ) -> None:
+        self.fun, self.has_aux, self.holomorphic = fun, has_aux, holomorphic
+        self.argnums = check_argnums("gradient" if scalar else "jacobian", argnums)
+        self.chunk = check_chunk(chunk_size)
+        self.scalar, self.allow_int, self.lift = scalar, allow_int, lift
+        self._restart = Restart(fun, lift)
+        self._known: dict[Any, ModeChoice] = {}
+
+    def function(
+        self, what: str, mode: str, forward: Callable[..., Any], reverse: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """The derivative as a function with the signature of the user's."""
+        if mode not in MODES:
+            raise DtypeError(
+                f"mode of {what} must be one of {MODES}, not {brief(mode)}.",
+                'Leave it out, or give "forward" or "reverse".',
+            )
+        ways = {"forward": forward, "reverse": reverse}
+
+        def choice(*args: Any, **kwargs: Any) -> ModeChoice:
+            return self.choice(args, kwargs) if mode == "auto" else ModeChoice(mode, "as asked for")
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return ways[choice(*args, **kwargs).mode](*args, **kwargs)
+
+        options = self.argnums, self.has_aux, self.holomorphic, self.allow_int, self.chunk
+        key = (what, *options, self.lift, mode)
+        made: Any = transformed(self.fun, call, key, f"{what.title()} of {name_of(self.fun)}.")
+        made.choice, made.ways = choice, ways
+        return made
+
+    def choice(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModeChoice:
+        """The mode for arguments like these."""
+        leaves, tree = flatten_call(args, kwargs)
+        key = (tree, *map(_kind, leaves))
+        found = self._known.get(key)
+        if found is None:
+            found = self._chosen(args, kwargs)
+            if len(self._known) == REMEMBERED:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+    def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModeChoice:
+        chosen = ArgumentSelection(self.fun, self.argnums, args, kwargs)
+        leaves, tree = differentiable(
+            "The gradient" if self.scalar else "jacobian",
+            self.fun,
+            chosen,
+            self.holomorphic,
+            self.allow_int,
+        )
+        avals = [typeof(x) for x in leaves]
+        if any(a.dtype.kind not in ("c" if self.holomorphic else "f") for a in avals):
+            return ModeChoice("reverse", "an argument is complex or an integer")
+        given = (*args, *kwargs.values())
+        if self._restart.repeats(given):
+            return ModeChoice("reverse", "a run of the function changes what the next one reads")
+        flat = chosen.function(self.fun, tree)
+        inputs = total(avals)
+        count = inputs if self.chunk is None else min(self.chunk, inputs)
+        try:
+            with attempting(), quietly():
+                forward, reverse, results = self._restart(
+                    lambda: programs(flat, avals, count, lambda: self._wanted(flat)), given
+                )
+        except Exception as error:  # reverse mode will say it, or does not need a program
+            return ModeChoice("reverse", f"it cannot be traced ({type(error).__name__})")
+        passes = -(-inputs // count) if count else 0
+        costs = passes * work(forward), work(reverse)
+        if costs[0] < costs[1]:
+            return ModeChoice("forward", "less work", inputs, results, *costs)
+        return ModeChoice("reverse", "no more work", inputs, results, *costs)
+
+    def _wanted(self, flat: FlatFunction) -> int:
+        """How many of the results are differentiated."""
+        tree = aux_trees(flat.out_tree)[0] if self.has_aux else flat.out_tree
+        if self.scalar and (tree.num_leaves != 1 or tree.children()):
+            raise TreeError("The value is no number.", "Reverse mode knows its vector space.")
+        return tree.num_leaves
+
+
+def _kind(x: Any) -> Any:
+    try:
+        return typeof(x)
+    except DtypeError:
+        return type(x)
