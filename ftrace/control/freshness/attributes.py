@@ -165,7 +165,7 @@ class Attributes(Reading):
                 return self._of_metaclass(cls, name, meta)
         if found is _MISSING:
             return NOTHING
-        self._note_class(cls, mro, name, found)
+        self._note_method(mro, name, found)
         if me is not cls:
             if isinstance(found, types.FunctionType):
                 return constant(self.one(types.MethodType, found, me))
@@ -179,14 +179,17 @@ class Attributes(Reading):
             return constant(found)
         return self.read("attribute", cls, name, found)
 
-    def _note_class(self, cls: type, mro: Any, name: str, found: Any) -> None:
-        """Methods and properties of classes may be replaced, or be overridden later."""
+    def _note_method(self, mro: Iterable[type], name: str, found: Any) -> None:
         if isinstance(found, types.FunctionType | property | classmethod | staticmethod):
-            for c in mro:
-                if not is_library(c):
-                    self.facts.add("own", c, name, vars(c).get(name), self.site)
-                if name in vars(c):
-                    break
+            self.note_member(mro, name)
+
+    def note_member(self, mro: Iterable[type], name: str) -> None:
+        """What classes have under a name may be replaced, or be overridden later."""
+        for c in mro:
+            if not is_library(c):
+                self.facts.add("own", c, name, vars(c).get(name), self.site)
+            if name in vars(c):
+                break
 
     def _of_metaclass(self, cls: type, name: str, found: Any) -> Value:
         """What a class gets from its own class."""
@@ -196,11 +199,11 @@ class Attributes(Reading):
         self.facts.add("own", cls, name, vars(cls).get(name), self.site)
         if found is _MISSING:
             fallback = getattr(meta, "__getattr__", None)
-            known = isinstance(fallback, types.FunctionType)
-            return (
-                self.call(constant(fallback), [constant(cls), constant(name)]) if known else NOTHING
-            )
-        self._note_class(meta, meta.__mro__, name, found)
+            if not isinstance(fallback, types.FunctionType):
+                return NOTHING
+            self.note_member(meta.__mro__, "__getattr__")
+            return self.call(constant(fallback), [constant(cls), constant(name)])
+        self._note_method(meta.__mro__, name, found)
         if isinstance(found, property):
             return self.call(constant(found.fget), [constant(cls)])
         if isinstance(found, types.FunctionType):
@@ -211,6 +214,7 @@ class Attributes(Reading):
         cls = type(ref)
         getter = cls.__getattribute__
         if isinstance(getter, types.FunctionType) and not is_library(getter):
+            self.note_member(cls.__mro__, "__getattribute__")
             return self.call(constant(getter), [constant(ref), constant(name)])
         if name == "__class__":
             self.facts.add("class", ref, None, cls, self.site)
@@ -245,12 +249,17 @@ class Attributes(Reading):
             if kind not in (classmethod, staticmethod):
                 self.facts.add("attribute", ref, name, found, self.site)
             return value
+        self.note_member(cls.__mro__, name)
         if isinstance(found, functools.partialmethod):
             return constant(self.one(_partial, found, ref))
         if type(ref) is types.CellType:
             return self.read("attribute", ref, name, found.__get__(ref))
         get = kind.__get__
         if isinstance(get, types.FunctionType):
+            if not hasattr(kind, "__set__"):
+                self.facts.absent("item", mine, name, self.site)
+            for special in ("__get__", "__set__"):
+                self.note_member(kind.__mro__, special)
             return self.call(constant(get), [constant(found), constant(ref), constant(cls)])
         return constant(self.one(functools.partial, found, ref)) if callable(found) else NOTHING
 
@@ -259,6 +268,7 @@ class Attributes(Reading):
         fallback = getattr(type(ref), "__getattr__", None)
         if isinstance(fallback, types.FunctionType):
             self.facts.absent("item", own(ref), name, self.site)
+            self.note_member(type(ref).__mro__, "__getattr__")
             return self.call(constant(fallback), [constant(ref), constant(name)])
         if fallback is None:
             self.facts.absent("attribute", ref, name, self.site)
@@ -272,6 +282,7 @@ class Attributes(Reading):
     def item(self, value: Value, index: Value) -> Value:
         """`value[index]`."""
         self.use(index, beside=value.traced)
+        self.operate(index.refs, [], ("__index__",))
         return self._each(value, lambda ref: self._item(ref, index), whole=True)
 
     def _item(self, ref: Any, index: Value) -> Value:
@@ -291,6 +302,8 @@ class Attributes(Reading):
             for key in index.refs:  # whose class says what is equal
                 self.operate((key,), [constant(ref)])
             return self.within([Value((ref,))])
+        if isinstance(ref, type) and not is_library(ref):
+            return self.call(self.attribute(constant(ref), "__class_getitem__"), [index])
         return self.operate((ref,), [index], ITEMS)
 
     def item_at(self, ref: Any, key: Any) -> Value:

@@ -38,6 +38,7 @@ from ftrace.control.freshness.values import (
     Method,
     Value,
     bag,
+    class_of,
     constant,
     is_library,
     is_ndarray,
@@ -163,6 +164,7 @@ class Calling(Attributes):
                 call = call_of(f)
                 if call is None or is_library(call):
                     return made
+                self.note_member(type(f).__mro__, "__call__")
                 return joined(made, self._function(call, [constant(f), *args], kwargs, rest))
         elif is_ndarray(f):
             return NOTHING
@@ -189,6 +191,7 @@ class Calling(Attributes):
         made = constant(new)
         for name in ("__new__", "__init__"):
             method = getattr(cls, name)
+            self.note_member(cls.__mro__, name)
             if isinstance(method, types.FunctionType) and not is_library(method):
                 self._function(
                     method, [constant(cls) if name == "__new__" else made, *args], kwargs, rest
@@ -525,7 +528,7 @@ class Calling(Attributes):
         self, some: list[Any], wanted: Any, others: list[Value], names: Any = None
     ) -> Value:
         """What some of the special methods of an object, or of instances of a class, may return."""
-        cls = some[0].cls if isinstance(some[0], Instance) else type(some[0])
+        cls = class_of(some[0])
         me, given = Value(tuple(some), complete=True), None
         found: list[Value] = []
         for base in cls.__mro__[:-1]:
@@ -535,6 +538,7 @@ class Calling(Attributes):
             for name in methods if names is None else names:
                 method: Any = methods.get(name)
                 if wanted(name, method):
+                    self.note_member(cls.__mro__, name)
                     given = given or self.within(others)
                     found.append(self._function(method, [me], {}, given))
         return bag(x for r in found for x in r.refs) if found else NOTHING

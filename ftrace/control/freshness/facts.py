@@ -204,7 +204,11 @@ def _test(scope: dict[str, Any], kind: str, holder: Any, key: Any, value: Any, r
         return f"{words['k']}({h}) == {v}"
     if kind == "length":
         return f"len({h}) == {v}"
-    read = _READ[kind].format(**words)
+    if kind == "own" and id(holder) not in roots:  # `__dict__` takes longer than the item
+        scope[h] = holder.__dict__
+        read = ("{h}.get({k})" if value is None else "{h}[{k}]").format(**words)
+    else:
+        read = _READ[kind].format(**words)
     if issubclass(type(value), _BY_VALUE) and type(value) is not bool:
         return f"((t := {read}) is {v} or same(t, {v}))"
     return f"{read} is {v}"

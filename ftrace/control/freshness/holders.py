@@ -12,10 +12,10 @@ from ftrace.control.freshness.values import (
     NOTHING,
     Getter,
     Held,
-    Instance,
     Made,
     Method,
     Value,
+    class_of,
     covers,
     is_library,
     is_ndarray,
@@ -90,7 +90,7 @@ _OF_ARRAYS: Final = ("numpy", "scipy", "cupy", "ftrace")
 
 def call_of(x: Any) -> types.FunctionType | None:
     """The `__call__` that a class defines in Python, or None."""
-    call = getattr(x.cls if isinstance(x, Instance) else type(x), "__call__", None)  # noqa: B004
+    call = getattr(class_of(x), "__call__", None)  # noqa: B004
     return call if isinstance(call, types.FunctionType) else None
 
 

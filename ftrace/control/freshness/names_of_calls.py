@@ -15,7 +15,7 @@ PASSING: Final = frozenset(
     ones_like empty_like result_type
     """.split()  # noqa: SIM905 - a table
 )
-ITERATING: Final = ("iter", "next", "len", "list", "tuple", "zip", "enumerate")
+ITERATING: Final = ("iter", "next", "reversed", "len", "list", "tuple", "zip", "enumerate")
 # of traced values they give something that is not traced
 PLAIN: Final = frozenset(
     """

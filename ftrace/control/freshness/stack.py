@@ -26,6 +26,7 @@ from ftrace.control.freshness.values import (
     Made,
     Value,
     bag,
+    class_of,
     constant,
     is_ndarray,
     joined,
@@ -98,17 +99,21 @@ class Reader(Calling):
 
     def truth(self, value: Value) -> bool | None:
         """What Python decides by a value, if it is known."""
-        if not value.exact:
-            return None
-        x = value.refs[0]
-        if type(x) in SCALARS:
-            return bool(x)
-        if is_container(x):
-            if not isinstance(x, UNCHANGING):
-                self.facts.add("length", x, None, len(x), self.site)
-            return bool(len(x))
-        if type(x) in _TRUE:
-            return True
+        if value.exact:
+            x = value.refs[0]
+            if type(x) in SCALARS:
+                return bool(x)
+            if is_container(x):
+                if not isinstance(x, UNCHANGING):
+                    self.facts.add("length", x, None, len(x), self.site)
+                return bool(len(x))
+            if type(x) in _TRUE:
+                return True
+        for x in value.refs:  # what has no such method is true, until it gets one
+            for name in TRUTH:
+                self.note_member(class_of(x).__mro__, name)
+        self.use(value)
+        self.operate(value.refs, [], TRUTH)
         return None
 
 
@@ -379,9 +384,6 @@ def _branch(m: Reader, stack: Stack, i: Instruction) -> Any:
     else:
         known = m.truth(value)
         taken = None if known is None else known == i.name.endswith("TRUE")
-        if known is None:
-            m.use(value)
-            m.operate(value.refs, [], TRUTH)
     if taken is not False:
         m.jump(stack, i.target)
     return _STOP if taken and i.target > i.offset else None
@@ -390,8 +392,6 @@ def _branch(m: Reader, stack: Stack, i: Instruction) -> Any:
 @on("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
 def _branch_or_pop(m: Reader, stack: Stack, i: Instruction) -> Any:
     known = m.truth(stack[-1])
-    if known is None:
-        m.use(stack[-1])
     taken = None if known is None else known == ("TRUE" in i.name)
     if taken is not False:
         m.jump(stack, i.target)

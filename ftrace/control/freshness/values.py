@@ -190,6 +190,11 @@ class Instance:
         self.attributes: dict[Any, Value] = {}  # by name; `...`: by one that is not known
 
 
+def class_of(ref: Any) -> type:
+    """The class of an object, or of the instances that one stands for."""
+    return ref.cls if isinstance(ref, Instance) else type(ref)
+
+
 class Above:
     """`super(cls, instance)` for an instance that a run makes."""
 
