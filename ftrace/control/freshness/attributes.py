@@ -179,11 +179,11 @@ class Attributes(Reading):
             return constant(found)
         return self.read("attribute", cls, name, found)
 
-    def _note_method(self, mro: Iterable[type], name: str, found: Any) -> None:
+    def _note_method(self, mro: Any, name: str, found: Any) -> None:
         if isinstance(found, types.FunctionType | property | classmethod | staticmethod):
             self.note_member(mro, name)
 
-    def note_member(self, mro: Iterable[type], name: str) -> None:
+    def note_member(self, mro: Any, name: str) -> None:
         """What classes have under a name may be replaced, or be overridden later."""
         for c in mro:
             if not is_library(c):

@@ -57,6 +57,13 @@ def _fromiter(items: Any, dtype: Any, count: Any = -1, **ignored: Any) -> Any:
     return fnp.stack(values).astype(kind) if values else fnp.zeros(0, kind)
 
 
+def _isscalar(x: Any) -> bool:
+    return agreed("numpy.isscalar(x)", x, lambda cls: issubclass(cls, _SCALAR))
+
+
+_SCALAR: Final = (np.generic, int, float, complex)
+
+
 def _ndenumerate(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
     return ((i, x[i]) for i in np.ndindex(*typeof(x).shape))
 
@@ -126,6 +133,7 @@ CONSTRUCTORS: Final[dict[Any, Callable[..., Any]]] = {
     np.asarray_chkfinite: fnp.asarray_chkfinite,
     np.require: fnp.require,
     np.arange: fnp.arange,
+    np.isscalar: _isscalar,
     np.ndenumerate: _ndenumerate,
     **{d.type: _scalar_type(d) for d in dtypes.SUPPORTED},
 }

@@ -253,11 +253,24 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
         raise LiftError(
             "sorted() orders by traced values items that are not built alike.", _CANDIDATES
         )
-    columns = [fnp.stack(column)[order] for column in zip(*(f[0] for f in flat), strict=True)]
-    found = [flat[0][1].unflatten([column[i] for column in columns]) for i in range(n)]
-    if not any(is_cell(leaf) for leaves, _ in flat for leaf in leaves):
-        return found
-    return [_showing(items, order[i], y) for i, y in enumerate(found)]
+    columns = list(zip(*(leaves for leaves, _ in flat), strict=True))
+    ordered = [fnp.stack(column)[order] for column in columns]
+    tree = flat[0][1]
+    if any(is_cell(leaf) for column in columns for leaf in column):
+        found = [tree.unflatten([column[i] for column in ordered]) for i in range(n)]
+        return [_showing(items, order[i], y) for i, y in enumerate(found)]
+    shown = [_numbers_of(column) for column in columns]
+    return [
+        tree.unflatten([show(column[i]) for show, column in zip(shown, ordered, strict=True)])
+        for i in range(n)
+    ]
+
+
+def _numbers_of(column: Sequence[Any]) -> Callable[[Any], Any]:
+    """What makes of an item of a stack of scalars one that is of their classes."""
+    kinds = either(*map(kinds_of, column))
+    plain = all(typeof(x).weak for x in column)
+    return lambda y: marked(weak(y) if plain else y, kinds)
 
 
 def _filter(function: Any, items: Iterable[Any], /) -> Iterator[Any]:
@@ -312,6 +325,21 @@ def _hasattr(x: Any, name: str, /) -> bool:
     if not isinstance(x, Tracer):
         return hasattr(x, name)
     return agreed(f"hasattr(x, {name!r})", x, lambda cls: _has(cls, name))
+
+
+def fetched(x: Any, name: str, default: Any) -> Any:
+    """`getattr(x, name, default)` of a traced value.
+
+    Raises:
+        LiftError: traced values decide whether it is the default.
+    """
+    has = {_has(cls, name) for cls in kinds_of(x)}
+    if has == {False}:
+        return default
+    found = attribute(x, name)
+    if len(has) > 1 and not (type(found) is type(default) and found == default):
+        _hasattr(x, name)  # raises
+    return found
 
 
 def _has(cls: type, name: str) -> bool:

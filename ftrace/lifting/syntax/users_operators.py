@@ -156,6 +156,8 @@ def attribute(x: Any, name: str) -> Any:
 
 def fetched(x: Any, name: str, *default: Any) -> Any:
     """`getattr`."""
+    if default and issubclass(type(x), Tracer):
+        return python.fetched(x, name, default[0])
     try:
         return attribute(x, name)
     except AttributeError:
