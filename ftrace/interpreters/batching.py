@@ -90,7 +90,12 @@ class BatchTrace(Trace):
             y = primitive(*values, **params)
             dim: Any = [None] * len(y) if primitive.multiple else None
         if primitive.multiple:
-            return list(map(BatchTracer, (self,) * len(y), y, dim))
+            several = list(map(BatchTracer, (self,) * len(y), y, dim))
+            if mapped and any(x.dim is not None and not x.aval.shape for x in several):
+                found = primitive.type(*map(typeof, args), **params)
+                for x, a in zip(several, found, strict=True):
+                    x.weak = a.weak
+            return several
         made = BatchTracer(self, y, dim)
         if params and "weak_type" in params:  # of a conversion to Python numbers
             made.weak = params["weak_type"] and not made.aval.shape

@@ -23,7 +23,6 @@ from ftrace.core import source
 from ftrace.core.trace import EVAL, ctx, lifted, running
 from ftrace.core.weak import dropping
 from ftrace.lifting.sources.reach import place_of
-from ftrace.lifting.state.classes import agreed
 from ftrace.lifting.state.roots import STANDARD, call_of, is_denied, is_installed, is_library
 from ftrace.lifting.substitutes import array_functions, mathematics, python
 from ftrace.lifting.substitutes.array_functions import ALWAYS, CONSTRUCTORS, FILLED
@@ -33,6 +32,7 @@ from ftrace.lifting.substitutes.scipy_names import counterpart, is_foreign_opera
 from ftrace.lifting.substitutes.unasked import ANSWERED, REFUSED
 from ftrace.lifting.syntax import users_operators
 from ftrace.lifting.syntax.rewriting import rewrite
+from ftrace.numpy.scalar_classes import agreed
 
 _CACHED: Final = type(functools.lru_cache(lambda: None))
 _DISPATCHING: Final = functools.singledispatch(lambda x: x).__code__  # type: ignore[attr-defined]

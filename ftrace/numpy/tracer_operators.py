@@ -25,6 +25,7 @@ from ftrace.numpy.integers import as_integer, is_integer, refuse_wide
 from ftrace.numpy.lowerings import LOWERINGS, static_power
 from ftrace.numpy.matrix_products import matmul
 from ftrace.numpy.promote import PYTHON_SCALARS, weak
+from ftrace.numpy.scalar_classes import SEVERAL, all_python, computed
 from ftrace.numpy.temporaries import release
 from ftrace.primitives.convert import convert_element_type
 
@@ -88,12 +89,17 @@ def _binary(ufunc: np.ufunc, direct: str, divides: Any = None) -> tuple[Operator
         divides: Python's operator, if it divides.
     """
     row = bound(LOWERINGS[ufunc.__name__])
+    python = divides or PYTHON.get(ufunc.__name__)
 
     def general(x: Any, y: Any) -> Any:
         if _is_weak(x) and _is_weak(y):
             if divides is not None:
                 refuse_zero(divides, x, y)
             return _weak_pair(ufunc, row, x, y)
+        if SEVERAL and python is not None:
+            if divides is not None and all_python(x, y) is not False:
+                refuse_zero(divides, x, y)
+            return computed(python, ufuncs.apply(ufunc, x, y), x, y)
         return ufuncs.apply(ufunc, x, y)
 
     if divides is None:
@@ -113,10 +119,11 @@ def _forward(row: Callable[..., Any], direct: str, general: Operator) -> Operato
         if cls is type(x):
             a, b = x.aval, y.aval
             same = a is b or (a.dtype is b.dtype and _fit(a.shape, b.shape))
-            if same and a.dtype.kind in direct and not (a.weak and a.dtype.kind == "i"):
+            exact = a.dtype.kind in direct and not (a.weak and a.dtype.kind == "i")
+            if same and exact and not SEVERAL:
                 return row(x, y)
         elif cls is float or cls is int:
-            if x.aval.dtype.kind in INEXACT:
+            if x.aval.dtype.kind in INEXACT and not SEVERAL:
                 return row(x, float(y))
         elif not _operand(y):
             return NotImplemented
@@ -128,7 +135,7 @@ def _forward(row: Callable[..., Any], direct: str, general: Operator) -> Operato
 def _reflected(row: Callable[..., Any], general: Operator) -> Operator:
     def reflected(y: Any, x: Any) -> Any:
         cls = type(x)
-        if (cls is float or cls is int) and y.aval.dtype.kind in INEXACT:
+        if (cls is float or cls is int) and y.aval.dtype.kind in INEXACT and not SEVERAL:
             return row(float(x), y)
         return general(x, y) if _operand(x) else NotImplemented
 
@@ -145,10 +152,14 @@ def _power(x: Any, y: Any) -> Any:
             x = convert_element_type(x, new_dtype=float64, weak_type=True)
         refuse_zero_base(x, y)
         refuse_wide("power", operator.pow, x, y)
+    elif SEVERAL and all_python(x, y) is not False:
+        refuse_zero_base(x, y)
     found = static_power(x, y) if type(y) is int else None
     if found is None:
         found = ufuncs.apply(np.power, x, y)
-    return weak(found) if both else found
+    if both:
+        return weak(found)
+    return computed(operator.pow, found, x, y) if SEVERAL else found
 
 
 def _rpower(y: Any, x: Any) -> Any:
@@ -162,7 +173,7 @@ def refuse_division(name: str, x: Any, y: Any) -> None:
         name: of the operation in Python's syntax: Div, FloorDiv, Mod, Pow.
         x, y: its operands.
     """
-    if not (_is_weak(x) and _is_weak(y)):
+    if all_python(x, y) is False:
         return
     if name == "Pow":
         refuse_zero_base(x, y)
@@ -174,12 +185,14 @@ def refuse_division(name: str, x: Any, y: Any) -> None:
 
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
     row = bound(LOWERINGS[ufunc.__name__])
+    python = abs if ufunc is np.absolute else operator.neg
 
     def operate(x: Any) -> Any:
         a = x.aval
         if a.weak:
             return weak(row(as_integer(x)))
-        return row(x) if a.dtype.kind in NUMBERS else ufuncs.apply(ufunc, x)
+        found = row(x) if a.dtype.kind in NUMBERS else ufuncs.apply(ufunc, x)
+        return computed(python, found, x) if SEVERAL else found
 
     return operate
 
@@ -187,7 +200,7 @@ def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
 def _divmod(x: Any, y: Any) -> Any:
     if not (_operand(x) and _operand(y)):
         return NotImplemented
-    if _is_weak(y) and _is_weak(x):
+    if all_python(x, y) is not False:
         refuse_zero(divmod, x, y)
     return x // y, x % y
 

@@ -36,7 +36,6 @@ from ftrace.lifting.staging.items import Items
 from ftrace.lifting.staging.merging import EXIT, VALUE, common_inputs
 from ftrace.lifting.state import names
 from ftrace.lifting.state.changed_places import PlaceName
-from ftrace.lifting.state.classes import Kinds, either, marked
 from ftrace.lifting.state.leaves import (
     INSIDE,
     LEAF,
@@ -50,7 +49,7 @@ from ftrace.lifting.state.leaves import (
     flatten,
     joined,
     same,
-    scalar_kinds,
+    scalar_classes,
     take_apart,
     truth,
 )
@@ -59,6 +58,7 @@ from ftrace.lifting.state.names import BREAK, CONTINUE, NEXT, RAISE, RETURN, Nam
 from ftrace.lifting.state.sharing import Key, Sharing
 from ftrace.lifting.state.watching import RegionWatch, are_bound, check_chosen, held_by, note_chosen
 from ftrace.numpy.cells import is_writable, push, put
+from ftrace.numpy.scalar_classes import Classes, either, marked
 from ftrace.primitives.compare import and_, bitwise_not, eq, lt, ne, select
 from ftrace.primitives.linear import add
 
@@ -74,13 +74,13 @@ class CarrySlot:
     Attributes:
         leaves: what it is bound to before the loop, taken apart.
         types: the type of each leaf that is carried; None for one that stays what it is.
-        kinds: the classes that each scalar may be of.
+        classes: that each scalar may be of.
     """
 
     leaves: list[Any]
     tree: PyTreeDef
     types: list[ShapedArray | None]
-    kinds: list[Kinds]
+    classes: list[Classes]
 
 
 class TestFailed(Exception):  # noqa: N818 - no error: the loop is staged in another way
@@ -121,8 +121,8 @@ class StagedLoop:
         """Carry a name that is bound before the loop."""
         leaves, tree = flatten(self.frame.state[name])
         types = [None if is_writable(x) else array_type(x) for x in leaves]
-        kinds = [scalar_kinds(x, array_type(x)) for x in leaves]
-        self.slots[name] = CarrySlot(leaves, tree, types, kinds)
+        classes = [scalar_classes(x, array_type(x)).within() for x in leaves]
+        self.slots[name] = CarrySlot(leaves, tree, types, classes)
         for i, (x, a) in enumerate(zip(leaves, types, strict=True)):
             if a is not None:
                 self.sharing.start((name, i), x)
@@ -159,7 +159,7 @@ class StagedLoop:
         state = dict(self.frame.state)
         for name, slot in self.slots.items():
             leaves = [bound.get((name, i), x) for i, x in enumerate(slot.leaves)]
-            state[name] = slot.tree.unflatten(map(marked, leaves, slot.kinds))
+            state[name] = slot.tree.unflatten(map(marked, leaves, slot.classes))
         if self.items is not None:
             state[ITEM] = self.items.at(next(supply))
         return state
@@ -312,9 +312,9 @@ class StagedLoop:
             wanted = joined(a, leaf.aval)
             if wanted is None:
                 raise self._changes(name, repr(a), repr(leaf.aval))
-            kinds = either(slot.kinds[i], leaf.kinds)
-            if wanted != slot.types[i] or kinds != slot.kinds[i]:
-                slot.types[i], slot.kinds[i] = wanted, kinds
+            classes = either(slot.classes[i], leaf.classes.within())
+            if wanted != slot.types[i] or classes != slot.classes[i]:
+                slot.types[i], slot.classes[i] = wanted, classes
                 changed = True
         return changed
 
@@ -572,11 +572,11 @@ class StagedLoop:
         for name, slot in self.slots.items():
             if name in self.later:
                 leaves = [results.get((name, i), x) for i, x in enumerate(slot.leaves)]
-                state[name] = slot.tree.unflatten(map(marked, leaves, slot.kinds))
+                state[name] = slot.tree.unflatten(map(marked, leaves, slot.classes))
         for name, part in self.parts.items():
             if name not in self.slots and name != EXIT and name not in self.unbound:
                 leaves = [
-                    marked(results.get((name, i), x.value), x.kinds)
+                    marked(results.get((name, i), x.value), x.classes.within())
                     for i, x in enumerate(part.leaves)
                 ]
                 state[name] = part.tree.unflatten(leaves)

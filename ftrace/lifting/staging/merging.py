@@ -17,12 +17,11 @@ from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import FtraceError, LiftError
 from ftrace.core.jaxpr import Jaxpr, Literal, Var, eval_jaxpr
 from ftrace.core.lower import Pointwise
-from ftrace.core.trace import Tracer, ctx
+from ftrace.core.trace import UNKNOWN, Tracer, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
 from ftrace.lifting.state.changed_places import PlaceName
-from ftrace.lifting.state.classes import Kinds, either, marked
 from ftrace.lifting.state.leaves import (
     INSIDE,
     LEAF,
@@ -44,6 +43,7 @@ from ftrace.lifting.state.nesting import proceed
 from ftrace.lifting.state.throwing import fail_with
 from ftrace.lifting.state.watching import RegionWatch, held_by, note_chosen
 from ftrace.numpy.cells import push, put
+from ftrace.numpy.scalar_classes import asked, chosen_classes, marked, told
 from ftrace.numpy.views import Way, as_cell, chosen, nowhere_else, partner
 from ftrace.primitives.compare import bitwise_not, select
 from ftrace.primitives.convert import convert_element_type
@@ -60,6 +60,7 @@ _NO_NONE: Final = (
 )
 VALUE: Final = "the returned value"  # the key of what an arm returns; no name has blanks
 EXIT: Final = "the exit"
+_BOOL: Final = aval((), bool_)
 CHEAP: Final = 8  # equations that are evaluated where they are not needed
 
 
@@ -106,6 +107,8 @@ class Arm:
                 self.followed = False
                 self._end(frame, Outcome(RAISE, {}), outs)
             leaves = [leaf for part in self.parts.values() for leaf in part.leaves]
+            for leaf in leaves:
+                leaf.leave(outs)
             self.sharing = LeafSharing(leaves, outs)
             self.written = written.roots()
             self.contents = {id(root): len(outs) + i for i, root in enumerate(self.written)}
@@ -141,6 +144,13 @@ class Arm:
             atom = self._operand(leaf.value)
             self.jaxpr = Jaxpr(self.jaxpr.invars, jaxpr.eqns, (*jaxpr.outvars, atom))
         return leaf.index
+
+    def is_python(self, leaf: Leaf) -> tuple[int | None, Any]:
+        """The pick that says whether a leaf is a Python number."""
+        known = asked(leaf.classes.is_python) if leaf.is_python is None else None
+        if isinstance(known, Tracer):
+            leaf.is_python = self.output(Leaf(known, None, None))
+        return (None, known) if leaf.is_python is None else (leaf.is_python, None)
 
     def _operand(self, value: Any) -> Any:
         """The atom of a value from outside: an input of this arm, or a number."""
@@ -242,7 +252,7 @@ class Merge:
         for root in written:
             self.picks.append((self._content(0, root), self._content(1, root), typeof(root)))
         errors = [self._error(i, e) for i, arm in enumerate(self.arms) for e in arm.errors]
-        results = self._bind(pred)
+        results, self.pred = self._bind(pred), pred
         followed = self.follows and all(arm.followed for arm in self.arms)
         bind_again([e.noted(results) for e in errors], followed)
         state = {key: plan(results) for key, plan in plans.items() if plan is not None}
@@ -318,7 +328,11 @@ class Merge:
                 )
             return lambda results, v=leaf.value: v
         self._link(key, {i: leaf})
-        return self._pick(*self._sided(i, (leaf.index, None), None), leaf.aval, leaf.kinds)
+        plan = self._pick(*self._sided(i, (leaf.index, None), None), leaf.aval)
+        if leaf.is_python is None:
+            return lambda results: marked(plan(results), leaf.classes)
+        is_python = self._pick(*self._sided(i, (leaf.is_python, None), False), _BOOL)
+        return lambda results: marked(plan(results), told(is_python(results), leaf.classes))
 
     @staticmethod
     def _sided(i: int, mine: Any, other: Any) -> tuple[Any, Any]:
@@ -360,13 +374,18 @@ class Merge:
             raise self._differs(key, words_of(a), words_of(b))
         mine, other = self.arms
         self._link(key, {0: a, 1: b})
-        kinds = either(a.kinds, b.kinds)
-        return self._pick((mine.output(a), None), (other.output(b), None), wanted, kinds)
+        plan = self._pick((mine.output(a), None), (other.output(b), None), wanted)
+        several = a.classes, b.classes
+        outer = a.is_python is None and b.is_python is None
+        if outer or any(c.is_python is UNKNOWN for c in several):
+            return lambda results: marked(plan(results), chosen_classes(self.pred, *several))
+        is_python = self._pick(mine.is_python(a), other.is_python(b), _BOOL)
+        return lambda results: marked(plan(results), told(is_python(results), *several))
 
-    def _pick(self, a: Any, b: Any, wanted: ShapedArray, kinds: Kinds = ()) -> Any:
+    def _pick(self, a: Any, b: Any, wanted: ShapedArray) -> Any:
         n = len(self.picks)
         self.picks.append((a, b, wanted))
-        return lambda results: marked(results[n], kinds)
+        return lambda results: results[n]
 
     # ------------------------------------------------------------------ memory
 

@@ -16,8 +16,8 @@ from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError, T
 from ftrace.core.trace import UNKNOWN, Tracer, ctx, moved, now
 from ftrace.core.tree import LEAF, PyTreeDef, tree_flatten, tree_words
 from ftrace.interpreters.tangents import zeros
-from ftrace.lifting.state.classes import Kinds, either, kinds_of, marked
 from ftrace.numpy.promote import weak
+from ftrace.numpy.scalar_classes import NOTHING, Classes, asked, classes_of, marked, one_of_classes
 from ftrace.numpy.views import Root, Way, alias_of, chosen, content, living, may_be_cell, ways_of
 from ftrace.primitives.compare import bitwise_and, eq, ne
 from ftrace.primitives.convert import convert_element_type
@@ -32,12 +32,19 @@ class Leaf:
     index: int | None
     aval: ShapedArray | None
     ways: tuple[Way, ...] = ()  # what the array may be a view of, in the region's trace
-    kinds: Kinds = ()  # the classes that a scalar may be of
+    classes: Classes = NOTHING  # that a scalar may be of
+    is_python: int | None = None  # which output says whether it is a Python number
 
     @property
     def dtype(self) -> Any:
         """The dtype of one that can be a result."""
         return None if self.aval is None else self.aval.dtype
+
+    def leave(self, outs: list[Any]) -> None:
+        """Append what a region alone knows of its class."""
+        if self.value is INSIDE and callable(self.classes.is_python):
+            self.is_python = len(outs)
+            outs.append(asked(self.classes.is_python))
 
 
 class _Inside:
@@ -71,9 +78,9 @@ class Part:
         return words_of(self.leaves[0]) if self.tree == LEAF else tree_words(self.tree)
 
 
-def scalar_kinds(x: Any, a: ShapedArray | None) -> Kinds:
+def scalar_classes(x: Any, a: ShapedArray | None) -> Classes:
     """The classes that a value of this type may be of, if it has rank 0."""
-    return () if a is None or a.shape else kinds_of(x)
+    return NOTHING if a is None or a.shape else classes_of(x)
 
 
 def array_type(x: Any) -> ShapedArray | None:
@@ -141,7 +148,7 @@ def take_apart(value: Any, outs: list[Any], *, every: bool = False) -> Part:
             None,
             a,
             ways_of(x) if may_be_cell(x) else (),
-            scalar_kinds(x, a),
+            scalar_classes(x, a),
         )
         if inside or every or id(x) in moved:
             leaf.index = len(outs)
@@ -250,7 +257,7 @@ def one_of(arrays: Sequence[Any], i: Any, y: Any) -> Any:
     a = typeof(y)
     if not (a.shape or any(map(may_be_cell, arrays))):
         y = weak(y) if all(typeof(x).weak for x in arrays) else y
-        return marked(y, either(*map(kinds_of, arrays)))
+        return marked(y, one_of_classes(list(map(classes_of, arrays)), i))
     ways: list[Way] = []
     for k, x in enumerate(arrays):
         here = None
@@ -262,7 +269,7 @@ def one_of(arrays: Sequence[Any], i: Any, y: Any) -> Any:
     y = chosen(y.fresh(), ways, "a traced index")
     if any(id(way.base) in moved for way in ways):
         y.adopt(now(content(y)))
-    return marked(y, either(*map(kinds_of, arrays)))
+    return marked(y, one_of_classes(list(map(classes_of, arrays)), i))
 
 
 def filler(a: ShapedArray) -> Any:

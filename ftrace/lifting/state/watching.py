@@ -361,7 +361,7 @@ def _parts(path: str, x: Any, content: tuple[Any, ...]) -> Iterator[tuple[str, A
 
 def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return len(a) == len(b) and all(
-        x is y or (type(x) is int and x == y) for x, y in zip(a, b, strict=True)
+        x is y or (type(x) is type(y) is int and x == y) for x, y in zip(a, b, strict=True)
     )
 
 

@@ -22,13 +22,13 @@ from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.errors import DtypeError, LiftError
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, lifted, running
 from ftrace.core.tree import tree_flatten
-from ftrace.lifting.state.classes import agreed
 from ftrace.lifting.state.leaves import one_of
 from ftrace.lifting.substitutes.python import holds_tracer, is_unknown
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import cast, find_traced, static_int, value
 from ftrace.numpy.refusing import attempt
+from ftrace.numpy.scalar_classes import agreed
 from ftrace.numpy.ufuncs import UFUNCS
 from ftrace.numpy.views import lies_like
 

@@ -21,9 +21,9 @@ from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array, is_cell, lifted, stands_for
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.sources.asking import DIFFERENT, is_union
-from ftrace.lifting.state.classes import agreed, either, kinds_of, marked
 from ftrace.lifting.state.leaves import array_type, built_alike, one_of
 from ftrace.lifting.state.roots import is_denied
+from ftrace.numpy.scalar_classes import agreed, chosen_classes, classes_of, marked
 from ftrace.primitives.convert import convert_element_type
 
 LONG: Final = 16  # elements from which a reduction replaces a chain of operators
@@ -137,7 +137,7 @@ def choose(predicate: Any, x: Any, y: Any) -> Any:
     """`x if predicate else y`; of two Python numbers a Python number."""
     found = fnp.where(predicate, x, y)
     found = weak(found) if typeof(x).weak and typeof(y).weak else found
-    return marked(found, either(kinds_of(x), kinds_of(y)))
+    return marked(found, chosen_classes(predicate, classes_of(x), classes_of(y)))
 
 
 _CANDIDATES: Final = "All candidates must be arrays, numbers, or containers of one structure."
@@ -302,7 +302,7 @@ def is_instance(x: Any, kinds: Any, /) -> bool:
     """`isinstance`: the protocols of `collections.abc` would ask the tracer's own class, too."""
     if not isinstance(x, Tracer) or (type(kinds) is type and issubclass(kinds, Tracer)):
         return _of_a_user(x, kinds)
-    if len(kinds_of(x)) > 1:
+    if len(classes_of(x).types) > 1:
         return agreed("isinstance(x, ...)", x, lambda cls: issubclass(cls, kinds))
     parts = kinds.__args__ if is_union(kinds) else kinds
     if type(parts) is tuple:
@@ -354,7 +354,7 @@ def attribute(x: Any, name: str) -> Any:
         ConcretizationTypeError: only the number has it.
     """
     if name in DIFFERENT and isinstance(x, Tracer):
-        if not any(_has(cls, name) for cls in kinds_of(x)):
+        if not any(_has(cls, name) for cls in classes_of(x).types):
             raise AttributeError(f"{x.__class__.__name__!r} object has no attribute {name!r}")
         if not hasattr(type(x), name):
             raise ConcretizationTypeError(
@@ -372,7 +372,7 @@ def same(x: Any, y: Any) -> Any:
     """
     if x is y or not (isinstance(x, Tracer) or isinstance(y, Tracer)):
         return x is y
-    common = {*kinds_of(x)} & {*kinds_of(y)}
+    common = {*classes_of(x).types} & {*classes_of(y).types}
     if int in common:
         raise LiftError(
             "`is` was asked of two ints, one of them traced: Python keeps one object for small "

@@ -1,0 +1,253 @@
+"""A number that traced values choose may be of Python or of NumPy: division by zero, dtypes, types.
+
+Python raises ZeroDivisionError where both operands are its own numbers, and NumPy does not.
+"""
+
+import numpy as np
+import pytest
+
+from ftrace import jit, vectorize, vmap
+from ftrace.errors import LiftError
+
+POINTS = [(2.0, 3.0), (-0.5, 0.0), (0.5, 0.0), (-3.0, 2.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0)]
+
+
+def an_arm(x, y):
+    d = x if x > 0 else 0
+    try:
+        return 1 / d
+    except ZeroDivisionError:
+        return -7.0
+
+
+def a_statement(x, y):
+    d = 0
+    if x > 0:
+        d = y
+    try:
+        return 2.0 // d
+    except ZeroDivisionError:
+        return -7.0
+
+
+def two_decisions(x, y):
+    if x > 0:
+        d = y
+    elif x > -1:
+        d = 0
+    else:
+        d = 2.0
+    try:
+        return 1 / (2 * d)
+    except ZeroDivisionError:
+        return -7.0
+
+
+def nested_expressions(x, y):
+    d = x if x > 0 else (y if y > 1 else 0)
+    try:
+        return 5 % d
+    except ZeroDivisionError:
+        return -7.0
+
+
+def the_larger(x, y):
+    try:
+        return 3 / max(x, 0)
+    except ZeroDivisionError:
+        return -7.0
+
+
+def a_difference(x, y):
+    d = 1.0
+    if x > 1:
+        d = x
+    try:
+        return 1 / (d - 1)
+    except ZeroDivisionError:
+        return 100.0
+
+
+def a_negative_one(x, y):
+    d = -(0 if x > 0 else y)
+    try:
+        return divmod(7.0, d)[0] + 1.0
+    except ZeroDivisionError:
+        return -7.0
+
+
+def powers(x, y):
+    d = 0 if x > 0 else y
+    try:
+        return d**-1 if y < 50 else d**-2.0
+    except ZeroDivisionError:
+        return -7.0
+
+
+def in_place(x, y):
+    d = 0 if x > 0 else y
+    try:
+        d /= 0 if y > 0 else 1
+    except ZeroDivisionError:
+        return -7.0
+    return d
+
+
+def a_helper(x, y):
+    d = 0 if x > 0 else y
+    try:
+        return _half(d)
+    except ZeroDivisionError:
+        return _half(d + 1)
+
+
+def _half(d):
+    return 2.0 / d
+
+
+def an_item(x, y):
+    d = [0, x, y][int(y) % 3]
+    try:
+        return 1 / d
+    except ZeroDivisionError:
+        return -7.0
+
+
+def an_absolute_value(x, y):
+    d = abs(0 if x > 0 else y)
+    for _ in range(3):
+        d = d * 2
+    try:
+        return 1 / d
+    except ZeroDivisionError:
+        return -7.0
+
+
+def an_outer_number(x, y):
+    d = 0 if y > 0 else y
+    e = d if x > 0 else (1.0 if y > 1 else d)
+    try:
+        return 1 / e
+    except ZeroDivisionError:
+        return -7.0
+
+
+def a_number_of_python(x, y):
+    q = 0 if x > 0 else 1
+    try:
+        return 1 / q
+    except ZeroDivisionError:
+        return -7.0
+
+
+def never_zero(x, y):
+    d = x if x > 1 else 1.0
+    return 1 / d
+
+
+def of_numpy(x, y):
+    d = x if x > 1 else 0
+    return y / d
+
+
+PROGRAMS = [
+    *(an_arm, a_statement, two_decisions, nested_expressions, the_larger, a_difference),
+    *(a_negative_one, powers, in_place, a_helper, an_item, an_absolute_value, an_outer_number),
+    *(a_number_of_python, never_zero, of_numpy),
+]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("wrap", [vmap, vectorize, lambda f: jit(vmap(f))])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_zero_is_an_error_where_both_operands_are_pythons(program, wrap):
+    xs, ys = np.array(POINTS).T
+    wanted = [program(x, y) for x, y in zip(xs, ys, strict=True)]
+    np.testing.assert_array_equal(wrap(program)(xs, ys), wanted)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_it_is_so_in_single_calls(program):
+    compiled = jit(program)
+    for x, y in np.array(POINTS):
+        np.testing.assert_array_equal(compiled(x, y), program(x, y))
+
+
+def test_an_error_that_nobody_catches_comes_back():
+    def f(x):
+        return 1 / (x if x > 0 else 0)
+
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        jit(f)(np.float64(-1.0))
+    with pytest.raises(ZeroDivisionError):
+        vmap(f)(np.array([1.0, -1.0]))
+    assert jit(f)(np.float64(2.0)) == 0.5
+
+
+def test_behind_a_loop_that_mixes_classes_zero_is_refused():
+    def f(x):
+        s = 0.0
+        while x > 1:
+            s = s + x
+            x = x - 1
+        return 1 / s
+
+    assert jit(f)(np.float64(2.0)) == 0.5
+    with pytest.raises(LiftError, match="behind a loop"):
+        jit(f)(np.float64(0.5))
+
+
+def chosen_factor(x):
+    q = 0.5 if x > 0 else 1.5
+    return x * q
+
+
+def counted(x):
+    n = 0
+    while x > 1:
+        x = x / 2
+        n += 1
+    return x * n
+
+
+def returned(x):
+    return jit(lambda t: 2.0 if t > 0 else 3.0)(x) * x
+
+
+@pytest.mark.parametrize("wrap", [jit, vmap, vectorize, lambda f: jit(vmap(f))])
+@pytest.mark.parametrize("program", [chosen_factor, counted, returned])
+def test_a_chosen_number_of_python_leaves_float32_as_it_is(program, wrap):
+    xs = np.array([2.0, -2.0, 5.0], np.float32)
+    if wrap is jit:
+        found = np.array([jit(program)(x) for x in xs])
+    else:
+        found = wrap(program)(xs)
+    wanted = np.array([program(x) for x in xs])
+    assert found.dtype == wanted.dtype == np.float32
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("wrap", [jit, vmap, vectorize])
+def test_a_chosen_number_of_python_is_one_for_isinstance(wrap):
+    def f(x):
+        q = 1 if x > 0 else 2
+        return x * 10.0 if isinstance(q, int) else x
+
+    assert wrap(f)(np.array([3.0]) if wrap is not jit else np.float64(3.0)) == 30.0
+
+
+@pytest.mark.parametrize("held", [{"v": 0}, [0]])
+@pytest.mark.parametrize("wrap", [jit, vmap])
+def test_an_int_in_a_container_is_replaced_by_a_traced_value(held, wrap):
+    key = "v" if isinstance(held, dict) else 0
+
+    def f(x):
+        d = held.copy()
+        if x > 0:
+            d[key] = x
+        return d[key] * 2.0
+
+    xs = np.array([3.0, -3.0])
+    found = vmap(f)(xs) if wrap is vmap else [jit(f)(x) for x in xs]
+    np.testing.assert_array_equal(found, [6.0, 0.0])
