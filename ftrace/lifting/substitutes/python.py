@@ -333,7 +333,7 @@ def fetched(x: Any, name: str, default: Any) -> Any:
     Raises:
         LiftError: traced values decide whether it is the default.
     """
-    has = {_has(cls, name) for cls in kinds_of(x)}
+    has = {_has(cls, name) for cls in classes_of(x).types}
     if has == {False}:
         return default
     found = attribute(x, name)
