@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from ftrace.api.derivatives.jets import jet as jet
     from ftrace.api.derivatives.mode_choice import gradient as gradient
     from ftrace.api.derivatives.mode_choice import jacobian as jacobian
+    from ftrace.api.derivatives.second_order import hessian_diagonal as hessian_diagonal
+    from ftrace.api.derivatives.second_order import laplacian as laplacian
     from ftrace.api.looking.checking import check_differentiable as check_differentiable
     from ftrace.api.looking.explaining import explain as explain
     from ftrace.api.looking.residuals import print_saved_residuals as print_saved_residuals
@@ -137,6 +139,7 @@ _HOMES = {
     ),
     "ftrace.api.derivatives.mode_choice": ("gradient", "jacobian"),
     "ftrace.api.derivatives.jets": ("derivative", "jet"),
+    "ftrace.api.derivatives.second_order": ("hessian_diagonal", "laplacian"),
     "ftrace.api.vmap": ("vmap",),
     "ftrace.api.compiled.accepted": (
         "default_matmul_precision",

@@ -36,6 +36,7 @@ from ftrace.core.tree import PyTreeDef, paths, tree_structure
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_TAKE_INTEGERS = ("The gradient", "jacrev", "jacobian")  # that have the option allow_int
 ArgNums = int | str | Sequence[int | str]
 
 _FIRST = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
@@ -229,7 +230,7 @@ def _no_derivative(what: str, fun: Any, path: str, x: Any, holomorphic: bool) ->
             "Pass complex numbers (`1.0 + 0j`), or leave holomorphic out.",
         )
     others = "or choose other argnums."
-    if what != "jacfwd":
+    if what in _TAKE_INTEGERS:
         others = "choose other argnums, or allow_int=True to get None for it."
     return DtypeError(
         f"{what} of {name_of(fun)} was asked with respect to {path}, which is {typeof(x)}.",

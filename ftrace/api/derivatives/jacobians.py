@@ -99,22 +99,24 @@ def forward_call(
     holomorphic: bool,
     chunk_size: Any,
     lift: bool,
+    *,
     check: Callable[[PyTreeDef, list[Any]], Any] | None = None,
+    push: Callable[..., tuple[list[Any], list[Any]]] = jvp_flat,
 ) -> Callable[..., Any]:
     """What `jacfwd` does at a call.
 
     With `check`, which looks at the structure and the leaves of the result, it is a gradient: of
-    the dtype of the argument, not of the result.
+    the dtype of the argument, not of the result. `push` is what is done with each direction.
     """
     restart = Eager(fun, lift)
     argnums = check_argnums(what, argnums)
     chunk = check_chunk(chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        chosen, leaves, flat = _inputs(fun, argnums, args, kwargs, holomorphic, what)
+        chosen, leaves, flat = inputs_of(fun, argnums, args, kwargs, holomorphic, what)
         avals = [typeof(x) for x in leaves]
         if not holomorphic:
-            _check_real(what, fun, "a complex argument", avals)
+            check_real(what, fun, "a complex argument", avals)
         given = (*args, *kwargs.values())
 
         outs: list[Any] = []
@@ -123,7 +125,7 @@ def forward_call(
             return aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
 
         def forward(basis: Basis, count: int) -> list[Any]:
-            ys, tangents = restart(lambda: forward_pass(flat, leaves, basis, count), given)
+            ys, tangents = restart(lambda: forward_pass(flat, leaves, basis, count, push), given)
             if check is not None:
                 check(result_tree(), ys)
             outs[:] = ys
@@ -188,7 +190,7 @@ def jacrev(
     chunk = check_chunk(chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        chosen, leaves, flat = _inputs(
+        chosen, leaves, flat = inputs_of(
             fun, argnums, args, kwargs, holomorphic, "jacrev", allow_int=allow_int
         )
         with quietly():
@@ -197,7 +199,7 @@ def jacrev(
             n = flat.out_tree.children()[0].num_leaves if has_aux else len(outs)
             out_avals = [typeof(y) for y in outs[:n]]
             if not holomorphic:
-                _check_real("jacrev", fun, "a complex result", out_avals)
+                check_real("jacrev", fun, "a complex result", out_avals)
             extra = len(outs) - n
 
             def backward(basis: Basis, count: int) -> list[Any]:
@@ -287,7 +289,7 @@ def hvp(
     return jvp(grad(fun, argnums, lift=lift), primals, vectors, lift=lift)[1]
 
 
-def _inputs(
+def inputs_of(
     fun: Any,
     argnums: ArgNums,
     args: tuple[Any, ...],
@@ -296,12 +298,13 @@ def _inputs(
     what: str,
     allow_int: bool = False,
 ) -> tuple[ArgumentSelection, list[Any], FlatFunction]:
+    """The arguments that a Jacobian is by, their leaves, and the function of these."""
     chosen = ArgumentSelection(fun, argnums, args, kwargs)
     leaves, tree = differentiable(what, fun, chosen, holomorphic, allow_int)
     return chosen, leaves, chosen.function(fun, tree)
 
 
-def _check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) -> None:
+def check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) -> None:
     """Raise where one number cannot say how a complex one moves: it moves in two directions."""
     if any(a.dtype.kind == "c" for a in avals):
         raise DtypeError(
@@ -312,7 +315,11 @@ def _check_real(what: str, fun: Any, which: str, avals: Sequence[ShapedArray]) -
 
 
 def forward_pass(
-    flat: FlatFunction, leaves: list[Any], basis: list[Any], count: int
+    flat: FlatFunction,
+    leaves: list[Any],
+    basis: list[Any],
+    count: int,
+    push: Callable[..., tuple[list[Any], list[Any]]] = jvp_flat,
 ) -> tuple[list[Any], list[Any]]:
     """Results, and their tangents with the batch as last axis."""
     nonzero: list[bool] = []
@@ -320,7 +327,7 @@ def forward_pass(
 
     def pushed(*args: Any) -> list[Any]:
         supply = iter(args)
-        ys, ts = jvp_flat(flat, leaves, [ZERO if b is None else next(supply) for b in basis])
+        ys, ts = push(flat, leaves, [ZERO if b is None else next(supply) for b in basis])
         nonzero[:] = [t is not ZERO for t in ts]
         return [*ys, *(t for t in ts if t is not ZERO)]
 

@@ -1,0 +1,265 @@
+"""`hessian_diagonal` and `laplacian`: second derivatives without the Hessian.
+
+The diagonal is a series of order 2 (Taylor mode) for each element. The Laplacian is carried through
+the function: `LaplacianTrace` has, beside a value and its tangents in all directions, the sum of
+its second derivatives. For y = g(x) that sum is g'(x) L + the sum over the directions t of
+g''(x)[t, t], of which only the last is an operation on all directions, and zero where g is linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+from ftrace.api.calls import ArgNums, check_argnums, check_callable, name_of, transformed
+from ftrace.api.derivatives.autodiff import aux_trees
+from ftrace.api.derivatives.jacobians import check_real, forward_call, inputs_of
+from ftrace.api.derivatives.series import jet_flat
+from ftrace.api.derivatives.unit_vectors import Basis, check_chunk, chunks, looped, loops
+from ftrace.core import trace as core
+from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.dtypes import is_inexact
+from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive
+from ftrace.core.trace import Trace, Tracer, ctx
+from ftrace.core.zero import ZERO
+from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.captures import owned
+from ftrace.interpreters.jvp import jvp_flat
+from ftrace.interpreters.quiet import quietly
+from ftrace.interpreters.tangents import instantiate
+from ftrace.lifting.restart import Eager
+from ftrace.primitives.arithmetic import mul
+from ftrace.primitives.linear import add, reduce_sum
+
+P = ParamSpec("P")
+
+
+def hessian_diagonal(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    *,
+    lift: bool = True,
+) -> Callable[P, Any]:
+    """Make the diagonal of the Hessian: the second derivative by each element, without the others.
+
+    Args:
+        fun: function of real arrays, or containers of them.
+        argnums, has_aux, chunk_size, lift: as in `jacfwd`.
+
+    Returns:
+        A function with `fun`'s signature: for a scalar function what has the shape of the argument;
+        for others blocks of shape `result.shape + input.shape`, as `jacfwd` gives them.
+
+    Raises:
+        DtypeError: an argument that is complex, or has no derivative.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.hessian_diagonal(lambda x: np.sum(x**3) * x[0])(np.array([1.0, 2.0]))
+        array([12., 12.])
+    """
+    check_callable(fun, "hessian_diagonal")
+    call = forward_call(
+        fun, "hessian_diagonal", argnums, has_aux, False, chunk_size, lift, push=_second
+    )
+    argnums = check_argnums("hessian_diagonal", argnums)
+    key = ("hessian_diagonal", argnums, has_aux, check_chunk(chunk_size), lift)
+    return transformed(fun, call, key, f"Diagonal of the Hessian of {name_of(fun)}.")
+
+
+def _second(
+    fn: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Results, and their second derivatives along tangents."""
+    found = jet_flat(fn, primals, [[t, ZERO] for t in tangents], 2)
+    return [y for y, _ in found], [_twice(terms[1]) for _, terms in found]
+
+
+def _twice(term: Any) -> Any:
+    return term if term is ZERO else mul(term, typeof(term).dtype.type(2))
+
+
+def _plus(a: Any, b: Any) -> Any:
+    if a is ZERO or b is ZERO:
+        return b if a is ZERO else a
+    return add(a, b)
+
+
+def laplacian(
+    fun: Callable[P, Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    *,
+    lift: bool = True,
+) -> Callable[P, Any]:
+    """Make the Laplacian: the sum of the second derivatives by each element of the arguments.
+
+    Args:
+        fun: function of real arrays, or containers of them.
+        argnums, has_aux, lift: as in `jacfwd`.
+        chunk_size: how many directions are carried through the function together (default: all).
+
+    Returns:
+        A function with `fun`'s signature that returns what `fun` does: the Laplacian of each
+        element of the result, and aux if asked for.
+
+    Raises:
+        DtypeError: an argument that is complex, or has no derivative.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> float(ftrace.laplacian(lambda x: np.sum(x**3))(np.array([1.0, 2.0])))
+        18.0
+
+    Source: the forward Laplacian of Li et al., A computational framework for neural network-based
+    variational Monte Carlo with Forward Laplacian, 2024.
+    """
+    check_callable(fun, "laplacian")
+    restart = Eager(fun, lift)
+    argnums = check_argnums("laplacian", argnums)
+    chunk = check_chunk(chunk_size)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _, leaves, flat = inputs_of(fun, argnums, args, kwargs, False, "laplacian")
+        avals = [typeof(x) for x in leaves]
+        check_real("laplacian", fun, "a complex argument", avals)
+        given = (*args, *kwargs.values())
+        outs: list[Any] = []
+
+        def one_pass(basis: Basis, count: int) -> list[Any]:
+            ys, sums = restart(lambda: laplacian_flat(flat, leaves, basis, count), given)
+            outs[:] = ys
+            tree = aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
+            n = tree.num_leaves
+            return list(map(instantiate, sums[:n], ys[:n]))
+
+        with quietly():
+            if chunk is not None and loops(avals, chunk):
+                sums = [reduce_sum(s, axes=(0,)) for s in looped(one_pass, avals, chunk)]
+                if has_aux:
+                    outs[:] = restart(lambda: flat(*leaves), given)
+            else:
+                passes = [one_pass(basis, count) for basis, count in chunks(avals, chunk)]
+                sums = passes[0]
+                for more in passes[1:]:
+                    sums = list(map(_plus, sums, more))
+        if not has_aux:
+            return flat.out_tree.unflatten(owned(sums, leaves))
+        n = len(sums)
+        return flat.out_tree.unflatten(owned([*sums, *outs[n:]], leaves))
+
+    key = ("laplacian", argnums, has_aux, chunk, lift)
+    return transformed(fun, call, key, f"Laplacian of {name_of(fun)}.")
+
+
+class WithLaplacian(Tracer):
+    """A value, its tangents along axis 0, and the sum of its second derivatives along them."""
+
+    __slots__ = ("primal", "sums", "tangents")
+    slots = ("owner", "primal", "tangents", "sums")
+
+    def __init__(self, trace: Trace, primal: Any, tangents: Any, sums: Any) -> None:
+        self.owner = trace
+        self.primal, self.tangents, self.sums = primal, tangents, sums
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The type."""
+        return typeof(self.primal)
+
+    def known(self, exact: bool) -> Any:
+        """The value, or UNKNOWN."""
+        if exact and not (self.tangents is ZERO and self.sums is ZERO):
+            return core.UNKNOWN
+        primal = self.primal
+        return primal.known(exact) if isinstance(primal, Tracer) else primal
+
+
+core.register(WithLaplacian)
+
+
+class LaplacianTrace(Trace):
+    """Carries tangents in `count` directions and sums of second derivatives through each row."""
+
+    __slots__ = ("count",)
+    name = "the Laplacian"
+
+    def __init__(self, parent: Trace, count: int) -> None:
+        super().__init__(parent)
+        self.count = count
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """One operation on values with their derivatives."""
+        ctx.trace = self.parent
+        operands = list(map(self.lift, args))
+        primals = [x.primal for x in operands]
+
+        def row(*xs: Any) -> list[Any]:
+            found = primitive(*xs, **params)
+            return list(found) if primitive.multiple else [found]
+
+        if primitive.jvp is NONDIFFERENTIABLE or all(
+            x.tangents is ZERO and x.sums is ZERO for x in operands
+        ):
+            outs = [WithLaplacian(self, y, ZERO, ZERO) for y in row(*primals)]
+        else:
+            ys, tangents, curved = self._along(row, primals, [x.tangents for x in operands])
+            sums = curved
+            if any(x.sums is not ZERO for x in operands):
+                pushed = jvp_flat(row, primals, [x.sums for x in operands])[1]
+                sums = list(map(_plus, pushed, curved))
+            outs = [WithLaplacian(self, *parts) for parts in zip(ys, tangents, sums, strict=True)]
+        return outs if primitive.multiple else outs[0]
+
+    def _along(
+        self, row: Callable[..., list[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Results, their tangents in all directions, and the sum of second derivatives there."""
+        there: list[tuple[bool, bool]] = []
+
+        def member(*live: Any) -> list[Any]:
+            supply = iter(live)
+            series = [[t if t is ZERO else next(supply), ZERO] for t in tangents]
+            found = jet_flat(row, primals, series, 2)
+            there[:] = [(a is not ZERO, b is not ZERO) for _, (a, b) in found]
+            terms = [t for _, terms in found for t in terms if t is not ZERO]
+            return [*(y for y, _ in found), *terms]
+
+        axis = Axis(self.count)
+        live = [t for t in tangents if t is not ZERO]
+        values, dims = batch_flat(member, axis, live, [0] * len(live))
+        n = len(there)
+        placed = [place_axis(v, d, axis, 0) for v, d in zip(values[n:], dims[n:], strict=True)]
+        supply = iter(placed)
+        moved, curved = [], []
+        for first, second in there:
+            moved.append(next(supply) if first else ZERO)
+            curved.append(_twice(reduce_sum(next(supply), axes=(0,))) if second else ZERO)
+        return values[:n], moved, curved
+
+    def lift(self, value: Any) -> WithLaplacian:
+        """A constant."""
+        if type(value) is WithLaplacian and value.owner is self:
+            return value.fresh()
+        return WithLaplacian(self, core.renew(value), ZERO, ZERO)
+
+
+def laplacian_flat(
+    fn: Callable[..., Sequence[Any]], primals: Sequence[Any], basis: Basis, count: int
+) -> tuple[list[Any], list[Any]]:
+    """Results, and the sums of their second derivatives along the directions of a basis."""
+    trace = LaplacianTrace(ctx.trace, count)
+    inputs = [
+        WithLaplacian(trace, p, t if is_inexact(typeof(p).dtype) else ZERO, ZERO)
+        for p, t in zip(primals, basis, strict=True)
+    ]
+    for x, p in zip(inputs, primals, strict=True):
+        core.freeze(x, p)
+    try:
+        outs = [trace.lift(y) for y in core.run(trace, fn, *inputs)]
+    finally:
+        trace.alive = False
+    return [core.renew(y.primal) for y in outs], [core.renew(y.sums) for y in outs]
