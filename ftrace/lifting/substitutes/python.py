@@ -23,7 +23,7 @@ from ftrace.core.tree import tree_flatten
 from ftrace.lifting.sources.asking import DIFFERENT, is_union
 from ftrace.lifting.state.leaves import array_type, built_alike, one_of
 from ftrace.lifting.state.roots import is_denied
-from ftrace.numpy.scalar_classes import agreed, chosen_classes, classes_of, marked
+from ftrace.numpy.scalar_classes import agreed, chosen_classes, classes_of, either, marked
 from ftrace.primitives.convert import convert_element_type
 
 LONG: Final = 16  # elements from which a reduction replaces a chain of operators
@@ -268,7 +268,7 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
 
 def _numbers_of(column: Sequence[Any]) -> Callable[[Any], Any]:
     """What makes of an item of a stack of scalars one that is of their classes."""
-    kinds = either(*map(kinds_of, column))
+    kinds = either(*map(classes_of, column))
     plain = all(typeof(x).weak for x in column)
     return lambda y: marked(weak(y) if plain else y, kinds)
 
