@@ -22,7 +22,7 @@ from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.kinds import way
 from ftrace.core.lower import Branch, Call, Elementwise, Iteration, Layout
 from ftrace.core.primitive import Primitive
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.core.trace import Trace, Tracer, ctx
 
 Params = dict[str, Any]
@@ -165,7 +165,7 @@ def _loop(trace: WalkTrace, row: Primitive, loop: Layout, args: Sequence[Any]) -
     """A loop whose iterations leave tapes, or read them, stays closed: these are no arrays."""
     body, consts, xs = loop.body, loop.consts(args), loop.xs(args)
     carry, left = list(loop.carry(args)), list[list[Any]]()
-    if any(map(has_turns, body.in_avals + body.out_avals)):
+    if any(map(is_tape, body.in_avals + body.out_avals)):
         return None
     length = int(_concrete(args[0])) if loop.first else loop.length
     forward = itertools.count() if length is None else range(length)

@@ -20,7 +20,7 @@ RESTORE: Final = 3  # take the state from place i
 Action = tuple[int, int]
 
 
-def turns_again(n: int, slots: int) -> int:
+def repeated(n: int, slots: int) -> int:
     """The fewest iterations to run again when n are reversed with so many states in memory."""
     r = 0
     while comb(slots + r, slots) < n:
@@ -33,7 +33,7 @@ def middle(n: int, slots: int) -> int:
     """After how many of n > 1 iterations to keep the next state; slots > 1 counts the first."""
 
     def cost(m: int) -> int:
-        return m + turns_again(n - m, slots - 1) + turns_again(m, slots)
+        return m + repeated(n - m, slots - 1) + repeated(m, slots)
 
     low, high = 1, n - 1  # the cost is convex in m
     while low < high:

@@ -130,7 +130,7 @@ class Product:
 
 
 class Cores(NamedTuple):
-    """An array as a gufunc takes it: the axes that one turn of its loop works on.
+    """An array as a gufunc takes it: the axes that one iteration of its loop works on.
 
     Attributes:
         at: its position, among the row's operands or results.

@@ -2,8 +2,7 @@
 
 The type of a tape is that of an array whose leading axis has the length `TURNS`; its value is an
 ordinary array, or `Ragged` where the iterations leave tapes of different lengths themselves. Tapes
-are
-residuals: the known half of a loop makes them, the linear half reads them, users never see one.
+are residuals: the known half of a loop makes them, the linear half reads them, users never see one.
 """
 
 from collections.abc import Sequence
@@ -37,7 +36,7 @@ def tape(a: ShapedArray) -> ShapedArray:
     return aval((TURNS, *a.shape), a.dtype)
 
 
-def has_turns(a: ShapedArray) -> bool:
+def is_tape(a: ShapedArray) -> bool:
     """Whether a length of an abstract value is known only at run time."""
     return any(n is TURNS for n in a.shape)
 
@@ -52,12 +51,12 @@ def rows(n: int, a: ShapedArray, listed: bool = False) -> Any:
 
     It is an array, or a list to be stacked: of tapes, and (`listed`) of arrays of a device.
     """
-    return [None] * n if listed or has_turns(a) else np.empty((n, *a.shape), a.dtype)
+    return [None] * n if listed or is_tape(a) else np.empty((n, *a.shape), a.dtype)
 
 
 def stack(values: Sequence[Any], a: ShapedArray) -> Any:
     """The elements of type `a` that iterations left, as one value."""
-    if has_turns(a):
+    if is_tape(a):
         return Ragged(values, a)
     found = stacked(values)
     if found is not None:

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from ftrace.core.binomial import ADVANCE, BACK, KEEP, RESTORE, schedule, turns_again
+from ftrace.core.binomial import ADVANCE, BACK, KEEP, RESTORE, repeated, schedule
 
 SIZES = [(n, s) for s in (1, 2, 3, 5, 40) for n in (0, 1, 2, 3, 7, 20, 33)]
 
@@ -49,8 +49,8 @@ def test_as_few_turns_as_possible_run_again(n, slots):
     _, again = followed(n, slots)
     assert fewest(n, slots) == again
     if n:
-        assert turns_again(n, slots) == again
+        assert repeated(n, slots) == again
 
 
 def test_a_thousand_turns_with_ten_states():
-    assert followed(1000, 10)[1] == turns_again(1000, 10) == 3636
+    assert followed(1000, 10)[1] == repeated(1000, 10) == 3636

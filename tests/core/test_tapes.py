@@ -4,7 +4,7 @@ import numpy as np
 
 from ftrace.core.avals import aval, typeof
 from ftrace.core.scan_layout import ScanLoop, cut, parts
-from ftrace.core.tapes import TURNS, has_turns, levels, stack, tape
+from ftrace.core.tapes import TURNS, is_tape, levels, stack, tape
 
 F8 = np.dtype(np.float64)
 SHORT, LONG = np.arange(6.0).reshape(1, 2, 3), np.arange(12.0).reshape(2, 2, 3)
@@ -18,8 +18,8 @@ def ragged():
 def test_a_tape_has_an_axis_in_front_whose_length_is_not_known():
     a = tape(aval((3,), F8))
     assert a.shape == (TURNS, 3)
-    assert has_turns(a)
-    assert not has_turns(aval((3,), F8))
+    assert is_tape(a)
+    assert not is_tape(aval((3,), F8))
     assert "turns" in repr(a)
 
 
@@ -108,5 +108,5 @@ def test_ragged_tapes_add_with_an_operator_too():
 
 def test_a_length_of_minus_one_is_not_that_of_a_tape():
     wrong = aval((-1, 7, 11), F8)
-    assert not has_turns(wrong)
-    assert has_turns(tape(aval((7, 11), F8)))
+    assert not is_tape(wrong)
+    assert is_tape(tape(aval((7, 11), F8)))

@@ -292,8 +292,8 @@ def test_a_loop_that_reads_beyond_a_tape_is_found():
     rows = np.arange(12.0).reshape(4, 3)
     np.testing.assert_allclose(run([np.int64(4), rows])[0], X + rows.sum(0))
     np.testing.assert_allclose(run([np.int64(2), rows])[0], X + rows[:2].sum(0))
-    with pytest.raises(JaxprError, match="another number of turns"):
+    with pytest.raises(JaxprError, match="another number of iterations"):
         run([np.int64(5), rows])
     total = executable(trace_closed(lambda s, t: [add(s, t)], [a, a]), "cpu")
-    with pytest.raises(JaxprError, match="another number of turns"):
+    with pytest.raises(JaxprError, match="another number of iterations"):
         total([rows[:2], rows])

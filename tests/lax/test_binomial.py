@@ -9,7 +9,7 @@ import pytest
 import ftrace
 from ftrace import grad, hessian, jacfwd, jacrev, jit, jvp, lax, linearize, vjp, vmap
 from ftrace.control.remat.revolve import revolve
-from ftrace.core.binomial import turns_again
+from ftrace.core.binomial import repeated
 from tests.counting import CountedSin
 
 
@@ -25,7 +25,7 @@ def test_a_derivative_runs_the_turns_that_the_schedule_says(n, slots):
 
     grad(f)(0.7)
     # a turn back needs the cosine, which is no sine, but x * sin needs the sine for the cotangent
-    assert counted.runs == n + turns_again(n, slots) + n
+    assert counted.runs == n + repeated(n, slots) + n
 
 
 def test_the_memory_of_a_derivative_is_that_of_the_slots():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import ShapedArray
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.reference import run
 from ftrace.lowering.program.program import (
@@ -29,7 +29,7 @@ from ftrace.lowering.program.program import (
     ScatterStep,
     Step,
     Window,
-    turns_of,
+    iterations_of,
 )
 
 Memory = list[Any]
@@ -48,7 +48,7 @@ def simulate(program: Program, args: Sequence[Any], *, reverse: bool = False) ->
     for slot in program.slots:
         if slot.place not in given:
             memory.append(_rubbish(slot.aval))
-        elif has_turns(slot.aval):
+        elif is_tape(slot.aval):
             memory.append(given[slot.place][slot.entry])
         else:
             memory.append(np.array(given[slot.place][slot.entry], slot.aval.dtype, order="C"))
@@ -58,7 +58,7 @@ def simulate(program: Program, args: Sequence[Any], *, reverse: bool = False) ->
 
 def _rubbish(a: ShapedArray) -> Any:
     """What lies in memory that nobody has written."""
-    return [] if has_turns(a) else np.full(a.shape, 77, a.dtype)
+    return [] if is_tape(a) else np.full(a.shape, 77, a.dtype)
 
 
 def _run(steps: Sequence[Step], program: Program, memory: Memory, reverse: bool) -> None:
@@ -104,7 +104,7 @@ def _put_back(windows: Sequence[Window], i: int, program: Program, memory: Memor
     for window in windows:
         if window.written:
             planned, value = program.slots[window.slot].aval, memory[window.slot]
-            memory[window.base][i] = value if has_turns(planned) else value.reshape(planned.shape)
+            memory[window.base][i] = value if is_tape(planned) else value.reshape(planned.shape)
 
 
 def _repeat(step: Repeat, program: Program, memory: Memory, reverse: bool) -> None:
@@ -124,9 +124,9 @@ def _repeat(step: Repeat, program: Program, memory: Memory, reverse: bool) -> No
 
 
 def _scan(step: Scan, program: Program, memory: Memory, reverse: bool) -> None:
-    turns = range(turns_of(step, program, memory))
+    turns = range(iterations_of(step, program, memory))
     for window in step.windows:
-        if window.written and has_turns(program.slots[window.base].aval):
+        if window.written and is_tape(program.slots[window.base].aval):
             element = program.slots[window.slot].aval
             memory[window.base] = [_rubbish(element) for _ in turns]
     for i in reversed(turns) if step.reverse else turns:

@@ -11,7 +11,7 @@ from ftrace.core.avals import aval
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Eqn, Jaxpr, eval_jaxpr
 from ftrace.core.scan_layout import ScanLoop
-from ftrace.core.tapes import has_turns, tape
+from ftrace.core.tapes import is_tape, tape
 from ftrace.cpu.runtime.native_launch import NativeProgram
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import partial_jaxpr
@@ -46,7 +46,7 @@ def turned(x):
 
     def f(x):
         outs = eval_jaxpr(half, [x])
-        tapes = [y for y, a in zip(outs, half.out_avals, strict=True) if has_turns(a)]
+        tapes = [y for y, a in zip(outs, half.out_avals, strict=True) if is_tape(a)]
         count = outs[[str(a) for a in half.out_avals].index("i64[]")]
         there = transpose(tapes[0], permutation=(1, 0))
         back = transpose(there, permutation=(1, 0))

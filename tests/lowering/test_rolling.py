@@ -358,7 +358,9 @@ def test_programs_without_repeats_are_looked_at_a_few_times(monkeypatch):
 
     def counted(listing, run):
         found = unify.unify(listing, run)
-        looks.append(run.period * (run.turns if isinstance(found, unify.Unified) else found + 1))
+        looks.append(
+            run.period * (run.iterations if isinstance(found, unify.Unified) else found + 1)
+        )
         return found
 
     monkeypatch.setattr(roll, "unify", counted)

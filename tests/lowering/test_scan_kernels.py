@@ -35,7 +35,7 @@ MANY = RNG.normal(size=(4, 300))
 
 def stepwise(f: Any, *args: Any) -> Any:
     """The program that goes from turn to turn."""
-    with mock.patch("ftrace.lowering.planning.plan.turning", return_value=None):
+    with mock.patch("ftrace.lowering.planning.plan.interchanged", return_value=None):
         return program_of(f, *args)
 
 

@@ -17,7 +17,7 @@ from ftrace.control.rows.scan import scan_call
 from ftrace.control.rows.while_loop import while_call
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.scan_layout import ScanLoop
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.lowering.planning import replay
 
 X = np.array([0.5, -0.8, 1.3])
@@ -491,7 +491,7 @@ def test_compiled_halves_give_their_tapes_to_each_other(name, mode, run_by_pytho
 def test_compiled_tapes_of_tapes_are_added_up(run_by_python):
     total = lambda g: lambda x: np.sum(np.sin(g(x)) * V)  # noqa: E731
     third = jit(grad(total(grad(total(grad(nested))))))
-    rows = [e.primitive.name for e in third.lower(X).jaxpr.eqns if has_turns(e.outvars[0].aval)]
+    rows = [e.primitive.name for e in third.lower(X).jaxpr.eqns if is_tape(e.outvars[0].aval)]
     assert "add" in rows
     assert third.lower(X).cost().callbacks == 0
     found = third(X)

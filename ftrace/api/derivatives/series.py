@@ -27,7 +27,7 @@ from ftrace.core.jaxpr import Jaxpr, eval_jaxpr
 from ftrace.core.kinds import way
 from ftrace.core.lower import Branch, Call, Iteration, Layout, Pointwise
 from ftrace.core.primitive import LINEAR, NONDIFFERENTIABLE, Primitive
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.core.trace import Trace, Tracer, ctx
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.tangents import instantiate
@@ -258,7 +258,7 @@ class JetTrace(Trace):
         return [self.series(*parts) for parts in found]
 
     def _loop(self, row: Primitive, loop: Layout, operands: Sequence[Series]) -> list[Series]:
-        tapes = any(map(has_turns, loop.body.in_avals + loop.body.out_avals))
+        tapes = any(map(is_tape, loop.body.in_avals + loop.body.out_avals))
         if tapes or loop.records or loop.along is not None:
             raise RuleError(
                 f"Taylor mode meets a {row.name} that keeps its iterations for a backward pass.",

@@ -14,14 +14,14 @@ from ftrace.control.rows.jit import BACKENDS
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, last_uses, subjaxprs
 from ftrace.core.kinds import is_view, keeps, layout, way
 from ftrace.core.lower import Elementwise, Replay
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.inline import is_one_program
 from ftrace.lowering.program.program import TAPE
 
 
 def nbytes(a: Any) -> float:
     """The memory of a value; infinite where only the run knows it (the tape of a loop)."""
-    return inf if has_turns(a) else a.size * a.dtype.itemsize
+    return inf if is_tape(a) else a.size * a.dtype.itemsize
 
 
 def total(avals: Any) -> float:

@@ -19,7 +19,7 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lower import Branch
 from ftrace.core.primitive import NO_EFFECTS, Effects, Linear, Primitive
 from ftrace.core.scan_layout import cut
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.core.zero import ZERO, Masked
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
@@ -60,7 +60,7 @@ def _makers(branches: Branches) -> list[int | None]:
     It is a residual of that branch alone, and has no elements where another one is taken.
     """
     columns = zip(*(b.out_avals for b in branches), strict=True)
-    return [next((i for i, a in enumerate(c) if has_turns(a)), None) for c in columns]
+    return [next((i for i, a in enumerate(c) if is_tape(a)), None) for c in columns]
 
 
 def _cond_effects(*, branches: Branches) -> Effects:

@@ -20,7 +20,7 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from ftrace.core.lower import Iteration, Layout
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.scan_layout import ScanHalves, ScanLoop, ScanParts, cut, parts, select_by
-from ftrace.core.tapes import has_turns, levels, rows, stack, tape
+from ftrace.core.tapes import is_tape, levels, rows, stack, tape
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
@@ -163,7 +163,7 @@ def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: ScanLoo
     d_turns, fixed, d_carry, d_xs = parts(dims, loop)
     each = bool(turns) and d_turns[0] is not None  # every member has its own number of iterations
     elements = body.in_avals[loop.n_consts + loop.n_carry :]
-    tapes = [loop.length is None or has_turns(a) for a in elements]
+    tapes = [loop.length is None or is_tape(a) for a in elements]
     along = tuple(
         None if d is None else d - 1 if t and d else levels(a)  # tapes are as they are
         for d, a, t in zip(d_xs, elements, tapes, strict=True)

@@ -1,4 +1,4 @@
-"""Members of a loop that take many more iterations than the others: put aside, and run together.
+"""Divergent lanes: batch elements that iterate much longer than others are run together later.
 
 Several vectors of lanes iterate at once; where a few lanes go on long after the rest, all of them
 would turn along. So such lanes are left behind: what they have done is forgotten, their indices go
@@ -82,19 +82,19 @@ class Deadline:
 
     def turned(self) -> Typed:
         """Count an iteration; whether these are all."""
-        text, (turns, last) = self.s.text, self.counts
-        turns = text.add(turns, ONE)
-        self.counts = [turns, last]
-        return text.compare("sge", turns, last)
+        text, (count, last) = self.s.text, self.counts
+        count = text.add(count, ONE)
+        self.counts = [count, last]
+        return text.compare("sge", count, last)
 
     def goes_on(self, mask: Typed) -> Typed:
         """Whether the loop goes on with these lanes: from when they are few, for as long again."""
-        text, (turns, last) = self.s.text, self.counts
-        twice = text.add(turns, turns)
+        text, (count, last) = self.s.text, self.counts
+        twice = text.add(count, count)
         sooner = text.select(text.compare("slt", twice, last), twice, last)
         last = text.select(self._few(mask), sooner, last)
-        self.counts = [turns, last]
-        return text.op("and", text.any(mask), text.compare("slt", turns, last))
+        self.counts = [count, last]
+        return text.op("and", text.any(mask), text.compare("slt", count, last))
 
 
 class List:

@@ -11,7 +11,7 @@ native_launch.py calls it.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.cpu.emit.emitter import Carried
 from ftrace.cpu.emit.interrupts import AVAILABLE, POLL, STATE, cell, declare, polls
 from ftrace.cpu.emit.kernel_text import emit
@@ -168,7 +168,7 @@ class _Main:
 
     def _elements(self, number: int) -> str:
         """The address of the first element of what a window looks at."""
-        if not has_turns(self.program.slots[number].aval):
+        if not is_tape(self.program.slots[number].aval):
             return self._slot(number)
         base = self.text.fresh()
         self.text.line(f"%{base} = load ptr, ptr {self._tapes.place(number)}, align 8")
@@ -350,24 +350,24 @@ class _Main:
         text.jump(head)
         text.label(head)
         around = Carried(text, [zero, zero] if step.record else [zero], before)
-        turn, *room = around.values
+        iteration, *room = around.values
         self._steps(step.cond)
         text.branch(self._load(step.predicate, "b1"), body, end)
         text.label(body)
         if step.record:
             sizes = [(window, self._entry(window.size)) for window in step.record]
-            room = [self._tapes.reserve(sizes, turn, *room)]
+            room = [self._tapes.reserve(sizes, iteration, *room)]
         for window in step.record:
-            self._look(window, turn)
+            self._look(window, iteration)
         self._steps(step.body)
         self._watch()
-        around.close([text.add(turn, text.const(1, "i8")), *room])
+        around.close([text.add(iteration, text.const(1, "i8")), *room])
         text.jump(head)
         text.label(end)
         for window in step.record:
-            self._tapes.end(window.base, turn)
+            self._tapes.end(window.base, iteration)
         if step.count is not None:
-            text.line(f"store i64 {turn.name}, ptr {self._slot(step.count)}, align 8")
+            text.line(f"store i64 {iteration.name}, ptr {self._slot(step.count)}, align 8")
 
     def _scan(self, step: Scan) -> None:
         text = self.text
@@ -379,15 +379,15 @@ class _Main:
         text.jump(head)
         text.label(head)
         around = Carried(text, [zero], before)
-        (turn,) = around.values
-        text.branch(text.compare("slt", turn, length), body, end)
+        (iteration,) = around.values
+        text.branch(text.compare("slt", iteration, length), body, end)
         text.label(body)
-        at = text.sub(text.sub(length, one), turn) if step.reverse else turn
+        at = text.sub(text.sub(length, one), iteration) if step.reverse else iteration
         for window in step.windows:
             self._look(window, at)
         self._steps(step.body)
         self._watch()
-        around.close([text.add(turn, one)])
+        around.close([text.add(iteration, one)])
         text.jump(head)
         text.label(end)
 
@@ -396,16 +396,16 @@ class _Main:
         if step.length is not None:
             return Typed(self._entry(step.length), "i8", 1)
         assert step.count is not None
-        if has_turns(self.program.slots[step.count].aval):
+        if is_tape(self.program.slots[step.count].aval):
             return self._tapes.length(step.count)
         return self._load(step.count, "i8")
 
     def _prepare(self, step: Scan, length: Typed) -> None:
         """Look at the tapes that a loop reads, and make room in those that it writes."""
         slots = self.program.slots
-        exact = step.count is not None and has_turns(slots[step.count].aval)
+        exact = step.count is not None and is_tape(slots[step.count].aval)
         for window in step.windows:
-            if not has_turns(slots[window.base].aval):
+            if not is_tape(slots[window.base].aval):
                 continue
             if not window.written:
                 self._tapes.check(window.base, length, exact=exact)

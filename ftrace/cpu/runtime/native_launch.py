@@ -21,7 +21,7 @@ from ftrace.core.avals import LIMIT, SCALAR_AVALS, ShapedArray, check_int, typeo
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
 from ftrace.core.lazy import MAKING
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.cpu.foreign import gufuncs
 from ftrace.cpu.llvm.text import Processor
 from ftrace.cpu.mathematics.libraries import PREFIX, pointers
@@ -86,7 +86,7 @@ def compile_program(program: Program) -> Callable[[Sequence[Any]], list[Any]]:
     Raises:
         BackendError: LLVM or this backend refuses a kernel; the message names it.
     """
-    if is_interpreted(program.steps) and not any(has_turns(s.aval) for s in program.slots):
+    if is_interpreted(program.steps) and not any(is_tape(s.aval) for s in program.slots):
         return Interpreted(program)
     return NativeProgram(program, module_of(program, host()))
 
@@ -165,10 +165,10 @@ class NativeProgram:
         self._avals = [slots[k].aval for k in given]
         results = [slots[k].aval for k in places[RESULT]]
         self._makers = [_maker(a) for a in results]
-        sizes = [0 if has_turns(a) else a.size * a.dtype.itemsize for a in results]
+        sizes = [0 if is_tape(a) else a.size * a.dtype.itemsize for a in results]
         self._large = together(self._makers, sizes)
-        self._left = [(i, a) for i, a in enumerate(results) if has_turns(a)]
-        self._tapes = [(i, a) for i, a in enumerate(self._avals) if has_turns(a)]
+        self._left = [(i, a) for i, a in enumerate(results) if is_tape(a)]
+        self._tapes = [(i, a) for i, a in enumerate(self._avals) if is_tape(a)]
         small = len(results) == 1 and self._large is None
         self._one = self._makers[0] if small else None
         self._boxed = [i for i in range(len(places[ARGUMENT])) if not self._avals[i].shape]
@@ -280,9 +280,7 @@ class NativeProgram:
         if len(args) != expected:
             raise _wrong_number(expected, len(args))
         return [
-            x
-            if has_turns(a)
-            else _plain(x, a, _argument(i) if i < expected else "A captured array")
+            x if is_tape(a) else _plain(x, a, _argument(i) if i < expected else "A captured array")
             for i, (x, a) in enumerate(zip((*args, *self._constants), self._avals, strict=True))
         ]
 
@@ -334,21 +332,19 @@ class NativeProgram:
 
 def _item(slot: int, a: ShapedArray) -> Item:
     """What the entry looks at; tapes have become blocks."""
-    return Item(slot, None, ()) if has_turns(a) else Item(slot, a.dtype, a.shape)
+    return Item(slot, None, ()) if is_tape(a) else Item(slot, a.dtype, a.shape)
 
 
 def _maker(a: ShapedArray) -> Callable[[], Array]:
     """Makes memory for a result; for a tape, the word with its address."""
     return (
-        partial(np.zeros, 1, blocks.ADDRESS)
-        if has_turns(a)
-        else partial(np.empty, a.shape, a.dtype)
+        partial(np.zeros, 1, blocks.ADDRESS) if is_tape(a) else partial(np.empty, a.shape, a.dtype)
     )
 
 
 def _is_long(program: Program) -> bool:
     """Whether a program may run for more than some microseconds."""
-    avals = [s.aval for s in program.slots if not has_turns(s.aval)]
+    avals = [s.aval for s in program.slots if not is_tape(s.aval)]
     size = sum(a.size * a.dtype.itemsize for a in avals)
     return size > SMALL or _repeats(program.steps, program.table)
 

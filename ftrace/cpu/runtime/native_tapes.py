@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ftrace.core.lazy import once
-from ftrace.core.tapes import has_turns, levels
+from ftrace.core.tapes import is_tape, levels
 from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.runtime.recycling import tape_functions
 from ftrace.lowering.program.program import ARGUMENT, RESULT, TAPE, Program, Window
@@ -46,7 +46,7 @@ class Tapes:
         self._text = text
         self._slots = program.slots
         self._own = program.of_place(TAPE)
-        self._given = [k for k in program.of_place(RESULT) if has_turns(self._slots[k].aval)]
+        self._given = [k for k in program.of_place(RESULT) if is_tape(self._slots[k].aval)]
         if self:
             text.declare(_REALLOC, RUNTIME)
         for slot in self._own:
@@ -54,7 +54,7 @@ class Tapes:
 
     def __bool__(self) -> bool:
         """Whether the program has tapes."""
-        return any(has_turns(s.aval) for s in self._slots)
+        return any(is_tape(s.aval) for s in self._slots)
 
     def place(self, slot: int) -> str:
         """Where the address of a tape is kept."""
@@ -100,7 +100,7 @@ class Tapes:
         """Room for `count` elements; what there is is kept."""
         text = self._text
         good, after = text.fresh(), text.fresh("got")
-        nested = str(has_turns(self._slots[window.slot].aval)).lower()
+        nested = str(is_tape(self._slots[window.slot].aval)).lower()
         words = f"ptr {self.place(window.base)}, i64 {count.name}, i64 {size}, i1 {nested}"
         text.line(f"%{good} = call i1 @ftrace_tape_room({words})")
         text.line(f"br i1 %{good}, label %{after}, label %exhausted")

@@ -37,7 +37,7 @@ from ftrace.lowering.program.program import (
     Scan,
     ScatterStep,
     Step,
-    turns_of,
+    iterations_of,
 )
 
 
@@ -243,7 +243,9 @@ def call_back(number: int) -> None:
     if number == LOOK:  # handlers of signals have run on the way here
         return
     if number == OTHER:
-        raise JaxprError("A loop of a compiled program reads a tape of another number of turns.")
+        raise JaxprError(
+            "A loop of a compiled program reads a tape of another number of iterations."
+        )
     _frames.stack[-1].run(number)
 
 
@@ -283,25 +285,25 @@ def interpret(steps: Sequence[Step], program: Program, values: dict[int, Any]) -
             interpret(step.arms[arm], program, values)
         elif isinstance(step, Repeat):
             interpret(step.cond, program, values)
-            turns = 0
+            iterations = 0
             while values[step.predicate]:
                 interpret(step.body, program, values)
                 interpret(step.cond, program, values)
-                turns += 1
+                iterations += 1
             if step.count is not None:
-                values[step.count] = np.int64(turns)
+                values[step.count] = np.int64(iterations)
         elif isinstance(step, Scan):
             _scan(step, program, values)
 
 
 def _scan(step: Scan, program: Program, values: dict[int, Any]) -> None:
     """Run a `Scan` on values; what it writes is allocated here."""
-    turns = range(turns_of(step, program, values))
+    iterations = range(iterations_of(step, program, values))
     for window in step.windows:
         if window.written:
             planned = program.slots[window.base].aval
             values[window.base] = maker(planned.shape, planned.dtype)()
-    for i in reversed(turns) if step.reverse else turns:
+    for i in reversed(iterations) if step.reverse else iterations:
         for window in step.windows:
             if not window.written:
                 element = window.element(i, program.table)

@@ -17,7 +17,7 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray
 from ftrace.core.device import is_free
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import BackendError, DeviceError, DtypeError, ShapeError
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.gpu.runtime.bases import Bases
 from ftrace.gpu.runtime.copying import contiguous
 from ftrace.gpu.runtime.device_interface import Device
@@ -59,7 +59,7 @@ class DeviceProgram:
         self._slots = slots = program.slots
         places = {p: program.of_place(p) for p in (ARGUMENT, CONSTANT, RESULT, ARENA)}
         given = list(enumerate(places[ARGUMENT]))
-        turning = {k for k, slot in enumerate(slots) if has_turns(slot.aval)}
+        turning = {k for k, slot in enumerate(slots) if is_tape(slot.aval)}
         bases = Bases(program, {k for i, k in given if i in numbers})
         steps = Steps(program, device, bases)
         self._run, launches_only = steps.program()

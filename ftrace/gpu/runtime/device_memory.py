@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ftrace.core.avals import ShapedArray, aval
-from ftrace.core.tapes import Ragged, has_turns, levels
+from ftrace.core.tapes import Ragged, is_tape, levels
 from ftrace.gpu.runtime.device_interface import Device
 from ftrace.lowering.program.program import Slot
 
@@ -131,7 +131,7 @@ class Memory:
 
     def holds_tape(self, slot: int) -> bool:
         """Whether a slot is a tape."""
-        return has_turns(self._slots[slot].aval)
+        return is_tape(self._slots[slot].aval)
 
 
 def _unpacked(value: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ftrace.core import source
 from ftrace.core.errors import JaxprError
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.core.trace import EVAL, ctx
 from ftrace.gpu.handwritten.running import PrefixScan
 from ftrace.gpu.handwritten.scatter_sums import ScatterSum
@@ -145,9 +145,9 @@ class Steps:
             return starts(kernel, made, where, (self._bases.arena, self._bases.size))
         if not isinstance(step, Scan) or step.length is None or self._has_tapes(step):
             return None
-        table, turns = self._program.table, self._program.table[step.length]
+        table, iterations = self._program.table, self._program.table[step.length]
         found: list[Start] = []
-        for i in reversed(range(turns)) if step.reverse else range(turns):
+        for i in reversed(range(iterations)) if step.reverse else range(iterations):
             inside = dict(windows)
             for w in step.windows:
                 base, start = windows.get(w.base, (w.base, 0))
@@ -174,7 +174,7 @@ class Steps:
         return [start_of(*launch) for launch in launches]
 
     def _has_tapes(self, step: Scan) -> bool:
-        return any(has_turns(self._program.slots[w.base].aval) for w in step.windows)
+        return any(is_tape(self._program.slots[w.base].aval) for w in step.windows)
 
     def _one(self, step: Step) -> Run:
         self._asking = True
@@ -208,18 +208,18 @@ class Steps:
         def run(memory: Memory) -> None:
             for _, base, _ in record:
                 memory.begin(base, ROOM)
-            turns = 0
+            iterations = 0
             cond(memory)
             while memory.device.read(memory.addresses[step.predicate], boolean):
                 for slot, base, size in record:
                     memory.show(slot, base, memory.grow(base), size)
                 body(memory)
                 for slot, base, _ in record:
-                    memory.leave(slot, base, turns)
-                turns += 1
+                    memory.leave(slot, base, iterations)
+                iterations += 1
                 cond(memory)
             if step.count is not None:
-                count = memory.device.from_host(np.array(turns, np.int64))
+                count = memory.device.from_host(np.array(iterations, np.int64))
                 memory.device.copy(memory.addresses[step.count], memory.device.pointer(count), 8)
 
         return run
@@ -229,11 +229,11 @@ class Steps:
         program = self._program
         windows = [(w, program.table[w.size]) for w in step.windows]
         written = [(w.slot, w.base) for w in step.windows if w.written]
-        tapes = [base for _, base in written if has_turns(program.slots[base].aval)]
+        tapes = [base for _, base in written if is_tape(program.slots[base].aval)]
         fixed = None if step.length is None else program.table[step.length]
 
         def run(memory: Memory) -> None:
-            n = _turns(step, memory) if fixed is None else fixed
+            n = _iterations(step, memory) if fixed is None else fixed
             for base in tapes:
                 memory.begin(base, n)
                 for _ in range(n):
@@ -259,7 +259,7 @@ class Steps:
         return run
 
 
-def _turns(step: Scan, memory: Memory) -> int:
+def _iterations(step: Scan, memory: Memory) -> int:
     """The number of iterations that a slot knows."""
     assert step.count is not None
     if memory.holds_tape(step.count):

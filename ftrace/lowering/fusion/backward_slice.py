@@ -196,7 +196,7 @@ def reads(
     open_: dict[int, Places] = {}
     order: list[int] = []  # a heap: the last equation first
     found: Places = {}
-    cone: list[tuple[Any, Index]] = []
+    within: list[tuple[Any, Index]] = []
     probe = _Probe()
 
     def ask(atom: Any, index: Index) -> Any:
@@ -220,10 +220,10 @@ def reads(
         for var, indices in open_.pop(heapq.heappop(order)).items():
             for index, certain in indices.items():
                 if certain:
-                    cone.append((var, index))
+                    within.append((var, index))
                 probe.guarded = 0 if certain else 1
                 _ask_operands(probe, var, index, producers[var], ask)
-    return found, cone[::-1]
+    return found, within[::-1]
 
 
 def axes_read(eqn: Eqn, operand: Any) -> set[int]:

@@ -138,7 +138,7 @@ def _joined(group: Group, rows: Group, items: Items, blocks: int) -> Items:
         a, eqn = target.var.aval, target.eqn
         part = Var(aval((kept[0] // rows.chunk, *a.shape), a.dtype))
         adds = Target(part, eqn)
-        adds.reads, adds.cone, adds.blocks = target.reads, target.cone, True
+        adds.reads, adds.slice, adds.blocks = target.reads, target.slice, True
         rows.add(adds, when)
         end = Target(
             target.var, Eqn(eqn.primitive, [part], {"axes": (0,)}, [target.var], eqn.source)

@@ -50,11 +50,11 @@ def _left(group: Group, producers: Producers, made: int, used: int, target: Targ
     if earlier.inner != group.passes[used].inner:
         return None
     aval = target.var.aval
-    wanted = [v for v, index in target.cone if index == target.index and v is not target.var]
+    wanted = [v for v, index in target.slice if index == target.index and v is not target.var]
     for source in earlier.targets:
         if source.domain != target.domain or source.index != target.index:
             continue
-        there = {v for v, index in source.cone if index == source.index}
+        there = {v for v, index in source.slice if index == source.index}
         shared = [v for v in wanted if v in there]
         like = [v for v in shared if v.aval == aval and aval.dtype.kind == "f"]
         if like and any(_costly(producers, v) for v in shared):

@@ -25,7 +25,7 @@ from ftrace.lowering.fusion.fusible import (
     is_fold,
     is_pulled,
     is_stored,
-    turns,
+    iterates,
 )
 from ftrace.lowering.fusion.groups import Group, Running, Target, folds_something, has_lanes
 from ftrace.lowering.fusion.weights import LIMIT, SHARED, Weights, both
@@ -85,9 +85,9 @@ def _target(var: Var, eqn: Eqn, producers: Any, stop: Callable[[Any], bool]) -> 
         def beyond(v: Any) -> bool:
             return v is not var and stop(v)
 
-        target.reads, target.cone = reads([(var, target.index)], producers, beyond)
+        target.reads, target.slice = reads([(var, target.index)], producers, beyond)
     else:
-        target.reads, target.cone = reads([(target.source, target.index)], producers, stop)
+        target.reads, target.slice = reads([(target.source, target.index)], producers, stop)
     return target
 
 
@@ -188,7 +188,7 @@ class _Storing:
         given = [a for a in eqn.invars if type(a) is not Literal]
         few = [a for a in given if a in self.few]
         late = max((self.sweeps[a] for a in known), default=0) + (0 < len(few) < len(given))
-        if turns(eqn) or is_stored(eqn):
+        if iterates(eqn) or is_stored(eqn):
             self.stored.update(eqn.outvars)
         for v in eqn.outvars:
             self.depth[v], self.costly[v], self.sweeps[v] = deep, expensive, late

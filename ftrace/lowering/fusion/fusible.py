@@ -15,7 +15,7 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr, subjaxprs
 from ftrace.core.kinds import branches, element, layout, way
 from ftrace.core.lower import Cumulative, Elementwise, Moving, Pointwise, Reduction
 from ftrace.core.scalar import OPS
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.inline import inline
 from ftrace.lowering.kernel.builder import Builder
 from ftrace.lowering.kernel.complexes import OPERATIONS
@@ -36,7 +36,7 @@ def is_pulled(eqn: Eqn) -> bool:
         return False
     if isinstance(rule, Moving):
         return True
-    if any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars)):
+    if any(is_tape(a.aval) for a in (*eqn.invars, *eqn.outvars)):
         return False
     if not isinstance(rule.rule, str):
         return rule.accepts([a.aval.dtype for a in eqn.invars])
@@ -59,7 +59,7 @@ def is_cumulative(eqn: Eqn) -> bool:
     if not isinstance(rule, Cumulative):
         return False
     a = eqn.invars[0].aval
-    return a.dtype.kind in rule.kinds and not has_turns(a)
+    return a.dtype.kind in rule.kinds and not is_tape(a)
 
 
 def common(eqn: Eqn) -> np.dtype[Any]:
@@ -106,7 +106,7 @@ def has_loops(jaxpr: Jaxpr) -> bool:
     )
 
 
-def turns(eqn: Eqn) -> bool:
+def iterates(eqn: Eqn) -> bool:
     """Whether an element of an equation's results takes as many iterations as its values say."""
     each = element(eqn)
     return each is not None and has_loops(each)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Var
 from ftrace.lowering.fusion.backward_slice import Places
-from ftrace.lowering.fusion.fusible import is_cumulative, is_fold, reduced_axes, turns
+from ftrace.lowering.fusion.fusible import is_cumulative, is_fold, iterates, reduced_axes
 from ftrace.lowering.fusion.weights import NOTHING, Need
 from ftrace.lowering.kernel import ir
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index
@@ -29,7 +29,7 @@ class Target:
         inner: positions in `domain` that are joined; none for an elementwise target.
         axes: the symbolic axis of each position.
         reads: stored variables and where they are read.
-        cone: (variable, index) to compute on the way, operands first.
+        slice: (variable, index) to compute on the way, operands first.
         source: what is computed at each point: the variable, or the operand of the fold or of the
             cumulative row.
         runs: whether the row is cumulative: `inner` is the axis along which it runs.
@@ -41,7 +41,6 @@ class Target:
     __slots__ = (
         "axes",
         "blocks",
-        "cone",
         "domain",
         "eqn",
         "expensive",
@@ -50,6 +49,7 @@ class Target:
         "needs",
         "reads",
         "runs",
+        "slice",
         "source",
         "var",
     )
@@ -71,7 +71,7 @@ class Target:
         gone = reduced_axes(eqn) if joins else ()
         self.inner = tuple(p for p, i in enumerate(wide) if i in gone)
         self.reads: Places = {}
-        self.cone: list[tuple[Any, Index]] = []
+        self.slice: list[tuple[Any, Index]] = []
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -216,7 +216,7 @@ class Group:
     def _apart(self, target: Target) -> bool:
         """Whether no fold would wait for elements that take many iterations."""
         together = [*self.targets, target]
-        return not (any(t.inner for t in together) and any(turns(t.eqn) for t in together))
+        return not (any(t.inner for t in together) and any(iterates(t.eqn) for t in together))
 
     def _agrees(self, target: Target, inside: Sequence[Var]) -> bool:
         """Whether it reads elementwise targets of this group only where it is itself."""
@@ -268,7 +268,7 @@ class Running(Group):
 
     def try_add(self, target: Target) -> bool:
         """Compute a target here, if it runs along or is computed from what runs here."""
-        if target.folds or self._crowded(target) or turns(target.eqn):
+        if target.folds or self._crowded(target) or iterates(target.eqn):
             return False
         if target.expensive and not self._lanes:
             return False

@@ -13,7 +13,7 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, subjaxp
 from ftrace.core.kinds import branches, called, layout, loses, way
 from ftrace.core.lower import Call, Expansion, Moving, Pointwise, Product
 from ftrace.core.primitive import Primitive
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.interpreters.staging import trace_closed
 from ftrace.lowering.fusion.small_products import expanded
 
@@ -131,7 +131,7 @@ def _chunks(eqn: Eqn) -> list[Eqn]:
 def _has_tapes(jaxpr: Jaxpr) -> bool:
     """Whether there is a tape in a jaxpr, or in one that it holds."""
     types = {v.aval for eqn in jaxpr.eqns for v in eqn.outvars}
-    if any(map(has_turns, types.union(jaxpr.in_avals))):
+    if any(map(is_tape, types.union(jaxpr.in_avals))):
         return True
     for eqn in jaxpr.eqns:
         if eqn.params:
@@ -150,14 +150,14 @@ def is_one_program(jaxpr: Jaxpr) -> bool:
     if not _has_tapes(jaxpr):
         return True
     eqns, outs, _ = inline(jaxpr, [Var(a) for a in jaxpr.in_avals])
-    left = [a for a in outs if has_turns(a.aval)]
+    left = [a for a in outs if is_tape(a.aval)]
     made = {v for eqn in eqns for v in eqn.outvars}
     return made.issuperset(left) and len({*left}) == len(left) and all(map(is_planned, eqns))
 
 
 def is_planned(eqn: Eqn) -> bool:
     """Whether an equation without calls can be a step of a plan."""
-    touched = any(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))
+    touched = any(is_tape(a.aval) for a in (*eqn.invars, *eqn.outvars))
     if touched and not _keeps_tapes(eqn):
         return False
     return all(is_one_program(inner) for _, inner in subjaxprs(eqn.params))
@@ -167,8 +167,8 @@ def _keeps_tapes(eqn: Eqn) -> bool:
     """Whether a step can take and give tapes: a branch, a loop around them, a sum of them."""
     loop = layout(eqn)
     if loop is not None:
-        return not any(map(has_turns, loop.body.out_avals[: loop.n_carry]))
+        return not any(map(is_tape, loop.body.out_avals[: loop.n_carry]))
     if branches(eqn):
         return True
     per_element = way(eqn.primitive, Pointwise) is not None
-    return per_element and all(has_turns(a.aval) for a in (*eqn.invars, *eqn.outvars))
+    return per_element and all(is_tape(a.aval) for a in (*eqn.invars, *eqn.outvars))

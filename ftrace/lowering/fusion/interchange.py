@@ -1,4 +1,4 @@
-"""Scans whose members iterate by themselves: one kernel instead of steps for each iteration.
+"""Interchange of scan and map: an elementwise scan is one kernel, its carry in registers.
 
 Where the body of a `scan` reads, for an element of what it gives, one element of each carry, no
 member of a carry waits for others. The kernel loops over the members, and inside over the
@@ -17,10 +17,10 @@ import numpy as np
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.kinds import branches, layout
 from ftrace.core.lower import Layout, Moving
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.backward_slice import Places, Producers, SliceReader, reads
 from ftrace.lowering.fusion.fuse import is_costly
-from ftrace.lowering.fusion.fusible import is_pulled, is_scalar, turns
+from ftrace.lowering.fusion.fusible import is_pulled, is_scalar, iterates
 from ftrace.lowering.fusion.groups import AXES, OPERANDS
 from ftrace.lowering.fusion.scalar_jaxprs import evaluate
 from ftrace.lowering.kernel.builder import Builder, part_code
@@ -61,11 +61,11 @@ class Interchange:
             an iteration reads.
         results: result and variable, of the carries that are stored when the iterations are over.
         left: result and what an iteration leaves in it.
-        cone: (variable, index) to compute on the way, operands first.
+        slice: (variable, index) to compute on the way, operands first.
         reads: stored variables that are read.
     """
 
-    __slots__ = ("carries", "cone", "left", "length", "reads", "results", "reverse", "scanned")
+    __slots__ = ("carries", "left", "length", "reads", "results", "reverse", "scanned", "slice")
 
     def __init__(self, length: int, reverse: bool, scanned: Mapping[Any, Any]) -> None:
         self.length = length
@@ -74,7 +74,7 @@ class Interchange:
         self.carries: list[Carry] = []
         self.results: list[tuple[Any, Any]] = []
         self.left: list[tuple[Any, Any]] = []
-        self.cone: list[tuple[Any, Index]] = []
+        self.slice: list[tuple[Any, Index]] = []
         self.reads: set[Any] = set()
 
     @property
@@ -100,7 +100,7 @@ class Interchange:
         return {v for v, _ in (*self.results, *self.left)}
 
 
-def turning(
+def interchanged(
     eqn: Eqn,
     loop: Layout,
     form: Jaxpr,
@@ -123,7 +123,7 @@ def turning(
         the producers of what is computed on the way.
     """
     atoms = (*eqn.invars, *eqn.outvars, *form.outvars)
-    if loop.length is None or any(has_turns(a.aval) for a in atoms):
+    if loop.length is None or any(is_tape(a.aval) for a in atoms):
         return None
     if not any(all(map(known, form.eqns)) for known in (is_scalar, _is_elementwise)):
         return None
@@ -151,7 +151,7 @@ def _is_elementwise(eqn: Eqn) -> bool:
     """Whether an equation is computed element by element, in as many steps for each of them."""
     rule = eqn.primitive.lower
     stays = not isinstance(rule, Moving) or rule.reads == "axes"
-    return is_pulled(eqn) and not turns(eqn) and stays
+    return is_pulled(eqn) and not iterates(eqn) and stays
 
 
 def _followed(
@@ -166,7 +166,7 @@ def _followed(
         seen = len(where)
         pairs = [(atom, index) for _, atom in one.left]
         pairs += [(carries[v][1], at) for v, at in where.items()]
-        found, one.cone = reads(pairs, producers, lambda v: v not in producers)
+        found, one.slice = reads(pairs, producers, lambda v: v not in producers)
         for v in found.keys() & carries.keys():
             (at, *others) = found[v]
             if others or where.setdefault(v, at) != at:
@@ -221,12 +221,12 @@ class _Reader(SliceReader):
     ) -> None:
         super().__init__(builder, producers, slots)
         self.scanned = one.scanned
-        self.turn = ORIGIN
+        self.iteration = ORIGIN
 
     def _compute(self, var: Any, index: Index) -> Any:
         if var in self.scanned:
             array, (first, step) = self.scanned[var]
-            return self.at(array, (self.turn.scaled(step).shifted(first), *index))
+            return self.at(array, (self.iteration.scaled(step).shifted(first), *index))
         if var not in self.slots:
             _, eqn, position = self.producers[var]
             if branches(eqn) or layout(eqn) is not None:  # over numbers
@@ -261,16 +261,16 @@ def write(b: Builder, one: Interchange, producers: Producers, slots: Mapping[Any
     where = [placed(c.index, place) for c in one.carries]
     starts = [reader.at(c.start, at) for c, at in zip(one.carries, where, strict=True)]
     inits = [a for x in starts for a in _atoms(b, x)]
-    length, axis = b.number("turns", one.length), b.loop_axis()
-    reader.turn = Coord(axis).flipped(one.length) if one.reverse else Coord(axis)
+    length, axis = b.number("iterations", one.length), b.loop_axis()
+    reader.iteration = Coord(axis).flipped(one.length) if one.reverse else Coord(axis)
     params = b.carried([a.dtype for a in inits])
     supply = iter(params)
     for c, at in zip(one.carries, where, strict=True):
         b.remember((c.var, at), _whole(b, supply, c.var.aval.dtype))
-    for var, at in one.cone:
+    for var, at in one.slice:
         reader.at(var, placed(at, place))
     for result, atom in one.left:
-        reader.store(slots[result], result.aval, (reader.turn, *index), reader.at(atom, index))
+        reader.store(slots[result], result.aval, (reader.iteration, *index), reader.at(atom, index))
     ends = [reader.at(c.end, at) for c, at in zip(one.carries, where, strict=True)]
     outs = iter(b.end_run(axis, length, params, inits, [a for x in ends for a in _atoms(b, x)]))
     final = {c.var: _whole(b, outs, c.var.aval.dtype) for c in one.carries}

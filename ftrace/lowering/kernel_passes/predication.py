@@ -1,4 +1,4 @@
-"""Gating: what a `select` does not choose is not computed.
+"""Predication: what a `select` does not choose is not computed.
 
 `where(c, f(x), g(x))` computes both sides, as NumPy does. In the body of a loop, statements are
 grouped by the condition under which anything looks at their result; a group that is expensive moves

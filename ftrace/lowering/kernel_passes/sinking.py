@@ -1,11 +1,11 @@
-"""Exits: what a loop computes in its last iteration alone stands behind it.
+"""Sinking: what only the last iteration of a loop computes for others moves behind the loop.
 
 `while True: ...; if hit: return g(state)` is a loop that carries a flag, the value of `g`, and a
 select between it and nothing in every iteration. What only the exit looks at is computed once
 behind the loop, from the state of the iteration that left it. What is carried for further
-iterations alone needs
-no select at all: whatever an iteration that leaves says of it, nobody reads. And what never changes
-is no carried value. No operation gets other operands, so results keep their bits.
+iterations alone needs no select at all: whatever an iteration that leaves says of it, nobody reads.
+And what never changes is no carried value. No operation gets other operands, so results keep
+their bits.
 """
 
 import functools

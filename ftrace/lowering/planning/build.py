@@ -160,8 +160,8 @@ class _Work:
             if k.used == number and k.target is target:
                 value = self.reader.load(self.slots[target.var], k.var.aval, index, "out")
                 self.builder.remember((k.var, index), value)
-                return target.cone[target.cone.index((k.var, target.index)) + 1 :]
-        return target.cone
+                return target.slice[target.slice.index((k.var, target.index)) + 1 :]
+        return target.slice
 
     def _run(self, group: Running, outer: list[tuple[KernelVar, Atom]]) -> None:
         """The pass that runs in order; all that it computes lies at one place of its loops."""
@@ -175,7 +175,7 @@ class _Work:
         for target in sweep.targets:
             place = self._place(target, loops)
             index = placed(target.index, place)
-            for var, where in target.cone:
+            for var, where in target.slice:
                 self.reader.at(var, placed(where, place))
             value = self.reader.at(target.source, index)
             if target.runs:

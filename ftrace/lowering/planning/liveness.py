@@ -1,4 +1,4 @@
-"""Who uses what when: lifetimes of variables in a list of items, and what may share a place.
+"""Liveness: lifetimes of variables in a list of items, and which results may reuse a place.
 
 plan.py asks where a variable is read last, which operand a result may overwrite, and which slot a
 loop may start in. Nothing here makes a slot.

@@ -1,9 +1,9 @@
 """Sizes and steps for a compiled loop of NumPy's: how it passes over the arrays of a row.
 
-A loop of a gufunc passes one axis of a batch by itself, and works on core axes in each turn; both
-may have any steps. Axes of the batch that lie behind each other in all arrays count as one, and
-axes of size 1 as none; the longest is the loop's own, and what remains are loops around it. NumPy
-goes over the same elements in another order, which no result shows.
+A loop of a gufunc passes one axis of a batch by itself, and works on core axes in each iteration;
+both may have any steps. Axes of the batch that lie behind each other in all arrays count as one,
+and axes of size 1 as none; the longest is the loop's own, and what remains are loops around it.
+NumPy goes over the same elements in another order, which no result shows.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ class LoopNumbers(NamedTuple):
     """What a loop is told.
 
     Attributes:
-        numbers: the sizes of the loops around it; for each of these, the bytes from turn to turn
-            in every argument; then its own dimensions (of the batch, and of the core axes), and
-            its steps in bytes (of every argument, then of the core axes of each).
+        numbers: the sizes of the loops around it; for each of these, the bytes to the next
+            iteration in every argument; then its own dimensions (of the batch, and of the core
+            axes), and its steps in bytes (of every argument, then of the core axes of each).
         depth: the number of loops around it.
         cores: the number of sizes of core axes.
     """
@@ -132,7 +132,7 @@ def _batch(
 ) -> list[tuple[int, tuple[int, ...]]] | None:
     """The axes of a batch as few (size, steps); operands without one, or of size 1, stay in place.
 
-    The last arguments are outputs, which have an element for each turn.
+    The last arguments are outputs, which have an element for each iteration.
     """
     rank = max(len(a.batch) for a in arguments)
     found: list[tuple[int, tuple[int, ...]]] = []

@@ -30,10 +30,10 @@ from ftrace.core.lower import (
     Scattering,
 )
 from ftrace.core.scan_layout import ScanHalves, cut
-from ftrace.core.tapes import TURNS, has_turns
+from ftrace.core.tapes import TURNS, is_tape
 from ftrace.lowering.fusion.fuse import Item
 from ftrace.lowering.fusion.groups import Group
-from ftrace.lowering.fusion.interchange import Interchange, turning
+from ftrace.lowering.fusion.interchange import Interchange, interchanged
 from ftrace.lowering.kernel.builder import code
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
@@ -131,7 +131,7 @@ class _Planner:
 
     def _scratch(self, a: ShapedArray) -> int:
         """A new place in the arena, or a new tape."""
-        if has_turns(a):
+        if is_tape(a):
             return self._slot(TAPE, a, 0)
         return self._slot(ARENA, a, self._entry(self.arena.take(_bytes(a))))
 
@@ -217,7 +217,7 @@ class _Planner:
         for source, target in beside:
             steps.append(self._copy(source, target))
             self._free(source)
-        return [*steps, *map(self._no_turns, unmade)]
+        return [*steps, *map(self._empty_tape, unmade)]
 
     def _beside(
         self,
@@ -245,13 +245,13 @@ class _Planner:
     def _made_of(self, form: Jaxpr, into: Sequence[int]) -> tuple[Jaxpr, list[int]]:
         """A jaxpr without the tapes that another branch leaves (here empty), and their slots."""
         pairs = list(zip(form.outvars, into, strict=True))
-        unmade = [k for v, k in pairs if has_turns(self.slots[k].aval) and not has_turns(v.aval)]
+        unmade = [k for v, k in pairs if is_tape(self.slots[k].aval) and not is_tape(v.aval)]
         if not unmade:
             return form, unmade
         outs = [v for v, k in pairs if k not in unmade]
         return alive(Jaxpr(form.invars, form.eqns, outs, form.constvars, form.consts)), unmade
 
-    def _no_turns(self, tape: int) -> Step:
+    def _empty_tape(self, tape: int) -> Step:
         """Leaves an empty tape."""
         a = self.slots[tape].aval
         window = self._window(tape, aval(a.shape[1:], a.dtype), True)
@@ -286,9 +286,9 @@ class _Planner:
     def _step(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """An equation: every result has a slot from here on, but of a scan that is kernels."""
         loop = layout(eqn)
-        turned = None if loop is None else self._turned(eqn, loop, slots)
-        if turned is not None:
-            return turned
+        interchanged = None if loop is None else self._interchanged(eqn, loop, slots)
+        if interchanged is not None:
+            return interchanged
         unused: list[int] = []
         for v in eqn.outvars:
             if v not in slots:
@@ -312,7 +312,7 @@ class _Planner:
         if replay is not None:
             halves, advance, back = replay.halves(**eqn.params)
             return self._replay(eqn, halves, advance, back, slots)
-        if way(eqn.primitive, Pointwise) and all(has_turns(a.aval) for a in eqn.invars):
+        if way(eqn.primitive, Pointwise) and all(is_tape(a.aval) for a in eqn.invars):
             return self._tapes(eqn, slots)
         if way(eqn.primitive, Refusal):
             flag = self._slot_of(eqn.invars[0], slots)
@@ -443,11 +443,11 @@ class _Planner:
         inside = {**slots, **dict(zip(state, carry, strict=True))}
         predicate = self._scratch(BOOLEAN)
         cond = self.region(loop.cond, [*consts, *state], inside, [predicate])
-        body = self._turn(loop.body, [*consts, *state], inside, carry, record)
+        body = self._iteration(loop.body, [*consts, *state], inside, carry, record)
         self._free(predicate)
         return [*steps, Repeat(tuple(cond), predicate, tuple(body), tuple(record), count)]
 
-    def _turn(
+    def _iteration(
         self,
         body: Jaxpr,
         args: Sequence[Any],
@@ -459,7 +459,7 @@ class _Planner:
         into = [*carry, *(w.slot for w in left)]
         return self.region(body, args, inside, into, len(carry))
 
-    def _turned(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step] | None:
+    def _interchanged(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step] | None:
         """A scan whose members iterate by themselves, as kernels."""
         if loop.length is None:
             return None
@@ -467,7 +467,7 @@ class _Planner:
         bound = [Var(a) for a in loop.body.in_avals[len(consts) :]]
         form = self.passes.jaxpr(loop.body, [*consts, *bound])
         wanted = [v for v in eqn.outvars if v in slots]
-        found = turning(eqn, loop, form, bound, wanted, self.machine)
+        found = interchanged(eqn, loop, form, bound, wanted, self.machine)
         if found is None:
             return None
         arrays = zip(form.constvars, form.consts, strict=True)
@@ -492,10 +492,10 @@ class _Planner:
             read = [replace(w, along=self._entries(numbers)) for w, numbers in pairs]
         left = self._written(eqn.outvars[n:], body.out_avals[n:], slots)
         inside = {**slots, **dict(zip(bound, (*carry, *(w.slot for w in read)), strict=True))}
-        turn = self._turn(body, [*consts, *bound], inside, carry, left)
+        iteration = self._iteration(body, [*consts, *bound], inside, carry, left)
         length = None if loop.length is None else self._entry(loop.length)
         count = self._slot_of(eqn.invars[0], slots) if loop.first else None
-        return [*steps, Scan(length, count, loop.reverse, (*read, *left), tuple(turn))]
+        return [*steps, Scan(length, count, loop.reverse, (*read, *left), tuple(iteration))]
 
     def _replay(
         self, eqn: Eqn, halves: ScanHalves, advance: Jaxpr, back: Jaxpr, slots: Slots
@@ -522,15 +522,15 @@ class _Planner:
         inside = {**slots, **{v: k for vs, ks in pairs for v, k in zip(vs, ks, strict=True)}}
         columns = [self._constant(c) for c in (found.actions, found.numbers)]
         action, number = (self._window(c, INTEGER, False) for c in columns)
-        turn = [*consts, *v_state, *v_xs]
+        iteration = [*consts, *v_state, *v_xs]
         arms: dict[int, list[Step]] = {
             ADVANCE: [
                 Look(number.slot, tuple(read)),
-                *self._turn(advance, turn, inside, state, ()),
+                *self._iteration(advance, iteration, inside, state, ()),
             ],
             BACK: [
                 Look(number.slot, (*read, *read_ys, *left)),
-                *self._turn(back, [*consts, *bound], inside, carry, left),
+                *self._iteration(back, [*consts, *bound], inside, carry, left),
             ],
             KEEP: self._moved(number.slot, state, kept, True),
             RESTORE: self._moved(number.slot, state, kept, False),
@@ -561,10 +561,10 @@ class _Planner:
         left = self._written(eqn.outvars, avals[-1:], slots)
         body = Jaxpr(args, [Eqn(eqn.primitive, args, eqn.params, [result], eqn.source)], [result])
         inside = {v: w.slot for v, w in zip(args, read, strict=True)}
-        turn = self.region(body, args, inside, [left[0].slot])
+        iteration = self.region(body, args, inside, [left[0].slot])
         length = None if out.shape[0] is TURNS else self._entry(out.shape[0])
         count = None if length is not None else self._slot_of(eqn.invars[0], slots)
-        return [Scan(length, count, False, (*read, *left), tuple(turn))]
+        return [Scan(length, count, False, (*read, *left), tuple(iteration))]
 
     def _read(self, xs: Sequence[Any], elements: Sequence[Any], slots: Slots) -> list[Window]:
         """Windows on arrays, given with the variables of their elements."""
@@ -584,4 +584,4 @@ class _Planner:
 
 def _bytes(a: ShapedArray) -> int:
     """What an element of a stack takes; of a tape, its address."""
-    return 8 if has_turns(a) else a.size * a.dtype.itemsize
+    return 8 if is_tape(a) else a.size * a.dtype.itemsize

@@ -37,7 +37,7 @@ def _is_plain(item: Item, producers: Producers) -> bool:
     """Whether an item ends, whatever its operands are, and nobody sees that it ran."""
     if not isinstance(item, Group):
         return _ends(item)
-    made = (t.var for t in item.targets), (v for t in item.targets for v, _ in t.cone)
+    made = (t.var for t in item.targets), (v for t in item.targets for v, _ in t.slice)
     return all(_ends(t.eqn) for t in item.targets) and all(
         _ends(producers[v][1]) for vs in made for v in vs if v in producers
     )

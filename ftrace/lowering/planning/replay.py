@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ftrace.core.binomial import KEEP, schedule, turns_again
+from ftrace.core.binomial import KEEP, repeated, schedule
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.scan_layout import ScanHalves
 from ftrace.interpreters.staging import trace_closed
@@ -34,7 +34,7 @@ class Table(NamedTuple):
 def table(halves: ScanHalves) -> Table | None:
     """The schedule of a loop; None if it is too long for a table."""
     n = halves.length
-    if n and turns_again(n, halves.slots) > LONGEST:
+    if n and repeated(n, halves.slots) > LONGEST:
         return None
     pairs = np.array(list(schedule(n, halves.slots)), np.int64).reshape(-1, 2)
     actions, numbers = pairs.T.copy()

@@ -69,23 +69,23 @@ def _launch(launch: Launch, table: tuple[int, ...]) -> tuple[int, int]:
     width = {b.name: int(b.dtype[1:]) for b in kernel.buffers}
     operations = 0
 
-    def walk(block: Block, turns: dict[KernelVar, int]) -> None:
+    def walk(block: Block, iterations: dict[KernelVar, int]) -> None:
         nonlocal operations
         for stmt in block.stmts:
             if isinstance(stmt, Let):
-                operations += prod(turns.values())
+                operations += prod(iterations.values())
             elif isinstance(stmt, Load | Store) and stmt.buffer in where:
-                elements = prod(turns.get(a, 1) for a in stmt.at if isinstance(a, KernelVar))
+                elements = prod(iterations.get(a, 1) for a in stmt.at if isinstance(a, KernelVar))
                 operand = where[stmt.buffer]
                 key = (operand.slot, table[operand.offset], tuple(table[e] for e in operand.steps))
                 size = elements * width[stmt.buffer]
                 found[key] = max(found.get(key, 0), size)
-            inner = turns
+            inner = iterations
             if isinstance(stmt, Loop):
                 extent = (
                     sizes[stmt.extent] if isinstance(stmt.extent, KernelVar) else stmt.extent.value
                 )
-                inner = {**turns, stmt.axis: int(extent)}
+                inner = {**iterations, stmt.axis: int(extent)}
             for below in blocks_of(stmt):
                 walk(below, inner)
 

@@ -178,7 +178,7 @@ class Repeat:
 
 @record
 class Window:
-    """A slot that is, in turn i of a `Scan` or after a `Look` at i, element i of another one.
+    """A slot that is, in iteration i of a `Scan` or after a `Look` at i, element i of another one.
 
     Attributes:
         slot: the window.
@@ -194,9 +194,9 @@ class Window:
     written: bool
     along: int | None = None
 
-    def element(self, turn: int, table: Sequence[int]) -> int:
+    def element(self, i: int, table: Sequence[int]) -> int:
         """Which element it shows in an iteration."""
-        return turn if self.along is None else table[self.along] + turn * table[self.along + 1]
+        return i if self.along is None else table[self.along] + i * table[self.along + 1]
 
 
 @record
@@ -293,7 +293,7 @@ class Program:
         return len(self.callbacks) == sum(1 for loop in self.loops if loop.fails)
 
 
-def turns_of(step: Scan, program: Program, values: Any) -> int:
+def iterations_of(step: Scan, program: Program, values: Any) -> int:
     """The number of iterations of a scan, where values lie by slot."""
     if step.length is not None:
         return program.table[step.length]

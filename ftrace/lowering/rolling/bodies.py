@@ -204,7 +204,7 @@ class Body:
 
     def _left(self) -> list[tuple[int, Any]]:
         """Results of which every iteration leaves one, and what the body leaves in their place."""
-        read, n = self.unified.read, self.run.turns
+        read, n = self.unified.read, self.run.iterations
         left: list[tuple[int, Any]] = []
         for r in np.flatnonzero(read.any(0)).tolist():
             first = int(np.argmax(read[:, r]))
@@ -222,7 +222,7 @@ class Body:
     @property
     def bytes_left(self) -> int:
         """What the iterations leave, beyond what they carry."""
-        return self.run.turns * sum(v.aval.size * v.aval.dtype.itemsize for _, v in self.left)
+        return self.run.iterations * sum(v.aval.size * v.aval.dtype.itemsize for _, v in self.left)
 
     def write(self) -> None:
         """Write the loop, and say what the values of its iterations are from now on."""
@@ -233,9 +233,9 @@ class Body:
         self._write_fixed()
         self._write_loop()
 
-    def _old(self, result: int, turn: int) -> Any:
+    def _old(self, result: int, iteration: int) -> Any:
         """The variable of a result in an iteration of the old program."""
-        return self.listing.atom(self.base + result + turn * len(self.results))
+        return self.listing.atom(self.base + result + iteration * len(self.results))
 
     def _before(self, result: int) -> Chain | None:
         """The register to leave in the place of a result: what it was an iteration before.
@@ -252,8 +252,8 @@ class Body:
         first, step = self.base + result, len(self.results)
         for c in self.chains:
             if c.result == result and c.inits[0] is not None:
-                middle = reader(first + step * (self.run.turns // 2))
-                last = reader(first + step * (self.run.turns - 1))
+                middle = reader(first + step * (self.run.iterations // 2))
+                last = reader(first + step * (self.run.iterations - 1))
                 if middle >= 0 and reader(c.inits[0]) == middle != last:
                     return c
         return None
@@ -284,7 +284,7 @@ class Body:
         registers = [v for c in self.chains for v in c.registers]
         binders = [*(v for _, v in consts), *registers, *(v for *_, v in arrays)]
         along = tuple(x[1] for x in arrays)
-        loop = RolledLoop(self.run.turns, len(consts), len(registers), along)
+        loop = RolledLoop(self.run.iterations, len(consts), len(registers), along)
         operands = [*(a for a, _ in consts), *self._inits(), *(x[0] for x in arrays)]
         body = Jaxpr(binders, eqns, outs)
         body.cache["rolled"] = True
@@ -305,7 +305,7 @@ class Body:
     def _say(self, new: list[Var]) -> None:
         """What the values of iterations are: what the loop gives."""
         supply = iter(new)
-        n, read = self.run.turns, self.unified.read
+        n, read = self.run.iterations, self.unified.read
         for c in self.chains:
             for k in range(len(c.registers)):
                 final = next(supply)

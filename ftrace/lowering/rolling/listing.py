@@ -18,7 +18,7 @@ from ftrace.core.kinds import way
 from ftrace.core.lower import Moving
 from ftrace.core.primitive import Primitive
 from ftrace.core.sameness import Static
-from ftrace.core.tapes import has_turns
+from ftrace.core.tapes import is_tape
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 PLAIN: Final = frozenset((int, bool, str, type(None)))  # equal ones of a type mean the same
@@ -149,7 +149,7 @@ class Naming:
         name = self._names.get(key)
         if name is None:
             alone = row.effects is not None and bool(e.effects)
-            alone = alone or any(map(has_turns, (*types, *made)))
+            alone = alone or any(map(is_tape, (*types, *made)))
             name = self._names[key] = OWN if alone else self._next()
         return self._next() if name == OWN else name, part
 

@@ -28,7 +28,7 @@ class Run:
 
     start: int
     period: int
-    turns: int
+    iterations: int
 
     @property
     def end(self) -> int:
@@ -38,23 +38,23 @@ class Run:
     @property
     def equations(self) -> int:
         """How many there are in all iterations."""
-        return self.period * self.turns
+        return self.period * self.iterations
 
     @property
     def saved(self) -> int:
         """How many equations less there are if it is rolled."""
-        return self.period * (self.turns - 1)
+        return self.period * (self.iterations - 1)
 
     @property
     def rank(self) -> tuple[int, int]:
         """What is done first has the least: inner loops, then what saves most."""
-        return (0, self.period) if self.turns >= INNER else (1, -self.saved)
+        return (0, self.period) if self.iterations >= INNER else (1, -self.saved)
 
     def within(self, start: int, end: int) -> "Run":
         """Its whole iterations in a stretch."""
         skipped = max(0, -((self.start - start) // self.period))
-        turns = (min(end, self.end) - self.start) // self.period - skipped
-        return Run(self.start + skipped * self.period, self.period, max(turns, 0))
+        iterations = (min(end, self.end) - self.start) // self.period - skipped
+        return Run(self.start + skipped * self.period, self.period, max(iterations, 0))
 
 
 @record

@@ -121,7 +121,7 @@ class _Choice:
             state: what it is if it holds, or where it is still to be cut; None to try it.
             at: its place among equals, if it has been pushed before.
         """
-        if run.turns >= self._least and run.saved >= SAVED:
+        if run.iterations >= self._least and run.saved >= SAVED:
             self._pushed += 1
             heapq.heappush(self.heap, (run.rank, at or self._pushed, run, state))
 
@@ -154,15 +154,15 @@ class _Choice:
         self._left -= run.period * (result + 1)
         if self._worst is None or run.saved > self._worst[0].saved:
             self._worst = run, result
-        self.push(replace(run, turns=result))
-        self.push(Run(run.start + result * run.period, run.period, run.turns - result))
+        self.push(replace(run, iterations=result))
+        self.push(Run(run.start + result * run.period, run.period, run.iterations - result))
 
     def tell(self) -> None:
         """Say where the longest run breaks that is no loop, nor any part of it."""
         if self._worst is not None:
-            run, turn = self._worst
+            run, iteration = self._worst
             if not self._taken[run.start : run.end].any():
-                rolling_notes.broken(self.listing, run, turn)
+                rolling_notes.broken(self.listing, run, iteration)
 
 
 def _free(run: Run, taken: Any) -> Iterator[Run]:
@@ -196,7 +196,7 @@ class _Emission:
         windows, front, back = self._windows(unified)
         while front or back:
             run = unified.run
-            run = Run(run.start + front * run.period, run.period, run.turns - front - back)
+            run = Run(run.start + front * run.period, run.period, run.iterations - front - back)
             if not self._worth(run):
                 return
             found = unify(self.listing, run)
@@ -216,7 +216,7 @@ class _Emission:
                 self.loops += 1
 
     def _worth(self, run: Run) -> bool:
-        return run.turns >= self.least and run.saved >= SAVED
+        return run.iterations >= self.least and run.saved >= SAVED
 
     def _windows(self, unified: Unified) -> tuple[dict[Any, StackWindow], int, int]:
         """Windows for lists and parts, and how many iterations at both ends they leave out."""
@@ -257,12 +257,12 @@ class _Emission:
             for n in range(int(listing.first_made[run.start]), end)
             if listing.last_use[n] == len(listing.eqns)
         ]
-        results = (end - int(listing.first_made[run.start])) // run.turns
+        results = (end - int(listing.first_made[run.start])) // run.iterations
         alone = [n for n in alone if n < end - results]
         bytes_out = sum(_bytes(listing.atom(n)) for n in alone)
         if run.saved - 2 * (len(alone) + sum(len(x.numbers) for x in lists)) < SAVED:
             return False
-        written = run.turns * sum(map(_work, iteration))
+        written = run.iterations * sum(map(_work, iteration))
         if (lists or alone) and run.equations <= SHORT and all(map(is_pulled, iteration)):
             return False  # one kernel as it is, and several with what is copied
         pays = bytes_in + bytes_out <= max(SMALL, COPIED * written)

@@ -32,7 +32,7 @@ def tell(listing: Numbered, run: Run, what: Callable[[], str]) -> None:
     if notes is not None:
         place = source.short(listing.eqns[run.start].source)
         where = f"{place}: " if place else ""
-        size = f"{run.turns} iterations of {run.period} equations"
+        size = f"{run.iterations} iterations of {run.period} equations"
         notes.append(f"{where}{size} {what()}")
 
 
@@ -46,14 +46,14 @@ def refused(listing: Numbered, run: Run, why: str, *details: Any) -> None:
     tell(listing, run, lambda: f"stay as they are: {why.format(*details)}")
 
 
-def broken(listing: Numbered, run: Run, turn: int) -> None:
+def broken(listing: Numbered, run: Run, iteration: int) -> None:
     """A run does not hold: an iteration reads other things than those before it."""
-    place = source.short(listing.eqns[run.start + turn * run.period].source)
+    place = source.short(listing.eqns[run.start + iteration * run.period].source)
     tell(
         listing,
         run,
         lambda: (
-            f"stay as they are: iteration {turn + 1}{f' ({place})' if place else ''} reads "
+            f"stay as they are: iteration {iteration + 1}{f' ({place})' if place else ''} reads "
             "other values than those before it; write the loop with ftrace.lax.fori_loop or scan"
         ),
     )

@@ -81,26 +81,26 @@ def unify(listing: Numbered, run: Run) -> Unified | int:
     """What the iterations have in common; or the first one that does not fit to those before."""
     first, end = run.start, run.end
     low, high = listing.first_read[first], listing.first_read[end]
-    table = listing.reads[low:high].reshape(run.turns, -1)
+    table = listing.reads[low:high].reshape(run.iterations, -1)
     base = int(listing.first_made[first])
-    results = (int(listing.first_made[end]) - base) // run.turns
+    results = (int(listing.first_made[end]) - base) // run.iterations
     inside = table >= base
     steady = table[1:] - table[:-1]
     holds = np.where(inside[:-1], steady == results, True)  # once inside, always so
-    fails = np.where(holds.all(0), run.turns, np.argmin(holds, 0) + 1)
+    fails = np.where(holds.all(0), run.iterations, np.argmin(holds, 0) + 1)
     entered = np.where(inside.any(0), np.argmax(inside, 0), -1)
     for column in np.flatnonzero(entered >= 0):
         at = int(entered[column])
         made = (int(table[at, column]) - base) // results
         if (made, at) != (0, at) or at > MEMORY:
             fails[column] = min(fails[column], max(at, 1))
-    if fails.size and fails.min() < run.turns:
+    if fails.size and fails.min() < run.iterations:
         return int(fails.min())
     operands = tuple(
         _operand(listing, table[:, k], base, results, int(entered[k]))
         for k in range(table.shape[1])
     )
-    uses = listing.last_use[base : base + results * run.turns].reshape(run.turns, results)
+    uses = listing.last_use[base : base + results * run.iterations].reshape(run.iterations, results)
     return Unified(run, operands, _moving(listing, run), uses >= end)
 
 
@@ -123,7 +123,7 @@ def _moving(listing: Numbered, run: Run) -> dict[int, Numbers]:
     for q in range(run.period):
         parts = listing.parts[run.start + q : run.end : run.period]
         if parts[0] is not None:
-            starts = np.array([p[0] for p in parts], np.int64).reshape(run.turns, -1)
+            starts = np.array([p[0] for p in parts], np.int64).reshape(run.iterations, -1)
             if (starts != starts[0]).any():
                 found[q] = starts
     return found
