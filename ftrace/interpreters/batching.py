@@ -73,11 +73,12 @@ class BatchTrace(Trace):
         ctx.trace = self.parent
         values: list[Any] = []
         dims: list[Dim] = []
-        mapped = False
+        mapped = weak = False
         for a in args:
             if type(a) is BatchTracer and a.owner is self:
                 values.append(a.value)
                 d = a.dim
+                weak |= a.weak
                 dims.append(d)
                 if d is not None:
                     mapped = True
@@ -97,8 +98,8 @@ class BatchTrace(Trace):
                     x.weak = a.weak
             return several
         made = BatchTracer(self, y, dim)
-        if params and "weak_type" in params:  # of a conversion to Python numbers
-            made.weak = params["weak_type"] and not made.aval.shape
+        if weak or (params and "weak_type" in params):  # a conversion to Python numbers
+            made.weak = primitive.type(*map(typeof, args), **params).weak
         return made
 
     def _is_named(self, params: dict[str, Any]) -> bool:

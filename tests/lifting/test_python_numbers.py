@@ -215,8 +215,19 @@ def returned(x):
     return jit(lambda t: 2.0 if t > 0 else 3.0)(x) * x
 
 
+def bisected(x):
+    low, high = 0.0, 4.0
+    for _ in range(8):
+        middle = (low + high) / 2
+        if middle * middle > abs(x):
+            high = middle
+        else:
+            low = middle
+    return low * x
+
+
 @pytest.mark.parametrize("wrap", [jit, vmap, vectorize, lambda f: jit(vmap(f))])
-@pytest.mark.parametrize("program", [chosen_factor, counted, returned])
+@pytest.mark.parametrize("program", [chosen_factor, counted, returned, bisected])
 def test_a_chosen_number_of_python_leaves_float32_as_it_is(program, wrap):
     xs = np.array([2.0, -2.0, 5.0], np.float32)
     if wrap is jit:

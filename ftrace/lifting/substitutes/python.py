@@ -268,9 +268,9 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
 
 def _numbers_of(column: Sequence[Any]) -> Callable[[Any], Any]:
     """What makes of an item of a stack of scalars one that is of their classes."""
-    kinds = either(*map(classes_of, column))
+    classes = either(*map(classes_of, column))
     plain = all(typeof(x).weak for x in column)
-    return lambda y: marked(weak(y) if plain else y, kinds)
+    return lambda y: marked(weak(y) if plain else y, classes)
 
 
 def _filter(function: Any, items: Iterable[Any], /) -> Iterator[Any]:
