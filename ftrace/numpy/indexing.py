@@ -18,6 +18,7 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.device import following, free, is_array, on_device, to_host
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array
+from ftrace.numpy.index_errors import for_reading, for_writing
 from ftrace.numpy.masking import MaskedPlan, is_unknown_mask, masks_of, refused
 from ftrace.numpy.promote import check_range, stretch, value
 from ftrace.primitives.convert import copy
@@ -279,7 +280,10 @@ class Advanced:
 
     def get(self, x: Any, mode: str = "raise") -> Any:
         """What the key reads."""
-        y = gather(self.basic.get(x), *self.indices, axes=self.axes, mode=mode)
+        inner, indices = self.basic.get(x), self.indices
+        if mode == "raise":
+            indices = for_reading(indices, self.axes, self.basic.shape)
+        y = gather(inner, *indices, axes=self.axes, mode=mode)
         return y if self.permutation is None else transpose(y, permutation=self.permutation)
 
     def put(self, x: Any, v: Any, mode: str = "raise", row: Callable[..., Any] = scatter) -> Any:
@@ -288,8 +292,10 @@ class Advanced:
         if self.permutation is not None:
             inverse = tuple(int(i) for i in np.argsort(self.permutation))
             v = transpose(v, permutation=inverse)
-        inner = self.basic.get(x)
-        changed = row(inner, v, *self.indices, axes=self.axes, mode=mode)
+        inner, indices = self.basic.get(x), self.indices
+        if mode == "raise":
+            indices, mode = for_writing(indices, self.axes, self.basic.shape)
+        changed = row(inner, v, *indices, axes=self.axes, mode=mode)
         return changed if inner is x else self.basic.put(x, changed)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.rows.raising import fail_where
+from ftrace.control.rows.raising import fail_where, some
 from ftrace.core.avals import LIMIT, check_int, typeof
 from ftrace.core.dtypes import float64, int64
 from ftrace.core.errors import DtypeError
@@ -79,6 +79,20 @@ def refuse_wide(name: str, plain: Callable[..., Any], *operands: Any) -> None:
         )
 
     fail_where(e.gt(e.abs(_ROWS[name](*wide)), float(LIMIT)), operands, throw)
+
+
+def power(x: Any, y: Any) -> Any:
+    """x ** y of one dtype; where integers have a negative exponent, with NumPy's error."""
+    unknown = isinstance(y, Tracer) and y.known(exact=False) is UNKNOWN
+    if unknown and typeof(y).dtype.kind == "i":
+        zero = typeof(y).dtype.type(0)
+        fail_where(some(e.lt(y, zero)), (), _no_power, ValueError)
+        y = e.max(y, zero)
+    return e.pow(x, y)
+
+
+def _no_power() -> None:
+    raise ValueError("Integers to negative integer powers are not allowed.")
 
 
 def _no_integer(x: int, y: int) -> None:

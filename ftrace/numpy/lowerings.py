@@ -13,6 +13,7 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import bool_
 from ftrace.core.trace import Tracer
+from ftrace.numpy.integers import power
 from ftrace.numpy.promote import PYTHON_SCALARS, cast, stretch
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy
@@ -144,7 +145,7 @@ LOWERINGS: Final[dict[str, Callable[..., Any]]] = {
     "remainder": e.mod,
     "fmod": e.rem,
     "divmod": _divmod,
-    "power": e.pow,
+    "power": power,
     "float_power": e.pow,
     "negative": e.neg,
     "positive": copy,

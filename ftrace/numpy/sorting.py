@@ -4,17 +4,19 @@ Results whose shape depends on values (`nonzero`, `unique`, `compress`) need the
 under differentiation the primal decides, while `jit` or `vmap` trace they raise.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ftrace.control.rows.raising import some
+from ftrace.control.rows.raising import fail_where, some
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.device import following
 from ftrace.core.errors import ShapeError
 from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.numpy import given_sizes, ufuncs
+from ftrace.numpy.index_errors import for_reading
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.lowerings import truth
 from ftrace.numpy.masking import is_unknown_mask, nonzero_of
@@ -209,6 +211,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         check_range(given, i, typeof(x).shape[i])
     index = following(as_index(given))
     np.take((0,), 0, mode=mode)  # type: ignore[call-overload] - it says what modes there are
+    if mode == "raise":
+        (index,) = for_reading([index], (i,), typeof(x).shape)
     found = gather(x, index, axes=(i,), mode=mode)
     rank = typeof(index).ndim
     if i:
@@ -225,6 +229,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if typeof(index).ndim != typeof(x).ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     check_range(indices, i, typeof(x).shape[i])
+    (index,) = for_reading([index], (i,), typeof(x).shape)
     return gather(x, *along_axis(x, index, i), axes=tuple(range(typeof(x).ndim)), mode="raise")
 
 
@@ -356,12 +361,21 @@ def bincount(
     unknown = isinstance(index, Tracer) and index.known(exact=False) is UNKNOWN
     if length is None and least and unknown:
         words = f"numpy.bincount(minlength={least}) was traced: no integer may be {least} or more"
-        refuse(e.ge(index, INDEX.type(least)), ValueError, words)
+        fail_where(some(e.ge(index, INDEX.type(least))), (), _too_great(words))
         length = least
     if length is None:
         values = known(index, "numpy.bincount without minlength=")
         length = max(int(values.max(initial=-1)) + 1, least)
     return counted(index, weights, length)
+
+
+def _too_great(words: str) -> Callable[[], None]:
+    """Raises what NumPy does not: no handler takes it."""
+
+    def throw() -> None:
+        raise ShapeError(f"{words}.", "Give a greater minlength=, or length= to leave them out.")
+
+    return throw
 
 
 def counted(index: Any, weights: Any, length: int) -> Any:

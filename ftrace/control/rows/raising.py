@@ -8,6 +8,7 @@ decision, an iteration of a loop or the scalar function of a kernel holds the ro
 all of them are done. `collecting` takes the rows of a function that Python still runs.
 """
 
+import functools
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -162,6 +163,11 @@ def _refuse_natively(bad: Any) -> None:
         )
 
 
+def may_be_caught() -> bool:
+    """Whether a `try` of the function that is being traced may catch an error."""
+    return any(c.asks for c in _here.collections) or is_in_try()
+
+
 def refuse_caught(what: str) -> None:
     """Refuse an error that a `try` around a call may catch, and that cannot be told to it.
 
@@ -275,6 +281,13 @@ def fail_where(
         )
 
     raise_where(bad, *values, thrower=Thrower(thrown, kinds, source.location(2)), jaxpr=None)
+
+
+def unasked() -> Any:
+    """Which members have an error since the last question; False if none has been noted."""
+    found = innermost()
+    bads = [] if found is None else [some(n.bad) for n in found.found[found.asked :]]
+    return functools.reduce(bitwise_or, bads) if bads else False
 
 
 def bind_again(found: Iterable[Noted], followed: bool) -> None:

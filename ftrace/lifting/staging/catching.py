@@ -28,6 +28,7 @@ from ftrace.control.rows.raising import (
     following,
     innermost,
     some,
+    unasked,
 )
 from ftrace.core.errors import FtraceError
 from ftrace.core.foreign import refused_by_a_call
@@ -123,11 +124,8 @@ def failing() -> Any:
     found = innermost()
     if found is None or not found.is_open:
         return False
-    bads = [some(noted.bad) for noted in found.found[found.asked :]]
+    whole = unasked()
     follow()
-    whole = bads[0]
-    for bad in bads[1:]:
-        whole = bitwise_or(whole, bad)
     known = whole.known(exact=False) if isinstance(whole, Tracer) else whole
     return known if type(known) is bool else whole
 

@@ -83,7 +83,8 @@ class Points:
     def _assign(self, s: ast.Assign) -> list[ast.stmt]:
         names = [t.id for t in s.targets if isinstance(t, ast.Name)]
         before, value = self._before(s.value, names)
-        return [*before, self._with_parts(s, value=value)]
+        asked = [self._question(s)] if any(map(_stores_an_item, s.targets)) else []
+        return [*before, self._with_parts(s, value=value), *asked]
 
     def _annassign(self, s: ast.AnnAssign) -> list[ast.stmt]:
         before, value = self._before(s.value)
@@ -91,7 +92,7 @@ class Points:
 
     def _augassign(self, s: ast.AugAssign) -> list[ast.stmt]:
         before, value = self._before(s.value)
-        after: list[ast.stmt] = []
+        after = [self._question(s)] if _stores_an_item(s.target) else []
         if isinstance(s.op, _DIVIDING) and isinstance(s.target, ast.Name):
             after = [self._question(s)]
             parts: list[ast.expr] = [
@@ -161,6 +162,13 @@ class Points:
         body = s.body if s.handlers else self.block(s.body)
         new = self._with_parts(s, body=body, handlers=handlers, orelse=orelse, finalbody=final)
         return [new, self._question(s)] if s.handlers else [new]
+
+
+def _stores_an_item(target: ast.expr) -> bool:
+    """Whether an assignment may raise an error that a traced index decides about."""
+    return any(
+        isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in ast.walk(target)
+    )
 
 
 def _load(name: str) -> ast.Name:

@@ -91,13 +91,25 @@ class Expressions(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         """An array that the function will write may have to be a traced one."""
-        known = self.template.written
-        bound = [t.id for t in node.targets if isinstance(t, ast.Name)]
-        written = not known.isdisjoint((*bound, *getattr(node, "names", ())))
         self.generic_visit(node)
-        if written and not isinstance(node.value, ast.Constant | ast.Name):
-            node.value = at(node.value, ast.Call(method("cell"), [node.value], []))
+        for name in getattr(node, "names", ()):
+            node.value = self._cell(load(name), node.value)
+        for target in node.targets:
+            node.value = self._cell(target, node.value)
         return node
+
+    def _cell(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        """The value that an assignment binds, part by part where both sides are tuples."""
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+            parts = [*target.elts, *value.elts]
+            if len(parts) == 2 * len(value.elts) and not any(map(_is_starred, parts)):
+                pairs = zip(target.elts, value.elts, strict=True)
+                value.elts = [self._cell(t, v) for t, v in pairs]
+            return value
+        is_written = isinstance(target, ast.Name) and target.id in self.template.written
+        if not is_written or isinstance(value, ast.Constant | ast.Name) or _is_cell(value):
+            return value
+        return at(value, ast.Call(method("cell"), [value], []))
 
     # ------------------------------------------------------------------ comprehensions
 
@@ -225,6 +237,19 @@ def may_be_same(node: ast.Compare) -> bool:
 
 def _is_helper(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "_ft"
+
+
+def _is_starred(node: ast.expr) -> bool:
+    return isinstance(node, ast.Starred)
+
+
+def _is_cell(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and _is_helper(node.func.value)
+        and node.func.attr == "cell"
+    )
 
 
 def _lambda(body: ast.expr) -> ast.Lambda:
