@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from ftrace.api.compiled.inspecting import make_jaxpr as make_jaxpr
     from ftrace.api.compiled.vectorize import elementwise_partials as elementwise_partials
     from ftrace.api.compiled.vectorize import vectorize as vectorize
+    from ftrace.api.derivatives.autodiff import canonical_grad as canonical_grad
     from ftrace.api.derivatives.autodiff import grad as grad
     from ftrace.api.derivatives.autodiff import jvp as jvp
-    from ftrace.api.derivatives.autodiff import linear_transpose as linear_transpose
     from ftrace.api.derivatives.autodiff import linearize as linearize
     from ftrace.api.derivatives.autodiff import value_and_grad as value_and_grad
     from ftrace.api.derivatives.autodiff import vjp as vjp
@@ -71,14 +71,15 @@ if TYPE_CHECKING:
     from ftrace.api.derivatives.jacobians import jacrev as jacrev
     from ftrace.api.derivatives.jets import derivative as derivative
     from ftrace.api.derivatives.jets import jet as jet
-    from ftrace.api.derivatives.mode_choice import gradient as gradient
-    from ftrace.api.derivatives.mode_choice import jacobian as jacobian
     from ftrace.api.derivatives.second_order import hessian_diagonal as hessian_diagonal
     from ftrace.api.derivatives.second_order import laplacian as laplacian
+    from ftrace.api.derivatives.transposing import linear_transpose as linear_transpose
     from ftrace.api.looking.checking import check_differentiable as check_differentiable
-    from ftrace.api.looking.explaining import explain as explain
     from ftrace.api.looking.residuals import print_saved_residuals as print_saved_residuals
     from ftrace.api.looking.residuals import saved_residuals as saved_residuals
+    from ftrace.api.modes.explaining import explain as explain
+    from ftrace.api.modes.mode_choice import gradient as gradient
+    from ftrace.api.modes.mode_choice import jacobian as jacobian
     from ftrace.api.rules.custom import custom_jvp as custom_jvp
     from ftrace.api.rules.custom import custom_vjp as custom_vjp
     from ftrace.api.rules.custom_gradient import closure_convert as closure_convert
@@ -130,15 +131,16 @@ _MODULES = (
 )
 _HOMES = {
     "ftrace.api.derivatives.autodiff": (
+        "canonical_grad",
         "grad",
         "jvp",
-        "linear_transpose",
         "linearize",
         "value_and_grad",
         "vjp",
     ),
-    "ftrace.api.derivatives.mode_choice": ("gradient", "jacobian"),
+    "ftrace.api.modes.mode_choice": ("gradient", "jacobian"),
     "ftrace.api.derivatives.jets": ("derivative", "jet"),
+    "ftrace.api.derivatives.transposing": ("linear_transpose",),
     "ftrace.api.derivatives.second_order": ("hessian_diagonal", "laplacian"),
     "ftrace.api.vmap": ("vmap",),
     "ftrace.api.compiled.accepted": (
@@ -198,7 +200,7 @@ _HOMES = {
         "jacfwd",
         "jacrev",
     ),
-    "ftrace.api.looking.explaining": ("explain",),
+    "ftrace.api.modes.explaining": ("explain",),
     "ftrace.api.looking.residuals": (
         "print_saved_residuals",
         "saved_residuals",

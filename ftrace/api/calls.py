@@ -9,10 +9,12 @@ from __future__ import annotations  # inner functions are made at every call
 
 import functools
 from collections.abc import Callable, Sequence
-from types import FunctionType
+from inspect import Parameter, signature
+from types import FunctionType, MethodType
 from typing import Any, ParamSpec, TypeVar
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
+from ftrace.api.argument_paths import NO_STEPS, parsed, replaced, value_at
 from ftrace.control.functions import (
     Apart,
     FlatFunction,
@@ -105,44 +107,82 @@ class ArgumentSelection:
         tree: the structure of the gradient; `differentiable` finds it.
     """
 
-    __slots__ = ("_args", "_kwargs", "_slots", "single", "tree", "values")
+    __slots__ = ("_args", "_fun", "_kwargs", "_slots", "_steps", "single", "tree", "values")
 
     def __init__(
         self, fun: Any, argnums: ArgNums, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        self._args, self._kwargs = args, kwargs
         self.tree: Any = None
         wanted = (argnums,) if isinstance(argnums, str) else argnums
         wanted = wanted if isinstance(wanted, Sequence) else (wanted,)
         self.single = wanted is not argnums
-        self._slots = [_slot(fun, n, args, kwargs) for n in wanted]
-        if len(self._slots) > 1 and len(set(self._slots)) < len(self._slots):
-            raise TreeError(
-                f"argnums={argnums!r} names an argument of {name_of(fun)} twice.",
-                "Name each argument once.",
-            )
-        self.values = tuple(kwargs[s] if isinstance(s, str) else args[s] for s in self._slots)
+        named = {n: parsed(n) for n in wanted if isinstance(n, str)}
+        if named and type(fun) is MethodType and any(n == "self" for n, _ in named.values()):
+            fun, args = fun.__func__, (fun.__self__, *args)
+            wanted = [n if isinstance(n, str) or n < 0 else n + 1 for n in wanted]
+            own = next(iter(parameters(fun)), "self")  # what the method calls its object
+            named = {n: (own if s == "self" else s, steps) for n, (s, steps) in named.items()}
+        self._fun, self._args, self._kwargs = fun, args, kwargs
+        if named:
+            self._kwargs = _with_defaults(fun, {name for name, _ in named.values()}, args, kwargs)
+        self._slots = [
+            _slot(fun, named[n][0] if isinstance(n, str) else n, args, self._kwargs) for n in wanted
+        ]
+        self._steps = [named[n][1] if isinstance(n, str) else NO_STEPS for n in wanted]
+        if len(self._slots) > 1:
+            self._check_apart(argnums)
+        given = [self._kwargs[s] if isinstance(s, str) else args[s] for s in self._slots]
+        if named:
+            parts = zip(given, self._steps, wanted, strict=True)
+            given = [value_at(x, steps, str(n)) if steps else x for x, steps, n in parts]
+        self.values = tuple(given)
+
+    def _check_apart(self, argnums: ArgNums) -> None:
+        places = list(zip(self._slots, self._steps, strict=True))
+        for i, (slot, steps) in enumerate(places):
+            for other, more in places[:i]:
+                n = min(len(steps), len(more))
+                if slot == other and steps[:n] == more[:n]:
+                    raise TreeError(
+                        f"argnums={argnums!r} names an argument of {name_of(self._fun)} twice.",
+                        "Name each argument once.",
+                    )
 
     def paths(self, fun: Any, tree: PyTreeDef) -> list[str]:
         """The user's names of the leaves of the selected arguments; `tree` is that of `values`."""
-        names = User(fun, self._slots).names(len(self._slots))
-        parts = zip(names, tree.children(), strict=True)
+        names = User(self._fun, self._slots).names(len(self._slots))
+        full = ["".join([n, *map(str, s)]) for n, s in zip(names, self._steps, strict=True)]
+        parts = zip(full, tree.children(), strict=True)
         return [path for name, part in parts for path in paths(part, name)]
 
     def function(self, fun: Any, tree: PyTreeDef) -> FlatFunction:
         """`fun` as a function of the leaves of the selected arguments."""
-        user = User(fun, self._slots)
+        user = User(self._fun, self._slots)
         return FlatFunction(lambda *values: self.call(fun, values), tree, user)
 
     def call(self, fun: Callable[..., Any], values: Sequence[Any]) -> Any:
         """Call `fun` with the selected arguments replaced."""
         args, kwargs = list(self._args), dict(self._kwargs)
-        for s, v in zip(self._slots, values, strict=True):
-            if isinstance(s, str):
-                kwargs[s] = v
-            else:
-                args[s] = v
-        return lifted(fun)(*args, **kwargs)
+        for s, steps, v in zip(self._slots, self._steps, values, strict=True):
+            into: Any = kwargs if isinstance(s, str) else args
+            into[s] = replaced(into[s], steps, v) if steps else v
+        return lifted(self._fun)(*args, **kwargs)
+
+
+def _with_defaults(
+    fun: Any, names: set[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The keyword arguments, with those of these names that were left at their defaults."""
+    missing = names - kwargs.keys()
+    if not missing:
+        return kwargs
+    try:
+        known = signature(fun).parameters
+    except (TypeError, ValueError):
+        return kwargs
+    left = [n for i, n in enumerate(known) if n in missing and i >= len(args)]
+    defaults = {n: known[n].default for n in left if known[n].default is not Parameter.empty}
+    return {**kwargs, **defaults} if defaults else kwargs
 
 
 def _slot(fun: Any, argnum: int | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | str:

@@ -1,10 +1,11 @@
-"""Derivatives: `jvp`, `linearize`, `vjp`, `grad`, `value_and_grad`, `linear_transpose`.
+"""Derivatives: `jvp`, `linearize`, `vjp`, `grad`, `value_and_grad`, `canonical_grad`.
 
 Each is a thin face over `interpreters/`: flatten, check, run, unflatten. Integer and boolean
 inputs have no tangent. Complex derivatives follow JAX's convention: for real-valued `f`,
 `grad(f)(z)` is df/dx - i df/dy, the bilinear cotangent.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,6 +18,7 @@ from ftrace.api.calls import (
     check_callable,
     differentiable,
     name_of,
+    shortened,
     transformed,
 )
 from ftrace.api.derivatives.matching import (
@@ -33,15 +35,13 @@ from ftrace.control.functions import (
     flatten_call,
     is_no_value,
     result_avals,
-    stage_function,
 )
 from ftrace.control.rules.vector_spaces import first_cotangents
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.device import is_array, place_of, placed
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DtypeError, RuleError, ShapeError, TreeError
+from ftrace.core.errors import DtypeError, FtraceError, ShapeError, TreeError
 from ftrace.core.lazy import lazy
-from ftrace.core.trace import Tracer
 from ftrace.core.tree import PyTreeDef, tree_flatten, tree_words
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
@@ -49,9 +49,9 @@ from ftrace.interpreters.captures import owned
 from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.linearize import Tape, linearize_flat, push
 from ftrace.interpreters.quiet import quietly
-from ftrace.interpreters.tangents import instantiate, materialise, zeros
-from ftrace.interpreters.transpose import pull_jaxpr
-from ftrace.lifting.restart import Eager, Restart
+from ftrace.interpreters.tangents import instantiate, zeros
+from ftrace.lifting.restart import Eager
+from ftrace.primitives.arithmetic import conj as conjugate
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -303,14 +303,14 @@ def vjp(
     def pullback(ct: Any) -> Any:
         cts = match_cotangents(fun, result_tree, out_avals, ct)
         with quietly():
-            found = _real_cotangents(tape.pull(cts), avals, places)
+            found = real_cotangents(tape.pull(cts), avals, places)
         return in_tree.unflatten(owned(found, (*cts, *tape.residuals())))
 
     result = result_tree.unflatten(_detached(ys, leaves, tape)[:n])
     return (result, pullback, aux) if has_aux else (result, pullback)
 
 
-def _real_cotangents(
+def real_cotangents(
     cts: Sequence[Any], avals: Sequence[ShapedArray], places: Sequence[Any]
 ) -> list[Any]:
     """Cotangents where their arguments are; zeros for those that nothing reaches."""
@@ -331,13 +331,16 @@ def value_and_grad(
     *,
     lift: bool = True,
     verify: bool = False,
+    seed: Any = 1,
+    conj: bool = False,
 ) -> Callable[P, tuple[Any, Any]]:
     """Make a function that returns `fun`'s value and gradient together.
 
     Args:
         fun: returns a real scalar (rank 0), or `(scalar, aux)`.
-        argnums: which arguments to differentiate: positions, parameter names, or a tuple of
-            them (then the gradient is a tuple).
+        argnums: which arguments to differentiate: positions, parameter names (also of those left
+            at their defaults, and "self" of a bound method), paths to a part of one
+            ("params['w']", "self.w"), or a tuple of them (then the gradient is a tuple).
         has_aux: `fun` returns `(value, aux)`.
         holomorphic: `fun` is complex-analytic; inputs and output are complex.
         allow_int: integer arrays among the arguments get gradient None instead of an error.
@@ -348,6 +351,10 @@ def value_and_grad(
             `type(x) is float` are then answered for a tracer.
         verify: at each call compare the gradient with differences of `fun` along one random
             direction (`ftrace.testing`), which costs some twenty calls of it.
+        seed: the cotangent of the value, of its structure: then `fun` may return arrays, and the
+            gradient is that of the sum of seed times value. None: no contribution.
+        conj: conjugate gradients by complex arguments: that of a real function then points uphill,
+            `z + rate * gradient`.
 
     Returns:
         A function with `fun`'s signature returning `(value, gradient)`, or
@@ -370,10 +377,77 @@ def value_and_grad(
         (33.0, [14.0, 3.0])
     """
     check_callable(fun, "value_and_grad")
-    restart = Eager(fun, lift)
     argnums = check_argnums("value_and_grad", argnums)
+    pulled = _seeded(fun, argnums, (has_aux, holomorphic, allow_int, conj), lift, verify)
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        return pulled(seed, args, kwargs)
+
+    own = None if type(seed) is int and seed == 1 else object()  # arrays are no keys
+    key = ("value_and_grad", argnums, has_aux, holomorphic, allow_int, lift, verify, conj, own)
+    doc = f"Value and gradient of {name_of(fun)} with respect to {argnums!r}."
+    return transformed(fun, call, key, doc)
+
+
+def canonical_grad(
+    fun: Callable[..., Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    *,
+    conj: bool = False,
+    lift: bool = True,
+) -> Callable[..., tuple[Any, Any]]:
+    """Make the gradient that takes a seed and keeps the result; `grad` is it with the seed 1.
+
+    Args:
+        fun: returns arrays, or containers of arrays; one number only if the seed is 1.
+        argnums, has_aux, holomorphic, allow_int, conj, lift: as in `value_and_grad`.
+
+    Returns:
+        A function of the seed, then of `fun`'s arguments: `(value, gradient)`. The seed is the
+        cotangent of the value: of its structure, or None for no contribution.
+
+    Raises:
+        TreeError, ShapeError, DtypeError: the seed is none for the value, or an argument has no
+            derivative.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> g = ftrace.canonical_grad(lambda x: x**2)
+        >>> g(np.array([1.0, 0.5]), np.array([3.0, 4.0]))
+        (array([ 9., 16.]), array([6., 4.]))
+
+    Source: the canonical gradient of the white paper on differentiation in Swift, 2018.
+    """
+    check_callable(fun, "canonical_grad")
+    argnums = check_argnums("canonical_grad", argnums)
+    pulled = _seeded(fun, argnums, (has_aux, holomorphic, allow_int, conj), lift)
+
+    @functools.wraps(fun, updated=())
+    def seeded(seed: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return pulled(seed, args, kwargs)
+        except FtraceError as error:
+            raise shortened(error)  # noqa: B904 - the same error, with fewer frames
+
+    del seeded.__wrapped__  # type: ignore[attr-defined] - the signature is another one
+    return seeded
+
+
+def _seeded(
+    fun: Callable[..., Any],
+    argnums: ArgNums,
+    options: tuple[bool, bool, bool, bool],
+    lift: bool,
+    verify: bool = False,
+) -> Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, Any]]:
+    """(seed, arguments) -> value and gradient: what all gradients do."""
+    has_aux, holomorphic, allow_int, conj = options
+    restart = Eager(fun, lift)
+
+    def pulled(seed: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         chosen = ArgumentSelection(fun, argnums, args, kwargs)
         leaves, tree = differentiable("The gradient", fun, chosen, holomorphic, allow_int)
         flat = chosen.function(fun, tree)
@@ -382,25 +456,39 @@ def value_and_grad(
                 lambda: linearize_flat(flat, leaves, outlives=False), (*args, *kwargs.values())
             )
             out_tree = aux_trees(flat.out_tree)[0] if has_aux else flat.out_tree
-            seed = first_cotangents(out_tree.kind, ys[: out_tree.num_leaves])
-            if seed is None:
-                value = check_scalar(fun, out_tree, ys, holomorphic)
-                seed = [typeof(value).dtype.type(1)]
-            seed += [None] * (len(ys) - len(seed))
+            cts = _first_cotangents(fun, seed, out_tree, ys, holomorphic)
+            cts += [None] * (len(ys) - len(cts))
             avals, places = [typeof(x) for x in leaves], [place_of(x) for x in leaves]
-            found = _real_cotangents(tape.pull(seed), avals, places)
+            found = real_cotangents(tape.pull(cts), avals, places)
+            if conj:
+                found = [_conjugated(c) for c in found]
         if verify:
             scalar = lambda *moved: flat(*moved)[:1]  # noqa: E731
             _verify_gradient(scalar, leaves, found, name_of(fun))
-        found = owned(found, leaves)
+        found = owned(found, (*leaves, *cts))
         ys = owned(ys, (*leaves, *found))
         gradient = chosen.tree.unflatten(found)
         result = flat.out_tree.unflatten(ys)
         return result, gradient[0] if chosen.single else gradient
 
-    key = ("value_and_grad", argnums, has_aux, holomorphic, allow_int, lift, verify)
-    doc = f"Value and gradient of {name_of(fun)} with respect to {argnums!r}."
-    return transformed(fun, call, key, doc)
+    return pulled
+
+
+def _conjugated(ct: Any) -> Any:
+    return ct if ct is None or typeof(ct).dtype.kind != "c" else conjugate(ct)
+
+
+def _first_cotangents(
+    fun: Any, seed: Any, out_tree: PyTreeDef, ys: list[Any], holomorphic: bool
+) -> list[Any]:
+    """Where the backward pass begins: at a seed, or at 1."""
+    values = ys[: out_tree.num_leaves]
+    if not (type(seed) is int and seed == 1):
+        return match_cotangents(fun, out_tree, result_avals(fun, values, out_tree), seed)
+    cts = first_cotangents(out_tree.kind, values)
+    if cts is None:
+        cts = [typeof(check_scalar(fun, out_tree, ys, holomorphic)).dtype.type(1)]
+    return cts
 
 
 def grad(
@@ -412,11 +500,12 @@ def grad(
     *,
     lift: bool = True,
     verify: bool = False,
+    conj: bool = False,
 ) -> Callable[P, Any]:
     """Make a function that returns the gradient of a scalar function.
 
     Args:
-        fun, argnums, has_aux, holomorphic, allow_int, lift, verify: as in `value_and_grad`.
+        fun, argnums, has_aux, holomorphic, allow_int, lift, verify, conj: as in `value_and_grad`.
 
     Returns:
         A function with `fun`'s signature returning the gradient, or `(gradient, aux)`.
@@ -429,7 +518,7 @@ def grad(
     check_callable(fun, "grad")
     argnums = check_argnums("grad", argnums)
     both: Any = value_and_grad(
-        fun, argnums, has_aux, holomorphic, allow_int, lift=lift, verify=verify
+        fun, argnums, has_aux, holomorphic, allow_int, lift=lift, verify=verify, conj=conj
     )
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -475,59 +564,3 @@ def check_scalar(fun: Any, out_tree: PyTreeDef, ys: list[Any], holomorphic: bool
             else "Integers and booleans have no derivative: return a float.",
         )
     return ys[0]
-
-
-# ---------------------------------------------------------------------------------- transpose
-
-
-def linear_transpose(
-    fun: Callable[..., Any], *primals: Any, lift: bool = True
-) -> Callable[..., Any]:
-    """Transpose a linear function.
-
-    Args:
-        fun: linear in all its arguments.
-        *primals: arrays, or `ShapeDtypeStruct`s, that say the arguments' shapes and dtypes.
-        lift: as in `value_and_grad`.
-
-    Returns:
-        A function of one cotangent of the result's structure that returns a tuple with one
-        entry per primal.
-
-    Raises:
-        RuleError: `fun` is not linear.
-
-    Example:
-        >>> import numpy as np, ftrace
-        >>> ftrace.linear_transpose(lambda x: 3 * x, 1.0)(2.0)
-        (np.float64(6.0),)
-    """
-    check_callable(fun, "linear_transpose")
-    leaves, tree = flatten_call(primals)
-    avals, places = [_struct_aval(x) for x in leaves], [place_of(x) for x in leaves]
-    staged = Restart(fun, lift)(lambda: stage_function(fun, tree, avals), primals)
-    out_avals = staged.jaxpr.out_avals
-    linear = (False,) * len(staged.captured) + (True,) * len(avals)
-    _, in_tree = tree_flatten(primals)
-
-    def transposed(ct: Any) -> Any:
-        cts = match_cotangents(fun, staged.out_tree, out_avals, ct)
-        try:
-            found = pull_jaxpr(
-                staged.jaxpr, [*staged.captured, *(None for _ in avals)], linear, cts
-            )
-        except RuleError as error:
-            raise RuleError(
-                f"{name_of(fun)} cannot be transposed. {error.what}",
-                "Transpose linear functions only; vjp linearizes first.",
-            ) from None
-        found = [None if c is None else materialise(c) for c in found]
-        return in_tree.unflatten(owned(_real_cotangents(found, avals, places), cts))
-
-    return transposed
-
-
-def _struct_aval(x: Any) -> ShapedArray:
-    if hasattr(x, "shape") and hasattr(x, "dtype") and not (isinstance(x, Tracer) or is_array(x)):
-        return aval(tuple(x.shape), np.dtype(x.dtype))
-    return typeof(x)

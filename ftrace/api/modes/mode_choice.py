@@ -17,8 +17,8 @@ from ftrace.api.calls import (
 )
 from ftrace.api.derivatives.autodiff import aux_trees, check_scalar, grad
 from ftrace.api.derivatives.jacobians import forward_call, jacfwd, jacrev
-from ftrace.api.derivatives.predicted_work import ModeChoice, programs, work
 from ftrace.api.derivatives.unit_vectors import check_chunk, total
+from ftrace.api.modes.predicted_work import ModeChoice, programs, work
 from ftrace.control.functions import FlatFunction, flatten_call
 from ftrace.core.avals import typeof
 from ftrace.core.errors import DtypeError, TreeError

@@ -8,7 +8,7 @@ from typing import Any
 
 from ftrace.api.calls import check_callable, name_of
 from ftrace.api.compiled.compiling import JitFunction, jit
-from ftrace.api.derivatives.predicted_work import ModeChoice
+from ftrace.api.modes.predicted_work import ModeChoice
 from ftrace.core.errors import BackendError
 from ftrace.core.records import record
 
