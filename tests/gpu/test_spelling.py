@@ -15,7 +15,7 @@ from ftrace.gpu.emit.cuda_spelling import MEMORY, REGISTER, literal, spell
 from ftrace.gpu.machine_code import nvrtc
 from ftrace.gpu.machine_code.cubin import cubin
 from ftrace.gpu.machine_code.disassembly import disassembled
-from ftrace.gpu.prelude.prelude import FUNCTIONS, definitions, prelude
+from ftrace.gpu.prelude.prelude import FUNCTIONS, definitions
 from ftrace.lowering.kernel.ir import DTYPES
 from tests.cpu.test_spelling import assert_same_bits, in_range, numbers
 from tests.gpu.emulation import driver
@@ -24,6 +24,16 @@ from tests.gpu.spelled import rows, spelled, text_of
 
 COMPUTED = [d for d in DTYPES if d != "f2"]
 ROUNDED = {name for name, op in OPS.items() if op.costly and op.kinds == "f"} - {"div", "sqrt"}
+
+
+def prelude(ops):
+    """The device functions of (operation, dtype of its operands); of casts to every dtype."""
+    text = ""
+    for op, dtype in ops:
+        args = ["a", "b", "c"][: OPS[op].arity]
+        outs = DTYPES if op == "cast" else [dtype]
+        text += "".join(spell(op, args, [dtype] * len(args), out) + "\n" for out in outs)
+    return definitions(text)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@
 calls a scalar function for every lane. The scalar function is either written in text too (far.py)
 or an external symbol `ftrace_<op>_<dtype>`, whose address `pointers()` knows: SciPy exports its
 special functions to C through `scipy.special.cython_special`. Whoever compiles the module binds
-the symbols that `symbols_used` lists. SciPy is imported when an address is first asked for.
+the symbols that begin with PREFIX. SciPy is imported when an address is first asked for.
 """
 
 import ctypes
@@ -112,11 +112,6 @@ def library_call(op: str) -> Callable[[Text, Typed], Typed]:
         return value if x.dtype == dtype else text.convert("fptrunc", value, x.dtype)
 
     return spelling
-
-
-def symbols_used(declarations: Mapping[str, str]) -> list[str]:
-    """The external symbols a module with these declarations needs bound."""
-    return [name for name in declarations if name.startswith(PREFIX)]
 
 
 @once

@@ -6,27 +6,13 @@ that NVRTC and a host compiler take alike.
 """
 
 import re
-from collections.abc import Iterable
-from functools import cache
 from typing import Final
 
-from ftrace.core.scalar import OPS
-from ftrace.gpu.emit.cuda_spelling import spell
 from ftrace.gpu.prelude.prelude_exact import EXACT
 from ftrace.gpu.prelude.prelude_special import SPECIAL
-from ftrace.lowering.kernel.ir import DTYPES
 
 FUNCTIONS: Final[dict[str, str]] = {**EXACT, **SPECIAL}
 _NAME: Final = re.compile(r"\bft_\w+")
-
-
-def prelude(ops: Iterable[tuple[str, str]]) -> str:
-    """The device functions that operations need.
-
-    Args:
-        ops: (operation, dtype of its operands); a cast brings every conversion of that dtype.
-    """
-    return definitions("\n".join(_spelled(op, dtype) for op, dtype in ops))
 
 
 def definitions(text: str) -> str:
@@ -43,10 +29,3 @@ def definitions(text: str) -> str:
 
     visit(text)
     return "".join(ordered)
-
-
-@cache
-def _spelled(op: str, dtype: str) -> str:
-    args = ["a", "b", "c"][: OPS[op].arity]
-    outs = DTYPES if op == "cast" else [dtype]
-    return "\n".join(spell(op, args, [dtype] * len(args), out) for out in outs)
