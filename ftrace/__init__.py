@@ -93,6 +93,9 @@ if TYPE_CHECKING:
     from ftrace.api.rules.surgery import replace_gradient as replace_gradient
     from ftrace.api.rules.surgery import reverse_gradient as reverse_gradient
     from ftrace.api.rules.surgery import scale_gradient as scale_gradient
+    from ftrace.api.tracking import gradient_of as gradient_of
+    from ftrace.api.tracking import track as track
+    from ftrace.api.tracking import with_gradient as with_gradient
     from ftrace.api.vmap import vmap as vmap
     from ftrace.control.rules.vector_spaces import register_vector_space as register_vector_space
     from ftrace.core.primitive import Primitive as Primitive
@@ -142,6 +145,7 @@ _HOMES = {
     "ftrace.api.derivatives.jets": ("derivative", "jet"),
     "ftrace.api.derivatives.transposing": ("linear_transpose",),
     "ftrace.api.derivatives.second_order": ("hessian_diagonal", "laplacian"),
+    "ftrace.api.tracking": ("gradient_of", "track", "with_gradient"),
     "ftrace.api.vmap": ("vmap",),
     "ftrace.api.compiled.accepted": (
         "default_matmul_precision",

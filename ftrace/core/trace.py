@@ -475,10 +475,10 @@ def run(trace: Trace, fn: Callable[..., Any], *args: Any) -> Any:
     try:
         result = fn(*args)
         if entered and refused and trace in refused:
-            raise _caught(refused[trace])
+            raise caught(refused[trace])
         return result
     except Exception as error:
-        meant = _meant(error, trace)
+        meant = meant_by(error, trace)
         if meant is error:
             raise
         raise meant from None
@@ -522,7 +522,7 @@ def forget(before: FtraceError | None) -> None:
         refused.pop(ctx.trace, None)
 
 
-def _caught(error: FtraceError) -> FtraceError:
+def caught(error: FtraceError) -> FtraceError:
     """An error that the traced function caught, once more."""
     error.add_note(
         "The traced function caught this error, and what it computed instead may not be what it "
@@ -531,7 +531,7 @@ def _caught(error: FtraceError) -> FtraceError:
     return error
 
 
-def _meant(error: Exception, trace: Trace) -> Exception:
+def meant_by(error: Exception, trace: Trace) -> Exception:
     """What an error of a traced function comes from."""
     if isinstance(error, UnexpectedTracerError):
         first = refused.get(trace, error)  # the function may have gone on after one that it caught

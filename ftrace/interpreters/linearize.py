@@ -58,6 +58,54 @@ class Tape:
         return close(self.eqns, [v for v in self.invars if v is not None], outs, arrays=True)
 
 
+class Linearization:
+    """A derivative that is being recorded: the trace of its function, and its inputs there.
+
+    Args:
+        primals: inputs; those that are not float or complex get no tangent.
+    """
+
+    __slots__ = ("_captures", "_invars", "_partial", "inputs", "jvp", "leaves")
+
+    def __init__(self, primals: Sequence[Any]) -> None:
+        captures = self._captures = Captures(staged=core.is_staged(ctx.trace))
+        partial = self._partial = PartialTrace(ctx.trace, captures)
+        partial.on_device = any(map(core.is_on_device, primals))
+        self.jvp = JVPTrace(partial, captures)
+        self.leaves = primals
+        self.inputs: list[JVPTracer] = []
+        self._invars: list[Var | None] = []
+        for p in primals:
+            a = typeof(p)
+            if is_array(p):
+                p = captures.argument(p)
+            tangent = partial.unknown(aval(a.shape, a.dtype)) if is_inexact(a.dtype) else ZERO
+            x = JVPTracer(self.jvp, core.renew(p), tangent)
+            core.freeze(x, p)
+            self.inputs.append(x)
+            self._invars.append(tangent.binder if isinstance(tangent, PartialTracer) else None)
+
+    def tape(self, ys: Sequence[Any]) -> tuple[list[Any], Tape]:
+        """The values of results, and the derivative as far as it is recorded."""
+        results = [self.jvp.unpack(y) for y in ys]
+        outs: list[Atom | None] = []
+        for _, t in results:
+            owned = self._partial.owns(t)
+            outs.append(t.binder if owned else None if t is ZERO else Literal(t))
+        return [y for y, _ in results], Tape(self._partial.eqns, self._invars, outs)
+
+    def end(self, *, finished: bool, outlives: bool, error: BaseException | None = None) -> None:
+        """No more is recorded; users' arrays may be written again."""
+        self.jvp.alive = self._partial.alive = False
+        try:
+            if isinstance(error, ValueError):
+                self._captures.explain(error)
+        finally:
+            if outlives and finished:
+                self._captures.detach(self._partial.eqns)
+            self._captures.release(check=finished)
+
+
 def linearize_flat(
     fn: Callable[..., Sequence[Any]], primals: Sequence[Any], *, outlives: bool
 ) -> tuple[list[Any], Tape]:
@@ -71,37 +119,14 @@ def linearize_flat(
     Returns:
         The outputs and the tape.
     """
-    captures = Captures(staged=core.is_staged(ctx.trace))
-    partial = PartialTrace(ctx.trace, captures)
-    partial.on_device = any(map(core.is_on_device, primals))
-    jvp = JVPTrace(partial, captures)
-    inputs: list[JVPTracer] = []
-    invars: list[Var | None] = []
-    for p in primals:
-        a = typeof(p)
-        if is_array(p):
-            p = captures.argument(p)
-        tangent = partial.unknown(aval(a.shape, a.dtype)) if is_inexact(a.dtype) else ZERO
-        x = JVPTracer(jvp, core.renew(p), tangent)
-        core.freeze(x, p)
-        inputs.append(x)
-        invars.append(tangent.binder if isinstance(tangent, PartialTracer) else None)
-    finished = False
+    program = Linearization(primals)
     try:
-        results = [jvp.unpack(y) for y in core.run(jvp, fn, *inputs)]
-        finished = True
-    except ValueError as error:
-        captures.explain(error)
+        found = program.tape(core.run(program.jvp, fn, *program.inputs))
+    except BaseException as error:
+        program.end(finished=False, outlives=outlives, error=error)
         raise
-    finally:
-        jvp.alive = partial.alive = False
-        if outlives and finished:
-            captures.detach(partial.eqns)
-        captures.release(check=finished)
-    outs: list[Atom | None] = []
-    for _, t in results:
-        outs.append(t.binder if partial.owns(t) else None if t is ZERO else Literal(t))
-    return [y for y, _ in results], Tape(partial.eqns, invars, outs)
+    program.end(finished=True, outlives=outlives)
+    return found
 
 
 def push(tape: Tape, tangents: Sequence[Any], out_primals: Sequence[Any]) -> list[Any]:

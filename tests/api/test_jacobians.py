@@ -290,3 +290,18 @@ def test_real_sides_of_complex_functions_have_jacobians():
     np.testing.assert_allclose(ftrace.jacfwd(lambda x: x * x * c)(x), np.diag(2 * x * c))
     found = ftrace.jacrev(lambda z: np.abs(z) ** 2)(np.array([1 + 2j]))
     np.testing.assert_allclose(found, [[ftrace.grad(lambda z: np.abs(z) ** 2)(1 + 2j)]])
+
+
+@BOTH
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_integers_among_the_results_do_not_move(jacobian, chunk):
+    def g(x):
+        return np.argsort(x), x * 2, {"n": 3, "most": np.argmax(x)}
+
+    for call in (jacobian(g, chunk_size=chunk), ftrace.jit(jacobian(g, chunk_size=chunk))):
+        found = call(X)
+        assert found[0].shape == (4, 4)
+        assert not np.any(found[0])
+        np.testing.assert_array_equal(found[1], 2 * np.eye(4))
+        assert found[2]["most"].shape == found[2]["n"].shape == (4,)
+        assert found[2]["n"].dtype.kind == "i"

@@ -215,7 +215,7 @@ def jacrev(
                 passes = [backward(basis, count) for basis, count in chunks(out_avals, chunk)]
                 joined = [_join_rows(parts) for parts in zip(*passes, strict=True)]
         per_input = [
-            _split_first(j, typeof(x), out_avals) for j, x in zip(joined, leaves, strict=True)
+            split_first(j, typeof(x), out_avals) for j, x in zip(joined, leaves, strict=True)
         ]
         blocks = [[column[i] for column in per_input] for i in range(n)]
         return _finish(flat.out_tree, blocks, outs, (chosen, leaves), has_aux)
@@ -418,12 +418,15 @@ def _split_last(joined: Any, result: ShapedArray, inputs: list[ShapedArray]) -> 
     return blocks
 
 
-def _split_first(joined: Any, given: ShapedArray, results: list[ShapedArray]) -> list[Any]:
+def split_first(joined: Any, given: ShapedArray, results: list[ShapedArray]) -> list[Any]:
     """Blocks of each result from an array of shape (all result elements,) + input.shape."""
     blocks, start = [], 0
     for a in results:
         if joined is None:
             blocks.append(None)
+            continue
+        if not is_inexact(a.dtype):  # as `jacfwd` has it
+            blocks.append(zeros(aval((*a.shape, *given.shape), a.dtype)))
             continue
         part = _slice_axis(joined, 0, start, start + a.size)
         blocks.append(_reshaped(part, (*a.shape, *given.shape)))
