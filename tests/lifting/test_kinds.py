@@ -1,6 +1,7 @@
 """Questions of type about what a traced value has chosen: answered where all classes agree."""
 
 import functools
+import math
 
 import numpy as np
 import pytest
@@ -48,12 +49,16 @@ QUESTIONS = {
     "type": lambda y: type(y) is float,
     "hasattr": lambda y: hasattr(y, "is_integer") and hasattr(y, "dtype"),
     "dispatch": lambda y: number(y),
+    "getattr": lambda y: getattr(y, "is_integer", None) and getattr(y, "dtype", None),
 }
 AGREED = {
     "isinstance": (lambda y: isinstance(y, (int, float)), True),
     "hasattr": (lambda y: hasattr(y, "real"), True),
     "is": (lambda y: y is None, False),
     "a text": (lambda y: isinstance(y, str), False),
+    "a scalar": (lambda y: np.isscalar(y), True),
+    "getattr": (lambda y: getattr(y, "shape", ()) == (), True),
+    "no getattr": (lambda y: getattr(y, "at", None) is None, True),
 }
 
 
@@ -98,6 +103,24 @@ def test_what_they_answer_differently_is_refused(value, name):
 def test_numbers_of_which_some_are_ints(value):
     f = functools.partial(asked, value, lambda y: isinstance(y, int))
     with pytest.raises(LiftError, match=r"isinstance.* whose class a traced value decides"):
+        ftrace.jit(f)(X)
+
+
+def test_answers_of_math_are_bools():
+    def f(t):
+        kinds = type(math.isnan(t)) is type(math.isfinite(t)) is type(math.isclose(t, 1)) is bool
+        return t * 3 if kinds else t * 2
+
+    for way in (ftrace.jit(f), ftrace.grad(f), ftrace.vmap(f)):
+        assert np.max(way(np.ones(2) if way.__ftrace__[1][0] == "vmap" else X)) in (3.0, 6.0)
+
+
+def test_items_of_a_sorted_list_are_of_the_classes_of_all():
+    def f(t):
+        return sorted([t, 1.0])[0] * 3 if type(sorted([t, 1.0])[0]) is float else t * 2
+
+    assert ftrace.jit(f)(2.0) == f(2.0) == 3.0
+    with pytest.raises(LiftError, match="whose class a traced value decides"):
         ftrace.jit(f)(X)
 
 

@@ -334,12 +334,12 @@ def fetched(x: Any, name: str, default: Any) -> Any:
         LiftError: traced values decide whether it is the default.
     """
     has = {_has(cls, name) for cls in classes_of(x).types}
-    if has == {False}:
-        return default
-    found = attribute(x, name)
-    if len(has) > 1 and not (type(found) is type(default) and found == default):
+    if has == {True}:
+        return attribute(x, name)
+    found = getattr(x, name, _MISSING)
+    if True in has and not (type(found) is type(default) and found == default):
         _hasattr(x, name)  # raises
-    return found
+    return default
 
 
 def _has(cls: type, name: str) -> bool:
