@@ -281,7 +281,7 @@ class Attributes(Reading):
 
     def item(self, value: Value, index: Value) -> Value:
         """`value[index]`."""
-        self.use(index, beside=value.traced)
+        self.use_all(index, beside=value.traced)
         self.operate(index.refs, [], ("__index__",))
         return self._each(value, lambda ref: self._item(ref, index), whole=True)
 

@@ -24,7 +24,7 @@ from ftrace.control.freshness.holders import (
     owner_of,
 )
 from ftrace.control.freshness.meanings import MEANINGS, gotten
-from ftrace.control.freshness.names_of_calls import ITERATING, LIFE, PASSING, PLAIN, WRITING
+from ftrace.control.freshness.names_of_calls import FIRST, ITERATING, LIFE, PASSING, PLAIN, WRITING
 from ftrace.control.freshness.opaque import is_opaque
 from ftrace.control.freshness.reading import Frame
 from ftrace.control.freshness.values import (
@@ -129,7 +129,7 @@ class Calling(Attributes):
         kwargs = kwargs or {}
         if callee.traced and not callee.refs:
             for v in (*args, *kwargs.values()):
-                self.use(v, beside=True)
+                self.use_all(v, beside=True)
             return TRACED
         found: list[Value] = []
         if not callee.complete:
@@ -223,7 +223,7 @@ class Calling(Attributes):
             if name not in PASSING:
                 self.use(Value((holder,)), beside)
             for a in args:
-                self.use(a, beside)
+                self.use_all(a, beside)
             return TRACED if beside else Value((holder,) if name in PASSING else ())
         if isinstance(holder, dict) and name in ("get", "__getitem__") and args:
             found = self.item(constant(holder), args[0])
@@ -253,6 +253,7 @@ class Calling(Attributes):
     def _of_text(self, f: Method, args: list[Value]) -> Value:
         """A method of a text, which shows what it gets."""
         for a in args:
+            self.use_all(a)
             self.show(a, whole=True)
         return NOTHING
 
@@ -441,8 +442,8 @@ class Calling(Attributes):
         _, _, inner, functions, results = known
         passing = name in PASSING or (ours and bool(functions))
         beside = any(map(is_traced, args))
-        if not passing:
-            self.use(inner, beside)
+        for a in (inner,) if not passing else args[1:] if name in FIRST else ():
+            self.use_all(a, beside)
         if not passing or name in ITERATING:
             results = [*results, self.operate(inner.refs, [])]
         if beside and f is not None and name not in PLAIN and is_library(owner_of(f)):

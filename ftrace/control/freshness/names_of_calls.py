@@ -11,8 +11,15 @@ PASSING: Final = frozenset(
     diagonal permute_dims matrix_transpose zip enumerate reversed list tuple dict set
     frozenset iter next map filter chain islice product copy items values keys get partial
     tree_map tree_leaves tree_flatten tree_unflatten tree_structure tree_reduce cycle repeat
-    type id isinstance issubclass hasattr callable len range shape ndim size zeros_like
+    type id isinstance issubclass hasattr callable len shape ndim size zeros_like
     ones_like empty_like result_type
+    """.split()  # noqa: SIM905 - a table
+)
+# of these, what pass on their first argument alone and read the others, shapes and counts
+FIRST: Final = frozenset(
+    """
+    reshape ravel transpose view swapaxes squeeze expand_dims moveaxis rollaxis broadcast_to
+    diagonal permute_dims enumerate islice product repeat zeros_like ones_like empty_like size
     """.split()  # noqa: SIM905 - a table
 )
 ITERATING: Final = ("iter", "next", "reversed", "len", "list", "tuple", "zip", "enumerate")

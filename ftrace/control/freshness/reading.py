@@ -262,6 +262,10 @@ class Reading:
             use.once &= self.frame.once and offset not in self.frame.listing.loops
             use.frames.add(self.frame.number)
 
+    def use_all(self, value: Value, beside: bool = False) -> None:
+        """The same with what is in containers."""
+        self.use(self.within([value]), beside)
+
     # ------------------------------------------------------------------------------ names
 
     def name(self, name: str) -> Value:
