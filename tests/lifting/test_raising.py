@@ -339,7 +339,7 @@ def test_an_error_that_is_known_while_tracing_is_the_managers_affair():
 REFUSED = {
     reads_the_text: "`error` is an error that a traced value decides about",
     crosses_a_with: "out of the `with`",
-    appends: "`found` is a list of 4 on one side",
+    appends: "`found` is a list of 2 on one side",
     suppressed: "a `with` whose context manager may swallow it",
     taken_by_a_manager: "a `with` whose context manager may swallow it",
     taken_by_a_generator: "a `with` whose context manager may swallow it",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 _DIVIDING: Final = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
+_COMPUTING: Final = ("abs", "float", "int", "len", "max", "min", "pow", "round", "sum")
 _ITERATING: Final = ("range", "zip", "enumerate", "reversed")
 
 
@@ -67,10 +68,28 @@ class Points:
         """What is done before an expression is used, and what is used instead."""
         if not may_raise(e):
             return [], e
+        before, e = self._arguments(e)
         name = self.fresh()
         kept: Any = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], e), e)
         kept.is_guarded, kept.names = True, names
-        return [kept, self._question(e)], ast.copy_location(_load(name), e)
+        return [*before, kept, self._question(e)], ast.copy_location(_load(name), e)
+
+    def _arguments(self, e: ast.expr) -> tuple[list[ast.stmt], Any]:
+        """A call that may do more than compute is not done where its arguments raise."""
+        if not isinstance(e, ast.Call) or _computes(e.func):
+            return [], e
+        before: list[ast.stmt] = []
+
+        def first(part: Any) -> Any:
+            if isinstance(part, ast.Attribute | ast.Starred | ast.keyword):
+                return self._with_parts(part, value=first(part.value))
+            more, part = self._before(part)
+            before.extend(more)
+            return part
+
+        func = first(e.func) if isinstance(e.func, ast.Attribute) else e.func
+        args, keywords = [first(a) for a in e.args], [first(k) for k in e.keywords]
+        return before, self._with_parts(e, func=func, args=args, keywords=keywords)
 
     def _with_parts(self, s: Any, **parts: Any) -> Any:
         new = copy.copy(s)
@@ -84,7 +103,7 @@ class Points:
         names = [t.id for t in s.targets if isinstance(t, ast.Name)]
         before, value = self._before(s.value, names)
         asked = [self._question(s)] if any(map(_stores_an_item, s.targets)) else []
-        return [*before, self._with_parts(s, value=value), *asked]
+        return [*before, self._with_parts(s, value=value, is_guarded=True), *asked]
 
     def _annassign(self, s: ast.AnnAssign) -> list[ast.stmt]:
         before, value = self._before(s.value)
@@ -102,7 +121,7 @@ class Points:
             ]
             call = ast.Call(ast.Attribute(_load("_ft"), "dividing", ast.Load()), parts, [])
             before += [ast.copy_location(ast.Expr(call), s), self._question(s)]
-        return [*before, self._with_parts(s, value=value), *after]
+        return [*before, self._with_parts(s, value=value, is_guarded=True), *after]
 
     def _return(self, s: ast.Return) -> list[ast.stmt]:
         before, value = self._before(s.value)
@@ -162,6 +181,13 @@ class Points:
         body = s.body if s.handlers else self.block(s.body)
         new = self._with_parts(s, body=body, handlers=handlers, orelse=orelse, finalbody=final)
         return [new, self._question(s)] if s.handlers else [new]
+
+
+def _computes(function: ast.expr) -> bool:
+    """Whether a function is known, by its name, to do nothing but compute."""
+    if isinstance(function, ast.Name):
+        return function.id in _COMPUTING
+    return isinstance(function, ast.Attribute) and ast.unparse(function.value) == "math"
 
 
 def _stores_an_item(target: ast.expr) -> bool:

@@ -113,17 +113,20 @@ class Helper:
     give_up = staticmethod(give_up)
     reraise = staticmethod(reraise)
 
-    @staticmethod
-    def caught(local: dict[str, Any], probe: Any) -> Outcome:
+    def caught(self, local: dict[str, Any], probe: Any) -> Outcome:
         """The exit of a region by an error that Python raised."""
         error = sys.exception()
         assert isinstance(error, Exception)
+        if isinstance(error, NameError):
+            self.explain()
         return caught(LocalFrame(local, probe), error)
 
-    @staticmethod
-    def handling() -> None:
+    def handling(self) -> None:
         """A handler of the user's begins."""
-        refuse_held(sys.exception())
+        error = sys.exception()
+        if isinstance(error, NameError):
+            self.explain()
+        refuse_held(error)
 
     @staticmethod
     def dividing(name: str, x: Any, y: Any) -> None:
