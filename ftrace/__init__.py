@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ftrace.api.compiled.inspecting import ShapeDtypeStruct as ShapeDtypeStruct
     from ftrace.api.compiled.inspecting import eval_shape as eval_shape
     from ftrace.api.compiled.inspecting import make_jaxpr as make_jaxpr
+    from ftrace.api.compiled.inspecting import tangent_type as tangent_type
     from ftrace.api.compiled.vectorize import elementwise_partials as elementwise_partials
     from ftrace.api.compiled.vectorize import vectorize as vectorize
     from ftrace.api.derivatives.autodiff import canonical_grad as canonical_grad
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from ftrace.api.derivatives.second_order import laplacian as laplacian
     from ftrace.api.derivatives.transposing import linear_transpose as linear_transpose
     from ftrace.api.looking.checking import check_differentiable as check_differentiable
+    from ftrace.api.looking.checking import differentiable as differentiable
     from ftrace.api.looking.residuals import print_saved_residuals as print_saved_residuals
     from ftrace.api.looking.residuals import saved_residuals as saved_residuals
     from ftrace.api.modes.explaining import explain as explain
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from ftrace.api.rules.custom_rule import custom_rule as custom_rule
     from ftrace.api.rules.custom_vmap import custom_vmap as custom_vmap
     from ftrace.api.rules.external import external as external
+    from ftrace.api.rules.preferring import prefer as prefer
     from ftrace.api.rules.surgery import clip_gradient as clip_gradient
     from ftrace.api.rules.surgery import replace_gradient as replace_gradient
     from ftrace.api.rules.surgery import reverse_gradient as reverse_gradient
@@ -160,7 +163,7 @@ _HOMES = {
         "io_callback",
         "pure_callback",
     ),
-    "ftrace.api.looking.checking": ("check_differentiable",),
+    "ftrace.api.looking.checking": ("check_differentiable", "differentiable"),
     "ftrace.api.compiled.checkpointing": (
         "checkpoint",
         "checkpoint_name",
@@ -197,6 +200,7 @@ _HOMES = {
         "ShapeDtypeStruct",
         "eval_shape",
         "make_jaxpr",
+        "tangent_type",
     ),
     "ftrace.api.derivatives.jacobians": (
         "hessian",
@@ -209,6 +213,7 @@ _HOMES = {
         "print_saved_residuals",
         "saved_residuals",
     ),
+    "ftrace.api.rules.preferring": ("prefer",),
     "ftrace.api.rules.surgery": (
         "clip_gradient",
         "replace_gradient",

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ftrace.api.calls import check_callable, name_of, positions, transformed
-from ftrace.control.functions import FlatFunction, flatten_call
+from ftrace.control.functions import FlatFunction, flatten_call, is_no_value
 from ftrace.core.avals import ShapedArray, aval, typeof
-from ftrace.core.dtypes import canonical
+from ftrace.core.dtypes import canonical, is_inexact
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.trace import lifted
+from ftrace.core.tree import tree_map
 from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.lifting.restart import Restart
 
@@ -150,3 +151,28 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     given = (*args, *kwargs.values())
     jaxpr, out_tree = Restart(fun, True)(lambda: _staged(fun, (), args, kwargs), given)
     return out_tree.unflatten([ShapeDtypeStruct(a.shape, a.dtype) for a in jaxpr.out_avals])
+
+
+def tangent_type(x: Any) -> Any:
+    """The type of the tangents of a value: what `jvp` takes and `grad` gives for it.
+
+    Args:
+        x: an array, a number, a `ShapeDtypeStruct`, or a container of these.
+
+    Returns:
+        The same containers with a `ShapeDtypeStruct` for each float and complex array, and None for
+        what has no derivative: integers, booleans, texts, functions. There is one for each type.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> ftrace.tangent_type({"w": np.ones((2, 3), np.float32), "n": 3})
+        {'w': ShapeDtypeStruct(shape=(2, 3), dtype=dtype('float32')), 'n': None}
+    """
+
+    def of(leaf: Any) -> Any:
+        if is_no_value(leaf):
+            return None
+        a = abstract(leaf)
+        return ShapeDtypeStruct(a.shape, a.dtype) if is_inexact(a.dtype) else None
+
+    return tree_map(of, x)

@@ -6,25 +6,33 @@ report has every cut on a way from the chosen inputs to an output.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import reduce, wraps
 from operator import or_
 from typing import Any
 
 from ftrace.api.calls import ArgNums, ArgumentSelection, check_argnums, check_callable
 from ftrace.api.compiled.inspecting import abstract
 from ftrace.api.looking.flow import NOTHING, Cut, Flow, Walk
-from ftrace.control.functions import FlatFunction, argument_paths, flatten_call, name_of
+from ftrace.control.functions import (
+    FlatFunction,
+    argument_paths,
+    flatten_call,
+    is_no_value,
+    name_of,
+)
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import (
     RuleError,
     TracerArrayConversionError,
+    TracerBoolConversionError,
     TracerIntegerConversionError,
 )
-from ftrace.core.trace import attempting
+from ftrace.core.trace import attempting, lifted
 from ftrace.core.tree import paths
 from ftrace.interpreters.staging import trace_to_jaxpr
+from ftrace.lifting.restart import Restart
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +118,7 @@ def check_differentiable(
 
     Raises:
         RuleError: the report is false, and `raise_`.
-        TracerBoolConversionError: the function decides by Python's `if` on a value; there is no
-            one program to look at.
+        LiftError: the function decides about values in a way that cannot be traced.
 
     Example:
         >>> import numpy as np, ftrace
@@ -133,6 +140,60 @@ def check_differentiable(
     if raise_ and not report:
         raise RuleError(str(report), "See the findings; lax.stop_gradient says what is meant so.")
     return report
+
+
+def differentiable(*avals: Any, wrt: ArgNums | None = None, **kwargs: Any) -> Any:
+    """A decorator that refuses a function through which derivatives do not pass.
+
+    Args:
+        *avals, **kwargs: arguments like those of its calls: arrays, numbers or
+            `ShapeDtypeStruct`s. Then it is checked where it is defined. Without them
+            (`@ftrace.differentiable`) it is checked at its first call with arguments of each shape
+            and dtype.
+        wrt: as in `check_differentiable`.
+
+    Returns:
+        A decorator; with `avals` it returns the function itself.
+
+    Raises:
+        RuleError: a derivative is lost, or cannot be taken: as `check_differentiable(raise_=True)`.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> @ftrace.differentiable(np.ones(3))
+        ... def f(x):
+        ...     return np.sum(np.floor(x))
+        Traceback (most recent call last):
+        ftrace.core.errors.RuleError: ...
+
+    Source: `@differentiable` of the white paper on differentiation in Swift, 2018.
+    """
+    if len(avals) == 1 and callable(avals[0]) and wrt is None and not kwargs:
+        return _checked_at_calls(avals[0], None)
+
+    def decorate(fun: Callable[..., Any]) -> Callable[..., Any]:
+        if not avals and not kwargs:
+            return _checked_at_calls(fun, wrt)
+        check_differentiable(fun, *avals, wrt=wrt, raise_=True, **kwargs)
+        return fun
+
+    return decorate
+
+
+def _checked_at_calls(fun: Callable[..., Any], wrt: ArgNums | None) -> Callable[..., Any]:
+    check_callable(fun, "differentiable")
+    known: set[Any] = set()
+
+    @wraps(fun)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        leaves, tree = flatten_call(args, kwargs)
+        key = (tree, *(a if is_no_value(a) else abstract(a) for a in leaves))
+        if key not in known:
+            check_differentiable(fun, *args, wrt=wrt, raise_=True, **kwargs)
+            known.add(key)
+        return lifted(fun)(*args, **kwargs)
+
+    return checked
 
 
 def _chosen(
@@ -160,6 +221,8 @@ def _report(
     try:
         with attempting():
             jaxpr, captured = trace_to_jaxpr(flat, types)
+    except TracerBoolConversionError:
+        jaxpr, captured = Restart(fun, True)(lambda: trace_to_jaxpr(flat, types))
     except (TracerIntegerConversionError, TracerArrayConversionError) as error:
         lost = Cause("conversion", error.what, error.where, True)
         return Report(name_of(fun), wrt, {}, (*findings, lost))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, Final, ParamSpec
 
+import ftrace.numpy as fnp
 from ftrace.api.calls import (
     ArgNums,
     ArgumentSelection,
@@ -20,9 +22,10 @@ from ftrace.api.derivatives.jacobians import forward_call, jacfwd, jacrev
 from ftrace.api.derivatives.unit_vectors import check_chunk, total
 from ftrace.api.modes.predicted_work import ModeChoice, programs, work
 from ftrace.control.functions import FlatFunction, flatten_call
-from ftrace.core.avals import typeof
+from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import DtypeError, TreeError
 from ftrace.core.trace import attempting
+from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.quiet import quietly
 from ftrace.lifting.restart import Restart
 
@@ -90,6 +93,7 @@ def jacobian(
     allow_int: bool = False,
     *,
     mode: str = "reverse",
+    flat: bool = False,
     chunk_size: int | None = None,
     lift: bool = True,
 ) -> Callable[P, Any]:
@@ -99,9 +103,11 @@ def jacobian(
         fun, argnums, has_aux, holomorphic, chunk_size, lift: as in `jacfwd`.
         allow_int: as in `jacrev`; reverse mode only.
         mode: "reverse", "forward", or "auto": what takes less work, as in `gradient`.
+        flat: one matrix for all: a row for each element of the result, a column for each of the
+            arguments, in the order of their leaves (pqR's form of a gradient).
 
     Returns:
-        A function with `fun`'s signature, giving blocks as `jacfwd` does.
+        A function with `fun`'s signature, giving blocks as `jacfwd` does, or the matrix.
 
     Raises:
         DtypeError: another mode, or an argument or result without derivative.
@@ -116,7 +122,9 @@ def jacobian(
     forward = jacfwd(fun, argnums, has_aux, holomorphic, chunk_size, lift=lift)
     reverse = jacrev(fun, argnums, has_aux, holomorphic, allow_int, chunk_size, lift=lift)
     options = Choosing(fun, argnums, has_aux, holomorphic, chunk_size, lift, allow_int=allow_int)
-    return options.function("jacobian", mode, forward, reverse)
+    if flat:
+        forward, reverse = options.flattened(forward), options.flattened(reverse)
+    return options.function("jacobian", mode, forward, reverse, flat)
 
 
 class Choosing:
@@ -142,7 +150,12 @@ class Choosing:
         self._known: dict[Any, ModeChoice] = {}
 
     def function(
-        self, what: str, mode: str, forward: Callable[..., Any], reverse: Callable[..., Any]
+        self,
+        what: str,
+        mode: str,
+        forward: Callable[..., Any],
+        reverse: Callable[..., Any],
+        flat: bool = False,
     ) -> Callable[..., Any]:
         """The derivative as a function with the signature of the user's."""
         if mode not in MODES:
@@ -159,10 +172,28 @@ class Choosing:
             return ways[choice(*args, **kwargs).mode](*args, **kwargs)
 
         options = self.argnums, self.has_aux, self.holomorphic, self.allow_int, self.chunk
-        key = (what, *options, self.lift, mode)
+        key = (what, *options, self.lift, mode, flat)
         made: Any = transformed(self.fun, call, key, f"{what.title()} of {name_of(self.fun)}.")
         made.choice, made.ways = choice, ways
         return made
+
+    def flattened(self, made: Callable[..., Any]) -> Callable[..., Any]:
+        """The blocks of a Jacobian as one matrix."""
+
+        def matrix(*args: Any, **kwargs: Any) -> Any:
+            chosen = ArgumentSelection(self.fun, self.argnums, args, kwargs)
+            leaves, _ = differentiable("jacobian", self.fun, chosen, self.holomorphic, False)
+            found = made(*args, **kwargs)
+            blocks = tree_flatten(found[0] if self.has_aux else found)[0]
+            sizes = [typeof(x) for x in leaves]
+            rows = [
+                fnp.concatenate([_matrix(b, a) for b, a in zip(row, sizes, strict=True)], axis=1)
+                for row in _rows(blocks, len(sizes))
+            ]
+            whole = fnp.concatenate(rows, axis=0) if rows else fnp.zeros((0, total(sizes)))
+            return (whole, found[1]) if self.has_aux else whole
+
+        return matrix
 
     def choice(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModeChoice:
         """The mode for arguments like these."""
@@ -220,3 +251,12 @@ def _kind(x: Any) -> Any:
         return typeof(x)
     except DtypeError:
         return type(x)
+
+
+def _matrix(block: Any, a: ShapedArray) -> Any:
+    shape = typeof(block).shape
+    return fnp.reshape(block, (prod(shape[: len(shape) - a.ndim]), a.size))
+
+
+def _rows(blocks: list[Any], width: int) -> list[list[Any]]:
+    return [blocks[i : i + width] for i in range(0, len(blocks), width)] if width else []
