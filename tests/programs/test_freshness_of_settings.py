@@ -44,3 +44,14 @@ def test_an_element_that_is_a_setting_is_seen(name: str) -> None:
     assert first == PROGRAMS[name](1.5, a)
     a[0] = 3
     assert f(1.5) == PROGRAMS[name](1.5, a) != first
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "tolist", "__getitem__", "__mul__", "dot", "take"])
+def test_a_method_that_was_taken_from_an_array_reads_it(name: str) -> None:
+    a = np.array([2.0, 5.0])
+    method = getattr(a, name)
+    given = {"__getitem__": [0], "__mul__": [3.0], "dot": [np.ones(2)], "take": [[0, 1]]}
+    f = ftrace.jit(lambda x: np.sum(method(*given.get(name, []))) * x)
+    first = float(f(1.5))
+    a[0] = 7.0
+    assert f(1.5) == np.sum(method(*given.get(name, []))) * 1.5 != first

@@ -461,7 +461,7 @@ class Calling(Attributes):
             for a in args:
                 self.show(a)
         me = getattr(f, "__self__", None)
-        if me is not None and is_opaque(me) and f.__name__ not in WRITING:
+        if (is_ndarray(me) or is_opaque(me)) and f.__name__ not in WRITING:
             return [Value((me,)), *args]
         return [Value((f,)), *args] if f is not None and is_opaque(f) else args
 
