@@ -158,7 +158,7 @@ def _compared(
     ) from cause
 
 
-_table: Final[dict[Any, tuple[Any, Any, Callable[[], bool]]]] = {}
+_table: Final[dict[Any, tuple[Any, Callable[[], bool]]]] = {}  # until what a key names dies
 
 
 class Verdict:
@@ -171,17 +171,15 @@ class Verdict:
         known: objects that are among its arguments as they are.
     """
 
-    __slots__ = ("_code", "_key", "_parts", "fun", "known")
+    __slots__ = ("_key", "_parts", "fun", "known")
 
     def __init__(self, fun: Any, known: Sequence[Any]) -> None:
         self.fun, self.known = fun, known
         self._parts = parts = _parts(fun)
         if parts is None:
-            own = fun if hasattr(fun, "__code__") else type(fun).__call__
-            self._code, self._key = getattr(own, "__code__", None), id(fun)
+            self._key: Any = id(fun)
         else:
-            self._code = code = fun.__code__
-            self._key = id(code), id(fun.__globals__), *map(_mark, parts)
+            self._key = id(fun.__code__), id(fun.__globals__), *map(_mark, parts)
 
     @property
     def given(self) -> tuple[Any, ...]:
@@ -200,17 +198,17 @@ class Verdict:
     def holds(self) -> bool:
         """Whether there is a test, and it says so."""
         found = _table.get(self._key)
-        return found is not None and not self.known and found[1] is self._code and found[2]()
+        return found is not None and not self.known and found[1]()
 
     def keep(self, watch: Any, test: Callable[[], bool]) -> None:
         """Keep a test, in the place of the one that is the oldest."""
-        parts = _weakly((self.fun,) if self._parts is None else (self._code, *self._parts))
+        parts = _weakly((self.fun,) if self._parts is None else (self.fun.__code__, *self._parts))
         if self.known or watch.moved or not parts:
             return
         if len(_table) >= _MOST:
             _table.pop(next(iter(_table)), None)
         refs = [dropping(x, _table, self._key) for x in parts]
-        _table[self._key] = refs, self._code, test
+        _table[self._key] = refs, test
 
 
 def _parts(fun: Any) -> tuple[Any, ...] | None:

@@ -20,6 +20,7 @@ from ftrace.control.traces import counter
 from ftrace.core import errors
 from ftrace.core.avals import aval
 from ftrace.core.dtypes import float64
+from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.interpreters.partial import partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
 
@@ -59,6 +60,13 @@ def test_a_branch_that_is_not_taken_reads_no_place_in_a_call_either():
     read = jit(lambda i: fnp.take(table, i, mode="raise"))
     f = vmap(lambda i: lax.cond(i < 3, read, lambda i: -1.0, i))
     np.testing.assert_array_equal(f(np.array([1, 7, 2])), [3.0, -1.0, 5.0])
+
+
+def test_only_weak_results_of_branches_are_converted():
+    f = lambda x, p: lax.cond(p, lambda x: (x, x), lambda x: (x * 2.0, 1.0), x)  # noqa: E731
+    (eqn,) = (e for e in ftrace.make_jaxpr(f)(np.float64(1.5), True).eqns if "branches" in e.params)
+    rows = [[e.primitive.name for e in b.eqns] for b in eqn.params["branches"]]
+    assert sorted(rows) == [[], ["mul", "convert_element_type"]]
 
 
 def test_branches_over_members_have_the_same_types_with_tapes_too():
@@ -144,6 +152,40 @@ def test_a_scan_that_keeps_few_states_has_one_without_a_derivative(way):
     assert way(grad(f))(2.0) == 320.0
     assert way(lambda x: jvp(grad(f), (x,), (1.0,))[1])(2.0) == 640.0
     assert way(grad(grad(f)))(2.0) == 640.0
+
+
+@pytest.mark.parametrize("way", [lambda f: f, jit], ids=["plain", "jit"])
+def test_a_scan_that_keeps_few_states_takes_elements_of_another_shape(way):
+    def f(w, checkpoint):
+        def turn(c, v):
+            return np.sin(c * v.sum()), (c * v[0]).sum()
+
+        xs = np.arange(12.0).reshape(4, 3) / 10
+        c, ys = lax.scan(turn, w, xs, **checkpoint)
+        return c.sum() + ys.sum()
+
+    few = {"checkpoint": "binomial", "slots": 2}
+    w, t = np.array([0.5, 0.7]), np.array([1.0, 2.0])
+    for g in (
+        lambda f: jvp(f, (w,), (t,))[1],
+        lambda f: ftrace.linearize(f, w)[1](t),
+        lambda f: jvp(grad(f), (w,), (t,))[1],
+        lambda f: grad(lambda w: (grad(f)(w) * t).sum())(w),
+    ):
+        found, expected = (way(lambda g=g, c=c: g(lambda w: f(w, c)))() for c in (few, {}))
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_what_a_scan_with_few_states_would_be_takes_what_it_takes():
+    def f(w):
+        xs = np.arange(12.0).reshape(4, 3)
+        turn = lambda c, v: (np.sin(c * v.sum()), None)  # noqa: E731
+        return lax.scan(turn, w, xs * w.sum(), checkpoint="binomial", slots=2)[0]
+
+    w = np.array([0.5, 0.7])
+    jaxpr = ftrace.make_jaxpr(lambda w, t: ftrace.linearize(f, w)[1](t))(w, w)
+    (again,) = (e for e in jaxpr.eqns if "halves" in e.params)
+    assert again.params["jaxpr"].in_avals == tuple(x.aval for x in again.invars)
 
 
 # ---------------------------------------------------------------------------------- calls
@@ -340,6 +382,21 @@ def test_the_smaller_program_of_partial_derivatives_is_taken():
     found, pattern = partials(many, (True,) * 6)
     assert sorted(pattern) == [(0, i) for i in range(6)]
     assert len(found.eqns) < 60  # forwards they are 70, backwards 39
+
+
+@pytest.mark.parametrize("loop", ["while", "scan"])
+def test_all_partial_derivatives_of_a_loop_come_from_one_loop_if_it_may_be_long(loop):
+    def f(x, y):
+        if loop == "while":
+            return [lax.while_loop(lambda c: c < 50.0, lambda c: c * x + y, x)]
+        return [lax.scan(lambda c, _: (c * x + y, None), x, length=3)[0]]
+
+    found, pattern = partials(trace_closed(f, [NUMBER] * 2), (True, True))
+    assert pattern == ((0, 0), (0, 1))
+    count = [e.primitive.name for e in found.eqns].count(loop)
+    assert count == (1 if loop == "while" else 2)
+    _, *slopes = eval_jaxpr(found, [1.5, 2.0])
+    np.testing.assert_allclose(slopes, grad(lambda x, y: f(x, y)[0], (0, 1))(1.5, 2.0))
 
 
 def test_partial_derivatives_are_computed_again_where_that_is_cheaper_than_reading_them():

@@ -1,0 +1,73 @@
+"""Small programs, each for a planted bug of the walk that no other test noticed.
+
+As in `test_freshness_in_detail.py`: what stands outside, the function's body, a change.
+"""
+
+import pytest
+
+from tests.programs.test_freshness_in_detail import V, check_program
+
+K = "K = np.array([2.0, 3.0, 4.0])\n"
+NEW_K = "K[...] = [9.0, 7.0, 5.0]"
+THINGS = "a, b = Thing(2.0), Thing(3.0)\n"
+NEW_B = "b.w = 200.0"
+
+# fmt: off
+SEEN = {
+    "an array that a method of an array gets": (
+        K + "J = np.ones(3)", "return x * list(map(K.dot, [J]))[0]", "J[0] = 5.0"),
+    "one side of an expression": (
+        THINGS, "return (a if eval('0'.strip()) else b).w * x", NEW_B),
+    "the other side of an expression": (
+        THINGS, "return (b if eval('1'.strip()) else a).w * x", NEW_B),
+    "an error of a group": (
+        THINGS, "y = x\ntry: raise ExceptionGroup('', [KeyError(b)])\n"
+        "except* KeyError as g: y = g.exceptions[0].args[0].w * x\nreturn y", NEW_B),
+    "an array beside what is traced in one call only": (
+        K + "L = [2.0]\ndef g(v, *k): return (K * v).sum()",
+        "return ftrace.grad(g)(x, L, g) + sum(map(g, L))", NEW_K),
+    "an array beside what a call makes of nothing": (
+        K, "def g(v): return (K * v).sum()\nreturn g(x) + g(np.prod([]))", NEW_K),
+    "an attribute that a getter outside gets": (
+        THINGS + "get = operator.attrgetter('w')", "return get(b) * x", NEW_B),
+    "an element of an array among the results": (K, "return x, K[1]", NEW_K),
+    "a name that the function writes": (
+        THINGS + "c = a", "global c\nc = b\ntry: return c.w * x\nfinally: c = a", NEW_B),
+    "the first item of a dictionary": (
+        THINGS, "d = {'p': b, 'q': a}; return d['p'].w * x", NEW_B),
+    "an object in a text of a computed width": (
+        "k = 2.0; n = 8\nclass A:\n    def __format__(s, spec): return format(k, spec)\na = A()",
+        "return x * float(f'{a:{n}}')", "k = 5.0"),
+    "the function that gives the items that a dictionary lacks": (
+        "k = 2.0; d = collections.defaultdict(lambda: k)", "return x * d.default_factory()",
+        "k = 5.0"),
+    "what an operator of an object gives": (
+        THINGS + "class A:\n    def __add__(s, o): return b\nc = A()",
+        "return (c + 1).w * x", NEW_B),
+    "an error that is raised after it could be caught": (
+        THINGS + "def fail(): raise KeyError(b)",
+        "try: y = eval('fail'.strip())()\nexcept KeyError as e: y = e.args[0].w * x\n"
+        "try: fail()\nexcept KeyError: return y", NEW_B),
+    "what the last of many functions reads": (
+        "k = 2.0\n" + "\n".join(f"def h{i}(x): return h{i + 1}(x)" for i in range(50))
+        + "\ndef h50(x): return x * k", "return h0(x)", "k = 5.0"),
+}
+UNSEEN = {
+    "another item of a list in a list": (
+        "L = [1.0, 2.0]", "acc = []; acc.append(L)\nreturn acc[0][0] * x", "L[1] = 5.0"),
+    "the branch of what is negated": (
+        "flag, k = True, 1.0", "off = not flag\nif off: return x * k\nreturn x * 2", "k = 5.0"),
+    "beside what a bounded queue holds": (
+        K, "y = 0.0\nfor v in collections.deque([x, x], 2): y = y + K * v\nreturn y", NEW_K),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_change_is_seen(name: str) -> None:
+    check_program(*SEEN[name])
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_a_call_does_not_read_costs_no_trace(name: str) -> None:
+    check_program(*UNSEEN[name], V, again=False)

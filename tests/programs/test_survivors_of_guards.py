@@ -1,0 +1,74 @@
+"""Functions that change what they read, or read much: each for a planted bug of the guards."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace import jit, lax, vmap
+from ftrace.control.guards import Watch
+from ftrace.core import errors
+from ftrace.interpreters.captures import COPY_LIMIT
+
+X = np.array([1.0, 2.0, 3.0])
+SEEN = []
+NOTE = SEEN.append
+
+
+def noted(x):
+    NOTE(1)
+    return x * len(SEEN)
+
+
+def test_a_method_of_a_list_is_known_to_change_it_by_any_name():
+    with pytest.raises(errors.LiftError, match="noted changes what it reads"):
+        vmap(noted)(X)
+
+
+def test_what_lets_a_function_read_what_it_changes_is_watched():
+    log, table = [], np.zeros(1)
+
+    def f(x):
+        log.append("called")
+        return x * len(log) if table[0] > 0 else x
+
+    for _ in range(2):
+        np.testing.assert_array_equal(vmap(f)(X), X)
+    table[0] = 1.0
+    with pytest.raises(errors.LiftError, match="f changes what it reads"):
+        vmap(f)(X)
+
+
+def test_a_function_of_two_numbers_may_keep_a_log():
+    log = []
+
+    def added(a, b):
+        log.append("called")
+        return a + b
+
+    assert lax.reduce(X, 0.0, added, (0,)) == 6.0
+
+
+def test_modules_that_are_imported_while_runs_are_compared_stay(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ftrace_test_here", types.ModuleType("ftrace_test_here"))
+
+    def f(x):
+        import ftrace_test_here
+
+        return x * bool(ftrace_test_here)
+
+    before = Watch(f).snapshot()
+    monkeypatch.setitem(sys.modules, "ftrace_test_later", types.ModuleType("ftrace_test_later"))
+    before.restore()
+    assert "ftrace_test_later" in sys.modules
+
+
+def test_contents_of_large_arrays_are_not_compared():
+    table = np.ones(COPY_LIMIT // 8 + 1)
+    f = jit(lambda x: x * table.sum())
+    with ftrace.config.update(check_captures=False):
+        before = f(2.0)
+        table[0] = 7.0
+        assert f(2.0) == before

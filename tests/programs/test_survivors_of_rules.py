@@ -1,0 +1,46 @@
+"""Programs with users' rules that a planted bug taught: no other test noticed it."""
+
+import types
+
+import numpy as np
+import pytest
+
+from ftrace import grad, jit, lax, vmap
+from ftrace.control.rules.linear_call import linear_call
+from ftrace.core import errors
+from ftrace.core.avals import aval
+from ftrace.core.dtypes import float64
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def test_a_masked_system_couples_what_is_taken_with_what_is_not():
+    a = np.array([[2.0, 1.0], [1.0, 2.0]])
+
+    def f(x):
+        y = lax.custom_linear_solve(
+            lambda v: a @ v, x * x, lambda matvec, b: np.linalg.solve(a, b), symmetric=True
+        )
+        return np.where(np.array([False, True]), y, 0.0).sum()
+
+    x = np.array([1.0, 2.0])
+    for way in (grad(f), jit(grad(f))):
+        np.testing.assert_allclose(way(x), 2 * x * np.linalg.inv(a)[1], rtol=1e-14)
+
+
+def test_a_solver_on_the_host_has_no_auxiliary_results():
+    def f(x):
+        def solve(matvec, b):
+            return np.unique(b) / 2.0, 1.0
+
+        return lax.custom_linear_solve(lambda v: 2.0 * v, x, solve, has_aux=True)
+
+    with pytest.raises(errors.ConcretizationTypeError, match=r"numpy\.unique"):
+        jit(f)(X)
+
+
+def test_a_linear_call_over_members_along_the_last_axis():
+    linear = types.SimpleNamespace(outs=(aval((2,), float64),), push=lambda _, ts: [ts[0] * 2.0])
+    x = np.arange(6.0).reshape(2, 3)
+    found = vmap(lambda x: linear_call(x, n=0, linear=linear)[0], in_axes=1)(x)
+    np.testing.assert_array_equal(found, 2.0 * x.T)
