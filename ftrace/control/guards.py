@@ -168,8 +168,6 @@ def _alike(a: Any, b: Any) -> bool:
     """Whether two contents are the same objects in the same places."""
     if isinstance(a, dict):
         return _alike([*a, *a.values()], [*b, *b.values()])
-    if isinstance(a, set):
-        return bool(a == b)
     return len(a) == len(b) and all(map(operator.is_, a, b))
 
 

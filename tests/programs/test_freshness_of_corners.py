@@ -51,6 +51,19 @@ SEEN = {
     "what the last of many functions reads": (
         "k = 2.0\n" + "\n".join(f"def h{i}(x): return h{i + 1}(x)" for i in range(50))
         + "\ndef h50(x): return x * k", "return h0(x)", "k = 5.0"),
+    "an item of a dictionary that another takes in": (
+        THINGS + "named = {'p': b}", "return {**named, 'q': a}['p'].w * x", NEW_B),
+    "a default of a function made inside": (
+        THINGS, "def g(y, o=b): return o.w * y\nreturn g(x)", NEW_B),
+    "a branch after a call": (
+        THINGS + "def one(v): return v",
+        "y = one(x)\nreturn (b if eval('1'.strip()) else a).w * y", NEW_B),
+    "what stands before a generator that another takes over": (
+        THINGS + "def items():\n    yield 1\n    return 2\n"
+        "def read():\n    o = (b, (yield from items()))[0]\n    yield o.w",
+        "return list(read())[1] * x", NEW_B),
+    "variables that change places in a loop": (
+        THINGS, "o, p = b, a\nfor i in (1,): o, p = p, o\nreturn p.w * x", NEW_B),
 }
 UNSEEN = {
     "another item of a list in a list": (
@@ -59,6 +72,9 @@ UNSEEN = {
         "flag, k = True, 1.0", "off = not flag\nif off: return x * k\nreturn x * 2", "k = 5.0"),
     "beside what a bounded queue holds": (
         K, "y = 0.0\nfor v in collections.deque([x, x], 2): y = y + K * v\nreturn y", NEW_K),
+    "beside what a list is filled with": (
+        K, "L = []\nL.append(x)\ny = 0.0\n"
+        "for i in range(2): y = y + (K * np.stack(L)).sum()\nreturn y", NEW_K),
 }
 # fmt: on
 

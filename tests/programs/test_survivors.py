@@ -1,5 +1,7 @@
 """Programs that a planted bug taught: each fails for a change that no other test noticed."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ import ftrace.numpy as fnp
 from ftrace import checkpoint, grad, jit, jvp, lax, value_and_grad, vectorize, vjp, vmap
 from ftrace import checkpoint_policies as policies
 from ftrace.control import traces
-from ftrace.control.remat.budgets import _spread
+from ftrace.control.remat.budgets import _numbers_of_points, _spread
 from ftrace.control.remat.peak_memory import peak
 from ftrace.control.remat.saving import work
 from ftrace.control.rows.jit import BACKENDS, executable
@@ -444,6 +446,11 @@ def test_a_vectorized_identity_gives_an_array_of_its_own(compiled):
 
 
 # ---------------------------------------------------------------------------------- what is kept
+
+
+def test_points_are_no_closer_than_what_they_keep_is_worth():
+    program = types.SimpleNamespace(cut=lambda keep: (range(100), []))
+    assert list(_numbers_of_points(program)) == [0, 1, 3, 7, 15]
 
 
 def test_equals_are_spread_by_their_places_in_the_program():

@@ -1,5 +1,6 @@
 """Functions that change what they read, or read much: each for a planted bug of the guards."""
 
+import collections
 import sys
 import types
 
@@ -72,3 +73,42 @@ def test_contents_of_large_arrays_are_not_compared():
         before = f(2.0)
         table[0] = 7.0
         assert f(2.0) == before
+
+
+GROW = {
+    collections.deque: lambda log: log.append(len(log)),
+    list: lambda log: log.append(len(log)),
+    set: lambda log: log.add(len(log)),
+    dict: lambda log: log.update({len(log): 1}),
+    types.SimpleNamespace: lambda log: setattr(log, f"k{len(vars(log))}", 1),
+}
+
+
+@pytest.mark.parametrize("kind", GROW)
+def test_only_one_of_the_runs_that_are_compared_leaves_something(kind):
+    log = kind()
+
+    def f(x):
+        GROW[kind](log)
+        return x
+
+    vmap(f)(X)
+    assert len(getattr(log, "__dict__", log)) == 1
+
+
+def test_a_function_that_only_writes_is_run_once_for_all():
+    log = []
+
+    def f(x):
+        log.append("called")
+        return x
+
+    for n in (1, 2, 3):
+        vmap(f)(X)
+        assert len(log) == n
+
+
+def test_a_program_made_ahead_has_the_integers_of_containers_as_its_trace_has():
+    f = jit(lambda p: np.ones(p["n"]) * p["w"])
+    given = {"n": 2, "w": 3.0}
+    np.testing.assert_array_equal(f.lower(given).compile()(given), [3.0, 3.0])

@@ -10,6 +10,7 @@ from ftrace.control.rules.linear_call import linear_call
 from ftrace.core import errors
 from ftrace.core.avals import aval
 from ftrace.core.dtypes import float64
+from ftrace.core.trace import Tracer
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -44,3 +45,15 @@ def test_a_linear_call_over_members_along_the_last_axis():
     x = np.arange(6.0).reshape(2, 3)
     found = vmap(lambda x: linear_call(x, n=0, linear=linear)[0], in_axes=1)(x)
     np.testing.assert_array_equal(found, 2.0 * x.T)
+
+
+def test_a_solver_of_a_root_gets_numbers_where_nothing_is_traced():
+    seen = []
+
+    def solve(f, x):
+        seen.append(type(x))
+        return x * 2.0
+
+    assert lax.custom_root(lambda x: x - 2.0, 1.0, solve, lambda g, y: y / g(1.0)) == 2.0
+    assert len(seen) == 1
+    assert not issubclass(seen[0], Tracer)
