@@ -62,8 +62,12 @@ SEEN = {
         THINGS + "def items():\n    yield 1\n    return 2\n"
         "def read():\n    o = (b, (yield from items()))[0]\n    yield o.w",
         "return list(read())[1] * x", NEW_B),
-    "variables that change places in a loop": (
-        THINGS, "o, p = b, a\nfor i in (1,): o, p = p, o\nreturn p.w * x", NEW_B),
+    "attributes that change places in a loop": (
+        THINGS, "g, h = Thing(b), Thing(a)\nfor i in (1,): g.w, h.w = h.w, g.w\nreturn h.w.w * x",
+        NEW_B),
+    "an object of an array of objects": (
+        THINGS + "objects = np.array([a, b], dtype=object)", "return objects[0].w * x",
+        "objects[0] = Thing(200.0)"),
 }
 UNSEEN = {
     "another item of a list in a list": (
@@ -75,6 +79,11 @@ UNSEEN = {
     "beside what a list is filled with": (
         K, "L = []\nL.append(x)\ny = 0.0\n"
         "for i in range(2): y = y + (K * np.stack(L)).sum()\nreturn y", NEW_K),
+    "beside one of four objects of a class": (
+        K, "a, b, c, d, e = Thing(1.0), Thing(1.0), Thing(1.0), Thing(x), Thing(1.0)\n"
+        "y = 0.0\nfor i in range(2): y = y + K * d.w\nreturn y", NEW_K),
+    "another attribute than that of a name": (
+        "m = types.SimpleNamespace(w=2.0, v=1.0)", "return x * getattr(m, 'w')", "m.v = 5.0"),
 }
 # fmt: on
 

@@ -92,7 +92,6 @@ def _cond_batch(axis: Any, values: Any, dims: Any, *, branches: Branches) -> Any
         return cond_call(index, *operands, branches=batched), out_dims
     if axis.size and _cond_effects(branches=branches):
         return member_by_member(cond_call, axis, values, dims, branches=branches)
-    index = place_axis(index, d, axis, 0)
     taken = [eq(index, i) for i in range(len(branches) - 1)]
     active: list[list[Any]] = [[] for _ in branches]
     if any(map(is_gated, branches)):
