@@ -106,7 +106,7 @@ class Facts:
             if id(value) in logs and kind == "cell":
                 moved[id(value)] = now = holder.cell_contents
                 self._found[name] = (holder, now, sites)
-            elif id(holder) in moved and kind in ("length", "items", "pairs"):
+            elif id(holder) in moved:
                 del self._found[name]
                 self.add(kind, moved[id(holder)], key, value, None)
         return any(number != id(now) for number, now in moved.items())
@@ -114,7 +114,7 @@ class Facts:
     def changed(self) -> Iterator[str]:
         """Words for the facts that do not hold any longer."""
         for (kind, _, _, key), (holder, _, _) in self._broken().items():
-            known = kind in ("cell", "name", "attribute") and type(key) is str
+            known = kind in ("cell", "name", "attribute")
             yield f"`{key}`" if known else f"a {type(holder).__name__}"
 
     def places(self) -> Iterator[tuple[str, Any, Any, Any]]:
