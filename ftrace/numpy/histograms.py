@@ -43,12 +43,20 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         low, high = reductions.min(x), reductions.max(x)
     else:
         low, high = 0.0, 1.0
+    dtype = _edge_type(low, high, x)
     finite = ufuncs.apply(np.isfinite, ufuncs.apply(np.subtract, high, low))
     refuse(ufuncs.apply(np.logical_not, finite), ValueError, "the range of the bins is not finite")
     same = ufuncs.apply(np.equal, low, high)
     low = where(same, ufuncs.apply(np.subtract, low, 0.5), low)
     high = where(same, ufuncs.apply(np.add, high, 0.5), high)
-    return linspace(low, high, int(bins) + 1)
+    return linspace(low, high, int(bins) + 1, dtype=dtype)
+
+
+def _edge_type(*given: Any) -> np.dtype[Any]:
+    """The dtype of edges between two values, which is no integer."""
+    avals = [typeof(value(x)) for x in given]
+    found = np.result_type(*(a.dtype.type(0).item() if a.weak else a.dtype for a in avals))
+    return found if found.kind in "fc" else np.result_type(found, float)
 
 
 @numpy_function

@@ -130,8 +130,7 @@ def sort_complex(a: Any) -> Any:
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Where elements would have to be put into a sorted array to keep it sorted."""
     np.searchsorted(_NONE, 0, side=side)  # type: ignore[call-overload]
-    x, y = promote(value(a), value(v))
-    x, y = strong(x), strong(y)
+    x, y = promote(strong(value(a)), strong(value(v)))  # NumPy makes an array of a number, too
     if sorter is not None:
         if np.size(sorter) != typeof(x).size:
             raise ValueError("sorter.size must equal a.size")

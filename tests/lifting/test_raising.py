@@ -227,6 +227,29 @@ def appends(x):
     return sum(found)
 
 
+def reads_the_cause_of_a_handlers_error(x):
+    try:
+        try:
+            if x > 1:
+                raise KeyError("k")
+            y = x * 2
+        except KeyError as error:
+            raise ValueError("v") from error
+    except ValueError as error:
+        y = x * x if isinstance(error.__cause__, KeyError) else 0.0
+    return y
+
+
+def reads_the_cause_by_name(x):
+    try:
+        if x > 1:
+            raise ValueError("v") from KeyError("k")
+        y = x * 2
+    except ValueError as error:
+        y = x * x if getattr(error, "__cause__", None) is not None else 0.0
+    return y
+
+
 def of_an_unknown_class(x):
     def made():
         return ValueError("v")
@@ -344,13 +367,15 @@ REFUSED = {
     taken_by_a_manager: "a `with` whose context manager may swallow it",
     taken_by_a_generator: "a `with` whose context manager may swallow it",
     reads_the_cause: "`__cause__` of an error that a traced value decides about",
+    reads_the_cause_of_a_handlers_error: "`__cause__` of an error that a traced value decides",
+    reads_the_cause_by_name: "`__cause__` of an error that a traced value decides about",
     of_an_unknown_class: "may or may not catch: its class may be BaseException",
 }
 
 
 @pytest.mark.parametrize("f", REFUSED, ids=lambda f: f.__name__)
 def test_what_cannot_be_followed_is_refused_by_name(f):
-    for way, x in ((jit, 2.0), (vmap, X), (vectorize, X)):
+    for way, x in ((jit, 2.0), (vmap, X), (vectorize, X), (lambda f: jit(vmap(f)), X)):
         with pytest.raises(LiftError, match=REFUSED[f]):
             way(f)(x)
 

@@ -293,9 +293,10 @@ class Trying(Site):
         if h.name is None or h.name not in names.loads(_Again(h.name).block(h.body)):
             return {}
         for node in (n for s in h.body for n in ast.walk(s)):
-            if isinstance(node, ast.Attribute) and node.attr in _ORIGIN:
+            name = getattr(node, "attr", None) or getattr(node, "value", None)  # or in a `getattr`
+            if isinstance(name, str) and name in _ORIGIN:
                 raise self.error(
-                    f"`{node.attr}` of an error that a traced value decides about was asked for: "
+                    f"`{name}` of an error that a traced value decides about was asked for: "
                     "where it comes from is not known while the function is traced.",
                     "Catch errors of a class of their own instead.",
                 )
