@@ -28,6 +28,7 @@ from ftrace.control.freshness.values import (
     is_library,
     is_ndarray,
     joined,
+    rules_of,
     same,
     united,
 )
@@ -190,6 +191,11 @@ class Attributes(Reading):
                 self.facts.add("own", c, name, vars(c).get(name), self.site)
             if name in vars(c):
                 break
+
+    def note_rules(self, f: Any) -> None:
+        """The rules of a function may be set again."""
+        for name in rules_of(f):
+            self.facts.add("attribute", f, name, getattr(f, name), self.site)
 
     def _of_metaclass(self, cls: type, name: str, found: Any) -> Value:
         """What a class gets from its own class."""

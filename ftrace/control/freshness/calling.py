@@ -425,6 +425,7 @@ class Calling(Attributes):
         """A call of something that is not followed."""
         name = name or getattr(f, "__name__", "")
         ours = f is not None and is_of_ftrace(f)
+        self.note_rules(f)
         args = self._shown(f, args)
         traced = ours or (bool(args) and all(a.traced for a in args))
         key = (id(f), traced, tuple([id(x) for a in args for x in a.refs]))

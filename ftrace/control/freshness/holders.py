@@ -21,6 +21,7 @@ from ftrace.control.freshness.values import (
     is_ndarray,
     is_of_ftrace,
     joined,
+    rules_of,
     same,
 )
 from ftrace.core.sameness import SCALARS
@@ -108,7 +109,7 @@ def held_functions(f: Any) -> list[Any]:
             if not is_library(x):
                 found.append(x)
                 continue
-        elif isinstance(x, types.MethodType | functools.partial | Made):
+        elif isinstance(x, types.MethodType | functools.partial | Made) or rules_of(x):
             found.append(x)
             continue
         else:

@@ -284,3 +284,9 @@ def is_of_ftrace(f: Any) -> bool:
     if isinstance(f, types.FunctionType):
         return f.__code__.co_filename.startswith(source.PACKAGE)
     return type(f) is Held or str(type(f).__module__).startswith("ftrace.")
+
+
+def rules_of(x: Any) -> tuple[str, ...]:
+    """The attributes in which an object of ftrace's keeps functions that may be set again."""
+    found: tuple[str, ...] = getattr(type(x), "__closes_over__", ())
+    return found
