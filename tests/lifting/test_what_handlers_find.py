@@ -51,6 +51,36 @@ def an_array_is_filled(x):
     return a.sum()
 
 
+def a_part_of_a_sum_raises(x):
+    a = np.zeros(2)
+    try:
+        y = -math.log(x) + put_first(a, 3 * x)
+        y *= 1 + put_first(a[int(1.5) :], math.sqrt(x - 1))
+    except ValueError:
+        y = x
+    return y + a.sum()
+
+
+def a_part_of_a_tuple_raises(x):
+    a = np.zeros(2)
+    try:
+        y, z = math.log(x), put_first(a[..., int(0.5) :], 1 / int(x))
+    except ValueError:
+        y, z = x, 2 * x
+    except ZeroDivisionError:
+        y, z = 3 * x, x
+    return y - z + a.sum()
+
+
+def a_helpers_result_is_added(x):
+    a = np.zeros(2)
+    try:
+        y = put_first(a, x) + put_first(a[1:], math.sqrt(x))
+    except ValueError:
+        y = -x
+    return y + a.sum()
+
+
 def an_index_that_is_known(x):
     a = np.zeros(3)
     try:
@@ -72,6 +102,9 @@ POINTS = (-1.5, 0.4, 2.5)
         a_helper_of_a_helper_writes,
         an_array_is_filled,
         an_index_that_is_known,
+        a_part_of_a_sum_raises,
+        a_part_of_a_tuple_raises,
+        a_helpers_result_is_added,
     ],
 )
 @pytest.mark.parametrize("x", POINTS)

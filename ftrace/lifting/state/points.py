@@ -14,6 +14,15 @@ from typing import Any, Final
 
 _DIVIDING: Final = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _COMPUTING: Final = ("abs", "float", "int", "len", "max", "min", "pow", "round", "sum")
+_PARTS: Final[dict[type[ast.expr], tuple[str, ...]]] = {  # evaluated in any case, in this order
+    ast.Call: ("func", "args", "keywords"),
+    ast.BinOp: ("left", "right"),
+    ast.UnaryOp: ("operand",),
+    ast.Compare: ("left", "comparators"),
+    ast.Tuple: ("elts",),
+    ast.List: ("elts",),
+    ast.Subscript: ("value", "slice"),
+}
 _ITERATING: Final = ("range", "zip", "enumerate", "reversed")
 
 
@@ -75,21 +84,26 @@ class Points:
         return [*before, kept, self._question(e)], ast.copy_location(_load(name), e)
 
     def _arguments(self, e: ast.expr) -> tuple[list[ast.stmt], Any]:
-        """A call that may do more than compute is not done where its arguments raise."""
-        if not isinstance(e, ast.Call) or _computes(e.func):
+        """What raises before a call that may do more than compute is done first."""
+        acts = any(isinstance(n, ast.Call) and not _computes(n.func) for n in ast.walk(e))
+        fields = _PARTS.get(type(e), ())
+        if not acts or not fields or (isinstance(e, ast.Compare) and len(e.ops) > 1):
             return [], e
         before: list[ast.stmt] = []
 
         def first(part: Any) -> Any:
+            if isinstance(part, list):
+                return [first(x) for x in part]
+            if any(isinstance(n, ast.Slice) for n in (part, *getattr(part, "elts", ()))):
+                return part  # no expression by itself
             if isinstance(part, ast.Attribute | ast.Starred | ast.keyword):
                 return self._with_parts(part, value=first(part.value))
             more, part = self._before(part)
             before.extend(more)
             return part
 
-        func = first(e.func) if isinstance(e.func, ast.Attribute) else e.func
-        args, keywords = [first(a) for a in e.args], [first(k) for k in e.keywords]
-        return before, self._with_parts(e, func=func, args=args, keywords=keywords)
+        parts = {name: first(getattr(e, name)) for name in fields}
+        return before, self._with_parts(e, **parts)
 
     def _with_parts(self, s: Any, **parts: Any) -> Any:
         new = copy.copy(s)
