@@ -1,6 +1,7 @@
 """Copies and pickles of functions that ftrace made, of jaxprs and of errors."""
 
 import copy
+import functools
 import pickle
 import subprocess
 import sys
@@ -49,6 +50,31 @@ def test_an_object_that_holds_a_jitted_function_is_copied():
     assert deep.step is flat.step is model.step
     assert deep.weights is not model.weights
     assert (deep.step(3.0), read.step(2.0)) == (6.0, 8.0)
+
+
+class Scaled:
+    def __init__(self):
+        self.scale = 2.0
+        self.step = ftrace.jit(self.scaled)
+        self.part = ftrace.jit(functools.partial(self.scaled))
+
+    def scaled(self, x):
+        return x * self.scale
+
+    __call__ = scaled
+
+
+def test_copies_of_objects_run_their_own_methods():
+    model = Scaled()
+    assert model.step(3.0) == model.part(3.0) == 6.0
+    other = copy.deepcopy(model)
+    other.scale = 5.0
+    assert other.step(3.0) == other.part(3.0) == 15.0
+    assert model.step(3.0) == model.part(3.0) == 6.0
+    called = ftrace.jit(model)
+    another = copy.deepcopy(called)
+    model.scale = 7.0
+    assert (called(3.0), another(3.0)) == (21.0, 6.0)
 
 
 def program(x):

@@ -5,6 +5,7 @@ The cache of traces is `control/traces.py`, the row and the choice of a backend
 users get, and the switches that belong to compiling.
 """
 
+import copy
 import functools
 import inspect
 import types
@@ -171,6 +172,10 @@ class JitFunction(Named, Generic[P, R]):
         """Forget every trace of this function."""
         self._traces.clear()
         self._last = None
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        fun = copy.deepcopy(self._fun, memo)  # another one of a method, and of an object
+        return self if fun is self._fun else JitFunction(fun, self._options)
 
     def _parts(self) -> Any:
         return JitFunction, (self._fun, self._options)
