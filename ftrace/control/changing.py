@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ftrace.core.closure_cells import content
 from ftrace.core.weak import dropping
 
 _CHANGING: Final = frozenset(
@@ -77,16 +78,8 @@ def is_ours(x: Any) -> bool:
 def variable(f: types.FunctionType, name: str) -> Any:
     """What a variable holds that is none of a function's own; None where that is not known."""
     if name in f.__code__.co_freevars:
-        return held((f.__closure__ or ())[f.__code__.co_freevars.index(name)])
+        return content((f.__closure__ or ())[f.__code__.co_freevars.index(name)])
     return f.__globals__.get(name)
-
-
-def held(cell: types.CellType) -> Any:
-    """What a cell holds, or None."""
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
 
 
 def is_changing(x: Any) -> bool:

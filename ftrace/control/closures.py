@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ftrace.control.traces import Traces
+from ftrace.core.closure_cells import content
 from ftrace.core.errors import TreeError
 from ftrace.core.trace import EVAL, Tracer, ctx, is_within
 from ftrace.core.tree import tree_flatten
@@ -90,17 +91,10 @@ def _search(
     return values, rebuilt
 
 
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not bound yet
-        return None
-
-
 def _parts(x: Any) -> Sequence[Any]:
     """What a value holds and closure conversion can replace in it."""
     if isinstance(x, types.FunctionType):
-        parts = [_content(c) for c in x.__closure__ or ()]
+        parts = [content(c) for c in x.__closure__ or ()]
         if any(isinstance(p, Traces) for p in parts):
             return ()  # its cache knows the function it was made for
         return [*parts, x.__defaults__, x.__kwdefaults__, x.__dict__]
@@ -156,7 +150,7 @@ class _Builder:
 
     def _function(self, x: types.FunctionType) -> types.FunctionType:
         cells = x.__closure__ or ()
-        fresh = [id(_content(c)) in self._changing for c in cells]
+        fresh = [id(content(c)) in self._changing for c in cells]
         opened = tuple(types.CellType() if f else c for c, f in zip(cells, fresh, strict=True))
         made = types.FunctionType(x.__code__, x.__globals__, x.__name__, None, opened)
         self._made[id(x)] = made  # before its parts: a function may close over itself

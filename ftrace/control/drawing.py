@@ -18,9 +18,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.control.changing import held, is_changing, is_ours, may_change, variable
+from ftrace.control.changing import is_changing, is_ours, may_change, variable
 from ftrace.control.freshness.opaque import state_of
 from ftrace.control.freshness.values import is_library, is_of_ftrace
+from ftrace.core.closure_cells import content
 from ftrace.core.errors import LiftError
 from ftrace.core.generators import is_generator, is_module, put, shared
 from ftrace.core.trace import Tracer
@@ -188,7 +189,7 @@ class _Reached:
 
     def _of_function(self, f: types.FunctionType) -> Iterator[tuple[str, Any]]:
         code = f.__code__
-        yield from zip(code.co_freevars, map(held, f.__closure__ or ()), strict=True)
+        yield from zip(code.co_freevars, map(content, f.__closure__ or ()), strict=True)
         defaults = *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()
         yield from (("a default", v) for v in defaults)
         yield from f.__dict__.items()

@@ -12,9 +12,10 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from ftrace.control.changing import held, rebinds
+from ftrace.control.changing import rebinds
 from ftrace.control.drawing import Draws
 from ftrace.control.functions import Staged, name_of
+from ftrace.core.closure_cells import content
 from ftrace.core.device import is_array
 from ftrace.core.errors import LiftError, UnexpectedTracerError
 from ftrace.core.lazy import lazy
@@ -218,7 +219,7 @@ def _parts(fun: Any) -> tuple[Any, ...] | None:
     """
     if type(fun) is not types.FunctionType or fun.__dict__ or rebinds(fun.__code__):
         return None
-    parts = *map(held, fun.__closure__ or ()), *(fun.__defaults__ or ())
+    parts = *map(content, fun.__closure__ or ()), *(fun.__defaults__ or ())
     if fun.__kwdefaults__:
         parts += tuple(fun.__kwdefaults__.values())
     return parts if all(map(_may_last, parts)) else None

@@ -13,16 +13,16 @@ import numpy as np
 import ftrace.numpy as fnp
 from ftrace.api.vmap import vmap
 from ftrace.control.functions import argument_avals, flatten_call
-from ftrace.control.rows.jit import Turns
 from ftrace.control.rules.host_calls import solver_call
 from ftrace.control.rules.root import closed, root_flat
 from ftrace.control.traces import Traces
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
 from ftrace.core.errors import ConcretizationTypeError, DtypeError
-from ftrace.core.jaxpr import Jaxpr, JaxprFun
+from ftrace.core.jaxpr import JaxprFun
 from ftrace.core.trace import attempting
 from ftrace.implicit.linear_systems import solve
+from ftrace.implicit.sweeping import run
 from ftrace.interpreters.quiet import quietly
 
 
@@ -75,20 +75,12 @@ class Equation:
                 try:
                     with attempting():
                         leaves, trace = traces.find(plain, (*params, x), {})
-                    return trace.out_tree.unflatten(_run(trace.jaxpr, [*trace.captured, *leaves]))
+                    return trace.out_tree.unflatten(run(trace.jaxpr, [*trace.captured, *leaves]))
                 except ConcretizationTypeError:
                     eager = True
             return plain(*params, x)
 
         return derivative
-
-
-def _run(jaxpr: Jaxpr, values: list[Any]) -> list[Any]:
-    """A jaxpr that may well run often: compiled, if it does."""
-    found = jaxpr.cache.get("turns")
-    if found is None:
-        found = jaxpr.cache["turns"] = Turns(jaxpr)
-    return found(values)
 
 
 def floats(what: str, name: str, x: Any) -> Any:

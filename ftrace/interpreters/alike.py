@@ -16,6 +16,7 @@ import numpy as np
 
 from ftrace.core import trace as core
 from ftrace.core.avals import typeof
+from ftrace.core.closure_cells import content
 from ftrace.core.device import LIBRARIES, copied, is_array, to_host
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.primitive import Primitive
@@ -281,7 +282,7 @@ def _same_arrays(a: Any, b: Any) -> bool:
 def _parts(x: Any) -> Iterable[Any]:
     """What an object consists of."""
     if isinstance(x, types.FunctionType):
-        cells = (_content(c) for c in x.__closure__ or ())
+        cells = (content(c) for c in x.__closure__ or ())
         return (x.__code__, *cells, x.__defaults__, x.__kwdefaults__, *vars(x).values())
     if isinstance(x, types.MethodType | types.BuiltinFunctionType):
         return (getattr(x, "__func__", x.__name__), x.__self__)
@@ -297,10 +298,3 @@ def _parts(x: Any) -> Iterable[Any]:
 def _slots(base: type) -> Iterable[str]:
     names = base.__dict__.get("__slots__", ())
     return (n for n in ((names,) if type(names) is str else names) if not n.startswith("__"))
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None

@@ -16,6 +16,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.lax.binding import Ints, bind, ints, shape_of
 from ftrace.numpy.promote import broadcast_shape, stretch
+from ftrace.numpy.updates import filler
 from ftrace.primitives import elementwise as e
 from ftrace.primitives import index
 from ftrace.primitives import scatter as rows
@@ -227,24 +228,13 @@ def _gathered(
     y = stretch(y, whole)
     if filling:
         dtype = typeof(y).dtype
-        y = e.select(stretch(found.inside, whole), y, _filler(dtype, fill))
+        y = e.select(stretch(found.inside, whole), y, filler(dtype, fill))
     rank = len(whole)
     offsets = tuple(numbers.offset_dims)
     rest = iter(range(len(found.batch)))
     behind = iter(range(len(found.batch), rank))
     order = tuple(next(behind) if a in offsets else next(rest) for a in range(rank))
     return transpose(y, permutation=order)
-
-
-def _filler(dtype: np.dtype[Any], given: Any) -> Any:
-    if given is not None:
-        return dtype.type(given)
-    if dtype.kind in "fc":
-        return dtype.type(np.nan)
-    if dtype.kind == "b":
-        return np.True_
-    limits = np.iinfo(dtype)
-    return dtype.type(limits.min if dtype.kind == "i" else limits.max)
 
 
 def _check_hints(name: str, options: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ftrace import tree_util
 from ftrace.core import source
+from ftrace.core.closure_cells import content
 from ftrace.core.trace import EVAL, ctx, lifted, running
 from ftrace.core.weak import dropping
 from ftrace.lifting.sources.reach import place_of
@@ -349,7 +350,7 @@ def _directory(file: str) -> str:
 def _around(wrapper: types.FunctionType, inner: Any, made: Any) -> types.FunctionType:
     """A decorator's wrapper around the lifted function, which a closure cell of it holds plain."""
     cells = wrapper.__closure__ or ()
-    held = [_content(c) is inner for c in cells]
+    held = [content(c) is inner for c in cells]
     if not any(held):
         return wrapper
     fresh = tuple(types.CellType(made) if h else c for c, h in zip(cells, held, strict=True))
@@ -359,10 +360,3 @@ def _around(wrapper: types.FunctionType, inner: Any, made: Any) -> types.Functio
     copy.__kwdefaults__ = wrapper.__kwdefaults__
     functools.update_wrapper(copy, wrapper)
     return copy
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None

@@ -16,16 +16,13 @@ from ftrace.numpy import ufuncs as u
 from ftrace.numpy.linalg_functions import common, inexact_64, linalg_function
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.numpy.spectral_functions import descending, eigvalsh, svdvals
+from ftrace.primitives.diagonals import epsilon
 from ftrace.primitives.least_squares import least_squares
 from ftrace.primitives.least_squares import pinv as pinv_row
 from ftrace.primitives.shape import expand_dims, reshape
 from ftrace.primitives.stacks import check_matrices, product
 
 _NOT_GIVEN: Any = np._NoValue  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _epsilon(dtype: np.dtype[Any]) -> float:
-    return float(np.finfo(dtype).eps)
 
 
 @linalg_function
@@ -42,7 +39,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT
     shape, real = typeof(a).shape, real_dtype(typeof(a).dtype)
     if rcond is None:
         rcond = 1e-15 if rtol is _NOT_GIVEN else rtol
-        rcond = max(shape[-2:]) * _epsilon(real) if rcond is None else rcond
+        rcond = max(shape[-2:]) * epsilon(real) if rcond is None else rcond
     cutoff = stretch(cast(value(rcond), real), shape[:-2])
     return pinv_row(a, cutoff, hermitian=bool(hermitian))
 
@@ -69,7 +66,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
             "Incompatible dimensions: b has a row for each row of a.",
         )
     real = real_dtype(typeof(a).dtype)
-    rcond = _epsilon(real) * max(shape) if rcond is None else rcond
+    rcond = epsilon(real) * max(shape) if rcond is None else rcond
     x, rank, s = least_squares(a, b, stretch(cast(value(rcond), real), ()))
     if shape[0] > shape[1]:
         left = u.apply(np.absolute, u.apply(np.subtract, b, product(a, x)))
@@ -92,7 +89,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
         return cast(reductions.any(u.apply(np.not_equal, a, 0)), np.dtype(np.int64))
     s = descending(eigvalsh(a)) if hermitian else svdvals(a)
     if tol is None:
-        rtol = max(shape[-2:]) * _epsilon(typeof(s).dtype) if rtol is None else _column(rtol)
+        rtol = max(shape[-2:]) * epsilon(typeof(s).dtype) if rtol is None else _column(rtol)
         largest = reductions.max(s, axis=-1, keepdims=True, initial=0)
         tol = u.apply(np.multiply, largest, rtol)
     else:

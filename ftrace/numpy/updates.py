@@ -97,7 +97,7 @@ class Update:
             return _ranged(plan, x, mode).get(x)
         inside = _inside(plan, x)
         y = _ranged(plan, x, "clip").get(x)
-        return select(inside, y, _filler(typeof(x).dtype, fill_value))
+        return select(inside, y, filler(typeof(x).dtype, fill_value))
 
     def set(self, values: Any, *, mode: str | None = None, **hints: bool) -> Any:
         """A copy of `x` with the indexed elements replaced."""
@@ -225,7 +225,7 @@ def _inside(plan: Advanced, x: Any) -> Any:
     return inside if plan.permutation is None else transpose(inside, permutation=plan.permutation)
 
 
-def _filler(dtype: np.dtype[Any], fill_value: Any) -> Any:
+def filler(dtype: np.dtype[Any], fill_value: Any) -> Any:
     """The value read out of range: NaN, or the least signed and the greatest unsigned integer."""
     if fill_value is not None:
         return dtype.type(fill_value)

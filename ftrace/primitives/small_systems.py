@@ -19,10 +19,11 @@ from ftrace.core.lower import Elementwise, Expansion
 from ftrace.core.primitive import Primitive, Unsupported
 from ftrace.primitives.arithmetic import abs, div, mul, neg, sub
 from ftrace.primitives.compare import bitwise_or, eq, gt, le, lt, select
-from ftrace.primitives.linear import add, transpose
+from ftrace.primitives.linear import add
 from ftrace.primitives.powers import log, sqrt
 from ftrace.primitives.shape import concatenate, reshape
 from ftrace.primitives.slicing import slice
+from ftrace.primitives.stacks import swapped
 
 LARGEST: Final = 4
 NUMBER: Final = aval((), float64)
@@ -219,11 +220,6 @@ def _matrix(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
     return reshape(concatenate(*parts, dimension=len(batch)), new_sizes=shape)
 
 
-def _swapped(x: Any) -> Any:
-    n = len(typeof(x).shape)
-    return transpose(x, permutation=(*range(n - 2), n - 1, n - 2))
-
-
 def small(kind: str, matrices: int = 1) -> Expansion:
     """The expansion of a row of square matrices of double precision, and perhaps columns.
 
@@ -241,12 +237,12 @@ def small(kind: str, matrices: int = 1) -> Expansion:
         n, shape = avals[0].shape[-1], avals[-1].shape
         if not 0 < n <= LARGEST or avals[0].dtype != float64 or 0 in shape or shape[-1] > LARGEST:
             return None
-        operands = operands if lower else tuple(map(_swapped, operands))
+        operands = operands if lower else tuple(map(swapped, operands))
         elements = [e for x in operands for e in _elements(x)]
         sizes = tuple(a.shape[-2:] for a in avals)
         found = small_system(*elements, kind=kind, sizes=sizes)
         if matrices:
-            return _matrix(found, shape) if lower else _swapped(_matrix(found, shape))
+            return _matrix(found, shape) if lower else swapped(_matrix(found, shape))
         return found if len(found) > 1 else found[0]
 
     return Expansion(rule)

@@ -99,7 +99,7 @@ def _last_windows(x: Any, axis: int, window: int, step: tuple[int, int]) -> Any:
     return strided_windows(moved, x.ndim - 1, (window,), (stride,), (dilation,))
 
 
-def _element(x: Any, axis: int, k: int, m: int, step: tuple[int, int]) -> Any:
+def window_element(x: Any, axis: int, k: int, m: int, step: tuple[int, int]) -> Any:
     """Element k of all m windows along one axis."""
     stride, dilation = step
     start = k * dilation
@@ -121,9 +121,9 @@ def _window_impl(ufunc: Any) -> Rule:
                 view = _last_windows(out, axis, w, step)
                 out = np.moveaxis(ufunc.reduce(view, axis=-1, dtype=dtype), -1, axis)
                 continue
-            source, out = out, np.array(_element(out, axis, 0, m, step))
+            source, out = out, np.array(window_element(out, axis, 0, m, step))
             for k in range(1, w):
-                ufunc(out, _element(source, axis, k, m, step), out=out)
+                ufunc(out, window_element(source, axis, k, m, step), out=out)
         return np.array(out)[()] if out is x else out
 
     return impl
@@ -153,12 +153,12 @@ def _chosen_impl(better: Any, first: Any) -> Rule:
                 place = place + inner * k
                 continue
             values, places = value, place
-            value, place = (np.array(_element(a, axis, 0, m, step)) for a in (values, places))
+            value, place = (np.array(window_element(a, axis, 0, m, step)) for a in (values, places))
             for k in range(1, w):
-                new = _element(values, axis, k, m, step)
+                new = window_element(values, axis, k, m, step)
                 chosen = wins(new, value)
                 np.copyto(value, new, where=chosen)
-                np.copyto(place, _element(places, axis, k, m, step) + k * inner, where=chosen)
+                np.copyto(place, window_element(places, axis, k, m, step) + k * inner, where=chosen)
         return place[()]
 
     return impl

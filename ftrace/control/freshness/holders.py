@@ -24,6 +24,7 @@ from ftrace.control.freshness.values import (
     rules_of,
     same,
 )
+from ftrace.core.closure_cells import is_filled
 from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 
@@ -126,7 +127,7 @@ def _parts(x: Any) -> list[Any]:
     if isinstance(x, Held):
         return list(x.functions)
     if isinstance(x, types.FunctionType):
-        cells = [c.cell_contents for c in x.__closure__ or () if _is_filled(c)]
+        cells = [c.cell_contents for c in x.__closure__ or () if is_filled(c)]
         return [*cells, *x.__dict__.values()]
     if isinstance(x, types.MethodType):
         return [x.__func__, x.__self__]
@@ -147,10 +148,3 @@ def _parts(x: Any) -> list[Any]:
 
 
 _CACHED: Final = type(functools.lru_cache(lambda: None))
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False

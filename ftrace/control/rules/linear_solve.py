@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from ftrace.control.functions import Staged, stage_function
 from ftrace.control.rules.flat_rules import FUN
-from ftrace.control.rules.solvers import Space, check_functions, share_captures, stage_solver
+from ftrace.control.rules.solvers import Space, share_captures, stage_solver
+from ftrace.control.user_loops import check_functions
 from ftrace.core.avals import typeof
 from ftrace.core.errors import RuleError
 from ftrace.core.jaxpr import Jaxpr, JaxprFun, cached_on_jaxpr, eval_jaxpr

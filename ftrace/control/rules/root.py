@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from ftrace.control.functions import FlatFunction, stage_function
 from ftrace.control.rules.custom_derivatives import custom_jvp_call
-from ftrace.control.rules.solvers import Flat, Space, check_functions, stage_solver
+from ftrace.control.rules.solvers import Flat, Space, stage_solver
+from ftrace.control.user_loops import check_functions
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import ConcretizationTypeError

@@ -11,6 +11,7 @@ from typing import Any
 
 from ftrace.control.functions import Staged, flatten_call, frozen, result_avals, stage_function
 from ftrace.control.rules.host_calls import solver_call
+from ftrace.control.user_loops import strengthened
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, RuleError, ShapeError, TreeError
@@ -18,24 +19,8 @@ from ftrace.core.jaxpr import Jaxpr, Var
 from ftrace.core.trace import attempting
 from ftrace.core.tree import PyTreeDef, paths, tree_flatten, tree_mismatch, tree_words
 from ftrace.interpreters.captures import owned
-from ftrace.primitives.convert import convert_element_type
 
 Flat = Callable[..., Sequence[Any]]
-
-
-def check_functions(what: str, **functions: Any) -> None:
-    """Raise `DtypeError`, which is a TypeError, unless all of them can be called."""
-    for name, fun in functions.items():
-        if not callable(fun):
-            raise DtypeError(
-                f"{name} of {what} must be a function, not a value of type {type(fun).__name__}.",
-                "Pass the function itself, not the result of calling it.",
-            )
-
-
-def _strong(x: Any) -> Any:
-    a = typeof(x)
-    return convert_element_type(x, new_dtype=a.dtype) if a.weak else x
 
 
 class Space:
@@ -52,7 +37,7 @@ class Space:
         self._what, self._name = what, name
         leaves, self.tree = tree_flatten(value)
         result_avals(what, leaves, self.tree, name)
-        self.leaves = [_strong(x) for x in leaves]
+        self.leaves = [strengthened(x) for x in leaves]
         self.avals = tuple(typeof(x) for x in self.leaves)
         self.call: PyTreeDef = flatten_call((value,))[1]
         for a, path in zip(self.avals, paths(self.tree, name), strict=True):
@@ -71,7 +56,7 @@ class Space:
                 f"differs {tree_mismatch(self.tree, tree, 'result')}.",
                 f"Return the structure of {self._name}.",
             )
-        leaves = [_strong(x) for x in leaves]
+        leaves = [strengthened(x) for x in leaves]
         for x, a, path in zip(leaves, self.avals, paths(tree, "result"), strict=True):
             got = typeof(x)
             if got != a:

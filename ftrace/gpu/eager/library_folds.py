@@ -12,7 +12,7 @@ import numpy as np
 
 from ftrace.gpu.eager.library_arrays import Rule
 from ftrace.primitives.fourier import made, norm_of
-from ftrace.primitives.windows import count
+from ftrace.primitives.windows import count, window_element
 
 Ints = tuple[int, ...]
 
@@ -70,14 +70,6 @@ def folded(ufunc: str, empty: int) -> Rule:
 # ---------------------------------------------------------------------------------- windows
 
 
-def _element(x: Any, axis: int, k: int, m: int, step: tuple[int, int]) -> Any:
-    """Element k of all m windows along one axis."""
-    stride, dilation = step
-    start = k * dilation
-    stop = start + (m - 1) * stride + 1 if m else start
-    return x[(slice(None),) * axis + (slice(start, stop, stride),)]
-
-
 def window(ufunc: str) -> Rule:
     """A reduction over windows, one axis after the other, the last one first."""
 
@@ -87,9 +79,9 @@ def window(ufunc: str) -> Rule:
         for axis in reversed(range(len(window))):
             step = (strides[axis], dilation[axis])
             m = count(out.shape[axis], window[axis], *step)
-            source, out = out, _element(out, axis, 0, m, step)
+            source, out = out, window_element(out, axis, 0, m, step)
             for k in range(1, window[axis]):
-                out = combine(out, _element(source, axis, k, m, step))
+                out = combine(out, window_element(source, axis, k, m, step))
         return out
 
     return evaluate
@@ -104,14 +96,14 @@ def chosen(better: str) -> Rule:
             step, inner = (strides[axis], dilation[axis]), prod(window[axis + 1 :])
             m = count(value.shape[axis], window[axis], *step)
             values, places = value, place
-            value, place = (_element(a, axis, 0, m, step) for a in (values, places))
+            value, place = (window_element(a, axis, 0, m, step) for a in (values, places))
             for k in range(1, window[axis]):
-                new = _element(values, axis, k, m, step)
+                new = window_element(values, axis, k, m, step)
                 wins = getattr(xp, better)(new, value)
                 if x.dtype.kind in "fc":
                     wins = wins | (xp.isnan(new) & ~xp.isnan(value))
                 value = xp.where(wins, new, value)
-                place = xp.where(wins, _element(places, axis, k, m, step) + k * inner, place)
+                place = xp.where(wins, window_element(places, axis, k, m, step) + k * inner, place)
         return place
 
     return evaluate
@@ -132,7 +124,7 @@ def convolved(xp: Any, lhs: Any, rhs: Any, strides: Ints, dilation: Ints) -> Any
 def _taps(x: Any, place: Sequence[int], space: Ints, steps: tuple[Ints, Ints]) -> Any:
     """What all windows have at one of their places."""
     for axis, (k, m, stride, dilation) in enumerate(zip(place, space, *steps, strict=True)):
-        x = _element(x, 3 + axis, k, m, (stride, dilation))
+        x = window_element(x, 3 + axis, k, m, (stride, dilation))
     return x
 
 

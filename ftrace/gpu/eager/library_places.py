@@ -16,6 +16,7 @@ import numpy as np
 
 from ftrace.core.errors import FtraceError
 from ftrace.gpu.eager.library_arrays import Rule
+from ftrace.primitives.places import other_axes
 
 Ints = tuple[int, ...]
 Combine = Callable[[Any, Any, Any, Any], Any]  # (namespace, rows, places, values) -> rows
@@ -36,10 +37,6 @@ def _check(xp: Any, i: Any, axis: int, n: int) -> None:
     if bool(xp.any(bad)):
         first = int(xp.argmax(bad))
         raise _out_of_range(int(xp.reshape(i, (-1,))[first]), axis, n)
-
-
-def _other_axes(ndim: int, axes: Ints) -> Ints:
-    return tuple(a for a in range(ndim) if a not in axes)
 
 
 def _places(
@@ -81,7 +78,7 @@ def _along(xp: Any, flags: Any, ndim: int) -> Any:
 
 def _leading(xp: Any, x: Any, axes: Ints) -> Any:
     """The indexed axes as one, in front of the others."""
-    front = xp.transpose(x, axes + _other_axes(x.ndim, axes))
+    front = xp.transpose(x, axes + other_axes(x.ndim, axes))
     k = len(axes)
     return xp.reshape(front, (prod(front.shape[:k]), *front.shape[k:]))
 
@@ -143,7 +140,7 @@ def scatter(combined: Combine) -> Rule:
             places = xp.where(xp.reshape(valid, (-1,)), places, count)
         values = xp.reshape(xp.asarray(v).astype(x.dtype), (places.size, *rest))
         rows = combined(xp, rows, places, values)
-        order = axes + _other_axes(x.ndim, axes)
+        order = axes + other_axes(x.ndim, axes)
         full = xp.reshape(rows, tuple(x.shape[a] for a in order))
         return xp.transpose(full, tuple(int(i) for i in np.argsort(order)))
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from ftrace.control.changing import is_changing, may_change
 from ftrace.control.drawing import is_source, may_draw
+from ftrace.core.closure_cells import is_filled
 from ftrace.core.nodes import KINDS
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
@@ -238,7 +239,7 @@ def _alike(fn: types.FunctionType) -> Asked | None:
     """What is known of another function of the same code whose names stand for the same."""
     if fn.__dict__ or fn.__kwdefaults__:
         return None
-    if not all(map(_is_filled, fn.__closure__ or ())):
+    if not all(map(is_filled, fn.__closure__ or ())):
         return None
     scope = scope_of(fn)
     values = [*scope.values(), *(fn.__defaults__ or ())]
@@ -371,7 +372,7 @@ class _Reach:
         self._queue.extend((v, name, False) for v in _wrapped(fn.__dict__))
         file, module = place_of(fn)
         if is_unseen(file, module):  # perhaps a decorator
-            held = (cell.cell_contents for cell in fn.__closure__ or () if _is_filled(cell))
+            held = (cell.cell_contents for cell in fn.__closure__ or () if is_filled(cell))
             self._queue.extend((v, name, False) for v in held if type(v) in _DECORATED)
             return
         if is_installed(file) and _package(fn.__globals__) != self._package:
@@ -420,13 +421,6 @@ _PARTS: Final = frozenset(
         *(types.MethodType, staticmethod, classmethod, np.vectorize),
     )
 )
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False
 
 
 def _package(space: Mapping[str, Any]) -> str:

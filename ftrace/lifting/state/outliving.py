@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ftrace.core.avals import SCALAR_AVALS
+from ftrace.core.closure_cells import content
 from ftrace.core.errors import LiftError, UnexpectedTracerError
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
@@ -232,20 +233,13 @@ def _functions(root: types.FunctionType) -> list[types.FunctionType] | None:
         facts = _facts(code)
         writes = writes or facts.writes
         values = [scope[name] for name in facts.names if name in scope]
-        for value in [*values, *map(_held, fn.__closure__)] if fn.__closure__ else values:
+        for value in [*values, *map(content, fn.__closure__)] if fn.__closure__ else values:
             kind = type(value)
             if kind is types.FunctionType:
                 queue.append(value)
             elif kind is not types.ModuleType:
                 queue += _methods(value)
     return found if writes else None
-
-
-def _held(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
 
 
 def _has_dict(x: Any) -> bool:

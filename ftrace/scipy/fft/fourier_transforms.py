@@ -17,6 +17,7 @@ from ftrace.numpy.fft import SCALES, transform
 from ftrace.numpy.promote import cast, static_int, strong, value
 from ftrace.primitives.arithmetic import conj
 from ftrace.primitives.convert import copy as copy_row
+from ftrace.primitives.stacks import conjugated
 from ftrace.scipy.borrowing import scipys
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -124,10 +125,6 @@ def _one(kind: str, x: Any, n: Any, axis: Any, norm: Any, backward: bool | None 
     return transform(kind, x, n, axis, norm, backward=backward)
 
 
-def _conj(x: Any) -> Any:
-    return conj(x) if typeof(x).dtype.kind == "c" else x
-
-
 @transforming
 def fft(
     x: Any, n: Any = None, axis: Any = -1, norm: Any = None, overwrite_x: bool = False,
@@ -189,7 +186,7 @@ def hfft(
     workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The transform, which is real, of numbers of which the second half mirrors the first."""
-    return _one("irfft", _conj(_prepared(x, plan, norm)), n, axis, norm, backward=False)
+    return _one("irfft", conjugated(_prepared(x, plan, norm)), n, axis, norm, backward=False)
 
 
 @transforming
@@ -297,7 +294,7 @@ def hfftn(
     workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The transform, which is real, of numbers that mirror themselves along the last axis."""
-    return _whole(_conj(_prepared(x, plan, norm)), s, axes, norm, backward=False)
+    return _whole(conjugated(_prepared(x, plan, norm)), s, axes, norm, backward=False)
 
 
 @transforming
@@ -354,7 +351,7 @@ def hfft2(
     workers: int | None = None, *, plan: Any = None,
 ) -> Any:  # fmt: skip
     """The transform, which is real, of numbers that mirror themselves along the last axis."""
-    return _whole(_conj(_prepared(x, plan, norm)), s, axes, norm, backward=False)
+    return _whole(conjugated(_prepared(x, plan, norm)), s, axes, norm, backward=False)
 
 
 @transforming
