@@ -143,9 +143,9 @@ class Snapshot:
             if not _alike(_held_by(x), before):
                 _hold(x, before)
         for kind, holder, key, value in self._variables:
-            if kind == "cell" and holder.cell_contents is not value:
+            if kind == "cell":
                 holder.cell_contents = value
-            elif kind == "name" and key in holder and holder[key] is not value:
+            elif kind == "name" and key in holder:
                 holder[key] = value
 
 

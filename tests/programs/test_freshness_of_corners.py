@@ -68,6 +68,17 @@ SEEN = {
     "an object of an array of objects": (
         THINGS + "objects = np.array([a, b], dtype=object)", "return objects[0].w * x",
         "objects[0] = Thing(200.0)"),
+    "what is true or not": (
+        THINGS, "t = b if eval('1'.strip()) else a\nreturn (t or a).w * x", NEW_B),
+    "an attribute of a function made inside": (
+        THINGS, "def g(): pass\ng.o = b\nreturn g.o.w * x", NEW_B),
+    "an attribute of a transformed function": (
+        THINGS, "g = ftrace.checkpoint(lambda v: v)\ng.o = b\nreturn g.o.w * x", NEW_B),
+    "an array that a function gets in each turn, also without anything traced": (
+        K + "def g(v): return (K * v).sum()",
+        "y, v = 0.0, 2.0\nfor i in range(2):\n    y = y + g(v)\n    v = x\nreturn y", NEW_K),
+    "a slice with known ends": (
+        THINGS + "things = [b, a]", "return things[0:1][0].w * x", NEW_B),
 }
 UNSEEN = {
     "another item of a list in a list": (
@@ -84,6 +95,14 @@ UNSEEN = {
         "y = 0.0\nfor i in range(2): y = y + K * d.w\nreturn y", NEW_K),
     "another attribute than that of a name": (
         "m = types.SimpleNamespace(w=2.0, v=1.0)", "return x * getattr(m, 'w')", "m.v = 5.0"),
+    "beside an item of a dictionary": (
+        K + "n, m = 'p', 'q'",
+        "d = {n: x, m: x}\ny = 0.0\nfor i in range(2): y = y + K * d[n]\nreturn y", NEW_K),
+    "in a function beside what is not known": (
+        K + "def g(v): return K * v", "return g(eval('lambda v: v'.strip())(x))", NEW_K),
+    "beside an item of a dictionary that a comprehension makes": (
+        K, "d = {n: x for n in ('p', 'q')}\n"
+        "y = 0.0\nfor i in range(2): y = y + K * d['p']\nreturn y", NEW_K),
 }
 # fmt: on
 

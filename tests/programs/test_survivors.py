@@ -14,8 +14,8 @@ from ftrace.control.remat.budgets import _numbers_of_points, _spread
 from ftrace.control.remat.peak_memory import peak
 from ftrace.control.remat.saving import work
 from ftrace.control.rows.jit import BACKENDS, executable
-from ftrace.control.rows.mincut import least_moved
-from ftrace.control.rows.partials import partials
+from ftrace.control.rows.mincut import _scalar_work, least_moved
+from ftrace.control.rows.partials import _size, partials
 from ftrace.control.rows.vectorized import _again, vectorize_call
 from ftrace.control.scanning import LISTED
 from ftrace.control.traces import counter
@@ -371,6 +371,21 @@ def test_a_function_with_a_batching_rule_may_ask_for_a_value_under_a_derivative(
 
 
 # ---------------------------------------------------------------------------------- vectorize
+
+
+def test_the_size_of_a_program_has_its_branches():
+    f = lambda x, p: lax.cond(p, np.sin, lambda x: np.cos(x) * x, x)  # noqa: E731
+    jaxpr = ftrace.make_jaxpr(f)(1.5, True)
+    assert _size(jaxpr) >= len(jaxpr.eqns) + 3
+
+
+def test_the_work_of_a_program_has_that_of_its_branches():
+    def program(cheap):
+        other = (lambda x: x + 1.0) if cheap else np.sin
+        f = lambda x, p: lax.cond(p, lambda x: x * 2.0, other, x)  # noqa: E731
+        return ftrace.make_jaxpr(f)(1.5, True)
+
+    assert _scalar_work(program(True)) < _scalar_work(program(False))
 
 
 def test_the_smaller_program_of_partial_derivatives_is_taken():

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import ftrace
+import ftrace.numpy as fnp
 from ftrace import jit, lax, vmap
 from ftrace.control import once
+from ftrace.control.changing import may_change
 from ftrace.control.guards import Watch
 from ftrace.core import errors
 from ftrace.interpreters.captures import COPY_LIMIT
@@ -120,3 +122,48 @@ def test_a_function_that_begins_to_count_for_other_arguments_is_named():
     np.testing.assert_array_equal(vmap(f)(X), X)
     with pytest.raises(errors.LiftError, match="f changes what it reads, a list"):
         vmap(f)(np.ones((3, 2)))
+
+
+def test_functions_of_array_modules_change_nothing_whatever_their_names():
+    assert not may_change(lambda x: np.add(x, fnp.sort(x)))
+    assert may_change(lambda x: X.sort())
+
+
+class Same:
+    """Equal to every other one."""
+
+    def __init__(self, counts):
+        self.counts = counts
+
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+
+def test_functions_of_different_objects_that_are_equal_are_told_apart():
+    def of(thing):
+        def f(x):
+            log.append("called")
+            return x * len(log) if thing.counts else x
+
+        return f
+
+    log = []
+    good, bad = Same(False), Same(True)
+    np.testing.assert_array_equal(vmap(of(good))(X), X)
+    with pytest.raises(errors.LiftError, match="f changes what it reads"):
+        vmap(of(bad))(X)
+
+
+def test_what_a_walk_leaves_is_of_no_use():
+    kept = []
+
+    def f(x):
+        kept.append(x)
+        return np.sum(x * 2.0)
+
+    ftrace.debug.blame(f, X)
+    with pytest.raises(errors.UnexpectedTracerError):
+        kept[0] + 1.0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ftrace import grad, jit, lax, vmap
+from ftrace.control.rules.custom_lin import custom_lin
 from ftrace.control.rules.linear_call import linear_call
 from ftrace.core import errors
 from ftrace.core.avals import aval
@@ -57,3 +58,16 @@ def test_a_solver_of_a_root_gets_numbers_where_nothing_is_traced():
     assert lax.custom_root(lambda x: x - 2.0, 1.0, solve, lambda g, y: y / g(1.0)) == 2.0
     assert len(seen) == 1
     assert not isinstance(seen[0], Tracer)
+
+
+def test_linear_maps_with_all_results_of_members_and_what_they_share():
+    number = aval((), float64)
+    copy = lambda *xs, active: list(xs)  # noqa: E731 - a rule of flat values
+    rule = {"bwd": lambda *cts: list(cts), "active": (True, True), "push": copy}
+    pair = vmap(lambda x, y: custom_lin(x, y, out_avals=(number, number), **rule))(X, 2.0 * X)
+    np.testing.assert_array_equal(pair, [X, 2.0 * X])
+    same = types.SimpleNamespace(
+        outs=(number,), push=lambda _, ts: ts, pull=lambda _, cts, wanted: [np.float64(3.0)]
+    )
+    total = lambda x: vmap(lambda t: linear_call(t, n=0, linear=same)[0])(x).sum()  # noqa: E731
+    np.testing.assert_array_equal(grad(total)(X), [3.0, 3.0, 3.0])

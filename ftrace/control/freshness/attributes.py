@@ -117,8 +117,10 @@ class Attributes(Reading):
             return self._of_made(ref, name)
         if type(ref) is str and name in _OF_TEXTS:
             return constant(self.one(Method, ref, name))
-        if type(ref) in SCALARS or issubclass(type(ref), Made | Method | Held | np.generic):
+        if type(ref) in SCALARS or issubclass(type(ref), np.generic):
             return NOTHING
+        if isinstance(ref, Made | Method | Held):
+            return self._written(ref, name)
         if isinstance(ref, Container) or (is_container(ref) and _is_builtin(ref, name)):
             return constant(self.one(Method, ref, name))
         return self._of_instance(ref, name)
@@ -280,6 +282,10 @@ class Attributes(Reading):
             self.facts.absent("attribute", ref, name, self.site)
         elif is_container(ref):  # `__getattr__ = dict.__getitem__`
             return self.item(constant(ref), constant(name))
+        return self._written(ref, name)
+
+    def _written(self, ref: Any, name: str) -> Value:
+        """What the walked code writes into an attribute."""
         more = self.written.get((id(ref), name), NOTHING)._replace(complete=False)
         return self.with_more(ref, more)
 
@@ -372,7 +378,7 @@ def _is_builtin(ref: Any, name: str) -> bool:
 def _is_of_library(cls: type, name: str) -> bool:
     """Whether a library's class says what an attribute of the instances is."""
     owner = next((c for c in cls.__mro__ if name in vars(c)), None)
-    return owner is not None and is_library(owner)
+    return is_library(owner)
 
 
 def _is_key(key: Any, ref: Any) -> bool:
