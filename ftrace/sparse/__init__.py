@@ -9,6 +9,8 @@ what would depend on values of zero (`A.nonzero()`, `A.eliminate_zeros()`) is no
 
 `jacobian` and `hessian` make functions that return sparse derivatives: the pattern is found from
 the program (`pattern`) and coloured, and each call takes as many passes as there are colours.
+`ftrace.jacobian(f, structured=True)` is a Jacobian by its structure instead (linear_maps.py):
+diagonals, Kronecker products, products that are not formed.
 
 Systems are solved by `ftrace.implicit.spsolve`, `cg`, `gmres`, `bicgstab`, or SciPy's functions of
 these names.

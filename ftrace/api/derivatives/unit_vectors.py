@@ -83,8 +83,9 @@ def _nothing(count: int, a: ShapedArray) -> Any:
         raise HostMemoryError(
             f"A Jacobian by {a!r} takes {count} directions at once, and one array of them has "
             f"{size / 2**30:.3g} GiB: more than there is.",
-            "Ask for products instead of the matrix (jvp, vjp, linearize, hvp), for fewer rows at "
-            "a time (chunk_size), if the matrix itself fits.",
+            "Ask for products instead of the matrix (jvp, vjp, linearize, hvp), for its structure "
+            "(jacobian(f, structured=True), ftrace.sparse.jacobian), or for fewer rows at a time "
+            "(chunk_size), if the matrix itself fits.",
         ) from None
 
 

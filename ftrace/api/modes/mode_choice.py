@@ -24,6 +24,7 @@ from ftrace.api.modes.predicted_work import ModeChoice, programs, work
 from ftrace.control.functions import FlatFunction, flatten_call
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import DtypeError, TreeError
+from ftrace.core.lazy import lazy
 from ftrace.core.trace import attempting
 from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.quiet import quietly
@@ -32,6 +33,8 @@ from ftrace.lifting.restart import Restart
 P = ParamSpec("P")
 MODES: Final = ("auto", "forward", "reverse")
 REMEMBERED: Final = 256  # signatures
+
+_structured_jacobian = lazy("ftrace.sparse.structured_jacobians", "structured_jacobian")
 
 
 def gradient(
@@ -94,6 +97,7 @@ def jacobian(
     *,
     mode: str = "reverse",
     flat: bool = False,
+    structured: bool = False,
     chunk_size: int | None = None,
     lift: bool = True,
 ) -> Callable[P, Any]:
@@ -105,9 +109,15 @@ def jacobian(
         mode: "reverse", "forward", or "auto": what takes less work, as in `gradient`.
         flat: one matrix for all: a row for each element of the result, a column for each of the
             arguments, in the order of their leaves (pqR's form of a gradient).
+        structured: the Jacobian by its structure, of a function of one real array (and others that
+            stay) to one: an object with a `kind` ("Zero", "ScaledIdentity", "Diagonal", "OneInRow",
+            "Banded", "Sparse", "Kronecker", "LowRank", "Product", "Sum", "Dense", "Operator"),
+            products `J @ v` and `J.T @ w`, `J.toarray()`, `J.as_linear_operator()` and `J.nbytes`.
+            A product keeps its `factors` and multiplies them in the cheapest order, `J.order`.
 
     Returns:
-        A function with `fun`'s signature, giving blocks as `jacfwd` does, or the matrix.
+        A function with `fun`'s signature, giving blocks as `jacfwd` does, or the matrix, of shape
+        (elements of the result, elements of the argument).
 
     Raises:
         DtypeError: another mode, or an argument or result without derivative.
@@ -117,8 +127,18 @@ def jacobian(
         >>> ftrace.jacobian(lambda x: x[:2] * x[2], mode="auto")(np.array([1.0, 2.0, 3.0]))
         array([[3., 0., 1.],
                [0., 3., 2.]])
+        >>> ftrace.jacobian(lambda x: x**2, structured=True)(np.ones((1000, 1000)))
+        <Diagonal 1000000 x 1000000, float64, 8,000,000 bytes>
     """
     check_callable(fun, "jacobian")
+    if structured:
+        given = argnums, has_aux, holomorphic, allow_int, mode, flat, chunk_size
+        if given != (0, False, False, False, "reverse", False, None):
+            raise DtypeError(
+                "jacobian(structured=True) takes no other option than lift.",
+                "Differentiate a function of one array that returns one.",
+            )
+        return _structured_jacobian(fun, lift)
     forward = jacfwd(fun, argnums, has_aux, holomorphic, chunk_size, lift=lift)
     reverse = jacrev(fun, argnums, has_aux, holomorphic, allow_int, chunk_size, lift=lift)
     options = Choosing(fun, argnums, has_aux, holomorphic, chunk_size, lift, allow_int=allow_int)
