@@ -613,7 +613,13 @@ def test_a_driver_older_than_the_compiler_is_told_with_code_that_it_refuses(
     device, fake, monkeypatch
 ):
     monkeypatch.setattr(cupy_device, "cubin", lambda source, arch, compiler: b"\x7fELF")
-    for version, found in (((13, 4), "The driver is made for CUDA 13.0"), ((13, 0), "CUDA_LAUNCH")):
+    for driver, version, found in (
+        (13000, (13, 4), "The driver is made for CUDA 13.0"),
+        (13000, (13, 0), "CUDA_LAUNCH"),
+        (12080, (12, 9), "The driver is made for CUDA 12.8"),
+        (12080, (12, 8), "CUDA_LAUNCH"),
+    ):
+        fake.cuda.runtime.driverGetVersion = lambda driver=driver: driver
         monkeypatch.setattr(device.compiler, "version", version)
         fake.trouble["Module.load"] = [CUDADriverError(209, "CUDA_ERROR_NO_BINARY_FOR_GPU")]
         with pytest.raises(errors.BackendError, match=f"(?s)NO_BINARY_FOR_GPU.*{found}"):
@@ -663,6 +669,12 @@ def test_a_driver_that_is_not_initialised_says_so_too(fake):
     fake.trouble["getDeviceCount"] = [CUDARuntimeError(3, "cudaErrorInitializationError")]
     with pytest.raises(errors.BackendError, match=r"(?s)sees no GPU in this process.*'spawn'"):
         device_of()
+
+
+def test_a_device_whose_driver_is_no_more_initialised_says_so(device, fake):
+    fake.trouble["alloc"] = [CUDARuntimeError(3, "cudaErrorInitializationError")]
+    with pytest.raises(errors.BackendError, match=r"InitializationError.*no process .*forked"):
+        device.empty((3,), "f4")
 
 
 def test_real_cupy_without_a_driver_gives_the_same_words():

@@ -134,6 +134,27 @@ def test_trees_of_sums_are_followed(shape: tuple[int, int], axis: int, forced: s
     check(summing(shape, axis, *SUMS), Machine(8))
 
 
+def test_what_is_added_behind_a_row_is_added_once(forced: str) -> None:
+    """Not by every thread of the team, all of which know the row's sum."""
+    k = Nest("added")
+    x, y = k.buffer("x", "f4", ["any", "one"]), k.buffer("y", "f4", ["one"], "out")
+    m, n = k.scalar(), k.scalar()
+    with k.loop(m) as i:
+        with k.loop(n, Fold("max", "f4")) as j:
+            j.leave(k.load(x, i.axis, j.axis))
+        k.store(y, [i.axis], j.outs[0], "sum")
+    arrays = {"x": random(9, 300, dtype="f4"), "y": np.ones(9, "f4")}
+    check(Sample(k.kernel(), arrays, [9, 300], exact=True), Machine(8))
+
+
+def test_threads_of_columns_take_several_parts_each(monkeypatch: Any) -> None:
+    """Where blocks have left more parts of a column than a block has threads for it."""
+    for name, value in FORCED["shared loops"].items():
+        monkeypatch.setattr(mapping, name, value)
+    found = check(summing((2100, 17), 0, Fold("sum", "f8", 32)), Machine(8))
+    assert (found.layout.team, found.layout.split, found.layout.joint) == (COLUMN, 64, 32)
+
+
 def test_blocks_of_sums_end_where_several_rows_are_taken_at_once() -> None:
     folds = [Fold("sum", "f4", 1, 4), Fold("sum", "f4", 1, 8), Fold("sum", "f8", 1, 4)]
     sample = summing((3000, 40), 0, *folds)
@@ -377,7 +398,7 @@ def serial_sum(rows: np.ndarray) -> np.ndarray:
     return total
 
 
-@pytest.mark.parametrize("how", ["read behind", "never started"])
+@pytest.mark.parametrize("how", ["read behind", "never started", "added to behind"])
 def test_sums_that_others_touch_are_what_they_were(how: str, forced: str) -> None:
     """What is added up over rows, and is read or stored elsewhere as well."""
     k = Nest("touched")
@@ -394,9 +415,12 @@ def test_sums_that_others_touch_are_what_they_were(how: str, forced: str) -> Non
             with k.loop(n) as m:
                 v = k.let("mul", k.load(x, g.axis, i.axis, m.axis), j.outs[0])
                 k.store(sums, [g.axis, m.axis], v, "sum")
-        if how == "read behind":
+        if how != "never started":
             with k.loop(n) as j:
-                k.store(y, [g.axis, j.axis], k.load(sums, g.axis, j.axis))
+                v = k.load(sums, g.axis, j.axis)
+                k.store(y, [g.axis, j.axis], v)
+                if how == "added to behind":
+                    k.store(sums, [g.axis, j.axis], v, "sum")
     a = random(3, 4, 300, dtype="f4")
     arrays = {"x": a, "y": np.zeros((3, 300), "f4"), "sums": np.ones((3, 300), "f4")}
     check(Sample(k.kernel(), arrays, [3, 4, 300], exact=True), Machine(8))

@@ -19,9 +19,11 @@ from ftrace.gpu.grid.layout import (
     Mapped,
 )
 from ftrace.gpu.grid.mapping import MANY, mapped
-from ftrace.lowering.kernel.ir import Fold, Kernel, Loop, loops_of
+from ftrace.gpu.grid.nests import settled
+from ftrace.lowering.kernel.ir import Fold, Kernel, Load, Loop, loops_of
 from ftrace.lowering.kernel.launching import Launch, Operand
 from ftrace.lowering.kernel.schedule import Schedule
+from ftrace.lowering.kernel.traversal import inside
 from tests.lowering.nests import Nest, i8
 
 
@@ -202,6 +204,8 @@ def test_many_values_leave_registers_for_fewer_elements() -> None:
     widths = [place(doubled(outs=n), {}, [4096]).layout.width for n in (1, 6, 12, 30)]
     assert widths == sorted(widths, reverse=True)
     assert (widths[0], widths[-1]) == (4, 1)
+    full = [place(doubled(outs=n), {}, [4096]).layout.width for n in (5, 6)]
+    assert full == [4, 2]  # 24 registers are what there is for four elements
 
 
 def gathered(values: int, along: bool) -> Kernel:
@@ -309,6 +313,34 @@ def test_loops_that_write_what_others_read_are_not_shared_by_blocks() -> None:
         i.leave(v)
     k.store(last, [], k.let("add", i.outs[0], k.load(y, i8(0))))
     assert place(k.kernel(), {}, [2**24]).layout.split == 1
+
+
+def test_blocks_whose_registers_are_large_have_fewer_threads() -> None:
+    """Where indices have eight bytes, and where numbers do and a row is added to others."""
+    rows = {n: place(summed(), {"x": [2**15]}, [n, 2**15]).layout for n in (4096, 2**17)}
+    assert {n: (x.index, x.threads) for n, x in rows.items()} == {
+        4096: (SMALL, 1024),
+        2**17: (LARGE, 512),
+    }
+
+    def adding(dtype: str) -> Kernel:
+        k = Nest("adding")
+        x, y = k.buffer("x", dtype, ["any", "one"]), k.buffer("y", dtype, ["one"], "out")
+        z = k.buffer("z", dtype, ["one"], "out")
+        m, n = k.scalar(), k.scalar()
+        with k.loop(m) as i:
+            with k.loop(n, Fold("sum", dtype, 32)) as j:
+                v = k.load(x, i.axis, j.axis)
+                k.store(y, [j.axis], v, "sum")
+                j.leave(v)
+            k.store(z, [i.axis], j.outs[0])
+        return k.kernel()
+
+    layouts = {d: place(adding(d), {"x": [2**16]}, [8, 2**16]).layout for d in ("f4", "f8")}
+    assert {d: (x.team, x.threads) for d, x in layouts.items()} == {
+        "f4": (BLOCK, 1024),
+        "f8": (BLOCK, 512),
+    }
 
 
 def test_a_sum_of_few_numbers_is_a_blocks() -> None:
@@ -420,6 +452,21 @@ def test_what_is_held_is_neither_read_nor_written_twice() -> None:
     long = place(softmax(), {"x": [2**16], "y": [2**16]}, [8192, 2**16])
     text = emit(long.kernel, long.layout, "k")
     assert (text.count("&g_x["), text.count("&g_y[")) == (2, 3)
+
+
+def test_sums_of_whole_rows_are_not_stored_again() -> None:
+    """Every team may add to one: it is in nobody's registers."""
+    k = Nest("totals")
+    x, sums = k.buffer("x", "f4", ["any", "one"]), k.buffer("sums", "f4", ["one"], "out")
+    total, m, n = k.buffer("total", "f4", ["one"], "out"), k.scalar(), k.scalar()
+    with k.loop(m) as i, k.loop(n) as j:
+        v = k.load(x, i.axis, j.axis)
+        k.store(sums, [j.axis], v, "sum")
+        k.store(total, [i8(0)], v, "sum")
+    found, axes = settled(k.kernel(), [j.axis.id])
+    assert len(axes) == 1
+    again = [s.buffer for s in inside(found.body) if isinstance(s, Load)]
+    assert again == ["x", "sums"]
 
 
 # --- grids

@@ -188,6 +188,21 @@ def test_few_numbers_of_very_different_sizes_keep_their_sums(host_device: HostDe
     np.testing.assert_allclose(found, np.logaddexp.accumulate(x), rtol=1e-15)
 
 
+def test_what_tiles_tell_takes_a_few_bytes(host_device: HostDevice) -> None:
+    """A sum and a flag for each tile and each group of tiles."""
+    for dtype, most in (("f4", 200), ("c16", 3000)):
+        sizes = 2, 200_000, 1
+        scan = running.PrefixScan(host_device, "cumsum", np.dtype(dtype), sizes, reverse=False)
+        assert 0 < scan.room < most
+
+
+def test_blocks_of_larger_states_have_fewer_threads() -> None:
+    """Along memory and across it: else they have too few registers."""
+    for state, most in ((4, 1024), (8, 512), (16, 512), (24, 512)):
+        plans = running.along(10**8, min(state, 16), state), running.across(10**5, 10**5, state)
+        assert [p.threads for p in plans] == [most, most]
+
+
 @pytest.mark.parametrize(("n", "launches"), [(50, 1), (4096, 1), (40_000, 2)])
 def test_few_kernels_run(n: int, launches: int, host_device: HostDevice) -> None:
     before = host_device.launches

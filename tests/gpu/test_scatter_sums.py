@@ -13,6 +13,7 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import jit
 from ftrace.gpu.eager.compiled_rows import added
+from ftrace.gpu.gpu_backend import _can_scatter
 from ftrace.gpu.handwritten import scatter_sums
 from tests.gpu.emulation.device import HostDevice
 from tests.gpu.hosted import here, there
@@ -245,6 +246,13 @@ def test_programs_add_at_places(dtype: str, host_device: HostDevice) -> None:
         np.testing.assert_array_equal(here(twice), x + x)
         np.testing.assert_array_equal(here(given[0]), x)
         np.testing.assert_array_equal(here(g(*given)), jit(g)(x, i, v))
+
+
+def test_numbers_of_four_and_eight_bytes_are_added_by_hand() -> None:
+    """In any order of threads, to the same bits; there are no such kernels for products."""
+    by_hand = {c for c in "?bBhHiIqQefdFD" if _can_scatter("add", np.dtype(c))}
+    assert by_hand == set("iIqQfdFD")
+    assert not any(_can_scatter("mul", np.dtype(c)) for c in by_hand)
 
 
 def test_the_gradient_of_a_gather_adds_at_places(host_device: HostDevice) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from ftrace import jit, lax, vectorize
 from ftrace import numpy as fnp
+from ftrace.gpu.emit.kernel_source import emit
 from ftrace.gpu.grid import mapping, tiling
 from ftrace.gpu.grid.layout import LARGE, SIGNED, SMALL, THREAD, TILE
 from ftrace.gpu.runtime.copying import contiguous
@@ -261,6 +262,17 @@ def test_what_is_read_at_two_places_or_written_before_is_no_tile():
         np.testing.assert_array_equal(results["z"], expected)
         np.testing.assert_array_equal(results["y"], 2 * expected.T)
         assert found.layout.team == THREAD
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_both_sides_of_a_tile_are_vectors_where_rows_are_whole_ones(dtype):
+    """Rows of the operand and of the result: those of either may be none."""
+    for shape, vectors in (((100, 140), 2), ((98, 140), 2 if dtype == "f8" else 1)):
+        types = [plans.array(*shape, dtype=np.dtype(dtype))]
+        (kernel,) = plans.kernels(plans.planned(lambda x: x.T + x.T, *types))
+        assert len(kernel.layout.vectors) == vectors
+        text = emit(kernel.kernel, kernel.layout, "k")
+        assert text.count("*(const Pack<") == 1  # of the operand, at once
 
 
 def test_every_tile_has_a_block():

@@ -19,7 +19,8 @@ from ftrace.gpu.eager.library_arrays import Rule
 from ftrace.primitives.places import other_axes
 
 Ints = tuple[int, ...]
-Combine = Callable[[Any, Any, Any, Any], Any]  # (namespace, rows, places, values) -> rows
+# (namespace, rows, places, values) -> rows, whose elements may be in one axis
+Combine = Callable[[Any, Any, Any, Any], Any]
 INDEX = np.dtype(np.int64)
 
 
@@ -112,13 +113,12 @@ def by_sums(added: Callable[[Any, Any, Any], Any]) -> Combine:
     """What adds by a function that knows floats and integers of four and eight bytes."""
 
     def combined(xp: Any, rows: Any, places: Any, values: Any) -> Any:
-        shape, dtype = rows.shape, rows.dtype
+        width, dtype = prod(rows.shape[1:]), rows.dtype
         wide = _WIDE.get(dtype.char, dtype)
         rows, values = (
-            xp.reshape(x.astype(wide, copy=False), (x.shape[0], prod(shape[1:])))
-            for x in (rows, values)
+            xp.reshape(x.astype(wide, copy=False), (x.shape[0], width)) for x in (rows, values)
         )
-        return xp.reshape(added(rows, places, values), shape).astype(dtype, copy=False)
+        return added(rows, places, values).astype(dtype, copy=False)
 
     return combined
 

@@ -118,7 +118,7 @@ def _numbered(
         return
     index, count = w.layout.index, product(w, owners)
     w.team, w.teams = "(long long)team", f"(long long)({count})"
-    several = w.layout.team == WARP and w.threads < WARP_LANES
+    several = w.threads < WARP_LANES
     number = "first" if several else "team"
     with w.braces(f"for ({index} {number} = {start}; {number} < {count}; {number} += {step})"):
         if several:  # the lanes of a warp stay together

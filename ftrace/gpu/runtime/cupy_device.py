@@ -154,7 +154,7 @@ class CupyDevice:
                 return {name: module.get_function(name) for name in entries}
             except self._errors as error:
                 doing = f"Loading {', '.join(entries)}, compiled by {self.compiler},"
-                advice = self._newer_driver() if getattr(error, "status", 0) in _CODE else ""
+                advice = self._newer_driver() if getattr(error, "status", None) in _CODE else ""
                 raise self._failed(doing, error, advice) from error
 
     def launch(
@@ -341,7 +341,7 @@ def _working_cupy() -> tuple[Any, tuple[type[Exception], ...]]:
     try:
         count, reason = cuda.runtime.getDeviceCount(), ""
     except errors as error:
-        if getattr(error, "status", 0) == _NOT_INITIALISED:
+        if getattr(error, "status", None) == _NOT_INITIALISED:
             raise _after(f"CuPy sees no GPU in this process ({error}).") from error
         count, reason = 0, str(error)
     if not count:
@@ -384,7 +384,7 @@ def _version(number: int) -> str:
 
 
 def _is_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or getattr(error, "status", 0) == _OUT_OF_MEMORY
+    return isinstance(error, MemoryError) or getattr(error, "status", None) == _OUT_OF_MEMORY
 
 
 def _is_of_cupy(error: Exception) -> bool:
@@ -396,7 +396,7 @@ def _is_of_cupy(error: Exception) -> bool:
 
 
 def _failed(doing: str, error: Exception, advice: str = "") -> BackendError:
-    if _forked or getattr(error, "status", 0) == _NOT_INITIALISED:
+    if _forked or getattr(error, "status", None) == _NOT_INITIALISED:
         return _after(f"{doing} failed: {error}.")
     return BackendError(
         f"{doing} failed: {error}.",
