@@ -30,7 +30,7 @@ from ftrace.core.lower import (
     Scattering,
 )
 from ftrace.core.trace import Tracer, is_on_device
-from ftrace.interpreters.linearize import linearize_flat
+from ftrace.interpreters.linearize import Tape, linearize_flat, push
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.sparse.linear_maps import (
@@ -74,10 +74,34 @@ def structured_jacobian(fun: Callable[..., Any], lift: bool = True) -> Callable[
             if out is None or isinstance(out, Literal) or invar is None:
                 return ZeroMap((y.size, x.size), y.dtype)
             maps: dict[Var, Any] = {invar: IdentityMap(1, x.size, x.dtype)}
-            _follow(tape.eqns, maps)
+            try:
+                _follow(tape.eqns, maps)
+            except _ComplexError:
+                return _whole(tape, typeof(x), outs[0])
             return maps[out]
 
     return structured
+
+
+class _ComplexError(Exception):
+    """A complex value moves: its parts are linear in real numbers, not it in complex ones."""
+
+
+def _whole(tape: Tape, a: ShapedArray, y: Any) -> StructuredMap:
+    """The whole program as one operation."""
+    out = typeof(y)
+
+    def forward(t: Any) -> Any:
+        with quietly():
+            (found,) = push(tape, [np.asarray(t, a.dtype).reshape(a.shape)[()]], [y])
+        return np.asarray(found).reshape(-1)
+
+    def backward(ct: Any) -> Any:
+        with quietly():
+            (found,) = tape.pull([np.asarray(ct, out.dtype).reshape(out.shape)[()]])
+        return np.zeros(a.size, a.dtype) if found is None else np.asarray(found).reshape(-1)
+
+    return AppliedMap((out.size, a.size), out.dtype, forward, backward)
 
 
 def _type_of(fun: Any, y: Any) -> ShapedArray:
@@ -102,6 +126,8 @@ def _check_real(fun: Any, what: str, a: ShapedArray) -> None:
 def _follow(eqns: Sequence[Eqn], maps: dict[Var, Any]) -> None:
     """The maps of what equations compute; values that do not move are kept there, too."""
     for eqn in eqns:
+        if any(v.aval.dtype.kind == "c" for v in (*eqn.invars, *eqn.outvars)):
+            raise _ComplexError
         args = [a.value if isinstance(a, Literal) else maps[a] for a in eqn.invars]
         inner = called(eqn)
         expansion = way(eqn.primitive, Expansion)

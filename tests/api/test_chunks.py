@@ -20,7 +20,7 @@ def rosenbrock(x):
 
 
 @BOTH
-@pytest.mark.parametrize("chunk", [1, 2, 3, 6, 7, 50, np.int64(2)])
+@pytest.mark.parametrize("chunk", [1, 2, 3, 6, 7, 50, np.int64(2), "auto"])
 def test_a_compiled_jacobian_is_the_same_for_every_chunk_size(jacobian, chunk):
     found = ftrace.jit(jacobian(f, chunk_size=chunk))(X)
     np.testing.assert_allclose(found, jacobian(f)(X), rtol=1e-13, atol=1e-15)
@@ -130,3 +130,30 @@ def test_compiled_a_gradient_of_many_chunks_takes_no_longer_to_compile_than_of_f
     x = np.linspace(0.1, 1.0, 1200)
     found = ftrace.jit(ftrace.jacfwd(rosenbrock, chunk_size=1))(x)
     np.testing.assert_allclose(found, ftrace.grad(rosenbrock)(x), rtol=1e-10)
+
+
+@BOTH
+def test_automatic_chunks_fit_in_memory(jacobian, monkeypatch):
+    sizes = []
+
+    def seen(x):
+        return np.sin(x) * x[0]
+
+    monkeypatch.setattr("ftrace.api.derivatives.unit_vectors.MOST", 3 * X.nbytes)
+    real = ftrace.api.derivatives.jacobians.batch_flat
+    monkeypatch.setattr(
+        "ftrace.api.derivatives.jacobians.batch_flat",
+        lambda fn, axis, *rest: (sizes.append(axis.size), real(fn, axis, *rest))[1],
+    )
+    found = jacobian(seen, chunk_size="auto")(X)
+    np.testing.assert_allclose(found, ftrace.jacfwd(seen)(X), rtol=1e-14)
+    assert sizes[:3] == [3, 3, 1]
+    sizes.clear()
+    ftrace.make_jaxpr(jacobian(seen, chunk_size="auto"))(np.ones(1000))
+    assert sizes == [100]
+
+
+@pytest.mark.parametrize("chunk", ["auto", ("auto", "auto"), (2, "auto")])
+def test_automatic_chunks_of_hessians(chunk):
+    found = ftrace.jit(ftrace.hessian(rosenbrock, chunk_size=chunk))(X)
+    np.testing.assert_allclose(found, ftrace.hessian(rosenbrock)(X), rtol=1e-12, atol=1e-10)

@@ -35,10 +35,10 @@ def test_argnums_may_name_arguments_passed_by_keyword():
     assert ftrace.grad(area, ("scale", "height"))(3.0, height=6.0, scale=2.0) == (18.0, 6.0)
 
 
-@pytest.mark.parametrize("argnums", [2, -3, "depth", "height"])
+@pytest.mark.parametrize("argnums", [2, -3, "depth"])
 def test_argnums_that_the_call_does_not_have_are_refused(argnums):
     with pytest.raises(TreeError, match="argnums"):
-        ftrace.grad(area, argnums)(*((3.0,) if argnums == "height" else (3.0, 6.0)))
+        ftrace.grad(area, argnums)(3.0, 6.0)
 
 
 def test_aux_is_returned_as_it_is():

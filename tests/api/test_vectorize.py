@@ -264,6 +264,8 @@ def test_partials_are_the_diagonals_of_jacobians():
     np.testing.assert_array_equal(db[0], np.zeros((2, 3)))
     np.testing.assert_allclose(db[1], np.broadcast_to(np.cos(COLUMN), (2, 3)))
     _, (only,) = elementwise_partials(lambda x, y: x * x * y, argnums=1)(X, COLUMN)
+    _, (same,) = elementwise_partials(lambda x, y: x * x * y, argnums="y")(X, COLUMN)
+    np.testing.assert_array_equal(only, same)
     np.testing.assert_allclose(only, np.broadcast_to(X * X, (2, 3)))
 
 

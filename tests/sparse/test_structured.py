@@ -93,7 +93,12 @@ KINDS = {
     ],
     "Product": [(lambda x: np.sin(A @ x), X), (lambda m: np.sin(B @ m @ C), M)],
     "Sum": [(lambda x: x - np.mean(x), X), (lambda m: m @ m.T, M)],
-    "Operator": [(np.cumsum, X)],
+    "Operator": [
+        (np.cumsum, X),
+        (lambda x: np.real(np.fft.fft(x)), X),
+        (lambda x: np.abs(np.exp(1j * x) * x + 1), X),
+        (lambda m: np.real(ftrace.jit(lambda z: z * z)(m + 2j)), M),
+    ],
     None: [
         (looped, X),
         (assigned, X),

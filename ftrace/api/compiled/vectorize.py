@@ -20,6 +20,7 @@ from ftrace.control.functions import (
     argument_paths,
     flatten_call,
     name_of,
+    parameters,
     stage_function,
 )
 from ftrace.control.once import Staging, checked
@@ -126,7 +127,7 @@ def elementwise_partials(fun: Callable[..., Any], *, argnums: Any = None) -> Cal
 
     Args:
         fun: as for `vectorize`.
-        argnums: positions of the arguments by which to differentiate; all by default.
+        argnums: positions or names of the arguments by which to differentiate; all by default.
 
     Returns:
         A function that gives `(ys, partials)`: for each result (in its containers) a tuple with,
@@ -293,7 +294,7 @@ class _Call:
         """Results, and for each of them the partials by each argument."""
         jaxpr, shared = self.program
         args = self.in_tree.children()[0].children()
-        chosen = range(len(args)) if argnums is None else _numbers(argnums, len(args))
+        chosen = range(len(args)) if argnums is None else _numbers(self.fun, argnums, len(args))
         first = [0]
         for part in args:
             first.append(first[-1] + part.num_leaves)
@@ -328,13 +329,15 @@ class _Call:
         return self.tree.unflatten(outs), self.tree.unflatten(rows)
 
 
-def _numbers(argnums: Any, count: int) -> tuple[int, ...]:
+def _numbers(fun: Any, argnums: Any, count: int) -> tuple[int, ...]:
     wanted: Any = check_argnums("elementwise_partials", argnums)
+    known = parameters(fun)
     given: tuple[Any, ...] = wanted if isinstance(wanted, tuple) else (wanted,)
+    given = tuple(known.index(n) if n in known else n for n in given)
     if not all(issubclass(type(n), int) and -count <= n < count for n in given):
         raise ShapeError(
             f"argnums of elementwise_partials is {brief(argnums)}; there are {count} arguments.",
-            "Count positional arguments from 0.",
+            "Count positional arguments from 0, or give their names.",
         )
     return tuple(n % count for n in given)
 

@@ -23,10 +23,12 @@ from ftrace.api.derivatives.autodiff import aux_trees, grad, jvp
 from ftrace.api.derivatives.matching import check_tuple, match_tangents
 from ftrace.api.derivatives.unit_vectors import (
     Basis,
+    Chunk,
     check_chunk,
     chunks,
     looped,
     loops,
+    resolved,
     total,
 )
 from ftrace.control.functions import FlatFunction
@@ -56,7 +58,7 @@ def jacfwd(
     argnums: ArgNums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-    chunk_size: int | None = None,
+    chunk_size: Chunk = None,
     *,
     lift: bool = True,
 ) -> Callable[P, Any]:
@@ -69,7 +71,8 @@ def jacfwd(
         holomorphic: `fun` is complex-analytic. Otherwise arguments are real for `jacfwd` and
             `hessian`, results for `jacrev` and `hessian`.
         chunk_size: how many of the k input elements go through one pass together (default:
-            all); there are ceil(k / chunk_size) passes.
+            all); there are ceil(k / chunk_size) passes. "auto": 100 where the program is compiled,
+            where the passes are one loop; else as many as take 64 MiB.
         lift: as in `grad`.
 
     Returns:
@@ -110,11 +113,12 @@ def forward_call(
     """
     restart = Eager(fun, lift)
     argnums = check_argnums(what, argnums)
-    chunk = check_chunk(chunk_size)
+    wanted = check_chunk(chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen, leaves, flat = inputs_of(fun, argnums, args, kwargs, holomorphic, what)
         avals = [typeof(x) for x in leaves]
+        chunk = resolved(wanted, avals)
         if not holomorphic:
             check_real(what, fun, "a complex argument", avals)
         given = (*args, *kwargs.values())
@@ -162,7 +166,7 @@ def jacrev(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    chunk_size: int | None = None,
+    chunk_size: Chunk = None,
     *,
     lift: bool = True,
 ) -> Callable[P, Any]:
@@ -187,7 +191,7 @@ def jacrev(
     check_callable(fun, "jacrev")
     restart = Eager(fun, lift)
     argnums = check_argnums("jacrev", argnums)
-    chunk = check_chunk(chunk_size)
+    wanted = check_chunk(chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         chosen, leaves, flat = inputs_of(
@@ -198,6 +202,7 @@ def jacrev(
             outs, tape = restart(lambda: linearize_flat(flat, leaves, outlives=False), given)
             n = flat.out_tree.children()[0].num_leaves if has_aux else len(outs)
             out_avals = [typeof(y) for y in outs[:n]]
+            chunk = resolved(wanted, out_avals)
             if not holomorphic:
                 check_real("jacrev", fun, "a complex result", out_avals)
             extra = len(outs) - n
@@ -229,7 +234,7 @@ def hessian(
     argnums: ArgNums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-    chunk_size: int | tuple[int, int] | None = None,
+    chunk_size: Chunk | tuple[Chunk, Chunk] = None,
     *,
     lift: bool = True,
 ) -> Callable[P, Any]:

@@ -15,7 +15,15 @@ from ftrace.api.calls import ArgNums, check_argnums, check_callable, name_of, tr
 from ftrace.api.derivatives.autodiff import aux_trees
 from ftrace.api.derivatives.jacobians import check_real, forward_call, inputs_of
 from ftrace.api.derivatives.series import jet_flat
-from ftrace.api.derivatives.unit_vectors import Basis, check_chunk, chunks, looped, loops
+from ftrace.api.derivatives.unit_vectors import (
+    Basis,
+    Chunk,
+    check_chunk,
+    chunks,
+    looped,
+    loops,
+    resolved,
+)
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.dtypes import is_inexact
@@ -38,7 +46,7 @@ def hessian_diagonal(
     fun: Callable[P, Any],
     argnums: ArgNums = 0,
     has_aux: bool = False,
-    chunk_size: int | None = None,
+    chunk_size: Chunk = None,
     *,
     lift: bool = True,
 ) -> Callable[P, Any]:
@@ -91,7 +99,7 @@ def laplacian(
     fun: Callable[P, Any],
     argnums: ArgNums = 0,
     has_aux: bool = False,
-    chunk_size: int | None = None,
+    chunk_size: Chunk = None,
     *,
     lift: bool = True,
 ) -> Callable[P, Any]:
@@ -120,13 +128,14 @@ def laplacian(
     check_callable(fun, "laplacian")
     restart = Eager(fun, lift)
     argnums = check_argnums("laplacian", argnums)
-    chunk = check_chunk(chunk_size)
+    wanted = check_chunk(chunk_size)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         _, leaves, flat = inputs_of(fun, argnums, args, kwargs, False, "laplacian")
         avals = [typeof(x) for x in leaves]
         check_real("laplacian", fun, "a complex argument", avals)
         given = (*args, *kwargs.values())
+        chunk = resolved(wanted, avals)
         outs: list[Any] = []
 
         def one_pass(basis: Basis, count: int) -> list[Any]:
@@ -151,7 +160,7 @@ def laplacian(
         n = len(sums)
         return flat.out_tree.unflatten(owned([*sums, *outs[n:]], leaves))
 
-    key = ("laplacian", argnums, has_aux, chunk, lift)
+    key = ("laplacian", argnums, has_aux, wanted, lift)
     return transformed(fun, call, key, f"Laplacian of {name_of(fun)}.")
 
 

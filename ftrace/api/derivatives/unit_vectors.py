@@ -5,7 +5,7 @@ iterations of one loop, whose body is traced once and makes its unit vectors by 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,24 +25,36 @@ from ftrace.primitives.create import iota
 from ftrace.primitives.linear import add, broadcast_in_dim
 from ftrace.primitives.shape import reshape
 
+TOGETHER: Final = 100  # directions of a compiled pass
+MOST: Final = 1 << 26  # bytes of the directions of another one
+Chunk = int | str | None
 Basis = list[Any]  # for each array [count, *shape], None for integers
 
 
-def check_chunk(chunk_size: Any) -> int | None:
-    """The number of directions of a pass.
+def check_chunk(chunk_size: Any) -> Chunk:
+    """How many directions a pass takes, as far as that is known without arguments.
 
     Raises:
-        ShapeError: it is no positive integer.
+        ShapeError: it is no positive integer, nor "auto".
     """
-    if chunk_size is None:
-        return None
     cls = type(chunk_size)
+    if chunk_size is None or (cls is str and chunk_size == "auto"):
+        return chunk_size
     if cls is bool or not issubclass(cls, int | np.integer) or chunk_size < 1:
         raise ShapeError(
-            f"chunk_size must be a positive integer or None, not {brief(chunk_size)}.",
+            f'chunk_size must be a positive integer, "auto" or None, not {brief(chunk_size)}.',
             "It says how many directions go through one pass; None takes all at once.",
         )
     return int(chunk_size)
+
+
+def resolved(chunk: Chunk, avals: Sequence[ShapedArray]) -> int | None:
+    """The number of directions of a pass; "auto" depends on where it runs, and on sizes."""
+    if not isinstance(chunk, str):
+        return chunk
+    if is_staged(ctx.trace):
+        return TOGETHER
+    return max(1, MOST // max(1, sum(a.size * a.dtype.itemsize for a in avals)))
 
 
 def total(avals: Sequence[ShapedArray]) -> int:

@@ -19,7 +19,7 @@ from ftrace.api.calls import (
 )
 from ftrace.api.derivatives.autodiff import aux_trees, check_scalar, grad
 from ftrace.api.derivatives.jacobians import forward_call, jacfwd, jacrev
-from ftrace.api.derivatives.unit_vectors import check_chunk, total
+from ftrace.api.derivatives.unit_vectors import Chunk, check_chunk, resolved, total
 from ftrace.api.modes.predicted_work import ModeChoice, programs, work
 from ftrace.control.functions import FlatFunction, flatten_call
 from ftrace.core.avals import ShapedArray, typeof
@@ -44,7 +44,7 @@ def gradient(
     holomorphic: bool = False,
     *,
     mode: str = "auto",
-    chunk_size: int | None = None,
+    chunk_size: Chunk = None,
     lift: bool = True,
 ) -> Callable[P, Any]:
     """Make the gradient of a scalar function, in the mode that takes less work.
@@ -98,7 +98,7 @@ def jacobian(
     mode: str = "reverse",
     flat: bool = False,
     structured: bool = False,
-    chunk_size: int | None = None,
+    chunk_size: Chunk = None,
     lift: bool = True,
 ) -> Callable[P, Any]:
     """Make the Jacobian of a function: `jacrev` under JAX's other name, or in another mode.
@@ -244,7 +244,8 @@ class Choosing:
             return ModeChoice("reverse", "a run of the function changes what the next one reads")
         flat = chosen.function(self.fun, tree)
         inputs = total(avals)
-        count = inputs if self.chunk is None else min(self.chunk, inputs)
+        chunk = resolved(self.chunk, avals)
+        count = inputs if chunk is None else min(chunk, inputs)
         try:
             with attempting(), quietly():
                 forward, reverse, results = self._restart(
