@@ -210,7 +210,7 @@ class FlatFunction:
 
     def _names(self) -> list[str]:
         args, kwargs = self.in_tree.subs
-        return self._user.names(len(args.subs)) + list(kwargs.data or ())
+        return self._user.names(len(args.subs)) + list(kwargs.data)
 
 
 @record

@@ -144,6 +144,8 @@ def test_an_addition_that_is_no_sum():
         assert values(way(start)).tolist() == [-1.0, 7.0]
     many = ftrace.vmap(ftrace.grad(f))(Bound(np.zeros(2), np.ones(2)))
     assert values(many).tolist() == [[-1.0, -1.0], [7.0, 7.0]]
+    nested = ftrace.vmap(ftrace.vmap(ftrace.grad(f)))(Bound(np.zeros((2, 3)), np.ones((2, 3))))
+    assert nested.low.shape == (2, 3)
     mixed = ftrace.vmap(ftrace.jit(ftrace.grad(f)))(Bound(np.zeros(2), np.ones(2)))
     assert values(mixed).tolist() == [[-1.0, -1.0], [7.0, 7.0]]
 

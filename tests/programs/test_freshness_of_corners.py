@@ -79,6 +79,24 @@ SEEN = {
         "y, v = 0.0, 2.0\nfor i in range(2):\n    y = y + g(v)\n    v = x\nreturn y", NEW_K),
     "a slice with known ends": (
         THINGS + "things = [b, a]", "return things[0:1][0].w * x", NEW_B),
+    "a list that grows after a library got it": (
+        THINGS, "y, acc = 0.0, []\nfor i in range(2):\n"
+        "    for t in zip(acc, acc): y = y + t[0].w * x\n    acc.append(b)\nreturn y", NEW_B),
+    "a mask": (
+        "K = np.ma.array([1.0, 2.0], mask=[False, False])", "return x * K.sum()",
+        "K[0] = np.ma.masked"),
+    "a list that holds itself": (
+        THINGS + "things = [b]\nthings.append(things)", "return list(zip(things))[0][0].w * x",
+        NEW_B),
+    "what stands behind a question for None": (
+        THINGS + "n = None", "if n is None: return b.w * x\nreturn x", NEW_B),
+    "what stands behind a question for another than None": (
+        THINGS + "n = 1", "if n is not None: return b.w * x\nreturn x", NEW_B),
+    "a function in a list that grows after a library got it": (
+        THINGS + "def of_b(): return b.w",
+        "y, acc = 0.0, []\nfor i in range(2):\n"
+        "    for w in map(lambda g: g(), acc): y = y + w * x\n    acc.append(of_b)\nreturn y",
+        NEW_B),
 }
 UNSEEN = {
     "another item of a list in a list": (

@@ -25,6 +25,7 @@ from ftrace.core.dtypes import float64
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.interpreters.partial import partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
+from ftrace.primitives.elementwise import mul
 
 X = np.array([1.0, 2.0, 3.0])
 NUMBER = aval((), float64)
@@ -69,6 +70,13 @@ def test_only_weak_results_of_branches_are_converted():
     (eqn,) = (e for e in ftrace.make_jaxpr(f)(np.float64(1.5), True).eqns if "branches" in e.params)
     rows = [[e.primitive.name for e in b.eqns] for b in eqn.params["branches"]]
     assert sorted(rows) == [[], ["mul", "convert_element_type"]]
+
+
+def test_a_result_of_branches_that_all_members_share_is_one():
+    f = lambda x, p: lax.cond(p, lambda x: (x, 1.0), lambda x: (x * 2.0, 2.0), x)  # noqa: E731
+    found, shared = vmap(f, (0, None), (0, None))(X, False)
+    np.testing.assert_array_equal(found, 2.0 * X)
+    assert shared == 2.0
 
 
 def test_branches_over_members_have_the_same_types_with_tapes_too():
@@ -284,6 +292,12 @@ def test_an_error_of_a_callback_of_its_own_is_no_nan(compiled):
         vmap(lambda x: ftrace.pure_callback(fails, F8, x))(X)
 
 
+def test_what_either_of_two_policies_keeps_is_kept():
+    nothing, everything = policies.nothing_saveable, policies.everything_saveable
+    for pair in ((nothing, everything), (everything, nothing)):
+        assert policies.save_from_both_policies(*pair)(mul, NUMBER, NUMBER)
+
+
 def test_the_effect_that_a_checkpoint_would_repeat_is_named():
     def f(x):
         y = np.sin(x)
@@ -414,6 +428,20 @@ def test_all_partial_derivatives_of_a_loop_come_from_one_loop_if_it_may_be_long(
     assert count == (1 if loop == "while" else 2)
     _, *slopes = eval_jaxpr(found, [1.5, 2.0])
     np.testing.assert_allclose(slopes, grad(lambda x, y: f(x, y)[0], (0, 1))(1.5, 2.0))
+
+
+def test_results_of_unknown_operands_wait_all_of_them():
+    both = vectorize(lambda x, y: (x * y, x + y))
+    whole = trace_closed(lambda x, y: list(both(x, y)), [aval((3,), float64)] * 2)
+    assert partial_jaxpr(whole, (True, False)).out_known == (False, False)
+
+
+def test_partial_derivatives_of_a_loop_are_those_of_numbers():
+    def f(*xs):
+        return [lax.while_loop(lambda c: c < 50.0, lambda c: sum(map(np.sin, xs), c + 1.0), xs[0])]
+
+    found, _ = partials(trace_closed(f, [NUMBER] * 8), (True,) * 8)
+    assert {v.aval.shape for e in found.eqns for v in e.outvars} == {()}
 
 
 def test_partial_derivatives_are_computed_again_where_that_is_cheaper_than_reading_them():

@@ -167,3 +167,28 @@ def test_what_a_walk_leaves_is_of_no_use():
     ftrace.debug.blame(f, X)
     with pytest.raises(errors.UnexpectedTracerError):
         kept[0] + 1.0
+
+
+COUNT = 0
+
+
+def test_a_count_is_what_one_run_leaves():
+    log = []
+
+    def f(x):
+        global COUNT
+        COUNT += 1
+        n = len(log)
+        log.append(n)
+        return x
+
+    vmap(f)(X)
+    assert (COUNT, len(log)) == (1, 1)
+
+
+def test_what_an_array_function_gives_may_be_another_array():
+    def f(x):
+        np.ravel(X)[0] = 5.0
+        return x
+
+    assert may_change(f)

@@ -432,7 +432,7 @@ class Calling(Attributes):
         known = self._escaped.get(key)
         if known is None or known[0] != self.growth:
             inner = self.within(args)
-            held = [] if f is None else held_functions(f)
+            held = held_functions(f)
             functions = [*held, *(x for x in inner.refs if is_users(x))]
             given = inner._replace(traced=traced)
             if ours and not isinstance(f, Held):  # `grad(f, ...)` gives f no function

@@ -222,7 +222,7 @@ def _import(m: Reader, stack: Stack, i: Instruction) -> None:
     name = "." * level.refs[0] + i.value
     if level.refs[0]:
         name = importlib.util.resolve_name(name, m.frame.globals.get("__package__") or "")
-    parent = name if names.refs[0] or level.refs[0] else name.partition(".")[0]
+    parent = name if names.refs[0] else name.partition(".")[0]
     stack.append(m.imported(parent))
 
 
