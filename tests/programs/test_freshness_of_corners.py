@@ -97,6 +97,12 @@ SEEN = {
         "y, acc = 0.0, []\nfor i in range(2):\n"
         "    for w in map(lambda g: g(), acc): y = y + w * x\n    acc.append(of_b)\nreturn y",
         NEW_B),
+    "what a function gets from a second library call": (
+        THINGS + "def read(o): return o.w",
+        "return (sum(map(read, [a])) + sum(map(read, [b]))) * x", NEW_B),
+    "what a dictionary outside is filled with": (
+        THINGS + "store = {}",
+        "store.update({'o': b})\ntry: return store['o'].w * x\nfinally: store.clear()", NEW_B),
 }
 UNSEEN = {
     "another item of a list in a list": (

@@ -436,6 +436,18 @@ def test_results_of_unknown_operands_wait_all_of_them():
     assert partial_jaxpr(whole, (True, False)).out_known == (False, False)
 
 
+def test_partials_of_unknown_values_wait():
+    f = vectorize(lambda x: np.sin(x) * x)
+    whole = trace_closed(lambda x, t: list(jvp(f, (x,), (t,))), [aval((3,), float64)] * 2)
+    assert partial_jaxpr(whole, (False, True)).out_known == (False, False)
+
+
+def test_a_loop_over_members_is_not_run_again_for_its_derivative():
+    f = vectorize(lambda x, y: lax.while_loop(lambda c: c < 50.0, lambda c: c * x + y, x))
+    slope = grad(lambda x, y: f(x, y).sum(), (0, 1))
+    assert str(ftrace.make_jaxpr(slope)(X + 1.0, X)).count("while[") == 1
+
+
 def test_partial_derivatives_of_a_loop_are_those_of_numbers():
     def f(*xs):
         return [lax.while_loop(lambda c: c < 50.0, lambda c: sum(map(np.sin, xs), c + 1.0), xs[0])]

@@ -12,6 +12,7 @@ import ftrace.numpy as fnp
 from ftrace import jit, lax, vmap
 from ftrace.control import once
 from ftrace.control.changing import may_change
+from ftrace.control.drawing import may_draw
 from ftrace.control.guards import Watch
 from ftrace.core import errors
 from ftrace.interpreters.captures import COPY_LIMIT
@@ -192,3 +193,18 @@ def test_what_an_array_function_gives_may_be_another_array():
         return x
 
     assert may_change(f)
+
+
+def test_what_has_the_name_of_a_class_of_pythons_may_give_what_is_there_already():
+    def filling(scope):
+        exec("def f(x):\n    out = dict()\n    out.update(x)\n    return x", scope)
+        return scope["f"]
+
+    assert not may_change(filling({}))
+    assert not may_change(filling({"dict": dict}))
+    assert may_change(filling({"dict": lambda: GROW}))
+
+
+def test_ftraces_own_random_numbers_are_none_of_a_shared_generator():
+    assert not may_draw(lambda key: ftrace.random.normal(key))
+    assert may_draw(lambda key: np.random.normal())  # noqa: NPY002 - what is asked about

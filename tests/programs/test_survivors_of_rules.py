@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from ftrace import grad, jit, lax, vmap
+from ftrace import grad, jit, jvp, lax, vmap
 from ftrace.control.rules.custom_lin import custom_lin
 from ftrace.control.rules.linear_call import linear_call
 from ftrace.core import errors
@@ -71,3 +71,24 @@ def test_linear_maps_with_all_results_of_members_and_what_they_share():
     )
     total = lambda x: vmap(lambda t: linear_call(t, n=0, linear=same)[0])(x).sum()  # noqa: E731
     assert grad(total)(X).tolist() == [3.0, 3.0, 3.0]
+
+
+def test_the_guess_of_a_root_has_no_derivative_and_nothing_is_solved_for_it():
+    def fails(g, y):
+        raise AssertionError
+
+    f = lambda guess: lax.custom_root(lambda x: x - 2.0, guess, lambda f, x: x * 2.0, fails)  # noqa: E731
+    assert jvp(f, (1.0,), (1.0,)) == (2.0, 0.0)
+
+
+def test_the_member_that_raises_is_named_along_any_axis():
+    def f(x):
+        if x < 0:
+            raise ValueError("negative")
+        return x
+
+    x = np.ones((2, 3))
+    x[0, 2] = -1.0
+    with pytest.raises(ValueError, match="negative") as caught:
+        vmap(vmap(f), 1)(x)
+    assert any("batch element (2, 0)" in note for note in caught.value.__notes__)
