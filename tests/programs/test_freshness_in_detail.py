@@ -4,6 +4,7 @@ A program is text: what stands outside, the function's body, a change (`test_fre
 """
 
 import collections
+import contextlib
 import functools
 import importlib
 import operator
@@ -30,7 +31,7 @@ class Thing:
         self.w = w
 
 
-MODULES = (collections, functools, importlib, operator, os, sys, types, ftrace)
+MODULES = (collections, contextlib, functools, importlib, operator, os, sys, types, ftrace)
 V = np.array([1.0, 2.0, 3.0])
 
 

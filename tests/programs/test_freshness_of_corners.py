@@ -5,6 +5,7 @@ As in `test_freshness_in_detail.py`: what stands outside, the function's body, a
 
 import pytest
 
+from ftrace.control.guards import Watch
 from tests.programs.test_freshness_in_detail import V, check_program
 
 K = "K = np.array([2.0, 3.0, 4.0])\n"
@@ -103,6 +104,13 @@ SEEN = {
     "what a dictionary outside is filled with": (
         THINGS + "store = {}",
         "store.update({'o': b})\ntry: return store['o'].w * x\nfinally: store.clear()", NEW_B),
+    "what a library's wrapper of a function of the user's reads": (
+        THINGS + "@contextlib.contextmanager\ndef at(o): yield o.w",
+        "for c in map(at, [b]):\n    with c as w: return w * x", NEW_B),
+    "a keyword that a dictionary outside is filled with": (
+        THINGS + "store = {}",
+        "store.update({'p': a}, o=b)\ntry: return store['o'].w * x\nfinally: store.clear()",
+        NEW_B),
 }
 UNSEEN = {
     "another item of a list in a list": (
@@ -139,3 +147,19 @@ def test_a_change_is_seen(name: str) -> None:
 @pytest.mark.parametrize("name", UNSEEN)
 def test_what_a_call_does_not_read_costs_no_trace(name: str) -> None:
     check_program(*UNSEEN[name], V, again=False)
+
+
+class Loud:
+    """Tells when its operator is called."""
+
+    calls = 0
+
+    def __radd__(self, other: float) -> float:
+        Loud.calls += 1
+        return other
+
+
+def test_no_operator_of_the_users_is_called_by_the_walk() -> None:
+    loud = Loud()
+    Watch(lambda x: x * (2.0 + loud))
+    assert Loud.calls == 0

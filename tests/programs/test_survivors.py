@@ -7,12 +7,23 @@ import pytest
 
 import ftrace
 import ftrace.numpy as fnp
-from ftrace import checkpoint, grad, jit, jvp, lax, value_and_grad, vectorize, vjp, vmap
+from ftrace import (
+    checkpoint,
+    checkpoint_name,
+    grad,
+    jit,
+    jvp,
+    lax,
+    value_and_grad,
+    vectorize,
+    vjp,
+    vmap,
+)
 from ftrace import checkpoint_policies as policies
 from ftrace.control import traces
 from ftrace.control.remat.budgets import _numbers_of_points, _spread
 from ftrace.control.remat.peak_memory import peak
-from ftrace.control.remat.saving import work
+from ftrace.control.remat.saving import allowed, work
 from ftrace.control.rows.jit import BACKENDS, executable
 from ftrace.control.rows.mincut import _scalar_work, least_moved
 from ftrace.control.rows.partials import _size, partials
@@ -292,6 +303,18 @@ def test_an_error_of_a_callback_of_its_own_is_no_nan(compiled):
         vmap(lambda x: ftrace.pure_callback(fails, F8, x))(X)
 
 
+def test_a_policy_for_names_keeps_nothing_nameless():
+    assert not policies.save_only_these_names("a")(mul, NUMBER, NUMBER)
+    assert not policies.save_any_names_but_these("a")(mul, NUMBER, NUMBER)
+
+
+def test_a_value_with_a_name_that_is_kept_may_have_another_one():
+    named = lambda x: checkpoint_name(checkpoint_name(np.sin(x), "a"), "b")  # noqa: E731
+    jaxpr = ftrace.make_jaxpr(named)(1.5)
+    assert allowed(jaxpr, policies.save_only_these_names("a")) == {1}
+    assert allowed(jaxpr, policies.save_any_names_but_these("a")) == {2}
+
+
 def test_what_either_of_two_policies_keeps_is_kept():
     nothing, everything = policies.nothing_saveable, policies.everything_saveable
     for pair in ((nothing, everything), (everything, nothing)):
@@ -444,8 +467,8 @@ def test_partials_of_unknown_values_wait():
 
 def test_a_loop_over_members_is_not_run_again_for_its_derivative():
     f = vectorize(lambda x, y: lax.while_loop(lambda c: c < 50.0, lambda c: c * x + y, x))
-    slope = grad(lambda x, y: f(x, y).sum(), (0, 1))
-    assert str(ftrace.make_jaxpr(slope)(X + 1.0, X)).count("while[") == 1
+    both = value_and_grad(lambda x, y: f(x, y).sum(), (0, 1))
+    assert str(ftrace.make_jaxpr(both)(X + 1.0, X)).count("while[") == 1
 
 
 def test_partial_derivatives_of_a_loop_are_those_of_numbers():

@@ -11,8 +11,8 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import jit, lax, vmap
 from ftrace.control import once
-from ftrace.control.changing import may_change
-from ftrace.control.drawing import may_draw
+from ftrace.control.changing import may_change, rebinds
+from ftrace.control.drawing import is_source, may_draw
 from ftrace.control.guards import Watch
 from ftrace.core import errors
 from ftrace.interpreters.captures import COPY_LIMIT
@@ -208,3 +208,25 @@ def test_what_has_the_name_of_a_class_of_pythons_may_give_what_is_there_already(
 def test_ftraces_own_random_numbers_are_none_of_a_shared_generator():
     assert not may_draw(lambda key: ftrace.random.normal(key))
     assert may_draw(lambda key: np.random.normal())  # noqa: NPY002 - what is asked about
+
+
+def test_a_variable_that_an_inner_function_rebinds_is_rebound():
+    n = 0
+
+    def f(x):
+        def g():
+            nonlocal n
+            n += 1
+            return x
+
+        return g()
+
+    assert rebinds(f.__code__)
+    assert not rebinds(test_a_count_is_what_one_run_leaves.__code__)
+
+
+def test_a_method_of_a_generator_is_a_source_of_random_numbers():
+    rng = np.random.default_rng(0)
+    assert is_source(rng.normal)
+    assert is_source(rng)
+    assert not is_source([].append)
