@@ -49,12 +49,13 @@ def gradient(
 ) -> Callable[P, Any]:
     """Make the gradient of a scalar function, in the mode that takes less work.
 
-    The work of a mode is counted on its program, which is traced once for each signature: an
-    operation costs its largest operand or result in elements, and 5000 more for being called; a
-    product its multiplications, a loop its iterations. Forward mode carries all input elements
-    along, reverse mode walks the function backwards once. `ftrace.explain(gradient(f), x)` shows
-    what was chosen, and why. What cannot be traced on abstract values is done in reverse mode, and
-    so are functions of complex arguments that are not holomorphic.
+    The work of a mode is counted on its program. Both are traced at the first call with arguments
+    of each signature: the function runs twice more then, on abstract values. An operation costs its
+    largest operand or result in elements, and 5000 more for being called; a product its
+    multiplications, a loop its iterations. Forward mode carries all input elements along, reverse
+    mode walks the function backwards once. `ftrace.explain(gradient(f), x)` shows what was chosen,
+    and why. What cannot be traced on abstract values is done in reverse mode, and so are functions
+    of complex arguments that are not holomorphic.
 
     Args:
         fun, argnums, has_aux, holomorphic, lift: as in `grad`.
