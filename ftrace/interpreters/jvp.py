@@ -43,6 +43,26 @@ class JVPTracer(Tracer):
         primal = self.primal
         return primal.known(exact) if isinstance(primal, Tracer) else primal
 
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        number = "" if self.aval.shape or self.tangent is ZERO else _dual(self)
+        return f"{text[:-1]}, {number}>" if number and "?" not in number else text
+
+
+def _dual(x: Any) -> str:
+    """A number with its partial: `(1.0 + 0.5*eps[1,1])`, eps[d, k] the k-th one of level d."""
+    if type(x) is JVPTracer:
+        if x.tangent is ZERO:
+            return _dual(x.primal)
+        level, trace = 0, x.owner
+        while trace is not None:
+            level += type(trace) is JVPTrace
+            trace = trace.parent
+        return f"({_dual(x.primal)} + {_dual(x.tangent)}*eps[{level},1])"
+    if isinstance(x, Tracer) or np.ndim(x):
+        return "?"
+    return repr(np.asarray(x).item()) if type(x) not in LIBRARIES else "?"
+
 
 core.register(JVPTracer)
 

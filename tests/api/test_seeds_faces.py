@@ -1,4 +1,4 @@
-"""Gradients by names, paths and `self`, with seeds, conjugated (A7, C2, D3, D10, D12)."""
+"""Gradients by names, paths and `self`, with seeds, conjugated (A7, A11, C2, D3, D10, D12)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -228,3 +228,35 @@ def test_options_with_a_conjugate_are_no_other_function():
     z = 1.0 + 2.0j
     plain, conjugated = (ftrace.jit(ftrace.grad(lambda z: np.abs(z), conj=c)) for c in (0, 1))
     assert plain(z) == np.conj(conjugated(z))
+
+
+# ---------------------------------------------------------------------------------- dual numbers
+
+
+def test_a_nested_dual_number_shows_levels_and_partials():
+    seen = []
+
+    def inner(y):
+        seen.append((repr(y), repr(np.sin(y))))
+        return np.sin(y)
+
+    def outer(x):
+        seen.append(repr(x))
+        return ftrace.jvp(inner, (x,), (1.0,))[1]
+
+    assert ftrace.jvp(outer, (1.0,), (1.0,))[1] == -0.8414709848078965
+    s, c = float(np.sin(1.0)), float(np.cos(1.0))
+    assert seen[0] == "JVPTracer<f64*[], value=1.0, (1.0 + 1.0*eps[1,1])>"
+    d, d2 = seen[1]
+    assert d == "JVPTracer<f64*[], value=1.0, ((1.0 + 1.0*eps[1,1]) + 1.0*eps[2,1])>"
+    assert d2.endswith(f"(({s!r} + {c!r}*eps[1,1]) + ({c!r} + {-s!r}*eps[1,1])*eps[2,1])>")
+
+
+def test_other_traced_values_show_what_is_known():
+    seen = []
+    ftrace.jvp(lambda x: (seen.append(repr(x)), np.sum(x))[1], (X,), (X,))
+    ftrace.grad(lambda x: (seen.append(repr(x)), x)[1])(2.0)
+    ftrace.jit(lambda x: ftrace.jvp(lambda y: (seen.append(repr(y)), y)[1], (x,), (x,))[1])(2.0)
+    ftrace.jacfwd(lambda x: (seen.append(repr(x[0])), x)[1])(X)
+    assert not any("eps" in text for text in seen)
+    assert len(seen) >= 4
