@@ -8,22 +8,15 @@ the programs of `modules.py`, and denser in what goes wrong between a jump and a
     python -m tests.fuzz.jumps --count 2000 --seed 0
 """
 
-import argparse
-import importlib.util
 import itertools
 import random
-import signal
-import tempfile
-import warnings
-from collections import Counter
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 import ftrace
-from ftrace.errors import ConcretizationTypeError, FtraceError, LiftError, MutationError
+from ftrace.errors import FtraceError
+from tests.fuzz.small import LOUD, command, indented, loaded
 
 HEAD = """import numpy as np
 class Thing:
@@ -48,7 +41,6 @@ CHANGES = (
 )  # fmt: skip
 CALLS = ("a += h(s, x)", "a = g(a)")
 LOOPS = ("x", "range(3)", "w[:2]", "(1.0, 2.0)")
-LOUD = (LiftError, MutationError, ConcretizationTypeError)
 POINTS = [np.array(v) for v in itertools.product([-0.7, 0.4, 1.9], [-0.6, 0.5])]
 
 
@@ -67,7 +59,7 @@ class _Writer:
         return [line for part in parts for line in part]
 
     def nested(self, head: str, depth: int, loop: bool, result: str) -> list[str]:
-        return [head, *_indented(self.block(depth - 1, loop, result))]
+        return [head, *indented(self.block(depth - 1, loop, result))]
 
     def maybe(self, chance: float, head: str, depth: int, loop: bool, result: str) -> list[str]:
         return self.nested(head, depth, loop, result) if self.rng.random() < chance else []
@@ -91,7 +83,7 @@ class _Writer:
             if kind > 0.72:
                 heads = [f"{n} = 0", f"while {n} < {most} and {test}:", f"    {n} += 1"]
             body = self.block(depth - 1, True, result)
-            return [*heads, *_indented(body), *self.maybe(0.25, "else:", *around)]
+            return [*heads, *indented(body), *self.maybe(0.25, "else:", *around)]
         if kind < 0.83:
             kinds = self.rng.choice(["ValueError", "(ValueError, KeyError)", "Exception"])
             raised = f"    raise {self.rng.choice(['ValueError', 'KeyError'])}"
@@ -99,7 +91,7 @@ class _Writer:
             last = ["finally:", "    " + self.change(False)] if self.rng.random() < 0.3 else []
             return [
                 *self.nested("try:", *around),
-                *_indented(tried),
+                *indented(tried),
                 *self.nested(f"except {kinds}:", *around),
                 *self.maybe(0.3, "else:", *around),
                 *last,
@@ -107,10 +99,6 @@ class _Writer:
         if kind < 0.92 or not loop:
             return [f"if {test}:", f"    {self.change(False)}", f"    return {result}"]
         return [f"if {test}:", f"    {self.rng.choice(['break', 'continue'])}"]
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return ["    " + line for line in lines]
 
 
 def program(seed: int) -> str:
@@ -125,24 +113,13 @@ def program(seed: int) -> str:
         [
             HEAD,
             "def h(s, x):",
-            *_indented([START.format(list="s", array="x * 1.0"), *helper, "return a + s[0]"]),
+            *indented([START.format(list="s", array="x * 1.0"), *helper, "return a + s[0]"]),
             "def f(x):",
-            *_indented([START.format(list="[1.0, 2.0]", array="np.zeros(3) + x[0]")]),
-            *_indented(["def g(q):", f"    {inner}", "    return q * 0.5", *body]),
+            *indented([START.format(list="[1.0, 2.0]", array="np.zeros(3) + x[0]")]),
+            *indented(["def g(q):", f"    {inner}", "    return q * 0.5", *body]),
             f"    return {RESULT}\n",
         ]
     )
-
-
-def _loaded(source: str, folder: str, name: str) -> ModuleType:
-    path = Path(folder) / f"{name}.py"
-    path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _differ(got: Any, expected: Any) -> bool:
@@ -152,7 +129,7 @@ def _differ(got: Any, expected: Any) -> bool:
 
 def check(seed: int, folder: str) -> str:
     """What a program gives: `right`, `refused` by name, `raises` in plain Python, or a finding."""
-    f = _loaded(program(seed), folder, f"jumps_{seed}").f
+    f = loaded(program(seed), folder, f"jumps_{seed}").f
     try:
         expected = [f(x) for x in POINTS]
     except Exception:
@@ -178,39 +155,5 @@ def check(seed: int, folder: str) -> str:
     return "refused" if refused else "right"
 
 
-class _TooLong(BaseException):
-    """No handler of a program takes it."""
-
-
-def _stop(*_: Any) -> None:
-    raise _TooLong
-
-
-def main() -> int:
-    """Check programs, and print those that find something."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    signal.signal(signal.SIGALRM, _stop)
-    kinds: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory(prefix="jumps-") as folder:
-        for seed in range(options.seed, options.seed + options.count):
-            signal.alarm(60)
-            try:
-                found = check(seed, folder)
-            except _TooLong:
-                found = "no end within a minute"
-            except Exception as error:
-                found = f"crash: {error!r}"
-            signal.alarm(0)
-            kinds[found if found in ("right", "refused", "raises") else "FOUND"] += 1
-            if found not in ("right", "refused", "raises"):
-                print(f"---- program {seed}: {found}\n{program(seed)}", flush=True)
-    print(*(f"{kind} {n}" for kind, n in kinds.most_common()), sep=", ")
-    return bool(kinds["FOUND"])
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(command(__doc__, program, check))
