@@ -31,7 +31,7 @@ def refuse_zero(divide: Callable[[Any, Any], Any], x: Any, y: Any) -> None:
     if known is UNKNOWN:
         _refuse(eq(y, typeof(y).dtype.type(0)), divide, x, y)
     elif known == 0:
-        _refuse(True, divide, x, y)
+        _refuse(True, divide, x, getattr(known, "item", lambda: known)())
 
 
 def refuse_zero_base(x: Any, y: Any) -> None:
@@ -50,6 +50,8 @@ def _refuse(bad: Any, divide: Callable[[Any, Any], Any], x: Any, y: Any) -> None
     exact = divide is not operator.truediv and is_integer(x) and is_integer(y)
     if not (exact or ctx.lift is not None or is_in_try()):
         return
+    if bad is True and all_python(x, y) is True:
+        divide(typeof(x).dtype.type(1).item(), y)  # raises, whatever x is
     if not SEVERAL:
         fail_where(bad, (x, y), divide, ZeroDivisionError)
         return

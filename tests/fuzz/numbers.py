@@ -139,9 +139,12 @@ def _is_fit(wanted: Any) -> bool:
 
 def check(seed: int, folder: str) -> str:
     """What a program gives: `right`, `refused` by name, `raises` in plain Python, or a finding."""
-    f = loaded(program(seed), folder, f"numbers_{seed}").f
+    text = program(seed)
+    f = loaded(text, folder, f"numbers_{seed}").f
     results: list[str] = []
     for name, kind in KINDS.items():
+        if name == "float32" and "math." in text:
+            continue  # there a function of `math` has a result of float32, not of Python
         points = [(kind(x), kind(y)) for x, y in POINTS]
         wanted = [_run(f, *p) for p in points]
         if not all(map(_is_fit, wanted)):

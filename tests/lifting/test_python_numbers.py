@@ -6,8 +6,13 @@ Python raises ZeroDivisionError where both operands are its own numbers, and Num
 import numpy as np
 import pytest
 
-from ftrace import jit, vectorize, vmap
+from ftrace import jit, jvp, vectorize, vmap
 from ftrace.errors import LiftError
+
+
+def jvp_value(f):
+    return lambda x: jvp(f, (x,), (1.0,))[0]
+
 
 POINTS = [(2.0, 3.0), (-0.5, 0.0), (0.5, 0.0), (-3.0, 2.0), (1.0, 1.0), (0.0, 1.0), (0.0, 0.0)]
 
@@ -174,6 +179,32 @@ def test_it_is_so_in_single_calls(program):
         np.testing.assert_array_equal(compiled(x, y), program(x, y))
 
 
+def by_a_known_zero(x):
+    n = 1
+    try:
+        a = x / (n - 1)
+    except ZeroDivisionError:
+        a = x % 2
+    return a
+
+
+def in_a_loop(x):
+    a = 0.0
+    for e in (1, 2.0):
+        try:
+            a = 1.0
+            a = divmod(x, 0)[0]
+        except ZeroDivisionError:
+            a = a + e
+    return a + x
+
+
+@pytest.mark.parametrize("program", [by_a_known_zero, in_a_loop])
+@pytest.mark.parametrize("wrap", [jit, jvp_value, lambda f: jit(jvp_value(f))])
+def test_a_known_zero_is_an_error_at_once(program, wrap):
+    assert wrap(program)(-0.75) == program(-0.75)
+
+
 def test_an_error_that_nobody_catches_comes_back():
     def f(x):
         return 1 / (x if x > 0 else 0)
@@ -226,8 +257,21 @@ def bisected(x):
     return low * x
 
 
+def item_of_a_list(x):
+    n = 1
+    if x > 0:
+        n = 2
+    return [x, 0, x * 2][n] * x
+
+
+def sorted_items(x):
+    return sorted([x, 1, x * 2])[1] * x
+
+
 @pytest.mark.parametrize("wrap", [jit, vmap, vectorize, lambda f: jit(vmap(f))])
-@pytest.mark.parametrize("program", [chosen_factor, counted, returned, bisected])
+@pytest.mark.parametrize(
+    "program", [chosen_factor, counted, returned, bisected, item_of_a_list, sorted_items]
+)
 def test_a_chosen_number_of_python_leaves_float32_as_it_is(program, wrap):
     xs = np.array([2.0, -2.0, 5.0], np.float32)
     if wrap is jit:

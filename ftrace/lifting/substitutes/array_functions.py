@@ -23,7 +23,7 @@ from ftrace.core.errors import DtypeError, LiftError
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, lifted, running
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.state.leaves import one_of
-from ftrace.lifting.substitutes.python import holds_tracer, is_unknown
+from ftrace.lifting.substitutes.python import holds_tracer, is_unknown, stacked
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import cast, find_traced, static_int, value
@@ -308,7 +308,7 @@ def _chosen(kind: type, items: Sequence[Any], i: Any) -> Any:
             "All items must be arrays of one shape, or containers of them; else decide with `if`.",
         )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return flat[0][1].unflatten([one_of(c, i, fnp.stack(c)[i]) for c in columns])
+    return flat[0][1].unflatten([one_of(c, i, stacked(c)[i]) for c in columns])
 
 
 def _joined(maker: Any, parts: tuple[Any, ...]) -> Any:

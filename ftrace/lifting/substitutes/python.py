@@ -6,6 +6,7 @@ scalar) from `float(x)`. What cannot be, because a length or a text would depend
 refused by name.
 """
 
+import functools
 import operator
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array, is_cell, lifted, stands_for
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.sources.asking import DIFFERENT, is_union
-from ftrace.lifting.state.leaves import array_type, built_alike, one_of
+from ftrace.lifting.state.leaves import array_type, built_alike, converted, joined, one_of
 from ftrace.lifting.state.roots import is_denied
 from ftrace.numpy.scalar_classes import agreed, chosen_classes, classes_of, either, marked
 from ftrace.primitives.convert import convert_element_type
@@ -254,7 +255,7 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
             "sorted() orders by traced values items that are not built alike.", _CANDIDATES
         )
     columns = list(zip(*(leaves for leaves, _ in flat), strict=True))
-    ordered = [fnp.stack(column)[order] for column in columns]
+    ordered = [stacked(column)[order] for column in columns]
     tree = flat[0][1]
     if any(is_cell(leaf) for column in columns for leaf in column):
         found = [tree.unflatten([column[i] for column in ordered]) for i in range(n)]
@@ -264,6 +265,14 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
         tree.unflatten([show(column[i]) for show, column in zip(shown, ordered, strict=True)])
         for i in range(n)
     ]
+
+
+def stacked(column: Sequence[Any]) -> Any:
+    """Values of one shape in a new axis, in the type that they promote to as operands do."""
+    wanted: Any = functools.reduce(
+        lambda a, x: a and joined(a, typeof(x)), column, typeof(column[0])
+    )
+    return fnp.stack(column if wanted is None else [converted(x, wanted) for x in column])
 
 
 def _numbers_of(column: Sequence[Any]) -> Callable[[Any], Any]:
