@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace import grad, jit, lax, vmap
+from ftrace import grad, jit, jvp, lax, vmap
 
 X = np.array([0.0, 0.25, 0.5, 0.75])
 
@@ -148,3 +148,54 @@ def test_an_element_divided_by_a_zero_that_is_known_is_not_read_either():
         for wrap in (grad, lambda f: jit(grad(f))):
             found = wrap(lambda x: (x / 0.0)[1:].sum())(X)
             np.testing.assert_array_equal(found, [0, np.inf, np.inf, np.inf])
+
+
+def tried_again(x):
+    n = 0
+    found = x
+    while True:
+        found = np.sqrt(x + n)
+        if x + n > 0:
+            break
+        n = n + 1
+    return found
+
+
+def last_of_a_scan(x):
+    def body(carry, t):
+        return np.sqrt(x + t), np.float64(1.0)
+
+    return lax.scan(body, 0.0, np.arange(4.0))[0]
+
+
+def last_of_a_while(x):
+    def body(carry):
+        return np.sqrt(x + carry[1]), carry[1] + 1
+
+    return lax.while_loop(lambda carry: carry[1] < 3, body, (x, 0))[0]
+
+
+def matrix_tried_again(x):
+    a, shift = np.array([[1.0, 2.0], [2.0, 1.0]]) * (x + 1), 0.0
+    while True:
+        try:
+            found = np.linalg.cholesky(a + shift * np.eye(2))
+            break
+        except np.linalg.LinAlgError:
+            shift = shift + 0.8
+    return found.sum()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("wrapper", [grad, lambda f: jit(grad(f)), lambda f: grad(jit(f))])
+@pytest.mark.parametrize(
+    ("f", "at"),
+    [
+        *((tried_again, x) for x in (-1.3, 0.5)),
+        *((f, 0.0) for f in (last_of_a_scan, last_of_a_while, matrix_tried_again)),
+    ],
+)
+def test_what_a_loop_overwrites_unread_has_no_derivative(f, at, wrapper):
+    expected = jvp(f, (np.float64(at),), (1.0,))[1]
+    np.testing.assert_allclose(wrapper(f)(np.float64(at)), expected, rtol=1e-12)
+    assert np.isfinite(expected)

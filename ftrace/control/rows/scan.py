@@ -384,10 +384,14 @@ def _scan_transpose(cts: Any, *operands: Any, body: Jaxpr, loop: ScanLoop) -> An
     ct_carry, ct_ys = cts[:n], cts[n:]
     ys_kinds = kinds_of(ct_ys)
     m = sum(linear.consts)
-    carry_kinds = fixpoint(
-        kinds_of(ct_carry),
-        lambda k: transpose_jaxpr(body, flags, k + ys_kinds)[1][m : m + n],
-    )
+
+    def before(kinds: tuple[int, ...]) -> tuple[int, ...]:
+        return transpose_jaxpr(body, flags, kinds + ys_kinds)[1][m : m + n]
+
+    carry_kinds = fixpoint(kinds_of(ct_carry), before)
+    # what no iteration reads has a cotangent in the last one alone
+    read = zip(carry_kinds, before(carry_kinds), strict=True)
+    carry_kinds = fixpoint([2 if k == 1 and not r else k for k, r in read], before)
     backward, found = transpose_jaxpr(body, flags, carry_kinds + ys_kinds)
     sum_kinds, xs_kinds = found[:m], found[m + n :]
     step = _Backward(body, linear, backward, found, ScanParts((), sum_kinds, carry_kinds, ys_kinds))
