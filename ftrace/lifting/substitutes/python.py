@@ -6,7 +6,6 @@ scalar) from `float(x)`. What cannot be, because a length or a text would depend
 refused by name.
 """
 
-import functools
 import operator
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 import ftrace.numpy as fnp
 from ftrace.control.rows.raising import fail_where
 from ftrace.core import dtypes
-from ftrace.core.avals import typeof
+from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array, is_cell, lifted, stands_for
 from ftrace.core.tree import tree_flatten
@@ -269,9 +268,9 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
 
 def stacked(column: Sequence[Any]) -> Any:
     """Values of one shape in a new axis, in the type that they promote to as operands do."""
-    wanted: Any = functools.reduce(
-        lambda a, x: a and joined(a, typeof(x)), column, typeof(column[0])
-    )
+    wanted: ShapedArray | None = typeof(column[0])
+    for x in column[1:]:
+        wanted = wanted and joined(wanted, typeof(x))
     return fnp.stack(column if wanted is None else [converted(x, wanted) for x in column])
 
 
