@@ -111,6 +111,17 @@ SEEN = {
         THINGS + "store = {}",
         "store.update({'p': a}, o=b)\ntry: return store['o'].w * x\nfinally: store.clear()",
         NEW_B),
+    "what a function that calls itself returns to itself": (
+        THINGS + "def last(found):\n    if found: return b\n    found.append(1)\n"
+        "    o = last(found)\n    found.append(o.w)",
+        "found = []\nlast(found)\nreturn found[1] * x", NEW_B),
+    "what a generator outside gets": (
+        THINGS + "def read():\n    o = yield 1\n    yield o.w",
+        "i = read(); next(i); return i.send(b) * x", NEW_B),
+    "a question after a write at a computed place": (
+        THINGS + "store = {}",
+        "store['xo'[1:]] = 1\ntry: return b.w * x if 'o' in store else x\n"
+        "finally: store.clear()", NEW_B),
 }
 UNSEEN = {
     "another item of a list in a list": (

@@ -9,7 +9,6 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import (
     checkpoint,
-    checkpoint_name,
     grad,
     jit,
     jvp,
@@ -23,7 +22,7 @@ from ftrace import checkpoint_policies as policies
 from ftrace.control import traces
 from ftrace.control.remat.budgets import _numbers_of_points, _spread
 from ftrace.control.remat.peak_memory import peak
-from ftrace.control.remat.saving import allowed, work
+from ftrace.control.remat.saving import work
 from ftrace.control.rows.jit import BACKENDS, executable
 from ftrace.control.rows.mincut import _scalar_work, least_moved
 from ftrace.control.rows.partials import _size, partials
@@ -36,7 +35,6 @@ from ftrace.core.dtypes import float64
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.interpreters.partial import partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
-from ftrace.primitives.elementwise import mul
 
 X = np.array([1.0, 2.0, 3.0])
 NUMBER = aval((), float64)
@@ -197,6 +195,12 @@ def test_a_scan_that_keeps_few_states_takes_elements_of_another_shape(way):
         np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
+def test_elements_of_a_scan_that_its_derivative_reads_are_not_copied():
+    f = lambda x: lax.scan(lambda c, v: (c * v, None), x, X)[0]  # noqa: E731
+    names = [e.primitive.name for e in ftrace.make_jaxpr(grad(f))(2.0).eqns]
+    assert names.count("scan") == 1
+
+
 def test_what_a_scan_with_few_states_would_be_takes_what_it_takes():
     def f(w):
         xs = np.arange(12.0).reshape(4, 3)
@@ -301,24 +305,6 @@ def test_an_error_of_a_callback_of_its_own_is_no_nan(compiled):
 
     with ftrace.config.update(compile=compiled), pytest.raises(errors.SolverError):
         vmap(lambda x: ftrace.pure_callback(fails, F8, x))(X)
-
-
-def test_a_policy_for_names_keeps_nothing_nameless():
-    assert not policies.save_only_these_names("a")(mul, NUMBER, NUMBER)
-    assert not policies.save_any_names_but_these("a")(mul, NUMBER, NUMBER)
-
-
-def test_a_value_with_a_name_that_is_kept_may_have_another_one():
-    named = lambda x: checkpoint_name(checkpoint_name(np.sin(x), "a"), "b")  # noqa: E731
-    jaxpr = ftrace.make_jaxpr(named)(1.5)
-    assert allowed(jaxpr, policies.save_only_these_names("a")) == {1}
-    assert allowed(jaxpr, policies.save_any_names_but_these("a")) == {2}
-
-
-def test_what_either_of_two_policies_keeps_is_kept():
-    nothing, everything = policies.nothing_saveable, policies.everything_saveable
-    for pair in ((nothing, everything), (everything, nothing)):
-        assert policies.save_from_both_policies(*pair)(mul, NUMBER, NUMBER)
 
 
 def test_the_effect_that_a_checkpoint_would_repeat_is_named():

@@ -12,7 +12,7 @@ import ftrace.numpy as fnp
 from ftrace import jit, lax, vmap
 from ftrace.control import once
 from ftrace.control.changing import may_change, rebinds
-from ftrace.control.drawing import is_source, may_draw
+from ftrace.control.drawing import is_source, may_draw, names_draw
 from ftrace.control.guards import Watch
 from ftrace.core import errors
 from ftrace.interpreters.captures import COPY_LIMIT
@@ -230,3 +230,17 @@ def test_a_method_of_a_generator_is_a_source_of_random_numbers():
     assert is_source(rng.normal)
     assert is_source(rng)
     assert not is_source([].append)
+
+
+def test_what_a_comprehension_makes_may_be_filled():
+    def f(x):
+        out = [v for v in (x, x)]  # noqa: C416 - what is asked about
+        out.append(x)
+        return out
+
+    assert not may_change(f)
+
+
+def test_names_of_random_numbers_are_known():
+    assert names_draw({"np", "random"})
+    assert not names_draw({"np", "abs"})

@@ -5,15 +5,20 @@ import types
 import numpy as np
 import pytest
 
-from ftrace import grad, jit, jvp, lax, vmap
+import ftrace
+from ftrace import checkpoint_name, grad, jit, jvp, lax, vmap
+from ftrace import checkpoint_policies as policies
+from ftrace.control.remat.saving import allowed
 from ftrace.control.rules.custom_lin import custom_lin
 from ftrace.control.rules.linear_call import linear_call
 from ftrace.core import errors
 from ftrace.core.avals import aval
 from ftrace.core.dtypes import float64
 from ftrace.core.trace import Tracer
+from ftrace.primitives.elementwise import mul
 
 X = np.array([1.0, 2.0, 3.0])
+NUMBER = aval((), float64)
 
 
 def test_a_masked_system_couples_what_is_taken_with_what_is_not():
@@ -92,3 +97,34 @@ def test_the_member_that_raises_is_named_along_any_axis():
     with pytest.raises(ValueError, match="negative") as caught:
         vmap(vmap(f), 1)(x)
     assert any("batch element (2, 0)" in note for note in caught.value.__notes__)
+
+
+def test_a_policy_for_names_keeps_nothing_nameless():
+    assert not policies.save_only_these_names("a")(mul, NUMBER, NUMBER)
+    assert not policies.save_any_names_but_these("a")(mul, NUMBER, NUMBER)
+
+
+def test_a_value_with_a_name_that_is_kept_may_have_another_one():
+    named = lambda x: checkpoint_name(checkpoint_name(np.sin(x), "a"), "b")  # noqa: E731
+    jaxpr = ftrace.make_jaxpr(named)(1.5)
+    assert allowed(jaxpr, policies.save_only_these_names("a")) == {1}
+    assert allowed(jaxpr, policies.save_any_names_but_these("a")) == {2}
+
+
+def test_what_either_of_two_policies_keeps_is_kept():
+    nothing, everything = policies.nothing_saveable, policies.everything_saveable
+    for pair in ((nothing, everything), (everything, nothing)):
+        assert policies.save_from_both_policies(*pair)(mul, NUMBER, NUMBER)
+
+
+def test_what_members_share_is_broadcast_for_the_host_where_that_is_asked():
+    seen = []
+
+    def host(x, y):
+        seen.append((x.shape, y.shape))
+        return x + y
+
+    f8 = ftrace.ShapeDtypeStruct((), np.float64)
+    call = lambda x, y: ftrace.pure_callback(host, f8, x, y, vmap_method="broadcast_all")  # noqa: E731
+    np.testing.assert_array_equal(vmap(call, (0, None))(X, 1.0), X + 1.0)
+    assert seen == [((3,), (3,))]
