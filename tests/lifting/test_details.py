@@ -1,5 +1,6 @@
 """Programs in which one detail of lifting decides, each against the same program in Python."""
 
+import gc
 import math
 from typing import Any
 
@@ -163,3 +164,45 @@ def test_a_distance_of_integers_does_not_wrap(kind, traced):
         return math.dist((x, y, a), (y, x, b))
 
     assert jit(f, static_argnums=static)(a, b) == f(a, b)
+
+
+def test_a_function_of_plain_values_is_called_with_them() -> None:
+    """Of what `np.vectorize` has made before: no value is traced there."""
+    seen: list[Any] = []
+    noting = np.vectorize(lambda v: seen.append(v) or v, otypes=[float])
+    f = jit(lambda x: x * noting([1.0, 2.0]).sum() if x > 1 else x)
+    assert (f(2.0), f(0.5)) == (6.0, 0.5)
+    assert {type(v) for v in seen} == {float}
+
+
+def letters_turned(x: float, letters: bytearray) -> float:
+    if x > 1:
+        letters.reverse()
+    return x + letters[0]
+
+
+def test_bytes_that_change_their_places_under_a_condition_are_told() -> None:
+    letters = bytearray(b"ab")
+    with pytest.raises(ftrace.errors.LiftError, match="`letters`, a bytearray from outside"):
+        jit(lambda x: letters_turned(x, letters))(2.0)
+
+
+def test_what_only_traced_values_have_is_found_by_its_name() -> None:
+    found = jit(lambda x: getattr(x, "at")[()].add(1.0) if x > 1 else x)(2.0)  # noqa: B009
+    assert found == 3.0
+
+
+def test_errors_that_are_kept_hold_no_values_of_the_trace() -> None:
+    class Held:
+        pass
+
+    def fails() -> float:
+        local = Held()
+        raise ValueError(f"below, by {type(local).__name__}")
+
+    f = jit(lambda x: fails() if x < 0 else x + 1)
+    assert f(2.0) == 3.0
+    gc.collect()
+    assert not any(type(x) is Held for x in gc.get_objects())
+    with pytest.raises(ValueError, match="below, by Held"):
+        f(-2.0)

@@ -7,6 +7,7 @@ under a traced decision, and what names show stays the same object.
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import pytest
 import ftrace
 from ftrace import grad, jit, vmap
 from ftrace.errors import LiftError, UnexpectedTracerError
-from ftrace.lifting.state.changed_places import PlaceName
+from ftrace.lifting.state.changed_places import Moved, PlaceName
+from ftrace.lifting.state.nesting import retried
 
 X = np.array([1.1, -2.0, 2.9, -0.5, 1.9])
 PROGRAMS: list[Callable[[Any], Any]] = []
@@ -493,3 +495,21 @@ def test_no_two_names_of_places_are_equal():
     assert one != other
     assert not one == other  # noqa: SIM201
     assert len({one, other, one}) == 2
+
+
+@pytest.mark.parametrize("may_hold", [True, False])
+def test_places_that_are_no_variables_are_not_tried_again(may_hold: bool) -> None:
+    frame: Any = SimpleNamespace(hold=lambda places: None)
+    tries: list[int] = []
+
+    def stage() -> str:
+        tries.append(len(tries))
+        if len(tries) > 1:
+            return "with them"
+        raise Moved([], lambda: LiftError("It changed.", "Bind a new one."))
+
+    if may_hold:
+        assert retried(frame, stage) == "with them"
+    else:
+        with pytest.raises(LiftError, match="It changed"):
+            retried(frame, stage, may_hold=False)
