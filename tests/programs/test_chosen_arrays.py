@@ -98,6 +98,7 @@ FUNCTIONS = (
     large_by_a_view,
 )  # fmt: skip
 FOLLOWED = (an_expression, large)  # the array is written by its own name, which lifting sees
+SOMETIMES = (an_iteration,)  # which a trace of its own does not
 WAYS = {
     "vmap": lambda f, late: ftrace.vmap(lambda y: f(y, late))(FLAGS),
     "jit": lambda f, late: np.stack([ftrace.jit(lambda y: f(y, late))(y) for y in FLAGS]),
@@ -110,8 +111,13 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("f", FUNCTIONS)
 def test_a_write_after_the_decision_is_seen_or_an_error(f, way):
-    if f in FOLLOWED:
-        np.testing.assert_array_equal(way(f, True), np.stack([f(y, True) for y in FLAGS]))
+    try:
+        found = way(f, True) if f in FOLLOWED + SOMETIMES else None
+    except MutationError:
+        assert f in SOMETIMES
+        found = None
+    if found is not None:
+        np.testing.assert_array_equal(found, np.stack([f(y, True) for y in FLAGS]))
     else:
         with pytest.raises(MutationError, match=r"written after a decision|was changed while"):
             way(f, True)
