@@ -122,6 +122,10 @@ SEEN = {
         THINGS + "store = {}",
         "store['xo'[1:]] = 1\ntry: return b.w * x if 'o' in store else x\n"
         "finally: store.clear()", NEW_B),
+    "a list of numbers that an object is put into": (
+        THINGS, "acc = [1, 2]\nacc.append(b)\nreturn acc[2].w * x", NEW_B),
+    "an array beside the answer to a question": (
+        K + "def g(v): return (K * v).sum()\nt = (1.0, 2.0)", "return g(x) + g(2.0 in t)", NEW_K),
 }
 UNSEEN = {
     "another item of a list in a list": (

@@ -14,6 +14,7 @@ from ftrace.control import once
 from ftrace.control.changing import may_change, rebinds
 from ftrace.control.drawing import is_source, may_draw, names_draw
 from ftrace.control.guards import Watch
+from ftrace.control.traces import counter
 from ftrace.core import errors
 from ftrace.interpreters.captures import COPY_LIMIT
 
@@ -244,3 +245,15 @@ def test_what_a_comprehension_makes_may_be_filled():
 def test_names_of_random_numbers_are_known():
     assert names_draw({"np", "random"})
     assert not names_draw({"np", "abs"})
+
+
+def test_the_trace_that_was_not_used_for_longest_goes_first():
+    f = jit(lambda x: x * 2.0)
+    with ftrace.config.update(kept_traces=4):
+        for n in (1, 2, 3, 4, 1, 5):
+            f(np.ones(n))
+        before = counter.count
+        f(np.ones(1))
+        assert counter.count == before
+        f(np.ones(2))
+        assert counter.count == before + 1

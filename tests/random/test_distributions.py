@@ -207,6 +207,20 @@ def test_sampling_without_replacement_takes_each_member_once() -> None:
     assert {0, 1, 2} == set(found)
 
 
+def test_members_without_a_chance_are_not_chosen_whatever_the_key() -> None:
+    p = np.array([0.1, 0.0, 0.4, 0.5])
+    for seed in range(20):
+        with np.errstate(divide="ignore"):
+            found = random.choice(random.PRNGKey(seed), 4, (3,), replace=False, p=p)
+        assert {0, 2, 3} == set(found)
+
+
+def test_samples_are_moved_and_stretched_by_numbers() -> None:
+    x = random.normal(KEY, (3,))
+    np.testing.assert_array_equal(random.normal(KEY, (3,), loc=1.0, scale=2.0), 1.0 + 2.0 * x)
+    np.testing.assert_array_equal(random.normal(KEY, (3,), loc=1, scale=0), np.ones(3))
+
+
 def test_neighbouring_keys_and_elements_are_not_correlated() -> None:
     x = np.stack([random.normal(random.PRNGKey(i), (2000,)) for i in range(20)])
     between = np.corrcoef(x) - np.eye(20)
