@@ -71,6 +71,17 @@ ftrace.register_vector_space(
     add=lambda a, b: Counted(*dataclasses.astuple(joined(a, b))),
     seed=lambda one: Counted(one, 0 * one, 0 * one, 0 * one),
 )
+
+
+@dataclasses.dataclass
+class Firm:
+    """A pair whose second part is 1 wherever two cotangents have met."""
+
+    low: float
+    high: float
+
+
+ftrace.register_vector_space(Firm, add=lambda a, b: Firm(a.low + b.low, np.float64(1.0)))
 ftrace.register_vector_space(
     Bound, add=hull, zeros_like=lambda b: Bound(np.inf + b.low, -np.inf + b.high)
 )
@@ -148,6 +159,18 @@ def test_an_addition_that_is_no_sum():
     assert nested.low.shape == (2, 3)
     mixed = ftrace.vmap(ftrace.jit(ftrace.grad(f)))(Bound(np.zeros(2), np.ones(2)))
     assert values(mixed).tolist() == [[-1.0, -1.0], [7.0, 7.0]]
+
+
+def test_an_addition_that_knows_its_result_does_so_for_all_members_of_members():
+    def f(b):
+        return 3 * b.low + 5 * b.low + b.high
+
+    many = Firm(np.zeros((2, 3)), np.ones((2, 3)))
+    within = ftrace.vmap(ftrace.vmap(ftrace.grad(f)))(many)
+    around = ftrace.grad(lambda b: ftrace.vmap(ftrace.vmap(f))(b).sum())(many)
+    for found in (within, around):
+        np.testing.assert_array_equal(found.low, np.full((2, 3), 8.0))
+        np.testing.assert_array_equal(found.high, np.ones((2, 3)))
 
 
 def test_intervals():

@@ -126,6 +126,11 @@ SEEN = {
         THINGS, "acc = [1, 2]\nacc.append(b)\nreturn acc[2].w * x", NEW_B),
     "an array beside the answer to a question": (
         K + "def g(v): return (K * v).sum()\nt = (1.0, 2.0)", "return g(x) + g(2.0 in t)", NEW_K),
+    "a list of functions that grows after a library got it": (
+        THINGS + "def times_b(x): return b.w * x",
+        "y, acc = 0.0, []\nfor i in range(2):\n"
+        "    if acc: y = y + ftrace.lax.switch(0, acc, x)\n    acc.append(times_b)\nreturn y",
+        NEW_B),
 }
 UNSEEN = {
     "another item of a list in a list": (
@@ -150,6 +155,9 @@ UNSEEN = {
     "beside an item of a dictionary that a comprehension makes": (
         K, "d = {n: x for n in ('p', 'q')}\n"
         "y = 0.0\nfor i in range(2): y = y + K * d['p']\nreturn y", NEW_K),
+    "in a compiled function that gets numbers, too": (
+        K + "g = ftrace.jit(lambda v, w: K * v)",
+        "y = 0.0\nfor i in range(2): y = y + g(x, 2.0)\nreturn y", NEW_K),
 }
 # fmt: on
 

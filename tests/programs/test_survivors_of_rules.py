@@ -9,8 +9,10 @@ import ftrace
 from ftrace import checkpoint_name, grad, jit, jvp, lax, vmap
 from ftrace import checkpoint_policies as policies
 from ftrace.control.remat.saving import allowed
+from ftrace.control.rows.scan import is_long
 from ftrace.control.rules.custom_lin import custom_lin
 from ftrace.control.rules.linear_call import linear_call
+from ftrace.control.rules.singular import _staged
 from ftrace.core import errors
 from ftrace.core.avals import aval
 from ftrace.core.dtypes import float64
@@ -128,3 +130,15 @@ def test_what_members_share_is_broadcast_for_the_host_where_that_is_asked():
     call = lambda x, y: ftrace.pure_callback(host, f8, x, y, vmap_method="broadcast_all")  # noqa: E731
     np.testing.assert_array_equal(vmap(call, (0, None))(X, 1.0), X + 1.0)
     assert seen == [((3,), (3,))]
+
+
+def test_empty_matrices_of_members_are_not_singular_one_by_one():
+    empty = aval((3, 0, 0), float64)
+    assert [a.shape for a in _staged(empty, empty).out_avals] == [(3,)]
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_a_scan_of_one_turn_has_no_states_to_save(length):
+    f = lambda x: lax.scan(lambda c, _: (c * x, None), x, length=length)[0]  # noqa: E731
+    (eqn,) = ftrace.make_jaxpr(f)(2.0).eqns
+    assert is_long(eqn) == (length > 1)
