@@ -8,6 +8,7 @@ import pytest
 import ftrace
 from ftrace import checkpoint_name, grad, jit, jvp, lax, vmap
 from ftrace import checkpoint_policies as policies
+from ftrace.control.remat.checkpoint import _choices, _needed
 from ftrace.control.remat.peak_memory import _called
 from ftrace.control.remat.saving import allowed
 from ftrace.control.rows.scan import is_long
@@ -18,6 +19,7 @@ from ftrace.core import errors
 from ftrace.core.avals import aval
 from ftrace.core.dtypes import float64
 from ftrace.core.trace import Tracer
+from ftrace.interpreters.staging import trace_closed
 from ftrace.primitives.elementwise import mul
 
 X = np.array([1.0, 2.0, 3.0])
@@ -150,3 +152,15 @@ def test_what_a_function_of_the_users_may_keep_counts_as_held():
     given = ftrace.make_jaxpr(lambda x: (np.sin(x), ftrace.pure_callback(np.cos, f8, x)))(X)
     ours, host = given.eqns
     assert (_called(ours), _called(host)) == (X.nbytes, 2 * X.nbytes)
+
+
+def test_all_results_count_in_what_a_derivative_needs():
+    light, heavy = np.negative, lambda x: np.sin(np.exp(np.cos(x) * x) * x)
+
+    def needed(*functions):
+        both = lambda x: tuple(f(x) for f in functions)  # noqa: E731
+        pushed = lambda x, t: [y for pair in jvp(both, (x,), (t,)) for y in pair]  # noqa: E731
+        jaxpr = trace_closed(pushed, [aval((1000,), float64)] * 2)
+        return [_needed(h, (True, False), False) for h in _choices(jaxpr, (True, False), 10**9)]
+
+    assert needed(light, heavy)[:3] == needed(heavy, light)[:3]
