@@ -11,6 +11,7 @@ from ftrace import checkpoint_policies as policies
 from ftrace.control.remat.checkpoint import _choices, _needed
 from ftrace.control.remat.peak_memory import _called
 from ftrace.control.remat.saving import allowed
+from ftrace.control.rows.raising import without_errors
 from ftrace.control.rows.scan import is_long
 from ftrace.control.rules.custom_lin import custom_lin
 from ftrace.control.rules.linear_call import linear_call
@@ -164,3 +165,16 @@ def test_all_results_count_in_what_a_derivative_needs():
         return [_needed(h, (True, False), False) for h in _choices(jaxpr, (True, False), 10**9)]
 
     assert needed(light, heavy)[:3] == needed(heavy, light)[:3]
+
+
+def test_calls_that_raise_nothing_stay_calls_where_errors_become_results():
+    called = jit(lambda x: np.sin(x) * 2.0)
+
+    def f(x):
+        if x < 0:
+            raise ValueError("negative")
+        return called(x)
+
+    clean, errors = without_errors(ftrace.make_jaxpr(f)(1.5))
+    assert len(errors) == 1
+    assert "jit" in [e.primitive.name for e in clean.eqns]
