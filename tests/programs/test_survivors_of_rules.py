@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace import checkpoint_name, grad, jit, jvp, lax, vmap
+from ftrace import checkpoint_name, grad, jit, jvp, lax, vectorize, vmap
 from ftrace import checkpoint_policies as policies
 from ftrace.control.remat.checkpoint import _choices, _needed
 from ftrace.control.remat.peak_memory import _called
 from ftrace.control.remat.saving import allowed
+from ftrace.control.rows.mincut import least_moved
 from ftrace.control.rows.raising import without_errors
 from ftrace.control.rows.scan import is_long
 from ftrace.control.rules.custom_lin import custom_lin
@@ -20,6 +21,7 @@ from ftrace.core import errors
 from ftrace.core.avals import aval
 from ftrace.core.dtypes import float64
 from ftrace.core.trace import Tracer
+from ftrace.interpreters.partial import partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
 from ftrace.primitives.elementwise import mul
 
@@ -178,3 +180,13 @@ def test_calls_that_raise_nothing_stay_calls_where_errors_become_results():
     clean, errors = without_errors(ftrace.make_jaxpr(f)(1.5))
     assert len(errors) == 1
     assert "jit" in [e.primitive.name for e in clean.eqns]
+
+
+def test_a_function_over_members_is_not_run_again_for_what_is_cheap_to_store():
+    lines = vectorize(lambda x: x * 2.0 + 1.0)
+    f = lambda x: lines(x) * lines(x) * x  # noqa: E731
+    whole = trace_closed(lambda x, t: list(jvp(f, (x,), (t,))), [aval((1000,), float64)] * 2)
+    known = (True, False)
+    halves = least_moved(partial_jaxpr(whole, known), known)
+    assert "vectorize" in [e.primitive.name for e in halves.known.eqns]
+    assert "vectorize" not in [e.primitive.name for e in halves.linear.eqns]
