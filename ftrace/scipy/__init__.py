@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from ftrace.scipy import ndimage as ndimage
     from ftrace.scipy import optimize as optimize
     from ftrace.scipy import signal as signal
+    from ftrace.scipy import spatial as spatial
     from ftrace.scipy import special as special
     from ftrace.scipy import stats as stats
 
 _MODULES = (
     *("cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal"),
-    *("special", "stats"),
+    *("spatial", "special", "stats"),
 )
 
 

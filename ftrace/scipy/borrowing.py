@@ -31,7 +31,8 @@ def scipys(module: str, asked: bool = True) -> Callable[[F], F]:
 
     Args:
         module: the module's name.
-        asked: False where SciPy's function is not asked: the module is slow to load.
+        asked: False where SciPy's function is not asked: the module is slow to load, or it refuses
+            what stands in for traced arrays.
     """
 
     def decorate(fn: F) -> F:

@@ -21,7 +21,14 @@ from ftrace.scipy import stats
 
 MODULES = (
     *("cluster.vq", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal"),
+    "spatial.distance",
 )
+VECTORS = ("braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "cosine")
+VECTORS += ("euclidean", "hamming", "jensenshannon", "minkowski", "sqeuclidean")
+NAMES = {
+    **{"cluster.vq": ("vq",), "interpolate": ("interpn",)},
+    "spatial.distance": (*VECTORS, "cdist", "mahalanobis", "pdist", "seuclidean", "squareform"),
+}
 X = np.array([1.0, 2.0, 3.0])
 LONG = np.sin(np.arange(16.0)) + 2.0
 M = np.arange(9.0).reshape(3, 3) + 4.0 * np.eye(3)
@@ -245,9 +252,7 @@ SEGMENTS = SimpleNamespace(
 def _scipy_module(package: str, name: str) -> Any:
     """What a module defines, without what it imports."""
     module = importlib.import_module(f"{package}.{name}")
-    names = ("vq",) if name == "cluster.vq" else [n for n in dir(module) if not n.startswith("_")]
-    if name == "interpolate":
-        names = ["interpn"]
+    names = NAMES.get(name) or [n for n in dir(module) if not n.startswith("_")]
     kept = {n: getattr(module, n) for n in names if not inspect.ismodule(getattr(module, n))}
     return SimpleNamespace(**kept)
 
@@ -356,6 +361,13 @@ def _images() -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
+def _distances() -> list[tuple[Any, ...]]:
+    return [
+        *((name, X, LONG[:3]) for name in VECTORS), ("seuclidean", X, X + 1.0, X),
+        ("mahalanobis", X, X + 1.0, SPD), ("cdist", M, M[:2]), ("pdist", M), ("squareform", X),
+    ]  # fmt: skip
+
+
 def _others() -> list[Good]:
     grid = (np.arange(3.0), np.arange(3.0))
     integrals: list[tuple[Any, ...]] = [
@@ -369,6 +381,7 @@ def _others() -> list[Good]:
         _call("scipy.cluster.vq", "vq", M, M[:2]),
         _call("scipy.interpolate", "interpn", grid, M, np.array([[0.5, 1.5], [1.0, 1.0]])),
         *_all("scipy.ndimage", _images()),
+        *_all("scipy.spatial.distance", _distances()),
         *_all("scipy.optimize", [("rosen", X), ("rosen_der", X), ("rosen_hess", X)]),
         _call("scipy.optimize", "rosen_hess_prod", X, X),
         _call("scipy.optimize", "minimize", squares, X, method="BFGS"),
