@@ -131,6 +131,8 @@ SEEN = {
         "y, acc = 0.0, []\nfor i in range(2):\n"
         "    if acc: y = y + ftrace.lax.switch(0, acc, x)\n    acc.append(times_b)\nreturn y",
         NEW_B),
+    "an attribute called `code` of a function made inside": (
+        THINGS, "def g(): pass\ng.code = b\nreturn g.code.w * x", NEW_B),
 }
 UNSEEN = {
     "another item of a list in a list": (
