@@ -335,6 +335,7 @@ def _signals() -> list[Good]:
         ("correlate2d", M, M[:2, :2]), ("csd", LONG, LONG, 1.0, "hann", 8), ("detrend", LONG),
         ("fftconvolve", LONG, X), ("lfilter", X, X, LONG), ("oaconvolve", LONG, X),
         ("periodogram", LONG), ("sosfilt", sos, LONG), ("welch", LONG, 1.0, "hann", 8),
+        ("medfilt", LONG, 3), ("resample_poly", LONG, 2, 3), ("upfirdn", X, LONG, 2, 3),
     ]  # fmt: skip
     return _all("scipy.signal", calls)
 

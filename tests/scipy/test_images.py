@@ -94,6 +94,7 @@ def test_filters_by_order(mode: str) -> None:
         for percentile in (30, -30.5, 100):
             agree("percentile_filter", image, percentile, (2, 4), mode=mode)
     agree("median_filter", REAL[0], 4, mode=mode, cval=0.7)
+    agree("median_filter", REAL[:0], 3, mode=mode)
     agree("maximum_filter", REAL, 3, mode=[mode, "wrap"])
 
 

@@ -129,6 +129,8 @@ class _Window:
         """The elements of each window, along a last axis."""
         wide = around(x, self.held.shape, self.origins, mode, cval)
         shape = typeof(x).shape
+        if 0 in shape:
+            return fnp.zeros((*shape, np.count_nonzero(self.held)))
         found = fnp.sliding_window_view(wide, self.held.shape)
         flat = fnp.reshape(found, (*shape, self.held.size))
         return flat if self.held.all() else flat[..., np.flatnonzero(self.held)]

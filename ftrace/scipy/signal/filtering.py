@@ -1,5 +1,7 @@
-"""Linear filters and the removal of trends: lfilter, sosfilt, detrend."""
+"""Filters and the removal of trends: lfilter, sosfilt, medfilt, detrend."""
 
+import math
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -9,8 +11,10 @@ import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
 from ftrace.lax import scan
-from ftrace.numpy.promote import inexact, known, one_axis, promote_inexact, value
-from ftrace.scipy.borrowing import scipys
+from ftrace.numpy.promote import inexact, known, one_axis, promote_inexact, static_int, value
+from ftrace.scipy.borrowing import RefusedError, scipys
+from ftrace.scipy.ndimage.borders import each_axis
+from ftrace.scipy.ndimage.order_filters import rank_filter
 
 
 def _padded(c: Any, n: int) -> Any:
@@ -108,6 +112,42 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
         x, after = (found, None) if zi is None else found
         behind.append(after)
     return x if zi is None else (x, fnp.stack(behind))
+
+
+@scipys("scipy.signal")
+def medfilt(volume: Any, kernel_size: Any = None) -> Any:
+    """The median of a window about each element, with zeros outside.
+
+    Args:
+        volume: an array of integers or floats.
+        kernel_size: how many elements a window has along all axes, or each of them: odd numbers.
+            None for 3.
+
+    Returns:
+        An array of the same dtype, of rank 1 at least.
+
+    Raises:
+        ValueError: a size that is even or below 1; booleans, complex numbers or float16.
+        RuntimeError: another number of sizes.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> from ftrace.scipy.signal import medfilt
+        >>> ftrace.jit(medfilt)(np.array([5.0, 1.0, 2.0, 4.0]))
+        array([1., 2., 2., 2.])
+    """
+    x = fnp.atleast_1d(value(volume))
+    shape, dtype = typeof(x).shape, typeof(x).dtype
+    if dtype.kind not in "iu" and dtype.char not in "fd":
+        raise RefusedError(f"dtype={dtype} is not supported by medfilt")
+    given = 3 if kernel_size is None else kernel_size
+    sizes = [static_int(k, "A size") for k in each_axis(given, range(len(shape)))]
+    if any(k % 2 != 1 for k in sizes):
+        raise RefusedError("Each element of kernel_size should be odd.")
+    if any(k > n for k, n in zip(sizes, shape, strict=True)):
+        warnings.warn("kernel_size exceeds volume extent: the volume is padded.", stacklevel=3)
+    middle = math.prod(sizes) // 2
+    return rank_filter.__wrapped__(x, middle, sizes, mode="constant")  # type: ignore[attr-defined]
 
 
 @scipys("scipy.signal")

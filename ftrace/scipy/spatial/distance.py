@@ -14,6 +14,7 @@ from ftrace.core.arguments import explain as _explain
 from ftrace.core.avals import typeof
 from ftrace.core.errors import DtypeError, RuleError
 from ftrace.core.jax_names import refusing as _refusing
+from ftrace.numpy.cells import write_out
 from ftrace.numpy.promote import value
 from ftrace.numpy.refusing import refuse
 from ftrace.scipy.borrowing import RefusedError, scipys
@@ -440,8 +441,7 @@ def _distances(
         return found
     if typeof(out).shape != shape or typeof(out).dtype != np.float64:
         raise RefusedError(f"out is an array of float64 of shape {shape}.")
-    out[...] = found
-    return out
+    return write_out(out, found)
 
 
 @scipys("scipy.spatial.distance")
