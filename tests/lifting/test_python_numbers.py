@@ -155,10 +155,38 @@ def of_numpy(x, y):
     return y / d
 
 
+def two_choices(x, y):
+    n = 1 if y > 1 else x
+    d = 0 if x > 0 else y
+    try:
+        return n / d
+    except ZeroDivisionError:
+        return -7.0
+
+
+def mixed_in_a_loop(x, y):
+    d, n = 1.0, 0
+    while n < 2:
+        d = x if y > 1 else 4.0
+        n = n + 1
+    return 1 / d if d != 0 else y
+
+
+def carried_through_a_loop(x, y):
+    d, n = (0 if x > 0 else y), 0
+    while n < 2 and x < 5:
+        n = n + 1
+    try:
+        return (n + 1) / d
+    except ZeroDivisionError:
+        return -7.0
+
+
 PROGRAMS = [
     *(an_arm, a_statement, two_decisions, nested_expressions, the_larger, a_difference),
     *(a_negative_one, powers, in_place, a_helper, an_item, an_absolute_value, an_outer_number),
-    *(a_number_of_python, never_zero, of_numpy),
+    *(a_number_of_python, never_zero, of_numpy, two_choices, mixed_in_a_loop),
+    carried_through_a_loop,
 ]
 
 
