@@ -13,8 +13,31 @@ NEW_K = "K[...] = [9.0, 7.0, 5.0]"
 THINGS = "a, b = Thing(2.0), Thing(3.0)\n"
 NEW_B = "b.w = 200.0"
 
+KEYS = """k = 7.0
+class Key:
+    def __init__(s, v): s.v = v
+    def __eq__(s, o): return s.v == o.v + k
+    def __hash__(s): return 1
+d = {(Key(15.0),): 2.0}; key = (Key(8.0),)
+"""
+
 # fmt: off
 SEEN = {
+    "a value of a dictionary that is added beside keywords": (
+        THINGS + "store = {}", "store.update({'p': b}, o=a)\n"
+        "try: return store['p'].w * x\nfinally: store.clear()", NEW_B),
+    "what an operator of an array's own class reads": (
+        "k = 2.0\nclass A(np.ndarray):\n"
+        "    def __mul__(s, o): return k * np.asarray(s) * o\na = np.ones(3).view(A)",
+        "return (a * 2.0)[0] * x", "k = 7.0"),
+    "what items of an array's own class read": (
+        "k = 2.0\nclass A(np.ndarray):\n    def __getitem__(s, i): return k\n"
+        "a = np.ones(3).view(A)", "return a[0] * x", "k = 7.0"),
+    "what keys in a tuple compare": (
+        KEYS, "try: return d[key] * x\nexcept KeyError: return x", "k = 3.0"),
+    "what keys in a tuple compare where a default is": (
+        KEYS, "return d.get(key, 1.0) * x", "k = 3.0"),
+    "what is compared to be found": (KEYS, "return x * 2.0 if key in d else x", "k = 3.0"),
     "an array that a method of an array gets": (
         K + "J = np.ones(3)", "return x * list(map(K.dot, [J]))[0]", "J[0] = 5.0"),
     "one side of an expression": (

@@ -232,8 +232,8 @@ class Calling(Attributes):
             self.logs.add(id(holder))
             for kind in ("length", "items", "pairs"):  # `log.append(len(log))`: only to be written
                 self.facts.without((kind, id(holder), type(None), None), self._just_before())
-            if args:
-                self.write(holder, ..., args[-1])
+            for a in args if name == "update" else args[-1:]:
+                self.write(holder, ..., a)
             if name != "setdefault" or not isinstance(holder, dict):
                 return NOTHING
             found = self.item(constant(holder), args[0])
@@ -515,7 +515,9 @@ class Calling(Attributes):
         for ref in refs:
             if isinstance(ref, Instance):
                 alike.setdefault(ref.cls, []).append(ref)
-            elif type(ref) in SCALARS or issubclass(type(ref), _WITHOUT):
+            elif type(ref) is tuple:  # a key: its parts are compared
+                found.append(self.operate(ref, others, names))
+            elif type(ref) in (np.ndarray, *SCALARS) or issubclass(type(ref), _WITHOUT):
                 continue
             elif is_opaque(ref):
                 found.append(self.within([Value((ref,))]))
@@ -526,9 +528,7 @@ class Calling(Attributes):
         found += [self._special(some, _is_operator, others, names) for some in alike.values()]
         return united(found)
 
-    def _special(
-        self, some: list[Any], wanted: Any, others: list[Value], names: Any = None
-    ) -> Value:
+    def _special(self, some: list[Any], wanted: Any, others: list[Value], names: Any) -> Value:
         """What some of the special methods of an object, or of instances of a class, may return."""
         cls = class_of(some[0])
         me, given = Value(tuple(some), complete=True), None
@@ -549,7 +549,7 @@ class Calling(Attributes):
         """A text is made of a value; `whole`: of its attributes, too."""
         for ref in self.within([value]).refs:
             if not (type(ref) in SCALARS or is_ndarray(ref) or isinstance(ref, types.FunctionType)):
-                self._special([ref], _is_text, [])
+                self._special([ref], _is_text, [], None)
         if whole:
             self.attributes(value)
 
@@ -559,7 +559,7 @@ class Calling(Attributes):
 
 
 # what has no operators of the user's
-_WITHOUT: Final = (np.ndarray, types.FunctionType, *(s for s in STAND_INS if s is not Instance))
+_WITHOUT: Final = (types.FunctionType, *(s for s in STAND_INS if s is not Instance))
 _BUILTIN: Final = (types.BuiltinFunctionType, types.FunctionType, type)
 _SHOWING: Final = (str, repr, format, print)
 

@@ -135,6 +135,7 @@ def _contains(m: Reader, stack: Stack, i: Instruction) -> None:
     m.use(container, item.traced)
     m.within([container])
     m.operate(container.refs, [item])
+    m.operate(item.refs, [container], ("__eq__", "__hash__"))
     stack.append(TRACED if container.traced and item.traced else NOTHING)
 
 
