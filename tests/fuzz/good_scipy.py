@@ -26,7 +26,7 @@ MODULES = (
 VECTORS = ("braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "cosine")
 VECTORS += ("euclidean", "hamming", "jensenshannon", "minkowski", "sqeuclidean")
 NAMES = {
-    **{"cluster.vq": ("vq",), "interpolate": ("interpn",)},
+    **{"cluster.vq": ("vq",), "interpolate": ("interpn", "splev", "splrep")},
     # not squareform: SciPy's ends the process on an array of objects
     "spatial.distance": (*VECTORS, "cdist", "mahalanobis", "pdist", "seuclidean"),
 }
@@ -381,6 +381,8 @@ def _others() -> list[Good]:
     return [
         *_all("scipy.integrate", integrals),
         _call("scipy.cluster.vq", "vq", M, M[:2]),
+        _call("scipy.interpolate", "splev", PLACES, (np.arange(10.0), np.ones(6), 3)),
+        _call("scipy.interpolate", "splrep", KNOTS, HEIGHTS),
         _call("scipy.interpolate", "interpn", grid, M, np.array([[0.5, 1.5], [1.0, 1.0]])),
         *_all("scipy.ndimage", _images()),
         *_all("scipy.spatial.distance", _distances()),

@@ -13,6 +13,7 @@ def scaled(y, t):
 
 
 M = np.arange(9.0).reshape(3, 3) + 4.0 * np.eye(3)
+FEW = np.arange(6.0)
 CSR = np.ones(3), np.array([0, 2, 1]), np.array([0, 2, 3, 3])
 
 
@@ -95,6 +96,10 @@ def test_calls_are_many_and_the_seed_decides_them():
         (call("interpolators", "filled", "X", "X", "0", fill="1j", context="jit"), "ours"),
         (call("interpolators", "pieces", "ones(2, 2)", "()", "0", context="jit"), "ours"),
         (call("interpolators", "slope", "X", "X", "0", nu="-5", context="jit"), "ours"),
+        (
+            call("scipy.interpolate", "splrep", Given(FEW), Given(FEW), s="b''", context="jit"),
+            "ours",
+        ),
         (call("sparse", "csr_array", Given(CSR), "0", context="vmap"), "ours"),
         (call("sparse", "csr_array", Given(CSR), "np.sin"), "ours"),
         (call("sparse", "diags_array", Given([np.ones(3)])), "ours"),

@@ -12,6 +12,8 @@ from ftrace.scipy.interpolate.cubic_splines import Akima1DInterpolator as Akima1
 from ftrace.scipy.interpolate.cubic_splines import CubicHermiteSpline as CubicHermiteSpline
 from ftrace.scipy.interpolate.cubic_splines import CubicSpline as CubicSpline
 from ftrace.scipy.interpolate.cubic_splines import PchipInterpolator as PchipInterpolator
+from ftrace.scipy.interpolate.fitpack import splev as splev
+from ftrace.scipy.interpolate.fitpack import splrep as splrep
 from ftrace.scipy.interpolate.grids import RegularGridInterpolator as RegularGridInterpolator
 from ftrace.scipy.interpolate.grids import interp1d as interp1d
 from ftrace.scipy.interpolate.grids import interpn as interpn
