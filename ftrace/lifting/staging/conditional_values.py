@@ -1,13 +1,14 @@
 """`a if t else b`, `a and b`, `a or b` of a traced value, with parts that are functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ftrace.core.errors import LiftError
 from ftrace.interpreters.quiet import quietly
 from ftrace.lifting.staging.merging import Arm, Merge
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import LocalFrame, Outcome
-from ftrace.lifting.state.names import RETURN
+from ftrace.lifting.state.names import NEXT, RETURN
 from ftrace.lifting.state.nesting import nested, proceed, retried
 from ftrace.primitives.compare import bitwise_and, bitwise_or
 
@@ -51,8 +52,13 @@ def _staged(stage: Callable[[LocalFrame], Outcome], *parts: Callable[[], Any]) -
     return outcome.value
 
 
-def chosen(test: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
-    """`one() if test else other()`."""
+def chosen(
+    test: Any,
+    one: Callable[[], Any],
+    other: Callable[[], Any],
+    parts: Sequence[Callable[[], Any]] = (),
+) -> Any:
+    """`one() if test else other()`; `parts`: the user's functions that these call."""
     if not undecided(test):
         return one() if test else other()
 
@@ -60,7 +66,17 @@ def chosen(test: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
         arms = _arm(frame, one), _arm(frame, other)
         return Merge(arms, {}, lambda arm, name: _SIDES[arm]).decided(frame, truth(test))
 
-    return _staged(stage, one, other)
+    return _staged(stage, *(parts or (one, other)))
+
+
+def taken(test: Any, one: Callable[[], Any], parts: Sequence[Callable[[], Any]]) -> Any:
+    """`one()` where a traced test holds, and anything of its type where not."""
+
+    def stage(frame: LocalFrame) -> Outcome:
+        arms = _arm(frame, one), Arm(frame, lambda _: Outcome(NEXT, frame.read()))
+        return Merge(arms, {}, lambda arm, name: _SIDES[arm]).decided(frame, truth(test))
+
+    return _staged(stage, *parts)
 
 
 def both(first: Any, rest: Callable[[], Any]) -> Any:
@@ -75,3 +91,21 @@ def either(first: Any, rest: Callable[[], Any]) -> Any:
     if not undecided(first):
         return first or rest()
     return _staged(lambda frame: connected(frame, first, _arm(frame, rest), True), rest)
+
+
+def decided(x: Any, construct: str) -> Any:
+    """The same value, if it is known.
+
+    Raises:
+        LiftError: a traced value decides in a construct that cannot be staged.
+    """
+    if undecided(x):
+        raise LiftError(f"A traced value decides in a {construct}.", _INSTEAD[construct])
+    return x
+
+
+_INSTEAD = {
+    "comprehension": "Write a `for` loop with an `if`; a list has as many items as it has whatever "
+    "values are, so keep all of them and weigh them: numpy.where(condition, x, 0).",
+    "match": "Write `if` and `elif`.",
+}

@@ -44,6 +44,9 @@ class Items:
         """The same, ready for `at`; called outside of what is staged."""
         return self
 
+    def alone(self) -> None:
+        """Refuse an iterator that others may go on with."""
+
     def at(self, k: Any) -> Any:
         """The item of a traced number."""
         raise NotImplementedError
@@ -126,8 +129,7 @@ class Sequential(Items):
     def length(self) -> int:
         return len(self.native)
 
-    def prepared(self) -> "Items":
-        source = self.native
+    def alone(self) -> None:
         if self._shared:
             raise LiftError(
                 "A traced value decides when a loop over an iterator ends that has a name: who "
@@ -135,6 +137,10 @@ class Sequential(Items):
                 "Make a list of it before the loop, `items = list(it)`, and loop over that, or "
                 "over the iterator's own source.",
             )
+
+    def prepared(self) -> "Items":
+        self.alone()
+        source = self.native
         if isinstance(source, range):
             return Range(source.start, source.stop, source.step)
         if not (isinstance(source, Tracer) or is_array(source)):
@@ -234,6 +240,10 @@ class Zip(Items):
             first = minimum(first, n)
         return first
 
+    def alone(self) -> None:
+        for p in self.parts:
+            p.alone()
+
     def prepared(self) -> "Items":
         self.parts = [p.prepared() for p in self.parts]
         return self
@@ -253,6 +263,9 @@ class Reversed(Items):
     @property
     def length(self) -> Any:
         return self.part.length
+
+    def alone(self) -> None:
+        self.part.alone()
 
     def prepared(self) -> "Items":
         self.part = self.part.prepared()

@@ -88,13 +88,13 @@ def loads(nodes: Iterable[ast.AST]) -> Names:
     return frozenset(found)
 
 
-_REFLECTIVE: Final = ("locals", "vars", "dir", "eval", "exec")
+REFLECTIVE: Final = ("locals", "vars", "dir", "eval", "exec")
 
 
 def note_reflection(function: ast.AST, known: Names) -> None:
     """Let calls such as `locals()` and `eval(text)` count as reading all names of a function."""
     for n in ast.walk(function):
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _REFLECTIVE:
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in REFLECTIVE:
             n.reads = known  # type: ignore[attr-defined]
 
 

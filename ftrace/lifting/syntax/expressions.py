@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ftrace.lifting.sources.asking import is_missed
 from ftrace.lifting.staging.sites import And, Choice, Or
-from ftrace.lifting.state.names import NONE
+from ftrace.lifting.state.names import NONE, REFLECTIVE
 
 
 def load(name: str) -> ast.Name:
@@ -57,7 +57,7 @@ class Expressions(ast.NodeTransformer):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             new = ast.Call(
                 ast.Call(method("iterating"), [load(node.func.id)], []),
-                [self.iterable(a) for a in node.args],
+                [self.iterable(a) if node.func.id in _RUNNING else self.of(a) for a in node.args],
                 [self.of(k) for k in node.keywords],
             )
             return at(node, new)
@@ -74,6 +74,8 @@ class Expressions(ast.NodeTransformer):
             return self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and _is_helper(node.func.value):
             return self.generic_visit(node)
+        if _is_fold(node):
+            return self._folded(node)
         self.generic_visit(node)
         node.func = at(node.func, ast.Call(method("call"), [node.func], []))
         return node
@@ -129,6 +131,35 @@ class Expressions(ast.NodeTransformer):
         words = ast.Constant("comprehension")
         node.ifs = [at(t, ast.Call(method("decided"), [t, words], [])) for t in node.ifs]
         return node
+
+    def _folded(self, node: ast.Call) -> Any:
+        """`fold(x for v in items if test)`: `_ft.fold(fold, False, level)()`."""
+        comp: Any = node.args[0]
+        fn = self.visit(node.func)
+        level = self._level(comp.generators, comp.elt)
+        listed = ast.Constant(isinstance(comp, ast.ListComp))
+        node.func = at(node.func, ast.Call(method("fold"), [fn, listed, level], []))
+        node.args = [self.visit(a) for a in node.args[1:]]
+        node.keywords = [self.visit(k) for k in node.keywords]
+        return node
+
+    def _level(self, generators: list[ast.comprehension], element: ast.expr) -> Any:
+        """One `for` of a comprehension: `_ft.level(items, lambda it: (parts for v in it))`."""
+        (first, *others), items = generators, self.iterable(generators[0].iter)
+        outer, self.inner = self.inner, True
+        try:
+            tests = [self.visit(t) for t in first.ifs] or [ast.Constant(True)]
+            inside = self._level(others, element) if others else self.visit(element)
+            target = self.visit(first.target)
+        finally:
+            self.inner = outer
+        test = tests.pop()
+        while tests:
+            test = ast.Call(method("both"), [tests.pop(), _lambda(test)], [])
+        part = ast.Tuple([_lambda(test), _lambda(inside)], ast.Load())
+        parts = ast.GeneratorExp(part, [ast.comprehension(target, load(_ITEMS), [], 0)])
+        taking = ast.Lambda(ast.arguments([], [ast.arg(_ITEMS)], None, [], [], None, []), parts)
+        return at(element, ast.Call(method("level"), [items, taking], []))
 
     # ------------------------------------------------------------------ decisions
 
@@ -233,6 +264,35 @@ def may_be_same(node: ast.Compare) -> bool:
     constants = [p.value for p in parts if isinstance(p, ast.Constant)]
     known = len(parts) == 2 and any(type(c) is not bool for c in constants)
     return not known and any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
+
+
+_RUNNING: Final = frozenset({"range", "zip", "enumerate", "reversed"})  # over their arguments
+_ITEMS: Final = "_ft_items"
+_FOLDS: Final = frozenset({"sum", "any", "all", "min", "max", "prod"})
+
+
+def _is_fold(node: ast.Call) -> bool:
+    """Whether a call may fold a comprehension with conditions (`folding.py`)."""
+    comp = node.args[0] if node.args else None
+    name = getattr(node.func, "id", getattr(node.func, "attr", None))
+    if isinstance(comp, ast.GeneratorExp):
+        known = name in _FOLDS
+    else:  # a list is complete before the arguments that follow are asked for
+        plain = all(isinstance(a, ast.Constant | ast.Name) for a in node.args[1:])
+        plain = plain and all(isinstance(k.value, ast.Constant | ast.Name) for k in node.keywords)
+        known = isinstance(comp, ast.ListComp) and plain and (name in _FOLDS or name == "len")
+    return (
+        known
+        and any(g.ifs for g in comp.generators)  # type: ignore[union-attr]
+        and not any(g.is_async for g in comp.generators)  # type: ignore[union-attr]
+        and not any(map(_is_of_scope, ast.walk(comp)))  # type: ignore[arg-type]
+    )
+
+
+def _is_of_scope(node: ast.AST) -> bool:
+    """Whether a node means something else in a lambda."""
+    reflects = isinstance(node, ast.Name) and node.id in REFLECTIVE
+    return reflects or isinstance(node, ast.NamedExpr | ast.Await)
 
 
 def _is_helper(node: ast.expr) -> bool:

@@ -12,7 +12,8 @@ from ftrace.core import source
 from ftrace.core.errors import LiftError
 from ftrace.core.trace import EVAL, ctx
 from ftrace.lifting.staging.catching import Attempt, caught, failing, reraise
-from ftrace.lifting.staging.conditional_values import both, chosen, either
+from ftrace.lifting.staging.conditional_values import both, chosen, decided, either
+from ftrace.lifting.staging.folding import Level, folded
 from ftrace.lifting.staging.items import (
     Items,
     Sequential,
@@ -149,22 +150,17 @@ class Helper:
     choose = staticmethod(chosen)
     both = staticmethod(both)
     either = staticmethod(either)
+    decided = staticmethod(decided)
+    level = Level
 
     @staticmethod
     def negated(x: Any) -> Any:
         """`not x`, which is a Python bool."""
         return python.weak(bitwise_not(truth(x))) if undecided(x) else not x
 
-    @staticmethod
-    def decided(x: Any, construct: str) -> Any:
-        """The same value, if it is known.
-
-        Raises:
-            LiftError: a traced value decides in a construct that cannot be staged.
-        """
-        if undecided(x):
-            raise LiftError(f"A traced value decides in a {construct}.", _INSTEAD[construct])
-        return x
+    def fold(self, fn: Any, listed: bool, level: Level) -> Any:
+        """What `fn` means whose first argument is a comprehension with conditions."""
+        return folded(fn, self.call, listed, level)
 
     # ------------------------------------------------------------------ names
 
@@ -194,10 +190,3 @@ class Helper:
                 "Give it a value before the decision.",
                 place=source.raised_at(error),
             ) from None
-
-
-_INSTEAD = {
-    "comprehension": "Write a `for` loop with an `if`; a list has as many items as it has whatever "
-    "values are, so keep all of them and weigh them: numpy.where(condition, x, 0).",
-    "match": "Write `if` and `elif`.",
-}
