@@ -44,6 +44,11 @@ NOTHING: Final = Classes()  # of what is no scalar
 SEVERAL: Final[dict[int, tuple[Any, Classes]]] = {}  # by the id of a tracer
 
 
+def is_chosen(*operands: Any) -> bool:
+    """Whether one of some operands may be of several classes."""
+    return any(id(x) in SEVERAL for x in operands)
+
+
 def classes_of(x: Any) -> Classes:
     """What a value may be where it is not traced."""
     if not isinstance(x, Tracer):

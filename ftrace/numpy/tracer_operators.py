@@ -25,7 +25,7 @@ from ftrace.numpy.integers import as_integer, is_integer, refuse_wide
 from ftrace.numpy.lowerings import LOWERINGS, static_power
 from ftrace.numpy.matrix_products import matmul
 from ftrace.numpy.promote import PYTHON_SCALARS, weak
-from ftrace.numpy.scalar_classes import SEVERAL, all_python, computed
+from ftrace.numpy.scalar_classes import SEVERAL, all_python, computed, is_chosen
 from ftrace.numpy.temporaries import release
 from ftrace.primitives.convert import convert_element_type
 
@@ -96,7 +96,7 @@ def _binary(ufunc: np.ufunc, direct: str, divides: Any = None) -> tuple[Operator
             if divides is not None:
                 refuse_zero(divides, x, y)
             return _weak_pair(ufunc, row, x, y)
-        if SEVERAL and python is not None:
+        if SEVERAL and python is not None and is_chosen(x, y):
             if divides is not None and all_python(x, y) is not False:
                 refuse_zero(divides, x, y)
             return computed(python, ufuncs.apply(ufunc, x, y), x, y)
@@ -120,10 +120,10 @@ def _forward(row: Callable[..., Any], direct: str, general: Operator) -> Operato
             a, b = x.aval, y.aval
             same = a is b or (a.dtype is b.dtype and _fit(a.shape, b.shape))
             exact = a.dtype.kind in direct and not (a.weak and a.dtype.kind == "i")
-            if same and exact and not SEVERAL:
+            if same and exact and not (SEVERAL and is_chosen(x, y)):
                 return row(x, y)
         elif cls is float or cls is int:
-            if x.aval.dtype.kind in INEXACT and not SEVERAL:
+            if x.aval.dtype.kind in INEXACT and not (SEVERAL and is_chosen(x)):
                 return row(x, float(y))
         elif not _operand(y):
             return NotImplemented
@@ -135,7 +135,8 @@ def _forward(row: Callable[..., Any], direct: str, general: Operator) -> Operato
 def _reflected(row: Callable[..., Any], general: Operator) -> Operator:
     def reflected(y: Any, x: Any) -> Any:
         cls = type(x)
-        if (cls is float or cls is int) and y.aval.dtype.kind in INEXACT and not SEVERAL:
+        exact = (cls is float or cls is int) and y.aval.dtype.kind in INEXACT
+        if exact and not (SEVERAL and is_chosen(y)):
             return row(float(x), y)
         return general(x, y) if _operand(x) else NotImplemented
 

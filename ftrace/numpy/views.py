@@ -312,9 +312,23 @@ def link(x: Tracer, y: Any, step: Step) -> Any:
     return y
 
 
+def combined(ways: Iterable[Way]) -> tuple[Way, ...]:
+    """The same views, each once: several decisions may lead to one."""
+    by_base: dict[int, list[Way]] = {}
+    for way in ways:
+        alike = by_base.setdefault(id(way.base), [])
+        for i, other in enumerate(alike):
+            if other.steps == way.steps and other.when is not None and way.when is not None:
+                alike[i] = other._replace(when=bitwise_or(other.when, way.when))
+                break
+        else:
+            alike.append(way)
+    return tuple(way for alike in by_base.values() for way in alike)
+
+
 def chosen(y: Tracer, ways: Iterable[Way], place: str) -> Tracer:
     """Make `y` an array that is one of several views."""
-    ways = tuple(ways)
+    ways = combined(ways)
     first = ways[0]
     if all(w.base is first.base and w.steps == first.steps for w in ways) and first.steps:
         y.alias = View(first.base, first.steps)

@@ -6,7 +6,7 @@ Python raises ZeroDivisionError where both operands are its own numbers, and Num
 import numpy as np
 import pytest
 
-from ftrace import jit, jvp, vectorize, vmap
+from ftrace import jit, jvp, make_jaxpr, vectorize, vmap
 from ftrace.errors import LiftError
 
 
@@ -334,3 +334,57 @@ def test_an_int_in_a_container_is_replaced_by_a_traced_value(held, wrap):
     xs = np.array([3.0, -3.0])
     found = vmap(f)(xs) if wrap is vmap else [jit(f)(x) for x in xs]
     np.testing.assert_array_equal(found, [6.0, 0.0])
+
+
+def test_a_number_that_is_kept_changes_nothing_for_others():
+    kept = []
+
+    def mixed(x):
+        kept.append(x if x > 0 else 0)
+        return x
+
+    def halved(x):
+        return x / 2 + 2 * x + x * x
+
+    before = str(make_jaxpr(halved)(np.float64(1.0)))
+    make_jaxpr(mixed)(np.float64(1.0))
+    assert str(make_jaxpr(halved)(np.float64(1.0))) == before
+
+
+@pytest.mark.parametrize("wrap", [jit, vmap])
+def test_the_larger_of_two_scalars_is_a_scalar(wrap):
+    def f(x, y):
+        m = max(x, y)
+        return x * isinstance(m, np.ndarray), y * isinstance(min(m, y), np.float64)
+
+    args = (1.0, 2.0) if wrap is jit else ([1.0], [2.0])
+    found = wrap(f)(*map(np.float64, args))
+    assert np.all(found[0] == 0)
+    assert np.all(found[1] == 2)
+
+
+def best_scalar(x, a):
+    best = x[0]
+    for v in x:
+        if v > 0:
+            best = max(best, v)
+    return best
+
+
+def best_row(x, a):
+    best = a[0]
+    for v, row in zip(x, a, strict=True):
+        if v > 0:
+            best = row if v > 1 else best
+    return best
+
+
+@pytest.mark.parametrize("program", [best_scalar, best_row])
+def test_choices_in_choices_grow_with_their_number_alone(program):
+    def size(n):
+        return len(str(make_jaxpr(program)(np.ones(n), np.ones((n, 3)))))
+
+    few, more, most = map(size, (4, 8, 12))
+    assert most - more < 1.6 * (more - few)
+    x, a = np.array([0.5, -1.0, 2.0, 1.5]), np.arange(12.0).reshape(4, 3)
+    np.testing.assert_array_equal(jit(program)(x, a), program(x, a))

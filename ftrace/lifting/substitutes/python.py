@@ -24,6 +24,7 @@ from ftrace.lifting.sources.asking import DIFFERENT, is_union
 from ftrace.lifting.state.leaves import array_type, built_alike, converted, joined, one_of
 from ftrace.lifting.state.roots import is_denied
 from ftrace.numpy.scalar_classes import agreed, chosen_classes, classes_of, either, marked
+from ftrace.numpy.views import may_be_cell
 from ftrace.primitives.convert import convert_element_type
 
 LONG: Final = 16  # elements from which a reduction replaces a chain of operators
@@ -136,6 +137,8 @@ def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
 def choose(predicate: Any, x: Any, y: Any) -> Any:
     """`x if predicate else y`; of two Python numbers a Python number."""
     found = fnp.where(predicate, x, y)
+    if not (typeof(found).shape or may_be_cell(x) or may_be_cell(y)):
+        found = found[()]  # `where` makes an array of rank 0
     found = weak(found) if typeof(x).weak and typeof(y).weak else found
     return marked(found, chosen_classes(predicate, classes_of(x), classes_of(y)))
 
