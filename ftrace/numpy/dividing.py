@@ -6,14 +6,14 @@ raised where Python decides by values: in rewritten functions, and where a `try`
 is why such a function is rewritten. Elsewhere IEEE 754 holds, as for `numpy.where` under `grad`;
 but of `//` and `%` of integers, whose results have no infinity, the error is raised everywhere.
 Where traced values decide whether an operand is one of Python's, so they do whether it is an error;
-behind a loop, which does not carry classes, zero is refused.
+behind a loop, which does not carry classes, zero is refused where a `try` may catch the error.
 """
 
 import operator
 from collections.abc import Callable
 from typing import Any
 
-from ftrace.control.rows.raising import fail_where
+from ftrace.control.rows.raising import fail_where, may_be_caught
 from ftrace.control.rows.trying import is_in_try
 from ftrace.core.avals import typeof
 from ftrace.core.errors import LiftError
@@ -58,7 +58,8 @@ def _refuse(bad: Any, divide: Callable[[Any, Any], Any], x: Any, y: Any) -> None
     classes = classes_of(x), classes_of(y)
     is_python = all_python(x, y)
     if is_python is UNKNOWN:
-        fail_where(bad, (x, y), _undecided)
+        if may_be_caught():
+            fail_where(bad, (x, y), _undecided)
     elif is_python is not False:
         bad = bad if is_python is True else bitwise_and(bad, asked(is_python))
 
