@@ -157,7 +157,7 @@ def of_numpy(x, y):
 
 def two_choices(x, y):
     n = 1 if y > 1 else x
-    d = 0 if x > 0 else y
+    d = 0 if x > 0 else y - 2
     try:
         return n / d
     except ZeroDivisionError:
@@ -258,6 +258,23 @@ def test_behind_a_loop_that_mixes_classes_zero_is_refused_where_it_may_be_caught
     assert jit(f)(np.float64(2.0)) == 0.5
     with pytest.raises(LiftError, match="behind a loop"):
         jit(f)(np.float64(0.5))
+
+
+def test_a_number_that_a_loop_binds_first_is_of_either_class():
+    def f(x, y):
+        while True:
+            d = x if y > 1 else 0
+            x = x - 2
+            if x < 1:
+                break
+        try:
+            return 1 / d
+        except ZeroDivisionError:
+            return -1.0
+
+    assert jit(f)(np.float64(4.0), np.float64(2.0)) == f(4.0, 2.0) == 0.5
+    with pytest.raises(LiftError, match="behind a loop"):
+        jit(f)(np.float64(4.0), np.float64(0.5))
 
 
 def chosen_factor(x):
@@ -391,3 +408,18 @@ def test_choices_in_choices_grow_with_their_number_alone(program):
     assert most - more < 1.6 * (more - few)
     x, a = np.array([0.5, -1.0, 2.0, 1.5]), np.arange(12.0).reshape(4, 3)
     np.testing.assert_array_equal(jit(program)(x, a), program(x, a))
+
+
+def test_a_write_reaches_what_choices_in_choices_show():
+    def f(x, a):
+        b = a * 1.0
+        best = b[0]
+        for i in range(4):
+            if x[i] > 0:
+                best = b[i] if x[i] > 1 else best
+        best[1] = 100.0
+        return b
+
+    a = np.arange(12.0).reshape(4, 3)
+    for x in ([0.5, -1.0, 2.0, 1.5], [0.5, 0.5, -1.0, 0.5], [2.0, 0.5, 0.5, -1.0], [-1.0] * 4):
+        np.testing.assert_array_equal(jit(f)(np.array(x), a), f(np.array(x), a))
