@@ -139,8 +139,8 @@ ABSENT: Final[dict[str, dict[str, str]]] = {
     "ad_checkpoint": {
         "Offloadable Recompute Saveable": "Use ftrace.checkpoint_policies, or checkpoint(budget=)."
     },
-    "scipy": {
-        "spatial": "Write rotations as matrices, or quaternions, of ftrace.numpy's functions."
+    "scipy.spatial": {
+        "transform": "Write rotations as matrices, or quaternions, of ftrace.numpy's functions."
     },
     "scipy.special": {"sph_harm": "Use sph_harm_y(n, m, theta, phi): theta is the polar angle."},
     "scipy.signal": {
