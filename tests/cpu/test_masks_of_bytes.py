@@ -7,7 +7,9 @@ import ftrace
 from ftrace.cpu.runtime.machine_code import host
 
 ROWS = np.cos(np.arange(9.0)).reshape(3, 3)
-wide = pytest.mark.skipif(host().vector_bytes < 64, reason="masks of a register of their own")
+wide = pytest.mark.skipif(
+    host().vector_bytes < 64, reason="only processors with AVX-512 have mask registers"
+)
 
 
 def chosen(a, x):
