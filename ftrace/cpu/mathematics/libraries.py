@@ -2,7 +2,7 @@
 
 `per_lane` writes a call of a helper function of the module, which takes and returns a vector and
 calls a scalar function for every lane. The scalar function is either written in text too (far.py)
-or an external symbol `ftrace_<op>_<dtype>`, whose address `pointers()` knows: SciPy exports its
+or an external symbol `scipy_<op>_<dtype>`, whose address `pointers()` knows: SciPy exports its
 special functions to C through `scipy.special.cython_special`. Whoever compiles the module binds
 the symbols that begin with PREFIX. SciPy is imported when an address is first asked for.
 """
@@ -16,7 +16,7 @@ from ftrace.core.errors import BackendError
 from ftrace.core.lazy import once
 from ftrace.cpu.llvm.text import LLVM_TYPE, Text, Typed, type_of
 
-PREFIX: Final = "ftrace_"
+PREFIX: Final = "scipy_"
 # op -> name in cython_special; its functions take a second argument that they ignore
 SCIPY: Final = {
     "lgamma": "gammaln",
