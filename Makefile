@@ -12,7 +12,8 @@ GPU_ARGS ?=
 BUDGET ?= 450
 SECONDS ?= 600
 # One BLAS thread per worker: the workers are the parallelism, and results do not depend on cores.
-PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
+# Bytecode is kept: a test that starts Python would compile every module anew.
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 PARALLEL := -n auto --maxprocesses=8
 
 .DEFAULT_GOAL := help
