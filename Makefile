@@ -31,7 +31,7 @@ help:
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
 	@echo "make docs       execute notebooks, check links"
-	@echo "make golden     rewrite golden files, docs/support.md, docs/numpy.md and show the difference"
+	@echo "make golden     rewrite golden files and the tables and pages of docs/, show the difference"
 	@echo "make size       lines per folder"
 	@echo "make gpu-check  on a GPU: device, first figures, programs, every law of every row"
 	@echo "make gpu-bench  on a GPU: BUDGET=450 seconds of measurements; make gpu does both"
@@ -97,7 +97,8 @@ golden: $(VENV)/.installed-test
 	$(PYTEST) tests/golden tests/gpu/test_sheet.py --update-golden $(PYTEST_ARGS)
 	$(PY) -m tools.support
 	$(PY) -m tools.numpy_support
-	git diff --stat -- tests/golden docs/support.md docs/numpy.md
+	$(PY) -m tools.error_pages
+	git diff --stat -- tests/golden docs
 
 size: $(PY)
 	$(PY) tools/size.py

@@ -1,11 +1,12 @@
 """The exception tree. Every class's docstring is its documentation page.
 
 A message has three sentences: what happened, with the values; where in the user's file; what to
-do. `FtraceError(what, fix)` adds the place by itself. JAX's names are used where JAX has one.
+do. `FtraceError(what, fix)` adds the place by itself, and the class's code as a note. JAX's names
+are used where JAX has one.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -27,7 +28,12 @@ def brief(text: str, most: int = MOST) -> str:
 
 
 class FtraceError(Exception):
-    """The root of all errors that ftrace raises on purpose."""
+    """The root of all errors that ftrace raises on purpose.
+
+    Each class has a `code`, which a traceback shows below the message.
+    """
+
+    code: ClassVar = "FT1000"
 
     def __init__(self, what: str, fix: str = "", *, place: source.Location | None = None) -> None:
         where = source.describe(place or source.here.place or source.location())
@@ -37,6 +43,7 @@ class FtraceError(Exception):
         text = "\n".join(part for part in parts if part)
         super().__init__(text)
         self.args = (text,)  # NumPy's AxisError leaves it alone
+        self.add_note(f"{self.code}: `python -m ftrace explain {self.code}` says more.")
         if made is not None and isinstance(self, REFUSALS):
             made(self)
 
@@ -59,6 +66,8 @@ class ConfigError(FtraceError, ValueError):
     environment variable `FTRACE_<NAME>`.
     """
 
+    code: ClassVar = "FT1001"
+
 
 class UnexpectedTracerError(FtraceError):
     """A tracer was used after, or outside, the transformation that made it.
@@ -75,6 +84,8 @@ class UnexpectedTracerError(FtraceError):
         leaked[0] + 1.0         # UnexpectedTracerError: return it with has_aux=True instead
     """
 
+    code: ClassVar = "FT1100"
+
 
 class ConcretizationTypeError(FtraceError, TypeError):
     """A Python value was asked of something that has none yet.
@@ -88,6 +99,8 @@ class ConcretizationTypeError(FtraceError, TypeError):
     `LiftError` and `MutationError`. `isinstance(x, ftrace.Tracer)` asks without an error.
     """
 
+    code: ClassVar = "FT1101"
+
 
 class TracerBoolConversionError(ConcretizationTypeError):
     """`if`, `while`, `and`, `or`, `not` or `bool()` on a traced value.
@@ -97,6 +110,8 @@ class TracerBoolConversionError(ConcretizationTypeError):
     `ftrace.lax.while_loop` or `numpy.where`, or mark the argument static.
     """
 
+    code: ClassVar = "FT1102"
+
 
 class TracerIntegerConversionError(ConcretizationTypeError):
     """`int()`, `range()`, a shape or a list index was given a traced value.
@@ -105,6 +120,8 @@ class TracerIntegerConversionError(ConcretizationTypeError):
     (`static_argnums`), or index with `numpy.take`, which accepts traced indices. In lifted
     functions (`ftrace.lift`) traced integers also index lists and bound loops.
     """
+
+    code: ClassVar = "FT1103"
 
 
 class TracerArrayConversionError(ConcretizationTypeError):
@@ -116,6 +133,8 @@ class TracerArrayConversionError(ConcretizationTypeError):
     which does so in the user's own functions: every transformation lifts by itself where it must.
     """
 
+    code: ClassVar = "FT1104"
+
 
 class TracerAttributeError(FtraceError, AttributeError):
     """A traced array was asked for what only memory has: flags, strides, bytes, a shape to set.
@@ -125,9 +144,13 @@ class TracerAttributeError(FtraceError, AttributeError):
     catches it.
     """
 
+    code: ClassVar = "FT1105"
+
 
 class AbsentNameError(FtraceError, AttributeError):
     """A name of JAX's that ftrace has not, on purpose. The message says what to use instead."""
+
+    code: ClassVar = "FT1207"
 
 
 class MutationError(FtraceError, ValueError):
@@ -142,9 +165,13 @@ class MutationError(FtraceError, ValueError):
     own stays as it was.
     """
 
+    code: ClassVar = "FT1106"
+
 
 class LiftError(FtraceError):
     """Native control flow or a NumPy constructor could not be rewritten for tracing."""
+
+    code: ClassVar = "FT1107"
 
 
 REFUSALS: Final = (ConcretizationTypeError, MutationError, LiftError, UnexpectedTracerError)
@@ -154,6 +181,8 @@ REFUSALS: Final = (ConcretizationTypeError, MutationError, LiftError, Unexpected
 class ShapeError(FtraceError, ValueError):
     """Shapes do not fit: broadcasting, reshaping, contracting, stacking, mapped axis sizes."""
 
+    code: ClassVar = "FT1200"
+
 
 class MatrixError(ShapeError, np.linalg.LinAlgError):
     """An array of a shape that a function of matrices refuses: not square, or without two axes.
@@ -161,6 +190,8 @@ class MatrixError(ShapeError, np.linalg.LinAlgError):
     A matrix whose *values* are refused, as it is singular or not positive definite, raises
     `numpy.linalg.LinAlgError` itself, as in NumPy.
     """
+
+    code: ClassVar = "FT1201"
 
 
 class DtypeError(FtraceError, TypeError):
@@ -172,21 +203,31 @@ class DtypeError(FtraceError, TypeError):
     `holomorphic=True`.
     """
 
+    code: ClassVar = "FT1203"
+
 
 class DomainError(FtraceError, ValueError):
     """A value outside of what a function is defined for: a negative probability or rate."""
+
+    code: ClassVar = "FT1204"
 
 
 class RangeError(DomainError, OverflowError):
     """A Python integer that is too large: for a dtype, a size, an axis."""
 
+    code: ClassVar = "FT1205"
+
 
 class TreeError(FtraceError, ValueError):
     """Two nested containers that must have the same structure do not. Paths name the place."""
 
+    code: ClassVar = "FT1206"
+
 
 class AxisError(FtraceError, np.exceptions.AxisError):
     """An axis that the array does not have, or one named twice."""
+
+    code: ClassVar = "FT1202"
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -195,13 +236,19 @@ class AxisError(FtraceError, np.exceptions.AxisError):
 class RuleError(FtraceError, NotImplementedError):
     """A primitive has no rule for this transformation. The message says why, and what instead."""
 
+    code: ClassVar = "FT1300"
+
 
 class CustomRuleError(FtraceError, TypeError):
     """A user's derivative rule is missing, or returned the wrong structure, shape or dtype."""
 
+    code: ClassVar = "FT1301"
+
 
 class CallbackError(FtraceError):
     """A host callback failed, or returned something other than it promised."""
+
+    code: ClassVar = "FT1302"
 
 
 class JaxprError(FtraceError):
@@ -211,6 +258,8 @@ class JaxprError(FtraceError):
     pass (`ftrace.passes`), which the message names.
     """
 
+    code: ClassVar = "FT1400"
+
     def __init__(self, what: str, fix: str = "", *, place: source.Location | None = None) -> None:
         report = "This is a bug of ftrace, or of your own Primitive: please report this message."
         super().__init__(what, fix or report, place=place)
@@ -219,12 +268,16 @@ class JaxprError(FtraceError):
 class BackendError(FtraceError, RuntimeError):
     """Compiling or running on a device failed: no driver, out of memory, a kernel's error."""
 
+    code: ClassVar = "FT1401"
+
 
 class KernelError(BackendError):
     """A compiler for devices refused a generated kernel. This is a bug in ftrace: please report it.
 
     `source` is the whole text that was refused; the message shows the lines around the complaint.
     """
+
+    code: ClassVar = "FT1402"
 
     def __init__(self, what: str, fix: str = "", *, source: str = "") -> None:
         super().__init__(what, fix)
@@ -238,6 +291,8 @@ class DeviceMemoryError(BackendError, MemoryError):
     this is raised. Nothing is left behind: after arrays are freed the next call works.
     """
 
+    code: ClassVar = "FT1404"
+
 
 class DeviceError(FtraceError, TypeError):
     """Values of different devices met, or elements on a GPU were asked for as a NumPy array.
@@ -247,6 +302,8 @@ class DeviceError(FtraceError, TypeError):
     Numbers, and arrays that `ftrace.numpy` makes inside a transformation, go with what they meet.
     """
 
+    code: ClassVar = "FT1403"
+
 
 class BudgetError(FtraceError, MemoryError):
     """A number of bytes that no choice of what is kept, and what is computed again, stays within.
@@ -254,9 +311,13 @@ class BudgetError(FtraceError, MemoryError):
     Raised by `checkpoint(budget=)` when it is differentiated, with the least that would do.
     """
 
+    code: ClassVar = "FT1405"
+
 
 class HostMemoryError(FtraceError, MemoryError):
     """An array that a transformation would make does not fit into memory: a whole Jacobian."""
+
+    code: ClassVar = "FT1406"
 
 
 class SolverError(FtraceError, RuntimeError):
@@ -267,6 +328,8 @@ class SolverError(FtraceError, RuntimeError):
     minimum, or one of several solutions that touch.
     """
 
+    code: ClassVar = "FT1303"
+
 
 class DerivativeError(FtraceError, AssertionError):
     """A derivative is not that of its function, as numerical differences show.
@@ -274,6 +337,8 @@ class DerivativeError(FtraceError, AssertionError):
     Raised by `ftrace.testing`, and by what was made with `verify=`. The message has both values. It
     also says so where differences cannot tell, as at a kink.
     """
+
+    code: ClassVar = "FT1304"
 
 
 class FreshnessWarning(UserWarning):

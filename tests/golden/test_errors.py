@@ -4,17 +4,21 @@ A message has three sentences: what, with the values and the argument's path; wh
 file; what to do. The golden files are meant to be read.
 """
 
+import pickle
 import re
+import traceback
 
 import numpy as np
 import pytest
 
 import ftrace
 from ftrace import errors
+from ftrace.__main__ import main
 from ftrace.core.config import config
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters import captures
 from tests.golden.mistakes import MISTAKES
+from tools import error_pages
 
 PLACE = re.compile(r"\S*mistakes\.py:\d+")
 LATER = {"FtraceError", "CallbackError", "BackendError", "DeviceMemoryError", "KernelError"}
@@ -73,6 +77,37 @@ def test_no_golden_section_is_out_of_date(error, golden):
         for name in sections.keys() - asked:
             del sections[name]
     assert golden.sections(file_of(error)).keys() == asked
+
+
+def test_every_class_has_a_code_of_its_own_which_a_traceback_shows():
+    codes = [kind.code for kind in error_pages.classes()]
+    assert len(set(codes)) == len(codes) == 30
+    error = provoke("a write to an argument")
+    assert error.code == "FT1106"
+    shown = "".join(traceback.format_exception(error)).splitlines()[-1]
+    assert shown == "FT1106: `python -m ftrace explain FT1106` says more."
+    assert pickle.loads(pickle.dumps(error)).__notes__ == error.__notes__ == [shown]
+
+
+def test_the_pages_of_errors_are_those_of_the_classes_and_the_golden_messages(golden):
+    if not golden.update:
+        assert error_pages.FILE.read_text(encoding="utf-8") == error_pages.page(), "make golden"
+
+
+@pytest.mark.parametrize("asked", ["FT1201", "MatrixError"])
+def test_the_command_line_explains_an_error(asked, capsys):
+    assert main(["explain", asked]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("FT1201  MatrixError  An array of a shape that a function of matrices")
+    assert "raises\n`numpy.linalg.LinAlgError` itself" in said
+
+
+def test_the_command_line_names_all_errors_and_refuses_others(capsys):
+    assert main(["explain"]) == 0
+    names = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
+    assert names == [kind.__name__ for kind in error_pages.classes()]
+    assert main(["explain", "FT9"]) == 1
+    assert "FT9" in capsys.readouterr().out
 
 
 def test_errors_are_kin_to_pythons():
