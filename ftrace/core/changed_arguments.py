@@ -9,6 +9,7 @@ new state to the caller. Arrays in them are no affair of this file: they are fro
 
 import dis
 import types
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,9 @@ from ftrace.core.tree import PyTreeDef, tree_flatten
 
 _NOTHING: Final = object()
 _IMMUTABLE: Final = (tuple, type(None), Constant)
+_WITH_ITEMS: Final = (dict, list, deque)
+_GROWING: Final = (*_WITH_ITEMS, types.SimpleNamespace)
+"""What is changed by a new item or name; objects of classes keep results of their methods so."""
 
 
 class _Container(NamedTuple):
@@ -89,7 +93,7 @@ def _held(x: Any) -> dict[Any, Any]:
     """What a container holds, by what it is found by."""
     if isinstance(x, dict):
         return dict(x)
-    if isinstance(x, list):
+    if isinstance(x, list | deque):
         return dict(enumerate(x))
     if isinstance(x, tuple) or x is None:
         return {}
@@ -105,7 +109,7 @@ def _changed(container: _Container) -> Any:
     for key, value in before.items():
         if key not in now or not _is_kept(value, now[key]):
             return key
-    if not isinstance(container.node, dict | list):
+    if not isinstance(container.node, _GROWING):
         return _NOTHING
     new = (key for key in now if key not in before and not _is_default(container.node, now[key]))
     return next(new, _NOTHING)
@@ -147,7 +151,7 @@ def _nodes(x: Any) -> Iterator[Any]:
 
 
 def _refusal(fun: Any, container: _Container, key: Any, names: Sequence[str]) -> MutationError:
-    where, attribute = _path(container, names), not isinstance(container.node, dict | list)
+    where, attribute = _path(container, names), not isinstance(container.node, _WITH_ITEMS)
     what = f"{where}.{key}" if attribute else f"{where}[{key!r}]"
     whole = where.partition(".")[0].partition("[")[0]
     return MutationError(

@@ -81,7 +81,7 @@ class UnexpectedTracerError(FtraceError):
     Example:
         leaked = []
         ftrace.grad(lambda x: leaked.append(x) or x * x)(1.0)
-        leaked[0] + 1.0         # UnexpectedTracerError: return it with has_aux=True instead
+        leaked[0] + 1.0  # UnexpectedTracerError: return it with has_aux=True instead
     """
 
     code: ClassVar = "FT1100"

@@ -1,8 +1,9 @@
 """Kinds of pytree nodes: which classes are containers, and how each is taken apart.
 
-Nodes are dict, OrderedDict, defaultdict, list, tuple, namedtuples, None (no children), dataclasses
-and attrs classes (found by themselves; fields marked static are data) and registered classes;
-everything else is a leaf. Class hierarchy is ignored: a subclass of list is a leaf.
+Nodes are dict, OrderedDict, defaultdict, list, tuple, deque, namedtuples, SimpleNamespace, None (no
+children), dataclasses and attrs classes (found by themselves; fields marked static are data) and
+registered classes; everything else is a leaf. Class hierarchy is ignored: a subclass of list is a
+leaf.
 
 The idea: a class is looked at once; two tables then answer by one lookup of `type(x)`. Next:
 `core/tree.py`, which walks trees with these kinds.
@@ -14,7 +15,7 @@ import functools
 import math
 import sys
 import types
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -105,11 +106,15 @@ def _dict_keys(data: Any, _: int) -> Sequence[Any]:
     return [DictKey(key) for key in data]
 
 
+BY_NAME = (dict, types.SimpleNamespace)
+"""Containers of whatever names somebody gives them: notes on them are about an order."""
+
+
 class WithNote(tuple[Any, ...]):
     """Data that is equal to any tuple of the same items; `note` is what it says besides.
 
-    Of a dict whose keys were not sorted its own order, as places of the sorted keys; of an object
-    the names of what it holds beside its fields (`beside.py`).
+    Of BY_NAME whose keys were not sorted their own order, as places of the sorted keys; of an
+    object the names of what it holds beside its fields (`beside.py`).
     """
 
     note: tuple[Any, ...]
@@ -147,6 +152,14 @@ def _flatten_defaultdict(x: Any) -> tuple[Sequence[Any], Any]:
     return children, (x.default_factory, keys)
 
 
+def _flatten_namespace(x: types.SimpleNamespace) -> tuple[Sequence[Any], Any]:
+    return _flatten_dict(vars(x))
+
+
+def _name_keys(data: Any, _: int) -> Sequence[Any]:
+    return [GetAttrKey(name) for name in data]
+
+
 class Constant:
     """In structures alone: the place of a leaf that is part of the structure."""
 
@@ -168,6 +181,15 @@ _BUILTIN = (
         _flatten_defaultdict,
         lambda data, xs: defaultdict(data[0], _items(data[1], xs)),
         lambda data, n: _dict_keys(data[1], n),
+    ),
+    NodeKind(
+        deque, lambda x: (tuple(x), x.maxlen), lambda most, xs: deque(xs, most), _sequence_keys
+    ),
+    NodeKind(
+        types.SimpleNamespace,
+        _flatten_namespace,
+        lambda names, xs: types.SimpleNamespace(**dict(_items(names, xs))),
+        _name_keys,
     ),
 )
 
@@ -415,17 +437,17 @@ def difference(expected: Node, actual: Node, leaf: Any = None) -> str:
     kind, data, size = expected
     other, other_data, other_size = actual
     if kind is not None and kind is other and kind.keys is not index_keys:
-        keys = [str(key)[1:-1] for key in kind.keys(data, size)]
-        got = [str(key)[1:-1] for key in kind.keys(other_data, other_size)]
+        keys, got = _key_words(kind, data, size), _key_words(kind, other_data, other_size)
         missing = [key for key in keys if key not in got]
         unexpected = [key for key in got if key not in keys]
-        if issubclass(kind.type, dict) and (missing or unexpected):
+        if issubclass(kind.type, BY_NAME) and (missing or unexpected):
             parts = [
                 f"{word} {', '.join(some)}"
                 for word, some in (("missing", missing), ("unexpected", unexpected))
                 if some
             ]
-            return f"{_with_article(kind.type.__name__)} with other keys: {'; '.join(parts)}"
+            words = f"{_with_article(kind.type.__name__)} with other {_keys_are(kind)}"
+            return f"{words}: {'; '.join(parts)}"
     return f"expected {describe(*expected)}, got {describe(*actual, leaf)}"
 
 
@@ -436,12 +458,23 @@ def describe(kind: NodeKind | None, data: Any, size: int, leaf: Any = None) -> s
     if kind.type is type(None):
         return "None"
     name = _with_article(kind.type.__name__)
-    if kind.type in (tuple, list):
-        return f"{name} of {size}"
-    if kind.type in (dict, OrderedDict, defaultdict):
-        keys = ", ".join(str(key)[1:-1] for key in kind.keys(data, size))
-        return f"{name} with keys {keys}" if keys else f"{name} without keys"
+    if kind.type in (tuple, list, deque):
+        most = "" if data is None else f" and at most {data}"
+        return f"{name} of {size}{most}"
+    if kind.type in (dict, OrderedDict, defaultdict, types.SimpleNamespace):
+        keys, what = ", ".join(_key_words(kind, data, size)), _keys_are(kind)
+        return f"{name} with {what} {keys}" if keys else f"{name} without {what}"
     return name if data is None or data == () else f"{name} with static data {data!r}"
+
+
+def _keys_are(kind: NodeKind) -> str:
+    return "keys" if issubclass(kind.type, dict) else "names"
+
+
+def _key_words(kind: NodeKind, data: Any, size: int) -> list[str]:
+    """The keys of a node without what surrounds them: `'a'` for `['a']`, `a` for `.a`."""
+    words = (str(key) for key in kind.keys(data, size))
+    return [word.removeprefix(".") if word[0] == "." else word[1:-1] for word in words]
 
 
 def _with_article(name: str) -> str:

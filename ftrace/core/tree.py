@@ -11,11 +11,13 @@ rest is recursive to read and `unrolled` to run.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from ftrace.core.beside import leave_behind
 from ftrace.core.errors import DtypeError, TreeError, brief
 from ftrace.core.nodes import (
+    BY_NAME,
     KINDS,
     LEAF_TYPES,
     Constant,
@@ -283,6 +285,9 @@ def _text(treedef: PyTreeDef) -> Generator[Any, Any, str]:
     joined = f"[{', '.join(parts)}]"
     if kind.type is list:
         return joined
+    if kind.type is SimpleNamespace:
+        items = zip(data, parts, strict=True)
+        return f"namespace({', '.join(f'{key}={part}' for key, part in items)})"
     return f"CustomNode({kind.label or f'{kind.type.__name__}[{data}]'}, {joined})"
 
 
@@ -293,7 +298,7 @@ def argument(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     while left:
         node, x = left.pop()
         assert node.kind is not None
-        if type(node.data) is WithNote and not issubclass(node.kind.type, dict):
+        if type(node.data) is WithNote and not issubclass(node.kind.type, BY_NAME):
             leave_behind(x, node.data.note)
         if any(sub.order is not None for sub in node.subs):
             children, _ = node.kind.flatten(x)

@@ -4,6 +4,7 @@ import collections
 import copy
 import dataclasses
 import functools
+import types
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,15 @@ def deleted(p: Any) -> Any:
     return value * 3
 
 
+def namespace(w: Any) -> types.SimpleNamespace:
+    return types.SimpleNamespace(w=w, b=1.0)
+
+
+def new_attribute(p: Any) -> Any:
+    p.new = p.w * 2
+    return p.w * 3
+
+
 def item(d: Any) -> Any:
     d["w"] = d["w"] * 2
     return d["w"] * 3
@@ -125,6 +135,12 @@ PROGRAMS: list[tuple[Any, Any, str]] = [
     (appended, lambda w: [w], r"xs\[1\]"),
     (inside, lambda w: {"a": 1.0, "p": (Pair(w), 1.0)}, r"d\['p'\]\[0\]\.w"),
     (in_an_arm, Pair, r"p\.w"),
+    (attribute, namespace, r"p\.w"),
+    (deleted, namespace, r"p\.w"),
+    (new_attribute, namespace, r"p\.new"),
+    (in_an_arm, namespace, r"p\.w"),
+    (element, lambda w: collections.deque([w]), r"xs\[0\]"),
+    (appended, lambda w: collections.deque([w], maxlen=3), r"xs\[1\]"),
 ]
 TRANSFORMS: dict[str, Any] = {
     "jit": lambda f, make: ftrace.jit(f)(make(2.0)),
@@ -153,6 +169,17 @@ def test_what_would_be_lost_is_refused(f: Any, make: Any, what: str, way: str) -
         what = what[what.index("\\") :] if "\\" in what else what
     with pytest.raises(MutationError, match=rf"(?s){what}` is changed by .*copy\.copy"):
         TRANSFORMS[way](f, make)
+
+
+def test_a_deque_at_its_limit_may_be_changed_and_returned() -> None:
+    def shifted(xs: Any) -> Any:
+        xs.append(xs[0] * xs[1])
+        return xs
+
+    got = ftrace.jit(shifted)(collections.deque([2.0, 3.0], maxlen=2))
+    assert (list(got), got.maxlen) == ([3.0, 6.0], 2)
+    with pytest.raises(MutationError, match=r"xs\[0\]` is changed by"):
+        ftrace.jit(lambda xs: shifted(xs)[0])(collections.deque([2.0, 3.0], maxlen=2))
 
 
 def test_the_error_says_where_and_of_what() -> None:

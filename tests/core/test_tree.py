@@ -7,6 +7,7 @@ import enum
 import functools
 import pickle
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,11 @@ class TestStructures:
             (collections.defaultdict(list, a=1), collections.defaultdict(dict, a=1)),
             (Special(1, 2), Keyed(1, 2)),
             (StaticTuple((1, 2)), StaticTuple((1, 3))),
+            (SimpleNamespace(a=1), SimpleNamespace(b=1)),
+            (SimpleNamespace(a=1), {"a": 1}),
+            (collections.deque([1, 2]), [1, 2]),
+            (collections.deque([1, 2]), collections.deque([1, 2], maxlen=2)),
+            (collections.deque([1]), collections.deque([1, 2])),
         ],
     )
     def test_different_containers_differ(self, one, other):
@@ -150,6 +156,27 @@ class TestStructures:
     def test_a_dict_gives_its_leaves_in_the_order_of_its_sorted_keys(self):
         assert tree_leaves({"b": 1, "a": 2}) == [2, 1]
         assert tree_leaves(collections.OrderedDict([("b", 1), ("a", 2)])) == [1, 2]
+
+    def test_namespaces_and_deques_are_containers_and_come_back_as_they_were(self):
+        example = SimpleNamespace(b=1, a=collections.deque([2, 3], maxlen=5))
+        leaves, treedef = tree_flatten(example)
+        assert leaves == [2, 3, 1]
+        assert str(treedef) == "PyTreeDef(namespace(a=CustomNode(deque[5], [*, *]), b=*))"
+        for t in (treedef, pickle.loads(pickle.dumps(treedef))):
+            assert repr(t.unflatten(leaves)) == repr(example)
+        assert paths(treedef, "p") == ["p.a[0]", "p.a[1]", "p.b"]
+        assert tree_structure(SimpleNamespace(a=1, b=2)) == tree_structure(
+            SimpleNamespace(b=2, a=1)
+        )
+
+    def test_the_difference_of_namespaces_and_deques_in_words(self):
+        one, other = SimpleNamespace(a=1, b=2), SimpleNamespace(a=1, c=2)
+        assert "a SimpleNamespace with other names: missing b; unexpected c" in tree_mismatch(
+            one, other
+        )
+        assert "got a SimpleNamespace with names a, b" in tree_mismatch([1], one)
+        assert "got a SimpleNamespace without names" in tree_mismatch([1], SimpleNamespace())
+        assert "got a deque of 1 and at most 3" in tree_mismatch((), collections.deque([1], 3))
 
     @pytest.mark.parametrize("cls", [dict, functools.partial(collections.defaultdict, list)])
     def test_a_dict_keeps_its_order_and_equal_structures_may_differ_in_it(self, cls):
