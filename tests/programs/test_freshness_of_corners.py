@@ -52,6 +52,21 @@ SEEN = {
         "return ftrace.grad(g)(x, L, g) + sum(map(g, L))", NEW_K),
     "an array beside what a call makes of nothing": (
         K, "def g(v): return (K * v).sum()\nreturn g(x) + g(np.prod([]))", NEW_K),
+    "an object that ftrace calls a function for": (
+        THINGS + "def g(v, w): return b",
+        "return ftrace.tree_util.tree_reduce(g, [x, x]).w * x", NEW_B),
+    "an object that a function gives that a library wraps": (
+        THINGS + "g = functools.singledispatch(lambda v: b)",
+        "return ftrace.tree_util.tree_map(g, [x])[0].w * x", NEW_B),
+    "an item of an auxiliary result": (
+        "d = {'w': 3.0}\ndef g(v): return v, d",
+        "return ftrace.value_and_grad(g, has_aux=True)(x)[0][1]['w'] * x", "d['w'] = 7.0"),
+    "what is computed of an array that is an auxiliary result": (
+        K + "def g(v): return 2 * v, K",
+        "return ftrace.value_and_grad(g, has_aux=True)(x)[0][1].sum() * x", NEW_K),
+    "an attribute that a function made here has as all have it": (
+        "d = {'w': 3.0}", "def g(v): return v\ng.__doc__ = d\nreturn g.__doc__['w'] * x",
+        "d['w'] = 7.0"),
     "an attribute that a getter outside gets": (
         THINGS + "get = operator.attrgetter('w')", "return get(b) * x", NEW_B),
     "an element of an array among the results": (K, "return x, K[1]", NEW_K),
@@ -158,6 +173,9 @@ SEEN = {
         THINGS, "def g(): pass\ng.code = b\nreturn g.code.w * x", NEW_B),
 }
 UNSEEN = {
+    "the state of a generator in a list that is copied": (
+        "import copy\nr = np.random.default_rng(0)\nL = [r, 2.0]",
+        "M = copy.copy(L)\nreturn x", "r.random()"),
     "another item of a list in a list": (
         "L = [1.0, 2.0]", "acc = []; acc.append(L)\nreturn acc[0][0] * x", "L[1] = 5.0"),
     "the branch of what is negated": (
@@ -206,8 +224,18 @@ class Loud:
         Loud.calls += 1
         return other
 
+    def __eq__(self, other: object) -> bool:
+        Loud.calls += 1
+        return self is other
+
+    def __hash__(self) -> int:
+        return 1
+
 
 def test_no_operator_of_the_users_is_called_by_the_walk() -> None:
     loud = Loud()
+    table, key = {(Loud(),): 2.0}, (Loud(),)
     Watch(lambda x: x * (2.0 + loud))
+    Watch(lambda x: x * table.get(key, 3.0))
+    Watch(lambda x: x * table[key])
     assert Loud.calls == 0

@@ -80,6 +80,15 @@ def test_contents_of_large_arrays_are_not_compared():
         assert f(2.0) == before
 
 
+def test_objects_in_a_large_array_are_compared():
+    table = np.array([types.SimpleNamespace(w=2.0)] * (COPY_LIMIT // 8 + 1), dtype=object)
+    f = jit(lambda x: x * table[0].w)
+    with ftrace.config.update(check_captures=False):
+        assert f(2.0) == 4.0
+        table[0] = types.SimpleNamespace(w=3.0)
+        assert f(2.0) == 6.0
+
+
 GROW = {
     collections.deque: lambda log: log.append(len(log)),
     list: lambda log: log.append(len(log)),

@@ -43,6 +43,20 @@ def test_a_masked_system_couples_what_is_taken_with_what_is_not():
         np.testing.assert_allclose(way(x), 2 * x * np.linalg.inv(a)[1], rtol=1e-14)
 
 
+def test_a_program_traces_a_backward_rule_once():
+    seen = []
+
+    def back(x, ct):
+        seen.append(x)
+        return (2 * x * ct,)
+
+    square = ftrace.custom_vjp(lambda x: x * x)
+    square.defvjp(lambda x: (x * x, x), back)
+    pushed = vectorize(lambda x: jvp(square, (x,), (1.0,))[1])
+    np.testing.assert_array_equal(pushed(X), 2 * X)
+    assert len(seen) == 1
+
+
 def test_a_solver_on_the_host_has_no_auxiliary_results():
     def f(x):
         def solve(matvec, b):

@@ -83,6 +83,29 @@ def test_a_function_with_a_rule_is_refused_by_name(wrap, way):
         WAYS[way](tried(wrap(picky)))
 
 
+def test_a_batching_rule_in_a_program_is_said_to_fail_for_some_elements():
+    with pytest.raises(LiftError, match="some batch elements"):
+        WAYS["jit(vmap)"](tried(with_batching(picky)))
+
+
+@pytest.mark.parametrize("way", ["vmap", "jit(vmap)"])
+@pytest.mark.parametrize("wrap", [with_jvp, with_vjp, with_batching])
+def test_a_loop_in_a_function_with_a_rule_stands_behind_an_error(wrap, way):
+    def doubled(x):
+        while x < 30.0:
+            x = x * 2
+        return x
+
+    g = wrap(lambda x, z: doubled(x))
+
+    def f(x, z):
+        if z > 2:
+            raise ValueError("no")
+        return g(x, z)
+
+    np.testing.assert_array_equal(WAYS[way](f), [32.0, 48.0])
+
+
 @pytest.mark.parametrize("wrap", [with_jvp, with_vjp, with_batching, ftrace.checkpoint])
 def test_an_error_that_no_try_may_catch_is_raised(wrap):
     for way in WAYS.values():

@@ -436,8 +436,7 @@ class Calling(Attributes):
             functions = [*held, *(x for x in inner.refs if is_users(x))]
             given = inner._replace(traced=traced)
             if ours and not isinstance(f, Held):  # `grad(f, ...)` gives f no function
-                kept = tuple(x for x in inner.refs if not is_users(x))
-                given = given._replace(refs=kept)
+                given = given._replace(refs=tuple(x for x in inner.refs if not is_users(x)))
             results = [self.assume(g, given) for g in functions]
             known = self._escaped[key] = (self.growth, args, inner, functions, results)
         _, _, inner, functions, results = known
@@ -447,14 +446,15 @@ class Calling(Attributes):
             self.use_all(a, beside)
         if not passing or name in ITERATING:
             results = [*results, self.operate(inner.refs, [])]
+        given_back = [x for r in results for x in r.refs]  # auxiliary results are as they are
         if beside and f is not None and name not in PLAIN and is_library(owner_of(f)):
-            return TRACED
+            return bag(given_back, traced=True) if ours else TRACED
         if not (passing or functions) and gives_arrays(f):
             return NOTHING
         if ours and functions and not isinstance(f, Held):
-            return Value((self._held(functions), *inner.refs), complete=True, bag=True)
+            return bag((self._held(functions), *inner.refs, *given_back))._replace(complete=True)
         kept = inner.refs if passing else [x for x in inner.refs if not is_ndarray(x)]
-        return bag((*kept, *(x for r in results for x in r.refs)))
+        return bag((*kept, *given_back))
 
     def _shown(self, f: Any, args: list[Value]) -> list[Value]:
         """What a call of a library gets, with the object whose function it is."""
