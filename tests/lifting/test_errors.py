@@ -287,7 +287,7 @@ def test_a_dict_that_gets_keys_in_a_loop():
             x = x / 2
         return x
 
-    refused(f, "`d`, a dict from outside, is changed", line="turns")
+    refused(f, "`d['m']` is not there before a loop", line="turns")
 
 
 def test_a_container_in_a_container():
@@ -853,7 +853,7 @@ def test_a_queue_changed_where_a_traced_value_decides():
             x = x + q.popleft()
         return x + q.popleft()
 
-    refused(f, "`q`, a deque from outside", line="decides")
+    refused(f, "`q` is a deque of 1 on one side", line="decides")
 
 
 class Plain:

@@ -191,7 +191,7 @@ def test_with_lift_false_the_error_is_raised_and_says_that_it_was_caught(transfo
     made = wrap(converting) if wrap else transform(converting, lift=False)
     with pytest.raises(TracerArrayConversionError, match="float") as caught:
         made(X)
-    (note,) = caught.value.__notes__
+    _, note = caught.value.__notes__
     assert "isinstance(x, ftrace.Tracer)" in note
     assert "test_swallowed.py" in str(caught.value)
 

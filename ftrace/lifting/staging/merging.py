@@ -21,7 +21,7 @@ from ftrace.core.trace import UNKNOWN, Tracer, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import hoist_consts, trace_closed, trace_to_jaxpr
-from ftrace.lifting.state.changed_places import PlaceName
+from ftrace.lifting.state.changed_places import PlaceName, misplaced
 from ftrace.lifting.state.leaves import (
     INSIDE,
     LEAF,
@@ -36,6 +36,7 @@ from ftrace.lifting.state.leaves import (
     same,
     take_apart,
     words_of,
+    words_or_nothing,
 )
 from ftrace.lifting.state.local_state import LocalFrame, Outcome, Written
 from ftrace.lifting.state.names import RAISE, RETURN, Names
@@ -71,6 +72,7 @@ class Arm:
     """A staged region: its jaxpr, whose inputs are all captured, and what its outputs mean."""
 
     __slots__ = (
+        "added",
         "contents",
         "errors",
         "exit",
@@ -125,7 +127,7 @@ class Arm:
 
     def _end(self, frame: LocalFrame, outcome: Outcome, outs: list[Any]) -> None:
         """Take apart what an outcome binds; what the region computed is appended to `outs`."""
-        self.exits, self.exit = outcome.exits, outcome.exit
+        self.exits, self.exit, self.added = outcome.exits, outcome.exit, frame.added()
         values = dict(outcome.state)
         if RETURN in outcome.exits:
             values[VALUE] = outcome.value
@@ -246,6 +248,8 @@ class Merge:
         if not self.follows:
             exits = exits - {RAISE} or frozenset({RAISE})
         plans = {key: self._plan(key) for key in sorted({*a.parts, *b.parts} - {EXIT})}
+        for one, other in misplaced(a.added, b.added):
+            raise self._differs(one.name, f"bound before `{other.name}`", "after it")
         way = self._exit_plan()
         written = list({id(r): r for r in (*a.written, *b.written)}.values())
         first = len(self.picks)
@@ -531,11 +535,6 @@ class Link:
         if found:
             rest = [Way(cell, (), nowhere_else(found))] if own or self.is_scalar else []
             chosen(y, [*found, *rest], self.place)
-
-
-def words_or_nothing(part: Part | None) -> str:
-    """What a name is bound to, for messages."""
-    return "not bound" if part is None else part.words()
 
 
 def _exit_pick(arm: Arm) -> tuple[int | None, Any]:

@@ -3,11 +3,14 @@
 What was changed is put back, and the region is staged once more with the place as a variable of
 the function: like the cell of a closure it is set before a region is staged, read afterwards, and
 merged or carried as any name is (`d["n"] += 1`, `self.best = v`). Of a dict and of an object each
-item is a place, so that what they hold keeps its identity; a list of numbers and arrays is one.
+item is a place, so that what they hold keeps its identity; a list, or a deque, of numbers and
+arrays is one.
 """
 
 import types
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, zip_longest
 from typing import Any
 
 from ftrace.core.avals import typeof
@@ -32,7 +35,7 @@ class HeldPlace:
 
     Attributes:
         owner: the container or object.
-        key: of the item, or the attribute; None for all of a list.
+        key: of the item, or the attribute; None for all of a list or deque.
         name: the variable.
     """
 
@@ -51,19 +54,19 @@ class HeldPlace:
         owner = self.owner
         if isinstance(owner, types.CellType):
             return owner.cell_contents
-        if isinstance(owner, list):
-            return list(owner)
-        found = owner if isinstance(owner, dict) else fields(owner) or {}
+        if isinstance(owner, list | deque):
+            return owner.copy()
+        found = _items(owner)
         if self.key not in found:
-            raise ValueError("there is no such attribute")
+            raise ValueError("there is no such item or attribute")
         return found[self.key]
 
     @cell_contents.setter
     def cell_contents(self, value: Any) -> None:
         if isinstance(self.owner, types.CellType):
             self.owner.cell_contents = value
-        elif isinstance(self.owner, list):
-            self.owner[:] = value
+        elif isinstance(self.owner, list | deque):
+            _fill(self.owner, value)
         elif isinstance(self.owner, dict):
             self.owner[self.key] = value
         else:
@@ -73,8 +76,44 @@ class HeldPlace:
     def cell_contents(self) -> None:
         if isinstance(self.owner, types.CellType):
             del self.owner.cell_contents
+        elif isinstance(self.owner, dict):
+            del self.owner[self.key]
         else:
             _ways(self.owner).__delattr__(self.owner, self.key)
+
+
+def _items(owner: Any) -> dict[Any, Any]:
+    """The items of a dict, or the attributes of an object."""
+    return owner if isinstance(owner, dict) else fields(owner) or {}
+
+
+def in_order(places: Iterable[types.CellType | HeldPlace]) -> dict[int, list[HeldPlace]]:
+    """Items of dicts and attributes among places, by the id of their owner, in its order."""
+    found: dict[int, list[HeldPlace]] = {}
+    for place in places:
+        if isinstance(place, HeldPlace) and not isinstance(place.owner, types.CellType):
+            found.setdefault(id(place.owner), []).append(place)
+    for held in found.values():
+        keys = list(_items(held[0].owner))
+        held.sort(key=lambda place: keys.index(place.key))
+    return found
+
+
+def misplaced(
+    one: dict[int, list[HeldPlace]], other: dict[int, list[HeldPlace]]
+) -> Iterator[tuple[HeldPlace, HeldPlace]]:
+    """Pairs of places that two regions added to the same owner in different orders."""
+    for key in one.keys() & other.keys():
+        if set(one[key]) == set(other[key]):
+            pairs = zip(one[key], other[key], strict=True)
+            yield from ((a, b) for a, b in pairs if a is not b)
+
+
+def _fill(owner: list[Any] | deque[Any], items: Iterable[Any]) -> None:
+    """Let a list or deque hold these items."""
+    items = tuple(items)
+    owner.clear()
+    owner.extend(items)
 
 
 def _ways(owner: Any) -> Any:
@@ -123,20 +162,17 @@ def changed_places(path: str, x: Any, before: tuple[Any, ...]) -> list[HeldPlace
     """The places of `x` that are not what they were; None if it was changed in another way."""
     if isinstance(x, types.CellType):
         return [HeldPlace(x, None, path)]
-    if type(x) is list:
+    if type(x) in (list, deque):
         return [HeldPlace(x, None, path)] if all(map(_is_simple, (*x, *before))) else None
     if not isinstance(x, dict) and fields(x) is None:
         return None
-    now = dict(x) if isinstance(x, dict) else fields(x) or {}
-    n = len(before) // 2
+    now, n = dict(_items(x)), len(before) // 2
     old = dict(zip(before[:n], before[n:], strict=True))
-    if isinstance(x, dict):
-        if list(old) != list(now) or any(a is not b for a, b in zip(old, now, strict=True)):
-            return None
-        return [HeldPlace(x, k, f"{path}[{k!r}]") for k in now if now[k] is not old[k]]
-    if not old.keys() <= now.keys():
-        return None
-    return [HeldPlace(x, k, f"{path}.{k}") for k in now if k not in old or now[k] is not old[k]]
+    if any(a is not b for a, b in zip_longest(old, islice(now, n))):
+        return None  # something is gone, or behind what it was before
+    form = "{}[{!r}]" if isinstance(x, dict) else "{}.{}"
+    changed = [k for k in now if k not in old or now[k] is not old[k]]
+    return [HeldPlace(x, k, form.format(path, k)) for k in changed]
 
 
 def _is_simple(x: Any) -> bool:
@@ -157,8 +193,8 @@ def put_back(x: Any, before: tuple[Any, ...]) -> None:
         else:
             del x.cell_contents
         return
-    if isinstance(x, list):
-        x[:] = before
+    if isinstance(x, list | deque):
+        _fill(x, before)
         return
     n = len(before) // 2
     old = dict(zip(before[:n], before[n:], strict=True))

@@ -299,3 +299,8 @@ def truth(x: Any) -> Any:
     if a.dtype == bool_:
         return x
     return ne(x, a.dtype.type(0))
+
+
+def words_or_nothing(part: Part | None) -> str:
+    """What a name is bound to, for messages."""
+    return "not bound" if part is None else part.words()

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ftrace.control.rows.raising import noted_in
 from ftrace.core.trace import Tracer, ctx, moved
-from ftrace.lifting.state.changed_places import HeldPlace
+from ftrace.lifting.state.changed_places import HeldPlace, in_order
 from ftrace.numpy.cells import journals, put
 from ftrace.numpy.views import Chosen, View, alias_of
 
@@ -85,6 +85,11 @@ class LocalFrame:
                 content = _content(place)
                 if content is not MISSING:
                     self.state[place.name] = content
+
+    def added(self) -> dict[int, list[HeldPlace]]:
+        """The items and attributes that were not there, by owner, in the order that it has."""
+        cells = (c for n, c in self.cells.items() if n not in self.state)
+        return in_order(c for c in cells if _content(c) is not MISSING)
 
     def outer(self) -> Iterator[tuple[str, Any]]:
         """The globals that the function names."""

@@ -163,7 +163,7 @@ class RegionWatch:
     @staticmethod
     def _put_back(changes: Iterable[tuple[str, Any, Any]]) -> None:
         for _, x, before in list(changes):
-            if isinstance(x, list | dict | types.CellType) or fields(x) is not None:
+            if isinstance(x, list | deque | dict | types.CellType) or fields(x) is not None:
                 put_back(x, before)
 
     def contents(self) -> list[tuple[Any, Any]]:
