@@ -46,7 +46,7 @@ def both_arms_add_an_item(x: Any) -> Any:
 
 @program
 def a_dict_that_an_object_holds(x: Any) -> Any:
-    s = Held(d={"z": x})
+    s: Any = Held(d={"z": x})
     if x > 0:
         s.d["b"], s.d["c"] = 2 * x, 1.0
     elif x > -1:
@@ -150,7 +150,7 @@ def a_namespace_and_its_parts(x: Any) -> Any:
 
 @program
 def new_names_of_a_namespace(x: Any) -> Any:
-    s = SimpleNamespace(v=x)
+    s: Any = SimpleNamespace(v=x)
     if x > 0:
         s.c = 2.0
     else:
@@ -160,7 +160,7 @@ def new_names_of_a_namespace(x: Any) -> Any:
 
 @refused(r"`s\.d\['b'\]` is f64\*?\[\] on one side .* and not bound on the other")
 def one_arm_adds_an_item(x: Any) -> Any:
-    s = Held(d={})
+    s: Any = Held(d={})
     if x > 0:
         s.d["b"] = 2 * x
     return s.d.get("b", 7.0)
@@ -168,7 +168,7 @@ def one_arm_adds_an_item(x: Any) -> Any:
 
 @refused(r"`s\.d\['b'\]` is bound before `s\.d\['c'\]` on one side .* and after it on the other")
 def items_in_two_orders(x: Any) -> Any:
-    s = Held(d={})
+    s: Any = Held(d={})
     if x > 0:
         s.d["b"], s.d["c"] = x, 0.0
     else:
@@ -188,7 +188,7 @@ def attributes_in_two_orders(x: Any) -> Any:
 
 @refused("An attribute of `s` is changed where a traced value decides")
 def an_attribute_behind_the_others(x: Any) -> Any:
-    s = Held(v=x, w=1.0)
+    s: Any = Held(v=x, w=1.0)
     if x > 0:
         del s.v
         s.v = 2 * x
