@@ -154,6 +154,20 @@ def test_a_plain_array_chosen_in_an_arm_and_written_there():
             ftrace.jit(ftrace.lift(f))(2.0)
 
 
+def test_a_list_that_one_side_alone_binds_is_that_list() -> None:
+    held = [1.0, 2.0]
+
+    def f(x: float) -> float:
+        if x > 0:
+            found = held
+        else:
+            raise ValueError("below")
+        return x * 2 if found is held else x
+
+    assert jit(f)(1.5) == 3.0
+    np.testing.assert_array_equal(ftrace.vmap(f)(np.array([1.5, 2.0])), [3.0, 4.0])
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.int8, np.uint64, np.bool])
 @pytest.mark.parametrize("traced", [(True, True), (True, False), (False, True)])
 def test_a_distance_of_integers_does_not_wrap(kind, traced):

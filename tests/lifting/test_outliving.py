@@ -86,6 +86,33 @@ def deep_inside():
     return f, lambda: holder.inner["a"][0], r"`holder.inner\['a'\]\[0\]`"
 
 
+def deep_among_functions_that_name_one_another():
+    count = 1.0
+
+    def last(x):
+        nonlocal count
+        count = count + x
+        return count
+
+    def around(g):
+        return lambda x: g(x)
+
+    call = last
+    for _ in range(8):
+        call = around(call)
+
+    def first(x):
+        return (first, second, third) if x is None else call(x)
+
+    def second():
+        return first, second, third
+
+    def third():
+        return first, second, third
+
+    return first, lambda: count, "`count`"
+
+
 STATES = [
     of_a_variable,
     of_a_global,
@@ -93,6 +120,7 @@ STATES = [
     of_a_dict_in_a_helper,
     of_an_attribute,
     deep_inside,
+    deep_among_functions_that_name_one_another,
 ]
 
 
