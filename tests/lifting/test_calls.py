@@ -217,15 +217,12 @@ def test_any_and_all():
 
 
 def test_any_stops_where_python_stops():
-    read = []
-
     def values(x):
-        for v in (x > 0, True, x > 1):
-            read.append(len(read))
-            yield v
+        yield from (x > 0, True)
+        raise ValueError("nobody asks for more")
 
-    assert ftrace.jit(ftrace.lift(lambda x: any(values(x))))(1.0) is np.True_ or True
-    assert read == [0, 1]
+    assert ftrace.jit(ftrace.lift(lambda x: any(values(x))))(1.0)
+    assert ftrace.jit(ftrace.lift(lambda x: any(values(x))))(-1.0)
 
 
 def test_conversions_give_python_numbers():

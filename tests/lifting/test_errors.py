@@ -886,4 +886,9 @@ def test_a_loop_that_a_traced_value_ends_over_an_iterator_that_others_hold():
         return next(held[0])
 
     for f in (by_name, by_item):
-        refused(f, "a loop over an iterator ends that has a name", line="the loop", args=(1.5,))
+        refused(
+            f,
+            "how many items are taken of an iterator that others hold",
+            line="the loop",
+            args=(1.5,),
+        )

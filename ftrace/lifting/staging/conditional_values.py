@@ -79,18 +79,22 @@ def taken(test: Any, one: Callable[[], Any], parts: Sequence[Callable[[], Any]])
     return _staged(stage, *parts)
 
 
-def both(first: Any, rest: Callable[[], Any]) -> Any:
-    """`first and rest()`."""
+def both(first: Any, rest: Callable[[], Any], parts: Sequence[Callable[[], Any]] = ()) -> Any:
+    """`first and rest()`; `parts`: the user's functions that `rest` calls."""
     if not undecided(first):
         return first and rest()
-    return _staged(lambda frame: connected(frame, first, _arm(frame, rest), False), rest)
+    stage: Callable[[LocalFrame], Outcome]
+    stage = lambda frame: connected(frame, first, _arm(frame, rest), False)  # noqa: E731
+    return _staged(stage, *(parts or (rest,)))
 
 
-def either(first: Any, rest: Callable[[], Any]) -> Any:
-    """`first or rest()`."""
+def either(first: Any, rest: Callable[[], Any], parts: Sequence[Callable[[], Any]] = ()) -> Any:
+    """`first or rest()`; `parts`: the user's functions that `rest` calls."""
     if not undecided(first):
         return first or rest()
-    return _staged(lambda frame: connected(frame, first, _arm(frame, rest), True), rest)
+    stage: Callable[[LocalFrame], Outcome]
+    stage = lambda frame: connected(frame, first, _arm(frame, rest), True)  # noqa: E731
+    return _staged(stage, *(parts or (rest,)))
 
 
 def decided(x: Any, construct: str) -> Any:

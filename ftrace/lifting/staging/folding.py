@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from ftrace.control.rows.raising import fail_where
 from ftrace.core.trace import EVAL, ctx
-from ftrace.lifting.staging.conditional_values import chosen, decided, either, taken
-from ftrace.lifting.staging.items import Items
+from ftrace.lifting.staging.conditional_values import both, chosen, decided, either, taken
+from ftrace.lifting.staging.items import items_of
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.primitives.compare import bitwise_and, bitwise_not
 
@@ -32,15 +32,14 @@ class Level:
     """
 
     def __init__(self, items: Any, parts: Callable[[Any], Iterator[Part]]) -> None:
-        self._items = items
-        if isinstance(items, Items) and items.native is None:
-            decided(items.length, "comprehension")
-        self.parts = parts(iter(items))
+        self._items = items_of(items)
+        if self._items.native is None:
+            decided(self._items.length, "comprehension")
+        self.parts = parts(iter(self._items))
 
     def alone(self) -> None:
         """Refuse an iterator that others may go on with."""
-        if isinstance(self._items, Items):
-            self._items.alone()
+        self._items.alone()
 
     def elements(self) -> Iterator[Any]:
         """What the comprehension gives.
@@ -88,10 +87,10 @@ class _Fold:
         for part in level.parts:
             state = self.after(part, state)
             if self.stop is not None:
-                if state is self.stop:
-                    break
                 if undecided(state):
                     level.alone()
+                elif bool(state) is self.stop:
+                    break
         return state
 
     def after(self, part: Part, state: Any) -> Any:
@@ -172,6 +171,7 @@ class _Quantifier(_Fold):
     """`any` and `all`, which of a list only the truth of items is not asked for."""
 
     ends = True
+    unless_stopped = staticmethod(either)
 
     def __init__(self, plain: Any, call: Lifted, options: dict[str, Any], listed: bool) -> None:
         super().__init__(plain, call, options, listed)
@@ -186,11 +186,7 @@ class _Quantifier(_Fold):
         return self.unless_stopped(state, lambda: self.after(part, not self.ends), part)
 
     def joined(self, state: Any, element: Any) -> Any:
-        return self.unless_stopped(state, lambda: self.call(bool)(element), ())
-
-    def unless_stopped(self, state: Any, rest: Callable[[], Any], parts: Any) -> Any:
-        arms = (lambda: True, rest) if self.ends else (rest, lambda: False)
-        return chosen(state, *arms, parts=parts)
+        return self.unless_stopped(state, lambda: self.call(bool)(element))
 
 
 class _Any(_Quantifier):
@@ -199,6 +195,7 @@ class _Any(_Quantifier):
 
 class _All(_Quantifier):
     ends = False
+    unless_stopped = staticmethod(both)
 
 
 class _Extreme(_Fold):

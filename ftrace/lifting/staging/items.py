@@ -7,7 +7,7 @@ traced cannot.
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ftrace.control.rows.raising import fail_where
 from ftrace.core.avals import ShapedArray, typeof
@@ -15,6 +15,7 @@ from ftrace.core.device import is_array
 from ftrace.core.errors import DtypeError, LiftError, TreeError
 from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.core.tree import tree_flatten
+from ftrace.lifting.state.iterators import references, taken
 from ftrace.lifting.state.leaves import array_type, converted, joined, one_of, same
 from ftrace.numpy.indexing import advanced
 from ftrace.numpy.joining import stack
@@ -44,8 +45,12 @@ class Items:
         """The same, ready for `at`; called outside of what is staged."""
         return self
 
-    def alone(self) -> None:
-        """Refuse an iterator that others may go on with."""
+    def alone(self, most: int | None = None) -> None:
+        """Take what iterators still give, at most so many items (None: all): Python may take fewer.
+
+        Raises:
+            LiftError: somebody could tell.
+        """
 
     def at(self, k: Any) -> Any:
         """The item of a traced number."""
@@ -117,9 +122,8 @@ class _Counting(Items):
 class Sequential(Items):
     """An array, a list, a tuple, or anything else that can be iterated over."""
 
-    def __init__(self, source: Any, shared: bool = False) -> None:
+    def __init__(self, source: Any) -> None:
         self._stacked: Any = None
-        self._shared = shared  # whether others may go on with it
         if isinstance(source, Tracer | Sequence | dict) or is_array(source):
             self.native = source
         else:
@@ -129,14 +133,9 @@ class Sequential(Items):
     def length(self) -> int:
         return len(self.native)
 
-    def alone(self) -> None:
-        if self._shared:
-            raise LiftError(
-                "A traced value decides when a loop over an iterator ends that has a name: who "
-                "goes on with it would not find what the loop has left.",
-                "Make a list of it before the loop, `items = list(it)`, and loop over that, or "
-                "over the iterator's own source.",
-            )
+    def alone(self, most: int | None = None) -> None:
+        if type(self.native) is _Recorder:
+            self.native.alone(most)
 
     def prepared(self) -> "Items":
         self.alone()
@@ -167,19 +166,36 @@ class _Recorder:
     def __init__(self, source: Iterable[Any]) -> None:
         self._source = iter(source)
         self._seen: list[Any] = []
-        self._started = False
+        self._alone = False
 
     def __iter__(self) -> Iterator[Any]:
-        if self._started:
-            yield from [*self._seen]
-        self._started = True
-        for x in self._source:
-            self._seen.append(x)
-            yield x
+        for k in itertools.count():
+            if k == len(self._seen):
+                x = _END if self._alone else next(self._source, _END)
+                if x is _END:
+                    return
+                self._seen.append(x)
+            yield self._seen[k]
 
     def __len__(self) -> int:
-        self._seen.extend(self._source)
+        if not self._alone:
+            self._seen.extend(self._source)
         return len(self._seen)
+
+    def alone(self, most: int | None) -> None:
+        """What is left, taken as `Items.alone` says."""
+        if not self._alone:
+            left = None if most is None else most - len(self._seen)
+            self._seen += taken(self._source, _OWN, left)
+            self._alone = True
+
+    def counted(self) -> int:
+        """The references to an iterator that this alone holds."""
+        return references(self._source)
+
+
+_END: Final = object()
+_OWN: Final = _Recorder(()).counted()
 
 
 def _stacked(values: list[Any]) -> Any:
@@ -240,11 +256,14 @@ class Zip(Items):
             first = minimum(first, n)
         return first
 
-    def alone(self) -> None:
+    def alone(self, most: int | None = None) -> None:
+        others = (p for p in self.parts if type(p.native) is not _Recorder)
+        known = [n for n in (most, *(p.length for p in others)) if type(n) is int]
         for p in self.parts:
-            p.alone()
+            p.alone(min(known, default=None))
 
     def prepared(self) -> "Items":
+        self.alone()
         self.parts = [p.prepared() for p in self.parts]
         return self
 
@@ -264,8 +283,8 @@ class Reversed(Items):
     def length(self) -> Any:
         return self.part.length
 
-    def alone(self) -> None:
-        self.part.alone()
+    def alone(self, most: int | None = None) -> None:
+        self.part.alone(most)
 
     def prepared(self) -> "Items":
         self.part = self.part.prepared()

@@ -181,6 +181,10 @@ class Mark:
         if id(x) not in self._before:
             self._before[id(x)] = (x, x.fresh())
 
+    def wrote(self, x: Any) -> bool:
+        """Whether a value is a cell that was written since."""
+        return id(x) in self._before
+
     def restore(self) -> LocalFrame:
         """Undo what the iterations did so far."""
         for x, before in self._before.values():

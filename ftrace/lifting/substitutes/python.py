@@ -8,7 +8,7 @@ refused by name.
 
 import operator
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array, is_cell, lifted, stands_for
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.sources.asking import DIFFERENT, is_union
+from ftrace.lifting.state.iterators import references, taken
 from ftrace.lifting.state.leaves import array_type, built_alike, converted, joined, one_of
 from ftrace.lifting.state.roots import is_denied
 from ftrace.numpy.scalar_classes import agreed, chosen_classes, classes_of, either, marked
@@ -218,17 +219,37 @@ def _sum(items: Any, /, start: Any = 0) -> Any:
     return sum(items, start)
 
 
+def _handed(*args: Any) -> int:
+    """How many references there are to what a substitute has been handed, and has begun."""
+
+    def counted(source: Any) -> int:
+        left = source
+        return references(left)
+
+    return counted(*args)
+
+
+_HANDED: Final = _handed(iter(()))
+
+
 def _quantifier(stop: bool, join: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     """`any` (which a true item stops) or `all` (which a false one stops)."""
 
-    def quantifier(items: Iterable[Any], /) -> Any:
+    def stops(item: Any) -> bool:
+        known = not is_unknown(item) or bool(typeof(item).shape)  # an array raises
+        return known and bool(item) is stop
+
+    def quantifier(source: Iterable[Any], /) -> Any:
+        left = iter(source)
         found: Any = not stop
-        for item in items:
-            if is_unknown(item) and not typeof(item).shape:
-                truth = _bool(item)
-                found = truth if found is (not stop) else join(found, truth)
-            elif bool(item) is stop:
+        while (item := next(left, _MISSING)) is not _MISSING:
+            if stops(item):
                 return stop
+            if is_unknown(item):
+                first = found is (not stop)
+                found = _bool(item) if first else join(found, _bool(item))
+                if first and not isinstance(source, Sized):
+                    left = iter(taken(left, _HANDED - (left is not source), is_last=stops))
         return found
 
     return quantifier

@@ -61,8 +61,6 @@ class Expressions(ast.NodeTransformer):
                 [self.of(k) for k in node.keywords],
             )
             return at(node, new)
-        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
-            return at(node, ast.Call(method("shared"), [self.of(node)], []))
         return self.of(node)
 
     # ------------------------------------------------------------------ calls and functions
@@ -269,21 +267,24 @@ def may_be_same(node: ast.Compare) -> bool:
 _RUNNING: Final = frozenset({"range", "zip", "enumerate", "reversed"})  # over their arguments
 _ITEMS: Final = "_ft_items"
 _FOLDS: Final = frozenset({"sum", "any", "all", "min", "max", "prod"})
+_STOPPED: Final = frozenset({"any", "all"})  # by an item: what follows it is not computed
 
 
 def _is_fold(node: ast.Call) -> bool:
-    """Whether a call may fold a comprehension with conditions (`folding.py`)."""
+    """Whether a call may fold a comprehension of which not all is computed (`folding.py`)."""
     comp = node.args[0] if node.args else None
     name = getattr(node.func, "id", getattr(node.func, "attr", None))
+    stopped = False
     if isinstance(comp, ast.GeneratorExp):
         known = name in _FOLDS
+        stopped = name in _STOPPED
     else:  # a list is complete before the arguments that follow are asked for
         plain = all(isinstance(a, ast.Constant | ast.Name) for a in node.args[1:])
         plain = plain and all(isinstance(k.value, ast.Constant | ast.Name) for k in node.keywords)
         known = isinstance(comp, ast.ListComp) and plain and (name in _FOLDS or name == "len")
     return (
         known
-        and any(g.ifs for g in comp.generators)  # type: ignore[union-attr]
+        and (stopped or any(g.ifs for g in comp.generators))  # type: ignore[union-attr]
         and not any(g.is_async for g in comp.generators)  # type: ignore[union-attr]
         and not any(map(_is_of_scope, ast.walk(comp)))  # type: ignore[arg-type]
     )

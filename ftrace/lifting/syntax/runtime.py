@@ -4,7 +4,6 @@ import builtins
 import importlib
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +15,6 @@ from ftrace.lifting.staging.conditional_values import both, chosen, decided, eit
 from ftrace.lifting.staging.folding import Level, folded
 from ftrace.lifting.staging.items import (
     Items,
-    Sequential,
     backwards,
     enumerated,
     items_of,
@@ -77,12 +75,6 @@ class Helper:
         watch = RegionWatch(frame, most=_FEW) if runs and writes else None
         whole = not runs or (watch is not None and watch.is_complete)
         return Mark(frame, watch if whole else None, whole)
-
-    @staticmethod
-    def shared(x: Any) -> Any:
-        """What a loop runs over that others may run over, too."""
-        lazy = isinstance(x, Iterator) and not isinstance(x, Items) and ctx.trace is not EVAL
-        return Sequential(x, shared=True) if lazy else x
 
     @staticmethod
     def items(x: Any) -> Any:
