@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace import tree_util
-from ftrace.core import source
+from ftrace.core import source, traced_text
 from ftrace.core.closure_cells import content
 from ftrace.core.trace import EVAL, ctx, lifted, running
 from ftrace.core.weak import dropping
@@ -132,6 +132,7 @@ def _table() -> dict[int, Callable[..., Any]]:
     table |= {plain: _of_functions(plain) for plain in HIGHER}
     table |= FILLED | ALWAYS
     table |= users_operators.functions()
+    table[complex] = traced_text.asking(complex, table[complex])
     for plain in (abs, float, int, complex, round, len, iter, next, reversed):
         table[plain] = users_operators.by_method(table.get(plain, plain), f"__{plain.__name__}__")
     _KEPT.extend(table)
@@ -223,7 +224,7 @@ class Territory:
 
     def __call__(self, fn: Any) -> Any:
         """The function, method, class or other callable, lifted where it is the user's own."""
-        found = counterpart(fn) or SUBSTITUTES.get(id(fn))
+        found = counterpart(fn) or SUBSTITUTES.get(id(fn)) or traced_text.asking(fn)
         if found is not None:
             return found
         kind = type(fn)

@@ -21,6 +21,7 @@ import numpy as np
 from ftrace.core.device import recognise
 from ftrace.core.foreign import STRICT, is_strict
 from ftrace.core.records import record
+from ftrace.core.traced_text import READERS, is_reader
 from ftrace.core.weak import dropping
 
 _ATTRIBUTES: Final = [set(dir(t)) for t in (np.ndarray, np.float64, float, int, complex)]
@@ -77,6 +78,7 @@ _BUILD: Final = dis.opmap["LOAD_BUILD_CLASS"]
 _IS: Final = dis.opmap["IS_OP"]
 _HANDLER: Final = dis.opmap["PUSH_EXC_INFO"]
 _TYPE_ERRORS: Final = frozenset(("TypeError", "Exception", "BaseException"))
+_FORMATTING: Final = frozenset(("str", "format", "__format__"))
 _GLOBAL: Final = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"))
 
 
@@ -92,6 +94,7 @@ class CodeFacts:
         modules: those it imports.
         defines: whether it defines a class.
         catches: whether it may catch a TypeError.
+        formats: whether it may make a text of a value.
     """
 
     names: frozenset[str]
@@ -101,6 +104,7 @@ class CodeFacts:
     modules: frozenset[str]
     defines: bool
     catches: bool
+    formats: bool
 
 
 _known: dict[int, tuple["weakref.ref[Any]", CodeFacts]] = {}
@@ -141,6 +145,14 @@ def is_given_away(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
     found = facts(fn.__code__)
     used = (scope[name] for name in found.names if name in scope)
     return not STRICT.isdisjoint(found.modules) or any(map(is_strict, used))
+
+
+def reads_texts(fn: types.FunctionType, scope: Mapping[str, Any]) -> bool:
+    """Whether a function may read numbers out of texts by what cannot be asked to refuse some."""
+    names = facts(fn.__code__).names
+    return not names.isdisjoint(name for _, name in READERS) or any(
+        is_reader(scope[name]) for name in names if name in scope
+    )
 
 
 def is_question(value: Any) -> bool:
@@ -255,6 +267,7 @@ def _looked_at(code: types.CodeType) -> CodeFacts:
         frozenset(modules),
         "__build_class__" in names,
         not _TYPE_ERRORS.isdisjoint(written) or any(map(_catches_all, codes(code))),
+        not _FORMATTING.isdisjoint(names | written) or any("%" in t for t in texts),
     )
 
 

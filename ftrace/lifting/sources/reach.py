@@ -31,6 +31,7 @@ from ftrace.lifting.sources.asking import (
     facts,
     is_given_away,
     is_question,
+    reads_texts,
     scope_of,
 )
 from ftrace.lifting.state.outliving import may_write
@@ -87,7 +88,7 @@ class Asked:
 
     def __init__(self, found: "_Reach", apart_from: Any = None) -> None:
         asking = [f for f in found.functions.values() if asks(f, found.scopes[id(f)])]
-        self.asks = bool(asking) or found.swallows()
+        self.asks = bool(asking) or found.swallows() or found.reads_back()
         self.codes = frozenset(c for f in asking for c in codes(f.__code__))
         self.waits = bool(found.missing)
         self.writes = found.partial or any(map(may_write, found.functions.values()))
@@ -329,6 +330,13 @@ class _Reach:
         functions = self.functions.values()
         return any(facts(f.__code__).catches for f in functions) and any(
             is_given_away(f, self.scopes[id(f)]) for f in functions
+        )
+
+    def reads_back(self) -> bool:
+        """Whether a text may be made of a value, and a number read out of it by what cannot ask."""
+        functions = self.functions.values()
+        return any(facts(f.__code__).formats for f in functions) and any(
+            reads_texts(f, self.scopes[id(f)]) for f in functions
         )
 
     def _take(self, x: Any, name: str, implied: bool) -> None:
