@@ -19,14 +19,18 @@ from ftrace.errors import FtraceError
 from tests.fuzz.small import LOUD, command, indented, loaded
 
 HEAD = """import numpy as np
+from collections import deque
 class Thing:
     def __init__(self, v): self.v = v
     def step(self, q):
         if q > 1: self.v += q
         else: self.v -= 1
 """
-START = "a = 1.0; s = r = {list}; o = u = Thing(0.5); c = d = {{'k': 1.0}}; w = {array}"
-RESULT = "(a, s[0], s[1], r[0], o.v, u.v, d['k'], c['k'], w)"
+START = (
+    "a = 1.0; s = r = {list}; o = u = Thing(0.5); c = d = {{'k': 1.0}}; w = {array}; "
+    "z = y = deque([0.5, 1.0], 2)"
+)
+RESULT = "(a, s[0], s[1], r[0], o.v, u.v, d['k'], c['k'], w, sum(d.values()), z[0], y[1])"
 DECISIONS = (
     "x[0] > 0.1", "x[1] > 0.3", "a > 1.5", "a < 3", "s[0] > 2", "o.v > 1", "d['k'] < 2.5",
     "w[0] > 0.5", "a > s[1]", "c['k'] > 1.2", "(r[0] < 2 or x[1] > 0)", "u.v > 0.7",
@@ -38,6 +42,8 @@ CHANGES = (
     "v = w[:2]; v[1] += 1", "w[w > 1] = 0.5", "o.step(a)", "d['k'], a = a, d['k']",
     "r = s; r[0] = 3.0", "r = [9.0, 8.0]", "r[0] += 1", "c['k'] += 1", "c = {'k': a}", "c = d",
     "u = o", "u = Thing(4.0)", "u.v += 0.5", "r = s if a > 2 else r", "t = (s, d); t[0][1] += 3",
+    "d['n'] = a", "d.setdefault('n', o.v)", "z.append(a)", "y.rotate(1)", "z[0] += o.v", "y = z",
+    "z = deque([a, 3.0])", "a = z.pop(); z.append(a)",
 )  # fmt: skip
 CALLS = ("a += h(s, x)", "a = g(a)")
 LOOPS = ("x", "range(3)", "w[:2]", "(1.0, 2.0)")
