@@ -10,7 +10,6 @@ into them needs no guard. Contents are compared only of those that Python itself
 import operator
 import sys
 import types
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -23,7 +22,7 @@ from ftrace.control.freshness.stack import Reader
 from ftrace.control.freshness.values import Value, is_library, is_ndarray
 from ftrace.core.device import is_array
 from ftrace.core.errors import FreshnessWarning
-from ftrace.core.source import is_internal
+from ftrace.core.source import warn
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import owner
 
@@ -202,15 +201,11 @@ def _root(fun: Any) -> Any:
 
 def _warn(fun: Any) -> None:
     name = getattr(_root(fun), "__qualname__", fun)
-    frame, level = sys._getframe(), 1  # pyright: ignore[reportPrivateUsage]
-    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
-        frame, level = frame.f_back, level + 1  # to the user's line
-    warnings.warn(
+    warn(
         f"{name} calls more functions than can be watched: a change of what some of them read from "
         "outside is not seen. Pass what changes as an argument, or call `clear_cache()` of the "
         "compiled function after a change.",
         FreshnessWarning,
-        stacklevel=level,
     )
 
 

@@ -9,6 +9,7 @@ import linecache
 import os
 import sys
 import threading
+import warnings
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TypeVar
 
@@ -35,6 +36,14 @@ def is_internal(name: str) -> bool:
             name.startswith(STANDARD) and not any(part in name for part in _INSTALLED)
         )
     return answer
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that shows the user's line."""
+    frame, level = sys._getframe(), 1  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 # the same for `location`, but None of files where some function replays equations

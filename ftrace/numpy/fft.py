@@ -3,7 +3,6 @@
 Every transform is the row `fft` along one axis after the other, real ones along the last first.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from ftrace.core import dtypes
 from ftrace.core.avals import typeof
 from ftrace.core.device import free
 from ftrace.core.errors import DtypeError
+from ftrace.core.source import warn
 from ftrace.core.trace import Tracer
 from ftrace.numpy import ufuncs, views
 from ftrace.numpy.promote import (
@@ -161,7 +161,7 @@ def _all_axes(x: Any, s: Any, axes: Any) -> tuple[list[Any], list[int]]:
 
 
 def _deprecated(what: str) -> None:
-    warnings.warn(f"{what} is deprecated in NumPy 2.0.", DeprecationWarning, stacklevel=5)
+    warn(f"{what} is deprecated in NumPy 2.0.", DeprecationWarning)
 
 
 def _along(kind: str, x: Any, points: Sequence[int], axes: Sequence[int], norm: Any) -> Any:

@@ -136,6 +136,23 @@ def test_what_numpy_deprecates_warns_alike(options):
     assert str(ours[0].message).split(" is ")[0] in str(numpys[0].message)
 
 
+DEPRECATED = [
+    lambda x: np.fft.fft2(x, s=(2, 2), axes=None),
+    lambda x: fnp.fft.ifft2(x, s=(2, 2), axes=None),
+    lambda x: np.fft.rfftn(x, s=(2, 2)),
+    lambda x: fnp.fft.irfftn(x, s=(None, 2), axes=(0, 1)),
+]
+
+
+@pytest.mark.parametrize("transform", [ftrace.jit, lambda f: ftrace.vmap(f, -1)])
+@pytest.mark.parametrize("f", DEPRECATED)
+def test_a_warning_shows_the_users_line(f, transform):
+    with pytest.warns(DeprecationWarning, match="deprecated") as found:
+        transform(f)(np.ones((3, 4, 2)))
+    here = f.__code__.co_filename, f.__code__.co_firstlineno
+    assert {(w.filename, w.lineno) for w in found} == {here}
+
+
 def test_a_scale_is_rounded_as_numpys():
     for dtype in (np.float32, np.float64):
         for n in (3, 7, 10):

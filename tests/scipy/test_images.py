@@ -8,7 +8,7 @@ import scipy.ndimage
 
 import ftrace
 from ftrace.core.config import update
-from ftrace.scipy import ndimage
+from ftrace.scipy import ndimage, signal
 from tests.scipy.agreeing import CHECKS
 
 RNG = np.random.default_rng(0)
@@ -210,3 +210,18 @@ def test_an_image_compiled() -> None:
 @pytest.mark.parametrize("order", [-1, 0, 1, 6])
 def test_splines_of_other_orders_are_refused(order: int) -> None:
     agree("spline_filter", VOLUME[0], order)
+
+
+WARNED = [
+    lambda x: ndimage.zoom(x, 2.0, grid_mode=True, mode="wrap"),
+    lambda x: ndimage.correlate(x, np.ones((2, 2)) + 0j, output=float),
+    lambda x: signal.medfilt(x, 9),
+]
+
+
+@pytest.mark.parametrize("f", WARNED)
+def test_a_warning_shows_the_users_line(f: Any) -> None:
+    with pytest.warns(UserWarning, match="exceeds|promoting|recommended") as found:
+        ftrace.jit(f)(REAL)
+    here = f.__code__.co_filename, f.__code__.co_firstlineno
+    assert {(w.filename, w.lineno) for w in found} == {here}

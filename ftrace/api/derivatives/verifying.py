@@ -6,7 +6,6 @@ however many arguments it has; reverse mode by the dot-product test, <c, J t> = 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DtypeError
 from ftrace.core.records import record
+from ftrace.core.source import warn
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx
 from ftrace.core.tree import tree_flatten
 
@@ -198,10 +198,9 @@ class Verified:
         if told:
             self.certificates[types] = Certificate(types, rule.modes, drawn)
         else:
-            warnings.warn(
+            warn(
                 f"The rule of {what} could not be verified: numerical derivatives are unstable"
-                " there. The next call tries again.",
-                stacklevel=3,
+                " there. The next call tries again."
             )
 
 

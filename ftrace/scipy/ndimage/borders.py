@@ -3,7 +3,6 @@
 SciPy filters in double precision and converts the result to the output's dtype as C does.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import numpy as np
 
 import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
+from ftrace.core.source import warn
 from ftrace.numpy.cells import write_out
 from ftrace.numpy.promote import one_axis
 from ftrace.scipy.borrowing import RefusedError
@@ -109,7 +109,7 @@ def dtype_of(like: Any, output: Any, whole: bool = False) -> Any:
     if output is not None:
         kind = typeof(output).dtype if _is_array(output) else np.dtype(output)
         if whole and kind.kind != "c" and isinstance(output, type | np.dtype):
-            warnings.warn("promoting specified output dtype to complex", stacklevel=3)
+            warn("promoting specified output dtype to complex")
             kind = np.promote_types(kind, np.complex64)
     elif whole:
         kind = np.promote_types(kind, np.complex64)

@@ -6,7 +6,6 @@ which element is the nearest.
 """
 
 import itertools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ import numpy as np
 import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
 from ftrace.core.lazy import lazy
+from ftrace.core.source import warn
 from ftrace.core.trace import Tracer
 from ftrace.lax.operations import stop_gradient
 from ftrace.numpy.indexing import getitem
@@ -350,10 +350,8 @@ def zoom(
     if prefilter and all(f == 1 for f in factors):
         return delivered(x, x, output)
     if grid_mode and mode in ("constant", "wrap"):
-        warnings.warn(
-            f"It is recommended to use mode = grid-{mode} instead of {mode} "
-            "when grid_mode is True.",
-            stacklevel=2,
+        warn(
+            f"It is recommended to use mode = grid-{mode} instead of {mode} when grid_mode is True."
         )
     ends = 0 if grid_mode else 1
     places = []

@@ -1,7 +1,6 @@
 """Filters and the removal of trends: lfilter, sosfilt, medfilt, detrend."""
 
 import math
-import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
 from ftrace.core.errors import ShapeError
+from ftrace.core.source import warn
 from ftrace.lax import scan
 from ftrace.numpy.promote import inexact, known, one_axis, promote_inexact, static_int, value
 from ftrace.scipy.borrowing import RefusedError, scipys
@@ -145,7 +145,7 @@ def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     if any(k % 2 != 1 for k in sizes):
         raise RefusedError("Each element of kernel_size should be odd.")
     if any(k > n for k, n in zip(sizes, shape, strict=True)):
-        warnings.warn("kernel_size exceeds volume extent: the volume is padded.", stacklevel=3)
+        warn("kernel_size exceeds volume extent: the volume is padded.")
     middle = math.prod(sizes) // 2
     return rank_filter.__wrapped__(x, middle, sizes, mode="constant")  # type: ignore[attr-defined]
 
