@@ -17,7 +17,8 @@ from tests.gpu.emulation.device import HostDevice, selected
 SLOW = {
     *("test_benchmarks", "test_bessel", "test_emit", "test_emulation", "test_emulation_bugs"),
     *("test_emulation_header", "test_bad_input", "test_compile", "test_eager", "test_mapping"),
-    *("test_lacking", "test_laws", "test_library", "test_other_signs", "test_random", "test_sheet"),
+    *("test_lacking", "test_laws", "test_library", "test_names_of_rows", "test_other_signs"),
+    *("test_random", "test_sheet"),
     *("test_spelling", "test_tiles"),
 }
 

@@ -3,10 +3,12 @@
 A run takes six samples of each row: the first, and others that a seed chooses, which the run prints
 and FTRACE_LAWS_SEED repeats. `FTRACE_LAWS=all` takes every sample, `FTRACE_LAWS=fast` two of them,
 and `FTRACE_LAWS_ROWS=sin,add` only those rows (`tools/mutate.py` asks for all samples of the rows
-that a change can reach). Random directions are seeded by the
+that a change can reach). `FTRACE_LAWS_MODULE=some.module` takes the rows of that module in place of
+those of the table: of one that holds jaxprs, or of a user's. Random directions are seeded by the
 row's name, so a failure repeats. One table says how closely numbers must agree, and why.
 """
 
+import importlib
 import os
 import random
 import zlib
@@ -31,7 +33,17 @@ FAST = LAWS == "fast"
 KEPT = 6
 SEED = os.environ.get("FTRACE_LAWS_SEED", "0")  # tests/conftest.py chooses one
 _WANTED = os.environ.get("FTRACE_LAWS_ROWS")
-ROWS = tuple(row for row in ALL if _WANTED is None or row.name in _WANTED.split(","))
+_MODULE = os.environ.get("FTRACE_LAWS_MODULE")
+_FOUND = (
+    ALL
+    if _MODULE is None
+    else tuple(
+        v
+        for v in vars(importlib.import_module(_MODULE)).values()
+        if isinstance(v, Primitive) and [*v.samples()]
+    )
+)
+ROWS = tuple(row for row in _FOUND if _WANTED is None or row.name in _WANTED.split(","))
 
 # How closely two ways to the same number agree, relative to the largest number involved.
 # Rounding of a short sum of products is a few units in the last place: 2^-11, 2^-24, 2^-53.

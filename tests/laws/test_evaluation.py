@@ -42,6 +42,8 @@ def test_the_type_rule_predicts_what_evaluation_gives(case: Case) -> None:
 
 
 def _castings(case: Case) -> list[np.dtype[Any]]:
+    if case.row.partial is not None:
+        return []  # the jaxprs that it holds say for which types it is
     kinds = {a.dtype.kind for a in case.avals if not a.weak}
     return [d for d in dtypes.SUPPORTED if d.kind in kinds - {"b"}]
 
@@ -141,9 +143,10 @@ def test_the_row_is_documented(row: Primitive) -> None:
 def test_the_columns_are_consistent(row: Primitive) -> None:
     assert callable(row.jvp) or row.jvp in (LINEAR, NONDIFFERENTIABLE)
     assert callable(row.mask) or row.mask in ("", "same", "move", "sum", "call")
-    assert bool(row.linear_in) != isinstance(row.transpose, Unsupported)
-    assert row.linear_in or row.jvp != LINEAR
-    assert row.linear_in or not row.mask
+    if row.partial is None:  # else the jaxprs that it holds say in what it is linear
+        assert bool(row.linear_in) != isinstance(row.transpose, Unsupported)
+        assert row.linear_in or row.jvp != LINEAR
+        assert row.linear_in or not row.mask
 
 
 # ---------------------------------------------------------------------------------- samples

@@ -10,11 +10,11 @@ import pytest
 import ftrace
 import ftrace.control
 import ftrace.lowering
-from ftrace import lax
 from ftrace.core.primitive import Primitive
 from ftrace.primitives import table
 from ftrace.primitives.elementwise import cos, sin
 from ftrace.primitives.shape import reshape
+from tests.programs.users_rows import KINDS, TRANSFORMED, Chain, X, tripled
 
 CONTROL = [
     importlib.import_module(m.name)
@@ -26,21 +26,6 @@ OWN = table.by_name | {
 }
 
 
-def tripled(name, lower=None):
-    """Three times x, under a name."""
-    row = ftrace.Primitive(
-        name=name,
-        impl=lambda x: 3 * x,
-        type=lambda x: x,
-        jvp="linear",
-        transpose=lambda ct, x: (row(ct),),
-        batch=lambda axis, values, dims: (row(*values), dims[0]),
-        lower=lower,
-        doc="Three times x.",
-    )
-    return row
-
-
 def test_rows_of_ftrace_are_its_own_and_others_are_not():
     assert len(OWN) > 140
     assert all(row.own for row in OWN.values())
@@ -48,75 +33,33 @@ def test_rows_of_ftrace_are_its_own_and_others_are_not():
     assert not dataclasses.replace(sin, name="cos").own
 
 
-X = np.array([0.5, 2.0])
-ROWS = [tripled(name) for name in OWN]
-
-
-def summed(x):
-    """x + x, by the way of every row."""
-    for row in ROWS:
-        x = row(x) - x * 2
-    return x + x
-
-
-def squared(x):
-    """The sum of x ** 2, of which every row has a part in the derivative."""
-    for row in ROWS:
-        x = row(x) - x * 2
-    return (x * x).sum()
-
-
-def looped(x):
-    return lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, summed(c[1])), (0, x))[1]
-
-
-@ftrace.custom_vjp
-def ruled(x):
-    return summed(x)
-
-
-ruled.defvjp(lambda x: (summed(x), None), lambda _, ct: (summed(ct),))
-
-everything = ftrace.checkpoint(summed, policy=ftrace.checkpoint_policies.everything_saveable)
-TRANSFORMED = {
-    "nothing": (summed, 2 * X),
-    "jvp": (lambda x: ftrace.jvp(summed, (x,), (x,))[1], 2 * X),
-    "linearize": (lambda x: ftrace.linearize(summed, x)[1](x), 2 * X),
-    "vjp": (lambda x: ftrace.vjp(summed, x)[1](x)[0], 2 * X),
-    "linear_transpose": (lambda x: ftrace.linear_transpose(summed, x)(x)[0], 2 * X),
-    "grad": (ftrace.grad(squared), 2 * X),
-    "hessian": (ftrace.hessian(squared), 2 * np.eye(2)),
-    "jet": (lambda x: ftrace.jet(squared, (x,), ((x, x),))[1][1], 2 * (X @ X + X @ X)),
-    "vmap": (ftrace.vmap(summed), 2 * X),
-    "grad of vmap": (ftrace.grad(lambda x: ftrace.vmap(squared)(x[None]).sum()), 2 * X),
-    "checkpoint": (ftrace.grad(lambda x: ftrace.checkpoint(squared)(x)), 2 * X),
-    "policy": (ftrace.grad(lambda x: everything(x).sum()), np.full(2, 2.0)),
-    "scan": (lambda x: lax.scan(lambda c, _: (summed(c), None), x, None, length=2)[0], 4 * X),
-    "grad of scan": (
-        ftrace.grad(lambda x: lax.scan(lambda c, _: (summed(c), None), x, None, length=2)[0].sum()),
-        np.full(2, 4.0),
-    ),
-    "while": (looped, 4 * X),
-    "jvp of while": (lambda x: ftrace.jvp(looped, (x,), (x,))[1], 4 * X),
-    "cond": (lambda x: lax.cond(x[0] > 0, summed, lambda x: x, x), 2 * X),
-    "rule": (ftrace.grad(lambda x: ruled(x).sum()), np.full(2, 2.0)),
-    "rule forwards": (lambda x: ftrace.jvp(ruled, (x,), (x,))[1], 2 * X),
-    "vectorize": (ftrace.vectorize(summed), 2 * X),
-}
+LONG = ("library", "elementwise")  # chains of all names; others, which cost more, of control's
+NAMES = {kind: [n for n in OWN if kind in LONG or n not in table.by_name] for kind in KINDS}
+CHAINS = {kind: Chain([KINDS[kind](name) for name in names]) for kind, names in NAMES.items()}
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "jit"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", TRANSFORMED)
-def test_no_transformation_goes_by_names(name, compiled):
-    f, expected = TRANSFORMED[name]
-    np.testing.assert_array_equal((ftrace.jit(f) if compiled else f)(X), expected)
+def test_no_transformation_goes_by_names(name, kind, compiled):
+    made, expected = TRANSFORMED[name]
+    f = made(CHAINS[kind])
+    np.testing.assert_array_equal((ftrace.jit(f) if compiled else f)(X), expected(X))
 
 
-def test_no_analysis_goes_by_names():
-    assert not ftrace.check_differentiable(squared, X).findings
-    assert not ftrace.debug.blame(squared, X)
-    (kept,) = ftrace.saved_residuals(squared, X)
-    assert kept.kind == "intermediate"  # a value of a row called "name" has none
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in LONG])
+def test_no_name_tells_how_a_row_that_holds_jaxprs_is_compiled(kind):
+    chain = Chain([KINDS[kind](name) for name in table.by_name])
+    np.testing.assert_array_equal(ftrace.jit(ftrace.grad(chain.squared))(X), 2 * X)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_analysis_goes_by_names(kind):
+    f = CHAINS[kind].summed
+    assert not ftrace.check_differentiable(f, X).findings
+    assert not ftrace.debug.blame(f, X)
+    kept = ftrace.saved_residuals(f, X)
+    assert {k.kind for k in kept} <= {"intermediate"}  # a value of a row called "name" has none
 
 
 def test_a_changed_copy_of_a_row_of_ftrace_does_what_its_columns_say():

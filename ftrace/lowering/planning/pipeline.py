@@ -21,13 +21,13 @@ from ftrace.core.check import check_jaxpr
 from ftrace.core.errors import DtypeError, JaxprError, TreeError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from ftrace.core.kinds import element, layout
+from ftrace.core.lazy import lazy
 from ftrace.core.primitive import Primitive
 from ftrace.core.records import record
 from ftrace.core.scan_layout import Each
 from ftrace.core.trace import Trace, ctx
 from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.staging import trace_closed
-from ftrace.lowering.fusion.accumulation import accumulated
 from ftrace.lowering.fusion.fuse import fuse
 from ftrace.lowering.fusion.fusible import is_pulled
 from ftrace.lowering.fusion.inline import in_chunks, inline
@@ -92,7 +92,7 @@ def _fused(jaxpr: Jaxpr, machine: Machine) -> Any:
 
 _OWN: Final = (
     Pass("inline", "call", JAXPR, opened),
-    Pass("accumulate", JAXPR, JAXPR, accumulated),
+    Pass("accumulate", JAXPR, JAXPR, lazy("ftrace.lowering.fusion.accumulation", "accumulated")),
     Pass("dce", JAXPR, JAXPR, alive),
     Pass("roll", JAXPR, JAXPR, _rolled),
     Pass("fuse", JAXPR, "groups", _fused),
