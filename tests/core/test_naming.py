@@ -117,7 +117,8 @@ def test_errors_keep_their_words_through_copies():
         assert type(other) is ShapeError
         assert str(other) == str(error)
         assert (other.what, other.where, other.fix) == (error.what, error.where, error.fix)
-        assert other.__notes__ == ["a note"]
+        assert other.__notes__ == error.__notes__
+        assert other.__notes__[-1] == "a note"
 
 
 def test_every_class_of_errors_is_pickled():
