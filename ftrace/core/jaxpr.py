@@ -27,7 +27,7 @@ class Var:
         self.aval = aval
 
 
-_WIDEST: Final = (1 << 64) - 1  # beside uint64
+_WIDEST: Final = (1 << 63) - 1
 
 
 class Literal:

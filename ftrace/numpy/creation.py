@@ -17,7 +17,9 @@ from ftrace.numpy.elementary import multiply
 from ftrace.numpy.promote import (
     broadcast_shape,
     cast,
+    common_dtype,
     current_library,
+    floating,
     new_shape,
     numpy_function,
     one_axis,
@@ -334,10 +336,12 @@ def linspace(
     n = static_int(num, "num")
     if n < 0:
         raise ValueError(f"Number of samples, {n}, must be non-negative.")
-    low, high = promote_inexact(*_floats(start, stop))
+    low, high = value(start), value(stop)
+    kind = common_dtype(low, high)
+    kind = kind if kind.kind in "fc" else dtypes.float64
+    low, high = cast(low, kind), cast(high, kind)
     shape = broadcast_shape(typeof(low).shape, typeof(high).shape)
     low, high = stretch(low, shape), stretch(high, shape)
-    kind = typeof(low).dtype
     parts = n - 1 if endpoint else n
     step = e.div(e.sub(high, low), kind.type(parts)) if parts else kind.type(np.nan)
     place = cast(iota(dtype=INDEX, shape=(n,), dimension=0), kind)
@@ -357,14 +361,6 @@ def linspace(
         target = dtypes.canonical(dtype)
         found = cast(e.floor(found) if target.kind in "iu" else found, target)
     return (found, step) if retstep else c_order(found)
-
-
-def _floats(*xs: Any) -> list[Any]:
-    """Operands, at least in double precision for numbers and integers, as linspace has them."""
-    return [
-        cast(x, np.dtype(np.float64)) if typeof(x).dtype.kind in "biu" else x
-        for x in map(value, xs)
-    ]
 
 
 @numpy_function
@@ -399,7 +395,7 @@ def geomspace(
 ) -> Any:
     """Values with a constant ratio from start to stop."""
     kind = dtypes.canonical(float if dtype is None else dtype)
-    low, high, _ = promote_inexact(*_floats(start, stop), kind.type(0))
+    low, high, _ = promote_inexact(floating(start), floating(stop), kind.type(0))
     ratio = ufuncs.apply(np.divide, high, low)
     n = static_int(num, "num")
     exponents = free(linspace(0.0, 1.0, n, endpoint))

@@ -15,7 +15,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.dtypes import canonical
 from ftrace.core.errors import ShapeError
 from ftrace.numpy import ufuncs, views
-from ftrace.numpy.promote import cast, common_dtype, numpy_function, value
+from ftrace.numpy.promote import cast, common_dtype, numpy_function, strong, value
 from ftrace.numpy.shaping import diagonal
 from ftrace.primitives.dot import dot_general
 from ftrace.primitives.elementwise import mul, select
@@ -88,8 +88,8 @@ def _rearranging(shape: tuple[int, ...], labels: str, output: str) -> views.Rows
 def _arguments(operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
     """Subscripts and arrays from either of einsum's two forms."""
     if isinstance(operands[0], str):
-        return operands[0].replace(" ", ""), [value(x) for x in operands[1:]]
-    arrays = [value(x) for x in operands[0 : len(operands) // 2 * 2 : 2]]
+        return operands[0].replace(" ", ""), [strong(value(x)) for x in operands[1:]]
+    arrays = [strong(value(x)) for x in operands[0 : len(operands) // 2 * 2 : 2]]
     lists = list(operands[1 : len(operands) // 2 * 2 : 2])
     if len(operands) % 2:
         lists.append(operands[-1])

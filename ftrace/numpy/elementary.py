@@ -21,6 +21,8 @@ from ftrace.numpy.promote import (
     TRACED,
     broadcast,
     cast,
+    common_dtype,
+    floating,
     inexact,
     known,
     numpy_function,
@@ -83,7 +85,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     """For each element the choice of the first condition that is true there."""
     if len(condlist) != len(choicelist) or not condlist:
         raise ValueError("list of cases must be same length as list of conditions, and not empty")
-    *choices, found = promote(*map(value, choicelist), value(default))
+    operands = [value(x) for x in (*choicelist, default)]
+    dtype = common_dtype(*operands)
+    *choices, found = (cast(x, dtype) for x in operands)
     for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
         found = chosen(condition, choice, found)
     return found
@@ -312,8 +316,9 @@ _NOTHING = views.Rows(_nothing, None)
 @numpy_function
 def angle(z: Any, deg: bool = False) -> Any:
     """The angle of a complex number."""
-    z = inexact(z)
-    found = ufuncs.apply(np.arctan2, imag(z), real(z))
+    z = strong(value(z))
+    parts = (imag(z), real(z)) if typeof(z).dtype.kind == "c" else (0, z)
+    found = ufuncs.apply(np.arctan2, *parts)
     return multiply(found, 180 / np.pi) if deg else found
 
 
@@ -358,7 +363,7 @@ def isrealobj(x: Any) -> bool:
 @numpy_function
 def sinc(x: Any) -> Any:
     """sin(pi x) / (pi x), and 1 at zero, with all derivatives there."""
-    x = inexact(x)
+    x = floating(x)
     dtype = typeof(x).dtype
     at_zero = e.eq(x, dtype.type(0))
     y = e.mul(x, dtype.type(np.pi))

@@ -129,6 +129,7 @@ def static_power(x: Any, y: Any) -> Any:
     if kind == "b" or abs(y) > MAX_STATIC_POWER:
         return None
     if kind in "iu" and y < 0:
+        typeof(x).dtype.type(y)  # NumPy's error for unsigned ones
         raise ValueError("Integers to negative integer powers are not allowed.")
     if y == 2:
         return e.square(x)

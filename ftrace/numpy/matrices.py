@@ -7,6 +7,7 @@ import numpy as np
 
 from ftrace.core import dtypes
 from ftrace.core.avals import typeof
+from ftrace.core.dtypes import canonical
 from ftrace.core.trace import lifted
 from ftrace.numpy import layouts, ufuncs
 from ftrace.numpy.creation import INDEX, filled
@@ -127,8 +128,7 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     n = typeof(x).shape[0] if N is None else static_int(N, "N")
     if n < 0:
         raise ValueError("negative dimensions are not allowed")
-    if typeof(x).dtype.kind in "biu":
-        x = cast(x, np.dtype(np.int64))
+    x = cast(x, canonical(np.promote_types(typeof(x).dtype, np.int64)))
     exponents = range(n) if increasing else range(n - 1, -1, -1)
     columns = [expand_dims(ufuncs.apply(np.power, x, p), dimensions=(1,)) for p in exponents]
     if not columns:

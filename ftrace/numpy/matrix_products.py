@@ -28,6 +28,7 @@ from ftrace.numpy.promote import (
     promote,
     static_int,
     stretch,
+    strong,
     unsupported,
     untraced,
     value,
@@ -105,9 +106,8 @@ def _gufunc(name: str, *ranks: int) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def _strong_pair(x: Any, y: Any) -> list[Any]:
-    x, y = value(x), value(y)
-    a, b = typeof(x), typeof(y)
-    if a.dtype is b.dtype and not a.weak and not b.weak:
+    x, y = strong(value(x)), strong(value(y))  # numbers are arrays here, as for NumPy
+    if typeof(x).dtype is typeof(y).dtype:
         return [x, y]
     dtype = common_dtype(x, y)
     return [cast(x, dtype), cast(y, dtype)]

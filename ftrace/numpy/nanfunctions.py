@@ -12,7 +12,7 @@ import numpy as np
 from ftrace.core import dtypes
 from ftrace.core.avals import check_int, typeof
 from ftrace.numpy import cumulative_functions, reductions, ufuncs
-from ftrace.numpy.promote import cast, inexact, many_axes, numpy_function, strong, value
+from ftrace.numpy.promote import cast, floating, many_axes, numpy_function, strong, value
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.shape import reshape
 
@@ -116,7 +116,7 @@ nanargmin = _nan_arg(
 
 def _counted(a: Any, axis: Any) -> tuple[Any, Any, Any]:
     """The array with 0 for NaN, whether elements count, and how many do (kept axes)."""
-    x, hole = replaced(inexact(a), 0)
+    x, hole = replaced(floating(a), 0)
     present = e.bitwise_not(hole)
     count = reductions.sum(present, axis=axis, keepdims=True)
     return x, present, cast(count, dtypes.real_dtype(typeof(x).dtype))
@@ -134,7 +134,7 @@ def _drop(x: Any, axis: Any, keepdims: Any) -> Any:
 def _at(a: Any, dtype: Any) -> Any:
     """An array at the dtype in which a mean is taken."""
     if dtype is None:
-        return inexact(a)
+        return floating(a)
     x, dtype = value(a), dtypes.canonical(dtype)
     if dtypes.is_inexact(typeof(x).dtype) and not dtypes.is_inexact(dtype):
         raise TypeError("If a is inexact, then dtype must be inexact")

@@ -15,7 +15,8 @@ from ftrace.numpy.joining import joined
 from ftrace.numpy.lowerings import LOWERINGS
 from ftrace.numpy.promote import (
     cast,
-    inexact,
+    common_dtype,
+    floating,
     known,
     many_axes,
     numpy_function,
@@ -111,9 +112,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 @numpy_function
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Derivatives of sampled values by central differences."""
-    x = inexact(f)
-    if typeof(strong(value(f))).dtype.kind in "biu":
-        x = cast(x, np.dtype(np.float64))
+    x = floating(f)
     axes = many_axes(axis, typeof(x).ndim)
     steps = list(varargs) or [1.0]
     steps = steps * len(axes) if len(steps) == 1 else steps
@@ -210,22 +209,23 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     """Angles with jumps of whole periods taken out."""
     x = strong(value(p))
     i = one_axis(axis, typeof(x).ndim)
-    if typeof(x).dtype.kind in "biu" and issubclass(type(period), float):
-        x = cast(x, np.dtype(np.float64))
-    half = period / 2
     jump = diff(x, axis=i)
+    dtype = common_dtype(jump, value(period))
+    whole = dtype.kind in "iu"
+    half = period // 2 if whole else period / 2
     folded = subtract(ufuncs.apply(np.remainder, ufuncs.apply(np.add, jump, half), period), half)
-    at_edge = e.bitwise_and(
-        ufuncs.apply(np.equal, folded, -half), ufuncs.apply(np.greater, jump, 0)
-    )
-    folded = chosen(at_edge, half, folded)
-    limit = half if discont is None else discont
+    if not whole or period % 2 == 0:  # else no jump is half a period
+        at_edge = e.bitwise_and(
+            ufuncs.apply(np.equal, folded, -half), ufuncs.apply(np.greater, jump, 0)
+        )
+        folded = chosen(at_edge, half, folded)
+    limit = period / 2 if discont is None else discont
     small = ufuncs.apply(np.less, ufuncs.apply(np.absolute, jump), limit)
     correction = chosen(small, 0, subtract(folded, jump))
-    correction = cast(correction, typeof(x).dtype)
+    x, correction = cast(x, dtype), cast(correction, dtype)
     moved = cumulative_functions.cumsum(correction, axis=i)
     head, rest = _part(x, None, 1, i), _part(x, 1, None, i)
-    return joined([head, ufuncs.apply(np.add, rest, moved)], i)
+    return joined([head, cast(ufuncs.apply(np.add, rest, moved), dtype)], i)
 
 
 # ---------------------------------------------------------------------------------- interpolation
@@ -377,7 +377,8 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 @numpy_function
 def i0(x: Any) -> Any:
     """The modified Bessel function of the first kind, order 0."""
-    return i0_row(cast(value(x), np.dtype(np.float64)))
+    x = floating(x)
+    return cast(i0_row(cast(x, np.dtype(np.float64))), typeof(x).dtype)
 
 
 @numpy_function

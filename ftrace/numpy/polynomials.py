@@ -24,7 +24,7 @@ from ftrace.numpy.numerics import convolve, divide, subtract
 from ftrace.numpy.promote import (
     cast,
     common_dtype,
-    inexact,
+    floating,
     known,
     numpy_function,
     promote,
@@ -46,7 +46,7 @@ def _coefficients(p: Any) -> Any:
 @numpy_function
 def polyval(p: Any, x: Any) -> Any:
     """The value of a polynomial, by Horner's rule."""
-    p, x = strong(value(p)), value(x)
+    p, x = strong(value(p)), strong(value(x))
     dtype = common_dtype(p, x)
     found = constant_like(x, dtype, 0)
     for i in range(typeof(p).shape[0]):
@@ -149,13 +149,14 @@ def _trimmed(rest: Any, dtype: np.dtype[Any]) -> Any:
 
 @numpy_function
 def poly(seq_of_zeros: Any) -> Any:
-    """The polynomial with these roots."""
+    """The polynomial with these roots; complex where they are, also if they come in pairs."""
     roots = _coefficients(seq_of_zeros)
     if typeof(roots).ndim != 1:
         raise ShapeError(
             f"numpy.poly was given an array of shape {typeof(roots).shape}.",
             "Pass a vector of roots: of a matrix, numpy.linalg.eigvals(a).",
         )
+    roots = cast(roots, np.dtype(np.mintypecode(typeof(roots).dtype.char)))
     found = one = free(np.ones(1, typeof(roots).dtype))
     for i in range(typeof(roots).shape[0]):
         minus = ufuncs.apply(np.negative, slice_axis(roots, i, i + 1, 0))
@@ -176,7 +177,7 @@ def roots(p: Any) -> Any:
         first = np.flatnonzero(np.asarray(to_host(values)))[:1].sum()
         p = slice_axis(p, int(first), typeof(p).shape[0], 0)
     n = typeof(p).shape[0] - 1
-    p = inexact(p)
+    p = floating(p)
     if n < 1:
         return free(np.zeros(0, complex_dtype(typeof(p).dtype)))
     row = ufuncs.apply(np.negative, divide(slice_axis(p, 1, n + 1, 0), index_axis(p, 0, 0)))
@@ -198,7 +199,7 @@ def polyfit(
 ) -> Any:
     """The coefficients of the polynomial of a degree that is closest to points."""
     order = static_int(deg, "deg") + 1
-    x, y = inexact(x), inexact(y)
+    x, y = floating(x), floating(y)
     rank, count = typeof(y).ndim, typeof(x).shape[:1]
     if order < 1:
         raise ValueError("expected deg >= 0")
@@ -208,7 +209,7 @@ def polyfit(
         raise TypeError("expected x and y to have same length")
     powers = vander(x, order)
     if w is not None:
-        w = inexact(w)
+        w = floating(w)
         if typeof(w).shape != count:
             raise TypeError("expected a 1-d array for weights, as long as y")
         column = expand_dims(w, dimensions=(1,))

@@ -38,6 +38,7 @@ from ftrace.primitives.shape import concatenate, reshape
 Shape = tuple[int, ...]
 current_library = lazy("ftrace.gpu.eager.cupy_arrays", "current_library")
 find_special = lazy("ftrace.numpy.scipy_special", "find")  # of ufuncs of SciPy
+INT64_MAX: Final = (1 << 63) - 1
 TRACED: dict[Any, Callable[..., Any]] = {}  # NumPy function -> implementation for tracers
 LATE: list[Callable[[], Any]] = []  # what loads the modules whose functions are not there yet
 DEFERRED: set[type] = set()  # what answers NumPy's functions itself, and is no array: selections
@@ -299,8 +300,10 @@ def adapt(x: Any, dtype: np.dtype[Any]) -> Any:
         if kind == "f":
             return float(x)
         if kind in "iu":
-            dtype.type(x)  # refuses what does not fit
-            return int(x)
+            fitting = dtype.type(x)  # refuses what does not fit
+            return int(x) if x <= INT64_MAX else fitting
+        if kind == "c" and cls is int and not -INT64_MAX <= x <= INT64_MAX:
+            return float(x)
         return dtype.type(x) if kind == "b" else x
     return x if typeof(x).dtype == dtype else cast(x, dtype)
 
@@ -321,6 +324,12 @@ def inexact(x: Any) -> Any:
     """The operand as float or complex, and strong."""
     x = value(x)
     return cast(x, dtypes.to_inexact(typeof(x).dtype))
+
+
+def floating(x: Any) -> Any:
+    """The operand as float or complex, as NumPy's `x * 1.0` makes it: integers in float64."""
+    x = strong(value(x))
+    return x if typeof(x).dtype.kind in "fc" else cast(x, dtypes.float64)
 
 
 def common_dtype(*xs: Any) -> np.dtype[Any]:

@@ -365,8 +365,9 @@ def _weighted(x: Any, axis: Any, weights: Any, keepdims: Any) -> tuple[Any, Any]
     shape = typeof(x).shape
     if typeof(weights).shape != shape and axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
-    dtype = common_dtype(x, weights)
-    dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
+    dtype = common_dtype(strong(x), strong(weights))
+    if typeof(x).dtype.kind in "biu":
+        dtype = canonical(np.promote_types(dtype, np.float64))
     if typeof(weights).shape != shape:
         axes = many_axes(axis, len(shape))
         if tuple(shape[i] for i in axes) != typeof(weights).shape:

@@ -16,7 +16,7 @@ from ftrace.core.avals import REFUSED, typeof
 from ftrace.core.errors import DtypeError, MutationError, TracerIntegerConversionError
 from ftrace.core.trace import Tracer, ctx
 from ftrace.numpy.masking import Selection, count, picked, placed, places, rank, refused
-from ftrace.numpy.promote import DEFERRED, TRACED, cast, find_special, inexact, many_axes, value
+from ftrace.numpy.promote import DEFERRED, TRACED, cast, find_special, floating, many_axes, value
 from ftrace.numpy.refusing import refuse
 from ftrace.numpy.ufuncs import UFUNCS
 from ftrace.primitives.elementwise import bitwise_or, lt
@@ -119,7 +119,7 @@ def _place(sign: int) -> Callable[..., Any]:
 
 def _quantile(function: Any, s: Selection, options: dict[str, Any]) -> Any:
     """An order statistic: places not taken are NaN and skipped, but a NaN that is taken counts."""
-    whole = inexact(s.whole)
+    whole = floating(s.whole)
     along = {k: v for k, v in options.items() if k in ("axis", "keepdims")}
     bad = TRACED[np.any](UFUNCS[np.isnan](whole), where=s.taken, **along)
     found = TRACED[getattr(np, f"nan{function.__name__}")](
@@ -313,8 +313,10 @@ def _table() -> dict[str, Any]:
         table[f"__{name}__"] = _operator(ufunc)[0]
     for name in ("sum", "prod", "mean", "var", "std", "any", "all", "max", "min"):
         table[name] = _method(getattr(np, name))
-    for name in ("argmax", "argmin", "clip", "round", "dot", "copy"):
+    for name in ("argmax", "argmin", "round", "dot", "copy"):
         table[name] = _method(getattr(np, name))
+    clip = _method(np.clip)
+    table["clip"] = lambda s, min=None, max=None: clip(s, min, max)
     for name in ("bool", "float", "int", "complex"):
         table[f"__{name}__"] = _refusing(f"{name}() needs it")
     return table

@@ -349,7 +349,8 @@ def bincount(
     the function runs. `length` is the number of bins whatever there is: greater integers are left
     out.
     """
-    index = as_index(x)
+    x = value(x)
+    index = cast(x, INDEX) if typeof(x).dtype.kind == "b" else as_index(x)
     least = static_int(minlength, "minlength")
     if least < 0:
         raise ValueError("'minlength' must not be negative")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ftrace.core.avals import typeof
 from ftrace.core.device import on_device
-from ftrace.core.dtypes import canonical
+from ftrace.core.dtypes import canonical, float64
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.trace import Tracer
 from ftrace.numpy import reductions, ufuncs
@@ -20,7 +20,7 @@ from ftrace.numpy.numerics import divide
 from ftrace.numpy.promote import (
     cast,
     common_dtype,
-    inexact,
+    floating,
     many_axes,
     numpy_function,
     stretch,
@@ -141,7 +141,9 @@ def _column(x: Any) -> Any:
 def _quantiles(a: Any, q: Any, axis: Any, keepdims: Any, how: tuple[str, bool]) -> Any:
     """Quantiles along axes; `how` is the method and whether NaN is skipped."""
     method, skip_nan = how
-    x = inexact(a) if typeof(value(a)).dtype.kind in "fc" else cast(value(a), np.dtype(float))
+    x = strong(value(a))
+    if typeof(x).dtype.kind in "biu":
+        x = cast(x, float64 if typeof(q).weak else common_dtype(x, q))
     q = cast(q, common_dtype(x, q)) if typeof(q).weak else strong(q)
     shape = typeof(x).shape
     x, axes = _flattened(x, axis)
@@ -251,10 +253,11 @@ def cov(
     dtype: Any = None,
 ) -> Any:
     """The covariance matrix of variables."""
-    x = _variables(m, rowvar, dtype)
+    x = _variables(m, rowvar)
     if y is not None:
-        x = joined([x, _variables(y, rowvar, dtype)], 0)
-    x = inexact(x) if typeof(x).dtype.kind in "fc" else cast(x, np.dtype(float))
+        x = joined([x, _variables(y, rowvar)], 0)
+    found = np.promote_types(typeof(x).dtype, np.float64) if dtype is None else dtype
+    x = floating(cast(x, canonical(found)))
     free = (0 if bias else 1) if ddof is None else ddof
     if free != int(free):
         raise ValueError("ddof must be integer")
@@ -278,11 +281,10 @@ def cov(
     return reshape(found, new_sizes=()) if side == 1 else found
 
 
-def _variables(m: Any, rowvar: bool, dtype: Any) -> Any:
+def _variables(m: Any, rowvar: bool) -> Any:
     x = atleast(strong(value(m)), 2)
     if typeof(x).ndim > 2:
         raise ValueError("m has more than 2 dimensions")
-    x = x if dtype is None else cast(x, canonical(dtype))
     flip = not rowvar and typeof(value(m)).ndim != 1
     return transpose(x, permutation=(1, 0)) if flip else x
 

@@ -70,7 +70,7 @@ def _weak_pair(ufunc: np.ufunc, row: Callable[..., Any], x: Any, y: Any) -> Any:
     avals = [typeof(x), typeof(y)]
     loop = ufuncs.loop_dtypes(ufunc, tuple((a.dtype, a.weak) for a in avals), None)
     if ufunc in ufuncs.COMPARISONS:
-        found = ufuncs.beyond(ufunc, [x, y], loop)
+        found = ufuncs.beyond(ufunc, [as_integer(x), as_integer(y)])
         if found is not None:
             return weak(found)
     operands = [
@@ -157,7 +157,8 @@ def _power(x: Any, y: Any) -> Any:
         refuse_zero_base(x, y)
     found = static_power(x, y) if type(y) is int else None
     if found is None:
-        found = ufuncs.apply(np.power, x, y)
+        square = type(y) is int and y == 2 and typeof(x).dtype.kind == "b" and typeof(x).ndim
+        found = ufuncs.apply(np.square, x) if square else ufuncs.apply(np.power, x, y)
     if both:
         return weak(found)
     return computed(operator.pow, found, x, y) if SEVERAL else found

@@ -44,7 +44,7 @@ TAKEN: Final = (
     "casting",
     "order",
     "subok",
-)  # the last three change no values
+)  # the last two change no values
 
 COMPARISONS: Final = frozenset(
     {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
@@ -55,7 +55,10 @@ UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
 
 @lru_cache(maxsize=4096)
 def loop_dtypes(
-    ufunc: np.ufunc, operands: tuple[tuple[np.dtype[Any], bool], ...], dtype: Any
+    ufunc: np.ufunc,
+    operands: tuple[tuple[np.dtype[Any], bool], ...],
+    dtype: Any,
+    casting: str = "same_kind",
 ) -> tuple[np.dtype[Any], ...]:
     """The dtypes in which NumPy computes a ufunc on (dtype, weak) operands.
 
@@ -65,7 +68,7 @@ def loop_dtypes(
     # Two Python integers would be compared as objects: weakness only matters beside an array.
     strong = all(weak for _, weak in operands)
     kinds = [PYTHON_TYPE.get(d.kind, d) if weak and not strong else d for d, weak in operands]
-    options = {}
+    options: dict[str, Any] = {"casting": casting}
     if dtype is not None:
         options["signature"] = (None,) * ufunc.nin + (dtypes.canonical(dtype),) * ufunc.nout
     try:
@@ -79,16 +82,19 @@ def loop_dtypes(
     return tuple(dtypes.canonical(d) for d in found)
 
 
-def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None, row: Any = None) -> Any:
+def apply(
+    ufunc: np.ufunc, *xs: Any, dtype: Any = None, row: Any = None, casting: str = "same_kind"
+) -> Any:
     """A ufunc on any operands: convert, broadcast, then its row (by default its lowering)."""
     operands = [value(x) for x in xs]
-    if len(xs) == 2 and dtype is None and row is None:
+    plain = dtype is None and casting == "same_kind"
+    if len(xs) == 2 and plain and row is None:
         x, y = operands
         a, b = typeof(x), typeof(y)
         ready = a.dtype is b.dtype and not a.weak and not b.weak
         if ready and a.dtype.kind in direct_kinds(ufunc):
             return LOWERINGS[ufunc.__name__](*broadcast(x, y))
-    if ufunc is np.power and dtype is None:
+    if ufunc is np.power and plain:
         found = static_power(*operands)
         if found is not None:
             return found
@@ -96,22 +102,23 @@ def apply(ufunc: np.ufunc, *xs: Any, dtype: Any = None, row: Any = None) -> Any:
         # a traced Python integer need not fit into the other's dtype to be compared with it
         operands = [strong(x) if isinstance(x, Tracer) else x for x in operands]
     avals = [typeof(x) for x in operands]
-    loop = loop_dtypes(ufunc, tuple((a.dtype, a.weak) for a in avals), dtype)
+    loop = loop_dtypes(ufunc, tuple((a.dtype, a.weak) for a in avals), dtype, casting)
     if ufunc in COMPARISONS:
-        found = beyond(ufunc, operands, loop)
+        found = beyond(ufunc, operands)
         if found is not None:
             return found
-    if all(a.weak for a in avals):
+    if all(a.weak for a in avals) or loop[0] is not loop[ufunc.nin - 1]:
         operands = [cast(x, d) for x, d in zip(operands, loop, strict=False)]
     else:
         operands = [adapt(x, d) for x, d in zip(operands, loop, strict=False)]
     return (row or LOWERINGS[ufunc.__name__])(*broadcast(*operands))
 
 
-def beyond(ufunc: np.ufunc, operands: list[Any], loop: tuple[np.dtype[Any], ...]) -> Any:
+def beyond(ufunc: np.ufunc, operands: list[Any]) -> Any:
     """A comparison with a Python integer that the other operand's dtype cannot hold."""
     for i in (0, 1):
-        number, dtype, other = operands[i], loop[1 - i], operands[1 - i]
+        number, other = operands[i], operands[1 - i]
+        dtype = typeof(other).dtype
         if type(number) is not int or dtype.kind not in "iu":
             continue
         limits = np.iinfo(dtype)
@@ -168,10 +175,11 @@ def general(
         where = options.get("where", True)
         if int in map(type, xs):
             _check_large(ufunc, xs)
+        how = {key: options[key] for key in ("dtype", "casting") if key in options}
         if where is True:
-            return finish(ufunc, apply(ufunc, *xs, dtype=options.get("dtype"), row=row), out)
+            return finish(ufunc, apply(ufunc, *xs, row=row, **how), out)
         with np.errstate(all="ignore"):  # what is not taken is computed, and then left
-            found = apply(ufunc, *xs, dtype=options.get("dtype"), row=row)
+            found = apply(ufunc, *xs, row=row, **how)
         return finish(ufunc, found, out, where)
     except BARE as error:
         found = refusal(error, ufunc, general, (*xs, *outs), options)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ftrace.core.avals import typeof
 from ftrace.primitives.arithmetic import (  # noqa: F401 - offered from here too
     abs,
     complex,
@@ -145,7 +146,8 @@ atan = unary(
 
 def _cosine_of_arc(x: Any) -> Any:
     """cos(asin(x)), also next to 1 and on the complex branch cuts."""
-    return mul(sqrt(neg(sub(x, 1.0))), sqrt(add(x, 1.0)))  # -(x - 1) keeps the sign of 0j
+    less = neg(sub(x, 1.0)) if typeof(x).dtype.kind == "c" else sub(1.0, x)
+    return mul(sqrt(less), sqrt(add(x, 1.0)))  # -(x - 1) keeps the sign of 0j, 1 - x that of 0
 
 
 def _atan2_part(t: Any, z: Any, x: Any, y: Any) -> Any:

@@ -14,6 +14,7 @@ from ftrace.core.zero import ZERO
 from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.linearize import linearize_flat
 from ftrace.primitives.cumulative import cumlogsumexp, cummax, cummin, cumprod
+from ftrace.primitives.elementwise import acos, asin
 from ftrace.primitives.reduce import argmax, argmin, reduce_max, reduce_min, reduce_prod
 
 INT = np.dtype(np.int64)
@@ -170,3 +171,11 @@ def test_the_product_of_nothing_has_an_empty_gradient() -> None:
     x = np.zeros((0, 2))
     found = gradient(reduce_prod, x, np.ones(2), axes=(0,))
     assert np.shape(found) == (0, 2)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("x", [1.0, -1.0])
+def test_inverse_sines_are_infinitely_steep_upwards_at_both_ends(x: float) -> None:
+    point = np.array([x])
+    assert gradient(asin, point, np.ones(1))[0] == np.inf
+    assert gradient(acos, point, np.ones(1))[0] == -np.inf

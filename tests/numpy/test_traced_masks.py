@@ -303,6 +303,7 @@ FOLDS: dict[str, Any] = {
     "fnp": lambda v: fnp.sum(fnp.sqrt(v) + fnp.hypot(v, 2.0)),
     "guarded": lambda v: v.mean() if v.size > 2 else v.sum(),
     "positional arguments": lambda v: v.clip(1.5, 2.0).sum() + v.round(1).max(),
+    "clipped from below": lambda v: v.clip(1.5).sum() + v.clip(max=2.0).sum(),
     "clipped by sigma": lambda v: v[np.abs(v - v.mean()) < 1.2 * v.std()].mean(),
 }
 
