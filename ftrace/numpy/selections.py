@@ -16,11 +16,25 @@ from ftrace.core.avals import REFUSED, typeof
 from ftrace.core.errors import DtypeError, MutationError, TracerIntegerConversionError
 from ftrace.core.trace import Tracer, ctx
 from ftrace.numpy.masking import Selection, count, picked, placed, places, rank, refused
-from ftrace.numpy.promote import DEFERRED, TRACED, cast, find_special, floating, many_axes, value
+from ftrace.numpy.promote import (
+    DEFERRED,
+    cast,
+    find_special,
+    find_traced,
+    floating,
+    many_axes,
+    value,
+)
 from ftrace.numpy.refusing import refuse
 from ftrace.numpy.ufuncs import UFUNCS
 from ftrace.primitives.elementwise import bitwise_or, lt
 from ftrace.primitives.index import gather
+
+
+def _ours(function: Any) -> Any:
+    """The implementation of a function that the tables below name; it may not be loaded yet."""
+    return find_traced(function)
+
 
 # ---------------------------------------------------------------------------------- elementwise
 
@@ -62,17 +76,17 @@ def _rows(function: Any, s: Selection, options: dict[str, Any]) -> Selection:
     """A fold of every part by itself."""
     gone = sum(i < s.axis for i in many_axes(options["axis"], s.ndim))
     with np.errstate(all="ignore"):
-        found = TRACED[function](s.whole, **options)
+        found = _ours(function)(s.whole, **options)
     return Selection(found, s.mask, s.axis if options.get("keepdims") else s.axis - gone)
 
 
 def _summed(function: Any, s: Selection, options: dict[str, Any]) -> Any:
-    return TRACED[function](s.whole, where=s.taken, **options)
+    return _ours(function)(s.whole, where=s.taken, **options)
 
 
 def _filled(number: Any) -> Callable[..., Any]:
     def fold(function: Any, s: Selection, options: dict[str, Any]) -> Any:
-        return TRACED[function](s.filled(number), **options)
+        return _ours(function)(s.filled(number), **options)
 
     return fold
 
@@ -100,7 +114,7 @@ def _extreme(sign: int) -> Callable[..., Any]:
                 "which has no identity",
             )
             options = options | {"initial": None}
-        return TRACED[function](s.filled(_least(s.dtype, sign)), **options)
+        return _ours(function)(s.filled(_least(s.dtype, sign)), **options)
 
     return fold
 
@@ -111,7 +125,7 @@ def _place(sign: int) -> Callable[..., Any]:
         _refuse_nothing(s, f"attempt to get {name} of an empty sequence")
         if (s.ndim > 1 and options.get("axis") is None) or options.get("keepdims"):
             raise refused(s.mask, f"np.{name} without axis= needs it")
-        at = TRACED[function](s.filled(_least(s.dtype, sign)), axis=s.axis)
+        at = _ours(function)(s.filled(_least(s.dtype, sign)), axis=s.axis)
         return gather(rank(s.mask), at, axes=(0,), mode="clip")
 
     return fold
@@ -121,17 +135,17 @@ def _quantile(function: Any, s: Selection, options: dict[str, Any]) -> Any:
     """An order statistic: places not taken are NaN and skipped, but a NaN that is taken counts."""
     whole = floating(s.whole)
     along = {k: v for k, v in options.items() if k in ("axis", "keepdims")}
-    bad = TRACED[np.any](UFUNCS[np.isnan](whole), where=s.taken, **along)
-    found = TRACED[getattr(np, f"nan{function.__name__}")](
+    bad = _ours(np.any)(UFUNCS[np.isnan](whole), where=s.taken, **along)
+    found = _ours(getattr(np, f"nan{function.__name__}"))(
         s.with_whole(whole).filled(np.nan), **options
     )
-    return TRACED[np.where](bad, typeof(found).dtype.type(np.nan), found)
+    return _ours(np.where)(bad, typeof(found).dtype.type(np.nan), found)
 
 
 def _norm(function: Any, s: Selection, options: dict[str, Any]) -> Any:
     if options.get("ord", 2) not in (1, 2, np.inf, "fro", "nuc"):
         raise refused(s.mask, f"np.linalg.norm with ord={options['ord']!r} needs it")
-    return TRACED[function](s.filled(0), **options)
+    return _ours(function)(s.filled(0), **options)
 
 
 FOLDS: Final[dict[Any, Callable[..., Any]]] = {
@@ -170,11 +184,11 @@ def array_function(self: Selection, function: Any, types: Any, args: Any, kwargs
     """NumPy's door for all its other functions."""
     n = ELEMENTWISE.get(function, 0)
     if any(type(x) is Selection for x in args[:n]) and (function is not np.where or len(args) == n):
-        return elementwise(TRACED[function], args[:n], *args[n:], **kwargs)
+        return elementwise(_ours(function), args[:n], *args[n:], **kwargs)
     if function is np.average:
         return _average(*args, **kwargs)
     if function in PRODUCTS and not kwargs:
-        return _product(TRACED[function], args)
+        return _product(_ours(function), args)
     if function in FOLDS:
         options = _bound(function, args, kwargs)
         s = options.pop(next(iter(options)))
@@ -228,7 +242,7 @@ def _is_integer(i: Any) -> bool:
 def _place_of(s: Selection, i: Any) -> Any:
     """Where the i-th part is."""
     n = count(s.mask)
-    at = i + n if type(i) is int and i < 0 else TRACED[np.where](UFUNCS[np.less](i, 0), i + n, i)
+    at = i + n if type(i) is int and i < 0 else _ours(np.where)(UFUNCS[np.less](i, 0), i + n, i)
     refuse(
         bitwise_or(UFUNCS[np.less](at, 0), UFUNCS[np.greater_equal](at, n)),
         IndexError,
@@ -296,6 +310,10 @@ def _method(function: Any) -> Callable[..., Any]:
     return method
 
 
+def _clip(s: Selection, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
+    return array_function(s, np.clip, (), (s, min, max), kwargs)
+
+
 def _table() -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name, ufunc in (
@@ -315,8 +333,7 @@ def _table() -> dict[str, Any]:
         table[name] = _method(getattr(np, name))
     for name in ("argmax", "argmin", "round", "dot", "copy"):
         table[name] = _method(getattr(np, name))
-    clip = _method(np.clip)
-    table["clip"] = lambda s, min=None, max=None: clip(s, min, max)
+    table["clip"] = _clip
     for name in ("bool", "float", "int", "complex"):
         table[f"__{name}__"] = _refusing(f"{name}() needs it")
     return table

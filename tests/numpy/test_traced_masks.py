@@ -4,6 +4,8 @@ Every program runs as plain NumPy, under `jit` and `vmap`, and is differentiated
 derivatives are compared with finite differences.
 """
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -576,3 +578,12 @@ def test_moments_of_what_a_where_mask_leaves(axis: Any) -> None:
         return np.var(p, axis=axis, where=p > 1) + np.std(p, axis=axis, where=p > 1, ddof=1).sum()
 
     np.testing.assert_allclose(jit(f)(p[::2]), f(p[::2]), rtol=1e-12)
+
+
+def test_a_function_of_a_module_that_was_not_loaded_yet():
+    program = (
+        "import numpy as np; from ftrace import jit; "
+        "print(jit(lambda x: np.linalg.norm(x[x > 0]))(np.array([3.0, -1.0, 4.0])))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout == "5.0\n", found.stderr
