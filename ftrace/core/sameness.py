@@ -2,13 +2,18 @@
 
 Python's `==` takes 1, 1.0 and True for one value, 0.0 and -0.0 for another, and no NaN for itself.
 Here values are compared by type and value, through tuples, frozen sets and frozen dataclasses.
+What a class of the user's says of its objects (`__eq__`) is not all that a program may have read of
+one: they must also hold the same, as they did when the program was made.
 """
 
 import dataclasses
 import math
+import types
 from typing import Any, Final
 
 import numpy as np
+
+from ftrace.core.closure_cells import content
 
 SCALARS: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
 """Types of values that nothing is part of."""
@@ -65,17 +70,69 @@ def _fields(a: Any) -> tuple[Any, ...] | None:
     return tuple(getattr(a, f.name) for f in dataclasses.fields(a) if f.compare)
 
 
-class Static:
-    """A static argument as a key of a cache: compared by type and value."""
+_LARGE: Final = 1 << 16  # bytes: larger arrays are compared by identity
 
-    __slots__ = ("_hash", "value")
+
+def _held(a: Any, around: tuple[int, ...] = ()) -> Any:  # noqa: PLR0911 - kinds of values
+    """A picture of what a value holds now, to be compared by `is_same`.
+
+    It goes through containers, functions that a function makes, and objects with an `__eq__` of
+    their own; all others are themselves.
+    """
+    kind = type(a)
+    if kind in SCALARS or (kind is tuple and all(type(v) in SCALARS for v in a)):
+        return a
+    if id(a) in around or len(around) > _DEEP:
+        return kind
+    inner = (*around, id(a))
+    if kind in (list, tuple):
+        return (kind, *(_held(v, inner) for v in a))
+    if kind is dict:
+        return (kind, *((_held(k, inner), _held(v, inner)) for k, v in a.items()))
+    if kind in (set, frozenset):
+        return kind, frozenset(a)
+    if kind is np.ndarray:
+        return a if a.nbytes > _LARGE or a.dtype.hasobject else (a.shape, a.dtype, a.tobytes())
+    if kind is types.FunctionType:
+        cells = tuple(map(content, a.__closure__ or ()))
+        return a.__code__, _held(cells, inner), _held(a.__defaults__, inner)
+    if not _has_own_equality(kind):
+        return a
+    slots = (name for c in kind.__mro__ for name in _slots(c) if hasattr(a, name))
+    held = {**getattr(a, "__dict__", {}), **{name: getattr(a, name) for name in slots}}
+    return kind, _held(held, inner)
+
+
+_DEEP: Final = 20
+
+
+def _has_own_equality(kind: type) -> bool:
+    """Whether objects of a class may be equal that hold different things."""
+    own = isinstance(kind.__eq__, types.FunctionType) or issubclass(kind, (*_PARTLESS, tuple))
+    return own and kind.__module__ != "builtins"
+
+
+_PARTLESS: Final = (int, float, complex, str, bytes)
+
+
+def _slots(kind: type) -> list[str]:
+    return [n for n, member in vars(kind).items() if type(member) is types.MemberDescriptorType]
+
+
+class Static:
+    """A static argument as a key of a cache: compared by type and value, and what it holds."""
+
+    __slots__ = ("_hash", "_held", "value")
 
     def __init__(self, value: Any) -> None:
         self.value = value
         self._hash = hash_of(value)
+        self._held = None if type(value) in SCALARS else _held(value)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Static and is_same(self.value, other.value)
+        if type(other) is not Static or not is_same(self.value, other.value):
+            return False
+        return self._held is other._held or is_same(self._held, other._held)
 
     def __hash__(self) -> int:
         return self._hash
