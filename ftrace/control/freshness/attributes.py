@@ -9,6 +9,7 @@ import numpy as np
 
 from ftrace.control.freshness.bytecode import Handler
 from ftrace.control.freshness.names_of_calls import ITEMS, ITERATION
+from ftrace.control.freshness.opaque import CACHED, KeptResults, entries_of
 from ftrace.control.freshness.reading import Reading, builtin, is_container, own
 from ftrace.control.freshness.values import (
     NOTHING,
@@ -195,9 +196,11 @@ class Attributes(Reading):
                 break
 
     def note_rules(self, f: Any) -> None:
-        """The rules of a function may be set again."""
+        """The rules of a function may be set again, and what `functools.cache` keeps be cleared."""
         for name in rules_of(f):
             self.facts.add("attribute", f, name, getattr(f, name), self.site)
+        if isinstance(f, CACHED):
+            self.facts.add("state", f, entries_of, KeptResults(entries_of(f)), self.site)
 
     def _of_metaclass(self, cls: type, name: str, found: Any) -> Value:
         """What a class gets from its own class."""

@@ -45,11 +45,16 @@ def guard():
 
 
 class Facts:
-    """Facts by (kind, id of the holder, key), and where each was read."""
+    """Facts by (kind, id of the holder, key), and where each was read.
 
-    __slots__ = ("_found", "_updated")
+    Attributes:
+        weak: what the user's weak references refer to: no guard keeps it alive.
+    """
+
+    __slots__ = ("_found", "_updated", "weak")
 
     def __init__(self) -> None:
+        self.weak: list[Any] = []
         self._updated: dict[Any, tuple[Any, Any, set[Any]]] = {}  # what is only read to be updated
         self._found: dict[tuple[str, int, type, Any], tuple[Any, Any, set[Any]]] = {}
 
@@ -154,7 +159,7 @@ class Facts:
             contents: whose contents stay.
         """
         scope: dict[str, Any] = {"same": is_same, "equal": _same_objects}
-        roots, known = set(map(id, weak)), set(map(id, given))
+        roots, known = set(map(id, (*weak, *self.weak))), set(map(id, given))
         tests = [
             _test(scope, kind, holder, key, value, roots)
             for (kind, number, _, key), (holder, value, _) in self._found.items()

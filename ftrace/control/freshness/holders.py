@@ -1,12 +1,14 @@
 """Whose a callable is, and which functions of the user's a library's callable holds."""
 
 import functools
+import gc
 import operator
 import types
 from typing import Any, Final
 
 import numpy as np
 
+from ftrace.control.freshness.opaque import CACHED
 from ftrace.control.freshness.reading import is_container
 from ftrace.control.freshness.values import (
     NOTHING,
@@ -142,9 +144,8 @@ def _parts(x: Any) -> list[Any]:
         type(x), np.ndarray | np.generic
     ):
         own = getattr(x, "__dict__", None)
-        wrapped = [x.__wrapped__] if isinstance(x, _CACHED) else []
+        wrapped = [x.__wrapped__] if isinstance(x, CACHED) else []
+        if type(x) is np.ufunc:  # of `np.frompyfunc`
+            wrapped = gc.get_referents(x)
         return [*wrapped, *(own.values() if isinstance(own, dict) else ())]
     return []
-
-
-_CACHED: Final = type(functools.lru_cache(lambda: None))

@@ -12,7 +12,9 @@ import contextvars
 import functools
 import gc
 import io
+import itertools
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -39,11 +41,17 @@ def _of_variable(x: Any) -> Any:
     return id(x.get(None))
 
 
+def _of_reference(x: Any) -> Any:
+    """What a weak reference refers to, by identity; the methods of `WeakMethod` are made anew."""
+    return [*map(id, referents(x)), id(getattr(x(), "__func__", None))]
+
+
 STATES: Final[dict[type, Callable[[Any], Any]]] = {
     array.array: array.array.tobytes,
     bytearray: bytes,
     memoryview: memoryview.tobytes,
     contextvars.ContextVar: _of_variable,
+    weakref.ref: _of_reference,
 }
 
 
@@ -66,10 +74,56 @@ def state_of(x: Any) -> Callable[[Any], Any] | None:
     return _ever if issubclass(type(x), collections.abc.Iterator) else None
 
 
+class KeptResults:
+    """Results that a function of `functools.cache` keeps: known ones stay until it is cleared.
+
+    Args:
+        entries: what `entries_of` the function says.
+    """
+
+    __slots__ = ("_known",)
+
+    def __init__(self, entries: dict[Any, Any]) -> None:
+        self._known: dict[Any, Any] = {}
+        self._add(entries)
+
+    def __eq__(self, entries: object) -> bool:
+        if not isinstance(entries, dict):
+            return NotImplemented
+        if any(entries.get(key) is not kept for key, kept in self._known.items()):
+            return False
+        if len(self._known) < min(len(entries), _FEW):
+            self._add(entries)
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _add(self, entries: dict[Any, Any]) -> None:
+        self._known.update(itertools.islice(reversed(entries.items()), _FEW))
+
+
+_FEW: Final = 16  # entries: who clears a cache, clears all of them
+CACHED: Final = type(functools.cache(len))
+
+
+def entries_of(x: Any) -> dict[Any, Any]:
+    """The results that a function of `functools.cache` keeps, by its arguments."""
+    own = x.__dict__
+    return next((d for d in gc.get_referents(x) if type(d) is dict and d is not own), {})
+
+
+def referents(x: Any) -> list[Any]:
+    """What a weak reference refers to, the object of a method; nothing of anything else."""
+    found = x() if isinstance(x, weakref.ref) else None
+    return [] if found is None else [getattr(found, "__self__", found)]
+
+
 def parts_of(x: Any) -> list[Any]:
     """What an object of a library holds, beside its attributes."""
     if isinstance(x, types.MappingProxyType):
         return gc.get_referents(x)
     if isinstance(x, contextvars.ContextVar):
         return [x.get(None)]
+    if isinstance(x, weakref.ref):
+        return [x()]
     return []

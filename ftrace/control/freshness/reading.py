@@ -19,7 +19,7 @@ import numpy as np
 
 from ftrace.control.freshness.bytecode import Listing, listing
 from ftrace.control.freshness.facts import Facts, content
-from ftrace.control.freshness.opaque import is_opaque, parts_of, state_of
+from ftrace.control.freshness.opaque import is_opaque, parts_of, referents, state_of
 from ftrace.control.freshness.values import (
     MAPPINGS,
     MAX_REFS,
@@ -382,6 +382,7 @@ class Reading:
                 parts = (*own(x).values(), *self._slots(x), *parts_of(x))
                 state = state_of(x)
                 states.extend([(x, state, state(x))] if state is not None else ())
+                self.facts.weak += referents(x)
             queue.extend((part, used) for part in parts)
         return found, holders, states
 
