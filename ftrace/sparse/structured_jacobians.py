@@ -18,7 +18,7 @@ from ftrace.api.derivatives.autodiff import vjp
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import ConcretizationTypeError, DeviceError, DtypeError
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
 from ftrace.core.kinds import called, way
 from ftrace.core.lower import (
     Elementwise,
@@ -30,6 +30,7 @@ from ftrace.core.lower import (
     Scattering,
 )
 from ftrace.core.trace import Tracer, is_on_device
+from ftrace.interpreters.abstract import AbstractInterpreter
 from ftrace.interpreters.linearize import Tape, linearize_flat, push
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_to_jaxpr
@@ -73,12 +74,12 @@ def structured_jacobian(fun: Callable[..., Any], lift: bool = True) -> Callable[
             (invar,), (out,) = tape.invars, tape.outs
             if out is None or isinstance(out, Literal) or invar is None:
                 return ZeroMap((y.size, x.size), y.dtype)
-            maps: dict[Var, Any] = {invar: IdentityMap(1, x.size, x.dtype)}
+            linear = Jaxpr([invar], tape.eqns, [out])
             try:
-                _follow(tape.eqns, maps)
+                (found,) = _Structure().jaxpr(linear, [IdentityMap(1, x.size, x.dtype)])
             except _ComplexError:
                 return _whole(tape, typeof(x), outs[0])
-            return maps[out]
+            return found
 
     return structured
 
@@ -123,35 +124,29 @@ def _check_real(fun: Any, what: str, a: ShapedArray) -> None:
         )
 
 
-def _follow(eqns: Sequence[Eqn], maps: dict[Var, Any]) -> None:
-    """The maps of what equations compute; values that do not move are kept there, too."""
-    for eqn in eqns:
+class _Structure(AbstractInterpreter[Any]):
+    """Says of each value its map; a value that does not move is known itself."""
+
+    def constant(self, value: Any) -> Any:
+        return value
+
+    def through(self, eqn: Eqn, operands: list[Any], place: Any) -> list[Any]:
         if any(v.aval.dtype.kind == "c" for v in (*eqn.invars, *eqn.outvars)):
             raise _ComplexError
-        args = [a.value if isinstance(a, Literal) else maps[a] for a in eqn.invars]
-        inner = called(eqn)
-        expansion = way(eqn.primitive, Expansion)
+        inner, expansion = called(eqn), way(eqn.primitive, Expansion)
         if inner is not None:
-            found = _called(inner, args)
-        elif expansion is not None:
-            found = _expanded(eqn, expansion.rule, args)
-        else:
-            found = _applied(eqn, args)
-        maps.update(zip(eqn.outvars, found, strict=True))
+            return self.jaxpr(inner, operands)
+        moving = [i for i, a in enumerate(operands) if isinstance(a, StructuredMap)]
+        made = _expanded(eqn, expansion.rule, operands, moving) if expansion and moving else None
+        if made is None:
+            return _applied(eqn, operands)
+        return self.jaxpr(made, [operands[i] for i in moving])
 
 
-def _called(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-    maps: dict[Var, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
-    maps.update(zip(jaxpr.invars, args, strict=True))
-    _follow(jaxpr.eqns, maps)
-    return [a.value if isinstance(a, Literal) else maps[a] for a in jaxpr.outvars]
-
-
-def _expanded(eqn: Eqn, rule: Callable[..., Any], args: Sequence[Any]) -> list[Any]:
-    """A row that others compute: by these, where they do."""
-    moving = [i for i, a in enumerate(args) if isinstance(a, StructuredMap)]
-    if not moving:
-        return _applied(eqn, args)
+def _expanded(
+    eqn: Eqn, rule: Callable[..., Any], args: Sequence[Any], moving: Sequence[int]
+) -> Jaxpr | None:
+    """What other rows make of the operands that move, where a row is computed by these."""
     closed = [False]
 
     def made(*xs: Any) -> list[Any]:
@@ -165,7 +160,7 @@ def _expanded(eqn: Eqn, rule: Callable[..., Any], args: Sequence[Any]) -> list[A
         return list(found) if eqn.primitive.multiple else [found]
 
     jaxpr, _ = trace_to_jaxpr(made, [eqn.invars[i].aval for i in moving])
-    return _applied(eqn, args) if closed[0] else _called(jaxpr, [args[i] for i in moving])
+    return None if closed[0] else jaxpr
 
 
 def _applied(eqn: Eqn, args: Sequence[Any]) -> list[Any]:

@@ -77,7 +77,7 @@ TRAVERSALS = {
         "lowering/fusion/interchange.py",
     },
     "facts that flow forwards": {
-        "api/looking/flow.py", "control/rules/linearity.py", "control/remat/peak_memory.py",
+        "interpreters/abstract.py", "control/remat/peak_memory.py",
         "control/rows/while_loop.py", "lifting/state/sharing.py", "numpy/masking.py",
     },
     "what the backward pass keeps": {

@@ -19,8 +19,9 @@ import numpy as np
 
 from ftrace.api.calls import check_callable, name_of
 from ftrace.api.compiled.devices import check_on_host
+from ftrace.api.looking.flow import NOTHING, Flow, cuts_of
 from ftrace.api.looking.probing import Break, breaks
-from ftrace.api.looking.reaching import NOTHING, Reach, Reaching, merged
+from ftrace.api.looking.reaching import Reaching
 from ftrace.control.functions import FlatFunction, argument_avals, argument_paths, flatten_call
 from ftrace.control.walking import WalkTrace, walk
 from ftrace.core import source
@@ -165,7 +166,7 @@ class _Run:
         self.names = names
         self.origins = OriginTrace(lambda: tuple(path))
         self.reaching = Reaching(path)
-        self.notes: list[Reach] = []
+        self.notes: list[Flow] = []
         self.floats = {i: 1 << i for i, x in enumerate(leaves) if is_inexact(typeof(x).dtype)}
         inputs = [
             self.origins.given(x, f"argument {name}") for x, name in zip(leaves, names, strict=True)
@@ -177,7 +178,7 @@ class _Run:
 
     def _linearized(self, path: list[str], inputs: list[Any]) -> tuple[list[Any], Tape]:
         def walked(*primals: Any) -> list[Any]:
-            notes = [Reach(self.floats.get(i, 0)) for i in range(len(primals))]
+            notes = [Flow(self.floats.get(i, 0)) for i in range(len(primals))]
             trace = WalkTrace(ctx.trace, self.reaching, path)
             values, found = walk(self.flat, primals, notes, trace)
             self.notes = [NOTHING if n is None else n for n in found]
@@ -216,15 +217,15 @@ class _Run:
         notes = dict(zip(self.results, self.notes, strict=True))
         real = [r for r, y in zip(self.results, self.outs, strict=True) if _is_inexact(y)]
         notes = {r: notes[r] for r in real or self.results}
-        reached = reduce(or_, (n.inputs for n in notes.values()), 0)
-        cuts = merged(n.cuts for n in notes.values())
+        reached = reduce(or_, (n.reach for n in notes.values()), 0)
+        cuts = cuts_of(notes.values())
         found: list[Finding] = []
         for i, bit in self.floats.items():
             if not bit & reached:
                 what = f"the derivative with respect to {self.names[i]} is exactly zero"
                 found += self._lost(what, bit, cuts, "no result is computed from it")
         for result, note in notes.items():
-            if not note.inputs:
+            if not note.reach:
                 what = f"the derivative of {result} is exactly zero"
                 why = "it is computed from no float input"
                 found += self._lost(what, sum(self.floats.values()), note.cuts, why)

@@ -17,10 +17,11 @@ from ftrace.core.avals import ShapedArray
 from ftrace.core.dtypes import bool_, is_inexact
 from ftrace.core.errors import CustomRuleError, RuleError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
-from ftrace.core.kinds import branches, called, layout, loses
+from ftrace.core.kinds import layout, loses
 from ftrace.core.lower import Layout
 from ftrace.core.primitive import Primitive, smooth
 from ftrace.core.source import Location
+from ftrace.interpreters.abstract import AbstractInterpreter
 from ftrace.interpreters.jvp import jvp_jaxpr
 
 
@@ -45,54 +46,66 @@ NOTHING: Final = Flow()
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """An equation that lets no derivative through.
+    """Where derivatives end.
 
     Attributes:
-        via: the inputs that would have come through it.
+        kind, what: of the finding, and a sentence.
+        place, path: the user's line, and iterations and branches when it ran first.
+        via: the inputs (bits) that would have come through it.
         fatal: whether taking a derivative raises, even where others lead past it.
+        decides: whether what ran depends on it.
     """
 
     kind: str
     what: str
     place: Location | None
-    via: int
-    fatal: bool
+    path: tuple[str, ...] = ()
+    via: int = 0
+    fatal: bool = False
+    decides: bool = False
 
 
-class Walk:
-    """The flow through a program, and the cuts in it."""
+class Cuts:
+    """Cuts by their numbers, each once."""
 
     def __init__(self) -> None:
         self.cuts: list[Cut] = []
         self._numbers: dict[Any, int] = {}
 
-    def jaxpr(self, jaxpr: Jaxpr, inputs: Sequence[Flow], place: Location | None) -> list[Flow]:
-        """The flow to the outputs; `place` is that of the call."""
-        env: dict[Any, Flow] = dict(zip(jaxpr.invars, inputs, strict=True))
+    def number(self, key: Any, via: int, cut: Cut) -> int:
+        """The number of a cut, which now has these inputs too."""
+        number = self._numbers.setdefault(key, len(self.cuts))
+        known = self.cuts[number] if number < len(self.cuts) else cut
+        self.cuts[number : number + 1] = [replace(known, via=known.via | via)]
+        return number
 
-        def flow(a: Any) -> Flow:
-            return NOTHING if type(a) is Literal else env.get(a, NOTHING)
 
-        for eqn in jaxpr.eqns:
-            operands = [flow(a) for a in eqn.invars]
-            if any(f != NOTHING for f in operands):
-                outs = self._eqn(eqn, operands, eqn.source or place)
-                env.update(zip(eqn.outvars, outs, strict=True))
-        return [flow(v) for v in jaxpr.outvars]
+class Walk(AbstractInterpreter[Flow], Cuts):
+    """The flow through a program, and the cuts in it."""
 
-    def _eqn(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
-        inner, lost = called(eqn), loses(eqn)
-        if inner is not None and lost != "rule":
-            return self.jaxpr(inner, operands, place)
-        if arms := branches(eqn):
-            flows = [self.jaxpr(arm, operands[1:], place) for arm in arms]
-            outs = [reduce(or_, each) for each in zip(*flows, strict=True)]
-            return [_governed(out, operands[0]) for out in outs]
+    ruled = True
+
+    def constant(self, value: Any) -> Flow:
+        """Nothing flows out of a constant."""
+        return NOTHING
+
+    def chosen(self, index: Flow, results: tuple[Flow, ...]) -> Flow:
+        """All that flows through an arm."""
+        return _governed(reduce(or_, results), index)
+
+    def through(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
+        """The flow to the results; without any, nothing is looked into."""
+        if all(f == NOTHING for f in operands):
+            return [NOTHING] * len(eqn.outvars)
+        return super().through(eqn, operands, place)
+
+    def equation(self, eqn: Eqn, operands: list[Flow], place: Location | None) -> list[Flow]:
+        """The flow through a loop or a row."""
         loop = layout(eqn)
         if loop is not None:
             return self._loop(loop, eqn, operands, place)
         outs = self._row(eqn, operands, place)
-        if lost == "rule":  # its rule decides, not what it is made of
+        if loses(eqn) == "rule":  # its rule decides, not what it is made of
             return outs
         whole = reduce(or_, operands)
         for _, inner in subjaxprs(eqn.params):
@@ -139,8 +152,8 @@ class Walk:
                 else:
                     own[k] |= {self._cut(eqn, v.aval, f.reach, place, fatal)}
         chooses = [a.aval.dtype == bool_ for a in eqn.invars]
-        data = _cuts(f for f, c in zip(operands, chooses, strict=True) if not c)
-        control = Flow(0, _cuts(f for f, c in zip(operands, chooses, strict=True) if c))
+        data = cuts_of(f for f, c in zip(operands, chooses, strict=True) if not c)
+        control = Flow(0, cuts_of(f for f, c in zip(operands, chooses, strict=True) if c))
         flows = [Flow(r, c | data) for r, c in zip(reach, own, strict=True)]
         return [_governed(f, control) for f in flows]
 
@@ -148,13 +161,7 @@ class Walk:
         kind, what = (
             kind_of(eqn.primitive, eqn.params, out) if error is None else _refusal(eqn, error)
         )
-        key = (id(eqn), kind)
-        if key not in self._numbers:
-            self._numbers[key] = len(self.cuts)
-            self.cuts.append(Cut(kind, what, place, 0, error is not None))
-        number = self._numbers[key]
-        self.cuts[number] = replace(self.cuts[number], via=self.cuts[number].via | via)
-        return number
+        return self.number((id(eqn), kind), via, Cut(kind, what, place, fatal=error is not None))
 
 
 def _iterations(
@@ -186,7 +193,8 @@ def _governed(out: Flow, control: Flow) -> Flow:
     return control if out == NOTHING else out
 
 
-def _cuts(flows: Iterable[Flow]) -> frozenset[int]:
+def cuts_of(flows: Iterable[Flow]) -> frozenset[int]:
+    """The cuts of all of these."""
     return frozenset[int]().union(*(f.cuts for f in flows))
 
 

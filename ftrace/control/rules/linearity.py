@@ -6,17 +6,16 @@ known, zero or linear here, and a linear one may not meet a known one where a ro
 both together. Loops are not looked into.
 """
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import CustomRuleError
-from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr
-from ftrace.core.kinds import branches, called
+from ftrace.core.jaxpr import Eqn, Jaxpr, cached_on_jaxpr
 from ftrace.core.primitive import LINEAR
 from ftrace.core.trace import Tracer
+from ftrace.interpreters.abstract import AbstractInterpreter
 
 KNOWN: Final = "known"
 ZERO_VALUE: Final = "zero"
@@ -45,7 +44,7 @@ def check_linear(
 
 
 def _check(jaxpr: Jaxpr, linear: tuple[bool, ...]) -> None:
-    found = _walk(jaxpr, [DEPENDENT if f else KNOWN for f in linear])
+    found = _Linearity().jaxpr(jaxpr, [DEPENDENT if f else KNOWN for f in linear])
     for kind, aval in zip(found, jaxpr.out_avals, strict=True):
         if kind == KNOWN and is_inexact(aval.dtype):
             raise _not_linear(f"it returns {aval} that does not depend on the cotangent")
@@ -59,50 +58,28 @@ def _not_linear(why: str) -> _NotLinearError:
     return _NotLinearError(why)
 
 
-def _walk(jaxpr: Jaxpr, kinds: Sequence[str]) -> list[str]:
-    """What each result is, given what the inputs are."""
-    env: dict[Any, str] = dict(zip(jaxpr.invars, kinds, strict=True))
-    for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True):
-        env[v] = _kind(c)
+class _Linearity(AbstractInterpreter[str]):
+    """Says of each value whether it is known, zero or linear."""
 
-    def of(atom: Any) -> str:
-        return _kind(atom.value) if type(atom) is Literal else env[atom]
+    def constant(self, value: Any) -> str:
+        return KNOWN if isinstance(value, Tracer) or np.any(value) else ZERO_VALUE
 
-    for eqn in jaxpr.eqns:
-        env.update(zip(eqn.outvars, _results(eqn, [of(a) for a in eqn.invars]), strict=True))
-    return [of(a) for a in jaxpr.outvars]
+    def equation(self, eqn: Eqn, operands: list[str], place: Any) -> list[str]:
+        row = eqn.primitive
+        together = _summands(eqn, operands)
+        if DEPENDENT in together and KNOWN in together:
+            raise _not_linear(f"{row.name} adds to a cotangent what does not depend on it")
+        if DEPENDENT in operands:
+            return [DEPENDENT] * len(eqn.outvars)
+        alone = row.linear_in if row.bilinear or len(row.linear_in) == 1 else ()
+        zero = any(operands[i] == ZERO_VALUE for i in alone)
+        zero = zero or (ZERO_VALUE in together and KNOWN not in together)
+        return [ZERO_VALUE if zero else KNOWN] * len(eqn.outvars)
 
-
-def _kind(value: Any) -> str:
-    return KNOWN if isinstance(value, Tracer) or np.any(value) else ZERO_VALUE
-
-
-def _results(eqn: Eqn, kinds: list[str]) -> list[str]:
-    row, count = eqn.primitive, len(eqn.outvars)
-    inner = called(eqn)
-    if inner is not None:
-        return _walk(inner, kinds)
-    if arms := branches(eqn):
-        return _joined([_walk(arm, kinds[1:]) for arm in arms])
-    together = _summands(eqn, kinds)
-    if DEPENDENT in together and KNOWN in together:
-        raise _not_linear(f"{row.name} adds to a cotangent what does not depend on it")
-    if DEPENDENT in kinds:
-        return [DEPENDENT] * count
-    alone = row.linear_in if row.bilinear or len(row.linear_in) == 1 else ()
-    zero = any(kinds[i] == ZERO_VALUE for i in alone)
-    zero = zero or (ZERO_VALUE in together and KNOWN not in together)
-    return [ZERO_VALUE if zero else KNOWN] * count
-
-
-def _joined(branches: list[list[str]]) -> list[str]:
-    """What the results of a `cond` are, given what those of each branch are."""
-    found: list[str] = []
-    for kinds in zip(*branches, strict=True):
-        if DEPENDENT in kinds and KNOWN in kinds:
+    def chosen(self, index: str, results: tuple[str, ...]) -> str:
+        if DEPENDENT in results and KNOWN in results:
             raise _not_linear("a branch of cond returns what does not depend on the cotangent")
-        found.append(next((k for k in (DEPENDENT, KNOWN) if k in kinds), ZERO_VALUE))
-    return found
+        return next((k for k in (DEPENDENT, KNOWN) if k in results), ZERO_VALUE)
 
 
 def _summands(eqn: Eqn, kinds: list[str]) -> list[str]:
