@@ -10,7 +10,7 @@ import numpy as np
 from ftrace.control.freshness.bytecode import Handler
 from ftrace.control.freshness.names_of_calls import ITEMS, ITERATION
 from ftrace.control.freshness.opaque import CACHED, KeptResults, entries_of
-from ftrace.control.freshness.reading import Reading, builtin, is_container, own
+from ftrace.control.freshness.reading import Reading, own
 from ftrace.control.freshness.values import (
     NOTHING,
     SETS,
@@ -25,7 +25,9 @@ from ftrace.control.freshness.values import (
     Method,
     Value,
     bag,
+    builtin,
     constant,
+    is_container,
     is_library,
     is_ndarray,
     joined,
@@ -160,7 +162,9 @@ class Attributes(Reading):
         fallback = scope.get("__getattr__")
         return NOTHING if fallback is None else self.call(constant(fallback), [constant(name)])
 
-    def _of_class(self, cls: type, me: Any, mro: Any, name: str) -> Value:
+    def _of_class(  # noqa: C901, PLR0911 - kinds
+        self, cls: type, me: Any, mro: Any, name: str
+    ) -> Value:
         """What a class has for an instance, for itself, or (`super`) further up."""
         found = _lookup(mro, name)
         if me is cls:
@@ -175,6 +179,8 @@ class Attributes(Reading):
                 return constant(self.one(types.MethodType, found, me))
             if isinstance(found, property):
                 return self.call(constant(found.fget), [constant(me)])
+            if isinstance(found, _OF_C) and builtin(me) is not None:
+                return constant(self.one(functools.partial, found, me))
         if isinstance(found, classmethod):
             return constant(self.one(types.MethodType, found.__func__, cls))
         if isinstance(found, staticmethod):

@@ -230,7 +230,7 @@ class Calling(Attributes):
             return joined(found, args[1]) if len(args) > 1 else found._replace(complete=False)
         if name in WRITING:
             self.logs.add(id(holder))
-            for kind in ("length", "items", "pairs"):  # `log.append(len(log))`: only to be written
+            for kind in ALL_OF:  # `log.append(len(log))`: only to be written
                 self.facts.without((kind, id(holder), type(None), None), self._just_before())
             for a in args if name == "update" else args[-1:]:
                 self.write(holder, ..., a)

@@ -9,7 +9,6 @@ from typing import Any, Final
 from ftrace.control.freshness.bytecode import Instruction
 from ftrace.control.freshness.meanings import note_class
 from ftrace.control.freshness.names_of_calls import BINARY, COMPARING, UNARY
-from ftrace.control.freshness.reading import is_container
 from ftrace.control.freshness.stack import Reader, Stack, on, popped
 from ftrace.control.freshness.values import (
     NOTHING,
@@ -18,6 +17,7 @@ from ftrace.control.freshness.values import (
     Value,
     bag,
     constant,
+    is_container,
     united,
 )
 from ftrace.core.sameness import SCALARS

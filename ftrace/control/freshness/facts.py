@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ftrace.control.freshness.values import held_in, is_container
 from ftrace.core.sameness import is_same
 
 _MISSING: Final = object()
@@ -70,12 +71,12 @@ class Facts:
 
     def whole(self, holder: Any, site: Any) -> None:
         """Note all that a container holds."""
-        if isinstance(holder, dict):
-            self.add("pairs", holder, None, (*holder, *holder.values()), site)
-        elif issubclass(type(holder), np.ndarray):
+        if issubclass(type(holder), np.ndarray):
             self.add("objects", holder, None, tuple(holder.ravel().tolist()), site)
         else:
-            self.add("items", holder, None, tuple(holder), site)
+            kind = "pairs" if isinstance(holder, dict) else "items"
+            kind = kind if is_container(holder) else "contents"
+            self.add(kind, holder, None, held_in(holder), site)
 
     def without(self, name: Any, site: Any) -> None:
         """One place less that reads: it only updates what it read."""
@@ -137,7 +138,7 @@ class Facts:
         broken: dict[Any, Any] = {}
         for name, fact in self._found.items():
             (kind, _, _, key), (holder, value, _) = name, fact
-            scope: dict[str, Any] = {"same": is_same, "equal": _same_objects}
+            scope: dict[str, Any] = {"same": is_same, "equal": _same_objects, "held_in": held_in}
             test = _function([_test(scope, kind, holder, key, value, ())], scope)
             if test is not None and not test():
                 broken[name] = fact
@@ -158,7 +159,7 @@ class Facts:
             arrays: whose shapes and dtypes stay.
             contents: whose contents stay.
         """
-        scope: dict[str, Any] = {"same": is_same, "equal": _same_objects}
+        scope: dict[str, Any] = {"same": is_same, "equal": _same_objects, "held_in": held_in}
         roots, known = set(map(id, (*weak, *self.weak))), set(map(id, given))
         tests = [
             _test(scope, kind, holder, key, value, roots)
@@ -190,6 +191,19 @@ def _contiguous(array: Any) -> Any:
     return array.T if array.flags.f_contiguous else array
 
 
+ALL_OF: Final = ("length", "items", "pairs", "contents")
+"""Kinds of facts about all that a container holds."""
+_OF_ALL: Final = {
+    "pairs": "equal((*{h}, *{h}.values()), {v})",
+    "items": "equal({h}, {v})",
+    "contents": "equal(held_in({h}), {v})",
+    "objects": "equal({h}.ravel().tolist(), {v})",
+    "state": "{k}({h}) == {v}",
+    "length": "len({h}) == {v}",
+}
+"""How what was read of a whole object is compared."""
+
+
 def _test(scope: dict[str, Any], kind: str, holder: Any, key: Any, value: Any, roots: Any) -> str:
     i = len(scope)
     h, v = (f"{letter}{i}" for letter in "hv")
@@ -199,16 +213,8 @@ def _test(scope: dict[str, Any], kind: str, holder: Any, key: Any, value: Any, r
     words = {"h": h, "n": key, "k": _key(scope, i, key)}
     if value is _MISSING:
         return _ABSENT[kind].format(**words)
-    if kind == "pairs":
-        return f"equal((*{h}, *{h}.values()), {v})"
-    if kind == "items":
-        return f"equal({h}, {v})"
-    if kind == "objects":
-        return f"equal({h}.ravel().tolist(), {v})"
-    if kind == "state":
-        return f"{words['k']}({h}) == {v}"
-    if kind == "length":
-        return f"len({h}) == {v}"
+    if kind in _OF_ALL:
+        return _OF_ALL[kind].format(**words, v=v)
     if kind == "own" and id(holder) not in roots:  # `__dict__` takes longer than the item
         scope[h] = holder.__dict__
         read = ("{h}.get({k})" if value is None else "{h}[{k}]").format(**words)

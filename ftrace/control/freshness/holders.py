@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.control.freshness.opaque import CACHED
-from ftrace.control.freshness.reading import is_container
 from ftrace.control.freshness.values import (
     NOTHING,
     Getter,
@@ -19,6 +18,7 @@ from ftrace.control.freshness.values import (
     Value,
     class_of,
     covers,
+    is_container,
     is_library,
     is_ndarray,
     is_of_ftrace,

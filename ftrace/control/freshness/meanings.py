@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from ftrace.control.freshness.attributes import Attributes
 from ftrace.control.freshness.holders import GETTERS
-from ftrace.control.freshness.reading import is_container
 from ftrace.control.freshness.values import (
     NOTHING,
     STAND_INS,
@@ -25,6 +24,7 @@ from ftrace.control.freshness.values import (
     Value,
     bag,
     constant,
+    is_container,
     is_library,
     is_ndarray,
     joined,

@@ -31,6 +31,12 @@ _NO_STATE: Final = (
     np.generic, Tracer,
 )  # fmt: skip
 
+_SHOWING: Final = (
+    types.MappingProxyType,
+    *(type(f({})) for f in (dict.keys, dict.values, dict.items)),
+)
+"""What shows a dict, which may change."""
+
 
 def _ever(x: Any) -> Any:
     """Not the same twice."""
@@ -120,7 +126,7 @@ def referents(x: Any) -> list[Any]:
 
 def parts_of(x: Any) -> list[Any]:
     """What an object of a library holds, beside its attributes."""
-    if isinstance(x, types.MappingProxyType):
+    if isinstance(x, _SHOWING):
         return gc.get_referents(x)
     if isinstance(x, contextvars.ContextVar):
         return [x.get(None)]

@@ -21,11 +21,8 @@ from ftrace.control.freshness.bytecode import Listing, listing
 from ftrace.control.freshness.facts import Facts, content
 from ftrace.control.freshness.opaque import is_opaque, parts_of, referents, state_of
 from ftrace.control.freshness.values import (
-    MAPPINGS,
     MAX_REFS,
     NOTHING,
-    SEQUENCES,
-    SETS,
     STAND_INS,
     TRACED,
     UNCHANGING,
@@ -33,7 +30,9 @@ from ftrace.control.freshness.values import (
     Made,
     Value,
     bag,
+    builtin,
     constant,
+    held_in,
     inside,
     is_library,
     is_ndarray,
@@ -367,10 +366,10 @@ class Reading:
             found[id(x)] = x
             self.outside(x)
             parts: Iterable[Any] = ()
-            if is_container(x):
+            if builtin(x) is not None:
                 if not isinstance(x, UNCHANGING):
                     holders.append(x)
-                parts = (*x, *x.values()) if isinstance(x, dict) else x
+                parts = held_in(x)
                 used = used and len(found) > 1
             elif hasattr(type(x), "__dataclass_fields__") or type(x) is types.SimpleNamespace:
                 holders.append(own(x))
@@ -408,18 +407,6 @@ class Reading:
         return [v for v in masks.values() if v is not None]
 
 
-def is_container(x: Any) -> bool:
-    """Whether it is one of Python's containers, with their methods."""
-    base = builtin(x)
-    if base is None:
-        return False
-    cls = type(x)
-    names = ("__iter__",) if base in SETS else ("__getitem__", "__iter__")
-    return cls is base or not any(
-        isinstance(getattr(cls, name), types.FunctionType) for name in names
-    )
-
-
 def _lasting(v: Value) -> Value:
     """A value without what each walk makes anew: stand-ins, and their methods."""
     return v._replace(refs=tuple(x for x in v.refs if not _is_made(x)))
@@ -429,14 +416,6 @@ def _is_made(x: Any) -> bool:
     return isinstance(x, STAND_INS) or (
         type(x) is types.MethodType and isinstance(x.__self__, STAND_INS)
     )
-
-
-def builtin(x: Any) -> Any:
-    """The container of Python's that it is, or None."""
-    for base in (*MAPPINGS, *SEQUENCES, *SETS):
-        if issubclass(type(x), base):
-            return base
-    return None
 
 
 def own(ref: Any) -> dict[str, Any]:

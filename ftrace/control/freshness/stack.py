@@ -16,7 +16,7 @@ from typing import Any, Final
 from ftrace.control.freshness.bytecode import Instruction
 from ftrace.control.freshness.calling import Calling
 from ftrace.control.freshness.names_of_calls import ENTERING, TRUTH
-from ftrace.control.freshness.reading import Frame, is_container
+from ftrace.control.freshness.reading import Frame
 from ftrace.control.freshness.values import (
     NOTHING,
     NULL,
@@ -28,6 +28,7 @@ from ftrace.control.freshness.values import (
     bag,
     class_of,
     constant,
+    is_container,
     is_ndarray,
     joined,
     united,

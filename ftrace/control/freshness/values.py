@@ -290,3 +290,31 @@ def rules_of(x: Any) -> tuple[str, ...]:
     """The attributes in which an object of ftrace's keeps functions that may be set again."""
     found: tuple[str, ...] = getattr(type(x), "__closes_over__", ())
     return found
+
+
+def is_container(x: Any) -> bool:
+    """Whether it is one of Python's containers, with their methods."""
+    base = builtin(x)
+    if base is None:
+        return False
+    cls = type(x)
+    names = ("__iter__",) if base in SETS else ("__getitem__", "__iter__")
+    return cls is base or not any(
+        isinstance(getattr(cls, name), types.FunctionType) for name in names
+    )
+
+
+def builtin(x: Any) -> Any:
+    """The container of Python's that it is, or None."""
+    for base in (*MAPPINGS, *SEQUENCES, *SETS):
+        if issubclass(type(x), base):
+            return base
+    return None
+
+
+def held_in(x: Any) -> tuple[Any, ...]:
+    """All that a container holds, whatever a class of the user's makes of reading it."""
+    base = builtin(x)
+    if base in MAPPINGS:
+        return (*x, *x.values()) if is_container(x) else (*base.keys(x), *base.values(x))
+    return tuple(x if is_container(x) else base.__iter__(x))
