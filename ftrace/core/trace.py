@@ -241,9 +241,10 @@ class Tracer:
     __trunc__ = __int__
 
     def __index__(self) -> int:
-        value = self._exactly(
-            "A shape, a range or a list index", TracerIntegerConversionError, _INT_FIX
-        )
+        wanted, fix = "A shape, a range or a list index", _INT_FIX
+        if self.aval.dtype.kind in "fc":
+            wanted, fix = "A repeated list, or an index,", _LIST_FIX
+        value = self._exactly(wanted, TracerIntegerConversionError, fix)
         return device.to_host(value).__index__()
 
     def __float__(self) -> float:
@@ -322,6 +323,7 @@ _HASH_FIX = (
     "decide with `if`, use a list, or call the function beneath (`f.__wrapped__`)."
 )
 _PICKLE_FIX = "Return it from the transformed function, and store the result."
+_LIST_FIX = "A list that is to be multiplied must be an array: numpy.asarray(list) * x."
 _FLOAT_FIX = (
     "Keep it an array: numpy.sin instead of math.sin, no float() on the way, and an array made by "
     "ftrace.numpy.zeros instead of a plain one that is filled (plain[i] = t)."

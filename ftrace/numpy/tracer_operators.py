@@ -40,16 +40,20 @@ PYTHON: Final[dict[str, Operator]] = {  # operators that take booleans for integ
 }
 
 
-def _operand(x: Any) -> bool:
-    """Whether an operator understands the other operand; else Python asks that one."""
+def _operand(x: Any, me: Any, repeats: bool = False) -> bool:
+    """Whether an operator of `me` understands the other operand; else Python asks that one.
+
+    A list or tuple stands for an array beside arrays and NumPy's scalars, but for `repeats`, which
+    asks it to repeat itself by a scalar; beside a number of Python's it is none.
+    """
     if LIBRARIES:
         release(x, "operator")
     cls = type(x)
-    return (
-        cls in TYPEOF
-        or cls in SCALAR_AVALS
-        or issubclass(type(x), np.ndarray | np.generic | int | float | complex | list | tuple)
-    )
+    if cls in TYPEOF or cls in SCALAR_AVALS:
+        return True
+    if issubclass(cls, list | tuple):
+        return not (me.aval.weak or (repeats and not me.ndim and not holds_array(me)))
+    return issubclass(cls, np.ndarray | np.generic | int | float | complex)
 
 
 def _fit(s: tuple[int, ...], t: tuple[int, ...]) -> bool:
@@ -103,7 +107,8 @@ def _binary(ufunc: np.ufunc, direct: str, divides: Any = None) -> tuple[Operator
         return ufuncs.apply(ufunc, x, y)
 
     if divides is None:
-        return _forward(row, direct, general), _reflected(row, general)
+        repeats = ufunc is np.multiply
+        return _forward(row, direct, general, repeats), _reflected(row, general, repeats)
 
     def checked(x: Any, y: Any) -> Any:
         if _is_weak(y) and _is_weak(x):
@@ -113,7 +118,9 @@ def _binary(ufunc: np.ufunc, direct: str, divides: Any = None) -> tuple[Operator
     return _forward(checked, direct, general), _reflected(checked, general)
 
 
-def _forward(row: Callable[..., Any], direct: str, general: Operator) -> Operator:
+def _forward(
+    row: Callable[..., Any], direct: str, general: Operator, repeats: bool = False
+) -> Operator:
     def forward(x: Any, y: Any) -> Any:
         cls = type(y)
         if cls is type(x):
@@ -125,26 +132,26 @@ def _forward(row: Callable[..., Any], direct: str, general: Operator) -> Operato
         elif cls is float or cls is int:
             if x.aval.dtype.kind in INEXACT and not (SEVERAL and is_chosen(x)):
                 return row(x, float(y))
-        elif not _operand(y):
+        elif not _operand(y, x, repeats):
             return NotImplemented
         return general(x, y)
 
     return forward
 
 
-def _reflected(row: Callable[..., Any], general: Operator) -> Operator:
+def _reflected(row: Callable[..., Any], general: Operator, repeats: bool = False) -> Operator:
     def reflected(y: Any, x: Any) -> Any:
         cls = type(x)
         exact = (cls is float or cls is int) and y.aval.dtype.kind in INEXACT
         if exact and not (SEVERAL and is_chosen(y)):
             return row(float(x), y)
-        return general(x, y) if _operand(x) else NotImplemented
+        return general(x, y) if _operand(x, y, repeats) else NotImplemented
 
     return reflected
 
 
 def _power(x: Any, y: Any) -> Any:
-    if not _operand(y):
+    if not _operand(y, x):
         return NotImplemented
     both = _is_weak(x) and _is_weak(y)
     if both:
@@ -165,7 +172,7 @@ def _power(x: Any, y: Any) -> Any:
 
 
 def _rpower(y: Any, x: Any) -> Any:
-    return _power(x, y) if _operand(x) else NotImplemented
+    return _power(x, y) if _operand(x, y) else NotImplemented
 
 
 def refuse_division(name: str, x: Any, y: Any) -> None:
@@ -200,7 +207,7 @@ def _unary(ufunc: np.ufunc) -> Callable[[Any], Any]:
 
 
 def _divmod(x: Any, y: Any) -> Any:
-    if not (_operand(x) and _operand(y)):
+    if not (_operand(x, y) if isinstance(y, Tracer) else _operand(y, x)):
         return NotImplemented
     if all_python(x, y) is not False:
         refuse_zero(divmod, x, y)
@@ -212,11 +219,11 @@ def _rdivmod(y: Any, x: Any) -> Any:
 
 
 def _matmul(x: Any, y: Any) -> Any:
-    return matmul(x, y) if _operand(y) else NotImplemented
+    return matmul(x, y) if _operand(y, x) else NotImplemented
 
 
 def _rmatmul(y: Any, x: Any) -> Any:
-    return matmul(x, y) if _operand(x) else NotImplemented
+    return matmul(x, y) if _operand(x, y) else NotImplemented
 
 
 def _round(x: Any, ndigits: int | None = None) -> Any:

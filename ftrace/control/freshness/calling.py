@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.control.freshness.attributes import Attributes
+from ftrace.control.freshness.facts import ALL_OF
 from ftrace.control.freshness.holders import (
     GETTERS,
     Assumed,
@@ -236,8 +237,7 @@ class Calling(Attributes):
                 self.write(holder, ..., a)
             if name != "setdefault" or not isinstance(holder, dict):
                 return NOTHING
-            found = self.item(constant(holder), args[0])
-            return joined(found._replace(complete=False), args[-1])
+            return joined(self.item(constant(holder), args[0])._replace(complete=False), args[-1])
         return self._outside(None, [Value((holder,)), *args], name)
 
     def _just_before(self) -> Any:
