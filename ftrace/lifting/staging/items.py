@@ -17,6 +17,7 @@ from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.state.iterators import references, taken
 from ftrace.lifting.state.leaves import array_type, converted, joined, one_of, same
+from ftrace.lifting.state.watching import put_together
 from ftrace.numpy.indexing import advanced
 from ftrace.numpy.joining import stack
 from ftrace.numpy.sorting import take
@@ -151,9 +152,8 @@ class Sequential(Items):
             y, shape = _element(self.native, k), typeof(self.native).shape
             return stepped(self.native, y, advanced(shape, k)) if len(shape) > 1 else y
         tree, leaves = self._stacked
-        return tree.unflatten(
-            [x if column is None else one_of(column, k, _element(x, k)) for x, column in leaves]
-        )
+        chosen = (x if c is None else one_of(c, k, _element(x, k)) for x, c in leaves)
+        return put_together(tree, chosen)
 
 
 def _element(array: Any, k: Any) -> Any:

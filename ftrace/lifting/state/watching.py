@@ -26,7 +26,9 @@ from ftrace.control.drawing import (
 from ftrace.core import source
 from ftrace.core.errors import FtraceError, LiftError, MutationError
 from ftrace.core.generators import is_generator, shared
+from ftrace.core.nodes import kind_of
 from ftrace.core.trace import Tracer, ctx
+from ftrace.core.tree import PyTreeDef
 from ftrace.interpreters.captures import digest, is_read_only
 from ftrace.lifting.state.changed_places import (
     HeldPlace,
@@ -211,6 +213,23 @@ def note_chosen(x: Any) -> None:
                 note_chosen(inner)
 
 
+def put_together(tree: PyTreeDef, leaves: Iterable[Any]) -> Any:
+    """A container whose leaves a traced index chooses: it must not be changed in Python's way.
+
+    It would have to be one of several that are there already, and what is changed in it theirs.
+    """
+    made = tree.unflatten(leaves)
+    left = [made]
+    while left:
+        x = left.pop()
+        kind = kind_of(type(x))
+        if kind is not None:
+            if not isinstance(x, tuple):
+                _note(x, held_by(x))
+            left += kind.flatten(x)[0]
+    return made
+
+
 def _note(x: Any, before: Any) -> None:
     if before is not None:
         if ctx.chosen is None:
@@ -237,8 +256,9 @@ def check_chosen(chosen: list[tuple[Any, Any]]) -> None:
         elif not _same(held_by(x) or (), before or ()):
             raise MutationError(
                 f"A {type(x).__name__} was changed after a decision of traced values had made it "
-                "one of two: which of these the change reaches is not known.",
-                "Choose what they hold (`a = p['k'] if c else q['k']`), or decide between copies.",
+                "one of two or more: which of these the change reaches is not known.",
+                "Choose what they hold (`a = p['k'] if c else q['k']`), or decide between copies; "
+                "instead of `xs[i].v = y` with a traced i loop over xs and decide by `if i == k`.",
             )
 
 

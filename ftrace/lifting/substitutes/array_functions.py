@@ -23,14 +23,15 @@ from ftrace.core.errors import DtypeError, LiftError
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, lifted, running
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.state.leaves import one_of
-from ftrace.lifting.substitutes.python import holds_tracer, is_unknown, stacked
+from ftrace.lifting.state.watching import put_together
+from ftrace.lifting.substitutes.python import choose, holds_tracer, is_unknown, stacked
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import cast, find_traced, static_int, value
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.scalar_classes import agreed
 from ftrace.numpy.ufuncs import UFUNCS
-from ftrace.numpy.views import lies_like
+from ftrace.numpy.views import lies_like, may_be_cell
 
 # ---------------------------------------------------------------------------------- constructors
 
@@ -238,6 +239,53 @@ def item(holder: Any, key: Any) -> Any:
     return holder[key]
 
 
+def into(holder: Any) -> Any:
+    """`holder` where `holder[key] = x` or `holder[key] += x` stands in lifted code."""
+    return _Slots(holder) if running and ctx.trace is not EVAL and type(holder) is list else holder
+
+
+class _Slots:
+    """A list whose items are set at traced places as well: each item is the new one or its own."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+
+    def __getitem__(self, key: Any) -> Any:
+        return item(self._items, key)
+
+    def __delitem__(self, key: Any) -> None:
+        del self._items[key]
+
+    def __setitem__(self, key: Any, x: Any) -> None:
+        items = self._items
+        if not (isinstance(key, Tracer) and key.known(exact=True) is UNKNOWN and items):
+            items[key] = x
+            return
+        if not all(map(_is_number, (x, *items))):
+            raise LiftError(
+                "An item of a list that does not hold numbers alone was set at a traced place.",
+                "Use an array (numpy.stack), whose items may be set so, or loop over the places "
+                "and decide: `for k in range(len(xs)): if k == i: xs[k] = x`.",
+            )
+        n, alike = len(items), [0] * len(items)
+        fail_where(
+            fnp.less(key, -n) | fnp.greater_equal(key, n),
+            (key,),
+            lambda i: alike.__setitem__(i, 0),
+            IndexError,
+        )
+        i = fnp.where(fnp.less(key, 0), fnp.add(key, n), key)
+        items[:] = [choose(fnp.equal(i, k), x, own) for k, own in enumerate(items)]
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) in SCALAR_AVALS or (
+        isinstance(x, Tracer | np.generic) and not (typeof(x).shape or may_be_cell(x))
+    )
+
+
 def _within(shape: tuple[int, ...], key: Any) -> Any:
     """A key whose traced numbers are in range: for others there is an IndexError.
 
@@ -308,7 +356,7 @@ def _chosen(kind: type, items: Sequence[Any], i: Any) -> Any:
             "All items must be arrays of one shape, or containers of them; else decide with `if`.",
         )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return flat[0][1].unflatten([one_of(c, i, stacked(c)[i]) for c in columns])
+    return put_together(flat[0][1], [one_of(c, i, stacked(c)[i]) for c in columns])
 
 
 def _joined(maker: Any, parts: tuple[Any, ...]) -> Any:

@@ -24,6 +24,7 @@ from ftrace.lifting.sources.asking import DIFFERENT, is_union
 from ftrace.lifting.state.iterators import references, taken
 from ftrace.lifting.state.leaves import array_type, built_alike, converted, joined, one_of
 from ftrace.lifting.state.roots import is_denied
+from ftrace.lifting.state.watching import put_together
 from ftrace.numpy.scalar_classes import agreed, chosen_classes, classes_of, either, marked
 from ftrace.numpy.views import may_be_cell
 from ftrace.primitives.convert import convert_element_type
@@ -169,7 +170,7 @@ def _showing(items: Sequence[Any], i: Any, found: Any) -> Any:
     """Make `found`, which is `items[i]` for a traced i, share its memory with that item."""
     columns = zip(*(tree_flatten(item)[0] for item in items), strict=True)
     leaves, tree = tree_flatten(found)
-    return tree.unflatten([one_of(c, i, y) for c, y in zip(columns, leaves, strict=True)])
+    return put_together(tree, [one_of(c, i, y) for c, y in zip(columns, leaves, strict=True)])
 
 
 def _extreme(name: str, better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -285,7 +286,7 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
         return [_showing(items, order[i], y) for i, y in enumerate(found)]
     shown = [_numbers_of(column) for column in columns]
     return [
-        tree.unflatten([show(column[i]) for show, column in zip(shown, ordered, strict=True)])
+        put_together(tree, [show(column[i]) for show, column in zip(shown, ordered, strict=True)])
         for i in range(n)
     ]
 

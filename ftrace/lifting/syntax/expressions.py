@@ -84,7 +84,10 @@ class Expressions(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load) or _is_static(node.slice):
+        if _is_static(node.slice):
+            return node
+        if not isinstance(node.ctx, ast.Load):
+            node.value = at(node.value, ast.Call(method("into"), [node.value], []))
             return node
         key = _Slices().visit(node.slice)
         return at(node, ast.Call(method("item"), [node.value, key], []))

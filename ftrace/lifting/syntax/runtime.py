@@ -135,6 +135,7 @@ class Helper:
     instance = staticmethod(patterns.instance)
     parts = staticmethod(patterns.parts)
     item = staticmethod(array_functions.item)
+    into = staticmethod(array_functions.into)
     operate = staticmethod(users_operators.operate)
     attribute = staticmethod(users_operators.attribute)
     managed = staticmethod(users_operators.managed)

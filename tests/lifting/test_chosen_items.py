@@ -1,0 +1,236 @@
+"""Items at traced places of lists and dicts: set, and what is changed in the one that is chosen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace.errors import LiftError, MutationError
+
+PLACES = np.array([0, 1, 2, -1])
+X = np.array([1.5, -2.1, 3.1, 0.5])
+PROGRAMS: list[Callable[[Any, Any], Any]] = []
+LOST: list[Callable[[Any, Any], Any]] = []
+
+
+def program(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    PROGRAMS.append(fn)
+    return fn
+
+
+def lost(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    LOST.append(fn)
+    return fn
+
+
+@dataclass
+class Particle:
+    v: Any
+
+
+@program
+def set_at_a_traced_place(x: Any, i: Any) -> Any:
+    xs = [x, 1.0, 2.0]
+    other = xs
+    xs[i] = x * 5
+    return other[0] + 10 * other[1] + 100 * xs[2]
+
+
+@program
+def added_to(x: Any, i: Any) -> Any:
+    xs = [x, 1, 2.0]
+    xs[i] += x * 5
+    xs[i] *= 2
+    return xs[0] + 10 * xs[1] + 100 * xs[2]
+
+
+@program
+def many_times(x: Any, i: Any) -> Any:
+    xs = [0.0] * 4
+    for k in range(6):
+        xs[(i + k) % 4] += x * k
+    return xs[0] + 10 * xs[1] + 100 * xs[2] + 1000 * xs[3]
+
+
+@program
+def counted_in_a_staged_loop(x: Any, i: Any) -> Any:
+    counts, n = [0] * 3, 0
+    while n < abs(x) * 3:
+        counts[(n + i) % 3] += 1
+        n += 1
+    return counts[0] + 10 * counts[1] + 100 * counts[2]
+
+
+@program
+def swapped(x: Any, i: Any) -> Any:
+    xs = [x, 1.0, 2.0]
+    xs[i], xs[0] = xs[0], xs[i]
+    return xs[0] + 10 * xs[1] + 100 * xs[2]
+
+
+@program
+def under_a_decision(x: Any, i: Any) -> Any:
+    xs = [x, 1.0, 2.0]
+    if x > 0:
+        xs[i] = x * x
+    else:
+        xs[-1] = 4.0
+    return xs[0] + 10 * xs[1] + 100 * xs[2]
+
+
+@program
+def out_of_range_and_caught(x: Any, i: Any) -> Any:
+    xs = [x, 1.0]
+    try:
+        xs[i] = 7.0
+    except IndexError:
+        xs[0] = -1.0
+    return xs[0] + 10 * xs[1]
+
+
+@program
+def a_number_that_stays_an_integer(x: Any, i: Any) -> Any:
+    xs = [3, 4, 5]
+    xs[i] = 7
+    return xs[0] // 2 + 10 * (xs[1] // 2) + 100 * (xs[2] // 2)
+
+
+@program
+def read_of_what_is_chosen(x: Any, i: Any) -> Any:
+    rows = [[x, 1.0], [2.0, x * 3], [4.0, 5.0]]
+    row = rows[i]
+    rows.append([0.0, 0.0])
+    copied = list(row)
+    copied[0] = 9.0
+    return row[0] + 10 * row[1] + copied[0]
+
+
+@program
+def the_best_by_a_key(x: Any, i: Any) -> Any:
+    best = max([Particle(x), Particle(2.0), Particle(i)], key=lambda p: p.v)
+    return best.v * 2
+
+
+@lost
+def an_item_of_a_chosen_list(x: Any, i: Any) -> Any:
+    rows = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    rows[i][1] = 7.0 * x
+    return rows[0][1] + 10 * rows[1][1]
+
+
+@lost
+def an_attribute_of_a_chosen_object(x: Any, i: Any) -> Any:
+    particles = (Particle(x), Particle(2.0), Particle(3.0))
+    particles[i].v += 1.0
+    return particles[0].v + 10 * particles[1].v
+
+
+@lost
+def an_item_of_a_chosen_dict(x: Any, i: Any) -> Any:
+    table = {0: {"v": x}, 1: {"v": 2.0}, 2: {"v": 3.0}, -1: {"v": 4.0}}
+    table[i]["v"] = 5.0
+    return table[0]["v"]
+
+
+@lost
+def something_within_a_chosen_list(x: Any, i: Any) -> Any:
+    rows: list[list[Any]] = [[Particle(x), 1.0], [Particle(2.0), 3.0], [Particle(1.0), 0.0]]
+    rows[i][0].v = 7.0
+    return rows[0][0].v
+
+
+@lost
+def an_attribute_of_the_best(x: Any, i: Any) -> Any:
+    particles = [Particle(x), Particle(2.0), Particle(3.0)]
+    best = max(particles, key=lambda p: p.v)
+    best.v = 0.0
+    return sum(p.v for p in particles)
+
+
+@lost
+def an_attribute_of_the_first_in_order(x: Any, i: Any) -> Any:
+    particles = [Particle(x), Particle(2.0), Particle(3.0)]
+    ordered: list[Any] = sorted(particles, key=lambda p: p.v)
+    ordered[0].v = 0.0
+    return sum(p.v for p in particles)
+
+
+@lost
+def rows_of_a_loop_that_a_traced_value_ends(x: Any, i: Any) -> Any:
+    rows = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    for row in rows:
+        if x * row[1] > 3:
+            break
+        row[0] = 50.0
+    return rows[0][0] + 10 * rows[1][0] + 100 * rows[2][0]
+
+
+@lost
+def objects_of_a_loop_that_a_traced_value_ends(x: Any, i: Any) -> Any:
+    particles = [Particle(x), Particle(2.0), Particle(3.0)]
+    for k, p in enumerate(particles):
+        if x * k > 1:
+            break
+        p.v += 1.0
+    return sum(p.v for p in particles)
+
+
+def python(fn: Any) -> list[Any]:
+    return [fn(float(x), int(i)) for x, i in zip(X, PLACES, strict=True)]
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_values_are_those_of_python(fn: Any) -> None:
+    got = [ftrace.jit(fn)(x, i) for x, i in zip(X, PLACES, strict=True)]
+    np.testing.assert_allclose(got, python(fn), rtol=1e-12)
+    np.testing.assert_allclose(ftrace.vmap(fn)(X, PLACES), python(fn), rtol=1e-12)
+    np.testing.assert_allclose(ftrace.vectorize(fn)(X, PLACES), python(fn), rtol=1e-12)
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
+def test_derivatives_are_those_of_python(fn: Any) -> None:
+    pairs = [(float(x), int(i)) for x, i in zip(X, PLACES, strict=True)]
+    wanted = [(fn(x + 1e-6, i) - fn(x - 1e-6, i)) / 2e-6 for x, i in pairs]
+    gradient: Any = ftrace.grad(lambda x, i: fn(x, i) + 0.0 * x)
+    got = [ftrace.jit(gradient)(x, i) for x, i in pairs]
+    np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(ftrace.vmap(gradient)(X, PLACES), wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("fn", LOST, ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("way", [ftrace.jit, lambda f: lambda *p: ftrace.vmap(f)(*p)[0]])
+def test_a_change_of_what_is_chosen_is_refused(fn: Any, way: Any) -> None:
+    given = (X, PLACES) if way is not ftrace.jit else (X[0], PLACES[0])
+    with pytest.raises(MutationError, match=r"was changed after a decision .* one of two or more"):
+        way(fn)(*given)
+
+
+def test_places_out_of_range_are_errors_of_python() -> None:
+    def f(x: Any, i: Any) -> Any:
+        xs = [x, 1.0]
+        xs[i] = 4.0
+        return xs[0]
+
+    with pytest.raises(IndexError, match="list assignment index out of range"):
+        ftrace.jit(f)(1.0, 2)
+    with pytest.raises(IndexError, match="list assignment index out of range"):
+        ftrace.vmap(f)(X, PLACES - 2)
+
+
+def test_what_is_no_number_is_not_set_at_a_traced_place() -> None:
+    def f(x: Any, i: Any) -> Any:
+        xs = [x, np.ones(2)]
+        xs[i] = 4.0
+        return xs[0]
+
+    def g(x: Any, i: Any) -> Any:
+        xs = [x, 1.0]
+        xs[i] = np.array([x, x])
+        return xs[0]
+
+    for broken in (f, g):
+        with pytest.raises(LiftError, match="does not hold numbers alone was set at a traced"):
+            ftrace.jit(broken)(1.0, 0)
