@@ -12,6 +12,7 @@ import functools
 import itertools
 import os
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -25,6 +26,7 @@ from ftrace.core.trace import EVAL, ctx, lifted, running
 from ftrace.core.weak import dropping
 from ftrace.lifting.sources.reach import place_of
 from ftrace.lifting.state.roots import STANDARD, call_of, is_denied, is_installed, is_library
+from ftrace.lifting.state.throwing import refuse_unknown
 from ftrace.lifting.substitutes import array_functions, mathematics, python
 from ftrace.lifting.substitutes.array_functions import ALWAYS, CONSTRUCTORS, FILLED
 from ftrace.lifting.substitutes.mathematics import MATH
@@ -105,6 +107,18 @@ def _of_functions(plain: Any, *, classes: bool = True) -> Callable[..., Any]:
 _FUNCTIONS: Final = (types.FunctionType, types.MethodType, functools.partial)
 
 
+def _of_handled(plain: Any) -> Callable[..., Any]:
+    """What asks Python for the error that is being handled."""
+
+    @functools.wraps(plain, _NAMES, updated=())
+    def substitute(*args: Any, **options: Any) -> Any:
+        refuse_unknown(f"{plain.__module__}.{plain.__name__}")
+        return plain(*args, **options)
+
+    return substitute
+
+
+_ASKING: Final = (sys.exc_info, sys.exception, traceback.format_exc, traceback.print_exc)
 HIGHER: Final = (
     map,
     functools.reduce,
@@ -130,6 +144,7 @@ def _table() -> dict[int, Callable[..., Any]]:
     )
     table |= {plain: _of_iterable(plain, fn) for plain, fn in iterated.items()}
     table |= {plain: _of_functions(plain) for plain in HIGHER}
+    table |= {plain: _of_handled(plain) for plain in _ASKING}
     table |= FILLED | ALWAYS
     table |= users_operators.functions()
     table[complex] = traced_text.asking(complex, table[complex])

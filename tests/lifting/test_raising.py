@@ -227,29 +227,6 @@ def appends(x):
     return sum(found)
 
 
-def reads_the_cause_of_a_handlers_error(x):
-    try:
-        try:
-            if x > 1:
-                raise KeyError("k")
-            y = x * 2
-        except KeyError as error:
-            raise ValueError("v") from error
-    except ValueError as error:
-        y = x * x if isinstance(error.__cause__, KeyError) else 0.0
-    return y
-
-
-def reads_the_cause_by_name(x):
-    try:
-        if x > 1:
-            raise ValueError("v") from KeyError("k")
-        y = x * 2
-    except ValueError as error:
-        y = x * x if getattr(error, "__cause__", None) is not None else 0.0
-    return y
-
-
 def of_an_unknown_class(x):
     def made():
         return ValueError("v")
@@ -304,18 +281,6 @@ def taken_by_a_generator(x):
     return y
 
 
-def reads_the_cause(x):
-    try:
-        try:
-            if x > 0:
-                raise ValueError
-        except ValueError as error:
-            raise RuntimeError from error
-    except RuntimeError as error:
-        return 1.0 if error.__cause__ is None else 2.0
-    return 0.0
-
-
 @contextlib.contextmanager
 def closing(log):
     try:
@@ -366,9 +331,6 @@ REFUSED = {
     suppressed: "a `with` whose context manager may swallow it",
     taken_by_a_manager: "a `with` whose context manager may swallow it",
     taken_by_a_generator: "a `with` whose context manager may swallow it",
-    reads_the_cause: "`__cause__` of an error that a traced value decides about",
-    reads_the_cause_of_a_handlers_error: "`__cause__` of an error that a traced value decides",
-    reads_the_cause_by_name: "`__cause__` of an error that a traced value decides about",
     of_an_unknown_class: "may or may not catch: its class may be BaseException",
 }
 

@@ -46,11 +46,13 @@ class Thrower:
         throw: a function of these values that raises it, or returns if there is none after all.
         kinds: the classes that it may raise.
         place: the user's line.
+        tells_origin: whether the error has its cause and context; None: if there are none.
     """
 
     throw: Callable[..., Any]
     kinds: tuple[type[BaseException], ...]
     place: Location | None
+    tells_origin: bool | None = None
 
     def __call__(self, values: Sequence[Any], index: tuple[int, ...]) -> None:
         """Raise the error of one member, with its index and the user's line."""
@@ -267,6 +269,7 @@ def fail_where(
         bad: the boolean; a traced one decides when the function runs.
         values: what the error is made of.
         throw: a function of these values, of Python numbers where they are weak, that raises it.
+            Its attribute `tells_origin` says whether the error has its cause and context.
         *kinds: the classes that it may raise; none if no handler is to catch what it raises, since
             without ftrace there would be no error.
     """
@@ -280,7 +283,9 @@ def fail_where(
             )
         )
 
-    raise_where(bad, *values, thrower=Thrower(thrown, kinds, source.location(2)), jaxpr=None)
+    tells = getattr(throw, "tells_origin", None)
+    thrower = Thrower(thrown, kinds, source.location(2), tells)
+    raise_where(bad, *values, thrower=thrower, jaxpr=None)
 
 
 def unasked() -> Any:

@@ -8,9 +8,7 @@ error is of its classes. Errors that no handler catches go on to what stands aro
 
 import ast
 import copy
-import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -32,7 +30,7 @@ from ftrace.control.rows.raising import (
 )
 from ftrace.core.errors import FtraceError
 from ftrace.core.foreign import refused_by_a_call
-from ftrace.core.trace import EVAL, Tracer, ctx, remember
+from ftrace.core.trace import EVAL, ctx, remember
 from ftrace.lifting.staging.sites import Region, Site, renamed
 from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
@@ -40,33 +38,17 @@ from ftrace.lifting.state.local_state import LocalFrame, Mark, Outcome
 from ftrace.lifting.state.names import CAUGHT, NEXT, RAISE, RETURN, Liveness, Names
 from ftrace.lifting.state.nesting import known_places, proceed
 from ftrace.lifting.state.points import Points, an_exit
-from ftrace.lifting.state.throwing import fail_with
+from ftrace.lifting.state.throwing import fail_with, handled, handled_by, known
 from ftrace.lifting.state.watching import RegionWatch, refuse_held
 from ftrace.primitives.compare import bitwise_and, bitwise_not, bitwise_or
 
-_ORIGIN: Final = ("__cause__", "__context__", "__suppress_context__", "__traceback__")
-
-
-class _Here(threading.local):
-    def __init__(self) -> None:
-        self.handled: list[Sequence[Noted]] = []  # the errors of the handlers that are staged
-
-
-_here: Final = _Here()
-
-
-@contextmanager
-def _handling(errors: Sequence[Noted]) -> Generator[None]:
-    _here.handled.append(errors)
-    try:
-        yield
-    finally:
-        _here.handled.pop()
+_HERE: Final = ("__traceback__",)
+_ORIGIN: Final = ("__cause__", "__context__", "__suppress_context__", *_HERE)
 
 
 def reraise(frame: LocalFrame) -> Outcome:
     """`raise` in a handler."""
-    for noted in _here.handled[-1]:
+    for noted in handled():
         again(noted)
     follow()
     return Outcome(RAISE, frame.state)
@@ -227,8 +209,9 @@ class Trying(Site):
             return self._without(frame, outcome, more)
 
         def handle(state: Any) -> Outcome:
-            with _handling(groups[i]):
-                return self.handlers[i].run(frame, {**state, **self._error(i, groups[i])})
+            error = known(groups[i])
+            state = {**state, **self._error(i, groups[i], error)}
+            return handled_by(groups[i], error, lambda: self.handlers[i].run(frame, state))
 
         left = any(groups[i + 1 :]) or more
         if outcome.exits == frozenset({CAUGHT}) and not left:
@@ -286,31 +269,51 @@ class Trying(Site):
             "Name the class where it is raised, `raise ValueError(...)`, or catch all of them.",
         )
 
-    def _error(self, i: int, errors: list[Noted]) -> dict[str, Any]:
+    def _error(self, i: int, errors: list[Noted], error: Any) -> dict[str, Any]:
         """The error under the handler's name, if the handler reads it."""
         h = self.node.handlers[i]
         if h.name is None or h.name not in names.loads(_Again(h.name).block(h.body)):
             return {}
+        tells = [getattr(e.thrower, "tells_origin", None) for e in errors]
+        knows = tells == [True]
+        if False in tells and _is_given_away(h):
+            raise self.error(
+                f"`{h.name}` was raised by a handler of errors that a traced value decides about: "
+                "which of them it comes from is not known while the function is traced.",
+                "Do not hand it on, or give each class a handler of its own.",
+            )
         for node in (n for s in h.body for n in ast.walk(s)):
             name = getattr(node, "attr", None) or getattr(node, "value", None)  # or in a `getattr`
-            if isinstance(name, str) and name in _ORIGIN:
+            if isinstance(name, str) and name in (_HERE if knows else _ORIGIN):
                 raise self.error(
                     f"`{name}` of an error that a traced value decides about was asked for: "
                     "where it comes from is not known while the function is traced.",
                     "Catch errors of a class of their own instead.",
                 )
-        noted = errors[0]
-        if len(errors) > 1 or any(isinstance(x, Tracer) for x in noted.values):
+        if error is None:
             raise self.error(
                 f"`{h.name}` is an error that a traced value decides about: what it says is not "
                 "known while the function is traced.",
                 "Read the values that it is made of instead.",
             )
-        try:
-            noted.thrower(noted.values, ())
-        except Exception as error:
-            return {h.name: error}
-        return {}
+        return {h.name: error}
+
+
+def _is_given_away(h: ast.ExceptHandler) -> bool:
+    """Whether a handler does more with its error than to read its attributes and its text."""
+    whole = [n for s in h.body for n in ast.walk(s)]
+    fine: set[int] = set()
+    for n in whole:
+        if isinstance(n, ast.Attribute | ast.FormattedValue):
+            fine.add(id(n.value))
+        elif isinstance(n, ast.Raise):
+            fine.update((id(n.exc), id(n.cause)))
+        elif isinstance(n, ast.Call) and getattr(n.func, "id", None) in _READING:
+            fine.update(map(id, n.args))
+    return any(isinstance(n, ast.Name) and n.id == h.name and id(n) not in fine for n in whole)
+
+
+_READING: Final = ("str", "repr", "print", "isinstance", "type")
 
 
 def _exclusive(found: Sequence[Noted]) -> list[Noted]:
@@ -352,7 +355,11 @@ class _Again:
                 node: Any = an_exit(s)
                 node.is_again = True
                 return node
-            return _copied(s, cause=None)
+            if not self._is_error(s.cause):
+                return s
+            node = _copied(s, cause=None)
+            node.is_from_handled = True
+            return node
         if isinstance(s, names.SCOPES):
             return s
         lists = [

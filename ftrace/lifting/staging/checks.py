@@ -17,7 +17,7 @@ from ftrace.lifting.state import names
 from ftrace.lifting.state.leaves import truth
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Outcome
 from ftrace.lifting.state.names import RAISE, RETURN
-from ftrace.lifting.state.throwing import parts
+from ftrace.lifting.state.throwing import RaisedFrom, parts
 from ftrace.primitives.compare import bitwise_not
 
 
@@ -59,12 +59,21 @@ class Raising(Thrown):
         """The exit of a region by `raise`."""
         frame = LocalFrame(local, probe)
         values, made = self.prepared(frame, self.node.exc)
-        kind = _kind_of(frame, self.node.exc)
+        reasons, reason = self.prepared(frame, self.node.cause)
+        kind, origin = _kind_of(frame, self.node.exc), RaisedFrom()
+        of_handled = getattr(self.node, "is_from_handled", False)
+        n, m = len(values), len(values) + len(reasons)
 
         def throw(*values: Any) -> None:
-            raise made(*values)
+            error, cause = made(*values[:n]), ()
+            if of_handled:
+                cause = (origin.error(values[m:]),)
+            elif self.node.cause is not None:
+                cause = (reason(*values[n:m]),)
+            origin.throw(error() if isinstance(error, type) else error, values[m:], *cause)
 
-        fail_where(True, values, throw, kind)
+        throw.tells_origin = origin.is_known  # type: ignore[attr-defined]
+        fail_where(True, (*values, *reasons, *origin.values), throw, kind)
         follow()
         return Outcome(RAISE, frame.state)
 

@@ -146,7 +146,11 @@ class Points:
         return [*before, self._with_parts(s, value=value)]
 
     def _raise(self, s: ast.Raise) -> list[ast.stmt]:
-        return [s if s.exc is None or exits_by(s) else an_exit(s, s.exc)]
+        if s.exc is None or exits_by(s):
+            return [s]
+        node: Any = an_exit(s, s.exc)
+        node.cause, node.is_from_handled = s.cause, getattr(s, "is_from_handled", False)
+        return [node]
 
     def _assert(self, s: ast.Assert) -> list[ast.stmt]:
         before, test = self._before(s.test)
