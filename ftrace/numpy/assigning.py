@@ -42,7 +42,7 @@ def fit(v: Any, shape: Shape) -> Any:
         ShapeError: where it does not fit.
     """
     own = typeof(v).shape
-    if own == shape or not own:
+    if not own:
         return v
     extra = max(len(own) - len(shape), 0)
     fits = all(n == 1 for n in own[:extra]) and all(
@@ -93,16 +93,14 @@ def is_mask(key: Any) -> bool:
 def _masked(x: Any, mask: Any, v: Any) -> Any:
     """`x[mask] = v` as a choice, which needs no values of the mask.
 
-    None where `v` has a row for each chosen element.
+    None where `v` may have a row for each chosen element.
     """
     a, shape = typeof(x), mask.shape
     if len(shape) > a.ndim:
         raise too_many(a.shape, len(shape))
     check_mask(mask, a.shape, 0)
     rest = a.shape[len(shape) :]
-    own = typeof(v).shape
-    extra = len(own) - len(rest)
-    if a.shape[: len(shape)] != shape or (extra > 0 and any(n != 1 for n in own[:extra])):
+    if a.shape[: len(shape)] != shape or typeof(v).ndim > len(rest):
         return None
     v = fit(v, rest)
     mask = broadcast_in_dim(mask, shape=a.shape, broadcast_dimensions=tuple(range(len(shape))))

@@ -228,10 +228,9 @@ def write_out(out: Any, result: Any, where: Any = True) -> Any:
     """
     if isinstance(out, Tracer):
         return replace(out, result, "The operation", where)
-    traced = result if isinstance(result, Tracer) else where
-    if isinstance(traced, Tracer):
+    if isinstance(result, Tracer):
         raise TracerArrayConversionError(
-            f"A traced result ({traced.aval}) was to be written into a plain array (out=).",
+            f"A traced result ({result.aval}) was to be written into a plain array (out=).",
             "Make the output with ftrace.numpy.zeros or empty inside the function, or leave out= "
             "out.",
         )
@@ -314,8 +313,7 @@ def is_writable(x: Any) -> bool:
 def check_writable(x: Tracer) -> None:
     """Raise `MutationError` unless a write to `x` stays inside the running transformation."""
     trace = ctx.trace
-    alias = alias_of(x)
-    if (alias is None or type(alias) is ViewLayout) and x.owner is trace:
+    if alias_of(x) is None and x.owner is trace:
         return
     for way in ways_of(x):
         _check_way(x, way)

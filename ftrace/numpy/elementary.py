@@ -180,11 +180,9 @@ def clip(
         a_min, a_max = None if min is unset else min, None if max is unset else max
     elif min is not unset or max is not unset:
         raise ValueError("`min` and `max` are other names of `a_min` and `a_max`")
-    found = value(a)
-    dtype = typeof(found).dtype
+    found = x = value(a)
+    dtype = typeof(x).dtype
     low, high = _in_range(a_min, a_max, dtype)
-    if low is None and high is None:
-        found = copy_row(found)
     # between two bounds a zero stays as it is at a zero of the other sign, as in NumPy: `maximum`
     # gives the second of them, but of float16 the first
     stays = low is not None and high is not None and dtype.char != "e"
@@ -192,7 +190,7 @@ def clip(
         found = ufuncs.apply(np.maximum, *((low, found) if stays else (found, low)))
     if high is not None:
         found = ufuncs.apply(np.minimum, *((high, found) if stays else (found, high)))
-    return ufuncs.finish(np.add, found, out)
+    return ufuncs.finish(np.add, copy_row(x) if found is x else found, out)
 
 
 def _in_range(low: Any, high: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:

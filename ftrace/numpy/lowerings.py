@@ -14,7 +14,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.dtypes import bool_
 from ftrace.core.trace import Tracer
 from ftrace.numpy.integers import power
-from ftrace.numpy.promote import PYTHON_SCALARS, cast, stretch
+from ftrace.numpy.promote import cast, stretch
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import copy
 from ftrace.primitives.linear import add, broadcast_in_dim
@@ -123,7 +123,7 @@ def _mixed(row: Callable[..., Any], signed: Any, x: Any, y: Any, answer: bool) -
 
 def static_power(x: Any, y: Any) -> Any:
     """x**n for a Python int n as a product; None where it is no such power."""
-    if type(y) is not int or (not isinstance(x, Tracer) and type(x) in PYTHON_SCALARS):
+    if type(y) is not int or not isinstance(x, Tracer):
         return None
     kind = typeof(x).dtype.kind
     if kind == "b" or abs(y) > MAX_STATIC_POWER:

@@ -163,6 +163,24 @@ def test_what_a_function_makes_of_nothing_lies_beside_its_operand():
         assert here(found).shape == (3,)
 
 
+def test_a_plain_array_gets_the_result_of_a_function_of_ftrace_numpy(monkeypatch):
+    monkeypatch.setattr(cupy, "copyto", lambda to, x, where=True: write(to, here(x)))
+    out = there(np.zeros(3))
+    assert fnp.clip(there(X), 0.0, 0.75, out=out) is out
+    np.testing.assert_array_equal(here(out), np.clip(X, 0.0, 0.75))
+
+
+@pytest.mark.parametrize("index", [np.uint8([2, 0]), np.int8([2, 0]), np.array([1, 0, 1], bool)])
+def test_an_index_may_lie_on_the_device(index):
+    found = ftrace.grad(lambda x, i: x[i].sum())(there(X), there(index))
+    np.testing.assert_array_equal(here(found), [1.0, 0.0, 1.0])
+
+
+def test_an_index_on_the_device_that_is_no_integer_is_refused():
+    with pytest.raises(IndexError, match=r"not f64\[2\]"):
+        ftrace.grad(lambda x, i: x[i].sum())(there(X), there(np.zeros(2)))
+
+
 def test_a_list_of_rows_is_a_matrix():
     row = there(X)
     np.testing.assert_array_equal(here(fnp.asarray([row, there(X * 2)])), [X, X * 2])

@@ -1,5 +1,6 @@
 """What one call in the table does not show: views, many segments, errors, values that are known."""
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -235,3 +236,206 @@ def test_bytes_are_packed_as_in_numpy() -> None:
     with pytest.raises(TypeError):
         ftrace.jit(np.packbits)(V)
     assert fnp.packbits(bits).dtype == np.uint8
+
+
+# ---------------------------------------------------------------------------------- writes
+
+
+def put_in_place(at: Any) -> Any:
+    def f(x: Any, *rest: Any) -> Any:
+        y = x.copy()
+        at(y, *rest)
+        return y
+
+    return f
+
+
+def test_a_ufunc_without_a_scatter_takes_indices_that_are_known_to_differ() -> None:
+    for index in ([0, 2], slice(0, 3, 2), np.array([2, 0])):
+        both(put_in_place(lambda y, i=index: np.hypot.at(y, i, 2.0)), V)
+    both(put_in_place(lambda y: np.hypot.at(y, ([0, 1], [1, 1]), 2.0)), M)
+    for index in ([0, 0], (np.array([2, 2]),)):
+        with pytest.raises(errors.RuleError, match="known to differ"):
+            ftrace.jit(put_in_place(lambda y, i=index: np.hypot.at(y, i, 2.0)))(V)
+    with pytest.raises(errors.RuleError, match="known to differ"):
+        ftrace.jit(put_in_place(lambda y, i: np.hypot.at(y, i, 2.0)))(V, np.array([0, 1]))
+
+
+def first(*given: Any) -> None:
+    given[0][0] = 1.0
+
+
+def first_of_a_view(given: Any) -> None:
+    given[1:][0] = 1.0
+
+
+def first_of_a_named_view(given: Any) -> None:
+    part = given[1:]
+    part[0] = 1.0
+
+
+def first_of_a_view_of_one(*given: Any) -> None:
+    part = given[0][1:]
+    part[0] = 1.0
+
+
+def added_at(given: Any) -> None:
+    np.add.at(given, [0], 1.0)
+
+
+IS = " is an argument of the function that jit runs, and was written"
+WRITTEN = {
+    first: (f"An array{IS}.", "x"),
+    first_of_a_view: (f"`given`{IS} through a view.", "given"),
+    first_of_a_named_view: (f"`given`{IS} through its view `part`.", "part"),
+    first_of_a_view_of_one: (f"An array{IS} through its view `part`.", "part"),
+    added_at: (f"`given`{IS}.", "given"),
+}
+
+
+@pytest.mark.parametrize("f", WRITTEN)
+def test_a_write_of_an_argument_is_refused_by_its_name(f: Any) -> None:
+    words, name = WRITTEN[f]
+    with pytest.raises(errors.MutationError) as error:
+        ftrace.jit(f)(V)
+    assert str(error.value).startswith(words)
+    assert f"`{name} = {name}.copy()`" in str(error.value)
+
+
+def test_an_element_takes_no_array() -> None:
+    for value in (np.ones(1), np.ones(2)):
+        with pytest.raises(errors.ShapeError, match="an array element with a sequence"):
+            ftrace.jit(put_in_place(lambda y, v: y.__setitem__(0, v)))(V, value)
+
+
+def test_what_a_mask_chooses_fits_its_own_places_only() -> None:
+    with pytest.raises(errors.ConcretizationTypeError, match="a key that is no traced mask"):
+        ftrace.jit(put_in_place(lambda y, m: y.__setitem__(slice(2), y[m])))(V, V > 1)
+
+
+def test_an_array_from_outside_that_a_decision_chose_is_not_written() -> None:
+    def f(x: Any) -> Any:
+        a = V if x > 1 else fnp.zeros(7)
+        a[0] = x
+        return a
+
+    with pytest.raises(errors.MutationError, match="be an array from outside the traced function"):
+        ftrace.jit(f)(2.0)
+
+
+def test_an_array_of_a_program_of_another_thread_is_not_written() -> None:
+    found: list[Exception] = []
+
+    def f(x: Any) -> Any:
+        y = x * 1.0
+
+        def elsewhere() -> None:
+            try:
+                ftrace.jit(lambda z: y.__setitem__(0, z))(1.0)
+            except Exception as error:
+                found.append(error)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        return y
+
+    np.testing.assert_array_equal(ftrace.jit(f)(V), V)
+    assert [type(e) for e in found] == [errors.UnexpectedTracerError]
+
+
+def test_an_index_out_of_range_is_told_once() -> None:
+    for f in (lambda x, i: x[i], put_in_place(lambda y, i: y.__setitem__(i, 1.0))):
+        with pytest.raises(IndexError, match="Index 9") as error:
+            ftrace.jit(f)(V, 9)
+        assert not any("Raised" in note for note in getattr(error.value, "__notes__", ()))
+
+
+@pytest.mark.parametrize("value", [5.0, [7.0, 8.0, 9.0, 6.0], np.ones((1, 4)), np.ones((2, 4))])
+def test_a_mask_of_leading_axes_takes_one_value_or_rows(value: Any) -> None:
+    def f(x: Any, mask: Any) -> Any:
+        y = x.copy()
+        y[mask] = value
+        return y
+
+    mask = np.array([True, False, False] if np.shape(value) != (2, 4) else [True, False, True])
+    np.testing.assert_array_equal(ftrace.jit(f)(M, mask), f(M, mask))
+    both(lambda x: f(x, mask), M)
+
+
+# ---------------------------------------------------------------------------------- what is asked
+
+
+def test_flags_tell_what_is_known_and_nothing_else() -> None:
+    def f(x: Any) -> Any:
+        z, table = x + 1j * x, fnp.asarray([[x[0], 1.0], [2.0, x[1]]])
+        asked = (x.real, z.real, z, table, table.T)
+        return np.array([[a.flags.c_contiguous, a.flags["F"], a.flags.forc] for a in asked])
+
+    np.testing.assert_array_equal(ftrace.jit(f)(V), f(V))
+    for ask in (str, lambda flags: flags["WRITEABLE"], lambda flags: flags.__setattr__("o", 1)):
+        with pytest.raises(errors.TracerAttributeError, match="has no memory"):
+            ftrace.jit(lambda x, ask=ask: ask(x.flags))(V)
+
+
+def test_without_bounds_a_clipped_array_is_a_copy() -> None:
+    def f(x: Any) -> Any:
+        y = x * 2.0
+        z = np.clip(y, None, None)
+        z[0] = 9.0
+        return y, z, np.clip(y, None, 1.0), np.clip(y, 0.0, None)
+
+    for found, wanted in zip(ftrace.jit(f)(V), f(V), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_a_clipped_zero_has_the_sign_that_numpy_gives_it(dtype: str) -> None:
+    zeros = np.array([0.0, -0.0], dtype)
+    for low in (None, 0.0, -0.0):
+        for high in (None, 0.0, -0.0):
+            found, wanted = (
+                way(lambda x, a=low, b=high: np.clip(x, a, b))(zeros)
+                for way in (ftrace.jit, lambda f: f)
+            )
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+def test_bounds_have_one_name_each() -> None:
+    for bounds in ({"min": 0.0}, {"max": 1.0}):
+        for f in (np.clip, fnp.clip):
+            with pytest.raises(ValueError, match="min"):
+                ftrace.jit(lambda x, f=f, b=bounds: f(x, 0.0, 1.0, **b))(V)
+
+
+def test_an_integer_to_the_power_of_nothing_is_one() -> None:
+    for n in (np.array([3, 0]), np.array([3, 0], np.uint8)):
+        found = ftrace.jit(lambda x: x**0)(n)
+        np.testing.assert_array_equal(found, n**0)
+        assert found.dtype == n.dtype
+
+
+def test_functions_that_are_made_have_their_names() -> None:
+    for name, axis in (("hsplit", 1), ("vsplit", 0), ("dsplit", 2)):
+        f = getattr(fnp, name)
+        assert f.__name__ == f.__qualname__ == name
+        assert f.__doc__.startswith(f"Parts of an array along axis {axis}.")
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 0), (2, 3, 0, 0), (0, 2, 2), (3, 0, 2, 2)])
+def test_of_no_elements_there_are_factors(shape: Any) -> None:
+    assert ftrace.jit(np.linalg.cholesky)(np.zeros(shape)).shape == shape
+
+
+def test_a_matrix_of_nan_has_factors_of_nan() -> None:
+    nan = np.full((2, 2), np.nan)
+    np.testing.assert_array_equal(ftrace.jit(np.linalg.cholesky)(nan), np.linalg.cholesky(nan))
+
+
+def test_a_member_without_a_power_takes_another_way() -> None:
+    def f(x: Any, n: Any) -> Any:
+        return x**n if n >= 0 else -1
+
+    xs, ns = np.array([2, 3]), np.array([3, -2])
+    for way in (ftrace.vmap(f), ftrace.jit(ftrace.vmap(f))):
+        np.testing.assert_array_equal(way(xs, ns), [8, -1])

@@ -43,6 +43,26 @@ def test_a_masked_system_couples_what_is_taken_with_what_is_not():
         np.testing.assert_allclose(way(x), 2 * x * np.linalg.inv(a)[1], rtol=1e-14)
 
 
+def test_a_rule_shapes_and_fills_what_it_makes():
+    square = ftrace.custom_jvp(lambda x: x * x)
+
+    @square.defjvp
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        y, d = x * x, 2 * t * x
+        for a in (y, d):
+            a.shape = (3, 1)
+        y[0, 0] = x[0] * x[0]
+        d[0, 0] = 2 * t[0] * x[0]
+        tail = d[1:]
+        tail *= 1.0
+        return y.ravel(), d.ravel()
+
+    f = grad(lambda x: square(x).sum())
+    for way in (f, jit(f), lambda x: vmap(f)(x[None])[0]):
+        np.testing.assert_array_equal(way(X), 2 * X)
+
+
 def test_a_program_traces_a_backward_rule_once():
     seen = []
 
