@@ -13,6 +13,7 @@ written twice: then a `LiftError` says so, and the array is as the first run lef
 
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any, Final, TypeVar
 
 from ftrace.control.drawing import Draws
@@ -22,7 +23,7 @@ from ftrace.core.lazy import lazy
 from ftrace.core.trace import as_it_is, ctx, forget, refused
 from ftrace.core.weak import dropping
 from ftrace.lifting.sources.reach import PLAIN, Asked, asking, reached_by
-from ftrace.lifting.sources.unanswered import NOTHING_WATCHED, Watched, refusing
+from ftrace.lifting.sources.unanswered import NOTHING_WATCHED, Watched, noticing, refusing
 from ftrace.lifting.state.outliving import Outliving
 from ftrace.lifting.state.roots import innermost, lifting
 
@@ -102,7 +103,8 @@ class Restart:
     def _called(self, attempt: Callable[[], R]) -> R:
         if not self._lift or not self._may_lift():
             try:
-                with lifting(ctx.lift if self._lift else as_it_is):
+                noted = noticing() if self._asked.swallows else nullcontext()
+                with lifting(ctx.lift if self._lift else as_it_is), noted:
                     return attempt()
             except ConcretizationTypeError as error:
                 _name_counterpart(error)

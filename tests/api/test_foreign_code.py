@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -116,7 +117,7 @@ def caught_elsewhere(x: Any) -> Any:
         return x
 
 
-@pytest.mark.parametrize("way", [w for w in TRANSFORMS if w != "jit without lifting"])
+@pytest.mark.parametrize("way", TRANSFORMS)
 @pytest.mark.parametrize(
     "f",
     [caught_decimal, caught_text, caught_difference, caught_elsewhere],
@@ -148,3 +149,21 @@ def test_errors_that_plain_numbers_raise_as_well_are_handled() -> None:
         assert ftrace.jit(caught_of_all)(x) == caught_of_all(x)
         assert ftrace.grad(caught_of_all)(x) == 4.5
     np.testing.assert_array_equal(ftrace.vmap(caught_of_all)(np.ones(2)), [4.5, 4.5])
+    assert ftrace.jit(caught_of_all, lift=False)(2.0) == 9.0
+    assert ftrace.grad(caught_of_all, lift=False)(2.0) == 4.5
+
+
+def test_without_lifting_errors_are_noticed_in_eager_derivatives_and_a_tracer_of_calls_stays() -> (
+    None
+):
+    with pytest.raises(DtypeError, match="code that refuses it"):
+        ftrace.grad(caught_decimal, lift=False)(2.0)
+    before = sys.gettrace()
+    told = []
+    sys.settrace(lambda *event: told.append(event))
+    try:
+        ftrace.grad(lambda x: caught_decimal(2.0) * x, lift=False)(2.0)
+    finally:
+        sys.settrace(before)
+    assert told
+    assert sys.gettrace() is before

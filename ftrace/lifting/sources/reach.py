@@ -70,6 +70,7 @@ class Asked:
         implied: whether one that no call names asks, or leads to one that does: a property.
         changes: whether one may change what outlives its call, by what it names.
         draws: whether one may draw random numbers in Python (`control/drawing.py`).
+        swallows: whether an error of code that takes plain numbers alone may be caught.
         writes: whether one may overwrite what outlives its call (`outliving.py`).
     """
 
@@ -82,13 +83,15 @@ class Asked:
         "draws",
         "implied",
         "places",
+        "swallows",
         "waits",
         "writes",
     )
 
     def __init__(self, found: "_Reach", apart_from: Any = None) -> None:
         asking = [f for f in found.functions.values() if asks(f, found.scopes[id(f)])]
-        self.asks = bool(asking) or found.swallows() or found.reads_back()
+        self.swallows = found.swallows()
+        self.asks = bool(asking) or self.swallows or found.reads_back()
         self.codes = frozenset(c for f in asking for c in codes(f.__code__))
         self.waits = bool(found.missing)
         self.writes = found.partial or any(map(may_write, found.functions.values()))

@@ -11,10 +11,12 @@ import types
 from collections.abc import Iterable
 from typing import Any, Final
 
+from ftrace.core import source
 from ftrace.core.errors import LiftError
+from ftrace.core.foreign import refused_by_a_call
 from ftrace.core.lazy import lazy
 from ftrace.core.records import record
-from ftrace.core.trace import EVAL, Tracer, ctx
+from ftrace.core.trace import EVAL, Tracer, ctx, remember
 from ftrace.lifting.sources.asking import asked_parameters
 
 _holds_tracer = lazy("ftrace.lifting.substitutes.python", "holds_tracer")
@@ -78,6 +80,37 @@ class refusing:  # noqa: N801 - used like a function
     def __exit__(self, *error: object) -> None:
         if self._set:
             sys.setprofile(None)
+
+
+class noticing:  # noqa: N801 - used like a function
+    """Context manager: an error of code that refuses traced values counts if it is caught.
+
+    Lifted code asks in its handlers; here Python tells of each error in the user's code.
+    """
+
+    __slots__ = ("_set",)
+
+    def __enter__(self) -> None:
+        self._set = sys.gettrace() is None  # a debugger stays
+        if self._set:
+            sys.settrace(self._called)
+
+    def __exit__(self, *error: object) -> None:
+        if self._set:
+            sys.settrace(None)
+
+    def _called(self, frame: types.FrameType, event: str, _: Any) -> Any:
+        """Python's report of a call: what is the user's is followed."""
+        if source.is_internal(frame.f_code.co_filename):
+            return None
+        frame.f_trace_lines = False
+        return self._raised
+
+    def _raised(self, frame: types.FrameType, event: str, found: Any) -> Any:
+        """Python's report of what happens in a function of the user's."""
+        if event == "exception" and found[0] is TypeError:
+            remember(refused_by_a_call(found[1].with_traceback(found[2])))
+        return self._raised
 
 
 def _shows(x: Any) -> bool:
