@@ -109,6 +109,14 @@ def read_of_what_is_chosen(x: Any, i: Any) -> Any:
 
 
 @program
+def an_item_of_what_is_chosen(x: Any, i: Any) -> Any:
+    rows = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    y, row = rows[i][0], list(rows[i])
+    rows[0][0] = 9.0
+    return y + 10 * row[0]
+
+
+@program
 def the_best_by_a_key(x: Any, i: Any) -> Any:
     best = max([Particle(x), Particle(2.0), Particle(i)], key=lambda p: p.v)
     return best.v * 2
@@ -140,6 +148,30 @@ def something_within_a_chosen_list(x: Any, i: Any) -> Any:
     rows: list[list[Any]] = [[Particle(x), 1.0], [Particle(2.0), 3.0], [Particle(1.0), 0.0]]
     rows[i][0].v = 7.0
     return rows[0][0].v
+
+
+@lost
+def an_item_that_may_be_the_chosen_one(x: Any, i: Any) -> Any:
+    rows = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    row = rows[i]
+    rows[0][0] = 9.0
+    return row[0]
+
+
+@lost
+def an_object_that_may_be_the_chosen_one(x: Any, i: Any) -> Any:
+    particles = [Particle(x), Particle(2.0), Particle(3.0)]
+    p = particles[i]
+    particles[0].v = 9.0
+    return p.v
+
+
+@lost
+def the_best_and_what_it_may_be(x: Any, i: Any) -> Any:
+    particles = [Particle(x), Particle(2.0), Particle(3.0)]
+    best = max(particles, key=lambda p: p.v)
+    particles[1].v = 0.0
+    return best.v
 
 
 @lost

@@ -125,6 +125,7 @@ class Sequential(Items):
 
     def __init__(self, source: Any) -> None:
         self._stacked: Any = None
+        self._sides: list[Any] = []
         if isinstance(source, Tracer | Sequence | dict) or is_array(source):
             self.native = source
         else:
@@ -144,7 +145,8 @@ class Sequential(Items):
         if isinstance(source, range):
             return Range(source.start, source.stop, source.step)
         if not (isinstance(source, Tracer) or is_array(source)):
-            self._stacked = _stacked(list(source))
+            self._sides = list(source)
+            self._stacked = _stacked(self._sides)
         return self
 
     def at(self, k: Any) -> Any:
@@ -153,7 +155,7 @@ class Sequential(Items):
             return stepped(self.native, y, advanced(shape, k)) if len(shape) > 1 else y
         tree, leaves = self._stacked
         chosen = (x if c is None else one_of(c, k, _element(x, k)) for x, c in leaves)
-        return put_together(tree, chosen)
+        return put_together(tree, chosen, self._sides)
 
 
 def _element(array: Any, k: Any) -> Any:

@@ -213,10 +213,16 @@ def note_chosen(x: Any) -> None:
                 note_chosen(inner)
 
 
-def put_together(tree: PyTreeDef, leaves: Iterable[Any]) -> Any:
+def put_together(tree: PyTreeDef, leaves: Iterable[Any], sides: Iterable[Any]) -> Any:
     """A container whose leaves a traced index chooses: it must not be changed in Python's way.
 
     It would have to be one of several that are there already, and what is changed in it theirs.
+
+    Args:
+        tree: its structure.
+        leaves: its leaves.
+        sides: the containers that it may be, which must not be changed either; none if nobody
+            reads it later.
     """
     made = tree.unflatten(leaves)
     left = [made]
@@ -227,6 +233,9 @@ def put_together(tree: PyTreeDef, leaves: Iterable[Any]) -> Any:
             if not isinstance(x, tuple):
                 _note(x, held_by(x))
             left += kind.flatten(x)[0]
+    for x in sides:
+        if kind_of(type(x)) is not None:
+            note_chosen(x)
     return made
 
 

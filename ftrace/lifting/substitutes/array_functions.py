@@ -215,8 +215,12 @@ def numpy_vectorized(fn: np.vectorize) -> Any:
 # ---------------------------------------------------------------------------------- items
 
 
-def item(holder: Any, key: Any) -> Any:
+def item(holder: Any, key: Any, bound: bool = False) -> Any:
     """`holder[key]` in lifted code.
+
+    Args:
+        holder, key: these.
+        bound: whether a name is bound to it, which may be read after the items have changed.
 
     Raises:
         LiftError: a list of things that are not built alike, indexed by a traced integer.
@@ -232,10 +236,12 @@ def item(holder: Any, key: Any) -> Any:
         return _joined(holder, key if type(key) is tuple else (key,))
     if isinstance(key, Tracer) and key.known(exact=True) is UNKNOWN:
         if kind is dict:
-            return _looked_up(holder, key)
+            return _looked_up(holder, key, bound)
         if kind in (list, tuple, range) and holder:
             i = _in_range(holder, key)
-            return getitem(np.asarray(holder), i) if kind is range else _chosen(kind, holder, i)
+            if kind is range:
+                return getitem(np.asarray(holder), i)
+            return _chosen(kind, holder, i, bound)
     return holder[key]
 
 
@@ -325,7 +331,7 @@ def _fail_outside(i: Any, n: int, throw: Callable[[Any], Any]) -> Any:
     return fnp.clip(fnp.where(fnp.less(i, 0), i + n, i), 0, max(n - 1, 0))
 
 
-def _looked_up(table: dict[Any, Any], key: Any) -> Any:
+def _looked_up(table: dict[Any, Any], key: Any, bound: bool) -> Any:
     """The value of a traced key, of a dict of numbers."""
 
     def throw(value: Any) -> None:
@@ -337,10 +343,10 @@ def _looked_up(table: dict[Any, Any], key: Any) -> Any:
     found = functools.reduce(operator.or_, matches)
     fail_where(~found, (key,), throw, KeyError)
     values = [v for k, v in table.items() if type(k) in SCALAR_AVALS]
-    return _chosen(dict, values, fnp.argmax(fnp.stack(matches)))
+    return _chosen(dict, values, fnp.argmax(fnp.stack(matches)), bound)
 
 
-def _chosen(kind: type, items: Sequence[Any], i: Any) -> Any:
+def _chosen(kind: type, items: Sequence[Any], i: Any, bound: bool) -> Any:
     """The i-th of a list of arrays, or of containers of one structure, for a traced i."""
     flat = [tree_flatten(x) for x in items]
     try:
@@ -356,7 +362,8 @@ def _chosen(kind: type, items: Sequence[Any], i: Any) -> Any:
             "All items must be arrays of one shape, or containers of them; else decide with `if`.",
         )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return put_together(flat[0][1], [one_of(c, i, stacked(c)[i]) for c in columns])
+    leaves = [one_of(c, i, stacked(c)[i]) for c in columns]
+    return put_together(flat[0][1], leaves, items if bound else ())
 
 
 def _joined(maker: Any, parts: tuple[Any, ...]) -> Any:

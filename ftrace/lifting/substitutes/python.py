@@ -170,7 +170,8 @@ def _showing(items: Sequence[Any], i: Any, found: Any) -> Any:
     """Make `found`, which is `items[i]` for a traced i, share its memory with that item."""
     columns = zip(*(tree_flatten(item)[0] for item in items), strict=True)
     leaves, tree = tree_flatten(found)
-    return put_together(tree, [one_of(c, i, y) for c, y in zip(columns, leaves, strict=True)])
+    chosen = (one_of(c, i, y) for c, y in zip(columns, leaves, strict=True))
+    return put_together(tree, chosen, items)
 
 
 def _extreme(name: str, better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -285,10 +286,8 @@ def _sorted(items: Iterable[Any], /, *, key: Any = None, reverse: bool = False) 
         found = [tree.unflatten([column[i] for column in ordered]) for i in range(n)]
         return [_showing(items, order[i], y) for i, y in enumerate(found)]
     shown = [_numbers_of(column) for column in columns]
-    return [
-        put_together(tree, [show(column[i]) for show, column in zip(shown, ordered, strict=True)])
-        for i in range(n)
-    ]
+    pairs = list(zip(shown, ordered, strict=True))
+    return [put_together(tree, [show(c[i]) for show, c in pairs], items) for i in range(n)]
 
 
 def stacked(column: Sequence[Any]) -> Any:
