@@ -31,6 +31,7 @@ CHANGES = (
     "a = max(a, 0)", "a = min(a, n)", "a += 0.5", "a *= n", "a -= y", "L[0] = a", "L[1] += n",
     "L[0] += 1", "L[0] = n", "L = [a, n]", "D['n'] += 1", "D['v'] = a", "D['v'] = L[0]",
     "D['n'] = n", "a = L[n % 2]", "a = sum(L)", "a = math.sqrt(abs(a))", "a = float(n)",
+    "L[n % 2] = a", "L[n % 2] += 1",
     "a = n or y", "a = n and x", "a, n = n * 1.0, 1", "a = 2 ** (n % 5)", "a = a * True",
     "a = [x, 0, y][n % 3]", "a = g(a)", "a = g(n) + x", "n = len(L) + n", "a = divmod(a, 2)[1]",
 )  # fmt: skip
