@@ -128,6 +128,11 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
                 "Name every axis once, or use `...` for the leading ones.",
             )
     if arrow:
+        if hidden and "..." not in right:
+            raise ValueError(
+                "output has more dimensions than subscripts given in einstein sum, but no '...' "
+                "ellipsis provided to broadcast the extra dimensions over."
+            )
         return inputs, right.replace("...", hidden)
     every = "".join(inputs)
     once = sorted(c for c in set(every) if every.count(c) == 1 and c not in hidden)

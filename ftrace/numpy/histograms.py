@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core.avals import typeof
+from ftrace.core.errors import DtypeError
 from ftrace.numpy import reductions, ufuncs
 from ftrace.numpy.creation import linspace
 from ftrace.numpy.elementary import where
@@ -66,6 +67,8 @@ def histogram(
     """How many elements fall into each bin, and the edges of the bins."""
     x = strong(value(a))
     x = reshape(x, new_sizes=(typeof(x).size,))
+    if typeof(x).dtype.kind == "c":
+        raise DtypeError("histogram was given complex numbers.", "Pass real ones: np.abs(z).")
     edges = histogram_bin_edges(x, bins, range)
     n = typeof(edges).shape[0] - 1
     at = _bins(edges, x)

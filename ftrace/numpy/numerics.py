@@ -136,10 +136,12 @@ def _gradient_axis(x: Any, h: Any, axis: int, edge_order: int) -> Any:
             "(edge_order + 1) elements are required."
         )
     wide = tuple(-1 if i == axis else 1 for i in range(typeof(x).ndim))
-    if typeof(h).ndim:
+    uniform = not typeof(h).ndim
+    if not uniform:
         if typeof(h).shape != (n,):
             raise ValueError("when 1d, distances must match the length of the dimension")
         gaps = diff(h)
+        uniform = issubclass(type(h), np.ndarray) and len(set(np.diff(h).tolist())) == 1
     else:
         gaps = stretch(strong(h), (n - 1,))
     if typeof(gaps).dtype.kind == "c" and typeof(x).dtype.kind != "c":
@@ -153,10 +155,12 @@ def _gradient_axis(x: Any, h: Any, axis: int, edge_order: int) -> Any:
     left, right = gap(None, -1), gap(1, None)
     before, here, after = (_part(x, i, n - 2 + i, axis) for i in range(3))
     total = add(left, right)
-    inner = add(
-        multiply(divide(left, multiply(right, total)), subtract(after, here)),
-        multiply(divide(right, multiply(left, total)), subtract(here, before)),
-    )
+    if uniform:  # the element between does not count: it may be NaN
+        inner = divide(subtract(after, before), total)
+    else:
+        low, high = divide(right, multiply(left, total)), divide(left, multiply(right, total))
+        middle = divide(subtract(right, left), multiply(left, right))
+        inner = subtract(add(multiply(middle, here), multiply(high, after)), multiply(low, before))
     first, last = (_edge(x, gap, axis, edge_order, end) for end in (False, True))
     return joined([first, inner, last], axis)
 

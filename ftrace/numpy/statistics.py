@@ -55,6 +55,10 @@ def _flattened(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
 def _positions(method: str, q: Any, count: Any) -> tuple[Any, Any, Any]:
     """The indices below and above a quantile, and the weight of the upper one."""
     last = ufuncs.apply(np.subtract, count, 1.0)
+    if method == _MIDDLE:
+        place = multiply(last, 0.5)
+        ends = (ufuncs.apply(f, place) for f in (np.floor, np.ceil))
+        return *(cast(i, INDEX) for i in ends), place
     if method in _PLOTTED or method in _DISCRETE:
         return _of_positions(method, q, count, last)
     place = multiply(q, last)
@@ -68,7 +72,7 @@ def _positions(method: str, q: Any, count: Any) -> tuple[Any, Any, Any]:
     elif method == "nearest":
         weight = cast(_nearest_is_upper(weight, low), typeof(weight).dtype)
     elif method == "midpoint":
-        weight = where(ufuncs.apply(np.greater, weight, 0.0), 0.5, 0.0)
+        weight = cast(where(ufuncs.apply(np.greater, weight, 0.0), 0.5, 0.0), typeof(q).dtype)
     return cast(low, INDEX), cast(high, INDEX), weight
 
 
@@ -81,6 +85,9 @@ _PLOTTED: Final = {
     "normal_unbiased": (3 / 8.0, 3 / 8.0),
 }
 _DISCRETE: Final = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
+# Those that give elements, and never anything between two; and what the median is
+_TAKING: Final = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
+_MIDDLE: Final = "middle"
 
 
 def _of_positions(method: str, q: Any, count: Any, last: Any) -> tuple[Any, Any, Any]:
@@ -99,7 +106,7 @@ def _of_positions(method: str, q: Any, count: Any, last: Any) -> tuple[Any, Any,
     if method in _DISCRETE:
         exact = ufuncs.apply(np.equal, weight, 0.0)
         if method == "averaged_inverted_cdf":
-            weight = where(exact, 0.5, 1.0)
+            weight = cast(where(exact, 0.5, 1.0), typeof(q).dtype)
         else:
             odd = ufuncs.apply(np.equal, ufuncs.apply(np.remainder, low, 2.0), 1.0)
             exact = e.bitwise_and(exact, odd) if method == "closest_observation" else exact
@@ -130,8 +137,21 @@ def _one_quantile(x: Any, q: Any, count: Any, method: str) -> Any:
     low, high, weight = (_column(i) for i in _positions(method, q, count))
     shape = (*typeof(x).shape[:-1], 1)
     below, above = (take_along_axis(x, stretch(i, shape), axis=-1) for i in (low, high))
-    found = _blend(below, above, stretch(weight, shape))
+    if method in _TAKING:
+        found = where(ufuncs.apply(np.greater_equal, weight, 0.5), above, below)
+    elif method == _MIDDLE:
+        found = where(ufuncs.apply(np.equal, low, high), below, _mean(below, above))
+    else:
+        found = _blend(below, above, stretch(weight, shape))
     return reshape(found, new_sizes=shape[:-1])
+
+
+def _mean(x: Any, y: Any) -> Any:
+    """The mean of two, of float16 by way of float32 as NumPy takes it."""
+    dtype = typeof(x).dtype
+    if dtype.char == "e":
+        x, y = cast(x, np.dtype(np.float32)), cast(y, np.dtype(np.float32))
+    return cast(multiply(ufuncs.apply(np.add, x, y), 0.5), dtype)
 
 
 def _column(x: Any) -> Any:
@@ -142,7 +162,8 @@ def _quantiles(a: Any, q: Any, axis: Any, keepdims: Any, how: tuple[str, bool]) 
     """Quantiles along axes; `how` is the method and whether NaN is skipped."""
     method, skip_nan = how
     x = strong(value(a))
-    if typeof(x).dtype.kind in "biu":
+    whole = typeof(x).dtype.kind in "biu"
+    if whole and method not in _TAKING:
         x = cast(x, float64 if typeof(q).weak else common_dtype(x, q))
     q = cast(q, common_dtype(x, q)) if typeof(q).weak else strong(q)
     shape = typeof(x).shape
@@ -151,7 +172,7 @@ def _quantiles(a: Any, q: Any, axis: Any, keepdims: Any, how: tuple[str, bool]) 
     if not n:
         raise ShapeError("A quantile of an empty axis was asked for.", "Take one of some elements.")
     (x,) = sort_row(x, dimension=rank, is_stable=True, num_keys=1)
-    present = e.bitwise_not(e.isnan(x))
+    present = ufuncs.apply(np.logical_not, ufuncs.apply(np.isnan, x))
     count = typeof(q).dtype.type(n)
     if skip_nan:
         numbers = cast(reductions.sum(present, axis=-1), typeof(q).dtype)
@@ -160,7 +181,7 @@ def _quantiles(a: Any, q: Any, axis: Any, keepdims: Any, how: tuple[str, bool]) 
     each = []
     for k in range(typeof(q).size):
         found = _one_quantile(x, index_axis(flat, k, 0), count, method)
-        if not skip_nan:
+        if not (skip_nan or whole):
             found = where(reductions.all(present, axis=-1), found, np.nan)
         each.append(expand_dims(found, dimensions=(0,)))
     kept = [1 if i in axes else m for i, m in enumerate(shape) if keepdims or i not in axes]
@@ -226,7 +247,7 @@ def median(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Any:
     """The median along axes."""
-    return ufuncs.finish(np.add, _quantiles(a, 0.5, axis, keepdims, ("linear", False)), out)
+    return ufuncs.finish(np.add, _quantiles(a, 0.5, axis, keepdims, (_MIDDLE, False)), out)
 
 
 @numpy_function
@@ -234,7 +255,7 @@ def nanmedian(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Any:
     """The median without NaN."""
-    return ufuncs.finish(np.add, _quantiles(a, 0.5, axis, keepdims, ("linear", True)), out)
+    return ufuncs.finish(np.add, _quantiles(a, 0.5, axis, keepdims, (_MIDDLE, True)), out)
 
 
 # ---------------------------------------------------------------------------------- covariance
