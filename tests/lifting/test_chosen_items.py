@@ -190,26 +190,6 @@ def an_attribute_of_the_first_in_order(x: Any, i: Any) -> Any:
     return sum(p.v for p in particles)
 
 
-@lost
-def rows_of_a_loop_that_a_traced_value_ends(x: Any, i: Any) -> Any:
-    rows = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]]
-    for row in rows:
-        if x * row[1] > 3:
-            break
-        row[0] = 50.0
-    return rows[0][0] + 10 * rows[1][0] + 100 * rows[2][0]
-
-
-@lost
-def objects_of_a_loop_that_a_traced_value_ends(x: Any, i: Any) -> Any:
-    particles = [Particle(x), Particle(2.0), Particle(3.0)]
-    for k, p in enumerate(particles):
-        if x * k > 1:
-            break
-        p.v += 1.0
-    return sum(p.v for p in particles)
-
-
 def python(fn: Any) -> list[Any]:
     return [fn(float(x), int(i)) for x, i in zip(X, PLACES, strict=True)]
 

@@ -42,6 +42,10 @@ class Items:
         """How many there are: an int, or a traced integer."""
         raise NotImplementedError
 
+    def values(self) -> Iterable[Any]:
+        """The items of Python's containers that are gone over, without what is computed."""
+        return ()
+
     def prepared(self) -> "Items":
         """The same, ready for `at`; called outside of what is staged."""
         return self
@@ -134,6 +138,9 @@ class Sequential(Items):
     @property
     def length(self) -> int:
         return len(self.native)
+
+    def values(self) -> Iterable[Any]:
+        return () if isinstance(self.native, Tracer) or is_array(self.native) else self.native
 
     def alone(self, most: int | None = None) -> None:
         if type(self.native) is _Recorder:
@@ -258,6 +265,9 @@ class Zip(Items):
             first = minimum(first, n)
         return first
 
+    def values(self) -> Iterable[Any]:
+        return itertools.chain.from_iterable(p.values() for p in self.parts)
+
     def alone(self, most: int | None = None) -> None:
         others = (p for p in self.parts if type(p.native) is not _Recorder)
         known = [n for n in (most, *(p.length for p in others)) if type(n) is int]
@@ -284,6 +294,9 @@ class Reversed(Items):
     @property
     def length(self) -> Any:
         return self.part.length
+
+    def values(self) -> Iterable[Any]:
+        return self.part.values()
 
     def alone(self, most: int | None = None) -> None:
         self.part.alone(most)

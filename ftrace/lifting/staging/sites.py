@@ -177,7 +177,7 @@ class Site:
         """Compile statements of the function."""
         return self.template.region(stmts, live, self.live.always)
 
-    def then(self, frame: LocalFrame, outcome: Outcome, tail: Region) -> Outcome:
+    def then(self, frame: LocalFrame, outcome: Outcome, tail: Any) -> Outcome:
         """Run a region after an outcome, where that fell through."""
         if NEXT not in outcome.exits:
             return outcome

@@ -5,21 +5,30 @@ those it leaves as they are, in the type that a further iteration does not chang
 and then floats: a float). Arrays it writes are carried, too. A `break` or `return` adds a flag.
 
 A loop that ran natively for some iterations is staged from its beginning: see `state.Mark`.
+
+A few objects, or containers that an iteration changes, are no values that a traced number could
+choose: such a `for` is staged iteration by iteration, each one where the last one went on.
 """
 
 import ast
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from ftrace.core.device import to_host
+from ftrace.core.nodes import kind_of
 from ftrace.core.trace import UNKNOWN, Tracer
 from ftrace.lifting.staging.carrying import ITEM, StagedLoop, TestFailed
 from ftrace.lifting.staging.items import Items
 from ftrace.lifting.staging.sites import Region, Site, renamed
 from ftrace.lifting.state import names
+from ftrace.lifting.state.changed_places import fields
 from ftrace.lifting.state.local_state import LocalFrame, Outcome
 from ftrace.lifting.state.names import BREAK, BROKEN, CONTINUE, NEXT, RETURN, Names
 from ftrace.lifting.state.nesting import known_places, retried
+
+UNROLLED: Final = 100  # iterations that are staged one by one
+LOAD: Final = ast.Load()
 
 
 class LoopSite(Site):
@@ -161,6 +170,36 @@ def _endless(s: ast.While) -> ast.While:
     return ast.fix_missing_locations(ast.copy_location(node, s))
 
 
+class _Iteration:
+    """The body of a loop, for one item."""
+
+    def __init__(self, body: Region, item: Any) -> None:
+        self._body, self._item = body, item
+        self.live = body.live
+
+    def run(self, frame: LocalFrame, state: Mapping[str, Any]) -> Outcome:
+        """Run it on a state, in the current trace."""
+        return self._body.run(frame, {**state, ITEM: self._item})
+
+
+def _is_object(x: Any) -> bool:
+    """Whether a value, or a part of a tuple, is an object that is no container."""
+    if isinstance(x, tuple):
+        return any(map(_is_object, x))
+    return kind_of(type(x)) is None and fields(x) is not None
+
+
+def _is_changeable(x: Any) -> bool:
+    """Whether a value, or a part of a tuple, is an object or container that may be changed."""
+    if isinstance(x, tuple):
+        return any(map(_is_changeable, x))
+    return (kind_of(type(x)) or fields(x)) is not None and x is not None
+
+
+def _names(node: ast.expr) -> Iterator[str]:
+    return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+
+
 class ForLoop(LoopSite):
     """`for`."""
 
@@ -174,7 +213,32 @@ class ForLoop(LoopSite):
         return [ast.fix_missing_locations(bound), *self.node.body]
 
     def turned(self, frame: LocalFrame, *given: Any) -> Outcome:
-        return StagedLoop(self, frame, given[0].prepared()).outcome()
+        items = given[0]
+        if type(items.length) is int and 0 < items.length <= UNROLLED:
+            items.alone()
+            asks = _is_changeable if self.changes_items else _is_object
+            if any(map(asks, items.values())):
+                return self._unrolled(frame, list(items))
+        return StagedLoop(self, frame, items.prepared()).outcome()
+
+    def _unrolled(self, frame: LocalFrame, values: Sequence[Any]) -> Outcome:
+        first, *others = (_Iteration(self.body, v) for v in values)
+        outcome = renamed(first.run(frame, frame.state), CONTINUE, NEXT)
+        for iteration in others:
+            outcome = renamed(self.then(frame, outcome, iteration), CONTINUE, NEXT)
+        return outcome
+
+    @cached_property
+    def changes_items(self) -> bool:
+        """Whether an iteration changes what its target is bound to, or calls a method of it."""
+        bound = names.stores([self.node.target])
+        nodes = [n for s in self.node.body for n in ast.walk(s)]
+        targets = [n for n in nodes if not isinstance(getattr(n, "ctx", LOAD), ast.Load)]
+        targets += [n.func for n in nodes if isinstance(n, ast.Call)]
+        return any(
+            isinstance(n, ast.Attribute | ast.Subscript) and not bound.isdisjoint(_names(n.value))
+            for n in targets
+        )
 
     def turns(self, frame: LocalFrame, items: Items | None) -> bool:
         length = None if items is None else items.length

@@ -75,16 +75,25 @@ def _walruses(node: ast.AST) -> set[str]:
 def loads(nodes: Iterable[ast.AST]) -> Names:
     """The names that statements may read, nested functions included."""
     found: set[str] = set()
-    for node in nodes:
-        for n in ast.walk(node):
-            if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store):
-                found.add(n.id)  # `del x` needs x
-            elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
-                found.add(n.target.id)
-            elif isinstance(n, ast.Nonlocal):
-                found.update(n.names)
-            elif isinstance(n, ast.Call):
-                found.update(getattr(n, "reads", ()))
+    left = [(node, NONE) for node in nodes]  # and the names that are others' there
+    while left:
+        n, hidden = left.pop()
+        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store):
+            found.update({n.id} - hidden)  # `del x` needs x
+        elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
+            found.update({n.target.id} - hidden)
+        elif isinstance(n, ast.Nonlocal):
+            found.update(n.names)
+        elif isinstance(n, ast.Call):
+            found.update(getattr(n, "reads", ()))
+        elif isinstance(n, COMPREHENSIONS):
+            first = n.generators[0]
+            left.append((first.iter, hidden))
+            own = hidden | stores(g.target for g in n.generators)
+            parts = (x for x in ast.iter_child_nodes(n) if x is not first)
+            left += [(x, own) for x in (*parts, first.target, *first.ifs)]
+            continue
+        left += [(x, hidden) for x in ast.iter_child_nodes(n)]
     return frozenset(found)
 
 
