@@ -16,7 +16,7 @@ from ftrace.numpy.promote import static_int
 from ftrace.primitives import scipy_polynomials as rows
 from ftrace.scipy.borrowing import prepared, scipys
 from ftrace.scipy.special import composed_functions
-from ftrace.scipy.special import elementwise_functions as ufuncs
+from ftrace.scipy.special.elementwise_functions import FUNCTIONS
 
 # ---------------------------------------------------------------------------------- Legendre
 
@@ -229,7 +229,7 @@ def _nth(name: str, function: str, kind: str, sign: float) -> Callable[..., Any]
     """
 
     def derivative(v: Any, z: Any, n: int = 1) -> Any:
-        f, times = getattr(ufuncs, function), static_int(n, "n")
+        f, times = FUNCTIONS[function], static_int(n, "n")
         if times < 0:
             raise ValueError(f"The order of a derivative is not negative, not {times}.")
         parts = [
@@ -275,7 +275,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
         >>> bessel_jn(0.0, v=1)
         array([1., 0.])
     """
-    return ufuncs.jv(np.arange(static_int(v, "v") + 1).reshape(-1, *[1] * np.ndim(z)), z)
+    return FUNCTIONS["jv"](np.arange(static_int(v, "v") + 1).reshape(-1, *[1] * np.ndim(z)), z)
 
 
 def _sequence(f: Callable[..., Any], n: Any, x: Any) -> tuple[Any, Any]:
@@ -350,8 +350,8 @@ def lmbda(v: Any, x: Any) -> Any:
     """
     orders = _orders(v, x)
     at = fnp.multiply(x, x) * -0.25
-    slopes = ufuncs.hyp0f1(orders + 2.0, at) * x * (-0.5 / (orders + 1.0))
-    return ufuncs.hyp0f1(orders + 1.0, at), slopes
+    slopes = FUNCTIONS["hyp0f1"](orders + 2.0, at) * x * (-0.5 / (orders + 1.0))
+    return FUNCTIONS["hyp0f1"](orders + 1.0, at), slopes
 
 
 @scipys("scipy.special")
@@ -367,7 +367,7 @@ def pbdv_seq(v: Any, x: Any) -> Any:
         >>> pbdv_seq(1, 1.0)[0].round(6)
         array([0.778801, 0.778801])
     """
-    return ufuncs.pbdv(_orders(v, x), x)
+    return FUNCTIONS["pbdv"](_orders(v, x), x)
 
 
 @scipys("scipy.special")
@@ -382,7 +382,7 @@ def pbvv_seq(v: Any, x: Any) -> Any:
         >>> pbvv_seq(1, 1.0)[0].shape
         (2,)
     """
-    return ufuncs.pbvv(_orders(v, x), x)
+    return FUNCTIONS["pbvv"](_orders(v, x), x)
 
 
 # ---------------------------------------------------------------------------------- polynomials
@@ -402,7 +402,7 @@ def assoc_laguerre(x: Any, n: Any, k: Any = 0.0) -> Any:
         >>> float(assoc_laguerre(1.0, 1))
         0.0
     """
-    return ufuncs.eval_genlaguerre(n, k, x)
+    return FUNCTIONS["eval_genlaguerre"](n, k, x)
 
 
 @scipys("scipy.special")
