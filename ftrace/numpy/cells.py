@@ -408,8 +408,6 @@ def _in_place(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 def _where_it_is_an_array(x: Tracer, new: Any, alias: Chosen) -> Any:
     """`x += y` of an array of rank 0 or a number, as a traced value decides: the array changes."""
     arrays = [way for way in alias.ways if is_cell(way.base)]
-    if not arrays:
-        return new
     check_writable(x)
     if new.aval.dtype != x.aval.dtype:
         raise DtypeError(

@@ -257,8 +257,11 @@ def test_a_ufunc_without_a_scatter_takes_indices_that_are_known_to_differ() -> N
     for index in ([0, 0], (np.array([2, 2]),)):
         with pytest.raises(errors.RuleError, match="known to differ"):
             ftrace.jit(put_in_place(lambda y, i=index: np.hypot.at(y, i, 2.0)))(V)
-    with pytest.raises(errors.RuleError, match="known to differ"):
-        ftrace.jit(put_in_place(lambda y, i: np.hypot.at(y, i, 2.0)))(V, np.array([0, 1]))
+    for x, index in ((V, lambda i: i), (M, lambda i: (i, 0))):
+        with pytest.raises(errors.RuleError, match="known to differ"):
+            ftrace.jit(put_in_place(lambda y, i, at=index: np.hypot.at(y, at(i), 2.0)))(
+                x, np.array([0, 1])
+            )
 
 
 def first(*given: Any) -> None:
@@ -309,8 +312,44 @@ def test_an_element_takes_no_array() -> None:
 
 
 def test_what_a_mask_chooses_fits_its_own_places_only() -> None:
-    with pytest.raises(errors.ConcretizationTypeError, match="a key that is no traced mask"):
-        ftrace.jit(put_in_place(lambda y, m: y.__setitem__(slice(2), y[m])))(V, V > 1)
+    for key in (slice(2), 0):
+        with pytest.raises(errors.ConcretizationTypeError, match="a key that is no traced mask"):
+            ftrace.jit(put_in_place(lambda y, m, k=key: y.__setitem__(k, y[m])))(V, V > 1)
+
+
+def test_what_is_stored_loses_leading_axes_of_one() -> None:
+    both(put_in_place(lambda y: y.__setitem__(slice(None), np.ones((1, 1, 7)))), V)
+    with pytest.raises(errors.ShapeError, match="could not broadcast"):
+        ftrace.jit(put_in_place(lambda y: y.__setitem__(slice(None), np.ones((2, 7)))))(V)
+
+
+def steps(f: Any, *xs: Any) -> list[str]:
+    """The primitives of a program."""
+    return [e.primitive.name for e in ftrace.make_jaxpr(f)(*xs).eqns]
+
+
+def test_one_value_at_a_mask_is_a_choice() -> None:
+    mask = np.array([True, False, True])
+    wanted = ["copy", "broadcast_in_dim", "select"]
+    assert steps(put_in_place(lambda y: y.__setitem__(mask, 5.0)), M) == wanted
+    assert steps(put_in_place(lambda y, m: y.__setitem__(m, 5.0)), M, mask) == wanted
+
+
+def test_small_powers_are_their_own_steps() -> None:
+    assert [steps(lambda x, n=n: x**n, V) for n in (1, 2)] == [["copy"], ["square"]]
+
+
+def test_a_number_or_an_array_of_no_axes_from_outside_is_not_changed_in_place() -> None:
+    outside = np.zeros(())
+
+    def f(given: Any, x: Any, other: Any = None) -> Any:
+        y = (given if other is None else other) if x > 0 else 2.0
+        y += 1.0
+        return y
+
+    for g in (f, lambda given, x: f(given, x, outside)):
+        with pytest.raises(errors.MutationError, match="by a traced decision"):
+            ftrace.jit(g)(np.zeros(()), 1.0)
 
 
 def test_an_array_from_outside_that_a_decision_chose_is_not_written() -> None:
@@ -409,6 +448,8 @@ def test_bounds_have_one_name_each() -> None:
 
 
 def test_an_integer_to_the_power_of_nothing_is_one() -> None:
+    with pytest.raises(ValueError, match="Integers to negative integer powers"):
+        ftrace.jit(lambda x: x**-1)(np.array([3, 1]))
     for n in (np.array([3, 0]), np.array([3, 0], np.uint8)):
         found = ftrace.jit(lambda x: x**0)(n)
         np.testing.assert_array_equal(found, n**0)
@@ -420,6 +461,15 @@ def test_functions_that_are_made_have_their_names() -> None:
         f = getattr(fnp, name)
         assert f.__name__ == f.__qualname__ == name
         assert f.__doc__.startswith(f"Parts of an array along axis {axis}.")
+
+
+@pytest.mark.parametrize("f", [np.linalg.det, np.linalg.inv, lambda a: np.linalg.solve(a, a)])
+@pytest.mark.parametrize("dtype", ["i8", "u1", "f4", "c8"])
+def test_matrices_of_integers_are_those_of_floats(f: Any, dtype: str) -> None:
+    a = np.array([[2, 1], [1, 3]], dtype)
+    found, wanted = ftrace.jit(f)(a), f(a)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+    assert found.dtype == wanted.dtype
 
 
 @pytest.mark.parametrize("shape", [(2, 0, 0), (2, 3, 0, 0), (0, 2, 2), (3, 0, 2, 2)])
