@@ -287,9 +287,7 @@ def ufunc_at(ufunc: np.ufunc, x: Any, indices: Any, v: Any = None) -> None:
 
 def _distinct(x: Tracer, indices: Any) -> bool:
     """Whether no element is indexed twice, as far as is known."""
-    if basic(x.aval.shape, indices) is not None:
-        return True
-    parts = indices if type(indices) is tuple else (indices,)
+    parts = indices if type(indices) in (tuple, list) else (indices,)
     if any(isinstance(p, Tracer) for p in parts):
         return False
     touched = np.arange(x.aval.size).reshape(x.aval.shape)[indices]
@@ -347,10 +345,9 @@ def _check_way(x: Tracer, way: Way) -> None:
 
 
 def _refused(x: Tracer, root: Tracer, why: str) -> MutationError:
-    name = _name_of(x)
-    base = None if root is x else _name_of(root)
+    name, base = _name_of(x), _name_of(root)
     through = "" if root is x else f" through its view `{name}`" if name else " through a view"
-    subject = f"`{base}`" if base else f"`{name}`" if name and root is x else "An array"
+    subject = f"`{base}`" if base else "An array"
     copied = name or base or "x"
     return MutationError(
         f"{subject} {why} written{through}.", f"Write to a copy: `{copied} = {copied}.copy()`."

@@ -65,7 +65,6 @@ def factored(a: Any, lower: bool) -> Any:
     Raises:
         LinAlgError: a matrix is not positive definite; when the function runs.
     """
-    check_square("cholesky", typeof(a))
     x = cholesky_row(a, lower=lower)
     if typeof(x).shape[-1]:
         refused = bitwise_and(isnan(_corner(x)), bitwise_not(isnan(_corner(a))))

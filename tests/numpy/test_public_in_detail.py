@@ -257,7 +257,8 @@ def test_a_ufunc_without_a_scatter_takes_indices_that_are_known_to_differ() -> N
     for index in ([0, 0], (np.array([2, 2]),)):
         with pytest.raises(errors.RuleError, match="known to differ"):
             ftrace.jit(put_in_place(lambda y, i=index: np.hypot.at(y, i, 2.0)))(V)
-    for x, index in ((V, lambda i: i), (M, lambda i: (i, 0))):
+    indices = [lambda i: i, lambda i: (i, 0), lambda i: [i[0], 2], lambda i: i[0]]
+    for x, index in zip((V, M, V, V), indices, strict=True):
         with pytest.raises(errors.RuleError, match="known to differ"):
             ftrace.jit(put_in_place(lambda y, i, at=index: np.hypot.at(y, at(i), 2.0)))(
                 x, np.array([0, 1])
@@ -321,6 +322,29 @@ def test_what_is_stored_loses_leading_axes_of_one() -> None:
     both(put_in_place(lambda y: y.__setitem__(slice(None), np.ones((1, 1, 7)))), V)
     with pytest.raises(errors.ShapeError, match="could not broadcast"):
         ftrace.jit(put_in_place(lambda y: y.__setitem__(slice(None), np.ones((2, 7)))))(V)
+    for shape in ((2, 4), (3, 2), (2, 3, 4)):
+        with pytest.raises(errors.ShapeError, match="could not broadcast"):
+            ftrace.jit(put_in_place(lambda y, n=shape: y.__setitem__(slice(None), np.ones(n))))(M)
+
+
+def test_complex_values_are_stored_in_complex_arrays_and_as_truth() -> None:
+    for dtype in ("c8", "c16", "?"):
+        f = put_in_place(lambda y: y.__setitem__(0, 1j))
+        np.testing.assert_array_equal(ftrace.jit(f)(V.astype(dtype)), f(V.astype(dtype)))
+    with pytest.raises(errors.DtypeError, match="cannot be stored"):
+        ftrace.jit(put_in_place(lambda y: y.__setitem__(0, 1j)))(V)
+
+
+def test_a_mask_has_no_more_axes_than_the_array() -> None:
+    for value in (1.0, np.ones(2)):
+        with pytest.raises(IndexError, match="too many indices"):
+            ftrace.jit(put_in_place(lambda y, m, v=value: y.__setitem__(m, v)))(V, M > 1)
+
+
+def test_a_mask_of_no_axes_takes_all_or_nothing() -> None:
+    f = put_in_place(lambda y, m: y.__setitem__(m, 5.0))
+    for mask in (np.True_, np.False_):
+        np.testing.assert_array_equal(ftrace.jit(f)(V, mask), f(V, mask))
 
 
 def steps(f: Any, *xs: Any) -> list[str]:
@@ -336,7 +360,12 @@ def test_one_value_at_a_mask_is_a_choice() -> None:
 
 
 def test_small_powers_are_their_own_steps() -> None:
-    assert [steps(lambda x, n=n: x**n, V) for n in (1, 2)] == [["copy"], ["square"]]
+    wanted = {1: "copy", 2: "square", 64: "integer_pow", -64: "integer_pow", 65: "pow", -65: "pow"}
+    assert {n: steps(lambda x, n=n: x**n, V)[-1] for n in wanted} == wanted
+    truths = np.array([True, False])
+    found = ftrace.jit(lambda x: x**3)(truths)
+    np.testing.assert_array_equal(found, truths**3)
+    assert found.dtype == (truths**3).dtype
 
 
 def test_a_number_or_an_array_of_no_axes_from_outside_is_not_changed_in_place() -> None:
@@ -450,10 +479,31 @@ def test_bounds_have_one_name_each() -> None:
 def test_an_integer_to_the_power_of_nothing_is_one() -> None:
     with pytest.raises(ValueError, match="Integers to negative integer powers"):
         ftrace.jit(lambda x: x**-1)(np.array([3, 1]))
+    with pytest.raises(OverflowError, match="out of bounds for uint8"):
+        ftrace.jit(lambda x: x**-1)(np.array([3, 1], np.uint8))
     for n in (np.array([3, 0]), np.array([3, 0], np.uint8)):
         found = ftrace.jit(lambda x: x**0)(n)
         np.testing.assert_array_equal(found, n**0)
         assert found.dtype == n.dtype
+
+
+def test_two_bounds_are_given_by_position() -> None:
+    for f in (np.clip, fnp.clip):
+        with pytest.raises(TypeError):
+            ftrace.jit(lambda x, f=f: f(x, 0.0))(V)
+
+
+def test_parts_along_an_axis_need_that_axis() -> None:
+    cube = np.arange(16.0).reshape(2, 2, 4)
+    for split, xs in ((np.hsplit, (V[:4], cube)), (np.vsplit, (M[:2], cube)), (np.dsplit, [cube])):
+        for x in xs:
+            for found, wanted in zip(
+                ftrace.jit(lambda x, f=split: f(x, 2))(x), split(x, 2), strict=True
+            ):
+                np.testing.assert_array_equal(found, wanted)
+    for f, x in ((fnp.hsplit, 1.0), (fnp.vsplit, V), (fnp.dsplit, M)):
+        with pytest.raises(ValueError, match="only works on arrays of"):
+            ftrace.jit(lambda x, f=f: f(x, 1))(x)
 
 
 def test_functions_that_are_made_have_their_names() -> None:
