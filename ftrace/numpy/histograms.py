@@ -73,10 +73,19 @@ def histogram(
     n = typeof(edges).shape[0] - 1
     at = _bins(edges, x)
     own = None if weights is None else reshape(value(weights), new_sizes=typeof(x).shape)
-    counts = counted(at, own, n)
+    counts = counted(at, None, n) if own is None else _weighted(at, own, n)
     if density:
         counts = divide(divide(counts, _widths(edges)), reductions.sum(counts))
     return counts, edges
+
+
+def _weighted(at: Any, weights: Any, n: int) -> Any:
+    """Sums of weights in bins, which keep the dtype of the weights."""
+    dtype = typeof(weights).dtype
+    if dtype.kind != "c":
+        return cast(counted(at, weights, n), dtype)
+    parts = (counted(at, part(weights), n) for part in (e.real, e.imag))
+    return cast(e.complex(*parts), dtype)
 
 
 def _widths(edges: Any) -> Any:

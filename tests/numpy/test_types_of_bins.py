@@ -35,3 +35,17 @@ def test_numbers_that_are_looked_for(side, number):
 
     np.testing.assert_array_equal(ftrace.jit(f)(x), f(x))
     np.testing.assert_array_equal(ftrace.vmap(f)(x[None]), [f(x)])
+
+
+@pytest.mark.parametrize("density", [False, True])
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32, np.complex64, complex])
+def test_sums_of_weights_keep_the_dtype_and_the_imaginary_part(dtype, density):
+    x = np.array([0.1, 0.5, 0.9, 0.2])
+    weights = np.array([200, 0, 7, 100j if np.dtype(dtype).kind == "c" else 100]).astype(dtype)
+
+    def counts(x, weights):
+        return np.histogram(x, 2, weights=weights, density=density)[0]
+
+    want, got = counts(x, weights), jit(counts)(x, weights)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-6)
