@@ -5,6 +5,7 @@ without one are folded in halves (log2(n) steps), the others element by element.
 its first operand and belongs to the cells (`cells.py`); `reduceat` is in `segment_folds.py`.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import numpy as np
 from ftrace.core import hooks
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import canonical
-from ftrace.core.errors import RuleError
+from ftrace.core.errors import DtypeError, RuleError
 from ftrace.numpy import reductions, ufuncs
 from ftrace.numpy.cumulative_functions import cumulated
 from ftrace.numpy.lowerings import constant_like, truth
@@ -88,9 +89,7 @@ def reduce(
         options |= {"dtype": dtype} if name in ("add", "multiply") and dtype is not None else {}
         options |= {"initial": initial} if initial is not None and "l" not in name[:1] else {}
         return ufuncs.finish(ufunc, known(array, **options), out)
-    x = strong(value(array))
-    if dtype is not None:
-        x = cast(x, canonical(dtype))
+    x = accumulating(ufunc, array, dtype)
     if where is not True:
         if ufunc.identity is None and initial is None:
             raise ValueError(
@@ -179,13 +178,26 @@ def _empty_fold(ufunc: np.ufunc, x: Any, axis: int) -> Any:
 
 
 def accumulating(ufunc: np.ufunc, array: Any, dtype: Any) -> Any:
-    """The operand in the dtype in which a ufunc adds up: sums of integers are wide."""
+    """The operand in the dtype in which a ufunc folds: sums of integers are wide.
+
+    Raises:
+        DtypeError: where NumPy has no loop that gives what it takes.
+    """
     x = strong(value(array))
     if dtype is not None:
         return cast(x, canonical(dtype))
-    if ufunc.__name__ in ("add", "multiply"):
-        return cast(x, reductions.accumulator(typeof(x).dtype))
-    return x
+    return cast(x, _dtype_of_fold(ufunc, typeof(x).dtype))
+
+
+@functools.lru_cache(maxsize=1024)
+def _dtype_of_fold(ufunc: np.ufunc, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    try:
+        return canonical(ufunc.resolve_dtypes((None, dtype, None), reduction=True)[0])
+    except TypeError as error:
+        raise DtypeError(
+            f"{ufunc.__name__} cannot be folded over an array of {dtype}.",
+            "Convert the array: `x.astype(float)`.",
+        ) from error
 
 
 def accumulate(

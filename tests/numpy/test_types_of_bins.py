@@ -46,6 +46,6 @@ def test_sums_of_weights_keep_the_dtype_and_the_imaginary_part(dtype, density):
     def counts(x, weights):
         return np.histogram(x, 2, weights=weights, density=density)[0]
 
-    want, got = counts(x, weights), jit(counts)(x, weights)
+    want, got = counts(x, weights), ftrace.jit(counts)(x, weights)
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, rtol=1e-6)
