@@ -214,8 +214,8 @@ class ForLoop(LoopSite):
 
     def turned(self, frame: LocalFrame, *given: Any) -> Outcome:
         items = given[0]
+        items.alone()  # before its length is asked for, which takes what is left of an iterator
         if type(items.length) is int and 0 < items.length <= UNROLLED:
-            items.alone()
             asks = _is_changeable if self.changes_items else _is_object
             if any(map(asks, items.values())):
                 return self._unrolled(frame, list(items))
