@@ -14,7 +14,7 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,8 @@ import numpy as np
 from ftrace import tree_util
 from ftrace.core import source, traced_text
 from ftrace.core.closure_cells import content
-from ftrace.core.trace import EVAL, ctx, lifted, running
+from ftrace.core.device import is_array
+from ftrace.core.trace import EVAL, Tracer, ctx, lifted, running
 from ftrace.core.weak import dropping
 from ftrace.lifting.sources.reach import place_of
 from ftrace.lifting.state.roots import STANDARD, call_of, is_denied, is_installed, is_library
@@ -75,16 +76,25 @@ def _where_traced(plain: Any, traced: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_iterable(plain: Any, traced: Callable[..., Any]) -> Callable[..., Any]:
-    """The same where the items may come from an iterator, which is read once, or go to a key."""
+    """The same where the items may come from what nobody looks into, or go to a key."""
 
     @functools.wraps(plain, _NAMES, updated=())
     def substitute(*args: Any, **options: Any) -> Any:
-        lazy = any(isinstance(a, Iterator) or callable(a) for a in (*args, *options.values()))
-        if lazy or holds_tracer(args) or (options and holds_tracer(options)):
+        hidden = any(map(_hides, (*args, *options.values())))
+        if hidden or holds_tracer(args) or (options and holds_tracer(options)):
             return traced(*args, **options)
         return plain(*args, **options)
 
     return substitute
+
+
+_PLAIN: Final = (list, tuple, dict, set, frozenset, str, bytes, range, Tracer)
+
+
+def _hides(x: Any) -> bool:
+    """Whether a value may give traced values that only iteration or a call of it shows."""
+    plain = issubclass(type(x), _PLAIN) or is_array(x)
+    return callable(x) or (isinstance(x, Iterable) and not plain)
 
 
 def _of_functions(plain: Any, *, classes: bool = True) -> Callable[..., Any]:

@@ -4,6 +4,7 @@
 
 import itertools
 import math
+from collections import deque
 
 import numpy as np
 import pytest
@@ -93,7 +94,30 @@ def endless_beside_known(x):
     return v * x + i
 
 
+def of_a_dict(x):
+    known = {"a": x, "b": 1.0}
+    found = 1.0 in {"c": x - 0.1, "d": 2 * x}.values()
+    return x * any({"c": x > 0, "d": x > 1}.values()) + max(known.values()) * (1 + found)
+
+
+def of_a_deque(x):
+    return min(deque([x, 1.0])) * sorted(deque([x, 2.0, x * x]))[1]
+
+
+class Several:
+    def __init__(self, *items):
+        self.items = items
+
+    def __iter__(self):
+        return iter(self.items)
+
+
+def of_an_iterable(x):
+    return max(Several(x, 1.0, x * x)) * (1 + all(Several(x > 0, x > 1)))
+
+
 RIGHT = (
+    *(of_a_dict, of_a_deque, of_an_iterable),
     *(a_generator, an_array, what_raises_behind_the_end, several_loops, a_function_that_yields),
     *(a_map, a_chain, an_object, a_loop, endless_beside_known),
 )
@@ -173,6 +197,12 @@ def of_an_object(x):
 def given_by_an_object(x):
     g = Given(x)
     any(v for v in g)
+    return x * sum(1 for _ in g)
+
+
+def given_at_once(x):
+    g = Given(x)
+    any(g)
     return x * sum(1 for _ in g)
 
 
@@ -263,6 +293,7 @@ REFUSED = {
     read_by_the_element: "an iterator that others hold",
     of_an_object: "an iterator that others hold",
     given_by_an_object: "an iterator that others hold",
+    given_at_once: "an iterator that others hold",
     in_pairs: "an iterator that others hold",
     a_loop_over_a_map: "an iterator that others hold",
     a_walrus: "The variable `hit`",

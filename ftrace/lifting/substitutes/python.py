@@ -8,6 +8,7 @@ refused by name.
 
 import operator
 import types
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, Final
 
@@ -251,7 +252,8 @@ def _quantifier(stop: bool, join: Callable[[Any, Any], Any]) -> Callable[[Any], 
                 first = found is (not stop)
                 found = _bool(item) if first else join(found, _bool(item))
                 if first and not isinstance(source, Sized):
-                    left = iter(taken(left, _HANDED - (left is not source), is_last=stops))
+                    own = _HANDED if left is source else _HANDED - 2
+                    left = iter(taken(left, own, is_last=stops))
         return found
 
     return quantifier
@@ -427,10 +429,13 @@ def _differs(x: Any, y: Any) -> Any:
 
 
 _LISTS: Final = (list, tuple, set, frozenset, dict)
+_SHOWN: Final = (type({}.values()), deque)
 
 
 def contains(items: Any, x: Any) -> Any:
     """`x in items`."""
+    if type(items) in _SHOWN:
+        items = list(items)
     if type(items) in _LISTS and (isinstance(x, Tracer) or holds_tracer(items)):
         found = _quantifier(True, fnp.logical_or)(v is x or v == x for v in items)
         return weak(found) if isinstance(found, Tracer) else found
