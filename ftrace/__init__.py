@@ -112,128 +112,48 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = (
-    "ad_checkpoint",
-    "checkpoint_policies",
-    "config",
-    "custom_batching",
-    "custom_derivatives",
-    "debug",
-    "dtypes",
-    "errors",
-    "experimental",
-    "flatten_util",
-    "implicit",
-    "lax",
-    "nn",
-    "numpy",
-    "ops",
-    "passes",
-    "random",
-    "scipy",
-    "sparse",
-    "testing",
-    "tree",
-    "tree_util",
+    "ad_checkpoint checkpoint_policies config custom_batching custom_derivatives debug dtypes "
+    "errors experimental flatten_util implicit lax nn numpy ops passes random scipy sparse "
+    "testing tree tree_util"
 )
 _HOMES = {
-    "ftrace.api.derivatives.autodiff": (
-        "canonical_grad",
-        "grad",
-        "jvp",
-        "linearize",
-        "value_and_grad",
-        "vjp",
-    ),
-    "ftrace.api.modes.mode_choice": ("gradient", "jacobian"),
-    "ftrace.api.derivatives.jets": ("derivative", "jet"),
-    "ftrace.api.derivatives.transposing": ("linear_transpose",),
-    "ftrace.api.derivatives.second_order": ("hessian_diagonal", "laplacian"),
-    "ftrace.api.tracking": ("gradient_of", "track", "with_gradient"),
-    "ftrace.api.vmap": ("vmap",),
-    "ftrace.api.compiled.accepted": (
-        "default_matmul_precision",
-        "enable_checks",
-        "enable_x64",
-        "named_scope",
-        "numpy_dtype_promotion",
-        "numpy_rank_promotion",
-        "typeof",
-    ),
-    "ftrace.api.compiled.callbacks": (
-        "io_callback",
-        "pure_callback",
-    ),
-    "ftrace.api.looking.checking": ("check_differentiable", "differentiable"),
-    "ftrace.api.compiled.checkpointing": (
-        "checkpoint",
-        "checkpoint_name",
-        "remat",
-    ),
-    "ftrace.api.compiled.compiling": (
-        "block_until_ready",
-        "disable_jit",
-        "ensure_compile_time_eval",
-        "jit",
-        "named_call",
-        "prepare",
-    ),
-    "ftrace.api.rules.custom": (
-        "custom_jvp",
-        "custom_vjp",
-    ),
-    "ftrace.api.rules.custom_gradient": (
-        "closure_convert",
-        "custom_gradient",
-    ),
-    "ftrace.api.rules.custom_rule": (
-        "Diagonal",
-        "Products",
-        "custom_rule",
-    ),
-    "ftrace.api.rules.custom_vmap": ("custom_vmap",),
-    "ftrace.api.compiled.devices": (
-        "device_get",
-        "device_put",
-    ),
-    "ftrace.api.rules.external": ("external",),
-    "ftrace.api.compiled.inspecting": (
-        "ShapeDtypeStruct",
-        "eval_shape",
-        "make_jaxpr",
-        "tangent_type",
-    ),
-    "ftrace.api.derivatives.jacobians": (
-        "hessian",
-        "hvp",
-        "jacfwd",
-        "jacrev",
-    ),
-    "ftrace.api.modes.explaining": ("explain",),
-    "ftrace.api.looking.residuals": (
-        "print_saved_residuals",
-        "saved_residuals",
-    ),
-    "ftrace.api.rules.preferring": ("prefer",),
-    "ftrace.api.rules.surgery": (
-        "clip_gradient",
-        "replace_gradient",
-        "reverse_gradient",
-        "scale_gradient",
-    ),
-    "ftrace.api.compiled.vectorize": (
-        "elementwise_partials",
-        "vectorize",
-    ),
-    "ftrace.control.rules.vector_spaces": ("register_vector_space",),
-    "ftrace.core.primitive": ("Primitive",),
-    "ftrace.core.trace": ("Tracer",),
-    "ftrace.core.zero": ("SymbolicZero",),
-    "ftrace.cpu.runtime.recycling": ("release_memory",),
-    "ftrace.lax.operations": ("stop_gradient",),
-    "ftrace.lifting.lifted": ("lift",),
-    "ftrace.typing": ("Array",),
+    "ftrace.api.derivatives.autodiff": "canonical_grad grad jvp linearize value_and_grad vjp",
+    "ftrace.api.modes.mode_choice": "gradient jacobian",
+    "ftrace.api.derivatives.jets": "derivative jet",
+    "ftrace.api.derivatives.transposing": "linear_transpose",
+    "ftrace.api.derivatives.second_order": "hessian_diagonal laplacian",
+    "ftrace.api.tracking": "gradient_of track with_gradient",
+    "ftrace.api.vmap": "vmap",
+    "ftrace.api.compiled.accepted": "default_matmul_precision enable_checks enable_x64 named_scope "
+    "numpy_dtype_promotion numpy_rank_promotion typeof",
+    "ftrace.api.compiled.callbacks": "io_callback pure_callback",
+    "ftrace.api.looking.checking": "check_differentiable differentiable",
+    "ftrace.api.compiled.checkpointing": "checkpoint checkpoint_name remat",
+    "ftrace.api.compiled.compiling": "block_until_ready disable_jit ensure_compile_time_eval jit "
+    "named_call prepare",
+    "ftrace.api.rules.custom": "custom_jvp custom_vjp",
+    "ftrace.api.rules.custom_gradient": "closure_convert custom_gradient",
+    "ftrace.api.rules.custom_rule": "Diagonal Products custom_rule",
+    "ftrace.api.rules.custom_vmap": "custom_vmap",
+    "ftrace.api.compiled.devices": "device_get device_put",
+    "ftrace.api.rules.external": "external",
+    "ftrace.api.compiled.inspecting": "ShapeDtypeStruct eval_shape make_jaxpr tangent_type",
+    "ftrace.api.derivatives.jacobians": "hessian hvp jacfwd jacrev",
+    "ftrace.api.modes.explaining": "explain",
+    "ftrace.api.looking.residuals": "print_saved_residuals saved_residuals",
+    "ftrace.api.rules.preferring": "prefer",
+    "ftrace.api.rules.surgery": "clip_gradient replace_gradient reverse_gradient scale_gradient",
+    "ftrace.api.compiled.vectorize": "elementwise_partials vectorize",
+    "ftrace.control.rules.vector_spaces": "register_vector_space",
+    "ftrace.core.primitive": "Primitive",
+    "ftrace.core.trace": "Tracer",
+    "ftrace.core.zero": "SymbolicZero",
+    "ftrace.cpu.runtime.recycling": "release_memory",
+    "ftrace.lax.operations": "stop_gradient",
+    "ftrace.lifting.lifted": "lift",
+    "ftrace.typing": "Array",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> "Any":
@@ -251,7 +171,7 @@ def __getattr__(name: str) -> "Any":
                 from ftrace.core.arguments import explained  # imports NumPy
 
                 value = explained(value, f"ftrace.{name}")
-        elif name in _MODULES:
+        elif name in _MODULES.split():
             value = importlib.import_module(f"ftrace.{name}")
         else:
             from ftrace.core.jax_names import refusing
@@ -262,4 +182,4 @@ def __getattr__(name: str) -> "Any":
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_HOME_OF})
+    return sorted({*globals(), *_MODULES.split(), *_HOME_OF})

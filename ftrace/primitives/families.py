@@ -141,14 +141,12 @@ def pointwise(name: str) -> Pointwise | None:
     return Pointwise(name) if name in OPS else None
 
 
-def with_loop(
-    lower: Pointwise | None, impl: Rule, operands: int, results: int = 1
-) -> Pointwise | Gufunc | None:
+def with_loop(lower: Pointwise | None, impl: Rule, operands: int) -> Pointwise | Gufunc | None:
     """How kernels compute a row; for what they cannot, the compiled loop of the ufunc it is."""
     if isinstance(impl, Lazy):
-        call = elementwise_call(impl.module, impl.name, (None,) * operands, range(results))
+        call = elementwise_call(impl.module, impl.name, (None,) * operands, (0,))
     elif type(impl) is np.ufunc and getattr(np, impl.__name__, None) is impl:
-        call = elementwise_call("numpy", impl.__name__, (None,) * operands, range(results))
+        call = elementwise_call("numpy", impl.__name__, (None,) * operands, (0,))
     else:
         return lower
     loop = Gufunc(lambda avals, **params: call)
@@ -173,7 +171,6 @@ def unary(
     lower: Pointwise | None = None,
     decides: Rule | None = None,
     samples: Callable[[], Iterable[Any]] | None = None,
-    errors: Callable[[], Iterable[Any]] | None = None,
 ) -> Primitive:
     """A row of one operand whose result has its shape. Params go to every rule.
 
@@ -216,7 +213,7 @@ def unary(
         lower=with_loop(lower or pointwise(name), impl, 1),
         decides=decides,
         samples=samples or elementwise_samples(kinds, (domain,), points),
-        errors=errors or elementwise_errors(kinds, 1),
+        errors=elementwise_errors(kinds, 1),
     )
     apply = bound(row)
     return row
@@ -241,8 +238,6 @@ def binary(
     weak: bool = False,
     lower: Pointwise | None = None,
     decides: Rule | None = None,
-    samples: Callable[[], Iterable[Any]] | None = None,
-    errors: Callable[[], Iterable[Any]] | None = None,
 ) -> Primitive:
     """A row of two operands of one shape and dtype, either of which may have rank 0.
 
@@ -289,8 +284,8 @@ def binary(
         bilinear=bilinear,
         lower=with_loop(lower or pointwise(name), impl, 2),
         decides=decides,
-        samples=samples or elementwise_samples(kinds, domains, points),
-        errors=errors or elementwise_errors(kinds, 2),
+        samples=elementwise_samples(kinds, domains, points),
+        errors=elementwise_errors(kinds, 2),
     )
     apply = bound(row)
     return row

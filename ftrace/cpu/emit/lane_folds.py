@@ -13,6 +13,7 @@ from ftrace.cpu.emit.llvm_spelling import compare, extreme_of, spell
 from ftrace.cpu.llvm.casts import cast
 from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.llvm.vector_idioms import both, invert, part
+from ftrace.cpu.mathematics.pieces import two_sum
 from ftrace.lowering.kernel.fold_trees import identity
 from ftrace.lowering.kernel.ir import PAIRS, Fold
 
@@ -93,13 +94,6 @@ def flush(text: Text, state: State) -> State:
     total, high, low = state
     high, error = two_sum(text, high, total)
     return [text.like(total, 0.0), high, text.add(low, error)]
-
-
-def two_sum(text: Text, a: Typed, b: Typed) -> tuple[Typed, Typed]:
-    """The rounded sum and its error."""
-    s = text.add(a, b)
-    t = text.sub(s, a)
-    return s, text.add(text.sub(a, text.sub(s, t)), text.sub(b, t))
 
 
 def _combine(text: Text, fold: Fold, a: State, b: State) -> State:

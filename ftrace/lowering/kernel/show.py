@@ -147,8 +147,8 @@ class _Printer:
     def atom(self, a: Atom) -> str:
         return repr(a.value) if isinstance(a, Lit) else self.names[a.id]
 
-    def atoms(self, atoms: Sequence[Atom], separator: str = ", ") -> str:
-        return separator.join(self.atom(a) for a in atoms)
+    def atoms(self, atoms: Sequence[Atom]) -> str:
+        return ", ".join(self.atom(a) for a in atoms)
 
     def binder(self, v: KernelVar) -> str:
         return f"{self.names[v.id]}:{v.dtype}"

@@ -360,11 +360,11 @@ class _Checker:
         self.written += [place for place in after_then if place in after_orelse]
         self.outs(stmt.outs, then)
 
-    def arm(self, block: Block, params: Sequence[KernelVar] = ()) -> tuple[list[str], _Places]:
+    def arm(self, block: Block) -> tuple[list[str], _Places]:
         """Types of what a guarded block leaves, and what it wrote."""
         guarded, written = self.guarded, self.written
         self.guarded, self.written = True, list(written)
-        results = self.block(block, params)
+        results = self.block(block, ())
         new = self.written[len(written) :]
         self.guarded, self.written = guarded, written
         return results, new

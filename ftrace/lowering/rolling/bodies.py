@@ -6,7 +6,7 @@ its end, an element of an array that the iterations leave, or of one that was th
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,13 +34,11 @@ class Chain:
         result: its number in an iteration.
         inits: numbers of what the registers start from; None for zeros.
         registers: their variables in the body.
-        finals: the loop's results.
     """
 
     result: int
     inits: tuple[int | None, ...]
     registers: list[Var]
-    finals: list[Var] = field(default_factory=list)
 
 
 class Body:

@@ -15,7 +15,7 @@ from ftrace.numpy.linear_equations import stacked
 from ftrace.numpy.promote import cast, common_dtype, strong, value
 from ftrace.numpy.refusing import refuse
 from ftrace.primitives.shape import expand_dims, reshape
-from ftrace.primitives.stacks import check_square, conjugated
+from ftrace.primitives.stacks import check_matrices, check_square, conjugated
 from ftrace.primitives.triangular import triangular_solve
 
 
@@ -36,6 +36,19 @@ def square(name: str, *xs: Any) -> list[Any]:
     found = floating(*xs)
     check_square(name, typeof(found[0]))
     return found
+
+
+def rectangular(name: str, a: Any) -> Any:
+    """A stack of matrices in a dtype that LAPACK has."""
+    (a,) = floating(a)
+    check_matrices(name, typeof(a))
+    return a
+
+
+def as_complex(a: Any) -> Any:
+    """Matrices in the complex dtype of their precision."""
+    dtype = typeof(a).dtype
+    return a if dtype.kind == "c" else cast(a, np.result_type(dtype, np.complex64))
 
 
 def on_columns(a: Any, b: Any, solve: Callable[[Any, Any], Any]) -> Any:

@@ -7,8 +7,6 @@ no shape or dtype while a program is traced: such options raise `RuleError`, and
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
 from ftrace.core.errors import DomainError, RuleError, ShapeError
@@ -18,9 +16,15 @@ from ftrace.numpy.promote import value
 from ftrace.primitives import eigenvalues, orthogonal, singular_values, spectra
 from ftrace.primitives.diagonals import half
 from ftrace.primitives.matrix_roots import factored
-from ftrace.primitives.stacks import adjoint, check_matrices
+from ftrace.primitives.stacks import adjoint
 from ftrace.scipy.borrowing import scipys
-from ftrace.scipy.linalg.matrix_operands import floating, square, triangular
+from ftrace.scipy.linalg.matrix_operands import (
+    as_complex,
+    floating,
+    rectangular,
+    square,
+    triangular,
+)
 
 
 def _refuse(function: str, option: str, instead: str) -> None:
@@ -329,7 +333,7 @@ def schur(
     (a,) = square("schur", a)
     _check_room(lwork, [3 * n for n in typeof(a).shape[-1:]])
     if output in ("complex", "c"):
-        return tuple(factored(_complex(a), name="complex schur"))
+        return tuple(factored(as_complex(a), name="complex schur"))
     return tuple(factored(a, name="schur"))
 
 
@@ -337,11 +341,6 @@ def _check_room(lwork: int | None, least: Sequence[int]) -> None:
     """Refuse what LAPACK would refuse as its working space."""
     if lwork is not None and lwork != -1 and lwork < max(1, *least):
         raise DomainError(f"lwork is {lwork}.", "Leave it out.")
-
-
-def _complex(a: Any) -> Any:
-    kind = typeof(a).dtype
-    return a if kind.kind == "c" else fnp.astype(a, np.result_type(kind, np.complex64))
 
 
 @scipys("scipy.linalg")
@@ -364,7 +363,7 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> Any:
         >>> np.diag(ftrace.jit(f)(np.array([[0.0, -1.0], [1.0, 0.0]]))).imag.round(6)
         array([ 1., -1.])
     """
-    t, z = map(_complex, square("rsf2csf", T, Z))
+    t, z = map(as_complex, square("rsf2csf", T, Z))
     if typeof(z).shape[-2:] != typeof(t).shape[-2:]:
         raise ShapeError("rsf2csf was given T and Z of other sizes.", "Give both one size.")
     found, turn = factored(t, name="complex schur")
@@ -401,12 +400,6 @@ def hessenberg(
 # ---------------------------------------------------------------------------------- orthogonal
 
 
-def _rectangular(name: str, a: Any) -> Any:
-    (a,) = floating(a)
-    check_matrices(name, typeof(a))
-    return a
-
-
 @scipys("scipy.linalg")
 def svd(
     a: Any,
@@ -437,7 +430,7 @@ def svd(
         >>> ftrace.jit(f)(np.diag([1.0, 2.0]))
         array([2., 1.])
     """
-    a = _rectangular("svd", a)
+    a = rectangular("svd", a)
     if not compute_uv:
         return singular_values.svdvals(a)
     return tuple(singular_values.svd(a, full=full_matrices))
@@ -462,7 +455,7 @@ def svdvals(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any
         >>> ftrace.jit(ftrace.scipy.linalg.svdvals)(np.diag([1.0, 2.0]))
         array([2., 1.])
     """
-    return singular_values.svdvals(_rectangular("svdvals", a))
+    return singular_values.svdvals(rectangular("svdvals", a))
 
 
 @scipys("scipy.linalg")
@@ -501,5 +494,5 @@ def qr(
     if mode not in ("full", "economic", "r"):
         raise DomainError(f"The mode is {mode!r}.", "It is 'full', 'economic' or 'r'.")
     _check_room(lwork, typeof(value(a)).shape[-1:])
-    q, r = orthogonal.qr(_rectangular("qr", a), complete=mode != "economic")
+    q, r = orthogonal.qr(rectangular("qr", a), complete=mode != "economic")
     return (r,) if mode == "r" else (q, r)

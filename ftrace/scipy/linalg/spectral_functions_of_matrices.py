@@ -7,8 +7,6 @@ f where eigenvalues are equal, instead of the quotients that derivatives of eige
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import ftrace.numpy as fnp
 from ftrace.control.closures import Closure
 from ftrace.control.rules.custom_derivatives import custom_jvp_call
@@ -22,13 +20,7 @@ from ftrace.primitives.diagonals import epsilon, half
 from ftrace.primitives.matrix_equations import sylvester
 from ftrace.primitives.stacks import adjoint, check_matrices
 from ftrace.scipy.borrowing import scipys
-from ftrace.scipy.linalg.matrix_operands import floating, square
-
-
-def as_complex(a: Any) -> Any:
-    """Matrices in the complex dtype of their precision."""
-    dtype = typeof(a).dtype
-    return a if dtype.kind == "c" else fnp.astype(a, np.result_type(dtype, np.complex64))
+from ftrace.scipy.linalg.matrix_operands import as_complex, floating, square
 
 
 @scipys("scipy.linalg")

@@ -20,13 +20,7 @@ from ftrace.primitives.least_squares import least_squares
 from ftrace.primitives.least_squares import pinv as pinv_row
 from ftrace.primitives.stacks import adjoint, check_matrices, check_square
 from ftrace.scipy.borrowing import scipys
-from ftrace.scipy.linalg.matrix_operands import floating
-
-
-def _rectangular(name: str, a: Any) -> Any:
-    (a,) = floating(a)
-    check_matrices(name, typeof(a))
-    return a
+from ftrace.scipy.linalg.matrix_operands import floating, rectangular
 
 
 def _cutoff(a: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:
@@ -80,7 +74,7 @@ def pinv(
         array([[0.5, 0. ],
                [0. , 0. ]])
     """
-    return _inverse(_rectangular("pinv", a), atol, rtol, return_rank, False)
+    return _inverse(rectangular("pinv", a), atol, rtol, return_rank, False)
 
 
 @scipys("scipy.linalg")
@@ -111,7 +105,7 @@ def pinvh(
         array([[0.5, 0. ],
                [0. , 0. ]])
     """
-    a = _rectangular("pinvh", a)
+    a = rectangular("pinvh", a)
     check_square("pinvh", typeof(a))
     return _inverse(a if lower else adjoint(a), atol, rtol, return_rank, True)
 
@@ -203,7 +197,7 @@ def null_space(
         >>> ftrace.grad(f)(np.array([[2.0, 0.0]]))
         array([[ 0. , -0.5]])
     """
-    a = _rectangular("null_space", A)
+    a = rectangular("null_space", A)
     _, s, vh = singular_values.svd(a, full=True)
     rank = _rank(s, typeof(a).shape, rcond, "a null space")
     return adjoint(vh[rank:])
@@ -233,7 +227,7 @@ def orth(A: Any, rcond: Any = None) -> Any:
         array([[0. ],
                [0.5]])
     """
-    a = _rectangular("orth", A)
+    a = rectangular("orth", A)
     u, s, _ = singular_values.svd(a, full=False)
     return u[:, : _rank(s, typeof(a).shape, rcond, "a basis of the range")]
 
