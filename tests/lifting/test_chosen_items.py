@@ -31,6 +31,11 @@ class Particle:
     v: Any
 
 
+class Body:
+    def __init__(self, v: Any) -> None:
+        self.v = v
+
+
 @program
 def set_at_a_traced_place(x: Any, i: Any) -> Any:
     xs = [x, 1.0, 2.0]
@@ -82,6 +87,100 @@ def under_a_decision(x: Any, i: Any) -> Any:
 
 
 @program
+def an_item_of_a_chosen_list(x: Any, i: Any) -> Any:
+    rows = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    other = rows[1]
+    rows[i][1] = 7.0 * x
+    rows[i][0] += other[1]
+    rows[i][-1] *= 2
+    return sum(rows[0]) + 10 * rows[1][0] + 100 * rows[1][1] + 1000 * sum(rows[2]) + other[1]
+
+
+@program
+def a_grid(x: Any, i: Any) -> Any:
+    grid = [[0.0] * 3 for _ in range(3)]
+    for k in range(4):
+        grid[(i + k) % 3][(i * k) % 3] += x * (k + 1)
+        grid[k % 3][i] -= 1.0
+    return sum(sum(row) * 10**k + row[0] for k, row in enumerate(grid))
+
+
+@program
+def one_list_in_two_places(x: Any, i: Any) -> Any:
+    row = [x, 1.0]
+    rows = [row, row, [2.0, 3.0]]
+    rows[i][0] = 5.0 * x
+    return row[0] + 10 * rows[0][0] + 100 * rows[2][0]
+
+
+@program
+def an_attribute_of_a_chosen_object(x: Any, i: Any) -> Any:
+    particles = (Particle(x), Particle(2.0), Particle(3.0))
+    particles[i].v += 1.0
+    particles[i - 1].v = x * particles[i].v
+    return particles[0].v + 10 * particles[1].v + 100 * particles[2].v
+
+
+@program
+def an_attribute_of_an_object_that_is_no_container(x: Any, i: Any) -> Any:
+    bodies = [Body(x), Body(2.0), Body(3.0)]
+    bodies[i].v += 1.0
+    bodies[i].v = bodies[0].v * 2
+    return bodies[0].v + 10 * bodies[1].v + 100 * bodies[2].v
+
+
+@program
+def something_within_a_chosen_list(x: Any, i: Any) -> Any:
+    rows: list[list[Any]] = [[Particle(x), 1.0], [Particle(2.0), 3.0], [Particle(1.0), 0.0]]
+    rows[i][0].v = 7.0 * x
+    rows[i][1] += x
+    return sum(row[0].v * 10**k + row[1] for k, row in enumerate(rows))
+
+
+@program
+def a_dict_of_lists(x: Any, i: Any) -> Any:
+    table: dict[str, Any] = {"a": [x, 2.0, 3.0], "n": [{"v": 1.0}, {"v": x}, {"v": 2.0}]}
+    table["a"][i] = 5.0
+    table["n"][i]["v"] += x
+    return sum(table["a"]) + sum(d["v"] * 10**k for k, d in enumerate(table["n"]))
+
+
+@program
+def a_list_of_arrays(x: Any, i: Any) -> Any:
+    rows = [np.array([x, 1.0]), np.array([2.0, x]), np.array([x * 3, 0.0])]
+    rows[i][1] = 7.0 * x
+    rows[i][0] += 1.0
+    return rows[0][0] + 10 * rows[0][1] + 100 * rows[1][0] + 1000 * rows[1][1] + rows[2][1]
+
+
+@program
+def parts_of_a_tuple_as_targets(x: Any, i: Any) -> Any:
+    rows, particles = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]], [Particle(1.0), Particle(x), Particle(2)]
+    rows[i][0], particles[i].v = particles[0].v, rows[i][1]
+    return sum(map(sum, rows)) + 10 * particles[0].v + 100 * particles[1].v
+
+
+@program
+def sorted_in_place(x: Any, i: Any) -> Any:
+    xs, pairs = [x, 2.0, 1.0], [(x, 1), (i * 1.0, 2), (0.3, 3)]
+    other = xs
+    if x > 0:
+        xs.sort()
+    pairs.sort(key=lambda pair: -pair[0], reverse=True)
+    return other[0] + 10 * other[1] + 100 * xs[2] + 1000 * pairs[0][1] + pairs[2][0]
+
+
+@program
+def out_of_range_of_the_outer_list_and_caught(x: Any, i: Any) -> Any:
+    rows = [[x, 1.0], [2.0, 3.0]]
+    try:
+        rows[i][0] = 7.0
+    except IndexError:
+        rows[0][1] = -1.0
+    return rows[0][0] + 10 * rows[1][0] + 100 * rows[0][1]
+
+
+@program
 def out_of_range_and_caught(x: Any, i: Any) -> Any:
     xs = [x, 1.0]
     try:
@@ -123,17 +222,28 @@ def the_best_by_a_key(x: Any, i: Any) -> Any:
 
 
 @lost
-def an_item_of_a_chosen_list(x: Any, i: Any) -> Any:
+def an_item_of_a_list_that_a_name_is_bound_to(x: Any, i: Any) -> Any:
     rows = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]]
-    rows[i][1] = 7.0 * x
+    row = rows[i]
+    row[1] = 7.0 * x
     return rows[0][1] + 10 * rows[1][1]
 
 
 @lost
-def an_attribute_of_a_chosen_object(x: Any, i: Any) -> Any:
+def an_attribute_of_an_object_that_a_function_gets(x: Any, i: Any) -> Any:
+    def push(p: Any) -> None:
+        p.v += 1.0
+
     particles = (Particle(x), Particle(2.0), Particle(3.0))
-    particles[i].v += 1.0
+    push(particles[i])
     return particles[0].v + 10 * particles[1].v
+
+
+@lost
+def an_item_that_goes(x: Any, i: Any) -> Any:
+    rows = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    del rows[i][0]
+    return rows[0][0]
 
 
 @lost
@@ -141,13 +251,6 @@ def an_item_of_a_chosen_dict(x: Any, i: Any) -> Any:
     table = {0: {"v": x}, 1: {"v": 2.0}, 2: {"v": 3.0}, -1: {"v": 4.0}}
     table[i]["v"] = 5.0
     return table[0]["v"]
-
-
-@lost
-def something_within_a_chosen_list(x: Any, i: Any) -> Any:
-    rows: list[list[Any]] = [[Particle(x), 1.0], [Particle(2.0), 3.0], [Particle(1.0), 0.0]]
-    rows[i][0].v = 7.0
-    return rows[0][0].v
 
 
 @lost
@@ -243,6 +346,13 @@ def test_what_is_no_number_is_not_set_at_a_traced_place() -> None:
         xs[i] = np.array([x, x])
         return xs[0]
 
+    def h(x: Any, i: Any) -> Any:
+        rows = ((x, 1.0), (2.0, 3.0))
+        rows[i][0] = 4.0  # type: ignore[index]
+        return rows[0][0]
+
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        ftrace.jit(h)(1.0, 0)
     for broken in (f, g):
-        with pytest.raises(LiftError, match="does not hold numbers alone was set at a traced"):
+        with pytest.raises(LiftError, match="What is no number was bound at a traced place"):
             ftrace.jit(broken)(1.0, 0)

@@ -24,14 +24,14 @@ from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, lifted, running
 from ftrace.core.tree import tree_flatten
 from ftrace.lifting.state.leaves import one_of
 from ftrace.lifting.state.watching import put_together
-from ftrace.lifting.substitutes.python import choose, holds_tracer, is_unknown, stacked
+from ftrace.lifting.substitutes.python import BUILTINS, holds_tracer, is_unknown, stacked
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import cast, find_traced, static_int, value
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.scalar_classes import agreed
 from ftrace.numpy.ufuncs import UFUNCS
-from ftrace.numpy.views import lies_like, may_be_cell
+from ftrace.numpy.views import lies_like
 
 # ---------------------------------------------------------------------------------- constructors
 
@@ -180,8 +180,10 @@ def numpy_function(fn: Any) -> Any:
 
 
 def numpy_method(fn: Any) -> Any:
-    """What a call of a builtin method calls: the traced method, of a plain array."""
+    """What a call of a builtin method calls: the traced method, of a plain array; `list.sort`."""
     array = fn.__self__
+    if type(array) is list and fn.__name__ == "sort":
+        return functools.partial(_sort, array)
     if type(array) is np.ufunc and fn.__name__ == "at":
         return functools.partial(_written_at, fn)
     if type(array) is not np.ndarray or fn.__name__ in WRITERS:
@@ -193,6 +195,10 @@ def numpy_method(fn: Any) -> Any:
         return getattr(ctx.trace.lift(array), fn.__name__)(*args, **options)
 
     return method
+
+
+def _sort(items: list[Any], /, *, key: Any = None, reverse: bool = False) -> None:
+    items[:] = BUILTINS[sorted](items, key=key, reverse=reverse)
 
 
 def _written_at(at: Callable[..., None], a: Any, *operands: Any) -> None:
@@ -238,58 +244,11 @@ def item(holder: Any, key: Any, bound: bool = False) -> Any:
         if kind is dict:
             return _looked_up(holder, key, bound)
         if kind in (list, tuple, range) and holder:
-            i = _in_range(holder, key)
+            i = in_range(holder, key)
             if kind is range:
                 return getitem(np.asarray(holder), i)
             return _chosen(kind, holder, i, bound)
     return holder[key]
-
-
-def into(holder: Any) -> Any:
-    """`holder` where `holder[key] = x` or `holder[key] += x` stands in lifted code."""
-    return _Slots(holder) if running and ctx.trace is not EVAL and type(holder) is list else holder
-
-
-class _Slots:
-    """A list whose items are set at traced places as well: each item is the new one or its own."""
-
-    __slots__ = ("_items",)
-
-    def __init__(self, items: list[Any]) -> None:
-        self._items = items
-
-    def __getitem__(self, key: Any) -> Any:
-        return item(self._items, key)
-
-    def __delitem__(self, key: Any) -> None:
-        del self._items[key]
-
-    def __setitem__(self, key: Any, x: Any) -> None:
-        items = self._items
-        if not (isinstance(key, Tracer) and key.known(exact=True) is UNKNOWN and items):
-            items[key] = x
-            return
-        if not all(map(_is_number, (x, *items))):
-            raise LiftError(
-                "An item of a list that does not hold numbers alone was set at a traced place.",
-                "Use an array (numpy.stack), whose items may be set so, or loop over the places "
-                "and decide: `for k in range(len(xs)): if k == i: xs[k] = x`.",
-            )
-        n, alike = len(items), [0] * len(items)
-        fail_where(
-            fnp.less(key, -n) | fnp.greater_equal(key, n),
-            (key,),
-            lambda i: alike.__setitem__(i, 0),
-            IndexError,
-        )
-        i = fnp.where(fnp.less(key, 0), fnp.add(key, n), key)
-        items[:] = [choose(fnp.equal(i, k), x, own) for k, own in enumerate(items)]
-
-
-def _is_number(x: Any) -> bool:
-    return type(x) in SCALAR_AVALS or (
-        isinstance(x, Tracer | np.generic) and not (typeof(x).shape or may_be_cell(x))
-    )
 
 
 def _within(shape: tuple[int, ...], key: Any) -> Any:
@@ -320,7 +279,7 @@ def _of_axis(i: Any, axis: int, n: int) -> Any:
     return _fail_outside(i, n, throw)
 
 
-def _in_range(holder: Any, i: Any) -> Any:
+def in_range(holder: Any, i: Any) -> Any:
     """An index that is in range: for others there is Python's IndexError."""
     alike = holder if type(holder) is range else type(holder)([0]) * len(holder)
     return _fail_outside(i, len(holder), alike.__getitem__)

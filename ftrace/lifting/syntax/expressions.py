@@ -83,14 +83,29 @@ class Expressions(ast.NodeTransformer):
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
+        if not isinstance(node.ctx, ast.Load):
+            return self._target(node, is_static=_is_static(node.slice))
         self.generic_visit(node)
         if _is_static(node.slice):
             return node
-        if not isinstance(node.ctx, ast.Load):
-            node.value = at(node.value, ast.Call(method("into"), [node.value], []))
-            return node
         key = _Slices().visit(node.slice)
         return at(node, ast.Call(method("item"), [node.value, key], []))
+
+    def _target(self, node: ast.Subscript | ast.Attribute, is_static: bool) -> Any:
+        """What is bound at traced places: `x[i][j] = v` as `_ft.into(x, i)[j] = v`."""
+        holder, keys = node.value, []
+        while isinstance(holder, ast.Subscript) and not (keys and _is_static(holder.slice)):
+            holder, keys = holder.value, [holder.slice, *keys]
+        if keys and not all(map(_is_static, keys)) and not any(map(_is_sliced, keys)):
+            args = [self.visit(x) for x in (holder, *keys)]
+            if isinstance(node, ast.Subscript):
+                node.slice = self.visit(node.slice)
+        else:
+            self.generic_visit(node)
+            args = [node.value]
+        if len(args) > 1 or not is_static:
+            node.value = at(node.value, ast.Call(method("into"), args, []))
+        return node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         """An array that the function will write may have to be a traced one."""
@@ -217,8 +232,10 @@ class Expressions(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         """Where an AttributeError may be caught, numbers have no attributes of arrays."""
+        if not isinstance(node.ctx, ast.Load):
+            return self._target(node, is_static=True)
         self.generic_visit(node)
-        if not is_missed(self.template.outer, node.attr) or not isinstance(node.ctx, ast.Load):
+        if not is_missed(self.template.outer, node.attr):
             return node
         return at(node, ast.Call(method("attribute_of"), [node.value, ast.Constant(node.attr)], []))
 
@@ -329,6 +346,10 @@ class _Slices(ast.NodeTransformer):
     def visit_Slice(self, node: ast.Slice) -> Any:
         parts = [p or ast.Constant(None) for p in (node.lower, node.upper, node.step)]
         return at(node, ast.Call(method("slice"), parts, []))
+
+
+def _is_sliced(key: ast.expr) -> bool:
+    return any(isinstance(n, ast.Slice) for n in ast.walk(key))
 
 
 def _is_static(key: ast.expr) -> bool:

@@ -26,7 +26,7 @@ from ftrace.lifting.staging.sites import give_up
 from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Mark, Outcome
 from ftrace.lifting.state.watching import RegionWatch, refuse_held
-from ftrace.lifting.substitutes import array_functions, python
+from ftrace.lifting.substitutes import array_functions, python, targets
 from ftrace.lifting.syntax import patterns, users_operators
 from ftrace.numpy.tracer_operators import refuse_division
 from ftrace.primitives.compare import bitwise_not
@@ -135,7 +135,7 @@ class Helper:
     instance = staticmethod(patterns.instance)
     parts = staticmethod(patterns.parts)
     item = staticmethod(array_functions.item)
-    into = staticmethod(array_functions.into)
+    into = staticmethod(targets.into)
     operate = staticmethod(users_operators.operate)
     attribute = staticmethod(users_operators.attribute)
     managed = staticmethod(users_operators.managed)
