@@ -13,7 +13,7 @@ from ftrace.core.arguments import BARE
 from ftrace.core.avals import typeof
 from ftrace.core.device import LIBRARIES
 from ftrace.core.dtypes import canonical
-from ftrace.core.errors import ShapeError
+from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.trace import EVAL, ctx, running
 from ftrace.numpy import ufuncs
 from ftrace.numpy.lowerings import LOWERINGS, constant_like
@@ -66,6 +66,14 @@ def _refusing(ufunc: np.ufunc, computed: Callable[..., Any]) -> Callable[..., An
     return traced
 
 
+def _as_kind(name: str, x: Any, dtype: np.dtype[Any]) -> Any:
+    """An operand in the dtype that `dtype=` asks for, which must hold what it is."""
+    own = typeof(x).dtype
+    if not np.can_cast(own, dtype, "same_kind"):
+        raise DtypeError(f"{name} cannot take {own} as {dtype}.", "Convert it: `x.astype(dtype)`.")
+    return cast(x, dtype)
+
+
 def _gufunc(name: str, *ranks: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The public function of a generalised ufunc from its two-operand implementation.
 
@@ -84,7 +92,7 @@ def _gufunc(name: str, *ranks: int) -> Callable[[Callable[..., Any]], Callable[.
             operands = _strong_pair(x1, x2)
             _check_ranks(name, operands, ranks)
             if dtype is not None:
-                operands = [cast(x, canonical(dtype)) for x in operands]
+                operands = [_as_kind(name, x, canonical(dtype)) for x in operands]
             return ufuncs.finish(np.add, fn(*operands, **axis), out)
 
         traced = computed if ufunc is None else _refusing(ufunc, computed)

@@ -15,6 +15,7 @@ import numpy as np
 from ftrace.core.avals import SCALAR_AVALS, TYPEOF, typeof
 from ftrace.core.device import LIBRARIES, to_host
 from ftrace.core.dtypes import float64
+from ftrace.core.errors import RuleError
 from ftrace.core.primitive import bound
 from ftrace.core.trace import UNKNOWN, Tracer, holds_array, stands_for
 from ftrace.numpy import ufuncs
@@ -150,7 +151,9 @@ def _reflected(row: Callable[..., Any], general: Operator, repeats: bool = False
     return reflected
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power(x: Any, y: Any, modulo: Any = None) -> Any:
+    if modulo is not None:
+        raise RuleError("pow(x, y, modulo) has no rule for traced values.", "Write x**y % modulo.")
     if not _operand(y, x):
         return NotImplemented
     both = _is_weak(x) and _is_weak(y)

@@ -118,3 +118,10 @@ def test_dtypes_are_numpys(name):
 def test_integers_beyond_64_bits_are_refused_by_name():
     with pytest.raises(TypeError, match="is the int 9223372036854775808"):
         jit(lambda x: 2**63)(1.0)
+
+
+def test_products_refuse_a_dtype_that_drops_the_imaginary_part():
+    x = np.ones((2, 2), complex)
+    with pytest.raises(TypeError, match="complex128 as float64"):
+        jit(lambda x: np.matmul(x, x, dtype=float))(x)
+    assert jit(lambda x: np.matmul(x, x, dtype=complex))(x.real).dtype == complex

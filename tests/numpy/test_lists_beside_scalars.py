@@ -65,3 +65,8 @@ def test_a_list_is_an_array_where_numpy_makes_it_one(function, x):
 def test_the_error_says_what_to_do():
     with pytest.raises(TracerIntegerConversionError, match=r"numpy\.asarray\(list\) \* x"):
         vectorize(lambda x: (x * ROW)[0])(np.ones(3))
+
+
+def test_a_power_with_a_modulus_is_refused_by_name():
+    with pytest.raises(FtraceError, match="modulo"):
+        jit(lambda n: pow(n, 3, 5))(4)
