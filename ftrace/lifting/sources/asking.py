@@ -56,7 +56,10 @@ _METHODS: Final[dict[str, tuple[str, ...]]] = {
     "CONTAINS_OP": ("contains", "iter", "next", "eq"),
     **dict.fromkeys(("GET_ITER", "UNPACK_SEQUENCE"), ("iter", "next", "getitem")),
     "BEFORE_WITH": ("enter", "exit"),
-    **dict.fromkeys(("FORMAT_VALUE", "FORMAT_SIMPLE"), ("format", "str", "repr")),
+    **dict.fromkeys(
+        ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"),
+        ("format", "str", "repr"),
+    ),
 }
 _IMPLIED: Final = {
     dis.opmap[op]: frozenset(f"__{name}__" for name in names)
