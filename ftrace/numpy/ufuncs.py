@@ -362,3 +362,6 @@ bitwise_or = binary(np.bitwise_or)
 bitwise_xor = binary(np.bitwise_xor)
 left_shift = bitwise_left_shift = binary(np.left_shift)
 right_shift = bitwise_right_shift = binary(np.right_shift)
+
+_OURS = {name for name, f in globals().items() if type(f) is type(unary) and hasattr(f, "ufunc")}
+__all__ = [*_OURS]  # pyright: ignore[reportUnsupportedDunderAll]
