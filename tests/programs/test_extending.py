@@ -11,8 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.gpu.conftest import without
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```(python|diff)\n(.*?)```", (ROOT / "docs/extending.md").read_text(), re.S)
 FILES = [text for kind, text in BLOCKS if kind == "python"]
