@@ -13,7 +13,7 @@ from ftrace.core.avals import typeof
 from ftrace.core.device import is_array
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.trace import Tracer
-from ftrace.numpy.indexing import Basic, Plan, Shape, check_mask, plan, too_many
+from ftrace.numpy.indexing import Basic, Plan, Shape, plan
 from ftrace.numpy.masking import MaskedPlan, Selection, refused
 from ftrace.numpy.promote import cast, stretch, value
 from ftrace.primitives.elementwise import select
@@ -85,9 +85,9 @@ def fitted(v: Any, found: Plan) -> Any:
 
 
 def is_mask(key: Any) -> bool:
-    """Whether a key is one boolean array with axes."""
+    """Whether a key is one boolean array."""
     array = isinstance(key, Tracer) or is_array(key)
-    return array and key.dtype == np.bool_ and key.ndim > 0
+    return array and key.dtype == np.bool_
 
 
 def _masked(x: Any, mask: Any, v: Any) -> Any:
@@ -96,9 +96,6 @@ def _masked(x: Any, mask: Any, v: Any) -> Any:
     None where `v` may have a row for each chosen element.
     """
     a, shape = typeof(x), mask.shape
-    if len(shape) > a.ndim:
-        raise too_many(a.shape, len(shape))
-    check_mask(mask, a.shape, 0)
     rest = a.shape[len(shape) :]
     if a.shape[: len(shape)] != shape or typeof(v).ndim > len(rest):
         return None

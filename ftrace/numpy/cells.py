@@ -338,7 +338,7 @@ def _check_way(x: Tracer, way: Way) -> None:
         raise _refused(
             x, root, f"belongs to code outside the function that {trace.name} runs, and was"
         )
-    if type(alias) is Root and alias.partners:
+    if type(alias) is Root:
         alias.partners = living(alias.partners)
         if alias.partners:
             raise _refused(x, root, f"{alias.partners[0][1]}, and was")

@@ -341,6 +341,16 @@ def test_a_mask_has_no_more_axes_than_the_array() -> None:
             ftrace.jit(put_in_place(lambda y, m, v=value: y.__setitem__(m, v)))(V, M > 1)
 
 
+def test_a_mask_and_what_is_stored_have_fitting_sizes() -> None:
+    f = put_in_place(lambda y, m, v: y.__setitem__(m, v))
+    for mask in (np.array([True, False]), np.ones((3, 2), bool)):
+        for way in (ftrace.jit(f), lambda y, m, v: ftrace.jit(lambda y: f(y, m, v))(y)):
+            with pytest.raises(IndexError, match="boolean index did not match"):
+                way(M, mask, 1.0)
+    with pytest.raises(errors.ShapeError, match="could not broadcast"):
+        ftrace.jit(f)(M, M[:, 0] > 1, np.ones(3))
+
+
 def test_a_mask_of_no_axes_takes_all_or_nothing() -> None:
     f = put_in_place(lambda y, m: y.__setitem__(m, 5.0))
     for mask in (np.True_, np.False_):
@@ -441,6 +451,8 @@ def test_flags_tell_what_is_known_and_nothing_else() -> None:
         return np.array([[a.flags.c_contiguous, a.flags["F"], a.flags.forc] for a in asked])
 
     np.testing.assert_array_equal(ftrace.jit(f)(V), f(V))
+    with pytest.raises(errors.TracerAttributeError, match="is contiguous was asked"):
+        ftrace.jit(lambda x: x.flags.c_contiguous)(M)
     for ask in (str, lambda flags: flags["WRITEABLE"], lambda flags: flags.__setattr__("o", 1)):
         with pytest.raises(errors.TracerAttributeError, match="has no memory"):
             ftrace.jit(lambda x, ask=ask: ask(x.flags))(V)
