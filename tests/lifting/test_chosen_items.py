@@ -161,6 +161,15 @@ def parts_of_a_tuple_as_targets(x: Any, i: Any) -> Any:
 
 
 @program
+def values_of_a_dict(x: Any, i: Any) -> Any:
+    counts = {-1: 0.0, 0: 0.0, 1: x, 2: 0.0, "name": 3.0}
+    for v in (x, x * 2):
+        counts[i] += v
+    counts[i % 2] = 4.0
+    return sum(v * 10**k for k, v in enumerate(counts.values()))
+
+
+@program
 def sorted_in_place(x: Any, i: Any) -> Any:
     xs, pairs = [x, 2.0, 1.0], [(x, 1), (i * 1.0, 2), (0.3, 3)]
     other = xs
@@ -333,6 +342,24 @@ def test_places_out_of_range_are_errors_of_python() -> None:
         ftrace.jit(f)(1.0, 2)
     with pytest.raises(IndexError, match="list assignment index out of range"):
         ftrace.vmap(f)(X, PLACES - 2)
+
+
+def test_new_keys_are_not_set_at_a_traced_place() -> None:
+    def f(i: Any, x: Any) -> Any:
+        table = {0: x}
+        table[i] = 2.0
+        return table[0]
+
+    def g(i: Any, x: Any) -> Any:
+        table = {0: x}
+        table[i] += 2.0
+        return table[0]
+
+    assert ftrace.jit(f)(0, 1.0) == 2.0
+    with pytest.raises(LiftError, match="A traced key, 3, of a dict was bound that the dict"):
+        ftrace.jit(f)(3, 1.0)
+    with pytest.raises(KeyError, match="3"):
+        ftrace.jit(g)(3, 1.0)
 
 
 def test_what_is_no_number_is_not_set_at_a_traced_place() -> None:

@@ -1,4 +1,4 @@
-"""Stores at traced places of lists: `xs[i] = v`, `rows[i][j] += v`, `particles[i].v = w`.
+"""Stores at traced places of lists and dicts: `xs[i] = v`, `rows[i][j] += v`, `xs[i].v = w`.
 
 Each item that the target may be becomes the new value, or stays what it is. Of arrays NumPy's own
 rules hold: what `rows[i]` of a list of arrays gives is a view (`leaves.one_of`).
@@ -19,7 +19,7 @@ from ftrace.lifting.state.changed_places import fields
 from ftrace.lifting.substitutes.array_functions import in_range, item
 from ftrace.lifting.substitutes.python import choose
 from ftrace.numpy.views import may_be_cell
-from ftrace.primitives.compare import bitwise_and
+from ftrace.primitives.compare import bitwise_and, bitwise_not, bitwise_or
 
 Place = tuple[Any, Any]  # a container or object, and whether it is the one: True, or a traced bool
 
@@ -34,7 +34,7 @@ def into(holder: Any, *keys: Any) -> Any:
             places = [one for x, when in places for one in _each(x, key, when)]
         else:
             places = [(item(x, key), when) for x, when in places]
-    if len(places) == 1 and type(places[0][0]) is not list:
+    if len(places) == 1 and type(places[0][0]) not in (list, dict):
         return places[0][0]
     if all(type(x) in (list, dict) or fields(x) is not None for x, _ in places):
         return ChosenPlaces(places, lambda: reduce(item, keys, holder))
@@ -90,7 +90,9 @@ class ChosenPlaces:
     def __setitem__(self, key: Any, x: Any) -> None:
         for holder, when in self._places:
             if type(holder) is list and _is_traced(key):
-                self._set_each(holder, key, x, when)
+                self._set_items(holder, key, x, when)
+            elif type(holder) is dict and _is_traced(key):
+                self._set_values(holder, key, x, when)
             else:
                 holder[key] = x if when is True else self._chosen(when, x, holder[key])
 
@@ -104,7 +106,7 @@ class ChosenPlaces:
     def __delattr__(self, name: str) -> None:
         delattr(self._read(), name)
 
-    def _set_each(self, items: list[Any], key: Any, x: Any, when: Any) -> None:
+    def _set_items(self, items: list[Any], key: Any, x: Any, when: Any) -> None:
         n, alike = len(items), [0] * len(items)
         fail_where(
             fnp.less(key, -n) | fnp.greater_equal(key, n),
@@ -114,6 +116,14 @@ class ChosenPlaces:
         )
         places = _of_places(items, key, when)
         items[:] = [self._chosen(here, x, own) for own, here in places]
+
+    def _set_values(self, table: dict[Any, Any], key: Any, x: Any, when: Any) -> None:
+        found = {k: fnp.equal(key, k) for k in table if type(k) in SCALAR_AVALS}
+        missing = bitwise_not(reduce(bitwise_or, found.values(), False))
+        fail_where(missing if when is True else bitwise_and(when, missing), (key,), _is_new)
+        for k, here in found.items():
+            there = here if when is True else bitwise_and(when, here)
+            table[k] = self._chosen(there, x, table[k])
 
     def _chosen(self, when: Any, x: Any, own: Any) -> Any:
         if x is own or (x is self._last and not _is_number(x)):
@@ -125,6 +135,13 @@ class ChosenPlaces:
             "Use an array (numpy.stack), whose items may be set so, or loop over the places and "
             "decide: `for k in range(len(xs)): if k == i: xs[k] = x`.",
         )
+
+
+def _is_new(key: Any) -> None:
+    raise LiftError(
+        f"A traced key, {key}, of a dict was bound that the dict has not.",
+        "Make the dict with all its keys, or use a list or an array.",
+    )
 
 
 def _is_number(x: Any) -> bool:
