@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+from ftrace.control.rows.gating import gated, is_gated
 from ftrace.control.rows.jit import jit_call
 from ftrace.control.rows.partials import Pattern, partials
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.config import config
 from ftrace.core.dtypes import bool_
 from ftrace.core.errors import RuleError, ShapeError
-from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
 from ftrace.core.lazy import lazy
 from ftrace.core.lower import Elementwise
 from ftrace.core.primitive import Linear, Primitive
@@ -35,7 +36,7 @@ from ftrace.interpreters.transpose import full_mask
 from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.compare import bitwise_or, select
 from ftrace.primitives.convert import convert_element_type
-from ftrace.primitives.linear import add
+from ftrace.primitives.linear import add, broadcast_in_dim
 from ftrace.primitives.shape import reshape
 
 _has_loops = lazy("ftrace.lowering.fusion.fusible", "has_loops")
@@ -220,6 +221,20 @@ def _transpose(cts: Any, *operands: Any, **params: Any) -> Any:
     return [next(found) if f else None for f in flags]
 
 
+def _gate(e: Eqn, active: Var) -> list[Eqn] | None:
+    inner, flags = e.params["jaxpr"], e.params["active"]
+    if not is_gated(inner):
+        return None
+    shape = e.outvars[0].aval.shape
+    everywhere = Var(aval(shape, bool_))
+    spread = {"shape": shape, "broadcast_dimensions": ()}
+    params = {**e.params, "jaxpr": gated(inner), "active": (False, *flags) if flags else ()}
+    return [
+        Eqn(broadcast_in_dim, [active], spread, [everywhere], e.source),
+        Eqn(e.primitive, [everywhere, *e.invars], params, e.outvars, e.source),
+    ]
+
+
 vectorize_call = Primitive(
     name="vectorize",
     impl=_impl_of(_pushed),
@@ -228,6 +243,7 @@ vectorize_call = Primitive(
     transpose=_transpose,
     batch=_batch,
     partial=_partial,
+    gate=_gate,
     mask="call",
     zeros=True,
     lower=Elementwise(lambda avals, **params: _pushed(**params)),

@@ -8,6 +8,7 @@ are always tangents.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ftrace.control.rules.custom_lin import custom_lin, summed
@@ -18,14 +19,17 @@ from ftrace.control.rules.flat_rules import (
     Flat,
     at_front,
     batched,
+    evaluated,
     fun_effects,
     fun_impl,
     fun_transpose,
     fun_type,
+    gated_call,
     lazy,
     staged,
 )
 from ftrace.core.avals import ShapedArray, strengthen, typeof
+from ftrace.core.jaxpr import Eqn, Var
 from ftrace.core.primitive import Primitive
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import Axis
@@ -89,6 +93,18 @@ def _custom_jvp_stage(args: Any, params: Any) -> Any:
     return args, {**params, "fun": fun, "rule": rule}
 
 
+def _custom_jvp_gate(e: Eqn, active: Var) -> list[Eqn] | None:
+    def rule(on: Any, /, *args: Any, **static: Any) -> list[Any]:
+        if static:
+            static["active"] = static["active"][1:]
+        else:
+            args = (*args[:n], *args[n + 1 :])  # without a tangent of `on`
+        return evaluated(own, on, *args, **static)
+
+    own, n = e.params["rule"], len(e.invars)
+    return gated_call(e, active, rule=rule)
+
+
 custom_jvp_call = Primitive(
     name="custom_jvp",
     impl=fun_impl,
@@ -97,6 +113,7 @@ custom_jvp_call = Primitive(
     transpose=fun_transpose,
     batch=_custom_jvp_batch,
     stage=_custom_jvp_stage,
+    gate=_custom_jvp_gate,
     mask="call",
     zeros=True,
     effects=fun_effects,
@@ -179,6 +196,20 @@ def _custom_vjp_stage(args: Any, params: Any) -> Any:
     return args, {**params, **lazily, "fun": fun, "n_out": n_out}
 
 
+def _custom_vjp_gate(e: Eqn, active: Var) -> list[Eqn] | None:
+    params = e.params
+    n = len(params["fun"].jaxpr.outvars)
+
+    def fwd(on: Any, /, *args: Any, **static: Any) -> list[Any]:
+        outs = evaluated(params["fwd"], on, *args, **static)
+        return [*outs[:n], on, *outs[n:]]
+
+    rules = {"fwd": fwd, "bwd": partial(evaluated, params["bwd"])}
+    if "push" in params:
+        rules["push"] = partial(evaluated, params["push"])
+    return gated_call(e, active, **rules)
+
+
 custom_vjp_call = Primitive(
     name="custom_vjp",
     impl=fun_impl,
@@ -187,6 +218,7 @@ custom_vjp_call = Primitive(
     transpose=fun_transpose,
     batch=_custom_vjp_batch,
     stage=_custom_vjp_stage,
+    gate=_custom_vjp_gate,
     mask="call",
     zeros=True,
     effects=fun_effects,

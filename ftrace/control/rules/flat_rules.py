@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from ftrace.control.rows.gating import gated, is_gated
 from ftrace.control.rows.raising import refuse_caught
 from ftrace.control.rules.linearity import check_linear
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import CustomRuleError
-from ftrace.core.jaxpr import Jaxpr, JaxprFun
+from ftrace.core.jaxpr import Eqn, Jaxpr, JaxprFun, Var, eval_jaxpr
 from ftrace.core.lower import Call
 from ftrace.core.primitive import NO_EFFECTS, RAISES, Effects, Linear
 from ftrace.core.trace import EVAL, run
@@ -158,3 +159,28 @@ FUN: Final = Call(_fun_jaxpr, "rule")  # the `lower` of calls of a function with
 def fun_impl(*args: Any, fun: Flat, **params: Any) -> list[Any]:
     """The function itself."""
     return owned(fun(*args), args)
+
+
+# ---------------------------------------------------------------- in arms that members do not take
+
+
+def gated_call(e: Eqn, active: Var, **rules: Flat) -> list[Eqn] | None:
+    """The `gate` of a row that holds fun: it has `active` among what the function closes over.
+
+    Args:
+        e, active: these.
+        rules: the rules of such a call, which get the boolean in front of their operands.
+    """
+    fun = e.params["fun"]
+    if not (isinstance(fun, JaxprFun) and is_gated(fun.jaxpr)):
+        return None
+    name, strict, total = e.params.get("closed", NOTHING)
+    params = {**e.params, "fun": JaxprFun(gated(fun.jaxpr)), **rules}
+    params["closed"] = Closed(name, strict + 1, total + 1)
+    return [Eqn(e.primitive, [active, *e.invars], params, e.outvars, e.source)]
+
+
+def evaluated(rule: Flat, on: Any, /, *args: Any, **static: Any) -> list[Any]:
+    """What a rule gives for a member, of which `on` says whether it is active."""
+    jaxpr = staged(rule, list(map(typeof, args)), **static).jaxpr
+    return eval_jaxpr(gated(jaxpr), (on, *args))
