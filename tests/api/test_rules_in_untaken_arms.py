@@ -91,6 +91,28 @@ def test_members_that_do_not_take_an_arm_do_not_iterate_in_it(make: Any, compile
 
 
 @pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("rows", [X, X[1:2], X[:1]], ids=["some", "nobody", "everybody"])
+def test_functions_with_rules_for_vmap_end_there(rows: Any, compiled: bool) -> None:
+    once: Any = ftrace.jit if compiled else lambda f: f
+    g = ftrace.custom_vmap(lambda x, w: loop(x) + w[0])
+
+    @g.def_vmap
+    def rule(size: int, mapped: Any, x: Any, w: Any) -> Any:
+        return ftrace.vmap(lambda x, w: loop(x) + w[0], in_axes=(0, 0 if mapped[1] else None))(
+            x, w
+        ), True
+
+    def f(x: Any) -> Any:
+        return g(x, np.stack([x * 0, x])) * 1.0 if x > 0 else x * x
+
+    wanted = [v for v, x in zip(VALUES, X, strict=True) if x in rows]
+    slopes = [{2.0: 16.0, -1.0: -2.0, 7.0: 8.0}[x] for x in rows]
+    np.testing.assert_allclose(once(ftrace.vmap(f))(rows), wanted)
+    np.testing.assert_allclose(once(ftrace.jacfwd(ftrace.vmap(f)))(rows), np.diag(slopes))
+    np.testing.assert_allclose(once(ftrace.jacrev(ftrace.vmap(f)))(rows), np.diag(slopes))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
 def test_vectorized_functions_do_not_iterate_there_either(compiled: bool) -> None:
     vectorized, partials = ftrace.vectorize(loop), ftrace.elementwise_partials(loop)
     once: Any = ftrace.jit if compiled else lambda f: f

@@ -87,7 +87,7 @@ def test_what_is_always_needed_is_needed_before_and_after_each():
         ("@(d := e)\nclass f: u = x", "fd", "ex"),
         ("(lambda u: (v := x))", "", "x"),
         ("x.u += y", "", "xy"),
-        ("[y := x for x in z]", "y", "xz"),
+        ("[y := x for x in z]", "y", "z"),
         ("match x:\n    case [u, *v]: pass\n    case {0: w, **y} as z: pass", "uvwyz", "x"),
         ("try: pass\nexcept E as x: pass", "x", "E"),
         ("def f():\n    nonlocal x\n    x = 1", "f", "x"),

@@ -12,17 +12,21 @@ derivative the function runs twice, as under `checkpoint`.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ftrace.control.rows.gating import gated
 from ftrace.control.rules.flat_rules import (
     FUN,
     Flat,
     at_front,
+    batched,
     fun_effects,
     fun_impl,
     fun_type,
+    gated_call,
     staged,
 )
 from ftrace.core.avals import ShapedArray, aval, strengthen, typeof
 from ftrace.core.dtypes import is_inexact
+from ftrace.core.jaxpr import Eqn, JaxprFun, Var
 from ftrace.core.primitive import Linear, Primitive
 from ftrace.core.trace import ctx, run
 from ftrace.core.zero import ZERO
@@ -168,6 +172,17 @@ def _stage(args: Any, params: Any) -> Any:
     return args, {"fun": fun, "rule": params["rule"]}
 
 
+def _gate(e: Eqn, active: Var) -> list[Eqn] | None:
+    """The user's rule does not ask who is active: the function is mapped in its place."""
+
+    def rule(size: int, mapped: Sequence[bool], *args: Any) -> Any:
+        dims = [0 if m else None for m in mapped]
+        whole = JaxprFun(gated(e.params["fun"].jaxpr))
+        return batched(whole, Axis(size), lambda: dims)(*args), [True] * len(e.outvars)
+
+    return gated_call(e, active, rule=rule)
+
+
 custom_vmap_call = Primitive(
     name="custom_vmap",
     impl=fun_impl,
@@ -176,6 +191,7 @@ custom_vmap_call = Primitive(
     transpose=_transpose,
     batch=_batch,
     stage=_stage,
+    gate=_gate,
     zeros=True,
     effects=fun_effects,
     lower=FUN,

@@ -27,6 +27,7 @@ from ftrace.control.rules.flat_rules import (
     gated_call,
     lazy,
     staged,
+    with_flag,
 )
 from ftrace.core.avals import ShapedArray, strengthen, typeof
 from ftrace.core.jaxpr import Eqn, Var
@@ -102,7 +103,7 @@ def _custom_jvp_gate(e: Eqn, active: Var) -> list[Eqn] | None:
         return evaluated(own, on, *args, **static)
 
     own, n = e.params["rule"], len(e.invars)
-    return gated_call(e, active, rule=rule)
+    return gated_call(e, active, rule=rule, closed=with_flag(e))
 
 
 custom_jvp_call = Primitive(
@@ -204,7 +205,7 @@ def _custom_vjp_gate(e: Eqn, active: Var) -> list[Eqn] | None:
         outs = evaluated(params["fwd"], on, *args, **static)
         return [*outs[:n], on, *outs[n:]]
 
-    rules = {"fwd": fwd, "bwd": partial(evaluated, params["bwd"])}
+    rules = {"fwd": fwd, "bwd": partial(evaluated, params["bwd"]), "closed": with_flag(e)}
     if "push" in params:
         rules["push"] = partial(evaluated, params["push"])
     return gated_call(e, active, **rules)

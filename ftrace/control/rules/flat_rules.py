@@ -164,20 +164,24 @@ def fun_impl(*args: Any, fun: Flat, **params: Any) -> list[Any]:
 # ---------------------------------------------------------------- in arms that members do not take
 
 
-def gated_call(e: Eqn, active: Var, **rules: Flat) -> list[Eqn] | None:
+def gated_call(e: Eqn, active: Var, **rules: Any) -> list[Eqn] | None:
     """The `gate` of a row that holds fun: it has `active` among what the function closes over.
 
     Args:
         e, active: these.
-        rules: the rules of such a call, which get the boolean in front of their operands.
+        rules: the params of such a call: its rules get the boolean in front of their operands.
     """
     fun = e.params["fun"]
     if not (isinstance(fun, JaxprFun) and is_gated(fun.jaxpr)):
         return None
-    name, strict, total = e.params.get("closed", NOTHING)
     params = {**e.params, "fun": JaxprFun(gated(fun.jaxpr)), **rules}
-    params["closed"] = Closed(name, strict + 1, total + 1)
     return [Eqn(e.primitive, [active, *e.invars], params, e.outvars, e.source)]
+
+
+def with_flag(e: Eqn) -> Closed:
+    """What a call closes over, and the boolean."""
+    name, strict, total = e.params.get("closed", NOTHING)
+    return Closed(name, strict + 1, total + 1)
 
 
 def evaluated(rule: Flat, on: Any, /, *args: Any, **static: Any) -> list[Any]:
