@@ -97,6 +97,17 @@ def an_item_of_a_chosen_list(x: Any, i: Any) -> Any:
 
 
 @program
+def a_name_that_is_read_before_its_list_changes(x: Any, i: Any) -> Any:
+    rows, n, total = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]], 0, 0.0
+    while n < 3 + 0 * abs(x):
+        row = rows[i - n]
+        total = total + row[0]
+        rows[i - n][0] = row[1] * total
+        n += 1
+    return total + rows[0][0] + 10 * rows[1][0] + 100 * rows[2][0]
+
+
+@program
 def a_grid(x: Any, i: Any) -> Any:
     grid = [[0.0] * 3 for _ in range(3)]
     for k in range(4):

@@ -141,3 +141,22 @@ def test_reflection_reads_every_name():
     live = Liveness({RETURN: names.NONE, NEXT: names.NONE})
     assert live.afters(function.body, names.NONE)[0] == {"x", "y", "z", "eval"}
     assert live.before(function.body[:1], names.NONE) == {"g", "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "late"),
+    [
+        ("r = xs[i]\ny = r[0]\nxs[0] = 1", set()),
+        ("r = xs[i]\nxs[0] = 1\ny = r[0]", {("r", 1)}),
+        ("r = xs[i]\nxs[0] = r[0]", set()),
+        ("r = xs[i]\nxs[0] = 1\nr = xs[j]\ny = r", {("r", 1)}),
+        ("r = xs[i]\nf(xs)\ny = r", {("r", 1)}),
+        ("r = xs[i]\nnp.sum(xs)\ny = r", set()),
+        ("r = s = xs[i]\nxs.v = 2\ny = s", {("s", 1)}),
+        ("while a:\n    y = r\n    r = xs[i]\n    xs[0] = 1", {("r", 3)}),
+        ("r = list(xs[i])\nxs[0] = 1\ny = r", set()),
+        ("r, s = xs[i]\nxs[0] = 1\ny = r", set()),
+    ],
+)
+def test_items_whose_names_are_read_after_a_write(text, late):
+    assert names.read_late(ast.parse(text)) == late

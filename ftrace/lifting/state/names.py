@@ -6,6 +6,8 @@ not count. An exit is how control leaves a statement list.
 """
 
 import ast
+import builtins
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -121,6 +123,37 @@ def written(function: ast.AST) -> Names:
             target = target.value
         if isinstance(target, ast.Name):
             found.add(target.id)
+    return frozenset(found)
+
+
+_PURE: Final = frozenset({"np", "numpy", "fnp", "math"})
+
+
+def is_write(node: ast.AST) -> bool:
+    """Whether a node changes an item or an attribute, or calls what might."""
+    if isinstance(node, ast.Call):
+        found = [n.id for n in ast.walk(node.func) if isinstance(n, ast.Name)]
+        return not all(n in _PURE or hasattr(builtins, n) for n in found)
+    return isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load)
+
+
+def read_late(function: ast.AST) -> frozenset[tuple[str, int]]:
+    """The assignments `x = xs[i]`, by name and line, whose x may be read after a later write."""
+    nodes = [n for n in ast.walk(function) if hasattr(n, "lineno")]
+    writes: list[int] = [n.end_lineno for n in nodes if is_write(n)]  # type: ignore[attr-defined]
+    loaded: dict[str, list[int]] = {}
+    for n in nodes:
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
+            loaded.setdefault(n.id, []).append(n.lineno)
+    found: set[tuple[str, int]] = set()
+    for s in nodes:
+        if isinstance(s, ast.Assign) and isinstance(s.value, ast.Subscript):
+            end = s.end_lineno or s.lineno
+            first = min((w for w in writes if w > end), default=sys.maxsize)
+            for x in s.targets:
+                lines = loaded.get(x.id, ()) if isinstance(x, ast.Name) else ()
+                if any(n > first or n < s.lineno for n in lines):  # or in the next iteration
+                    found.add((x.id, s.lineno))  # type: ignore[attr-defined]
     return frozenset(found)
 
 

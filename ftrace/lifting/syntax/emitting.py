@@ -5,7 +5,6 @@ question whether it is undecided, and what is done then. What stays Python's sta
 """
 
 import ast
-import builtins
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -274,7 +273,7 @@ class Emitter:
     def _mark(self, loop: _Native, s: ast.While | ast.For) -> ast.stmt:
         """Remember the state before a loop."""
         runs = ast.Constant(loop.used or isinstance(s, ast.While))
-        writes = ast.Constant(any(map(_is_write, ast.walk(s))))
+        writes = ast.Constant(any(map(names.is_write, ast.walk(s))))
         mark = ast.Call(method("mark"), [local(), self.probe(), runs, writes], [])
         return ast.Assign([_store(loop.mark)], mark)
 
@@ -399,14 +398,3 @@ def _is_decided(test: ast.expr) -> bool:
         identity = all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops)
         return identity and not may_be_same(test)
     return isinstance(test, ast.Constant)
-
-
-_PURE: Final = frozenset({"np", "numpy", "fnp", "math"})
-
-
-def _is_write(node: ast.AST) -> bool:
-    """Whether a node changes an item or an attribute, or calls what might."""
-    if isinstance(node, ast.Call):
-        names = [n.id for n in ast.walk(node.func) if isinstance(n, ast.Name)]
-        return not all(n in _PURE or hasattr(builtins, n) for n in names)
-    return isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load)

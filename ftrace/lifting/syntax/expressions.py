@@ -111,8 +111,10 @@ class Expressions(ast.NodeTransformer):
         """An array that the function will write may have to be a traced one."""
         is_item = isinstance(node.value, ast.Subscript)
         self.generic_visit(node)
-        if is_item and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
-            node.value.args.append(ast.Constant(True))
+        if is_item and isinstance(node.value, ast.Call):
+            bound = ((t.id, node.lineno) for t in node.targets if isinstance(t, ast.Name))
+            if not self.template.read_late.isdisjoint(bound):
+                node.value.args.append(ast.Constant(True))
         for name in getattr(node, "names", ()):
             node.value = self._cell(load(name), node.value)
         for target in node.targets:

@@ -55,6 +55,7 @@ class Template:
         code = fn.__code__
         self.count = 0  # names made up
         self.written = names.written(source.node)
+        self.read_late = names.read_late(source.node)
         source = replace(source, node=Patterns(self.fresh).of(source.node))
         if mode[0]:
             source = replace(source, node=Operators().of(copy.deepcopy(source.node)))
