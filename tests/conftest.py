@@ -21,6 +21,8 @@ from tests.renaming import rename_everything
 
 set_default(check_jaxprs=True, check_captures=True)
 
+FAST = os.environ.get("FTRACE_LAWS") == "fast"
+
 # Code that one process has compiled is there for the others, and in the next run; not the user's.
 CACHE = str(Path(__file__).parent.parent / "build" / "cache")
 os.environ["FTRACE_CACHE_DIRECTORY"] = CACHE
@@ -36,12 +38,13 @@ settings.register_profile(
 settings.register_profile(
     "fuzz", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("default")  # `pytest --hypothesis-profile=fuzz` selects the other one
+settings.register_profile("fast", settings.get_profile("default"), max_examples=5)
+# `pytest --hypothesis-profile=fuzz` selects that one
+settings.load_profile("fast" if FAST else "default")
 
 
 # What is about machine code compiles always; in a fast run the other tests interpret what they jit.
 COMPILED = ("tests/cpu/", "tests/gpu/", "tests/lowering/", "test_jit_is_the_function", "compiled")
-FAST = os.environ.get("FTRACE_LAWS") == "fast"
 
 
 @pytest.fixture(autouse=True)
