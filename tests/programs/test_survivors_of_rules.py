@@ -24,6 +24,7 @@ from ftrace.core.trace import Tracer
 from ftrace.interpreters.partial import partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
 from ftrace.primitives.elementwise import mul
+from tests.programs import matrix
 
 X = np.array([1.0, 2.0, 3.0])
 NUMBER = aval((), float64)
@@ -224,3 +225,12 @@ def test_a_function_over_members_is_not_run_again_for_what_is_cheap_to_store():
     halves = least_moved(partial_jaxpr(whole, known), known)
     assert "vectorize" in [e.primitive.name for e in halves.known.eqns]
     assert "vectorize" not in [e.primitive.name for e in halves.linear.eqns]
+
+
+def test_what_a_mapped_loop_has_recorded_may_be_mapped_in_front():
+    ways = matrix.TRANSFORMATIONS
+    f = ways["vmap"][0](ways["custom_gradient"][0](matrix.FUNCTIONS["while"]))
+    t = np.array([0.3, -1.0, 0.5])
+    slope = ftrace.jvp(f, (matrix.X,), (t,))[1]
+    near = (f(matrix.X + 1e-6 * t) - f(matrix.X - 1e-6 * t)) / 2e-6
+    assert slope == pytest.approx(near, rel=1e-7)

@@ -20,7 +20,7 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
 from ftrace.core.lower import Iteration, Layout
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.scan_layout import ScanHalves, ScanLoop, ScanParts, cut, parts, select_by
-from ftrace.core.tapes import is_tape, rows, stack, tape
+from ftrace.core.tapes import is_tape, levels, rows, stack, tape
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.batching import batch_jaxpr, place_axis
 from ftrace.interpreters.captures import owned
@@ -164,8 +164,9 @@ def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: ScanLoo
     each = bool(turns) and d_turns[0] is not None  # every member has its own number of iterations
     elements = body.in_avals[loop.n_consts + loop.n_carry :]
     tapes = [loop.length is None or is_tape(a) for a in elements]
-    along = tuple(  # tapes are as they are, and never mapped in front
-        None if d is None else d - 1 if t else 0 for d, t in zip(d_xs, tapes, strict=True)
+    along = tuple(
+        None if d is None else d - 1 if t and d else levels(a)  # tapes are as they are
+        for d, a, t in zip(d_xs, elements, tapes, strict=True)
     )
     place = {False: None, True: 0}
 
