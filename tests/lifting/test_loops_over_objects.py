@@ -11,6 +11,7 @@ import ftrace
 from ftrace import make_jaxpr
 from ftrace.errors import LiftError, MutationError
 from ftrace.lifting.staging.staged_loops import UNROLLED
+from tests.lifting.agreeing import derivatives_agree, values_agree
 
 X = np.array([0.47, 2.2, -1.1, 5.3])
 PROGRAMS: list[Callable[[Any], Any]] = []
@@ -163,18 +164,12 @@ def raised_and_caught(x: Any) -> Any:
 
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
 def test_values_are_those_of_python(fn: Any) -> None:
-    wanted = [fn(float(x)) for x in X]
-    np.testing.assert_allclose([ftrace.jit(fn)(x) for x in X], wanted, rtol=1e-12)
-    np.testing.assert_allclose(ftrace.vmap(fn)(X), wanted, rtol=1e-12)
-    np.testing.assert_allclose(ftrace.vectorize(fn)(X), wanted, rtol=1e-12)
+    values_agree(fn, X)
 
 
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
 def test_derivatives_are_those_of_python(fn: Any) -> None:
-    wanted = [(fn(float(x) + 1e-6) - fn(float(x) - 1e-6)) / 2e-6 for x in X]
-    gradient: Any = ftrace.grad(lambda x: fn(x) * 1.0)
-    np.testing.assert_allclose([ftrace.jit(gradient)(x) for x in X], wanted, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(ftrace.vmap(gradient)(X), wanted, rtol=1e-6, atol=1e-6)
+    derivatives_agree(fn, X)
 
 
 def test_an_object_that_is_read_after_its_loop_is_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import ftrace
 from ftrace.errors import LiftError
+from tests.lifting.agreeing import derivatives_agree, values_agree
 
 PROGRAMS: list[Callable[[Any], Any]] = []
 REFUSED: list[tuple[Callable[[Any], Any], str]] = []
@@ -213,19 +214,12 @@ def a_queue_that_grows(x: Any) -> Any:
 
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
 def test_values_are_those_of_python(fn: Any) -> None:
-    wanted = [fn(float(x)) for x in X]
-    np.testing.assert_allclose([ftrace.jit(fn)(x) for x in X], wanted, rtol=1e-12)
-    np.testing.assert_allclose(ftrace.vmap(fn)(X), wanted, rtol=1e-12)
-    np.testing.assert_allclose(ftrace.vectorize(fn)(X), wanted, rtol=1e-12)
+    values_agree(fn, X)
 
 
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
 def test_derivatives_are_those_of_python(fn: Any) -> None:
-    wanted = [(fn(float(x) + 1e-6) - fn(float(x) - 1e-6)) / 2e-6 for x in X]
-    gradient: Any = ftrace.grad(lambda x: fn(x) * 1.0)
-    np.testing.assert_allclose([gradient(x) for x in X], wanted, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose([ftrace.jit(gradient)(x) for x in X], wanted, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(ftrace.vmap(gradient)(X), wanted, rtol=1e-6, atol=1e-6)
+    derivatives_agree(fn, X)
 
 
 @pytest.mark.parametrize(("fn", "words"), REFUSED, ids=lambda case: getattr(case, "__name__", ""))
