@@ -222,7 +222,7 @@ FAST = {
     "line strided",
     "line backwards",
 }
-TRIED = 30  # of about 150
+TRIED = 15  # of about 150
 RUNS = [
     pytest.param(m, t, marks=() if t == "jit" and m in FAST else pytest.mark.slow)
     for m in (*MAKERS, *MAKERS_1)
