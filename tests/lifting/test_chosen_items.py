@@ -165,6 +165,15 @@ def a_list_of_arrays(x: Any, i: Any) -> Any:
 
 
 @program
+def arrays_of_chosen_objects_in_place(x: Any, i: Any) -> Any:
+    particles = [Particle(np.array([x * k, 1.0 + k])) for k in range(3)]
+    other = particles[1].v
+    particles[i].v += np.array([x, 10.0])
+    particles[i].v[0] *= 2.0
+    return sum((p.v[0] + 3 * p.v[1]) * 10**k for k, p in enumerate(particles)) + other[1] * 7
+
+
+@program
 def parts_of_a_tuple_as_targets(x: Any, i: Any) -> Any:
     rows, particles = [[x, 1.0], [2.0, 3.0], [4.0, 5.0]], [Particle(1.0), Particle(x), Particle(2)]
     rows[i][0], particles[i].v = particles[0].v, rows[i][1]
