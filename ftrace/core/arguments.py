@@ -277,6 +277,8 @@ def is_accident(error: Exception) -> bool:
         return False
     if isinstance(error, IndexError) and "out of bounds" in str(error):
         return False
+    if isinstance(error, ZeroDivisionError) and is_raised(error):
+        return False
     traceback = error.__traceback__
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename

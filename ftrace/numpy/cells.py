@@ -27,10 +27,12 @@ from ftrace.core.errors import (
     TracerAttributeError,
 )
 from ftrace.core.trace import Frozen, Tracer, ctx, is_cell, is_within, leaked, moved, now
-from ftrace.numpy import ufuncs
-from ftrace.numpy.assigning import setitem_value
+from ftrace.numpy import indexing, ufuncs
+from ftrace.numpy.assigning import assignable, setitem_value
 from ftrace.numpy.indexing import Advanced, Basic, advanced, basic
+from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import cast, static_shape, stretch, value
+from ftrace.numpy.provenance import is_same
 from ftrace.numpy.shaping import whole_shape
 from ftrace.numpy.updates import SCATTERS, At
 from ftrace.numpy.views import (
@@ -47,9 +49,11 @@ from ftrace.numpy.views import (
     link,
     living,
     nowhere_else,
+    same,
     ways_of,
     zero_d,
 )
+from ftrace.numpy.windows import opened
 from ftrace.primitives.compare import select
 from ftrace.primitives.convert import copy
 from ftrace.primitives.shape import reshape
@@ -69,6 +73,9 @@ def getitem(x: Tracer, key: Any) -> Any:
     plan = basic(shape, key)
     y: Any
     if plan is None:
+        left = opened(x, key)
+        if left is not None:
+            return read(*left)
         found = advanced(shape, key)
         y = found.get(x)
         if not isinstance(found, Basic):
@@ -79,6 +86,18 @@ def getitem(x: Tracer, key: Any) -> Any:
     if plan.element:
         return y.fresh() if y is x else y
     return link(x, y, plan) if shape else zero_d(link(x, y, plan))
+
+
+def read_plain(x: Any, key: Any) -> Any:
+    """`x[key]` of a plain array and a traced key, which NumPy would ask for its values."""
+    left = opened(x, key)
+    return indexing.getitem(x, key) if left is None else read(*left)
+
+
+def read(x: Tracer, key: Any, window: Any) -> Any:
+    """What `windows.opened` left of a key, read: a view, or a selection that is one."""
+    found = getitem(x, key) if key else x
+    return found if window is None else Selection(same(found) if found is x else found, *window)
 
 
 # ---------------------------------------------------------------------------------- writes
@@ -93,8 +112,42 @@ def setitem(x: Tracer, key: Any, v: Any) -> None:
         ShapeError, DtypeError: a value that does not fit.
     """
     check_writable(x)
-    if not _is_written(x, key, v):
+    left = opened(x, key) if basic(x.aval.shape, key) is None else None
+    if left is not None:
+        part = read(*left)
+        if type(part) is Selection:
+            select_into(part, v)
+        elif not shows_same(part, v):
+            setitem(part, ..., v)
+    elif not _is_written(x, key, v):
         store(x, setitem_value(x, key, v))
+
+
+def select_into(s: Selection, v: Any) -> None:
+    """`s[...] = v` of a selection: the places that are taken change, of what it is a view of, too.
+
+    Raises:
+        MutationError: where the write would escape the transformation.
+    """
+    check_writable(s.whole)
+    if type(v) is Selection and is_same(v.mask, s.mask) and shows_same(s.whole, v.whole):
+        return
+    store(s.whole, s.written(assignable(v, s.dtype)))
+
+
+def shows_same(x: Any, y: Any) -> bool:
+    """Whether two arrays are views of the same places of the same arrays."""
+    mine, theirs = ways_of(x), ways_of(y)
+    return len(mine) == len(theirs) and all(
+        a.base is b.base
+        and len(a.steps) == len(b.steps)
+        and all(_is_same_step(s, t) for s, t in zip(a.steps, b.steps, strict=True))
+        for a, b in zip(mine, theirs, strict=True)
+    )
+
+
+def _is_same_step(s: Any, t: Any) -> bool:
+    return s is t or (hasattr(s, "is_same") and s.is_same(t))
 
 
 def _is_written(x: Tracer, key: Any, v: Any) -> bool:

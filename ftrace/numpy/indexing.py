@@ -164,13 +164,11 @@ def _freeze(item: Any) -> Any:
         return item
     if cls is slice:
         start, stop, step = item.start, item.stop, item.step
-        if start is not None and type(start) is not int:
-            start = operator.index(start)
-        if stop is not None and type(stop) is not int:
-            stop = operator.index(stop)
-        if step is not None and type(step) is not int:
-            step = operator.index(step)
-        return start, stop, step
+        if (start is None or type(start) is int) and (stop is None or type(stop) is int):
+            return start, stop, step if step is None or type(step) is int else operator.index(step)
+        if is_window(item):
+            return UNKNOWN
+        return tuple(x if x is None else operator.index(x) for x in (start, stop, step))
     if issubclass(type(item), np.integer):
         return int(item)
     return UNKNOWN
@@ -306,6 +304,20 @@ def _is_plain(i: Any) -> bool:
 Plan = Basic | Advanced | MaskedPlan
 
 
+def is_window(item: Any) -> bool:
+    """Whether an item of a key is a slice with traced bounds whose values are not known."""
+    return type(item) is slice and (_is_traced(item.start) or _is_traced(item.stop))
+
+
+def _is_traced(bound: Any) -> bool:
+    return (
+        isinstance(bound, Tracer)
+        and not bound.shape
+        and bound.dtype.kind in "iu"
+        and bound.known(exact=True) is UNKNOWN
+    )
+
+
 class _Mask:
     """A boolean array in a key, with its values."""
 
@@ -322,6 +334,8 @@ def _item(item: Any) -> Any:
     frozen = _freeze(item)
     if frozen is not UNKNOWN:
         return frozen
+    if type(item) is slice:  # with traced bounds, which only arrays that are traced take
+        return slice(*map(operator.index, filter(_is_traced, (item.start, item.stop))))
     if isinstance(item, list | tuple):
         item = np.zeros(0, np.intp) if not len(item) else value(item)
     if isinstance(item, Tracer):

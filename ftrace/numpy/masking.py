@@ -15,12 +15,12 @@ import numpy as np
 from ftrace.core.avals import typeof
 from ftrace.core.device import following
 from ftrace.core.errors import ConcretizationTypeError
-from ftrace.core.jaxpr import Literal
 from ftrace.core.trace import UNKNOWN, Tracer, ctx
-from ftrace.interpreters.staging import JaxprTracer
 from ftrace.numpy.lowerings import truth
 from ftrace.numpy.promote import known, stretch, strong, weak
+from ftrace.numpy.provenance import is_same
 from ftrace.numpy.refusing import refuse
+from ftrace.numpy.views import is_view, same
 from ftrace.primitives.convert import convert_element_type, copy
 from ftrace.primitives.create import iota
 from ftrace.primitives.cumulative import cumsum
@@ -31,7 +31,6 @@ from ftrace.primitives.shape import reshape
 
 Shape = tuple[int, ...]
 INDEX: Final = np.dtype(np.int64)
-DEPTH: Final = 6  # of equations behind two masks that are compared
 
 
 def is_unknown_mask(item: Any) -> bool:
@@ -85,12 +84,7 @@ class MaskedPlan:
 
     def put(self, x: Any, v: Any) -> Any:
         """`x` with `v`, a selection or what NumPy would store, of its dtype, written there."""
-        whole = self._whole(x)
-        shape = typeof(whole).shape
-        v = placed(v, self.mask, len(shape) - self.axis)
-        extra = max(typeof(v).ndim - len(shape), 0)
-        v = sized(v, typeof(v).shape[extra:])
-        new = select(along(self.mask, self.axis, shape), stretch(v, shape), whole)
+        new = Selection(self._whole(x), self.mask, self.axis).written(v)
         new = moved(new, tuple(int(i) for i in np.argsort(self.order)))
         return self.basic.put(x, sized(new, self.basic.shape))
 
@@ -99,20 +93,23 @@ class Selection:
     """What `x[mask]` is where the mask is traced: an array, one of whose sizes is not known.
 
     Attributes:
-        whole: the array with all places along `axis`; what is at those not taken means nothing.
+        whole: the array with all places along `axis`, a cell; of a slice, a view of the array. What
+            is at places not taken means nothing.
         mask: which places are taken, a vector.
         axis: that of the parts.
-        owner: the trace that may change it in place.
         source: of `nonzero(mask)[i]`: the mask, and i.
     """
 
-    __slots__ = ("axis", "mask", "owner", "source", "whole")
+    __slots__ = ("axis", "mask", "source", "whole")
 
     def __init__(self, whole: Any, mask: Tracer, axis: int, source: Any = None) -> None:
+        if not isinstance(whole, Tracer) or not (
+            is_view(whole) or whole.owner in (ctx.trace, ctx.trace.home)
+        ):
+            whole = ctx.trace.lift(whole)  # may be written here
         self.whole = whole
         self.mask = mask
         self.axis = axis
-        self.owner = ctx.trace
         self.source: tuple[Tracer, int] | None = source
 
     def __repr__(self) -> str:
@@ -152,13 +149,21 @@ class Selection:
         return select(self.taken, self.whole, self.dtype.type(number))
 
     def narrowed(self, mask: Any) -> "Selection":
-        """Of these parts those for which another mask holds, too."""
-        return Selection(self.whole, bitwise_and(self.mask, mask), self.axis)
+        """Of these parts those for which another mask holds, too: of the same memory."""
+        return Selection(same(self.whole), bitwise_and(self.mask, mask), self.axis)
 
     def with_whole(self, whole: Any) -> "Selection":
         """The same places of what an elementwise function made of `whole`."""
         axis = self.axis - self.ndim + typeof(whole).ndim
-        return Selection(whole, self.mask, axis)
+        return Selection(whole.fresh() if isinstance(whole, Tracer) else whole, self.mask, axis)
+
+    def written(self, v: Any) -> Any:
+        """The whole array after `v`, a selection or what NumPy would store, is written there."""
+        shape = typeof(self.whole).shape
+        v = placed(v, self.mask, len(shape) - self.axis)
+        extra = max(typeof(v).ndim - len(shape), 0)
+        v = sized(v, typeof(v).shape[extra:])
+        return select(self.taken, stretch(v, shape), self.whole)
 
 
 def along(mask: Any, axis: int, shape: Shape) -> Any:
@@ -289,57 +294,3 @@ def _refuse(differ: Any) -> None:
         ValueError,
         "shape mismatch: the number of values is not that of the places where the mask is true",
     )
-
-
-# ---------------------------------------------------------------------------------- sameness
-
-
-def is_same(a: Any, b: Any) -> bool:
-    """Whether two masks are one value, as far as tracing tells: `x > 0` and again `x > 0`."""
-    if a is b:
-        return True
-    if type(a) is not type(b) or not isinstance(a, Tracer) or a.owner is not b.owner:
-        return False
-    if type(a) is JaxprTracer:
-        return _same_atom(a.owner, a.atom, b.atom, DEPTH)
-    slots = [slot for slot in a.slots if slot not in ("owner", "tangent")]
-    pairs = [(getattr(a, slot), getattr(b, slot)) for slot in slots]
-    return all(x is y or is_same(x, y) for x, y in pairs)
-
-
-def _same_atom(trace: Any, a: Any, b: Any, depth: int) -> bool:
-    if a is b:
-        return True
-    if type(a) is Literal or type(b) is Literal:
-        return type(a) is type(b) and a.aval == b.aval and repr(a.value) == repr(b.value)
-    e, f = _made(trace, a), _made(trace, b)
-    if e is None or f is None:
-        outside = [
-            next((x for x, v in trace.hoisted.values() if v is atom), None) for atom in (a, b)
-        ]
-        return None not in outside and is_same(*outside)
-    return (
-        depth > 0
-        and e.primitive is f.primitive
-        and not e.effects
-        and _place(e, a) == _place(f, b)
-        and len(e.invars) == len(f.invars)
-        and _alike(e.params, f.params)
-        and all(_same_atom(trace, x, y, depth - 1) for x, y in zip(e.invars, f.invars, strict=True))
-    )
-
-
-def _made(trace: Any, var: Any) -> Any:
-    """The equation that gives a variable, or None."""
-    return next((e for e in reversed(trace.eqns) if any(out is var for out in e.outvars)), None)
-
-
-def _place(eqn: Any, var: Any) -> int:
-    return next(i for i, out in enumerate(eqn.outvars) if out is var)
-
-
-def _alike(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    try:
-        return bool(a == b)
-    except ValueError:  # parameters that are arrays
-        return False

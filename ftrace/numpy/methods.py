@@ -6,18 +6,20 @@ promise a new array (`copy`, `flatten`) are in `writers.py`.
 """
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
+from ftrace.core.dtypes import bool_, complex128, float64, int64
 from ftrace.core.errors import (
     DeviceError,
     DtypeError,
     TracerArrayConversionError,
     TracerAttributeError,
 )
-from ftrace.core.trace import UNKNOWN, Tracer, holds_array, stands_for
+from ftrace.core.trace import UNKNOWN, Tracer, as_it_is, ctx, holds_array, stands_for
 from ftrace.numpy import (
     cumulative_functions,
     elementary,
@@ -31,7 +33,10 @@ from ftrace.numpy import (
 from ftrace.numpy.promote import weak
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.ufuncs import conjugate
+from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.elementwise import bitwise_and, eq, isfinite, trunc
+
+LONGEST: Final = 1000  # elements of an array that becomes a list of traced numbers
 
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,6 +179,41 @@ def _plainly(name: str) -> Any:
     return _of_scalars(name, lambda x: getattr(x.exactly(f"{name}()"), name)())
 
 
+def _numbers(name: str, build: Callable[..., Any]) -> Any:
+    """A method that gives Python's numbers: traced ones in lifted code, as `float(x)` there."""
+    plain = getattr(Tracer, name)
+
+    def method(x: Any, *args: Any) -> Any:
+        known = x.known(exact=True) is not UNKNOWN
+        if known or ctx.lift in (None, as_it_is) or x.aval.weak or x.size > LONGEST:
+            return plain(x, *args)
+        return build(x, *args)
+
+    return functools.wraps(plain)(method)
+
+
+def _item(x: Any, *places: Any) -> Any:
+    place: Any = places
+    if not place:
+        if x.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return _as_number(shaping.reshape(x, ()))
+    key = place if len(place) > 1 else place[0]
+    found = x[key] if type(key) is tuple else shaping.reshape(x, -1)[operator.index(key)]
+    if found.ndim:
+        raise ValueError("incorrect number of indices for array")
+    return _as_number(found)
+
+
+def _tolist(x: Any) -> Any:
+    return [_tolist(part) for part in x] if x.ndim else _as_number(x)
+
+
+def _as_number(x: Any) -> Any:
+    kinds = {"f": float64, "c": complex128, "b": bool_}
+    return convert_element_type(x, new_dtype=kinds.get(x.dtype.kind, int64), weak_type=True)
+
+
 def _as_dtype(x: Any) -> np.dtype[Any]:
     """What NumPy 2.4 asks of a value in the place of a dtype: of its own it takes only scalars."""
     if holds_array(x) or x.aval.weak:
@@ -230,6 +270,8 @@ _INSTEAD: Final = {
 }
 
 METHODS: Final[dict[str, Any]] = {
+    "item": _numbers("item", _item),
+    "tolist": _numbers("tolist", _tolist),
     **{name: _method(name, fn) for name, fn in {**FUNCTIONS, **_OTHERS}.items()},
     **{name: _absent(name) for name in (*_INSTEAD, "ctypes", "data", "dump", "dumps", "getfield")},
     **{name: _absent(name) for name in ("base", "strides", "tofile")},

@@ -17,7 +17,7 @@ from ftrace.core.device import LIBRARIES
 from ftrace.core.errors import RuleError, TracerArrayConversionError
 from ftrace.core.trace import EVAL, Tracer, ctx, leaked, lifted
 from ftrace.numpy import ufunc_methods
-from ftrace.numpy.promote import find_special, find_traced
+from ftrace.numpy.promote import DEFERRED, find_special, find_traced
 from ftrace.numpy.refusing import attempt
 from ftrace.numpy.temporaries import release_all, release_arguments
 from ftrace.numpy.ufuncs import UFUNCS
@@ -52,6 +52,8 @@ def array_function(
         raise leaked(self, func.__name__)
     if LIBRARIES:
         release_arguments(args)
+    if len(types) > 1 and not DEFERRED.isdisjoint(types):
+        return NotImplemented  # NumPy asks the other
     function = find_traced(func)
     if function is None:
         if func.__module__.startswith("numpy.polynomial."):  # Python over arrays

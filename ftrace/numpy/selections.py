@@ -13,9 +13,18 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.core.avals import REFUSED, typeof
-from ftrace.core.errors import DtypeError, MutationError, TracerIntegerConversionError
-from ftrace.core.trace import Tracer, ctx
-from ftrace.numpy.masking import Selection, count, picked, placed, places, rank, refused
+from ftrace.core.errors import TracerIntegerConversionError
+from ftrace.core.trace import Tracer
+from ftrace.numpy import cells
+from ftrace.numpy.masking import (
+    INDEX,
+    Selection,
+    count,
+    placed,
+    places,
+    rank,
+    refused,
+)
 from ftrace.numpy.promote import (
     DEFERRED,
     cast,
@@ -23,11 +32,15 @@ from ftrace.numpy.promote import (
     find_traced,
     floating,
     many_axes,
+    stretch,
     value,
 )
+from ftrace.numpy.provenance import is_same
 from ftrace.numpy.refusing import refuse
 from ftrace.numpy.ufuncs import UFUNCS
-from ftrace.primitives.elementwise import bitwise_or, lt
+from ftrace.numpy.views import is_view
+from ftrace.primitives.create import iota
+from ftrace.primitives.elementwise import bitwise_or, lt, ne
 from ftrace.primitives.index import gather
 
 
@@ -63,6 +76,8 @@ def array_ufunc(self: Selection, ufunc: np.ufunc, method: str, *xs: Any, **optio
         fold = _REDUCE.get(ufunc)
         if fold is not None:
             return array_function(self, fold, (), xs, {"axis": 0, **options})
+    if ufunc is np.matmul and method == "__call__":
+        return array_function(self, np.dot, (), xs, options)  # of at most two axes they are one
     function = UFUNCS.get(ufunc) or find_special(ufunc)
     if method != "__call__" or function is None or not options.keys() <= {"dtype"}:
         raise refused(self.mask, f"np.{ufunc.__name__} with these arguments needs it")
@@ -74,6 +89,8 @@ def array_ufunc(self: Selection, ufunc: np.ufunc, method: str, *xs: Any, **optio
 
 def _rows(function: Any, s: Selection, options: dict[str, Any]) -> Selection:
     """A fold of every part by itself."""
+    if FOLDS[function] in (_scan, _sort):
+        return s.with_whole(_ours(function)(s.whole, **options))
     gone = sum(i < s.axis for i in many_axes(options["axis"], s.ndim))
     with np.errstate(all="ignore"):
         found = _ours(function)(s.whole, **options)
@@ -148,6 +165,75 @@ def _norm(function: Any, s: Selection, options: dict[str, Any]) -> Any:
     return _ours(function)(s.filled(0), **options)
 
 
+def _product(function: Callable[..., Any], xs: Any) -> Any:
+    """A product of vectors or matrices, at least one of them a selection."""
+    first = next(x for x in xs if type(x) is Selection)
+    x, y = (x if type(x) is Selection else value(x) for x in xs)
+    if x.ndim not in (1, 2) or y.ndim not in (1, 2):
+        raise refused(first.mask, "products of stacks of matrices need it")
+    inner = [(x, x.ndim - 1), (y, 0)]
+    summed = next((v.mask for v, axis in inner if type(v) is Selection and v.axis == axis), None)
+    if summed is not None:
+        return function(*(_summed_over(v, summed, v.ndim - axis) for v, axis in inner))
+    if type(x) is type(y):
+        raise refused(first.mask, "a product has two such axes")
+    found = function(*(v.whole if type(v) is Selection else v for v in (x, y)))
+    return Selection(found, first.mask, 0 if first is x else typeof(found).ndim - 1)
+
+
+def _summed_over(v: Any, mask: Tracer, back: int) -> Any:
+    """An operand of a product, zero at places of the summed axis that a mask does not take."""
+    n, own = typeof(mask).shape[0], v.shape[v.ndim - back]
+    if type(v) is Selection and not is_same(v.mask, mask):
+        _refuse_other(ne(count(v.mask), count(mask)))
+    elif type(v) is not Selection and own == 1 != n:
+        _refuse_other(ne(count(mask), 1))
+    whole = placed(v, mask, back)
+    shape = (*v.shape[: v.ndim - back], n, *v.shape[v.ndim - back + 1 :])
+    return Selection(stretch(whole, shape), mask, v.ndim - back).filled(0)
+
+
+def _refuse_other(differ: Any) -> None:
+    refuse(differ, ValueError, "mismatch in the dimensions that a product sums over")
+
+
+def _vectors(function: Callable[..., Any], xs: Any) -> Any:
+    if any(np.ndim(x) != 1 for x in xs):
+        first = next(x for x in xs if type(x) is Selection)
+        raise refused(first.mask, "products of matrices need it")
+    return _product(function, xs)
+
+
+def _outer(function: Callable[..., Any], xs: Any) -> Any:
+    """An outer product of two vectors, one of them a selection."""
+    first = next(x for x in xs if type(x) is Selection)
+    x, y = (x if type(x) is Selection else value(x) for x in xs)
+    if x.ndim != 1 or y.ndim != 1 or type(x) is type(y):
+        raise refused(first.mask, "an outer product has two such axes")
+    found = function(*(v.whole if type(v) is Selection else v for v in (x, y)))
+    return Selection(found, first.mask, 0 if first is x else 1)
+
+
+def _scan(function: Any, s: Selection, options: dict[str, Any]) -> Any:
+    """A running sum or product of the parts."""
+    neutral = 0 if function is np.cumsum else 1
+    if options.get("axis") is None and s.ndim > 1:
+        raise refused(s.mask, f"np.{function.__name__} without axis= needs it")
+    return s.with_whole(_ours(function)(s.filled(neutral), **options))
+
+
+def _sort(function: Any, s: Selection, options: dict[str, Any]) -> Any:
+    """The parts in order, before what is not taken."""
+    if options.keys() - {"axis"}:
+        raise refused(s.mask, f"np.sort with {', '.join(options)} needs it")
+    if s.dtype.kind not in "iuf":
+        raise refused(s.mask, f"np.sort of {s.dtype} needs it")
+    last = np.nan if s.dtype.kind == "f" else np.iinfo(s.dtype).max
+    found = _ours(function)(s.filled(last), axis=s.axis)
+    here = iota(dtype=INDEX, shape=typeof(s.mask).shape, dimension=0)
+    return Selection(found, lt(here, cast(count(s.mask), INDEX)), s.axis)
+
+
 FOLDS: Final[dict[Any, Callable[..., Any]]] = {
     **dict.fromkeys((np.sum, np.prod, np.mean, np.var, np.std, np.any, np.all), _summed),
     **dict.fromkeys((np.count_nonzero, np.nansum), _filled(0)),
@@ -157,6 +243,8 @@ FOLDS: Final[dict[Any, Callable[..., Any]]] = {
     **dict.fromkeys((np.min, np.amin), _extreme(-1)),
     np.argmax: _place(1),
     np.argmin: _place(-1),
+    **dict.fromkeys((np.cumsum, np.cumprod), _scan),
+    np.sort: _sort,
 }
 _REDUCE: Final[dict[np.ufunc, Any]] = {
     **{np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min},
@@ -167,7 +255,11 @@ ELEMENTWISE: Final[dict[Any, int]] = {  # and how many arguments are such
     **dict.fromkeys((np.round, np.around, np.real, np.imag, np.angle, np.sinc, np.nan_to_num), 1),
     **dict.fromkeys((np.interp, np.copy, np.zeros_like, np.ones_like, np.full_like), 1),
 }
-PRODUCTS: Final = frozenset({np.dot, np.vdot, np.inner})
+PRODUCTS: Final[dict[Any, Callable[..., Any]]] = {
+    np.dot: _product,
+    **dict.fromkeys((np.vdot, np.inner), _vectors),
+    np.outer: _outer,
+}
 
 
 @lru_cache(maxsize=256)
@@ -187,14 +279,16 @@ def array_function(self: Selection, function: Any, types: Any, args: Any, kwargs
         return elementwise(_ours(function), args[:n], *args[n:], **kwargs)
     if function is np.average:
         return _average(*args, **kwargs)
-    if function in PRODUCTS and not kwargs:
-        return _product(_ours(function), args)
+    if function in PRODUCTS and not kwargs and len(args) == 2:
+        return PRODUCTS[function](_ours(function), args)
     if function in FOLDS:
         options = _bound(function, args, kwargs)
         s = options.pop(next(iter(options)))
         if type(s) is Selection and options.keys().isdisjoint(("where", "out", "mean")):
-            known = s.axis not in many_axes(options.get("axis"), s.ndim)
-            return _rows(function, s, options) if known else FOLDS[function](function, s, options)
+            axis = -1 if function is np.sort and "axis" not in options else options.get("axis")
+            if s.axis in many_axes(axis, s.ndim):
+                return FOLDS[function](function, s, options)
+            return _rows(function, s, options)
     raise refused(self.mask, f"np.{function.__name__} needs it")
 
 
@@ -206,31 +300,54 @@ def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fal
     return (mean, total) if returned else mean
 
 
-def _product(function: Callable[..., Any], xs: Any) -> Any:
-    """A product of two vectors, at least one of them a selection."""
-    first, lanes = _lanes(xs)
-    if any(typeof(x).ndim != 1 for x in lanes):
-        raise refused(first.mask, "products of matrices need it")
-    return function(*(first.with_whole(x).filled(0) for x in lanes))
-
-
 # ---------------------------------------------------------------------------------- parts
 
 
 def getitem(s: Selection, key: Any) -> Any:
     """`x[mask][key]`: one part, fewer parts by another mask, or something of every part."""
     if type(key) is Selection and key.dtype == np.bool_ and key.ndim == 1 and s.axis == 0:
-        return Selection(s.whole, s.narrowed(placed(key, s.mask, 1)).mask, 0)
-    items = key if type(key) is tuple else (key,)
+        return _narrowed(s, key).with_whole(s.whole)
+    items = _spelled_out(s, key)
     if items and s.axis == 0 and _is_integer(items[0]):
-        part = picked(s.whole, _place_of(s, items[0]), 0)
-        return part[items[1:]] if items[1:] else part
-    here = items[s.axis : s.axis + 1]
-    if all(type(i) in (int, slice) for i in items) and here in ((), (slice(None),)):
-        found = Selection(s.whole[key], s.mask, 0)
-        found.axis = sum(type(i) is slice for i in items[: s.axis])
-        return found
+        return cells.getitem(s.whole, (_place_of(s, items[0]), *items[1:]))
+    named = [at for at, item in enumerate(items) if item is not None]
+    if named[s.axis :] and all(map(_is_basic, items)):
+        at = named[s.axis]
+        if items[at] == slice(None):
+            axis = sum(not _is_integer(i) for i in items[:at])
+            return Selection(cells.getitem(s.whole, tuple(items)), s.mask, axis)
     raise refused(s.mask, "it was indexed")
+
+
+def setitem(s: Selection, key: Any, v: Any) -> None:
+    """`x[mask][key] = v`, of a slice also in the array."""
+    if type(key) is Selection and key.dtype == np.bool_ and key.ndim == 1 and s.axis == 0:
+        cells.select_into(_narrowed(s, key), v)
+        return
+    items = _spelled_out(s, key)
+    if items and s.axis == 0 and _is_integer(items[0]):
+        cells.setitem(s.whole, (_place_of(s, items[0]), *items[1:]), v)
+    else:
+        cells.select_into(getitem(s, key), v)
+
+
+def _narrowed(s: Selection, key: Selection) -> Selection:
+    return s.narrowed(placed(key, s.mask, 1))
+
+
+def _spelled_out(s: Selection, key: Any) -> list[Any]:
+    """The items of a key for all axes up to that of the parts, or more."""
+    items = list(key) if type(key) is tuple else [key]
+    dots = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise refused(s.mask, "it was indexed")
+    at = dots[0] if dots else len(items)
+    used = sum(item is not None and item is not Ellipsis for item in items)
+    return [*items[:at], *[slice(None)] * (s.ndim - used), *items[at + 1 :]]
+
+
+def _is_basic(item: Any) -> bool:
+    return item is None or type(item) is slice or _is_integer(item)
 
 
 def _is_integer(i: Any) -> bool:
@@ -248,7 +365,7 @@ def _place_of(s: Selection, i: Any) -> Any:
         IndexError,
         "index is out of bounds for the places where the mask is true",
     )
-    return gather(places(s.mask), cast(value(at), np.dtype(np.int64)), axes=(0,), mode="clip")
+    return gather(places(s.mask), cast(value(at), INDEX), axes=(0,), mode="clip")
 
 
 def _length(s: Selection) -> int:
@@ -286,18 +403,8 @@ def _operator(ufunc: np.ufunc) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 def _in_place(ufunc: np.ufunc) -> Callable[..., Any]:
     def write(s: Selection, y: Any) -> Selection:
-        if s.owner is not ctx.trace:
-            raise MutationError(
-                "A selection x[mask] from outside a region was changed in place.",
-                "Write to a copy, `part = part * 2`, or into the array: `x[mask] *= 2`.",
-            )
         found = ufunc(s, y)
-        if not np.can_cast(found.dtype, s.dtype, "same_kind") or found.ndim != s.ndim:
-            raise DtypeError(
-                f"{ufunc.__name__} gives {found.dtype}, which an array of {s.dtype} cannot hold.",
-                "Make the array of the wider dtype, or convert the result with `.astype`.",
-            )
-        s.whole = cast(found.whole, s.dtype)
+        cells.replace(s.whole, found.whole, ufunc.__name__, not is_view(s.whole) or s.taken)
         return s
 
     return write
@@ -312,6 +419,13 @@ def _method(function: Any) -> Callable[..., Any]:
 
 def _clip(s: Selection, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
     return array_function(s, np.clip, (), (s, min, max), kwargs)
+
+
+def _astype(s: Selection, dtype: Any, **options: Any) -> Selection:
+    if not options.get("copy", True) and np.dtype(dtype) == s.dtype:
+        return s
+    whole: Any = s.whole
+    return s.with_whole(whole.astype(dtype, **options))
 
 
 def _table() -> dict[str, Any]:
@@ -350,13 +464,13 @@ MEMBERS: Final[dict[str, Any]] = {
     "__iter__": _refusing("a loop over it needs it"),
     "__array__": _refusing("a plain array needs it"),
     "__index__": _refusing("it was used as an index"),
-    "__setitem__": _refusing("it was written to: write x[mask] = value"),
+    "__setitem__": setitem,
     "__hash__": None,
     "__matmul__": lambda x, y: array_function(x, np.dot, (), (x, y), {}),
     "__rmatmul__": lambda y, x: array_function(y, np.dot, (), (x, y), {}),
-    "real": property(_method(np.real)),
-    "imag": property(_method(np.imag)),
-    "astype": lambda s, dtype: s.with_whole(s.whole.astype(dtype)),
+    "real": property(lambda s: Selection(s.whole.real, s.mask, s.axis)),
+    "imag": property(lambda s: Selection(s.whole.imag, s.mask, s.axis)),
+    "astype": _astype,
 }
 
 

@@ -156,12 +156,19 @@ def finish(ufunc: np.ufunc, result: Any, out: Any, where: Any = True) -> Any:
     )
 
 
+def _deferred(ufunc: np.ufunc, xs: tuple[Any, ...], outs: tuple[Any, ...], options: Any) -> Any:
+    """What an operand answers; NumPy would ask the first one."""
+    first = next(x for x in xs if type(x) in DEFERRED)
+    options = {**options, "out": outs} if outs else options
+    return first.__array_ufunc__(ufunc, "__call__", *xs, **options)
+
+
 def general(
     ufunc: np.ufunc, xs: tuple[Any, ...], outs: tuple[Any, ...], options: Any, row: Any = None
 ) -> Any:
     """A ufunc call with all of NumPy's arguments: `outs` are given by position."""
     if not DEFERRED.isdisjoint(map(type, xs)):
-        return ufunc(*xs, *outs, **options)
+        return _deferred(ufunc, xs, outs, options)
     try:
         for name in options:
             if name not in TAKEN:

@@ -19,6 +19,8 @@ from ftrace.core.lazy import lazy
 from ftrace.core.nodes import GetAttrKey, NodeKind, register
 from ftrace.core.trace import Tracer
 from ftrace.numpy.promote import one_axis, static_int
+from ftrace.numpy.refusing import refuse
+from ftrace.numpy.scalar_classes import all_python
 from ftrace.sparse.sparsity import Pattern, pairs, pattern
 
 FORMS: Final = ("csr", "csc", "coo")
@@ -199,6 +201,8 @@ class Sparse:
         return self.multiply(x)
 
     def __truediv__(self, x: Any) -> "Sparse":
+        if all_python(x) is True:  # SciPy multiplies by 1 / x, of which Python refuses zero
+            refuse(fnp.equal(x, 0), ZeroDivisionError, "division by zero")
         return self.multiply(1.0 / fnp.asarray(x))
 
     def __neg__(self) -> "Sparse":

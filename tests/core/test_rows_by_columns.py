@@ -78,7 +78,7 @@ TRAVERSALS = {
     },
     "facts that flow forwards": {
         "interpreters/abstract.py", "control/remat/peak_memory.py",
-        "control/rows/while_loop.py", "lifting/state/sharing.py", "numpy/masking.py",
+        "control/rows/while_loop.py", "lifting/state/sharing.py", "numpy/provenance.py",
     },
     "what the backward pass keeps": {
         "control/remat/budgets.py", "control/remat/checkpoint.py", "control/remat/saving.py",

@@ -247,6 +247,23 @@ def suppressed(x):
     return x * 3
 
 
+def suppressed_in_a_loop(x):
+    total = 0.0
+    for k in range(3):
+        with contextlib.suppress(ZeroDivisionError, KeyError):
+            if x > 1 and k == 1:
+                continue
+            total += 1 / float(k - x) + math.sqrt(k + 1)
+    return total
+
+
+def suppressed_and_named(x):
+    with contextlib.suppress(ValueError) as found:
+        if x > 0:
+            raise ValueError
+    return x if found is None else 0.0
+
+
 class Taking:
     def __exit__(self, kind, error, traceback):
         return kind is ValueError
@@ -324,11 +341,33 @@ def test_an_error_that_is_known_while_tracing_is_the_managers_affair():
     assert grad(suppressed)(1.0) == 3.0
 
 
+@pytest.mark.parametrize("f", [suppressed, suppressed_in_a_loop], ids=lambda f: f.__name__)
+def test_suppressed_errors_are_those_that_handlers_pass_over(f):
+    xs = np.array([-1.0, 0.0, 1.0, 1.5, 2.0])
+    wanted = [f(float(x)) for x in xs]
+    np.testing.assert_allclose([jit(f)(float(x)) for x in xs], wanted)
+    np.testing.assert_allclose(vmap(lambda x: f(x * 1.0))(xs), wanted)
+
+    def shadowed(x):
+        contextlib = Shadow
+        with contextlib.suppress(ValueError):
+            if x > 0:
+                raise ValueError("not caught")
+        return x
+
+    with pytest.raises(ValueError, match="not caught"):
+        jit(shadowed)(1.0)
+
+
+class Shadow:
+    suppress = contextlib.nullcontext
+
+
 REFUSED = {
     reads_the_text: "`error` is an error that a traced value decides about",
     crosses_a_with: "out of the `with`",
     appends: "`found` is a list of 2 on one side",
-    suppressed: "a `with` whose context manager may swallow it",
+    suppressed_and_named: "a `with` whose context manager may swallow it",
     taken_by_a_manager: "a `with` whose context manager may swallow it",
     taken_by_a_generator: "a `with` whose context manager may swallow it",
     of_an_unknown_class: "may or may not catch: its class may be BaseException",

@@ -198,6 +198,19 @@ def fails(error, words, f, *args):
     return str(caught.value)
 
 
+def test_python_refuses_zero():
+    def divided(x):
+        return (A / x).data
+
+    for divide in (ftrace.jit(divided), lambda x: ftrace.jvp(divided, (x,), (1.0,))[0]):
+        with pytest.raises(ZeroDivisionError):
+            divide(0.0)
+        assert np.isinf(divide(np.float64(0.0))).all()
+        np.testing.assert_allclose(divide(2.0), A.data / 2)
+    with pytest.raises(ZeroDivisionError):
+        ftrace.jit(divided)(0)
+
+
 def test_mistakes():
     fails(errors.ShapeError, "times one of shape", lambda A: A @ A, A)
     fails(errors.RuleError, "no items", lambda A: A[0, 1], A)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof, typeof_traced
+from ftrace.core.avals import REFUSED, SCALAR_AVALS, ShapedArray, aval, typeof, typeof_traced
 from ftrace.core.device import on_device
 from ftrace.core.dtypes import bool_, promote
 from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError, TreeError
@@ -85,6 +85,8 @@ def scalar_classes(x: Any, a: ShapedArray | None) -> Classes:
 
 def array_type(x: Any) -> ShapedArray | None:
     """The type of a value that can be a result, or None."""
+    if type(x) in REFUSED:
+        return None
     try:
         return typeof_traced(x)
     except (DtypeError, ConcretizationTypeError):

@@ -25,7 +25,7 @@ from ftrace.core.tree import tree_flatten
 from ftrace.lifting.state.leaves import one_of
 from ftrace.lifting.state.watching import put_together
 from ftrace.lifting.substitutes.python import BUILTINS, holds_tracer, is_unknown, stacked
-from ftrace.numpy.indexing import getitem
+from ftrace.numpy.cells import read_plain
 from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import cast, find_traced, static_int, value
 from ftrace.numpy.refusing import attempt
@@ -237,7 +237,7 @@ def item(holder: Any, key: Any, bound: bool = False) -> Any:
     if isinstance(holder, Tracer):
         return holder[_within(holder.shape, key)]  # pyright: ignore - operators are installed
     if kind is np.ndarray:
-        return getitem(holder, _within(holder.shape, key))
+        return read_plain(holder, _within(holder.shape, key))
     if holder is np.r_ or holder is np.c_:
         return _joined(holder, key if type(key) is tuple else (key,))
     if isinstance(key, Tracer) and key.known(exact=True) is UNKNOWN:
@@ -246,7 +246,7 @@ def item(holder: Any, key: Any, bound: bool = False) -> Any:
         if kind in (list, tuple, range) and holder:
             i = in_range(holder, key)
             if kind is range:
-                return getitem(np.asarray(holder), i)
+                return read_plain(np.asarray(holder), i)
             return _chosen(kind, holder, i, bound)
     return holder[key]
 

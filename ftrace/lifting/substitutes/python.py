@@ -35,11 +35,13 @@ _MISSING: Final = object()
 
 
 def holds_tracer(x: Any) -> bool:
-    """Whether a value is traced, or a list, tuple or dict that holds a traced value."""
+    """Whether a value is traced, or a list, tuple, dict or slice that holds a traced value."""
     if isinstance(x, Tracer):
         return True
     if type(x) is list or type(x) is tuple:
         return any(map(holds_tracer, x))
+    if type(x) is slice:
+        return isinstance(x.start, Tracer) or isinstance(x.stop, Tracer)
     return type(x) is dict and any(map(holds_tracer, x.values()))
 
 

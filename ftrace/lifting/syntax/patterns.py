@@ -1,13 +1,16 @@
-"""`match` as `if` and `elif`, so that traced values may decide what matches.
+"""`match` as `if` and `elif`, so that traced values may decide what matches; `suppress` as `try`.
 
 A pattern becomes a test and bindings: `case [float(), y] if y > 0:` asks
 `_ft.sequence(s, 2) and isinstance(s[0], float)`, binds y = s[1], and asks the guard. A statement
-with a mapping pattern, or with names bound inside an alternative, stays Python's own.
+with a mapping pattern, or with names bound inside an alternative, stays Python's own. `with
+suppress(E):` becomes `try: ... except (E,): pass`, whose errors traced values may decide about.
 """
 
 import ast
+import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 from ftrace.lifting.substitutes import python
@@ -19,18 +22,20 @@ class _Native(Exception):  # noqa: N818 - it is no error
 
 
 class Patterns(ast.NodeTransformer):
-    """Rewrites the `match` statements of one function, not those of functions in it.
+    """Rewrites the `match` and `with suppress` of one function, not those of functions in it.
 
     Args:
         fresh: makes names.
+        outer: the function's globals, without names that are its own.
     """
 
-    def __init__(self, fresh: Callable[[], str]) -> None:
+    def __init__(self, fresh: Callable[[], str], outer: Mapping[str, Any]) -> None:
         self.fresh = fresh
+        self.outer = outer
 
     def of(self, node: Any) -> Any:
         """A function's definition; the same object where nothing is rewritten."""
-        if not any(isinstance(n, ast.Match) for n in ast.walk(node)):
+        if not any(isinstance(n, ast.Match | ast.With) for n in ast.walk(node)):
             return node
         node = copy.deepcopy(node)
         if not isinstance(node, ast.Lambda):
@@ -54,6 +59,27 @@ class Patterns(ast.NodeTransformer):
             return node
         kept = ast.Assign([ast.Name(name, ast.Store())], node.subject)
         return [at(node.subject, kept), *rest]
+
+    def visit_With(self, node: ast.With) -> Any:
+        self.generic_visit(node)
+        first, *others = node.items
+        call = first.context_expr
+        if others or first.optional_vars is not None or not isinstance(call, ast.Call):
+            return node
+        if self._value(call.func) is not contextlib.suppress or call.keywords:
+            return node
+        caught = ast.Tuple(call.args, ast.Load())
+        handler = ast.ExceptHandler(caught, None, [ast.Pass()])
+        return at(node, ast.Try(node.body, [handler], [], []))
+
+    def _value(self, node: ast.expr) -> Any:
+        """What a name, or an attribute of a module, stands for; None where that is not known."""
+        if isinstance(node, ast.Name):
+            return self.outer.get(node.id)
+        if isinstance(node, ast.Attribute):
+            module = self._value(node.value)
+            return getattr(module, node.attr, None) if type(module) is ModuleType else None
+        return None
 
 
 def _chosen(case: ast.match_case, subject: ast.expr, rest: list[ast.stmt]) -> list[ast.stmt]:

@@ -56,7 +56,9 @@ class Template:
         self.count = 0  # names made up
         self.written = names.written(source.node)
         self.read_late = names.read_late(source.node)
-        source = replace(source, node=Patterns(self.fresh).of(source.node))
+        own = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        outer = {k: v for k, v in fn.__globals__.items() if k in code.co_names and k not in own}
+        source = replace(source, node=Patterns(self.fresh, outer).of(source.node))
         if mode[0]:
             source = replace(source, node=Operators().of(copy.deepcopy(source.node)))
         self.source = source
