@@ -79,10 +79,21 @@ def truths(mask: Any) -> Any:
     return mask if typeof(mask).dtype.kind == "b" else ne(mask, 0)
 
 
+def _check_cast(values: Any, dtype: np.dtype[Any]) -> None:
+    """Raise NumPy's error for an array that C code does not convert: numbers and lists it does."""
+    a = typeof(values) if holds_array(values) else None
+    if a is not None and not np.can_cast(a.dtype, dtype, "safe"):
+        what = "array data" if a.shape else "scalar"
+        raise TypeError(
+            f"Cannot cast {what} from {a.dtype!r} to {dtype!r} according to the rule 'safe'"
+        )
+
+
 @numpy_function
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """`values` written where `mask` is true, each at its own place."""
     a = cell(a, "np.putmask")
+    _check_cast(values, a.aval.dtype)
     shape, dtype = a.aval.shape, a.aval.dtype
     v = reshape(_repeated(_flat(assignable(values, dtype)), a.aval.size), new_sizes=shape)
     store(a, select(truths(mask), v, a))
@@ -92,6 +103,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """The first values written, one after the other, where `mask` is true."""
     arr = cell(arr, "np.place")
+    _check_cast(vals, arr.aval.dtype)
     mask = truths(mask)
     if is_unknown_mask(mask) and mask.shape == arr.aval.shape:
         each = _repeated(_flat(vals), arr.aval.size)  # where all places are taken
@@ -136,6 +148,8 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 
 def _fill(x: Tracer, v: Any) -> None:
     """Every element set to one value."""
+    if typeof(value(v)).shape:
+        raise ValueError("setting an array element with a sequence.")
     setitem(x, ..., v)
 
 

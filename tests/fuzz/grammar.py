@@ -32,6 +32,8 @@ FRESH = {
         np.clip({s}, -1.0, 1.0) | np.hypot({s}, {s} + 3.0) | math.hypot({s}, 1.5)
         {v} @ {q} | {q}[{i}] * {s} | np.sum({v}[:0]) + {s} | np.sum({m}, where={k}) | {q}.sum() * {s}
         np.einsum("i,i", {v}, {v}) | np.float64({s}) | round({c}, 1) + {s} | (lambda _p: _p * {s})({s})
+        {v}[:{i}].sum() | {v}[{i}:].mean() | {v}[{i}::-1].max() | {m}[{J}, {i}:].sum() | {v}[:{i} + 1][-1] | {m}[:, {i}:].mean(axis=1)[{J}]
+        (lambda _k: {v}[:_k] @ {v}[:_k])({i}) | (lambda _k: {v}[_k:_k + 1][0])({i}) | np.sort({v}[{i}:])[0] | {v}[{i}].item() + {s}
     """,
     "i": """
         {I} | {I} | {I} | ({i} + {i}) % {N} | int({b}) | np.argmax({v}) | int(np.sum({k})) % {N}
@@ -45,6 +47,7 @@ FRESH = {
         np.logical_and({b}, {b}) | isinstance({s}, np.ndarray) | bool({s} > {c}) | {s} > 0 or {s} < {c} | all([{b}, {b}])
     """,
     "v": """
+        (lambda _k: np.concatenate([{v}, {v}])[_k:_k + {N}])({i}) | (lambda _k: np.hstack([{v}, {v}])[_k + {N} - 1:_k - 1:-1])({i} + 1)
         {v} + {v} | {v} - {s} | {v} * {v} | {c} * {v} | -{v} | {v} * {s} | {v} / (1.5 + {v} * {v})
         np.sin({v}) | np.tanh({v}) | np.exp(-np.abs({v})) | np.abs({v}) | {v} ** 2 | np.maximum({v}, {s})
         np.where({k}, {v}, {v}) | np.where({v} > {s}, {v}, {c}) | np.where({v} > 0, np.sqrt(np.abs({v}) + 0.2), {v})
@@ -127,6 +130,7 @@ WRITES = {
         np.subtract.at({a}, {j}, {s}) | np.put({a}, {i}, {s}) | np.cumsum({v}, out={a}) | np.clip({a}, -1.0, 1.0, out={a}) | np.place({a}, {k}, {s})
         np.add({a}[::-1], {v}, out={a}) | np.multiply({a}, {a}[::-1], out={a}) | np.add({a}[1:], {u}, out={a}[:-1]) | {a}[:] = {a}[::-1] | {a}[::-1] = {a} | np.cumsum({a}[::-1], out={a})
         {a}[::-2] = {c} | {a}[-1:0:-1] = {u} | {a}[{N}:] = {s} | {a}[:0] += {c} | {a}[1:][:1] = {s} | np.add({v}, {s}, out={a}, where={k}) | np.copyto({a}, {v}, where={k}) | {a} += {q} | {a}[:] = {q} | np.copyto({a}[::-1], {v}, where={k})
+        {a}[:{i}] = {s} | {a}[{i}:] *= {s} | {a}[{i}::-1] += {c} | {a}[{i}:][0] = {s} | {a}[:{i} + 1][-1] *= {s} | {a}[{i}:][...] = {s} | {a}[:{i}] = {a}[{I}]
         {a}[{I}], {a}[-1] = {a}[-1], {a}[{I}] | {a}[0] = {a}[-1] = {s} | {a}[1:] += {a}[:-1] | {a}[:-1] = {a}[1:] | np.maximum({a}, {s}, {a}) | {a}.put({I}, {s})
         {a}[slice(1, None)] = {s} | {a}.T[{I}] = {s} | {a}.reshape(-1)[{I}] += {s} | {a}.ravel()[{I}] = {s} | {a}[None][0, {I}] = {s} | {a}.flat[{I}] = {s} | {a}.real[{I}] = {s}
         np.matmul({w}, {m}, out={a}) | np.sum({m}, axis=0, out={a}) | {a}[{I}] = {a}.sum() | {a} /= (2.0 + {s} * {s}) | {a} **= 2
@@ -139,6 +143,7 @@ WRITES = {
         {a}[{J}] = {v} | {a}[{J}, {I}] = {s} | {a}[:, {I}] = {w} | {a} += {m} | {a} *= {v} | {a}[{g}] = {s} | {a}.T[{I}] += {w} | {a}[:, ::-1] -= {m}
         {a}.T[{i}, {J}] = {s} | {a}.ravel()[{I}] = {s} | {a}.reshape(-1)[{I}] *= {s} | np.add({m}, {m}, out={a}) | np.copyto({a}, {v}) | np.copyto({a}, {m}, where={g})
         np.add.at({a}, ({J}, {j}), {v}) | np.fill_diagonal({a}, {s}) | np.multiply({a}, {s}, out={a}, where={g}) | {a}[{J}, {j}] = {v} | {a}[{J}][{i}] = {s} | {a}[..., {I}] += {s}
+        {a}[{J}, {i}:] = {s} | {a}[:, :{i}] *= {c} | {a}[:{i} + 1, {I}] = {s} | {a}[{J}][{i}:] -= {c}
         {a}[:] = {m} | {a}[{J}] += {a}[0] | {a}[1:, 1:] *= {c} | np.putmask({a}, {g}, {s}) | {a}.sort(axis=0) | np.sin({a}, out={a}) | {a}.fill({s}) | {a}[{J}][1:] = {u}
     """,
     "t": "{a}[{I}] = {w} | {a}[{k}] = {s} | {a}[{k}] = {w} | {a}[:, {J}] = {v} | {a}.T[{J}] *= {s} | {a}.reshape(-1)[{I}] = {s} | {a} += {t} | {a}.T[...] = {m}",

@@ -25,7 +25,7 @@ from tests.fuzz.grammar import (
 HOLE = re.compile(r"\{(\w)\}")
 # What needs a rewritten function where a number or an element is traced.
 REWRITTEN = re.compile(
-    r"math|float\(|int\(|out=np|np\.(array|full|fromiter|linspace)\(|np\.(zeros|ones)\(.*\)$"
+    r"math|float\(|int\(|item\(|out=np|np\.(array|full|fromiter|linspace)\(|np\.(zeros|ones)\(.*\)$"
 )
 
 

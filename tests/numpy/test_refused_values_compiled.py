@@ -11,12 +11,29 @@ X = np.array([3.0, 1.0, 2.0])
 ASKS = np.lib.NumpyVersion(np.__version__) >= "2.4.0"  # before, it took any `.dtype` for one
 
 
+def _written(write):
+    """A write into a copy, of float32."""
+
+    def run(x):
+        y = x.astype(np.float32)
+        write(y, x)
+        return y
+
+    return run
+
+
 def _quietly(f):
     with np.errstate(all="ignore"):
         return f()
 
 
 REFUSED = {
+    "fill": _written(lambda y, x: y.fill(x)),
+    "fill, a list": _written(lambda y, x: y.fill([1.0])),
+    "place, a wider array": _written(lambda y, x: np.place(y, x > 1, x)),
+    "place, a number in an array": _written(lambda y, x: np.place(y, x > 1, np.array(2.0))),
+    "putmask, a wider array": _written(lambda y, x: np.putmask(y, x > 1, x)),
+    "putmask, integers": _written(lambda y, x: np.putmask(y, [True] * 3, np.arange(3))),
     "choose": lambda x: np.choose(np.array([5]), [x, x]),
     "choose, negative": lambda x: np.choose(np.array([-1]), [x, x]),
     "choose, traced": lambda x: np.choose(x.astype(int), [x, x, x]),
@@ -141,3 +158,25 @@ def test_what_stands_for_a_scalar_is_a_dtype_as_a_scalar_is():
 
     number = np.float32(2.0)
     assert ftrace.jit(f)(number).dtype == f(number).dtype == np.float32
+
+
+TAKEN = {
+    "a number": lambda x: 2.5,
+    "a NumPy scalar": lambda x: x[0] * 1.0,
+    "a list": lambda x: [2.5, 1, 0.5],
+    "an array of the dtype": lambda x: x.astype(np.float32),
+    "small integers": lambda x: np.arange(3, dtype=np.int8),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_masked_writes_take_what_numpys_take(name):
+    def f(x):
+        y, z = x.astype(np.float32), x.astype(np.float32)
+        np.place(y, x > 1, TAKEN[name](x))
+        np.putmask(z, x > 1, TAKEN[name](x))
+        return y, z
+
+    for got, wanted in zip(ftrace.jit(f)(X), f(X), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+        assert got.dtype == wanted.dtype
