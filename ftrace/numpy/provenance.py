@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ftrace.core.device import to_host
 from ftrace.core.dtypes import int64
 from ftrace.core.jaxpr import Eqn, Literal
 from ftrace.core.trace import EVAL, Tracer, ctx, now
@@ -117,7 +118,7 @@ class _Probe:
         if isinstance(x, Tracer):
             x = now(x)
             return self._of(x.owner, x.atom)
-        return np.asarray(x, int64)
+        return np.asarray(to_host(x), int64)
 
     def _of(self, trace: Any, atom: Any) -> Any:
         if type(atom) is Literal:

@@ -159,7 +159,15 @@ def test_a_jitted_call_names_what_it_captured(compiled: bool) -> None:
 
 # ---------------------------------------------------------------------------------- what moves
 
+def _sliced(x: Any) -> Any:
+    n, y = fnp.argmax(x), x.copy()
+    y[:n] *= 2.0
+    y[n : n + 1] += x[0]
+    return y[n:].sum() * x + y + x[:n] @ x[:n]
+
+
 MADE = {
+    "slices": _sliced,
     "ones": lambda x: fnp.ones(3) * x,
     "range": lambda x: fnp.arange(3.0) - x,
     "linspace": lambda x: fnp.linspace(0.0, 1.0, 3) * x,
