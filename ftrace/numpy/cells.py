@@ -94,10 +94,10 @@ def read_plain(x: Any, key: Any) -> Any:
     return indexing.getitem(x, key) if left is None else read(*left)
 
 
-def read(x: Tracer, key: Any, window: Any) -> Any:
+def read(x: Tracer, key: Any, masks: Any) -> Any:
     """What `windows.opened` left of a key, read: a view, or a selection that is one."""
     found = getitem(x, key) if key else x
-    return found if window is None else Selection(same(found) if found is x else found, *window)
+    return Selection(same(found) if found is x else found, masks) if masks else found
 
 
 # ---------------------------------------------------------------------------------- writes
@@ -130,9 +130,15 @@ def select_into(s: Selection, v: Any) -> None:
         MutationError: where the write would escape the transformation.
     """
     check_writable(s.whole)
-    if type(v) is Selection and is_same(v.mask, s.mask) and shows_same(s.whole, v.whole):
+    if type(v) is Selection and shows_same(s.whole, v.whole) and _same_masks(s, v):
         return
     store(s.whole, s.written(assignable(v, s.dtype)))
+
+
+def _same_masks(s: Selection, t: Selection) -> bool:
+    return s.masks.keys() == t.masks.keys() and all(
+        is_same(mask, t.masks[axis]) for axis, mask in s.masks.items()
+    )
 
 
 def shows_same(x: Any, y: Any) -> bool:

@@ -8,6 +8,8 @@ checked when the function runs.
 """
 
 import math
+from collections.abc import Mapping
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -80,36 +82,35 @@ class MaskedPlan:
         whole = self._whole(x)
         if whole is x:
             whole = x.fresh() if isinstance(x, Tracer) else copy(x)
-        return Selection(whole, self.mask, self.axis)
+        return Selection(whole, {self.axis: self.mask})
 
     def put(self, x: Any, v: Any) -> Any:
         """`x` with `v`, a selection or what NumPy would store, of its dtype, written there."""
-        new = Selection(self._whole(x), self.mask, self.axis).written(v)
+        new = Selection(self._whole(x), {self.axis: self.mask}).written(v)
         new = moved(new, tuple(int(i) for i in np.argsort(self.order)))
         return self.basic.put(x, sized(new, self.basic.shape))
 
 
 class Selection:
-    """What `x[mask]` is where the mask is traced: an array, one of whose sizes is not known.
+    """What `x[mask]` is where the mask is traced: an array, some of whose sizes are not known.
 
     Attributes:
-        whole: the array with all places along `axis`, a cell; of a slice, a view of the array. What
-            is at places not taken means nothing.
-        mask: which places are taken, a vector.
-        axis: that of the parts.
+        whole: the array with all places along these axes, a cell; of a slice, a view of the array.
+            What is at places not taken means nothing.
+        masks: which places are taken, a vector for each axis; of a mask there is one, of slices
+            there may be several.
         source: of `nonzero(mask)[i]`: the mask, and i.
     """
 
-    __slots__ = ("axis", "mask", "source", "whole")
+    __slots__ = ("masks", "source", "whole")
 
-    def __init__(self, whole: Any, mask: Tracer, axis: int, source: Any = None) -> None:
+    def __init__(self, whole: Any, masks: Mapping[int, Tracer], source: Any = None) -> None:
         if not isinstance(whole, Tracer) or not (
             is_view(whole) or whole.owner in (ctx.trace, ctx.trace.home)
         ):
             whole = ctx.trace.lift(whole)  # may be written here
         self.whole = whole
-        self.mask = mask
-        self.axis = axis
+        self.masks = masks
         self.source: tuple[Tracer, int] | None = source
 
     def __repr__(self) -> str:
@@ -121,6 +122,11 @@ class Selection:
         return np.ndarray
 
     @property
+    def mask(self) -> Tracer:
+        """The mask, or the first one."""
+        return next(iter(self.masks.values()))
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         return typeof(self.whole).dtype
 
@@ -130,9 +136,9 @@ class Selection:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The sizes; that of the axis of the parts is traced."""
-        sizes = typeof(self.whole).shape
-        return (*sizes[: self.axis], count(self.mask), *sizes[self.axis + 1 :])
+        """The sizes; those of the axes of masks are traced."""
+        sizes = enumerate(typeof(self.whole).shape)
+        return tuple(count(self.masks[a]) if a in self.masks else n for a, n in sizes)
 
     @property
     def size(self) -> Any:
@@ -140,9 +146,15 @@ class Selection:
         return math.prod(self.shape)
 
     @property
+    def backs(self) -> dict[int, Tracer]:
+        """The masks by their axes, counted from the end."""
+        return {self.ndim - axis: mask for axis, mask in self.masks.items()}
+
+    @property
     def taken(self) -> Any:
-        """The mask in the shape of `whole`."""
-        return along(self.mask, self.axis, typeof(self.whole).shape)
+        """Which elements are taken, in the shape of `whole`."""
+        shape = typeof(self.whole).shape
+        return reduce(bitwise_and, (along(m, axis, shape) for axis, m in self.masks.items()))
 
     def filled(self, number: Any) -> Any:
         """The whole array with a number at places that are not taken."""
@@ -150,20 +162,26 @@ class Selection:
 
     def narrowed(self, mask: Any) -> "Selection":
         """Of these parts those for which another mask holds, too: of the same memory."""
-        return Selection(same(self.whole), bitwise_and(self.mask, mask), self.axis)
+        return Selection(same(self.whole), {0: bitwise_and(self.mask, mask)})
 
     def with_whole(self, whole: Any) -> "Selection":
         """The same places of what an elementwise function made of `whole`."""
-        axis = self.axis - self.ndim + typeof(whole).ndim
-        return Selection(whole.fresh() if isinstance(whole, Tracer) else whole, self.mask, axis)
+        return selected(whole, self.backs)
 
     def written(self, v: Any) -> Any:
         """The whole array after `v`, a selection or what NumPy would store, is written there."""
         shape = typeof(self.whole).shape
-        v = placed(v, self.mask, len(shape) - self.axis)
+        v = placed(v, self.backs)
         extra = max(typeof(v).ndim - len(shape), 0)
         v = sized(v, typeof(v).shape[extra:])
         return select(self.taken, stretch(v, shape), self.whole)
+
+
+def selected(whole: Any, backs: Mapping[int, Tracer]) -> Selection:
+    """A selection of a new array, by masks of axes that are counted from the end."""
+    ndim = typeof(whole).ndim
+    masks = {ndim - back: mask for back, mask in backs.items()}
+    return Selection(whole.fresh() if isinstance(whole, Tracer) else whole, masks)
 
 
 def along(mask: Any, axis: int, shape: Shape) -> Any:
@@ -197,7 +215,7 @@ def nonzero_of(x: Any, wanted: str) -> tuple[Any, ...]:
     size = (mask.size,)
     indices = (iota(dtype=INDEX, shape=mask.shape, dimension=i) for i in range(mask.ndim))
     return tuple(
-        Selection(sized(index, size), sized(mask, size), 0, (mask, i))
+        Selection(sized(index, size), {0: sized(mask, size)}, (mask, i))
         for i, index in enumerate(indices)
     )
 
@@ -254,28 +272,42 @@ def picked(x: Any, index: Any, axis: int) -> Any:
     return moved(found, order) if typeof(index).ndim else found
 
 
-def placed(v: Any, mask: Tracer, back: int) -> Any:
-    """`v` with its parts at the places that `mask` takes.
+def placed(v: Any, backs: Mapping[int, Tracer]) -> Any:
+    """`v` with its parts at the places that masks take.
 
     Args:
         v: a selection, or an array that is broadcast or has a part for every place taken.
-        mask: where the parts belong.
-        back: the axis of the parts, counted from the end.
+        backs: where the parts belong: masks of axes, which are counted from the end.
 
     Raises:
         ConcretizationTypeError: a selection whose parts lie along another axis.
     """
+    own: Mapping[int, Tracer] = {}
     if type(v) is Selection:
-        if v.ndim - v.axis != back:
-            raise refused(v.mask, "it was combined with an array along another axis")
-        if is_same(v.mask, mask):
-            return v.whole
-        given, wanted = count(v.mask), count(mask)
-        one = eq(given, 1)
-        _refuse(bitwise_and(ne(given, wanted), ne(given, 1)))
-        index = gather(places(v.mask), rank(mask), axes=(0,), mode="clip")
-        first = gather(places(v.mask), INDEX.type(0), axes=(0,), mode="clip")
-        return picked(v.whole, select(one, stretch(first, typeof(index).shape), index), v.axis)
+        own, v = v.backs, v.whole
+        if not own.keys() <= backs.keys():
+            raise refused(next(iter(own.values())), "it was combined along another axis")
+    for back, mask in backs.items():
+        given = own.get(back)
+        if given is None:
+            v = _spread(v, mask, back)
+        elif not is_same(given, mask):
+            v = _moved_to(v, given, mask, back)
+    return v
+
+
+def _moved_to(x: Any, given: Any, mask: Any, back: int) -> Any:
+    """The parts that one mask takes, at the places that another one takes."""
+    many, wanted = count(given), count(mask)
+    _refuse(bitwise_and(ne(many, wanted), ne(many, 1)))
+    index = gather(places(given), rank(mask), axes=(0,), mode="clip")
+    first = gather(places(given), INDEX.type(0), axes=(0,), mode="clip")
+    index = select(eq(many, 1), stretch(first, typeof(index).shape), index)
+    return picked(x, index, typeof(x).ndim - back)
+
+
+def _spread(v: Any, mask: Any, back: int) -> Any:
+    """The parts of an array, which is broadcast or has one for every place that a mask takes."""
     axis = typeof(v).ndim - back
     if axis < 0 or typeof(v).shape[axis] == 1:
         return v

@@ -24,6 +24,7 @@ from ftrace.numpy.masking import (
     places,
     rank,
     refused,
+    selected,
 )
 from ftrace.numpy.promote import (
     DEFERRED,
@@ -52,22 +53,18 @@ def _ours(function: Any) -> Any:
 # ---------------------------------------------------------------------------------- elementwise
 
 
-def _lanes(xs: Any) -> tuple[Selection, list[Any]]:
-    """The first selection among operands, and all of them at its places."""
-    first = next(x for x in xs if type(x) is Selection)
-    back = first.ndim - first.axis
-    own = (x if x is None or type(x) is Selection else value(x) for x in xs)
-    return first, [x if x is None else placed(x, first.mask, back) for x in own]
-
-
 def elementwise(function: Callable[..., Any], xs: Any, *rest: Any, **options: Any) -> Any:
     """A function of the elements of `xs`, on all places."""
-    first, lanes = _lanes(xs)
+    backs: dict[int, Tracer] = {}
+    for x in xs:
+        backs = {**x.backs, **backs} if type(x) is Selection else backs
+    own = (x if x is None or type(x) is Selection else value(x) for x in xs)
+    lanes = [x if x is None else placed(x, backs) for x in own]
     with np.errstate(all="ignore"):  # what is not taken is computed, and then left
         found = function(*lanes, *rest, **options)
     if isinstance(found, tuple):
-        return tuple(map(first.with_whole, found))
-    return first.with_whole(found)
+        return tuple(selected(x, backs) for x in found)
+    return selected(found, backs)
 
 
 def array_ufunc(self: Selection, ufunc: np.ufunc, method: str, *xs: Any, **options: Any) -> Any:
@@ -87,14 +84,22 @@ def array_ufunc(self: Selection, ufunc: np.ufunc, method: str, *xs: Any, **optio
 # ---------------------------------------------------------------------------------- folds
 
 
-def _rows(function: Any, s: Selection, options: dict[str, Any]) -> Selection:
-    """A fold of every part by itself."""
+def _folded(function: Any, s: Selection, options: dict[str, Any]) -> Any:
+    """A fold of the parts, or of every part by itself, or of some axes both."""
+    axis = -1 if function is np.sort and "axis" not in options else options.get("axis")
+    axes = many_axes(axis, s.ndim)
+    inner = {a: mask for a, mask in s.masks.items() if a in axes}
+    with np.errstate(all="ignore"):  # also of parts that are not taken
+        if inner:
+            found = FOLDS[function](function, Selection(s.whole, inner), options)
+        else:
+            found = _ours(function)(s.whole, **options)
     if FOLDS[function] in (_scan, _sort):
-        return s.with_whole(_ours(function)(s.whole, **options))
-    gone = sum(i < s.axis for i in many_axes(options["axis"], s.ndim))
-    with np.errstate(all="ignore"):
-        found = _ours(function)(s.whole, **options)
-    return Selection(found, s.mask, s.axis if options.get("keepdims") else s.axis - gone)
+        masks = {**s.masks, **(found.masks if inner else {})}
+        return Selection(found.whole if inner else found, masks)
+    gone = () if options.get("keepdims") else axes
+    masks = {a - sum(i < a for i in gone): m for a, m in s.masks.items() if a not in axes}
+    return Selection(found, masks) if masks else found
 
 
 def _summed(function: Any, s: Selection, options: dict[str, Any]) -> Any:
@@ -119,7 +124,8 @@ def _least(dtype: np.dtype[Any], sign: int) -> Any:
 
 
 def _refuse_nothing(s: Selection, words: str) -> None:
-    refuse(lt(count(s.mask), 1), ValueError, words)
+    for mask in s.masks.values():
+        refuse(lt(count(mask), 1), ValueError, words)
 
 
 def _extreme(sign: int) -> Callable[..., Any]:
@@ -142,7 +148,8 @@ def _place(sign: int) -> Callable[..., Any]:
         _refuse_nothing(s, f"attempt to get {name} of an empty sequence")
         if (s.ndim > 1 and options.get("axis") is None) or options.get("keepdims"):
             raise refused(s.mask, f"np.{name} without axis= needs it")
-        at = _ours(function)(s.filled(_least(s.dtype, sign)), axis=s.axis)
+        (axis,) = s.masks
+        at = _ours(function)(s.filled(_least(s.dtype, sign)), axis=axis)
         return gather(rank(s.mask), at, axes=(0,), mode="clip")
 
     return fold
@@ -167,30 +174,42 @@ def _norm(function: Any, s: Selection, options: dict[str, Any]) -> Any:
 
 def _product(function: Callable[..., Any], xs: Any) -> Any:
     """A product of vectors or matrices, at least one of them a selection."""
-    first = next(x for x in xs if type(x) is Selection)
-    x, y = (x if type(x) is Selection else value(x) for x in xs)
+    x, y = xs = [x if type(x) is Selection else value(x) for x in xs]
+    mine, theirs = ({**x.masks} if type(x) is Selection else {} for x in xs)
     if x.ndim not in (1, 2) or y.ndim not in (1, 2):
-        raise refused(first.mask, "products of stacks of matrices need it")
-    inner = [(x, x.ndim - 1), (y, 0)]
-    summed = next((v.mask for v, axis in inner if type(v) is Selection and v.axis == axis), None)
-    if summed is not None:
-        return function(*(_summed_over(v, summed, v.ndim - axis) for v, axis in inner))
-    if type(x) is type(y):
-        raise refused(first.mask, "a product has two such axes")
+        raise refused(next(iter({**mine, **theirs}.values())), "products of stacks need it")
+    inner = [(x, mine.pop(x.ndim - 1, None)), (y, theirs.pop(0, None))]
+    mask = next((mask for _, mask in inner if mask is not None), None)
+    if mask is not None:
+        backs = 1, y.ndim
+        x, y = (_summed_over(v, m, mask, b) for (v, m), b in zip(inner, backs, strict=True))
     found = function(*(v.whole if type(v) is Selection else v for v in (x, y)))
-    return Selection(found, first.mask, 0 if first is x else typeof(found).ndim - 1)
+    masks = {0: next(iter(mine.values()))} if mine else {}
+    if theirs:
+        masks[typeof(found).ndim - 1] = next(iter(theirs.values()))
+    return Selection(found, masks) if masks else found
 
 
-def _summed_over(v: Any, mask: Tracer, back: int) -> Any:
-    """An operand of a product, zero at places of the summed axis that a mask does not take."""
-    n, own = typeof(mask).shape[0], v.shape[v.ndim - back]
-    if type(v) is Selection and not is_same(v.mask, mask):
-        _refuse_other(ne(count(v.mask), count(mask)))
-    elif type(v) is not Selection and own == 1 != n:
+def _summed_over(v: Any, own: Any, mask: Tracer, back: int) -> Any:
+    """An operand of a product, zero at places of the summed axis that a mask does not take.
+
+    Args:
+        v: the operand.
+        own: its mask of that axis, or None.
+        mask: the one that counts.
+        back: the axis, counted from the end.
+    """
+    whole = v.whole if type(v) is Selection else v
+    shape = typeof(whole).shape
+    at, n = len(shape) - back, typeof(mask).shape[0]
+    if own is not None and not is_same(own, mask):
+        _refuse_other(ne(count(own), count(mask)))
+    elif own is None and shape[at] == 1 != n:
         _refuse_other(ne(count(mask), 1))
-    whole = placed(v, mask, back)
-    shape = (*v.shape[: v.ndim - back], n, *v.shape[v.ndim - back + 1 :])
-    return Selection(stretch(whole, shape), mask, v.ndim - back).filled(0)
+    if own is not None:
+        whole = Selection(whole, {at: own})
+    whole = stretch(placed(whole, {back: mask}), (*shape[:at], n, *shape[at + 1 :]))
+    return Selection(whole, {at: mask}).filled(0)
 
 
 def _refuse_other(differ: Any) -> None:
@@ -205,13 +224,12 @@ def _vectors(function: Callable[..., Any], xs: Any) -> Any:
 
 
 def _outer(function: Callable[..., Any], xs: Any) -> Any:
-    """An outer product of two vectors, one of them a selection."""
-    first = next(x for x in xs if type(x) is Selection)
-    x, y = (x if type(x) is Selection else value(x) for x in xs)
-    if x.ndim != 1 or y.ndim != 1 or type(x) is type(y):
-        raise refused(first.mask, "an outer product has two such axes")
-    found = function(*(v.whole if type(v) is Selection else v for v in (x, y)))
-    return Selection(found, first.mask, 0 if first is x else 1)
+    """An outer product of two vectors, at least one of them a selection."""
+    xs = [x if type(x) is Selection else value(x) for x in xs]
+    masks = {a: x.mask for a, x in enumerate(xs) if type(x) is Selection}
+    if any(x.ndim != 1 for x in xs):
+        raise refused(next(iter(masks.values())), "an outer product of matrices needs it")
+    return Selection(function(*(x.whole if type(x) is Selection else x for x in xs)), masks)
 
 
 def _scan(function: Any, s: Selection, options: dict[str, Any]) -> Any:
@@ -229,9 +247,10 @@ def _sort(function: Any, s: Selection, options: dict[str, Any]) -> Any:
     if s.dtype.kind not in "iuf":
         raise refused(s.mask, f"np.sort of {s.dtype} needs it")
     last = np.nan if s.dtype.kind == "f" else np.iinfo(s.dtype).max
-    found = _ours(function)(s.filled(last), axis=s.axis)
+    (axis,) = s.masks
+    found = _ours(function)(s.filled(last), axis=axis)
     here = iota(dtype=INDEX, shape=typeof(s.mask).shape, dimension=0)
-    return Selection(found, lt(here, cast(count(s.mask), INDEX)), s.axis)
+    return Selection(found, {axis: lt(here, cast(count(s.mask), INDEX))})
 
 
 FOLDS: Final[dict[Any, Callable[..., Any]]] = {
@@ -279,16 +298,15 @@ def array_function(self: Selection, function: Any, types: Any, args: Any, kwargs
         return elementwise(_ours(function), args[:n], *args[n:], **kwargs)
     if function is np.average:
         return _average(*args, **kwargs)
+    if function is np.transpose:
+        return _transposed(*args, *kwargs.values())
     if function in PRODUCTS and not kwargs and len(args) == 2:
         return PRODUCTS[function](_ours(function), args)
     if function in FOLDS:
         options = _bound(function, args, kwargs)
         s = options.pop(next(iter(options)))
         if type(s) is Selection and options.keys().isdisjoint(("where", "out", "mean")):
-            axis = -1 if function is np.sort and "axis" not in options else options.get("axis")
-            if s.axis in many_axes(axis, s.ndim):
-                return FOLDS[function](function, s, options)
-            return _rows(function, s, options)
+            return _folded(function, s, options)
     raise refused(self.mask, f"np.{function.__name__} needs it")
 
 
@@ -305,34 +323,52 @@ def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fal
 
 def getitem(s: Selection, key: Any) -> Any:
     """`x[mask][key]`: one part, fewer parts by another mask, or something of every part."""
-    if type(key) is Selection and key.dtype == np.bool_ and key.ndim == 1 and s.axis == 0:
+    if _is_mask_of(s, key):
         return _narrowed(s, key).with_whole(s.whole)
-    items = _spelled_out(s, key)
-    if items and s.axis == 0 and _is_integer(items[0]):
-        return cells.getitem(s.whole, (_place_of(s, items[0]), *items[1:]))
-    named = [at for at, item in enumerate(items) if item is not None]
-    if named[s.axis :] and all(map(_is_basic, items)):
-        at = named[s.axis]
-        if items[at] == slice(None):
-            axis = sum(not _is_integer(i) for i in items[:at])
-            return Selection(cells.getitem(s.whole, tuple(items)), s.mask, axis)
-    raise refused(s.mask, "it was indexed")
+    items, masks = _located(s, key)
+    found = cells.getitem(s.whole, items)
+    return Selection(found, masks) if masks else found
 
 
 def setitem(s: Selection, key: Any, v: Any) -> None:
     """`x[mask][key] = v`, of a slice also in the array."""
-    if type(key) is Selection and key.dtype == np.bool_ and key.ndim == 1 and s.axis == 0:
+    if _is_mask_of(s, key):
         cells.select_into(_narrowed(s, key), v)
         return
-    items = _spelled_out(s, key)
-    if items and s.axis == 0 and _is_integer(items[0]):
-        cells.setitem(s.whole, (_place_of(s, items[0]), *items[1:]), v)
+    items, masks = _located(s, key)
+    if masks:
+        cells.select_into(Selection(cells.getitem(s.whole, items), masks), v)
     else:
-        cells.select_into(getitem(s, key), v)
+        cells.setitem(s.whole, items, v)
+
+
+def _is_mask_of(s: Selection, key: Any) -> bool:
+    return type(key) is Selection and key.dtype == np.bool_ and key.ndim == 1 and [*s.masks] == [0]
+
+
+def _located(s: Selection, key: Any) -> tuple[tuple[Any, ...], dict[int, Tracer]]:
+    """A key in the whole array, and the masks that are left, by axes of what it reads."""
+    items: list[Any] = []
+    masks: dict[int, Tracer] = {}
+    axis = kept = 0
+    for item in _spelled_out(s, key):
+        if not _is_basic(item):
+            raise refused(s.mask, "it was indexed")
+        mask = None if item is None else s.masks.get(axis)
+        if mask is not None and _is_integer(item):
+            item = _place_of(mask, item)
+        elif mask is not None and item == slice(None):
+            masks[kept] = mask
+        elif mask is not None:
+            raise refused(mask, "it was indexed")
+        items.append(item)
+        axis += item is not None
+        kept += item is None or type(item) is slice
+    return tuple(items), masks
 
 
 def _narrowed(s: Selection, key: Selection) -> Selection:
-    return s.narrowed(placed(key, s.mask, 1))
+    return s.narrowed(placed(key, {1: s.mask}))
 
 
 def _spelled_out(s: Selection, key: Any) -> list[Any]:
@@ -356,16 +392,16 @@ def _is_integer(i: Any) -> bool:
     )
 
 
-def _place_of(s: Selection, i: Any) -> Any:
+def _place_of(mask: Tracer, i: Any) -> Any:
     """Where the i-th part is."""
-    n = count(s.mask)
+    n = count(mask)
     at = i + n if type(i) is int and i < 0 else _ours(np.where)(UFUNCS[np.less](i, 0), i + n, i)
     refuse(
         bitwise_or(UFUNCS[np.less](at, 0), UFUNCS[np.greater_equal](at, n)),
         IndexError,
         "index is out of bounds for the places where the mask is true",
     )
-    return gather(places(s.mask), cast(value(at), INDEX), axes=(0,), mode="clip")
+    return gather(places(mask), cast(value(at), INDEX), axes=(0,), mode="clip")
 
 
 def _length(s: Selection) -> int:
@@ -421,6 +457,15 @@ def _clip(s: Selection, min: Any = None, max: Any = None, **kwargs: Any) -> Any:
     return array_function(s, np.clip, (), (s, min, max), kwargs)
 
 
+def _transposed(s: Selection, *axes: Any) -> Selection:
+    """All or some axes in another order: a view."""
+    whole: Any = s.whole
+    given: Any = axes[0] if len(axes) == 1 else axes or None
+    order = tuple(range(s.ndim))[::-1] if given is None else many_axes(given, s.ndim)
+    found = whole.transpose(order)
+    return Selection(found, {order.index(axis): mask for axis, mask in s.masks.items()})
+
+
 def _astype(s: Selection, dtype: Any, **options: Any) -> Selection:
     if not options.get("copy", True) and np.dtype(dtype) == s.dtype:
         return s
@@ -468,9 +513,11 @@ MEMBERS: Final[dict[str, Any]] = {
     "__hash__": None,
     "__matmul__": lambda x, y: array_function(x, np.dot, (), (x, y), {}),
     "__rmatmul__": lambda y, x: array_function(y, np.dot, (), (x, y), {}),
-    "real": property(lambda s: Selection(s.whole.real, s.mask, s.axis)),
-    "imag": property(lambda s: Selection(s.whole.imag, s.mask, s.axis)),
+    "real": property(lambda s: Selection(s.whole.real, s.masks)),
+    "imag": property(lambda s: Selection(s.whole.imag, s.masks)),
     "astype": _astype,
+    "T": property(_transposed),
+    "transpose": _transposed,
 }
 
 

@@ -96,7 +96,7 @@ def _replaced(shape: Shape, axis: int, size: int) -> Shape:
 # ---------------------------------------------------------------------------------- keys
 
 
-def opened(x: Any, key: Any) -> tuple[Any, Any, Any] | None:
+def opened(x: Any, key: Any) -> tuple[Any, Any, dict[int, Any]] | None:
     """What is left of a key when its slices with traced bounds have been applied.
 
     Args:
@@ -104,11 +104,11 @@ def opened(x: Any, key: Any) -> tuple[Any, Any, Any] | None:
         key: NumPy's key.
 
     Returns:
-        The array or a view of it, what is left of the key, and a mask with its axis in the result,
-        or None; None if no slice has traced bounds.
+        The array or a view of it, what is left of the key, and masks by axes of the result; None
+        if no slice has traced bounds.
 
     Raises:
-        ConcretizationTypeError: two slices of unknown size, or one beside an array or a mask.
+        ConcretizationTypeError: a slice of unknown size beside an array or a mask.
         ShapeError: when the function runs, a slice of known size that NumPy would cut.
     """
     items = list(key) if type(key) is tuple else [key]
@@ -117,7 +117,7 @@ def opened(x: Any, key: Any) -> tuple[Any, Any, Any] | None:
     if not isinstance(x, Tracer):
         plain, x = x, ctx.trace.lift(x)
         x = link(plain, x, _WHOLE)
-    masked: list[tuple[int, Any]] = []
+    masks: dict[int, Any] = {}
     for at, axis in _axes_of(items, typeof(x).ndim):
         if not is_window(items[at]):
             continue
@@ -126,19 +126,16 @@ def opened(x: Any, key: Any) -> tuple[Any, Any, Any] | None:
         items[at] = slice(None, None, _step(part))
         if size is None:
             items[at] = slice(None, None, -1 if _step(part) < 0 else None)
-            masked.append((at, _mask(part, n)))
+            masks[at] = _mask(part, n)
         else:
             step = _window(part, n, axis, size)
             x = link(x, step.get(x), step)
-    if len(masked) > 1 or (masked and any(map(_is_many, items))):
+    if masks and any(map(_is_many, items)):
         raise _refused()
-    rest = () if all(type(i) is slice and i == slice(None) for i in items) else tuple(items)
-    if not masked:
-        return x, rest, None
-    at, mask = masked[0]
     missing = typeof(x).ndim - sum(map(_used, items))
-    sizes = (missing if i is Ellipsis else i is None or type(i) is slice for i in items[:at])
-    return x, rest, (mask, sum(sizes))
+    kept = [missing if i is Ellipsis else i is None or type(i) is slice for i in items]
+    rest = () if all(type(i) is slice and i == slice(None) for i in items) else tuple(items)
+    return x, rest, {sum(kept[:at]): mask for at, mask in masks.items()}
 
 
 class _Whole:
@@ -182,8 +179,7 @@ def _is_many(item: Any) -> bool:
 
 def _refused() -> ConcretizationTypeError:
     return ConcretizationTypeError(
-        "A slice whose size depends on traced values stands in a key with another one, or with an "
-        "array.",
+        "A slice whose size depends on traced values stands in a key with an array.",
         "Index twice, `x[i][:n]`, choose with numpy.where, or make the bounds static "
         "(static_argnums).",
     )

@@ -108,7 +108,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     if is_unknown_mask(mask) and mask.shape == arr.aval.shape:
         each = _repeated(_flat(vals), arr.aval.size)  # where all places are taken
         v = gather(each, rank(_flat(mask)), axes=(0,), mode="clip")
-        setitem(arr, mask, Selection(v, _flat(mask), 0))
+        setitem(arr, mask, Selection(v, {0: _flat(mask)}))
         return
     _write_flat(arr, np.flatnonzero(known(mask, "np.place")), vals)
 

@@ -341,6 +341,26 @@ def changed_through_views(p: Any, m: Any) -> Any:
 
 
 @of_matrix
+def two_masks(p: Any, m: Any) -> Any:
+    v, w = p[m, 0], p[0][p[0] > 1]
+    square = np.outer(v, v) * v + v[:, None] * p[m] @ p[m].T
+    both = np.outer(v, w)
+    both[0] += w
+    both *= v[:, None]
+    each = both.sum(axis=0) * w + both.max(axis=0) - np.cumsum(both, axis=1)[-1]
+    turned = np.transpose(both)
+    turned[0] *= 2.0
+    return (
+        square.sum(axis=1) @ v
+        + each.sum()
+        + (both.transpose(1, 0) @ v).sum()
+        + both[:, 0] @ v
+        + both[-1, 1]
+        + both.size
+    )
+
+
+@of_matrix
 def products_of_matrices(p: Any, m: Any) -> Any:
     left = p[m] @ p.T
     return p[:, p[0] > 1] @ p[0][p[0] > 1] + left.sum() + (p.T[:, m] @ p[m]).sum()
@@ -519,16 +539,13 @@ REFUSED: dict[str, Any] = {
     "a plain array": lambda x: np.array(x[x > 0]),
     "bool()": lambda x: 1.0 if x[x > 0] else 2.0,
     "a loop": lambda x: sum(v * v for v in x[x > 0]),
-    "T": lambda x: x[x > 0].T,
+    "a reshape": lambda x: x[x > 0].reshape(-1, 1).sum(),
     "no traced mask": into_all,
     "an index": lambda x: x[x[x > 0].astype(int)],
     "another array": lambda x: np.outer(x, x)[x > 0, np.array([0, 1, 2])],
-    "two such axes": lambda x: np.outer(x[x > 0], x[x > 0]).sum(),
     "a sort of bytes": lambda x: np.sort(x[x > 0] > 1),
     "a stable sort": lambda x: np.sort(x[x > 0], kind="stable"),
-    "along another axis": lambda x: np.outer(x, x)[x > 0] * x[x > 0],
     "rank 0": lambda x: x[x[0] > 0],  # one row or none
-    "one part of an axis": lambda x: np.outer(x, x)[:, x > 0][:, 1].sum(),
     "parts of parts": lambda x: x[x > 0][1:].sum(),
     "argument": lambda x: jit(np.sin)(x[x > 0]),
 }
