@@ -43,10 +43,11 @@ def is_unknown_mask(item: Any) -> bool:
 def refused(mask: Tracer, what: str = "") -> ConcretizationTypeError:
     """The error for what needs the number of the parts that a mask takes."""
     return ConcretizationTypeError(
-        f"x[mask] has a shape that depends on the values of {mask!r}, which are not known "
-        f"while {mask.owner.name} traces the function" + (f", and {what}." if what else "."),
-        "Use a form with a fixed shape: numpy.where(mask, x, other), `x[mask] = value`, "
-        "elementwise functions of x[mask], folds such as x[mask].sum().",
+        f"A selection, x[mask] or x[:n], has a size that depends on the values of {mask!r}, which "
+        f"are not known while {mask.owner.name} traces the function"
+        + (f", and {what}." if what else "."),
+        "Use a form with a fixed shape: numpy.where(mask, x, other), `x[mask] = value`, `x[:n] = "
+        "value`, elementwise functions of selections, folds such as x[mask].sum().",
     )
 
 
@@ -114,7 +115,7 @@ class Selection:
         self.source: tuple[Tracer, int] | None = source
 
     def __repr__(self) -> str:
-        return f"x[mask] of {typeof(self.whole)!r} with mask={self.mask!r}"
+        return f"a selection of {typeof(self.whole)!r} with mask={self.mask!r}"
 
     @property
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]

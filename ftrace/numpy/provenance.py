@@ -91,7 +91,7 @@ def difference(a: Any, b: Any, n: int) -> int | None:
                 found.update(np.ravel(other - one).tolist())
                 if len(found) > 1:
                     return None
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, TypeError, ValueError):
         return None
     return found.pop() if found else None
 

@@ -245,11 +245,12 @@ def _window(part: Any, n: int, axis: int, size: int) -> Window:
         first = zero
 
     def throw(start: Any, stop: Any) -> None:
+        own = len(range(n)[int(start) : int(stop) : ahead])
         raise ShapeError(
-            f"A slice from {start} to {stop} of an axis of size {n} was taken for one of {size} "
-            "elements, which NumPy's has not: it ends where the axis does, or wraps around.",
-            "Pad the array, or bound the end, `x[i:min(i + 3, len(x))]`, so that the size is not "
-            "taken for known.",
+            f"A slice from {start} to {stop} of an axis of size {n} has {own} elements, and by its "
+            f"bounds the function was traced for {size}.",
+            "Pad the array; or bound the end, `x[i:min(i + 3, len(x))]`, whose size is not taken "
+            "for known.",
         )
 
     fail_where(bitwise_not(good), (part.start, part.stop), throw)

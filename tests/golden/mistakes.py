@@ -180,6 +180,21 @@ def an_argnum_twice():
 
 
 @raises(errors.ShapeError)
+def a_window_over_the_end():
+    return ftrace.jit(lambda x, k: x[k : k + 3].sum())(np.arange(5.0), 3)
+
+
+@raises(errors.ConcretizationTypeError)
+def a_result_of_unknown_size():
+    return ftrace.jit(lambda x, n: x[:n])(np.arange(5.0), 3)
+
+
+@raises(errors.ConcretizationTypeError)
+def a_slice_of_unknown_size_beside_an_array():
+    return ftrace.jit(lambda x, n: x[:n, [0, 2]].sum())(np.ones((3, 3)), 2)
+
+
+@raises(errors.ShapeError)
 def the_gradient_of_a_vector():
     return ftrace.grad(lambda x: np.sin(x))(np.ones(3))
 

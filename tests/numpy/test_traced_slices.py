@@ -349,7 +349,7 @@ def test_a_slice_that_numpy_cuts_is_an_error_or_the_same(key: int) -> None:
             if wanted.size == 3:
                 np.testing.assert_array_equal(way(X, key), wanted)
             else:
-                with pytest.raises(ShapeError, match="was taken for one of 3 elements"):
+                with pytest.raises(ShapeError, match="the function was traced for 3"):
                     way(X, key)
 
 
@@ -359,7 +359,7 @@ def test_a_size_that_only_seems_known_is_checked() -> None:
 
     np.testing.assert_array_equal(jit(f)(X, 2), X[1:3])
     assert f(X, 32_000).size == 3
-    with pytest.raises(ShapeError, match="was taken for one of 2 elements"):
+    with pytest.raises(ShapeError, match="the function was traced for 2"):
         jit(f)(X, 32_000)
 
 
