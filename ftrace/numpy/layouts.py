@@ -6,6 +6,7 @@ NumPy is asked. A computed array of rank 2 has no known layout. What may then sh
 partner (`views.py`); what would read the elements in an unknown order is an error.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from ftrace.core.trace import EVAL, Tracer, holds_array, run
 from ftrace.numpy.promote import cast
 from ftrace.numpy.views import (
     C_ORDER,
+    UNCERTAIN,
     Chosen,
     Root,
     Rows,
@@ -151,6 +153,36 @@ def memory_of(x: Any) -> np.ndarray[Any, Any] | None:
     return first if agree else None
 
 
+def layout_of(ways: Iterable[Way]) -> ViewLayout:
+    """How an array lies that is one of these views, and of which nothing else is seen."""
+    return _common([_memory(way) for way in ways])
+
+
+def may_have_gaps(ways: Iterable[Way], shape: Shape) -> bool:
+    """Whether an array of one axis, that is one of these views, may not be contiguous."""
+    return len(_long(shape)) == 1 and layout_of(ways) is not C_ORDER
+
+
+def joint_layout(layouts: Iterable[ViewLayout], shape: Shape) -> ViewLayout:
+    """How an array lies that a traced decision, or a loop, gives one of several layouts."""
+    return _common([layout.memory(shape, np.bool_) for layout in layouts])
+
+
+def _common(found: list[np.ndarray[Any, Any] | None]) -> ViewLayout:
+    """The layout of arrays that lie alike."""
+    first, *others = found
+    if first is None or any(m is None or _strides(m) != _strides(first) for m in others):
+        return UNCERTAIN
+    if first.flags.c_contiguous:
+        return C_ORDER
+    return ViewLayout(None, tuple(s // first.itemsize for s in first.strides))
+
+
+def _strides(memory: np.ndarray[Any, Any]) -> list[int]:
+    """Of the axes that have several places."""
+    return [s for s, n in zip(memory.strides, memory.shape, strict=True) if n > 1]
+
+
 class Flags:
     """What is known of the memory that a traced array would have: whether it is contiguous."""
 
@@ -218,6 +250,8 @@ def _memory(way: Way) -> np.ndarray[Any, Any] | None:
                 return None
             layout = C_ORDER
         memory = layout.memory(shape, dtype)
+        if memory is None:
+            return None
     for step in way.steps:
         memory = run(EVAL, getattr(step, "sample", step.get), memory)
     return memory if issubclass(type(memory), np.ndarray) else np.empty((), dtype)

@@ -45,8 +45,10 @@ class ViewLayout:
     def __init__(self, axes: Shape | None, strides: Shape | None = None) -> None:
         self.axes, self.strides = axes, strides
 
-    def memory(self, shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
-        """A NumPy array that lies so."""
+    def memory(self, shape: Shape, dtype: Any) -> np.ndarray[Any, Any] | None:
+        """A NumPy array that lies so; None where that is not known."""
+        if self is UNCERTAIN:
+            return None
         if self.strides is not None:
             return strided(shape, np.dtype(dtype), self.strides)
         if self.axes is None:
@@ -75,6 +77,7 @@ def lies_like(y: Tracer, x: np.ndarray[Any, Any]) -> Tracer | None:
 
 
 C_ORDER: Final = ViewLayout(None)
+UNCERTAIN: Final = ViewLayout(None, ())  # traced values decide; also of one axis it may have gaps
 
 
 class Step(Protocol):

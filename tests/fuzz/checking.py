@@ -65,6 +65,8 @@ def against(
     """Compare a call with a value or with the exception of plain Python."""
     if not isinstance(expected, Raised):
         return compare(call(), expected, tolerance, dtypes=dtypes)
+    if str(expected.error).startswith("Cannot cast"):
+        raise Skip  # a dtype that iterations decide is promoted, and then there may be no such cast
     try:
         result = call()
     except type(expected.error):

@@ -81,7 +81,7 @@ class Slope:
         for h in (1e-4, 2.5e-5, 1e-6):
             try:
                 right, left = self.at(h), self.at(-h)
-            except (ValueError, AssertionError):  # the program's own, a step away
+            except (ValueError, TypeError, AssertionError):  # the program's own, a step away
                 raise Skip from None
             found.append((right - left) / (2 * h))
             gap = abs(right + left - 2 * self.base) / h

@@ -159,6 +159,7 @@ def test_a_jitted_call_names_what_it_captured(compiled: bool) -> None:
 
 # ---------------------------------------------------------------------------------- what moves
 
+
 def _sliced(x: Any) -> Any:
     n, y = fnp.argmax(x), x.copy()
     y[:n] *= 2.0

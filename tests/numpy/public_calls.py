@@ -270,9 +270,10 @@ def _ndarray() -> Iterator[tuple[str, Call]]:
         yield f"ndarray.{name}", Call(lambda x, n=name: getattr(x, n)(), (A,))
     for name in ("prod", "ravel", "squeeze", "std", "sum", "trace", "transpose", "var"):
         yield f"ndarray.{name}", Call(lambda x, n=name: getattr(x, n)(), (A,))
-    for name in ("byteswap", "dumps", "item", "tobytes", "tolist"):
-        of = A[0, :1] if name == "item" else A
-        yield f"ndarray.{name}", Call(lambda x, n=name: x * len(str(getattr(x, n)())), (of,))
+    for name in ("byteswap", "dumps", "tobytes"):
+        yield f"ndarray.{name}", Call(lambda x, n=name: x * len(str(getattr(x, n)())), (A,))
+    yield "ndarray.item", Call(lambda x: x * x.item(1, 1) + x[0, :1].item(), (A,))
+    yield "ndarray.tolist", Call(lambda x: x * x.tolist()[1][0], (A,))
     yield "ndarray.argpartition", Call(lambda x: x.argpartition(1), (V,))
     yield "ndarray.astype", Call(lambda x: x.astype(np.complex128), (V,))
     yield "ndarray.choose", Call(lambda i, x: i.choose([x, -x, x * 2, x * 3]), (I, V))

@@ -254,6 +254,26 @@ def blocks(x: Any, n: Any) -> Any:
 
 
 @program
+def loops_over_parts(x: Any, n: Any) -> Any:
+    y, total = np.outer(x, x), 0.0
+    for row in y[:n]:
+        row *= 2.0
+    for row in reversed(y[n:]):
+        row += x[0]
+    for i, row in enumerate(y[:, :n]):
+        row -= i
+    for a, b in zip(y[:n, 0], x, strict=False):
+        total = total + a * b
+    for v in x[n:]:
+        if v > 1.5:
+            break
+        total = total + v * v
+    else:
+        total = -total
+    return y * total
+
+
+@program
 def of_a_plain_array(x: Any, n: Any) -> Any:
     return W[:n].sum() * x + W[n - 1 : n] * x
 

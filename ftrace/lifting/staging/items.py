@@ -18,8 +18,10 @@ from ftrace.core.tree import tree_flatten
 from ftrace.lifting.state.iterators import references, taken
 from ftrace.lifting.state.leaves import array_type, converted, joined, one_of, same
 from ftrace.lifting.state.watching import put_together
+from ftrace.numpy.cells import getitem
 from ftrace.numpy.indexing import advanced
 from ftrace.numpy.joining import stack
+from ftrace.numpy.masking import Selection, places
 from ftrace.numpy.sorting import take
 from ftrace.numpy.ufuncs import equal, minimum
 from ftrace.numpy.views import stepped
@@ -243,6 +245,35 @@ def _not_alike(values: list[Any]) -> LiftError:
     )
 
 
+class Parts(Items):
+    """The parts of a selection, `x[mask]` or `x[:n]`: views, as those of an array."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._length = source.shape[0]
+        self._places: Any = None
+        if type(self._length) is int:
+            self.native = [source[i] for i in range(self._length)]
+
+    @property
+    def length(self) -> Any:
+        return self._length
+
+    def prepared(self) -> "Items":
+        if 0 in self._source.masks:
+            self._places = places(self._source.masks[0])
+        return self
+
+    def at(self, k: Any) -> Any:
+        if self._places is None:
+            return self._source[k]
+        place = take(self._places, k, mode="clip")
+        key = (place, *[slice(None)] * (self._source.ndim - 1))
+        masks = {axis - 1: mask for axis, mask in self._source.masks.items() if axis}
+        found = getitem(self._source.whole, key)
+        return Selection(found, masks) if masks else found
+
+
 class Zip(Items):
     """`zip`, and `enumerate`."""
 
@@ -311,7 +342,9 @@ class Reversed(Items):
 
 def items_of(x: Any) -> Items:
     """Anything that can be iterated over."""
-    return x if isinstance(x, Items) else Sequential(x)
+    if isinstance(x, Items):
+        return x
+    return Parts(x) if type(x) is Selection else Sequential(x)
 
 
 def ranged(*args: Any) -> Items:

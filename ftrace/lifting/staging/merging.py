@@ -44,6 +44,7 @@ from ftrace.lifting.state.nesting import proceed
 from ftrace.lifting.state.throwing import fail_with
 from ftrace.lifting.state.watching import RegionWatch, held_by, note_chosen
 from ftrace.numpy.cells import push, put
+from ftrace.numpy.layouts import joint_layout
 from ftrace.numpy.scalar_classes import asked, chosen_classes, marked, told
 from ftrace.numpy.views import Way, as_cell, chosen, nowhere_else, partner
 from ftrace.primitives.compare import bitwise_not, select
@@ -530,8 +531,8 @@ class Link:
         for i, base in own:
             cells[i][id(base)] = cell
         layouts = {self.merge.arms[i].sharing.layouts.get(id(base)) for i, base in own}
-        if len(layouts) == 1:
-            as_cell(cell, layouts.pop())
+        if None not in layouts and layouts:
+            as_cell(cell, joint_layout(layouts, cell.aval.shape))
         if found:
             rest = [Way(cell, (), nowhere_else(found))] if own or self.is_scalar else []
             chosen(y, [*found, *rest], self.place)

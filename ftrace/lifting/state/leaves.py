@@ -16,6 +16,7 @@ from ftrace.core.errors import ConcretizationTypeError, DtypeError, LiftError, T
 from ftrace.core.trace import UNKNOWN, Tracer, ctx, moved, now
 from ftrace.core.tree import LEAF, PyTreeDef, tree_flatten, tree_words
 from ftrace.interpreters.tangents import zeros
+from ftrace.numpy.layouts import layout_of
 from ftrace.numpy.promote import weak
 from ftrace.numpy.scalar_classes import NOTHING, Classes, asked, classes_of, marked, one_of_classes
 from ftrace.numpy.views import Root, Way, alias_of, chosen, content, living, may_be_cell, ways_of
@@ -179,10 +180,12 @@ class LeafSharing:
         self._outs = outs
         leaves = list(leaves)
         cells: dict[int, Tracer] = {}
+        shown: dict[int, Sequence[Way]] = {}
         for leaf in leaves:
             for key, way in {id(way.base): way for way in leaf.ways}.items():
                 if self.is_inside(way.base):
                     cells[key] = way.base
+                    shown[key] = leaf.ways
                     self._counts[key] = self._counts.get(key, 0) + 1
         for leaf in leaves:
             for way in leaf.ways:
@@ -190,6 +193,8 @@ class LeafSharing:
         for key, cell in cells.items():
             alias = alias_of(cell)
             self.layouts[key] = alias.layout if type(alias) is Root else alias
+            if self._counts[key] == 1 and cell.aval.shape:
+                self.layouts[key] = layout_of(w for w in shown[key] if w.base is cell)
             for ref, why in living(alias.partners) if type(alias) is Root else ():
                 self.kin.append((key, ref(), why))
 

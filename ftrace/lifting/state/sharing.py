@@ -17,8 +17,10 @@ from typing import Any
 from ftrace.core.trace import Tracer, ctx, is_cell, now
 from ftrace.lifting.state.leaves import Leaf
 from ftrace.numpy.cells import push, put
+from ftrace.numpy.layouts import may_have_gaps
 from ftrace.numpy.views import (
     C_ORDER,
+    UNCERTAIN,
     Root,
     Way,
     alias_of,
@@ -53,6 +55,7 @@ class Sharing:
         self._first: dict[Key, set[int]] = {}  # arrays from outside that leaves show at first
         self._pairs: set[frozenset[Key]] = set()  # leaves that may show one array from outside
         self._kin: set[frozenset[Key]] = set()  # leaves that may share memory an iteration made
+        self._gaps: set[Key] = set()  # leaves of one axis that may not be contiguous
         self._loose: dict[tuple[Key, int], Any] = {}  # arrays that a leaf shows nobody knows how
         self._heads: dict[Key, Any] = {}
         self._used: set[int] = set()  # ids of the arrays from outside that an iteration uses
@@ -80,6 +83,8 @@ class Sharing:
         arrays = [way for way in ways_of(x) if is_cell(way.base)]
         if not arrays:
             return
+        if may_have_gaps(arrays, x.shape):
+            self._gaps.add(key)
         for way in arrays:
             if not any(step.operands for step in way.steps):
                 self.views.add(key, way.base, way.steps, x.dtype)
@@ -112,6 +117,7 @@ class Sharing:
         """
         self._heads, self._flags = heads, flags
         _as_arrays(cell for key, cell in heads.items() if key in self._first)
+        self._lay(heads)
         self._roots = {id(cell): key for key, cell in heads.items()}
         self._before = {key: cell.atom for key, cell in heads.items()}
         self._contents = {key: now(x).atom for key, (x, _) in ctx.trace.cells.items()}
@@ -120,6 +126,10 @@ class Sharing:
             key: self._shown(key, cell.fresh(), cell) if key in self._eager else cell
             for key, cell in heads.items()
         }
+
+    def _lay(self, cells: Mapping[Key, Any]) -> None:
+        for key in self._gaps & cells.keys():
+            as_cell(cells[key], UNCERTAIN)
 
     _ended: Mapping[Key, set[Shown]] = MappingProxyType(
         {}
@@ -163,6 +173,8 @@ class Sharing:
         self.ends = {}
         shown: dict[Key, set[Any]] = {}
         for key, leaf in leaves.items():
+            if leaf.ways and leaf.aval is not None and may_have_gaps(leaf.ways, leaf.aval.shape):
+                self._gaps.add(key)
             whens, shown[key] = self._ways(key, leaf)
             self.ends[key] = {}
             for view, when in whens.items():
@@ -262,10 +274,11 @@ class Sharing:
             a, b = pair
             if pair & self._wrote and self.views.bases(a) & self.views.bases(b):
                 self._eager |= pair
-        self._state = (len(self.views.all), len(self._eager), len(self._kin), len(self._loose))
+        sets = self.views.all, self._eager, self._kin, self._loose, self._gaps
+        self._state = tuple(map(len, sets))
         return self._state != before
 
-    _state: tuple[int, ...] = (0, 0, 0, 0)
+    _state: tuple[int, ...] = (0, 0, 0, 0, 0)
 
     def _is_ours(self, root: int) -> bool:
         return is_reachable(self.views.base((root, ())))
@@ -276,6 +289,7 @@ class Sharing:
         """The arrays after the loop, from the results of the row."""
         self._flags = flags
         _as_arrays(x for key, x in results.items() if key in self.ends)
+        self._lay(results)
         if self._loop.items is not None and self._loop.turns:
             self._ended = {key: set(views) for key, views in self.ends.items()}
         if self._behind:

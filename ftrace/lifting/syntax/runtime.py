@@ -28,6 +28,7 @@ from ftrace.lifting.state.local_state import MISSING, LocalFrame, Mark, Outcome
 from ftrace.lifting.state.watching import RegionWatch, refuse_held
 from ftrace.lifting.substitutes import array_functions, python, targets
 from ftrace.lifting.syntax import patterns, users_operators
+from ftrace.numpy.masking import Selection
 from ftrace.numpy.tracer_operators import refuse_division
 from ftrace.primitives.compare import bitwise_not
 
@@ -79,7 +80,7 @@ class Helper:
     @staticmethod
     def items(x: Any) -> Any:
         """What a loop runs over that only a traced length can make a staged one."""
-        return x
+        return items_of(x) if type(x) is Selection else x
 
     @staticmethod
     def counted(x: Any) -> Any:
