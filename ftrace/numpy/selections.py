@@ -271,7 +271,7 @@ _REDUCE: Final[dict[np.ufunc, Any]] = {
 }
 ELEMENTWISE: Final[dict[Any, int]] = {  # and how many arguments are such
     **{np.where: 3, np.clip: 3, np.isclose: 2},
-    **dict.fromkeys((np.round, np.around, np.real, np.imag, np.angle, np.sinc, np.nan_to_num), 1),
+    **dict.fromkeys((np.round, np.around, np.angle, np.sinc, np.nan_to_num), 1),
     **dict.fromkeys((np.interp, np.copy, np.zeros_like, np.ones_like, np.full_like), 1),
 }
 PRODUCTS: Final[dict[Any, Callable[..., Any]]] = {
@@ -300,6 +300,8 @@ def array_function(self: Selection, function: Any, types: Any, args: Any, kwargs
         return _average(*args, **kwargs)
     if function is np.transpose:
         return _transposed(*args, *kwargs.values())
+    if function in (np.real, np.imag):
+        return getattr(self, function.__name__)
     if function in PRODUCTS and not kwargs and len(args) == 2:
         return PRODUCTS[function](_ours(function), args)
     if function in FOLDS:

@@ -340,6 +340,31 @@ def changed_through_views(p: Any, m: Any) -> Any:
     return p + rows.sum() * column.sum() + others[..., 1:].sum()
 
 
+@program
+def copies_and_views_of_selections(x: Any) -> Any:
+    whole, part = np.arange(5)[x > 0], x[x > 0]
+    copied, real = np.round(whole), np.real(part)
+    copied *= 2
+    real *= 2.0
+    whole += 1
+    part.real[0] = x[0]
+    return x * (whole @ copied) + part.sum() * real[1]
+
+
+@program
+def of_an_array_from_around(x: Any) -> Any:
+    def doubled(m: Any) -> Any:
+        part = x[m]
+        part *= 2.0
+        return part.sum()
+
+    return (
+        vmap(doubled)(np.stack([x > 0, x < 1])).sum() * x
+        if isinstance(x, ftrace.Tracer)
+        else ((2 * x[x > 0]).sum() + (2 * x[x < 1]).sum()) * x
+    )
+
+
 @of_matrix
 def two_masks(p: Any, m: Any) -> Any:
     v, w = p[m, 0], p[0][p[0] > 1]
@@ -624,3 +649,11 @@ def test_a_function_of_a_module_that_was_not_loaded_yet():
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert found.stdout == "5.0\n", found.stderr
+
+
+def test_sorting_puts_a_nan_that_is_selected_last() -> None:
+    x = np.array([np.nan, 2.0, np.inf, -1.0, 1.0])
+    f = jit(lambda x, m: (np.sort(x[m])[-1], np.sort(x[m])[-2], np.sort(x[m]) @ np.arange(4.0)))
+    m = np.array([True, True, True, False, True])
+    np.testing.assert_array_equal(f(x, m), f.__wrapped__(x, m))
+    np.testing.assert_array_equal(f(x[[3, 1, 2, 0, 4]], m), f.__wrapped__(x[[3, 1, 2, 0, 4]], m))

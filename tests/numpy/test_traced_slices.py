@@ -47,6 +47,7 @@ READS: dict[str, Any] = {
     "beside an array": lambda x, n: np.outer(x, x)[n : n + 2, [0, 3]],
     "beside a mask": lambda x, n: np.outer(x, x)[n : n + 2, np.arange(6) < 2],
     "beside a new axis": lambda x, n: x[None, n : n + 2] + x[n : n + 2, None],
+    "longer than the axis": lambda x, n: x[n : n + 9].sum() + x[n - 9 : n + 1].size,
     "head": lambda x, n: x[:n].sum() * x[n],
     "tail": lambda x, n: x[n:].max() - x[n + 1 :].mean(),
     "all but some": lambda x, n: x[:-n].sum() + x[-n:].prod(),
@@ -67,6 +68,9 @@ READS: dict[str, Any] = {
     "of each row": lambda x, n: np.outer(x, x)[:, :n].sum(axis=1) + np.outer(x, x)[:n].sum(axis=0),
     "matrix times vector": lambda x, n: np.outer(x, x)[:, :n] @ x[:n] + np.outer(x, x)[n, n:].sum(),
     "vector times matrix": lambda x, n: x[:n] @ np.outer(x, x)[:n],
+    "rows of which there may be none": lambda x, n: (
+        np.outer(x, x)[: n - 1, :n].max(axis=1).sum() + np.outer(x, x)[:n, n + 3 :].size
+    ),
     "sorted": lambda x, n: np.sort(x[:n])[0] + np.sort(x[n:])[-1],
     "running": lambda x, n: np.cumsum(x[: n + 1])[-1] + np.cumprod(x[n:])[1],
     "median": lambda x, n: np.median(x[n:]) + np.std(x[: n + 2]),
@@ -115,6 +119,7 @@ def head_from_head(y: Any, x: Any, n: Any) -> None:
 def moved(y: Any, x: Any, n: Any) -> None:
     y[1 : n + 1] = x[:n]
     y[n:] -= x[: len(x) - n]
+    y[1 : n + 1] = y[:n]
 
 
 @_written
@@ -262,6 +267,8 @@ def loops_over_parts(x: Any, n: Any) -> Any:
         row += x[0]
     for i, row in enumerate(y[:, :n]):
         row -= i
+    for row in y[:n, 1 : n + 1]:
+        row -= row.sum()
     for a, b in zip(y[:n, 0], x, strict=False):
         total = total + a * b
     for v in x[n:]:
@@ -355,7 +362,7 @@ def test_equal_slices_are_no_gather() -> None:
     assert names.isdisjoint({"gather", "scatter", "raise_where"})
 
 
-@pytest.mark.parametrize("key", [4, 5, -1, -2, 99, -99])
+@pytest.mark.parametrize("key", [2, 4, 5, -1, -2, -3, -6, -8, 99, -99])
 def test_a_slice_that_numpy_cuts_is_an_error_or_the_same(key: int) -> None:
     def three(x: Any, n: Any) -> Any:
         return x[n : n + 3]
@@ -377,6 +384,12 @@ def test_a_size_that_only_seems_known_is_checked() -> None:
     def f(x: Any, n: Any) -> Any:
         return x[n * 0 + 1 : 3 + n * n // 10**9]
 
+    def none(x: Any, n: Any) -> Any:
+        return x[n * 0 + 1 : 1 + n * n // 10**9]
+
+    assert jit(none)(X, 2).size == 0
+    with pytest.raises(ShapeError, match="the function was traced for 0"):
+        jit(none)(X, 32_000)
     np.testing.assert_array_equal(jit(f)(X, 2), X[1:3])
     assert f(X, 32_000).size == 3
     with pytest.raises(ShapeError, match="the function was traced for 2"):
@@ -425,6 +438,8 @@ def test_numbers_of_values_are_checked() -> None:
         jit(lambda x, n: x[:n] @ x[1:])(X, 2)
     with pytest.raises(ValueError, match="mismatch"):
         jit(lambda x, n: x[:n] @ x[n:])(X, 1)
+    with pytest.raises(ValueError, match="mismatch"):
+        jit(lambda x, n: x[n:] @ x[:n])(X, 1)
     with pytest.raises(ValueError, match="mismatch"):
         jit(lambda x, n: x[:n] @ x[:1])(X, 2)
 
