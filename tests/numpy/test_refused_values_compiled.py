@@ -32,6 +32,8 @@ REFUSED = {
     "fill, a list": _written(lambda y, x: y.fill([1.0])),
     "place, a wider array": _written(lambda y, x: np.place(y, x > 1, x)),
     "place, a number in an array": _written(lambda y, x: np.place(y, x > 1, np.array(2.0))),
+    "place, a traced number in an array": _written(lambda y, x: np.place(y, x > 1, np.array(x[0]))),
+    "putmask, a traced number": _written(lambda y, x: np.putmask(y, x > 1, np.asarray(x[0]))),
     "putmask, a wider array": _written(lambda y, x: np.putmask(y, x > 1, x)),
     "putmask, integers": _written(lambda y, x: np.putmask(y, [True] * 3, np.arange(3))),
     "choose": lambda x: np.choose(np.array([5]), [x, x]),

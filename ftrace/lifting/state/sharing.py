@@ -83,8 +83,6 @@ class Sharing:
         arrays = [way for way in ways_of(x) if is_cell(way.base)]
         if not arrays:
             return
-        if may_have_gaps(arrays, x.shape):
-            self._gaps.add(key)
         for way in arrays:
             if not any(step.operands for step in way.steps):
                 self.views.add(key, way.base, way.steps, x.dtype)
