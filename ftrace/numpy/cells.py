@@ -34,6 +34,7 @@ from ftrace.numpy.masking import Selection
 from ftrace.numpy.promote import cast, static_shape, stretch, value
 from ftrace.numpy.provenance import is_same
 from ftrace.numpy.shaping import whole_shape
+from ftrace.numpy.traced_slices import opened
 from ftrace.numpy.updates import SCATTERS, At
 from ftrace.numpy.views import (
     C_ORDER,
@@ -53,7 +54,6 @@ from ftrace.numpy.views import (
     ways_of,
     zero_d,
 )
-from ftrace.numpy.windows import opened
 from ftrace.primitives.compare import select
 from ftrace.primitives.convert import copy
 from ftrace.primitives.shape import reshape
@@ -95,7 +95,7 @@ def read_plain(x: Any, key: Any) -> Any:
 
 
 def read(x: Tracer, key: Any, masks: Any) -> Any:
-    """What `windows.opened` left of a key, read: a view, or a selection that is one."""
+    """What `traced_slices.opened` left of a key, read: a view, or a selection that is one."""
     found = getitem(x, key) if key else x
     return Selection(same(found) if found is x else found, masks) if masks else found
 

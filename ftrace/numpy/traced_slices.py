@@ -39,7 +39,7 @@ from ftrace.primitives.slicing import slice as slice_row
 FURTHEST: Final = (1 << 63) - 1
 
 
-class Window:
+class SliceStep:
     """The step from an array to consecutive places of an axis, of which the first is traced.
 
     Args:
@@ -57,16 +57,16 @@ class Window:
     def is_same(self, other: Any) -> bool:
         """Whether another step leads to the same places."""
         return (
-            type(other) is Window
+            type(other) is SliceStep
             and self.axis == other.axis
             and self.size == other.size
             and is_same(self.operands[0], other.operands[0])
         )
 
-    def renewed(self, operands: Any) -> "Window":
+    def renewed(self, operands: Any) -> "SliceStep":
         """The same step with another start."""
         (start,) = operands
-        return Window(self.axis, start, self.size)
+        return SliceStep(self.axis, start, self.size)
 
     def _starts(self, x: Any) -> list[Any]:
         starts = [INDEX.type(0)] * typeof(x).ndim
@@ -227,7 +227,7 @@ def _forward(x: Any, n: int) -> Any:
     return select(lt(x, INDEX.type(0)), add(x, INDEX.type(n)), x)
 
 
-def _window(part: Any, n: int, axis: int, size: int) -> Window:
+def _window(part: Any, n: int, axis: int, size: int) -> SliceStep:
     """The step of a slice of known size, which is checked."""
     start, stop, ahead = _bound(part.start), _bound(part.stop), _ahead(part)
     zero = INDEX.type(0)
@@ -254,7 +254,7 @@ def _window(part: Any, n: int, axis: int, size: int) -> Window:
         )
 
     fail_where(bitwise_not(good), (part.start, part.stop), throw)
-    return Window(axis, first, size)
+    return SliceStep(axis, first, size)
 
 
 def _mask(part: Any, n: int) -> Any:
