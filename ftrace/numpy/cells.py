@@ -112,7 +112,7 @@ def setitem(x: Tracer, key: Any, v: Any) -> None:
         ShapeError, DtypeError: a value that does not fit.
     """
     check_writable(x)
-    left = opened(x, key) if basic(x.aval.shape, key) is None else None
+    left = opened(x, key)
     if left is not None:
         part = read(*left)
         if type(part) is Selection:

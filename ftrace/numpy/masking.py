@@ -1,10 +1,11 @@
 """Keys with one traced mask: parts of an array whose number is not known while a function traces.
 
 `x[mask]` is a `Selection`: all of the indexed axis, and which of its places are taken. Its size is
-a traced integer. `x[mask] = v` is a choice at full size. What a selection does as an operand is in
-`selections.py`. Values that are given in the order of the taken places are brought there by their
-rank, so that other masks, and arrays of as many parts, fit as in NumPy; that the numbers agree is
-checked when the function runs.
+a traced integer. Of slices it is a view, with masks of one axis or several (`traced_slices.py`).
+`x[mask] = v` is a choice at full size. What a selection does as an operand is in `selections.py`.
+Values that are given in the order of the taken places are brought there by their rank, so that
+other masks, and arrays of as many parts, fit as in NumPy; that the numbers agree is checked when
+the function runs.
 """
 
 import math

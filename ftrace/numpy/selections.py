@@ -1,8 +1,8 @@
-"""What a selection `x[mask]` of a traced mask does: elementwise functions and folds, at full size.
+"""What selections, `x[mask]` and `x[:n]`, do: elementwise functions, folds, products, at full size.
 
 An elementwise function computes all places and keeps the mask; a fold takes those of the mask
 alone, so that derivatives of the others are exactly zero. What needs the number of the parts for a
-shape (sorting, joining, iterating) raises.
+shape (joining, reshaping) raises.
 """
 
 import inspect

@@ -20,7 +20,7 @@ from ftrace.numpy.indexing import Shape, is_window, too_many
 from ftrace.numpy.masking import INDEX, is_unknown_mask
 from ftrace.numpy.promote import cast, strong
 from ftrace.numpy.provenance import difference, is_same
-from ftrace.numpy.views import link
+from ftrace.numpy.views import Rows, link
 from ftrace.primitives.compare import (
     bitwise_and,
     bitwise_not,
@@ -37,6 +37,7 @@ from ftrace.primitives.elementwise import add, rem, sub
 from ftrace.primitives.slicing import slice as slice_row
 
 FURTHEST: Final = (1 << 63) - 1
+_READ_ONLY: Final = Rows(lambda x: x, None)  # from a plain array to all of it as a traced one
 
 
 class SliceStep:
@@ -116,7 +117,7 @@ def opened(x: Any, key: Any) -> tuple[Any, Any, dict[int, Any]] | None:
         return None
     if not isinstance(x, Tracer):
         plain, x = x, ctx.trace.lift(x)
-        x = link(plain, x, _WHOLE)
+        x = link(plain, x, _READ_ONLY)
     masks: dict[int, Any] = {}
     for at, axis in _axes_of(items, typeof(x).ndim):
         if not is_window(items[at]):
@@ -136,17 +137,6 @@ def opened(x: Any, key: Any) -> tuple[Any, Any, dict[int, Any]] | None:
     kept = [missing if i is Ellipsis else i is None or type(i) is slice for i in items]
     rest = () if all(type(i) is slice and i == slice(None) for i in items) else tuple(items)
     return x, rest, {sum(kept[:at]): mask for at, mask in masks.items()}
-
-
-class _Whole:
-    """The step from a plain array to all of it as a traced one, which cannot be written."""
-
-    operands = ()
-    get = staticmethod(lambda x: x)
-    put = None
-
-
-_WHOLE: Final = _Whole()
 
 
 def _axes_of(items: list[Any], ndim: int) -> list[tuple[int, int]]:

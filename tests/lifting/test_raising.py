@@ -359,6 +359,27 @@ def test_suppressed_errors_are_those_that_handlers_pass_over(f):
         jit(shadowed)(1.0)
 
 
+QUIET = contextlib.suppress
+
+
+def quiet(x):
+    with QUIET(ValueError):
+        if x > 0:
+            raise ValueError("not caught")
+    return x
+
+
+def test_another_manager_of_the_same_name_suppresses_nothing(monkeypatch):
+    compiled = jit(quiet)
+    assert compiled(1.0) == 1.0
+    monkeypatch.setitem(globals(), "QUIET", contextlib.nullcontext)
+    for f in (jit(quiet), compiled, lambda x: vmap(quiet)(np.array([x]))):
+        with pytest.raises(ValueError, match="not caught"):
+            f(1.0)
+    monkeypatch.undo()
+    assert compiled(1.0) == jit(quiet)(1.0) == 1.0
+
+
 class Shadow:
     suppress = contextlib.nullcontext
 

@@ -27,11 +27,15 @@ class Patterns(ast.NodeTransformer):
     Args:
         fresh: makes names.
         outer: the function's globals, without names that are its own.
+
+    Attributes:
+        read: those of them that what is rewritten depends on.
     """
 
     def __init__(self, fresh: Callable[[], str], outer: Mapping[str, Any]) -> None:
         self.fresh = fresh
         self.outer = outer
+        self.read: dict[str, Any] = {}
 
     def of(self, node: Any) -> Any:
         """A function's definition; the same object where nothing is rewritten."""
@@ -75,7 +79,8 @@ class Patterns(ast.NodeTransformer):
     def _value(self, node: ast.expr) -> Any:
         """What a name, or an attribute of a module, stands for; None where that is not known."""
         if isinstance(node, ast.Name):
-            return self.outer.get(node.id)
+            found = self.read[node.id] = self.outer.get(node.id)
+            return found
         if isinstance(node, ast.Attribute):
             module = self._value(node.value)
             return getattr(module, node.attr, None) if type(module) is ModuleType else None

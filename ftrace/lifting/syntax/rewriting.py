@@ -58,7 +58,9 @@ class Template:
         self.read_late = names.read_late(source.node)
         own = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
         outer = {k: v for k, v in fn.__globals__.items() if k in code.co_names and k not in own}
-        source = replace(source, node=Patterns(self.fresh, outer).of(source.node))
+        patterns = Patterns(self.fresh, outer)
+        source = replace(source, node=patterns.of(source.node))
+        self.read = patterns.read
         if mode[0]:
             source = replace(source, node=Operators().of(copy.deepcopy(source.node)))
         self.source = source
@@ -75,6 +77,10 @@ class Template:
         self.helper = Helper(self)
         self.definition = self._definition()
         self.code = self._compile(self.definition)
+
+    def fits(self, fn: types.FunctionType) -> bool:
+        """Whether the globals of a function of the code are those that it was rewritten by."""
+        return all(fn.__globals__.get(name) is x for name, x in self.read.items())
 
     def _definition(self) -> ast.FunctionDef:
         node = self.source.node
@@ -213,7 +219,9 @@ def _bare(args: ast.arguments) -> ast.arguments:
 # ---------------------------------------------------------------------------------- functions
 
 _templates: dict[tuple[int, Mode], tuple[weakref.ref[types.CodeType], Template]] = {}
-_Instances = weakref.WeakKeyDictionary[types.FunctionType, tuple[Any, types.FunctionType]]
+_Instances = weakref.WeakKeyDictionary[
+    types.FunctionType, tuple[Any, Template | None, types.FunctionType]
+]
 _instances: dict[Mode, _Instances] = {}
 
 _SUSPENDING: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -231,16 +239,22 @@ def rewrite(fn: types.FunctionType, operated: bool = False) -> types.FunctionTyp
     instances = _instances.setdefault((operated, is_following()), _Instances())
     made_of = fn.__code__, fn.__defaults__, fn.__kwdefaults__
     found = instances.get(fn)
-    if found is None or any(x is not y for x, y in zip(found[0], made_of, strict=True)):
-        found = instances[fn] = made_of, _rewritten(fn, operated)
-    return found[1]
+    if (
+        found is None
+        or any(x is not y for x, y in zip(found[0], made_of, strict=True))
+        or not (found[1] is None or found[1].fits(fn))
+    ):
+        found = instances[fn] = made_of, *_rewritten(fn, operated)
+    return found[2]
 
 
-def _rewritten(fn: types.FunctionType, operated: bool) -> types.FunctionType:
+def _rewritten(
+    fn: types.FunctionType, operated: bool
+) -> tuple[Template | None, types.FunctionType]:
     if "_ft" in fn.__code__.co_freevars:
-        return fn
+        return None, fn
     template = template_of(fn, operated)
-    return exploring(fn) if template is None else template.instance(fn)
+    return template, exploring(fn) if template is None else template.instance(fn)
 
 
 def template_of(fn: types.FunctionType, operated: bool = False) -> Template | None:
@@ -249,7 +263,7 @@ def template_of(fn: types.FunctionType, operated: bool = False) -> Template | No
     mode = operated, is_following() and not code.co_flags & _SUSPENDING
     key = id(code), mode
     entry = _templates.get(key)
-    if entry is None:
+    if entry is None or not entry[1].fits(fn):
         source = finding.find(fn)
         if source is None:
             return None
