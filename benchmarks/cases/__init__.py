@@ -27,6 +27,7 @@ NAMES = (
     "linalg",
     "indexing",
     "loops",
+    "unseen",
     "memory",
     "eager",
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from ftrace.control.drawing import ELEMENTS, TURNS
 from ftrace.control.functions import result_avals
+from ftrace.control.invariants import moved_before
 from ftrace.control.once import Batching, checked
 from ftrace.control.progress import reporting
 from ftrace.control.remat.revolve import run_again
@@ -114,13 +115,8 @@ def _scanned(
     check_carry("scan", "f", carry_tree, tree, wanted, step.jaxpr.out_avals)
     ys = [_strong(a) for a in step.jaxpr.out_avals[len(wanted) :]]
     with quietly():
-        outs = scan_call(
-            *step.captured,
-            *leaves,
-            *rows,
-            body=fitting(step.jaxpr, [*wanted, *ys]),
-            loop=loop.with_more(len(step.captured), 0),
-        )
+        consts, (body,) = moved_before(step.captured, fitting(step.jaxpr, [*wanted, *ys]))
+        outs = scan_call(*consts, *leaves, *rows, body=body, loop=loop.with_more(len(consts), 0))
     m = len(leaves)
     return tree.unflatten(outs[:m]), y_tree.unflatten(outs[m:])
 

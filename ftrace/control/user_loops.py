@@ -11,6 +11,7 @@ import numpy as np
 
 from ftrace.control.drawing import BRANCHES, TURNS
 from ftrace.control.functions import result_avals
+from ftrace.control.invariants import moved_before
 from ftrace.control.rows.cond import cond_call
 from ftrace.control.rows.while_loop import while_call
 from ftrace.control.traces import CachedTrace, Traces
@@ -244,19 +245,19 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
     wanted = [typeof(x) for x in leaves]
     check_carry("while_loop", "body_fun", step.out_tree, tree, wanted, step.jaxpr.out_avals)
     _check_condition(test)
+    cond = _padded(test, (), step.captured)
     body = fitting(_padded(step, test.captured, ()), wanted)
     with quietly():
-        outs = while_call(
-            *test.captured,
-            *step.captured,
-            *leaves,
-            cond=_padded(test, (), step.captured),
-            body=body,
-            n_consts=len(test.captured) + len(step.captured),
-            record=False,
-            each=None,
-        )
+        outs = bind_while([*test.captured, *step.captured], leaves, cond, body)
     return tree.unflatten(outs)
+
+
+def bind_while(consts: Sequence[Any], carry: Sequence[Any], cond: Jaxpr, body: Jaxpr) -> Any:
+    """The last carry of a loop; what is the same in all iterations is computed before it."""
+    consts, (cond, body) = moved_before(consts, cond, body)
+    return while_call(
+        *consts, *carry, cond=cond, body=body, n_consts=len(consts), record=False, each=None
+    )
 
 
 def check_carry(

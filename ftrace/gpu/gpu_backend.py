@@ -48,6 +48,7 @@ MACHINE: Final = Machine(
     accumulates=ROWS.__contains__,
     wide=False,
     bounds=False,
+    lanes=False,
     in_order=False,
     lazy=False,
     blocks=512,

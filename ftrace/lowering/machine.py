@@ -59,6 +59,8 @@ class Machine:
             errors kept beside.
         bounds: whether loops are cut where a condition on their index changes; else the condition
             is asked at every index.
+        lanes: whether iterations run in the lanes of vectors; then lanes lie across short rows, and
+            what is costly and computed from folds is done apart, in lanes of its own.
         in_order: whether a loop that runs in order is as fast as a row of the library; else
             cumulative rows are left to the library.
         lazy: whether an element is loaded only where a condition on elements asks for it; else
@@ -79,6 +81,7 @@ class Machine:
     accumulates: Callable[[str], bool] = _never
     wide: bool = True
     bounds: bool = True
+    lanes: bool = True
     in_order: bool = True
     lazy: bool = True
     blocks: int = 1

@@ -22,7 +22,8 @@ from ftrace.control.rows.raising import (
     some,
     without_errors,
 )
-from ftrace.control.rows.while_loop import while_call, without_unread
+from ftrace.control.rows.while_loop import without_unread
+from ftrace.control.user_loops import bind_while
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import bool_, int64
 from ftrace.core.errors import LiftError
@@ -360,9 +361,7 @@ class StagedLoop:
         consts, (cond, body) = common_inputs([(test, captured), (body, self.captured)])
         carry = [x for x, u in zip(start, used, strict=True) if u]
         with quietly():
-            outs = while_call(
-                *consts, *carry, cond=cond, body=body, n_consts=len(consts), record=False, each=None
-            )
+            outs = bind_while(consts, carry, cond, body)
         supply = iter(outs)
         return self._after([next(supply) if u else None for u in used], late, kinds)
 

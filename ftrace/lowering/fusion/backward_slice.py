@@ -8,7 +8,10 @@ the expression into a kernel; `reads` only finds out which stored elements it wo
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial, reduce
+from typing import Any, Final
+
+import numpy as np
 
 from ftrace.core.avals import ShapedArray
 from ftrace.core.jaxpr import Eqn, Literal
@@ -21,6 +24,7 @@ from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Gathered, Index
 from ftrace.lowering.kernel.ir import PAIRS, KernelVar, Lit
 
+SPELLED: Final = {"sum": "add", "prod": "mul"}  # what a fold does with two values
 Producers = Mapping[Any, tuple[int, Eqn, int]]  # variable -> number and equation, which result
 
 
@@ -87,11 +91,17 @@ class SliceReader:
         return pointwise(builder, eqn, values)
 
     def _folded(self, eqn: Eqn, rule: Reduction, index: Index) -> Any:
-        """A reduction of axes of size 1."""
-        value = self.at(eqn.invars[0], unreduced(eqn, index))
-        if rule.fold in PAIRS:
-            return self.builder.constant(0, eqn.outvars[0].aval.dtype)
-        return value
+        """A reduction of few elements, one after the other."""
+        (x,), out = eqn.invars, eqn.outvars[0].aval
+        if rule.fold in PAIRS:  # of axes of size 1
+            return self.builder.constant(0, out.dtype)
+        first, *rest = (self.at(x, at) for at in unreduced(eqn, index))
+        if not rest:
+            return first
+        half = x.aval.dtype == np.float16  # it is added in single precision
+        values = [self.builder.cast(v, "f4") if half else v for v in (first, *rest)]
+        op = SPELLED.get(rule.fold, rule.fold)
+        return self.builder.convert(reduce(partial(self.builder.op, op), values), out.dtype)
 
     def load(self, slot: int, aval: ShapedArray, index: Index, space: str = "in") -> Any:
         """An element of a stored array."""
@@ -251,7 +261,6 @@ def _ask_operands(
         params = _params(eqn, position)
         rule.rule(probe, index, var.aval, *(Element(a, ask) for a in eqn.invars), **params)
         return
-    if isinstance(rule, Reduction):
-        index = unreduced(eqn, index)
-    for a in eqn.invars:
-        ask(a, index)
+    for at in unreduced(eqn, index) if isinstance(rule, Reduction) else [index]:
+        for a in eqn.invars:
+            ask(a, at)

@@ -39,11 +39,16 @@ Item = Group | Eqn
 
 
 def fuse(
-    eqns: Sequence[Eqn], outs: Sequence[Any], in_order: bool = True, blocks: int = 1
+    eqns: Sequence[Eqn],
+    outs: Sequence[Any],
+    in_order: bool = True,
+    blocks: int = 1,
+    lanes: bool = True,
 ) -> tuple[list[Item], dict[Any, Any]]:
     """Gather equations into groups; cumulative rows too, if loops may run in order.
 
     Where rows are added up on the way, there are so many blocks of them, if there are enough rows.
+    With `lanes`, costly operations on the results of folds get loops of their own.
 
     Returns:
         Groups and other equations in an order in which they can run, and the producers
@@ -58,6 +63,7 @@ def fuse(
     work = _Storing(eqns, outs, producers)
     work.decide(pulled, joins)
     stored = work.stored
+    spread = _spread(eqns, pulled) if lanes else None
 
     def stop(var: Any) -> bool:
         return var in stored or var not in producers
@@ -74,8 +80,20 @@ def fuse(
                 target = _target(var, eqn, producers, stop)
                 target.expensive = work.costly.get(var, False)
                 target.needs = work.weights.of(var)
+                target.late = target.expensive and spread is not None and var not in spread
                 place[var] = _join(items, place, target, work.weights)
     return with_columns(items, blocks), producers
+
+
+def _spread(eqns: Sequence[Eqn], pulled: Sequence[bool]) -> set[Any]:
+    """Variables from which kernels compute larger arrays."""
+    widest: dict[Any, int] = {}
+    for eqn, inside in zip(reversed(eqns), reversed(pulled), strict=True):
+        size = max((max(v.aval.size, widest.get(v, 0)) for v in eqn.outvars if inside), default=0)
+        for a in eqn.invars:
+            if type(a) is Var:
+                widest[a] = max(widest.get(a, 0), size)
+    return {v for v, size in widest.items() if size > v.aval.size}
 
 
 def _target(var: Var, eqn: Eqn, producers: Any, stop: Callable[[Any], bool]) -> Target:

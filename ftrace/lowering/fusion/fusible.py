@@ -6,6 +6,7 @@ backward_slice.py, what a jaxpr over scalars computes in scalar_jaxprs.py.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from ftrace.core.lower import Cumulative, Elementwise, Moving, Pointwise, Reduct
 from ftrace.core.scalar import OPS
 from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.inline import inline
-from ftrace.lowering.kernel.builder import Builder
+from ftrace.lowering.kernel.builder import BOOLEAN, Builder
 from ftrace.lowering.kernel.complexes import OPERATIONS
-from ftrace.lowering.kernel.index_maps import ORIGIN, Index
+from ftrace.lowering.kernel.index_maps import Index, constant
 from ftrace.lowering.kernel.ir import PAIRS
 from ftrace.primitives.linear import join
 
@@ -41,7 +42,8 @@ def is_pulled(eqn: Eqn) -> bool:
     if not isinstance(rule.rule, str):
         return rule.accepts([a.aval.dtype for a in eqn.invars])
     dtype = common(eqn)
-    return rule.rule in OPERATIONS if dtype.kind == "c" else rule.accepts([dtype])
+    known = {"c": OPERATIONS, "b": BOOLEAN}.get(dtype.kind, ())
+    return rule.rule in known or (dtype.kind != "c" and rule.accepts([dtype]))
 
 
 def is_fold(eqn: Eqn) -> bool:
@@ -79,10 +81,16 @@ def reduced_axes(eqn: Eqn) -> tuple[int, ...]:
     return tuple(params["axes"]) if "axes" in params else (params["axis"],)
 
 
-def unreduced(eqn: Eqn, index: Index) -> Index:
-    """The operand's index of a reduction of axes of size 1."""
-    axes, rest = reduced_axes(eqn), iter(index)
-    return tuple(ORIGIN if i in axes else next(rest) for i in range(eqn.invars[0].aval.ndim))
+def unreduced(eqn: Eqn, index: Index) -> list[Index]:
+    """The operand's indices of what a reduction of few elements joins."""
+    axes, shape = reduced_axes(eqn), eqn.invars[0].aval.shape
+    found: list[Index] = []
+    for at in product(*(range(shape[i]) for i in axes)):
+        rest, joined = iter(index), dict(zip(axes, at, strict=True))
+        found.append(
+            tuple(constant(joined[i]) if i in joined else next(rest) for i in range(len(shape)))
+        )
+    return found
 
 
 def pointwise(builder: Builder, eqn: Eqn, values: Sequence[Any]) -> Any:

@@ -8,6 +8,7 @@ written in build.py.
 """
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Var
@@ -16,7 +17,9 @@ from ftrace.lowering.fusion.fusible import is_cumulative, is_fold, iterates, red
 from ftrace.lowering.fusion.weights import NOTHING, Need
 from ftrace.lowering.kernel import ir
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index
+from ftrace.lowering.kernel.schedule import SHORT
 
+ROWS: Final = 16  # results of folds from which costly operations have a loop of their own
 OPERANDS: Final = 64  # stored variables that one kernel touches
 AXES: Final = tuple(ir.KernelVar(-1 - i, "i8") for i in range(64))  # symbolic axes of a domain
 
@@ -34,6 +37,7 @@ class Target:
             cumulative row.
         runs: whether the row is cumulative: `inner` is the axis along which it runs.
         expensive: whether an element takes a costly operation.
+        late: whether it is then computed in lanes of its own, not row after row behind a fold.
         needs: the equations that an element takes (weights.py).
         blocks: whether it is a sum over rows that is done in blocks (column_sums.py).
     """
@@ -46,6 +50,7 @@ class Target:
         "expensive",
         "index",
         "inner",
+        "late",
         "needs",
         "reads",
         "runs",
@@ -59,6 +64,7 @@ class Target:
         self.eqn = eqn
         self.runs = is_cumulative(eqn) and folds_something(eqn)
         self.expensive = False
+        self.late = False
         self.needs: Need = NOTHING
         self.blocks = False
         joins = self.runs or (is_fold(eqn) and folds_something(eqn))
@@ -186,6 +192,8 @@ class Group:
         """Compute a target here, if its place and what it reads allow it."""
         if target.runs or self._crowded(target) or not self._apart(target):
             return False
+        if target.late and self._ends_rows(target):
+            return False
         inside = [v for v in target.reads if v in self.where]
         simple = all(not self.where[v][1].inner for v in inside) and self._agrees(target, inside)
         if simple and self._split(target):
@@ -217,6 +225,14 @@ class Group:
         """Whether no fold would wait for elements that take many iterations."""
         together = [*self.targets, target]
         return not (any(t.inner for t in together) and any(iterates(t.eqn) for t in together))
+
+    def _ends_rows(self, target: Target) -> bool:
+        """Whether it would be computed behind the fold of each of many rows, one row at a time."""
+        if target.domain != self.kept:
+            return False
+        behind = any(v in self.where and self.where[v][1].folds for v in target.reads)
+        long = self.order is None and max(prod(p.inner) for p in self.passes) > SHORT
+        return behind and long and prod(self.kept) >= ROWS
 
     def _agrees(self, target: Target, inside: Sequence[Var]) -> bool:
         """Whether it reads elementwise targets of this group only where it is itself."""

@@ -99,6 +99,45 @@ class Interchange:
         """The results that are stored."""
         return {v for v, _ in (*self.results, *self.left)}
 
+    def write(self, b: Builder, producers: Producers, slots: Mapping[Any, int]) -> None:
+        """Write the loops over members and iterations.
+
+        Args:
+            b: the kernel.
+            producers: equations of the body.
+            slots: where stored variables lie.
+        """
+        reader = IterationReader(b, producers, slots, self.scanned)
+        sizes = [n for n in self.shape if n != 1]
+        outer = [(b.number(("member", i), n), b.loop_axis()) for i, n in enumerate(sizes)]
+        axes = iter(axis for _, axis in outer)
+        place = {AXES[i]: Coord(next(axes)) for i, n in enumerate(self.shape) if n != 1}
+        index = placed(self.index, place)
+        where = [placed(c.index, place) for c in self.carries]
+        starts = [reader.at(c.start, at) for c, at in zip(self.carries, where, strict=True)]
+        inits = [a for x in starts for a in atoms_of(b, x)]
+        length, axis = b.number("iterations", self.length), b.loop_axis()
+        reader.iteration = Coord(axis).flipped(self.length) if self.reverse else Coord(axis)
+        params = b.carried([a.dtype for a in inits])
+        supply = iter(params)
+        for c, at in zip(self.carries, where, strict=True):
+            b.remember((c.var, at), whole(b, supply, c.var.aval.dtype))
+        for var, at in self.slice:
+            reader.at(var, placed(at, place))
+        for result, atom in self.left:
+            reader.store(
+                slots[result], result.aval, (reader.iteration, *index), reader.at(atom, index)
+            )
+        ends = [reader.at(c.end, at) for c, at in zip(self.carries, where, strict=True)]
+        outs = iter(
+            b.end_run(axis, length, params, inits, [a for x in ends for a in atoms_of(b, x)])
+        )
+        final = {c.var: whole(b, outs, c.var.aval.dtype) for c in self.carries}
+        for result, var in self.results:
+            reader.store(slots[result], result.aval, index, final[var])
+        for extent, axis in reversed(outer):
+            b.end_loop(axis, extent)
+
 
 def interchanged(
     eqn: Eqn,
@@ -213,14 +252,26 @@ def _waits(late: set[Any], eqns: Sequence[Eqn]) -> bool:
 # ---------------------------------------------------------------------------------- the kernel
 
 
-class _Reader(SliceReader):
-    """Elements of variables in an iteration: of what is scanned, those of the iteration."""
+class IterationReader(SliceReader):
+    """Elements of variables in an iteration: of what is scanned, those of the iteration.
+
+    Args:
+        builder: the kernel.
+        producers: the equations of the body.
+        slots: where stored variables lie.
+        scanned: variable of an element in the body -> array, and (first, step): which element of it
+            an iteration reads.
+    """
 
     def __init__(
-        self, builder: Builder, producers: Producers, slots: Mapping[Any, int], one: Interchange
+        self,
+        builder: Builder,
+        producers: Producers,
+        slots: Mapping[Any, int],
+        scanned: Mapping[Any, Any],
     ) -> None:
         super().__init__(builder, producers, slots)
-        self.scanned = one.scanned
+        self.scanned = scanned
         self.iteration = ORIGIN
 
     def _compute(self, var: Any, index: Index) -> Any:
@@ -243,51 +294,14 @@ class _Reader(SliceReader):
         return found[position]
 
 
-def write(b: Builder, one: Interchange, producers: Producers, slots: Mapping[Any, int]) -> None:
-    """Write the loops over members and iterations.
-
-    Args:
-        b: the kernel.
-        one: what it computes.
-        producers: equations of the body.
-        slots: where stored variables lie.
-    """
-    reader = _Reader(b, producers, slots, one)
-    sizes = [n for n in one.shape if n != 1]
-    outer = [(b.number(("member", i), n), b.loop_axis()) for i, n in enumerate(sizes)]
-    axes = iter(axis for _, axis in outer)
-    place = {AXES[i]: Coord(next(axes)) for i, n in enumerate(one.shape) if n != 1}
-    index = placed(one.index, place)
-    where = [placed(c.index, place) for c in one.carries]
-    starts = [reader.at(c.start, at) for c, at in zip(one.carries, where, strict=True)]
-    inits = [a for x in starts for a in _atoms(b, x)]
-    length, axis = b.number("iterations", one.length), b.loop_axis()
-    reader.iteration = Coord(axis).flipped(one.length) if one.reverse else Coord(axis)
-    params = b.carried([a.dtype for a in inits])
-    supply = iter(params)
-    for c, at in zip(one.carries, where, strict=True):
-        b.remember((c.var, at), _whole(b, supply, c.var.aval.dtype))
-    for var, at in one.slice:
-        reader.at(var, placed(at, place))
-    for result, atom in one.left:
-        reader.store(slots[result], result.aval, (reader.iteration, *index), reader.at(atom, index))
-    ends = [reader.at(c.end, at) for c, at in zip(one.carries, where, strict=True)]
-    outs = iter(b.end_run(axis, length, params, inits, [a for x in ends for a in _atoms(b, x)]))
-    final = {c.var: _whole(b, outs, c.var.aval.dtype) for c in one.carries}
-    for result, var in one.results:
-        reader.store(slots[result], result.aval, index, final[var])
-    for extent, axis in reversed(outer):
-        b.end_loop(axis, extent)
-
-
-def _atoms(b: Builder, value: Any) -> list[Atom]:
+def atoms_of(b: Builder, value: Any) -> list[Atom]:
     """A scalar as variables: both parts, and float16, which is no type of them, as float32."""
     if isinstance(value, ComplexParts):
         return [*value]
     return [b.cast(value, "f4") if value.dtype == "f2" else value]
 
 
-def _whole(b: Builder, supply: Iterator[Atom], dtype: np.dtype[Any]) -> Any:
+def whole(b: Builder, supply: Iterator[Atom], dtype: np.dtype[Any]) -> Any:
     """The scalar of a dtype that variables carry."""
     if dtype.kind == "c":
         return ComplexParts(next(supply), next(supply))

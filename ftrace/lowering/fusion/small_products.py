@@ -1,8 +1,9 @@
 """Products that kernels do: `dot_general` as multiplications and a sum.
 
 A large matrix product belongs to BLAS. Small ones, inner and outer products, and matrices times
-vectors along their rows gain nothing there: as a broadcast multiplication and a reduction they
-fuse with their neighbours, and a loop over them needs no Python. A sum of few terms is written out.
+vectors gain nothing there, across their rows if they fit a cache: as a broadcast multiplication and
+a reduction they fuse with their neighbours, and a loop over them needs no Python. A sum of few
+terms is written out.
 """
 
 from math import prod
@@ -23,6 +24,8 @@ from ftrace.primitives.shape import reshape
 from ftrace.primitives.slicing import slice as slice_row
 
 SMALL: Final = 2048  # multiplications
+CACHED: Final = 65536  # elements of a matrix that is multiplied across its rows
+COLUMNS: Final = 8  # of such a matrix, at least
 FEW: Final = 8  # terms of a sum that is written out
 
 
@@ -34,13 +37,14 @@ def expanded(eqn: Eqn) -> list[Eqn] | None:
     lhs, rhs = (a.aval for a in eqn.invars)
     (lc, rc), (lb, rb) = product.dims(**eqn.params)
     out = eqn.outvars[0].aval
-    if out.dtype.kind not in "iuf":
+    if out.dtype.kind not in "iufc":
         return None
     lf, rf = _free(lhs, lc, lb), _free(rhs, rc, rb)
     inner = tuple(lhs.shape[a] for a in lc)
     along_rows = (not rf and lc == (lhs.ndim - 1,)) or (not lf and rc == (rhs.ndim - 1,))
     terms = prod(inner)
-    if not (along_rows or terms == 1 or out.size * terms <= SMALL):
+    across = not (lf and rf) and not lb and out.size >= COLUMNS and out.size * terms <= CACHED
+    if not (along_rows or across or terms == 1 or out.size * terms <= SMALL):
         return None
     nb, nl, nr = len(lb), len(lf), len(rf)
     shape = (*out.shape, *inner)

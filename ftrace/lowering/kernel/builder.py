@@ -40,7 +40,8 @@ from ftrace.lowering.kernel.traversal import uses_of
 
 Scalar = Atom | ComplexParts
 KEPT: Final = frozenset({0, 1, -1, 2, 0.5})  # literals that stay in the code
-_BOOLEAN: Final = {"add": "or", "mul": "and", "max": "or", "min": "and"}
+COMMUTATIVE: Final = frozenset({"add", "mul", "and", "or", "xor"})  # of NaNs either is kept
+BOOLEAN: Final = {"add": "or", "mul": "and", "max": "or", "min": "and"}
 
 
 @cache
@@ -92,6 +93,13 @@ def _decided(op: str, args: tuple[Atom, ...]) -> Atom | None:
         if isinstance(known, Lit):
             return other if known.value == (op == "and") else known
     return None
+
+
+def _in_any_order(args: tuple[Atom, ...]) -> tuple[Atom, ...]:
+    """Two operands, the variable that was made first in front."""
+    a, b = args
+    turned = type(a) is KernelVar and type(b) is KernelVar and a.id > b.id
+    return (b, a) if turned else args
 
 
 def _is(x: Atom, number: int) -> bool:
@@ -178,7 +186,7 @@ class Builder:
             same = folded(op, args)
             if same is not None:
                 return same
-        key = (op, args, dtype)
+        key = (op, _in_any_order(args) if op in COMMUTATIVE else args, dtype)
         found = self.find(key)
         if found is not None:
             return found
@@ -200,7 +208,7 @@ class Builder:
             found = self.op(op, *(wide[::-1] if op in ("max", "min") else wide))
             return self.cast(found, "f2") if OPS[op].result == "same" else found
         if first.dtype == "b1":
-            op = _BOOLEAN.get(op, op)
+            op = BOOLEAN.get(op, op)
         return self.let(op, atoms, "b1" if OPS[op].result == "b1" else first.dtype)
 
     def cast(self, x: Scalar, dtype: str) -> Atom:

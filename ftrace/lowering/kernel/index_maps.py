@@ -41,6 +41,11 @@ Index = tuple[Coord | Gathered, ...]
 ORIGIN = Coord(None, 0, 0)
 
 
+def constant(k: int) -> Coord:
+    """The coordinate of element k, wherever the loops are."""
+    return Coord(None, 0, k)
+
+
 def identity(index: Sequence[Any], axes: Sequence[KernelVar | None]) -> bool:
     """Whether an index is just these loop axes (None: an axis of size 1)."""
     return len(index) == len(axes) and all(

@@ -6,7 +6,8 @@ iterations at once in the lanes of vectors, `serial` loops one after the other. 
 file that makes such choices.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ftrace.core.records import record
 from ftrace.core.scalar import OPS
@@ -30,6 +31,8 @@ SERIAL = "serial"
 TURNS = 8  # how much more an access in an inner loop counts
 EXPENSIVE = 1000  # what lanes are worth around a loop in order that computes what is costly
 FEW = 8  # values carried by a loop that stay in registers for four vectors
+SHORT = 16  # iterations that lanes lie across, not along, where the loop around has many
+MANY = 32  # iterations of a loop around short ones from which it gets the lanes
 LONG = 128  # statements from which values would not stay in registers if there were two of each
 
 
@@ -56,17 +59,40 @@ class Schedule:
         raise KeyError(loop.axis.id)
 
 
-def schedule(kernel: Kernel, vector_bytes: int, short: frozenset[int] = frozenset()) -> Schedule:
+class _Facts(NamedTuple):
+    """What is known of a kernel: classes of steps by buffer, axes without lanes, extents by axis."""
+
+    classes: Mapping[str, tuple[str, ...]]
+    without: frozenset[int]
+    extents: Mapping[int, int]
+
+    def is_across(self, loop: Loop) -> bool:
+        """Whether a loop has many iterations, and all those inside it are short."""
+        inner = [self.extents.get(inner.axis.id, LONG) for inner in loops_of(loop.body)]
+        few = bool(inner) and max(inner) <= SHORT
+        return few and self.extents.get(loop.axis.id, 0) >= MANY
+
+
+def schedule(
+    kernel: Kernel,
+    vector_bytes: int,
+    without: frozenset[int] = frozenset(),
+    extents: Mapping[int, int] | None = None,
+) -> Schedule:
     """Choose roles and lanes for a host whose vectors have so many bytes.
 
-    Loops over the axes in `short` have few iterations and get no lanes.
+    Args:
+        kernel: what runs.
+        vector_bytes: of the host's vectors.
+        without: axes of ranges that get no lanes, because they are short.
+        extents: of axes, where they may decide.
     """
-    classes = {b.name: b.steps for b in kernel.buffers}
+    facts = _Facts({b.name: b.steps for b in kernel.buffers}, without, extents or {})
     roles: dict[int, str] = {loop.axis.id: SERIAL for loop in loops_of(kernel.body)}
-    lanes = [lane for top in _top(kernel.body) for lane in _best(top, classes, short)[1]]
+    lanes = [lane for top in _top(kernel.body) for lane in _best(top, facts)[1]]
     for loop in lanes:
         roles[loop.axis.id] = LANE
-    return Schedule(tuple(roles.items()), _lanes(lanes, vector_bytes))
+    return Schedule(tuple(roles.items()), _lanes(lanes, facts, vector_bytes))
 
 
 def _top(block: Block) -> list[Loop]:
@@ -74,22 +100,22 @@ def _top(block: Block) -> list[Loop]:
     return [s for s in block.stmts if isinstance(s, Loop)]
 
 
-def _best(
-    loop: Loop, classes: dict[str, tuple[str, ...]], short: frozenset[int]
-) -> tuple[int, list[Loop]]:
+def _best(loop: Loop, facts: _Facts) -> tuple[int, list[Loop]]:
     """The best score, and the loops that get lanes for it: this one, or some inside it."""
-    inner = [_best(child, classes, short) for child in _top(loop.body)]
+    inner = [_best(child, facts) for child in _top(loop.body)]
     below = (TURNS * sum(s for s, _ in inner), [x for _, found in inner for x in found])
     in_order = bool(loop.params) or _combines(loop.body, loop.axis)
-    if in_order or loop.axis.id in short:
+    if in_order or loop.axis.id in facts.without:
         return below
     if any(map(_is_dear, _top(loop.body))):
         return EXPENSIVE, [loop]
     here = sum(
-        weight * _score(at, classes[b], loop.axis)
+        weight * _score(at, facts.classes[b], loop.axis)
         for b, at, weight in _accesses(loop.body)
-        if b in classes
+        if b in facts.classes
     )
+    if facts.is_across(loop):
+        return here, [loop]
     return below if inner and below[0] >= here else (here, [loop])
 
 
@@ -132,7 +158,7 @@ def _score(at: Sequence[Atom], steps: tuple[str, ...], axis: KernelVar) -> int:
     return {"one": 4, "minus": 3, "any": -4}[classes[0]] if len(classes) == 1 else -4
 
 
-def _lanes(lane_loops: Sequence[Loop], vector_bytes: int) -> int:
+def _lanes(lane_loops: Sequence[Loop], facts: _Facts, vector_bytes: int) -> int:
     """Vectors of two registers; more where latency would show or a column is summed."""
     if not lane_loops:
         return 1
@@ -140,6 +166,8 @@ def _lanes(lane_loops: Sequence[Loop], vector_bytes: int) -> int:
     for loop in lane_loops:
         ways = max([ways, *(f.ways for f in loop.folds)])
         widest = max([widest, *(_size(d) for d in _dtypes(loop.body))])
+        if facts.is_across(loop):
+            continue
         if any(inner.folds for inner in loops_of(loop.body)):
             registers = 8
         elif any(inner.params for inner in loops_of(loop.body)):

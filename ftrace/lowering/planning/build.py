@@ -15,11 +15,23 @@ from ftrace.lowering.fusion.column_sums import blocked
 from ftrace.lowering.fusion.forwarding import Kept, kept
 from ftrace.lowering.fusion.fusible import is_fold
 from ftrace.lowering.fusion.groups import Group, RowPass, Running, Target
-from ftrace.lowering.fusion.interchange import Interchange, write
+from ftrace.lowering.fusion.interchange import Interchange
+from ftrace.lowering.fusion.small_loops import SmallLoop
 from ftrace.lowering.kernel.builder import Builder, part_code
 from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index, placed
-from ftrace.lowering.kernel.ir import PAIRS, Atom, Block, Fold, KernelVar, Loop, Stmt
+from ftrace.lowering.kernel.ir import (
+    PAIRS,
+    Atom,
+    Block,
+    Fold,
+    Kernel,
+    KernelVar,
+    Lit,
+    Loop,
+    Stmt,
+    loops_of,
+)
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.schedule import LANE, Schedule, schedule
 from ftrace.lowering.kernel_passes.collapse import collapse
@@ -35,7 +47,7 @@ ROWS = 64  # the same for a sum over rows, one accumulator per column
 
 def build(
     name: str,
-    group: Group | Interchange,
+    group: Group | Interchange | SmallLoop,
     producers: Producers,
     slots: Mapping[Any, int],
     table: list[int],
@@ -51,8 +63,8 @@ def build(
         machine: what it is made for.
     """
     builder = Builder(name, table)
-    if isinstance(group, Interchange):
-        write(builder, group, producers, slots)
+    if not isinstance(group, Group):
+        group.write(builder, producers, slots)
     else:
         readable = {v: s for v, s in slots.items() if v not in group.where}
         work = _Work(builder, SliceReader(builder, producers, readable), group, slots, machine.wide)
@@ -66,13 +78,30 @@ def build(
     if machine.bounds:
         kernel, operands, scalars, short = split(kernel, operands, scalars, table)
     kernel = gate(exits(kernel), lazy=machine.lazy)
-    chosen = schedule(kernel, machine.vector_bytes, short)
-    kernel = replace(kernel, body=_in_registers(kernel.body, chosen, False))
+    extents = _extents(kernel, scalars, table) if machine.lanes else {}
+    chosen = schedule(kernel, machine.vector_bytes, short, extents)
+    kernel = replace(kernel, body=_in_registers(kernel.body, chosen, extents, False))
     return Launch(kernel, chosen, operands, scalars)
 
 
-def _in_registers(block: Block, chosen: Schedule, lanes: bool) -> Block:
-    """Folds of serial loops inside lanes with one accumulator: more would not fit."""
+def _extents(kernel: Kernel, scalars: Sequence[int], table: Sequence[int]) -> dict[int, int]:
+    """How many iterations the loops of a kernel have, by axis."""
+    known = {v: table[entry] for v, entry in zip(kernel.scalars, scalars, strict=True)}
+    found: dict[int, int] = {}
+    for loop in loops_of(kernel.body):
+        extent = loop.extent
+        n = int(extent.value) if isinstance(extent, Lit) else known.get(extent)
+        if n is not None:
+            found[loop.axis.id] = n
+    return found
+
+
+def _in_registers(block: Block, chosen: Schedule, extents: Mapping[int, int], lanes: bool) -> Block:
+    """Folds as the schedule runs them.
+
+    Those of serial loops inside lanes have one accumulator: more would not fit. A fold that ends
+    within its first block keeps no errors.
+    """
     stmts: list[Stmt] = []
     for stmt in block.stmts:
         if isinstance(stmt, Loop):
@@ -80,7 +109,10 @@ def _in_registers(block: Block, chosen: Schedule, lanes: bool) -> Block:
             folds = stmt.folds
             if lanes and not lane:
                 folds = tuple(replace(f, ways=1, block=min(f.block, ROWS)) for f in folds)
-            body = _in_registers(stmt.body, chosen, lanes or lane)
+            n = extents.get(stmt.axis.id)
+            if n is not None:
+                folds = tuple(replace(f, block=0) if n <= f.block else f for f in folds)
+            body = _in_registers(stmt.body, chosen, extents, lanes or lane)
             stmt = replace(stmt, folds=folds, body=body)
         stmts.append(stmt)
     return Block(tuple(stmts), block.results)

@@ -87,7 +87,8 @@ def _rolled(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _fused(jaxpr: Jaxpr, machine: Machine) -> Any:
-    return fuse(in_chunks(jaxpr.eqns), list(jaxpr.outvars), machine.in_order, machine.blocks)
+    eqns, outs = in_chunks(jaxpr.eqns), list(jaxpr.outvars)
+    return fuse(eqns, outs, machine.in_order, machine.blocks, machine.lanes)
 
 
 _OWN: Final = (

@@ -33,7 +33,8 @@ from ftrace.core.scan_layout import ScanHalves, cut
 from ftrace.core.tapes import TURNS, is_tape
 from ftrace.lowering.fusion.fuse import Item
 from ftrace.lowering.fusion.groups import Group
-from ftrace.lowering.fusion.interchange import Interchange, interchanged
+from ftrace.lowering.fusion.interchange import Interchange
+from ftrace.lowering.fusion.small_loops import SmallLoop
 from ftrace.lowering.kernel.builder import code
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
@@ -41,6 +42,7 @@ from ftrace.lowering.planning import liveness
 from ftrace.lowering.planning.arena import Arena
 from ftrace.lowering.planning.contraction import Dims, contraction
 from ftrace.lowering.planning.liveness import Slots
+from ftrace.lowering.planning.loop_kernels import loop_kernels
 from ftrace.lowering.planning.loop_numbers import inner_loop, loop_numbers, operand_types
 from ftrace.lowering.planning.pipeline import Pipeline, alive
 from ftrace.lowering.planning.replay import table, zero_sums
@@ -274,7 +276,14 @@ class _Planner:
             return []
         return self._step(item, slots)
 
-    def _launch(self, group: Group | Interchange, producers: Any, slots: Slots) -> Step:
+    def _loop_kernels(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step] | None:
+        """A loop that kernels do as a whole."""
+        found = loop_kernels(eqn, loop, slots, self.passes.jaxpr, self._constant, self.machine)
+        if found is None:
+            return None
+        return [self._launch(one, found.producers, found.slots) for one in found.kernels]
+
+    def _launch(self, group: Group | Interchange | SmallLoop, producers: Any, slots: Slots) -> Step:
         self.kernels += 1
         name = f"k{self.kernels}"
         launch = self.passes.kernel(name, group, producers, slots, self.table)
@@ -286,9 +295,9 @@ class _Planner:
     def _step(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """An equation: every result has a slot from here on, but of a scan that is kernels."""
         loop = layout(eqn)
-        interchanged = None if loop is None else self._interchanged(eqn, loop, slots)
-        if interchanged is not None:
-            return interchanged
+        found = None if loop is None else self._loop_kernels(eqn, loop, slots)
+        if found is not None:
+            return found
         unused: list[int] = []
         for v in eqn.outvars:
             if v not in slots:
@@ -458,26 +467,6 @@ class _Planner:
         """One iteration of a loop."""
         into = [*carry, *(w.slot for w in left)]
         return self.region(body, args, inside, into, len(carry))
-
-    def _interchanged(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step] | None:
-        """A scan whose members iterate by themselves, as kernels."""
-        if loop.length is None:
-            return None
-        consts = loop.consts(eqn.invars)
-        bound = [Var(a) for a in loop.body.in_avals[len(consts) :]]
-        form = self.passes.jaxpr(loop.body, [*consts, *bound])
-        wanted = [v for v in eqn.outvars if v in slots]
-        found = interchanged(eqn, loop, form, bound, wanted, self.machine)
-        if found is None:
-            return None
-        arrays = zip(form.constvars, form.consts, strict=True)
-        inside = {**slots, **{v: self._constant(array) for v, array in arrays}}
-        written: set[int] = set()
-        for one in found[0]:
-            if not written.isdisjoint(inside[v] for v in one.reads):
-                return None
-            written.update(inside[v] for v in one.writes)
-        return [self._launch(one, found[1], inside) for one in found[0]]
 
     def _scan(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step]:
         """As a `while`, with windows on what is scanned and on what the iterations leave."""

@@ -1,0 +1,111 @@
+"""Loop-invariant code motion: what a body computes from constants of its loop is computed before it.
+
+It is done where loops are bound, before they are differentiated: the derivative of an element that
+a body reads of an array is then a number that the loop carries, not an array to which every
+iteration adds, and a loop that reads numbers alone is one kernel. What could raise, or would take
+more memory than its operands, stays. Source: Muchnick, Advanced Compiler Design and Implementation
+(1997), 13.2.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.lower import Moving, Pointwise, Product, Reduction
+
+MOVED: Final = (Moving, Pointwise, Product, Reduction)
+
+
+class _Parts(NamedTuple):
+    """A body cut in two: `before` takes the constants and gives `left`, which `eqns` read."""
+
+    before: Jaxpr
+    left: tuple[Var, ...]
+    eqns: tuple[Eqn, ...]
+
+
+@cached_on_jaxpr
+def _parts(body: Jaxpr, n_consts: int) -> _Parts | None:
+    """A body without what its first inputs alone decide; None where there is nothing of the kind."""
+    known: set[Any] = {*body.invars[:n_consts], *body.constvars}
+    able = [_decided(eqn, known) for eqn in body.eqns]
+    if True not in able:
+        return None
+    read = {a for eqn, yes in zip(body.eqns, able, strict=True) if not yes for a in eqn.invars}
+    read.update(body.outvars)
+    moved: list[Eqn] = []
+    wanted: set[Any] = set()  # by those that are moved
+    for eqn, yes in zip(reversed(body.eqns), reversed(able), strict=True):
+        if not yes:
+            continue
+        if wanted.isdisjoint(eqn.outvars) and not _is_worth_it(eqn):
+            read.update(eqn.invars)
+            continue
+        moved.append(eqn)
+        wanted.update(eqn.invars)
+    moved.reverse()
+    left = tuple(v for eqn in moved for v in eqn.outvars if v in read)
+    if not left:
+        return None
+    consts = (body.constvars, body.consts)
+    inside = {id(eqn) for eqn in moved}
+    return _Parts(
+        Jaxpr(body.invars[:n_consts], moved, left, *consts),
+        left,
+        tuple(eqn for eqn in body.eqns if id(eqn) not in inside),
+    )
+
+
+def _decided(eqn: Eqn, known: set[Any]) -> bool:
+    """Whether an equation is decided by what is known, cannot raise, and does not grow."""
+    given = [a for a in eqn.invars if type(a) is Var]
+    rule = eqn.primitive.lower
+    if not given or not known.issuperset(given) or not isinstance(rule, MOVED):
+        return False
+    if eqn.primitive.effects is not None and eqn.effects:
+        return False
+    operands, (out,) = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars[:1]]
+    if len(eqn.outvars) != 1 or out.size > max(a.aval.size for a in given):
+        return False
+    if isinstance(rule, Pointwise) and not (
+        rule.accepts([a.dtype for a in operands]) and rule.when(operands, out)
+    ):
+        return False
+    known.update(eqn.outvars)
+    return True
+
+
+def _is_worth_it(eqn: Eqn) -> bool:
+    """Whether the result is better than the operands: computed from them, smaller, or a number."""
+    out, largest = eqn.outvars[0].aval, max(a.aval.size for a in eqn.invars)
+    return not isinstance(eqn.primitive.lower, Moving) or out.size < largest or not out.shape
+
+
+def moved_before(consts: Sequence[Any], *bodies: Jaxpr) -> tuple[list[Any], tuple[Jaxpr, ...]]:
+    """A loop's constants and bodies, what is the same in all iterations being constants.
+
+    Args:
+        consts: the constants, which are the first inputs of every body.
+        bodies: what is done in each iteration.
+    """
+    n = len(consts)
+    cuts = [_parts(body, n) for body in bodies]
+    if not any(cuts):
+        return list(consts), bodies
+    inner = [body.eqns if cut is None else cut.eqns for body, cut in zip(bodies, cuts, strict=True)]
+    read = {a for eqns in inner for eqn in eqns for a in eqn.invars if type(a) is Var}
+    read.update(a for body in bodies for a in body.outvars if type(a) is Var)
+    kept = [any(body.invars[i] in read for body in bodies) for i in range(n)]
+    values = [x for x, k in zip(consts, kept, strict=True) if k]
+    for cut in cuts:
+        values += [] if cut is None else eval_jaxpr(cut.before, consts)
+    found: list[Jaxpr] = []
+    for body, cut, eqns in zip(bodies, cuts, inner, strict=True):
+        names = [v for v, k in zip(body.invars[:n], kept, strict=True) if k]
+        for other in cuts:
+            if other is not None:
+                names += other.left if other is cut else [Var(v.aval) for v in other.left]
+        found.append(
+            Jaxpr((*names, *body.invars[n:]), eqns, body.outvars, body.constvars, body.consts)
+        )
+    return values, tuple(found)

@@ -1,0 +1,238 @@
+"""Scalar replacement: a loop over small arrays is one kernel, with their elements in registers.
+
+A filter with two states, a product of small matrices, a particle in space: iterations depend on each
+other, and each does too little to pay for kernels of its own. Every element of what is carried
+becomes a variable of the loop, and what an iteration computes is written out, element by element.
+Source: Callahan, Carr and Kennedy, "Improving register allocation for subscripted variables" (1990).
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from ftrace.core.lower import Layout, Moving, Pointwise
+from ftrace.core.tapes import is_tape
+from ftrace.lowering.fusion.backward_slice import Producers, row_major
+from ftrace.lowering.fusion.fusible import is_fold, is_pulled, is_scalar, iterates
+from ftrace.lowering.fusion.interchange import IterationReader, atoms_of, whole
+from ftrace.lowering.fusion.weights import own
+from ftrace.lowering.kernel.builder import Builder
+from ftrace.lowering.kernel.index_maps import Coord, Index, constant
+from ftrace.lowering.kernel.ir import PAIRS, Atom
+
+LARGEST: Final = 64  # elements of an array in the body
+CARRIED: Final = 40  # elements that are carried
+WORK: Final = 1500  # operations of an iteration, a costly one being many
+EXACT: Final = {"div": 4, "sqrt": 4}  # costly, but one instruction
+
+
+class _ElsewhereError(LookupError):
+    """An element of what is carried is read at a place that only the run knows."""
+
+
+class _Reader(IterationReader):
+    """Elements of variables in an iteration."""
+
+    inside: Collection[Any] = ()
+
+    def _compute(self, var: Any, index: Index) -> Any:
+        if var in self.inside:
+            raise _ElsewhereError
+        if var in self.producers and _keeps_order(self.producers[var][1]):
+            return self._same_place(self.producers[var][1], index)
+        return super()._compute(var, index)
+
+    def _same_place(self, eqn: Eqn, index: Index) -> Any:
+        """The element that lies where an element of another shape does."""
+        if not all(type(c) is Coord and c.axis is None for c in index):
+            raise _ElsewhereError
+        (x,), out = eqn.invars, eqn.outvars[0].aval
+        place = sum(c.offset * n for c, n in zip(index, row_major(out.shape), strict=True))
+        steps = zip(row_major(x.aval.shape), x.aval.shape, strict=True)
+        return self.at(x, tuple(constant(place // step % n) for step, n in steps))
+
+
+class SmallLoop:
+    """A loop that is one kernel.
+
+    Attributes:
+        layout: what it does.
+        cond, body: its condition, if it has one, and its body, opened.
+        carried: for each of them, the variables of what is carried.
+        starts: what it starts from.
+        scanned: variable of an element in the body -> array, and (first, step): which element of it
+            an iteration reads.
+        results: those that are stored, None for others.
+        producers: the equations of both.
+        reads: stored variables that are read.
+        writes: the results that are stored.
+    """
+
+    def __init__(self, eqn: Eqn, layout: Layout, forms: Sequence[Jaxpr], bound: Any) -> None:
+        n = layout.n_carry
+        self.layout = layout
+        self.cond, self.body = (None, *forms)[-2:]
+        self.carried = [names[:n] for names in bound]
+        self.starts = layout.carry(eqn.invars)
+        arrays = layout.xs(eqn.invars)
+        along = layout.along or ((0, 1),) * len(arrays)
+        self.scanned = dict(zip(bound[-1][n:], zip(arrays, along, strict=True), strict=True))
+        self.eqns = [e for form in forms for e in form.eqns]
+        self.producers = {
+            v: (i, e, k) for i, e in enumerate(self.eqns) for k, v in enumerate(e.outvars)
+        }
+        self.inside = {v for names in self.carried for v in names}
+        self.results: list[Any] = [None] * len(eqn.outvars)
+        read = {a for e in self.eqns for a in e.invars} | {a for f in forms for a in f.outvars}
+        read |= {*self.starts, *arrays}
+        known = self.producers.keys() | self.inside | self.scanned.keys()
+        self.reads = {a for a in read if type(a) is not Literal and a not in known}
+        self.writes: set[Any] = set()
+
+    def want(self, outs: Sequence[Any], wanted: Sequence[Any]) -> None:
+        """Say which results are stored."""
+        self.writes = {v for v in outs if v in wanted}
+        self.results = [v if v in self.writes else None for v in outs]
+
+    def write(self, b: Builder, producers: Producers, slots: Mapping[Any, int]) -> None:
+        """Write the kernel.
+
+        Args:
+            b: the kernel.
+            producers: equations of the condition and the body.
+            slots: where stored variables lie.
+        """
+        reader = _Reader(b, producers, slots, self.scanned)
+        reader.inside = self.inside
+        first = [
+            a
+            for x in self.starts
+            for at in _places(x.aval.shape)
+            for a in atoms_of(b, reader.at(x, at))
+        ]
+        outs = iter(self._repeated(b, reader, first) if self.cond else self._run(b, reader, first))
+        for x, v in zip(self.starts, self.results, strict=False):
+            for at in _places(x.aval.shape):
+                value = whole(b, outs, x.aval.dtype)
+                if v is not None:
+                    reader.store(slots[v], v.aval, at, value)
+
+    def _run(self, b: Builder, reader: _Reader, first: Sequence[Atom]) -> Sequence[Atom]:
+        """A loop that is counted."""
+        n, length = self.layout.n_carry, self.layout.length
+        assert length is not None
+        extent, axis = b.number("iterations", length), b.loop_axis()
+        reader.iteration = Coord(axis).flipped(length) if self.layout.reverse else Coord(axis)
+        params = b.carried([a.dtype for a in first])
+        self._enter(b, self.carried[-1], params)
+        self._compute(reader, self.body)
+        for v, atom in zip(self.results[n:], self.body.outvars[n:], strict=True):
+            for at in _places(atom.aval.shape) if v is not None else ():
+                reader.store(reader.slots[v], v.aval, (reader.iteration, *at), reader.at(atom, at))
+        return b.end_run(axis, extent, params, first, self._left(b, reader, self.body))
+
+    def _repeated(self, b: Builder, reader: _Reader, first: Sequence[Atom]) -> Sequence[Atom]:
+        """A loop with a condition."""
+        assert self.cond is not None
+        cond, body = self.cond, self.body
+
+        def test(params: Sequence[Atom]) -> Atom:
+            self._enter(b, self.carried[0], params)
+            self._compute(reader, cond)
+            return reader.at(cond.outvars[0], ())
+
+        def turn(params: Sequence[Atom]) -> list[Atom]:
+            self._enter(b, self.carried[1], params)
+            self._compute(reader, body)
+            return self._left(b, reader, body)
+
+        return b.repeat(first, test, turn)
+
+    def _enter(self, b: Builder, names: Sequence[Any], params: Sequence[Atom]) -> None:
+        supply: Iterator[Atom] = iter(params)
+        for v in names:
+            for at in _places(v.aval.shape):
+                b.remember((v, at if v.aval.shape else ()), whole(b, supply, v.aval.dtype))
+
+    def _compute(self, reader: _Reader, form: Jaxpr) -> None:
+        """Operands first, so that no expression is deep."""
+        for eqn in form.eqns:
+            for v in eqn.outvars:
+                for at in _places(v.aval.shape):
+                    reader.at(v, at)
+
+    def _left(self, b: Builder, reader: _Reader, form: Jaxpr) -> list[Atom]:
+        """What is carried on."""
+        ends = form.outvars[: self.layout.n_carry]
+        return [
+            a for x in ends for at in _places(x.aval.shape) for a in atoms_of(b, reader.at(x, at))
+        ]
+
+
+def _places(shape: Sequence[int]) -> list[Index]:
+    """The indices of all elements."""
+    return [tuple(map(constant, at)) for at in product(*map(range, shape))]
+
+
+def small_loop(
+    eqn: Eqn,
+    loop: Layout,
+    forms: Sequence[Jaxpr],
+    bound: Sequence[Sequence[Var]],
+    wanted: Sequence[Any],
+) -> SmallLoop | None:
+    """A loop as one kernel, if its arrays are small and every iteration does little.
+
+    Args:
+        eqn: the loop.
+        loop: what it does.
+        forms: its condition, if it has one, and its body, opened.
+        bound: for each of them, the variables of what is carried and of the elements.
+        wanted: the results that somebody reads.
+    """
+    atoms = [a for f in forms for e in f.eqns for a in (*e.invars, *e.outvars)]
+    if loop.records or any(is_tape(a.aval) for a in (*atoms, *eqn.invars, *eqn.outvars)):
+        return None
+    small = [a.aval.size for f in forms for e in f.eqns for a in e.outvars]
+    small += [a.aval.size for a in (*forms[-1].outvars, *bound[-1])]
+    carried = sum(v.aval.size * (1 + (v.aval.dtype.kind == "c")) for v in bound[-1][: loop.n_carry])
+    if max(small, default=0) > LARGEST or min(small, default=1) == 0 or carried > CARRIED:
+        return None
+    eqns = [e for f in forms for e in f.eqns]
+    if not all(map(_is_known, eqns)) or sum(map(_work, eqns)) > WORK:
+        return None
+    found = SmallLoop(eqn, loop, forms, bound)
+    found.want(eqn.outvars, wanted)
+    anywhere = dict.fromkeys((*found.reads, *found.writes), 0)
+    try:
+        found.write(Builder("", []), found.producers, anywhere)
+    except _ElsewhereError:
+        return None
+    return found
+
+
+def _keeps_order(eqn: Eqn) -> bool:
+    """Whether the elements of the only operand are the result's, in another shape."""
+    rule = eqn.primitive.lower
+    return isinstance(rule, Moving) and rule.memory and len(eqn.invars) == 1
+
+
+def _is_known(eqn: Eqn) -> bool:
+    if _keeps_order(eqn):
+        return True
+    if is_fold(eqn):
+        return eqn.primitive.lower.fold not in PAIRS
+    return is_scalar(eqn) or (is_pulled(eqn) and not iterates(eqn))
+
+
+def _work(eqn: Eqn) -> int:
+    """Operations of an equation; what only moves elements takes none."""
+    rule = eqn.primitive.lower
+    if isinstance(rule, Moving):
+        return 0
+    if is_fold(eqn):
+        return prod(eqn.invars[0].aval.shape)
+    exact = isinstance(rule, Pointwise) and rule.rule in EXACT
+    return sum(v.aval.size for v in eqn.outvars) * (EXACT[rule.rule] if exact else own(eqn))
