@@ -45,7 +45,6 @@ def _gated_inputs():
 
 def _resonator(s, coefficients, signal):
     """A filter of second order, and the power of what it lets through."""
-    xp = s.np
 
     def step(state, x):
         a, b, power = state

@@ -1,4 +1,4 @@
-"""Loop-invariant code motion: what a body computes from constants of its loop is computed before it.
+"""Loop-invariant code motion: what a body computes from constants of its loop comes before it.
 
 It is done where loops are bound, before they are differentiated: the derivative of an element that
 a body reads of an array is then a number that the loop carries, not an array to which every
@@ -26,7 +26,7 @@ class _Parts(NamedTuple):
 
 @cached_on_jaxpr
 def _parts(body: Jaxpr, n_consts: int) -> _Parts | None:
-    """A body without what its first inputs alone decide; None where there is nothing of the kind."""
+    """A body without what its first inputs alone decide; None where nothing is of the kind."""
     known: set[Any] = {*body.invars[:n_consts], *body.constvars}
     able = [_decided(eqn, known) for eqn in body.eqns]
     if True not in able:

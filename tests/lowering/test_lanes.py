@@ -79,7 +79,7 @@ def test_what_is_the_same_for_all_members_is_read_once():
 
 def test_members_that_are_arrays_turn_together():
     f = vmap(lambda x: lax.while_loop(lambda y: np.sum(y) < 9.0, lambda y: y * 1.5, x))
-    xs = np.linspace(0.1, 1.0, 12).reshape(4, 3)
+    xs = np.linspace(0.1, 1.0, 90).reshape(30, 3)
     assert loops(planned(f, xs)) == []
     np.testing.assert_allclose(jit(f)(xs), f(xs), rtol=1e-13)
 

@@ -35,7 +35,7 @@ MANY = RNG.normal(size=(4, 300))
 
 def stepwise(f: Any, *args: Any) -> Any:
     """The program that goes from turn to turn."""
-    with mock.patch("ftrace.lowering.planning.plan.interchanged", return_value=None):
+    with mock.patch("ftrace.lowering.planning.plan.loop_kernels", return_value=None):
         return program_of(f, *args)
 
 
@@ -415,7 +415,8 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_members_that_need_others_go_from_turn_to_turn(name):
     f, args = STEPS[name]
-    program = planned(f, *args)
+    with mock.patch("ftrace.lowering.planning.loop_kernels.small_loop", return_value=None):
+        program = planned(f, *args)
     assert any(isinstance(s, Scan) for s in program.steps)
     expected = ftrace.tree.leaves(f(*args))
     for y, z, e in zip(

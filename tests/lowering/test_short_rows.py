@@ -126,7 +126,8 @@ def hyperbolic(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("shape", "kernels"), [((16, 17), 2), ((15, 17), 1), ((64, 16), 1), ((64, 300), 2)]
+    ("shape", "kernels"),
+    [((16, 17), 2), ((15, 17), 1), ((64, 16), 1), ((64, 256), 2), ((64, 257), 1)],
 )
 def test_costly_operations_behind_long_rows_have_lanes_of_their_own(
     shape: tuple[int, int], kernels: int

@@ -11,9 +11,9 @@ from ftrace import lax
 from ftrace.lowering.kernel.ir import While, loops_of
 from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.kernel.verify import verify, verify_schedule
-from ftrace.lowering.program.program import Repeat, Scan
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.program import Repeat, Scan
 from tests.lowering.simulate import simulate
 
 RNG = np.random.default_rng(8)
@@ -214,6 +214,23 @@ def test_a_while_over_small_arrays_is_one_kernel() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
     assert is_one_kernel(planned(projectile, 0.7))
     assert ftrace.jit(projectile)(0.7) == pytest.approx(float(projectile(0.7)), rel=1e-13)
+
+
+def picked(x):
+    """An arm that loads what the loop changes."""
+
+    def body(c):
+        i, a, b = c
+        (one,) = lax.dynamic_slice(np.stack([a, b]), (i % 2,), (1,))
+        return i + 1, one * 1.5, a + b
+
+    return lax.while_loop(lambda c: c[0] < 9, body, (0, x, x * 2.0))
+
+
+def test_an_element_of_two_that_are_carried() -> None:
+    assert is_one_kernel(planned(picked, 0.5))
+    for a, b in zip(leaves(ftrace.jit(picked)(0.5)), leaves(picked(0.5)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
 
 
 def test_tangents_of_a_while_are_in_the_same_kernel() -> None:

@@ -20,6 +20,7 @@ from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index
 from ftrace.lowering.kernel.schedule import SHORT
 
 ROWS: Final = 16  # results of folds from which costly operations have a loop of their own
+LONG: Final = 256  # elements of a row beside which what follows its fold is nothing
 OPERANDS: Final = 64  # stored variables that one kernel touches
 AXES: Final = tuple(ir.KernelVar(-1 - i, "i8") for i in range(64))  # symbolic axes of a domain
 
@@ -190,9 +191,8 @@ class Group:
 
     def try_add(self, target: Target) -> bool:
         """Compute a target here, if its place and what it reads allow it."""
-        if target.runs or self._crowded(target) or not self._apart(target):
-            return False
-        if target.late and self._ends_rows(target):
+        refused = target.runs or self._crowded(target) or not self._apart(target)
+        if refused or (target.late and self._ends_rows(target)):
             return False
         inside = [v for v in target.reads if v in self.where]
         simple = all(not self.where[v][1].inner for v in inside) and self._agrees(target, inside)
@@ -231,8 +231,9 @@ class Group:
         if target.domain != self.kept:
             return False
         behind = any(v in self.where and self.where[v][1].folds for v in target.reads)
-        long = self.order is None and max(prod(p.inner) for p in self.passes) > SHORT
-        return behind and long and prod(self.kept) >= ROWS
+        length = max(prod(p.inner) for p in self.passes)
+        along = self.order is None and SHORT < length <= LONG
+        return behind and along and prod(self.kept) >= ROWS
 
     def _agrees(self, target: Target, inside: Sequence[Var]) -> bool:
         """Whether it reads elementwise targets of this group only where it is itself."""

@@ -1,12 +1,12 @@
 """Scalar replacement: a loop over small arrays is one kernel, with their elements in registers.
 
-A filter with two states, a product of small matrices, a particle in space: iterations depend on each
-other, and each does too little to pay for kernels of its own. Every element of what is carried
+A filter with two states, a product of small matrices, a particle in space: iterations depend on
+each other, and each does too little to pay for kernels of its own. Every element of what is carried
 becomes a variable of the loop, and what an iteration computes is written out, element by element.
-Source: Callahan, Carr and Kennedy, "Improving register allocation for subscripted variables" (1990).
+Source: Callahan, Carr, Kennedy, "Improving register allocation for subscripted variables" (1990).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -25,6 +25,7 @@ from ftrace.lowering.kernel.ir import PAIRS, Atom
 LARGEST: Final = 64  # elements of an array in the body
 CARRIED: Final = 40  # elements that are carried
 WORK: Final = 1500  # operations of an iteration, a costly one being many
+KERNEL: Final = 128  # operations in the time that a kernel of its own takes to begin and end
 EXACT: Final = {"div": 4, "sqrt": 4}  # costly, but one instruction
 
 
@@ -182,6 +183,7 @@ def small_loop(
     forms: Sequence[Jaxpr],
     bound: Sequence[Sequence[Var]],
     wanted: Sequence[Any],
+    kernels: Callable[[Jaxpr], int],
 ) -> SmallLoop | None:
     """A loop as one kernel, if its arrays are small and every iteration does little.
 
@@ -191,6 +193,7 @@ def small_loop(
         forms: its condition, if it has one, and its body, opened.
         bound: for each of them, the variables of what is carried and of the elements.
         wanted: the results that somebody reads.
+        kernels: how many kernels an opened jaxpr would be.
     """
     atoms = [a for f in forms for e in f.eqns for a in (*e.invars, *e.outvars)]
     if loop.records or any(is_tape(a.aval) for a in (*atoms, *eqn.invars, *eqn.outvars)):
@@ -201,7 +204,10 @@ def small_loop(
     if max(small, default=0) > LARGEST or min(small, default=1) == 0 or carried > CARRIED:
         return None
     eqns = [e for f in forms for e in f.eqns]
-    if not all(map(_is_known, eqns)) or sum(map(_work, eqns)) > WORK:
+    work = sum(map(_work, eqns))
+    if not all(map(_is_known, eqns)) or work > WORK:
+        return None
+    if work > KERNEL and work > KERNEL * sum(map(kernels, forms)):
         return None
     found = SmallLoop(eqn, loop, forms, bound)
     found.want(eqn.outvars, wanted)

@@ -60,7 +60,7 @@ class Schedule:
 
 
 class _Facts(NamedTuple):
-    """What is known of a kernel: classes of steps by buffer, axes without lanes, extents by axis."""
+    """Of a kernel: classes of steps by buffer, axes without lanes, extents by axis."""
 
     classes: Mapping[str, tuple[str, ...]]
     without: frozenset[int]

@@ -10,6 +10,7 @@ from ftrace.lowering.fusion.interchange import Interchange, interchanged
 from ftrace.lowering.fusion.small_loops import SmallLoop, small_loop
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.liveness import Slots
+from ftrace.lowering.planning.pipeline import Pipeline
 
 
 class LoopKernels(NamedTuple):
@@ -30,7 +31,7 @@ def loop_kernels(
     eqn: Eqn,
     loop: Layout,
     slots: Slots,
-    opened: Callable[[Jaxpr, Sequence[Any]], Jaxpr],
+    passes: Pipeline,
     constant: Callable[[Any], int],
     machine: Machine,
 ) -> LoopKernels | None:
@@ -40,7 +41,7 @@ def loop_kernels(
         eqn: the loop.
         loop: what it does.
         slots: where the variables around it lie; results that nobody reads have none.
-        opened: opens a jaxpr whose inputs are these variables.
+        passes: what is done on the way to kernels.
         constant: gives an array a slot.
         machine: what the kernels are made for.
     """
@@ -49,7 +50,7 @@ def loop_kernels(
     consts = loop.consts(eqn.invars)
     jaxprs = [loop.body] if loop.cond is None else [loop.cond, loop.body]
     bound = [[Var(a) for a in j.in_avals[len(consts) :]] for j in jaxprs]
-    forms = [opened(j, [*consts, *names]) for j, names in zip(jaxprs, bound, strict=True)]
+    forms = [passes.jaxpr(j, [*consts, *names]) for j, names in zip(jaxprs, bound, strict=True)]
     wanted = [v for v in eqn.outvars if v in slots]
     inside = {**slots}
     if loop.cond is None:
@@ -64,7 +65,7 @@ def loop_kernels(
             return LoopKernels(*found, inside) if apart else None
     if not loop.n_carry or not wanted:
         return None
-    one = small_loop(eqn, loop, forms, bound, wanted)
+    one = small_loop(eqn, loop, forms, bound, wanted, lambda form: len(passes.groups(form)[0]))
     if one is None:
         return None
     inside.update(_constants(forms, constant))

@@ -278,7 +278,7 @@ class _Planner:
 
     def _loop_kernels(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step] | None:
         """A loop that kernels do as a whole."""
-        found = loop_kernels(eqn, loop, slots, self.passes.jaxpr, self._constant, self.machine)
+        found = loop_kernels(eqn, loop, slots, self.passes, self._constant, self.machine)
         if found is None:
             return None
         return [self._launch(one, found.producers, found.slots) for one in found.kernels]
