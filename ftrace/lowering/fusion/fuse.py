@@ -26,6 +26,7 @@ from ftrace.lowering.fusion.fusible import (
     is_pulled,
     is_stored,
     iterates,
+    reduced_axes,
 )
 from ftrace.lowering.fusion.groups import Group, Running, Target, folds_something, has_lanes
 from ftrace.lowering.fusion.weights import LIMIT, SHARED, Weights, both
@@ -134,6 +135,7 @@ class _Storing:
         shared: whether another variable takes some of them, too.
         sweeps: reductions, one after the other, that each compute these operations again.
         few: results of reductions, and what is computed from them alone.
+        columns: variables that a fold joins along other axes than the last ones, and these axes.
         weights: bounds of what each variable needs in all.
     """
 
@@ -150,16 +152,32 @@ class _Storing:
         self.shared: dict[Any, bool] = {}
         self.sweeps: dict[Any, int] = {}
         self.few: set[Any] = set()
+        self.columns: dict[Any, set[int]] = {}
         self.weights = Weights(eqns, producers)
 
     def decide(self, pulled: Sequence[bool], joins: Sequence[bool]) -> None:
         """Look at every equation, told which are pulled and which join elements in a kernel."""
+        self._look_ahead(pulled)
         for number, eqn in enumerate(self.eqns):
             if pulled[number]:
                 self.pull(eqn, number)
             else:
                 self.keep(eqn, joins[number])
                 self.weights.note(number, eqn, self._known(eqn) if joins[number] else ())
+
+    def _look_ahead(self, pulled: Sequence[bool]) -> None:
+        """Find out what is folded with the loops of a fold inside of those over later axes."""
+        for eqn, inside in zip(reversed(self.eqns), reversed(pulled), strict=True):
+            out = eqn.outvars[0]
+            if is_fold(eqn):
+                (x,), axes = eqn.invars, {*reduced_axes(eqn)}
+                later = range(min(axes, default=0), x.aval.ndim)
+                if any(k not in axes and x.aval.shape[k] != 1 for k in later):
+                    self.columns.setdefault(x, set()).update(axes)
+            elif inside and out in self.columns and not isinstance(eqn.primitive.lower, Moving):
+                for a in self._operands(eqn):
+                    if a.aval.shape == out.aval.shape:
+                        self.columns.setdefault(a, set()).update(self.columns[out])
 
     def _operands(self, eqn: Eqn) -> list[Any]:
         return [a for a in eqn.invars if type(a) is Var and a in self.producers]
@@ -228,7 +246,10 @@ class _Storing:
         if a.aval.size == prod(shape) or not self.costly[a]:
             return False
         kept = axes_read(eqn, a)
-        new = (d for d, n in enumerate(shape) if n != 1 and d not in kept)
+        new = [d for d, n in enumerate(shape) if n != 1 and d not in kept]
+        joined = self.columns.get(eqn.outvars[0])
+        if joined is not None and any(d not in joined for d in new):
+            return True  # the loops of the fold are inside of those along which it is repeated
         # what is repeated along inner axes stays outside of their loops
         return any(d < max(kept, default=0) for d in new)
 
