@@ -9,7 +9,7 @@ list in an order in which they can run; a target may join an earlier item only i
 before it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -29,11 +29,14 @@ from ftrace.lowering.fusion.fusible import (
     reduced_axes,
 )
 from ftrace.lowering.fusion.groups import Group, Running, Target, folds_something, has_lanes
-from ftrace.lowering.fusion.weights import LIMIT, SHARED, Weights, both
+from ftrace.lowering.fusion.weights import COSTLY, LIMIT, SHARED, Weights, both, own
 
 LOOK_BACK: Final = 8  # items that a target may join
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
 CHEAP: Final = 8  # operations that are done again rather than stored
+MANY: Final = 1024  # elements of what is stored so that two kernels need not compute it,
+CACHED: Final = 1 << 18  # from and to
+EXACT: Final = {"div": 4, "sqrt": 4}  # operations that are costly, but one instruction
 SWEEPS: Final = 6  # reductions in a row whose operands are computed from the beginning
 
 Item = Group | Eqn
@@ -49,12 +52,24 @@ def fuse(
     """Gather equations into groups; cumulative rows too, if loops may run in order.
 
     Where rows are added up on the way, there are so many blocks of them, if there are enough rows.
-    With `lanes`, costly operations on the results of folds get loops of their own.
+    With `lanes`, costly operations on the results of folds get loops of their own, and what two
+    kernels would both compute at a cost is stored where it fits a cache.
 
     Returns:
         Groups and other equations in an order in which they can run, and the producers
         (variable -> number, equation, position of the result) of everything that is pulled.
     """
+    items, producers = _gathered(eqns, outs, in_order, lanes)
+    again = _computed_again(items, producers) if lanes else set()
+    if again:
+        items, _ = _gathered(eqns, [*outs, *again], in_order, lanes)
+    return with_columns(items, blocks), producers
+
+
+def _gathered(
+    eqns: Sequence[Eqn], outs: Sequence[Any], in_order: bool, lanes: bool
+) -> tuple[list[Item], dict[Any, Any]]:
+    """Groups and other equations, where these variables are stored, and the producers."""
     producers = {v: (i, e, k) for i, e in enumerate(eqns) for k, v in enumerate(e.outvars)}
     joins = [is_fold(e) or (in_order and is_cumulative(e)) for e in eqns]
     pulled = [
@@ -83,7 +98,24 @@ def fuse(
                 target.needs = work.weights.of(var)
                 target.late = target.expensive and spread is not None and var not in spread
                 place[var] = _join(items, place, target, work.weights)
-    return with_columns(items, blocks), producers
+    return items, producers
+
+
+def _computed_again(items: Sequence[Item], producers: Mapping[Any, Any]) -> set[Any]:
+    """What takes an elementary function, is small enough for a cache, and is in two kernels."""
+    found: dict[Any, int] = {}
+    for item in items:
+        if isinstance(item, Group):
+            for v in {v for t in item.targets for v, _ in t.slice}:
+                if own(producers[v][1]) >= COSTLY and MANY <= v.aval.size <= CACHED:
+                    found[v] = found.get(v, 0) + 1
+    return {v for v, kernels in found.items() if kernels > 1 and not _is_exact(producers[v][1])}
+
+
+def _is_exact(eqn: Eqn) -> bool:
+    """Whether an equation is a division or a root: one instruction, if a slow one."""
+    rule = eqn.primitive.lower
+    return isinstance(rule, Moving) or (isinstance(rule, Pointwise) and rule.rule in EXACT)
 
 
 def _spread(eqns: Sequence[Eqn], pulled: Sequence[bool]) -> set[Any]:
@@ -168,7 +200,7 @@ class _Storing:
     def _look_ahead(self, pulled: Sequence[bool]) -> None:
         """Find out what is folded with the loops of a fold inside of those over later axes."""
         for eqn, inside in zip(reversed(self.eqns), reversed(pulled), strict=True):
-            out = eqn.outvars[0]
+            out = eqn.outvars[0] if eqn.outvars else None
             if is_fold(eqn):
                 (x,), axes = eqn.invars, {*reduced_axes(eqn)}
                 later = range(min(axes, default=0), x.aval.ndim)

@@ -15,6 +15,7 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.lower import Layout, Moving, Pointwise
 from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.backward_slice import Producers, row_major
+from ftrace.lowering.fusion.fuse import EXACT
 from ftrace.lowering.fusion.fusible import is_fold, is_pulled, is_scalar, iterates
 from ftrace.lowering.fusion.interchange import IterationReader, atoms_of, whole
 from ftrace.lowering.fusion.weights import own
@@ -26,7 +27,6 @@ LARGEST: Final = 64  # elements of an array in the body
 CARRIED: Final = 40  # elements that are carried
 WORK: Final = 1500  # operations of an iteration, a costly one being many
 KERNEL: Final = 128  # operations in the time that a kernel of its own takes to begin and end
-EXACT: Final = {"div": 4, "sqrt": 4}  # costly, but one instruction
 
 
 class _ElsewhereError(LookupError):
