@@ -1,19 +1,20 @@
-"""Loop-invariant code motion: what a body computes from constants of its loop comes before it.
+"""Loop-invariant code motion: the elements and sums of a loop's constants are taken before it.
 
 It is done where loops are bound, before they are differentiated: the derivative of an element that
 a body reads of an array is then a number that the loop carries, not an array to which every
-iteration adds, and a loop that reads numbers alone is one kernel. What could raise, or would take
-more memory than its operands, stays. Source: Muchnick, Advanced Compiler Design and Implementation
-(1997), 13.2.
+iteration adds, and a loop that reads numbers alone is one kernel. Only what is linear is moved, as
+its derivative depends on no value: a loop that never runs has none, even of a root of zero. What
+would take more memory than its operands stays. Other invariants of numbers leave loops when kernels
+are written. Source: Muchnick, Advanced Compiler Design and Implementation (1997), 13.2.
 """
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr
-from ftrace.core.lower import Moving, Pointwise, Product, Reduction
+from ftrace.core.lower import Moving, Pointwise, Reduction
 
-MOVED: Final = (Moving, Pointwise, Product, Reduction)
+LINEAR: Final = ("add", "sub", "neg")  # operations
 
 
 class _Parts(NamedTuple):
@@ -57,19 +58,17 @@ def _parts(body: Jaxpr, n_consts: int) -> _Parts | None:
 
 
 def _decided(eqn: Eqn, known: set[Any]) -> bool:
-    """Whether an equation is decided by what is known, cannot raise, and does not grow."""
+    """Whether an equation is decided by what is known, is linear, and does not grow."""
     given = [a for a in eqn.invars if type(a) is Var]
     rule = eqn.primitive.lower
-    if not given or not known.issuperset(given) or not isinstance(rule, MOVED):
+    linear = (
+        isinstance(rule, Moving)
+        or (isinstance(rule, Reduction) and rule.fold == "sum")
+        or (isinstance(rule, Pointwise) and rule.rule in LINEAR)
+    )
+    if not linear or not given or not known.issuperset(given) or len(eqn.outvars) != 1:
         return False
-    if eqn.primitive.effects is not None and eqn.effects:
-        return False
-    operands, (out,) = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars[:1]]
-    if len(eqn.outvars) != 1 or out.size > max(a.aval.size for a in given):
-        return False
-    if isinstance(rule, Pointwise) and not (
-        rule.accepts([a.dtype for a in operands]) and rule.when(operands, out)
-    ):
+    if eqn.outvars[0].aval.size > max(a.aval.size for a in given):
         return False
     known.update(eqn.outvars)
     return True

@@ -439,7 +439,7 @@ def test_sizes_are_no_part_of_the_code(name):
 
 
 def test_rows_have_three_classes_of_lengths():
-    shapes = [(100, 3), (32, 16), (31, 16), (100, 17), (7, 1024), (100, 1025), (3, 2**20)]
+    shapes = [(100, 3), (32, 24), (31, 16), (100, 25), (7, 1024), (100, 1025), (3, 2**20)]
     codes = [sized(lambda x: np.sum(x * x, axis=1), shape) for shape in shapes]
     assert codes[0] == codes[1] != codes[2] == codes[3] == codes[4] != codes[5] == codes[6]
 

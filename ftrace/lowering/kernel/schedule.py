@@ -31,7 +31,8 @@ SERIAL = "serial"
 TURNS = 8  # how much more an access in an inner loop counts
 EXPENSIVE = 1000  # what lanes are worth around a loop in order that computes what is costly
 FEW = 8  # values carried by a loop that stay in registers for four vectors
-SHORT = 16  # iterations that lanes lie across, not along, where the loop around has many
+SHORT = 24  # iterations that lanes lie across, not along, where the loop around has many
+TINY = 2  # iterations that are done one after the other
 MANY = 32  # iterations of a loop around short ones from which it gets the lanes
 LONG = 128  # statements from which values would not stay in registers if there were two of each
 
@@ -105,7 +106,7 @@ def _best(loop: Loop, facts: _Facts) -> tuple[int, list[Loop]]:
     inner = [_best(child, facts) for child in _top(loop.body)]
     below = (TURNS * sum(s for s, _ in inner), [x for _, found in inner for x in found])
     in_order = bool(loop.params) or _combines(loop.body, loop.axis)
-    if in_order or loop.axis.id in facts.without:
+    if in_order or loop.axis.id in facts.without or facts.extents.get(loop.axis.id, FEW) <= TINY:
         return below
     if any(map(_is_dear, _top(loop.body))):
         return EXPENSIVE, [loop]
