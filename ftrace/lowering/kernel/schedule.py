@@ -106,7 +106,8 @@ def _best(loop: Loop, facts: _Facts) -> tuple[int, list[Loop]]:
     inner = [_best(child, facts) for child in _top(loop.body)]
     below = (TURNS * sum(s for s, _ in inner), [x for _, found in inner for x in found])
     in_order = bool(loop.params) or _combines(loop.body, loop.axis)
-    if in_order or loop.axis.id in facts.without or facts.extents.get(loop.axis.id, FEW) <= TINY:
+    tiny = 0 < facts.extents.get(loop.axis.id, 0) <= TINY
+    if in_order or tiny or loop.axis.id in facts.without:
         return below
     if any(map(_is_dear, _top(loop.body))):
         return EXPENSIVE, [loop]
