@@ -8,7 +8,6 @@ import numpy as np
 
 from ftrace.control.drawing import ELEMENTS, TURNS
 from ftrace.control.functions import result_avals
-from ftrace.control.invariants import moved_before
 from ftrace.control.once import Batching, checked
 from ftrace.control.progress import reporting
 from ftrace.control.remat.revolve import run_again
@@ -36,6 +35,7 @@ from ftrace.core.scan_layout import ScanLoop
 from ftrace.core.trace import Tracer, lifted
 from ftrace.core.tree import PyTreeDef, argument, paths, tree_flatten, tree_map, tree_words
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.invariants import moved_before
 from ftrace.interpreters.quiet import quietly
 from ftrace.primitives.compare import lt
 from ftrace.primitives.convert import convert_element_type

@@ -11,7 +11,6 @@ import numpy as np
 
 from ftrace.control.drawing import BRANCHES, TURNS
 from ftrace.control.functions import result_avals
-from ftrace.control.invariants import moved_before
 from ftrace.control.rows.cond import cond_call
 from ftrace.control.rows.while_loop import while_call
 from ftrace.control.traces import CachedTrace, Traces
@@ -22,6 +21,7 @@ from ftrace.core.errors import DtypeError, ShapeError, TreeError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from ftrace.core.trace import Tracer
 from ftrace.core.tree import PyTreeDef, argument, paths, tree_flatten, tree_mismatch, tree_words
+from ftrace.interpreters.invariants import moved_before
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_closed
 from ftrace.primitives.compare import clamp

@@ -74,7 +74,7 @@ TRAVERSALS = {
     },
     "fusion": {
         "lowering/fusion/fuse.py", "lowering/fusion/fusible.py", "lowering/fusion/inline.py",
-        "lowering/fusion/interchange.py", "lowering/fusion/small_loops.py",
+        "lowering/loops/interchange.py", "lowering/loops/small_loops.py",
     },
     "facts that flow forwards": {
         "interpreters/abstract.py", "control/remat/peak_memory.py",
@@ -85,7 +85,7 @@ TRAVERSALS = {
         "control/rows/mincut.py",
     },
     "taking equations out": {
-        "control/invariants.py",
+        "interpreters/invariants.py",
         "control/rows/gating.py", "control/rows/raising.py", "lifting/staging/merging.py",
         "lowering/planning/pipeline.py", "lowering/planning/refusals.py",
     },

@@ -15,8 +15,6 @@ from ftrace.lowering.fusion.column_sums import blocked
 from ftrace.lowering.fusion.forwarding import Kept, kept
 from ftrace.lowering.fusion.fusible import is_fold
 from ftrace.lowering.fusion.groups import Group, RowPass, Running, Target
-from ftrace.lowering.fusion.interchange import Interchange
-from ftrace.lowering.fusion.small_loops import SmallLoop
 from ftrace.lowering.kernel.builder import Builder, part_code
 from ftrace.lowering.kernel.complexes import ComplexParts
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index, placed
@@ -38,6 +36,8 @@ from ftrace.lowering.kernel_passes.collapse import collapse
 from ftrace.lowering.kernel_passes.predication import gate
 from ftrace.lowering.kernel_passes.sinking import exits
 from ftrace.lowering.kernel_passes.splitting import split
+from ftrace.lowering.loops.interchange import Interchange
+from ftrace.lowering.loops.small_loops import SmallLoop
 from ftrace.lowering.machine import Machine
 
 WAYS = 32  # accumulators of a sum over neighbours in memory

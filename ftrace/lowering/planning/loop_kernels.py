@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var
 from ftrace.core.lower import Layout
 from ftrace.lowering.fusion.backward_slice import Producers
-from ftrace.lowering.fusion.interchange import Interchange, interchanged
-from ftrace.lowering.fusion.small_loops import SmallLoop, small_loop
+from ftrace.lowering.loops.interchange import Interchange, interchanged
+from ftrace.lowering.loops.small_loops import SmallLoop, small_loop
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.liveness import Slots
 from ftrace.lowering.planning.pipeline import Pipeline

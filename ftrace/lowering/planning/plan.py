@@ -33,10 +33,10 @@ from ftrace.core.scan_layout import ScanHalves, cut
 from ftrace.core.tapes import TURNS, is_tape
 from ftrace.lowering.fusion.fuse import Item
 from ftrace.lowering.fusion.groups import Group
-from ftrace.lowering.fusion.interchange import Interchange
-from ftrace.lowering.fusion.small_loops import SmallLoop
 from ftrace.lowering.kernel.builder import code
 from ftrace.lowering.kernel.verify import verify, verify_schedule
+from ftrace.lowering.loops.interchange import Interchange
+from ftrace.lowering.loops.small_loops import SmallLoop
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning import liveness
 from ftrace.lowering.planning.arena import Arena

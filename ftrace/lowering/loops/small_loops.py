@@ -17,11 +17,11 @@ from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.backward_slice import Producers, row_major
 from ftrace.lowering.fusion.fuse import EXACT
 from ftrace.lowering.fusion.fusible import is_fold, is_pulled, is_scalar, iterates
-from ftrace.lowering.fusion.interchange import IterationReader, atoms_of, whole
 from ftrace.lowering.fusion.weights import own
 from ftrace.lowering.kernel.builder import Builder
 from ftrace.lowering.kernel.index_maps import Coord, Index, constant
 from ftrace.lowering.kernel.ir import PAIRS, Atom
+from ftrace.lowering.loops.interchange import IterationReader, atoms_of, whole
 
 LARGEST: Final = 64  # elements of an array in the body
 CARRIED: Final = 40  # elements that are carried
