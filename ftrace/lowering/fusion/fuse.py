@@ -200,7 +200,9 @@ class _Storing:
     def _look_ahead(self, pulled: Sequence[bool]) -> None:
         """Find out what is folded with the loops of a fold inside of those over later axes."""
         for eqn, inside in zip(reversed(self.eqns), reversed(pulled), strict=True):
-            out = eqn.outvars[0] if eqn.outvars else None
+            if not eqn.outvars:
+                continue
+            out = eqn.outvars[0]
             if is_fold(eqn):
                 (x,), axes = eqn.invars, {*reduced_axes(eqn)}
                 later = range(min(axes, default=0), x.aval.ndim)

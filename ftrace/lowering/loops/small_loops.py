@@ -12,7 +12,7 @@ from math import prod
 from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.lower import Layout, Moving, Pointwise
+from ftrace.core.lower import Layout, Moving, Pointwise, Reduction
 from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.backward_slice import Producers, row_major
 from ftrace.lowering.fusion.fuse import EXACT
@@ -47,10 +47,11 @@ class _Reader(IterationReader):
 
     def _same_place(self, eqn: Eqn, index: Index) -> Any:
         """The element that lies where an element of another shape does."""
-        if not all(type(c) is Coord and c.axis is None for c in index):
+        known = [c.offset for c in index if isinstance(c, Coord) and c.axis is None]
+        if len(known) < len(index):
             raise _ElsewhereError
         (x,), out = eqn.invars, eqn.outvars[0].aval
-        place = sum(c.offset * n for c, n in zip(index, row_major(out.shape), strict=True))
+        place = sum(k * n for k, n in zip(known, row_major(out.shape), strict=True))
         steps = zip(row_major(x.aval.shape), x.aval.shape, strict=True)
         return self.at(x, tuple(constant(place // step % n) for step, n in steps))
 
@@ -74,7 +75,8 @@ class SmallLoop:
     def __init__(self, eqn: Eqn, layout: Layout, forms: Sequence[Jaxpr], bound: Any) -> None:
         n = layout.n_carry
         self.layout = layout
-        self.cond, self.body = (None, *forms)[-2:]
+        self.body = forms[-1]
+        self.cond = forms[0] if layout.cond is not None else None
         self.carried = [names[:n] for names in bound]
         self.starts = layout.carry(eqn.invars)
         arrays = layout.xs(eqn.invars)
@@ -85,7 +87,7 @@ class SmallLoop:
             v: (i, e, k) for i, e in enumerate(self.eqns) for k, v in enumerate(e.outvars)
         }
         self.inside = {v for names in self.carried for v in names}
-        self.results: list[Any] = [None] * len(eqn.outvars)
+        self.results: list[Var | None] = [None] * len(eqn.outvars)
         read = {a for e in self.eqns for a in e.invars} | {a for f in forms for a in f.outvars}
         read |= {*self.starts, *arrays}
         known = self.producers.keys() | self.inside | self.scanned.keys()
@@ -113,14 +115,18 @@ class SmallLoop:
             for at in _places(x.aval.shape)
             for a in atoms_of(b, reader.at(x, at))
         ]
-        outs = iter(self._repeated(b, reader, first) if self.cond else self._run(b, reader, first))
+        outs = iter(
+            self._repeated(b, reader, first) if self.cond else self._run(b, reader, first, slots)
+        )
         for x, v in zip(self.starts, self.results, strict=False):
             for at in _places(x.aval.shape):
                 value = whole(b, outs, x.aval.dtype)
                 if v is not None:
                     reader.store(slots[v], v.aval, at, value)
 
-    def _run(self, b: Builder, reader: _Reader, first: Sequence[Atom]) -> Sequence[Atom]:
+    def _run(
+        self, b: Builder, reader: _Reader, first: Sequence[Atom], slots: Mapping[Any, int]
+    ) -> Sequence[Atom]:
         """A loop that is counted."""
         n, length = self.layout.n_carry, self.layout.length
         assert length is not None
@@ -130,8 +136,10 @@ class SmallLoop:
         self._enter(b, self.carried[-1], params)
         self._compute(reader, self.body)
         for v, atom in zip(self.results[n:], self.body.outvars[n:], strict=True):
-            for at in _places(atom.aval.shape) if v is not None else ():
-                reader.store(reader.slots[v], v.aval, (reader.iteration, *at), reader.at(atom, at))
+            if v is not None:
+                for at in _places(atom.aval.shape):
+                    place = (reader.iteration, *at)
+                    reader.store(slots[v], v.aval, place, reader.at(atom, at))
         return b.end_run(axis, extent, params, first, self._left(b, reader, self.body))
 
     def _repeated(self, b: Builder, reader: _Reader, first: Sequence[Atom]) -> Sequence[Atom]:
@@ -228,8 +236,9 @@ def _keeps_order(eqn: Eqn) -> bool:
 def _is_known(eqn: Eqn) -> bool:
     if _keeps_order(eqn):
         return True
-    if is_fold(eqn):
-        return eqn.primitive.lower.fold not in PAIRS
+    rule = eqn.primitive.lower
+    if isinstance(rule, Reduction):
+        return is_fold(eqn) and rule.fold not in PAIRS
     return is_scalar(eqn) or (is_pulled(eqn) and not iterates(eqn))
 
 
@@ -240,5 +249,5 @@ def _work(eqn: Eqn) -> int:
         return 0
     if is_fold(eqn):
         return prod(eqn.invars[0].aval.shape)
-    exact = isinstance(rule, Pointwise) and rule.rule in EXACT
-    return sum(v.aval.size for v in eqn.outvars) * (EXACT[rule.rule] if exact else own(eqn))
+    name = rule.rule if isinstance(rule, Pointwise) and isinstance(rule.rule, str) else ""
+    return sum(v.aval.size for v in eqn.outvars) * EXACT.get(name, own(eqn))
