@@ -271,8 +271,30 @@ def repeated(f: Any, *args: Any) -> bool:
 
 def carried_at_its_own_place(xs):
     """An element whose place is carried."""
-    step = lambda s, row: ((s[0] * 0.5 + row, (s[1] + 1) % 3), s[0][s[1]])  # noqa: E731
+
+    def step(s, row):
+        x, k = s
+        return (x * 0.5 + row, (k + 1) % 3), lax.dynamic_index_in_dim(x, k, 0, False)
+
     return lax.scan(step, (xs[0], 0), xs)
+
+
+def carried_in_another_shape(xs):
+    """The same of what is another shape of what is carried."""
+
+    def step(s, row):
+        x, k = s
+        flat = np.reshape(x[:, None] * row[:2], (6,))
+        return (x * 0.5 + row, (k + 1) % 6), lax.dynamic_index_in_dim(flat, k, 0, False)
+
+    return lax.scan(step, (xs[0], 0), xs)
+
+
+def with_a_loop_inside(xs):
+    def step(s, row):
+        return lax.while_loop(lambda v: np.sum(v * v) < 9.0, lambda v: v * 1.5 + 0.1, s * row), None
+
+    return lax.scan(step, xs[0], np.abs(xs) + 0.5)[0]
 
 
 def of_an_extreme(xs):
@@ -294,12 +316,38 @@ def of_much_work(xs):
 
 
 @pytest.mark.parametrize(
-    "f", [carried_at_its_own_place, of_an_extreme, of_large_arrays, of_much_work]
+    "f",
+    [
+        carried_at_its_own_place,
+        carried_in_another_shape,
+        of_an_extreme,
+        of_large_arrays,
+        of_much_work,
+        with_a_loop_inside,
+    ],
 )
 def test_other_loops_are_steps(f: Any) -> None:
     assert repeated(f, XS)
     for a, b in zip(leaves(ftrace.jit(f)(XS)), leaves(f(XS)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_what_a_loop_inside_left_for_its_derivative_is_no_number() -> None:
+    f = ftrace.grad(lambda xs: np.sum(with_a_loop_inside(xs)))
+    assert repeated(f, XS)
+    np.testing.assert_allclose(ftrace.jit(f)(XS), f(XS), rtol=1e-12)
+
+
+def test_long_bodies_are_no_deep_expressions() -> None:
+    def step(s, row):
+        for _ in range(150):
+            s = s * 0.4 + np.sum(s) * 0.1 + row[:2]
+        return s, None
+
+    f = lambda xs: lax.scan(step, xs[0, :2], xs)[0]  # noqa: E731
+    with ftrace.config.update(roll=0):
+        assert is_one_kernel(planned(f, XS))
+        np.testing.assert_allclose(ftrace.jit(f)(XS), f(XS), rtol=1e-12)
 
 
 def test_callbacks_and_errors_in_a_body_stay_steps() -> None:

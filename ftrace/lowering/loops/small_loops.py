@@ -47,7 +47,7 @@ class _Reader(IterationReader):
 
     def _same_place(self, eqn: Eqn, index: Index) -> Any:
         """The element that lies where an element of another shape does."""
-        known = [c.offset for c in index if isinstance(c, Coord) and c.axis is None]
+        known = [c.offset for c in index if isinstance(c, Coord)]
         if len(known) < len(index):
             raise _ElsewhereError
         (x,), out = eqn.invars, eqn.outvars[0].aval
@@ -133,8 +133,8 @@ class SmallLoop:
         extent, axis = b.number("iterations", length), b.loop_axis()
         reader.iteration = Coord(axis).flipped(length) if self.layout.reverse else Coord(axis)
         params = b.carried([a.dtype for a in first])
-        self._enter(b, self.carried[-1], params)
-        self._compute(reader, self.body)
+        (names,) = self.carried
+        self._enter(b, reader, names, params, self.body)
         for v, atom in zip(self.results[n:], self.body.outvars[n:], strict=True):
             if v is not None:
                 for at in _places(atom.aval.shape):
@@ -148,25 +148,28 @@ class SmallLoop:
         cond, body = self.cond, self.body
 
         def test(params: Sequence[Atom]) -> Atom:
-            self._enter(b, self.carried[0], params)
-            self._compute(reader, cond)
+            self._enter(b, reader, self.carried[0], params, cond)
             return reader.at(cond.outvars[0], ())
 
         def turn(params: Sequence[Atom]) -> list[Atom]:
-            self._enter(b, self.carried[1], params)
-            self._compute(reader, body)
+            self._enter(b, reader, self.carried[1], params, body)
             return self._left(b, reader, body)
 
         return b.repeat(first, test, turn)
 
-    def _enter(self, b: Builder, names: Sequence[Any], params: Sequence[Atom]) -> None:
+    def _enter(
+        self,
+        b: Builder,
+        reader: _Reader,
+        names: Sequence[Any],
+        params: Sequence[Atom],
+        form: Jaxpr,
+    ) -> None:
+        """What is carried gets its names; then all is computed, operands first: nothing is deep."""
         supply: Iterator[Atom] = iter(params)
         for v in names:
             for at in _places(v.aval.shape):
-                b.remember((v, at if v.aval.shape else ()), whole(b, supply, v.aval.dtype))
-
-    def _compute(self, reader: _Reader, form: Jaxpr) -> None:
-        """Operands first, so that no expression is deep."""
+                b.remember((v, at), whole(b, supply, v.aval.dtype))
         for eqn in form.eqns:
             for v in eqn.outvars:
                 for at in _places(v.aval.shape):
@@ -203,15 +206,14 @@ def small_loop(
         wanted: the results that somebody reads.
         kernels: how many kernels an opened jaxpr would be.
     """
-    atoms = [a for f in forms for e in f.eqns for a in (*e.invars, *e.outvars)]
-    if loop.records or any(is_tape(a.aval) for a in (*atoms, *eqn.invars, *eqn.outvars)):
+    eqns = [e for f in forms for e in f.eqns]
+    if loop.records or any(is_tape(a.aval) for e in (eqn, *eqns) for a in e.invars + e.outvars):
         return None
-    small = [a.aval.size for f in forms for e in f.eqns for a in e.outvars]
+    small = [a.aval.size for e in eqns for a in e.outvars]
     small += [a.aval.size for a in (*forms[-1].outvars, *bound[-1])]
     carried = sum(v.aval.size * (1 + (v.aval.dtype.kind == "c")) for v in bound[-1][: loop.n_carry])
     if max(small, default=0) > LARGEST or min(small, default=1) == 0 or carried > CARRIED:
         return None
-    eqns = [e for f in forms for e in f.eqns]
     work = sum(map(_work, eqns))
     if not all(map(_is_known, eqns)) or work > WORK:
         return None
