@@ -70,6 +70,7 @@ LIKELY = {
     "linear_call": "control_details api/external",
     "linear_solve": "api/linear_solve api/implicit api/custom_root",
     "linearity": "api/linearity api/custom_rules",
+    "invariants": "lax/invariants loops",
     "user_loops": "control control_details loops core/tapes switch",
     "peak_memory": "api/budgets",
     "members": "api/callbacks control",

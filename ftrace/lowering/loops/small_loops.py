@@ -207,7 +207,7 @@ def small_loop(
         kernels: how many kernels an opened jaxpr would be.
     """
     eqns = [e for f in forms for e in f.eqns]
-    if loop.records or any(is_tape(a.aval) for e in (eqn, *eqns) for a in e.invars + e.outvars):
+    if loop.records or any(is_tape(a.aval) for e in (eqn, *eqns) for a in (*e.invars, *e.outvars)):
         return None
     small = [a.aval.size for e in eqns for a in e.outvars]
     small += [a.aval.size for a in (*forms[-1].outvars, *bound[-1])]
