@@ -26,12 +26,10 @@ class _Parts(NamedTuple):
 
 
 @cached_on_jaxpr
-def _parts(body: Jaxpr, n_consts: int) -> _Parts | None:
-    """A body without what its first inputs alone decide; None where nothing is of the kind."""
+def _parts(body: Jaxpr, n_consts: int) -> _Parts:
+    """A body, and what its first inputs alone decide."""
     known: set[Any] = {*body.invars[:n_consts], *body.constvars}
     able = [_decided(eqn, known) for eqn in body.eqns]
-    if True not in able:
-        return None
     read = {a for eqn, yes in zip(body.eqns, able, strict=True) if not yes for a in eqn.invars}
     read.update(body.outvars)
     moved: list[Eqn] = []
@@ -46,12 +44,9 @@ def _parts(body: Jaxpr, n_consts: int) -> _Parts | None:
         wanted.update(eqn.invars)
     moved.reverse()
     left = tuple(v for eqn in moved for v in eqn.outvars if v in read)
-    if not left:
-        return None
-    consts = (body.constvars, body.consts)
     inside = {id(eqn) for eqn in moved}
     return _Parts(
-        Jaxpr(body.invars[:n_consts], moved, left, *consts),
+        Jaxpr(body.invars[:n_consts], moved, left, body.constvars, body.consts),
         left,
         tuple(eqn for eqn in body.eqns if id(eqn) not in inside),
     )
@@ -66,7 +61,7 @@ def _decided(eqn: Eqn, known: set[Any]) -> bool:
         or (isinstance(rule, Reduction) and rule.fold == "sum")
         or (isinstance(rule, Pointwise) and rule.rule in LINEAR)
     )
-    if not linear or not given or not known.issuperset(given) or len(eqn.outvars) != 1:
+    if not linear or not given or not known.issuperset(given):
         return False
     if eqn.outvars[0].aval.size > max(a.aval.size for a in given):
         return False
@@ -89,22 +84,18 @@ def moved_before(consts: Sequence[Any], *bodies: Jaxpr) -> tuple[list[Any], tupl
     """
     n = len(consts)
     cuts = [_parts(body, n) for body in bodies]
-    if not any(cuts):
+    if not any(cut.left for cut in cuts):
         return list(consts), bodies
-    inner = [body.eqns if cut is None else cut.eqns for body, cut in zip(bodies, cuts, strict=True)]
-    read = {a for eqns in inner for eqn in eqns for a in eqn.invars if type(a) is Var}
+    read = {a for cut in cuts for eqn in cut.eqns for a in eqn.invars if type(a) is Var}
     read.update(a for body in bodies for a in body.outvars if type(a) is Var)
     kept = [any(body.invars[i] in read for body in bodies) for i in range(n)]
     values = [x for x, k in zip(consts, kept, strict=True) if k]
     for cut in cuts:
-        values += [] if cut is None else eval_jaxpr(cut.before, consts)
+        values += eval_jaxpr(cut.before, consts)
+    left = [v for cut in cuts for v in cut.left]
     found: list[Jaxpr] = []
-    for body, cut, eqns in zip(bodies, cuts, inner, strict=True):
-        names = [v for v, k in zip(body.invars[:n], kept, strict=True) if k]
-        for other in cuts:
-            if other is not None:
-                names += other.left if other is cut else [Var(v.aval) for v in other.left]
-        found.append(
-            Jaxpr((*names, *body.invars[n:]), eqns, body.outvars, body.constvars, body.consts)
-        )
+    for body, cut in zip(bodies, cuts, strict=True):
+        names = [v for v, k in zip(body.invars[:n], kept, strict=True) if k] + left
+        inputs = (*names, *body.invars[n:])
+        found.append(Jaxpr(inputs, cut.eqns, body.outvars, body.constvars, body.consts))
     return values, tuple(found)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ftrace
-import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.core.jaxpr import Eqn
+from ftrace.interpreters.invariants import moved_before
 
 C = np.array([0.4, 0.7, -0.3])
 XS = np.linspace(0.1, 1.0, 6)
@@ -196,9 +196,52 @@ def test_a_constant_that_bodies_read_no_more_is_no_operand() -> None:
     np.testing.assert_allclose(ftrace.jit(ftrace.grad(f))(big, XS)[5], 3 * XS[0])
 
 
-def test_results_that_are_constants_stay_results() -> None:
-    f = lambda c, xs: lax.scan(lambda s, x: (s + x, c[0] * 2.0), 0.0, xs)  # noqa: E731
-    last, ys = ftrace.jit(f)(C, XS)
-    np.testing.assert_allclose(last, np.sum(XS))
-    np.testing.assert_array_equal(ys, np.full(6, 0.8))
-    assert fnp.shape(f(C, XS)[1]) == (6,)
+@pytest.mark.parametrize("y", [lambda c: c[0] * 2.0, lambda c: c[0], lambda c: c, lambda c: -c])
+def test_results_that_are_constants_stay_results(y: Any) -> None:
+    f = lambda c, xs: lax.scan(lambda s, x: (s + x * c[1], y(c)), 0.0, xs)  # noqa: E731
+    for g in (f, ftrace.jit(f)):
+        last, ys = g(C, XS)
+        np.testing.assert_allclose(last, np.sum(XS) * C[1])
+        np.testing.assert_array_equal(ys, np.stack([y(C)] * 6))
+
+
+MOVED = {  # what a body computes of its constant -> what leaves it, what stays
+    "a part": (lambda c, x: c[1:] * x, {"slice"}, {"mul"}),
+    "a negative": (lambda c, x: -c * x, {"neg"}, {"mul"}),
+    "another shape of a sum": (lambda c, x: (c + c)[:, None] * x, {"add"}, {"expand_dims"}),
+    "a sum and a maximum": (
+        lambda c, x: np.sum(c) * x + np.max(c),
+        {"reduce_sum"},
+        {"reduce_max"},
+    ),
+    "a product": (lambda c, x: c * c[0] * x, {"slice"}, {"mul"}),
+    "sums of copies": (
+        lambda c, x: (np.broadcast_to(c, (40, 3)) + c) * x,
+        set(),
+        {"broadcast_in_dim", "add"},
+    ),
+    "numbers of no array": (
+        lambda c, x: lax.iota(np.float64, 3) * x + c[0],
+        {"slice"},
+        {"iota"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_what_leaves_a_body_and_what_stays(name: str) -> None:
+    take, gone, stays = MOVED[name]
+    step = lambda c, s, x: s * np.prod(np.tanh(take(c, x)))  # noqa: E731
+    names = set(inside(scanned(step), C, XS))
+    assert names.isdisjoint(gone)
+    assert names >= stays
+    wanted = by_hand(step)(C, XS)
+    np.testing.assert_allclose(ftrace.jit(scanned(step))(C, XS), wanted, rtol=1e-13)
+    np.testing.assert_allclose(scanned(step)(C, XS), wanted, rtol=1e-13)
+
+
+def test_a_body_without_invariants_is_the_same_object() -> None:
+    body = ftrace.make_jaxpr(lambda c, s, x: s * c + x)(1.0, 2.0, 3.0)
+    consts, (same,) = moved_before([1.0], body)
+    assert same is body
+    assert consts == [1.0]
