@@ -61,12 +61,11 @@ def _decided(eqn: Eqn, known: set[Any]) -> bool:
         or (isinstance(rule, Reduction) and rule.fold == "sum")
         or (isinstance(rule, Pointwise) and rule.rule in LINEAR)
     )
-    if not linear or not given or not known.issuperset(given):
-        return False
-    if eqn.outvars[0].aval.size > max(a.aval.size for a in given):
-        return False
-    known.update(eqn.outvars)
-    return True
+    found = linear and bool(given) and known.issuperset(given)
+    found = found and eqn.outvars[0].aval.size <= max(a.aval.size for a in given)
+    if found:
+        known.update(eqn.outvars)
+    return found
 
 
 def _is_worth_it(eqn: Eqn) -> bool:
