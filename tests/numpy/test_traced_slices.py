@@ -420,9 +420,9 @@ def test_every_bound_is_as_in_numpy(start: Any, step: Any) -> None:
 
 def test_unsigned_bounds_beyond_all_others() -> None:
     big = np.uint64(2**64 - 1)
-    assert jit(lambda x, n: x[:n].sum())(X, big) == X.sum()
+    assert jit(lambda x, n: x[:n].sum())(X, big) == pytest.approx(X.sum(), rel=1e-15)
     assert jit(lambda x, n: x[n:].sum())(X, big) == 0
-    assert jit(lambda x, n: x[n : 10**30].sum())(X, 0) == X.sum()
+    assert jit(lambda x, n: x[n : 10**30].sum())(X, 0) == pytest.approx(X.sum(), rel=1e-15)
 
 
 def test_numbers_of_values_are_checked() -> None:
