@@ -334,6 +334,8 @@ def _class_of(call: Call, error: Exception) -> str:
         return "numpy"
     if isinstance(error, TypeError) and not _fits(call):
         return "INSIDE" if "<l" in str(error) else "call"  # <locals>, <lambda>: nobody's words
+    if call.name == "power" and str(error).startswith("Integers to negative integer powers"):
+        return "numpy"  # its class and words, of `x.at[i].power(-1)` too
     if call.family == "operators" and re.search("supported|only concatenate", str(error)):
         return "call"  # Python's words on operators that no operand knows
     if type(error) in (IndexError, np.exceptions.AxisError) and OUTSIDE.fullmatch(str(error)):

@@ -225,3 +225,12 @@ def test_a_warning_shows_the_users_line(f: Any) -> None:
         ftrace.jit(f)(REAL)
     here = f.__code__.co_filename, f.__code__.co_firstlineno
     assert {(w.filename, w.lineno) for w in found} == {here}
+
+
+@pytest.mark.parametrize("wrong", [np.sin, None, "0", [1.0]])
+def test_a_constant_that_is_no_number_is_refused_in_every_mode(wrong):
+    for mode in ("reflect", "constant", "nearest"):
+        for change in (ftrace.jit, lambda f: lambda x: ftrace.vmap(f)(x[None])):
+            f = lambda x, mode=mode: ndimage.rank_filter(x, 2, 3, mode=mode, cval=wrong)  # noqa: E731
+            with pytest.raises(ftrace.errors.DtypeError, match="not an array or a number"):
+                change(f)(REAL)

@@ -29,7 +29,9 @@ def extended(x: Any, margins: Sequence[tuple[int, int]], mode: str, cval: Any = 
 
     Raises:
         RefusedError: another mode.
+        DtypeError: a constant that is no number, whatever the mode.
     """
+    typeof(cval)
     if mode in _CONSTANT:
         return fnp.pad(x, margins, constant_values=cval)
     if type(mode) is not str or mode not in _PADDINGS:
