@@ -17,17 +17,34 @@ from ftrace.core.lower import Moving, Pointwise, Reduction
 LINEAR: Final = ("add", "sub", "neg")  # operations
 
 
-class _Parts(NamedTuple):
-    """A body cut in two: `before` takes the constants and gives `left`, which `eqns` read."""
+class _Cut(NamedTuple):
+    """What leaves the bodies of a loop: which constants they still read, what comes before."""
 
-    before: Jaxpr
-    left: tuple[Var, ...]
-    eqns: tuple[Eqn, ...]
+    kept: tuple[bool, ...]
+    before: tuple[Jaxpr, ...]
+    bodies: tuple[Jaxpr, ...]
 
 
 @cached_on_jaxpr
-def _parts(body: Jaxpr, n_consts: int) -> _Parts:
-    """A body, and what its first inputs alone decide."""
+def _cut(body: Jaxpr, n_consts: int, *others: Jaxpr) -> _Cut:
+    """Bodies with the same constants, without what these alone decide; remembered, as they are."""
+    bodies = (body, *others)
+    moved = [_moved(b, n_consts) for b in bodies]
+    if not any(before.outvars for before, _ in moved):
+        return _Cut((True,) * n_consts, (), bodies)
+    read = {a for _, eqns in moved for eqn in eqns for a in eqn.invars if type(a) is Var}
+    read.update(a for b in bodies for a in b.outvars if type(a) is Var)
+    kept = tuple(any(b.invars[i] in read for b in bodies) for i in range(n_consts))
+    left = [v for before, _ in moved for v in before.outvars if type(v) is Var]
+    found: list[Jaxpr] = []
+    for b, (_, eqns) in zip(bodies, moved, strict=True):
+        names = [v for v, k in zip(b.invars[:n_consts], kept, strict=True) if k] + left
+        found.append(Jaxpr((*names, *b.invars[n_consts:]), eqns, b.outvars, b.constvars, b.consts))
+    return _Cut(kept, tuple(before for before, _ in moved), tuple(found))
+
+
+def _moved(body: Jaxpr, n_consts: int) -> tuple[Jaxpr, list[Eqn]]:
+    """What a body's first inputs alone decide, as a jaxpr of them, and the other equations."""
     known: set[Any] = {*body.invars[:n_consts], *body.constvars}
     able = [_decided(eqn, known) for eqn in body.eqns]
     read = {a for eqn, yes in zip(body.eqns, able, strict=True) if not yes for a in eqn.invars}
@@ -43,13 +60,10 @@ def _parts(body: Jaxpr, n_consts: int) -> _Parts:
         moved.append(eqn)
         wanted.update(eqn.invars)
     moved.reverse()
-    left = tuple(v for eqn in moved for v in eqn.outvars if v in read)
-    inside = {id(eqn) for eqn in moved}
-    return _Parts(
-        Jaxpr(body.invars[:n_consts], moved, left, body.constvars, body.consts),
-        left,
-        tuple(eqn for eqn in body.eqns if id(eqn) not in inside),
-    )
+    left = [v for eqn in moved for v in eqn.outvars if v in read]
+    gone = {id(eqn) for eqn in moved}
+    rest = [eqn for eqn in body.eqns if id(eqn) not in gone]
+    return Jaxpr(body.invars[:n_consts], moved, left, body.constvars, body.consts), rest
 
 
 def _decided(eqn: Eqn, known: set[Any]) -> bool:
@@ -81,20 +95,8 @@ def moved_before(consts: Sequence[Any], *bodies: Jaxpr) -> tuple[list[Any], tupl
         consts: the constants, which are the first inputs of every body.
         bodies: what is done in each iteration.
     """
-    n = len(consts)
-    cuts = [_parts(body, n) for body in bodies]
-    if not any(cut.left for cut in cuts):
-        return list(consts), bodies
-    read = {a for cut in cuts for eqn in cut.eqns for a in eqn.invars if type(a) is Var}
-    read.update(a for body in bodies for a in body.outvars if type(a) is Var)
-    kept = [any(body.invars[i] in read for body in bodies) for i in range(n)]
-    values = [x for x, k in zip(consts, kept, strict=True) if k]
-    for cut in cuts:
-        values += eval_jaxpr(cut.before, consts)
-    left = [v for cut in cuts for v in cut.left]
-    found: list[Jaxpr] = []
-    for body, cut in zip(bodies, cuts, strict=True):
-        names = [v for v, k in zip(body.invars[:n], kept, strict=True) if k] + left
-        inputs = (*names, *body.invars[n:])
-        found.append(Jaxpr(inputs, cut.eqns, body.outvars, body.constvars, body.consts))
-    return values, tuple(found)
+    cut = _cut(bodies[0], len(consts), *bodies[1:])
+    values = [x for x, k in zip(consts, cut.kept, strict=True) if k]
+    for before in cut.before:
+        values += eval_jaxpr(before, consts)
+    return values, cut.bodies

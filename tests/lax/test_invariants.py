@@ -245,3 +245,11 @@ def test_a_body_without_invariants_is_the_same_object() -> None:
     consts, (same,) = moved_before([1.0], body)
     assert same is body
     assert consts == [1.0]
+
+
+def test_the_bodies_of_two_calls_are_one_object() -> None:
+    """What is derived from a body is remembered on it."""
+    body = ftrace.make_jaxpr(lambda c, s, x: s * c[0] + x)(C, 2.0, 3.0)
+    first, second = (moved_before([c], body) for c in (C, 2.0 * C))
+    assert first[1][0] is second[1][0] is not body
+    assert [float(x) for x in (*first[0], *second[0])] == [0.4, 0.8]

@@ -158,6 +158,53 @@ def test_cheap_operations_stay_behind_their_rows() -> None:
     assert len(planned(lambda x: np.sum(x, axis=1) + 1.0, np.ones((64, 50))).launches) == 1
 
 
+# --------------------------------------------------------------------- stored, not done again
+
+
+def densities(x: Any, y: Any) -> Any:
+    """Sums over rows and over columns of the same exponentials, which no kernel has both of."""
+    e = np.exp(-((x[:, None] - y[None, :]) ** 2))
+    return np.sum(e, axis=0), np.log(np.sum(e, axis=1))
+
+
+@pytest.mark.parametrize(("rows", "kernels"), [(31, 2), (32, 1), (4096, 1), (4097, 2)])
+def test_what_two_kernels_would_compute_is_stored_where_a_cache_holds_it(
+    rows: int, kernels: int
+) -> None:
+    x, y = np.linspace(0.0, 1.0, rows), np.linspace(0.0, 2.0, 64 if rows > 32 else 32)
+    found = [
+        sum(s.op == "exp" for s in inside(k.kernel.body) if isinstance(s, Let))
+        for k in planned(densities, x, y).launches
+    ]
+    assert sum(found) == kernels
+    for a, b in zip(ftrace.jit(densities)(x, y), densities(x, y), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_a_machine_without_lanes_computes_it_again() -> None:
+    jaxpr = ftrace.make_jaxpr(densities)(np.ones(100), np.ones(64))
+    text = [launch.kernel for launch in plan(jaxpr, Machine(64, lanes=False)).launches]
+    ops = [s.op for k in text for s in inside(k.body) if isinstance(s, Let)]
+    assert ops.count("exp") == 2
+
+
+def test_weights_that_are_repeated_outside_the_loops_of_a_fold_are_stored() -> None:
+    def pull(w, x):  # each weight once, not once for each of three coordinates
+        return np.sum(np.tanh(w)[:, :, None] * x[None, :, :], axis=1)
+
+    w, x = RNG.normal(size=(5, 40)), RNG.normal(size=(40, 3))
+    first, second = (launch.kernel for launch in planned(pull, w, x).launches)
+    names = [[s.op for s in inside(k.body) if isinstance(s, Let)] for k in (first, second)]
+    assert names[0] == ["tanh"]
+    assert "tanh" not in names[1]
+    np.testing.assert_allclose(ftrace.jit(pull)(w, x), pull(w, x), rtol=1e-13)
+
+
+def test_weights_that_are_repeated_inside_of_a_row_are_not() -> None:
+    f = lambda w, x: np.tanh(w)[:, None] * x  # noqa: E731
+    assert len(planned(f, np.ones(50), np.ones((50, 40))).launches) == 1
+
+
 # --------------------------------------------------------------------- products
 
 

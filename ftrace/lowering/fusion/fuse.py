@@ -29,14 +29,13 @@ from ftrace.lowering.fusion.fusible import (
     reduced_axes,
 )
 from ftrace.lowering.fusion.groups import Group, Running, Target, folds_something, has_lanes
-from ftrace.lowering.fusion.weights import COSTLY, LIMIT, SHARED, Weights, both, own
+from ftrace.lowering.fusion.weights import COSTLY, EXACT, LIMIT, SHARED, Weights, both, own
 
 LOOK_BACK: Final = 8  # items that a target may join
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
 CHEAP: Final = 8  # operations that are done again rather than stored
-MANY: Final = 1024  # elements of what is stored so that two kernels need not compute it,
-CACHED: Final = 1 << 18  # from and to
-EXACT: Final = {"div": 4, "sqrt": 4}  # operations that are costly, but one instruction
+MANY: Final = 1024  # elements from which what two kernels would compute is stored
+CACHED: Final = 1 << 18  # elements up to which it is: a cache holds them
 SWEEPS: Final = 6  # reductions in a row whose operands are computed from the beginning
 
 Item = Group | Eqn

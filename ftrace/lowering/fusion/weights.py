@@ -21,6 +21,7 @@ LIMIT: Final = 4096  # operations that one kernel does for an element
 SHARED: Final = LIMIT // 8  # where no kernel takes it all, what several need is not done again
 LOAD: Final = 16  # an element of another array: an address that is kept, and what is there
 COSTLY: Final = 48  # operations that one of the elementary functions is worth
+EXACT: Final = {"div": 4, "sqrt": 4}  # those that are costly, but one instruction
 NESTED: Final = 80  # what an arm is worth: LIMIT / NESTED of them fit on Python's stack
 
 Need = tuple[int, int]  # equations as bits: those that are computed, and those that are loaded

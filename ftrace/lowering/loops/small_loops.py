@@ -6,7 +6,7 @@ becomes a variable of the loop, and what an iteration computes is written out, e
 Source: Callahan, Carr, Kennedy, "Improving register allocation for subscripted variables" (1990).
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -15,9 +15,8 @@ from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.lower import Layout, Moving, Pointwise, Reduction
 from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.backward_slice import Producers, row_major
-from ftrace.lowering.fusion.fuse import EXACT
 from ftrace.lowering.fusion.fusible import is_fold, is_pulled, is_scalar, iterates
-from ftrace.lowering.fusion.weights import own
+from ftrace.lowering.fusion.weights import EXACT, own
 from ftrace.lowering.kernel.builder import Builder
 from ftrace.lowering.kernel.index_maps import Coord, Index, constant
 from ftrace.lowering.kernel.ir import PAIRS, Atom
@@ -36,7 +35,9 @@ class _ElsewhereError(LookupError):
 class _Reader(IterationReader):
     """Elements of variables in an iteration."""
 
-    inside: Collection[Any] = ()
+    def __init__(self, b: Builder, loop: "SmallLoop", slots: Mapping[Any, int]) -> None:
+        super().__init__(b, loop.producers, slots, loop.scanned)
+        self.inside = loop.inside
 
     def _compute(self, var: Any, index: Index) -> Any:
         if var in self.inside:
@@ -72,7 +73,9 @@ class SmallLoop:
         writes: the results that are stored.
     """
 
-    def __init__(self, eqn: Eqn, layout: Layout, forms: Sequence[Jaxpr], bound: Any) -> None:
+    def __init__(
+        self, eqn: Eqn, layout: Layout, forms: Sequence[Jaxpr], bound: Any, wanted: Sequence[Any]
+    ) -> None:
         n = layout.n_carry
         self.layout = layout
         self.body = forms[-1]
@@ -82,22 +85,15 @@ class SmallLoop:
         arrays = layout.xs(eqn.invars)
         along = layout.along or ((0, 1),) * len(arrays)
         self.scanned = dict(zip(bound[-1][n:], zip(arrays, along, strict=True), strict=True))
-        self.eqns = [e for form in forms for e in form.eqns]
-        self.producers = {
-            v: (i, e, k) for i, e in enumerate(self.eqns) for k, v in enumerate(e.outvars)
-        }
+        eqns = [e for form in forms for e in form.eqns]
+        self.producers = {v: (i, e, k) for i, e in enumerate(eqns) for k, v in enumerate(e.outvars)}
         self.inside = {v for names in self.carried for v in names}
-        self.results: list[Var | None] = [None] * len(eqn.outvars)
-        read = {a for e in self.eqns for a in e.invars} | {a for f in forms for a in f.outvars}
+        self.results = [v if v in wanted else None for v in eqn.outvars]
+        self.writes = {v for v in self.results if v is not None}
+        read = {a for e in eqns for a in e.invars} | {a for f in forms for a in f.outvars}
         read |= {*self.starts, *arrays}
         known = self.producers.keys() | self.inside | self.scanned.keys()
         self.reads = {a for a in read if type(a) is not Literal and a not in known}
-        self.writes: set[Any] = set()
-
-    def want(self, outs: Sequence[Any], wanted: Sequence[Any]) -> None:
-        """Say which results are stored."""
-        self.writes = {v for v in outs if v in wanted}
-        self.results = [v if v in self.writes else None for v in outs]
 
     def write(self, b: Builder, producers: Producers, slots: Mapping[Any, int]) -> None:
         """Write the kernel.
@@ -107,8 +103,7 @@ class SmallLoop:
             producers: equations of the condition and the body.
             slots: where stored variables lie.
         """
-        reader = _Reader(b, producers, slots, self.scanned)
-        reader.inside = self.inside
+        reader = _Reader(b, self, slots)
         first = [
             a
             for x in self.starts
@@ -219,8 +214,7 @@ def small_loop(
         return None
     if work > KERNEL and work > KERNEL * sum(map(kernels, forms)):
         return None
-    found = SmallLoop(eqn, loop, forms, bound)
-    found.want(eqn.outvars, wanted)
+    found = SmallLoop(eqn, loop, forms, bound, wanted)
     anywhere = dict.fromkeys((*found.reads, *found.writes), 0)
     try:
         found.write(Builder("", []), found.producers, anywhere)
