@@ -200,9 +200,22 @@ def test_weights_that_are_repeated_outside_the_loops_of_a_fold_are_stored() -> N
     np.testing.assert_allclose(ftrace.jit(pull)(w, x), pull(w, x), rtol=1e-13)
 
 
-def test_weights_that_are_repeated_inside_of_a_row_are_not() -> None:
-    f = lambda w, x: np.tanh(w)[:, None] * x  # noqa: E731
-    assert len(planned(f, np.ones(50), np.ones((50, 40))).launches) == 1
+def test_weights_that_are_repeated_inside_and_outside_of_a_fold_are_stored() -> None:
+    f = lambda w, x: np.sum(np.tanh(w)[:, :, None, None] * x, axis=(1, 2))  # noqa: E731
+    assert len(planned(f, np.ones((5, 40)), np.ones((4, 3))).launches) == 2
+    down = lambda w, x: np.sum(np.tanh(w)[:, None] * x, axis=0)  # noqa: E731
+    assert len(planned(down, np.ones(50), np.ones((50, 40))).launches) == 2
+
+
+@pytest.mark.parametrize(
+    ("f", "shape"),
+    [
+        (lambda w, x: np.tanh(w)[:, None] * x, (50, 40)),
+        (lambda w, x: np.sum(np.tanh(w)[:, None, None] * x, axis=1), (40, 3)),
+    ],
+)
+def test_other_repeated_weights_are_not(f: Any, shape: tuple[int, ...]) -> None:
+    assert len(planned(f, np.ones(50), np.ones(shape)).launches) == 1
 
 
 # --------------------------------------------------------------------- products

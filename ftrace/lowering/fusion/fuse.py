@@ -280,8 +280,8 @@ class _Storing:
             return False
         kept = axes_read(eqn, a)
         new = [d for d, n in enumerate(shape) if n != 1 and d not in kept]
-        joined = self.columns.get(eqn.outvars[0])
-        if joined is not None and any(d not in joined for d in new):
+        joined = self.columns.get(eqn.outvars[0], set())
+        if not joined.isdisjoint(kept) and not joined.issuperset(new):
             return True  # the loops of the fold are inside of those along which it is repeated
         # what is repeated along inner axes stays outside of their loops
         return any(d < max(kept, default=0) for d in new)
