@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 from ftrace.core.avals import ShapedArray
+from ftrace.core.trace import EVAL, ctx
 
 Region = tuple[tuple[int, int, int], ...]  # start, limit and stride of each axis
 Holes = tuple[Region, ...] | None
@@ -64,11 +65,23 @@ class Masked:
 
     `select` and writes make them, so that an untaken side and an overwritten element contribute
     nothing even when a later factor is infinite or NaN. Rows say in their `mask` column how one
-    crosses them. A mask may be given as a function: it is computed when it is asked for, once. So
-    may the value of what was read in slices; `reads` are these.
+    crosses them. A mask may be given as a function: it is computed when it is asked for, once. One
+    that is `fixed` may be asked for twice, as a value of the trace that runs and as a plain array.
+    So may the value of what was read in slices be a function; `reads` are these.
     """
 
-    __slots__ = ("_mask", "_value", "computed", "fixed", "holes", "read", "reads", "zeroed")
+    __slots__ = (
+        "_known",
+        "_mask",
+        "_staged",
+        "_value",
+        "computed",
+        "fixed",
+        "holes",
+        "read",
+        "reads",
+        "zeroed",
+    )
 
     def __init__(
         self,
@@ -82,6 +95,8 @@ class Masked:
         self._value = value
         self.reads = reads
         self._mask = mask
+        self._staged: Any = None
+        self._known: Any = None
         self.zeroed = zeroed  # its numbers are zeros there, too
         self.holes = holes  # slices outside of which the mask is True, if that is known
         self.fixed = False  # shapes and known indices alone decide the mask
@@ -96,9 +111,19 @@ class Masked:
 
     @property
     def mask(self) -> Any:
-        if type(self._mask) is FunctionType:
-            self._mask = self._mask()
-        return self._mask
+        made = self._mask
+        if type(made) is not FunctionType:
+            return made
+        if not self.fixed:
+            self._mask = made()
+            return self._mask
+        if ctx.trace is EVAL:
+            if self._known is None:
+                self._known = made()
+            return self._known
+        if self._staged is None:
+            self._staged = made()
+        return self._staged
 
     def with_value(self, value: Any, mask: Any) -> "Masked":
         """Another cotangent of which as much is known; its mask is made from this one's."""

@@ -293,11 +293,12 @@ def _move(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     found = transpose(ct.value, *operands, **params)
 
     @cache
-    def masks() -> Sequence[Any]:
+    def masks(_plain: bool) -> Sequence[Any]:
         return transpose(full_mask(ct.mask, typeof(ct.value).shape), *as_mask, **params)
 
     moved = [
-        c if c is None else ct.with_value(c, lambda i=i: masks()[i]) for i, c in enumerate(found)
+        c if c is None else ct.with_value(c, lambda i=i: masks(ctx.trace is core.EVAL)[i])
+        for i, c in enumerate(found)
     ]
     if ct.fixed and any(isinstance(x, core.Tracer) for x in operands):  # indices, perhaps
         for c in moved:
@@ -354,12 +355,13 @@ def _reaching(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
         return _whole(eqn, ct, operands)
 
     @cache
-    def masks() -> Sequence[Any]:
+    def masks(_plain: bool) -> Sequence[Any]:
         return reach(full_mask(ct.mask, typeof(ct.value).shape), *operands, **eqn.params)
 
     found = _materialised(eqn, ct, operands)
     return [
-        None if c is None else ct.with_value(c, lambda i=i: masks()[i]) for i, c in enumerate(found)
+        None if c is None else ct.with_value(c, lambda i=i: masks(ctx.trace is core.EVAL)[i])
+        for i, c in enumerate(found)
     ]
 
 

@@ -199,3 +199,17 @@ def test_what_a_loop_overwrites_unread_has_no_derivative(f, at, wrapper):
     expected = jvp(f, (np.float64(at),), (1.0,))[1]
     np.testing.assert_allclose(wrapper(f)(np.float64(at)), expected, rtol=1e-12)
     assert np.isfinite(expected)
+
+
+def test_what_shapes_decide_is_not_taken_from_a_trace_that_runs():
+    """The mask of a large array was traced, and then asked for as a plain one for a small one."""
+
+    def f(x):
+        shifted = np.exp(x - x.max(axis=-1, keepdims=True))
+        return np.log((shifted / shifted.sum(axis=-1, keepdims=True))[:, 3]).sum()
+
+    x = np.random.default_rng(0).normal(size=(41, 257))
+    shares = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+    want = np.eye(257)[3] - shares
+    for g in (grad(f), jit(grad(f)), jit(lambda x: grad(f)(x))):
+        np.testing.assert_allclose(g(x), want, atol=1e-12)
