@@ -1,11 +1,11 @@
 """Settings: one frozen record, read everywhere, changed in one place.
 
 Every setting has a default, an environment variable `FTRACE_<NAME>` read at import (all but
-`passes`; an empty one is none), and can be changed for a while with
-`with ftrace.config.update(name=value)`, in this thread or asyncio task alone, or for good and
-everywhere with `set_default`. The record is replaced as a whole, so a reader never sees half a
-change. FTRACE_CPU, which is no setting, chooses the instructions of compiled code: `native`,
-`avx512`, `avx2` or `sse2` (cpu/runtime/machine_code.py).
+`passes`; an empty one is none; that of `threads` is FTRACE_NUM_THREADS), and can be changed for a
+while with `with ftrace.config.update(name=value)`, in this thread or asyncio task alone, or for
+good and everywhere with `set_default`. The record is replaced as a whole, so a reader never sees
+half a change. FTRACE_CPU, which is no setting, chooses the instructions of compiled code: `native`,
+`avx512`, `avx2` or `sse2` (cpu/llvm/machine_code.py).
 """
 
 import os
@@ -35,6 +35,9 @@ class Settings:
         disable_jit: `jit` calls its function directly.
         compile: `jit` turns jaxprs into machine code; False interprets them.
         deterministic: library calls are pinned to one thread.
+        threads: that share a large kernel of compiled code, at most; 0 for as many as the process
+            may run at once. Results do not depend on it. The environment variable is
+            FTRACE_NUM_THREADS.
         lift: `jit`, `vmap` and `vectorize` rewrite a function that Python's control flow or a
             plain NumPy array keeps from being traced; False leaves the error.
         kept_traces: signatures (shapes, dtypes, static arguments) whose traces and code a function
@@ -59,6 +62,7 @@ class Settings:
     disable_jit: bool = False
     compile: bool = True
     deterministic: bool = False
+    threads: int = 0
     lift: bool = True
     kept_traces: int = 512
     recycled_memory: int = 1 << 30
@@ -77,11 +81,17 @@ def _defaults() -> dict[str, Any]:
 def _from_environment() -> Settings:
     changes: dict[str, Any] = {}
     for name, default in _defaults().items():
-        text = os.environ.get(f"FTRACE_{name.upper()}", "")
+        variable = _variable(name)
+        text = os.environ.get(variable, "")
         if text and name != "passes":
-            changes[name] = _parsed(f"FTRACE_{name.upper()}", text, type(default))
-    _check(changes, "The environment variable FTRACE_")
+            changes[name] = _parsed(variable, text, type(default))
+    _check(changes, environment=True)
     return Settings(**changes)
+
+
+def _variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return "FTRACE_NUM_THREADS" if name == "threads" else f"FTRACE_{name.upper()}"
 
 
 _WORDS: Final = {
@@ -110,7 +120,7 @@ def _parsed(name: str, text: str, kind: type) -> Any:
         ) from None
 
 
-def _check(changes: dict[str, Any], label: str = "") -> None:
+def _check(changes: dict[str, Any], environment: bool = False) -> None:
     """Raise unless these are settings, with values that they can have.
 
     Raises:
@@ -127,7 +137,9 @@ def _check(changes: dict[str, Any], label: str = "") -> None:
         kind = type(known[name])
         wrong = type(value) is not kind or (kind is int and value < 0)
         if wrong or (name == "traceback" and value not in ("user", "full")):
-            label = f"{label}{name.upper()}" if label else f"The setting {name}"
+            label = f"The setting {name}"
+            if environment:
+                label = f"The environment variable {_variable(name)}"
             allowed = "'user' or 'full'" if name == "traceback" else _WANTED[kind]
             raise ConfigError(
                 f"{label} is {value!r}; it must be {allowed}.",

@@ -3,8 +3,8 @@
 A `ScalarOp` has a name (the row's, where a row of that name exists), the kinds of operands it
 takes, and its meaning on NumPy arrays, which is total: integer division by zero, shifts by the
 width and conversions of NaN give NumPy's value and never trap. Backends spell each op in their
-own language; `cpu/emit/llvm_spelling.py` and its neighbours do so for LLVM. Complex numbers and
-float16 do not occur here: kernels are built from their parts (lowering/kernel/complexes.py,
+own language; `cpu/mathematics/llvm_spelling.py` and its neighbours do so for LLVM. Complex numbers
+and float16 do not occur here: kernels are built from their parts (lowering/kernel/complexes.py,
 lowering/planning/build.py).
 """
 

@@ -10,8 +10,8 @@ import functools
 from typing import Final
 
 from ftrace.core.lazy import MAKING
+from ftrace.cpu.llvm.machine_code import Module, compile_module, host
 from ftrace.cpu.runtime import blas
-from ftrace.cpu.runtime.machine_code import Module, compile_module, host
 
 MODULE: Final = "blas"  # what stands for a module of NumPy's in the name of a loop
 _LETTERS: Final = {"f": "s", "d": "d", "F": "c", "D": "z"}

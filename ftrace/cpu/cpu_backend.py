@@ -13,11 +13,12 @@ from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.lazy import once
 from ftrace.cpu import blas_loops
 from ftrace.cpu.foreign.gufuncs import OTHERS, has_loop
+from ftrace.cpu.llvm.machine_code import assembly, host
 from ftrace.cpu.llvm.text import Processor
 from ftrace.cpu.runtime.blas import longest
-from ftrace.cpu.runtime.machine_code import assembly, host
 from ftrace.cpu.runtime.main import module_text
 from ftrace.cpu.runtime.native_launch import compile_program
+from ftrace.cpu.threads import thread_pool
 from ftrace.lowering.kernel.ir import Kernel
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.schedule import LANE
@@ -39,7 +40,8 @@ class CpuBackend:
 
     def plan(self, jaxpr: Jaxpr) -> Program:
         """The program of a jaxpr."""
-        return plan(jaxpr, Machine(self.host.vector_bytes, longest, has_loop))
+        count = thread_pool.threads()
+        return plan(jaxpr, Machine(self.host.vector_bytes, longest, has_loop, threads=count))
 
     def compile(self, program: Program) -> Callable[[Sequence[Any]], list[Any]]:
         """A function of the program's arguments that gives its results."""
@@ -51,7 +53,7 @@ class CpuBackend:
 
     def launches(self, program: Program) -> list[str]:
         """How many elements of each kernel are computed at once."""
-        return [_described(launch) for launch in program.launches]
+        return [_described(launch, program.table) for launch in program.launches]
 
     def code(self, program: Program) -> str:
         """LLVM's text."""
@@ -62,12 +64,13 @@ class CpuBackend:
         return assembly(module_text(program, self.host), self.host)
 
 
-def _described(launch: Launch) -> str:
+def _described(launch: Launch, table: Sequence[int]) -> str:
     schedule = launch.schedule
     lanes = any(role == LANE for _, role in schedule.roles)
     how = f"vectors of {schedule.lanes} elements" if lanes else "one element at a time"
     past = f"; {', '.join(schedule.streams)} written past the caches" if schedule.streams else ""
-    return f"{launch.kernel.name}: {how}{past}"
+    shared = f"; shared by {table[launch.threads]} threads" if launch.threads >= 0 else ""
+    return f"{launch.kernel.name}: {how}{past}{shared}"
 
 
 @once

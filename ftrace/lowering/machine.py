@@ -68,6 +68,7 @@ class Machine:
         waits: whether a look at a value waits for all that was started; then errors that values
             decide are looked for last.
         blocks: of rows there should be where a kernel adds up rows on the way, if they are cut.
+        threads: that may share the iterations of a loop.
         pages: of 4096 bytes that a member of a scan may touch in its iterations, if it iterates by
             itself where members are many; more are passed iteration by iteration. None where calls
             cost
@@ -86,4 +87,5 @@ class Machine:
     lazy: bool = True
     blocks: int = 1
     waits: bool = False
+    threads: int = 1
     pages: int | None = 512

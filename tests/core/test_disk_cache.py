@@ -12,7 +12,7 @@ import pytest
 import ftrace
 from ftrace.__main__ import main
 from ftrace.core import disk_cache
-from ftrace.cpu.runtime import machine_code
+from ftrace.cpu.llvm import machine_code
 
 BODY = bytes(range(256)) * 4
 NAME = disk_cache.name_of("o", "a", 1)
@@ -173,7 +173,7 @@ def test_the_folder_follows_the_systems_habits(monkeypatch, tmp_path):
 
 PROGRAM = """
 import numpy as np, sys, ftrace
-from ftrace.cpu.runtime import machine_code
+from ftrace.cpu.llvm import machine_code
 f = ftrace.jit(ftrace.grad(lambda x: np.sum(np.sin(x) * np.sort(x)) ** 2))
 x = np.linspace(0, 1, 37)
 print(f(x).tobytes().hex(), machine_code.translations())

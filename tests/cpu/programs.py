@@ -5,7 +5,7 @@ import numpy as np
 import ftrace
 from ftrace.core.avals import aval
 from ftrace.core.primitive import Primitive, Unsupported
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.cpu.runtime.native_launch import compile_program
 from ftrace.lowering.kernel.launching import Launch, Operand
 from ftrace.lowering.kernel.schedule import schedule

@@ -2,18 +2,21 @@
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ftrace.cpu.emit.kernel_text import emit
+from ftrace.cpu.llvm.machine_code import compile_module
 from ftrace.cpu.llvm.text import Processor
-from ftrace.cpu.runtime.machine_code import compile_module
-from ftrace.lowering.kernel.ir import Kernel
+from ftrace.cpu.threads import thread_pool
+from ftrace.lowering.kernel.ir import Kernel, loops_of
 from ftrace.lowering.kernel.launching import Launch, Operand
-from ftrace.lowering.kernel.schedule import Schedule, schedule
+from ftrace.lowering.kernel.schedule import Schedule, is_shareable, schedule
 from tests.lowering.nests import Sample
 
+THREADS = 3
 ENTRY = "define void @entry(ptr %s, ptr %t) {\n call void @kernel(ptr %s, ptr %t)\n ret void\n}\n"
 
 
@@ -25,18 +28,18 @@ def launch(kernel: Kernel, chosen: Schedule) -> Launch:
         operands.append(Operand(k, entry, tuple(range(entry + 1, entry + 1 + steps))))
         entry += 1 + steps
     scalars = tuple(range(entry, entry + len(kernel.scalars)))
-    return Launch(kernel, chosen, tuple(operands), scalars)
+    return Launch(kernel, chosen, tuple(operands), scalars, entry + len(kernel.scalars))
 
 
 def table(kernel: Kernel, operands: dict[str, Any], scalars: Sequence[Any]) -> np.ndarray:
-    """The operand table: byte offsets, `any` steps, scalars as bit patterns."""
+    """The operand table: byte offsets, `any` steps, scalars as bit patterns, and threads."""
     entries: list[int] = []
     for buffer in kernel.buffers:
         memory, offset, steps = operands[buffer.name]
         entries.append(offset * memory.itemsize)
         entries += [s for s, c in zip(steps, buffer.steps, strict=True) if c == "any"]
     entries += [_bits(v, var.dtype) for v, var in zip(scalars, kernel.scalars, strict=True)]
-    return np.array(entries, "i8")
+    return np.array([*entries, THREADS], "i8")
 
 
 def _bits(value: Any, dtype: str) -> int:
@@ -54,13 +57,15 @@ class Compiled:
         declarations: dict[str, str] = {}
         text = emit(launch(kernel, chosen), "kernel", host, declarations)
         self.text = "\n".join([*declarations.values(), text, ENTRY])
-        self.module = compile_module(self.text, {}, host)
+        thread_pool.start(THREADS)
+        self.module = compile_module(self.text, thread_pool.symbols(), host)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
         self.entry = kind(self.module.address("entry"))
 
     def __call__(self, operands: dict[str, Any], scalars: Sequence[Any]) -> None:
         bases = [operands[b.name][0].ctypes.data for b in self.kernel.buffers]
-        never = np.array([1 << 62, 0, 0])  # no signals are looked for
+        never = np.array([1 << 62, 0, 0, 0])  # no signals are looked for
+        never[3] = never.ctypes.data + 8
         slots = np.array([never.ctypes.data, *bases])
         entries = table(self.kernel, operands, scalars)
         self.entry(slots.ctypes.data + 8, entries.ctypes.data)
@@ -69,6 +74,12 @@ class Compiled:
 def with_lanes(kernel: Kernel, lanes: int) -> Schedule:
     """The usual roles with another number of lanes."""
     return Schedule(schedule(kernel, 64).roles, lanes)
+
+
+def shared(kernel: Kernel, chosen: Schedule) -> Schedule:
+    """A schedule by which threads share every loop that they can."""
+    loops = [loop.axis.id for loop in loops_of(kernel.body) if is_shareable(loop, chosen)]
+    return replace(chosen, shared=tuple(loops))
 
 
 def run(sample: Sample, host: Processor, chosen: Schedule | None = None) -> dict[str, Any]:

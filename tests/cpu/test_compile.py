@@ -10,8 +10,8 @@ from llvmlite.binding.executionengine import ExecutionEngine
 
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import MAKING
-from ftrace.cpu.runtime import machine_code as compiling
-from ftrace.cpu.runtime.machine_code import LEVELS, assembly, compile_module, host
+from ftrace.cpu.llvm import machine_code as compiling
+from ftrace.cpu.llvm.machine_code import LEVELS, assembly, compile_module, host
 
 PRODUCT = """
 declare i64 @outside(i64)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from ftrace.core.errors import BackendError
 from ftrace.cpu.emit.kernel_text import emit
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.lowering.kernel import reference
 from ftrace.lowering.kernel.ir import Fold, Kernel, loops_of
 from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule, schedule
-from tests.cpu.running import Compiled, differences, launch, run, with_lanes
+from tests.cpu.running import Compiled, differences, launch, run, shared, with_lanes
 from tests.lowering.kernels import SAMPLES, kernels
 from tests.lowering.nests import Nest, Sample, f8, i8
 
@@ -51,6 +51,13 @@ def test_a_sample_kernel_that_streams_all_it_writes_equals_the_reference(name):
         check(SAMPLES[name](), "native", replace(with_lanes(kernel, lanes), streams=written))
 
 
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_a_sample_kernel_that_threads_share_equals_the_reference(name, lanes):
+    sample = SAMPLES[name]()
+    check(sample, "native", shared(sample.kernel, with_lanes(sample.kernel, lanes)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 4, 32])
 @pytest.mark.parametrize("level", LEVELS)
@@ -64,7 +71,8 @@ def random_schedule(kernel: Kernel, seed: int) -> tuple[str, Schedule]:
     """Any role is legal for any loop: what cannot run in lanes runs in order."""
     rng = random.Random(seed)
     roles = tuple((loop.axis.id, rng.choice([LANE, SERIAL])) for loop in loops_of(kernel.body))
-    return rng.choice(LEVELS), Schedule(roles, rng.choice([1, 2, 4, 8, 16, 32]))
+    chosen = Schedule(roles, rng.choice([1, 2, 4, 8, 16, 32]))
+    return rng.choice(LEVELS), shared(kernel, chosen) if rng.random() < 0.5 else chosen
 
 
 @settings(max_examples=12)

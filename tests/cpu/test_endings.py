@@ -9,8 +9,8 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, jit, lax, vectorize
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.cpu.mathematics import functions_table
-from ftrace.cpu.runtime.machine_code import host
 from ftrace.lowering.kernel import reference
 from ftrace.lowering.kernel_passes.sinking import exits
 from tests.cpu.running import differences, run, with_lanes

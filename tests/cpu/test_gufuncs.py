@@ -15,7 +15,7 @@ from ftrace.core.lower import Cores, Gufunc, GufuncCall
 from ftrace.core.primitive import Primitive, Unsupported
 from ftrace.cpu.cpu_backend import cpu_backend
 from ftrace.cpu.foreign import gufuncs
-from ftrace.cpu.runtime.machine_code import compile_module, host
+from ftrace.cpu.llvm.machine_code import compile_module, host
 from ftrace.cpu.runtime.main import module_text
 from ftrace.cpu.runtime.native_launch import NativeProgram
 from ftrace.lowering.machine import InnerLoop, Machine

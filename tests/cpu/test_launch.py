@@ -10,9 +10,9 @@ from ftrace import lax
 from ftrace.control.rows.cond import cond_call
 from ftrace.core.errors import BackendError, DtypeError, ShapeError
 from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.cpu.runtime import entry, native_launch
 from ftrace.cpu.runtime.entry_text import REJECTED
-from ftrace.cpu.runtime.machine_code import host
 from ftrace.cpu.runtime.main import FINISHED, module_text
 from ftrace.cpu.runtime.native_launch import (
     Interpreted,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ftrace
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
 
 ROWS = np.cos(np.arange(9.0)).reshape(3, 3)
 wide = pytest.mark.skipif(

@@ -10,9 +10,9 @@ import ftrace
 from ftrace import lax
 from ftrace.core.errors import BackendError
 from ftrace.cpu.cpu_backend import cpu_backend
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.cpu.runtime import blas
 from ftrace.cpu.runtime.blas_text import CBLAS, FORTRAN
-from ftrace.cpu.runtime.machine_code import host
 from ftrace.cpu.runtime.main import module_text
 from ftrace.cpu.runtime.native_launch import NativeProgram, compile_program
 from ftrace.lowering.machine import Machine

@@ -9,7 +9,7 @@ import ftrace
 from ftrace import jit, jvp, lax, vmap
 from ftrace.cpu.emit.kernel_text import emit
 from ftrace.cpu.emit.shared_divisors import LOWEST
-from ftrace.cpu.runtime.machine_code import assembly, host
+from ftrace.cpu.llvm.machine_code import assembly, host
 from ftrace.lowering.kernel.ir import Kernel
 from tests.cpu.running import Compiled, launch, run, with_lanes
 from tests.cpu.test_spelling import assert_same_bits

@@ -9,7 +9,7 @@ import ftrace
 from ftrace import lax
 from ftrace.cpu.cpu_backend import cpu_backend
 from ftrace.cpu.foreign import gufuncs, sort_loops
-from ftrace.cpu.runtime.machine_code import compile_module, host
+from ftrace.cpu.llvm.machine_code import compile_module, host
 from ftrace.cpu.runtime.main import module_text
 from ftrace.cpu.runtime.native_launch import NativeProgram
 from ftrace.lowering.machine import InnerLoop

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ftrace.core.scalar import OPS, apply
-from ftrace.cpu.emit.llvm_spelling import EXACT, SPELLINGS
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
+from ftrace.cpu.mathematics.llvm_spelling import EXACT, SPELLINGS
 from ftrace.lowering.kernel.ir import DTYPES
 from tests.cpu.running import run, with_lanes
 from tests.lowering.nests import Nest, Sample

@@ -14,9 +14,9 @@ from ftrace.core.avals import aval
 from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.primitive import Primitive
 from ftrace.core.trace import EVAL, ctx
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.cpu.runtime import native_launch
 from ftrace.cpu.runtime.entry import _native
-from ftrace.cpu.runtime.machine_code import host
 from ftrace.cpu.runtime.main import module_text
 from ftrace.cpu.runtime.native_launch import Interpreted, compilations, compile_program
 from ftrace.lowering.program.program import (

@@ -7,6 +7,7 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import jit, lax, vectorize
 from ftrace.cpu.mathematics import functions_table
+from ftrace.cpu.threads import thread_pool
 
 LONG = 1e60
 
@@ -112,7 +113,10 @@ def test_more_long_lanes_than_a_vector_holds(every):
 
 @pytest.mark.parametrize("read", [1, 3])
 def test_long_lanes_do_not_hold_up_the_others(monkeypatch, read):
-    """Vectors that turn are counted by code planted in `exp`: few beyond what the lanes need."""
+    """Vectors that turn are counted by code planted in `exp`: few beyond what the lanes need.
+
+    One thread runs all: each range of a shared loop ends with lanes of its own.
+    """
     total = np.zeros(1, "i8")
     place = f"ptr inttoptr (i64 {total.ctypes.data} to ptr)"
     plain = functions_table.SPELLINGS["exp"]
@@ -125,6 +129,7 @@ def test_long_lanes_do_not_hold_up_the_others(monkeypatch, read):
         return plain(text, *args)
 
     monkeypatch.setitem(functions_table.SPELLINGS, "exp", spelled)
+    monkeypatch.setattr(thread_pool, "threads", lambda: 1)
 
     def halvings(x):
         def halved(state):

@@ -5,8 +5,8 @@ import pytest
 
 import ftrace
 from ftrace.cpu.cpu_backend import cpu_backend
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.cpu.runtime import native_launch
-from ftrace.cpu.runtime.machine_code import host
 from ftrace.cpu.runtime.main import module_text
 from ftrace.cpu.runtime.native_launch import compile_program
 from ftrace.lowering.kernel.ir import Load

@@ -16,8 +16,8 @@ from ftrace.core.errors import JaxprError
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.scan_layout import ScanLoop
 from ftrace.core.tapes import Ragged, levels, stack, tape
+from ftrace.cpu.llvm.machine_code import compile_module, host
 from ftrace.cpu.runtime import blocks, native_launch, native_tapes
-from ftrace.cpu.runtime.machine_code import compile_module, host
 from ftrace.cpu.runtime.native_tapes import DROP, EXHAUSTED, FIRST, symbols
 from ftrace.cpu.runtime.python_rows import call_back
 from ftrace.interpreters.staging import trace_closed

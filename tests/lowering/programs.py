@@ -7,7 +7,7 @@ import numpy as np
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.cost import Cost, cost

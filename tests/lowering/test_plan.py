@@ -12,7 +12,7 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.core.scalar import OPS
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.cpu.runtime.main import module_text
 from ftrace.lowering.fusion.weights import LIMIT
 from ftrace.lowering.kernel.ir import Let, blocks_of, loops_of

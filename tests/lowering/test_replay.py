@@ -9,7 +9,7 @@ import ftrace
 from ftrace import grad, jit, lax
 from ftrace.core.jaxpr import eval_jaxpr
 from ftrace.core.tapes import Ragged
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import Look, Scan, every

@@ -13,7 +13,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import grad, jit, jvp, lax, vjp, vmap
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.lowering.kernel.ir import While, loops_of
 from ftrace.lowering.kernel.schedule import LANE
 from ftrace.lowering.kernel.traversal import inside

@@ -5,7 +5,7 @@ import pytest
 
 import ftrace
 import ftrace.numpy as fnp
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.cpu.runtime.main import module_text
 from ftrace.lowering.kernel import reference
 from ftrace.lowering.kernel.ir import If, blocks_of, loops_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ftrace
 from ftrace.core.errors import DtypeError
-from ftrace.cpu.runtime.machine_code import host
+from ftrace.cpu.llvm.machine_code import host
 from ftrace.cpu.runtime.native_launch import compilations
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan

@@ -292,6 +292,105 @@ print("ok" if ticks > 10 else ticks)
 """,
 )
 
+SHARED = """
+ftrace.config.set_default(threads=3)
+x = np.linspace(0.0, 4.0, 400_000)
+total = ftrace.jit(lambda x: (np.sin(x) * np.exp(-x)).sum())
+turns = ftrace.jit(ftrace.vmap(lambda n: lax.while_loop(lambda c: c < n, lambda c: c + 1.0, 0.0)))
+first = total(x)
+"""
+
+survives(
+    "Ctrl-C ends a loop that threads share, whoever runs what does not end",
+    SHARED
+    + """
+seen = []
+for at in (0, 17, 40_000, 79_999):
+    n = np.full(80_000, 3.0)
+    n[at] = 1e300
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        turns(n)
+    except KeyboardInterrupt:
+        seen.append(at)
+    seen.append(total(x) == first)
+    seen.append((turns(np.full(80_000, 3.0)) == 3.0).all())
+right = [x for at in (0, 17, 40_000, 79_999) for x in (at, True, True)]
+print("ok" if seen == right else seen)
+""",
+)
+
+survives(
+    "a forked process runs what threads shared, in one thread and then in several",
+    CHILD
+    + SHARED
+    + """
+def same():
+    again = ftrace.jit(lambda x: (np.cos(x) * np.exp(-x)).sum())
+    return total(x) == first and again(x) == again(x)
+def loops(stop):
+    while not stop:
+        total(x)
+stop = []
+other = threading.Thread(target=loops, args=(stop,))
+other.start()
+found = []
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if same() and same() else 1)
+    found.append(finish(child))
+stop.append(1)
+other.join()
+print("ok" if found == [0] * 5 and same() else found)
+""",
+)
+
+survives(
+    "a signal handler forks while threads share a loop",
+    CHILD
+    + SHARED
+    + """
+children = []
+def fork(*_):
+    child = os.fork()
+    if child == 0:
+        children.append(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    elif children[:1] != [0]:
+        children.append(child)
+n = np.full(80_000, 3e4)
+signal.signal(signal.SIGALRM, fork)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+right = (turns(n) == 3e4).all() and total(x) == first
+if children[-1:] == [0]:
+    os._exit(0 if right else 1)
+print("ok" if right and children and finish(children[0]) == 0 else children)
+""",
+)
+
+survives(
+    "eight threads share loops while a ninth compiles",
+    SHARED
+    + """
+wrong = []
+def work(k):
+    for _ in range(30):
+        if total(x) != first:
+            wrong.append(k)
+def compiles():
+    for k in range(30):
+        if not right(k, x):
+            wrong.append("compiled")
+threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+threads.append(threading.Thread(target=compiles))
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(wrong or "ok")
+""",
+)
+
 survives(
     "a hundred million turns of a counted loop take no memory",
     """

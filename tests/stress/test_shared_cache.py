@@ -17,7 +17,7 @@ PROGRAM = """
 import os, sys, time
 import numpy as np
 import ftrace
-from ftrace.cpu.runtime import machine_code
+from ftrace.cpu.llvm import machine_code
 
 def programs(k):
     yield lambda x: np.cumsum(np.sin(x)) * x

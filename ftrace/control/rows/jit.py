@@ -52,7 +52,8 @@ def executable(
     Where tapes leave the jaxpr, Python runs their loops, and what lies between them compiles. The
     name of a function, and why it is compiled (again), are for messages.
     """
-    key = "code", place, config.settings.passes, config.settings.roll
+    settings = config.settings
+    key = "code", place, settings.passes, settings.roll, settings.threads
     found = jaxpr.cache.get(key)
     if found is None:
         with MAKING:  # a thread that loads the backend is this one, or has finished

@@ -10,11 +10,11 @@ to end, so that what is done twice is always less than what was done.
 from dataclasses import replace
 
 from ftrace.cpu.emit.emitter import State
-from ftrace.cpu.emit.uniformity import varying_in
 from ftrace.cpu.llvm.text import Text, Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import invert, iota
 from ftrace.lowering.kernel.ir import Block, KernelVar, Loop, Store, While
 from ftrace.lowering.kernel.traversal import inside
+from ftrace.lowering.kernel_passes.uniformity import varying_in
 
 SHARE = 8  # few: less than one lane in so many
 ONE, NONE = Typed("1", "i8", 1), Typed("0", "i8", 1)

@@ -60,12 +60,19 @@ class State:
         varying: ids of the variables that differ between lanes.
         read: the variables that something reads.
         divisors: those with several quotients, once shared_divisors.py has looked.
+        run: writes a block.
+        symbol: the name of the kernel's function.
+        in_region: whether this is a part of a loop that threads share.
     """
 
-    def __init__(self, text: Text, launch: Launch, run: Callable[["State", Block], None]) -> None:
+    def __init__(
+        self, text: Text, launch: Launch, run: Callable[["State", Block], None], symbol: str
+    ) -> None:
         self.text = text
         self.launch = launch
-        self._run = run
+        self.run = run
+        self.symbol = symbol
+        self.in_region = False
         self.buffers = {
             b.name: (b, o) for b, o in zip(launch.kernel.buffers, launch.operands, strict=True)
         }
@@ -89,7 +96,7 @@ class State:
 
     def block(self, block: Block) -> list[Typed]:
         """Write a block's statements; the values it leaves, uniform ones as scalars."""
-        self._run(self, block)
+        self.run(self, block)
         return [self.value(a) for a in block.results]
 
     # --- scopes
@@ -130,6 +137,10 @@ class State:
         """Bind a variable here."""
         self._values[var.id] = value
         self._depths[var.id] = self.depth
+
+    def is_value(self, var: KernelVar) -> bool:
+        """Whether a variable is bound here, not an operand of the kernel."""
+        return var.id in self._values
 
     def depth_of(self, atom: Atom) -> int:
         """The scope in which an atom is known; -1 for literals and operands."""

@@ -4,9 +4,11 @@ A loop counts down what it has in a register. At zero it calls `ftrace_poll`, wh
 clock, chooses how many iterations come before the next look (about a millisecond of them), and
 every 40 ms calls Python, where handlers of signals run. If one raised, as Ctrl-C does, the loop
 ends at once, every other loop at its first look, and `main` fails as it does when a callback
-raised. What a call knows is its *state*, three words whose address lies just before the slots:
-when to call Python next, whether a handler raised, and the callback. What a loop knows is its
-*cell*: how many iterations are left, how many there were, and when it last looked.
+raised. What a call knows is its *state*, four words whose address lies just before the slots:
+when to call Python next, whether a handler raised, the callback, and where a look finds whether a
+handler raised. What a loop knows is its *cell*: how many iterations are left, how many there were,
+and when it last looked. Of the threads that share a loop (thread_regions.py) only the one that
+called calls Python; the others have states of their own that show where its handlers raise.
 """
 
 import time
@@ -58,6 +60,7 @@ class SignalWatch:
         declare(s.text)
         self._cell = f"%{s.text.fresh('cell')}"
         s.scopes[0].lines += cell(self._cell, first(body))
+        self._state = state(s)
 
     def begin(self) -> Typed:
         """What the loop carries first: looks do not begin anew when it is entered again."""
@@ -72,7 +75,7 @@ class SignalWatch:
         before = text.block
         text.branch(text.compare("sle", less, Typed("0", "i8", 1)), look, go)
         text.label(look)
-        more = text.let(f"call i64 @{POLL}(ptr %slots, ptr {self._cell})", "i8", 1)
+        more = text.let(f"call i64 @{POLL}(ptr {self._state}, ptr {self._cell})", "i8", 1)
         text.jump(go)
         text.label(go)
         self.left = text.phi("i8", 1, [(less, before), (more, look)])
@@ -81,6 +84,16 @@ class SignalWatch:
     def end(self) -> None:
         """Behind the loop: `left` is what it carried last."""
         self.text.line(f"store i64 {self.left.name}, ptr {self._cell}, align 8")
+
+
+def state(s: State) -> str:
+    """The state of the call, where a kernel is written."""
+
+    def read() -> Typed:
+        place = s.text.let("getelementptr ptr, ptr %slots, i64 -1", "i8", 1)
+        return s.text.let(f"load ptr, ptr {place.name}, align 8", "i8", 1)
+
+    return s.hoisted(-1, "state", read).name
 
 
 def watch(s: State, body: Block) -> SignalWatch | None:
@@ -107,6 +120,13 @@ def close(
     watch.end()
 
 
+def idle(text: Text) -> str:
+    """Name of a function that looks for signals, for a thread that waits for others."""
+    declare(text)
+    text.declare("ftrace_idle", _IDLE)
+    return "@ftrace_idle"
+
+
 def cell(name: str, iterations: int) -> list[str]:
     """Text of a function's entry that makes a loop's cell."""
     words = (iterations, iterations, 0)
@@ -122,24 +142,37 @@ def declare(text: Text) -> None:
     text.declare(POLL, RUNTIME)
 
 
-STATE: Final = """  %state = alloca [3 x i64], align 8
+STATE: Final = """  %state = alloca [4 x i64], align 8
   %raised = getelementptr i64, ptr %state, i64 1
   %asking = getelementptr i64, ptr %state, i64 2
+  %looked_at = getelementptr i64, ptr %state, i64 3
   %before = getelementptr ptr, ptr %slots, i64 -1
   store i64 0, ptr %state, align 8
   store i64 0, ptr %raised, align 8
   store ptr %callback, ptr %asking, align 8
+  store ptr %raised, ptr %looked_at, align 8
   store ptr %state, ptr %before, align 8"""
+
+WORKER: Final = f"""  %before = getelementptr ptr, ptr %slots, i64 -1
+  %called = load ptr, ptr %before, align 8
+  %looked_at = getelementptr i64, ptr %called, i64 3
+  %raised = load ptr, ptr %looked_at, align 8
+  %own = alloca [4 x i64], align 8
+  %own_looks = getelementptr i64, ptr %own, i64 3
+  store i64 {(1 << 63) - 1}, ptr %own, align 8
+  store ptr %raised, ptr %own_looks, align 8
+  %calls = icmp eq i64 %worker, 0
+  %state = select i1 %calls, ptr %called, ptr %own"""
+"""The state of a thread that shares a loop: the call's, or one that never calls Python."""
 
 RUNTIME: Final = f"""declare i32 @clock_gettime(i32, ptr)
 
-define internal i64 @{POLL}(ptr %slots, ptr %cell) noinline cold {{
+define internal i64 @{POLL}(ptr %state, ptr %cell) noinline cold {{
 entry:
   %time = alloca [2 x i64], align 8
-  %state_at = getelementptr ptr, ptr %slots, i64 -1
-  %state = load ptr, ptr %state_at, align 8
-  %raised_at = getelementptr i64, ptr %state, i64 1
-  %raised = load i64, ptr %raised_at, align 8
+  %looked_at = getelementptr i64, ptr %state, i64 3
+  %raised_at = load ptr, ptr %looked_at, align 8
+  %raised = load atomic i64, ptr %raised_at monotonic, align 8
   %over = icmp ne i64 %raised, 0
   br i1 %over, label %stop, label %look
 look:
@@ -164,7 +197,7 @@ ask:
   %good = icmp eq i32 %code, 0
   br i1 %good, label %adapt, label %fail
 fail:
-  store i64 1, ptr %raised_at, align 8
+  store atomic i64 1, ptr %raised_at monotonic, align 8
   br label %stop
 adapt:
   %stride_at = getelementptr i64, ptr %cell, i64 1
@@ -193,5 +226,15 @@ adapt:
 stop:
   store i64 0, ptr %cell, align 8
   ret i64 0
+}}
+"""
+
+_IDLE: Final = f"""define internal void @ftrace_idle(ptr %slots) noinline cold {{
+  %cell = alloca [3 x i64], align 8
+  store [3 x i64] zeroinitializer, ptr %cell, align 8
+  %before = getelementptr ptr, ptr %slots, i64 -1
+  %state = load ptr, ptr %before, align 8
+  %more = call i64 @{POLL}(ptr %state, ptr %cell)
+  ret void
 }}
 """

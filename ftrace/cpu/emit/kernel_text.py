@@ -3,15 +3,16 @@
 The function is `void @symbol(ptr %slots, ptr %table)`: `slots` holds base addresses, `table`
 64-bit integers (byte offsets, steps, sizes, literals as bits); lowering/kernel/launching.py says
 which. It writes no globals and keeps its state in registers, so it may run in many threads at once.
+Loops that threads share are functions of their own (thread_regions.py).
 Statements are written by lane_loops.py, lane_branches.py and lane_memory.py, operations by
 llvm_spelling.py, some quotients by shared_divisors.py.
 """
 
 from ftrace.cpu.emit import lane_branches, lane_loops, lane_memory
 from ftrace.cpu.emit.emitter import State
-from ftrace.cpu.emit.llvm_spelling import spell
 from ftrace.cpu.emit.shared_divisors import quotient, shares
 from ftrace.cpu.llvm.text import Processor, Text
+from ftrace.cpu.mathematics.llvm_spelling import spell
 from ftrace.lowering.kernel.ir import Block, If, Let, Load, Loop, Store, While
 from ftrace.lowering.kernel.launching import Launch
 
@@ -32,7 +33,7 @@ def emit(launch: Launch, symbol: str, host: Processor, declarations: dict[str, s
         BackendError: the kernel holds something that this backend cannot do.
     """
     text = Text(host, declarations)
-    state = State(text, launch, _block)
+    state = State(text, launch, _block, symbol)
     state.push()
     state.block(launch.kernel.body)
     state.pop()

@@ -9,9 +9,9 @@ divergent_loops.py's.
 from ftrace.core.scalar import OPS
 from ftrace.cpu.emit import divergent_lanes, divergent_loops, interrupts
 from ftrace.cpu.emit.emitter import Carried, State
-from ftrace.cpu.emit.llvm_spelling import spell
 from ftrace.cpu.llvm.text import Typed
 from ftrace.cpu.llvm.vector_idioms import both, invert, zero
+from ftrace.cpu.mathematics.llvm_spelling import spell
 from ftrace.lowering.kernel.ir import Block, If, Let, While
 
 FEW = 4  # statements in both arms that are computed rather than jumped over by a uniform branch

@@ -9,10 +9,10 @@ loop runs inside lanes. lowering/kernel/fold_trees.py is the same in NumPy.
 
 from collections.abc import Sequence
 
-from ftrace.cpu.emit.llvm_spelling import compare, extreme_of, spell
 from ftrace.cpu.llvm.casts import cast
 from ftrace.cpu.llvm.text import Text, Typed
 from ftrace.cpu.llvm.vector_idioms import both, invert, part
+from ftrace.cpu.mathematics.llvm_spelling import compare, extreme_of, spell
 from ftrace.cpu.mathematics.pieces import two_sum
 from ftrace.lowering.kernel.fold_trees import identity
 from ftrace.lowering.kernel.ir import PAIRS, Fold
@@ -24,11 +24,6 @@ State = list[Typed]
 def combine_values(text: Text, op: str, a: Typed, b: Typed) -> Typed:
     """One step of a fold that is an operation: a op b."""
     return spell(text, _SPELLED.get(op, op), (a, b), a.dtype)
-
-
-def has_tree(fold: Fold) -> bool:
-    """Whether the result depends on the tree: sums and products of floats."""
-    return fold.acc[0] == "f" and fold.op in ("sum", "prod")
 
 
 def _tracks_nan(fold: Fold) -> bool:
@@ -96,7 +91,7 @@ def flush(text: Text, state: State) -> State:
     return [text.like(total, 0.0), high, text.add(low, error)]
 
 
-def _combine(text: Text, fold: Fold, a: State, b: State) -> State:
+def join(text: Text, fold: Fold, a: State, b: State) -> State:
     """Two accumulators become one; `a` holds the lower ways."""
     if fold.block:
         high, error = two_sum(text, a[1], b[1])
@@ -117,7 +112,7 @@ def fold_lanes(text: Text, fold: Fold, state: State) -> State:
         count //= 2
         lower = [part(text, cell, 0, count) for cell in state]
         upper = [part(text, cell, count, count) for cell in state]
-        state = _combine(text, fold, lower, upper)
+        state = join(text, fold, lower, upper)
     return state
 
 
@@ -126,7 +121,7 @@ def fold_list(text: Text, fold: Fold, states: Sequence[State]) -> State:
     while len(states) > 1:
         half = len(states) // 2
         pairs = zip(states[:half], states[half:], strict=True)
-        states = [_combine(text, fold, a, b) for a, b in pairs]
+        states = [join(text, fold, a, b) for a, b in pairs]
     return states[0]
 
 

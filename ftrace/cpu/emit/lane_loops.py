@@ -8,25 +8,29 @@ second copy for the end. Other hosts run the end one iteration at a time, into t
 multiple of their length.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
-from ftrace.cpu.emit import divergent_lanes, interrupts, lane_folds
-from ftrace.cpu.emit.emitter import Carried, State
+from ftrace.cpu.emit import divergent_lanes, interrupts, lane_folds, thread_regions
+from ftrace.cpu.emit.counted_loops import ZERO, Body, Bounds, Cells, counted
+from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.emit.lane_memory import gathers
-from ftrace.cpu.emit.uniformity import varying_in
 from ftrace.cpu.llvm.text import Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import iota, part
+from ftrace.lowering.kernel.fold_trees import has_tree
 from ftrace.lowering.kernel.ir import Fold, Loop, While
 from ftrace.lowering.kernel.schedule import LANE
-
-Cells = list[Typed]
-Body = Callable[[Typed, Cells], Cells]
+from ftrace.lowering.kernel_passes.uniformity import varying_in
 
 
 def loop(s: State, stmt: Loop) -> None:
     """Write a loop."""
     lanes = _lanes(s, stmt)
-    outs = _lane_loop(s, stmt, lanes) if lanes > 1 else _serial_loop(s, stmt)
+    if thread_regions.is_shared(s, stmt, lanes):
+        outs = thread_regions.write(s, stmt, partial(_part, lanes))
+    else:
+        bounds = ZERO, s.scalar(stmt.extent)
+        outs = _lane_loop(s, stmt, lanes, bounds) if lanes > 1 else _serial_loop(s, stmt, bounds)
     for var, value in zip(stmt.outs, outs, strict=True):
         s.define(var, value)
 
@@ -36,11 +40,19 @@ def _lanes(s: State, stmt: Loop) -> int:
     schedule = s.launch.schedule
     if s.lanes > 1 or schedule.lanes == 1 or stmt.params or schedule.role(stmt) != LANE:
         return 1
-    ways = max((f.ways for f in stmt.folds if lane_folds.has_tree(f)), default=1)
+    ways = max((f.ways for f in stmt.folds if has_tree(f)), default=1)
     for lanes in (max(schedule.lanes, ways), ways):
         if all(f.block % lanes == 0 for f in stmt.folds):
             return lanes
     return 1
+
+
+def _part(lanes: int, s: State, stmt: Loop, first: Typed, stop: Typed) -> list[Cells]:
+    """Some iterations of a loop that threads share: the state of each fold."""
+    if lanes > 1:
+        return _swept(s, stmt, lanes, (first, stop))
+    _serial_loop(s, stmt, (first, stop))
+    return []
 
 
 def _index_types(stmt: Loop) -> list[str]:
@@ -68,43 +80,6 @@ def _regroup(states: Sequence[Cells], cells: Cells) -> list[Cells]:
         found.append(cells[first : first + len(state)])
         first += len(state)
     return found
-
-
-# --- the skeleton of every loop
-
-
-def counted(
-    s: State,
-    bounds: tuple[Typed, Typed, int],
-    cells: Cells,
-    body: Body,
-    watch: interrupts.SignalWatch | None = None,
-) -> Cells:
-    """`for i in range(start, stop, step)`, with values carried around in registers.
-
-    Args:
-        s: where.
-        bounds: start, stop and step.
-        cells: the first values carried.
-        body: writes an iteration; its index and the values to the next values.
-        watch: looks for signals, if the loop does.
-    """
-    text, (start, stop, step) = s.text, bounds
-    head, work, done = text.fresh("head"), text.fresh("body"), text.fresh("done")
-    counts = [] if watch is None else [watch.begin()]
-    s.push()
-    before = text.block
-    text.jump(head)
-    text.label(head)
-    around = Carried(text, [*counts, start, *cells], before)
-    at, *names = around.values[len(counts) :]
-    text.branch(text.compare("slt", at, stop), work, done)
-    text.label(work)
-    left = body(at, names)
-    after = text.add(at, Typed(str(step), "i8", 1))
-    interrupts.close(watch, around, [after, *left], head, done)
-    s.pop()
-    return names
 
 
 def _flushed(s: State, fold: Fold, at: Typed, state: Cells) -> Cells:
@@ -136,13 +111,12 @@ def _starts(s: State, fold: Fold, at: Typed) -> Typed:
 # --- serial loops
 
 
-def _serial_loop(s: State, stmt: Loop) -> Cells:
+def _serial_loop(s: State, stmt: Loop, bounds: Bounds) -> Cells:
     """One iteration after the other; the values may be vectors of the lanes around us."""
     run = _Serial(s, stmt)
     start = [c for group in (*run.states, run.inits) for c in group]
     watch = interrupts.watch(s, stmt.body) if stmt.params else None
-    bounds = Typed("0", "i8", 1), s.scalar(stmt.extent), 1
-    cells = counted(s, bounds, start, run.body, watch)
+    cells = counted(s, (*bounds, 1), start, run.body, watch)
     *groups, carried = _regroup([*run.states, run.inits], cells)
     outs: Cells = []
     for fold, state, apart in zip(stmt.folds, groups, run.apart, strict=True):
@@ -165,7 +139,7 @@ class _Serial:
         for fold, index in zip(stmt.folds, _index_types(stmt), strict=True):
             wide = s.lanes if stmt.outs[first].id in s.varying else 1
             state = lane_folds.start(s.text, fold, index, wide)
-            split = lane_folds.has_tree(fold) and fold.ways > 1
+            split = has_tree(fold) and fold.ways > 1
             self.apart.append(_Apart(s, fold, state) if split else None)
             self.states.append([] if split else state)
             first += lane_folds.width(fold)
@@ -267,32 +241,36 @@ class _Apart:
 # --- lane loops
 
 
-def _lane_loop(s: State, stmt: Loop, lanes: int) -> Cells:
+def _lane_loop(s: State, stmt: Loop, lanes: int, bounds: Bounds) -> Cells:
+    """Many iterations at once, and what they leave."""
+    outs: Cells = []
+    for fold, state in zip(stmt.folds, _swept(s, stmt, lanes, bounds), strict=False):
+        ended = lane_folds.flush(s.text, state) if fold.block else state
+        outs += lane_folds.finish(s.text, fold, lane_folds.fold_lanes(s.text, fold, ended))
+    return outs
+
+
+def _swept(s: State, stmt: Loop, lanes: int, bounds: Bounds) -> list[Cells]:
     """Many iterations at once, on accumulators that are vectors of `ways`."""
-    text = s.text
-    stop, zero = s.scalar(stmt.extent), Typed("0", "i8", 1)
-    ways = [f.ways if lane_folds.has_tree(f) else lanes for f in stmt.folds]
+    text, (start, stop) = s.text, bounds
+    ways = [f.ways if has_tree(f) else lanes for f in stmt.folds]
     kinds = zip(stmt.folds, _index_types(stmt), ways, strict=True)
     states = [lane_folds.start(text, f, index, w) for f, index, w in kinds]
     cells = [c for state in states for c in state]
     may_leave = divergent_lanes.leaving(s, stmt)
     if may_leave is not None:
         ordered, loop = may_leave
-        _Lanes(s, ordered, lanes, states).in_two_rounds(loop, stop)
+        _Lanes(s, ordered, lanes, states).in_two_rounds(loop, start, stop)
         return []
     run = _Lanes(s, stmt, lanes, states)
     if text.host.masked and not gathers(s, stmt):
-        cells = counted(s, (zero, stop, lanes), cells, run.ragged(stop))
+        cells = counted(s, (start, stop, lanes), cells, run.ragged(stop))
     else:
         full = text.op("and", stop, Typed(str(-lanes), "i8", 1))
-        cells = counted(s, (zero, full, lanes), cells, run.full)
+        cells = counted(s, (start, full, lanes), cells, run.full)
         step, end = (lanes, run.ragged(stop)) if text.host.masked else (1, run.single)
         cells = counted(s, (full, stop, step), cells, end)
-    outs: Cells = []
-    for fold, state in zip(stmt.folds, _regroup(states, cells), strict=True):
-        ended = lane_folds.flush(text, state) if fold.block else state
-        outs += lane_folds.finish(text, fold, lane_folds.fold_lanes(text, fold, ended))
-    return outs
+    return _regroup(states, cells)
 
 
 class _Lanes:
@@ -374,7 +352,7 @@ class _Lanes:
         s.pop()
         return new
 
-    def in_two_rounds(self, loop: While, stop: Typed) -> None:
+    def in_two_rounds(self, loop: While, start: Typed, stop: Typed) -> None:
         """All lanes, and those that this loop leaves behind together, a vector when there is one.
 
         One more round than there are vectors runs the last of them.
@@ -410,7 +388,7 @@ class _Lanes:
             return [text.phi("i8", 1, [(count, before), (rest, end)])]
 
         zero = Typed("0", "i8", 1)
-        counted(s, (zero, text.add(stop, wide), lanes), [zero], body)
+        counted(s, (start, text.add(stop, wide), lanes), [zero], body)
 
     def _chosen(self, indices: Typed, mask: Typed) -> None:
         """The body for the elements of these indices."""

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.emit.lane_folds import combine_values
-from ftrace.cpu.emit.uniformity import varying_in
 from ftrace.cpu.llvm.text import MANGLED, Typed, memory_type, type_of
 from ftrace.cpu.llvm.vector_idioms import extended, iota, lane, part, reverse
 from ftrace.lowering.kernel.ir import (
@@ -26,6 +25,7 @@ from ftrace.lowering.kernel.ir import (
     Store,
     blocks_of,
 )
+from ftrace.lowering.kernel_passes.uniformity import varying_in
 
 SHORTEST = 16  # bytes that can be written past the caches
 HALF = 8  # bytes: half of the shortest register, which has a mask of its own length

@@ -19,9 +19,9 @@ import numpy as np
 
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import once
+from ftrace.cpu.llvm.machine_code import Module, compile_module, host
 from ftrace.cpu.mathematics.libraries import capsule
 from ftrace.cpu.runtime.blas_text import CBLAS, FORTRAN, PREFIX, product_name, product_text
-from ftrace.cpu.runtime.machine_code import Module, compile_module, host
 
 KINDS: Final = {"f4": "s", "f8": "d"}
 ROUTINES: Final = ("gemm", "gemv")

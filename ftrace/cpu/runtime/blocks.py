@@ -15,8 +15,8 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.lazy import once
 from ftrace.core.tapes import Ragged, levels
+from ftrace.cpu.llvm.machine_code import Module, compile_module, host
 from ftrace.cpu.runtime import native_tapes
-from ftrace.cpu.runtime.machine_code import Module, compile_module, host
 
 ADDRESS: Final = np.dtype(np.uintp)
 

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ftrace.core.lazy import once
+from ftrace.cpu.llvm.machine_code import Module, compile_module, host
 from ftrace.cpu.runtime.entry_text import (
     API,
     CALL_BACK,
@@ -25,7 +26,6 @@ from ftrace.cpu.runtime.entry_text import (
     callback_text,
     entry_text,
 )
-from ftrace.cpu.runtime.machine_code import Module, compile_module, host
 from ftrace.cpu.runtime.python_rows import call_back
 
 STACK_SLOTS: Final = 4096

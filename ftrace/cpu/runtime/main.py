@@ -232,7 +232,7 @@ class _Main:
         text.line(f"store i64 {left.name}, ptr {place}, align 8")
         text.branch(text.compare("sle", left, zero), look, go)
         text.label(look)
-        more = text.let(f"call i64 @{POLL}(ptr %slots, ptr {place})", "i8", 1)
+        more = text.let(f"call i64 @{POLL}(ptr %state, ptr {place})", "i8", 1)
         text.branch(text.compare("ne", more, zero), go, "failed")
         text.label(go)
 

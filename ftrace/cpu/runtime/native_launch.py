@@ -23,12 +23,12 @@ from ftrace.core.errors import BackendError, DtypeError, ShapeError
 from ftrace.core.lazy import MAKING
 from ftrace.core.tapes import is_tape
 from ftrace.cpu.foreign import gufuncs
+from ftrace.cpu.llvm.machine_code import Module, compile_module, host
 from ftrace.cpu.llvm.text import Processor
 from ftrace.cpu.mathematics.libraries import PREFIX, pointers
 from ftrace.cpu.runtime import blas, blocks, native_tapes
 from ftrace.cpu.runtime.entry import STACK_ARENA, Item, Needs, bind
 from ftrace.cpu.runtime.entry_text import REJECTED
-from ftrace.cpu.runtime.machine_code import Module, compile_module, host
 from ftrace.cpu.runtime.main import FAILED, kernel_text, module_text
 from ftrace.cpu.runtime.python_rows import (
     NativeFrame,
@@ -40,6 +40,7 @@ from ftrace.cpu.runtime.python_rows import (
     within,
 )
 from ftrace.cpu.runtime.recycling import maker, together
+from ftrace.cpu.threads import thread_pool
 from ftrace.interpreters.quiet import quietly
 from ftrace.lowering.kernel.ir import Lit, Loop, While
 from ftrace.lowering.kernel.launching import Launch
@@ -113,6 +114,8 @@ def _compile(text: str, program: Program, made_for: Processor) -> Module:
         symbols.update(blas.symbols())
     if native_tapes.PREFIX in text:
         symbols.update(native_tapes.symbols())
+    if any(launch.threads >= 0 for launch in program.launches):
+        symbols.update(thread_pool.symbols())
     symbols.update(gufuncs.symbols(step.loop for step in program.loops))
     try:
         return compile_module(text, symbols, made_for)
@@ -192,6 +195,9 @@ class NativeProgram:
         stack = program.arena if on_stack else None
         needs = Needs(len(slots), stack, _is_long(program), bool(calls))
         self._enter = bind(addresses, items, needs)
+        shared = [program.table[k.threads] for k in program.launches if k.threads >= 0]
+        if shared:
+            thread_pool.start(max(shared))
         self._kept = (module, table)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:

@@ -21,7 +21,7 @@ import numpy as np
 from ftrace.core.config import config
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import once
-from ftrace.cpu.runtime.machine_code import compile_module, host
+from ftrace.cpu.llvm.machine_code import compile_module, host
 from ftrace.cpu.runtime.recycling_text import (
     BOUND,
     COUNT,

@@ -110,11 +110,6 @@ def parts(fold: Fold) -> int:
     return 2 if fold.op in PAIRS or fold.block else 1
 
 
-def has_tree(fold: Fold) -> bool:
-    """Whether the order of a fold shows in its bits."""
-    return fold.op in ("sum", "prod") and fold.acc[0] == "f"
-
-
 # --- for people
 
 _TEAMS: Final = {

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeGuard
 
-from ftrace.gpu.grid.layout import GridLayout, has_tree
+from ftrace.gpu.grid.layout import GridLayout
+from ftrace.lowering.kernel.fold_trees import has_tree
 from ftrace.lowering.kernel.ir import (
     Block,
     Fold,

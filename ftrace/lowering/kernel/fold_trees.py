@@ -41,6 +41,11 @@ def identity(op: str, dtype: str) -> Any:
     return np.dtype(dtype).type(value).item()
 
 
+def has_tree(fold: Fold) -> bool:
+    """Whether the result depends on the tree: sums and products of floats."""
+    return fold.acc[0] == "f" and fold.op in ("sum", "prod")
+
+
 def fold_all(folds: Sequence[Fold], columns: Sequence[Array]) -> list[Array]:
     """Fold the columns that a loop's iterations left: one per fold, two per pair."""
     rest, results = list(columns), []

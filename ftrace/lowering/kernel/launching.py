@@ -32,13 +32,15 @@ class Operand:
 class Launch:
     """One run of a kernel; `operands` are for its buffers, `scalars` table entries of its scalars.
 
-    In the table floats are bit patterns (4-byte ones in the lower half), booleans 0 or 1.
+    `threads` is the entry with the number of threads that may share its loops, -1 for none. In the
+    table floats are bit patterns (4-byte ones in the lower half), booleans 0 or 1.
     """
 
     kernel: Kernel
     schedule: Schedule
     operands: tuple[Operand, ...]
     scalars: tuple[int, ...]
+    threads: int = -1
 
 
 @record
@@ -60,14 +62,16 @@ def shared(launch: Launch) -> SharedLaunch:
     """A launch apart from where its memory lies."""
     slots = tuple(dict.fromkeys(o.slot for o in launch.operands))
     entries = [*launch.scalars, *(e for o in launch.operands for e in (o.offset, *o.steps))]
-    first = min(entries, default=0)
+    shares = launch.threads >= 0
+    first = min([*entries, launch.threads] if shares else entries, default=0)
     operands = tuple(
         Operand(slots.index(o.slot), o.offset - first, tuple(e - first for e in o.steps))
         for o in launch.operands
     )
     scalars = tuple(e - first for e in launch.scalars)
     kernel = replace(launch.kernel, name="")
-    return SharedLaunch(Launch(kernel, launch.schedule, operands, scalars), slots, first)
+    threads = launch.threads - first if shares else -1
+    return SharedLaunch(Launch(kernel, launch.schedule, operands, scalars, threads), slots, first)
 
 
 def repeated(launches: Sequence[Launch]) -> list[tuple[int, SharedLaunch | None]]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ftrace.core.records import record
 from ftrace.core.scalar import OPS
+from ftrace.lowering.kernel.fold_trees import has_tree
 from ftrace.lowering.kernel.ir import (
     Atom,
     Block,
@@ -46,11 +47,13 @@ class Schedule:
         lanes: iterations of a `lane` loop that run at once: a power of two, at least the `ways`
             of every fold of such a loop.
         streams: buffers that are written past the caches, where whole vectors are (streaming.py).
+        shared: axis ids of loops whose iterations are shared by threads (thread_sharing.py).
     """
 
     roles: tuple[tuple[int, str], ...]
     lanes: int
     streams: tuple[str, ...] = ()
+    shared: tuple[int, ...] = ()
 
     def role(self, loop: Loop) -> str:
         """The role of a loop."""
@@ -105,7 +108,7 @@ def _best(loop: Loop, facts: _Facts) -> tuple[int, list[Loop]]:
     """The best score, and the loops that get lanes for it: this one, or some inside it."""
     inner = [_best(child, facts) for child in _top(loop.body)]
     below = (TURNS * sum(s for s, _ in inner), [x for _, found in inner for x in found])
-    in_order = bool(loop.params) or _combines(loop.body, loop.axis)
+    in_order = bool(loop.params) or combines(loop.body, loop.axis)
     tiny = 0 < facts.extents.get(loop.axis.id, 0) <= TINY
     if in_order or tiny or loop.axis.id in facts.without:
         return below
@@ -132,11 +135,23 @@ def _is_dear(loop: Loop) -> bool:
     return False
 
 
-def _combines(block: Block, axis: KernelVar) -> bool:
+def is_shareable(loop: Loop, chosen: Schedule) -> bool:
+    """Whether threads may run iterations of a loop in any order, with the same result.
+
+    They write different cells; what floats are summed up to is joined block by block, and what
+    else is folded does not depend on the order.
+    """
+    if loop.params or combines(loop.body, loop.axis):
+        return False
+    lengths = {f.block for f in loop.folds if has_tree(f)}
+    return not loop.folds or (chosen.role(loop) == LANE and 0 not in lengths and len(lengths) < 2)
+
+
+def combines(block: Block, axis: KernelVar) -> bool:
     """Whether iterations along an axis combine into the same cells."""
     return any(
         (isinstance(s, Store) and s.combine is not None and axis not in s.at)
-        or any(_combines(inner, axis) for inner in blocks_of(s))
+        or any(combines(inner, axis) for inner in blocks_of(s))
         for s in block.stmts
     )
 
@@ -171,7 +186,8 @@ def _lanes(lane_loops: Sequence[Loop], facts: _Facts, vector_bytes: int) -> int:
         if facts.is_across(loop):
             continue
         if any(inner.folds for inner in loops_of(loop.body)):
-            registers = 8
+            few = facts.extents.get(loop.axis.id, LONG) * widest // vector_bytes
+            registers = 8 if few >= 8 else max(registers, 1 << few.bit_length())
         elif any(inner.params for inner in loops_of(loop.body)):
             registers = 2 if any(map(_is_dear, loops_of(loop.body))) else 4
         elif _carried(loop.body):

@@ -38,7 +38,7 @@ from ftrace.lowering.kernel.ir import (
     blocks_of,
     loops_of,
 )
-from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule
+from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule, is_shareable
 
 _FOLD_KINDS: Final = dict.fromkeys(FOLDS, ANY) | {"sum": NUMBER, "prod": NUMBER}
 _FOLD_KINDS.update(dict.fromkeys(("and", "or", "xor"), "biu"))
@@ -60,6 +60,7 @@ def verify_schedule(kernel: Kernel, schedule: Schedule) -> None:
         (set(named) <= set(axes), "a schedule names a loop that the kernel does not have"),
         ({role for _, role in schedule.roles} <= {LANE, SERIAL}, "a role is lane or serial"),
         (_is_power(schedule.lanes), "lanes are a power of two"),
+        (set(schedule.shared) <= set(axes), "threads share loops of the kernel"),
     )
     for holds, rule in rules:
         if not holds:
@@ -70,6 +71,8 @@ def verify_schedule(kernel: Kernel, schedule: Schedule) -> None:
     for loop in loops_of(kernel.body):
         if schedule.role(loop) == LANE:
             _verify_lanes(kernel, schedule, loop)
+        if loop.axis.id in schedule.shared and not is_shareable(loop, schedule):
+            _fail(kernel, loop, "threads share a loop whose iterations depend on their order")
 
 
 def _verify_lanes(kernel: Kernel, schedule: Schedule, loop: Loop) -> None:

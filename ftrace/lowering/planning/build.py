@@ -39,9 +39,11 @@ from ftrace.lowering.kernel_passes.splitting import split
 from ftrace.lowering.loops.interchange import Interchange
 from ftrace.lowering.loops.small_loops import SmallLoop
 from ftrace.lowering.machine import Machine
+from ftrace.lowering.planning.thread_sharing import share
 
 WAYS = 32  # accumulators of a sum over neighbours in memory
 BLOCK = 1024  # elements that are summed without keeping the rounding error
+WIDE = 1 << 14  # the same where the sum is wider than they are: for threads, which sum up blocks
 ROWS = 64  # the same for a sum over rows, one accumulator per column
 
 
@@ -81,7 +83,8 @@ def build(
     extents = _extents(kernel, scalars, table) if machine.lanes else {}
     chosen = schedule(kernel, machine.vector_bytes, short, extents)
     kernel = replace(kernel, body=_in_registers(kernel.body, chosen, extents, False))
-    return Launch(kernel, chosen, operands, scalars)
+    launch = Launch(kernel, chosen, operands, scalars)
+    return share(launch, extents, table, machine.threads) if machine.threads > 1 else launch
 
 
 def _extents(kernel: Kernel, scalars: Sequence[int], table: Sequence[int]) -> dict[int, int]:
@@ -108,7 +111,11 @@ def _in_registers(block: Block, chosen: Schedule, extents: Mapping[int, int], la
             lane = chosen.role(stmt) == LANE
             folds = stmt.folds
             if lanes and not lane:
-                folds = tuple(replace(f, ways=1, block=min(f.block, ROWS)) for f in folds)
+                kept = (0, ROWS, BLOCK)
+                folds = tuple(
+                    replace(f, ways=1, block=min(f.block, ROWS) if f.block in kept else 0)
+                    for f in folds
+                )
             n = extents.get(stmt.axis.id)
             if n is not None:
                 folds = tuple(replace(f, block=0) if n <= f.block else f for f in folds)
@@ -279,7 +286,7 @@ class _Work:
             return Fold(rule.fold, wide, WAYS if neighbours else 1)
         ways = WAYS if neighbours else 1
         if self.wide and wide == "f4":
-            return Fold("sum", "f8", ways)
+            return Fold("sum", "f8", ways, WIDE if neighbours else 0)
         return Fold("sum", wide, ways, BLOCK if neighbours else ROWS)
 
     def _fold(

@@ -1,0 +1,95 @@
+"""Threads: which loops of a kernel are shared by threads, by an estimate of their time.
+
+Waking a thread takes some ten microseconds, so that only loops of several times as many are shared.
+The time of an iteration is estimated from its operations and accesses; that of the whole is a
+product with sizes that the plan knows. Which thread runs which iterations changes no result: only
+loops whose iterations write different cells are shared, and sums only where their fold has blocks,
+whose sums are combined in order. The choice is noted in the kernel's schedule.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from ftrace.core.scalar import OPS
+from ftrace.lowering.kernel.ir import Block, Kernel, Let, Load, Loop, Stmt, Store, While, blocks_of
+from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.kernel.schedule import LANE, Schedule, is_shareable
+
+WORTH: Final = 40_000.0  # nanoseconds of a loop that is shared
+EACH: Final = 10_000.0  # nanoseconds that a thread should have to do
+FEWEST: Final = 16  # iterations of a loop that is shared
+UNKNOWN: Final = 16  # iterations of a loop whose number only the run knows
+SCALAR, VECTOR = 0.3, 0.005  # nanoseconds of an operation, by itself and per byte in lanes
+COSTLY: Final = 15.0  # how much longer a function or a quotient takes
+ACCESS, GATHER = 1.5, 12.0  # the same of a load or store in a row, and of one at other places
+
+
+def share(launch: Launch, extents: Mapping[int, int], table: list[int], threads: int) -> Launch:
+    """The launch with loops that threads share, where that is worth it.
+
+    Args:
+        launch: of a kernel with its final schedule.
+        extents: iterations of loops, by axis.
+        table: where the number of threads is appended.
+        threads: how many there may be.
+    """
+    times = _Times(launch.kernel, launch.schedule, extents)
+    found = times.shared(launch.kernel.body)
+    if not found:
+        return launch
+    most = max(time for _, time in found)
+    table.append(max(2, min(threads, int(most / EACH))))
+    schedule = replace(launch.schedule, shared=tuple(axis for axis, _ in found))
+    return replace(launch, schedule=schedule, threads=len(table) - 1)
+
+
+class _Times:
+    """Estimates of how long the statements of a kernel take."""
+
+    def __init__(self, kernel: Kernel, schedule: Schedule, extents: Mapping[int, int]) -> None:
+        self._schedule, self._extents = schedule, extents
+        self._steps = {b.name: b.steps for b in kernel.buffers}
+
+    def shared(self, block: Block) -> list[tuple[int, float]]:
+        """The outermost loops that are worth it and can be shared, with their times."""
+        found: list[tuple[int, float]] = []
+        for stmt in block.stmts:
+            if not isinstance(stmt, Loop):
+                continue
+            time = self._time(stmt, None)
+            if time < WORTH:
+                continue
+            if self._has_enough(stmt) and is_shareable(stmt, self._schedule):
+                found.append((stmt.axis.id, time))
+            elif self._schedule.role(stmt) != LANE:
+                found += self.shared(stmt.body)
+        return found
+
+    def _has_enough(self, loop: Loop) -> bool:
+        """Whether a loop has iterations for more than one thread."""
+        pieces = [2 * f.block for f in loop.folds]
+        return self._extents.get(loop.axis.id, 0) >= max([FEWEST, *pieces])
+
+    def _time(self, stmt: Stmt, lanes: Loop | None) -> float:
+        """Nanoseconds of a statement, per iteration of the loop in lanes around it."""
+        if isinstance(stmt, Let):
+            each = VECTOR * int(stmt.out.dtype[1:]) if lanes is not None else SCALAR
+            return each * (COSTLY if OPS[stmt.op].costly else 1.0)
+        if isinstance(stmt, Load | Store):
+            return self._access(stmt, lanes)
+        if isinstance(stmt, Loop):
+            if lanes is None and self._schedule.role(stmt) == LANE:
+                lanes = stmt
+            each = sum(self._time(inner, lanes) for inner in stmt.body.stmts)
+            return self._extents.get(stmt.axis.id, UNKNOWN) * (each + len(stmt.folds) * VECTOR)
+        inner = sum(self._time(s, lanes) for block in blocks_of(stmt) for s in block.stmts)
+        return UNKNOWN * inner if isinstance(stmt, While) else inner
+
+    def _access(self, stmt: Load | Store, lanes: Loop | None) -> float:
+        if lanes is None:
+            return SCALAR
+        size = 8 if isinstance(stmt, Store) else int(stmt.out.dtype[1:])
+        steps = self._steps.get(stmt.buffer, ())
+        apart = [s for a, s in zip(stmt.at, steps, strict=False) if a == lanes.axis and s == "any"]
+        return size * VECTOR * (GATHER if apart else ACCESS)

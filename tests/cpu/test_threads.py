@@ -1,0 +1,225 @@
+"""Loops that threads share: the same bits for any number of threads, and who is asked to help."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import lax
+from ftrace.core.errors import ConfigError
+from ftrace.cpu.threads import thread_pool
+
+N = 200_003
+rng = np.random.default_rng(5)
+X = rng.normal(size=N)
+WITH_NAN = X.copy()
+WITH_NAN[[17, 150_000]] = np.nan
+TALL = rng.normal(size=(40_001, 7))
+WIDE = rng.normal(size=(23, 30_011))
+ROWS = rng.normal(size=(4001, 257))
+
+
+def root(a):
+    """Newton's square root, of which elements take different numbers of iterations."""
+    return lax.while_loop(lambda s: abs(s * s - a) > 1e-12 * a, lambda s: 0.5 * (s + a / s), a)
+
+
+def softmax(x):
+    shifted = fnp.exp(x - x.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
+def steps(x):
+    return lax.scan(lambda c, _: (fnp.sin(c) + 0.1 * x, c.sum()), x, None, length=5)
+
+
+PROGRAMS = {
+    "elementwise": (lambda x: fnp.sin(x) * fnp.exp(-x * x) + fnp.tanh(x), X),
+    "float32": (lambda x: fnp.sin(x) * fnp.exp(-x * x), X.astype("f4")),
+    "complex": (lambda x: fnp.exp(x) * x.conj(), X[::2] + 1j * X[: (N + 1) // 2]),
+    "several results": (lambda x: (fnp.cos(x), fnp.log1p(x * x), x > 0), X),
+    "sum": (lambda x: fnp.exp(x).sum(), X),
+    "sum of float32": (lambda x: fnp.exp(x).sum(), X.astype("f4")),
+    "sum of float16": (lambda x: fnp.exp(x).sum(), X.astype("f2")),
+    "mean and variance": (lambda x: (fnp.exp(x).mean(), fnp.exp(x).var()), X),
+    "sum that reaches infinity": (lambda x: fnp.exp(900 * x).sum(), X),
+    "extremes": (lambda x: (fnp.sin(x).max(), fnp.sin(x).min()), X),
+    "extremes with NaN": (lambda x: (fnp.sin(x).max(), fnp.sin(x).min()), WITH_NAN),
+    "places of extremes": (lambda x: (fnp.sin(x).argmax(), fnp.cos(x).argmin()), WITH_NAN),
+    "sums of integers": (lambda x: (fnp.sin(x) * 1e6).astype("i8").sum(), X),
+    "whether": (lambda x: ((fnp.sin(x) > 2).any(), (fnp.exp(x) > 0).all()), X),
+    "a sum and an extreme": (lambda x: fnp.exp(x).sum() + fnp.sin(x).max(), X),
+    "one loop after another": (softmax, X),
+    "rows": (softmax, ROWS),
+    "few rows": (softmax, WIDE),
+    "few columns": (lambda x: fnp.exp(x).sum(axis=0), TALL),
+    "many columns": (lambda x: fnp.exp(x).sum(axis=0), WIDE),
+    "transposed": (lambda x: fnp.exp(x).T + 1.0, ROWS),
+    "gathered": (lambda x: fnp.exp(x[fnp.argsort(-x)]), X),
+    "elements leave a loop one by one": (ftrace.vmap(root), np.abs(X) + 1e-3),
+    "a loop in order": (steps, X),
+    "gradient": (ftrace.grad(lambda x: (fnp.sin(x) * fnp.exp(-x * x)).sum()), X),
+    "gradient of rows": (ftrace.grad(lambda x: fnp.log(softmax(x)[:, 3]).sum()), ROWS),
+    "forward mode": (lambda x: ftrace.jvp(lambda y: fnp.exp(y).sum(), (x,), (x,)), X),
+    "past the caches": (lambda x: fnp.exp(x), rng.normal(size=5_000_000)),
+    "shorter than a range": (lambda x: fnp.exp(x), rng.normal(size=(17, 5))),
+}
+
+
+def bits(tree):
+    return [np.asarray(leaf).tobytes() for leaf in ftrace.tree_util.tree_leaves(tree)]
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_bits_do_not_depend_on_the_number_of_threads(name):
+    f, x = PROGRAMS[name]
+    found = {}
+    for count in (1, 2, 3, 7):
+        with ftrace.config.update(threads=count):
+            compiled = ftrace.jit(f)
+            found[count] = [bits(compiled(x)) for _ in range(3)]
+    first = found[1][0]
+    assert all(run == first for runs in found.values() for run in runs)
+    with np.errstate(over="ignore"):
+        plain = f(x)
+    got = ftrace.tree_util.tree_leaves(ftrace.jit(f)(x))
+    want = ftrace.tree_util.tree_leaves(plain)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-3 if x.dtype.itemsize == 2 else 3e-6, atol=1e-8)
+
+
+def shared(f, *args, threads=3):
+    """Which kernels of a compiled function are shared."""
+    with ftrace.config.update(threads=threads):
+        return ["shared by" in line for line in ftrace.jit(f).lower(*args).launches]
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_large_loops_are_shared_and_small_ones_are_not(name):
+    f, x = PROGRAMS[name]
+    assert any(shared(f, x)) == (name not in ("few columns", "shorter than a range"))
+    assert not any(shared(f, x, threads=1))
+    assert not any(shared(f, x.ravel()[:24].reshape((24,) if x.ndim == 1 else (4, 6))))
+
+
+def test_the_estimate_counts_what_iterations_cost():
+    few = X[:20_000]
+    assert not any(shared(lambda x: x + 1.0, few))
+    assert any(shared(lambda x: fnp.sin(x) + fnp.exp(x) * fnp.tanh(x), few))
+    assert not any(shared(lambda x: lax.scan(lambda c, a: (c * a + a, c), 0.0, x)[1], X))
+
+
+@pytest.mark.parametrize("n", [2 * 1024, 2 * 1024 + 1, 255 * 1024, 256 * 1024 + 5, 700_001])
+def test_sums_of_every_number_of_blocks_are_those_of_one_thread(monkeypatch, n):
+    monkeypatch.setattr("ftrace.lowering.planning.thread_sharing.WORTH", 0.0)
+    x = np.random.default_rng(n).normal(size=n)
+
+    def f(x):
+        return x.sum(), (x * x).sum(), x.max(), x.argmin()
+
+    assert all(shared(f, x))
+    with ftrace.config.update(threads=1):
+        want = bits(ftrace.jit(f)(x))
+    with ftrace.config.update(threads=3):
+        assert bits(ftrace.jit(f)(x)) == want
+
+
+def test_a_worker_that_sleeps_is_woken():
+    with ftrace.config.update(threads=3):
+        f = ftrace.jit(lambda x: fnp.sin(x).sum())
+        first = f(X)
+        for _ in range(3):
+            time.sleep(0.05)
+            assert f(X) == first
+
+
+def test_several_threads_of_python_share_at_once():
+    with ftrace.config.update(threads=3):
+        programs = [
+            ftrace.jit(lambda x, k=k: (fnp.sin(k * x) + fnp.exp(-x * x)).sum()) for k in range(4)
+        ]
+        want = [f(X) for f in programs]
+    wrong = []
+
+    def work(k):
+        wrong.extend(k for _ in range(20) if programs[k](X) != want[k])
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_programs_inside_callbacks_share_too():
+    inner = ftrace.jit(lambda x: fnp.sin(x).sum())
+    with ftrace.config.update(threads=3):
+        outer = ftrace.jit(
+            lambda x: (
+                fnp.exp(x).sum()
+                + ftrace.pure_callback(lambda a: np.float64(inner(a)), np.zeros(()), x)
+            )
+        )
+        np.testing.assert_allclose(outer(X), np.exp(X).sum() + np.sin(X).sum())
+
+
+@pytest.mark.parametrize("value", [-1, 2.0, "2", None, True])
+def test_other_numbers_of_threads_are_refused(value):
+    with pytest.raises(ConfigError, match="threads"), ftrace.config.update(threads=value):
+        pass
+
+
+def test_more_threads_than_processors_do_the_same():
+    with ftrace.config.update(threads=10**6):
+        assert thread_pool.threads() == thread_pool.MOST
+    with ftrace.config.update(threads=thread_pool.processors() + 5):
+        f = ftrace.jit(lambda x: fnp.exp(x).sum())
+        np.testing.assert_allclose(f(X), np.exp(X).sum())
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("max 100000", 2), ("100000 100000", 1), ("150000 100000", 2), ("9000000 100000", 2), ("", 2)],
+)
+def test_processors_are_those_that_the_process_may_use(monkeypatch, tmp_path, text, found):
+    quota = tmp_path / "cpu.max"
+    quota.write_text(text)
+    monkeypatch.setattr(thread_pool, "QUOTA", quota)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3})
+    assert thread_pool.processors() == found
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
+    assert thread_pool.processors() == 1
+
+
+def test_where_the_system_has_no_threads_there_is_one(monkeypatch):
+    monkeypatch.setattr(thread_pool, "_pool", lambda: None)
+    with ftrace.config.update(threads=4):
+        assert thread_pool.threads() == 1
+        f = ftrace.jit(lambda x: fnp.exp(x) + 3.25)
+        np.testing.assert_allclose(f(X), np.exp(X) + 3.25)
+    assert thread_pool.symbols() == {}
+
+
+def run(variable):
+    code = "import ftrace; from ftrace.cpu.threads import thread_pool; print(thread_pool.threads())"
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "FTRACE_NUM_THREADS": variable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_environment_says_how_many():
+    assert run("5").stdout == "5\n"
+    assert run("").stdout == f"{thread_pool.processors()}\n"
+    refused = run("-2")
+    assert "The environment variable FTRACE_NUM_THREADS is -2" in refused.stderr
