@@ -87,4 +87,5 @@ class Signature:
         """Whether other settings would have compiled the same."""
         mine = self._settings
         same = settings.passes is mine.passes and settings.roll == mine.roll
+        same = same and settings.threads == mine.threads
         return same and settings.lift == mine.lift and settings.compile and not settings.disable_jit

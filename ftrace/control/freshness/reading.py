@@ -41,6 +41,7 @@ from ftrace.control.freshness.values import (
     united,
 )
 from ftrace.core.config import config
+from ftrace.core.primitive import Primitive
 from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import COPY_LIMIT, is_read_only
@@ -364,6 +365,8 @@ class Reading:
             if id(x) in found or type(x) in SCALARS:
                 continue
             found[id(x)] = x
+            if type(x) is Primitive and x.own:  # nobody changes what ftrace is made of
+                continue
             self.outside(x)
             parts: Iterable[Any] = ()
             if builtin(x) is not None:
