@@ -122,7 +122,7 @@ def test_another_size_compiles_nothing():
     f = ftrace.jit(lambda x: programs.softmax(x * 1.25) - np.max(x, axis=0))
     same(f(X), programs.softmax(X * 1.25) - np.max(X, axis=0))
     before = compilations()
-    for shape in ((3, 3), (17, 30), (5, 5), (0, 4)):
+    for shape in ((3, 3), (17, 6), (5, 5), (0, 4)):
         x = np.linspace(-1, 1, np.prod(shape)).reshape(shape)
         if x.size:
             same(f(x), programs.softmax(x * 1.25) - np.max(x, axis=0))

@@ -22,6 +22,7 @@ from ftrace.control.freshness.values import (
     is_library,
     is_ndarray,
     is_of_ftrace,
+    is_own,
     joined,
     rules_of,
     same,
@@ -78,6 +79,8 @@ def is_users(x: Any) -> bool:
     if isinstance(x, (types.MethodType, functools.partial, Made, Method, Held, *GETTERS)):
         return True
     if isinstance(x, type) or type(x) in SCALARS or is_container(x) or is_ndarray(x):
+        return False
+    if is_own(x):
         return False
     call = call_of(x)
     return call is not None and (not is_library(call) or is_of_ftrace(call))

@@ -36,12 +36,12 @@ from ftrace.control.freshness.values import (
     inside,
     is_library,
     is_ndarray,
+    is_own,
     joined,
     same,
     united,
 )
 from ftrace.core.config import config
-from ftrace.core.primitive import Primitive
 from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import COPY_LIMIT, is_read_only
@@ -365,7 +365,7 @@ class Reading:
             if id(x) in found or type(x) in SCALARS:
                 continue
             found[id(x)] = x
-            if type(x) is Primitive and x.own:  # nobody changes what ftrace is made of
+            if is_own(x):
                 continue
             self.outside(x)
             parts: Iterable[Any] = ()

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ftrace.core import source
+from ftrace.core.primitive import Primitive
 
 MAPPINGS: Final = (dict,)
 SEQUENCES: Final = (list, tuple, deque)
@@ -284,6 +285,11 @@ def is_of_ftrace(f: Any) -> bool:
     if isinstance(f, types.FunctionType):
         return f.__code__.co_filename.startswith(source.PACKAGE)
     return type(f) is Held or str(type(f).__module__).startswith("ftrace.")
+
+
+def is_own(x: Any) -> bool:
+    """Whether it is one of ftrace's rows: nobody changes what ftrace is made of."""
+    return type(x) is Primitive and x.own
 
 
 def rules_of(x: Any) -> tuple[str, ...]:

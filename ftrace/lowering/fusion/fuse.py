@@ -161,9 +161,10 @@ class _Storing:
 
     Attributes:
         stored: variables that are stored or folded.
+        read: elements that the users of a variable take, those taken twice counted twice.
         depth: operations that give an element of a pulled variable.
         costly: whether one of them is.
-        shared: whether another variable takes some of them, too.
+        shared: how many of them another variable takes, too; many where one of these is costly.
         sweeps: reductions, one after the other, that each compute these operations again.
         few: results of reductions, and what is computed from them alone.
         columns: variables that a fold joins along other axes than the last ones, and these axes.
@@ -175,12 +176,16 @@ class _Storing:
         self.producers = producers
         self.stored = {v for v in outs if v in producers}
         self.users: dict[Any, int] = {}
+        self.read: dict[Any, int] = {}
         for eqn in eqns:
+            moves = isinstance(eqn.primitive.lower, Moving)
             for a in self._operands(eqn):
                 self.users[a] = self.users.get(a, 0) + 1
+                size = min(a.aval.size, eqn.outvars[0].aval.size) if moves else a.aval.size
+                self.read[a] = self.read.get(a, 0) + size
         self.depth: dict[Any, int] = {}
         self.costly: dict[Any, bool] = {}
-        self.shared: dict[Any, bool] = {}
+        self.shared: dict[Any, int] = {}
         self.sweeps: dict[Any, int] = {}
         self.few: set[Any] = set()
         self.columns: dict[Any, set[int]] = {}
@@ -247,7 +252,7 @@ class _Storing:
         known = self._within_limits(eqn, number)
         deep = max((self.depth[a] for a in known), default=0)
         expensive = any(self.costly[a] for a in known)
-        shared = any(self.shared[a] or (self.users[a] > 1 and self.depth[a]) for a in known)
+        shared = max((self._shared(a) for a in known), default=0)
         if isinstance(rule, Pointwise):
             deep, expensive = deep + 1, expensive or _costly(rule)
         elif inside is not None:
@@ -267,12 +272,19 @@ class _Storing:
             elif late >= SWEEPS:
                 self.stored.add(v)
 
+    def _shared(self, a: Any) -> int:
+        """Operations of an operand that another variable takes, too."""
+        here = self.depth[a] + DEPTH * self.costly[a] if self.users[a] > 1 else 0
+        return max(self.shared[a], here)
+
     def _again(self, a: Any, eqn: Eqn, rule: Moving) -> bool:
         """Whether an operand of a `Moving` row would be computed too often if it were pulled."""
         if type(a) is Literal or a in self.stored or not self.depth.get(a):
             return False
         if rule.reads != "axes":
-            again = self.users[a] > 1 or (rule.reads == "choice" and self.shared[a])
+            if rule.reads == "choice" and self.shared[a] > CHEAP:
+                return True
+            again = self.read[a] > 1.5 * a.aval.size
             often = again and (self.costly[a] or self.depth[a] > CHEAP)
             return often or self.depth[a] > DEPTH
         shape = eqn.outvars[0].aval.shape

@@ -35,7 +35,6 @@ FEW = 8  # values carried by a loop that stay in registers for four vectors
 SHORT = 24  # iterations that lanes lie across, not along, where the loop around has many
 TINY = 2  # iterations that are done one after the other
 MANY = 32  # iterations of a loop around short ones from which it gets the lanes
-TALL = 256  # iterations of a loop in order from which no lane around it should be idle
 LONG = 128  # statements from which values would not stay in registers if there were two of each
 
 
@@ -70,10 +69,6 @@ class _Facts(NamedTuple):
     classes: Mapping[str, tuple[str, ...]]
     without: frozenset[int]
     extents: Mapping[int, int]
-
-    def is_tall(self, loop: Loop) -> bool:
-        """Whether every loop inside one has so many iterations that lanes should not idle."""
-        return all(self.extents.get(i.axis.id, 0) >= TALL for i in loops_of(loop.body))
 
     def is_across(self, loop: Loop) -> bool:
         """Whether a loop has many iterations, and all those inside it are short."""
@@ -192,8 +187,7 @@ def _lanes(lane_loops: Sequence[Loop], facts: _Facts, vector_bytes: int) -> int:
             continue
         if any(inner.folds for inner in loops_of(loop.body)):
             few = facts.extents.get(loop.axis.id, LONG) * widest // vector_bytes
-            narrow = few < 8 and facts.is_tall(loop)
-            registers = max(registers, 1 << few.bit_length()) if narrow else 8
+            registers = max(registers, 1 << few.bit_length()) if few < 8 else 8
         elif any(inner.params for inner in loops_of(loop.body)):
             registers = 2 if any(map(_is_dear, loops_of(loop.body))) else 4
         elif _carried(loop.body):
