@@ -17,7 +17,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY
 PARALLEL := -n auto --maxprocesses=8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-fast doctest fuzz stress matrix renamed mutate bench docs golden size gpu gpu-check gpu-bench gpu-emulation format clean
+.PHONY: help demo test check test-fast doctest fuzz stress matrix renamed shared mutate bench docs golden size gpu gpu-check gpu-bench gpu-emulation format clean
 
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
@@ -28,6 +28,7 @@ help:
 	@echo "make stress     threads, forks, signals, interrupts and memory: twenty runs of each program"
 	@echo "make matrix     every transformation of every transformation, on seventeen functions"
 	@echo "make renamed    lowering and its backends with every primitive under a name that says nothing"
+	@echo "make shared     laws and programs where threads share every loop that they can"
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
 	@echo "make docs       execute notebooks, check links"
@@ -82,6 +83,9 @@ matrix: $(VENV)/.installed-test
 
 renamed: $(VENV)/.installed-test
 	$(PYTEST) $(PARALLEL) --renamed tests/lowering tests/cpu tests/gpu $(PYTEST_ARGS)
+
+shared: $(VENV)/.installed-test
+	$(PYTEST) $(PARALLEL) --shared tests/laws tests/lowering tests/cpu tests/programs $(PYTEST_ARGS)
 
 mutate: $(VENV)/.installed-test
 	$(PY) -m tools.mutate $(MUTATE_ARGS)

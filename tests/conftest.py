@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from ftrace.core.config import set_default, update
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters import captures
+from ftrace.lowering.planning import thread_sharing
 from tests.golden.files import Golden
 from tests.renaming import rename_everything
 
@@ -71,6 +72,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("FTRACE_LAWS_SEED", str(random.randrange(10**6)))
     if config.getoption("--renamed"):
         rename_everything()
+    if config.getoption("--shared"):
+        thread_sharing.WORTH, thread_sharing.EACH, thread_sharing.FEWEST = 0.0, 1.0, 2
+        set_default(threads=3)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -97,6 +101,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
     parser.addoption("--renamed", action="store_true", help="tests/renaming.py says what that is")
+    parser.addoption("--shared", action="store_true", help="threads share every loop that they can")
     parser.addoption("--runs", type=int, default=1, help="how often tests/stress runs a program")
 
 

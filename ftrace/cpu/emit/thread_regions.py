@@ -31,7 +31,7 @@ Part = Callable[[State, Loop, Typed, Typed], list[Cells]]
 """Writes iterations of a loop from one index up to another; gives the states of its folds."""
 
 
-class Cell(NamedTuple):
+class PlacedCell(NamedTuple):
     """Where a piece of a fold leaves a value: so many bytes from where its states begin."""
 
     value: Typed
@@ -68,7 +68,7 @@ class _Region:
         entry.append(f"  {self.values} = alloca [{max(len(self.captured), 1)} x i64], align 8")
         self.name = f"{s.symbol}_{self.words[1:]}"
         self.idle = interrupts.idle(s.text) if interrupts.polls(Block((stmt,))) else NONE
-        self.cells: list[list[Cell]] = []
+        self.cells: list[list[PlacedCell]] = []
         self.width = 0
         s.text.declarations[self.name] = self._function(part)
 
@@ -142,9 +142,9 @@ class _Region:
         offset = 0
         self.cells = []
         for state in states:
-            group: list[Cell] = []
+            group: list[PlacedCell] = []
             for value in state:
-                group.append(Cell(value, offset))
+                group.append(PlacedCell(value, offset))
                 offset += -(-value.lanes * int(value.dtype[1:]) // 8) * 8
             self.cells.append(group)
         self.width = -(-offset // 64) * 64  # two threads do not write to one line of a cache
@@ -225,7 +225,7 @@ def _kind(value: Typed) -> str:
     return type_of(value.dtype, value.lanes)
 
 
-def _loaded(text: Text, cell: Cell, place: str) -> Typed:
+def _loaded(text: Text, cell: PlacedCell, place: str) -> Typed:
     value = cell.value
     given = f"load {_kind(value)}, ptr {_byte(text, place, cell.offset)}, align 8"
     return text.let(given, value.dtype, value.lanes)
