@@ -17,7 +17,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY
 PARALLEL := -n auto --maxprocesses=8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-fast doctest fuzz stress matrix renamed shared mutate bench docs golden size gpu gpu-check gpu-bench gpu-emulation format clean
+.PHONY: help demo test check test-fast doctest fuzz stress matrix renamed shared mutate bench bench-random docs golden size gpu gpu-check gpu-bench gpu-emulation format clean
 
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
@@ -31,6 +31,7 @@ help:
 	@echo "make shared     laws and programs where threads share every loop that they can"
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
+	@echo "make bench-random   random array programs against JAX: SEED=1 COUNT=200"
 	@echo "make docs       execute notebooks, check links"
 	@echo "make golden     rewrite golden files and the tables and pages of docs/, show the difference"
 	@echo "make size       lines per folder"
@@ -92,6 +93,9 @@ mutate: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-test
 	$(PY) -m benchmarks.run --quick
+
+bench-random: $(VENV)/.installed-test
+	$(PY) -m benchmarks.random_run --seed $(or $(SEED),1) --count $(or $(COUNT),200)
 
 docs: $(VENV)/.installed-test
 	$(PY) tests/notebooks/executing.py

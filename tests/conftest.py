@@ -73,16 +73,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--renamed"):
         rename_everything()
     if config.getoption("--shared"):
-        thread_sharing.WORTH, thread_sharing.EACH, thread_sharing.FEWEST = 0.0, 1.0, 2
+        thread_sharing.WORTH = thread_sharing.AWAKE = 0.0
+        thread_sharing.EACH, thread_sharing.FEWEST = 1.0, 2
         set_default(threads=3)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that name primitives make no sense where these have other names."""
-    if config.getoption("--renamed"):
-        named = [item for item in items if item.get_closest_marker("by_name")]
-        config.hook.pytest_deselected(items=named)
-        items[:] = [item for item in items if item not in named]
+    """Tests that name primitives make no sense where these have other names, and so on."""
+    for option, mark in (("--renamed", "by_name"), ("--shared", "by_size")):
+        if config.getoption(option):
+            marked = [item for item in items if item.get_closest_marker(mark)]
+            config.hook.pytest_deselected(items=marked)
+            items[:] = [item for item in items if item not in marked]
 
 
 def pytest_collection_finish() -> None:

@@ -28,6 +28,7 @@ NAMES = (
     "indexing",
     "loops",
     "unseen",
+    "random_programs",
     "memory",
     "eager",
 )

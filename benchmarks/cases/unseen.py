@@ -22,7 +22,7 @@ def wanted(system: Any, program: Program) -> Any:
     return system.value_and_grad(f, program.wrt) if program.wrt else f
 
 
-def _reference(program: Program, *inputs: Any) -> list[np.ndarray]:
+def reference(program: Program, *inputs: Any) -> list[np.ndarray]:
     from benchmarks.systems import Ftrace
 
     return [np.asarray(a) for a in leaves(wanted(Ftrace(), program)(*inputs))]
@@ -31,7 +31,7 @@ def _reference(program: Program, *inputs: Any) -> list[np.ndarray]:
 def _cases(name: str, program: Program) -> list[Case]:
     shared: dict[str, Any] = {
         "inputs": program.inputs,
-        "reference": partial(_reference, program),
+        "reference": partial(reference, program),
         "skip": ("torch", "torchc", "autograd"),
         "tolerance": 1e-7,
     }

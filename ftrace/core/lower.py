@@ -109,11 +109,19 @@ class Cumulative:
         start: dtype -> the state before the first element; for an operation on complex numbers,
             of each part.
         kinds: dtype kinds that can be lowered.
+        named: what the operation is called where `rule` is a function, for machines that join
+            prefixes by code of their own.
     """
 
     rule: str | Rule
     start: Callable[[np.dtype[Any]], tuple[Any, ...]]
     kinds: str = ANY
+    named: str = ""
+
+    @property
+    def operation(self) -> str:
+        """The name of what joins elements; empty if it has none."""
+        return self.rule if isinstance(self.rule, str) else self.named
 
 
 @record

@@ -13,7 +13,7 @@ import numpy as np
 from ftrace.core.device import on_device
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.gpu.grid.layout import described
-from ftrace.gpu.handwritten.running import ROWS
+from ftrace.gpu.handwritten.running import OPERATIONS
 from ftrace.gpu.handwritten.scatter_sums import can_add
 from ftrace.gpu.machine_code.cubin import cubin
 from ftrace.gpu.machine_code.disassembly import disassembled
@@ -45,7 +45,7 @@ MACHINE: Final = Machine(
     16,
     longest=_none,
     scatters=_can_scatter,
-    accumulates=ROWS.__contains__,
+    accumulates=OPERATIONS.__contains__,
     wide=False,
     bounds=False,
     lanes=False,

@@ -54,7 +54,7 @@ class Machine:
         scatters: whether native code can change elements of a type at computed places, combining
             them as `scatter_at` says: (combine, dtype).
         accumulates: whether a cumulative row that no kernel takes is a step of its own, not one of
-            Python; asked for its name.
+            Python; asked for the operation that joins elements.
         wide: whether sums of float32 are folded in float64; else in float32 with the rounding
             errors kept beside.
         bounds: whether loops are cut where a condition on their index changes; else the condition

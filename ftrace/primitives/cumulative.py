@@ -263,6 +263,6 @@ cumlogsumexp = _cumulative(
     np.logaddexp,
     "f",
     jvp=_cumlogsumexp_jvp,
-    lower=Cumulative(elements.cumlogsumexp, lambda dtype: (-np.inf, -1), "f"),
+    lower=Cumulative(elements.cumlogsumexp, lambda dtype: (-np.inf, -1), "f", "logaddexp"),
     doc="Running log(sum(exp(x))) along `axis`, without overflow.",
 )

@@ -398,6 +398,7 @@ def test_a_signal_ends_a_loop_that_calls_back():
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.by_size
 def test_equal_kernels_are_written_once_wherever_their_memory_lies_compiled(monkeypatch):
     """Also kernels with loops that look for signals, whose state lies beside the slots."""
 

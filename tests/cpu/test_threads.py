@@ -100,6 +100,7 @@ def shared(f, *args, threads=3):
         return ["shared by" in line for line in ftrace.jit(f).lower(*args).launches]
 
 
+@pytest.mark.by_size
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_large_loops_are_shared_and_small_ones_are_not(name):
     f, x = PROGRAMS[name]
@@ -108,6 +109,7 @@ def test_large_loops_are_shared_and_small_ones_are_not(name):
     assert not any(shared(f, x.ravel()[:24].reshape((24,) if x.ndim == 1 else (4, 6))))
 
 
+@pytest.mark.by_size
 def test_the_estimate_counts_what_iterations_cost():
     few = X[:20_000]
     assert not any(shared(lambda x: x + 1.0, few))
@@ -223,3 +225,14 @@ def test_the_environment_says_how_many():
     assert run("").stdout == f"{thread_pool.processors()}\n"
     refused = run("-2")
     assert "The environment variable FTRACE_NUM_THREADS is -2" in refused.stderr
+
+
+@pytest.mark.by_size
+def test_shorter_kernels_are_shared_inside_of_loops():
+    x = np.random.default_rng(2).normal(size=8_000)
+
+    def once(x):
+        return fnp.sin(x) * fnp.exp(-x) + fnp.cos(x)
+
+    assert not any(shared(once, x))
+    assert any(shared(lambda x: lax.fori_loop(0, 9, lambda i, c: once(fnp.roll(c, 1)), x), x))

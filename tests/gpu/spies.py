@@ -18,6 +18,7 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
+from ftrace.gpu.eager import cupy_library
 from ftrace.primitives.table import by_name
 from tests.gpu.hosted import cupy
 
@@ -250,9 +251,10 @@ def added(rows: Spy, places: Spy, values: Spy) -> Spy:
     return Spy(found)
 
 
-def accumulated(name: str, x: Spy, axis: int, reverse: bool) -> Spy:
+def accumulated(operation: str, x: Spy, axis: int, reverse: bool) -> Spy:
     """What kernels of ours accumulate."""
-    return Spy(by_name[name].impl(x.memory, axis, reverse))
+    rows = {joins: name for name, joins in cupy_library._CUMULATIVE.items()}
+    return Spy(by_name[rows[operation]].impl(x.memory, axis, reverse))
 
 
 def special() -> Namespace:

@@ -23,7 +23,18 @@ class Signature:
     costs a fraction of finding it.
     """
 
-    __slots__ = ("_captured", "_guard", "_plain", "_run", "_settings", "_specs", "_unflatten")
+    __slots__ = (
+        "_captured",
+        "_enter",
+        "_guard",
+        "_make",
+        "_plain",
+        "_rest",
+        "_run",
+        "_settings",
+        "_specs",
+        "_unflatten",
+    )
 
     def __init__(
         self, specs: list[tuple[Any, ...]], entry: CachedTrace, run: Any, settings: config.Settings
@@ -35,6 +46,10 @@ class Signature:
         self._run = run.__call__  # a bound method is faster than an object
         self._plain = entry.out_tree == LEAF
         self._unflatten = entry.out_tree.unflatten
+        direct = getattr(run, "direct", None)
+        if direct is None or not self._plain or self._captured:
+            direct = None, None, ()
+        self._make, self._enter, self._rest = direct
 
     @staticmethod
     def of(
@@ -60,6 +75,14 @@ class Signature:
         settings = _CONFIG.defaults if own is None else own.applied(_CONFIG.defaults)
         if settings is not self._settings and not self._compiles(settings):
             return ANOTHER
+        enter = self._enter
+        if enter is not None:  # it looks at the arguments itself
+            guard = self._guard
+            if guard is not None and not guard():
+                return ANOTHER
+            out = self._make()
+            if not enter(*args, *self._rest, out):
+                return out
         if not self.fits(args):
             return ANOTHER
         outs = self._run((*self._captured, *args) if self._captured else args)

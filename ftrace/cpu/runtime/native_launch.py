@@ -133,7 +133,13 @@ def _compile(text: str, program: Program, made_for: Processor) -> Module:
 
 
 class NativeProgram:
-    """A program bound to its machine code. Call it with a sequence of arguments."""
+    """A program bound to its machine code. Call it with a sequence of arguments.
+
+    Attributes:
+        direct: where one array is all that comes out, and arrays are all that goes in: what makes
+            that array, the native entry, which takes the arguments, and what it takes between
+            them and that array. It gives 0 where the array is the result; else call the program.
+    """
 
     __slots__ = (
         "_arena",
@@ -155,6 +161,7 @@ class NativeProgram:
         "_spare",
         "_tapes",
         "_unboxed",
+        "direct",
     )
 
     def __init__(self, program: Program, module: Module, failing: bool = False) -> None:
@@ -199,6 +206,8 @@ class NativeProgram:
         if shared:
             thread_pool.start(max(shared))
         self._kept = (module, table)
+        special = self._boxed or self._unboxed or self._tapes or self._rows or self._arena
+        self.direct = None if special or not small else (self._one, self._enter, self._constants)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         """Run the program."""

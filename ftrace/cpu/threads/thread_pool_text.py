@@ -32,7 +32,7 @@ REGION, LAST, RANGE, LIMIT, NUMBER = 48, 49, 50, 51, 52
 MUTEX, CONDITION = 56, 64  # room for 64 bytes each
 WORDS: Final = 80
 PARTS: Final = 4  # ranges per thread: some may take longer than others
-LOOKS: Final = 400  # at the gate before a worker sleeps: some ten microseconds
+LOOKS: Final = 800  # at the gate before a worker sleeps: some twenty microseconds
 WAITS: Final = 1000  # looks of a caller before it lets others run, and looks for signals
 
 _X86, _ARM = ("llvm.x86.sse2.pause", "", ""), ("llvm.aarch64.hint", "i32", "i32 1")

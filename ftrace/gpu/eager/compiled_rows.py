@@ -56,11 +56,11 @@ def added(rows: Any, places: Any, values: Any) -> Any:
     return out
 
 
-def accumulated(name: str, x: Any, axis: int, reverse: bool) -> Any:
+def accumulated(operation: str, x: Any, axis: int, reverse: bool) -> Any:
     """All prefixes along an axis, joined.
 
     Args:
-        name: of the row, one of `running.ROWS`.
+        operation: what joins two elements, one of `running.OPERATIONS`.
         x: an array.
         axis: along which.
         reverse: whether they are suffixes.
@@ -70,5 +70,5 @@ def accumulated(name: str, x: Any, axis: int, reverse: bool) -> Any:
     out = device.empty(x.shape, x.dtype)
     inner = prod(x.shape[axis + 1 :])
     sizes = (prod(x.shape[:axis]) * inner, x.shape[axis], inner)
-    PrefixScan(device, name, x.dtype, sizes, reverse)(*map(device.pointer, (x, out)))
+    PrefixScan(device, operation, x.dtype, sizes, reverse)(*map(device.pointer, (x, out)))
     return out

@@ -21,7 +21,6 @@ from ftrace.gpu.eager import library_matrices as matrices
 from ftrace.gpu.eager import library_places as places
 from ftrace.gpu.eager import library_products as products
 from ftrace.gpu.eager.library_arrays import Rule
-from ftrace.gpu.handwritten.running import ROWS
 from ftrace.primitives.convert import rounded
 from ftrace.primitives.table import by_name
 
@@ -61,13 +60,22 @@ def added(*operands: Any) -> Any:
     return compiled_rows.added(*operands)
 
 
-def accumulated(name: str, x: Any, axis: int, reverse: bool) -> Any:
+def accumulated(operation: str, x: Any, axis: int, reverse: bool) -> Any:
     """All prefixes along an axis joined, by kernels of ours."""
-    return compiled_rows.accumulated(name, x, axis, reverse)
+    return compiled_rows.accumulated(operation, x, axis, reverse)
 
 
-def _accumulated(name: str, xp: Any, x: Any, axis: int, reverse: bool) -> Any:
-    return accumulated(name, x, axis, reverse)
+def _accumulated(operation: str, xp: Any, x: Any, axis: int, reverse: bool) -> Any:
+    return accumulated(operation, x, axis, reverse)
+
+
+_CUMULATIVE: Final = {
+    "cumsum": "add",
+    "cumprod": "mul",
+    "cummax": "max",
+    "cummin": "min",
+    "cumlogsumexp": "logaddexp",
+}
 
 
 def _compiled(name: str, xp: Any, *operands: Any) -> Any:
@@ -157,7 +165,7 @@ RULES: Final[dict[str, Rule]] = {
     "reduce_and": folds.folded("bitwise_and", -1),
     "reduce_or": folds.folded("bitwise_or", 0),
     "reduce_xor": folds.folded("bitwise_xor", 0),
-    **{name: partial(_accumulated, name) for name in ROWS},
+    **{name: partial(_accumulated, operation) for name, operation in _CUMULATIVE.items()},
     "reduce_window_sum": folds.window("add"),
     "reduce_window_max": folds.window("maximum"),
     "reduce_window_min": folds.window("minimum"),

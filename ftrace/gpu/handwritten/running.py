@@ -25,13 +25,7 @@ from ftrace.gpu.handwritten.running_source import SHORT, TILES, Joining, joining
 
 Triple = tuple[int, int, int]
 Started = tuple[Any, Triple, Triple, tuple[Any, ...]]  # function, grid, block, words
-ROWS: Final = {
-    "cumsum": "add",
-    "cumprod": "mul",
-    "cummax": "max",
-    "cummin": "min",
-    "cumlogsumexp": "logaddexp",
-}
+OPERATIONS: Final = ("add", "mul", "max", "min", "logaddexp")
 WARP: Final = 32
 THREADS: Final = 256  # of a block of short lines
 MOST: Final = 512  # of a block of one tile; twice as many of small states, as NARROW
@@ -71,7 +65,7 @@ class PrefixScan:
 
     Args:
         device: where it is.
-        name: of the row, one of `ROWS`.
+        operation: what joins two elements, one of `OPERATIONS`.
         dtype: of the elements.
         sizes: the number of lines, elements of a line, and how far apart these lie.
         reverse: whether prefixes are suffixes.
@@ -80,13 +74,13 @@ class PrefixScan:
     def __init__(
         self,
         device: Launching,
-        name: str,
+        operation: str,
         dtype: np.dtype[Any],
         sizes: tuple[int, int, int],
         reverse: bool,
     ) -> None:
         lines, n, inner = sizes
-        how = joining(ROWS[name], dtype)
+        how = joining(operation, dtype)
         size = dtype.itemsize
         tiling = along(n, size, how.bytes) if inner == 1 else across(n, lines, how.bytes)
         tiles = 1 if tiling.short else -(-n // tiling.length)

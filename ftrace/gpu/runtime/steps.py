@@ -274,7 +274,7 @@ def _handwritten(
     dtype = np.dtype(step.dtype)
     if isinstance(step, ScatterStep):
         return ScatterSum(device, dtype, b, c, a)
-    return PrefixScan(device, step.row, dtype, (a, b, c), step.reverse)
+    return PrefixScan(device, step.operation, dtype, (a, b, c), step.reverse)
 
 
 def _in_order(runs: Sequence[Run]) -> Run:

@@ -34,6 +34,7 @@ from ftrace.lowering.fusion.weights import COSTLY, EXACT, LIMIT, SHARED, Weights
 LOOK_BACK: Final = 8  # items that a target may join
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
 CHEAP: Final = 8  # operations that are done again rather than stored
+OFTEN: Final = 8  # times that half as many are done again
 MANY: Final = 1024  # elements from which what two kernels would compute is stored
 CACHED: Final = 1 << 18  # elements up to which it is: a cache holds them
 SWEEPS: Final = 6  # reductions in a row whose operands are computed from the beginning
@@ -288,7 +289,8 @@ class _Storing:
             often = again and (self.costly[a] or self.depth[a] > CHEAP)
             return often or self.depth[a] > DEPTH
         shape = eqn.outvars[0].aval.shape
-        if a.aval.size == prod(shape) or not self.costly[a]:
+        often = self.depth[a] > CHEAP // 2 and prod(shape) >= max(OFTEN * a.aval.size, MANY)
+        if a.aval.size == prod(shape) or not (self.costly[a] or often):
             return False
         kept = axes_read(eqn, a)
         new = [d for d, n in enumerate(shape) if n != 1 and d not in kept]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ftrace.core.records import record
-from ftrace.lowering.kernel.ir import Kernel
+from ftrace.lowering.kernel.ir import Kernel, Lit, loops_of
 from ftrace.lowering.kernel.schedule import Schedule
 
 
@@ -86,3 +86,15 @@ def repeated(launches: Sequence[Launch]) -> list[tuple[int, SharedLaunch | None]
     return [
         (n, one if k in often else None) for k, (n, one) in enumerate(zip(same, own, strict=True))
     ]
+
+
+def extents_of(kernel: Kernel, scalars: Sequence[int], table: Sequence[int]) -> dict[int, int]:
+    """How many iterations the loops of a kernel have, by axis, where the table says so."""
+    known = {v: table[entry] for v, entry in zip(kernel.scalars, scalars, strict=True)}
+    found: dict[int, int] = {}
+    for loop in loops_of(kernel.body):
+        extent = loop.extent
+        n = int(extent.value) if isinstance(extent, Lit) else known.get(extent)
+        if n is not None:
+            found[loop.axis.id] = n
+    return found

@@ -23,14 +23,11 @@ from ftrace.lowering.kernel.ir import (
     Atom,
     Block,
     Fold,
-    Kernel,
     KernelVar,
-    Lit,
     Loop,
     Stmt,
-    loops_of,
 )
-from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.kernel.launching import Launch, extents_of
 from ftrace.lowering.kernel.schedule import LANE, Schedule, schedule
 from ftrace.lowering.kernel_passes.collapse import collapse
 from ftrace.lowering.kernel_passes.predication import gate
@@ -39,7 +36,6 @@ from ftrace.lowering.kernel_passes.splitting import split
 from ftrace.lowering.loops.interchange import Interchange
 from ftrace.lowering.loops.small_loops import SmallLoop
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.planning.thread_sharing import share
 
 WAYS = 32  # accumulators of a sum over neighbours in memory
 BLOCK = 1024  # elements that are summed without keeping the rounding error
@@ -80,23 +76,10 @@ def build(
     if machine.bounds:
         kernel, operands, scalars, short = split(kernel, operands, scalars, table)
     kernel = gate(exits(kernel), lazy=machine.lazy)
-    extents = _extents(kernel, scalars, table) if machine.lanes else {}
+    extents = extents_of(kernel, scalars, table) if machine.lanes else {}
     chosen = schedule(kernel, machine.vector_bytes, short, extents)
     kernel = replace(kernel, body=_in_registers(kernel.body, chosen, extents, False))
-    launch = Launch(kernel, chosen, operands, scalars)
-    return share(launch, extents, table, machine.threads) if machine.threads > 1 else launch
-
-
-def _extents(kernel: Kernel, scalars: Sequence[int], table: Sequence[int]) -> dict[int, int]:
-    """How many iterations the loops of a kernel have, by axis."""
-    known = {v: table[entry] for v, entry in zip(kernel.scalars, scalars, strict=True)}
-    found: dict[int, int] = {}
-    for loop in loops_of(kernel.body):
-        extent = loop.extent
-        n = int(extent.value) if isinstance(extent, Lit) else known.get(extent)
-        if n is not None:
-            found[loop.axis.id] = n
-    return found
+    return Launch(kernel, chosen, operands, scalars)
 
 
 def _in_registers(block: Block, chosen: Schedule, extents: Mapping[int, int], lanes: bool) -> Block:

@@ -47,6 +47,7 @@ from ftrace.lowering.planning.loop_numbers import inner_loop, loop_numbers, oper
 from ftrace.lowering.planning.pipeline import Pipeline, alive
 from ftrace.lowering.planning.replay import table, zero_sums
 from ftrace.lowering.planning.streaming import stream
+from ftrace.lowering.planning.thread_sharing import share
 from ftrace.lowering.program.program import (
     ARENA,
     ARGUMENT,
@@ -82,7 +83,7 @@ def plan(jaxpr: Jaxpr, machine: Machine) -> Program:
         jaxpr: what it computes.
         machine: what it is planned for.
     """
-    return stream(_Planner(machine).program(jaxpr))
+    return share(stream(_Planner(machine).program(jaxpr)), machine.threads)
 
 
 class _Planner:
@@ -333,9 +334,9 @@ class _Planner:
 
     def _otherwise(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """A row of a library."""
-        cumulative = way(eqn.primitive, Cumulative) and eqn.primitive.own
-        if cumulative and self.machine.accumulates(eqn.primitive.name):
-            return [self._accumulate(eqn, slots)]
+        cumulative = way(eqn.primitive, Cumulative)
+        if cumulative is not None and self.machine.accumulates(cumulative.operation):
+            return [self._accumulate(eqn, cumulative.operation, slots)]
         call = gufunc_call(eqn)
         return self._callback(eqn, slots) if call is None else self._apply(eqn, call, slots)
 
@@ -376,7 +377,7 @@ class _Planner:
         )
         return [*self._copies([source], [out]), step]
 
-    def _accumulate(self, eqn: Eqn, slots: Slots) -> Step:
+    def _accumulate(self, eqn: Eqn, operation: str, slots: Slots) -> Step:
         """All prefixes of lines of an array, where no kernel joins them."""
         (x,) = eqn.invars
         axis, shape, first = eqn.params["axis"], x.aval.shape, len(self.table)
@@ -385,7 +386,7 @@ class _Planner:
         return Accumulate(
             self._slot_of(x, slots),
             slots[eqn.outvars[0]],
-            eqn.primitive.name,
+            operation,
             code(x.aval.dtype),
             eqn.params["reverse"],
             first,

@@ -1,23 +1,26 @@
 """Threads: which loops of a kernel are shared by threads, by an estimate of their time.
 
 Waking a thread takes some ten microseconds, so that only loops of several times as many are shared.
+Inside of loops over kernels threads wait for the next one, and shorter loops are worth it.
 The time of an iteration is estimated from its operations and accesses; that of the whole is a
 product with sizes that the plan knows. Which thread runs which iterations changes no result: only
 loops whose iterations write different cells are shared, and sums only where their fold has blocks,
 whose sums are combined in order. The choice is noted in the kernel's schedule.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from ftrace.core.scalar import OPS
 from ftrace.lowering.kernel.ir import Block, Kernel, Let, Load, Loop, Stmt, Store, While, blocks_of
-from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.kernel.launching import Launch, extents_of
 from ftrace.lowering.kernel.schedule import LANE, Schedule, is_shareable
+from ftrace.lowering.program.program import BranchStep, Program, Repeat, Scan, Step
 
 WORTH: Final = 40_000.0  # nanoseconds of a loop that is shared
-EACH: Final = 10_000.0  # nanoseconds that a thread should have to do
+AWAKE: Final = 12_000.0  # the same inside a loop, where the others have hardly fallen asleep
+EACH: Final = 6_000.0  # nanoseconds that a thread should have to do
 FEWEST: Final = 16  # iterations of a loop that is shared
 UNKNOWN: Final = 16  # iterations of a loop whose number only the run knows
 SCALAR, VECTOR = 0.3, 0.005  # nanoseconds of an operation, by itself and per byte in lanes
@@ -25,17 +28,39 @@ COSTLY: Final = 15.0  # how much longer a function or a quotient takes
 ACCESS, GATHER = 1.5, 12.0  # the same of a load or store in a row, and of one at other places
 
 
-def share(launch: Launch, extents: Mapping[int, int], table: list[int], threads: int) -> Launch:
-    """The launch with loops that threads share, where that is worth it.
+def share(program: Program, threads: int) -> Program:
+    """The program with loops that threads share, where that is worth it; `threads`: at most."""
+    if threads < 2:
+        return program
+    table = list(program.table)
+    steps = _steps(program.steps, table, threads, WORTH)
+    return replace(program, steps=steps, table=tuple(table))
 
-    Args:
-        launch: of a kernel with its final schedule.
-        extents: iterations of loops, by axis.
-        table: where the number of threads is appended.
-        threads: how many there may be.
-    """
+
+def _steps(steps: Sequence[Step], table: list[int], threads: int, worth: float) -> tuple[Step, ...]:
+    found: list[Step] = []
+    for step in steps:
+        match step:
+            case Launch():
+                found.append(_launch(step, table, threads, worth))
+            case Repeat():
+                cond, body = (_steps(s, table, threads, AWAKE) for s in (step.cond, step.body))
+                found.append(replace(step, cond=cond, body=body))
+            case Scan():
+                found.append(replace(step, body=_steps(step.body, table, threads, AWAKE)))
+            case BranchStep():
+                arms = tuple(_steps(arm, table, threads, worth) for arm in step.arms)
+                found.append(replace(step, arms=arms))
+            case _:
+                found.append(step)
+    return tuple(found)
+
+
+def _launch(launch: Launch, table: list[int], threads: int, worth: float) -> Launch:
+    """A launch with the loops that take so many nanoseconds shared; their threads in the table."""
+    extents = extents_of(launch.kernel, launch.scalars, table)
     times = _Times(launch.kernel, launch.schedule, extents)
-    found = times.shared(launch.kernel.body)
+    found = times.shared(launch.kernel.body, worth)
     if not found:
         return launch
     most = max(time for _, time in found)
@@ -51,19 +76,19 @@ class _Times:
         self._schedule, self._extents = schedule, extents
         self._steps = {b.name: b.steps for b in kernel.buffers}
 
-    def shared(self, block: Block) -> list[tuple[int, float]]:
+    def shared(self, block: Block, worth: float) -> list[tuple[int, float]]:
         """The outermost loops that are worth it and can be shared, with their times."""
         found: list[tuple[int, float]] = []
         for stmt in block.stmts:
             if not isinstance(stmt, Loop):
                 continue
             time = self._time(stmt, None)
-            if time < WORTH:
+            if time < worth:
                 continue
             if self._has_enough(stmt) and is_shareable(stmt, self._schedule):
                 found.append((stmt.axis.id, time))
             elif self._schedule.role(stmt) != LANE:
-                found += self.shared(stmt.body)
+                found += self.shared(stmt.body, worth)
         return found
 
     def _has_enough(self, loop: Loop) -> bool:

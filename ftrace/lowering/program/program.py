@@ -113,7 +113,7 @@ class Accumulate:
 
     Attributes:
         source, out: slots.
-        row: the name of the row: `cumsum` ...
+        operation: what joins two elements: `add` ...
         dtype: of the elements.
         reverse: whether prefixes are suffixes.
         numbers: the first of three table entries: how many lines there are, elements of one, and
@@ -122,7 +122,7 @@ class Accumulate:
 
     source: int
     out: int
-    row: str
+    operation: str
     dtype: str
     reverse: bool
     numbers: int
