@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
         rename_everything()
     if config.getoption("--shared"):
         thread_sharing.WORTH = thread_sharing.AWAKE = 0.0
-        thread_sharing.EACH, thread_sharing.FEWEST = 1.0, 2
+        thread_sharing.EACH, thread_sharing.FEWEST = 1.0, 1
         set_default(threads=3)
 
 

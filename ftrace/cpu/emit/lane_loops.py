@@ -27,7 +27,7 @@ def loop(s: State, stmt: Loop) -> None:
     """Write a loop."""
     lanes = _lanes(s, stmt)
     if thread_regions.is_shared(s, stmt, lanes):
-        outs = thread_regions.write(s, stmt, partial(_part, lanes))
+        outs = thread_regions.write(s, stmt, lanes, partial(_part, lanes))
     else:
         bounds = ZERO, s.scalar(stmt.extent)
         outs = _lane_loop(s, stmt, lanes, bounds) if lanes > 1 else _serial_loop(s, stmt, bounds)

@@ -44,13 +44,13 @@ def is_shared(s: State, stmt: Loop, lanes: int) -> bool:
     return named and not s.in_region and s.lanes == 1 and (lanes > 1 or not stmt.folds)
 
 
-def write(s: State, stmt: Loop, part: Part) -> Cells:
-    """Write the loop as a region, and join what its folds leave."""
+def write(s: State, stmt: Loop, lanes: int, part: Part) -> Cells:
+    """Write the loop, of which so many iterations run at once, and join what its folds leave."""
     region = _Region(s, stmt, part)
     stop = s.scalar(stmt.extent)
     if stmt.folds:
         return region.folded(stop)
-    region.run(ZERO, stop, s.launch.schedule.lanes)
+    region.run(ZERO, stop, lanes)
     return []
 
 

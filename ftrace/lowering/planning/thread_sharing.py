@@ -21,7 +21,7 @@ from ftrace.lowering.program.program import BranchStep, Program, Repeat, Scan, S
 WORTH: Final = 40_000.0  # nanoseconds of a loop that is shared
 AWAKE: Final = 12_000.0  # the same inside a loop, where the others have hardly fallen asleep
 EACH: Final = 6_000.0  # nanoseconds that a thread should have to do
-FEWEST: Final = 16  # iterations of a loop that is shared
+FEWEST: Final = 8  # ranges of a loop that is shared rather than loops inside it
 UNKNOWN: Final = 16  # iterations of a loop whose number only the run knows
 SCALAR, VECTOR = 0.3, 0.005  # nanoseconds of an operation, by itself and per byte in lanes
 COSTLY: Final = 15.0  # how much longer a function or a quotient takes
@@ -85,16 +85,16 @@ class _Times:
             time = self._time(stmt, None)
             if time < worth:
                 continue
-            if self._has_enough(stmt) and is_shareable(stmt, self._schedule):
-                found.append((stmt.axis.id, time))
-            elif self._schedule.role(stmt) != LANE:
-                found += self.shared(stmt.body, worth)
+            ranges = self._ranges(stmt) if is_shareable(stmt, self._schedule) else 0
+            inside = self._schedule.role(stmt) != LANE and ranges < FEWEST
+            inner = self.shared(stmt.body, worth) if inside else []
+            found += inner or ([(stmt.axis.id, time)] if ranges > 1 else [])
         return found
 
-    def _has_enough(self, loop: Loop) -> bool:
-        """Whether a loop has iterations for more than one thread."""
-        pieces = [2 * f.block for f in loop.folds]
-        return self._extents.get(loop.axis.id, 0) >= max([FEWEST, *pieces])
+    def _ranges(self, loop: Loop) -> int:
+        """How many ranges of iterations threads can have of a loop at most."""
+        lanes = self._schedule.lanes if self._schedule.role(loop) == LANE else 1
+        return self._extents.get(loop.axis.id, 0) // max([lanes, *(f.block for f in loop.folds)])
 
     def _time(self, stmt: Stmt, lanes: Loop | None) -> float:
         """Nanoseconds of a statement, per iteration of the loop in lanes around it."""
