@@ -49,6 +49,8 @@ class Case:
     numpy_in: bool = False
     relative: bool = False
     """Whether each element is compared relative to itself, not to the largest of its array."""
+    noise: float = 1e-30
+    """Below this an element is compared as if it were so large."""
     moved: int = 0
     """Bytes that any implementation must move: the floor where nobody wrote a kernel."""
 
@@ -104,7 +106,13 @@ def leaves(tree: Any) -> list[Any]:
     return [tree]
 
 
-def mismatch(actual: Outputs, expected: Outputs, tolerance: float, relative: bool = False) -> str:
+def mismatch(
+    actual: Outputs,
+    expected: Outputs,
+    tolerance: float,
+    relative: bool = False,
+    noise: float = 1e-30,
+) -> str:
     """What is wrong with the outputs, or the empty string."""
     if len(actual) != len(expected):
         return f"{len(actual)} outputs where the reference has {len(expected)}"
@@ -113,7 +121,7 @@ def mismatch(actual: Outputs, expected: Outputs, tolerance: float, relative: boo
         if a.shape != e.shape:
             return f"output {i} has shape {a.shape} where the reference has {e.shape}"
         size = np.abs(e) if relative else np.max(np.abs(e), initial=0.0)
-        error = float(np.max(np.abs(a - e) / np.maximum(size, 1e-30), initial=0.0))
+        error = float(np.max(np.abs(a - e) / np.maximum(size, noise), initial=0.0))
         if not error <= tolerance:
             return f"output {i} is off by {error:.1e}, tolerance {tolerance:.1e}"
     return ""

@@ -121,7 +121,7 @@ class Session:
 
     def _mismatch(self, case: Case, out: Any, expected: Any) -> str:
         actual = [self.system.get(x) for x in leaves(out)]
-        return mismatch(actual, expected, case.tolerance, case.relative)
+        return mismatch(actual, expected, case.tolerance, case.relative, case.noise)
 
     def _memory(self, case: Case, arrays: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
         """The growth of the peak over one call, in a process that did nothing else."""

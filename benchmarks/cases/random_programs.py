@@ -25,6 +25,7 @@ def _case(name: str, one: Program) -> Case:
         body=lambda s: s.jit(wanted(s, one)),
         skip=("torch", "torchc", "autograd"),
         tolerance=1e-7,
+        noise=1e-9,  # derivatives of what is constant are rounding errors
         parallel=True,
     )
 

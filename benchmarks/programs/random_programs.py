@@ -268,17 +268,14 @@ def text(seed: int, number: int) -> str:
 def program(seed: int, number: int) -> Program:
     """A random program."""
 
-    def function(s: Any, *arrays: Any) -> Any:
-        scope: dict[str, Any] = {}
-        exec(_written(seed, number)[0], scope)
-        return scope["program"](s, *arrays)
+    source, variables, integers, differentiated = _written(seed, number)
+    scope: dict[str, Any] = {}
+    exec(source, scope)
 
     def inputs() -> tuple[Any, ...]:
-        _, variables, integers, _ = _written(seed, number)
         rng = np.random.default_rng(number)
         arrays = [rng.normal(size=v.shape) for v in variables]
         return (*arrays, *(rng.integers(0, n, shape) for _, shape, n in integers))
 
-    _, variables, _, differentiated = _written(seed, number)
     wrt = tuple(range(len(variables))) if differentiated else ()
-    return Program(function, inputs, wrt)
+    return Program(scope["program"], inputs, wrt)

@@ -28,15 +28,22 @@ from ftrace.lowering.fusion.fusible import (
     iterates,
     reduced_axes,
 )
-from ftrace.lowering.fusion.groups import Group, Running, Target, folds_something, has_lanes
+from ftrace.lowering.fusion.groups import (
+    MANY,
+    NARROW,
+    Group,
+    Running,
+    Target,
+    folds_something,
+    has_lanes,
+)
 from ftrace.lowering.fusion.weights import COSTLY, EXACT, LIMIT, SHARED, Weights, both, own
 
 LOOK_BACK: Final = 8  # items that a target may join
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
 CHEAP: Final = 8  # operations that are done again rather than stored
 OFTEN: Final = 8  # times that half as many are done again
-MANY: Final = 1024  # elements from which what two kernels would compute is stored
-CACHED: Final = 1 << 18  # elements up to which it is: a cache holds them
+CACHED: Final = 1 << 21  # elements that are read again faster than they are computed again
 SWEEPS: Final = 6  # reductions in a row whose operands are computed from the beginning
 
 Item = Group | Eqn
@@ -76,7 +83,7 @@ def _gathered(
         is_pulled(e) or (join and not folds_something(e))
         for e, join in zip(eqns, joins, strict=True)
     ]
-    work = _Storing(eqns, outs, producers)
+    work = _Storing(eqns, outs, producers, lanes)
     work.decide(pulled, joins)
     stored = work.stored
     spread = _spread(eqns, pulled) if lanes else None
@@ -96,6 +103,7 @@ def _gathered(
                 target = _target(var, eqn, producers, stop)
                 target.expensive = work.costly.get(var, False)
                 target.needs = work.weights.of(var)
+                target.narrow = lanes and is_fold(eqn) and _is_narrow(eqn)
                 target.late = target.expensive and spread is not None and var not in spread
                 place[var] = _join(items, place, target, work.weights)
     return items, producers
@@ -161,6 +169,7 @@ class _Storing:
     """Decides what is stored, equation by equation.
 
     Attributes:
+        lanes: whether iterations run in the lanes of vectors.
         stored: variables that are stored or folded.
         read: elements that the users of a variable take, those taken twice counted twice.
         depth: operations that give an element of a pulled variable.
@@ -172,8 +181,11 @@ class _Storing:
         weights: bounds of what each variable needs in all.
     """
 
-    def __init__(self, eqns: Sequence[Eqn], outs: Sequence[Any], producers: Any) -> None:
+    def __init__(
+        self, eqns: Sequence[Eqn], outs: Sequence[Any], producers: Any, lanes: bool
+    ) -> None:
         self.eqns = eqns
+        self.lanes = lanes
         self.producers = producers
         self.stored = {v for v in outs if v in producers}
         self.users: dict[Any, int] = {}
@@ -226,6 +238,8 @@ class _Storing:
         self.stored.update(eqn.outvars)
         if is_fold(eqn):
             self.few.update(eqn.outvars)
+            if self.lanes and self.costly.get(eqn.invars[0]) and _is_narrow(eqn):
+                self.stored.update(self._operands(eqn))
         elif not joins or (self.costly.get(eqn.invars[0]) and not has_lanes(eqn)):
             self.stored.update(self._operands(eqn))
 
@@ -299,6 +313,13 @@ class _Storing:
             return True  # the loops of the fold are inside of those along which it is repeated
         # what is repeated along inner axes stays outside of their loops
         return any(d < max(kept, default=0) for d in new)
+
+
+def _is_narrow(eqn: Eqn) -> bool:
+    """Whether a fold over many rows keeps columns that do not fill lanes."""
+    shape, axes = eqn.invars[0].aval.shape, reduced_axes(eqn)
+    columns = prod(shape[max(axes) + 1 :])
+    return 1 < columns < NARROW and prod(shape[a] for a in axes) >= MANY
 
 
 def _costly(rule: Pointwise) -> bool:

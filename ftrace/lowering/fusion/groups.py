@@ -19,6 +19,9 @@ from ftrace.lowering.kernel import ir
 from ftrace.lowering.kernel.index_maps import ORIGIN, Coord, Index
 from ftrace.lowering.kernel.schedule import SHORT
 
+MANY: Final = 1024  # elements from which what two kernels would compute is stored
+NARROW: Final = 8  # lanes of which fewer are not worth an elementary function
+
 ROWS: Final = 16  # results of folds from which costly operations have a loop of their own
 LONG: Final = 256  # elements of a row beside which what follows its fold is nothing
 OPERANDS: Final = 64  # stored variables that one kernel touches
@@ -39,6 +42,7 @@ class Target:
         runs: whether the row is cumulative: `inner` is the axis along which it runs.
         expensive: whether an element takes a costly operation.
         late: whether it is then computed in lanes of its own, not row after row behind a fold.
+        narrow: whether it is a fold of many rows that leaves columns which do not fill lanes.
         needs: the equations that an element takes (weights.py).
         blocks: whether it is a sum over rows that is done in blocks (column_sums.py).
     """
@@ -52,6 +56,7 @@ class Target:
         "index",
         "inner",
         "late",
+        "narrow",
         "needs",
         "reads",
         "runs",
@@ -66,6 +71,7 @@ class Target:
         self.runs = is_cumulative(eqn) and folds_something(eqn)
         self.expensive = False
         self.late = False
+        self.narrow = False
         self.needs: Need = NOTHING
         self.blocks = False
         joins = self.runs or (is_fold(eqn) and folds_something(eqn))
@@ -192,7 +198,7 @@ class Group:
     def try_add(self, target: Target) -> bool:
         """Compute a target here, if its place and what it reads allow it."""
         refused = target.runs or self._crowded(target) or not self._apart(target)
-        if refused or (target.late and self._ends_rows(target)):
+        if refused or self._idles(target) or (target.late and self._ends_rows(target)):
             return False
         inside = [v for v in target.reads if v in self.where]
         simple = all(not self.where[v][1].inner for v in inside) and self._agrees(target, inside)
@@ -220,6 +226,12 @@ class Group:
     def _crowded(self, target: Target) -> bool:
         """Whether the kernel would touch too many variables."""
         return len({*target.reads, *self.where}) > OPERANDS
+
+    def _idles(self, target: Target) -> bool:
+        """Whether an elementary function of many elements would be computed in a few lanes."""
+        together = [*self.targets, target]
+        costly = any(t.expensive and prod(t.domain) >= MANY for t in together)
+        return costly and any(t.narrow for t in together)
 
     def _apart(self, target: Target) -> bool:
         """Whether no fold would wait for elements that take many iterations."""
@@ -333,8 +345,8 @@ def _dimension(axis: ir.KernelVar) -> int:
 
 
 def has_lanes(eqn: Eqn) -> bool:
-    """Whether an axis along which a cumulative row does not run is next in memory."""
-    return any(n != 1 for n in eqn.invars[0].aval.shape[eqn.params["axis"] + 1 :])
+    """Whether axes along which a cumulative row does not run are next in memory, and fill lanes."""
+    return prod(eqn.invars[0].aval.shape[eqn.params["axis"] + 1 :]) >= NARROW
 
 
 def only_at(places: dict[Index, bool], axes: Sequence[ir.KernelVar]) -> bool:

@@ -34,6 +34,7 @@ EXPENSIVE = 1000  # what lanes are worth around a loop in order that computes wh
 FEW = 8  # values carried by a loop that stay in registers for four vectors
 SHORT = 24  # iterations that lanes lie across, not along, where the loop around has many
 TINY = 2  # iterations that are done one after the other
+FEWER = 7  # the same where a loop inside has many that can be done at once
 MANY = 32  # iterations of a loop around short ones from which it gets the lanes
 LONG = 128  # statements from which values would not stay in registers if there were two of each
 
@@ -69,6 +70,14 @@ class _Facts(NamedTuple):
     classes: Mapping[str, tuple[str, ...]]
     without: frozenset[int]
     extents: Mapping[int, int]
+
+    def has_many(self, loops: Sequence[Loop]) -> bool:
+        """Whether one of the loops has many iterations, which many accumulators can share."""
+        return any(
+            self.extents.get(x.axis.id, 0) >= LONG
+            and all(f.ways > 1 or not has_tree(f) for f in x.folds)
+            for x in loops
+        )
 
     def is_across(self, loop: Loop) -> bool:
         """Whether a loop has many iterations, and all those inside it are short."""
@@ -109,7 +118,7 @@ def _best(loop: Loop, facts: _Facts) -> tuple[int, list[Loop]]:
     inner = [_best(child, facts) for child in _top(loop.body)]
     below = (TURNS * sum(s for s, _ in inner), [x for _, found in inner for x in found])
     in_order = bool(loop.params) or combines(loop.body, loop.axis)
-    tiny = 0 < facts.extents.get(loop.axis.id, 0) <= TINY
+    tiny = 0 < facts.extents.get(loop.axis.id, 0) <= (FEWER if facts.has_many(below[1]) else TINY)
     if in_order or tiny or loop.axis.id in facts.without:
         return below
     if any(map(_is_dear, _top(loop.body))):
