@@ -58,7 +58,7 @@ PROGRAMS = {
     "one loop after another": (softmax, X),
     "rows": (softmax, ROWS),
     "few rows": (softmax, WIDE),
-    "few columns": (lambda x: fnp.exp(x).sum(axis=0), TALL),
+    "few columns": (lambda x: (x * x).sum(axis=0), TALL),
     "many columns": (lambda x: fnp.exp(x).sum(axis=0), WIDE),
     "transposed": (lambda x: fnp.exp(x).T + 1.0, ROWS),
     "gathered": (lambda x: fnp.exp(x[fnp.argsort(-x)]), X),

@@ -106,14 +106,15 @@ def test_compiled_programs_with_sums_over_rows(f, shape, dtype):
 @pytest.mark.parametrize(
     ("f", "shape", "sums"),
     [
-        (pulled, (48, 20), 2),
-        (pulled, (12, 16, 9), 2),
-        (sums_first, (48, 20), 1),
-        (of_rows, (48, 20), 2),
-        (followed, (48, 20), 1),
-        (pulled, (31, 20), 0),  # cannot be cut
-        (pulled, (9, 200, 3), 0),  # a block would be long
-        (used_at_once, (48, 20), 0),
+        (pulled, (48, 30), 2),
+        (pulled, (12, 16, 30), 2),
+        (sums_first, (48, 30), 1),
+        (of_rows, (48, 300), 2),
+        (followed, (48, 30), 1),
+        (pulled, (31, 30), 0),  # cannot be cut
+        (pulled, (9, 200, 30), 0),  # a block would be long
+        (used_at_once, (48, 30), 0),
+        (pulled, (48, 24), 0),  # lanes lie across so short rows
     ],
 )
 def test_what_is_added_up_on_the_way(f, shape, sums):

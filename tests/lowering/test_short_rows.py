@@ -167,7 +167,7 @@ def densities(x: Any, y: Any) -> Any:
     return np.sum(e, axis=0), np.log(np.sum(e, axis=1))
 
 
-@pytest.mark.parametrize(("rows", "kernels"), [(31, 2), (32, 1), (4096, 1), (4097, 2)])
+@pytest.mark.parametrize(("rows", "kernels"), [(31, 2), (32, 1), (4097, 1), (32_769, 2)])
 def test_what_two_kernels_would_compute_is_stored_where_a_cache_holds_it(
     rows: int, kernels: int
 ) -> None:

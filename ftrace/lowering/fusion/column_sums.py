@@ -27,12 +27,13 @@ WIDEST: Final = 1 << 17  # bytes of a block's sums, which lie in a cache
 Items = list[Any]
 
 
-def with_columns(items: Sequence[Any], blocks: int) -> Items:
+def with_columns(items: Sequence[Any], blocks: int, least: int) -> Items:
     """The items, with sums over rows in the groups that go along the rows.
 
     Args:
         items: groups and single equations.
         blocks: of rows there should be, if there are enough rows.
+        least: elements of a row above which it is one; lanes lie across shorter ones.
     """
     found = list(items)
     for group in items:
@@ -41,6 +42,7 @@ def with_columns(items: Sequence[Any], blocks: int) -> Items:
                 if (
                     rows is not group
                     and isinstance(rows, Group)
+                    and prod(group.kept) > least
                     and _fits(group, rows, found, blocks)
                 ):
                     found = _joined(group, rows, found, blocks)

@@ -38,6 +38,7 @@ from ftrace.lowering.fusion.groups import (
     has_lanes,
 )
 from ftrace.lowering.fusion.weights import COSTLY, EXACT, LIMIT, SHARED, Weights, both, own
+from ftrace.lowering.kernel.schedule import SHORT
 
 LOOK_BACK: Final = 8  # items that a target may join
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
@@ -70,7 +71,7 @@ def fuse(
     again = _computed_again(items, producers) if lanes else set()
     if again:
         items, _ = _gathered(eqns, [*outs, *again], in_order, lanes)
-    return with_columns(items, blocks), producers
+    return with_columns(items, blocks, SHORT if lanes else 0), producers
 
 
 def _gathered(
