@@ -86,7 +86,7 @@ renamed: $(VENV)/.installed-test
 	$(PYTEST) $(PARALLEL) --renamed tests/lowering tests/cpu tests/gpu $(PYTEST_ARGS)
 
 shared: $(VENV)/.installed-test
-	$(PYTEST) $(PARALLEL) --shared tests/laws tests/lowering tests/cpu tests/programs $(PYTEST_ARGS)
+	FTRACE_CPU=sse2 $(PYTEST) $(PARALLEL) --shared tests/laws tests/lowering tests/cpu tests/programs $(PYTEST_ARGS)
 
 mutate: $(VENV)/.installed-test
 	$(PY) -m tools.mutate $(MUTATE_ARGS)

@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, settings
 from ftrace.core.config import set_default, update
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters import captures
-from ftrace.lowering.planning import thread_sharing
 from tests.golden.files import Golden
 from tests.renaming import rename_everything
+from tests.sharing import share_everything
 
 set_default(check_jaxprs=True, check_captures=True)
 
@@ -73,9 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--renamed"):
         rename_everything()
     if config.getoption("--shared"):
-        thread_sharing.WORTH = thread_sharing.AWAKE = 0.0
-        thread_sharing.EACH, thread_sharing.FEWEST = 1.0, 1
-        set_default(threads=3)
+        share_everything()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -103,7 +101,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
     parser.addoption("--renamed", action="store_true", help="tests/renaming.py says what that is")
-    parser.addoption("--shared", action="store_true", help="threads share every loop that they can")
+    parser.addoption("--shared", action="store_true", help="tests/sharing.py says what that is")
     parser.addoption("--runs", type=int, default=1, help="how often tests/stress runs a program")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from tests.fuzz.limits import LARGE
 from tests.fuzz.machine import Finding, Machine, Tally
 from tests.fuzz.modules import program
 
@@ -48,12 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, help="programs at most")
     parser.add_argument("--shrink", type=float, default=300, help="seconds for shrinking")
     parser.add_argument("--first", action="store_true", help="end with the first finding")
+    parser.add_argument("--large", action="store_true", help="tests/fuzz/limits.py says what it is")
     parser.add_argument("--show", type=int, metavar="NUMBER", help="print a program")
     asked = parser.parse_args(arguments)
     if asked.show is not None:
         print(program(asked.seed, asked.show))
         return 0
     print(f"seed {asked.seed}", flush=True)
+    if asked.large:
+        os.environ[LARGE] = "1"  # for the processes that check programs
     machine = Machine(asked.seed, asked.workers, asked.start, asked.count)
     try:
         started = time.monotonic()

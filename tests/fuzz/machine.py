@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from tests.fuzz.checking import Outcome, check
+from tests.fuzz.limits import LARGE, make_small
 from tests.fuzz.modules import program
 from tests.fuzz.shrinking import kind_of, shrink
 
@@ -37,6 +38,8 @@ def processor_seconds(pid: int) -> float:
 
 def serve(pipe: Connection) -> None:
     """Answer programs with outcomes, in a process of its own."""
+    if os.environ.get(LARGE):
+        make_small()
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
     with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
