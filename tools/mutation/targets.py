@@ -116,7 +116,7 @@ COMPILER = {
     "groups": "lowering/test_short_rows lowering/test_fuse lowering/test_plan golden/test_kernels",
     "small_products": "lowering/test_short_rows lowering/test_few_terms lowering/test_fuse",
     "contraction": "lowering/test_contraction cpu/test_products",
-    "thread_sharing": "cpu/test_threads",
+    "thread_sharing": "lowering/test_thread_sharing cpu/test_threads",
     "thread_regions": "cpu/test_threads cpu/test_emit",
     "counted_loops": "cpu/test_emit",
     "lane_loops": "cpu/test_emit cpu/test_threads",

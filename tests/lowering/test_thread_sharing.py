@@ -1,0 +1,196 @@
+"""What loops are estimated to take, in nanoseconds, and which of them threads share."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import lax
+from ftrace.lowering.kernel.ir import Fold, Kernel, loops_of
+from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule
+from ftrace.lowering.machine import Machine
+from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.planning.thread_sharing import AWAKE, EACH, WORTH, _Times, share
+from ftrace.lowering.program.program import every
+from tests.lowering.nests import Nest
+
+N = 1000
+
+
+def rows(inner, dtype="f8", steps=("any", "one"), folds=()):
+    """A kernel with a loop over rows and one inside it, which `inner` writes."""
+    k = Nest("rows")
+    x, o = k.buffer("x", dtype, list(steps)), k.buffer("o", dtype, list(steps), "out")
+    n, m = k.scalar(), k.scalar()
+    with k.loop(n) as row, k.loop(m) as element:
+        inner(k, x, o, (row.axis, element.axis))
+    return k.kernel()
+
+
+def copied(k, x, o, at):
+    k.store(o, at, k.load(x, *at))
+
+
+def computed(*ops):
+    def inner(k, x, o, at):
+        value = k.load(x, *at)
+        for op in ops:
+            value = k.let(op, value)
+        k.store(o, at, value)
+
+    return inner
+
+
+def times(kernel: Kernel, roles, sizes, lanes=16):
+    loops = loops_of(kernel.body)
+    chosen = Schedule(tuple((x.axis.id, r) for x, r in zip(loops, roles, strict=True)), lanes)
+    extents = {x.axis.id: n for x, n in zip(loops, sizes, strict=True) if n is not None}
+    return _Times(kernel, chosen, extents), loops
+
+
+def nanoseconds(kernel, roles, sizes):
+    found, loops = times(kernel, roles, sizes)
+    return found._time(loops[0], None)
+
+
+@pytest.mark.parametrize(
+    ("inner", "options", "roles", "sizes", "each"),
+    [
+        (copied, {}, (SERIAL, SERIAL), (N, 10), 10 * 2 * 0.3),
+        (copied, {}, (SERIAL, LANE), (N, 10), 10 * 2 * 8 * 0.005 * 1.5),
+        (copied, {"dtype": "f4"}, (SERIAL, LANE), (N, 10), 10 * (4 + 8) * 0.005 * 1.5),
+        (copied, {}, (LANE, SERIAL), (N, 10), 10 * 2 * 8 * 0.005 * 12.0),
+        (copied, {"steps": ("one", "any")}, (LANE, SERIAL), (N, 10), 10 * 2 * 8 * 0.005 * 1.5),
+        (copied, {}, (SERIAL, SERIAL), (N, None), 16 * 2 * 0.3),
+        (computed("neg"), {}, (SERIAL, LANE), (N, 10), 10 * (2 * 8 * 0.0075 + 8 * 0.005)),
+        (computed("sin"), {}, (SERIAL, LANE), (N, 10), 10 * (2 * 8 * 0.0075 + 8 * 0.075)),
+        (computed("sin", "neg"), {}, (SERIAL, SERIAL), (N, 1), 2 * 0.3 + 4.5 + 0.3),
+        (
+            computed("sin"),
+            {"dtype": "f4"},
+            (SERIAL, LANE),
+            (N, 10),
+            10 * ((4 + 8) * 0.0075 + 4 * 0.075),
+        ),
+    ],
+)
+def test_an_iteration_is_estimated_to_take(inner, options, roles, sizes, each):
+    assert nanoseconds(rows(inner, **options), roles, sizes) == pytest.approx(N * each)
+
+
+def test_folds_ifs_and_whiles_are_counted():
+    def f(x):
+        root = lax.while_loop(lambda s: s * s < x, lambda s: s + 1.0, 0.0)
+        return lax.cond(root > 2.0, lambda r: r + x, lambda r: r, root)
+
+    program = plan(ftrace.make_jaxpr(ftrace.vmap(f))(np.ones(N)), Machine(64))
+    (launch,) = program.launches
+    (loop,) = loops_of(launch.kernel.body)
+    found = _Times(launch.kernel, launch.schedule, {loop.axis.id: 1})._time(loop, None)
+    once = 8 * 0.005
+    # a load and a store; per iteration a product, a comparison (of booleans, 1 byte), a sum
+    assert found == pytest.approx(2 * once * 1.5 + 16 * (2 * once + 0.005) + 0.005 + once, rel=0.1)
+    summed = plan(ftrace.make_jaxpr(lambda x: x.sum())(np.ones(N)), Machine(64)).launches[0]
+    (loop,) = loops_of(summed.kernel.body)
+    found = _Times(summed.kernel, summed.schedule, {loop.axis.id: 100})._time(loop, None)
+    assert found == pytest.approx(100 * (once * 1.5 + 0.005))
+
+
+def chosen(kernel, roles, sizes, worth=1.0, lanes=16):
+    """Which loops are shared, by their depth."""
+    found, loops = times(kernel, roles, sizes, lanes)
+    places = [x.axis.id for x in loops]
+    return [places.index(axis) for axis, _ in found.shared(kernel.body, worth)]
+
+
+@pytest.mark.parametrize(
+    ("roles", "sizes", "shared"),
+    [
+        ((SERIAL, LANE), (8, 32), [0]),  # eight ranges are enough
+        ((SERIAL, LANE), (7, 32), [1]),  # better those inside, of which there are two
+        ((SERIAL, LANE), (7, 31), [0]),  # which are none here
+        ((SERIAL, LANE), (2, 16), [0]),
+        ((SERIAL, LANE), (1, 16), []),
+        ((SERIAL, LANE), (1, 32), [1]),
+        ((LANE, SERIAL), (31, 100), []),  # what is inside lanes is not shared
+        ((LANE, SERIAL), (32, 100), [0]),
+        ((SERIAL, SERIAL), (1, 2), [1]),
+    ],
+)
+def test_loops_are_shared_where_there_are_ranges(roles, sizes, shared):
+    assert chosen(rows(copied), roles, sizes) == shared
+
+
+def test_loops_are_shared_where_they_are_worth_it():
+    kernel, roles = rows(copied), (SERIAL, SERIAL)
+    time = nanoseconds(kernel, roles, (N, 10))
+    assert chosen(kernel, roles, (N, 10), worth=time) == [0]
+    assert chosen(kernel, roles, (N, 10), worth=time * 1.01) == []
+    inner = nanoseconds(kernel, roles, (1, 10))
+    assert chosen(kernel, roles, (7, 10), worth=inner) == [1]
+    assert chosen(kernel, roles, (7, 10), worth=inner * 1.01) == [0]
+
+
+def test_a_sum_has_a_range_for_each_block():
+    k = Nest("sum")
+    x, o, n = k.buffer("x", "f8", ["one"]), k.buffer("o", "f8", [], "out"), k.scalar()
+    with k.loop(n, Fold("sum", "f8", 32, 1024)) as row:
+        row.leave(k.load(x, row.axis))
+    k.store(o, (), row.outs[0])
+    kernel = k.kernel()
+    assert chosen(kernel, (LANE,), (2 * 1024,), lanes=32) == [0]
+    assert chosen(kernel, (LANE,), (2 * 1024 - 1,), lanes=32) == []
+
+
+def launches(f, *args, threads=8):
+    """(entry of the table, loops that are shared) of each kernel, inner ones last."""
+    program = share(plan(ftrace.make_jaxpr(f)(*args), Machine(64)), threads)
+    return [
+        (program.table[s.threads] if s.threads >= 0 else 0, len(s.schedule.shared))
+        for s in every(program.steps)
+        if isinstance(s, Launch)
+    ]
+
+
+def test_a_kernel_has_as_many_threads_as_have_something_to_do():
+    def f(x):
+        return fnp.sin(x) + 1.0
+
+    each = 8 * (0.005 * 16 + 2 * 0.0075)  # a load, a store, a sine and a sum
+    few = np.ones(int(WORTH / each) + 64)
+    assert launches(f, few) == [(int(WORTH / EACH), 1)]
+    assert launches(f, few, threads=3) == [(3, 1)]
+    assert launches(f, np.ones(few.size - 200)) == [(0, 0)]
+    assert launches(f, np.ones(20 * few.size)) == [(8, 1)]
+    assert launches(f, np.ones(20 * few.size), threads=1) == [(0, 0)]
+
+
+def test_inside_of_loops_shorter_kernels_have_threads():
+    each = 8 * (0.005 * 16 + 2 * 0.0075)
+    x = np.ones(int(AWAKE / each) + 64)
+
+    def body(c):
+        return fnp.sin(c) + 1.0
+
+    assert launches(body, x) == [(0, 0)]
+    grown = lambda c: (fnp.roll(body(c[0]), 1), c[1] + c[0][0])  # noqa: E731
+    assert (2, 1) in launches(lambda x: lax.while_loop(lambda c: c[1] < 3.0, grown, (x, 0.0)), x)
+    scanned = lambda c, a: (fnp.roll(body(c), 1) + a, c[0])  # noqa: E731
+    assert (2, 1) in launches(lambda x: lax.scan(scanned, x, np.ones(3)), x)
+    arms = launches(lambda x: lax.cond(x[0] > 2.0, body, lambda c: fnp.sort(c), x), x)
+    assert (2, 1) not in arms
+    large = np.ones(10 * x.size)
+    assert (8, 1) in launches(lambda x: lax.cond(x[0] > 2.0, body, lambda c: fnp.sort(c), x), large)
+
+
+def test_what_is_shared_is_equal_wherever_its_memory_lies():
+    x = np.ones(100_000)
+    program = share(plan(ftrace.make_jaxpr(lambda x: fnp.sin(x) + 1.0)(x), Machine(64)), 4)
+    (launch,) = program.launches
+    assert (
+        replace(launch.schedule, shared=())
+        == plan(ftrace.make_jaxpr(lambda x: fnp.sin(x) + 1.0)(x), Machine(64)).launches[0].schedule
+    )
