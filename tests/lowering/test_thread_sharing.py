@@ -145,6 +145,20 @@ def test_a_sum_has_a_range_for_each_block():
     assert chosen(kernel, (LANE,), (2 * 1024 - 1,), lanes=32) == []
 
 
+def test_a_kernel_beside_others_has_an_entry_of_its_own():
+    large, small = np.ones(400_000), np.ones(100_000)
+
+    def f(x, y):
+        return fnp.sin(fnp.cumsum(x)), fnp.cos(y)
+
+    program = share(plan(ftrace.make_jaxpr(f)(large, small), Machine(64)), 64)
+    given = [program.table[k.threads] for k in program.launches if k.threads >= 0]
+    assert len(given) == 2 and given[0] > 2 * given[1] > 2
+    two = plan(ftrace.make_jaxpr(lambda x: (x.sum(), fnp.sin(x).max()))(small), Machine(64))
+    assert share(two, 1) is two
+    assert share(two, 2) is not two
+
+
 def launches(f, *args, threads=8):
     """(entry of the table, loops that are shared) of each kernel, inner ones last."""
     program = share(plan(ftrace.make_jaxpr(f)(*args), Machine(64)), threads)
@@ -170,7 +184,7 @@ def test_a_kernel_has_as_many_threads_as_have_something_to_do():
 
 def test_inside_of_loops_shorter_kernels_have_threads():
     each = 8 * (0.005 * 16 + 2 * 0.0075)
-    x = np.ones(int(AWAKE / each) + 64)
+    x = np.ones(int(1.2 * AWAKE / each))
 
     def body(c):
         return fnp.sin(c) + 1.0
