@@ -24,7 +24,7 @@ THREADS = 3
 def share_everything() -> None:
     """As above, for the rest of the process."""
     thread_sharing.WORTH = thread_sharing.AWAKE = 0.0
-    thread_sharing.EACH, thread_sharing.FEWEST = 1.0, 1
+    thread_sharing.EACH, thread_sharing.FEWEST = 1e-3, 1
     set_default(threads=THREADS)
     compiled = CpuBackend.compile
 

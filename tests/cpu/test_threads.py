@@ -14,6 +14,7 @@ import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.core.errors import ConfigError
 from ftrace.cpu.threads import thread_pool
+from ftrace.lowering.planning import thread_sharing
 
 N = 200_003
 rng = np.random.default_rng(5)
@@ -119,7 +120,8 @@ def test_the_estimate_counts_what_iterations_cost():
 
 @pytest.mark.parametrize("n", [2 * 1024, 2 * 1024 + 1, 255 * 1024, 256 * 1024 + 5, 700_001])
 def test_sums_of_every_number_of_blocks_are_those_of_one_thread(monkeypatch, n):
-    monkeypatch.setattr("ftrace.lowering.planning.thread_sharing.WORTH", 0.0)
+    monkeypatch.setattr(thread_sharing, "WORTH", 0.0)
+    monkeypatch.setattr(thread_sharing, "EACH", 1.0)
     x = np.random.default_rng(n).normal(size=n)
 
     def f(x):

@@ -22,7 +22,7 @@ LIMITS: Final[dict[str, dict[str, Any]]] = {
     "ftrace.lowering.planning.thread_sharing": {
         "WORTH": 0.0,
         "AWAKE": 0.0,
-        "EACH": 1.0,
+        "EACH": 1e-3,
         "FEWEST": 1,
     },
     "ftrace.cpu.runtime.recycling": {"WORTH": 1},

@@ -11,6 +11,7 @@ from ftrace import lax
 from ftrace.lowering.kernel.ir import Fold, Kernel, loops_of
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule
+from ftrace.lowering.kernel.show import text
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.planning.thread_sharing import AWAKE, EACH, WORTH, _Times, share
@@ -93,6 +94,13 @@ def test_folds_ifs_and_whiles_are_counted():
     once = 8 * 0.005
     # a load and a store; per iteration a product, a comparison (of booleans, 1 byte), a sum
     assert found == pytest.approx(2 * once * 1.5 + 16 * (2 * once + 0.005) + 0.005 + once, rel=0.1)
+    arm = plan(
+        ftrace.make_jaxpr(lambda x: fnp.where(x > 0, fnp.exp(x), 0.0))(np.ones(N)), Machine(64)
+    )
+    assert " if " in text(arm.launches[0].kernel)
+    (loop,) = loops_of(arm.launches[0].kernel.body)
+    found = _Times(arm.launches[0].kernel, arm.launches[0].schedule, {loop.axis.id: 1})
+    assert found._time(loop, None) == pytest.approx(2 * once * 1.5 + 15 * once, rel=0.1)
     summed = plan(ftrace.make_jaxpr(lambda x: x.sum())(np.ones(N)), Machine(64)).launches[0]
     (loop,) = loops_of(summed.kernel.body)
     found = _Times(summed.kernel, summed.schedule, {loop.axis.id: 100})._time(loop, None)
