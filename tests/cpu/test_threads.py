@@ -1,5 +1,6 @@
 """Loops that threads share: the same bits for any number of threads, and who is asked to help."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.core.errors import ConfigError
+from ftrace.cpu.emit.thread_regions import ALIGN, FIRST, FUNCTION, SHARE, STOP, THREADS, WORDS
 from ftrace.cpu.threads import thread_pool
+from ftrace.cpu.threads.thread_pool_text import NUMBER
 from ftrace.lowering.planning import thread_sharing
 
 N = 200_003
@@ -132,6 +135,88 @@ def test_sums_of_every_number_of_blocks_are_those_of_one_thread(monkeypatch, n):
         want = bits(ftrace.jit(f)(x))
     with ftrace.config.update(threads=3):
         assert bits(ftrace.jit(f)(x)) == want
+
+
+def regions():
+    """How many regions the pool has opened so far."""
+    pool = thread_pool._pool()
+    assert pool is not None
+    return pool._state[NUMBER]
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "count"),
+    [
+        (lambda x: fnp.sin(x) + 1.5, X, 1),
+        (lambda x: fnp.exp(x).sum(), X, 1),
+        (lambda x: fnp.sin(x).max(), X, 1),
+        (lambda x: fnp.exp(x).sum(), np.linspace(0.0, 1.0, 256 * 1024), 1),
+        (lambda x: fnp.exp(x).sum(), np.linspace(0.0, 1.0, 262 * 1024), 2),  # blocks of a round
+        (lambda x: fnp.exp(x).sum(), np.linspace(0.0, 1.0, 700_001), 3),
+        (lambda x: fnp.exp(x).sum() + fnp.exp(x).max(), np.linspace(0.0, 1.0, 250 * 1024), 2),
+        (lambda x: fnp.exp(x).sum(1), ROWS, 1),
+        (ftrace.vmap(root), np.abs(X) + 1e-3, 1),
+    ],
+)
+def test_the_pool_opens_a_region_for_each_loop_and_each_full_buffer(f, x, count):
+    for threads, opened in ((3, count), (2, count), (1, 0)):
+        with ftrace.config.update(threads=threads):
+            compiled = ftrace.jit(f)
+            compiled(x)
+            before = regions()
+            compiled(x)
+            assert regions() - before == opened
+
+
+def shared_by_pool(n, align, threads, work=lambda first: None, first=0):
+    """Ranges that the pool makes of a loop: (first, stop, worker, thread)."""
+    found = []
+
+    def function(region, start, stop, worker):
+        found.append((start, stop, worker, threading.get_ident()))
+        time.sleep(0.003)
+        work(start)
+
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+    called, words = kind(function), (ctypes.c_int64 * WORDS)()
+    words[FUNCTION] = ctypes.cast(called, ctypes.c_void_p).value
+    words[FIRST], words[STOP], words[ALIGN], words[THREADS] = first, first + n, align, threads
+    thread_pool.start(threads)
+    share = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(thread_pool.symbols()[SHARE])
+    share(ctypes.addressof(words))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("first", [0, 3200])
+@pytest.mark.parametrize(("n", "align", "threads"), [(1000, 16, 3), (999, 1, 2), (64, 16, 4)])
+def test_ranges_are_claimed_by_whoever_is_there(first, n, align, threads):
+    thread_pool.start(8)  # more than may help
+    found = shared_by_pool(n, align, threads, first=first)
+    assert [a for a, _, _, _ in found] == [first, *(b for _, b, _, _ in found[:-1])]
+    assert found[-1][1] == first + n
+    assert all((a - first) % align == 0 for a, _, _, _ in found)
+    assert 4 <= len(found) <= 4 * threads
+    who = {thread for _, _, _, thread in found}
+    assert 2 <= len(who) <= threads
+    here = threading.get_ident()
+    assert all((worker == 0) == (thread == here) for _, _, worker, thread in found)
+
+
+def test_what_is_no_more_than_a_range_is_done_alone():
+    here = threading.get_ident()
+    assert shared_by_pool(15, 16, 3) == [(0, 15, 0, here)]
+    assert shared_by_pool(16, 16, 3) == [(0, 16, 0, here)]
+    assert shared_by_pool(1000, 1, 1) == [(0, 1000, 0, here)]
+    assert shared_by_pool(0, 1, 3) == [(0, 0, 0, here)]
+
+
+def test_a_pool_that_is_in_use_is_not_waited_for():
+    inner = []
+    outer = shared_by_pool(
+        100, 1, 3, lambda _: inner.append(shared_by_pool(50, 1, 3)) if not inner else None
+    )
+    assert len(outer) > 4
+    assert [(a, b) for a, b, _, _ in inner[0]] == [(0, 50)]
 
 
 def test_a_worker_that_sleeps_is_woken():
