@@ -2,10 +2,13 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +19,16 @@ from ftrace import lax
 from ftrace.core.errors import ConfigError
 from ftrace.cpu.emit.thread_regions import ALIGN, FIRST, FUNCTION, SHARE, STOP, THREADS, WORDS
 from ftrace.cpu.threads import thread_pool
-from ftrace.cpu.threads.thread_pool_text import NUMBER
+from ftrace.cpu.threads.thread_pool_text import (
+    ACTIVE,
+    GATE,
+    NEXT,
+    NUMBER,
+    OWNER,
+    REGION,
+    SLEEPING,
+    WORKERS,
+)
 from ftrace.lowering.planning import thread_sharing
 
 N = 200_003
@@ -281,10 +293,70 @@ def test_processors_are_those_that_the_process_may_use(monkeypatch, tmp_path, te
     quota = tmp_path / "cpu.max"
     quota.write_text(text)
     monkeypatch.setattr(thread_pool, "QUOTA", quota)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3})
+    monkeypatch.setattr(os, "sched_getaffinity", {0: {0, 3}}.__getitem__)
     assert thread_pool.processors() == found
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
+    monkeypatch.setattr(os, "sched_getaffinity", {0: {3}}.__getitem__)
     assert thread_pool.processors() == 1
+
+
+def test_processors_of_a_system_without_masks(monkeypatch, tmp_path):
+    monkeypatch.setattr(thread_pool, "QUOTA", tmp_path / "nothing")
+    monkeypatch.delattr(os, "sched_getaffinity")
+    for count, found in ((6, 6), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert thread_pool.processors() == found
+
+
+@pytest.mark.parametrize(("there", "found"), [(1, 1), (5, 5), (300, thread_pool.MOST)])
+def test_without_a_setting_there_is_a_thread_for_each_processor(monkeypatch, there, found):
+    monkeypatch.setattr(thread_pool, "processors", lambda: there)
+    with ftrace.config.update(threads=0):
+        assert thread_pool.threads() == found
+
+
+def test_one_thread_asks_for_no_pool(monkeypatch):
+    monkeypatch.setattr(thread_pool, "_pool", None)
+    with ftrace.config.update(threads=1):
+        assert thread_pool.threads() == 1
+
+
+def test_workers_are_started_once_and_without_signals():
+    pool = thread_pool._Pool()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert pool._state[WORKERS] == 0
+    for count in (2, 1, 3):
+        pool.start(count)
+        assert pool._state[WORKERS] == max(count, 2)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+    pool._create = lambda *_: 11  # EAGAIN: there are no more
+    pool.start(5)
+    assert pool._state[WORKERS] == 3
+    masks = Path("/proc/self/task")
+    if masks.is_dir():  # those of Python's threads are not blocked
+        blocked = [
+            (task / "status").read_text().partition("SigBlk:")[2] for task in masks.iterdir()
+        ]
+        assert sum(int(text.split()[0], 16) >> 1 & 1 for text in blocked) >= 3
+
+
+def test_a_pool_knows_how_many_workers_it_wants(monkeypatch):
+    wanted = []
+    monkeypatch.setattr(thread_pool, "_pool", lambda: SimpleNamespace(start=wanted.append))
+    thread_pool.start(4)
+    assert wanted == [3]
+
+
+@pytest.mark.parametrize("inside", [0, 1])
+def test_a_copy_of_a_process_has_no_workers_and_goes_on_alone(inside):
+    pool = thread_pool._Pool()
+    words = (ctypes.c_int64 * WORDS)()
+    words[FIRST] = 7
+    state = pool._state
+    state[OWNER], state[REGION] = inside, ctypes.addressof(words)
+    state[WORKERS] = state[ACTIVE] = state[GATE] = state[SLEEPING] = state[NEXT] = 5
+    pool._forked()
+    assert (state[OWNER], state[NEXT]) == ((1, 7) if inside else (0, 0))
+    assert not any(state[k] for k in (WORKERS, ACTIVE, GATE, SLEEPING, NUMBER))
 
 
 def test_where_the_system_has_no_threads_there_is_one(monkeypatch):

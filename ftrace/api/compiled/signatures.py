@@ -46,9 +46,11 @@ class Signature:
         self._run = run.__call__  # a bound method is faster than an object
         self._plain = entry.out_tree == LEAF
         self._unflatten = entry.out_tree.unflatten
-        direct = getattr(run, "direct", None)
+        direct: Any = getattr(run, "direct", None)
         if direct is None or not self._plain or self._captured:
             direct = None, None, ()
+        self._make: Any
+        self._enter: Any
         self._make, self._enter, self._rest = direct
 
     @staticmethod
