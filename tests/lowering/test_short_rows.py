@@ -263,3 +263,22 @@ def test_operands_whose_order_matters_are_not() -> None:
     for found, wanted in zip(ftrace.jit(f)(x, y), f(x, y), strict=True):
         np.testing.assert_array_equal(found, wanted)
         np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("shape", [(5000, 3), (5000, 7), (5000, 8), (5000, 1), (3, 5000), (1023, 3)])
+def test_sums_of_thin_columns_have_costly_operands_in_full_vectors(shape: tuple[int, int]) -> None:
+    def f(x):
+        return np.sum(np.exp(x), axis=0)
+
+    x = np.linspace(-1.0, 1.0, shape[0] * shape[1]).reshape(shape)
+    thin = shape in ((5000, 3), (5000, 7))
+    assert len(planned(f, x).launches) == (2 if thin else 1)
+    np.testing.assert_allclose(ftrace.jit(f)(x), f(x), rtol=1e-13)
+
+
+def test_a_reduction_over_no_axes_is_planned() -> None:
+    def f(x):
+        return np.sum(np.exp(x), axis=()) * 2.0
+
+    x = np.linspace(-1.0, 1.0, 15_000).reshape(5000, 3)
+    np.testing.assert_allclose(ftrace.jit(f)(x), f(x), rtol=1e-13)

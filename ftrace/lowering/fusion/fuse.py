@@ -319,7 +319,7 @@ class _Storing:
 def _is_narrow(eqn: Eqn) -> bool:
     """Whether a fold over many rows keeps columns that do not fill lanes."""
     shape, axes = eqn.invars[0].aval.shape, reduced_axes(eqn)
-    columns = prod(shape[max(axes) + 1 :])
+    columns = prod(shape[max(axes, default=-1) + 1 :])
     return 1 < columns < NARROW and prod(shape[a] for a in axes) >= MANY
 
 
