@@ -18,6 +18,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -261,6 +262,31 @@ def compiled_cost(rounds: int) -> list[Promise]:
     return lines
 
 
+def threads_cost(rounds: int) -> list[Promise]:
+    """Two threads on kernels of milliseconds, and what waking one costs, where there are two."""
+    import ftrace
+    import ftrace.numpy as fnp
+    from ftrace.cpu.threads.thread_pool import processors
+
+    if processors() < 2:
+        return []
+    x = np.random.default_rng(0).normal(size=2_000_000)
+    lines = []
+    for name, f in (
+        ("sin(x) exp(-x x) + tanh(x)", lambda x: fnp.sin(x) * fnp.exp(-x * x) + fnp.tanh(x)),
+        ("the sum of that", lambda x: (fnp.sin(x) * fnp.exp(-x * x) + fnp.tanh(x)).sum()),
+    ):
+        calls = {}
+        for count in (1, 2):
+            with ftrace.config.update(threads=count):
+                calls[str(count)] = ftrace.jit(f).lower(x).compile()
+        best = interleaved({k: partial(c, x) for k, c in calls.items()}, max(rounds // 5, 7))
+        detail = f"{best['2'] * 1e3:.3g} / {best['1'] * 1e3:.3g} ms"
+        line = f"two threads / one: {name}, 2e6"
+        lines.append(promise(line, best["2"] / best["1"], 0.59, "x", detail))
+    return lines
+
+
 def _first_call(program: Callable[..., Any], number: int) -> float:
     """Seconds of a new function's first compiled call; its code differs from every earlier one."""
     import ftrace
@@ -295,6 +321,7 @@ SECTIONS = (
     untransformed_cost,
     protection_cost,
     compiled_cost,
+    threads_cost,
 )
 
 

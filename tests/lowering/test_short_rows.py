@@ -265,7 +265,9 @@ def test_operands_whose_order_matters_are_not() -> None:
         np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
-@pytest.mark.parametrize("shape", [(5000, 3), (5000, 7), (5000, 8), (5000, 1), (3, 5000), (1023, 3)])
+@pytest.mark.parametrize(
+    "shape", [(5000, 3), (5000, 7), (5000, 8), (5000, 1), (3, 5000), (1023, 3)]
+)
 def test_sums_of_thin_columns_have_costly_operands_in_full_vectors(shape: tuple[int, int]) -> None:
     def f(x):
         return np.sum(np.exp(x), axis=0)
