@@ -31,7 +31,7 @@ def share_everything() -> None:
     def compile_twice(self: Any, program: Program) -> Callable[[Sequence[Any]], list[Any]]:
         run = compiled(self, program)
         tapes = any(is_tape(slot.aval) for slot in program.slots)
-        if tapes or program.callbacks or all(k.threads < 0 for k in program.launches):
+        if tapes or program.callbacks or not any(k.schedule.shared for k in program.launches):
             return run
         alone = compiled(self, replace(program, steps=_alone(program.steps)))
 
@@ -52,7 +52,7 @@ def _alone(steps: Sequence[Step]) -> tuple[Step, ...]:
     for step in steps:
         match step:
             case Launch():
-                found.append(replace(step, schedule=replace(step.schedule, shared=()), threads=-1))
+                found.append(replace(step, schedule=replace(step.schedule, shared=())))
             case Repeat():
                 found.append(replace(step, cond=_alone(step.cond), body=_alone(step.body)))
             case Scan():

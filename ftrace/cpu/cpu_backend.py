@@ -69,7 +69,7 @@ def _described(launch: Launch, table: Sequence[int]) -> str:
     lanes = any(role == LANE for _, role in schedule.roles)
     how = f"vectors of {schedule.lanes} elements" if lanes else "one element at a time"
     past = f"; {', '.join(schedule.streams)} written past the caches" if schedule.streams else ""
-    shared = f"; shared by {table[launch.threads]} threads" if launch.threads >= 0 else ""
+    shared = f"; shared by {table[launch.threads]} threads" if schedule.shared else ""
     return f"{launch.kernel.name}: {how}{past}{shared}"
 
 

@@ -9,7 +9,7 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.lowering.kernel.ir import Fold, Kernel, loops_of
-from ftrace.lowering.kernel.launching import Launch
+from ftrace.lowering.kernel.launching import Launch, repeated
 from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule
 from ftrace.lowering.kernel.show import text
 from ftrace.lowering.machine import Machine
@@ -160,7 +160,7 @@ def test_a_kernel_beside_others_has_an_entry_of_its_own():
         return fnp.sin(fnp.cumsum(x)), fnp.cos(y)
 
     program = share(plan(ftrace.make_jaxpr(f)(large, small), Machine(64)), 64)
-    given = [program.table[k.threads] for k in program.launches if k.threads >= 0]
+    given = [program.table[k.threads] for k in program.launches if k.schedule.shared]
     assert len(given) == 2
     assert given[0] > 2 * given[1] > 2
     two = plan(ftrace.make_jaxpr(lambda x: (x.sum(), fnp.sin(x).max()))(small), Machine(64))
@@ -172,7 +172,7 @@ def launches(f, *args, threads=8):
     """(entry of the table, loops that are shared) of each kernel, inner ones last."""
     program = share(plan(ftrace.make_jaxpr(f)(*args), Machine(64)), threads)
     return [
-        (program.table[s.threads] if s.threads >= 0 else 0, len(s.schedule.shared))
+        (program.table[s.threads] if s.schedule.shared else 0, len(s.schedule.shared))
         for s in every(program.steps)
         if isinstance(s, Launch)
     ]
@@ -217,3 +217,16 @@ def test_what_is_shared_is_equal_wherever_its_memory_lies():
         replace(launch.schedule, shared=())
         == plan(ftrace.make_jaxpr(lambda x: fnp.sin(x) + 1.0)(x), Machine(64)).launches[0].schedule
     )
+
+
+def test_equal_kernels_are_equal_where_threads_share_them():
+    def f(x):
+        for _ in range(4):
+            x = fnp.sort(fnp.sin(x) * 2.0)
+        return x
+
+    x = np.ones(100_000)
+    program = share(plan(ftrace.make_jaxpr(f)(x), Machine(64)), 4)
+    found = [same for same, _ in repeated(program.launches)]
+    assert found == [0, 1, 1, 1]  # all but the first are done in place
+    assert [program.table[k.threads] for k in program.launches] == [4, 4, 4, 4]

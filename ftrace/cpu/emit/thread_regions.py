@@ -40,7 +40,7 @@ class PlacedCell(NamedTuple):
 
 def is_shared(s: State, stmt: Loop, lanes: int) -> bool:
     """Whether threads share a loop here."""
-    named = stmt.axis.id in s.launch.schedule.shared and s.launch.threads >= 0
+    named = stmt.axis.id in s.launch.schedule.shared
     return named and not s.in_region and s.lanes == 1 and (lanes > 1 or not stmt.folds)
 
 

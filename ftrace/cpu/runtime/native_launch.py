@@ -114,7 +114,7 @@ def _compile(text: str, program: Program, made_for: Processor) -> Module:
         symbols.update(blas.symbols())
     if native_tapes.PREFIX in text:
         symbols.update(native_tapes.symbols())
-    if any(launch.threads >= 0 for launch in program.launches):
+    if any(launch.schedule.shared for launch in program.launches):
         symbols.update(thread_pool.symbols())
     symbols.update(gufuncs.symbols(step.loop for step in program.loops))
     try:
@@ -202,7 +202,7 @@ class NativeProgram:
         stack = program.arena if on_stack else None
         needs = Needs(len(slots), stack, _is_long(program), bool(calls))
         self._enter = bind(addresses, items, needs)
-        shared = [program.table[k.threads] for k in program.launches if k.threads >= 0]
+        shared = [program.table[k.threads] for k in program.launches if k.schedule.shared]
         if shared:
             thread_pool.start(max(shared))
         self._kept = (module, table)

@@ -79,7 +79,10 @@ def build(
     extents = extents_of(kernel, scalars, table) if machine.lanes else {}
     chosen = schedule(kernel, machine.vector_bytes, short, extents)
     kernel = replace(kernel, body=_in_registers(kernel.body, chosen, extents, False))
-    return Launch(kernel, chosen, operands, scalars)
+    if not machine.lanes:
+        return Launch(kernel, chosen, operands, scalars)
+    table.append(1)  # threads (thread_sharing.py); here, so that equal kernels have it at one place
+    return Launch(kernel, chosen, operands, scalars, len(table) - 1)
 
 
 def _in_registers(block: Block, chosen: Schedule, extents: Mapping[int, int], lanes: bool) -> Block:

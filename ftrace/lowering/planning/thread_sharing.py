@@ -64,9 +64,9 @@ def _launch(launch: Launch, table: list[int], threads: int, worth: float) -> Lau
     if not found:
         return launch
     most = max(time for _, time in found)
-    table.append(min(threads, int(most / EACH)))
+    table[launch.threads] = min(threads, int(most / EACH))
     schedule = replace(launch.schedule, shared=tuple(axis for axis, _ in found))
-    return replace(launch, schedule=schedule, threads=len(table) - 1)
+    return replace(launch, schedule=schedule)
 
 
 class _Times:
