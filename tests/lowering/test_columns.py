@@ -134,3 +134,17 @@ def test_rows_are_read_once():
 def test_sums_of_wide_rows_have_their_own_kernel():
     args = arguments((8, 20_000), "f8")
     assert not combined(plan(ftrace.make_jaxpr(pulled)(*args), MACHINES["wide"]))
+
+
+@pytest.mark.parametrize("shape", [(40, 33, 8), (40, 33, 3), (64, 5, 30), (24, 2, 3, 40)])
+def test_sums_over_rows_of_several_axes_beside_sums_of_the_rows(shape):
+    """Loops that zero a block's sums were joined, and left those that add with other coordinates."""
+
+    def f(x):
+        y = x + x
+        return y.mean(axis=tuple(range(1, x.ndim))), y.sum(axis=0), y.max(axis=-1)
+
+    x = np.random.default_rng(3).normal(size=shape)
+    assert_close(ftrace.jit(f)(x), f(x))
+    g = ftrace.grad(lambda x: sum((np.exp(y) ** 2).sum() for y in f(0.01 * x)))
+    assert_close(ftrace.jit(g)(x), g(x))

@@ -6,6 +6,7 @@ they are folded alike. Extents and steps are known when a program is planned, so
 has other table entries, not other code for other sizes.
 """
 
+from collections import Counter
 from dataclasses import replace
 
 from ftrace.lowering.kernel.ir import (
@@ -94,6 +95,7 @@ def _one_axis(
     extent = _extent(kernel, scalars, table, inner.extent)
     memory = {b.name: _steps(b, o, table) for b, o in zip(kernel.buffers, operands, strict=True)}
     pair = {outer.axis, inner.axis}
+    joined: set[str] = set()
     for stmt in inside(inner.body):
         if isinstance(stmt, Load | Store):
             at = stmt.at
@@ -107,9 +109,18 @@ def _one_axis(
                 return False
             if isinstance(stmt, Store) and stmt.value in pair:
                 return False
+            joined.add(stmt.buffer)
         elif pair & set(operands_of(stmt)):
             return False
-    return not pair & set(inner.body.results)
+    if pair & set(inner.body.results):
+        return False
+    here, all_in_all = _uses(inner.body), _uses(kernel.body)
+    return all(here[b] == all_in_all[b] for b in joined)  # else other loops go along them, too
+
+
+def _uses(block: Block) -> Counter[str]:
+    """How many loads and stores of each buffer there are."""
+    return Counter(s.buffer for s in inside(block) if isinstance(s, Load | Store))
 
 
 def _joined(
