@@ -20,13 +20,10 @@ from ftrace.core.errors import ConfigError
 from ftrace.cpu.emit.thread_regions import ALIGN, FIRST, FUNCTION, SHARE, STOP, THREADS, WORDS
 from ftrace.cpu.threads import thread_pool
 from ftrace.cpu.threads.thread_pool_text import (
-    ACTIVE,
-    GATE,
+    LAST,
     NEXT,
     NUMBER,
     OWNER,
-    REGION,
-    SLEEPING,
     WORKERS,
 )
 from ftrace.lowering.planning import thread_sharing
@@ -162,10 +159,10 @@ def regions():
         (lambda x: fnp.sin(x) + 1.5, X, 1),
         (lambda x: fnp.exp(x).sum(), X, 1),
         (lambda x: fnp.sin(x).max(), X, 1),
-        (lambda x: fnp.exp(x).sum(), np.linspace(0.0, 1.0, 256 * 1024), 1),
-        (lambda x: fnp.exp(x).sum(), np.linspace(0.0, 1.0, 262 * 1024), 2),  # blocks of a round
-        (lambda x: fnp.exp(x).sum(), np.linspace(0.0, 1.0, 700_001), 3),
-        (lambda x: fnp.exp(x).sum() + fnp.exp(x).max(), np.linspace(0.0, 1.0, 250 * 1024), 2),
+        (lambda x: fnp.exp(x).sum(), np.linspace(0.0, 1.0, 64 * 1024), 1),
+        (lambda x: fnp.exp(x).sum(), np.linspace(0.0, 1.0, 72 * 1024), 2),  # blocks of a round
+        (lambda x: fnp.exp(x).sum(), np.linspace(0.0, 1.0, 200 * 1024), 4),
+        (lambda x: fnp.exp(x).sum() + fnp.exp(x).max(), np.linspace(0.0, 1.0, 30 * 1024), 2),
         (lambda x: fnp.exp(x).sum(1), ROWS, 1),
         (ftrace.vmap(root), np.abs(X) + 1e-3, 1),
     ],
@@ -346,17 +343,61 @@ def test_a_pool_knows_how_many_workers_it_wants(monkeypatch):
     assert wanted == [3]
 
 
-@pytest.mark.parametrize("inside", [0, 1])
-def test_a_copy_of_a_process_has_no_workers_and_goes_on_alone(inside):
+@pytest.mark.parametrize("mine", [False, True])
+def test_a_copy_of_a_process_has_no_workers_and_goes_on_alone(mine):
     pool = thread_pool._Pool()
-    words = (ctypes.c_int64 * WORDS)()
-    words[FIRST] = 7
-    state = pool._state
-    state[OWNER], state[REGION] = inside, ctypes.addressof(words)
-    state[WORKERS] = state[ACTIVE] = state[GATE] = state[SLEEPING] = state[NEXT] = 5
+    state, me = pool._state, threading.get_ident()
+    state[OWNER], state[NEXT], state[LAST] = (me if mine else me + 64), 7, 100
+    state[WORKERS] = 5
+    pool._before()
+    assert state[NEXT] == (100 if mine else 7)  # nobody claims what this thread will do
     pool._forked()
-    assert (state[OWNER], state[NEXT]) == ((1, 7) if inside else (0, 0))
-    assert not any(state[k] for k in (WORKERS, ACTIVE, GATE, SLEEPING, NUMBER))
+    assert (state[OWNER], state[NEXT]) == ((me, 7) if mine else (0, 0))
+    assert state[WORKERS] == 0
+    pool._after()
+    assert state[NEXT] == (7 if mine else 0)
+
+
+def test_a_process_that_forks_inside_a_loop_goes_on_with_it():
+    pool = thread_pool._Pool()
+    state = pool._state
+    state[OWNER], state[NEXT], state[LAST] = threading.get_ident(), 7, 100
+    pool._before()
+    pool._after()
+    assert state[NEXT] == 7
+
+
+ZEROS = np.where(rng.random(1_000_000) < 0.5, -0.0, 0.0) - (rng.random(1_000_000) < 0.5)
+NANS = np.where(
+    rng.random(300_000) < 0.01,
+    rng.integers(1, 99, 300_000).view("f8") * 0 + np.nan,
+    rng.random(300_000),
+)
+NANS.view("u8")[np.isnan(NANS)] |= rng.integers(1, 999, int(np.isnan(NANS).sum())).astype("u8")
+
+
+@pytest.mark.parametrize("x", [ZEROS, -ZEROS, NANS, ZEROS[::-1].astype("f4")])
+def test_extremes_that_are_equal_are_the_same_one(x):
+    found = []
+    for count in (1, 2, 3):
+        with ftrace.config.update(threads=count):
+            f = ftrace.jit(lambda x: (x.max(), x.min(), x.argmax(), x.argmin()))
+            found.append(bits(f(x.copy())))
+    assert found[0] == found[1] == found[2]
+
+
+def test_threads_with_small_stacks_share():
+    with ftrace.config.update(threads=2):
+        f = ftrace.jit(lambda x: fnp.exp(x - x.max()).sum())
+        want, got = f(X), []
+        before = threading.stack_size(64 << 10)
+        try:
+            thread = threading.Thread(target=lambda: got.append(f(X)))
+            thread.start()
+            thread.join()
+        finally:
+            threading.stack_size(before)
+    assert got == [want]
 
 
 def test_where_the_system_has_no_threads_there_is_one(monkeypatch):

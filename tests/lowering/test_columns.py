@@ -138,7 +138,7 @@ def test_sums_of_wide_rows_have_their_own_kernel():
 
 @pytest.mark.parametrize("shape", [(40, 33, 8), (40, 33, 3), (64, 5, 30), (24, 2, 3, 40)])
 def test_sums_over_rows_of_several_axes_beside_sums_of_the_rows(shape):
-    """Loops that zero a block's sums were joined, and left those that add with other coordinates."""
+    """Loops that zero a block's sums were joined; those that add had other coordinates then."""
 
     def f(x):
         y = x + x

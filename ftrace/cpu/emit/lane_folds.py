@@ -105,6 +105,17 @@ def join(text: Text, fold: Fold, a: State, b: State) -> State:
     return [combine_values(text, fold.op, a[0], b[0])]
 
 
+def follow(text: Text, fold: Fold, a: State, b: State) -> State:
+    """The state after iterations that left `b` alone, behind those that left `a`.
+
+    As `step` does it: of values that are equal, and of NaNs, the later one stays.
+    """
+    if _tracks_nan(fold):
+        later = text.compare("uno", b[1], b[1])
+        return [extreme_of(text, fold.op, a[0], b[0]), text.select(later, b[1], a[1])]
+    return join(text, fold, a, b)
+
+
 def fold_lanes(text: Text, fold: Fold, state: State) -> State:
     """One accumulator from a vector of them: the upper half onto the lower, repeatedly."""
     count = state[0].lanes

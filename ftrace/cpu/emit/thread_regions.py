@@ -24,7 +24,7 @@ SHARE: Final = "ftrace_share"
 FUNCTION, SLOTS, TABLE, CAPTURED, PARTIALS, FIRST, STOP, ALIGN, THREADS, IDLE = range(10)
 WORDS: Final = 10
 PIECE: Final = 1024  # iterations of a fold without blocks that leave one state
-ROOM: Final = 1 << 16  # bytes of states before they are joined
+ROOM: Final = 1 << 14  # bytes of states before they are joined: some threads have small stacks
 NONE: Final = "null"
 
 Part = Callable[[State, Loop, Typed, Typed], list[Cells]]
@@ -125,9 +125,7 @@ class _Region:
 
         def body(at: Typed, cells: Cells) -> Cells:
             states = part(inner, plain, at, _least(text, at, self.piece, stop))
-            pairs = zip(folds, states, strict=True)
-            left = [c if has_tree(f) else lane_folds.fold_lanes(text, f, c) for f, c in pairs]
-            self._lay_out(left)
+            self._lay_out(states)
             number = text.op("udiv", text.sub(at, begin), text.const(self.piece, "i8"))
             place = self._place(text, buffer.name, number)
             for cell in (c for group in self.cells for c in group):
@@ -201,7 +199,7 @@ class _Region:
                 if fold.block:
                     new += lane_folds.flush(text, [found[0], *state[1:]])
                 else:
-                    new += lane_folds.join(text, fold, state, found)
+                    new += lane_folds.follow(text, fold, state, found)
             return new
 
         flat = [cell for state in states for cell in state]

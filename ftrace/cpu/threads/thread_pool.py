@@ -9,20 +9,22 @@ one thread, until a program is bound there. The protocol is in thread_pool_text.
 import ctypes
 import os
 import signal
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from ftrace.core.config import config
 from ftrace.core.errors import BackendError
 from ftrace.core.lazy import MAKING, once
-from ftrace.cpu.emit.thread_regions import FIRST, SHARE
+from ftrace.cpu.emit.thread_regions import SHARE
 from ftrace.cpu.llvm.machine_code import compile_module, host
 from ftrace.cpu.threads.thread_pool_text import (
     CONDITION,
+    HOLD,
     MUTEX,
     NEXT,
     OWNER,
-    REGION,
     STATE,
     WORDS,
     WORKER,
@@ -83,7 +85,12 @@ class _Pool:
         self._module = compile_module(pool_text(), {STATE: self._place}, host(), level=1)
         self.share = self._module.address(SHARE)
         self._worker = self._module.address(WORKER)
-        os.register_at_fork(after_in_child=self._forked)
+        hold = ctypes.CFUNCTYPE(ctypes.c_int64)(self._module.address(HOLD))
+        self._hold: Callable[[], int] = hold
+        self._held: int | None = None  # where this thread goes on with a loop, once it has forked
+        os.register_at_fork(
+            before=self._before, after_in_parent=self._after, after_in_child=self._forked
+        )
 
     def _prepare(self) -> None:
         """Begin without workers."""
@@ -93,13 +100,23 @@ class _Pool:
             init.argtypes = [ctypes.c_void_p] * 2
             init(self._place + 8 * word, None)
 
+    def _before(self) -> None:
+        """A signal handler may fork inside a shared loop: what others have begun is finished."""
+        if self._state[OWNER] == threading.get_ident():
+            self._held = self._hold()
+
+    def _after(self) -> None:
+        """Go on with the loop."""
+        if self._held is not None:
+            self._state[NEXT], self._held = self._held, None
+
     def _forked(self) -> None:
-        """In a copy of the process, whose only thread may be in a loop: it does all of that."""
-        inside, region = self._state[OWNER], self._state[REGION]
+        """In a copy of the process there are no workers, and no loops of other threads."""
+        held = self._held
         self._prepare()
-        if inside:
-            self._state[OWNER] = 1
-            self._state[NEXT] = ctypes.c_int64.from_address(region + 8 * FIRST).value
+        if held is not None:
+            self._state[OWNER] = threading.get_ident()
+            self._after()
 
     def start(self, count: int) -> None:
         """Start workers until there are so many, or the system has no more."""

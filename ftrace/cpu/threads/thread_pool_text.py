@@ -26,13 +26,14 @@ from ftrace.cpu.emit.thread_regions import (
 
 STATE: Final = "ftrace_pool"
 WORKER: Final = "ftrace_worker"
+HOLD: Final = "ftrace_hold"
 # words of the state, those that threads write often on lines of their own
 OWNER, GATE, NEXT, ACTIVE, SLEEPING, WORKERS = 0, 8, 16, 24, 32, 40
 REGION, LAST, RANGE, LIMIT, NUMBER = 48, 49, 50, 51, 52
 MUTEX, CONDITION = 56, 64  # room for 64 bytes each
 WORDS: Final = 80
 PARTS: Final = 4  # ranges per thread: some may take longer than others
-LOOKS: Final = 800  # at the gate before a worker sleeps: some twenty microseconds
+LOOKS: Final = 800  # at the gate before a worker sleeps: 10 to 40 us, as long as pauses are
 WAITS: Final = 1000  # looks of a caller before it lets others run, and looks for signals
 
 _X86, _ARM = ("llvm.x86.sse2.pause", "", ""), ("llvm.aarch64.hint", "i32", "i32 1")
@@ -41,7 +42,11 @@ _PAUSES: Final = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 
 def pool_text() -> str:
-    """`void ftrace_share(ptr region)` and `ptr ftrace_worker(ptr number)`."""
+    """`void ftrace_share(ptr region)`, `ptr ftrace_worker(ptr)` and `i64 ftrace_hold()`.
+
+    `ftrace_hold` lets nobody claim any more, waits for ranges that are claimed, and gives the first
+    iteration that nobody has claimed.
+    """
     name, types, operands = _PAUSES.get(platform.machine().lower(), ("", "", ""))
     words = {
         **{f"{name}_at": _state(name, word) for name, word in _NAMED.items()},
@@ -50,6 +55,7 @@ def pool_text() -> str:
         "PARTS": PARTS,
         "STATE": STATE,
         "WORKER": WORKER,
+        "HOLD": HOLD,
         "LOOKS": LOOKS,
         "WAITS": WAITS,
         "pause": f"call void @{name}({operands})" if name else "",
@@ -105,6 +111,26 @@ declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @sched_yield()
+declare i64 @pthread_self()
+
+define i64 @{HOLD}() {{
+entry:
+  {next_at}
+  {last_at}
+  {active_at}
+  %last = load i64, ptr %last_at, align 8
+  %next = atomicrmw xchg ptr %next_at, i64 %last seq_cst
+  br label %look
+look:
+  %active = load atomic i64, ptr %active_at seq_cst, align 8
+  %over = icmp eq i64 %active, 0
+  br i1 %over, label %done, label %wait
+wait:
+  %yielded = call i32 @sched_yield()
+  br label %look
+done:
+  ret i64 %next
+}}
 
 define void @{SHARE}(ptr %region) {{
 entry:
@@ -145,7 +171,8 @@ cut:
   %whole = icmp sge i64 %range, %many
   br i1 %whole, label %alone, label %take
 take:
-  %pair = cmpxchg ptr %owner_at, i64 0, i64 1 seq_cst seq_cst
+  %me = call i64 @pthread_self()
+  %pair = cmpxchg ptr %owner_at, i64 0, i64 %me seq_cst seq_cst
   %mine = extractvalue {{ i64, i1 }} %pair, 1
   br i1 %mine, label %open, label %alone
 alone:

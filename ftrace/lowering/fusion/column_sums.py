@@ -33,7 +33,7 @@ def with_columns(items: Sequence[Any], blocks: int, least: int) -> Items:
     Args:
         items: groups and single equations.
         blocks: of rows there should be, if there are enough rows.
-        least: elements of a row above which it is one; lanes lie across shorter ones.
+        least: rows of no more elements are left out: lanes lie across them.
     """
     found = list(items)
     for group in items:

@@ -43,7 +43,8 @@ from ftrace.lowering.kernel.schedule import SHORT
 LOOK_BACK: Final = 8  # items that a target may join
 DEPTH: Final = 60  # expressions that are computed again in a shifted place at most
 CHEAP: Final = 8  # operations that are done again rather than stored
-OFTEN: Final = 8  # times that half as many are done again
+OFTEN: Final = 8  # repetitions from which half as many are stored
+THIN: Final = 1 << 20  # elements of a fold's operand that is stored because it has few columns
 CACHED: Final = 1 << 21  # elements that are read again faster than they are computed again
 SWEEPS: Final = 6  # reductions in a row whose operands are computed from the beginning
 
@@ -104,7 +105,7 @@ def _gathered(
                 target = _target(var, eqn, producers, stop)
                 target.expensive = work.costly.get(var, False)
                 target.needs = work.weights.of(var)
-                target.narrow = lanes and is_fold(eqn) and _is_narrow(eqn)
+                target.narrow = var in work.apart
                 target.late = target.expensive and spread is not None and var not in spread
                 place[var] = _join(items, place, target, work.weights)
     return items, producers
@@ -175,6 +176,8 @@ class _Storing:
         read: elements that the users of a variable take, those taken twice counted twice.
         depth: operations that give an element of a pulled variable.
         costly: whether one of them is.
+        elementary: whether one is an elementary function, not only a quotient or a root.
+        apart: folds whose operands have a kernel of their own.
         shared: how many of them another variable takes, too; many where one of these is costly.
         sweeps: reductions, one after the other, that each compute these operations again.
         few: results of reductions, and what is computed from them alone.
@@ -199,6 +202,8 @@ class _Storing:
                 self.read[a] = self.read.get(a, 0) + size
         self.depth: dict[Any, int] = {}
         self.costly: dict[Any, bool] = {}
+        self.elementary: dict[Any, bool] = {}
+        self.apart: set[Any] = set()
         self.shared: dict[Any, int] = {}
         self.sweeps: dict[Any, int] = {}
         self.few: set[Any] = set()
@@ -239,8 +244,9 @@ class _Storing:
         self.stored.update(eqn.outvars)
         if is_fold(eqn):
             self.few.update(eqn.outvars)
-            if self.lanes and self.costly.get(eqn.invars[0]) and _is_narrow(eqn):
+            if self.lanes and self.elementary.get(eqn.invars[0]) and _is_narrow(eqn):
                 self.stored.update(self._operands(eqn))
+                self.apart.update(eqn.outvars)
         elif not joins or (self.costly.get(eqn.invars[0]) and not has_lanes(eqn)):
             self.stored.update(self._operands(eqn))
 
@@ -268,6 +274,8 @@ class _Storing:
         known = self._within_limits(eqn, number)
         deep = max((self.depth[a] for a in known), default=0)
         expensive = any(self.costly[a] for a in known)
+        elementary = any(self.elementary[a] for a in known)
+        elementary = elementary or (is_costly(eqn) and not _is_exact(eqn))
         shared = max((self._shared(a) for a in known), default=0)
         if isinstance(rule, Pointwise):
             deep, expensive = deep + 1, expensive or _costly(rule)
@@ -282,6 +290,7 @@ class _Storing:
             self.stored.update(eqn.outvars)
         for v in eqn.outvars:
             self.depth[v], self.costly[v], self.sweeps[v] = deep, expensive, late
+            self.elementary[v] = elementary
             self.shared[v] = shared
             if few and len(few) == len(given):
                 self.few.add(v)
@@ -317,10 +326,11 @@ class _Storing:
 
 
 def _is_narrow(eqn: Eqn) -> bool:
-    """Whether a fold over many rows keeps columns that do not fill lanes."""
+    """Whether a fold over many rows, which a cache holds, keeps columns that do not fill lanes."""
     shape, axes = eqn.invars[0].aval.shape, reduced_axes(eqn)
     columns = prod(shape[max(axes, default=-1) + 1 :])
-    return 1 < columns < NARROW and prod(shape[a] for a in axes) >= MANY
+    rows = prod(shape[a] for a in axes)
+    return 2 < columns < NARROW and rows >= MANY and prod(shape) <= THIN
 
 
 def _costly(rule: Pointwise) -> bool:

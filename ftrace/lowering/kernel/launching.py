@@ -32,8 +32,9 @@ class Operand:
 class Launch:
     """One run of a kernel; `operands` are for its buffers, `scalars` table entries of its scalars.
 
-    `threads` is the entry with the number of threads that may share its loops, -1 where none do. In
-    the table floats are bit patterns (4-byte ones in the lower half), booleans 0 or 1.
+    `threads` is the entry with the number of threads that may share its loops, -1 on machines
+    without lanes. In the table floats are bit patterns (4-byte ones in the lower half), booleans 0
+    or 1.
     """
 
     kernel: Kernel

@@ -64,6 +64,7 @@ def _launch(launch: Launch, table: list[int], threads: int, worth: float) -> Lau
     if not found:
         return launch
     most = max(time for _, time in found)
+    assert launch.threads >= 0, "a kernel for a machine without lanes"
     table[launch.threads] = min(threads, int(most / EACH))
     schedule = replace(launch.schedule, shared=tuple(axis for axis, _ in found))
     return replace(launch, schedule=schedule)
