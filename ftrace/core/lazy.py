@@ -80,16 +80,29 @@ class Lazy:
         if found is None:
             with MAKING:
                 self.loading = True
+                _importing.append(self)
                 try:
                     with rare_collections():
                         module = importlib.import_module(self.module)
                     found = self._found = getattr(module, self.name)
                 finally:
                     self.loading = False
+                    _importing.pop()
         return found(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"lazy({self.module!r}, {self.name!r})"
+
+
+_importing: Final[list[Any]] = []
+
+
+def is_importing() -> bool:
+    """Whether an import by `lazy` is under way, for who holds `MAKING`: a signal handler inside it.
+
+    What it imports may be half there.
+    """
+    return bool(_importing)
 
 
 def lazy(module: str, name: str) -> Lazy:

@@ -15,7 +15,7 @@ from ftrace.control.rows.gating import gate_call
 from ftrace.core.config import config
 from ftrace.core.device import platform
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
-from ftrace.core.lazy import MAKING, lazy
+from ftrace.core.lazy import MAKING, is_importing, lazy
 from ftrace.core.lower import Call
 from ftrace.core.primitive import Effects, Linear, Primitive
 from ftrace.core.rare_collections import rare_collections
@@ -56,8 +56,8 @@ def executable(
     key = "code", place, settings.passes, settings.roll, settings.threads
     found = jaxpr.cache.get(key)
     if found is None:
-        with MAKING:  # a thread that loads the backend is this one, or has finished
-            if BACKENDS[place].loading:
+        with MAKING:  # a thread that imports something is this one, or has finished
+            if is_importing():
                 return partial(_without_backend, jaxpr, place)
         if is_one_program(jaxpr):
             with watched(jaxpr, name, why), rare_collections():
@@ -70,8 +70,8 @@ def executable(
 
 
 def _without_backend(jaxpr: Jaxpr, place: str, args: Sequence[Any]) -> list[Any]:
-    """Run what was asked for by a signal handler, say, while its thread loads the backend."""
-    if not BACKENDS[place].loading:
+    """Run what was asked for by a signal handler, say, while its thread imports something."""
+    if not is_importing():
         return executable(jaxpr, place)(args)
     with quietly():
         return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
