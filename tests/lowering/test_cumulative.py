@@ -12,11 +12,15 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
+from ftrace.core.avals import aval
+from ftrace.core.lower import Cumulative
+from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive, Unsupported
 from ftrace.lowering.kernel.ir import Loop, loops_of
 from ftrace.lowering.kernel.schedule import LANE
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
+from ftrace.lowering.program.program import Accumulate
 from ftrace.primitives import cumulative
 from tests.lowering.programs import counted, planned
 from tests.lowering.simulate import simulate
@@ -304,3 +308,23 @@ def test_the_jacobian_of_a_recurrence_runs_without_python():
     value, slopes = ftrace.jit(run)(V)
     np.testing.assert_allclose(value, run(V)[0], rtol=1e-13)
     np.testing.assert_allclose(slopes, ftrace.jacrev(lambda x: run(x)[0])(V), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("start", "kinds", "step"), [(0.0, "f", 1), (-0.0, "f", 1), (7.0, "f", 0), (0.0, "i", 0)]
+)
+def test_machines_join_prefixes_that_start_from_nothing(start, kinds, step):
+    """A balance that starts somewhere is no sum of prefixes."""
+    row = Primitive(
+        name="balance",
+        impl=lambda x, *, axis, reverse: start + np.cumsum(x, axis),
+        type=lambda x, *, axis, reverse: aval(x.shape, x.dtype),
+        jvp=NONDIFFERENTIABLE,
+        transpose=Unsupported("It is only evaluated."),
+        batch=Unsupported("It is only evaluated."),
+        lower=Cumulative("add", lambda dtype: (start,), kinds),
+        doc="A running balance.",
+    )
+    machine = Machine(64, in_order=False, accumulates="add".__eq__)
+    program = plan(ftrace.make_jaxpr(lambda x: row(x, axis=0, reverse=False))(np.ones(5)), machine)
+    assert sum(isinstance(s, Accumulate) for s in program.steps) == step
