@@ -57,7 +57,7 @@ def executable(
     found = jaxpr.cache.get(key)
     if found is None:
         with MAKING:  # a thread that imports something is this one, or has finished
-            if is_importing():
+            if BACKENDS[place].loading or is_importing():
                 return partial(_without_backend, jaxpr, place)
         if is_one_program(jaxpr):
             with watched(jaxpr, name, why), rare_collections():
@@ -71,7 +71,7 @@ def executable(
 
 def _without_backend(jaxpr: Jaxpr, place: str, args: Sequence[Any]) -> list[Any]:
     """Run what was asked for by a signal handler, say, while its thread imports something."""
-    if not is_importing():
+    if not (BACKENDS[place].loading or is_importing()):
         return executable(jaxpr, place)(args)
     with quietly():
         return owned(eval_jaxpr(jaxpr, args), (*args, *jaxpr.consts))
