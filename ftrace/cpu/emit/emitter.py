@@ -99,6 +99,17 @@ class State:
         self.run(self, block)
         return [self.value(a) for a in block.results]
 
+    def function(self, name: str, parameters: str) -> str:
+        """What has been written as a function, with its end."""
+        text = self.text
+        if self.launch.schedule.streams:
+            text.line("fence seq_cst")  # what was written past the caches is there for other threads
+        text.line("ret void")
+        body = "\n".join(line for line in text.lines if line)
+        # the frame pointer lets LLVM align the frame: else spilled registers lie across cache lines
+        attributes = 'nounwind "frame-pointer"="all"'
+        return f"define internal void @{name}({parameters}) {attributes} {{\nentry:\n{body}\n}}\n"
+
     # --- scopes
 
     def push(self) -> None:

@@ -37,15 +37,7 @@ def emit(launch: Launch, symbol: str, host: Processor, declarations: dict[str, s
     state.push()
     state.block(launch.kernel.body)
     state.pop()
-    if launch.schedule.streams:
-        text.line("fence seq_cst")  # what was written past the caches is there for other threads
-    text.line("ret void")
-    body = "\n".join(line for line in text.lines if line)
-    # the frame pointer lets LLVM align the frame: else spilled registers lie across cache lines
-    return (
-        f"define internal void @{symbol}(ptr noalias readonly %slots, ptr noalias readonly %table)"
-        f' nounwind "frame-pointer"="all" {{\nentry:\n{body}\n}}\n'
-    )
+    return state.function(symbol, "ptr noalias readonly %slots, ptr noalias readonly %table")
 
 
 def _block(s: State, block: Block) -> None:

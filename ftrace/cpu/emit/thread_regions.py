@@ -106,14 +106,7 @@ class _Region:
         else:
             part(inner, self.stmt, first, stop)
         inner.pop()
-        if self.s.launch.schedule.streams:
-            text.line("fence seq_cst")  # what was written past the caches is there for the others
-        text.line("ret void")
-        body = "\n".join(line for line in text.lines if line)
-        return (
-            f"define internal void @{self.name}(ptr %region, i64 %first, i64 %stop, i64 %worker)"
-            f' nounwind "frame-pointer"="all" {{\nentry:\n{body}\n}}\n'
-        )
+        return inner.function(self.name, "ptr %region, i64 %first, i64 %stop, i64 %worker")
 
     def _pieces(self, inner: State, part: Part, first: Typed, stop: Typed) -> None:
         """Fold piece by piece, and leave the states where they are joined."""
