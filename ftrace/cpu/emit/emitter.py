@@ -103,7 +103,7 @@ class State:
         """What has been written as a function, with its end."""
         text = self.text
         if self.launch.schedule.streams:
-            text.line("fence seq_cst")  # what was written past the caches is there for other threads
+            text.line("fence seq_cst")  # what was written past the caches is there for others
         text.line("ret void")
         body = "\n".join(line for line in text.lines if line)
         # the frame pointer lets LLVM align the frame: else spilled registers lie across cache lines
