@@ -108,20 +108,15 @@ class Cumulative:
             of real scalars (of float16: float32).
         start: dtype -> the state before the first element; for an operation on complex numbers,
             of each part.
-        kinds: dtype kinds that can be lowered.
-        named: what the operation is called where `rule` is a function, for machines that join
-            prefixes by code of their own.
+        kinds: dtype kinds that kernels can do.
+        prefixes: what joins elements where all that the row does is to join them, from nothing:
+            the name of the operation, for machines with code of their own for prefixes.
     """
 
     rule: str | Rule
     start: Callable[[np.dtype[Any]], tuple[Any, ...]]
     kinds: str = ANY
-    named: str = ""
-
-    @property
-    def operation(self) -> str:
-        """The name of what joins elements; empty if it has none."""
-        return self.rule if isinstance(self.rule, str) else self.named
+    prefixes: str = ""
 
 
 @record

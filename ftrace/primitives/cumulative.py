@@ -161,7 +161,7 @@ cumsum = _cumulative(
     jvp=LINEAR,
     transpose=lambda ct, x, axis, reverse: (cumsum(ct, axis=axis, reverse=not reverse),),
     mask=lambda mask, x, axis, reverse: (cumsum(mask, axis=axis, reverse=not reverse),),
-    lower=Cumulative("add", lambda dtype: (-0.0,), "biufc"),  # x + -0.0 is x, for zeros too
+    lower=Cumulative("add", lambda dtype: (-0.0,), "biufc", "add"),  # x + -0.0 is x, for zeros too
     doc="Running sum along `axis`, in the operand's dtype.",
 )
 
@@ -185,7 +185,7 @@ cumprod = _cumulative(
     np.multiply,
     "biufc",
     jvp=_cumprod_jvp,
-    lower=Cumulative("mul", lambda dtype: (1,)),
+    lower=Cumulative("mul", lambda dtype: (1,), prefixes="mul"),
     samples=_cumprod_samples,
     doc="Running product along `axis`, in the operand's dtype. Its derivatives of every order "
     "are exact where elements are zero.",
@@ -223,7 +223,7 @@ cummax = _cumulative(
     np.maximum,
     "biufc",
     jvp=_chooser_jvp(lambda x, **params: cummax(x, **params), lambda a, b: gt(b, a)),
-    lower=Cumulative("max", lambda dtype: (_extreme(dtype, largest=False),)),
+    lower=Cumulative("max", lambda dtype: (_extreme(dtype, largest=False),), prefixes="max"),
     decides=lambda v, y, p: v[0] == y[0],
     doc="Running maximum along `axis`. Ties share the derivative equally.",
 )
@@ -232,7 +232,7 @@ cummin = _cumulative(
     np.minimum,
     "biufc",
     jvp=_chooser_jvp(lambda x, **params: cummin(x, **params), lambda a, b: gt(a, b)),
-    lower=Cumulative("min", lambda dtype: (_extreme(dtype, largest=True),)),
+    lower=Cumulative("min", lambda dtype: (_extreme(dtype, largest=True),), prefixes="min"),
     decides=lambda v, y, p: v[0] == y[0],
     doc="Running minimum along `axis`. Ties share the derivative equally.",
 )

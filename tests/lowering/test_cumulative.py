@@ -310,10 +310,24 @@ def test_the_jacobian_of_a_recurrence_runs_without_python():
     np.testing.assert_allclose(slopes, ftrace.jacrev(lambda x: run(x)[0])(V), rtol=1e-12)
 
 
+def _accumulating(row, x):
+    """How many prefixes of the program are steps of a machine that joins them."""
+    machine = Machine(64, in_order=False, accumulates=("add", "mul", "max", "min").__contains__)
+    program = plan(ftrace.make_jaxpr(lambda x: row(x, axis=0, reverse=False))(x), machine)
+    return sum(isinstance(s, Accumulate) for s in program.steps)
+
+
 @pytest.mark.parametrize(
-    ("start", "kinds", "step"), [(0.0, "f", 1), (-0.0, "f", 1), (7.0, "f", 0), (0.0, "i", 0)]
+    "row", [cumulative.cumsum, cumulative.cumprod, cumulative.cummax, cumulative.cummin]
 )
-def test_machines_join_prefixes_that_start_from_nothing(start, kinds, step):
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8", "c16"])
+def test_machines_join_prefixes_of_every_dtype(row, dtype):
+    """Complex ones, too, most of which are not what a kernel does."""
+    assert _accumulating(row, np.ones(5, dtype)) == 1
+
+
+@pytest.mark.parametrize(("start", "prefixes"), [(-0.0, "add"), (7.0, "")])
+def test_machines_join_what_the_row_says_is_only_joined(start, prefixes):
     """A balance that starts somewhere is no sum of prefixes."""
     row = Primitive(
         name="balance",
@@ -322,9 +336,7 @@ def test_machines_join_prefixes_that_start_from_nothing(start, kinds, step):
         jvp=NONDIFFERENTIABLE,
         transpose=Unsupported("It is only evaluated."),
         batch=Unsupported("It is only evaluated."),
-        lower=Cumulative("add", lambda dtype: (start,), kinds),
+        lower=Cumulative("add", lambda dtype: (start,), prefixes=prefixes),
         doc="A running balance.",
     )
-    machine = Machine(64, in_order=False, accumulates="add".__eq__)
-    program = plan(ftrace.make_jaxpr(lambda x: row(x, axis=0, reverse=False))(np.ones(5)), machine)
-    assert sum(isinstance(s, Accumulate) for s in program.steps) == step
+    assert _accumulating(row, np.ones(5)) == bool(prefixes)

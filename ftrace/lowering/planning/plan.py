@@ -33,8 +33,7 @@ from ftrace.core.scan_layout import ScanHalves, cut
 from ftrace.core.tapes import TURNS, is_tape
 from ftrace.lowering.fusion.fuse import Item
 from ftrace.lowering.fusion.groups import Group
-from ftrace.lowering.kernel.builder import code, part_code
-from ftrace.lowering.kernel.fold_trees import identity
+from ftrace.lowering.kernel.builder import code
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.loops.interchange import Interchange
 from ftrace.lowering.loops.small_loops import SmallLoop
@@ -336,19 +335,10 @@ class _Planner:
     def _otherwise(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """A row of a library."""
         cumulative = way(eqn.primitive, Cumulative)
-        if cumulative is not None and self._accumulates(cumulative, eqn):
-            return [self._accumulate(eqn, cumulative.operation, slots)]
+        if cumulative is not None and self.machine.accumulates(cumulative.prefixes):
+            return [self._accumulate(eqn, cumulative.prefixes, slots)]
         call = gufunc_call(eqn)
         return self._callback(eqn, slots) if call is None else self._apply(eqn, call, slots)
-
-    def _accumulates(self, rule: Cumulative, eqn: Eqn) -> bool:
-        """Whether the machine joins prefixes so, from what makes no difference to an element."""
-        dtype = eqn.invars[0].aval.dtype
-        if not self.machine.accumulates(rule.operation) or dtype.kind not in rule.kinds:
-            return False
-        fold = {"add": "sum", "mul": "prod"}.get(rule.operation, rule.operation)
-        nothing = (-np.inf, -1) if fold == "logaddexp" else (identity(fold, part_code(dtype)),)
-        return tuple(rule.start(dtype)) == nothing
 
     def _callback(self, eqn: Eqn, slots: Slots) -> list[Step]:
         """A row of Python; it knows arrays, so that windows are copied from and to the arena."""
