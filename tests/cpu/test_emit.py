@@ -67,6 +67,22 @@ def test_a_sample_kernel_equals_the_reference_on_every_host(name, level, lanes):
     check(sample, level, with_lanes(sample.kernel, lanes))
 
 
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse2"])
+def test_full_vectors_have_no_mask(level):
+    """Twice the time of loads and stores, where memory is far."""
+    k = Nest("doubled")
+    x, o = k.buffer("x", "f8", ["one"]), k.buffer("o", "f8", ["one"], "out")
+    with k.loop(k.scalar()) as row:
+        k.store(o, (row.axis,), k.let("mul", k.load(x, row.axis), f8(2)))
+    kernel = k.kernel()
+    text = emit(launch(kernel, with_lanes(kernel, 8)), "kernel", host(level), {})
+    vectors, end = text.split("phi i64")[1:]
+    assert "load <8 x double>" in vectors
+    assert "store <8 x double>" in vectors
+    assert "masked" not in vectors
+    assert end.count("call void @llvm.masked.store") == host(level).masked
+
+
 def random_schedule(kernel: Kernel, seed: int) -> tuple[str, Schedule]:
     """Any role is legal for any loop: what cannot run in lanes runs in order."""
     rng = random.Random(seed)

@@ -56,7 +56,6 @@ class State:
         lanes: iterations that run at once here; 1 outside of lane loops.
         axis: the variable of the lane loop around us; its value is the first lane's.
         mask: the active lanes, None for all. At least one is active wherever memory is touched.
-        full: whether all lanes are active, where that is known only at run time, and the mask.
         varying: ids of the variables that differ between lanes.
         read: the variables that something reads.
         divisors: those with several quotients, once shared_divisors.py has looked.
@@ -85,7 +84,6 @@ class State:
         self.lanes = 1
         self.axis: KernelVar | None = None
         self.mask: Typed | None = None
-        self.full: tuple[Typed, Typed] | None = None
         self.varying: set[int] = set()
         self.leaving: While | None = None
         self.behind: Typed | None = None

@@ -1,11 +1,10 @@
 """Loops: serial ones, and lane loops that run whole vectors of iterations at once.
 
-A lane loop has full vectors and a ragged end. On hosts with masks every vector runs under one,
-all true but in the last round: that costs next to nothing, and the body is written once, where
-code generation is most of the compile time. Only gathers are faster without a mask, and get a
-second copy for the end. Other hosts run the end one iteration at a time, into the accumulator
-(i mod ways) that the fold's tree demands. Blocks of a fold end where the counter reaches a
-multiple of their length.
+A lane loop has full vectors and a ragged end, each with a copy of the body.
+The end is a vector under a mask on hosts that have them; on others it runs one iteration at a time,
+into the accumulator (i mod ways) that the fold's tree demands. Full vectors have no mask: loads and
+stores under one take twice the time in memory beyond the second cache, all true though it be.
+Blocks of a fold end where the counter reaches a multiple of their length.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from functools import partial
 from ftrace.cpu.emit import divergent_lanes, interrupts, lane_folds, thread_regions
 from ftrace.cpu.emit.counted_loops import ZERO, Body, Bounds, Cells, counted
 from ftrace.cpu.emit.emitter import State
-from ftrace.cpu.emit.lane_memory import gathers
 from ftrace.cpu.llvm.text import Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import iota, part
 from ftrace.lowering.kernel.fold_trees import has_tree
@@ -263,13 +261,10 @@ def _swept(s: State, stmt: Loop, lanes: int, bounds: Bounds) -> list[Cells]:
         _Lanes(s, ordered, lanes, states).in_two_rounds(loop, start, stop)
         return []
     run = _Lanes(s, stmt, lanes, states)
-    if text.host.masked and not gathers(s, stmt):
-        cells = counted(s, (start, stop, lanes), cells, run.ragged(stop))
-    else:
-        full = text.op("and", stop, Typed(str(-lanes), "i8", 1))
-        cells = counted(s, (start, full, lanes), cells, run.full)
-        step, end = (lanes, run.ragged(stop)) if text.host.masked else (1, run.single)
-        cells = counted(s, (full, stop, step), cells, end)
+    full = text.op("and", stop, Typed(str(-lanes), "i8", 1))
+    cells = counted(s, (start, full, lanes), cells, run.full)
+    step, end = (lanes, run.ragged(stop)) if text.host.masked else (1, run.single)
+    cells = counted(s, (full, stop, step), cells, end)
     return _regroup(states, cells)
 
 
@@ -284,6 +279,10 @@ class _Lanes:
         return self._vector(at, cells, None)
 
     def ragged(self, stop: Typed) -> Body:
+        """A vector of iterations of which fewer than all are left."""
+        return lambda at, cells: self._vector(at, cells, self._active(at, stop))
+
+    def either(self, stop: Typed) -> Body:
         """A vector of iterations under a mask, which is all true but in the last round."""
 
         def body(at: Typed, cells: Cells) -> Cells:
@@ -299,7 +298,6 @@ class _Lanes:
             text.label(go)
             true = Typed("splat (i1 true)", "b1", lanes)
             mask = text.phi("b1", lanes, [(true, before), (mask, last)])
-            self.s.full = full, mask
             return self._vector(at, cells, mask)
 
         return body
@@ -348,7 +346,7 @@ class _Lanes:
             self.stmt.folds, groups, _split(self.stmt, left), strict=True
         ):
             new += self._take(fold, state, values, mask)
-        s.lanes, s.axis, s.mask, s.full, s.varying = 1, None, None, None, set()
+        s.lanes, s.axis, s.mask, s.varying = 1, None, None, set()
         s.pop()
         return new
 
@@ -368,7 +366,7 @@ class _Lanes:
             text.branch(inside, first, then)
             text.label(first)
             s.leaving = loop
-            self.ragged(stop)(at, [])
+            self.either(stop)(at, [])
             s.leaving = None
             assert s.behind is not None
             more, end = behind.add(count, at, s.behind), text.block

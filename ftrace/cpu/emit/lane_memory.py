@@ -16,16 +16,11 @@ from ftrace.cpu.llvm.text import MANGLED, Typed, memory_type, type_of
 from ftrace.cpu.llvm.vector_idioms import extended, iota, lane, part, reverse
 from ftrace.lowering.kernel.ir import (
     Atom,
-    Block,
     Buffer,
-    KernelVar,
     Lit,
     Load,
-    Loop,
     Store,
-    blocks_of,
 )
-from ftrace.lowering.kernel_passes.uniformity import varying_in
 
 SHORTEST = 16  # bytes that can be written past the caches
 HALF = 8  # bytes: half of the shortest register, which has a mask of its own length
@@ -68,23 +63,6 @@ def store(s: State, stmt: Store) -> None:
         raise s.fail(f"two iterations may write one element of {place.buffer.name}")
     else:
         _one_by_one(s, place, s.wide(stmt.value), stmt.combine)
-
-
-def gathers(s: State, loop: Loop) -> bool:
-    """Whether lanes along a loop's axis would read places that are no run."""
-    return _gathers(s, loop.body, loop.axis, varying_in(loop.body, loop.axis))
-
-
-def _gathers(s: State, block: Block, axis: KernelVar, varying: set[int]) -> bool:
-    for stmt in block.stmts:
-        if isinstance(stmt, Load) and stmt.buffer in s.buffers:
-            for atom, step in zip(stmt.at, s.buffers[stmt.buffer][0].steps, strict=True):
-                apart = step == "any" if atom == axis else True
-                if apart and isinstance(atom, KernelVar) and atom.id in varying:
-                    return True
-        if any(_gathers(s, inner, axis, varying) for inner in blocks_of(stmt)):
-            return True
-    return False
 
 
 # --- addresses
@@ -328,8 +306,7 @@ def _stream(s: State, pointer: str, value: Typed) -> None:
     """A store past the caches where the lanes are whole vectors; else an ordinary one."""
     text = s.text
     width = min(value.lanes * _size(value.dtype), text.host.vector_bytes)
-    known = s.mask is None or (s.full is not None and s.full[1] is s.mask)
-    if width < SHORTEST or not known:
+    if width < SHORTEST or s.mask is not None:
         _write_run(s, pointer, value, s.mask)
         return
     past, through, done = text.fresh("past"), text.fresh("through"), text.fresh("done")
@@ -337,16 +314,13 @@ def _stream(s: State, pointer: str, value: Typed) -> None:
         "and", text.let(f"ptrtoint ptr {pointer} to i64", "i8", 1), text.const(width - 1, "i8")
     )
     whole = text.compare("eq", low, text.const(0, "i8"))
-    if s.mask is not None:
-        assert s.full is not None
-        whole = text.op("and", whole, s.full[0])
     text.branch(whole, past, through)
     text.label(past)
     kind = type_of(value.dtype, value.lanes)
     text.line(f"store {kind} {value.name}, ptr {pointer}, align {width}, !nontemporal !{{i32 1}}")
     text.jump(done)
     text.label(through)
-    _write_run(s, pointer, value, s.mask)
+    _write_run(s, pointer, value, None)
     text.jump(done)
     text.label(done)
 
