@@ -15,8 +15,9 @@ from ftrace.core.errors import BackendError
 from ftrace.cpu.emit.kernel_text import emit
 from ftrace.cpu.llvm.machine_code import host
 from ftrace.lowering.kernel import reference
-from ftrace.lowering.kernel.ir import Fold, Kernel, loops_of
+from ftrace.lowering.kernel.ir import Block, Fold, If, Kernel, Lit, loops_of
 from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule, schedule
+from ftrace.lowering.kernel.traversal import mapped
 from tests.cpu.running import Compiled, differences, launch, run, shared, with_lanes
 from tests.lowering.kernels import SAMPLES, kernels
 from tests.lowering.nests import Nest, Sample, f8, i8
@@ -185,6 +186,60 @@ def guarded(n: int) -> Sample:
 def test_an_arm_reads_nothing_for_lanes_that_do_not_take_it(level):
     sample = guarded(37)
     check(sample, level, with_lanes(sample.kernel, 16))
+
+
+def padded() -> Kernel:
+    """o[i] = exp(x[i]) where i < n, else 0."""
+    k = Nest("padded")
+    x, o = k.buffer("x", "f4", ["one"]), k.buffer("o", "f4", ["one"], "out")
+    n = k.scalar()
+    with k.loop(k.scalar()) as row:
+        with k.part() as then:
+            then.leave(k.let("exp", k.load(x, row.axis)))
+        with k.part() as orelse:
+            orelse.leave(Lit(0.0, "f4"))
+        k.store(o, (row.axis,), *k.branch(k.let("lt", row.axis, n), then, orelse))
+    return k.kernel()
+
+
+def skipping(kernel: Kernel) -> Kernel:
+    """The same, whose branch is said to leave out only what nothing reads."""
+
+    def changed(block: Block) -> Block:
+        stmts = (replace(s, skips=True) if isinstance(s, If) else s for s in block.stmts)
+        return Block(tuple(mapped(s, changed) for s in stmts), block.results)
+
+    return replace(kernel, body=changed(kernel.body))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_arm_reads_nothing_behind_the_end(level, page):
+    """Elements side by side, of which the arm's lanes are the first few."""
+    kernel = padded()
+    compiled = Compiled(kernel, with_lanes(kernel, 16), host(level))
+    page[-5:], out = np.arange(5.0), np.ones(37, "f4")
+    compiled({"x": (page, page.size - 5, (1,)), "o": (out, 0, (1,))}, [5, 37])
+    np.testing.assert_allclose(out, np.where(np.arange(37) < 5, np.exp(np.arange(37.0)), 0), 1e-6)
+
+
+@pytest.mark.parametrize("n", [0, 5, 16, 37])
+def test_an_arm_that_only_skips_reads_whole_vectors(n):
+    kernel = skipping(padded())
+    text = emit(launch(kernel, with_lanes(kernel, 16)), "kernel", host("avx512"), {})
+    vectors, end = text.split("phi i64")[1:]
+    assert "masked.load" not in vectors
+    assert "masked.load" in end
+    x = np.linspace(0, 1, 37, dtype="f4")
+    check(Sample(kernel, {"x": x, "o": np.ones(37, "f4")}, [n, 37], exact=False), "native")
+
+
+@pytest.mark.parametrize("page_ends", [5, 16, 37])
+def test_whole_vectors_under_a_branch_end_where_the_loop_does(page_ends, page):
+    kernel, n = skipping(padded()), page_ends
+    page[-n:], out = np.arange(n), np.ones(n, "f4")
+    compiled = Compiled(kernel, with_lanes(kernel, 16), host())
+    compiled({"x": (page, page.size - n, (1,)), "o": (out, 0, (1,))}, [2, n])
+    np.testing.assert_allclose(out[:3], [1, np.exp(1), 0], 1e-6)
 
 
 def test_offsets_beyond_two_to_the_31_are_reached():

@@ -56,6 +56,7 @@ class State:
         lanes: iterations that run at once here; 1 outside of lane loops.
         axis: the variable of the lane loop around us; its value is the first lane's.
         mask: the active lanes, None for all. At least one is active wherever memory is touched.
+        loading: the lanes whose elements exist: those, and what an `If` that `skips` leaves out.
         varying: ids of the variables that differ between lanes.
         read: the variables that something reads.
         divisors: those with several quotients, once shared_divisors.py has looked.
@@ -83,7 +84,8 @@ class State:
         self.scopes: list[Bound] = []
         self.lanes = 1
         self.axis: KernelVar | None = None
-        self.mask: Typed | None = None
+        self.loading: Typed | None = None
+        self._mask: Typed | None = None
         self.varying: set[int] = set()
         self.leaving: While | None = None
         self.behind: Typed | None = None
@@ -107,6 +109,15 @@ class State:
         # the frame pointer lets LLVM align the frame: else spilled registers lie across cache lines
         attributes = 'nounwind "frame-pointer"="all"'
         return f"define internal void @{name}({parameters}) {attributes} {{\nentry:\n{body}\n}}\n"
+
+    @property
+    def mask(self) -> Typed | None:
+        """The active lanes."""
+        return self._mask
+
+    @mask.setter
+    def mask(self, mask: Typed | None) -> None:
+        self._mask = self.loading = mask
 
     # --- scopes
 

@@ -63,7 +63,7 @@ def _uniform(s: State, cond: Typed, stmt: If) -> list[Typed]:
     ends: list[tuple[list[Typed], str]] = []
     for label, block in ((then, stmt.then), (orelse, stmt.orelse)):
         text.label(label)
-        left = _arm(s, block, s.mask)
+        left = _arm(s, block, s.mask, s.loading)
         left = [s.widen(v) if w else v for v, w in zip(left, wide, strict=True)]
         ends.append((left, text.block))
         text.jump(done)
@@ -74,24 +74,26 @@ def _uniform(s: State, cond: Typed, stmt: If) -> list[Typed]:
     ]
 
 
-def _arm(s: State, block: Block, mask: Typed | None) -> list[Typed]:
+def _arm(s: State, block: Block, mask: Typed | None, loading: Typed | None) -> list[Typed]:
     """A block as a scope of its own, under a mask."""
-    outer, s.mask = s.mask, mask
+    outer = s.mask, s.loading
+    s.mask, s.loading = mask, loading
     s.push()
     left = s.block(block)
     s.pop()
-    s.mask = outer
+    s.mask, s.loading = outer
     return left
 
 
 def _masked(s: State, cond: Typed, stmt: If) -> list[Typed]:
     """Both arms, each only if some lane takes it."""
-    then = _taken(s, stmt.then, cond)
-    orelse = _taken(s, stmt.orelse, None if _cheap(stmt.orelse) else invert(s.text, cond))
+    then = _taken(s, stmt.then, cond, stmt.skips)
+    otherwise = None if _cheap(stmt.orelse) else invert(s.text, cond)
+    orelse = _taken(s, stmt.orelse, otherwise, stmt.skips)
     return [_select(s, cond, a, b) for a, b in zip(then, orelse, strict=True)]
 
 
-def _taken(s: State, block: Block, cond: Typed | None) -> list[Typed]:
+def _taken(s: State, block: Block, cond: Typed | None, skips: bool) -> list[Typed]:
     """What a block leaves where `cond` holds; anything elsewhere."""
     if cond is None or _cheap(block):
         return s.block(block)
@@ -103,7 +105,7 @@ def _taken(s: State, block: Block, cond: Typed | None) -> list[Typed]:
     before = text.block
     text.branch(some, arm, done)
     text.label(arm)
-    left = [s.widen(v) for v in _arm(s, block, active)]
+    left = [s.widen(v) for v in _arm(s, block, active, s.loading if skips else active)]
     end = text.block
     text.jump(done)
     text.label(done)

@@ -45,7 +45,7 @@ class LaneAccess(NamedTuple):
 def load(s: State, stmt: Load) -> None:
     """Write a load."""
     place = _access(s, stmt.buffer, stmt.at)
-    s.define(stmt.out, _read(s, place, s.mask))
+    s.define(stmt.out, _read(s, place, s.mask if place.kind == SCATTERED else s.loading))
 
 
 def store(s: State, stmt: Store) -> None:

@@ -183,12 +183,17 @@ class Loop:
 
 @record
 class If:
-    """Evaluate one of two blocks; `outs` are its results."""
+    """Evaluate one of two blocks; `outs` are its results.
+
+    `skips` says that it only leaves out what nothing reads: where `cond` does not hold, the loads of
+    its blocks are of elements that exist all the same.
+    """
 
     outs: tuple[KernelVar, ...]
     cond: Atom
     then: Block
     orelse: Block
+    skips: bool = False
 
 
 @record

@@ -79,7 +79,8 @@ class _Renumbering:
             return Store(stmt.buffer, self.atoms(stmt.at), self.atom(stmt.value), stmt.combine)
         outs = self.atoms(stmt.outs)
         if isinstance(stmt, If):
-            return If(outs, self.atom(stmt.cond), self.block(stmt.then), self.block(stmt.orelse))
+            then, orelse = self.block(stmt.then), self.block(stmt.orelse)
+            return If(outs, self.atom(stmt.cond), then, orelse, stmt.skips)
         if isinstance(stmt, Loop):
             axis, extent = self.atom(stmt.axis), self.atom(stmt.extent)
             params, inits = self.atoms(stmt.params), self.atoms(stmt.inits)

@@ -217,7 +217,7 @@ class _Body:
         cond = self.conditions.written(when, self.work.fresh, tests)
         then = Block(tuple(substituted(s, env) for s in stmts), tuple(env.values()))
         none = Block((), tuple(Lit(ZEROS.get(v.dtype[0], 0), v.dtype) for v in outs))
-        return [*tests, If(outs, cond, then, none)]
+        return [*tests, If(outs, cond, then, none, skips=True)]
 
 
 def _within(stmt: Stmt) -> Iterable[Stmt]:
