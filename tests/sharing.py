@@ -16,7 +16,7 @@ from ftrace.core.tapes import is_tape
 from ftrace.cpu.cpu_backend import CpuBackend
 from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.planning import thread_sharing
-from ftrace.lowering.program.program import BranchStep, Program, Repeat, Scan, Step
+from ftrace.lowering.program.program import Apply, BranchStep, Program, Repeat, Scan, Step
 
 THREADS = 3
 
@@ -31,7 +31,7 @@ def share_everything() -> None:
     def compile_twice(self: Any, program: Program) -> Callable[[Sequence[Any]], list[Any]]:
         run = compiled(self, program)
         tapes = any(is_tape(slot.aval) for slot in program.slots)
-        if tapes or program.callbacks or not any(k.schedule.shared for k in program.launches):
+        if tapes or program.callbacks or not program.sharing:
             return run
         alone = compiled(self, replace(program, steps=_alone(program.steps)))
 
@@ -53,6 +53,8 @@ def _alone(steps: Sequence[Step]) -> tuple[Step, ...]:
         match step:
             case Launch():
                 found.append(replace(step, schedule=replace(step.schedule, shared=())))
+            case Apply():
+                found.append(replace(step, threads=-1))
             case Repeat():
                 found.append(replace(step, cond=_alone(step.cond), body=_alone(step.body)))
             case Scan():

@@ -56,6 +56,11 @@ PROGRAMS = {
     "elementwise": (lambda x: fnp.sin(x) * fnp.exp(-x * x) + fnp.tanh(x), X),
     "float32": (lambda x: fnp.sin(x) * fnp.exp(-x * x), X.astype("f4")),
     "complex": (lambda x: fnp.exp(x) * x.conj(), X[::2] + 1j * X[: (N + 1) // 2]),
+    "a function of NumPy's": (fnp.exp, X + 0.5j),
+    "one that is turned over": (lambda x: fnp.sqrt(x[::-3] * 1j), X),
+    "transforms of rows": (fnp.fft.fft, ROWS),
+    "transforms of columns": (lambda x: fnp.fft.rfft(x, axis=0), ROWS),
+    "transforms of few": (fnp.fft.rfft, WIDE[:3]),
     "several results": (lambda x: (fnp.cos(x), fnp.log1p(x * x), x > 0), X),
     "sum": (lambda x: fnp.exp(x).sum(), X),
     "sum of float32": (lambda x: fnp.exp(x).sum(), X.astype("f4")),
@@ -108,9 +113,9 @@ def test_bits_do_not_depend_on_the_number_of_threads(name):
 
 
 def shared(f, *args, threads=3):
-    """Which kernels of a compiled function are shared."""
+    """The threads of each loop of a compiled function that is shared."""
     with ftrace.config.update(threads=threads):
-        return ["shared by" in line for line in ftrace.jit(f).lower(*args).launches]
+        return ftrace.jit(f).lower(*args).program.sharing
 
 
 @pytest.mark.by_size

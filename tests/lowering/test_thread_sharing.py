@@ -8,13 +8,14 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
+from ftrace.cpu.foreign.gufuncs import has_loop
 from ftrace.lowering.kernel.ir import Fold, Kernel, loops_of
 from ftrace.lowering.kernel.launching import Launch, repeated
 from ftrace.lowering.kernel.schedule import LANE, SERIAL, Schedule
 from ftrace.lowering.kernel.show import text
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning.plan import plan
-from ftrace.lowering.planning.thread_sharing import AWAKE, EACH, WORTH, _Times, share
+from ftrace.lowering.planning.thread_sharing import AWAKE, EACH, ELEMENT, WORTH, _Times, share
 from ftrace.lowering.program.program import every
 from tests.lowering.nests import Nest
 
@@ -230,3 +231,33 @@ def test_equal_kernels_are_equal_where_threads_share_them():
     found = [same for same, _ in repeated(program.launches)]
     assert found == [0, 1, 1, 1]  # all but the first are done in place
     assert [program.table[k.threads] for k in program.launches] == [4, 4, 4, 4]
+
+
+def loops(f, *args, threads=8):
+    """Threads of each of NumPy's loops, 0 where it is not shared."""
+    program = share(plan(ftrace.make_jaxpr(f)(*args), Machine(64, loops=has_loop)), threads)
+    found = [program.table[s.threads] if s.threads >= 0 else 0 for s in program.loops]
+    assert sorted(x for x in found if x) == sorted(program.sharing)
+    return found
+
+
+def test_loops_of_numpy_are_shared_along_the_batch():
+    large = np.ones(100_000, complex)
+    assert loops(fnp.exp, large) == [8]
+    assert loops(fnp.exp, large, threads=2) == [2]
+    assert loops(fnp.exp, large, threads=1) == [0]
+    least = int(WORTH / (2 * ELEMENT)) + 1
+    assert loops(fnp.exp, large[:least]) == [int(WORTH / EACH)]
+    assert loops(fnp.exp, large[: least - 2]) == [0]
+    assert loops(fnp.fft.fft, np.ones((100, 100), complex)) == [8]
+    assert loops(fnp.fft.fft, np.ones((10, 100), complex)) == [0]
+    assert loops(fnp.fft.fft, np.ones((1, 100_000), complex)) == [0]
+
+
+def test_loops_that_have_threads_or_tell_what_fails_are_not_shared():
+    stack = np.ones((2000, 9, 9)) + np.eye(9)
+    assert not any(loops(np.linalg.inv, stack))
+    assert loops(lambda x: np.sort(x, axis=1), np.ones((1000, 1000))) == [0]
+    assert loops(ftrace.scipy.special.jv, np.ones(100_000), np.ones(100_000)) == [0]
+    deep = np.ones((20, 30, 40, 50), complex)
+    assert loops(lambda x: fnp.fft.fft(x, axis=1), deep) == [0]  # loops are around it

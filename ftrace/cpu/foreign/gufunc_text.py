@@ -3,9 +3,23 @@
 `apply_<arguments>_<depth>_<cores>(loop, data, numbers, arrays...)` reads sizes and steps from
 `numbers`, in the order of `LoopNumbers.numbers`, and passes the loop's own as they lie there. With
 `flags` it says whether the loop raised "invalid"; the flag is then as it was before.
+`share_<arguments>_<cores>(threads, loop, data, numbers, arrays...)` has threads pass over ranges of
+the batch, by what thread_regions.py says of regions.
 """
 
+from ftrace.cpu.emit.thread_regions import (
+    ALIGN,
+    CAPTURED,
+    FIRST,
+    FUNCTION,
+    SHARE,
+    STOP,
+    THREADS,
+    WORDS,
+)
 from ftrace.cpu.foreign.gufuncs import INVALID
+
+APART = 16  # ranges of elements begin at multiples: threads do not write to one line of a cache
 
 FLAGS = (
     "declare i32 @fetestexcept(i32)\n"
@@ -111,3 +125,81 @@ def _flags() -> list[str]:
         "end:",
         "  ret i1 %failed",
     ]
+
+
+def share_name(arguments: int, cores: int) -> str:
+    """The name of the function whose loop threads share."""
+    return f"share_{arguments}_{cores}"
+
+
+def share_text(arguments: int, cores: int) -> str:
+    """The functions `void (i64 threads, ptr loop, ptr data, ptr numbers, ptr array, ...)`."""
+    name = share_name(arguments, cores)
+    words = ["loop", "data", "numbers", *(f"base{k}" for k in range(arguments))]
+    given = ", ".join(["i64 %threads", *(f"ptr %{word}" for word in words)])
+    ranges = "ptr %region, i64 %first, i64 %stop, i64 %worker"
+    functions = [
+        (f"{name}_range", ranges, _range(arguments, cores, words)),
+        (name, given, _region(name, words, 1 if cores else APART)),
+    ]
+    return "\n".join(
+        "\n".join([f"define internal void @{f}({p}) {{", "entry:", *body, "  ret void", "}"])
+        for f, p, body in functions
+    )
+
+
+def _at(base: str, word: int) -> str:
+    return f"getelementptr i64, ptr %{base}, i64 {word}"
+
+
+def _range(arguments: int, cores: int, words: list[str]) -> list[str]:
+    """Calls the loop for a range of the batch."""
+    lines = [
+        f"  %args = alloca [{arguments} x ptr], align 8",
+        f"  %dims = alloca [{1 + cores} x i64], align 8",
+        f"  %captured_at = {_at('region', CAPTURED)}",
+        "  %captured = load ptr, ptr %captured_at, align 8",
+    ]
+    for k, word in enumerate(words):
+        lines.append(f"  %{word}_at = {_at('captured', k)}")
+        lines.append(f"  %{word} = load ptr, ptr %{word}_at, align 8")
+    lines.append("  %count = sub i64 %stop, %first")
+    lines.append("  store i64 %count, ptr %dims, align 8")
+    for k in range(1, 1 + cores):
+        lines.append(f"  %size{k}_at = {_at('numbers', k)}")
+        lines.append(f"  %size{k} = load i64, ptr %size{k}_at, align 8")
+        lines.append(f"  %dim{k} = {_at('dims', k)}")
+        lines.append(f"  store i64 %size{k}, ptr %dim{k}, align 8")
+    lines.append(f"  %steps = {_at('numbers', 1 + cores)}")
+    for k in range(arguments):
+        lines.append(f"  %step{k}_at = {_at('steps', k)}")
+        lines.append(f"  %step{k} = load i64, ptr %step{k}_at, align 8")
+        lines.append(f"  %far{k} = mul i64 %first, %step{k}")
+        lines.append(f"  %from{k} = getelementptr i8, ptr %base{k}, i64 %far{k}")
+        lines.append(f"  %arg{k} = getelementptr ptr, ptr %args, i64 {k}")
+        lines.append(f"  store ptr %from{k}, ptr %arg{k}, align 8")
+    return [*lines, "  call void %loop(ptr %args, ptr %dims, ptr %steps, ptr %data)"]
+
+
+def _region(name: str, words: list[str], align: int) -> list[str]:
+    """Describes all ranges, and has them run."""
+    lines = [
+        f"  %captured = alloca [{len(words)} x ptr], align 8",
+        f"  %region = alloca [{WORDS} x i64], align 64",
+        "  %count = load i64, ptr %numbers, align 8",
+    ]
+    for k, word in enumerate(words):
+        lines.append(f"  %{word}_at = {_at('captured', k)}")
+        lines.append(f"  store ptr %{word}, ptr %{word}_at, align 8")
+    given = dict.fromkeys(range(WORDS), "ptr null") | {
+        FUNCTION: f"ptr @{name}_range",
+        CAPTURED: "ptr %captured",
+        FIRST: "i64 0",
+        STOP: "i64 %count",
+        ALIGN: f"i64 {align}",
+        THREADS: "i64 %threads",
+    }
+    for k, value in given.items():
+        lines.append(f"  %word{k} = {_at('region', k)}")
+        lines.append(f"  store {value}, ptr %word{k}, align 8")
+    return [*lines, f"  call void @{SHARE}(ptr %region)"]

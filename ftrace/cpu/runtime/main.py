@@ -15,8 +15,15 @@ from ftrace.core.tapes import is_tape
 from ftrace.cpu.emit.emitter import Carried
 from ftrace.cpu.emit.interrupts import AVAILABLE, POLL, STATE, cell, declare, polls
 from ftrace.cpu.emit.kernel_text import emit
+from ftrace.cpu.emit.thread_regions import SHARE
 from ftrace.cpu.foreign import gufuncs, sort_loops
-from ftrace.cpu.foreign.gufunc_text import FLAGS, apply_name, apply_text
+from ftrace.cpu.foreign.gufunc_text import (
+    FLAGS,
+    apply_name,
+    apply_text,
+    share_name,
+    share_text,
+)
 from ftrace.cpu.llvm.scatter_text import scatter_name, scatter_text
 from ftrace.cpu.llvm.text import Processor, Text, Typed, memory_type
 from ftrace.cpu.runtime import blas
@@ -273,8 +280,11 @@ class _Main:
         text = self.text
         arrays = [*step.inputs, *step.outputs]
         form, flags = (len(arrays), step.depth, step.cores), bool(step.fails)
-        name = apply_name(*form, flags=flags)
-        text.declare(name, apply_text(*form, flags=flags))
+        if step.threads >= 0:
+            text.declare(SHARE, f"declare void @{SHARE}(ptr)")
+            text.declare(share_name(len(arrays), step.cores), share_text(len(arrays), step.cores))
+        else:
+            text.declare(apply_name(*form, flags=flags), apply_text(*form, flags=flags))
         if flags:
             text.declare("flags", FLAGS)
         loop, found = f'@"{gufuncs.symbol(step.loop)}"', gufuncs.known(step.loop)
@@ -292,6 +302,12 @@ class _Main:
         text.line(f"%{numbers} = getelementptr i64, ptr %table, i64 {step.numbers}")
         bases = [self._slot(k) for k in arrays]
         operands = ", ".join(f"ptr {x}" for x in (loop, data, f"%{numbers}", *bases))
+        if step.threads >= 0:
+            threads = self._entry(step.threads)
+            name = share_name(len(arrays), step.cores)
+            text.line(f"call void @{name}(i64 {threads}, {operands})")
+            return
+        name = apply_name(*form, flags=flags)
         failed = text.let(f"call i1 @{name}({operands})", "b1", 1)
         if flags:
             bad, good = text.fresh("bad"), text.fresh("good")

@@ -114,7 +114,7 @@ def _compile(text: str, program: Program, made_for: Processor) -> Module:
         symbols.update(blas.symbols())
     if native_tapes.PREFIX in text:
         symbols.update(native_tapes.symbols())
-    if any(launch.schedule.shared for launch in program.launches):
+    if program.sharing:
         symbols.update(thread_pool.symbols())
     symbols.update(gufuncs.symbols(step.loop for step in program.loops))
     try:
@@ -202,9 +202,8 @@ class NativeProgram:
         stack = program.arena if on_stack else None
         needs = Needs(len(slots), stack, _is_long(program), bool(calls))
         self._enter = bind(addresses, items, needs)
-        shared = [program.table[k.threads] for k in program.launches if k.schedule.shared]
-        if shared:
-            thread_pool.start(max(shared))
+        if program.sharing:
+            thread_pool.start(max(program.sharing))
         self._kept = (module, table)
         special = self._boxed or self._unboxed or self._tapes or self._rows or self._arena
         self.direct = None if special or not small else (self._one, self._enter, self._constants)

@@ -185,8 +185,8 @@ class Loop:
 class If:
     """Evaluate one of two blocks; `outs` are its results.
 
-    `skips` says that it only leaves out what nothing reads: where `cond` does not hold, the loads of
-    its blocks are of elements that exist all the same.
+    `skips` says that it only leaves out what nothing reads: where `cond` does not hold, the
+    elements that its blocks load exist all the same.
     """
 
     outs: tuple[KernelVar, ...]

@@ -5,18 +5,21 @@ Inside of loops over kernels threads wait for the next one, and shorter loops ar
 The time of an iteration is estimated from its operations and accesses; that of the whole is a
 product with sizes that the plan knows. Which thread runs which iterations changes no result: only
 loops whose iterations write different cells are shared, and sums only where their fold has blocks,
-whose sums are combined in order. The choice is noted in the kernel's schedule.
+whose sums are combined in order. The choice is noted in the kernel's schedule. Loops of NumPy's are
+shared along the batch, where they know neither Python nor threads of their own.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Final
 
 from ftrace.core.scalar import OPS
 from ftrace.lowering.kernel.ir import Block, Kernel, Let, Load, Loop, Stmt, Store, While, blocks_of
 from ftrace.lowering.kernel.launching import Launch, extents_of
 from ftrace.lowering.kernel.schedule import LANE, Schedule, is_shareable
-from ftrace.lowering.program.program import BranchStep, Program, Repeat, Scan, Step
+from ftrace.lowering.planning.loop_numbers import core_names
+from ftrace.lowering.program.program import Apply, BranchStep, Program, Repeat, Scan, Step
 
 WORTH: Final = 40_000.0  # nanoseconds of a loop that is shared
 AWAKE: Final = 12_000.0  # the same inside a loop, where the others have hardly fallen asleep
@@ -25,6 +28,8 @@ FEWEST: Final = 8  # ranges of a loop that is shared rather than loops inside it
 UNKNOWN: Final = 16  # iterations of a loop whose number only the run knows
 SCALAR, VECTOR = 0.3, 0.005  # nanoseconds of an operation, by itself and per byte in lanes
 COSTLY: Final = 15.0  # how much longer a function or a quotient takes
+ELEMENT: Final = 3.0  # nanoseconds of NumPy's loops for each element of an argument
+TRANSFORMS: Final = "numpy.fft._pocketfft_umath"
 ACCESS, GATHER = 1.5, 12.0  # the same of a load or store in a row, and of one at other places
 
 
@@ -43,6 +48,8 @@ def _steps(steps: Sequence[Step], table: list[int], threads: int, worth: float) 
         match step:
             case Launch():
                 found.append(_launch(step, table, threads, worth))
+            case Apply():
+                found.append(_loop(step, table, threads, worth))
             case Repeat():
                 cond, body = (_steps(s, table, threads, AWAKE) for s in (step.cond, step.body))
                 found.append(replace(step, cond=cond, body=body))
@@ -68,6 +75,25 @@ def _launch(launch: Launch, table: list[int], threads: int, worth: float) -> Lau
     table[launch.threads] = min(threads, int(most / EACH))
     schedule = replace(launch.schedule, shared=tuple(axis for axis, _ in found))
     return replace(launch, schedule=schedule)
+
+
+def _loop(step: Apply, table: list[int], threads: int, worth: float) -> Apply:
+    """A loop of NumPy's, shared if it takes so many nanoseconds; its threads in the table.
+
+    Not shared are products, systems and sorts: BLAS has threads itself, and the others tell Python
+    or the flags of their thread what went wrong. So do functions of SciPy's.
+    """
+    loop, cores = step.loop, core_names(step.loop.signature)
+    plain = loop.module == "numpy" and not any(cores)
+    if step.depth or step.fails or not (plain or loop.module == TRANSFORMS):
+        return step
+    count, *sizes = table[step.numbers : step.numbers + 1 + step.cores]
+    size = dict(zip(dict.fromkeys(n for names in cores for n in names), sizes, strict=True))
+    time = count * ELEMENT * sum(prod(size[n] for n in names) for names in cores)
+    if count < 2 or time < worth:
+        return step
+    table.append(min(threads, int(time / EACH)))
+    return replace(step, threads=len(table) - 1)
 
 
 class _Times:

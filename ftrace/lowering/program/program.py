@@ -139,6 +139,7 @@ class Apply:
         cores: how many sizes of core axes it is told.
         numbers: the first of the table entries with sizes and steps (loop_numbers.py).
         fails: what to do where the flag "invalid" is raised behind it; nothing: it is not asked.
+        threads: the table entry with the number of threads that may share it, -1 where none do.
     """
 
     loop: InnerLoop
@@ -148,6 +149,7 @@ class Apply:
     cores: int
     numbers: int
     fails: tuple["Step", ...]
+    threads: int = -1
 
 
 @record
@@ -286,6 +288,13 @@ class Program:
     def loops(self) -> list[Apply]:
         """Every loop of a gufunc."""
         return [s for s in every(self.steps) if isinstance(s, Apply)]
+
+    @property
+    def sharing(self) -> list[int]:
+        """How many threads may share each loop that is shared."""
+        entries = [k.threads for k in self.launches if k.schedule.shared]
+        entries += [step.threads for step in self.loops if step.threads >= 0]
+        return [self.table[entry] for entry in entries]
 
     @property
     def fails_only(self) -> bool:
