@@ -22,7 +22,7 @@ from ftrace.core.primitive import NONDIFFERENTIABLE, RAISES, Primitive, Rule, Un
 from ftrace.primitives import elements
 from ftrace.primitives.arithmetic import min as min_row
 from ftrace.primitives.arithmetic import mod, mul
-from ftrace.primitives.compare import bitwise_and, bitwise_not, clamp, ge, lt, select
+from ftrace.primitives.compare import bitwise_and, bitwise_not, clamp, eq, lt, select
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import add, broadcast_in_dim, transpose
 from ftrace.primitives.movement import Ints
@@ -109,7 +109,7 @@ def _places(indices: Sequence[Any], sizes: Sequence[int], mode: str) -> tuple[li
             continue
         if mode != "clip":
             i = select(lt(i, 0), add(i, n), i)
-            own = bitwise_and(ge(i, 0), lt(i, n))
+            own = eq(clamp(0, i, n - 1), i)  # what is read is clipped all the same
             if not typeof(own).shape and common:
                 own = broadcast_in_dim(own, shape=common, broadcast_dimensions=())
             inside = own if inside is None else bitwise_and(inside, own)

@@ -264,10 +264,9 @@ class _Work:
         dtype = target.source.aval.dtype
         part = part_code(dtype)
         wide = "f4" if part == "f2" else part
-        if rule.fold in ("sum", "prod") and part == "b1":
-            return Fold("or" if rule.fold == "sum" else "and", "b1")
-        if rule.fold in ("max", "min") and part == "b1":
-            return Fold("or" if rule.fold == "max" else "and", "b1")
+        if part == "b1" and rule.fold not in PAIRS:  # a register of masks has enough of them
+            logical = {"sum": "or", "max": "or", "prod": "and", "min": "and"}
+            return Fold(logical.get(rule.fold, rule.fold), "b1")
         if rule.fold != "sum" or dtype.kind not in "fc":
             return Fold(rule.fold, wide, WAYS if neighbours else 1)
         ways = WAYS if neighbours else 1
