@@ -27,28 +27,35 @@ def scatter_text(combine: str, dtype: str) -> str:
     kind, size = dtype[0], int(dtype[1:])
     parts = 2 if kind == "c" or size == 16 else 1
     if combine == "set":
-        scalar, step = f"i{8 * size // parts}", "  %new = select i1 true, {t} %value, {t} %value"
+        scalar, change = f"i{8 * size // parts}", "  %new{s} = select i1 true, {t} %v{s}, {t} %v{s}"
     elif combine in _MEANINGS:
         scalar = (
             "i8" if kind == "b" else LLVM_TYPE[f"{'f' if kind == 'c' else kind}{size // parts}"]
         )
-        step = f"  %new = {_MEANINGS[combine][kind]} {{t}} %old, %value"
+        change = f"  %new{{s}} = {_MEANINGS[combine][kind]} {{t}} %old{{s}}, %v{{s}}"
     else:
         scalar = "i8" if kind == "b" else LLVM_TYPE[dtype]
-        step = _extreme((_GREATER if combine == "max" else _LESS)[kind], is_float=kind == "f")
+        change = _extreme((_GREATER if combine == "max" else _LESS)[kind], is_float=kind == "f")
+    step = "\n".join([_BEFORE, change, _AFTER])
+    one, each = (step.format(t=scalar, s=suffix) for suffix in ("_one", "_each"))
     name = scatter_name(combine, dtype)
-    return _LOOP.format(name=name, t=scalar, parts=parts, step=step.format(t=scalar))
+    return _LOOP.format(name=name, t=scalar, parts=parts, one=one, each=each)
 
 
 def _extreme(compare: str, *, is_float: bool) -> str:
     """The old value where it is the extreme one, or NaN."""
-    lines = [f"  %wins = {compare} {{t}} %old, %value"]
+    lines = [f"  %wins{{s}} = {compare} {{t}} %old{{s}}, %v{{s}}"]
     if is_float:
-        lines += ["  %nan = fcmp uno {t} %old, %old", "  %stays = or i1 %wins, %nan"]
-    kept = "%stays" if is_float else "%wins"
-    return "\n".join([*lines, f"  %new = select i1 {kept}, {{t}} %old, {{t}} %value"])
+        lines += [
+            "  %nan{s} = fcmp uno {t} %old{s}, %old{s}",
+            "  %stays{s} = or i1 %wins{s}, %nan{s}",
+        ]
+    kept = "%stays{s}" if is_float else "%wins{s}"
+    return "\n".join([*lines, f"  %new{{s}} = select i1 {kept}, {{t}} %old{{s}}, {{t}} %v{{s}}"])
 
 
+_BEFORE: Final = "  %old{s} = load {t}, ptr %to{s}\n  %v{s} = load {t}, ptr %from{s}"
+_AFTER: Final = "  store {t} %new{s}, ptr %to{s}"
 _LOOP: Final = """
 define internal void @{name}(ptr %out, ptr %updates, ptr %places, ptr %numbers) noinline {{
 entry:
@@ -58,7 +65,25 @@ entry:
   %size_at = getelementptr i64, ptr %numbers, i64 2
   %elements = load i64, ptr %size_at
   %size = mul i64 %elements, {parts}
-  br label %loop
+  %alone = icmp eq i64 %size, 1
+  br i1 %alone, label %single, label %loop
+single:
+  %k = phi i64 [ 0, %entry ], [ %k_next, %skip ]
+  %k_more = icmp ult i64 %k, %count
+  br i1 %k_more, label %find, label %done
+find:
+  %at_at = getelementptr i64, ptr %places, i64 %k
+  %at = load i64, ptr %at_at
+  %at_there = icmp ult i64 %at, %many
+  br i1 %at_there, label %change, label %skip
+change:
+  %to_one = getelementptr {t}, ptr %out, i64 %at
+  %from_one = getelementptr {t}, ptr %updates, i64 %k
+{one}
+  br label %skip
+skip:
+  %k_next = add i64 %k, 1
+  br label %single
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %behind ]
   %more = icmp ult i64 %i, %count
@@ -79,12 +104,9 @@ inner:
   %rest = icmp ult i64 %j, %size
   br i1 %rest, label %element, label %behind
 element:
-  %old_at = getelementptr {t}, ptr %row, i64 %j
-  %value_at = getelementptr {t}, ptr %update, i64 %j
-  %old = load {t}, ptr %old_at
-  %value = load {t}, ptr %value_at
-{step}
-  store {t} %new, ptr %old_at
+  %to_each = getelementptr {t}, ptr %row, i64 %j
+  %from_each = getelementptr {t}, ptr %update, i64 %j
+{each}
   %j_next = add i64 %j, 1
   br label %inner
 behind:
