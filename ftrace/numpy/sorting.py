@@ -67,22 +67,26 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     """The elements in ascending order along an axis, NaN last."""
     if order is not None:
         raise unsupported("sort", "order=")
-    np.sort(_NONE, kind=kind, stable=stable)
     x, i = flat_or_axis(strong(value(a)), axis)
-    return sort_row(x, dimension=i, is_stable=True, num_keys=1)[0]
+    return sort_row(x, dimension=i, is_stable=_keeps_order(kind, stable), num_keys=1)[0]
 
 
 @numpy_function
 def argsort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Any:
-    """The indices that sort an axis; equal elements keep their order."""
+    """The indices that sort an axis; equal elements keep their order if that is asked for."""
     if order is not None:
         raise unsupported("argsort", "order=")
-    np.sort(_NONE, kind=kind, stable=stable)
     x, i = flat_or_axis(strong(value(a)), axis)
     places = iota(dtype=INDEX, shape=typeof(x).shape, dimension=i)
-    return sort_row(x, places, dimension=i, is_stable=True, num_keys=1)[1]
+    return sort_row(x, places, dimension=i, is_stable=_keeps_order(kind, stable), num_keys=1)[1]
+
+
+def _keeps_order(kind: Any, stable: Any) -> bool:
+    """Whether equal elements keep their order: as NumPy, which is several times faster if not."""
+    np.sort(_NONE, kind=kind, stable=stable)
+    return bool(stable) or (kind is not None and kind[0].lower() in "sm")  # stable, mergesort
 
 
 @numpy_function

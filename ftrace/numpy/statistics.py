@@ -171,7 +171,7 @@ def _quantiles(a: Any, q: Any, axis: Any, keepdims: Any, how: tuple[str, bool]) 
     rank, n = typeof(x).ndim - 1, typeof(x).shape[-1]
     if not n:
         raise ShapeError("A quantile of an empty axis was asked for.", "Take one of some elements.")
-    (x,) = sort_row(x, dimension=rank, is_stable=True, num_keys=1)
+    (x,) = sort_row(x, dimension=rank, is_stable=False, num_keys=1)
     present = ufuncs.apply(np.logical_not, ufuncs.apply(np.isnan, x))
     count = typeof(q).dtype.type(n)
     if skip_nan:

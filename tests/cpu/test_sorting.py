@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ftrace
+import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.cpu.cpu_backend import cpu_backend
 from ftrace.cpu.foreign import gufuncs, sort_loops
@@ -40,10 +41,32 @@ def compiled(f, *args):
 @pytest.mark.parametrize("char", "?bBhHiIlLefdFD")
 def test_lines_of_every_dtype_are_sorted_as_by_numpy(char):
     x = sample(char, (3, 40, 2))
-    got = compiled(lambda x: [(np.sort(x, axis=i), np.argsort(x, axis=i)) for i in range(3)], x)
-    for axis, (line, order) in enumerate(got):
-        same(line, np.sort(x, axis=axis))
-        same(order, np.argsort(x, axis=axis, stable=True))
+
+    def f(x):
+        return [(np.sort(x, axis=i), np.argsort(x, axis=i)) for i in range(3)]
+
+    for pair, (line, order) in zip(compiled(f, x), f(x), strict=True):
+        same(pair[0], line)
+        same(pair[1], order)  # of equal elements, too
+
+
+@pytest.mark.parametrize("options", [{"kind": "stable"}, {"kind": "Mergesort"}, {"stable": True}])
+def test_equal_elements_keep_their_order_where_it_is_asked_for(options):
+    x = rng.integers(0, 3, (200, 3))
+    want = np.argsort(x, axis=0, stable=True)
+    same(compiled(lambda x: fnp.argsort(x, axis=0, **options), x), want)
+    same(fnp.argsort(x, axis=0, **options), want)
+    order = np.argsort(-x[:, 0], stable=True)
+    same(compiled(lambda x: x[fnp.argsort(-x[:, 0], **options)], x), x[order])
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": "quicksort"}, {"stable": False}])
+def test_by_default_equal_elements_stand_as_numpy_puts_them(options):
+    x = rng.integers(0, 3, 500)
+    same(compiled(lambda x: fnp.argsort(x, **options), x), np.argsort(x))
+    same(fnp.argsort(x, **options), np.argsort(x))
+    zeros = np.where(rng.random(300) < 0.5, 0.0, -0.0)
+    same(np.signbit(compiled(lambda x: fnp.sort(x, **options), zeros)), np.signbit(np.sort(zeros)))
 
 
 def test_what_is_sorted_along_keeps_its_order_among_equals():
