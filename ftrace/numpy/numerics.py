@@ -31,6 +31,7 @@ from ftrace.numpy.promote import (
 from ftrace.numpy.shaping import slice_axis
 from ftrace.numpy.sorting import searchsorted, take
 from ftrace.primitives import elementwise as e
+from ftrace.primitives.conv import TERMS, conv
 from ftrace.primitives.dot import dot_general
 from ftrace.primitives.index import gather
 from ftrace.primitives.linear import add
@@ -339,10 +340,29 @@ def _sliding(x: Any, y: Any, mode: Any) -> Any:
             "Pass one of them.",
         )
     wide = pad_row(x, typeof(x).dtype.type(0), padding_config=((before, after, 0),))
-    count = typeof(wide).shape[0] - m + 1
-    places = np.arange(count)[:, None] + np.arange(m)
-    windows = gather(wide, following(places), axes=(0,), mode="clip")
-    return dot_general(windows, y, dimension_numbers=(((1,), (0,)), ((), ())))
+    if typeof(x).dtype.kind == "b":
+        places = np.arange(typeof(wide).shape[0] - m + 1)[:, None] + np.arange(m)
+        windows = gather(wide, following(places), axes=(0,), mode="clip")
+        return dot_general(windows, y, dimension_numbers=(((1,), (0,)), ((), ())))
+    return _correlated(wide, y)
+
+
+def _correlated(x: Any, y: Any) -> Any:
+    """Where y lies wholly inside x: by as many products at once as kernels do."""
+    m = typeof(y).shape[0]
+    count = typeof(x).shape[0] - m + 1
+    total: Any = None
+    for first in range(0, m, TERMS):
+        last = min(first + TERMS, m)
+        part, weights = _part(x, first, count + last - 1, 0), _part(y, first, last, 0)
+        found = conv(
+            reshape(part, new_sizes=(1, 1, 1, count + last - 1 - first)),
+            reshape(weights, new_sizes=(1, 1, 1, last - first)),
+            strides=(1,),
+            dilation=(1,),
+        )
+        total = found if total is None else add(total, found)
+    return reshape(total, new_sizes=(count,))
 
 
 # ---------------------------------------------------------------------------------- whole arrays

@@ -17,17 +17,30 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import float32
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
+from ftrace.core.lower import Expansion
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
 from ftrace.primitives.compare import gt
 from ftrace.primitives.convert import convert_element_type
-from ftrace.primitives.linear import add, broadcast_rank0, check_kinds, join, move_axis
+from ftrace.primitives.dot import dot_general
+from ftrace.primitives.few_terms import sum_of_products
+from ftrace.primitives.linear import (
+    add,
+    broadcast_in_dim,
+    broadcast_rank0,
+    check_kinds,
+    join,
+    move_axis,
+)
 from ftrace.primitives.movement import Ints, zeros
-from ftrace.primitives.shape import reshape, rev
+from ftrace.primitives.shape import concatenate, reshape, rev
 from ftrace.primitives.slicing import slice
 from ftrace.primitives.windows import check_windows, count, spread_back, strided_windows
 
 GATHERED: Final = 1 << 20  # elements of windows that are written out at a time
+TERMS: Final = 64  # products of an element that are written out, or elements
+MOST: Final = 4  # channels that are made so; of more, each reads the windows again
+LONG: Final = 64  # products of an element that are summed by a kernel of their own
 
 # ---------------------------------------------------------------------------------- type
 
@@ -86,6 +99,75 @@ def _gathered(views: Any, ndim: int) -> Any:
     if prod(views.shape[i] for i in places) >= prod(views.shape[i] for i in inside):
         return views.transpose(*rows, *columns).reshape(height, width)
     return views.transpose(*columns, *rows).reshape(width, height).T
+
+
+# ---------------------------------------------------------------------------------- kernels
+
+
+def _expanded(lhs: Any, rhs: Any, *, strides: Ints, dilation: Ints) -> Any:
+    """By slices, where few numbers are multiplied for an element, or there are few elements."""
+    a, out = typeof(lhs), conv.type(typeof(lhs), typeof(rhs), strides=strides, dilation=dilation)
+    kernel, channels = typeof(rhs).shape[3:], a.shape[2]
+    terms, count = channels * prod(kernel), prod(out.shape)
+    if not count or not terms or a.dtype.itemsize < 4:
+        return None
+    if terms <= TERMS and out.shape[2] <= MOST:
+        return _by_terms(lhs, rhs, out, strides, dilation)
+    if count <= TERMS and terms >= LONG:
+        return _by_places(lhs, rhs, out, strides, dilation)
+    return None
+
+
+def _by_terms(lhs: Any, rhs: Any, out: ShapedArray, strides: Ints, dilation: Ints) -> Any:
+    """A sum of products of slices, one for each channel and each place in a window."""
+    groups, batch, outs, *space = out.shape
+    ndim = len(space)
+    last = [(n - 1) * s + 1 for n, s in zip(space, strides, strict=True)]
+    factors: list[Any] = []
+    for c, *inside in np.ndindex(typeof(rhs).shape[2:]):
+        start = [k * d for k, d in zip(inside, dilation, strict=True)]
+        limit = [k + n for k, n in zip(start, last, strict=True)]
+        piece = slice(
+            lhs,
+            start_indices=(0, 0, c, *start),
+            limit_indices=(groups, batch, c + 1, *limit),
+            strides=(1, 1, 1, *strides),
+        )
+        piece = reshape(piece, new_sizes=(groups, batch, *space))
+        weight = slice(
+            rhs,
+            start_indices=(0, 0, c, *inside),
+            limit_indices=(groups, outs, c + 1, *(k + 1 for k in inside)),
+            strides=(1,) * (3 + ndim),
+        )
+        weight = reshape(weight, new_sizes=(groups, outs))
+        along = (0, 1, *range(3, 3 + ndim))
+        for x, dims in ((piece, along), (weight, (0, 2))):
+            factors.append(broadcast_in_dim(x, shape=out.shape, broadcast_dimensions=dims))
+    return sum_of_products(*factors)
+
+
+def _by_places(lhs: Any, rhs: Any, out: ShapedArray, strides: Ints, dilation: Ints) -> Any:
+    """A product of matrices for each place of the windows."""
+    groups, batch, outs, *space = out.shape
+    kernel, channels = typeof(rhs).shape[3:], typeof(rhs).shape[2]
+    last = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    size = channels * prod(kernel)
+    weights = reshape(rhs, new_sizes=(groups, outs, size))
+    found: list[Any] = []
+    for place in np.ndindex(*space):
+        start = [p * s for p, s in zip(place, strides, strict=True)]
+        limit = [p + n for p, n in zip(start, last, strict=True)]
+        window = slice(
+            lhs,
+            start_indices=(0, 0, 0, *start),
+            limit_indices=(groups, batch, channels, *limit),
+            strides=(1, 1, 1, *dilation),
+        )
+        window = reshape(window, new_sizes=(groups, batch, size))
+        product = dot_general(window, weights, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+        found.append(reshape(product, new_sizes=(groups, batch, outs, 1)))
+    return reshape(concatenate(*found, dimension=3), new_sizes=out.shape)
 
 
 # ---------------------------------------------------------------------------------- derivatives
@@ -203,6 +285,8 @@ def _conv_samples() -> Iterable[Sample]:
         ((2, 3, 2), (2, 4, 2), (), ()),
         ((1, 1, 2, 5), (1, 2, 2, 4), (1,), (1,)),
         ((1, 1, 1, 2), (1, 1, 1, 3), (1,), (1,)),
+        ((1, 2, 1, 5, 19), (1, 2, 1, 4, 17), (1, 2), (1, 1)),
+        ((2, 1, 2, 3), (2, 5, 2, 2), (1,), (1,)),
         ((1, 0, 2, 3), (1, 2, 2, 2), (1,), (1,)),
         ((1, 2, 0, 3), (1, 2, 0, 2), (1,), (1,)),
     ):
@@ -235,6 +319,7 @@ conv = Primitive(
     jvp=_conv_jvp,
     transpose=_conv_transpose,
     batch=_conv_batch,
+    lower=Expansion(_expanded),
     mask=_conv_mask,
     zeros=True,
     linear_in=(0, 1),

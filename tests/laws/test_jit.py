@@ -31,7 +31,7 @@ ROUNDED = {op.name for op in OPS.values() if op.costly} - {
 ROUNDED |= {"logaddexp", "xlogy", "integer_pow", "reduce_sum", "reduce_prod"}
 ROUNDED |= {"ndtr", "logit", "log_expit", "entr", "xlog1py", "rel_entr", "kl_div", "special"}
 UNITS = 4  # 2 of ours, 2 of NumPy's or scipy's
-SUMS = {"reduce_sum", "reduce_prod", "cumlogsumexp", "dot_general"}
+SUMS = {"reduce_sum", "reduce_prod", "cumlogsumexp", "dot_general", "conv"}
 # by NumPy's library, where evaluation takes SciPy's; small ones are kernels
 SUMS |= {"triangular_solve", "triangular_product", "triangular_inv"}
 SUMS |= {"solve", "inv", "det", "slogdet", "cholesky", "cofactor"}
