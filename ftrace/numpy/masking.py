@@ -29,7 +29,7 @@ from ftrace.primitives.create import iota
 from ftrace.primitives.cumulative import cumsum
 from ftrace.primitives.elementwise import bitwise_and, clamp, eq, ne, select, sub
 from ftrace.primitives.index import gather, scatter
-from ftrace.primitives.linear import broadcast_in_dim, reduce_sum, transpose
+from ftrace.primitives.linear import broadcast_in_dim, permuted, reduce_sum
 from ftrace.primitives.shape import reshape
 
 Shape = tuple[int, ...]
@@ -77,7 +77,7 @@ class MaskedPlan:
 
     def _whole(self, x: Any) -> Any:
         """The indexed part of `x`, with the mask's axes made one."""
-        return moved(sized(self.basic.get(x), self.flat), self.order)
+        return permuted(sized(self.basic.get(x), self.flat), self.order)
 
     def get(self, x: Any) -> "Selection":
         """What the key reads: a copy, as in NumPy."""
@@ -89,7 +89,7 @@ class MaskedPlan:
     def put(self, x: Any, v: Any) -> Any:
         """`x` with `v`, a selection or what NumPy would store, of its dtype, written there."""
         new = Selection(self._whole(x), {self.axis: self.mask}).written(v)
-        new = moved(new, tuple(int(i) for i in np.argsort(self.order)))
+        new = permuted(new, tuple(int(i) for i in np.argsort(self.order)))
         return self.basic.put(x, sized(new, self.basic.shape))
 
 
@@ -198,11 +198,6 @@ def sized(x: Any, shape: Shape) -> Any:
     return x if typeof(x).shape == shape else reshape(x, new_sizes=shape)
 
 
-def moved(x: Any, order: Shape) -> Any:
-    """`x` with its axes in this order; itself if they are."""
-    return x if order == tuple(range(len(order))) else transpose(x, permutation=order)
-
-
 def nonzero_of(x: Any, wanted: str) -> tuple[Any, ...]:
     """The indices of the elements that are not zero; of traced ones, selections.
 
@@ -271,7 +266,7 @@ def picked(x: Any, index: Any, axis: int) -> Any:
     """The parts of `x` at these places of an axis."""
     found = gather(x, index, axes=(axis,), mode="clip")
     order = (*range(1, axis + 1), 0, *range(axis + 1, typeof(found).ndim))
-    return moved(found, order) if typeof(index).ndim else found
+    return permuted(found, order) if typeof(index).ndim else found
 
 
 def placed(v: Any, backs: Mapping[int, Tracer]) -> Any:

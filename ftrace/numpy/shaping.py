@@ -35,7 +35,7 @@ from ftrace.primitives.arithmetic import mod, neg
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.convert import copy as copy_row
 from ftrace.primitives.dynamic import dynamic_slice
-from ftrace.primitives.linear import transpose as transpose_row
+from ftrace.primitives.linear import permuted
 from ftrace.primitives.slicing import slice as slice_row
 
 
@@ -370,7 +370,7 @@ def _diagonals(offset: int, i: int, j: int) -> views.Rows:
 
 def _diagonal(x: Any, offset: int, i: int, j: int) -> Any:
     order = [k for k in range(typeof(x).ndim) if k not in (i, j)]
-    x = transpose_row(x, permutation=(*order, i, j))
+    x = permuted(x, (*order, i, j))
     *lead, m, n = typeof(x).shape
     count = max(0, min(m, n - offset) if offset >= 0 else min(m + offset, n))
     start = (offset if offset >= 0 else -offset * n) if count else 0

@@ -15,7 +15,7 @@ from ftrace.core.avals import typeof
 from ftrace.numpy.promote import TRACED, door, many_axes, static_int, stretch, strong, value
 from ftrace.numpy.shaping import slice_axis
 from ftrace.numpy.views import Rows, stepped
-from ftrace.primitives.linear import transpose
+from ftrace.primitives.linear import permuted
 from ftrace.primitives.shape import reshape
 from ftrace.primitives.slicing import pad
 
@@ -24,7 +24,7 @@ def _windows(x: Any, axis: int, w: int) -> Any:
     """Windows of `w` elements along one axis; the elements of a window are the last axis."""
     shape = typeof(x).shape
     rank, n = len(shape), shape[axis]
-    last = transpose(x, permutation=(*(i for i in range(rank) if i != axis), axis))
+    last = permuted(x, (*(i for i in range(rank) if i != axis), axis))
     rest = typeof(last).shape[:-1]
     copies = stretch(reshape(last, new_sizes=(*rest, 1, n)), (*rest, w, n))
     flat = reshape(copies, new_sizes=(*rest, w * n))
@@ -32,7 +32,7 @@ def _windows(x: Any, axis: int, w: int) -> Any:
     flat = pad(flat, zero, padding_config=(*((0, 0, 0) for _ in rest), (0, w, 0)))
     skewed = slice_axis(reshape(flat, new_sizes=(*rest, w, n + 1)), 0, n - w + 1, rank)
     order = (*range(axis), rank, *range(axis, rank - 1), rank - 1)
-    return transpose(skewed, permutation=order)
+    return permuted(skewed, order)
 
 
 @lru_cache(maxsize=256)

@@ -32,7 +32,7 @@ from ftrace.numpy.refusing import refuse
 from ftrace.numpy.shaping import atleast, diagonal, index_axis
 from ftrace.numpy.sorting import take_along_axis
 from ftrace.primitives import elementwise as e
-from ftrace.primitives.linear import transpose
+from ftrace.primitives.linear import permuted, transpose
 from ftrace.primitives.shape import expand_dims, reshape
 from ftrace.primitives.sort import sort as sort_row
 
@@ -47,7 +47,7 @@ def _flattened(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
     shape = typeof(x).shape
     axes = tuple(sorted(many_axes(axis, len(shape))))
     kept = tuple(i for i in range(len(shape)) if i not in axes)
-    x = transpose(x, permutation=(*kept, *axes))
+    x = permuted(x, (*kept, *axes))
     n = math.prod([shape[i] for i in axes])
     return reshape(x, new_sizes=(*(shape[i] for i in kept), n)), axes
 

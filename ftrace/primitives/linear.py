@@ -287,6 +287,11 @@ def move_axis(x: Any, source: int, target: int) -> Any:
     return transpose(x, permutation=tuple(order))
 
 
+def permuted(x: Any, order: tuple[int, ...]) -> Any:
+    """The axes in this order; the array itself if they are."""
+    return x if order == tuple(range(len(order))) else transpose(x, permutation=order)
+
+
 def align(axis: Any, values: Sequence[Any], dims: Sequence[int | None]) -> list[Any]:
     """Operands with the mapped axis in front and one rank, or rank 0 and not mapped."""
     shapes = [typeof(v).shape for v in values]
