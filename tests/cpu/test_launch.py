@@ -94,6 +94,7 @@ def test_a_compiled_program_gives_what_its_jaxpr_gives(name, each_entry):
             assert a.shape == out.shape
 
 
+@pytest.mark.by_size
 def test_another_size_compiles_nothing():
     def fn(x):
         return np.cosh(x).sum(axis=0) - 7.25 * x[0]

@@ -111,6 +111,7 @@ def test_more_long_lanes_than_a_vector_holds(every):
     np.testing.assert_allclose(vectorize(root)(x), np.sqrt(x), rtol=1e-12)
 
 
+@pytest.mark.by_size
 @pytest.mark.parametrize("read", [1, 3])
 def test_long_lanes_do_not_hold_up_the_others(monkeypatch, read):
     """Vectors that turn are counted by code planted in `exp`: few beyond what the lanes need.

@@ -203,6 +203,7 @@ def test_a_scan_in_a_branch_and_in_a_loop():
         np.testing.assert_allclose(y, e, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.by_size
 @pytest.mark.parametrize(
     "f",
     [
@@ -280,6 +281,7 @@ def central(f, x, step=1e-5):
     return found
 
 
+@pytest.mark.by_size
 def test_gradients_are_kernels_forwards_and_backwards():
     f = grad(loss, argnums=(0, 1))
     checked(f, A, X, exact=False)
@@ -288,6 +290,7 @@ def test_gradients_are_kernels_forwards_and_backwards():
     np.testing.assert_allclose(found[1], central(lambda x: loss(A, x), X), rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.by_size
 def test_second_derivatives():
     def f(a, x):
         return jvp(grad(loss), (a, x), (B, x))[1]
@@ -320,6 +323,7 @@ def test_derivatives_of_numbers():
     np.testing.assert_allclose(jit(grad(f))(V), central(f, V), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.by_size
 def test_mapped_gradients():
     checked(vmap(grad(loss, argnums=(0, 1))), XS[:3, 0], XS[:3], exact=False)
 

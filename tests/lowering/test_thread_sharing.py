@@ -20,6 +20,7 @@ from ftrace.lowering.program.program import every
 from tests.lowering.nests import Nest
 
 N = 1000
+pytestmark = pytest.mark.by_size
 
 
 def rows(inner, dtype="f8", steps=("any", "one"), folds=()):

@@ -118,6 +118,7 @@ def test_a_program_gives_numpys_values(name):
         same(y, e)
 
 
+@pytest.mark.by_size
 def test_another_size_compiles_nothing():
     f = ftrace.jit(lambda x: programs.softmax(x * 1.25) - np.max(x, axis=0))
     same(f(X), programs.softmax(X * 1.25) - np.max(X, axis=0))
