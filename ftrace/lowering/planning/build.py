@@ -163,7 +163,7 @@ class _Work:
             value = self.reader.at(target.source, index)
             for k in self.kept:
                 if k.made == number and k.source is target:
-                    self._store(k.target, index, self.reader.at(k.var, index))
+                    self._store(k.place, index, self.reader.at(k.var, index))
             if target.blocks:
                 self._add_up(target, place, value)
             elif is_fold(target.eqn) and target.inner:
@@ -183,7 +183,7 @@ class _Work:
         """What is computed on the way to a target; from what an earlier pass left, if it did."""
         for k in self.kept:
             if k.used == number and k.target is target:
-                value = self.reader.load(self.slots[target.var], k.var.aval, index, "out")
+                value = self.reader.load(self.slots[k.place.var], k.var.aval, index, "out")
                 self.builder.remember((k.var, index), value)
                 return target.slice[target.slice.index((k.var, target.index)) + 1 :]
         return target.slice
