@@ -67,3 +67,51 @@ def test_softmax_of_any_shape(shape):
         if x.shape[axis]:
             found = ftrace.jit(lambda x, axis=axis: softmax(x, axis))(x)
             np.testing.assert_allclose(found, softmax(x, axis), rtol=1e-13)
+
+
+def pulled(f):
+    """The value and the gradients with a cotangent, of one program."""
+
+    def g(ct, *args):
+        y, pull = ftrace.vjp(f, *args)
+        return y, pull(ct)
+
+    return g
+
+
+def logsumexp(x):
+    top = fnp.max(x, axis=1, keepdims=True)
+    return fnp.log(fnp.sum(fnp.exp(x - top), axis=1)) + top[:, 0]
+
+
+def test_a_pass_reads_what_the_one_before_left_where_it_leaves_something_itself():
+    ct = np.linspace(1.0, 2.0, 3)
+    text = kernels(pulled(logsumexp), ct, X)
+    assert text.count(" = exp ") == 1
+    assert text.count("o2[v1, ") == 5  # e left and read, its multiple left and read, overwritten
+    value, (slope,) = ftrace.jit(pulled(logsumexp))(ct, X)
+    np.testing.assert_allclose(value, logsumexp(X), rtol=1e-14)
+    np.testing.assert_allclose(slope, ct[:, None] * softmax(X), rtol=1e-13)
+
+
+def test_a_value_that_two_results_need_lies_where_both_will_be():
+    text = kernels(pulled(softmax), X, X)
+    assert text.count(" = exp ") == 1
+    value, (slope,) = ftrace.jit(pulled(softmax))(X, X)
+    y = softmax(X)
+    np.testing.assert_allclose(value, y, rtol=1e-14)
+    wanted = y * (X - fnp.sum(X * y, axis=1, keepdims=True))
+    np.testing.assert_allclose(slope, wanted, rtol=1e-11, atol=1e-14)
+
+
+def test_the_most_expensive_value_is_left_not_the_last_one():
+    def f(x):
+        e = fnp.exp(x)
+        total = fnp.sum(e, axis=1, keepdims=True)
+        half = 1.0 / (x + 9.0)
+        inner = fnp.sum(e * half / total, axis=1, keepdims=True)
+        return (half + inner) * e
+
+    text = kernels(f, X)
+    assert text.count(" = exp ") == 1
+    np.testing.assert_allclose(ftrace.jit(f)(X), f(X), rtol=1e-13)

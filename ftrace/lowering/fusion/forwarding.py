@@ -26,6 +26,7 @@ class Kept(NamedTuple):
         made, source: the pass that computes it, and the target for which it does.
         used, target: the pass that reads it, and the target for which it does.
         place: the result where it lies.
+        again: whether it lies there for a later pass, and this one reads it, too.
     """
 
     var: Any
@@ -34,6 +35,7 @@ class Kept(NamedTuple):
     used: int
     target: Target
     place: Target
+    again: bool = False
 
 
 def kept(group: Group, producers: Producers, slots: Mapping[Any, int]) -> list[Kept]:
@@ -44,8 +46,18 @@ def kept(group: Group, producers: Producers, slots: Mapping[Any, int]) -> list[K
             if len(later.inner) == 1 and not target.inner and target.var in slots:
                 one = _latest(group, producers, used, target, target)
                 while one is not None:
-                    found.append(one)
+                    found += [one, *_between(group, one)]
                     one = _latest(group, producers, one.made, one.source, target)
+    return found
+
+
+def _between(group: Group, one: Kept) -> list[Kept]:
+    """The passes before the one that a value is left for that read it, too."""
+    found: list[Kept] = []
+    for number in range(one.made + 1, one.used):
+        reader = _computed(group, number, one.used, one.target).get(one.var)
+        if reader is not None:
+            found.append(one._replace(used=number, target=reader, again=True))
     return found
 
 

@@ -162,7 +162,7 @@ class _Work:
                 self.reader.at(var, placed(where, place))
             value = self.reader.at(target.source, index)
             for k in self.kept:
-                if k.made == number and k.source is target:
+                if k.made == number and k.source is target and not k.again:
                     self._store(k.place, index, self.reader.at(k.var, index))
             if target.blocks:
                 self._add_up(target, place, value)
