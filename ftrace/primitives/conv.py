@@ -20,9 +20,9 @@ from ftrace.core.errors import AxisError, DtypeError, ShapeError
 from ftrace.core.lower import Expansion
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
+from ftrace.primitives.arithmetic import mul
 from ftrace.primitives.compare import gt
 from ftrace.primitives.convert import convert_element_type
-from ftrace.primitives.dot import dot_general
 from ftrace.primitives.few_terms import sum_of_products
 from ftrace.primitives.linear import (
     add,
@@ -31,6 +31,7 @@ from ftrace.primitives.linear import (
     check_kinds,
     join,
     move_axis,
+    reduce_sum,
 )
 from ftrace.primitives.movement import Ints, zeros
 from ftrace.primitives.shape import concatenate, reshape, rev
@@ -154,6 +155,7 @@ def _by_places(lhs: Any, rhs: Any, out: ShapedArray, strides: Ints, dilation: In
     last = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     size = channels * prod(kernel)
     weights = reshape(rhs, new_sizes=(groups, outs, size))
+    whole = groups, batch, outs, size
     found: list[Any] = []
     for place in np.ndindex(*space):
         start = [p * s for p, s in zip(place, strides, strict=True)]
@@ -165,8 +167,13 @@ def _by_places(lhs: Any, rhs: Any, out: ShapedArray, strides: Ints, dilation: In
             strides=(1, 1, 1, *dilation),
         )
         window = reshape(window, new_sizes=(groups, batch, size))
-        product = dot_general(window, weights, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
-        found.append(reshape(product, new_sizes=(groups, batch, outs, 1)))
+        terms = mul(
+            *(
+                broadcast_in_dim(x, shape=whole, broadcast_dimensions=dims)
+                for x, dims in ((window, (0, 1, 3)), (weights, (0, 2, 3)))
+            )
+        )
+        found.append(reshape(reduce_sum(terms, axes=(3,)), new_sizes=(groups, batch, outs, 1)))
     return reshape(concatenate(*found, dimension=3), new_sizes=out.shape)
 
 
