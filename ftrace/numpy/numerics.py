@@ -324,6 +324,8 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     return rev(_sliding(y, x, mode), dimensions=(0,))
 
 
+FEW: Final = 1 << 16  # products that are one kernel over windows, found by indices
+MANY: Final = 1 << 26  # products for which there would be too many indices
 _MODES: Final = {0: "valid", 1: "same", 2: "full"}
 
 
@@ -340,17 +342,17 @@ def _sliding(x: Any, y: Any, mode: Any) -> Any:
             "Pass one of them.",
         )
     wide = pad_row(x, typeof(x).dtype.type(0), padding_config=((before, after, 0),))
-    if typeof(x).dtype.kind == "b":
-        places = np.arange(typeof(wide).shape[0] - m + 1)[:, None] + np.arange(m)
-        windows = gather(wide, following(places), axes=(0,), mode="clip")
-        return dot_general(windows, y, dimension_numbers=(((1,), (0,)), ((), ())))
-    return _correlated(wide, y)
+    count = typeof(wide).shape[0] - m + 1
+    many = count * m >= (FEW if m <= TERMS else MANY)
+    if many and typeof(x).dtype.kind in "fc" and typeof(x).dtype.itemsize >= 4:
+        return _correlated(wide, y, count, m)
+    places = np.arange(count)[:, None] + np.arange(m)
+    windows = gather(wide, following(places), axes=(0,), mode="clip")
+    return dot_general(windows, y, dimension_numbers=(((1,), (0,)), ((), ())))
 
 
-def _correlated(x: Any, y: Any) -> Any:
-    """Where y lies wholly inside x: by as many products at once as kernels do."""
-    m = typeof(y).shape[0]
-    count = typeof(x).shape[0] - m + 1
+def _correlated(x: Any, y: Any, count: int, m: int) -> Any:
+    """Where y lies wholly inside x: by as many products at once as kernels write out."""
     total: Any = None
     for first in range(0, m, TERMS):
         last = min(first + TERMS, m)

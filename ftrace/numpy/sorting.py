@@ -68,7 +68,9 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     if order is not None:
         raise unsupported("sort", "order=")
     x, i = flat_or_axis(strong(value(a)), axis)
-    return sort_row(x, dimension=i, is_stable=_keeps_order(kind, stable), num_keys=1)[0]
+    alike = typeof(x).dtype.itemsize == 1  # equal elements are: NumPy counts them, in order
+    is_stable = _keeps_order(kind, stable) or alike
+    return sort_row(x, dimension=i, is_stable=is_stable, num_keys=1)[0]
 
 
 @numpy_function
@@ -86,7 +88,8 @@ def argsort(
 def _keeps_order(kind: Any, stable: Any) -> bool:
     """Whether equal elements keep their order: as NumPy, which is several times faster if not."""
     np.sort(_NONE, kind=kind, stable=stable)
-    return bool(stable) or (kind is not None and kind[0].lower() in "sm")  # stable, mergesort
+    name = kind.decode() if isinstance(kind, bytes) else kind or ""
+    return bool(stable) or name[:1].lower() in {"s", "m"}  # stable, mergesort
 
 
 @numpy_function

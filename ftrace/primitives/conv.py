@@ -40,7 +40,7 @@ from ftrace.primitives.windows import check_windows, count, spread_back, strided
 
 GATHERED: Final = 1 << 20  # elements of windows that are written out at a time
 TERMS: Final = 64  # products of an element that are written out, or elements
-MOST: Final = 4  # channels that are made so; of more, each reads the windows again
+MOST: Final = 1  # channels that are made so: of more, each reads the windows again
 LONG: Final = 64  # products of an element that are summed by a kernel of their own
 
 # ---------------------------------------------------------------------------------- type
@@ -110,7 +110,8 @@ def _expanded(lhs: Any, rhs: Any, *, strides: Ints, dilation: Ints) -> Any:
     a, out = typeof(lhs), conv.type(typeof(lhs), typeof(rhs), strides=strides, dilation=dilation)
     kernel, channels = typeof(rhs).shape[3:], a.shape[2]
     terms, count = channels * prod(kernel), prod(out.shape)
-    if not count or not terms or a.dtype.itemsize < 4:
+    apart = any(n != 1 for n in (*strides, *dilation))  # then slices are gathers
+    if not count or not terms or a.dtype.itemsize < 4 or apart:
         return None
     if terms <= TERMS and out.shape[2] <= MOST:
         return _by_terms(lhs, rhs, out, strides, dilation)

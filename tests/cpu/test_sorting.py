@@ -50,7 +50,9 @@ def test_lines_of_every_dtype_are_sorted_as_by_numpy(char):
         same(pair[1], order)  # of equal elements, too
 
 
-@pytest.mark.parametrize("options", [{"kind": "stable"}, {"kind": "Mergesort"}, {"stable": True}])
+@pytest.mark.parametrize(
+    "options", [{"kind": "stable"}, {"kind": "Mergesort"}, {"kind": b"stable"}, {"stable": True}]
+)
 def test_equal_elements_keep_their_order_where_it_is_asked_for(options):
     x = rng.integers(0, 3, (200, 3))
     want = np.argsort(x, axis=0, stable=True)

@@ -112,6 +112,16 @@ def test_bits_do_not_depend_on_the_number_of_threads(name):
         np.testing.assert_allclose(a, b, rtol=2e-3 if x.dtype.itemsize == 2 else 3e-6, atol=1e-8)
 
 
+def test_errors_of_loops_are_raised_for_any_number_of_threads():
+    i, j = np.full(400_000, 2), np.full(400_000, 3)
+    j[-1] = -1
+    with ftrace.config.update(threads=3):
+        power = ftrace.jit(lax.pow)
+        for _ in range(20):
+            with pytest.raises(ValueError, match="negative integer powers"):
+                power(i, j)
+
+
 def shared(f, *args, threads=3):
     """The threads of each loop of a compiled function that is shared."""
     with ftrace.config.update(threads=threads):

@@ -260,5 +260,7 @@ def test_loops_that_have_threads_or_tell_what_fails_are_not_shared():
     assert not any(loops(np.linalg.inv, stack))
     assert loops(lambda x: np.sort(x, axis=1), np.ones((1000, 1000))) == [0]
     assert loops(ftrace.scipy.special.jv, np.ones(100_000), np.ones(100_000)) == [0]
+    whole = np.full(100_000, 3)
+    assert not any(loops(lax.pow, whole, whole))  # negative exponents are told to Python
     deep = np.ones((20, 30, 40, 50), complex)
     assert loops(lambda x: fnp.fft.fft(x, axis=1), deep) == [0]  # loops are around it

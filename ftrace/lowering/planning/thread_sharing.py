@@ -30,6 +30,7 @@ SCALAR, VECTOR = 0.3, 0.005  # nanoseconds of an operation, by itself and per by
 COSTLY: Final = 15.0  # how much longer a function or a quotient takes
 ELEMENT: Final = 3.0  # nanoseconds of NumPy's loops for each element of an argument
 TRANSFORMS: Final = "numpy.fft._pocketfft_umath"
+INEXACT: Final = frozenset("efdgFDG->")  # types of loops that tell nobody what went wrong
 ACCESS, GATHER = 1.5, 12.0  # the same of a load or store in a row, and of one at other places
 
 
@@ -81,10 +82,10 @@ def _loop(step: Apply, table: list[int], threads: int, worth: float) -> Apply:
     """A loop of NumPy's, shared if it takes so many nanoseconds; its threads in the table.
 
     Not shared are products, systems and sorts: BLAS has threads itself, and the others tell Python
-    or the flags of their thread what went wrong. So do functions of SciPy's.
+    or the flags of their thread what went wrong. So do SciPy's functions, and powers of integers.
     """
     loop, cores = step.loop, core_names(step.loop.signature)
-    plain = loop.module == "numpy" and not any(cores)
+    plain = loop.module == "numpy" and not any(cores) and set(loop.types) <= INEXACT
     if step.depth or step.fails or not (plain or loop.module == TRANSFORMS):
         return step
     count, *sizes = table[step.numbers : step.numbers + 1 + step.cores]
