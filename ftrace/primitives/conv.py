@@ -114,26 +114,24 @@ def _expanded(lhs: Any, rhs: Any, *, strides: Ints, dilation: Ints) -> Any:
     if not count or not terms or a.dtype.itemsize < 4 or apart:
         return None
     if terms <= TERMS and out.shape[2] <= MOST:
-        return _by_terms(lhs, rhs, out, strides, dilation)
+        return _by_terms(lhs, rhs, out)
     if count <= TERMS and terms >= LONG:
-        return _by_places(lhs, rhs, out, strides, dilation)
+        return _by_places(lhs, rhs, out)
     return None
 
 
-def _by_terms(lhs: Any, rhs: Any, out: ShapedArray, strides: Ints, dilation: Ints) -> Any:
+def _by_terms(lhs: Any, rhs: Any, out: ShapedArray) -> Any:
     """A sum of products of slices, one for each channel and each place in a window."""
     groups, batch, outs, *space = out.shape
     ndim = len(space)
-    last = [(n - 1) * s + 1 for n, s in zip(space, strides, strict=True)]
     factors: list[Any] = []
     for c, *inside in np.ndindex(typeof(rhs).shape[2:]):
-        start = [k * d for k, d in zip(inside, dilation, strict=True)]
-        limit = [k + n for k, n in zip(start, last, strict=True)]
+        limit = [k + n for k, n in zip(inside, space, strict=True)]
         piece = slice(
             lhs,
-            start_indices=(0, 0, c, *start),
+            start_indices=(0, 0, c, *inside),
             limit_indices=(groups, batch, c + 1, *limit),
-            strides=(1, 1, 1, *strides),
+            strides=(1,) * (3 + ndim),
         )
         piece = reshape(piece, new_sizes=(groups, batch, *space))
         weight = slice(
@@ -149,23 +147,21 @@ def _by_terms(lhs: Any, rhs: Any, out: ShapedArray, strides: Ints, dilation: Int
     return sum_of_products(*factors)
 
 
-def _by_places(lhs: Any, rhs: Any, out: ShapedArray, strides: Ints, dilation: Ints) -> Any:
-    """A product of matrices for each place of the windows."""
+def _by_places(lhs: Any, rhs: Any, out: ShapedArray) -> Any:
+    """A fold for each place of the windows."""
     groups, batch, outs, *space = out.shape
     kernel, channels = typeof(rhs).shape[3:], typeof(rhs).shape[2]
-    last = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     size = channels * prod(kernel)
     weights = reshape(rhs, new_sizes=(groups, outs, size))
     whole = groups, batch, outs, size
     found: list[Any] = []
     for place in np.ndindex(*space):
-        start = [p * s for p, s in zip(place, strides, strict=True)]
-        limit = [p + n for p, n in zip(start, last, strict=True)]
+        limit = [p + n for p, n in zip(place, kernel, strict=True)]
         window = slice(
             lhs,
-            start_indices=(0, 0, 0, *start),
+            start_indices=(0, 0, 0, *place),
             limit_indices=(groups, batch, channels, *limit),
-            strides=(1, 1, 1, *dilation),
+            strides=(1,) * (3 + len(kernel)),
         )
         window = reshape(window, new_sizes=(groups, batch, size))
         terms = mul(

@@ -321,3 +321,15 @@ def test_more_variables_than_a_table_has_are_not_told():
     for v in BOOLS[:DECIDING]:
         full.table(v)
     assert full.table(last) is None
+
+
+def test_what_is_gated_is_said_to_exist_all_the_same():
+    """Loads of whole vectors then; not under branches that guard what they read."""
+    x, n = np.linspace(-1.0, 1.0, 40), np.ones(7)
+
+    def branches(f, *args):
+        stmts = (s for k in planned(f, *args).launches for s in inside(k.kernel.body))
+        return {s.skips for s in stmts if isinstance(s, If)}
+
+    assert branches(lambda x, y: fnp.where(x > 0, fnp.exp(y), 0.0), x, x) == {True}
+    assert branches(lambda x, n: fnp.pad(x, (3, 4)) * fnp.concatenate([n, x]), x, n) <= {False}
