@@ -332,4 +332,4 @@ def test_what_is_gated_is_said_to_exist_all_the_same():
         return {s.skips for s in stmts if isinstance(s, If)}
 
     assert branches(lambda x, y: fnp.where(x > 0, fnp.exp(y), 0.0), x, x) == {True}
-    assert branches(lambda x, n: fnp.pad(x, (3, 4)) * fnp.concatenate([n, x]), x, n) <= {False}
+    assert branches(fnp.convolve, x, n) == {False}  # what is beside the array does not exist
