@@ -7,15 +7,13 @@ that computes it may in turn read there what one before it left.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ftrace.core.jaxpr import Var
 from ftrace.core.lower import Pointwise
 from ftrace.lowering.fusion.backward_slice import Producers
 from ftrace.lowering.fusion.groups import Group, Target
-from ftrace.lowering.fusion.weights import EXACT, LIMIT, own
-
-EXPENSIVE: Final = 4  # operations: a quotient, say
+from ftrace.lowering.fusion.weights import COSTLY, EXACT, LIMIT, own
 
 
 class Kept(NamedTuple):
@@ -93,7 +91,7 @@ def _dearest(
 ) -> Any:
     """The value that a target shares with a pass that costs most; None where none is expensive."""
     costs: dict[Any, int] = {}
-    best, most = None, EXPENSIVE
+    best, most = None, COSTLY
     for v, index in target.slice if there else ():
         if v is target.var or index != target.index or v not in there:
             continue
