@@ -14,7 +14,6 @@ from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.machine import Machine
 from ftrace.lowering.planning import streaming
 from ftrace.lowering.planning.plan import plan
-from tests.lowering.test_columns import arguments, pulled
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_what_is_read_again_is_not_streamed(always):
     first, second = streamed(lambda x: (np.sin(x), np.sort(np.sin(x) * 2.0) + 1.0), x)
     assert len(first) == 1  # what is sorted lies in the arena
     assert len(second) == 1
-    jaxpr = ftrace.make_jaxpr(pulled)(*arguments((48, 20)))
+    jaxpr = ftrace.make_jaxpr(lambda x: both(x)[1])(x)
     launched = cpu_backend().plan(jaxpr).launches
     again = {s.buffer for k in launched for s in inside(k.kernel.body) if isinstance(s, Load)}
     assert any(b.startswith("o") for b in again)  # a pass left it to the next

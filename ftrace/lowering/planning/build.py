@@ -264,9 +264,9 @@ class _Work:
         dtype = target.source.aval.dtype
         part = part_code(dtype)
         wide = "f4" if part == "f2" else part
-        if part == "b1" and rule.fold not in PAIRS:  # a register of masks has enough of them
-            logical = {"sum": "or", "max": "or", "prod": "and", "min": "and"}
-            return Fold(logical.get(rule.fold, rule.fold), "b1")
+        logical = {"sum": "or", "max": "or", "prod": "and", "min": "and"}
+        if part == "b1" and rule.fold in logical:
+            return Fold(logical[rule.fold], "b1")
         if rule.fold != "sum" or dtype.kind not in "fc":
             return Fold(rule.fold, wide, WAYS if neighbours else 1)
         ways = WAYS if neighbours else 1
