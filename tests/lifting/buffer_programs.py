@@ -353,3 +353,41 @@ def layouts_of_the_second_arm(x):
             r = q.T.reshape(-1)
     q[0] = 3.0
     return r
+
+
+def _copies(*arrays):
+    return [np.array(a) for a in arrays]
+
+
+@at(0.5, 3.5)
+def new_arrays_are_unpacked(x):
+    [a, b] = _copies([1.0, 2.0, 3.0], [4.0, 5.0])
+    if x > 1:
+        a[:2] -= x * b
+    a[2] += x
+    return a
+
+
+def _pair(a):
+    return a, a.sum()
+
+
+@at(0.5, 3.5)
+def a_new_array_in_a_tuple(x):
+    b, s = _pair(np.arange(3.0))
+    b[0] = x if x > 1 else -x
+    return b * s
+
+
+@at(0.5, 3.5)
+def one_of_two_that_are_unpacked_is_plain(x):
+    a, n = _copies([1.0, 2.0], [2])
+    a[0] = x if x > 1 else 2 * x
+    return a * np.ones(n[0])
+
+
+@at(0.5, 3.5)
+def what_is_unpacked_has_a_name_of_its_own(x):
+    both = a, _ = _pair(np.arange(3.0))
+    a[0] = x if x > 1 else -x
+    return both[0] * (2.0 if isinstance(both, tuple) else 3.0)

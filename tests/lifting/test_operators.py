@@ -50,6 +50,9 @@ class Number:
     def __pow__(self, o):
         return math.cos(self.v) ** o
 
+    def __divmod__(self, o):
+        return (self.v * o, 3.0) if self.v > 0 else (2 * self.v, self.v)
+
     def __neg__(self):
         return -self.v if self.v > 0 else 2 * self.v
 
@@ -165,6 +168,7 @@ PROGRAMS = {
     "float first": lambda n: 2.0 - n,
     "mul": lambda n: n * 2.0,
     "matmul and pow": lambda n: (n @ n) * n**2,
+    "divmod": lambda n: math.prod(divmod(n, 2.0)),
     "neg": lambda n: -n,
     "invert": lambda n: ~n,
     "abs": lambda n: abs(n) * 2,

@@ -351,19 +351,30 @@ FRESH: Final = _count(np.empty(0))
 """References to an array that an expression has just made, as a function sees it."""
 
 
-def cell(x: Any) -> Any:
+def cell(x: Any, holders: int = 0) -> Any:
     """A traced array in place of a new plain one that the function will write.
 
     Only of an array that nobody else holds: a write to another must reach those who hold it.
+
+    Args:
+        x: the array.
+        holders: how many hold it that are as new, and held by nobody.
     """
     if not running or ctx.trace is EVAL or type(x) is not np.ndarray:
         return x
     if x.dtype not in dtypes.SUPPORTED:
         return x
-    if not x.flags.writeable or sys.getrefcount(x) > FRESH or not _is_private(x.base):
+    if not x.flags.writeable or sys.getrefcount(x) > FRESH + holders or not _is_private(x.base):
         return x
     made = lies_like(fnp.array(x), x)
     return x if made is None else made
+
+
+def cells(xs: Any, *places: int) -> Any:
+    """The same for some items of a new list or tuple that is about to be unpacked."""
+    if type(xs) not in (list, tuple) or sys.getrefcount(xs) > FRESH or len(xs) <= max(places):
+        return xs
+    return type(xs)([cell(xs[i], 1) if i in places else xs[i] for i in range(len(xs))])
 
 
 def _is_private(base: Any) -> bool:

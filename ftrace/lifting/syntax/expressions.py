@@ -129,10 +129,20 @@ class Expressions(ast.NodeTransformer):
                 pairs = zip(target.elts, value.elts, strict=True)
                 value.elts = [self._cell(t, v) for t, v in pairs]
             return value
-        is_written = isinstance(target, ast.Name) and target.id in self.template.written
-        if not is_written or isinstance(value, ast.Constant | ast.Name) or _is_cell(value):
+        if isinstance(target, ast.Tuple | ast.List) and not any(map(_is_starred, target.elts)):
+            written = [ast.Constant(i) for i, t in enumerate(target.elts) if self._is_written(t)]
+            new = isinstance(value, ast.Call) and written
+            return at(value, ast.Call(method("cells"), [value, *written], [])) if new else value
+        if (
+            not self._is_written(target)
+            or isinstance(value, ast.Constant | ast.Name)
+            or _is_cell(value)
+        ):
             return value
         return at(value, ast.Call(method("cell"), [value], []))
+
+    def _is_written(self, target: ast.expr) -> bool:
+        return isinstance(target, ast.Name) and target.id in self.template.written
 
     # ------------------------------------------------------------------ comprehensions
 

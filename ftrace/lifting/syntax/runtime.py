@@ -141,6 +141,7 @@ class Helper:
     attribute = staticmethod(users_operators.attribute)
     managed = staticmethod(users_operators.managed)
     cell = staticmethod(array_functions.cell)
+    cells = staticmethod(array_functions.cells)
     choose = staticmethod(chosen)
     both = staticmethod(both)
     either = staticmethod(either)

@@ -27,6 +27,7 @@ _BINARY: Final = {
         name: (getattr(operator, name), f"__{name}__", f"__r{name}__")
         for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
     },
+    "divmod": (divmod, "__divmod__", "__rdivmod__"),
     **{
         name: (getattr(operator, plain), f"__{name}__", f"__r{name}__")
         for name, plain in (
