@@ -238,6 +238,10 @@ Nothing is written by hand.
 | V | a named error, as the shape or dtype of the result depends on values that are not known |
 | K, S, B, L, H | who does it in a compiled program, as in [the table of rows](support.md) |
 
+Polynomials are as long as their coefficients: the last one in `numpy.polynomial`, the first one in
+`numpy.roots` and in remainders of `numpy.polydiv`, which NumPy leaves out where it is zero, is
+taken not to be. A program checks that when it runs, and raises a named error if it is.
+
 {summary}
 """
 COLUMNS: Final = "| | jvp | vjp | vmap | CPU | GPU |\n| --- | --- | --- | --- | --- | --- |"

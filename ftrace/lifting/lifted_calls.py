@@ -26,13 +26,21 @@ from ftrace.core.device import is_array
 from ftrace.core.trace import EVAL, Tracer, ctx, lifted, running
 from ftrace.core.weak import dropping
 from ftrace.lifting.sources.reach import place_of
-from ftrace.lifting.state.roots import STANDARD, call_of, is_denied, is_installed, is_library
+from ftrace.lifting.state.roots import (
+    STANDARD,
+    call_of,
+    is_denied,
+    is_installed,
+    is_library,
+    is_over_arrays,
+)
 from ftrace.lifting.state.throwing import refuse_unknown
 from ftrace.lifting.substitutes import array_functions, mathematics, python
 from ftrace.lifting.substitutes.array_functions import ALWAYS, CONSTRUCTORS, FILLED
 from ftrace.lifting.substitutes.mathematics import MATH
 from ftrace.lifting.substitutes.python import BUILTINS, holds_tracer
 from ftrace.lifting.substitutes.scipy_names import counterpart, is_foreign_operator
+from ftrace.lifting.substitutes.trailing_zeros import checking
 from ftrace.lifting.substitutes.unasked import ANSWERED, REFUSED
 from ftrace.lifting.syntax import users_operators
 from ftrace.lifting.syntax.rewriting import rewrite
@@ -272,7 +280,8 @@ class Territory:
 
     def _function(self, fn: types.FunctionType) -> Any:
         if self.owns(fn):
-            return rewrite(fn, self._operated)
+            made = rewrite(fn, self._operated)
+            return checking(fn, made) if is_over_arrays(fn.__globals__.get("__name__")) else made
         inner = fn.__dict__.get("__wrapped__")
         if "__ftrace__" in fn.__dict__:
             return fn

@@ -1,10 +1,11 @@
 """Polynomials by their coefficients, highest power first: polyval, polymul, polyder and kin.
 
 How many zeros lead a polynomial decides about shapes, so where values are not known the first
-coefficient of `roots` is taken to be none, which is checked when the function runs.
+coefficient that `roots` is given, and of the remainder of `polydiv`, is taken to be none, which is
+checked when the function runs.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -123,28 +124,48 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     if m < 0:
         raise IndexError("index 0 is out of bounds for axis 0 with size 0")
     if m < n:
-        return slice_axis(u, 0, 1, 0) * 0, ufuncs.apply(np.positive, u)
+        return slice_axis(u, 0, 1, 0) * 0, _trimmed(ufuncs.apply(np.positive, u), 0)
     scale = divide(1.0, index_axis(v, 0, 0))
-    quotient = []
+    quotient, gone = [], []
     rest = u
     for k in range(m - n + 1):
         digit = multiply(index_axis(rest, 0, 0), scale)
         quotient.append(atleast(digit, 1))
-        head = subtract(slice_axis(rest, 1, n + 1, 0), multiply(digit, slice_axis(v, 1, n + 1, 0)))
+        head = subtract(slice_axis(rest, 0, n + 1, 0), multiply(digit, v))
+        gone.append(slice_axis(head, 0, 1, 0))
         tail = slice_axis(rest, n + 1, m + 1 - k, 0)
-        rest = joined([head, tail], 0)
-    return joined(quotient, 0), _trimmed(rest, dtype)
+        rest = joined([slice_axis(head, 1, n + 1, 0), tail], 0)
+    return joined(quotient, 0), _trimmed(joined([*gone, rest], 0), len(gone))
 
 
-def _trimmed(rest: Any, dtype: np.dtype[Any]) -> Any:
-    """The remainder without leading zeros, as far as its values are known."""
-    if not typeof(rest).shape[0]:
-        return constant_like(np.empty(1), dtype, 0)
-    values = known(rest, "numpy.polydiv: the degree of the remainder")
-    first = 0
-    while first < len(values) - 1 and np.allclose(values[first], 0, rtol=1e-14):
-        first += 1
-    return slice_axis(rest, first, len(values), 0)
+def _trimmed(rest: Any, start: int) -> Any:
+    """The remainder without zeros in front; where values are not known it begins at `start`.
+
+    What is left of the coefficients before is zero but for rounding, of which NumPy asks, too.
+    """
+    last = typeof(rest).shape[0] - 1
+    values = rest.known(exact=False) if isinstance(rest, Tracer) else rest
+    if values is UNKNOWN:
+        start = min(start, last)
+        n = min(start + 1, last)  # a last coefficient stays, zero or not
+        is_zero = e.le(*promote(ufuncs.apply(np.absolute, slice_axis(rest, 0, n, 0)), _CLOSE))
+        fail_where(some(e.ne(is_zero, free(np.arange(n) < start))), (), _other_length)
+    else:
+        large = np.flatnonzero(~(np.abs(to_host(values)) <= _CLOSE))
+        start = int(large[0]) if len(large) else last
+    return slice_axis(rest, start, last + 1, 0)
+
+
+_CLOSE: Final = 1e-8  # to zero: the tolerance of numpy.allclose, by which polydiv asks
+
+
+def _other_length() -> None:
+    raise ShapeError(
+        "numpy.polydiv leaves out the coefficients in front of the remainder that are close to "
+        "zero, and those of traced polynomials are not just the ones that division makes zero: "
+        "how many are left would depend on values.",
+        "Divide outside of the traced function; coefficients in float32 may need float64.",
+    )
 
 
 @numpy_function
@@ -172,7 +193,7 @@ def roots(p: Any) -> Any:
         raise ValueError("Input must be a rank-1 array.")
     values = p.known(exact=True) if isinstance(p, Tracer) else p
     if values is UNKNOWN:
-        fail_where(some(e.eq(index_axis(p, 0, 0), 0)), (), _leading_zero, ShapeError)
+        fail_where(some(e.eq(index_axis(p, 0, 0), 0)), (), _leading_zero)
     else:
         first = np.flatnonzero(np.asarray(to_host(values)))[:1].sum()
         p = slice_axis(p, int(first), typeof(p).shape[0], 0)

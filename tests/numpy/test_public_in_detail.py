@@ -207,8 +207,20 @@ def test_real_functions_with_complex_values_beyond_their_domain() -> None:
         np.testing.assert_allclose(ftrace.jvp(function, (x,), (x,))[0], function(x))
     slope = ftrace.grad(lambda x: np.sum(np.emath.sqrt(x).real))(np.array([4.0, -9.0]))
     np.testing.assert_allclose(slope, [0.25, 0.0], atol=1e-15)
-    with pytest.raises(errors.ConcretizationTypeError, match=r"numpy\.emath\.sqrt"):
-        ftrace.jit(np.emath.sqrt)(V)
+
+
+def test_functions_that_may_become_complex_say_what_to_use() -> None:
+    calls: dict[str, Any] = dict.fromkeys(("sqrt", "log", "log2", "log10"), lambda f, x: f(x))
+    calls |= dict.fromkeys(("arccos", "arcsin", "arctanh"), lambda f, x: f(x))
+    calls |= {"logn": lambda f, x: f(2.0, x), "power": lambda f, x: f(x, 1.5)}
+    for name, call in calls.items():
+        function = getattr(np.emath, name)
+        for way in (ftrace.jit, ftrace.vmap):
+            with pytest.raises(errors.ConcretizationTypeError, match=r"numpy\.emath\.") as caught:
+                way(lambda x, f=function, c=call: c(f, x))(V)
+            assert "for real results, or of x.astype(complex) for complex ones" in caught.value.fix
+        found = ftrace.jit(lambda x, f=function, c=call: c(f, x.astype(complex)))(V)
+        np.testing.assert_allclose(found, call(function, V), rtol=1e-12)
 
 
 def test_zeros_at_the_end_of_a_polynomial_are_never_lost_silently() -> None:

@@ -30,11 +30,7 @@ def some(*shape: int) -> Any:
 
 
 def polynomials() -> Iterator[Case]:
-    """All bases of `numpy.polynomial`.
-
-    `line` and the conversions leave out zeros at the end, and of all but two bases `div` makes
-    some: how long their results are depends on values.
-    """
+    """All bases of `numpy.polynomial`."""
     c, d, x = some(4), some(3), some(5)
     roots = np.array([-1.0, 0.2, 2.5])
     for base, prefix in (
@@ -43,13 +39,13 @@ def polynomials() -> Iterator[Case]:
     ):
         cases: dict[str, tuple[Any, ...]] = {
             **dict.fromkeys(("der", "int", "mulx", "companion"), (c,)),
-            **dict.fromkeys(("mul", "add", "sub"), (c, d)),
+            **dict.fromkeys(("mul", "add", "sub", "div"), (c, d)),
             **{"val": (x, c), "vander": (x, 3), "val2d": (x, x + 0.1, some(3, 2))},
             **{"fromroots": (d,), "grid2d": (d, d, some(3, 2)), "fit": (PLACES, x, 2)},
-            **{"pow": (d, 2), "roots": (roots,)},
+            **{"pow": (d, 2), "roots": (roots,), "line": (0.5, 1.5), "trim": (c,)},
         }
-        if prefix in ("poly", "cheb"):
-            cases["div"] = c, d
+        if prefix != "poly":
+            cases["2poly"] = (c,)
         for name, args in cases.items():
             yield f"numpy.polynomial.{base}.{prefix}{name}", args, {}
 

@@ -21,13 +21,13 @@ from ftrace.core import source
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host
 from ftrace.core.dtypes import bool_
-from ftrace.core.errors import LiftError, TracerBoolConversionError
+from ftrace.core.errors import FtraceError, LiftError, TracerBoolConversionError
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr
 from ftrace.core.lower import Call, Refusal
 from ftrace.core.primitive import NONDIFFERENTIABLE, RAISES, Effects, Primitive, Unsupported
 from ftrace.core.records import record
 from ftrace.core.source import Location
-from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx
+from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, remember
 from ftrace.interpreters.batching import Axis, BatchTrace, place_axis
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import JaxprTracer, trace_closed
@@ -226,7 +226,12 @@ class _Raising(Primitive):
         if found is not None:
             found.note(Noted(args[0], args[1:], params["thrower"]))
             return []
-        return Primitive.__call__(self, *args, **params)
+        try:
+            return Primitive.__call__(self, *args, **params)
+        except FtraceError as error:
+            if not params["thrower"].kinds:
+                remember(error)  # values are known, so that a handler of Python's may take it
+            raise
 
 
 _NOT_LINEAR: Final = Unsupported("An error that a cotangent decides about has no transpose.")

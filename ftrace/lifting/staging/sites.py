@@ -7,6 +7,7 @@ Loops are in `staged_loops.py`.
 """
 
 import ast
+import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -14,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.control.rows.raising import innermost
-from ftrace.core.errors import LiftError
+from ftrace.control.rows.raising import fail_where, innermost
+from ftrace.core.errors import LiftError, ShapeError
+from ftrace.core.tree import LEAF
 from ftrace.lifting.staging.conditional_values import connected
 from ftrace.lifting.staging.merging import Arm, Merge
 from ftrace.lifting.state import names
@@ -23,7 +25,8 @@ from ftrace.lifting.state.leaves import truth
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Outcome
 from ftrace.lifting.state.names import NEXT, RAISE, RETURN, Liveness, Names
 from ftrace.lifting.state.nesting import entered, proceed, retried
-from ftrace.primitives.compare import eq, select
+from ftrace.lifting.state.roots import is_over_arrays
+from ftrace.primitives.compare import bitwise_not, eq, select
 
 Way = Callable[[Mapping[str, Any]], Outcome]  # what runs an arm on a state
 
@@ -212,6 +215,12 @@ class Site:
 
         def stage() -> Outcome:
             one, other = (Arm(frame, r, own) for r, own in zip(runs, read, strict=True))
+            larger = _larger(one, other) if is_over_arrays(frame.globals.get("__name__")) else None
+            if larger is not None:
+                fail_where(pred if larger else bitwise_not(pred), (), _is_smaller)
+                outcome = runs[larger](frame.state)
+                proceed(frame, outcome)
+                return outcome
             merge = Merge((one, other), needs, self.describe)
             outcome = merge.decided(frame, pred)
             self.template.helper.unbind(merge.unbound)
@@ -240,6 +249,31 @@ def _runs(frame: LocalFrame, regions: Sequence[Region]) -> tuple[Way, Way]:
     """Two regions as arms."""
     first, second = ((lambda s, r=r: r.run(frame, s)) for r in regions)
     return first, second
+
+
+def _larger(one: Arm, other: Arm) -> int | None:
+    """Which arm makes all arrays larger that both make, 0 or 1, if one does.
+
+    Array libraries leave out what an equality with zero says is nothing. It hardly ever holds: the
+    larger arrays are right, or it is an error.
+    """
+    parts = [(a, other.parts[key]) for key, a in one.parts.items() if key in other.parts]
+    leaves = [(a.leaves[0], b.leaves[0]) for a, b in parts if a.tree == b.tree == LEAF]
+    shapes = [(a.aval.shape, b.aval.shape) for a, b in leaves if a.aval and b.aval]
+    found = {(_is_within(a, b), _is_within(b, a)) for a, b in shapes if a != b}
+    return {((True, False),): 1, ((False, True),): 0}.get(tuple(found))
+
+
+def _is_within(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return len(a) == len(b) and all(map(operator.le, a, b))
+
+
+def _is_smaller() -> None:
+    raise ShapeError(
+        "numpy.polynomial leaves out coefficients that are zero, and those of a traced polynomial "
+        "are: the shape of the result would depend on values.",
+        "Pass coefficients of which the last is not zero, or the polynomial as plain values.",
+    )
 
 
 class BranchSite(Site):

@@ -69,10 +69,15 @@ _OVER_ARRAYS: Final = ("numpy.polynomial.",)
 """What of array libraries is Python over arrays, as users' own functions are."""
 
 
+def is_over_arrays(module: Any) -> bool:
+    """Whether a module is an array library's Python over arrays."""
+    return str(module).startswith(_OVER_ARRAYS)
+
+
 def is_denied(file: str, module: str) -> bool:
     """Whether code is never lifted: the standard library, array libraries, compiled code."""
     if module.partition(".")[0] in _DENIED:
-        return not module.startswith(_OVER_ARRAYS)
+        return not is_over_arrays(module)
     return file.startswith(STANDARD) and not is_installed(file)
 
 

@@ -9,12 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.lib import stride_tricks
-from numpy.polynomial.polyutils import trimseq
 
 import ftrace.numpy as fnp
-from ftrace.control.rows.raising import fail_where, some
-from ftrace.core.errors import RuleError, ShapeError
-from ftrace.core.trace import UNKNOWN, Tracer
+from ftrace.core.errors import RuleError
+from ftrace.lifting.substitutes import trailing_zeros
 
 # ---------------------------------------------------------------------------------- refused
 
@@ -71,35 +69,8 @@ class Broadcast:
         return zip(*self.iters, strict=True)
 
 
-def _trimmed(seq: Any) -> Any:
-    """`polyutils.trimseq`: coefficients without zeros at the end.
-
-    How many there are is a shape that depends on values. Where these are not known the last one is
-    taken to be none, which is checked when the function runs; where they are, one that is zero and
-    has a derivative cannot be left out.
-    """
-    if not isinstance(seq, Tracer):
-        return trimseq(seq)
-    if not seq.shape or seq.shape[0] < 2:
-        return seq
-    values = seq.known(exact=True)
-    if values is UNKNOWN:
-        last = fnp.equal(seq[-1], 0)  # pyright: ignore - operators are installed
-        fail_where(some(last), (), _last_is_zero, ShapeError)
-        return seq
-    return seq[: len(trimseq(np.asarray(values)))]  # pyright: ignore - operators are installed
-
-
-def _last_is_zero() -> None:
-    raise ShapeError(
-        "numpy.polynomial leaves out zeros at the end of coefficients, and the last one of a "
-        "traced polynomial is zero: the shape of the result would depend on values.",
-        "Pass fewer coefficients, or compute with numpy.polyval and numpy.convolve.",
-    )
-
-
 ANSWERED: Final[dict[Any, Callable[..., Any]]] = {
     np.kaiser: fnp.kaiser,
     np.broadcast: Broadcast,
-    trimseq: _trimmed,
+    **trailing_zeros.ANSWERED,
 }
