@@ -17,7 +17,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY
 PARALLEL := -n auto --maxprocesses=8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-fast doctest fuzz stress matrix renamed shared mutate bench bench-random docs golden size gpu gpu-check gpu-bench gpu-emulation format clean
+.PHONY: help demo test check test-fast doctest fuzz stress matrix renamed shared deferred mutate bench bench-random docs golden size gpu gpu-check gpu-bench gpu-emulation format clean
 
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
@@ -29,6 +29,7 @@ help:
 	@echo "make matrix     every transformation of every transformation, on seventeen functions"
 	@echo "make renamed    lowering and its backends with every primitive under a name that says nothing"
 	@echo "make shared     laws and programs where threads share every loop that they can"
+	@echo "make deferred   laws and programs where every derivative under jit is taken as of a long program"
 	@echo "make mutate     planted bugs: every one must be caught"
 	@echo "make bench      a quick comparison with the systems that are installed"
 	@echo "make bench-random   random array programs against JAX: SEED=1 COUNT=200"
@@ -87,6 +88,9 @@ renamed: $(VENV)/.installed-test
 
 shared: $(VENV)/.installed-test
 	FTRACE_CPU=sse2 $(PYTEST) $(PARALLEL) --shared tests/laws tests/lowering tests/cpu tests/programs $(PYTEST_ARGS)
+
+deferred: $(VENV)/.installed-test
+	$(PYTEST) $(PARALLEL) --deferred tests/laws tests/api tests/programs tests/lifting tests/numpy tests/sparse $(PYTEST_ARGS)
 
 mutate: $(VENV)/.installed-test
 	$(PY) -m tools.mutate $(MUTATE_ARGS)

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from ftrace.core.config import set_default, update
 from ftrace.core.trace import EVAL, ctx
 from ftrace.interpreters import captures
+from tests.deferring import defer_everything
 from tests.golden.files import Golden
 from tests.renaming import rename_everything
 from tests.sharing import share_everything
@@ -67,6 +68,10 @@ def nothing_is_left_behind() -> Iterator[None]:
     assert not held, f"arrays of these shapes are still read-only: {held}"
 
 
+OPTIONS = {"--renamed": "by_name", "--shared": "by_size", "--deferred": "at_once"}
+"""Options under which programs are made in another way, and what marks tests of the usual one."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """All processes of a run take the same samples of each row (tests/laws/cases.py)."""
     os.environ.setdefault("FTRACE_LAWS_SEED", str(random.randrange(10**6)))
@@ -74,11 +79,13 @@ def pytest_configure(config: pytest.Config) -> None:
         rename_everything()
     if config.getoption("--shared"):
         share_everything()
+    if config.getoption("--deferred"):
+        defer_everything()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that name primitives make no sense where these have other names, and so on."""
-    for option, mark in (("--renamed", "by_name"), ("--shared", "by_size")):
+    for option, mark in OPTIONS.items():
         if config.getoption(option):
             marked = [item for item in items if item.get_closest_marker(mark)]
             config.hook.pytest_deselected(items=marked)
@@ -102,6 +109,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
     parser.addoption("--renamed", action="store_true", help="tests/renaming.py says what that is")
     parser.addoption("--shared", action="store_true", help="tests/sharing.py says what that is")
+    parser.addoption("--deferred", action="store_true", help="tests/deferring.py says what that is")
     parser.addoption("--runs", type=int, default=1, help="how often tests/stress runs a program")
 
 

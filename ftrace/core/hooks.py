@@ -31,6 +31,10 @@ decide: Final = Hook(lambda test: None)
 """(tracer) -> the truth that a run over several paths takes for it, or None:
 lifting/syntax/paths.py, for `bool` of a traced value."""
 
+shorten: Final = Hook(lambda jaxpr: jaxpr)
+"""(jaxpr) -> one that computes the same, shorter if it was long:
+control/rows/repeats_as_scans.py, for derivatives."""
+
 write_out: Final = Hook()
 """(out, value, where) -> out: numpy/cells.py, for `out=` of ufuncs."""
 

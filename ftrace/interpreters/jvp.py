@@ -6,20 +6,40 @@ zero costs nothing. The same trace serves eager arrays, staged jaxprs and revers
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from ftrace.core import hooks, source
 from ftrace.core import trace as core
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray, typeof
 from ftrace.core.device import LIBRARIES
-from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
-from ftrace.core.primitive import LINEAR, NONDIFFERENTIABLE, Primitive
+from ftrace.core.dtypes import is_inexact
+from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.primitive import LINEAR, NONDIFFERENTIABLE, Primitive, Unsupported
 from ftrace.core.trace import Trace, Tracer, ctx
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.captures import Captures
+from ftrace.interpreters.dce import dce_equations
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import instantiate
+
+
+class Waiting:
+    """In the place of a tangent: the variable whose derivative is taken later.
+
+    Attributes:
+        var: the variable, in what is recorded.
+        active: whether it may have a tangent.
+        found: the primal and its tangent, once they are known.
+    """
+
+    __slots__ = ("active", "found", "var")
+
+    def __init__(self, var: Var, active: bool) -> None:
+        self.var = var
+        self.active = active
+        self.found: Any = None
 
 
 class JVPTracer(Tracer):
@@ -37,15 +57,21 @@ class JVPTracer(Tracer):
     def aval(self) -> ShapedArray:
         return typeof(self.primal)
 
+    @property
+    def has_tangent(self) -> bool:
+        """Whether a change of the arguments may change it."""
+        t = self.tangent
+        return t.active if type(t) is Waiting else t is not ZERO
+
     def known(self, exact: bool) -> Any:
-        if exact and self.tangent is not ZERO:
+        if exact and self.has_tangent:
             return core.UNKNOWN
         primal = self.primal
         return primal.known(exact) if isinstance(primal, Tracer) else primal
 
     def __repr__(self) -> str:
         text = super().__repr__()
-        number = "" if self.aval.shape or self.tangent is ZERO else _dual(self)
+        number = "" if self.aval.shape or not self.has_tangent else _dual(self)
         return f"{text[:-1]}, {number}>" if number and "?" not in number else text
 
 
@@ -56,7 +82,7 @@ def _dual(x: Any) -> str:
             return _dual(x.primal)
         level, trace = 0, x.owner
         while trace is not None:
-            level += type(trace) is JVPTrace
+            level += isinstance(trace, JVPTrace)
             trace = trace.parent
         return f"({_dual(x.primal)} + {_dual(x.tangent)}*eps[{level},1])"
     if isinstance(x, Tracer) or np.ndim(x):
@@ -128,23 +154,163 @@ class JVPTrace(Trace):
             return core.renew(value.primal), core.renew(value.tangent)
         return core.foreign(value, self.parent, "The result"), ZERO
 
+    def unpacked(self, values: Sequence[Any]) -> list[tuple[Any, Any]]:
+        """Primals and tangents of all results: nothing runs under this trace any more."""
+        return [self.unpack(y) for y in values]
+
+
+START: Final = 500  # operations: fewer are no long program, whatever they are
+
+
+class DeferringJVPTrace(JVPTrace):
+    """Differentiates a program that is staged: long ones when they are known, and not before.
+
+    Nothing needs a tangent before the function has returned. So from the `START`-th operation on
+    the primal alone is staged, and the operation recorded. In the end what was recorded is one
+    jaxpr; if it repeats itself, as an unrolled Python loop does, it is shortened first
+    (`core/hooks.py: shorten`), and one iteration is differentiated in the place of all. What was
+    staged on the way is then read by nobody. What is not shortened, or meets an operation that
+    cannot wait, is differentiated as it was recorded, in the same order.
+    """
+
+    __slots__ = ("_done", "_eqns", "_inputs", "_outs", "_waits")
+
+    def __init__(self, parent: Trace, captures: Captures | None = None) -> None:
+        super().__init__(parent, captures)
+        self._done = 0  # operations that were differentiated at once
+        self._waits = False
+        self._eqns: list[Eqn] = []
+        self._outs: list[Waiting] = []
+        self._inputs: dict[Any, tuple[Any, Var]] = {}
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if self._waits:
+            if not _cannot_wait(primitive, params):
+                return self._record(primitive, args, params)
+            self._catch_up()
+        elif self._done == START:
+            self._done += 1
+            self._waits = True
+            return self.process(primitive, args, params)
+        self._done += 1
+        if self._outs:
+            args = tuple(map(self._found, args))
+        return super().process(primitive, args, params)
+
+    # --- recording
+
+    def _record(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        primals: list[Any] = []
+        atoms: list[Atom] = []
+        active = False
+        for a in args:
+            if type(a) is JVPTracer and a.owner is self:
+                primals.append(a.primal)
+                t = a.tangent
+                active |= a.has_tangent
+                waits = type(t) is Waiting
+                atoms.append(t.var if waits else self._input((id(a.primal), id(t)), a))
+            elif type(a) in SCALAR_AVALS:
+                primals.append(a)
+                atoms.append(Literal(a))
+            else:
+                own = self._enter(a)
+                primals.append(own)
+                key = tuple(id(getattr(a, s)) for s in a.slots) if isinstance(a, Tracer) else id(a)
+                atoms.append(self._input(key, own))
+        ctx.trace = self.parent
+        active &= primitive.jvp is not NONDIFFERENTIABLE
+        y = primitive(*primals, **params)
+        found = [self._result(p, active) for p in (y if primitive.multiple else (y,))]
+        outs = [x.tangent.var for x in found]
+        self._eqns.append(Eqn(primitive, atoms, params, outs, source.location(2)))
+        return found if primitive.multiple else found[0]
+
+    def _input(self, key: Any, value: Any) -> Var:
+        """The variable of a value from before. It is kept: a key is made of addresses."""
+        known = self._inputs.get(key)
+        if known is None:
+            value = value.fresh() if isinstance(value, Tracer) else value
+            known = self._inputs[key] = value, Var(typeof(value))
+        return known[1]
+
+    def _result(self, primal: Any, active: bool) -> JVPTracer:
+        a = typeof(primal)
+        waiting = Waiting(Var(a), active and is_inexact(a.dtype))
+        self._outs.append(waiting)
+        return JVPTracer(self, primal, waiting)
+
+    # --- the end
+
+    def _found(self, a: Any) -> Any:
+        """An operand with the tangent that it was waiting for."""
+        if type(a) is JVPTracer and a.owner is self and type(a.tangent) is Waiting:
+            return a.tangent.found
+        return a
+
+    def _catch_up(self) -> None:
+        """Differentiate what was recorded, in its order; nothing waits from now on."""
+        self._waits = False
+        env = self._replayed(self._eqns)
+        for waiting in self._outs:
+            waiting.found = env[waiting.var]
+        self._eqns, self._inputs = [], {}
+
+    @source.replaying
+    def _replayed(self, eqns: Sequence[Eqn]) -> dict[Any, Any]:
+        env: dict[Any, Any] = {v: x for x, v in self._inputs.values()}
+        for eqn in eqns:
+            operands = tuple(env[a] if type(a) is Var else a.value for a in eqn.invars)
+            found = super().process(eqn.primitive, operands, eqn.params)
+            env.update(zip(eqn.outvars, found if eqn.primitive.multiple else (found,), strict=True))
+        return env
+
+    def unpacked(self, values: Sequence[Any]) -> list[tuple[Any, Any]]:
+        if self._waits:
+            wanted = [x.tangent for x in values if _waits_for(x, self)]
+            outs = [w.var for w in wanted]
+            jaxpr = Jaxpr(
+                [v for _, v in self._inputs.values()], dce_equations(self._eqns, outs), outs
+            )
+            self._waits = False
+            given = [x for x, _ in self._inputs.values()]
+            found = core.run(self, eval_jaxpr, hooks.shorten(jaxpr), given)
+            for waiting, x in zip(wanted, found, strict=True):
+                waiting.found = x
+        return super().unpacked([self._found(x) for x in values])
+
+
+def _waits_for(x: Any, trace: Trace) -> bool:
+    return type(x) is JVPTracer and x.owner is trace and type(x.tangent) is Waiting
+
+
+def _cannot_wait(primitive: Primitive, params: dict[str, Any]) -> bool:
+    """Whether an operation calls the user's functions or has effects, or is refused on its line."""
+    if primitive.stage is not None or type(primitive.jvp) is Unsupported:
+        return True
+    return primitive.effects is not None and bool(primitive.effects(**params))
+
+
+def jvp_trace(parent: Trace, captures: Captures | None = None) -> JVPTrace:
+    """The trace that differentiates a function; what it leaves is for `parent`."""
+    return (DeferringJVPTrace if core.is_staged(parent) else JVPTrace)(parent, captures)
+
 
 def jvp_flat(
     fn: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """Push tangents through a function of flat values; tangents in and out may be `ZERO`."""
-    trace = JVPTrace(ctx.trace)
+    trace = jvp_trace(ctx.trace)
     inputs = [JVPTracer(trace, p, t) for p, t in zip(primals, tangents, strict=True)]
     for x, p in zip(inputs, primals, strict=True):
         core.freeze(x, p)
     try:
-        outs = [trace.unpack(y) for y in core.run(trace, fn, *inputs)]
+        outs = trace.unpacked(core.run(trace, fn, *inputs))
     finally:
         trace.alive = False
     return [p for p, _ in outs], [t for _, t in outs]
 
 
-@cached_on_jaxpr
 def jvp_jaxpr(
     jaxpr: Jaxpr, active: tuple[bool, ...], force: tuple[bool, ...] | None = None
 ) -> tuple[Jaxpr, tuple[bool, ...]]:
@@ -152,6 +318,13 @@ def jvp_jaxpr(
 
     `force` marks results whose tangent is made real even where it is zero.
     """
+    return _jvp_jaxpr(hooks.shorten(jaxpr), active, force)
+
+
+@cached_on_jaxpr
+def _jvp_jaxpr(
+    jaxpr: Jaxpr, active: tuple[bool, ...], force: tuple[bool, ...] | None
+) -> tuple[Jaxpr, tuple[bool, ...]]:
     nonzero: list[bool] = []
 
     def pushed(*args: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from ftrace.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var, eval_jaxpr
 from ftrace.core.trace import ctx
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.captures import Captures
-from ftrace.interpreters.jvp import JVPTrace, JVPTracer
+from ftrace.interpreters.jvp import JVPTrace, JVPTracer, jvp_trace
 from ftrace.interpreters.partial import PartialTrace, PartialTracer, close
 from ftrace.interpreters.tangents import materialise, zeros_like
 from ftrace.interpreters.transpose import backward_pass
@@ -63,15 +63,16 @@ class Linearization:
 
     Args:
         primals: inputs; those that are not float or complex get no tangent.
+        whole: whether the derivative is asked for once, when the function has returned.
     """
 
     __slots__ = ("_captures", "_invars", "_partial", "inputs", "jvp", "leaves")
 
-    def __init__(self, primals: Sequence[Any]) -> None:
+    def __init__(self, primals: Sequence[Any], *, whole: bool = False) -> None:
         captures = self._captures = Captures(staged=core.is_staged(ctx.trace))
         partial = self._partial = PartialTrace(ctx.trace, captures)
         partial.on_device = any(map(core.is_on_device, primals))
-        self.jvp = JVPTrace(partial, captures)
+        self.jvp = jvp_trace(partial, captures) if whole else JVPTrace(partial, captures)
         self.leaves = primals
         self.inputs: list[JVPTracer] = []
         self._invars: list[Var | None] = []
@@ -87,7 +88,7 @@ class Linearization:
 
     def tape(self, ys: Sequence[Any]) -> tuple[list[Any], Tape]:
         """The values of results, and the derivative as far as it is recorded."""
-        results = [self.jvp.unpack(y) for y in ys]
+        results = self.jvp.unpacked(ys)
         outs: list[Atom | None] = []
         for _, t in results:
             owned = self._partial.owns(t)
@@ -119,7 +120,7 @@ def linearize_flat(
     Returns:
         The outputs and the tape.
     """
-    program = Linearization(primals)
+    program = Linearization(primals, whole=True)
     try:
         found = program.tape(core.run(program.jvp, fn, *program.inputs))
     except BaseException as error:

@@ -15,6 +15,7 @@ from ftrace.api.compiled.compiling import jit
 from ftrace.api.derivatives.autodiff import grad, jvp, linearize, vjp
 from ftrace.api.vmap import vmap
 from ftrace.core.avals import strengthen, typeof
+from ftrace.core.config import update
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DerivativeError, DtypeError, ShapeError
 from ftrace.core.lazy import lazy
@@ -68,7 +69,8 @@ def _found(fun: Function, x: Any, args: tuple[Any, ...], at_point: bool) -> tupl
         return tree_flatten(jvp(lambda p: fun(p, *tree.unflatten(rest)), (p,), (t,))[1])[0]
 
     a = strengthen(typeof(x))
-    jaxpr, captured = trace_to_jaxpr(pushed, [a, a, *map(typeof, leaves)])
+    with update(roll=0):  # what depends on what is known best where each iteration stands alone
+        jaxpr, captured = trace_to_jaxpr(pushed, [a, a, *map(typeof, leaves)])
     avals = [v.aval for v in jaxpr.outvars]
     if len(avals) != 1 or not is_inexact(avals[0].dtype):
         raise DtypeError(

@@ -8,6 +8,7 @@ import ftrace
 ROOT = Path(ftrace.__file__).parent
 ALLOWED = {
     "control/rows/raising.py": "its own row, which it takes out and puts back",
+    "control/rows/repeats_as_scans.py": "the loops of a pass, which it replaces",
     "control/rows/scan.py": "its own row, of which it makes one that keeps fewer states",
     "gpu/eager/cupy_arrays.py": "where operands of rows of ours are integers of the host",
     "gpu/eager/cupy_library.py": "a table of evaluations on CuPy arrays, one for each row of ours",
@@ -89,7 +90,7 @@ TRAVERSALS = {
         "control/rows/gating.py", "control/rows/raising.py", "lifting/staging/merging.py",
         "lowering/planning/pipeline.py", "lowering/planning/refusals.py",
     },
-    "repeats": {"lowering/rolling/listing.py"},
+    "repeats": {"lowering/rolling/listing.py", "control/rows/repeats_as_scans.py"},
     "sums of scatters": {"lowering/fusion/accumulation.py"},
     "printing, checking, telling where a value was made": {
         "core/check.py", "core/pretty.py", "interpreters/noting.py", "api/looking/residuals.py",

@@ -107,6 +107,7 @@ def test_what_a_kernel_cannot_compute_on_the_way_is_stored():
     assert names.count("dot_general") == 1
 
 
+@pytest.mark.at_once
 def test_a_long_way_is_not_gone_again_for_one_value():
     """Twenty transcendentals cost more than writing and reading one array."""
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from ftrace.control.rows.gating import gate_call
+from ftrace.core import hooks
 from ftrace.core.config import config
 from ftrace.core.device import platform
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
@@ -40,8 +41,10 @@ BACKENDS: Final = {
 }
 """By the platform of the arrays; imported when something is first compiled."""
 _cut_at_tapes = lazy("ftrace.lowering.program.segments", "cut_at_tapes")
+_with_scans = lazy("ftrace.control.rows.repeats_as_scans", "with_scans")
 _least_moved = lazy("ftrace.control.rows.mincut", "least_moved")
 LONG: Final = 64  # iterations after which the body of a loop is compiled
+MANY: Final = 4000  # equations from which on a search for repeats takes less time than it saves
 
 
 def executable(
@@ -136,6 +139,15 @@ class Turns:
             return self._run(args)
         self._left -= 1
         return eval_jaxpr(self._jaxpr, args)
+
+
+def _shortened(jaxpr: Jaxpr) -> Jaxpr:
+    """What is differentiated in the place of a jaxpr: a long one with scans for its repeats."""
+    least = config.settings.roll
+    return _with_scans(jaxpr, least) if least and len(jaxpr.eqns) >= MANY else jaxpr
+
+
+hooks.shorten.give(_shortened)
 
 
 def call_type(*avals: Any, jaxpr: Jaxpr, **params: Any) -> Any:
