@@ -83,7 +83,7 @@ TRAVERSALS = {
     },
     "what the backward pass keeps": {
         "control/remat/budgets.py", "control/remat/checkpoint.py", "control/remat/saving.py",
-        "control/rows/mincut.py",
+        "control/remat/mincut.py",
     },
     "taking equations out": {
         "interpreters/invariants.py",

@@ -42,7 +42,7 @@ BACKENDS: Final = {
 """By the platform of the arrays; imported when something is first compiled."""
 _cut_at_tapes = lazy("ftrace.lowering.program.segments", "cut_at_tapes")
 _with_scans = lazy("ftrace.control.rows.repeats_as_scans", "with_scans")
-_least_moved = lazy("ftrace.control.rows.mincut", "least_moved")
+_least_moved = lazy("ftrace.control.remat.mincut", "least_moved")
 LONG: Final = 64  # iterations after which the body of a loop is compiled
 MANY: Final = 4000  # equations from which on a search for repeats takes less time than it saves
 

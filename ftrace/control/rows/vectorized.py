@@ -41,7 +41,7 @@ from ftrace.primitives.shape import reshape
 
 _has_loops = lazy("ftrace.lowering.fusion.fusible", "has_loops")
 _is_scalar_program = lazy("ftrace.lowering.fusion.fusible", "is_scalar_program")
-_is_cheaper_again = lazy("ftrace.control.rows.mincut", "is_cheaper_again")
+_is_cheaper_again = lazy("ftrace.control.remat.mincut", "is_cheaper_again")
 
 Flags = tuple[bool, ...]
 Avals = tuple[ShapedArray, ...]

@@ -261,7 +261,9 @@ def _larger(one: Arm, other: Arm) -> int | None:
     leaves = [(a.leaves[0], b.leaves[0]) for a, b in parts if a.tree == b.tree == LEAF]
     shapes = [(a.aval.shape, b.aval.shape) for a, b in leaves if a.aval and b.aval]
     found = {(_is_within(a, b), _is_within(b, a)) for a, b in shapes if a != b}
-    return {((True, False),): 1, ((False, True),): 0}.get(tuple(found))
+    if found == {(True, False)}:
+        return 1
+    return 0 if found == {(False, True)} else None
 
 
 def _is_within(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
