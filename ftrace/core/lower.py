@@ -160,6 +160,8 @@ class GufuncCall(NamedTuple):
         outputs: the results in its order; a type for one that nobody wants.
         fails: whether the floating-point flag "invalid" behind it means that it failed. Then the
             row is evaluated by its `impl`, which says so.
+        operations: how many there are, for a loop that has threads share them by itself: it is
+            given the number of threads in the place of its data.
     """
 
     module: str
@@ -168,6 +170,7 @@ class GufuncCall(NamedTuple):
     inputs: tuple[Cores | np.generic, ...]
     outputs: tuple[Any, ...]
     fails: bool = False
+    operations: int = 0
 
 
 @record

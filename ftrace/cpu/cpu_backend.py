@@ -11,7 +11,7 @@ from typing import Any, Final
 from ftrace.core.errors import BackendError
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.lazy import once
-from ftrace.cpu import blas_loops
+from ftrace.cpu import blas_loops, window_loops
 from ftrace.cpu.foreign.gufuncs import OTHERS, has_loop
 from ftrace.cpu.llvm.machine_code import assembly, host
 from ftrace.cpu.llvm.text import Processor
@@ -27,6 +27,7 @@ from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import Program
 
 OTHERS[blas_loops.MODULE] = blas_loops.address
+OTHERS[window_loops.MODULE] = window_loops.address
 
 
 class CpuBackend:

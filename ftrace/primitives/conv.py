@@ -5,10 +5,11 @@ result is (group, batch, out channel, space...). Layouts, padding, dilation of t
 JAX's two group counts are moves before and after it (`lax/convolution.py`), and with groups as an
 axis of their own the row is closed: both transposes are the row again with axes swapped, and a
 mapped axis joins groups, batch or out channels. Evaluation gathers windows and multiplies
-matrices (BLAS), a group and a bounded number of batch members at a time.
+matrices (BLAS), a group and a bounded number of batch members at a time; compiled programs call a
+loop that gathers while it multiplies (`cpu/window_text.py`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -17,10 +18,10 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import float32
 from ftrace.core.errors import AxisError, DtypeError, ShapeError
-from ftrace.core.lower import Expansion
+from ftrace.core.lower import Cores, Expansion, Gufunc, GufuncCall
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
-from ftrace.primitives.arithmetic import mul
+from ftrace.primitives.arithmetic import complex, imag, mul, neg, real
 from ftrace.primitives.compare import gt
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.few_terms import sum_of_products
@@ -106,18 +107,52 @@ def _gathered(views: Any, ndim: int) -> Any:
 
 
 def _expanded(lhs: Any, rhs: Any, *, strides: Ints, dilation: Ints) -> Any:
-    """By slices, where few numbers are multiplied for an element, or there are few elements."""
+    """By slices, where few numbers are multiplied for an element, or there are few elements.
+
+    What has no loop becomes what has one: half floats are added up in float32 (as NumPy's products
+    do), and complex numbers are twice as many channels.
+    """
     a, out = typeof(lhs), conv.type(typeof(lhs), typeof(rhs), strides=strides, dilation=dilation)
     kernel, channels = typeof(rhs).shape[3:], a.shape[2]
     terms, count = channels * prod(kernel), prod(out.shape)
     apart = any(n != 1 for n in (*strides, *dilation))  # then slices are gathers
-    if not count or not terms or a.dtype.itemsize < 4 or apart:
+    if not count or not terms:
         return None
+    if a.dtype.kind == "f" and a.dtype.itemsize < float32.itemsize:
+        x, y = (convert_element_type(v, new_dtype=float32) for v in (lhs, rhs))
+        return convert_element_type(
+            conv(x, y, strides=strides, dilation=dilation), new_dtype=a.dtype
+        )
+    found = None if a.dtype.itemsize < 4 or apart else _written_out(lhs, rhs, out, terms, count)
+    if found is None and a.dtype.kind == "c":
+        return _by_parts(lhs, rhs, strides, dilation)
+    return found
+
+
+def _written_out(lhs: Any, rhs: Any, out: ShapedArray, terms: int, count: int) -> Any:
     if terms <= TERMS and out.shape[2] <= MOST:
         return _by_terms(lhs, rhs, out)
     if count <= TERMS and terms >= LONG:
         return _by_places(lhs, rhs, out)
     return None
+
+
+def _by_parts(lhs: Any, rhs: Any, strides: Ints, dilation: Ints) -> Any:
+    """Real and imaginary parts as channels, and as out channels."""
+    a, b = real(rhs), imag(rhs)
+    weights = concatenate(
+        concatenate(a, neg(b), dimension=2), concatenate(b, a, dimension=2), dimension=1
+    )
+    parts = concatenate(real(lhs), imag(lhs), dimension=2)
+    found = conv(parts, weights, strides=strides, dilation=dilation)
+    shape, outs = typeof(found).shape, typeof(rhs).shape[1]
+
+    def half(first: int) -> Any:
+        start = (0, 0, first, *(0,) * len(strides))
+        limit = (*shape[:2], first + outs, *shape[3:])
+        return slice(found, start_indices=start, limit_indices=limit, strides=(1,) * len(shape))
+
+    return complex(half(0), half(outs))
 
 
 def _by_terms(lhs: Any, rhs: Any, out: ShapedArray) -> Any:
@@ -172,6 +207,20 @@ def _by_places(lhs: Any, rhs: Any, out: ShapedArray) -> Any:
         )
         found.append(reshape(reduce_sum(terms, axes=(3,)), new_sizes=(groups, batch, outs, 1)))
     return reshape(concatenate(*found, dimension=3), new_sizes=out.shape)
+
+
+def _conv_call(avals: Sequence[ShapedArray], *, strides: Ints, dilation: Ints) -> GufuncCall | None:
+    """A loop of `cpu/window_loops.py`; the first axis of all arrays is the stack of groups."""
+    lhs, rhs = avals
+    rank = len(strides)
+    out = conv.type(lhs, rhs, strides=strides, dilation=dilation)
+    left, inside, places = ("".join(f",{name}{i}" for i in range(rank)) for name in ("x", "k", "y"))
+    signature = f"(b,c{left}),(o,c{inside})->(b,o{places})"
+    name = ":".join(",".join(map(str, numbers)) for numbers in (strides, dilation))
+    axes = tuple(range(1, 3 + rank))
+    given, made = (Cores(0, axes), Cores(1, axes)), (Cores(0, axes),)
+    products = prod(out.shape) * prod(rhs.shape[2:])
+    return GufuncCall("windows", name, signature, given, made, operations=max(products, 1))
 
 
 # ---------------------------------------------------------------------------------- derivatives
@@ -323,7 +372,7 @@ conv = Primitive(
     jvp=_conv_jvp,
     transpose=_conv_transpose,
     batch=_conv_batch,
-    lower=Expansion(_expanded),
+    lower=(Expansion(_expanded), Gufunc(_conv_call)),
     mask=_conv_mask,
     zeros=True,
     linear_in=(0, 1),

@@ -280,29 +280,23 @@ class _Main:
         text = self.text
         arrays = [*step.inputs, *step.outputs]
         form, flags = (len(arrays), step.depth, step.cores), bool(step.fails)
-        if step.threads >= 0:
+        whole = step.threads >= 0 and not step.operations  # the loop does not share it by itself
+        if whole:
             text.declare(SHARE, f"declare void @{SHARE}(ptr)")
             text.declare(share_name(len(arrays), step.cores), share_text(len(arrays), step.cores))
         else:
             text.declare(apply_name(*form, flags=flags), apply_text(*form, flags=flags))
         if flags:
             text.declare("flags", FLAGS)
-        loop, found = f'@"{gufuncs.symbol(step.loop)}"', gufuncs.known(step.loop)
-        if found.loop:
-            text.declare(loop, f"declare void {loop}(ptr, ptr, ptr, ptr)")
-        else:
-            for helper, declaration in sort_loops.DECLARATIONS.items():
-                text.declare(helper, declaration)
-            text.declare(loop, sort_loops.text(loop, step.loop.types))
-        data = "null"
-        if found.data:
-            data = f'@"{gufuncs.symbol(step.loop)}{gufuncs.DATA}"'
-            text.declare(data, f"declare void {data}()")
+        loop, data = self._foreign(step)
+        if step.operations and step.threads >= 0:
+            data = f"%{text.fresh()}"
+            text.line(f"{data} = inttoptr i64 {self._entry(step.threads)} to ptr")
         numbers = self.text.fresh()
         text.line(f"%{numbers} = getelementptr i64, ptr %table, i64 {step.numbers}")
         bases = [self._slot(k) for k in arrays]
         operands = ", ".join(f"ptr {x}" for x in (loop, data, f"%{numbers}", *bases))
-        if step.threads >= 0:
+        if whole:
             threads = self._entry(step.threads)
             name = share_name(len(arrays), step.cores)
             text.line(f"call void @{name}(i64 {threads}, {operands})")
@@ -316,6 +310,22 @@ class _Main:
             self._steps(step.fails)
             text.jump(good)
             text.label(good)
+
+    def _foreign(self, step: Apply) -> tuple[str, str]:
+        """What a loop and what it is given last are called, declared."""
+        text = self.text
+        loop, found = f'@"{gufuncs.symbol(step.loop)}"', gufuncs.known(step.loop)
+        if found.loop:
+            text.declare(loop, f"declare void {loop}(ptr, ptr, ptr, ptr)")
+        else:
+            for helper, declaration in sort_loops.DECLARATIONS.items():
+                text.declare(helper, declaration)
+            text.declare(loop, sort_loops.text(loop, step.loop.types))
+        data = "null"
+        if found.data:
+            data = f'@"{gufuncs.symbol(step.loop)}{gufuncs.DATA}"'
+            text.declare(data, f"declare void {data}()")
+        return loop, data
 
     def _branch(self, step: BranchStep) -> None:
         text = self.text

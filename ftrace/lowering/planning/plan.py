@@ -422,6 +422,8 @@ class _Planner:
         for slot in spare:
             self._free(slot)
         step = Apply(loop, tuple(inputs), outputs, found.depth, found.cores, first, fails)
+        if call.operations:
+            step = replace(step, operations=call.operations)
         return [*copies, step]
 
     def _product(self, eqn: Eqn, dims: Dims, slots: Slots) -> list[Step]:

@@ -84,6 +84,12 @@ def _loop(step: Apply, table: list[int], threads: int, worth: float) -> Apply:
     Not shared are products, systems and sorts: BLAS has threads itself, and the others tell Python
     or the flags of their thread what went wrong. So do SciPy's functions, and powers of integers.
     """
+    if step.operations:
+        time = step.operations * VECTOR * 8
+        if time < worth:
+            return step
+        table.append(min(threads, int(time / EACH)))
+        return replace(step, threads=len(table) - 1)
     loop, cores = step.loop, core_names(step.loop.signature)
     plain = loop.module == "numpy" and not any(cores) and set(loop.types) <= INEXACT
     if step.depth or step.fails or not (plain or loop.module == TRANSFORMS):

@@ -140,6 +140,7 @@ class Apply:
         numbers: the first of the table entries with sizes and steps (loop_numbers.py).
         fails: what to do where the flag "invalid" is raised behind it; nothing: it is not asked.
         threads: the table entry with the number of threads that may share it, -1 where none do.
+        operations: how many there are, where the loop itself has threads share them.
     """
 
     loop: InnerLoop
@@ -150,6 +151,7 @@ class Apply:
     numbers: int
     fails: tuple["Step", ...]
     threads: int = -1
+    operations: int = 0
 
 
 @record
