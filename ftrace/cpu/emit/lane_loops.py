@@ -7,7 +7,7 @@ stores under one take twice the time in memory beyond the second cache, all true
 Blocks of a fold end where the counter reaches a multiple of their length.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from ftrace.cpu.emit import divergent_lanes, interrupts, lane_folds, thread_regions
@@ -16,9 +16,13 @@ from ftrace.cpu.emit.emitter import State
 from ftrace.cpu.llvm.text import Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import iota, part
 from ftrace.lowering.kernel.fold_trees import has_tree
-from ftrace.lowering.kernel.ir import Fold, Loop, While
+from ftrace.lowering.kernel.ir import PAIRS, Fold, Loop, While
 from ftrace.lowering.kernel.schedule import LANE
 from ftrace.lowering.kernel_passes.uniformity import varying_in
+
+REGISTERS = (
+    4  # of values, with which pairs are folded at once; of indices there may be twice as many
+)
 
 
 def loop(s: State, stmt: Loop) -> None:
@@ -39,6 +43,9 @@ def _lanes(s: State, stmt: Loop) -> int:
     if s.lanes > 1 or schedule.lanes == 1 or stmt.params or schedule.role(stmt) != LANE:
         return 1
     ways = max((f.ways for f in stmt.folds if has_tree(f)), default=1)
+    if stmt.folds and all(f.op in PAIRS for f in stmt.folds):  # each step waits for the one before
+        size, width = min(int(f.acc[1:]) for f in stmt.folds), s.text.host.vector_bytes
+        ways = max(ways, min(REGISTERS * width // size, width))
     for lanes in (max(schedule.lanes, ways), ways):
         if all(f.block % lanes == 0 for f in stmt.folds):
             return lanes
@@ -133,10 +140,12 @@ class _Serial:
         self.s, self.stmt = s, stmt
         self.apart: list[_Apart | None] = []
         self.states: list[Cells] = []
+        self.counting = lane_folds.counting(stmt)
         first = 0
-        for fold, index in zip(stmt.folds, _index_types(stmt), strict=True):
+        kinds = zip(stmt.folds, _index_types(stmt), self.counting, strict=True)
+        for fold, index, counts in kinds:
             wide = s.lanes if stmt.outs[first].id in s.varying else 1
-            state = lane_folds.start(s.text, fold, index, wide)
+            state = lane_folds.start(s.text, fold, index, wide, counts)
             split = has_tree(fold) and fold.ways > 1
             self.apart.append(_Apart(s, fold, state) if split else None)
             self.states.append([] if split else state)
@@ -156,13 +165,16 @@ class _Serial:
             for f, g, apart in zip(stmt.folds, groups, self.apart, strict=True)
         ]
         left = s.block(stmt.body)
-        parts = zip(stmt.folds, _split(stmt, left), groups, self.apart, strict=True)
+        given = zip(_split(stmt, left), self.counting, strict=True)
         new: Cells = []
-        for fold, values, state, apart in parts:
+        for fold, (values, counts), state, apart in zip(
+            stmt.folds, given, groups, self.apart, strict=True
+        ):
             if apart is not None:
                 apart.take(at, values)
             else:
-                new += lane_folds.step(s.text, fold, state, _fit(s, values, state[0]), None)
+                fitting = _fit(s, values, state[0])
+                new += lane_folds.step(s.text, fold, state, fitting, None, counts)
         count = len(stmt.outs) - len(stmt.params)
         for value, like in zip(left[count:], self.inits, strict=True):
             new += _fit(s, [value], like)
@@ -219,7 +231,7 @@ class _Apart:
             s.text.label(go)
         way = s.text.op("and", at, Typed(str(fold.ways - 1), "i8", 1))
         given = _fit(s, values, self.like)
-        self._save(way, lane_folds.step(s.text, fold, self._load(way), given, None))
+        self._save(way, lane_folds.step(s.text, fold, self._load(way), given, None, False))
 
     def _flush(self) -> None:
         def body(way: Typed, cells: Cells) -> Cells:
@@ -252,8 +264,8 @@ def _swept(s: State, stmt: Loop, lanes: int, bounds: Bounds) -> list[Cells]:
     """Many iterations at once, on accumulators that are vectors of `ways`."""
     text, (start, stop) = s.text, bounds
     ways = [f.ways if has_tree(f) else lanes for f in stmt.folds]
-    kinds = zip(stmt.folds, _index_types(stmt), ways, strict=True)
-    states = [lane_folds.start(text, f, index, w) for f, index, w in kinds]
+    kinds = zip(stmt.folds, _index_types(stmt), ways, lane_folds.counting(stmt), strict=True)
+    states = [lane_folds.start(text, *kind) for kind in kinds]
     cells = [c for state in states for c in state]
     may_leave = divergent_lanes.leaving(s, stmt)
     if may_leave is not None:
@@ -273,6 +285,7 @@ class _Lanes:
 
     def __init__(self, s: State, stmt: Loop, lanes: int, states: list[Cells]) -> None:
         self.s, self.stmt, self.lanes, self.states = s, stmt, lanes, states
+        self.counting = lane_folds.counting(stmt)
 
     def full(self, at: Typed, cells: Cells) -> Cells:
         """A vector of iterations, all of them active."""
@@ -311,15 +324,13 @@ class _Lanes:
         left = s.block(self.stmt.body)
         s.pop()
         new: Cells = []
-        for fold, state, values in zip(
-            self.stmt.folds, groups, _split(self.stmt, left), strict=True
-        ):
+        for fold, state, values, counts in self._taken(groups, left):
             ways, mask = state[0].lanes, None
             if ways > 1:
                 way = text.op("and", at, text.const(ways - 1, "i8"))
                 mask = text.compare("eq", text.splat(way, ways), iota("i8", ways))
             spread = [text.splat(v, ways) for v in values]
-            new += lane_folds.step(text, fold, state, spread, mask)
+            new += lane_folds.step(text, fold, state, spread, mask, counts)
         return new
 
     def _begin(self, at: Typed, cells: Cells) -> list[Cells]:
@@ -342,10 +353,11 @@ class _Lanes:
         s.varying = varying_in(self.stmt.body, self.stmt.axis)
         left = [s.widen(v) for v in s.block(self.stmt.body)]
         new: Cells = []
-        for fold, state, values in zip(
-            self.stmt.folds, groups, _split(self.stmt, left), strict=True
-        ):
-            new += self._take(fold, state, values, mask)
+        for fold, cells, values, counts in self._taken(groups, left):
+            state = cells
+            for piece, active in self._pieces(values, mask, state[0].lanes):
+                state = lane_folds.step(s.text, fold, state, piece, active, counts)
+            new += state
         s.lanes, s.axis, s.mask, s.varying = 1, None, None, set()
         s.pop()
         return new
@@ -399,11 +411,17 @@ class _Lanes:
         s.lanes, s.apart, s.mask, s.varying = 1, None, None, set()
         s.pop()
 
-    def _take(self, fold: Fold, state: Cells, values: Sequence[Typed], mask: Typed | None) -> Cells:
-        """A vector onto the accumulators, in as many parts as there are rounds in it."""
-        text, ways = self.s.text, state[0].lanes
+    def _taken(
+        self, groups: Sequence[Cells], left: Sequence[Typed]
+    ) -> Iterator[tuple[Fold, Cells, Sequence[Typed], bool]]:
+        """Each fold, its state, what it takes in, and whether its index counts."""
+        return zip(self.stmt.folds, groups, _split(self.stmt, left), self.counting, strict=True)
+
+    def _pieces(
+        self, values: Sequence[Typed], mask: Typed | None, ways: int
+    ) -> Iterator[tuple[list[Typed], Typed | None]]:
+        """A vector for each round of the accumulators, and the mask of each."""
+        text = self.s.text
         for first in range(0, self.lanes, ways):
             piece = [part(text, v, first, ways) for v in values]
-            active = None if mask is None else part(text, mask, first, ways)
-            state = lane_folds.step(text, fold, state, piece, active)
-        return state
+            yield piece, None if mask is None else part(text, mask, first, ways)

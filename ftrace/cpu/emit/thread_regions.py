@@ -170,8 +170,11 @@ class _Region:
         many = max(ROOM // self.width, 1)
         buffer = f"%{text.fresh('states')}"
         s.scopes[0].lines.append(f"  {buffer} = alloca [{many * self.width} x i8], align 64")
-        pairs = zip(folds, self.cells, strict=True)
-        states = [lane_folds.start(text, f, c[-1].value.dtype, c[0].value.lanes) for f, c in pairs]
+        given = zip(folds, self.cells, lane_folds.counting(self.stmt), strict=True)
+        states = [
+            lane_folds.start(text, fold, cells[-1].value.dtype, cells[0].value.lanes, counts)
+            for fold, cells, counts in given
+        ]
 
         def regrouped(cells: Cells) -> list[Cells]:
             supply = iter(cells)
