@@ -448,3 +448,10 @@ def test_shorter_kernels_are_shared_inside_of_loops():
 
     assert not any(shared(once, x))
     assert any(shared(lambda x: lax.fori_loop(0, 9, lambda i, c: once(fnp.roll(c, 1)), x), x))
+
+
+@pytest.mark.by_size
+def test_transforms_of_twenty_microseconds_are_not_shared():
+    few, many = (np.random.default_rng(0).normal(size=(n, n)) for n in (128, 300))
+    assert not any(shared(lambda x: fnp.fft.irfft2(fnp.fft.rfft2(x)), few))
+    assert all(shared(lambda x: fnp.fft.irfft2(fnp.fft.rfft2(x)), many))

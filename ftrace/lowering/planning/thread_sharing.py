@@ -6,13 +6,16 @@ The time of an iteration is estimated from its operations and accesses; that of 
 product with sizes that the plan knows. Which thread runs which iterations changes no result: only
 loops whose iterations write different cells are shared, and sums only where their fold has blocks,
 whose sums are combined in order. The choice is noted in the kernel's schedule. Loops of NumPy's are
-shared along the batch, where they know neither Python nor threads of their own.
+shared along the batch, where they know neither Python nor threads of their own; those of ours that
+say how many operations they have share them by themselves.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
+
+import numpy as np
 
 from ftrace.core.scalar import OPS
 from ftrace.lowering.kernel.ir import Block, Kernel, Let, Load, Loop, Stmt, Store, While, blocks_of
@@ -29,6 +32,7 @@ UNKNOWN: Final = 16  # iterations of a loop whose number only the run knows
 SCALAR, VECTOR = 0.3, 0.005  # nanoseconds of an operation, by itself and per byte in lanes
 COSTLY: Final = 15.0  # how much longer a function or a quotient takes
 ELEMENT: Final = 3.0  # nanoseconds of NumPy's loops for each element of an argument
+POINT: Final = 1.0  # the same of Fourier transforms
 TRANSFORMS: Final = "numpy.fft._pocketfft_umath"
 INEXACT: Final = frozenset("efdgFDG->")  # types of loops that tell nobody what went wrong
 ACCESS, GATHER = 1.5, 12.0  # the same of a load or store in a row, and of one at other places
@@ -79,28 +83,30 @@ def _launch(launch: Launch, table: list[int], threads: int, worth: float) -> Lau
 
 
 def _loop(step: Apply, table: list[int], threads: int, worth: float) -> Apply:
-    """A loop of NumPy's, shared if it takes so many nanoseconds; its threads in the table.
+    """A compiled loop, shared if it takes so many nanoseconds; its threads in the table."""
+    time = _loop_time(step, table)
+    if not time or time < worth:
+        return step
+    table.append(min(threads, int(time / EACH)))
+    return replace(step, threads=len(table) - 1)
+
+
+def _loop_time(step: Apply, table: Sequence[int]) -> float:
+    """Nanoseconds of a loop that can be shared, 0 for others.
 
     Not shared are products, systems and sorts: BLAS has threads itself, and the others tell Python
     or the flags of their thread what went wrong. So do SciPy's functions, and powers of integers.
     """
     if step.operations:
-        time = step.operations * VECTOR * 8
-        if time < worth:
-            return step
-        table.append(min(threads, int(time / EACH)))
-        return replace(step, threads=len(table) - 1)
+        return step.operations * VECTOR * int(np.dtype(step.loop.types[0]).itemsize)
     loop, cores = step.loop, core_names(step.loop.signature)
     plain = loop.module == "numpy" and not any(cores) and set(loop.types) <= INEXACT
     if step.depth or step.fails or not (plain or loop.module == TRANSFORMS):
-        return step
+        return 0.0
     count, *sizes = table[step.numbers : step.numbers + 1 + step.cores]
     size = dict(zip(dict.fromkeys(n for names in cores for n in names), sizes, strict=True))
-    time = count * ELEMENT * sum(prod(size[n] for n in names) for names in cores)
-    if count < 2 or time < worth:
-        return step
-    table.append(min(threads, int(time / EACH)))
-    return replace(step, threads=len(table) - 1)
+    each = POINT if loop.module == TRANSFORMS else ELEMENT
+    return count * each * sum(prod(size[n] for n in names) for names in cores) if count > 1 else 0.0
 
 
 class _Times:
