@@ -3,11 +3,24 @@
 Integers never trap: a divisor of zero gives 0, and the lowest number by -1 wraps. Floats follow
 NumPy's definitions on top of the exact remainder of C; the floor quotient is snapped to the
 nearest whole number as NumPy does.
+
+No processor divides vectors of integers: `_by_reciprocal` makes their quotients of floats. With 4
+bytes or fewer, or where all numbers of a vector lie within 2^50 of 0, a, b and a - q b are exact as
+floats, for q within 1 of a / b. It is within 3/4: 1/2 by rounding to a whole number, and |a / b|
+2^-52 by rounding 1 / b and the product. So one step towards the sign wanted of the remainder makes
+them right. A whole number is taken from, and brought to, a float by adding `WHOLE`, whose last bit
+counts ones.
 """
+
+from typing import Final
 
 from ftrace.cpu.llvm.rounding import floor, round_op
 from ftrace.cpu.llvm.text import Text, Typed, type_of
 from ftrace.cpu.llvm.vector_idioms import invert, lane
+
+NEAR: Final = 1 << 50  # numbers from -NEAR to below it are taken as floats
+WHOLE: Final = {"f8": 1.5 * 2.0**52, "f4": 1.5 * 2.0**23}
+INTEGER: Final = {"f8": "i8", "f4": "i4"}
 
 
 def divide_op(text: Text, op: str, a: Typed, b: Typed) -> Typed:
@@ -91,6 +104,62 @@ def _each_remainder(text: Text, a: Typed, b: Typed) -> Typed:
 
 
 def _integers(text: Text, op: str, a: Typed, b: Typed) -> Typed:
+    if a.lanes == 1:
+        return _divided(text, op, a, b)
+    if a.dtype[1:] != "8":
+        return _by_reciprocal(text, op, a, b)
+    below = NEAR if a.dtype[0] == "i" else 0  # what lies so far below 0 is the first that is near
+    moved = [text.add(x, text.like(x, below)) for x in (a, b)]
+    far = text.op("or", *(text.compare("uge", x, text.like(x, NEAR + below)) for x in moved))
+    hard, easy, done = text.fresh("far"), text.fresh("near"), text.fresh("quotient")
+    text.branch(text.any(far), hard, easy)
+    text.label(easy)
+    quick = _by_reciprocal(text, op, a, b)
+    text.jump(done)
+    text.label(hard)
+    slow = _divided(text, op, a, b)
+    text.jump(done)
+    text.label(done)
+    return text.phi(a.dtype, a.lanes, [(quick, easy), (slow, hard)])
+
+
+def _by_reciprocal(text: Text, op: str, a: Typed, b: Typed) -> Typed:
+    """As `_divided`, of vectors that are exact as floats."""
+    kind = "f4" if int(a.dtype[1:]) < 4 else "f8"
+    by_zero = text.compare("eq", b, text.like(b, 0))
+    x, y = (_as_float(text, v, kind) for v in (a, text.select(by_zero, text.like(b, 1), b)))
+    whole, zero = text.like(x, WHOLE[kind]), text.like(x, 0.0)
+    reciprocal = text.div(text.like(y, 1.0), y)
+    raised = text.fma(x, reciprocal, whole)
+    quotient = text.sub(raised, whole)
+    rest = text.fma(text.fneg(quotient), y, x)
+    sign = x if op == "rem" else y
+    low = text.op("and", text.compare("olt", rest, zero), text.compare("oge", sign, zero))
+    high = text.op("and", text.compare("ogt", rest, zero), text.compare("olt", sign, zero))
+    if op == "floor_divide":
+        less = text.sub(raised, text.like(x, 1.0))
+        found = text.select(text.op("or", low, high), less, raised)
+    else:
+        size = text.fabs(y)
+        up, down = text.add(rest, size), text.sub(rest, size)
+        found = text.add(text.select(low, up, text.select(high, down, rest)), whole)
+    bits = text.convert("bitcast", found, INTEGER[kind])
+    integer = text.sub(bits, text.convert("bitcast", whole, INTEGER[kind]))
+    if INTEGER[kind][1:] != a.dtype[1:]:
+        integer = text.convert("trunc", integer, a.dtype)
+    return text.select(by_zero, text.like(a, 0), Typed(integer.name, a.dtype, a.lanes))
+
+
+def _as_float(text: Text, x: Typed, kind: str) -> Typed:
+    """Integers as floats, of 8 bytes if they are near 0."""
+    if x.dtype[1:] != "8":
+        return text.convert("sitofp" if x.dtype[0] == "i" else "uitofp", x, kind)
+    whole = text.like(Typed("", kind, x.lanes), WHOLE[kind])
+    bits = text.add(x, text.convert("bitcast", whole, x.dtype))
+    return text.sub(text.convert("bitcast", bits, kind), whole)
+
+
+def _divided(text: Text, op: str, a: Typed, b: Typed) -> Typed:
     signed = a.dtype[0] == "i"
     zero, one = text.like(a, 0), text.like(a, 1)
     by_zero = text.compare("eq", b, zero)
