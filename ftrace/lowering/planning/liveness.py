@@ -98,6 +98,20 @@ def aliases_of(items: Sequence[Item]) -> dict[Any, Any]:
     }
 
 
+def written_as(
+    items: Sequence[Item], out: Any, made: set[Any], aliases: dict[Any, Any]
+) -> list[Any]:
+    """The variable that can be made in the place of a result; or none.
+
+    It is the result, or what that is another name for, if a kernel writes it: kernels know shapes
+    from variables, others from slots.
+    """
+    found = _chain(out, aliases)[-1:]
+    if found == [out]:
+        return [v for v in found if v in made]
+    return [v for v in found if any(isinstance(item, Group) and v in item.where for item in items)]
+
+
 def starts(
     items: Sequence[Item],
     slots: Slots,

@@ -193,9 +193,9 @@ class _Planner:
         made = {v for item in items for v in liveness.made(item)} - aliases.keys()
         last = liveness.last_uses(items, outs, aliases)
         into, beside = self._beside(items, form, into, carried, slots, (last, aliases))
-        for out, slot in zip(outs, into, strict=True):
-            if type(out) is not Literal and out in made:
-                slots.setdefault(out, slot)
+        for k, (out, slot) in enumerate(zip(outs, into, strict=True)):
+            for v in liveness.written_as(items, out, made, {} if k < carried else aliases):
+                slots.setdefault(v, slot)
         slots.update(liveness.starts(items, slots, made, last, aliases))
         steps: list[Step] = []
         places: list[tuple[int, int]] = []  # (last use, slot) of what lies in the arena
