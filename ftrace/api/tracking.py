@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
+import numpy as np
+
 from ftrace.api.calls import (
     ArgumentSelection,
     brief,
@@ -20,24 +22,31 @@ from ftrace.api.calls import (
     differentiable,
     name_of,
 )
-from ftrace.api.derivatives.jacobians import backward_pass, split_first
+from ftrace.api.derivatives.jacobians import backward_pass, hessian, split_first
 from ftrace.api.derivatives.unit_vectors import chunks
 from ftrace.api.modes.mode_choice import jacobian
 from ftrace.core import device
 from ftrace.core import trace as core
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DtypeError, UnexpectedTracerError
+from ftrace.core.errors import DerivativeError, DtypeError, UnexpectedTracerError
 from ftrace.core.registration import register_record
 from ftrace.core.trace import ctx, lifted
-from ftrace.core.tree import tree_flatten
+from ftrace.core.tree import tree_flatten, tree_map
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.linearize import Linearization
 from ftrace.interpreters.quiet import quietly
 
 
+class _Pair(NamedTuple):
+    """What a `Differentiated` holds as a tuple."""
+
+    value: Any
+    gradient: Any
+
+
 @register_record
-class Differentiated(NamedTuple):
+class Differentiated(_Pair):
     """A value and its gradient.
 
     Attributes:
@@ -46,8 +55,36 @@ class Differentiated(NamedTuple):
             a container, it has blocks as `jacrev` gives them.
     """
 
-    value: Any
-    gradient: Any
+    _second: Callable[[], Any] | None = None
+
+    def __getstate__(self) -> None:
+        """Copies and what is pickled are the pair alone: functions cannot be pickled."""
+
+    @functools.cached_property
+    def hessian(self) -> Any:
+        """The second derivatives, computed when they are first asked for.
+
+        By one variable the Hessian itself, by several a dict of dicts by their names (by several
+        positional ones a tuple of tuples). They are those at the arguments of the call.
+
+        Raises:
+            DerivativeError: this is no result of `with_gradient` itself, or the function has
+                another value by now, as when an array that it reads was changed.
+
+        Example:
+            >>> import ftrace
+            >>> r = ftrace.with_gradient(lambda a, b: a * b + a**2, a=3.0, b=8.0)
+            >>> float(r.hessian["a"]["a"]), float(r.hessian["a"]["b"])
+            (2.0, 1.0)
+        """
+        if self._second is None:
+            raise DerivativeError(
+                "Only what with_gradient itself returns has a Hessian: this was made by a `track` "
+                "block, or has been through jit, vmap or a function of trees.",
+                "Ask for .hessian where with_gradient is called, nest `track` blocks, or use "
+                "ftrace.hessian.",
+            )
+        return self._second()
 
 
 def with_gradient(fun: Callable[..., Any], /, *args: Any, **variables: Any) -> Differentiated:
@@ -59,8 +96,8 @@ def with_gradient(fun: Callable[..., Any], /, *args: Any, **variables: Any) -> D
         **variables: the arguments to differentiate by.
 
     Returns:
-        A `Differentiated`: `.value` and `.gradient`. The gradient by one variable is bare, by
-        several a dict (by several positional ones a tuple).
+        A `Differentiated`: `.value`, `.gradient` and, computed when asked for, `.hessian`. The
+        gradient by one variable is bare, by several a dict (by several positional ones a tuple).
 
     Raises:
         DtypeError: there is nothing to differentiate by, or a variable has no derivative.
@@ -73,6 +110,8 @@ def with_gradient(fun: Callable[..., Any], /, *args: Any, **variables: Any) -> D
         >>> r = ftrace.with_gradient(lambda a, b: a * b + a**2, a=3.0, b=8.0)
         >>> float(r.gradient["a"]), float(r.gradient["b"])
         (14.0, 3.0)
+        >>> float(r.hessian["a"]["b"])
+        1.0
 
     Source: `with gradient` of pqR (R. Neal, 2019).
     """
@@ -92,17 +131,66 @@ def with_gradient(fun: Callable[..., Any], /, *args: Any, **variables: Any) -> D
     chosen: Any = names or tuple(range(len(args)))
     chosen = chosen[0] if len(chosen) == 1 else chosen
     made = jacobian(paired, chosen, has_aux=True, mode="auto")
+    at = tree_map(_kept, (args, variables))
     gradient, value = made(*args, **variables)
     if len(names) > 1:
         gradient = _by_name(gradient, value, names)
-    return Differentiated(value, gradient)
+    result = Differentiated(value, gradient)
+    result._second = lambda: _hessian(fun, paired, chosen, at, value)
+    return result
+
+
+def _kept(x: Any) -> Any:
+    """A leaf as it is now: an array may be written before second derivatives are asked for."""
+    return x.copy() if device.is_array(x) else x
+
+
+def _hessian(fun: Any, paired: Any, chosen: Any, at: Any, value: Any) -> Any:
+    """Second derivatives where the value was computed, by the variables of the gradient."""
+    args, variables = at
+    second, again = hessian(paired, chosen, has_aux=True)(*args, **variables)
+    for x, y in zip(tree_flatten(value)[0], tree_flatten(again)[0], strict=True):
+        known = not isinstance(x, core.Tracer) and not isinstance(y, core.Tracer)
+        if known and not _close(x, y):
+            raise DerivativeError(
+                f"{name_of(fun)} has another value than when its gradient was computed: "
+                "something that it reads was changed.",
+                "Ask for .hessian before, or pass what changes as an argument.",
+            )
+    if not isinstance(chosen, tuple) or not variables:
+        return second
+    tree = tree_flatten(value)[1]
+    inner = {name: tree_flatten(x)[1] for name, x in variables.items()}
+    return tree.unflatten(
+        [
+            {
+                name: inner[name].unflatten(
+                    [dict(zip(chosen, columns, strict=True)) for columns in _below(inner[name], b)]
+                )
+                for name, b in zip(chosen, rows, strict=True)
+            }
+            for rows in _below(tree, second)
+        ]
+    )
+
+
+def _close(x: Any, y: Any) -> bool:
+    """Whether two values are one but for rounding: passes may add up in another order."""
+    dtype = typeof(x).dtype
+    if typeof(x) != typeof(y) or not is_inexact(dtype):
+        return typeof(x) == typeof(y) and bool(np.all(x == y))
+    return bool(np.allclose(x, y, rtol=float(np.finfo(dtype).eps) ** 0.5, equal_nan=True))
+
+
+def _below(tree: Any, x: Any) -> list[Any]:
+    """The subtrees of x at the leaves of a tree."""
+    return tree.flatten_up_to(x) if tree.children() else [x]
 
 
 def _by_name(gradient: Any, value: Any, names: tuple[str, ...]) -> Any:
     """Blocks in the structure of the value, each a tuple: the same with a dict for each tuple."""
-    leaves, tree = tree_flatten(value)
-    blocks = tree.flatten_up_to(gradient) if len(leaves) != 1 or tree.children() else [gradient]
-    return tree.unflatten([dict(zip(names, b, strict=True)) for b in blocks])
+    tree = tree_flatten(value)[1]
+    return tree.unflatten([dict(zip(names, b, strict=True)) for b in _below(tree, gradient)])
 
 
 @contextmanager

@@ -1,11 +1,12 @@
 """Noting where values come from: `NotingTrace` evaluates, and remembers which row made what.
 
 It stands where evaluation stands, at the bottom, so that whatever runs above it (`linearize`, say)
-does exactly what it would do without it. Notes hold arrays weakly: what dies, dies.
+does exactly what it would do without it. Notes hold arrays weakly: what dies, dies. Numbers, which
+know no weak references, are held.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 from weakref import ref
 
 import numpy as np
@@ -17,6 +18,9 @@ from ftrace.core.primitive import Primitive
 from ftrace.core.records import record
 from ftrace.core.source import Location
 from ftrace.core.trace import EVAL, Trace, ctx
+from ftrace.interpreters.captures import owner
+
+UNNAMED: Final = "captured array"
 
 
 @record
@@ -26,7 +30,7 @@ class Note:
     Attributes:
         kind: "argument", "captured" (an array of the user, from outside), "named" (by
             `checkpoint_name`) or "intermediate".
-        name: the argument's or the given name, or that of the primitive.
+        name: the argument's or the given name, that of the primitive, or the captured variable's.
         place: the user's line.
     """
 
@@ -36,49 +40,72 @@ class Note:
 
 
 class NotingTrace(Trace):
-    """Evaluates every primitive, with a note on its results."""
+    """Evaluates every primitive, with a note on its results.
 
-    __slots__ = ("_notes", "foreign")
+    Args:
+        variables: names of arrays that may be captured, by the arrays' ids.
+    """
+
+    __slots__ = ("_notes", "_variables", "foreign")
     name = "inspection"
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[int, str]) -> None:
         super().__init__(EVAL)
-        self._notes: dict[int, tuple[ref[Any], Note]] = {}
+        self._variables = variables
+        self._notes: dict[int, tuple[Callable[[], Any], Note]] = {}
         self.foreign: list[tuple[Any, Note]] = []  # arrays of the user
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         place = source.location(2)
         for i, a in enumerate(args):
             if is_array(a) and self.find(a) is None:
-                note = Note("captured", "captured array", _read_at(params, i) or place)
+                variable = self._variables.get(id(owner(a)), UNNAMED)
+                note = Note("captured", variable, _read_at(params, i) or place)
                 self.enter(a, note)
         ctx.trace = EVAL
         result = EVAL.process(primitive, args, params)
         for i, y in enumerate(result if primitive.multiple else (result,)):
-            if is_array(y):
+            if is_array(y) or is_number(y):
                 self._note(y, _made_by(primitive, params, i, place))
         return result
 
     def lift(self, value: Any) -> Any:
         return value
 
-    def enter(self, array: Any, note: Note) -> None:
-        """Note an array of the user."""
-        self.foreign.append((array, note))
-        self._note(array, note)
+    def enter(self, value: Any, note: Note) -> None:
+        """Note an array or a number of the user."""
+        if is_array(value):
+            self.foreign.append((value, note))
+        self._note(value, note)
 
     def find(self, array: Any) -> Note | None:
-        """The note on an array."""
+        """The note on an array or a number."""
         holder, note = self._notes.get(id(array), (None, None))
         return note if holder is not None and holder() is array else None
 
     def origin(self, array: Any) -> Note | None:
         """The note on an array, or on the user's array of which it is a protected copy."""
         found = self.find(array)
-        return found if found is not None else _same_content(array, self.foreign)
+        return (
+            found
+            if found is not None or not is_array(array)
+            else _same_content(array, self.foreign)
+        )
 
     def _note(self, array: Any, note: Note) -> None:
-        self._notes[id(array)] = (ref(array), note)
+        self._notes[id(array)] = (ref(array) if is_array(array) else lambda: array, note)
+
+
+def is_number(x: Any) -> bool:
+    """Whether a value is a float or complex number, which a backward pass may keep."""
+    return issubclass(type(x), (float, complex, np.inexact))
+
+
+def own(x: Any) -> Any:
+    """A Python number as an object of its own: the same constant elsewhere is another one."""
+    if type(x) is float:
+        return x * 1.0
+    return complex(x.real, x.imag) if type(x) is complex else x
 
 
 def _read_at(params: dict[str, Any], position: int) -> Location | None:

@@ -142,14 +142,15 @@ def test_records_say_name_shape_dtype_bytes_line_and_reason():
     first = f.__code__.co_firstlineno
     found = saved_residuals(f, {"in": SMALL[1]}, w=SMALL)
     by_name = {r.name: r for r in found}
-    assert set(by_name) == {"x['in']", "w", "cos", "hidden", "captured array"}
+    assert set(by_name) == {"x['in']", "w", "cos", "hidden", "SMALL"}
     w = by_name["w"]
     assert (w.kind, w.shape, w.dtype, w.bytes) == ("argument", (20, 20), np.float64, 3200)
     cos = by_name["cos"]
     assert (cos.kind, cos.bytes, cos.why) == ("intermediate", 160, "read by mul")
     assert f"test_residuals.py:{first + 1}: h = checkpoint_name" in cos.place
     assert by_name["hidden"].kind == "named"
-    assert f":{first + 2}: return np.sum" in by_name["captured array"].place
+    assert f":{first + 2}: return np.sum" in by_name["SMALL"].place
+    assert by_name["SMALL"].kind == "captured"
 
 
 @pytest.mark.parametrize("wrap", [jit, checkpoint, lambda f: jit(jit(f))])
@@ -224,11 +225,42 @@ def test_a_linear_function_keeps_nothing():
 def test_the_table_is_printed(capsys):
     ftrace.print_saved_residuals(lambda x, y: np.sum(np.sin(x) * y), SMALL[0], 2)
     text = capsys.readouterr().out
-    assert text.endswith("160 bytes in 1 residual\n")
+    assert text.endswith("168 bytes in 2 residuals\n")
     assert "160 bytes: float64[20] result of cos, at " in text
     ftrace.print_saved_residuals(lambda x: np.sum(checkpoint_name(x, "q") ** 2 * BIG), BIG * 2)
     text = capsys.readouterr().out
-    assert "captured array" in text
+    assert "captured array BIG, at " in text
+
+
+def test_numbers_that_depend_on_arguments_are_listed():  # D12
+    found = saved_residuals(lambda a, b: a * b + np.sin(a) ** 2.0, 2.0, 3.0)
+    listed = [(r.kind, r.name, r.shape, r.bytes) for r in found]
+    assert listed[:3] == [
+        ("argument", "b", (), 8),
+        ("argument", "a", (), 8),
+        ("intermediate", "cos", (), 8),
+    ]
+    assert found.bytes == 8 * len(found)
+    (single,) = saved_residuals(lambda a: np.exp(a), np.float32(1.0))
+    assert (single.name, single.bytes) == ("exp", 4)
+    (complex_,) = saved_residuals(lambda z: z * z, 1.0 + 2.0j)
+    assert (complex_.name, complex_.bytes) == ("z", 16)
+
+
+def test_constants_of_the_program_are_no_residuals():
+    scale = 1.5
+    (found,) = saved_residuals(lambda x: np.sum(np.sin(x) * scale * 2.0), SMALL[0])
+    assert found.name == "cos"
+    assert len(saved_residuals(lambda a: a * 2.0, 2.0)) == 0  # nor where it is the argument's
+
+
+def test_captured_arrays_have_the_names_of_their_variables():  # D12
+    weights = SMALL.copy()
+    (found,) = saved_residuals(jit(lambda x: np.sum(weights[2:] @ x)), SMALL[0])
+    assert (found.kind, found.name) == ("captured", "weights")
+    held = [SMALL.copy()]
+    (found,) = saved_residuals(lambda x: np.sum(held[0] @ x), SMALL[0])
+    assert found.name == "captured array"
 
 
 def test_nothing_of_the_users_is_changed_or_held():

@@ -1,5 +1,8 @@
 """`track`, `gradient_of`, `with_gradient` (D15, E2, E3, E8, E9, E12, E22)."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -49,6 +52,53 @@ def test_positional_arguments_stay_where_others_are_named():
     np.testing.assert_allclose(r.gradient[1], np.sum(A, 0), rtol=1e-15, atol=1e-15)
     r = ftrace.with_gradient(lambda a, b: [a * b, {"s": a}], a=2.0, b=3.0)
     assert r.gradient == [{"a": 3.0, "b": 2.0}, {"s": {"a": 1.0, "b": 0.0}}]
+
+
+def test_a_result_has_second_derivatives():  # E22
+    r = ftrace.with_gradient(lambda a: np.sin(3 * a), a=1.2)
+    np.testing.assert_allclose(r.hessian, -9 * np.sin(3.6), rtol=1e-14)
+    r = ftrace.with_gradient(lambda a, b: a * b + a**2, a=3.0, b=8.0)
+    assert r.hessian == {"a": {"a": 2.0, "b": 1.0}, "b": {"a": 1.0, "b": 0.0}}
+    assert ftrace.with_gradient(np.multiply, 3.0, 4.0).hessian == ((0.0, 1.0), (1.0, 0.0))
+    r = ftrace.with_gradient(lambda a, b: [a["x"] * np.sum(b) ** 2], a={"x": 3.0}, b=X)
+    second = r.hessian[0]
+    np.testing.assert_allclose(second["a"]["x"]["b"], 2 * np.sum(X) * np.ones(3))
+    np.testing.assert_allclose(second["b"]["b"], 6 * np.ones((3, 3)))
+    assert second["a"]["x"]["a"]["x"] == 0.0
+    rows = ftrace.with_gradient(lambda x: x**3, x=X).hessian
+    assert rows.shape == (3, 3, 3)
+    np.testing.assert_allclose(np.einsum("iii->i", rows), 6 * X)
+
+
+def test_second_derivatives_of_a_result_in_transformed_functions():
+    def second(x):
+        return ftrace.with_gradient(np.sin, x).hessian
+
+    for transformed in (second, ftrace.jit(second)):
+        np.testing.assert_allclose(transformed(0.5), -np.sin(0.5), rtol=1e-14)
+    np.testing.assert_allclose(ftrace.grad(second)(0.5), -np.cos(0.5), rtol=1e-14)
+
+
+def test_second_derivatives_are_those_at_the_call():
+    x, w = X.copy(), X.copy()
+    r = ftrace.with_gradient(lambda x: np.sum(x**3), x)
+    other = ftrace.with_gradient(lambda x: np.sum(w * x**3), x)
+    x[:] = 7.0
+    w[:] = 1.0
+    np.testing.assert_allclose(r.hessian, np.diag(6 * X))
+    with pytest.raises(errors.DerivativeError, match="another value"):
+        _ = other.hessian
+
+
+def test_a_result_that_was_taken_apart_says_where_its_hessian_is():
+    r = ftrace.with_gradient(np.sin, 1.0)
+    with ftrace.track(x=1.0) as t:
+        tracked = t.result_of(np.sin(t.x))
+    mapped = ftrace.vmap(lambda x: ftrace.with_gradient(np.sin, x))(X)
+    for apart in (tracked, mapped, pickle.loads(pickle.dumps(r)), copy.copy(r)):
+        with pytest.raises(errors.DerivativeError, match="nest `track` blocks"):
+            _ = apart.hessian
+    assert pickle.loads(pickle.dumps(r)) == r
 
 
 def test_decisions_are_lifted_in_with_gradient():

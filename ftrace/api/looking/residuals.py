@@ -2,9 +2,11 @@
 
 The function is linearized once, exactly as `vjp` does it, over a trace that notes which row made
 which array (`interpreters/noting.py`); the arrays among the literals of the recorded linear
-program are the residuals. Their bytes are those of the memory they hold, counted once.
+program are the residuals, and the numbers that depend on arguments. Their bytes are those of the
+memory they hold, counted once; of numbers, those of their dtype.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +18,7 @@ from ftrace.control.functions import FlatFunction, argument_avals, argument_path
 from ftrace.control.remat.budgets import Budget
 from ftrace.core import source
 from ftrace.core import trace as core
+from ftrace.core.avals import typeof
 from ftrace.core.device import is_array
 from ftrace.core.errors import ConcretizationTypeError
 from ftrace.core.jaxpr import Eqn, Literal
@@ -24,18 +27,19 @@ from ftrace.core.trace import Tracer
 from ftrace.interpreters.captures import owner
 from ftrace.interpreters.jvp import JVPTracer
 from ftrace.interpreters.linearize import Tape, linearize_flat
-from ftrace.interpreters.noting import Note, NotingTrace
+from ftrace.interpreters.noting import UNNAMED, Note, NotingTrace, is_number, own
 from ftrace.interpreters.quiet import quietly
 
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """One array that is kept between the forward and the backward pass.
+    """One array or number that is kept between the forward and the backward pass.
 
     Attributes:
         kind: "argument", "captured" (an array of the user that is no argument), "named" (by
             `checkpoint_name`) or "intermediate".
-        name: the argument's path, the given name, or the primitive that computed it.
+        name: the argument's path, the given name, the primitive that computed it, or the variable
+            by which the function captures it (where it has none itself, "captured array").
         shape, dtype: of the array.
         bytes: of the memory it holds; 0 where an earlier residual holds the same memory.
         place: the user's `file:line: code` that computed (or, for a captured array, first read)
@@ -54,7 +58,7 @@ class Residual:
     def __str__(self) -> str:
         what = {
             "argument": f"argument {self.name}",
-            "captured": "captured array",
+            "captured": UNNAMED if self.name == UNNAMED else f"{UNNAMED} {self.name}",
             "named": f"value named {self.name!r}",
         }.get(self.kind, f"result of {self.name}")
         at = f", at {self.place}" if self.place else ""
@@ -89,8 +93,9 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Saved
 
     Returns:
         A tuple of records (name, shape, dtype, bytes, the user's line, and why it is kept) whose
-        `bytes` is the memory held between the two passes. Scalars are not counted. Arrays of the
-        user count where `vjp` keeps a copy of them or keeps them alive.
+        `bytes` is the memory held between the two passes. A number counts as its dtype does, if it
+        is an argument or was computed; constants of the program are not counted. Arrays of the user
+        count where `vjp` keeps a copy of them or keeps them alive.
 
     Raises:
         ConcretizationTypeError: an argument is a traced value.
@@ -105,6 +110,7 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Saved
     leaves, tree = flatten_call(args, kwargs)
     argument_avals(fun, leaves, tree)
     paths = argument_paths(fun, tree)
+    leaves = [own(x) for x in leaves]
     for x, path in zip(leaves, paths, strict=True):
         if isinstance(x, Tracer):
             raise ConcretizationTypeError(
@@ -112,13 +118,13 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Saved
                 "Call it outside transformations, on arrays.",
             )
     flat = FlatFunction(fun, tree)
-    trace = NotingTrace()
+    trace = NotingTrace(_captured(fun))
 
     def noted(*inputs: JVPTracer) -> Any:
         for x, given, path in zip(inputs, leaves, paths, strict=True):
-            for array in (x.primal, given):
-                if is_array(array):
-                    trace.enter(array, Note("argument", path))
+            for value in (x.primal, given):
+                if is_array(value) or is_number(value):
+                    trace.enter(value, Note("argument", path))
         return flat(*inputs)
 
     def linearized() -> Tape:
@@ -128,6 +134,17 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Saved
         tape = core.run(trace, linearized)
     trace.alive = False
     return _records(tape, trace)
+
+
+def _captured(fun: Any) -> dict[int, str]:
+    """The variables by which a function captures arrays, by the arrays."""
+    fun = inspect.unwrap(fun)
+    try:
+        found = inspect.getclosurevars(fun)
+    except (TypeError, ValueError):  # no Python function, or a cell of its closure is empty
+        return {}
+    names = {**found.globals, **found.nonlocals}
+    return {id(x): name for name, x in names.items() if is_array(x)}
 
 
 def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -147,25 +164,27 @@ def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 
 def _records(tape: Tape, trace: NotingTrace) -> SavedResiduals:
-    arrays: dict[int, Any] = {}
+    values: dict[int, Any] = {}
     readers: dict[int, dict[str, None]] = {}
     for eqn in tape.eqns:
         for a in eqn.invars:
-            if type(a) is Literal and is_array(a.value):
-                arrays[id(a.value)] = a.value
+            if type(a) is Literal and (is_array(a.value) or trace.find(a.value) is not None):
+                values[id(a.value)] = a.value
                 readers.setdefault(id(a.value), {})[_reader(eqn, a.value, trace)] = None
     held: set[int] = set()
     found: list[Residual] = []
-    for key, array in arrays.items():
-        root = owner(array)
-        note = trace.origin(array) or Note("intermediate", "unknown")
+    for key, value in values.items():
+        a = typeof(value)
+        root = owner(value) if is_array(value) else value
+        size = root.nbytes if is_array(value) else a.dtype.itemsize
+        note = trace.origin(value) or Note("intermediate", "unknown")
         found.append(
             Residual(
                 note.kind,
                 note.name,
-                array.shape,
-                array.dtype,
-                0 if id(root) in held else root.nbytes,
+                a.shape,
+                a.dtype,
+                0 if id(root) in held else size,
                 source.describe(note.place),
                 ", ".join(readers[key]),
             )
