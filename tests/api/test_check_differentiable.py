@@ -374,3 +374,65 @@ def test_a_report_names_the_inputs_that_are_blocked_and_no_others():
     assert whole.blocked == ()
     integers = check_differentiable(lambda a, n: a * n, 1.0, np.ones(2, int), wrt=(0, 1))
     assert integers.blocked == ("n",)
+
+
+# ---------------------------------------------------------------------------------- D8
+
+
+X = np.array([0.5, -1.0, 2.0])
+
+
+def scaled(x, label, n):
+    if label == "floor":
+        return np.sum(np.floor(x)) * n
+    for _ in range(n):
+        x = x * x
+    return np.sum(x)
+
+
+def test_what_is_no_array_is_what_it_is_as_for_grad():  # D8
+    assert ftrace.check_differentiable(scaled, X, "square", 3)
+    assert not ftrace.check_differentiable(scaled, X, "floor", 3)
+    assert ftrace.check_differentiable(lambda x, f: f(x), 1.0, np.sin)
+    assert not ftrace.check_differentiable(lambda x, f: f(x), 1.0, np.floor)
+
+
+def test_arguments_that_are_no_numbers_are_named():  # D8
+    report = ftrace.check_differentiable(scaled, X, "floor", n=2, wrt=("x", "label", "n"))
+    assert report.blocked == ("x", "label")
+    assert "non-float input: label is no number." in str(report)
+    with pytest.raises(errors.DtypeError, match="g of scaled: a value") as error:
+        ftrace.check_differentiable(renamed, X, bytearray())
+    assert "bytearray" in str(error.value)
+
+
+def renamed(x, g):
+    return np.sum(x)
+
+
+renamed.__name__ = "scaled"
+
+
+class Shift:
+    def __init__(self):
+        self.by, self.steps, self.name = X.copy(), 2, "shift"
+
+    def moved(self, x):
+        return np.sum(x + self.by * self.steps) + np.floor(self.by[0])
+
+
+def test_objects_are_containers_of_their_attributes():  # D8
+    report = ftrace.check_differentiable(Shift.moved, Shift(), X)
+    assert report
+    assert report.wrt == ("self.by", "x")
+    assert not ftrace.check_differentiable(lambda s, x: np.sum(x), Shift(), X, wrt="s")
+
+
+def test_a_decorated_function_is_checked_for_each_text():  # D18
+    @ftrace.differentiable
+    def f(x, label):
+        return scaled(x, label, 1)
+
+    assert f(X, "square") == np.sum(X * X)
+    with pytest.raises(errors.RuleError, match="floor is constant"):
+        f(X, "floor")
