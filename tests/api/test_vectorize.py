@@ -12,7 +12,7 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 from ftrace import elementwise_partials, grad, hessian, jit, jvp, lax, vectorize, vjp, vmap
-from ftrace.core.errors import LiftError, RuleError, ShapeError
+from ftrace.core.errors import DtypeError, LiftError, RuleError, ShapeError
 from tests.api.ways import GRADIENTS, HESSIANS, differences
 
 X = np.array([0.7, 1.9, 3.1])
@@ -267,6 +267,61 @@ def test_partials_are_the_diagonals_of_jacobians():
     _, (same,) = elementwise_partials(lambda x, y: x * x * y, argnums="y")(X, COLUMN)
     np.testing.assert_array_equal(only, same)
     np.testing.assert_allclose(only, np.broadcast_to(X * X, (2, 3)))
+
+
+Z = np.array([0.5 + 1.5j, -1.0 + 0.25j, 2.0 - 0.5j])
+
+
+def scaled_up(z, w):
+    while fnp.abs(z) < 30.0:
+        z = z * w
+    return z
+
+
+def test_partials_by_complex_numbers_are_those_of_grad():  # B5
+    def real(z):
+        return fnp.abs(z) ** 2 + fnp.imag(z) * fnp.real(z)
+
+    for compiled in (lambda f: f, jit):
+        y, (dz,) = compiled(elementwise_partials(real))(Z)
+        np.testing.assert_allclose(y, np.abs(Z) ** 2 + Z.imag * Z.real)
+        np.testing.assert_allclose(dz, vmap(grad(real))(Z), rtol=1e-14)
+        partials = compiled(elementwise_partials(scaled_up, holomorphic=True))(Z, 3.0 + Z)[1]
+        wanted = vmap(grad(scaled_up, (0, 1), holomorphic=True))(Z, 3.0 + Z)
+        np.testing.assert_allclose(partials, wanted, rtol=1e-13)
+    single = elementwise_partials(real)(Z.astype(np.complex64))[1][0]
+    assert single.dtype == np.complex64
+
+
+def test_complex_results_of_real_numbers_and_real_ones_of_complex_numbers():  # B5
+    f = elementwise_partials(lambda x, z: (fnp.exp(1j * x), fnp.imag(z) * x))
+    (turned, scaled), (of_turned, of_scaled) = f(X[0], Z)
+    np.testing.assert_allclose(turned, np.exp(1j * X[0]))
+    np.testing.assert_allclose(of_turned[0], 1j * turned)
+    np.testing.assert_array_equal(of_turned[1], np.zeros(3, complex))
+    np.testing.assert_allclose(scaled, Z.imag * X[0])
+    np.testing.assert_allclose(of_scaled[0], Z.imag)
+    np.testing.assert_allclose(of_scaled[1], -1j * X[0])
+    with pytest.raises(DtypeError, match="complex result that depends on a complex argument"):
+        elementwise_partials(fnp.exp)(Z)
+
+
+def test_partials_of_functions_that_work_with_arrays():  # B5
+    weights = np.arange(3.0)
+    y, (dx,) = elementwise_partials(lambda x: fnp.sum(fnp.sin(weights * x)))(X)
+    np.testing.assert_allclose(y, np.sin(X[..., None] * weights).sum(-1))
+    np.testing.assert_allclose(dx, (weights * np.cos(X[..., None] * weights)).sum(-1))
+
+
+def test_an_error_of_an_element_is_raised_beside_complex_partials():
+    def f(z):
+        if fnp.abs(z) > 2.0:
+            raise ValueError("too large")
+        return fnp.abs(z)
+
+    with pytest.raises(ValueError, match="too large"):
+        elementwise_partials(f)(Z)
+    np.testing.assert_allclose(elementwise_partials(f)(Z / 2)[1][0], np.conj(Z) / np.abs(Z))
 
 
 def test_partials_of_loops_share_one_loop():

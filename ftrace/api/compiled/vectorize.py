@@ -24,12 +24,12 @@ from ftrace.control.functions import (
     stage_function,
 )
 from ftrace.control.once import Staging, checked
-from ftrace.control.rows.partials import partials
+from ftrace.control.rows.partials import Pattern, complex_partials, partials
 from ftrace.control.rows.raising import Noted, Several, again, joined, kinds_of, without_errors
 from ftrace.control.rows.vectorized import vectorize_call
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import LiftError, ShapeError
+from ftrace.core.errors import DtypeError, LiftError, ShapeError
 from ftrace.core.jaxpr import Jaxpr, Var, eval_jaxpr
 from ftrace.core.tree import PyTreeDef, paths
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
@@ -119,22 +119,27 @@ def _everywhere(
     return everywhere
 
 
-def elementwise_partials(fun: Callable[..., Any], *, argnums: Any = None) -> Callable[..., Any]:
+def elementwise_partials(
+    fun: Callable[..., Any], *, argnums: Any = None, holomorphic: bool = False
+) -> Callable[..., Any]:
     """Results and all partial derivatives of a scalar function at every place of arrays.
 
-    One kernel computes the M results and the N x M partials of each element; those that the
-    caller's compiled program does not use are left out.
+    One kernel computes the M results and the N x M partials of each element, if all are real
+    numbers; those that the caller's compiled program does not use are left out.
 
     Args:
         fun: as for `vectorize`.
         argnums: positions or names of the arguments by which to differentiate; all by default.
+        holomorphic: complex results are complex-analytic functions of complex arguments.
 
     Returns:
         A function that gives `(ys, partials)`: for each result (in its containers) a tuple with,
-        for each argument, an array (or containers of arrays) of the broadcast shape.
+        for each argument, an array (or containers of arrays) of the broadcast shape. The partial
+        of a real result by a complex number x + iy is d/dx - i d/dy, as the gradient is.
 
     Raises:
-        DtypeError: as `vectorize`.
+        DtypeError: a complex result by a complex argument, without `holomorphic`.
+        ShapeError, LiftError: as `vectorize`.
 
     Example:
         >>> import numpy as np, ftrace
@@ -151,7 +156,7 @@ def elementwise_partials(fun: Callable[..., Any], *, argnums: Any = None) -> Cal
     @functools.wraps(fun)
     def everywhere(*args: Any, **kwargs: Any) -> Any:
         call = _Call(scalar, args, kwargs, options)
-        return call.with_partials(argnums)
+        return call.with_partials(argnums, holomorphic)
 
     return jit(everywhere)
 
@@ -233,7 +238,7 @@ class _Call:
         """The results everywhere."""
         jaxpr, shared = self.program
         if not _is_kernel(jaxpr, shared):
-            return self._mapped()
+            return self._noted(self._mapped(jaxpr))
         operands = [self._stretched(x) for x in (*shared, *self.leaves)]
         outs = vectorize_call(*operands, jaxpr=self._flagged(), active=(), keep=keep)
         return self._checked(outs, operands)
@@ -274,23 +279,26 @@ class _Call:
         kept = tuple(range(len(self.shape) - len(shape), len(self.shape)))
         return broadcast_in_dim(x, shape=self.shape, broadcast_dimensions=kept)
 
-    def _mapped(self) -> list[Any]:
+    def _mapped(self, jaxpr: Jaxpr) -> list[Any]:
         """For functions that work with arrays inside: every place is a member of a batch."""
-        jaxpr, shared = self.program
+        shared = self.program.shared
         size = int(np.prod(self.shape, dtype=int))
         flat = [reshape(self._stretched(x), new_sizes=(size,)) for x in self.leaves]
         axis = Axis(size, None)
         dims = [*(None for _ in shared), *(0 for _ in flat)]
         found = batch_flat(lambda *xs: eval_jaxpr(jaxpr, xs), axis, [*shared, *flat], dims)
         placed = [place_axis(y, d, axis, 0) for y, d in zip(*found, strict=True)]
-        outs = [reshape(y, new_sizes=(*self.shape, *typeof(y).shape[1:])) for y in placed]
+        return [reshape(y, new_sizes=(*self.shape, *typeof(y).shape[1:])) for y in placed]
+
+    def _noted(self, outs: list[Any]) -> list[Any]:
+        """The results of `_mapped`; an error of a member is raised."""
         if self.errors:
             again(joined([e.noted(outs) for e in self.errors]))
         return outs[: self.count]
 
     # --- partials
 
-    def with_partials(self, argnums: Any) -> tuple[Any, Any]:
+    def with_partials(self, argnums: Any, holomorphic: bool) -> tuple[Any, Any]:
         """Results, and for each of them the partials by each argument."""
         jaxpr, shared = self.program
         args = self.in_tree.children()[0].children()
@@ -303,21 +311,28 @@ class _Call:
         active = (False,) * count + tuple(
             i in wanted and is_inexact(a.dtype) for i, a in enumerate(self.scalars)
         )
-        if not _is_kernel(jaxpr, shared):
-            raise LiftError(
-                f"elementwise_partials: {name_of(self.fun)} works with arrays or complex numbers.",
-                "Use jacfwd or jacrev of a function of one element, under vmap.",
-            )
-        flagged = self._flagged()
-        computed, pattern = partials(flagged, active)
-        operands = [self._stretched(x) for x in (*shared, *self.leaves)]
-        found = vectorize_call(*operands, jaxpr=computed, active=(), keep="auto")
-        known = dict(zip(pattern, found[len(flagged.outvars) :], strict=True))
-        outs = self._checked(found, operands)
+        if _is_kernel(jaxpr, shared):
+            flagged = self._flagged()
+            computed, pattern = partials(flagged, active)
+            operands = [self._stretched(x) for x in (*shared, *self.leaves)]
+            found = vectorize_call(*operands, jaxpr=computed, active=(), keep="auto")
+            slopes = found[len(flagged.outvars) :]
+            outs = self._checked(found, operands)
+        else:
+            computed, pattern = complex_partials(jaxpr, active, self.count)
+            if not holomorphic:
+                self._check_real(pattern)
+            found = self._mapped(computed)
+            slopes = found[len(jaxpr.outvars) :]
+            outs = self._noted(found)
+        known = dict(zip(pattern, slopes, strict=True))
 
         def partial(j: int, i: int) -> Any:
             found = known.get((j, count + i))
-            return found if found is not None else zeros(aval(self.shape, outs[j].dtype))
+            if found is not None:
+                return found
+            by, of = self.scalars[i].dtype, typeof(outs[j]).dtype
+            return zeros(aval(self.shape, np.result_type(of, by) if by.kind == "c" else of))
 
         rows = [
             tuple(
@@ -327,6 +342,18 @@ class _Call:
             for j in range(self.count)
         ]
         return self.tree.unflatten(outs), self.tree.unflatten(rows)
+
+    def _check_real(self, pattern: Pattern) -> None:
+        """Raise where one number cannot say how a complex one moves: it moves in two directions."""
+        jaxpr = self.program.jaxpr
+        pairs = [(jaxpr.out_avals[j].dtype.kind, jaxpr.in_avals[i].dtype.kind) for j, i in pattern]
+        if ("c", "c") in pairs:
+            raise DtypeError(
+                f"elementwise_partials: {name_of(self.fun)} has a complex result that depends on a "
+                "complex argument.",
+                "For a complex-analytic function pass holomorphic=True; otherwise take a function "
+                "of the real and the imaginary part, or let it return these.",
+            )
 
 
 def _numbers(fun: Any, argnums: Any, count: int) -> tuple[int, ...]:

@@ -17,10 +17,11 @@ from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr, subjaxprs
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.staging import trace_closed
-from ftrace.interpreters.tangents import materialise
+from ftrace.interpreters.tangents import instantiate, materialise
 from ftrace.interpreters.transpose import pull_jaxpr
 from ftrace.lowering.fusion.fusible import has_loops
 from ftrace.lowering.fusion.inline import inline
+from ftrace.primitives import arithmetic
 
 Pattern = tuple[tuple[int, int], ...]  # (result, input) of each partial that is not zero
 
@@ -90,6 +91,46 @@ def _reverse(jaxpr: Jaxpr, active: tuple[bool, ...]) -> tuple[Jaxpr, Pattern]:
         return [*eval_jaxpr(jaxpr, xs), *found]
 
     return trace_closed(pulled, jaxpr.in_avals), tuple(pattern)
+
+
+@cached_on_jaxpr
+def complex_partials(jaxpr: Jaxpr, active: tuple[bool, ...], results: int) -> tuple[Jaxpr, Pattern]:
+    """As `partials`, of values that may be complex, by the first `results` of the results.
+
+    The partial of a real result by z = x + iy is d/dx - i d/dy, as the gradient is. That of a
+    complex one is d/dx, which is the derivative where it is complex-analytic.
+    """
+    pattern: list[tuple[int, int]] = []
+    inputs = [i for i, a in enumerate(active) if a]
+    real = [j for j, a in enumerate(jaxpr.out_avals[:results]) if a.dtype.kind != "c"]
+    turned = [i for i in inputs if jaxpr.in_avals[i].dtype.kind == "c" and real]
+
+    def pushed(*xs: Any) -> list[Any]:
+        ones = [tuple(_one(x) if i == k else ZERO for i, x in enumerate(xs)) for k in inputs]
+        steps = [tuple(_one(x) * 1j if i == k else ZERO for i, x in enumerate(xs)) for k in turned]
+        ys, found = push_directions(lambda *zs: eval_jaxpr(jaxpr, zs), xs, [*ones, *steps])
+        by_x, by_y = found[: len(inputs)], dict(zip(turned, found[len(inputs) :], strict=True))
+        partial = {
+            (j, k): t
+            for k, ts in zip(inputs, by_x, strict=True)
+            for j, t in enumerate(ts[:results])
+        }
+        for k, ts in by_y.items():
+            for j in real:
+                partial[j, k] = _turned(partial[j, k], ts[j])
+        known = {at: t for at, t in partial.items() if t is not ZERO}
+        pattern[:] = known
+        return [*ys, *known.values()]
+
+    return trace_closed(pushed, jaxpr.in_avals), tuple(pattern)
+
+
+def _turned(by_x: Any, by_y: Any) -> Any:
+    """d/dx - i d/dy of a real result."""
+    if by_x is ZERO and by_y is ZERO:
+        return ZERO
+    like = by_y if by_x is ZERO else by_x
+    return arithmetic.complex(instantiate(by_x, like), arithmetic.neg(instantiate(by_y, like)))
 
 
 def _one(x: Any) -> Any:
