@@ -9,6 +9,7 @@ from ftrace.api.calls import check_callable, name_of
 from ftrace.api.derivatives.verifying import MODES, Verified
 from ftrace.api.rules.pullbacks import Pullback, pulled
 from ftrace.api.rules.rules import JvpRule, RuleCall, VjpRules, positional_arguments
+from ftrace.api.rules.writing import check_written, deliver, returning, returning_rule
 from ftrace.control.rules.custom_derivatives import custom_jvp_call, custom_vjp_call
 from ftrace.core.avals import typeof
 from ftrace.core.errors import CustomRuleError, DtypeError
@@ -65,6 +66,8 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         verify: "first_call" compares the rule with numerical derivatives at the first call with
             arguments of each combination of types, and keeps a certificate of each in
             `.verified.certificates`; None never does.
+        mutates: positions or names of arrays among the arguments that the function writes. The rule
+            gets copies of them and of their tangents, and writes into both what belongs there.
 
     The rule, set by `defjvp`, takes `(primals, tangents)` and returns `(result, tangent)`;
     `defjvps` takes one `(t, result, *primals) -> tangent` per argument (None: no contribution).
@@ -72,6 +75,8 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
     Raises:
         CustomRuleError: no rule, or one that returns the wrong structure, shapes or dtypes.
         DerivativeError: with `verify`, the rule is wrong.
+        MutationError: an argument is written that is not among `mutates`, or shares memory with
+            one that is.
 
     Example:
         >>> import numpy as np, ftrace
@@ -81,6 +86,25 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         >>> safe_log.defjvps(lambda t, y, x: t / np.maximum(x, 1e-3))
         >>> float(ftrace.grad(safe_log)(0.5))
         2.0
+
+        A function that writes its first argument:
+
+        >>> import functools
+        >>> @functools.partial(ftrace.custom_jvp, mutates="total")
+        ... def accumulate(total, x):
+        ...     total += x * x
+        >>> @accumulate.defjvp
+        ... def rule(primals, tangents):
+        ...     (total, x), (total_dot, x_dot) = primals, tangents
+        ...     total += x * x
+        ...     total_dot += 2 * x * x_dot
+        ...     return None, None
+        >>> def f(x):
+        ...     total = ftrace.numpy.zeros(2)
+        ...     accumulate(total, x)
+        ...     return total[0]
+        >>> ftrace.grad(f)(np.array([3.0, 4.0]))
+        array([6., 0.])
     """
 
     __closes_over__ = ("fun", "rule")
@@ -93,10 +117,14 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         nondiff_argnames: str | Sequence[str] = (),
         *,
         verify: str | None = None,
+        mutates: int | str | Sequence[int | str] = (),
     ) -> None:
         check_callable(fun, "custom_jvp")
         self.fun = fun
         self.nondiff = _positions(fun, nondiff_argnums, nondiff_argnames)
+        self.mutates = _written(fun, mutates, self.nondiff)
+        self._pure: Any = None  # the same function, which returns what it would have written
+        self._verify = verify
         self.rule: Any = None
         self.symbolic = False
         self.results: dict[Any, Any] = {}  # by types of arguments: what the function returns
@@ -110,6 +138,12 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         integers among them) arrive as `SymbolicZero`.
         """
         check_callable(rule, "defjvp")
+        if self.mutates and symbolic_zeros:
+            raise DtypeError(
+                f"The rule of {name_of(self.fun)} writes into tangents (mutates=), and asks for "
+                "symbolic_zeros, which cannot be written.",
+                "Leave symbolic_zeros out.",
+            )
         self.rule, self.symbolic = rule, symbolic_zeros
         return rule
 
@@ -143,6 +177,9 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
                 f"Set one with {name_of(self.fun)}.defjvp(rule) before calling it.",
             )
         arguments = positional_arguments(self.fun, args, kwargs)
+        if self.mutates:
+            check_written(self.fun, arguments, self.mutates)
+            return deliver(arguments, self.mutates, self.pure(*arguments))
         if self.verified is not None:
             self.verified(self, arguments)
         call = RuleCall(self.fun, arguments, self.nondiff, (self.rule,))
@@ -151,8 +188,40 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
         outs = custom_jvp_call(*call.operands, **call.params(fun=call.run, rule=rule, **extra))
         return call.out_tree.unflatten(outs)
 
+    @property
+    def pure(self) -> Any:
+        """With `mutates`: the function that returns (result, what it would have written)."""
+        if self._pure is None or self._pure.origin is not self.rule:
+            made: Any = custom_jvp(
+                returning(self.fun, self.mutates), self.nondiff, verify=self._verify
+            )
+            made.defjvp(returning_rule(self.rule, self.mutates, self.nondiff))
+            functools.update_wrapper(made, self.fun, updated=())
+            made.origin = self.rule
+            self._pure = made
+        return self._pure
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _written(fun: Any, mutates: Any, nondiff: tuple[int, ...]) -> tuple[int, ...]:
+    """The positions of the arguments that a function writes."""
+    given = (mutates,) if type(mutates) in (int, str) else mutates
+    if not issubclass(type(given), Sequence):
+        raise DtypeError(
+            f"mutates is {mutates!r:.200}.",
+            "Give the positions or names of the arguments that the function writes.",
+        )
+    numbers = [n for n in given if type(n) is not str]
+    found = _positions(fun, numbers, [n for n in given if type(n) is str])
+    both = set(found) & set(nondiff)
+    if both:
+        raise DtypeError(
+            f"mutates and nondiff_argnums of {name_of(fun)} both name argument {min(both)}.",
+            "What is written has a tangent: leave it out of nondiff_argnums.",
+        )
+    return found
 
 
 def _add_trees(a: Any, b: Any) -> Any:

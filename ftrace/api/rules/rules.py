@@ -64,7 +64,8 @@ def called(fn: Callable[..., Any], *args: Any) -> Any:
         raise MutationError(
             f"{name_of(fn)}, which belongs to a function with a custom rule, wrote one of its "
             "arguments.",
-            "Write to a copy (`x = x.copy()`).",
+            "Write to a copy (`x = x.copy()`), or say that the function writes it: "
+            "custom_jvp(f, mutates=...).",
         ) from error
 
 
@@ -255,7 +256,9 @@ def checked_pair(
     """The flat result and tangent that a jvp rule returned for these tangents."""
     result, tangent = _pair(what, rule, answer, "tangent")
     ys, tree = tree_flatten(result)
-    ts, given = tree_flatten(tangent, _nothing)
+    ts, given = tree_flatten(tangent)
+    if given != tree:  # None is "no contribution", unless the result is None there, too
+        ts, given = tree_flatten(tangent, _nothing)
     if given != tree:
         raise CustomRuleError(
             f"{what} returned a tangent that differs from its result "
