@@ -13,14 +13,21 @@ import ftrace.numpy as fnp
 from ftrace.api.calls import brief, name_of, to_transform
 from ftrace.api.compiled.compiling import jit
 from ftrace.api.derivatives.autodiff import grad, jvp, linearize, vjp
+from ftrace.api.derivatives.verifying import DRAWS
 from ftrace.api.vmap import vmap
 from ftrace.core.avals import strengthen, typeof
 from ftrace.core.config import update
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DerivativeError, DtypeError, ShapeError
+from ftrace.core.errors import (
+    DerivativeError,
+    DtypeError,
+    HostMemoryError,
+    ShapeError,
+    UnexpectedTracerError,
+)
 from ftrace.core.lazy import lazy
 from ftrace.core.naming import Named
-from ftrace.core.trace import Tracer
+from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx
 from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.sparse.building import csr_array
@@ -119,6 +126,8 @@ class SparseDerivative(Named):
         """
         x = _floats(x)
         if isinstance(x, Tracer):
+            if self.given is not None:
+                self._probe_traced(x, args)
             return self._matrix(x, *args)
         if any(not np.array_equal(array, before) for array, before in self._read):
             self._read.clear()
@@ -150,10 +159,53 @@ class SparseDerivative(Named):
         return csr_array((_data(self.fun, plan, x, args), p.indices, p.indptr), shape=p.shape)
 
     def _probe(self, x: Any, args: tuple[Any, ...]) -> None:
-        """Refuse a pattern of the user's that lacks elements, as a random product shows, once."""
+        """Refuse a pattern of the user's that lacks elements, once for each shape and dtype."""
         key = x.shape, x.dtype
+        if key not in self._probed:
+            self._probe_at(x, args)
+            self._probed.add(key)
+
+    def _probe_traced(self, x: Tracer, args: tuple[Any, ...]) -> None:
+        """As `_probe`, where there are no values: they are drawn, unless the pattern has it all."""
+        a = typeof(x)
+        key = a.shape, a.dtype
         if key in self._probed:
             return
+        if self._lacks_nothing(x, args):
+            self._probed.add(key)
+            return
+        leaves, tree = tree_flatten((x, *args))
+        values = [v.known(exact=False) if isinstance(v, Tracer) else v for v in leaves]
+        before, ctx.trace = ctx.trace, EVAL
+        try:
+            for draw in DRAWS:
+                rng = np.random.default_rng(0)
+                pairs = zip(values, leaves, strict=True)
+                point = [draw(rng, typeof(t)) if v is UNKNOWN else v for v, t in pairs]
+                drawn, *others = tree.unflatten(point)
+                self._probe_at(drawn, tuple(others))
+        except UnexpectedTracerError:
+            raise DerivativeError(
+                f"The pattern of the {self.what} of {name_of(self.fun)} may lack elements, and the "
+                "function reads traced values from outside: it cannot be tried here.",
+                "Pass what it reads as arguments, call it once outside of transformations, or "
+                "leave the pattern out.",
+            ) from None
+        finally:
+            ctx.trace = before
+        self._probed.add(key)
+
+    def _lacks_nothing(self, x: Any, args: tuple[Any, ...]) -> bool:
+        """Whether the pattern has every element that there can be."""
+        try:
+            places = _found(self.fun, x, args, False)[0]
+        except HostMemoryError:
+            return False
+        given = self.plan(x, *args).pattern
+        return given.shape == places.shape and places.multiply(given).nnz == places.nnz
+
+    def _probe_at(self, x: Any, args: tuple[Any, ...]) -> None:
+        """Refuse a pattern that lacks elements, as a random product shows."""
         out, p = typeof(self.fun(x, *args)), self.plan(x).pattern
         if p.shape != (out.size, x.size):
             raise ShapeError(
@@ -172,7 +224,6 @@ class SparseDerivative(Named):
                 " times a random vector is another number without them.",
                 "Leave the pattern out: it is found by ftrace.sparse.pattern.",
             )
-        self._probed.add(key)
 
 
 def _data(fun: Function, plan: Plan, x: Any, args: tuple[Any, ...]) -> Any:
@@ -223,7 +274,8 @@ def jacobian(
 
     Raises:
         DtypeError: an argument or the result is no array of floats, or another mode.
-        ShapeError, DerivativeError: the pattern given has another shape, or lacks elements.
+        ShapeError, DerivativeError: the pattern given has another shape, or lacks elements, as one
+            product with random numbers shows (where x is traced, of random x).
         HostMemoryError: the function mixes all of its elements, and they are too many.
 
     Example:

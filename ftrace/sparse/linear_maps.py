@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from ftrace.core.lazy import lazy
 from ftrace.sparse.matrix_chains import multiplied, order_text
 
 _csr = lazy("scipy.sparse", "csr_array")
+_drawn = lazy("ftrace.sparse.pictures", "drawn")
 _linear_operator = lazy("scipy.sparse.linalg", "LinearOperator")
 FILL: Final = 16  # elements a row, on average, up to which products of sparse matrices are formed
 
@@ -128,6 +130,28 @@ class StructuredMap:
             rmatmat=turned.matmat,
             dtype=self.dtype,
         )
+
+    def draw(self, width: int = 40) -> str:
+        """A picture as text: dots where there are elements, in lines of at most so many characters.
+
+        What is large is drawn by its structure, without its values.
+
+        Raises:
+            DtypeError: width is no positive integer.
+
+        Example:
+            >>> import numpy as np, ftrace
+            >>> print(ftrace.jacobian(np.sin, structured=True)(np.ones(8)).draw())
+            <Diagonal 8 x 8, float64, 64 bytes>
+            ┌────┐
+            │⠑⢄⠀⠀│
+            │⠀⠀⠑⢄│
+            └────┘
+        """
+        return _drawn(self, width)
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height:1.1">{escape(self.draw())}</pre>'
 
     def __repr__(self) -> str:
         m, n = self.shape

@@ -239,6 +239,49 @@ def test_a_wrong_pattern_is_refused():
 # ---------------------------------------------------------------------------------- colouring
 
 
+@pytest.mark.parametrize("wrap", [ftrace.jit, ftrace.vmap, lambda f: ftrace.jit(ftrace.vmap(f))])
+def test_a_pattern_that_lacks_elements_is_found_in_transformed_functions(wrap):
+    def f(x, w):
+        return w * x * np.roll(x, 1)
+
+    found = ftrace.sparse.pattern(f, X, X)
+    lacking = found.toarray()
+    lacking[5, 4] = False
+    xs = X[None] if wrap is not ftrace.jit else X
+
+    def dense(pattern):
+        return wrap(lambda x, w: ftrace.sparse.jacobian(f, pattern=pattern)(x, w).toarray())
+
+    with pytest.raises(DerivativeError, match="row 5 of the Jacobian"):
+        dense(lacking)(xs, xs)
+    with pytest.raises(ShapeError, match="has shape"):
+        dense(lacking[:3])(xs, xs)
+    wider = found.toarray() | np.eye(N, k=3, dtype=bool)
+    for given in (found, wider):
+        wanted = wrap(ftrace.jacrev(f))(xs, xs)
+        np.testing.assert_allclose(dense(given)(xs, xs), wanted, rtol=1e-14)
+
+
+def test_a_pattern_that_is_tighter_than_what_is_known_is_tried():
+    def f(x):
+        return x + np.sum(x) * 0.0 + np.take(x, np.argsort(x))[::-1] * 0.0
+
+    found = ftrace.jit(lambda x: ftrace.sparse.jacobian(f, pattern=np.eye(N))(x).toarray())(X)
+    np.testing.assert_allclose(found, np.eye(N))
+
+    def inner(w, pattern):
+        return ftrace.sparse.jacobian(lambda x: x * w[::-1] + x[::-1] * w, pattern=pattern)(
+            w
+        ).toarray()
+
+    cross = np.eye(N, dtype=bool) | np.eye(N, dtype=bool)[::-1]
+    np.testing.assert_allclose(
+        ftrace.jit(lambda w: inner(w, cross))(X), np.diag(X[::-1]) + np.diag(X)[:, ::-1]
+    )
+    with pytest.raises(DerivativeError, match="reads traced values from outside"):
+        ftrace.jit(lambda w: inner(w, np.eye(N)))(X)
+
+
 def is_direct(pattern, colouring):
     """Whether each element is the only one of its colour where it is read."""
     dense, coo = pattern.toarray().astype(bool), pattern.tocoo()

@@ -9,6 +9,7 @@ import scipy.sparse.linalg
 
 import ftrace
 from ftrace import errors, lax
+from ftrace.sparse import pictures
 from ftrace.sparse.linear_maps import (
     DenseMap,
     DiagonalMap,
@@ -291,3 +292,65 @@ def test_an_order_is_shown():
     assert ProductMap(thin[:2]).kind == "LowRank"
     assert ProductMap(thin[:2]).rank == 2
     assert repr(IdentityMap(2.0, 3, float)) == "<ScaledIdentity 3 x 3, float64, 8 bytes>"
+
+
+# ---------------------------------------------------------------------------------- pictures
+
+
+def dots(text):
+    """A picture as booleans, without its edge."""
+    rows = [line[1:-1] for line in text.splitlines()[2:-1]]
+    codes = np.array([[ord(c) - 0x2800 for c in row] for row in rows])
+    order = np.array([[0, 3], [1, 4], [2, 5], [6, 7]])  # bits of the characters
+    bits = (codes[:, None, :, None] >> order[None, :, None, :]) & 1
+    return bits.reshape(4 * codes.shape[0], 2 * codes.shape[1]).astype(bool)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [np.sin, lambda x: np.cumsum(x) * x, np.diff, lambda x: x[::-1] * 2, lambda x: x[3:9], np.flip],
+)
+def test_a_picture_shows_where_elements_are(f):  # E8, E9
+    found = ftrace.jacobian(f, structured=True)(np.arange(1.0, 21.0))
+    text = found.draw()
+    assert text.splitlines()[0] == repr(found)
+    m, n = found.shape
+    shown = dots(text)
+    np.testing.assert_array_equal(shown[:m, :n], found.toarray() != 0)
+    assert not shown[m:].any()
+    assert found._repr_html_().startswith("<pre")
+    assert max(map(len, found.draw(5).splitlines()[1:])) <= 7
+
+
+PICTURED = {
+    "diagonal": (lambda x: x**2, (60, 50)),
+    "kronecker": (lambda x: np.tril(np.ones((60, 60))) @ x, (60, 50)),
+    "moved": (lambda x: x[::-1] * 3.0, (60, 50)),
+    "sum": (lambda x: np.cumsum(x, 0) + x, (60, 50)),
+    "product": (lambda x: np.sum(np.sin(x), 1)[::-1], (60, 50)),
+    "nothing": (lambda x: np.floor(x), (60, 50)),
+}
+
+
+@pytest.mark.parametrize("case", PICTURED)
+def test_a_large_picture_misses_no_element(case):
+    f, shape = PICTURED[case]
+    found = ftrace.jacobian(f, structured=True)(np.full(shape, 0.5))
+    m, n = found.shape
+    assert m * n > 100_000
+    shown = pictures.occupied(found, min(m, 40), min(n, 80))
+    there = pictures._by_values(found, *shown.shape)
+    assert not (there & ~shown).any()
+    if case != "sum":  # cumulative sums are an operation, of which no structure is known
+        assert shown.mean() <= there.mean() + 0.1
+
+
+def test_pictures_of_what_is_too_large_to_be_an_array():
+    text = ftrace.jacobian(lambda m: m**2, structured=True)(np.ones((1000, 1000))).draw(20)
+    np.testing.assert_array_equal(dots(text), np.eye(40, dtype=bool))
+
+
+@pytest.mark.parametrize("width", [0, -3, True, 2.5, "wide"])
+def test_the_width_of_a_picture_is_a_positive_integer(width):
+    with pytest.raises(errors.DtypeError, match="width of draw must be a positive integer"):
+        ftrace.jacobian(np.sin, structured=True)(np.ones(3)).draw(width)

@@ -188,7 +188,7 @@ class Verified:
         before, ctx.trace, self._at_work = ctx.trace, EVAL, True
         told = False
         try:
-            for draw in _DRAWS if drawn else _DRAWS[:1]:
+            for draw in DRAWS if drawn else DRAWS[:1]:
                 rng = np.random.default_rng(0)
                 pairs = zip(values, types, strict=True)
                 point = [draw(rng, a) if v is UNKNOWN else v for v, a in pairs]
@@ -226,7 +226,7 @@ def _positive(rng: np.random.Generator, a: ShapedArray) -> Any:
     return np.abs(_normal(rng, a)) + np.ones((), a.dtype)
 
 
-_DRAWS: Final = (
+DRAWS: Final = (
     _normal,
     _positive,
 )  # where values are not known; a function may want positive ones
