@@ -149,6 +149,12 @@ class SparseDerivative(Named):
             fresh = (c for c in read if issubclass(type(c), np.ndarray) and c.flags.writeable)
             self._read += [(c, c.copy()) for c in fresh if id(c) not in known]
         if self.mode == "symmetric":
+            if places.shape[0] != places.shape[1]:
+                raise ShapeError(
+                    f"The pattern of the {self.what} of {name_of(self.fun)} has shape "
+                    f"{places.shape}, and a Hessian is square.",
+                    "Leave the pattern out, or make it by ftrace.sparse.pattern(grad(f), x).",
+                )
             places = (places + places.T).tocsr()
             places.sum_duplicates()
         return Plan(places, coloured(places, self.mode))
@@ -342,6 +348,11 @@ def _given_pattern(given: Any) -> Any:
         raise DtypeError(
             f"pattern must be a sparse matrix, an array or a Plan, not {brief(given)}.",
             "Make it by ftrace.sparse.pattern(f, x), or leave it out.",
+        )
+    if given.ndim != 2:
+        raise ShapeError(
+            f"pattern must be a matrix, and has shape {given.shape}.",
+            "It has a row for each element of the result, and a column for each of the argument.",
         )
     made = _csr(given)
     made.sum_duplicates()

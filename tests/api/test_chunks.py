@@ -157,3 +157,33 @@ def test_automatic_chunks_fit_in_memory(jacobian, monkeypatch):
 def test_automatic_chunks_of_hessians(chunk):
     found = ftrace.jit(ftrace.hessian(rosenbrock, chunk_size=chunk))(X)
     np.testing.assert_allclose(found, ftrace.hessian(rosenbrock)(X), rtol=1e-12, atol=1e-10)
+
+
+# ---------------------------------------------------------------------------------- bad sizes
+
+CHUNKED = {
+    "jacfwd": lambda c: ftrace.jacfwd(f, chunk_size=c),
+    "jacrev": lambda c: ftrace.jacrev(f, chunk_size=c),
+    "hessian": lambda c: ftrace.hessian(rosenbrock, chunk_size=c),
+    "pair": lambda c: ftrace.hessian(rosenbrock, chunk_size=(2, c)),
+    "laplacian": lambda c: ftrace.laplacian(rosenbrock, chunk_size=c),
+    "hessian_diagonal": lambda c: ftrace.hessian_diagonal(rosenbrock, chunk_size=c),
+    "jacobian": lambda c: ftrace.jacobian(f, mode="forward", chunk_size=c),
+    "gradient": lambda c: ftrace.gradient(rosenbrock, mode="forward", chunk_size=c),
+}
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+@pytest.mark.parametrize(
+    "chunk", [0, -3, True, np.True_, 2.0, "all", np.array(2), np.int64(0), [2]]
+)
+def test_a_chunk_size_is_a_positive_integer(name, chunk):
+    with pytest.raises(ShapeError, match="chunk_size must be a positive integer"):
+        CHUNKED[name](chunk)(X)
+
+
+@pytest.mark.parametrize("name", CHUNKED)
+def test_a_chunk_may_be_larger_than_all_and_a_number_of_numpy(name):
+    wanted = CHUNKED[name](2)(X)
+    for chunk in (np.int64(2), np.uint8(3), X.size, X.size + 1, 10**9):
+        np.testing.assert_allclose(CHUNKED[name](chunk)(X), wanted, rtol=1e-12)

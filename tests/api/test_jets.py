@@ -239,3 +239,20 @@ def test_what_keeps_its_iterations_is_refused():
     )
     with pytest.raises((RuleError, DtypeError)):
         ftrace.derivative(gradient, 2)(1.5)
+
+
+@pytest.mark.parametrize("n", [-1, -5, True, 2.0, "2", None, np.int64(-1), 1j])
+def test_orders_are_integers_from_zero(n):
+    with pytest.raises(DtypeError, match="n of derivative must be"):
+        ftrace.derivative(np.sin, n)(1.0)
+
+
+def test_an_order_may_be_an_integer_of_numpy():
+    assert ftrace.derivative(np.sin, np.int64(2))(1.0) == ftrace.derivative(np.sin, 2)(1.0)
+
+
+@pytest.mark.parametrize("series", [(1.0,), (np.array(1.0),), (None,), ([1.0], 2.0)])
+def test_a_series_is_a_sequence_for_each_argument(series):
+    primals = (1.0, 2.0)[: len(series)]
+    with pytest.raises(DtypeError, match="no sequence of derivatives"):
+        ftrace.jet(lambda *xs: sum(xs), primals, series)

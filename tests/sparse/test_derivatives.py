@@ -262,6 +262,24 @@ def test_a_pattern_that_lacks_elements_is_found_in_transformed_functions(wrap):
         np.testing.assert_allclose(dense(given)(xs, xs), wanted, rtol=1e-14)
 
 
+@pytest.mark.parametrize("shape", [(12, 11), (11, 12), (12,), (12, 12, 12), (11, 11)])
+@pytest.mark.parametrize("wrap", [lambda f: f, ftrace.jit])
+def test_patterns_of_hessians_are_square_matrices(shape, wrap):
+    given = np.ones(shape, bool)
+    second = wrap(lambda x: ftrace.sparse.hessian(np.sum, pattern=given)(x) @ x)
+    with pytest.raises(ShapeError, match="pattern"):
+        second(X)
+    if given.ndim != 2:
+        with pytest.raises(ShapeError, match="must be a matrix"):
+            ftrace.sparse.jacobian(np.sin, pattern=given)(X)
+
+
+def test_a_hessian_is_of_a_scalar():
+    for second in (ftrace.sparse.hessian(np.sin), lambda x: ftrace.hvp(np.sin, (x,), (x,))):
+        with pytest.raises(ShapeError, match="needs a scalar result"):
+            second(X)
+
+
 def test_a_pattern_that_is_tighter_than_what_is_known_is_tried():
     def f(x):
         return x + np.sum(x) * 0.0 + np.take(x, np.argsort(x))[::-1] * 0.0

@@ -59,7 +59,13 @@ def jet(
             f"jet of {name_of(fun)} was given {len(primals)} primals and {len(series)} series.",
             "Give one sequence of derivatives for each argument.",
         )
-    orders = {len(s) for s in series}
+    try:
+        orders = {len(s) for s in series}
+    except TypeError:
+        raise DtypeError(
+            f"jet of {name_of(fun)} was given a series that is no sequence of derivatives.",
+            "Give a list for each argument, also of one derivative: jet(f, (x,), ([1.0],)).",
+        ) from None
     if len(orders) != 1:
         raise ShapeError(
             f"jet of {name_of(fun)} was given series of {sorted(orders)} derivatives.",
