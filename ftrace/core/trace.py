@@ -170,6 +170,10 @@ class Tracer:
         """The concrete value, or UNKNOWN; `exact` also demands that no derivative is lost."""
         return UNKNOWN
 
+    def each(self) -> list[Any] | None:
+        """The numbers of all members, where it has several and they are known."""
+        return None
+
     def fresh(self) -> Any:
         """A new object for the same value: what crosses a boundary is never the user's cell."""
         x = now(self) if moved else self

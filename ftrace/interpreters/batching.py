@@ -54,6 +54,11 @@ class BatchTracer(Tracer):
         value = self.value
         return value.known(exact) if isinstance(value, Tracer) else value
 
+    def each(self) -> list[Any] | None:
+        if self.dim is None or isinstance(self.value, Tracer) or self.aval.shape:
+            return None
+        return list(self.value)
+
 
 core.register(BatchTracer)
 

@@ -75,8 +75,11 @@ class JVPTracer(Tracer):
         return f"{text[:-1]}, {number}>" if number and "?" not in number else text
 
 
+_MOST: Final = 8  # partials that are shown
+
+
 def _dual(x: Any) -> str:
-    """A number with its partial: `(1.0 + 0.5*eps[1,1])`, eps[d, k] the k-th one of level d."""
+    """A number with its partials: `(1.0 + 0.5*eps[1,1])`, eps[d, k] the k-th one of level d."""
     if type(x) is JVPTracer:
         if x.tangent is ZERO:
             return _dual(x.primal)
@@ -84,8 +87,14 @@ def _dual(x: Any) -> str:
         while trace is not None:
             level += isinstance(trace, JVPTrace)
             trace = trace.parent
-        return f"({_dual(x.primal)} + {_dual(x.tangent)}*eps[{level},1])"
-    if isinstance(x, Tracer) or np.ndim(x):
+        each = x.tangent.each() if isinstance(x.tangent, Tracer) else None
+        partials = [x.tangent] if each is None else each
+        terms = [f"{_dual(t)}*eps[{level},{k}]" for k, t in enumerate(partials[:_MOST], 1)]
+        more = ["..."] if len(partials) > _MOST else []
+        return f"({' + '.join([_dual(x.primal), *terms, *more])})"
+    if isinstance(x, Tracer):
+        x = x.known(exact=True)
+    if x is core.UNKNOWN or np.ndim(x):
         return "?"
     return repr(np.asarray(x).item()) if type(x) not in LIBRARIES else "?"
 
