@@ -5,6 +5,7 @@ may be taken apart and made again. Who asks for a gradient by such an object say
 stand-ins in the place of plain objects, whose structures give objects of the class back.
 """
 
+import functools
 from collections.abc import Generator
 from numbers import Number
 from typing import Any, Final
@@ -76,8 +77,13 @@ def _opened(x: Any, path: str, outer: tuple[int, ...]) -> Generator[Any, Any, An
 
 def attributes(x: Any) -> dict[str, Any]:
     """What an object holds, by name."""
-    slots = [s for cls in type(x).__mro__ for s in _slots(cls) if hasattr(x, s)]
+    slots = [s for s in _all_slots(type(x)) if hasattr(x, s)]
     return {**{s: getattr(x, s) for s in slots}, **getattr(x, "__dict__", {})}
+
+
+@functools.cache
+def _all_slots(cls: type) -> tuple[str, ...]:
+    return tuple(s for base in cls.__mro__ for s in _slots(base))
 
 
 def _slots(cls: type) -> tuple[str, ...]:

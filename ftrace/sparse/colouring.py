@@ -125,7 +125,7 @@ def _least(taken: Any) -> int:
 
 
 def _symmetric(pattern: Any) -> Colouring:
-    """A star colouring: the better of two orders."""
+    """A star colouring: the best of two orders and two ways to look ahead."""
     n = pattern.shape[0]
     near = [
         pattern.indices[a:b].tolist()
@@ -134,24 +134,34 @@ def _symmetric(pattern: Any) -> Colouring:
     used = [v for v, each in enumerate(near) if each]
     near = [[w for w in each if w != v] for v, each in enumerate(near)]
     orders = used, sorted(used, key=lambda v: -len(near[v]))
-    colours = min((_star(near, order) for order in orders), key=lambda c: c.max(initial=NONE))
+    ways = [(order, ahead) for ahead in (True, False) for order in orders]
+    colours = min((_star(near, *way) for way in ways), key=lambda c: c.max(initial=NONE))
     return Colouring(
         colours, np.full(n, NONE), np.zeros(pattern.nnz, bool), _mirrored(pattern, colours)
     )
 
 
-def _star(near: Sequence[Sequence[int]], order: Iterable[int]) -> Any:
-    """Neighbours differ, and every path of four vertices has three colours."""
+def _star(near: Sequence[Sequence[int]], order: Iterable[int], ahead: bool) -> Any:
+    """Neighbours differ, and every path of four vertices has three colours.
+
+    Args:
+        near: the neighbours of each vertex.
+        order: in which vertices are coloured.
+        ahead: whether two neighbours of a vertex without a colour differ, so that it is free to
+            take any; else it forbids what their colours demand when its turn comes.
+    """
     colours = [NONE] * len(near)
     for v in order:
-        taken = set[int]()
+        around = [colours[w] for w in near[v]]
+        taken = set(around) - {NONE}
         for w in near[v]:
-            if colours[w] != NONE:
-                taken.add(colours[w])
+            own = colours[w]
+            all_of_it = ahead if own == NONE else around.count(own) > 1
             for x in near[w]:
                 if x == v or colours[x] == NONE:
                     continue
-                if colours[w] == NONE or any(y != w and colours[y] == colours[w] for y in near[x]):
+                inner = own != NONE and any(y != w and colours[y] == own for y in near[x])
+                if all_of_it or inner:
                     taken.add(colours[x])
         colours[v] = next(c for c in range(len(taken) + 1) if c not in taken)
     return np.array(colours, np.int64).reshape(len(near))
