@@ -21,10 +21,10 @@ from ftrace import (
 from ftrace import checkpoint_policies as policies
 from ftrace.control import traces
 from ftrace.control.remat.budgets import _numbers_of_points, _spread
+from ftrace.control.remat.mincut import _scalar_work, least_moved
 from ftrace.control.remat.peak_memory import peak
 from ftrace.control.remat.saving import work
 from ftrace.control.rows.jit import BACKENDS, executable
-from ftrace.control.remat.mincut import _scalar_work, least_moved
 from ftrace.control.rows.partials import _size, partials
 from ftrace.control.rows.vectorized import _again, vectorize_call
 from ftrace.control.scanning import LISTED

@@ -9,9 +9,9 @@ import ftrace
 from ftrace import checkpoint_name, grad, jit, jvp, lax, vectorize, vmap
 from ftrace import checkpoint_policies as policies
 from ftrace.control.remat.checkpoint import _choices, _needed
+from ftrace.control.remat.mincut import least_moved
 from ftrace.control.remat.peak_memory import _called
 from ftrace.control.remat.saving import allowed
-from ftrace.control.remat.mincut import least_moved
 from ftrace.control.rows.raising import without_errors
 from ftrace.control.rows.scan import is_long
 from ftrace.control.rules.custom_lin import custom_lin
