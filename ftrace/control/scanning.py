@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from ftrace.core.scan_layout import ScanLoop
 from ftrace.core.trace import Tracer, lifted
 from ftrace.core.tree import PyTreeDef, argument, paths, tree_flatten, tree_map, tree_words
 from ftrace.interpreters.batching import Axis, batch_flat, place_axis
+from ftrace.interpreters.induction import Evolution, elements_along
 from ftrace.interpreters.invariants import moved_before
 from ftrace.interpreters.quiet import quietly
 from ftrace.primitives.compare import lt
@@ -90,7 +91,21 @@ def scan(  # noqa: PLR0913 - JAX's signature
     """
     check_functions("scan", f=f)
     operator.index(unroll)
-    again = _again(checkpoint, slots)
+    return _scan(f, init, xs, length, bool(reverse), _again(checkpoint, slots), progress)
+
+
+def _scan(  # noqa: PLR0913 - what scan and fori_loop say
+    f: Callable[[Carry, Any], tuple[Carry, Any]],
+    init: Carry,
+    xs: Any,
+    length: int | None,
+    reverse: bool = False,
+    again: Any = None,
+    progress: bool | Callable[[int, int], None] = False,
+    counted: Literal["", "carry", "xs"] = "",
+    start: int = 0,
+) -> tuple[Carry, Any]:
+    """A scan; `counted` says whether the first carry or x counts iterations, `start` from where."""
     leaves, tree = tree_flatten(init)
     result_avals(scan, leaves, tree, "init")
     leaves = [strengthened(x) for x in leaves]
@@ -100,14 +115,24 @@ def scan(  # noqa: PLR0913 - JAX's signature
     if progress:
         f, x = reporting(f, n, progress, reverse), (np.int64(0), x)
         rows = [free(np.arange(n, dtype=np.int64)), *rows]
-    loop = ScanLoop(n, bool(reverse), 0, len(leaves), again)
-    return _scanned(f, (argument(tree, leaves), x), leaves, rows, loop)
+    loop = ScanLoop(n, reverse, 0, len(leaves), again)
+    at = {"carry": 0, "xs": len(leaves)}.get(counted) if n else None
+    counter = None if at is None else (at, Evolution(start, 1))
+    return _scanned(f, (argument(tree, leaves), x), leaves, rows, loop, counter)
 
 
 def _scanned(
-    f: Callable[..., Any], args: tuple[Any, Any], leaves: list[Any], rows: list[Any], loop: ScanLoop
+    f: Callable[..., Any],
+    args: tuple[Any, Any],
+    leaves: list[Any],
+    rows: list[Any],
+    loop: ScanLoop,
+    counter: tuple[int, Evolution] | None,
 ) -> tuple[Any, Any]:
-    """A scan of a body that takes `args` in its first iteration, whose carry has these leaves."""
+    """A scan of a body that takes `args` in its first iteration, whose carry has these leaves.
+
+    What `counter` says of an input is said of those behind the constants.
+    """
     tree = tree_flatten(args[0])[1]
     _, step = Traces(f, ("scan",), times=TURNS).find(f, args, {})
     wanted = [typeof(x) for x in leaves]
@@ -116,6 +141,11 @@ def _scanned(
     ys = [_strong(a) for a in step.jaxpr.out_avals[len(wanted) :]]
     with quietly():
         consts, (body,) = moved_before(step.captured, fitting(step.jaxpr, [*wanted, *ys]))
+        if counter is not None:
+            here = len(consts) + counter[0], counter[1]
+            assert loop.length is not None
+            consts, body, elements = elements_along(consts, body, here, loop.length)
+            rows = [*rows, *elements]
         outs = scan_call(*consts, *leaves, *rows, body=body, loop=loop.with_more(len(consts), 0))
     m = len(leaves)
     return tree.unflatten(outs[:m]), y_tree.unflatten(outs[m:])
@@ -315,6 +345,8 @@ def fori_loop(
     start, n = int(lower), max(int(upper) - int(lower), 0)
     if n <= LISTED:
         turns = free(np.arange(start, start + n, dtype=np.int64))
-        return scan(lambda c, i: (turn(i, c), None), init_val, turns)[0]
+        step = lambda c, i: (turn(i, c), None)  # noqa: E731
+        return _scan(step, init_val, turns, None, counted="xs", start=start)[0]
+    step = lambda c, _: ((add(c[0], np.int64(1)), turn(*c)), None)  # noqa: E731
     first = (np.int64(start), init_val)
-    return scan(lambda c, _: ((add(c[0], np.int64(1)), turn(*c)), None), first, None, n)[0][1]
+    return _scan(step, first, None, n, counted="carry", start=start)[0][1]

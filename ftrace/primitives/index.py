@@ -14,7 +14,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.dtypes import int64
-from ftrace.core.jaxpr import Eqn, Literal, Var
+from ftrace.core.jaxpr import Atom, Eqn, Literal, Var
 from ftrace.core.lower import Expansion
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Rule, Sample
 from ftrace.core.trace import Tracer
@@ -141,6 +141,13 @@ gather = Primitive(
     errors=_gather_errors,
     doc="x at the places that `indices` give along `axes`: the index shape, then the other axes.",
 )
+
+
+def index_of_first_axis(eqn: Eqn) -> Atom | None:
+    """The index of an equation that reads an array along its first axis alone, or None."""
+    if eqn.primitive is not gather or eqn.params["axes"] != (0,):
+        return None
+    return eqn.invars[1]
 
 
 # ---------------------------------------------------------------------------------- scatter

@@ -12,6 +12,7 @@ ALLOWED = {
     "control/rows/scan.py": "its own row, of which it makes one that keeps fewer states",
     "gpu/eager/cupy_arrays.py": "where operands of rows of ours are integers of the host",
     "gpu/eager/cupy_library.py": "a table of evaluations on CuPy arrays, one for each row of ours",
+    "primitives/index.py": "its own row, of which it says what an equation reads",
     "lowering/planning/pipeline.py": "the rows and passes that a user names",
 }
 
@@ -86,7 +87,7 @@ TRAVERSALS = {
         "control/remat/mincut.py",
     },
     "taking equations out": {
-        "interpreters/invariants.py",
+        "interpreters/invariants.py", "interpreters/induction.py",
         "control/rows/gating.py", "control/rows/raising.py", "lifting/staging/merging.py",
         "lowering/planning/pipeline.py", "lowering/planning/refusals.py",
     },

@@ -263,8 +263,11 @@ def test_gradients_of_loops_of_reads_are_the_interpreted_ones(name):
 
 
 def test_the_gradient_of_a_loop_of_reads_copies_no_array():
-    f = ftrace.jit(ftrace.grad(summed))
-    program = f.lower(np.ones(1000)).program
+    def wrapping(x):
+        n = x.shape[0]
+        return lax.fori_loop(0, n, lambda i, s: s + x[i - 1] * x[(i * i) % n], 0.0)
+
+    program = ftrace.jit(ftrace.grad(wrapping)).lower(np.ones(1000)).program
     (loop,) = [s for s in program.steps if isinstance(s, Scan) and s.reverse]
     assert [type(s) for s in loop.body].count(ScatterStep) == 2
     assert not any(isinstance(s, Copy) for s in loop.body)
@@ -317,3 +320,8 @@ def test_a_carry_that_is_read_after_its_update_keeps_its_values_until_then():
         expected = f(x)
     for found, right in zip(ftrace.jit(f)(x), expected, strict=True):
         np.testing.assert_allclose(found, right, rtol=1e-14)
+
+
+def test_the_gradient_of_elements_by_the_counter_has_no_scatter():
+    program = ftrace.jit(ftrace.grad(summed)).lower(np.ones(1000)).program
+    assert not any(isinstance(s, ScatterStep | Scan) for s in program.steps)

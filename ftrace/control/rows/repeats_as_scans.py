@@ -12,12 +12,11 @@ from ftrace.control.rows.scan import scan_call
 from ftrace.core import source
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var, cached_on_jaxpr
 from ftrace.core.scan_layout import ScanLoop
+from ftrace.interpreters.induction import Evolution, along
 from ftrace.interpreters.invariants import moved_before
 from ftrace.interpreters.staging import trace_closed
 from ftrace.lowering.rolling.roll import roll
 from ftrace.lowering.rolling.rolled_row import RolledLoop, rolled, weakened
-from ftrace.primitives.shape import rev
-from ftrace.primitives.slicing import slice as cut
 
 
 @cached_on_jaxpr
@@ -68,23 +67,8 @@ def _scanned(operands: list[Any], body: Jaxpr, loop: RolledLoop) -> list[Any]:
     n, fixed = loop.n_consts, loop.n_consts + loop.n_carry
     consts, (body,) = moved_before(operands[:n], _scanning(body))
     xs = [
-        _read(x, first, step, loop.length)
-        for x, (first, step) in zip(operands[fixed:], loop.along, strict=True)
+        along(x, Evolution(*places), loop.length)
+        for x, places in zip(operands[fixed:], loop.along, strict=True)
     ]
     scan = ScanLoop(loop.length, False, len(consts), loop.n_carry)
     return scan_call(*consts, *operands[n:fixed], *xs, body=body, loop=scan)
-
-
-def _read(array: Any, first: int, step: int, length: int) -> Any:
-    """Elements of an array in the order in which a loop reads them."""
-    last = first + (length - 1) * step
-    low, high = min(first, last), max(first, last) + 1
-    shape = array.shape
-    if (low, high, abs(step)) != (0, shape[0], 1):
-        array = cut(
-            array,
-            start_indices=(low, *(0 for _ in shape[1:])),
-            limit_indices=(high, *shape[1:]),
-            strides=(abs(step), *(1 for _ in shape[1:])),
-        )
-    return rev(array, dimensions=(0,)) if step < 0 else array
