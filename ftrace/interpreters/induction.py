@@ -102,14 +102,16 @@ def _read(
     eqn: Eqn, consts: dict[Any, int], known: dict[Any, Evolution], length: int
 ) -> _Read | None:
     """What an equation reads, if that is an element inside of a constant in every iteration."""
-    place = index_of_first_axis(eqn)
-    if place is None or eqn.invars[0] not in consts or place not in known:
+    found = index_of_first_axis(eqn)
+    if found is None or eqn.invars[0] not in consts or found[0] not in known:
         return None
-    first, step = known[place]
+    (first, step), size = known[found[0]], eqn.invars[0].aval.shape[0]
     last = first + step * (length - 1)
-    if not step or min(first, last) < 0 or max(first, last) >= eqn.invars[0].aval.shape[0]:
+    if found[1] and max(first, last) < 0:
+        first, last = first + size, last + size
+    if not step or min(first, last) < 0 or max(first, last) >= size:
         return None
-    return _Read(consts[eqn.invars[0]], known[place])
+    return _Read(consts[eqn.invars[0]], Evolution(first, step))
 
 
 def _evolution(eqn: Eqn, known: dict[Any, Evolution]) -> Evolution | None:

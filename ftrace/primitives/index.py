@@ -143,11 +143,14 @@ gather = Primitive(
 )
 
 
-def index_of_first_axis(eqn: Eqn) -> Atom | None:
-    """The index of an equation that reads an array along its first axis alone, or None."""
+def index_of_first_axis(eqn: Eqn) -> tuple[Atom, bool] | None:
+    """The index of an equation that reads an array along its first axis alone.
+
+    With whether it counts from the end where it is negative; None for all other equations.
+    """
     if eqn.primitive is not gather or eqn.params["axes"] != (0,):
         return None
-    return eqn.invars[1]
+    return eqn.invars[1], eqn.params["mode"] == "raise"
 
 
 # ---------------------------------------------------------------------------------- scatter

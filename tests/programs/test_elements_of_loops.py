@@ -20,6 +20,9 @@ BODIES = {
     "neighbours": (1, N - 1, lambda x, m, i, s: s * 0.5 + x[i + 1] * x[i - 1] - x[i]),
     "a neighbour behind the end": (0, N, lambda x, m, i, s: s * 0.9 + x[i - 1] * x[i]),
     "from the end": (0, N, lambda x, m, i, s: np.sin(s) + x[N - 1 - i] * x[i]),
+    "by negative numbers": (0, N, lambda x, m, i, s: s * x[-1 - i] + x[i - N]),
+    "up to the end and on": (0, N, lambda x, m, i, s: s * 0.5 + x[i - N + 1]),
+    "clipped": (0, N, lambda x, m, i, s: s * 0.5 + np.take(x, i - N, mode="clip") * x[i]),
     "every second": (0, N // 2, lambda x, m, i, s: s * x[2 * i] + x[2 * i + 1]),
     "every third, backwards": (0, 4, lambda x, m, i, s: s + x[11 - 3 * i] ** 2),
     "an affine one of an affine one": (0, 5, lambda x, m, i, s: s + x[2 * (i + 1) - 1] * s),
@@ -104,7 +107,8 @@ def names(f, *args):
 
 
 SLICED = (
-    "itself", "neighbours", "from the end", "every second", "every third, backwards",
+    "itself", "neighbours", "from the end", "by negative numbers", "every second",
+    "every third, backwards",
     "twice the counter", "an affine one of an affine one", "the counter, too", "rows",
     "where", "once",
 )  # fmt: skip
@@ -125,7 +129,9 @@ def test_arrays_that_are_read_along_are_no_constants():
     assert (loop.n_consts, loop.n_carry) == (0, 1)
 
 
-@pytest.mark.parametrize("name", ["a neighbour behind the end", "from below zero", "not affine"])
+@pytest.mark.parametrize(
+    "name", ["a neighbour behind the end", "up to the end and on", "clipped", "not affine"]
+)
 def test_what_wraps_or_jumps_is_gathered(name):
     assert "gather" in names(looped(name), X, M)
 
