@@ -76,22 +76,9 @@ def _opened(x: Any, path: str, outer: tuple[int, ...]) -> Generator[Any, Any, An
 
 
 def attributes(x: Any) -> dict[str, Any]:
-    """What an object holds, by name, without the results of its cached properties.
-
-    These follow from the rest: another object computes them again.
-    """
-    held = getattr(x, "__dict__", {})
-    derived = _cached_properties(type(x))
-    if derived:
-        held = {name: value for name, value in held.items() if name not in derived}
+    """What an object holds, by name."""
     slots = [s for s in _all_slots(type(x)) if hasattr(x, s)]
-    return {**{s: getattr(x, s) for s in slots}, **held}
-
-
-@functools.cache
-def _cached_properties(cls: type) -> frozenset[str]:
-    defined = {name: x for base in reversed(cls.__mro__) for name, x in vars(base).items()}
-    return frozenset(n for n, x in defined.items() if isinstance(x, functools.cached_property))
+    return {**{s: getattr(x, s) for s in slots}, **getattr(x, "__dict__", {})}
 
 
 @functools.cache

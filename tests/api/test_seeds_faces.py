@@ -1,6 +1,5 @@
 """Gradients by names, paths and `self`, with seeds, conjugated (A7, A11, C2, D3, D10, D12)."""
 
-import functools
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -173,27 +172,6 @@ def test_compiled_and_mapped_gradients_by_plain_objects_read_them_again():  # C2
     np.testing.assert_allclose(g(X), eager(X))
     rows = np.stack([X, 2 * X])
     np.testing.assert_allclose(ftrace.vmap(g)(rows), [eager(x) for x in rows])
-
-
-class Squares:
-    def __init__(self):
-        self.w = X
-
-    @functools.cached_property
-    def squares(self):
-        return self.w**2
-
-    def loss(self):
-        return np.sum(self.squares)
-
-
-def test_cached_properties_are_no_parameters():  # C2
-    fresh, used = Squares(), Squares()
-    assert used.loss() == np.sum(X**2)
-    for model in (fresh, used):
-        found = ftrace.grad(model.loss, "self")()
-        np.testing.assert_array_equal(found.w, 2 * X)
-        assert vars(found).keys() == {"w"}
 
 
 class Counting:
