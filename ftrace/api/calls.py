@@ -14,7 +14,7 @@ from types import FunctionType, MethodType
 from typing import Any, ParamSpec, TypeVar
 
 import ftrace.numpy  # noqa: F401 # pyright: ignore[reportUnusedImport] - makes tracers arrays
-from ftrace.api.argument_paths import NO_STEPS, Steps, parsed, replaced, value_at
+from ftrace.api.argument_paths import NO_STEPS, parsed, replaced, value_at
 from ftrace.control.functions import (
     Apart,
     FlatFunction,
@@ -32,7 +32,6 @@ from ftrace.core.config import config
 from ftrace.core.errors import DtypeError, FtraceError, TreeError
 from ftrace.core.foreign_arrays import adopted
 from ftrace.core.lazy import lazy
-from ftrace.core.plain_objects import opened
 from ftrace.core.trace import EVAL, ctx, lifted
 from ftrace.core.tree import PyTreeDef, paths, tree_structure
 
@@ -108,10 +107,7 @@ class ArgumentSelection:
         tree: the structure of the gradient; `differentiable` finds it.
     """
 
-    __slots__ = (
-        *("_args", "_fun", "_has_objects", "_kwargs", "_slots", "_steps", "single", "tree"),
-        "values",
-    )
+    __slots__ = ("_args", "_fun", "_kwargs", "_slots", "_steps", "single", "tree", "values")
 
     def __init__(
         self, fun: Any, argnums: ArgNums, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -140,16 +136,6 @@ class ArgumentSelection:
             parts = zip(given, self._steps, wanted, strict=True)
             given = [value_at(x, steps, str(n)) if steps else x for x, steps, n in parts]
         self.values = tuple(given)
-        self._has_objects = False
-
-    def open_objects(self) -> bool:
-        """Take objects of plain classes among the values apart; whether there are any."""
-        places = zip(self._slots, self._steps, strict=True)
-        names = [_place(self._fun, slot, steps) for slot, steps in places]
-        made = tuple([opened(x, name) for x, name in zip(self.values, names, strict=True)])
-        found = any(x is not y for x, y in zip(made, self.values, strict=True))
-        self.values, self._has_objects = made, self._has_objects or found
-        return found
 
     def _check_apart(self, argnums: ArgNums) -> None:
         places = list(zip(self._slots, self._steps, strict=True))
@@ -180,14 +166,7 @@ class ArgumentSelection:
         for s, steps, v in zip(self._slots, self._steps, values, strict=True):
             into: Any = kwargs if isinstance(s, str) else args
             into[s] = replaced(into[s], steps, v) if steps else v
-        out = lifted(self._fun)(*args, **kwargs)
-        return opened(out, "the result") if self._has_objects else out
-
-
-def _place(fun: Any, slot: int | str, steps: Steps) -> str:
-    """What the user calls a part of an argument."""
-    name = slot if isinstance(slot, str) else argument_name(fun, slot)
-    return "".join([name, *map(str, steps)])
+        return lifted(self._fun)(*args, **kwargs)
 
 
 def _with_defaults(
@@ -246,8 +225,7 @@ def differentiable(
     """The leaves to differentiate with respect to, and the structure of `(values, {})`.
 
     A Python integer that is an argument becomes a float. Inside containers integers, booleans, and
-    what is no number, stay as they are: the gradient has None there. Objects of plain classes are
-    containers of their attributes.
+    what is no number, stay as they are: the gradient has None there.
 
     Raises:
         DtypeError: a leaf that has no derivative, named by its path.
@@ -270,8 +248,6 @@ def differentiable(
         except DtypeError:
             made = adopted(x)
             if made is x:
-                if chosen.open_objects():
-                    return differentiable(what, fun, chosen, holomorphic, allow_int)
                 raise untraceable(fun, leaves, chosen.paths(fun, chosen.tree)) from None
             leaves[i] = x = made
             kind = typeof(x).dtype.kind

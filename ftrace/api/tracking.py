@@ -30,7 +30,6 @@ from ftrace.core import trace as core
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import DerivativeError, DtypeError, UnexpectedTracerError
-from ftrace.core.plain_objects import opened
 from ftrace.core.registration import register_record
 from ftrace.core.trace import ctx, lifted
 from ftrace.core.tree import tree_flatten, tree_map
@@ -132,8 +131,7 @@ def with_gradient(fun: Callable[..., Any], /, *args: Any, **variables: Any) -> D
     chosen: Any = names or tuple(range(len(args)))
     chosen = chosen[0] if len(chosen) == 1 else chosen
     made = jacobian(paired, chosen, has_aux=True, mode="auto")
-    by = {n: opened(x, n) for n, x in variables.items()} or opened(args, name_of(fun))
-    at = tree_map(_kept, (args, by) if names else (by, {}))
+    at = tree_map(_kept, (args, variables))
     gradient, value = made(*args, **variables)
     if len(names) > 1:
         gradient = _by_name(gradient, value, names)
@@ -161,8 +159,8 @@ def _hessian(fun: Any, paired: Any, chosen: Any, at: Any, value: Any) -> Any:
             )
     if not isinstance(chosen, tuple) or not variables:
         return second
-    tree = tree_flatten(opened(value, "the value"))[1]
-    inner = {name: tree_flatten(opened(x, name))[1] for name, x in variables.items()}
+    tree = tree_flatten(value)[1]
+    inner = {name: tree_flatten(x)[1] for name, x in variables.items()}
     return tree.unflatten(
         [
             {
@@ -185,15 +183,13 @@ def _close(x: Any, y: Any) -> bool:
 
 
 def _below(tree: Any, x: Any) -> list[Any]:
-    """The subtrees of x at the leaves of a tree, of which both may hold objects."""
-    if not tree.children():
-        return [x]
-    return [tree_map(lambda leaf: leaf, part) for part in tree.flatten_up_to(opened(x, ""))]
+    """The subtrees of x at the leaves of a tree."""
+    return tree.flatten_up_to(x) if tree.children() else [x]
 
 
 def _by_name(gradient: Any, value: Any, names: tuple[str, ...]) -> Any:
     """Blocks in the structure of the value, each a tuple: the same with a dict for each tuple."""
-    tree = tree_flatten(opened(value, "the value"))[1]
+    tree = tree_flatten(value)[1]
     return tree.unflatten([dict(zip(names, b, strict=True)) for b in _below(tree, gradient)])
 
 

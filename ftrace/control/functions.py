@@ -23,7 +23,6 @@ from ftrace.core.foreign import refused_elsewhere
 from ftrace.core.foreign_arrays import adopt
 from ftrace.core.jaxpr import Jaxpr
 from ftrace.core.nodes import lost
-from ftrace.core.plain_objects import is_plain
 from ftrace.core.records import record
 from ftrace.core.trace import FROZEN, Tracer, lifted
 from ftrace.core.tree import (
@@ -326,15 +325,9 @@ def untraceable(
 ) -> DtypeError:
     """The error for the first leaf that is no array."""
     errors = [_refusal(ask, x) for x in leaves]
-    i, error = next((i, e) for i, e in enumerate(errors) if e is not None)
+    path, error = next((p, e) for p, e in zip(names, errors, strict=True) if e is not None)
     why = error.what[0].lower() + error.what[1:]
-    fix, cls = fix or error.fix, type(leaves[i])
-    if is_plain(cls):
-        fix = (
-            f"Make {cls.__name__} a dataclass that declares its fields, or register it with "
-            f"ftrace.tree_util.register_pytree_node_class: then it is a container. {fix}"
-        )
-    return DtypeError(f"{names[i]} of {name_of(fun)}: {why}", fix)
+    return DtypeError(f"{path} of {name_of(fun)}: {why}", fix or error.fix)
 
 
 def _refusal(ask: Callable[[Any], ShapedArray], x: Any) -> DtypeError | None:

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from ftrace.core.errors import MutationError
 from ftrace.core.nodes import Constant, dataclass_fields, kind_of
-from ftrace.core.plain_objects import attributes
 from ftrace.core.sameness import SCALARS, is_same
 from ftrace.core.trace import Tracer
 from ftrace.core.tree import PyTreeDef, tree_flatten
@@ -100,8 +99,8 @@ def _held(x: Any) -> dict[Any, Any]:
         return {}
     fields = [name for names in dataclass_fields(type(x)) or () for name in names]
     held = {name: getattr(x, name, _NOTHING) for name in fields}
-    more = {k: v for k, v in attributes(x).items() if v is not None and k not in held}
-    return {**held, **more}
+    more = vars(x) if hasattr(x, "__dict__") else {}
+    return {**held, **{k: v for k, v in more.items() if v is not None and k not in held}}
 
 
 def _changed(container: _Container) -> Any:

@@ -329,11 +329,6 @@ def register(kind: NodeKind | None, cls: type) -> None:
         KINDS[cls] = kind
 
 
-def is_registered(cls: type) -> bool:
-    """Whether somebody said what objects of a class are in trees."""
-    return cls in _REGISTERED
-
-
 def kind_of(cls: type) -> NodeKind | None:
     """The kind of a class, or None for a class of leaves; decided once for each class."""
     if cls in LEAF_TYPES:

@@ -306,10 +306,17 @@ def jvp_trace(parent: Trace, captures: Captures | None = None) -> JVPTrace:
 
 
 def jvp_flat(
-    fn: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+    fn: Callable[..., Sequence[Any]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    waits: bool = True,
 ) -> tuple[list[Any], list[Any]]:
-    """Push tangents through a function of flat values; tangents in and out may be `ZERO`."""
-    trace = jvp_trace(ctx.trace)
+    """Push tangents through a function of flat values; tangents in and out may be `ZERO`.
+
+    Without `waits` each operation is differentiated at once, however many there are.
+    """
+    trace = jvp_trace(ctx.trace) if waits else JVPTrace(ctx.trace)
     inputs = [JVPTracer(trace, p, t) for p, t in zip(primals, tangents, strict=True)]
     for x, p in zip(inputs, primals, strict=True):
         core.freeze(x, p)
@@ -327,19 +334,20 @@ def jvp_jaxpr(
 
     `force` marks results whose tangent is made real even where it is zero.
     """
-    return _jvp_jaxpr(hooks.shorten(jaxpr), active, force)
+    return jvp_as_it_is(hooks.shorten(jaxpr), active, force)
 
 
 @cached_on_jaxpr
-def _jvp_jaxpr(
-    jaxpr: Jaxpr, active: tuple[bool, ...], force: tuple[bool, ...] | None
+def jvp_as_it_is(
+    jaxpr: Jaxpr, active: tuple[bool, ...], force: tuple[bool, ...] | None = None
 ) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """The same of a jaxpr whose equations all stay, however many there are."""
     nonzero: list[bool] = []
 
     def pushed(*args: Any) -> list[Any]:
         primals, rest = args[: len(active)], iter(args[len(active) :])
         tangents = [next(rest) if a else ZERO for a in active]
-        ys, ts = jvp_flat(lambda *xs: eval_jaxpr(jaxpr, xs), primals, tangents)
+        ys, ts = jvp_flat(lambda *xs: eval_jaxpr(jaxpr, xs), primals, tangents, waits=False)
         if force is not None:
             ts = [instantiate(t, y) if f else t for t, y, f in zip(ts, ys, force, strict=True)]
         nonzero[:] = [t is not ZERO for t in ts]

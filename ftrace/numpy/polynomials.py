@@ -117,8 +117,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 @numpy_function
 def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
     """Quotient and remainder of two polynomials; the divisor's degree must be known."""
-    u, v = _coefficients(u), _coefficients(v)
-    dtype = common_dtype(u, v, np.float32(0))
+    u, v = (ufuncs.add(_coefficients(x), 0.0) for x in (u, v))
+    dtype = common_dtype(u, v)
     u, v = cast(u, dtype), cast(v, dtype)
     m, n = typeof(u).shape[0] - 1, typeof(v).shape[0] - 1
     if m < 0:
@@ -144,7 +144,7 @@ def _trimmed(rest: Any, start: int) -> Any:
     What is left of the coefficients before is zero but for rounding, of which NumPy asks, too.
     """
     last = typeof(rest).shape[0] - 1
-    values = rest.known(exact=False) if isinstance(rest, Tracer) else rest
+    values = rest.known(exact=True) if isinstance(rest, Tracer) else rest
     if values is UNKNOWN:
         start = min(start, last)
         n = min(start + 1, last)  # a last coefficient stays, zero or not

@@ -24,6 +24,7 @@ from ftrace.core.zero import ZERO
 from ftrace.primitives.arithmetic import complex, imag, mul, neg, real
 from ftrace.primitives.compare import gt
 from ftrace.primitives.convert import convert_element_type
+from ftrace.primitives.dot import dot_general
 from ftrace.primitives.few_terms import sum_of_products
 from ftrace.primitives.linear import (
     add,
@@ -42,6 +43,7 @@ from ftrace.primitives.windows import check_windows, count, spread_back, strided
 GATHERED: Final = 1 << 20  # elements of windows that are written out at a time
 TERMS: Final = 64  # products of an element that are written out, or elements
 MOST: Final = 1  # channels that are made so: of more, each reads the windows again
+SHARING: Final = 2  # elements that read one window: of more a loop keeps it in registers
 LONG: Final = 64  # products of an element that are summed by a kernel of their own
 
 # ---------------------------------------------------------------------------------- type
@@ -132,7 +134,14 @@ def _expanded(lhs: Any, rhs: Any, *, strides: Ints, dilation: Ints) -> Any:
 def _written_out(lhs: Any, rhs: Any, out: ShapedArray, terms: int, count: int) -> Any:
     if terms <= TERMS and out.shape[2] <= MOST:
         return _by_terms(lhs, rhs, out)
-    if count <= TERMS and terms >= LONG:
+    _, batch, outs, *space = out.shape
+    if typeof(lhs).shape[3:] == typeof(rhs).shape[3:]:  # one window, which is everything
+        x, w = (reshape(v, new_sizes=(*typeof(v).shape[:2], terms)) for v in (lhs, rhs))
+        y = dot_general(x, w, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+        return reshape(y, new_sizes=out.shape)
+    if terms >= LONG and (
+        count <= TERMS or (prod(space) <= TERMS // SHARING and batch * outs <= SHARING)
+    ):
         return _by_places(lhs, rhs, out)
     return None
 

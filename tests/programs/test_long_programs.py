@@ -305,3 +305,16 @@ def test_each_iteration_stands_alone_where_a_pattern_is_looked_for():
         found = ftrace.sparse.hessian(valley)(x)
     assert found.nnz == 3 * x.size - 2
     close(found.toarray(), ftrace.hessian(valley)(x))
+
+
+def test_a_policy_is_asked_of_every_operation():
+    def f(x):
+        for _ in range(20):
+            x = ftrace.checkpoint_name(np.sin(x), "kept") * 1.5 - x * x * 0.1
+        return x.sum()
+
+    kept = ftrace.checkpoint_policies.save_only_these_names("kept")
+    checked = ftrace.checkpoint(f, policy=kept)
+    with deferring():
+        assert len(ftrace.saved_residuals(checked, X)) >= 20
+        close(ftrace.jit(ftrace.grad(checked))(X), ftrace.grad(f)(X))

@@ -11,32 +11,26 @@ from operator import or_
 from typing import Any
 
 from ftrace.api.calls import ArgNums, ArgumentSelection, check_argnums, check_callable
-from ftrace.api.compiled.inspecting import ShapeDtypeStruct, abstract
+from ftrace.api.compiled.inspecting import abstract
 from ftrace.api.looking.flow import NOTHING, Cut, Flow, Walk
 from ftrace.control.functions import (
     FlatFunction,
-    argument_name,
     argument_paths,
     flatten_call,
     is_no_value,
-    is_setting,
     name_of,
-    untraceable,
 )
 from ftrace.core import source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.errors import (
-    DtypeError,
     RuleError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
-from ftrace.core.foreign_arrays import adopted
-from ftrace.core.plain_objects import opened
 from ftrace.core.trace import attempting, lifted
-from ftrace.core.tree import LEAF, constant, paths, with_leaves
+from ftrace.core.tree import paths
 from ftrace.interpreters.staging import trace_to_jaxpr
 from ftrace.lifting.restart import Restart
 
@@ -112,9 +106,7 @@ def check_differentiable(
 
     Args:
         fun: function of arrays, or containers of arrays.
-        *avals, **kwargs: its arguments: arrays, numbers, `ShapeDtypeStruct`s, and containers and
-            objects of them. Texts, functions, and Python's integers and booleans that `wrt` does
-            not name are what they are, as for `grad`.
+        *avals, **kwargs: its arguments: arrays, numbers or `ShapeDtypeStruct`s.
         wrt: arguments, by position or name; None for all floats in all arguments.
         raise_: raise instead of returning a report that is false.
 
@@ -135,24 +127,16 @@ def check_differentiable(
         (False, 'piecewise constant')
     """
     check_callable(fun, "check_differentiable")
-    args = tuple([opened(x, argument_name(fun, i)) for i, x in enumerate(avals)])
-    kwargs = {name: opened(x, name) for name, x in kwargs.items()}
-    leaves, tree = flatten_call(args, kwargs)
+    leaves, tree = flatten_call(avals, kwargs)
     names = argument_paths(fun, tree)
-    chosen = _chosen(fun, wrt, args, kwargs, names)
-    by = range(0) if wrt is None else chosen
-    types = [
-        None if is_no_value(x) or (i not in by and is_setting(x)) else _type(fun, x, name)
-        for i, (x, name) in enumerate(zip(leaves, names, strict=True))
-    ]
+    chosen = _chosen(fun, wrt, avals, kwargs, names)
+    types = [abstract(x) for x in leaves]
     if wrt is None:
-        chosen = [i for i in chosen if (t := types[i]) is not None and is_inexact(t.dtype)]
+        chosen = [i for i in chosen if is_inexact(types[i].dtype)]
     for i in chosen:
         if type(leaves[i]) is int:  # as grad takes it
             types[i] = abstract(0.0)
-    parts = [constant(x) if t is None else LEAF for x, t in zip(leaves, types, strict=True)]
-    flat = FlatFunction(fun, with_leaves(tree, iter(parts)))
-    report = _report(fun, flat, types, chosen, names)
+    report = _report(fun, FlatFunction(fun, tree), types, chosen, names)
     if raise_ and not report:
         raise RuleError(str(report), "See the findings; lax.stop_gradient says what is meant so.")
     return report
@@ -202,30 +186,14 @@ def _checked_at_calls(fun: Callable[..., Any], wrt: ArgNums | None) -> Callable[
 
     @wraps(fun)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        opened_args = [opened(x, argument_name(fun, i)) for i, x in enumerate(args)]
-        given = {name: opened(x, name) for name, x in kwargs.items()}
-        leaves, tree = flatten_call(tuple(opened_args), given)
-        key = (tree, *((type(a), a) if is_setting(a) else abstract(a) for a in leaves))
+        leaves, tree = flatten_call(args, kwargs)
+        key = (tree, *(a if is_no_value(a) else abstract(a) for a in leaves))
         if key not in known:
             check_differentiable(fun, *args, wrt=wrt, raise_=True, **kwargs)
             known.add(key)
         return lifted(fun)(*args, **kwargs)
 
     return checked
-
-
-def _type(fun: Any, x: Any, name: str) -> ShapedArray:
-    """The type of an argument.
-
-    Raises:
-        DtypeError: it has none; `name` is what the function calls it.
-    """
-    if isinstance(x, ShapeDtypeStruct):
-        return abstract(x)
-    try:
-        return abstract(adopted(x))
-    except DtypeError:
-        raise untraceable(fun, [x], [name]) from None
 
 
 def _chosen(
@@ -242,32 +210,25 @@ def _chosen(
 
 
 def _report(
-    fun: Any,
-    flat: FlatFunction,
-    types: Sequence[ShapedArray | None],
-    chosen: list[int],
-    names: list[str],
+    fun: Any, flat: FlatFunction, types: list[ShapedArray], chosen: list[int], names: list[str]
 ) -> Report:
-    """The report; what has no type is part of the structure of the arguments."""
     wrt = tuple(names[i] for i in chosen)
-    bits = {k: 1 << n for n, k in enumerate(chosen) if (t := types[k]) and is_inexact(t.dtype)}
     findings = [
-        Cause("non-float input", f"{names[i]} is {_words(types[i])}.", "", True, (names[i],))
+        Cause("non-float input", f"{names[i]} is {types[i]}.", "", True, (names[i],))
         for i in chosen
-        if i not in bits
+        if not is_inexact(types[i].dtype)
     ]
-    given = [(i, t) for i, t in enumerate(types) if t is not None]
-    known = [t for _, t in given]
     try:
         with attempting():
-            jaxpr, captured = trace_to_jaxpr(flat, known)
+            jaxpr, captured = trace_to_jaxpr(flat, types)
     except TracerBoolConversionError:
-        jaxpr, captured = Restart(fun, True)(lambda: trace_to_jaxpr(flat, known))
+        jaxpr, captured = Restart(fun, True)(lambda: trace_to_jaxpr(flat, types))
     except (TracerIntegerConversionError, TracerArrayConversionError) as error:
         lost = Cause("conversion", error.what, error.where, True)
         return Report(name_of(fun), wrt, {}, (*findings, lost))
     walk = Walk()
-    inputs = [NOTHING] * len(captured) + [Flow(bits.get(i, 0)) for i, _ in given]
+    bits = {k: 1 << n for n, k in enumerate(chosen) if is_inexact(types[k].dtype)}
+    inputs = [NOTHING] * len(captured) + [Flow(bits.get(i, 0)) for i in range(len(types))]
     outs = walk.jaxpr(jaxpr, inputs, None)
     results = list(zip(paths(flat.out_tree, "result"), jaxpr.out_avals, outs, strict=True))
     inputs_of = {names[k]: b for k, b in bits.items()}
@@ -276,10 +237,6 @@ def _report(
     findings += _input_findings(walk.cuts, outs, inputs_of)
     reached = {path: bool(f.reach) for path, _, f in results}
     return Report(name_of(fun), wrt, reached, tuple(findings))
-
-
-def _words(a: ShapedArray | None) -> str:
-    return "no number" if a is None else str(a)
 
 
 def _on_the_way(outs: Sequence[Flow]) -> frozenset[int]:

@@ -25,7 +25,6 @@ from ftrace.control.functions import FlatFunction, flatten_call
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import DtypeError, TreeError
 from ftrace.core.lazy import lazy
-from ftrace.core.plain_objects import opened
 from ftrace.core.trace import attempting
 from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.quiet import quietly
@@ -206,7 +205,7 @@ class Choosing:
             chosen = ArgumentSelection(self.fun, self.argnums, args, kwargs)
             leaves, _ = differentiable("jacobian", self.fun, chosen, self.holomorphic, False)
             found = made(*args, **kwargs)
-            blocks = tree_flatten(opened(found[0] if self.has_aux else found, "the blocks"))[0]
+            blocks = tree_flatten(found[0] if self.has_aux else found)[0]
             sizes = [typeof(x) for x in leaves]
             rows = [
                 fnp.concatenate([_matrix(b, a) for b, a in zip(row, sizes, strict=True)], axis=1)

@@ -32,6 +32,7 @@ from ftrace.core.trace import ctx
 from ftrace.interpreters.batching import BatchTrace
 from ftrace.interpreters.captures import owned
 from ftrace.interpreters.dce import dce_equations, dce_jaxpr
+from ftrace.interpreters.jvp import jvp_as_it_is, jvp_jaxpr
 from ftrace.interpreters.partial import RES, Half, Split, SplitJaxpr, partial_jaxpr
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.transpose import transpose_jaxpr
@@ -222,6 +223,12 @@ def _bind(*args: Any, **params: Any) -> Any:
     return checkpoint_call(*args, **params)
 
 
+def _checkpoint_jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, policy: Any = None) -> Any:
+    # a policy chooses among the operations as they were written, those of loops are no choice
+    derive = jvp_jaxpr if policy is None else jvp_as_it_is
+    return call_jvp(_bind, derive)(primals, tangents, jaxpr=jaxpr, policy=policy)
+
+
 def _checkpoint_transpose(
     cts: Any, *operands: Any, jaxpr: Jaxpr, policy: Any = None
 ) -> Sequence[Any]:
@@ -238,7 +245,7 @@ checkpoint_call = Primitive(
     name="checkpoint",
     impl=_checkpoint_impl,
     type=call_type,
-    jvp=call_jvp(_bind),
+    jvp=_checkpoint_jvp,
     transpose=_checkpoint_transpose,
     batch=call_batch(_bind),
     partial=_checkpoint_partial,

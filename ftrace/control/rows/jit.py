@@ -160,11 +160,13 @@ def call_effects(*, jaxpr: Jaxpr, **params: Any) -> Effects:
     return jaxpr.effects
 
 
-def call_jvp(bind: Callable[..., Any]) -> Callable[..., Any]:
+def call_jvp(
+    bind: Callable[..., Any], derive: Callable[..., Any] = jvp_jaxpr
+) -> Callable[..., Any]:
     """The jvp column of a row that holds one jaxpr: the same row over the jvp jaxpr."""
 
     def jvp(primals: Any, tangents: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
-        pushed, nonzero = jvp_jaxpr(jaxpr, tuple(t is not ZERO for t in tangents))
+        pushed, nonzero = derive(jaxpr, tuple(t is not ZERO for t in tangents))
         live = [t for t in tangents if t is not ZERO]
         outs = bind(*primals, *live, jaxpr=pushed, **params)
         n = len(jaxpr.outvars)

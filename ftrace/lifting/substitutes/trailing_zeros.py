@@ -73,6 +73,8 @@ def trimmed_by(c: Any, tol: Any = 0) -> Any:
     if len(c) > 1:
         _check(fnp.logical_not(is_large))
         return c
+    if bound is not UNKNOWN and not np.any(bound):
+        return c  # nothing is smaller than that, and zero is itself
     return fnp.where(is_large, c, c * 0)
 
 
