@@ -7,7 +7,13 @@ import pytest
 
 import ftrace
 import ftrace.numpy as fnp
-from ftrace.errors import DerivativeError, DtypeError, MutationError, TracerArrayConversionError
+from ftrace.errors import (
+    DerivativeError,
+    DtypeError,
+    MutationError,
+    TracerArrayConversionError,
+    TreeError,
+)
 
 X = np.arange(6.0).reshape(2, 3) + 1.0
 Y = np.linspace(0.0, 1.0, 12).reshape(3, 4)
@@ -195,3 +201,122 @@ def test_methods_that_write_and_integers():
     np.testing.assert_allclose(
         ftrace.grad(Filter().run)(xs), 2 * xs * np.array([[0.0], [0.5], [2.0]])
     )
+
+
+@functools.partial(ftrace.custom_jvp, mutates=0)
+def add_of(total, parts):
+    total += parts["x"]
+
+
+@add_of.defjvp
+def _of_add_of(primals, tangents):
+    for total, parts in (primals, tangents):
+        total += parts["x"]
+    return None, None
+
+
+def added_to_itself(x, part=lambda y: y):
+    y = x * 1.0
+    add_of(y, {"n": 2, "x": part(y)})
+    return y
+
+
+@pytest.mark.parametrize("part", [lambda y: y, lambda y: y[::-1], lambda y: y[:1]])
+def test_what_is_written_may_not_be_in_a_container_either(part):
+    shared = pytest.raises(MutationError, match=r"total and parts\['x'\] of add_of share memory")
+    y = V.copy()
+    with shared:
+        add_of(y, {"n": 2, "x": part(y)})
+    np.testing.assert_array_equal(y, V)
+    for transformed in (
+        lambda f: ftrace.jvp(f, (V,), (V,)),
+        lambda f: ftrace.jacrev(f)(V),
+        lambda f: ftrace.jit(f)(V),
+        lambda f: ftrace.vmap(f)(np.stack([V, V])),
+    ):
+        with shared:
+            transformed(lambda x: added_to_itself(x, part))
+    found = ftrace.jvp(lambda x: added_to_itself(x, np.copy), (V,), (np.ones(3),))
+    np.testing.assert_array_equal(found, (2 * V, np.full(3, 2.0)))
+
+
+def returning_part(part):
+    """A function that writes its first argument and returns a part of it."""
+
+    @functools.partial(ftrace.custom_jvp, mutates="total")
+    def write(total, x):
+        total += x
+        return [part(total)]
+
+    @write.defjvp
+    def _rule(primals, tangents):
+        for total, x in (primals, tangents):
+            total += x
+        return [part(primals[0])], [part(tangents[0])]
+
+    return write
+
+
+def used(write, x):
+    total = fnp.zeros(3)
+    (part,) = write(total, x)
+    part[0] = 10.0 * x[0]
+    return np.sum(total * x) + np.sum(part)
+
+
+VIEWS = {"slice": lambda t: t[:2], "all": lambda t: t[:], "turned": lambda t: np.flip(t)}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_of_what_is_written_are_not_returned(view):
+    write = returning_part(VIEWS[view])
+    refused = pytest.raises(
+        MutationError, match=r"write, or its rule, returns a view of total.*mutates="
+    )
+    with refused as caught:
+        write(np.zeros(3), V)
+    assert "Return a copy of it" in str(caught.value)
+    for transformed in (ftrace.grad, ftrace.jacfwd, ftrace.jit, ftrace.hessian):
+        with refused:
+            transformed(lambda x: used(write, x))(V)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_copies_and_the_whole_of_what_is_written_are_returned(whole):
+    write = returning_part((lambda t: t) if whole else (lambda t: t[:2].copy()))
+
+    def by_hand(x):
+        total = fnp.zeros(3) + x
+        part = total if whole else total[:2].copy()
+        part[0] = 10.0 * x[0]
+        return np.sum(total * x) + np.sum(part)
+
+    for transformed in (ftrace.grad, ftrace.jacfwd, ftrace.jit, ftrace.hessian):
+        np.testing.assert_allclose(
+            transformed(lambda x: used(write, x))(V), transformed(by_hand)(V), rtol=1e-14
+        )
+
+
+@pytest.mark.parametrize(
+    ("mutates", "fun"),
+    [
+        (-1, lambda x: x),
+        ((0, -2), lambda x: x),
+        (1, lambda x: x),
+        ((0, 2), lambda x, y=1.0: x),
+        (True, lambda x, y: x),
+        (1.5, lambda *x: x),
+        (1, lambda x, *, y: x),
+        (1, np.sin),
+    ],
+)
+def test_positions_that_are_no_arguments_are_named(mutates, fun):
+    with pytest.raises(DtypeError, match=r"mutates is "):
+        ftrace.custom_jvp(fun, mutates=mutates)
+
+
+def test_a_position_that_a_call_lacks_is_named():
+    write = ftrace.custom_jvp(lambda *xs: None, mutates=2)
+    write.defjvp(lambda primals, tangents: (None, None))
+    with pytest.raises(TreeError, match="mutates=2 names an argument that this call"):
+        write(np.zeros(3))

@@ -5,6 +5,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
+import numpy as np
+
 from ftrace.api.calls import check_callable, name_of
 from ftrace.api.derivatives.verifying import MODES, Verified
 from ftrace.api.rules.pullbacks import Pullback, pulled
@@ -22,7 +24,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _positions(fun: Any, nondiff_argnums: Any, nondiff_argnames: Any) -> tuple[int, ...]:
+def _positions(
+    fun: Any, nondiff_argnums: Any, nondiff_argnames: Any, option: str = "nondiff_argnames"
+) -> tuple[int, ...]:
     """The positions of the arguments that are given by number or by name."""
     found = _numbers(nondiff_argnums)
     single = type(nondiff_argnames) is str
@@ -37,7 +41,7 @@ def _positions(fun: Any, nondiff_argnums: Any, nondiff_argnames: Any) -> tuple[i
     for name in names:
         if name not in known:
             raise DtypeError(
-                f"nondiff_argnames is {nondiff_argnames!r}, and {name_of(fun)} has no argument "
+                f"{option} is {nondiff_argnames!r}, and {name_of(fun)} has no argument "
                 f"called {name!r}.",
                 f"Its arguments are {', '.join(known)}.",
             )
@@ -68,6 +72,7 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
             `.verified.certificates`; None never does.
         mutates: positions or names of arrays among the arguments that the function writes. The rule
             gets copies of them and of their tangents, and writes into both what belongs there.
+            The function may return them, and copies of their parts, but no views of these.
 
     The rule, set by `defjvp`, takes `(primals, tangents)` and returns `(result, tangent)`;
     `defjvps` takes one `(t, result, *primals) -> tangent` per argument (None: no contribution).
@@ -75,8 +80,8 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
     Raises:
         CustomRuleError: no rule, or one that returns the wrong structure, shapes or dtypes.
         DerivativeError: with `verify`, the rule is wrong.
-        MutationError: an argument is written that is not among `mutates`, or shares memory with
-            one that is.
+        MutationError: an argument is written that is not among `mutates`, or one that is shares
+            memory with another, or with a part of another, or a view of it is returned.
 
     Example:
         >>> import numpy as np, ftrace
@@ -195,7 +200,7 @@ class custom_jvp(Named, Generic[P, R]):  # noqa: N801 - JAX's name
             made: Any = custom_jvp(
                 returning(self.fun, self.mutates), self.nondiff, verify=self._verify
             )
-            made.defjvp(returning_rule(self.rule, self.mutates, self.nondiff))
+            made.defjvp(returning_rule(self.fun, self.rule, self.mutates, self.nondiff))
             functools.update_wrapper(made, self.fun, updated=())
             made.origin = self.rule
             self._pure = made
@@ -214,7 +219,18 @@ def _written(fun: Any, mutates: Any, nondiff: tuple[int, ...]) -> tuple[int, ...
             "Give the positions or names of the arguments that the function writes.",
         )
     numbers = [n for n in given if type(n) is not str]
-    found = _positions(fun, numbers, [n for n in given if type(n) is str])
+    known = _count(fun)
+    for n in numbers:
+        if type(n) is not int or n < 0 or (known is not None and n >= known):
+            has = "" if known is None else f", which has {known}"
+            raise DtypeError(
+                f"mutates is {mutates!r:.200}, and {n!r:.50} is no argument of "
+                f"{name_of(fun)}{has}.",
+                "Give the positions of the arguments that the function writes, counted from 0, or "
+                "their names.",
+            )
+    named = [n for n in given if type(n) is str]
+    found = _positions(fun, numbers, named, "mutates")
     both = set(found) & set(nondiff)
     if both:
         raise DtypeError(
@@ -222,6 +238,21 @@ def _written(fun: Any, mutates: Any, nondiff: tuple[int, ...]) -> tuple[int, ...
             "What is written has a tangent: leave it out of nondiff_argnums.",
         )
     return found
+
+
+def _count(fun: Any) -> int | None:
+    """How many positional arguments a function has; None where that is not known."""
+    if isinstance(fun, np.ufunc):
+        return fun.nin
+    try:
+        kinds = [p.kind for p in inspect.signature(fun).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return None
+    return sum(kind is not inspect.Parameter.KEYWORD_ONLY for kind in kinds) - kinds.count(
+        inspect.Parameter.VAR_KEYWORD
+    )
 
 
 def _add_trees(a: Any, b: Any) -> Any:
