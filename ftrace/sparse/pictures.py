@@ -83,8 +83,9 @@ def occupied(a: StructuredMap, rows: int, columns: int) -> Any:
         return found
     if isinstance(a, KroneckerMap):
         p, q = a.left.shape
-        outer = occupied(a.left, min(p, rows), min(q, columns))
-        over, under = _overlaps(rows, outer.shape[0]), _overlaps(columns, outer.shape[1])
+        outer = occupied(a.left, min(p, max(rows, _FINE)), min(q, max(columns, _FINE)))
+        over = _meeting(rows, a.shape[0], outer.shape[0], p)
+        under = _meeting(columns, a.shape[1], outer.shape[1], q)
         return over @ outer @ under.T
     if isinstance(a, DenseMap):
         i, j = np.nonzero(a.matrix)
@@ -96,7 +97,15 @@ def occupied(a: StructuredMap, rows: int, columns: int) -> Any:
     return _set(coo.row.astype(int), coo.col.astype(int), a.shape, rows, columns)
 
 
-def _overlaps(fine: int, coarse: int) -> Any:
-    """Which of so many equal parts of an interval meet which of others."""
-    i, j = np.arange(fine)[:, None], np.arange(coarse)
-    return (i * coarse < (j + 1) * fine) & (j * fine < (i + 1) * coarse)
+def _meeting(rows: int, m: int, blocks: int, p: int) -> Any:
+    """Which blocks of m rows meet which blocks of p left ones, each of which is m / p rows.
+
+    Block k has the rows r with `r * blocks // p == k`, so that a left row may lie in several of the
+    blocks of m.
+    """
+    if not m:
+        return np.zeros((rows, blocks), bool)
+    first = -(-np.arange(blocks + 1) * p // blocks) * (m // p)  # row where each block begins
+    low, high = first[:-1] * rows // m, (first[1:] - 1) * rows // m
+    i = np.arange(rows)[:, None]
+    return (low <= i) & (i <= high)

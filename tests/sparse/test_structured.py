@@ -18,6 +18,7 @@ from ftrace.sparse.linear_maps import (
     KroneckerMap,
     OneInRowMap,
     ProductMap,
+    SumMap,
     ZeroMap,
     after,
     as_csr,
@@ -343,6 +344,52 @@ def test_a_large_picture_misses_no_element(case):
     assert not (there & ~shown).any()
     if case != "sum":  # cumulative sums are an operation, of which no structure is known
         assert shown.mean() <= there.mean() + 0.1
+
+
+def random_map(rng, m, n, depth=2):
+    """A map of random structure, with few elements."""
+    count = 2 * min(m, n)
+    at = rng.integers(m, size=count), rng.integers(n, size=count)
+    few = FewMap(scipy.sparse.csr_array((np.ones(count), at), shape=(m, n)))
+    kind = rng.integers(5 if depth else 2)
+    if kind == 0:
+        return OneInRowMap(rng.integers(-1, n, m), None, n, float)
+    if kind == 1:
+        return few
+    if kind == 2:
+        return SumMap([random_map(rng, m, n, depth - 1), few])
+    if kind == 3:
+        k = int(rng.integers(50, 700))
+        return ProductMap([random_map(rng, m, k, depth - 1), random_map(rng, k, n, depth - 1)])
+    a, b = (int(rng.choice([d for d in range(1, k + 1) if k % d == 0])) for k in (m, n))
+    return KroneckerMap(
+        random_map(rng, a, b, depth - 1), random_map(rng, m // a, n // b, depth - 1)
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pictures_of_random_structures_miss_no_element(seed):
+    rng = np.random.default_rng(seed)
+    m, n = (int(k) for k in rng.choice([210, 360, 391, 509, 660, 1302], 2))
+    found = random_map(rng, m, n)
+    i, j = np.nonzero(found.toarray())
+    for rows, columns in ((min(m, 160), min(n, 80)), (37, 53), (min(m, 299), 7), (1, 1)):
+        there = np.zeros((rows, columns), bool)
+        there[i * rows // m, j * columns // n] = True
+        assert not (there & ~pictures.occupied(found, rows, columns)).any()
+
+
+@pytest.mark.parametrize("n", [1300, 1500, 2777])
+def test_pictures_of_products_with_kronecker_products_miss_no_element(n):
+    def f(x):
+        return np.sin(np.convolve(np.sin(x), [1, 2, 1]))
+
+    found = ftrace.jacobian(f, structured=True)(np.linspace(0.1, 1.0, n))
+    there = pictures._by_values(found, 80, 80)
+    shown = pictures.occupied(found, 80, 80)
+    assert not (there & ~shown).any()
+    assert shown.sum() <= 1.2 * there.sum()
+    np.testing.assert_array_equal(dots(found.draw())[:80, :80], shown)
 
 
 def test_pictures_of_what_is_too_large_to_be_an_array():
