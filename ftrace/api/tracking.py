@@ -29,11 +29,11 @@ from ftrace.core import device
 from ftrace.core import trace as core
 from ftrace.core.avals import typeof
 from ftrace.core.dtypes import is_inexact
-from ftrace.core.errors import DerivativeError, DtypeError, UnexpectedTracerError
+from ftrace.core.errors import DerivativeError, DtypeError, MutationError, UnexpectedTracerError
 from ftrace.core.registration import register_record
 from ftrace.core.trace import ctx, lifted
 from ftrace.core.tree import tree_flatten, tree_map
-from ftrace.interpreters.captures import owned
+from ftrace.interpreters.captures import digest, owned
 from ftrace.interpreters.linearize import Linearization
 from ftrace.interpreters.quiet import quietly
 
@@ -65,11 +65,15 @@ class Differentiated(_Pair):
         """The second derivatives, computed when they are first asked for.
 
         By one variable the Hessian itself, by several a dict of dicts by their names (by several
-        positional ones a tuple of tuples). They are those at the arguments of the call.
+        positional ones a tuple of tuples). It is the Hessian of the function as it is when it is
+        asked for, at the variables that the call was given: where an array that the function reads
+        was changed in between, and that changes its value or gradient there, an error says so. A
+        change that alters neither cannot be told.
 
         Raises:
             DerivativeError: this is no result of `with_gradient` itself, or the function has
-                another value by now, as when an array that it reads was changed.
+                another value or gradient by now, as when an array that it reads was changed.
+            MutationError: an argument that stays was changed.
 
         Example:
             >>> import ftrace
@@ -131,13 +135,40 @@ def with_gradient(fun: Callable[..., Any], /, *args: Any, **variables: Any) -> D
     chosen: Any = names or tuple(range(len(args)))
     chosen = chosen[0] if len(chosen) == 1 else chosen
     made = jacobian(paired, chosen, has_aux=True, mode="auto")
-    at = tree_map(_kept, (args, variables))
+    at = (args, tree_map(_kept, variables)) if names else (tree_map(_kept, args), {})
+    before = _state(args) if names else None
     gradient, value = made(*args, **variables)
+    found = gradient
     if len(names) > 1:
         gradient = _by_name(gradient, value, names)
     result = Differentiated(value, gradient)
-    result._second = lambda: _hessian(fun, paired, chosen, at, value)
+    known = tree_map(_kept, (value, found))
+
+    def second() -> Any:
+        if before is not None and before != _state(args):
+            raise MutationError(
+                f"An argument of {name_of(fun)} that stays was changed since its gradient was "
+                "computed.",
+                "Ask for .hessian before, or pass a copy.",
+            )
+        return _hessian(fun, paired, made, chosen, at, known)
+
+    result._second = second
     return result
+
+
+def _state(args: Any) -> list[Any]:
+    """What tells whether arguments are what they were: digests, which hold no memory."""
+    leaves = tree_flatten(args)[0]
+    return [_state_of(x) for x in leaves]
+
+
+def _state_of(x: Any) -> Any:
+    if not device.is_array(x) or isinstance(x, core.Tracer):
+        return id(x)
+    if not issubclass(type(x), np.ndarray) or x.dtype.hasobject:
+        return None  # of a GPU: value and gradient are compared
+    return x.shape, x.dtype, digest(x)
 
 
 def _kept(x: Any) -> Any:
@@ -145,15 +176,18 @@ def _kept(x: Any) -> Any:
     return x.copy() if device.is_array(x) else x
 
 
-def _hessian(fun: Any, paired: Any, chosen: Any, at: Any, value: Any) -> Any:
+def _hessian(fun: Any, paired: Any, made: Any, chosen: Any, at: Any, known: Any) -> Any:
     """Second derivatives where the value was computed, by the variables of the gradient."""
     args, variables = at
-    second, again = hessian(paired, chosen, has_aux=True)(*args, **variables)
-    for x, y in zip(tree_flatten(value)[0], tree_flatten(again)[0], strict=True):
-        known = not isinstance(x, core.Tracer) and not isinstance(y, core.Tracer)
-        if known and not _close(x, y):
+    second, value = hessian(paired, chosen, has_aux=True)(*args, **variables)
+    again = known
+    if not all(isinstance(x, core.Tracer) for x in tree_flatten(known)[0]):
+        gradient, y = made(*args, **variables)  # the same passes: rounded in the same way
+        again = y, gradient
+    for what, before, now in zip(("value", "gradient"), known, again, strict=True):
+        if not _agree(before, now):
             raise DerivativeError(
-                f"{name_of(fun)} has another value than when its gradient was computed: "
+                f"{name_of(fun)} has another {what} than when its gradient was computed: "
                 "something that it reads was changed.",
                 "Ask for .hessian before, or pass what changes as an argument.",
             )
@@ -165,7 +199,10 @@ def _hessian(fun: Any, paired: Any, chosen: Any, at: Any, value: Any) -> Any:
         [
             {
                 name: inner[name].unflatten(
-                    [dict(zip(chosen, columns, strict=True)) for columns in _below(inner[name], b)]
+                    [
+                        None if columns is None else dict(zip(chosen, columns, strict=True))
+                        for columns in _below(inner[name], b)
+                    ]
                 )
                 for name, b in zip(chosen, rows, strict=True)
             }
@@ -174,12 +211,22 @@ def _hessian(fun: Any, paired: Any, chosen: Any, at: Any, value: Any) -> Any:
     )
 
 
+def _agree(before: Any, now: Any) -> bool:
+    """Whether two trees are one but for rounding: passes may add up in another order."""
+    xs, ys = tree_flatten(before)[0], tree_flatten(now)[0]
+    return len(xs) == len(ys) and all(map(_close, xs, ys))
+
+
 def _close(x: Any, y: Any) -> bool:
-    """Whether two values are one but for rounding: passes may add up in another order."""
+    if isinstance(x, core.Tracer) or isinstance(y, core.Tracer):
+        return True
+    if not device.is_array(x) and not isinstance(x, int | float | complex | np.generic):
+        return True  # text and other settings
     dtype = typeof(x).dtype
     if typeof(x) != typeof(y) or not is_inexact(dtype):
         return typeof(x) == typeof(y) and bool(np.all(x == y))
-    return bool(np.allclose(x, y, rtol=float(np.finfo(dtype).eps) ** 0.5, equal_nan=True))
+    limit = 64 * float(np.finfo(dtype).eps)
+    return bool(np.allclose(x, y, rtol=limit, atol=0, equal_nan=True))
 
 
 def _below(tree: Any, x: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -77,6 +78,8 @@ def test_second_derivatives_of_a_result_in_transformed_functions():
     for transformed in (second, ftrace.jit(second)):
         np.testing.assert_allclose(transformed(0.5), -np.sin(0.5), rtol=1e-14)
     np.testing.assert_allclose(ftrace.grad(second)(0.5), -np.cos(0.5), rtol=1e-14)
+    mixed = ftrace.jit(lambda x: ftrace.with_gradient(lambda a, b: a * b**2, a=x, b=x).hessian)
+    assert mixed(3.0) == {"a": {"a": 0.0, "b": 6.0}, "b": {"a": 6.0, "b": 6.0}}
 
 
 def test_second_derivatives_are_those_at_the_call():
@@ -88,6 +91,54 @@ def test_second_derivatives_are_those_at_the_call():
     np.testing.assert_allclose(r.hessian, np.diag(6 * X))
     with pytest.raises(errors.DerivativeError, match="another value"):
         _ = other.hessian
+
+
+@pytest.mark.parametrize("change", [1e-9, -3e-12])
+def test_a_small_change_of_what_is_read_is_found(change):
+    w = np.full(3, 1e-9)
+    r = ftrace.with_gradient(lambda x: np.sum(w * x**3), X)
+    w += change
+    with pytest.raises(errors.DerivativeError, match="another value"):
+        _ = r.hessian
+    w = np.full(3, 1.0)
+    r = ftrace.with_gradient(lambda x: np.sum(w * (x - X)), X)
+    w[:] = 2.0
+    with pytest.raises(errors.DerivativeError, match="another gradient"):
+        _ = r.hessian
+
+
+def test_results_that_cancel_and_are_written_have_hessians():
+    big = np.random.default_rng(0).standard_normal(1000)
+    r = ftrace.with_gradient(lambda x: np.sum(np.sin(x)) - np.sum(np.sin(x[::-1])), big)
+    r.gradient[:] = 3.0
+    np.testing.assert_allclose(r.hessian, np.zeros((1000, 1000)), atol=1e-15)
+
+
+def test_arguments_that_stay_are_not_copied_and_not_changed():
+    w = np.ones((500, 500))
+    x = np.ones(500)
+    tracemalloc.start()
+    try:
+        r = ftrace.with_gradient(lambda w, x: np.sum(w[0] * x**3), w, x=x)
+        assert tracemalloc.get_traced_memory()[0] < w.nbytes // 2
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(r.hessian, 6 * np.eye(500))
+    r = ftrace.with_gradient(lambda w, x: np.sum(w[0] * x**3), w, x=x)
+    w[1, 1] = 7.0
+    with pytest.raises(errors.MutationError, match="that stays was changed"):
+        _ = r.hessian
+
+
+def test_second_derivatives_with_settings_in_containers():
+    for setting in (3, "text"):
+        r = ftrace.with_gradient(
+            lambda a, b: b * np.sum(a["x"] ** 2), a={"x": X, "n": setting}, b=2.0
+        )
+        second = r.hessian
+        assert second["a"]["n"] is None
+        np.testing.assert_allclose(second["a"]["x"]["a"]["x"], 4 * np.eye(3))
+        np.testing.assert_allclose(second["b"]["a"]["x"], 2 * X)
 
 
 def test_a_result_that_was_taken_apart_says_where_its_hessian_is():
