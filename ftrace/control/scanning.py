@@ -345,8 +345,17 @@ def fori_loop(
     start, n = int(lower), max(int(upper) - int(lower), 0)
     if n <= LISTED:
         turns = free(np.arange(start, start + n, dtype=np.int64))
-        step = lambda c, i: (turn(i, c), None)  # noqa: E731
-        return _scan(step, init_val, turns, None, counted="xs", start=start)[0]
-    step = lambda c, _: ((add(c[0], np.int64(1)), turn(*c)), None)  # noqa: E731
+        found = _scan(
+            lambda c, i: (turn(i, c), None), init_val, turns, None, counted="xs", start=start
+        )
+        return found[0]
     first = (np.int64(start), init_val)
-    return _scan(step, first, None, n, counted="carry", start=start)[0][1]
+    found = _scan(
+        lambda c, _: ((add(c[0], np.int64(1)), turn(*c)), None),
+        first,
+        None,
+        n,
+        counted="carry",
+        start=start,
+    )
+    return found[0][1]
