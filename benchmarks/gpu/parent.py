@@ -200,7 +200,10 @@ class Run:
         if self.args.scale == "paper":
             parts["figures.md"] = ("The figures of the paper", figures.text(self.records))
         for name, (title, text) in parts.items():
-            (self.args.out / name).write_text(f"# {title}\n\n{head}\n\n{text}")
+            # A run may be killed at any moment: a table is there whole, the last one or this.
+            written = self.args.out / f"{name}.new"
+            written.write_text(f"# {title}\n\n{head}\n\n{text}")
+            written.replace(self.args.out / name)
         return f"{head}\n\n" + "\n".join(text for _, text in parts.values())
 
     def ask(self, system: str, scale: str, mode: str, seconds: float) -> None:

@@ -392,7 +392,7 @@ def test_a_run_that_is_killed_leaves_its_tables(tmp_path):
         while not (table.exists() and "2 cell: gradient" in table.read_text()):
             assert time.monotonic() < end
             assert run.poll() is None
-            time.sleep(0.05)
+            time.sleep(0.01)
         run.kill()
     assert "ftrace" in table.read_text()
     assert "| cell: gradient n=64 / triton | - |" in (tmp_path / "shown.md").read_text()
