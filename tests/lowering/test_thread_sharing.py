@@ -211,6 +211,36 @@ def test_inside_of_loops_shorter_kernels_have_threads():
     assert (8, 1) in launches(lambda x: lax.cond(x[0] > 2.0, body, lambda c: fnp.sort(c), x), large)
 
 
+def test_a_sequence_of_shorter_kernels_has_threads():
+    each = 8 * (0.005 * 16 + 2 * 0.0075)
+
+    def rolled(x, times, between=lambda x: x):
+        for _ in range(times):
+            x = between(fnp.roll(fnp.sin(x) + 1.0, 1))
+        return x
+
+    x = np.ones(int(1.2 * AWAKE / each))
+    needed = int(WORTH / (1.2 * AWAKE)) + 1
+    assert needed == 3
+    together = [x for x in launches(lambda x: rolled(x, 6), x) if x != (0, 0)]
+    assert together == [(2, 1)] * len(together)
+    assert len(together) >= 5
+    assert not any(shared for _, shared in launches(lambda x: rolled(x, 2), x))
+    assert not any(shared for _, shared in launches(lambda x: rolled(x, 6), x[: x.size // 2]))
+    # a sort or a product of unknown time lets the threads fall asleep
+    apart = launches(lambda x: rolled(x, 6, fnp.sort), x)
+    assert not any(shared for _, shared in apart)
+
+
+def test_what_one_thread_does_alone_ends_a_sequence():
+    short = np.ones((130, 129), complex)  # 50 us together with its transform along the other axis
+    axes = lambda x: fnp.fft.fft(fnp.fft.fft(x, axis=0), axis=1)  # noqa: E731
+    assert loops(axes, short[:100, :99]) == [4, 4]
+    assert loops(lambda x: fnp.fft.fft(fnp.fft.fft(x[:1], axis=1), axis=0), short) == [0, 0]
+    alone = lambda x: fnp.fft.fft(fnp.linalg.inv(fnp.fft.fft(x)))  # noqa: E731
+    assert [x for x in loops(alone, np.eye(90, dtype=complex)) if x] == []
+
+
 def test_what_is_shared_is_equal_wherever_its_memory_lies():
     x = np.ones(100_000)
     program = share(plan(ftrace.make_jaxpr(lambda x: fnp.sin(x) + 1.0)(x), Machine(64)), 4)

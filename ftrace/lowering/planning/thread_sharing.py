@@ -1,7 +1,8 @@
 """Threads: which loops of a kernel are shared by threads, by an estimate of their time.
 
 Waking a thread takes some ten microseconds, so that only loops of several times as many are shared.
-Inside of loops over kernels threads wait for the next one, and shorter loops are worth it.
+Where threads still look for work, inside of loops over kernels and in a sequence of kernels that
+together take as long, shorter loops are worth it.
 The time of an iteration is estimated from its operations and accesses; that of the whole is a
 product with sizes that the plan knows. Which thread runs which iterations changes no result: only
 loops whose iterations write different cells are shared, and sums only where their fold has blocks,
@@ -12,7 +13,7 @@ say how many operations they have share them by themselves.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from typing import Final
 
 import numpy as np
@@ -32,7 +33,7 @@ UNKNOWN: Final = 16  # iterations of a loop whose number only the run knows
 SCALAR, VECTOR = 0.3, 0.005  # nanoseconds of an operation, by itself and per byte in lanes
 COSTLY: Final = 15.0  # how much longer a function or a quotient takes
 ELEMENT: Final = 3.0  # nanoseconds of NumPy's loops for each element of an argument
-POINT: Final = 1.0  # the same of Fourier transforms
+POINT: Final = 1.5  # the same of Fourier transforms
 TRANSFORMS: Final = "numpy.fft._pocketfft_umath"
 INEXACT: Final = frozenset("efdgFDG->")  # types of loops that tell nobody what went wrong
 ACCESS, GATHER = 1.5, 12.0  # the same of a load or store in a row, and of one at other places
@@ -49,12 +50,12 @@ def share(program: Program, threads: int) -> Program:
 
 def _steps(steps: Sequence[Step], table: list[int], threads: int, worth: float) -> tuple[Step, ...]:
     found: list[Step] = []
-    for step in steps:
+    for step, enough in zip(steps, _worths(steps, table, worth), strict=True):
         match step:
             case Launch():
-                found.append(_launch(step, table, threads, worth))
+                found.append(_launch(step, table, threads, enough))
             case Apply():
-                found.append(_loop(step, table, threads, worth))
+                found.append(_loop(step, table, threads, enough))
             case Repeat():
                 cond, body = (_steps(s, table, threads, AWAKE) for s in (step.cond, step.body))
                 found.append(replace(step, cond=cond, body=body))
@@ -66,6 +67,37 @@ def _steps(steps: Sequence[Step], table: list[int], threads: int, worth: float) 
             case _:
                 found.append(step)
     return tuple(found)
+
+
+def _worths(steps: Sequence[Step], table: Sequence[int], worth: float) -> list[float]:
+    """For each step, the nanoseconds of a loop in it that is shared.
+
+    Steps one after another whose shared loops take WORTH together share them from AWAKE on: the
+    first wakes the threads, which the others find looking for work.
+    """
+    found: list[float] = []
+    times: list[float] = []  # of the sequence that is not over
+    for step in steps:
+        shared, alone = _times_of(step, table)
+        if alone < AWAKE:
+            times.append(shared)
+            continue
+        found += [AWAKE if sum(times) >= WORTH else worth] * len(times) + [worth]
+        times = []
+    return found + [AWAKE if sum(times) >= WORTH else worth] * len(times)
+
+
+def _times_of(step: Step, table: Sequence[int]) -> tuple[float, float]:
+    """Nanoseconds of a step's loops that are worth awake threads, and of what one thread does."""
+    if isinstance(step, Launch):
+        extents = extents_of(step.kernel, step.scalars, table)
+        times = _Times(step.kernel, step.schedule, extents)
+        shared = sum(time for _, time in times.shared(step.kernel.body, AWAKE))
+        return shared, times.whole() - shared
+    time = _loop_time(step, table) if isinstance(step, Apply) else 0.0
+    if not time:
+        return 0.0, inf  # nobody knows
+    return (time, 0.0) if time >= AWAKE else (0.0, time)
 
 
 def _launch(launch: Launch, table: list[int], threads: int, worth: float) -> Launch:
@@ -113,8 +145,12 @@ class _Times:
     """Estimates of how long the statements of a kernel take."""
 
     def __init__(self, kernel: Kernel, schedule: Schedule, extents: Mapping[int, int]) -> None:
-        self._schedule, self._extents = schedule, extents
+        self._schedule, self._extents, self._body = schedule, extents, kernel.body
         self._steps = {b.name: b.steps for b in kernel.buffers}
+
+    def whole(self) -> float:
+        """Nanoseconds of the kernel."""
+        return sum(self._time(stmt, None) for stmt in self._body.stmts)
 
     def shared(self, block: Block, worth: float) -> list[tuple[int, float]]:
         """The outermost loops that are worth it and can be shared, with their times."""
