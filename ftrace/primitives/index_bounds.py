@@ -67,9 +67,11 @@ def scattered(combine: str) -> Rule:
         places, inside = _places(indices, sizes, mode)
         if mode == "raise":
             index_error(bitwise_not(_all(inside)), *indices, axes=axes, shape=a.shape)
-        place = _counted(places, sizes, mode)
-        if mode == "drop":
-            place = select(inside, place, prod(sizes))
+        if len(axes) == 1 and mode in ("raise", "drop"):
+            place = _as_int64(indices[0], 0)  # the scatter counts from the end itself
+        else:
+            place = _counted(places, sizes, mode)
+            place = select(inside, place, prod(sizes)) if mode == "drop" else place
         order = (*axes, *other_axes(len(a.shape), axes))
         moved = order != tuple(range(len(order)))
         front = transpose(x, permutation=order) if moved else x
@@ -175,7 +177,8 @@ scatter_at: Final = Primitive(
     batch=_LATE,
     lower=Scattering(lambda combine: combine),
     calm=True,
-    doc="x with updates at places that are counted in its leading axes, in row-major order.",
+    doc="x with updates at places that are counted in its leading axes, in row-major order; "
+    "negative ones count from the end, and those that there are not are left out.",
 )
 
 gather_clipped: Final = Primitive(

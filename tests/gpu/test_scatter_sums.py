@@ -31,9 +31,14 @@ def sums(rows: Any, places: Any, values: Any) -> Any:
     return found
 
 
+def from_start(places: Any, count: int) -> Any:
+    """Places of which none counts from the end; what is out of range stays so."""
+    return np.where(places < 0, places + count, places)
+
+
 def exact(rows: Any, places: Any, values: Any) -> list[list[Fraction]]:
     found = [[Fraction(float(x)) for x in row] for row in rows]
-    for place, row in zip(places, values, strict=True):
+    for place, row in zip(from_start(places, len(found)), values, strict=True):
         if 0 <= place < len(found):
             for k, x in enumerate(row):
                 found[place][k] += Fraction(float(x))
@@ -55,17 +60,18 @@ def test_sums_of_floats_are_rounded_like_one_sum_of_the_largest(
     rng = np.random.default_rng(count + updates)
     for decades in (0, 6):
         rows, values = (spread(rng, (n, width), dtype, decades) for n in (count, updates))
-        places = rng.integers(-2, count + 2, updates)
+        places = rng.integers(-count - 2, count + 2, updates)
         found = sums(rows, places, values)
         largest = np.abs(rows.astype("f8"))
-        inside = (places >= 0) & (places < count)
-        np.maximum.at(largest, places[inside], np.abs(values[inside].astype("f8")))
+        start = from_start(places, count)
+        inside = (start >= 0) & (start < count)
+        np.maximum.at(largest, start[inside], np.abs(values[inside].astype("f8")))
         unit = np.finfo(dtype).eps
         for i, row in enumerate(exact(rows, places, values)):
             for k, x in enumerate(row):
                 error = abs(Fraction(float(found[i, k])) - x)
                 assert error <= unit * (abs(x) + Fraction(float(largest[i, k])) / 64), (i, k)
-        untouched = ~np.isin(np.arange(count), places)
+        untouched = ~np.isin(np.arange(count), start)
         assert found[untouched].tobytes() == rows[untouched].tobytes()
 
 
@@ -152,10 +158,11 @@ def test_sums_of_integers_wrap(
     rows, values = (
         rng.integers(info.min, info.max, (n, width), dtype, endpoint=True) for n in (count, updates)
     )
-    places = rng.integers(-2, count + 2, updates)
-    inside = (places >= 0) & (places < count)
+    places = rng.integers(-count - 2, count + 2, updates)
+    start = from_start(places, count)
+    inside = (start >= 0) & (start < count)
     expected = rows.copy()
-    np.add.at(expected, places[inside], values[inside])
+    np.add.at(expected, start[inside], values[inside])
     np.testing.assert_array_equal(sums(rows, places, values), expected)
 
 

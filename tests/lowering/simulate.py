@@ -166,6 +166,7 @@ def _scatter(step: ScatterStep, table: Sequence[int], memory: Memory) -> None:
     out = memory[step.out].reshape(many, size)
     updates = memory[step.updates].reshape(count, size)
     for i, place in enumerate(memory[step.places].reshape(-1)):
+        place += many * (place < 0)
         if 0 <= place < many:
             ufunc = COMBINING[step.combine]
             out[place] = updates[i] if ufunc is None else ufunc(out[place], updates[i])

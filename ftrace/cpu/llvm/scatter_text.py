@@ -1,8 +1,8 @@
 """The text of a scatter: a function that changes an array at computed places, in order.
 
 `scatter_<combine>_<dtype>(out, updates, places, numbers)` reads from `numbers` how many updates and
-how many places there are, and the elements of a place. Places are int64; one that there is not is
-left out. A complex number is two real ones, and what is only copied is copied as an integer.
+how many places there are, and the elements of a place. Places are int64; a
+negative one counts from the end, and one that there is not is left out. A complex number is two real ones, and what is only copied is copied as an integer.
 """
 
 from typing import Final
@@ -73,7 +73,10 @@ single:
   br i1 %k_more, label %find, label %done
 find:
   %at_at = getelementptr i64, ptr %places, i64 %k
-  %at = load i64, ptr %at_at
+  %at_given = load i64, ptr %at_at
+  %at_ended = add i64 %at_given, %many
+  %at_below = icmp slt i64 %at_given, 0
+  %at = select i1 %at_below, i64 %at_ended, i64 %at_given
   %at_there = icmp ult i64 %at, %many
   br i1 %at_there, label %change, label %skip
 change:
@@ -90,7 +93,10 @@ loop:
   br i1 %more, label %look, label %done
 look:
   %place_at = getelementptr i64, ptr %places, i64 %i
-  %place = load i64, ptr %place_at
+  %place_given = load i64, ptr %place_at
+  %place_ended = add i64 %place_given, %many
+  %place_below = icmp slt i64 %place_given, 0
+  %place = select i1 %place_below, i64 %place_ended, i64 %place_given
   %there = icmp ult i64 %place, %many
   br i1 %there, label %begin, label %behind
 begin:

@@ -148,7 +148,7 @@ def scatter(combined: Combine) -> Rule:
 
 
 def scatter_at(by: Mapping[str, Combine]) -> Rule:
-    """A scatter at places that are counted in the leading axes; one past the end is none."""
+    """A scatter at places counted in the leading axes, or from the end; one past it is none."""
 
     def evaluate(xp: Any, x: Any, v: Any, places: Any, *, combine: str) -> Any:
         lead = x.ndim - (v.ndim - places.ndim)
@@ -156,7 +156,9 @@ def scatter_at(by: Mapping[str, Combine]) -> Rule:
         if not v.size or not x.size:
             return xp.array(x, order="C")
         updates = xp.reshape(v, (places.size, *x.shape[lead:]))
-        found = by[combine](xp, rows, xp.reshape(places.astype(INDEX, copy=False), (-1,)), updates)
+        given = xp.reshape(places.astype(INDEX, copy=False), (-1,))
+        given = xp.where(given < 0, given + rows.shape[0], given)
+        found = by[combine](xp, rows, given, updates)
         return xp.reshape(found, x.shape)
 
     return evaluate

@@ -145,15 +145,23 @@ def _kernel(name: str, words: int, body: str) -> str:
     return f"{head}(const Words<{words + 4}> a) {{{each}{body}  }}\n}}\n"
 
 
+_PLACE: Final = """
+// the place of an update, which a negative number counts from the end
+static __device__ long long ft_place(long long places, long long j, long long count) {
+  const long long place = ((const long long*)places)[j];
+  return place < 0 ? place + count : place;
+}
+"""
 TEXTS: Final = {
     "whole": Template(
         HEADER
+        + _PLACE
         + _kernel(
             "add",
             3,
             """
     const $Index j = i / width;
-    const long long place = ((const long long*)a.w[1])[j];
+    const long long place = ft_place(a.w[1], j, count);
     if (place >= 0 && place < count)
       atomicAdd(($T*)a.w[0] + (place * width + (i - j * width)), (($T*)a.w[2])[i]);
 """,
@@ -161,6 +169,7 @@ TEXTS: Final = {
     ),
     "float": Template(
         HEADER
+        + _PLACE
         + """
 typedef unsigned long long Sum;
 static const Sum UP = 1, DOWN = 2, NONE = 4;  // instead of a sum: what is not finite
@@ -194,7 +203,7 @@ static __device__ long long ft_slot(long long place, long long count, const Sum*
             "find",
             2,
             """
-    const long long place = ((const long long*)a.w[0])[i];
+    const long long place = ft_place(a.w[0], i, count);
     if (place >= 0 && place < count) atomicMax((Sum*)a.w[1] + place, (Sum)(updates - i));
 """,
         )
@@ -203,7 +212,7 @@ static __device__ long long ft_slot(long long place, long long count, const Sum*
             5,
             """
     const $Index j = i / width;
-    const long long place = ((const long long*)a.w[0])[j];
+    const long long place = ft_place(a.w[0], j, count);
     const long long slot = ft_slot(place, count, (const Sum*)a.w[2], updates);
     const $U bits = ft_bits(((const $T*)a.w[1])[i]);
     const $U minus = ($U)1 << (8 * sizeof($U) - 1);
@@ -223,7 +232,7 @@ static __device__ long long ft_slot(long long place, long long count, const Sum*
             6,
             """
     const $Index j = i / width;
-    const long long place = ((const long long*)a.w[0])[j];
+    const long long place = ft_place(a.w[0], j, count);
     const long long slot = ft_slot(place, count, (const Sum*)a.w[2], updates);
     if (slot < 0) continue;
     const long long at = slot * width + (i - j * width);
@@ -258,7 +267,7 @@ static __device__ long long ft_slot(long long place, long long count, const Sum*
     const $Index j = i / width;
     long long at = i;
     if (a.w[1]) {  // of a place whose first update this is
-      const long long place = ((const long long*)a.w[0])[j];
+      const long long place = ft_place(a.w[0], j, count);
       if (ft_slot(place, count, (const Sum*)a.w[1], updates) != j) continue;
       at = place * width + (i - j * width);
     }
