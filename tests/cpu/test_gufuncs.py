@@ -172,7 +172,7 @@ def test_code_is_shared_by_all_sizes():
 
 def test_what_kernels_cannot_do_of_complex_numbers_is_numpys_loop():
     z, x = complexes(3, 4), rng.normal(size=(3, 4))
-    names = ("exp", "log", "sqrt", "sin", "tanh", "arccos", "log1p", "abs", "sign", "isnan")
+    names = ("expm1", "log", "sqrt", "sin", "tanh", "arccos", "log1p", "sign", "isnan")
 
     def f(z, x):
         found = [getattr(np, name)(z * 2.0) for name in names]
@@ -182,7 +182,7 @@ def test_what_kernels_cannot_do_of_complex_numbers_is_numpys_loop():
     for got, want in zip(compiled(f, z, x), f(z, x), strict=True):
         same(got, want)
     small = z.astype(np.complex64)
-    same(compiled(np.exp, small), np.exp(small))
+    same(compiled(np.sqrt, small), np.sqrt(small))
 
 
 def test_products_and_powers_of_complex_numbers_are_numpys_loops():
