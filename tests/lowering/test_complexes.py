@@ -6,11 +6,10 @@ import pytest
 import ftrace
 import ftrace.numpy as fnp
 
+SMALL = [0.0, -0.0, 1.0, -1.0, 2.5, 1e5, np.inf, -np.inf, np.nan]
 PARTS = {
-    np.complex128: [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 710.0, -710.0, 1420.0, -760.0]
-    + [1e300, -1e300, 5e-324, 2.5, 1e5, 1e-300],
-    np.complex64: [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 89.0, -89.0, 178.0, -104.0]
-    + [1e38, -1e38, 1e-45, 2.5, 1e5, 1e-38],
+    np.complex128: [*SMALL, 710.0, -710.0, 1420.0, -760.0, 1e300, -1e300, 1e-300, 5e-324],
+    np.complex64: [*SMALL, 89.0, -89.0, 178.0, -104.0, 1e38, -1e38, 1e-38, 1e-45],
 }
 
 

@@ -1,8 +1,9 @@
 """The text of a scatter: a function that changes an array at computed places, in order.
 
 `scatter_<combine>_<dtype>(out, updates, places, numbers)` reads from `numbers` how many updates and
-how many places there are, and the elements of a place. Places are int64; a
-negative one counts from the end, and one that there is not is left out. A complex number is two real ones, and what is only copied is copied as an integer.
+how many places there are, and the elements of a place. Places are int64; a negative one counts from
+the end, and one that there is not is left out. A complex number is two real ones, and what is only
+copied is copied as an integer.
 """
 
 from typing import Final
