@@ -159,6 +159,8 @@ WITHIN: Final = {
     "index_error": "lowering makes it of `gather` and the scatters",
     "gather_clipped": "lowering makes it of `gather`",
     "scatter_at": "lowering makes it of the scatters",
+    "lu_factors": "lowering makes it of `solve`, where several have one matrix",
+    "solve_factored": "lowering makes it of `solve`, where several have one matrix",
     "small_system": "lowering makes it of `solve` and kin for small matrices",
     "sum_of_products": "lowering makes it of small `dot_general`",
     "rolled": "lowering makes it of equations that repeat themselves",

@@ -240,6 +240,22 @@ class Scattering:
 
 
 @record
+class System:
+    """The result solves systems: operand 0 holds their matrices, operand 1 right-hand sides.
+
+    It is another way to compute what the row has a way for, where several rows have one matrix.
+
+    Attributes:
+        factors: the row whose results are the factors of the matrices.
+        solution: the row of the factors and right-hand sides; its parameter `transposed` says
+            whether the matrices are meant transposed.
+    """
+
+    factors: Any
+    solution: Any
+
+
+@record
 class Refusal:
     """Nothing: the row's `impl` raises an error, and is only called where operand 0 holds.
 
@@ -335,6 +351,7 @@ Kind = (
     | Call
     | Expansion
     | Scattering
+    | System
     | Refusal
     | Branch
     | Iteration

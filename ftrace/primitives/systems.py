@@ -16,6 +16,7 @@ from ftrace.core.lower import Gufunc
 from ftrace.core.primitive import ErrorSample, Primitive, Sample
 from ftrace.core.zero import ZERO
 from ftrace.primitives.arithmetic import neg, sub
+from ftrace.primitives.factored import SHARED
 from ftrace.primitives.linear import NO_TRANSPOSE
 from ftrace.primitives.small_systems import small
 from ftrace.primitives.stacks import (
@@ -115,6 +116,7 @@ solve = Primitive(
     linear_in=(1,),
     lower=(
         small("solve"),
+        SHARED,
         Gufunc(lambda avals: numpys_loop(avals[0], "solve", "(m,m),(m,n)->(m,n)")),
     ),
     samples=_solve_samples,

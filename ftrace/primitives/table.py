@@ -24,6 +24,7 @@ from ftrace.primitives import (  # noqa: F401 - read below, all of them
     dynamic,
     eigenvalues,
     elementwise,
+    factored,
     few_terms,
     fourier,
     gaps,
@@ -68,6 +69,8 @@ LATE: Final = (
     index_bounds.scatter_at,
     small_systems.small_system,
     few_terms.sum_of_products,
+    factored.lu_factors,
+    factored.solve_factored,
 )
 """Rows that lowering alone makes: no transformation meets them."""
 _FOUND = [v for m in [*globals().values()] if isinstance(m, ModuleType) for v in vars(m).values()]

@@ -272,7 +272,7 @@ class LinearAlgebra:
         assert a.shape[:-1] == b.shape[:-1], "it does not broadcast"
         out = np.empty(b.shape, b.dtype)
         for i in np.ndindex(b.shape[:-2]):
-            options = {"lower": lower, "unit_diagonal": unit_diagonal}
+            options = {"lower": lower, "unit_diagonal": unit_diagonal, "check_finite": False}
             out[i] = scipy.linalg.solve_triangular(a.memory[i], b.memory[i], trans, **options)
         return Spy(out)
 

@@ -11,6 +11,7 @@ from ftrace.core.avals import TYPEOF, strengthen, typeof
 from ftrace.core.errors import BackendError, DtypeError, RuleError
 from ftrace.gpu.eager import cupy_library, library_products
 from ftrace.gpu.eager import library_arrays as arrays
+from ftrace.primitives.factored import lu_factors, solve_factored
 from ftrace.primitives.index_bounds import scatter_at
 from ftrace.primitives.table import LATE, by_name
 from tests.gpu.hosted import cupy
@@ -106,6 +107,23 @@ def test_a_scatter_at_counted_places_gives_its_impls_values(combine: str) -> Non
     args = (x, v, np.array([4, -7, 6, -2, 2**40]))  # two are the same, three are not there
     (found,) = cupy_library.evaluate(scatter_at, [Spy(a) for a in args], {"combine": combine})
     np.testing.assert_allclose(found.memory, scatter_at.impl(*args, combine=combine), rtol=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore:Diagonal number")  # SciPy's in the place of CuPy
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_systems_with_one_matrix_give_their_impls_values(dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(3, 5, 5)).astype(dtype), rng.normal(size=(3, 5, 2)).astype(dtype)
+    a[1, :, 3] = 0  # singular
+    factors = cupy_library.evaluate(lu_factors, [Spy(a)], {})
+    for x, y in zip(factors, lu_factors.impl(a), strict=True):
+        np.testing.assert_allclose(x.memory, y, rtol=1e-12)
+    for transposed in (True, False):
+        how = {"transposed": transposed}
+        (found,) = cupy_library.evaluate(solve_factored, [*factors, Spy(b)], how)
+        expected = np.linalg.solve(np.swapaxes(a, 1, 2)[::2] if transposed else a[::2], b[::2])
+        np.testing.assert_allclose(found.memory[::2], expected, rtol=1e-11)
+        assert np.isnan(found.memory[1]).all()
 
 
 def test_a_function_that_cupy_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,6 +183,8 @@ RULES: Final[dict[str, Rule]] = {
     "triangular_product": matrices.triangular_product,
     "triangular_inv": matrices.triangular_inv(lambda: scipys_linear_algebra()),
     "lu": matrices.lu(lambda: scipys_linear_algebra()),
+    "lu_factors": matrices.lu_factors(lambda: scipys_linear_algebra()),
+    "solve_factored": matrices.solve_factored(lambda: scipys_linear_algebra()),
     "expm": matrices.expm(lambda: scipys_linear_algebra()),
     "expm_frechet": matrices.expm_frechet(lambda: scipys_linear_algebra()),
     "sylvester": matrices.sylvester,

@@ -110,6 +110,34 @@ def pivots_to_order(xp: Any, pivots: Any, permutation_size: int) -> Any:
     return permuted(pivots, permutation_size, xp)
 
 
+def lu_factors(module: Module) -> Rule:
+    def evaluate(xp: Any, a: Any) -> list[Any]:
+        both, pivots, _ = lu(module)(xp, a)
+        fine = (xp.diagonal(both, axis1=-2, axis2=-1) != 0).all(axis=-1)[..., None, None]
+        both = xp.where(fine, both, xp.asarray(np.nan, both.dtype))
+        return [xp.array(xp.swapaxes(both, -1, -2), order="C"), pivots.astype(np.int64) + 1]
+
+    return evaluate
+
+
+def solve_factored(module: Module) -> Rule:
+    def evaluate(xp: Any, factors: Any, pivots: Any, b: Any, transposed: bool) -> Any:
+        if not b.size:
+            return xp.array(b, order="C")
+        order = permuted(pivots - 1, b.shape[-2], xp)
+        both = xp.swapaxes(factors, -1, -2)
+        lower = {"lower": True, "unit_diagonal": True}
+        upper = {"lower": False, "unit_diagonal": False}
+        x = b if transposed else xp.take_along_axis(b, order[..., None], axis=-2)
+        for triangle in (upper, lower) if transposed else (lower, upper):
+            x = module().solve_triangular(both, x, trans=int(transposed), **triangle)
+        if not transposed:
+            return x
+        return xp.take_along_axis(x, xp.argsort(order, axis=-1)[..., None], axis=-2)
+
+    return evaluate
+
+
 # ---------------------------------------------------------------------------------- equations
 
 

@@ -95,6 +95,7 @@ _OWN: Final = (
     Pass("inline", "call", JAXPR, opened),
     Pass("accumulate", JAXPR, JAXPR, lazy("ftrace.lowering.fusion.accumulation", "accumulated")),
     Pass("dce", JAXPR, JAXPR, alive),
+    Pass("factor", JAXPR, JAXPR, lazy("ftrace.lowering.fusion.shared_systems", "factored")),
     Pass("roll", JAXPR, JAXPR, _rolled),
     Pass("fuse", JAXPR, "groups", _fused),
     Pass("build", "groups", KERNEL, build),
@@ -105,15 +106,16 @@ def default() -> tuple[Pass, ...]:
     """The passes that run where none is inserted, in order.
 
     "inline" opens calls, "accumulate" lets scatters add into one array, "dce" drops equations that
-    nothing reads, "roll" makes loops of equations that repeat each other, "fuse" gathers equations
-    into groups, and "build" writes the kernel of each group: its loops, which it joins, splits at
-    the bounds of conditions, gates (what `where` does not choose is not computed) and gives roles.
+    nothing reads, "factor" has systems with one matrix share its factors, "roll" makes loops of
+    equations that repeat each other, "fuse" gathers equations into groups, and "build" writes the
+    kernel of each group: its loops, which it joins, splits at the bounds of conditions, gates (what
+    `where` does not choose is not computed) and gives roles.
 
     Example:
         >>> import ftrace
         >>> ftrace.passes.default()
         (<pass inline: call -> jaxpr>, <pass accumulate: jaxpr>, <pass dce: jaxpr>,
-         <pass roll: jaxpr>,
+         <pass factor: jaxpr>, <pass roll: jaxpr>,
          <pass fuse: jaxpr -> groups>, <pass build: groups -> kernel>)
     """
     return _OWN

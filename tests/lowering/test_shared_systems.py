@@ -1,0 +1,123 @@
+"""Systems with one matrix: which of them share its factors, and that solutions stay the same."""
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import lax
+from ftrace.cpu import blas_loops
+from ftrace.cpu.foreign import gufuncs
+from ftrace.cpu.runtime import blas
+from ftrace.primitives.factored import lu_factors, solve_factored
+
+rng = np.random.default_rng(0)
+solve = fnp.linalg.solve
+
+
+def loops(f, *args):
+    """The names of loops that factor or solve, in order."""
+    names = [s.loop.name.partition(":")[0] for s in ftrace.jit(f).lower(*args).program.loops]
+    return [name for name in names if name in ("solve", "getrf", "getrs")]
+
+
+def matrix(*shape, dtype="f8"):
+    x = rng.normal(size=shape)
+    return (x + 1j * rng.normal(size=shape) if dtype[0] == "c" else x).astype(dtype)
+
+
+def turned(a):
+    return fnp.swapaxes(a, -1, -2)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(
+    ("batch", "n", "k"), [((), 20, 1), ((3,), 33, 5), ((), 100, 101), ((2, 2), 18, 2), ((), 17, 0)]
+)
+def test_solutions_by_factors_are_those_of_solve(batch, n, k, dtype):
+    a, b = matrix(*batch, n, n, dtype=dtype), matrix(*batch, n, k, dtype=dtype)
+
+    def f(a, b):
+        return solve(a, b), solve(turned(a), b), solve(turned(turned(a)), 2 * b)
+
+    if dtype in ("f8", "c16"):
+        assert loops(f, a, b) == ["getrf", "getrs", "getrs", "getrs"]
+    assert ftrace.jit(f).lower(a, b).cost().callbacks == 0
+    for found, expected in zip(ftrace.jit(f)(a, b), f(a, b), strict=True):
+        scale = np.abs(expected).max(initial=1.0)
+        np.testing.assert_allclose(found, expected, atol=1e3 * np.finfo(dtype).eps * scale)
+        assert found.dtype == expected.dtype
+
+
+def test_the_gradient_of_a_system_factors_once():
+    a, b = matrix(40, 40), matrix(40)
+
+    def f(a, b):
+        return fnp.sum(solve(a, b) ** 2)
+
+    gradient = ftrace.grad(f, argnums=(0, 1))
+    assert loops(gradient, a, b) == ["getrf", "getrs", "getrs"]
+    for found, expected in zip(ftrace.jit(gradient)(a, b), gradient(a, b), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+    forwards = lambda a, b: ftrace.jvp(f, (a, b), (a + 1.0, b))  # noqa: E731
+    assert loops(forwards, a, b) == ["getrf", "getrs", "getrs"]
+    twice = ftrace.grad(lambda b: ftrace.grad(f, argnums=1)(a, b)[0])
+    assert loops(twice, b).count("getrf") == 1
+    np.testing.assert_allclose(ftrace.jit(twice)(b), twice(b), rtol=1e-7)
+
+
+def test_only_systems_with_the_same_matrix_share_factors():
+    a, b = matrix(20, 20), matrix(20, 2)
+    assert loops(lambda a, b: solve(a, b), a, b) == ["solve"]
+    assert loops(lambda a, b: (solve(a, b), solve(a + 1.0, b)), a, b) == ["solve", "solve"]
+    assert loops(lambda a, b: (solve(a, b), solve(turned(a) + 0 * a, b)), a, b) == ["solve"] * 2
+    stack = matrix(20, 20, 20)
+    swapped = lambda a, b: (solve(a, b), solve(fnp.swapaxes(a, 0, 1), b))  # noqa: E731
+    assert loops(swapped, stack, matrix(20, 20, 1)) == ["solve", "solve"]
+    small = lambda a, b: (solve(a, b), solve(a, 2 * b))  # noqa: E731
+    assert loops(small, a[:4, :4], b[:4]) == []  # kernels solve them
+    body = lambda c, _: (solve(a, solve(a, c)), None)  # noqa: E731
+    assert loops(lambda b: lax.scan(body, b, None, length=3), b) == ["getrf", "getrs", "getrs"]
+
+
+def test_a_singular_matrix_is_refused_as_by_solve():
+    a, b = matrix(20, 20), np.ones((20, 1))
+    f = ftrace.jit(lambda a, b: (solve(a, b), solve(turned(a), b)))
+    f(a, b)
+    a[:, 3] = 0.0
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        f(a, b)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_loops_and_rows_give_the_same(dtype):
+    a, b = matrix(3, 6, 6, dtype=dtype), matrix(3, 6, 2, dtype=dtype)
+    a[1, 2] = 0
+    factors, pivots = ftrace.jit(lu_factors)(a)
+    expected = lu_factors.impl(a)
+    close = {"rtol": 1e-3 if dtype in ("f4", "c8") else 1e-10}
+    np.testing.assert_allclose(factors, expected[0], **close)
+    np.testing.assert_array_equal(pivots[::2], expected[1][::2])
+    assert np.isnan(factors[1]).all()
+    for transposed in (False, True):
+        f = ftrace.jit(lambda *x, t=transposed: solve_factored(*x, transposed=t))
+        found = f(factors, pivots, b)
+        np.testing.assert_allclose(
+            found[::2], solve_factored.impl(*expected, b, transposed=transposed)[::2], **close
+        )
+        assert np.isnan(found[1]).all()
+
+
+def test_without_a_library_the_rows_are_evaluated_by_python(monkeypatch):
+    monkeypatch.setattr(blas, "library", lambda: None)
+    a, b = matrix(21, 21), matrix(21, 1)
+    caches = (blas_loops._loop, blas_loops.address, gufuncs.find)
+    try:
+        for cache in caches:
+            cache.cache_clear()
+        f = ftrace.jit(lambda a, b: (solve(a, b * 0.5), solve(turned(a), b)))
+        assert f.lower(a, b).cost().callbacks == 3
+        np.testing.assert_allclose(f(a, b)[1], np.linalg.solve(a.T, b), rtol=1e-9)
+    finally:
+        for cache in caches:
+            cache.cache_clear()
