@@ -8,9 +8,7 @@ repeats is the same work, which a kernel does once (it shares equal operations).
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ftrace.control.rows.cond import cond_call
 from ftrace.control.rows.scan import fixpoint
-from ftrace.control.rows.while_loop import while_call
 from ftrace.core import trace as core
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr, eval_jaxpr
@@ -66,7 +64,7 @@ class DirectionsTrace(Trace):
         live = sum(any(t is not ZERO for t in column) for column in columns)
         many = _together(primitive, len(primals), params) if live > 1 else None
         if many is not None:
-            ys, found = many(primals, columns, **params)
+            ys, found = many(primitive, primals, columns, **params)
         else:
             ys, found = self._one_by_one(primitive, primals, columns, params)
         outs = [
@@ -165,7 +163,7 @@ def _spread(values: Sequence[Any], masks: Masks) -> list[Tangents]:
     return [tuple(next(supply) if m else ZERO for m in mask) for mask in masks]
 
 
-def _cond(primals: Any, columns: Any, *, branches: tuple[Jaxpr, ...]) -> Any:
+def _cond(row: Primitive, primals: Any, columns: Any, *, branches: tuple[Jaxpr, ...]) -> Any:
     index, *operands = primals
     inner = [column[1:] for column in columns]
     masks = _masks(inner)
@@ -174,13 +172,20 @@ def _cond(primals: Any, columns: Any, *, branches: tuple[Jaxpr, ...]) -> Any:
         tuple(map(any, zip(*(f[k] for f in found), strict=True))) for k in range(len(masks))
     )
     pushed = tuple(directions_jaxpr(b, masks, nonzero)[0] for b in branches)
-    outs = cond_call(index, *operands, *_live(inner), branches=pushed)
+    outs = row(index, *operands, *_live(inner), branches=pushed)
     n = len(branches[0].outvars)
     return outs[:n], _spread(outs[n:], nonzero)
 
 
-def _while(
-    primals: Any, columns: Any, *, cond: Jaxpr, body: Jaxpr, n_consts: int, **params: Any
+def _while(  # noqa: PLR0913 - a row's params
+    row: Primitive,
+    primals: Any,
+    columns: Any,
+    *,
+    cond: Jaxpr,
+    body: Jaxpr,
+    n_consts: int,
+    **params: Any,
 ) -> Any:
     consts, carry = primals[:n_consts], primals[n_consts:]
     t_consts = [column[:n_consts] for column in columns]
@@ -219,7 +224,7 @@ def _while(
         _forced(column[n_consts:], carry, mask)
         for column, mask in zip(columns, moving, strict=True)
     ]
-    outs = while_call(
+    outs = row(
         *consts,
         *_live(t_consts),
         *carry,

@@ -169,6 +169,41 @@ def _partial(known: Flags, *, jaxpr: Jaxpr, active: Flags, keep: str) -> Split:
     )
 
 
+def split_by_partials(jaxpr: Jaxpr, known: Flags) -> Split | None:
+    """The split of a scalar jaxpr that is linear in what is unknown: its partials are known.
+
+    None where it is not, where it is no kernel, where an unknown value is complex, and where a
+    result is a number that adapts to others (results of the row do not).
+    """
+    unknown = tuple(not k for k in known)
+    nonzero = jvp_jaxpr(jaxpr, unknown)[1]
+    ins = [a for a, u in zip(jaxpr.in_avals, unknown, strict=True) if u]
+    outs = [a for a, z in zip(jaxpr.out_avals, nonzero, strict=True) if z]
+    if any(a.dtype.kind != "f" for a in (*ins, *outs)) or any(a.weak for a in jaxpr.out_avals):
+        return None
+    if not _is_scalar_program(jaxpr):
+        return None
+    computed, pattern = partials(jaxpr, unknown)
+    used = (*(not z for z in nonzero), *(True for _ in pattern))
+    slim, needed = dce_jaxpr(computed, used)
+    if any(n and u for n, u in zip(needed, unknown, strict=True)):
+        return None
+    inputs = [i for i, u in enumerate(unknown) if u]
+    rows = [j for j, z in enumerate(nonzero) if z]
+    linear = {
+        "places": tuple((rows.index(j), inputs.index(i)) for j, i in pattern),
+        "ins": tuple(map(_strong, ins)),
+        "outs": tuple(map(_strong, outs)),
+        "jaxpr": _identity(slim.out_avals[len(slim.out_avals) - len(pattern) :]),
+    }
+    read = tuple(i for i, n in enumerate(needed) if n)
+    return Split(
+        Half(vectorize_call, {"jaxpr": slim, "active": (), "keep": "store"}, read),
+        Half(sum_partials, linear, (RES, *inputs)),
+        tuple(not z for z in nonzero),
+    )
+
+
 def _again(computed: Jaxpr, partial_count: int, keep: str) -> bool:
     """Whether partials are computed again on the way back rather than stored.
 
