@@ -268,15 +268,22 @@ def _scattered(op: Operation) -> list[Places] | None:
     target, updates, at = op.args
     if isinstance(at, Dependent):
         return None
-    (a,), at = op.types, np.asarray(at).reshape(-1)
+    (a,) = op.types
     found = target.places if isinstance(target, Dependent) else op.nothing(a)
     if depends(updates):
-        block = updates.aval.size // at.size
-        inside = (at >= 0) & (at * block < a.size)
-        into = at[inside, None] * block + np.arange(block)
-        source = np.arange(updates.aval.size).reshape(at.size, block)[inside]
-        found = found + applied(into.reshape(-1), source.reshape(-1), updates, a.size)
+        into, source = written(np.asarray(at).reshape(-1), a.size, updates.aval.size)
+        found = found + applied(into, source, updates, a.size)
     return [checked(found)]
+
+
+def written(at: Any, size: int, updates: int) -> tuple[Any, Any]:
+    """Where elements of a scatter's updates lie in its result of that size, and which these are."""
+    block = updates // at.size if at.size else 0
+    at = np.where(at < 0, at + size // block, at) if block else at
+    inside = (at >= 0) & (at * block < size)
+    into = at[inside, None] * block + np.arange(block)
+    source = np.arange(updates).reshape(at.size, block)[inside]
+    return into.reshape(-1), source.reshape(-1)
 
 
 def _within_cores(op: Operation) -> list[Places] | None:

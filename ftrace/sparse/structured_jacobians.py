@@ -34,6 +34,7 @@ from ftrace.interpreters.abstract import AbstractInterpreter
 from ftrace.interpreters.linearize import Tape, linearize_flat, push
 from ftrace.interpreters.quiet import quietly
 from ftrace.interpreters.staging import trace_to_jaxpr
+from ftrace.sparse.dependence_rules import written
 from ftrace.sparse.linear_maps import (
     AppliedMap,
     DenseMap,
@@ -304,15 +305,12 @@ def _scattering(step: _Step, kind: Any, i: int, k: int) -> StructuredMap | None:
     if i == 0:
         ones = np.ones(out.shape, out.dtype)[()]
         return DiagonalMap(np.array(step.values(0, ones)[k], out.dtype).reshape(-1))
-    at = np.asarray(step.still[2]).reshape(-1)
-    if combine != "add" and np.unique(at).size < at.size:
+    at, a = np.asarray(step.still[2]).reshape(-1), step.types[1]
+    many = out.size // (a.size // at.size) if at.size and a.size else 0
+    if combine != "add" and np.unique(np.where(at < 0, at + many, at)).size < at.size:
         return None
-    a = step.types[1]
-    block = a.size // at.size if at.size else 0
-    inside = (at >= 0) & (at * block < out.size)
-    into = at[inside, None] * block + np.arange(block)
-    source = np.arange(a.size).reshape(at.size, block)[inside]
-    return FewMap(ones_at(into.reshape(-1), source.reshape(-1), (out.size, a.size), out.dtype))
+    into, source = written(at, out.size, a.size)
+    return FewMap(ones_at(into, source, (out.size, a.size), out.dtype))
 
 
 _RULES: Final[dict[type, Callable[..., StructuredMap | None]]] = {

@@ -177,7 +177,7 @@ def _cond(row: Primitive, primals: Any, columns: Any, *, branches: tuple[Jaxpr, 
     return outs[:n], _spread(outs[n:], nonzero)
 
 
-def _while(  # noqa: PLR0913 - a row's params
+def _while(
     row: Primitive,
     primals: Any,
     columns: Any,
