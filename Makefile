@@ -22,8 +22,8 @@ PARALLEL := -n auto --maxprocesses=8
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
 	@echo "make test       every test"
-	@echo "make check      format, lint, types, layers, sizes, fast tests, doctests (two minutes)"
-	@echo "make test-fast  two samples per row, no slow programs"
+	@echo "make check      format, lint, types, layers, sizes, doctests (two minutes)"
+	@echo "make test-fast  two samples per row, no slow programs (six minutes)"
 	@echo "make fuzz       random programs against plain Python: SECONDS=3600 SEED=1"
 	@echo "make stress     threads, forks, signals, interrupts and memory: twenty runs of each program"
 	@echo "make matrix     every transformation of every transformation, on seventeen functions"
@@ -66,13 +66,13 @@ check: $(VENV)/.installed-dev
 	$(PY) -m basedpyright
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) tools/size.py
-	$(MAKE) --no-print-directory test-fast doctest
+	$(MAKE) --no-print-directory doctest
 
 test-fast: $(VENV)/.installed-test
 	FTRACE_LAWS=fast $(PYTEST) $(PARALLEL) -m "not slow and not fuzz" tests $(PYTEST_ARGS)
 
 doctest: $(VENV)/.installed-test
-	$(PYTEST) --doctest-modules --doctest-glob=README.md ftrace README.md
+	$(PYTEST) $(PARALLEL) --doctest-modules --doctest-glob=README.md ftrace README.md
 
 fuzz: $(VENV)/.installed-test
 	OPENBLAS_NUM_THREADS=1 $(PY) -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(FUZZ_ARGS)
