@@ -249,10 +249,13 @@ class System:
         factors: the row whose results are the factors of the matrices.
         solution: the row of the factors and right-hand sides; its parameter `transposed` says
             whether the matrices are meant transposed.
+        leads: whether the program itself asks for this solution, which then has the factors of its
+            own matrix; if not, those of the transposed matrix do.
     """
 
     factors: Any
     solution: Any
+    leads: bool
 
 
 @record

@@ -12,7 +12,7 @@ import numpy as np
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.dtypes import int64
 from ftrace.core.lazy import lazy
-from ftrace.core.lower import Cores, Gufunc, GufuncCall, System
+from ftrace.core.lower import Cores, Gufunc, GufuncCall
 from ftrace.core.primitive import Primitive, Unsupported
 from ftrace.primitives.lu_factors import lu, permuted
 
@@ -89,5 +89,3 @@ solve_factored: Final = Primitive(
     ),
     doc="The solution of systems by the factors of their matrices, or of the transposed matrices.",
 )
-
-SHARED: Final = System(lu_factors, solve_factored)

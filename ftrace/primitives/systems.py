@@ -5,18 +5,18 @@ singular matrix there is NaN, and `control/rules/singular.py` tells who asks. De
 systems with the same matrix.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.errors import DtypeError, ShapeError
-from ftrace.core.lower import Gufunc
+from ftrace.core.lower import Gufunc, System
 from ftrace.core.primitive import ErrorSample, Primitive, Sample
 from ftrace.core.zero import ZERO
 from ftrace.primitives.arithmetic import neg, sub
-from ftrace.primitives.factored import SHARED
+from ftrace.primitives.factored import lu_factors, solve_factored
 from ftrace.primitives.linear import NO_TRANSPOSE
 from ftrace.primitives.small_systems import small
 from ftrace.primitives.stacks import (
@@ -69,26 +69,32 @@ def system_type(name: str, a: ShapedArray, b: ShapedArray) -> ShapedArray:
     return aval(b.shape, b.dtype)
 
 
-def _solve_jvp(primals: Any, tangents: Any) -> Any:
-    (a, b), (ta, tb) = primals, tangents
-    x = solve(a, b)
-    if ta is ZERO:
-        return x, solve(a, tb)
-    change = product(ta, x)
-    return x, solve(a, neg(change) if tb is ZERO else sub(tb, change))
+def _solve_jvp(row: Callable[[], Primitive]) -> Any:
+    def jvp(primals: Any, tangents: Any) -> Any:
+        (a, b), (ta, tb) = primals, tangents
+        x = row()(a, b)
+        if ta is ZERO:
+            return x, solve_again(a, tb)
+        change = product(ta, x)
+        return x, solve_again(a, neg(change) if tb is ZERO else sub(tb, change))
+
+    return jvp
 
 
 def _solve_transpose(ct: Any, a: Any, b: Any) -> Any:
     refuse_matrix("solve", a)
-    return None, solve(swapped(a), ct)
+    return None, solve_again(swapped(a), ct)
 
 
-def _solve_batch(axis: Any, values: Any, dims: Any) -> Any:
-    (a, b), (da, db) = values, dims
-    if da is not None:
-        return in_front(solve)(axis, values, dims)
-    found = solve(a, beside(b, db, -1))
-    return apart(found, axis.size, -1, (b, db))
+def _solve_batch(row: Callable[[], Primitive]) -> Any:
+    def batch(axis: Any, values: Any, dims: Any) -> Any:
+        (a, b), (da, db) = values, dims
+        if da is not None:
+            return in_front(row())(axis, values, dims)
+        found = row()(a, beside(b, db, -1))
+        return apart(found, axis.size, -1, (b, db))
+
+    return batch
 
 
 def _solve_samples() -> Iterable[Sample]:
@@ -105,23 +111,38 @@ def _solve_errors() -> Iterable[ErrorSample]:
     yield ErrorSample((a, np.ones((3, 1), "f4")), {}, DtypeError, "do not promote")
 
 
-solve = Primitive(
-    name="solve",
-    impl=lambda a, b: refused_as_nan(np.linalg.solve, a, b),
-    type=lambda a, b: system_type("solve", a, b),
-    jvp=_solve_jvp,
-    transpose=_solve_transpose,
-    batch=_solve_batch,
-    zeros=True,
-    linear_in=(1,),
-    lower=(
-        small("solve"),
-        SHARED,
-        Gufunc(lambda avals: numpys_loop(avals[0], "solve", "(m,m),(m,n)->(m,n)")),
-    ),
-    samples=_solve_samples,
-    errors=_solve_errors,
+def _solve_row(name: str, row: Callable[[], Primitive], *, leads: bool, doc: str) -> Primitive:
+    return Primitive(
+        name=name,
+        impl=lambda a, b: refused_as_nan(np.linalg.solve, a, b),
+        type=lambda a, b: system_type(name, a, b),
+        jvp=_solve_jvp(row),
+        transpose=_solve_transpose,
+        batch=_solve_batch(row),
+        zeros=True,
+        linear_in=(1,),
+        lower=(
+            small("solve"),
+            System(lu_factors, solve_factored, leads),
+            Gufunc(lambda avals: numpys_loop(avals[0], "solve", "(m,m),(m,n)->(m,n)")),
+        ),
+        samples=_solve_samples,
+        errors=_solve_errors,
+        doc=doc,
+    )
+
+
+solve = _solve_row(
+    "solve",
+    lambda: solve,
+    leads=True,
     doc="The solution x of a x = b, for the columns of b; NaN where a is singular.",
+)
+solve_again = _solve_row(
+    "solve_again",
+    lambda: solve_again,
+    leads=False,
+    doc="`solve` in a derivative of one, which has the same matrix or the transposed one.",
 )
 
 

@@ -172,6 +172,7 @@ NEEDS_THREE_AXES = {"conv"}
 NEEDS_MATRICES = {
     *(
         "solve",
+        "solve_again",
         "inv",
         "det",
         "slogdet",

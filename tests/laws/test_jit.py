@@ -34,7 +34,7 @@ UNITS = 4  # 2 of ours, 2 of NumPy's or scipy's
 SUMS = {"reduce_sum", "reduce_prod", "cumlogsumexp", "dot_general", "conv"}
 # by NumPy's library, where evaluation takes SciPy's; small ones are kernels
 SUMS |= {"triangular_solve", "triangular_product", "triangular_inv"}
-SUMS |= {"solve", "inv", "det", "slogdet", "cholesky", "cofactor"}
+SUMS |= {"solve", "solve_again", "inv", "det", "slogdet", "cholesky", "cofactor"}
 
 
 def rows_of(jaxpr: Jaxpr) -> Iterator[str]:

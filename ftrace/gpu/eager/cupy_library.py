@@ -173,6 +173,7 @@ RULES: Final[dict[str, Rule]] = {
     "window_argmin": folds.chosen("less"),
     "conv": folds.convolved,
     "solve": matrices.called("solve"),
+    "solve_again": matrices.called("solve"),
     "inv": matrices.called("inv"),
     "det": matrices.called("det"),
     "slogdet": matrices.slogdet,
