@@ -279,8 +279,9 @@ def _scattered(op: Operation) -> list[Places] | None:
 def written(at: Any, size: int, updates: int) -> tuple[Any, Any]:
     """Where elements of a scatter's updates lie in its result of that size, and which these are."""
     block = updates // at.size if at.size else 0
-    at = np.where(at < 0, at + size // block, at) if block else at
-    inside = (at >= 0) & (at * block < size)
+    many = size // block if block else 0
+    at = np.where(at < 0, at + many, at)
+    inside = (at >= 0) & (at < many)
     into = at[inside, None] * block + np.arange(block)
     source = np.arange(updates).reshape(at.size, block)[inside]
     return into.reshape(-1), source.reshape(-1)

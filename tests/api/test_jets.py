@@ -235,10 +235,10 @@ def test_bad_input_is_refused(call, error, says):
 
 def test_what_keeps_its_iterations_is_refused():
     gradient = ftrace.grad(
-        lambda x: ftrace.lax.while_loop(lambda y: y.sum() < 10, lambda y: y * y + x, x).sum()
+        lambda x: ftrace.lax.while_loop(lambda y: y < 10, lambda y: y * y + x, x)
     )
     with pytest.raises((RuleError, DtypeError)):
-        ftrace.derivative(lambda t: gradient(np.array([1.5, 0.5]) * t), 2)(1.5)
+        ftrace.derivative(gradient, 2)(1.5)
 
 
 @pytest.mark.parametrize("n", [-1, -5, True, 2.0, "2", None, np.int64(-1), 1j])

@@ -539,3 +539,20 @@ def test_the_transpose_of_a_vectorized_function_that_is_not_linear_is_refused():
     squares = ftrace.linear_transpose(vectorize(lambda x: x * x), np.ones(3))
     with pytest.raises(RuleError, match="a vectorized function was asked for that is not linear"):
         squares(np.ones(3))
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(("first", "second"), [("f4", "f8"), ("f8", "f4"), ("f2", "f4")])
+def test_operands_of_different_dtypes_have_gradients_of_their_own(first, second, jit):
+    a, b = np.array([1.5, 2.0], first), np.array([3.0, 0.5], second)
+    f = lambda a, b: np.sin(a) * b + a * a * b  # noqa: E731
+    mapped = lambda a, b: ftrace.vectorize(f)(a, b).sum()  # noqa: E731
+    wrap = ftrace.jit if jit else lambda g: g
+    found = wrap(ftrace.grad(mapped, argnums=(0, 1)))(a, b)
+    expected = ftrace.grad(lambda a, b: f(a, b).sum(), argnums=(0, 1))(a, b)
+    close = {"rtol": 1e-2 if "f2" in (first, second) else 1e-6}
+    for x, y in zip(found, expected, strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, **close)
+    mixed = wrap(ftrace.jacfwd(ftrace.grad(mapped), argnums=1))(a, b)
+    np.testing.assert_allclose(mixed, np.diag(np.cos(a) + 2 * a), **close)

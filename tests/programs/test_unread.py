@@ -213,3 +213,17 @@ def test_what_shapes_decide_is_not_taken_from_a_trace_that_runs():
     want = np.eye(257)[3] - shares
     for g in (grad(f), jit(grad(f)), jit(lambda x: grad(f)(x))):
         np.testing.assert_allclose(g(x), want, atol=1e-12)
+
+
+def test_constants_of_a_while_that_nobody_reads_are_dropped():
+    def f(x, y, z):
+        def body(s):
+            return s[0] + x, s[1] * y + z
+
+        return ftrace.lax.while_loop(lambda s: s[0] < 3.0, body, (0.0, 1.0))[0]
+
+    (loop,) = [
+        e for e in ftrace.jit(f).lower(1.0, 2.0, 3.0).jaxpr.eqns if e.primitive.name == "while"
+    ]
+    assert (loop.params["n_consts"], len(loop.invars)) == (1, 2)
+    assert ftrace.jit(f)(1.0, 2.0, 3.0) == 3.0

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
 import ftrace
+import ftrace.numpy as fnp
 from ftrace import errors
 from tests.api.ways import differences
 
@@ -228,3 +229,18 @@ def test_mistakes():
           lambda v: ftrace.sparse.coo_array((v, v, v)), Y[:2])  # fmt: skip
     with pytest.raises(errors.ShapeError, match="diagonal 1"):
         ftrace.sparse.diags([np.ones(3)], [1], shape=(3, 3))
+
+
+@pytest.mark.parametrize("combine", ["set", "add"])
+def test_updates_at_negative_and_at_far_indices_are_found(combine):
+    i = np.array([2**62, 1, -1, -5, 0, np.iinfo(np.int64).max])
+    x = np.arange(1.0, 13.0)
+
+    def f(x):
+        at = fnp.ones((4, 2)).at[i]
+        return getattr(at, combine)(x.reshape(6, 2) * 2.5, mode="drop").ravel()
+
+    expected = ftrace.jacfwd(f)(x)
+    np.testing.assert_array_equal(ftrace.sparse.jacobian(f)(x).toarray(), expected)
+    structured = ftrace.jacobian(f, structured=True)(x)
+    np.testing.assert_array_equal(np.asarray(structured @ np.eye(12)), expected)

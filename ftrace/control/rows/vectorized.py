@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from ftrace.control.rows.gating import gated, is_gated
 from ftrace.control.rows.jit import jit_call
 from ftrace.control.rows.partials import Pattern, partials
@@ -169,41 +171,6 @@ def _partial(known: Flags, *, jaxpr: Jaxpr, active: Flags, keep: str) -> Split:
     )
 
 
-def split_by_partials(jaxpr: Jaxpr, known: Flags) -> Split | None:
-    """The split of a scalar jaxpr that is linear in what is unknown: its partials are known.
-
-    None where it is not, where it is no kernel, where an unknown value is complex, and where a
-    result is a number that adapts to others (results of the row do not).
-    """
-    unknown = tuple(not k for k in known)
-    nonzero = jvp_jaxpr(jaxpr, unknown)[1]
-    ins = [a for a, u in zip(jaxpr.in_avals, unknown, strict=True) if u]
-    outs = [a for a, z in zip(jaxpr.out_avals, nonzero, strict=True) if z]
-    if any(a.dtype.kind != "f" for a in (*ins, *outs)) or any(a.weak for a in jaxpr.out_avals):
-        return None
-    if not _is_scalar_program(jaxpr):
-        return None
-    computed, pattern = partials(jaxpr, unknown)
-    used = (*(not z for z in nonzero), *(True for _ in pattern))
-    slim, needed = dce_jaxpr(computed, used)
-    if any(n and u for n, u in zip(needed, unknown, strict=True)):
-        return None
-    inputs = [i for i, u in enumerate(unknown) if u]
-    rows = [j for j, z in enumerate(nonzero) if z]
-    linear = {
-        "places": tuple((rows.index(j), inputs.index(i)) for j, i in pattern),
-        "ins": tuple(map(_strong, ins)),
-        "outs": tuple(map(_strong, outs)),
-        "jaxpr": _identity(slim.out_avals[len(slim.out_avals) - len(pattern) :]),
-    }
-    read = tuple(i for i, n in enumerate(needed) if n)
-    return Split(
-        Half(vectorize_call, {"jaxpr": slim, "active": (), "keep": "store"}, read),
-        Half(sum_partials, linear, (RES, *inputs)),
-        tuple(not z for z in nonzero),
-    )
-
-
 def _again(computed: Jaxpr, partial_count: int, keep: str) -> bool:
     """Whether partials are computed again on the way back rather than stored.
 
@@ -299,14 +266,23 @@ def _weighted(jaxpr: Jaxpr, places: Pattern, ins: Avals, outs: Avals) -> Jaxpr:
         weights = eval_jaxpr(jaxpr, args[:n])
         sums: list[Any] = [None] * len(outs)
         for (j, i), p in zip(places, weights, strict=True):
-            term = mul(p, args[n + i])
-            sums[j] = term if sums[j] is None else add(sums[j], term)
+            term = mul(*_alike(p, args[n + i]))
+            sums[j] = term if sums[j] is None else add(*_alike(sums[j], term))
         return [
             a.dtype.type(0) if s is None else convert_element_type(s, new_dtype=a.dtype)
             for s, a in zip(sums, outs, strict=True)
         ]
 
     return trace_closed(weighted, (*jaxpr.in_avals, *ins))
+
+
+def _alike(*xs: Any) -> list[Any]:
+    """Numbers of their common dtype."""
+    dtypes = {typeof(x).dtype for x in xs}
+    if len(dtypes) == 1:
+        return list(xs)
+    wide = np.result_type(*dtypes)
+    return [convert_element_type(x, new_dtype=wide) for x in xs]
 
 
 def _sum_of(*, jaxpr: Jaxpr, places: Pattern, ins: Avals, outs: Avals) -> Jaxpr:

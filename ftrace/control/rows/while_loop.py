@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from ftrace.control.rows.gating import gated, going, is_gated
-from ftrace.control.rows.jit import Turns, jit_call
+from ftrace.control.rows.jit import Turns
 from ftrace.control.rows.members import member_by_member
 from ftrace.control.rows.scan import fixpoint, scan_call, split_loop
-from ftrace.control.rows.vectorized import split_by_partials
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import to_host, together
 from ftrace.core.errors import DtypeError, RuleError
@@ -44,7 +43,6 @@ from ftrace.primitives.linear import add, broadcast_in_dim
 from ftrace.primitives.reduce import reduce_or
 
 _INTEGER = np.dtype(np.int64)
-PUSHED = 8  # tangents that a loop over numbers carries rather than store its iterations
 
 
 def _while_impl(
@@ -274,11 +272,6 @@ def _while_partial(
     record: bool,
     each: Each | None,
 ) -> Split:
-    one = each or Each(cond, body)
-    if not record and _is_pushed_cheaply(known, one):
-        pushed = split_by_partials(_alone(one.body, one.cond, n_consts), known)
-        if pushed is not None:
-            return pushed if each is None else _everywhere(pushed, body.in_avals)
     n_carry = len(known) - n_consts
     flags = ScanParts((), known[:n_consts], known[n_consts:], ())
     split = split_loop(body, flags)
@@ -309,36 +302,6 @@ def _while_partial(
         ),
         (*carry, *(True for _ in range(int(record))), *ys),
     )
-
-
-def _is_pushed_cheaply(known: tuple[bool, ...], one: Each) -> bool:
-    """Whether a loop is differentiated forwards, in one kernel that stores no iteration.
-
-    Measured: with up to eight tangents, single loops take as long either way, or less, and mapped
-    ones, whose recording passes over memory in each iteration, a fifth to a twentieth.
-    """
-    if one.cond.effects or one.body.effects or any(a.shape for a in one.body.in_avals):
-        return False
-    return sum(not k for k in known) <= PUSHED
-
-
-def _everywhere(split: Split, avals: Sequence[ShapedArray]) -> Split:
-    """The split of a loop over numbers as that of a mapped one, of operands of these types."""
-    shape = next(a.shape for a in reversed(avals) if a.shape)
-
-    def mapped(half: Half, more: Sequence[ShapedArray]) -> Half:
-        def row(*operands: Any) -> list[Any]:
-            spread = {"shape": shape, "broadcast_dimensions": ()}
-            full = [x if typeof(x).shape else broadcast_in_dim(x, **spread) for x in operands]
-            return half.row(*full, **half.params)
-
-        given = [*more, *(avals[i] for i in half.positions if i != RES)]
-        jaxpr = trace_closed(row, given)
-        return Half(jit_call, {"jaxpr": jaxpr, "name": "while"}, half.positions)
-
-    known = mapped(split.known, ())
-    stored = known.params["jaxpr"].out_avals[sum(split.out_known) :]
-    return Split(known, mapped(split.linear, stored), split.out_known)
 
 
 def _known_condition(cond: Jaxpr, known: tuple[bool, ...]) -> Jaxpr:
