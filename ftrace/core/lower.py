@@ -240,7 +240,7 @@ class Scattering:
 
 
 @record
-class System:
+class Solving:
     """The result solves systems: operand 0 holds their matrices, operand 1 right-hand sides.
 
     It is another way to compute what the row has a way for, where several rows have one matrix.
@@ -354,7 +354,7 @@ Kind = (
     | Call
     | Expansion
     | Scattering
-    | System
+    | Solving
     | Refusal
     | Branch
     | Iteration

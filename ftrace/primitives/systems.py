@@ -12,7 +12,7 @@ import numpy as np
 
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.errors import DtypeError, ShapeError
-from ftrace.core.lower import Gufunc, System
+from ftrace.core.lower import Gufunc, Solving
 from ftrace.core.primitive import ErrorSample, Primitive, Sample
 from ftrace.core.zero import ZERO
 from ftrace.primitives.arithmetic import neg, sub
@@ -123,7 +123,7 @@ def _solve_row(name: str, row: Callable[[], Primitive], *, leads: bool, doc: str
         linear_in=(1,),
         lower=(
             small("solve"),
-            System(lu_factors, solve_factored, leads),
+            Solving(lu_factors, solve_factored, leads),
             Gufunc(lambda avals: numpys_loop(avals[0], "solve", "(m,m),(m,n)->(m,n)")),
         ),
         samples=_solve_samples,

@@ -14,7 +14,7 @@ from typing import Any
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var
 from ftrace.core.kinds import way
-from ftrace.core.lower import Moving, System
+from ftrace.core.lower import Moving, Solving
 from ftrace.primitives import elements
 
 Side = tuple[Any, bool]  # a matrix, and whether it is meant transposed
@@ -22,7 +22,7 @@ Side = tuple[Any, bool]  # a matrix, and whether it is meant transposed
 
 def factored(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr in which systems share factors; itself where none can."""
-    if sum(way(e.primitive, System) is not None for e in jaxpr.eqns) < 2:
+    if sum(way(e.primitive, Solving) is not None for e in jaxpr.eqns) < 2:
         return jaxpr
     turned = {e.outvars[0]: e.invars[0] for e in jaxpr.eqns if _turns_matrices(e)}
     sides = _sides_by_equation(jaxpr, turned)
@@ -33,7 +33,7 @@ def factored(jaxpr: Jaxpr) -> Jaxpr:
     eqns: list[Eqn] = []
     for eqn in jaxpr.eqns:
         own, side = sides.get(id(eqn), (None, None))
-        system = way(eqn.primitive, System)
+        system = way(eqn.primitive, Solving)
         if own is None or side is None or system is None or users[side] < 2:
             eqns.append(eqn)
             continue
@@ -50,7 +50,7 @@ def _sides_by_equation(jaxpr: Jaxpr, turned: dict[Any, Any]) -> dict[int, tuple[
     found: dict[int, tuple[Side, Side]] = {}
     known: set[Side] = set()
     for eqn in jaxpr.eqns:
-        system = way(eqn.primitive, System)
+        system = way(eqn.primitive, Solving)
         if system is None:
             continue
         own = _source(eqn.invars[0], turned)
