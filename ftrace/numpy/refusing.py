@@ -47,19 +47,19 @@ OPTIONS: Final[dict[str, Callable[[Any], bool]]] = {
     "keepdims": lambda x: x is np._NoValue or _is_truth(x),
 }
 # what programs call at every turn, and looks at all of its arguments itself: NumPy is not asked
-OFTEN: Final = frozenset(
+# (names, since type checkers take minutes to join the overloads of a hundred functions)
+_OFTEN: Final = """
+    all allclose any arange argmax argmin argsort array asarray astype atleast_1d atleast_2d
+    broadcast_to clip concatenate copy cumsum diag diagonal diff dot einsum empty empty_like
+    expand_dims eye flip full full_like hstack imag inner isclose linspace matrix_transpose
+    max mean meshgrid min moveaxis ndim ones ones_like outer prod ravel real repeat reshape
+    roll round shape size sort squeeze stack std sum swapaxes take tensordot tile trace
+    transpose tril triu var vstack where zeros zeros_like
+"""
+OFTEN: Final[frozenset[Any]] = frozenset(
     {
         *[f for f in vars(np.ndarray).values() if callable(f)],
-        *(np.all, np.allclose, np.any, np.arange, np.argmax, np.argmin, np.argsort, np.array),
-        *(np.asarray, np.astype, np.atleast_1d, np.atleast_2d, np.broadcast_to, np.clip),
-        *(np.concatenate, np.copy, np.cumsum, np.diag, np.diagonal, np.diff, np.dot, np.einsum),
-        *(np.empty, np.empty_like, np.expand_dims, np.eye, np.flip, np.full, np.full_like),
-        *(np.hstack, np.imag, np.inner, np.isclose, np.linspace, np.matrix_transpose, np.max),
-        *(np.mean, np.meshgrid, np.min, np.moveaxis, np.ndim, np.ones, np.ones_like, np.outer),
-        *(np.prod, np.ravel, np.real, np.repeat, np.reshape, np.roll, np.round, np.shape, np.size),
-        *(np.sort, np.squeeze, np.stack, np.std, np.sum, np.swapaxes, np.take, np.tensordot),
-        *(np.tile, np.trace, np.transpose, np.tril, np.triu, np.var, np.vstack, np.where),
-        *(np.zeros, np.zeros_like),
+        *(getattr(np, name) for name in _OFTEN.split()),
     }
 )
 MANY: Final = 1 << 20  # elements, or iterations of a loop of NumPy's, that are too many only to ask
