@@ -104,6 +104,13 @@ turned:
 done:
   ret void
 }"""
+_TOLD: Final = """  %told = load i32, ptr %info
+  %bad = icmp ne i32 %told, 0
+  br i1 %bad, label %refused, label %turned_now
+refused:
+  %nan = call ptr @memset(ptr %a1, i32 255, i64 %bytes)
+  br label %turned_now
+turned_now:"""  # what LAPACK refused is NaN
 
 
 def _triangular_call(char: str, codes: tuple[int, ...], shape: str, arrays: str) -> str:
@@ -192,13 +199,7 @@ row:
 whole:
   store i64 0, ptr %info
   call void @routine(ptr %uplo, ptr %diag, ptr %n, ptr %a1, ptr %n, ptr %info)
-  %told = load i32, ptr %info
-  %bad = icmp ne i32 %told, 0
-  br i1 %bad, label %refused, label %turned_now
-refused:
-  %nan = call ptr @memset(ptr %a1, i32 255, i64 %bytes)
-  br label %turned_now
-turned_now:
+{_TOLD}
 {_END}"""
 
 
@@ -254,13 +255,7 @@ widen:
   %widened = icmp eq i64 %k_next, 0
   br i1 %widened, label %checked, label %widen
 checked:
-  %told = load i32, ptr %info
-  %bad = icmp ne i32 %told, 0
-  br i1 %bad, label %refused, label %turned_now
-refused:
-  %nan = call ptr @memset(ptr %a1, i32 255, i64 %bytes)
-  br label %turned_now
-turned_now:
+{_TOLD}
 {_END}"""
 
 
@@ -295,13 +290,20 @@ start:
 systems:
 {systems}
   br label %{behind["systems"]}
-exchange_first:
+{_exchange_text(transposed, behind["exchange"])}
+turned_now:
+{_END}"""
+
+
+def _exchange_text(backwards: bool, behind: str) -> str:
+    """Each row of the result changes places with its pivot, one after the other."""
+    return f"""exchange_first:
   br label %exchange
 exchange:
   %i = phi i64 [ 0, %exchange_first ], [ %i_next, %exchanged ]
   %i_next = add i64 %i, 1
   %back = sub i64 %d1, %i_next
-  %row = select i1 {"true" if transposed else "false"}, i64 %back, i64 %i
+  %row = select i1 {"true" if backwards else "false"}, i64 %back, i64 %i
   %pivot_at = getelementptr i64, ptr %a1, i64 %row
   %pivot_one = load i64, ptr %pivot_at
   %pivot = sub i64 %pivot_one, 1
@@ -324,6 +326,4 @@ word:
   br i1 %all, label %exchanged, label %word
 exchanged:
   %over = icmp eq i64 %i_next, %d1
-  br i1 %over, label %{behind["exchange"]}, label %exchange
-turned_now:
-{_END}"""
+  br i1 %over, label %{behind}, label %exchange"""

@@ -545,8 +545,13 @@ def test_the_transpose_of_a_vectorized_function_that_is_not_linear_is_refused():
 @pytest.mark.parametrize(("first", "second"), [("f4", "f8"), ("f8", "f4"), ("f2", "f4")])
 def test_operands_of_different_dtypes_have_gradients_of_their_own(first, second, jit):
     a, b = np.array([1.5, 2.0], first), np.array([3.0, 0.5], second)
-    f = lambda a, b: np.sin(a) * b + a * a * b  # noqa: E731
-    mapped = lambda a, b: ftrace.vectorize(f)(a, b).sum()  # noqa: E731
+
+    def f(a, b):
+        return np.sin(a) * b + a * a * b
+
+    def mapped(a, b):
+        return ftrace.vectorize(f)(a, b).sum()
+
     wrap = ftrace.jit if jit else lambda g: g
     found = wrap(ftrace.grad(mapped, argnums=(0, 1)))(a, b)
     expected = ftrace.grad(lambda a, b: f(a, b).sum(), argnums=(0, 1))(a, b)

@@ -61,8 +61,11 @@ def test_the_gradient_of_a_system_factors_once():
     assert loops(gradient, a, b) == ["getrf", "getrs", "getrs"]
     for found, expected in zip(ftrace.jit(gradient)(a, b), gradient(a, b), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-8)
-    forwards = lambda a, b: ftrace.jvp(f, (a, b), (a + 1.0, b))  # noqa: E731
-    assert loops(forwards, a, b) == ["getrf", "getrs", "getrs"]
+    assert loops(lambda a, b: ftrace.jvp(f, (a, b), (a + 1.0, b)), a, b) == [
+        "getrf",
+        "getrs",
+        "getrs",
+    ]
     twice = ftrace.grad(lambda b: ftrace.grad(f, argnums=1)(a, b)[0])
     assert loops(twice, b).count("getrf") == 1
     np.testing.assert_allclose(ftrace.jit(twice)(b), twice(b), rtol=1e-7)
@@ -73,13 +76,20 @@ def test_only_systems_with_the_same_matrix_share_factors():
     assert loops(lambda a, b: solve(a, b), a, b) == ["solve"]
     assert loops(lambda a, b: (solve(a, b), solve(a + 1.0, b)), a, b) == ["solve", "solve"]
     assert loops(lambda a, b: (solve(a, b), solve(turned(a) + 0 * a, b)), a, b) == ["solve"] * 2
+    found = loops(lambda a, b: (solve(a, b), solve(a, 2 * b), solve(a + 1.0, b)), a, b)
+    assert sorted(found) == ["getrf", "getrs", "getrs", "solve"]
     stack = matrix(20, 20, 20)
     assert loops(lambda a, b: (solve(a, b), solve(turned(a), b)), a, b) == ["solve", "solve"]
-    swapped = lambda a, b: (solve(a, b), solve(fnp.swapaxes(a, 0, 1), b))  # noqa: E731
-    assert loops(swapped, stack, matrix(20, 20, 1)) == ["solve", "solve"]
-    small = lambda a, b: (solve(a, b), solve(a, 2 * b))  # noqa: E731
-    assert loops(small, a[:4, :4], b[:4]) == []  # kernels solve them
-    body = lambda c, _: (solve(a, solve(a, c)), None)  # noqa: E731
+    found = loops(
+        lambda a, b: (solve(a, b), solve(fnp.swapaxes(a, 0, 1), b)), stack, matrix(20, 20, 1)
+    )
+    assert found == ["solve", "solve"]
+    # kernels solve small ones
+    assert loops(lambda a, b: (solve(a, b), solve(a, 2 * b)), a[:4, :4], b[:4]) == []
+
+    def body(c, _):
+        return solve(a, solve(a, c)), None
+
     assert loops(lambda b: lax.scan(body, b, None, length=3), b) == ["getrf", "getrs", "getrs"]
 
 

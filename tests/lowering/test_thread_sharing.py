@@ -230,15 +230,19 @@ def test_a_sequence_of_shorter_kernels_has_threads():
     # a sort or a product of unknown time lets the threads fall asleep
     apart = launches(lambda x: rolled(x, 6, fnp.sort), x)
     assert not any(shared for _, shared in apart)
+    # and so does a kernel that one thread runs for as long
+    in_order = launches(lambda x: rolled(x, 6, fnp.cumsum), x)
+    assert not any(shared for _, shared in in_order)
 
 
 def test_what_one_thread_does_alone_ends_a_sequence():
     short = np.ones((130, 129), complex)  # 50 us together with its transform along the other axis
-    axes = lambda x: fnp.fft.fft(fnp.fft.fft(x, axis=0), axis=1)  # noqa: E731
-    assert loops(axes, short[:100, :99]) == [4, 4]
+    assert loops(lambda x: fnp.fft.fft(fnp.fft.fft(x, axis=0), axis=1), short[:100, :99]) == [4, 4]
     assert loops(lambda x: fnp.fft.fft(fnp.fft.fft(x[:1], axis=1), axis=0), short) == [0, 0]
-    alone = lambda x: fnp.fft.fft(fnp.linalg.inv(fnp.fft.fft(x)))  # noqa: E731
-    assert [x for x in loops(alone, np.eye(90, dtype=complex)) if x] == []
+    between = loops(
+        lambda x: fnp.fft.fft(fnp.linalg.inv(fnp.fft.fft(x))), np.eye(90, dtype=complex)
+    )
+    assert not any(between)
 
 
 def test_what_is_shared_is_equal_wherever_its_memory_lies():
