@@ -93,6 +93,10 @@ TRAVERSALS = {
     },
     "repeats": {"lowering/rolling/listing.py", "control/rows/repeats_as_scans.py"},
     "sums of scatters": {"lowering/fusion/accumulation.py"},
+    "batch elements apart": {
+        "lowering/loops/batch_axes.py", "lowering/loops/loop_blocks.py",
+        "lowering/loops/loop_regions.py",
+    },
     "systems with one matrix": {"lowering/fusion/shared_systems.py"},
     "printing, checking, telling where a value was made": {
         "core/check.py", "core/pretty.py", "interpreters/noting.py", "api/looking/residuals.py",

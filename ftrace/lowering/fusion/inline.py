@@ -26,12 +26,20 @@ def plain(jaxpr: Jaxpr) -> Opened:
     """As `inline` for the jaxpr's own inputs, of what is only a name: derivatives stay the same."""
     eqns: list[Eqn] = []
     consts: list[tuple[Any, Any]] = []
-    return eqns, _open(jaxpr, jaxpr.invars, eqns, consts, last=False), consts
+    return eqns, _open(jaxpr, jaxpr.invars, eqns, consts, last=False, expands=False), consts
 
 
 def opened(jaxpr: Jaxpr) -> Jaxpr:
     """The same jaxpr without calls that are only names: policies and budgets see into them."""
     eqns, outs, consts = plain(jaxpr)
+    return Jaxpr(jaxpr.invars, eqns, outs, [v for v, _ in consts], [c for _, c in consts])
+
+
+def without_calls(jaxpr: Jaxpr) -> Jaxpr:
+    """The same jaxpr with all calls opened, and rows that others compute as they are."""
+    eqns: list[Eqn] = []
+    consts: list[tuple[Any, Any]] = []
+    outs = _open(jaxpr, jaxpr.invars, eqns, consts, last=True, expands=False)
     return Jaxpr(jaxpr.invars, eqns, outs, [v for v, _ in consts], [c for _, c in consts])
 
 
@@ -47,17 +55,24 @@ def inline(jaxpr: Jaxpr, args: Sequence[Any]) -> Opened:
     """
     eqns: list[Eqn] = []
     consts: list[tuple[Any, Any]] = []
-    return eqns, _open(jaxpr, args, eqns, consts, last=True), consts
+    return eqns, _open(jaxpr, args, eqns, consts, last=True, expands=True), consts
 
 
 def _open(
-    jaxpr: Jaxpr, args: Sequence[Any], eqns: list[Eqn], consts: list[Any], *, last: bool
+    jaxpr: Jaxpr,
+    args: Sequence[Any],
+    eqns: list[Eqn],
+    consts: list[Any],
+    *,
+    last: bool,
+    expands: bool,
 ) -> list[Any]:
+    """Fill `eqns` and `consts`; `last` where derivatives are done, `expands` to other rows."""
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for var, array in zip(jaxpr.constvars, jaxpr.consts, strict=True):
         env[var] = Var(var.aval)
         consts.append((env[var], array))
-    opens = cache(_opens_at_last) if last else cache(_is_call)
+    opens = cache(_opens_at_last) if expands else cache(_is_call)
     for eqn in jaxpr.eqns:
         operands = [a if type(a) is Literal else env[a] for a in eqn.invars]
         if not opens(eqn.primitive):
@@ -66,15 +81,15 @@ def _open(
             env.update(zip(eqn.outvars, outs, strict=True))
             continue
         inner = called(eqn) if last or loses(eqn) == "nothing" else None
-        if inner is None and last:
+        if inner is None and expands:
             inner = _expansion(eqn)
         if inner is not None:
-            outs = _open(inner, operands, eqns, consts, last=last)
+            outs = _open(inner, operands, eqns, consts, last=last, expands=expands)
             env.update(zip(eqn.outvars, outs, strict=True))
             continue
         outs = [Var(v.aval) for v in eqn.outvars]
         copy = Eqn(eqn.primitive, operands, eqn.params, outs, eqn.source)
-        if last:
+        if expands:
             eqns.extend(expanded(copy) or (copy,))
         else:
             eqns.append(copy)

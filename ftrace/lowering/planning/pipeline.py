@@ -44,6 +44,14 @@ JAXPR: Final = "jaxpr"
 KERNEL: Final = "kernel"
 
 
+def _any_machine(machine: Machine) -> bool:
+    return True
+
+
+def _calls_are_cheap(machine: Machine) -> bool:
+    return machine.pages is not None
+
+
 @record
 class Pass:
     """One pass.
@@ -54,6 +62,7 @@ class Pass:
             jaxpr or a kernel.
         run: the function.
         after: the pass that a user's pass was inserted after; empty for ftrace's own.
+        on: the machines that it is for.
     """
 
     name: str
@@ -61,6 +70,7 @@ class Pass:
     gives: str
     run: Callable[..., Any]
     after: str = ""
+    on: Callable[[Machine], bool] = _any_machine
 
     def __repr__(self) -> str:
         form = self.takes if self.takes == self.gives else f"{self.takes} -> {self.gives}"
@@ -95,6 +105,13 @@ _OWN: Final = (
     Pass("inline", "call", JAXPR, opened),
     Pass("accumulate", JAXPR, JAXPR, lazy("ftrace.lowering.fusion.accumulation", "accumulated")),
     Pass("dce", JAXPR, JAXPR, alive),
+    Pass(
+        "block",
+        JAXPR,
+        JAXPR,
+        lazy("ftrace.lowering.loops.loop_blocks", "in_blocks"),
+        on=_calls_are_cheap,
+    ),
     Pass("factor", JAXPR, JAXPR, lazy("ftrace.lowering.fusion.shared_systems", "factored")),
     Pass("roll", JAXPR, JAXPR, _rolled),
     Pass("fuse", JAXPR, "groups", _fused),
@@ -106,7 +123,8 @@ def default() -> tuple[Pass, ...]:
     """The passes that run where none is inserted, in order.
 
     "inline" opens calls, "accumulate" lets scatters add into one array, "dce" drops equations that
-    nothing reads, "factor" has systems with one matrix share its factors, "roll" makes loops of
+    nothing reads, "block" has loops that record for reverse mode take many batch elements in blocks
+    that end together, "factor" has systems with one matrix share its factors, "roll" makes loops of
     equations that repeat each other, "fuse" gathers equations into groups, and "build" writes the
     kernel of each group: its loops, which it joins, splits at the bounds of conditions, gates (what
     `where` does not choose is not computed) and gives roles.
@@ -115,7 +133,7 @@ def default() -> tuple[Pass, ...]:
         >>> import ftrace
         >>> ftrace.passes.default()
         (<pass inline: call -> jaxpr>, <pass accumulate: jaxpr>, <pass dce: jaxpr>,
-         <pass factor: jaxpr>, <pass roll: jaxpr>,
+         <pass block: jaxpr>, <pass factor: jaxpr>, <pass roll: jaxpr>,
          <pass fuse: jaxpr -> groups>, <pass build: groups -> kernel>)
     """
     return _OWN
@@ -198,7 +216,7 @@ class Pipeline:
     """Runs the current passes, and keeps the names of those that changed something."""
 
     def __init__(self, machine: Machine) -> None:
-        self._passes = current()
+        self._passes = tuple(p for p in current() if p.on(machine))
         self._machine = machine
         self._changing: set[str] = set()
 
