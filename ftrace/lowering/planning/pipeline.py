@@ -20,8 +20,9 @@ from ftrace.core.avals import ShapedArray
 from ftrace.core.check import check_jaxpr
 from ftrace.core.errors import DtypeError, JaxprError, TreeError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, eval_jaxpr
-from ftrace.core.kinds import element, layout
+from ftrace.core.kinds import element, layout, way
 from ftrace.core.lazy import lazy
+from ftrace.core.lower import Iteration, Scattering, Solving
 from ftrace.core.primitive import Primitive
 from ftrace.core.records import record
 from ftrace.core.scan_layout import Each
@@ -63,6 +64,7 @@ class Pass:
         run: the function.
         after: the pass that a user's pass was inserted after; empty for ftrace's own.
         on: the machines that it is for.
+        of: the kind of rows that it changes; it is not even loaded where there are none.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Pass:
     run: Callable[..., Any]
     after: str = ""
     on: Callable[[Machine], bool] = _any_machine
+    of: Any = None
 
     def __repr__(self) -> str:
         form = self.takes if self.takes == self.gives else f"{self.takes} -> {self.gives}"
@@ -101,18 +104,15 @@ def _fused(jaxpr: Jaxpr, machine: Machine) -> Any:
     return fuse(eqns, outs, machine.in_order, machine.blocks, machine.lanes)
 
 
+_accumulated = lazy("ftrace.lowering.fusion.accumulation", "accumulated")
+_in_blocks = lazy("ftrace.lowering.loops.loop_blocks", "in_blocks")
+_factored = lazy("ftrace.lowering.fusion.shared_systems", "factored")
 _OWN: Final = (
     Pass("inline", "call", JAXPR, opened),
-    Pass("accumulate", JAXPR, JAXPR, lazy("ftrace.lowering.fusion.accumulation", "accumulated")),
+    Pass("accumulate", JAXPR, JAXPR, _accumulated, of=Scattering),
     Pass("dce", JAXPR, JAXPR, alive),
-    Pass(
-        "block",
-        JAXPR,
-        JAXPR,
-        lazy("ftrace.lowering.loops.loop_blocks", "in_blocks"),
-        on=_calls_are_cheap,
-    ),
-    Pass("factor", JAXPR, JAXPR, lazy("ftrace.lowering.fusion.shared_systems", "factored")),
+    Pass("block", JAXPR, JAXPR, _in_blocks, on=_calls_are_cheap, of=Iteration),
+    Pass("factor", JAXPR, JAXPR, _factored, of=Solving),
     Pass("roll", JAXPR, JAXPR, _rolled),
     Pass("fuse", JAXPR, "groups", _fused),
     Pass("build", "groups", KERNEL, build),
@@ -270,6 +270,8 @@ def _next_jaxpr(one: Pass, jaxpr: Jaxpr) -> Jaxpr:
     """What a pass makes of a jaxpr; a user's result is checked, and its calls are opened."""
     if one.after:
         jaxpr = _with_elements(one, jaxpr)
+    if one.of is not None and all(way(e.primitive, one.of) is None for e in jaxpr.eqns):
+        return jaxpr
     new = one.run(jaxpr)
     if new is jaxpr or not one.after:
         return new
