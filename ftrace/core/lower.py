@@ -149,6 +149,10 @@ class Cores(NamedTuple):
     into: int | None = None
     dtype: np.dtype[Any] | None = None
 
+    def of_rank(self, ndim: int) -> tuple[int, ...]:
+        """The core axes that an array of so many axes has, counted from the first."""
+        return tuple(a % ndim for a in self.axes if a is not None)
+
 
 class GufuncCall(NamedTuple):
     """How a gufunc computes the results of a row.

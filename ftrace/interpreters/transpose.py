@@ -18,6 +18,8 @@ from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.dtypes import bool_, is_inexact
 from ftrace.core.errors import RuleError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr, subjaxprs
+from ftrace.core.kinds import gufunc_call
+from ftrace.core.lower import Cores
 from ftrace.core.primitive import Linear
 from ftrace.core.trace import ctx
 from ftrace.core.zero import Masked
@@ -343,24 +345,61 @@ def _whole(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
     found = _materialised(eqn, ct, operands)
     if any(type(c) is not Masked or lives(c) for c in cts):
         return found
-    alive = [_any(c.mask, tuple(range(len(typeof(c.mask).shape)))) for c in cts]
-    mask = Masked(None, reduce(bitwise_or, alive))
-    return [None if c is None else _narrow(c, mask) for c in found]
+    masks = _of_batch(eqn, ct if isinstance(ct, list) else [ct])
+    if masks is None:
+        alive = [_any(c.mask, tuple(range(len(typeof(c.mask).shape)))) for c in cts]
+        masks = dict.fromkeys(range(len(found)), reduce(bitwise_or, alive))
+    return [None if c is None else _narrow(c, Masked(None, masks[i])) for i, c in enumerate(found)]
+
+
+def _of_batch(eqn: Eqn, cts: Sequence[Any]) -> dict[int, Any] | None:
+    """Which batch elements of operands meet a taken one of a result, where a row has a batch.
+
+    That is said by the gufunc that computes it: what are not its core axes are those of the batch.
+    None where they are not the same for all.
+    """
+    call = gufunc_call(eqn)
+    if call is None:
+        return None
+    alive: list[Any] = []
+    for out in call.outputs:
+        if isinstance(out, Cores) and cts[out.at] is not None:
+            shape = eqn.outvars[out.at].aval.shape
+            alive.append(_any(full_mask(cts[out.at].mask, shape), out.of_rank(len(shape))))
+    batch = typeof(alive[0]).shape
+    found: dict[int, Any] = {}
+    for given in call.inputs:
+        if not isinstance(given, Cores) or type(eqn.invars[given.at]) is not Var:
+            continue
+        shape = eqn.invars[given.at].aval.shape
+        along = tuple(d for d in range(len(shape)) if d not in given.of_rank(len(shape)))
+        if any(tuple(shape[d] for d in along) != typeof(m).shape for m in alive) or not batch:
+            return None
+        mask = reduce(bitwise_or, alive)
+        found[given.at] = broadcast_in_dim(mask, shape=shape, broadcast_dimensions=along)
+    return found
 
 
 def _reaching(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
     """Rows that say which elements of an operand meet a result that was read."""
     reach = eqn.primitive.mask
-    if type(ct) is not Masked or not ct.read or isinstance(reach, str):
+    several = isinstance(ct, list)
+    cts = [c for c in ct if c is not None] if several else [ct]
+    if isinstance(reach, str) or any(type(c) is not Masked for c in cts):
         return _whole(eqn, ct, operands)
 
     @cache
     def masks(_plain: bool) -> Sequence[Any]:
-        return reach(full_mask(ct.mask, typeof(ct.value).shape), *operands, **eqn.params)
+        full = [
+            None if c is None else full_mask(c.mask, typeof(c.value).shape)
+            for c in (ct if several else cts)
+        ]
+        return reach(full if several else full[0], *operands, **eqn.params)
 
     found = _materialised(eqn, ct, operands)
+    like = min(cts, key=lambda c: c.read)
     return [
-        None if c is None else ct.with_value(c, lambda i=i: masks(ctx.trace is core.EVAL)[i])
+        None if c is None else like.with_value(c, lambda i=i: masks(ctx.trace is core.EVAL)[i])
         for i, c in enumerate(found)
     ]
 

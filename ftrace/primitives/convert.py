@@ -249,6 +249,7 @@ reduce_precision = Primitive(
     jvp=LINEAR,
     transpose=lambda ct, x, **params: (reduce_precision(ct, **params),),
     batch=lambda axis, values, dims, **params: (reduce_precision(*values, **params), dims[0]),
+    mask="same",
     linear_in=(0,),
     samples=_precision_samples,
     errors=_precision_errors,

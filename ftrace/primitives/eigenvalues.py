@@ -26,6 +26,7 @@ from ftrace.primitives.reduce import argmax
 from ftrace.primitives.stacks import (
     check_square,
     conjugated,
+    gate_stacks,
     in_front,
     matrices,
     product,
@@ -124,6 +125,7 @@ eig = Primitive(
     jvp=_eig_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(eig)(*args, **params),
+    gate=gate_stacks(0),
     lower=Gufunc(
         lambda avals, generic=False: (
             None if generic else linalg_loop("eig", "(m,m)->(m),(m,m)", avals)
@@ -143,6 +145,7 @@ eigvals = Primitive(
     jvp=_eigvals_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(eigvals)(*args, **params),
+    gate=gate_stacks(0),
     lower=Gufunc(lambda avals: linalg_loop("eigvals", "(m,m)->(m)", avals)),
     samples=_samples,
     errors=square_errors(lambda x: ()),

@@ -22,7 +22,12 @@ from ftrace.primitives.diagonals import along_columns, along_rows, epsilon, like
 from ftrace.primitives.linear import add, broadcast_in_dim, check_kinds
 from ftrace.primitives.movement import zeros
 from ftrace.primitives.reduce import reduce_max
-from ftrace.primitives.stacks import check_square, in_front
+from ftrace.primitives.stacks import (
+    check_square,
+    gate_stacks,
+    in_front,
+    mask_of_stacks,
+)
 from ftrace.primitives.ties import (
     CLOSE,
     Kind,
@@ -268,6 +273,8 @@ split = Primitive(
     jvp=_split_jvp,
     transpose=_split_transpose,
     batch=lambda *args, **params: in_front(split)(*args, **params),
+    mask=mask_of_stacks((1, 2), (2, 1)),
+    gate=gate_stacks(0),
     zeros=True,
     linear_in=(0,),
     multiple=True,
@@ -283,6 +290,8 @@ join = Primitive(
     jvp=_join_jvp,
     transpose=_join_transpose,
     batch=lambda *args, **params: in_front(join)(*args, **params),
+    mask=mask_of_stacks((2,), (1, 2, 1)),
+    gate=gate_stacks(0, 1),
     zeros=True,
     linear_in=(0, 1),
     samples=_join_samples,
@@ -297,6 +306,8 @@ alike = Primitive(
     jvp=_alike_jvp,
     transpose=_alike_transpose,
     batch=lambda *args, **params: in_front(alike)(*args, **params),
+    mask=mask_of_stacks((1,), (1, 1)),
+    gate=gate_stacks(0),
     zeros=True,
     linear_in=(0,),
     samples=_alike_samples,

@@ -19,7 +19,14 @@ from ftrace.primitives.linear import NO_TRANSPOSE, add, broadcast_rank0
 from ftrace.primitives.outside import free, regular, where_zero
 from ftrace.primitives.shape import concatenate
 from ftrace.primitives.singular_values import columns, rectangular_errors, rectangular_stacks
-from ftrace.primitives.stacks import adjoint, check_matrices, in_front, product, swapped
+from ftrace.primitives.stacks import (
+    adjoint,
+    check_matrices,
+    gate_stacks,
+    in_front,
+    product,
+    swapped,
+)
 from ftrace.primitives.triangular import triangular_solve
 
 
@@ -98,6 +105,7 @@ qr = Primitive(
     jvp=_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(qr)(*args, **params),
+    gate=gate_stacks(0),
     multiple=True,
     samples=lambda: (
         Sample((a,), {"complete": i == 1}) for i, a in enumerate(rectangular_stacks(86))

@@ -23,6 +23,7 @@ from ftrace.primitives.stacks import (
     adjoint,
     check_square,
     conjugated,
+    gate_stacks,
     in_front,
     product,
     square_errors,
@@ -104,6 +105,7 @@ eigh = Primitive(
     jvp=_eigh_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(eigh)(*args, **params),
+    gate=gate_stacks(0),
     lower=Gufunc(_eigh_loop),
     multiple=True,
     samples=_samples,
@@ -120,6 +122,7 @@ eigvalsh = Primitive(
     jvp=_eigvalsh_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(eigvalsh)(*args, **params),
+    gate=gate_stacks(0),
     lower=Gufunc(
         lambda avals, low: linalg_loop("eigvalsh_lo" if low else "eigvalsh_up", "(m,m)->(m)", avals)
     ),

@@ -6,21 +6,24 @@ function of NumPy's which raises where one matrix of a stack is refused. No rows
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from ftrace.core import dtypes
-from ftrace.core.avals import ShapedArray, typeof
+from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, MatrixError, ShapeError
+from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.lower import Cores, GufuncCall
 from ftrace.core.primitive import ErrorSample, Linear, Rule, Unsupported
 from ftrace.primitives.arithmetic import conj
-from ftrace.primitives.compare import ge, select
+from ftrace.primitives.compare import bitwise_or, ge, select
 from ftrace.primitives.create import iota
 from ftrace.primitives.dot import dot_general
 from ftrace.primitives.linear import add, broadcast_in_dim, check_kinds, move_axis, transpose
-from ftrace.primitives.movement import place
+from ftrace.primitives.movement import Ints, place
+from ftrace.primitives.reduce import reduce_or
 from ftrace.primitives.shape import reshape
 from ftrace.primitives.slicing import slice
 
@@ -160,6 +163,50 @@ def in_front(row: Rule) -> Rule:
         return (found, [0] * len(found)) if type(found) in (list, tuple) else (found, 0)
 
     return batch
+
+
+def mask_of_stacks(results: Ints, operands: Ints) -> Rule:
+    """The `mask` of a row of stacks: a matrix of an operand meets the result for the same one.
+
+    Args:
+        results, operands: how many axes one of each has, 2 for a matrix, 1 for a vector.
+    """
+
+    def reach(masks: Any, *xs: Any, **params: Any) -> list[Any]:
+        several = masks if type(masks) is list else [masks]
+        alive: list[Any] = []
+        for m, rank in zip(several, results, strict=True):
+            if m is not None:
+                n = len(typeof(m).shape)
+                alive.append(reduce_or(m, axes=tuple(range(n - rank, n))))
+        taken = reduce(bitwise_or, alive)
+        batch = len(typeof(taken).shape)
+        return [
+            broadcast_in_dim(
+                taken, shape=x.aval.shape, broadcast_dimensions=tuple(range(x.aval.ndim - rank))
+            )
+            if type(x) is Linear and x.aval.ndim - rank == batch
+            else None
+            for x, rank in zip(xs, operands, strict=True)
+        ]
+
+    return reach
+
+
+def gate_stacks(*positions: int) -> Rule:
+    """The `gate` of a row that refuses some numbers: operands are zero where it is not active."""
+
+    def gate(e: Eqn, active: Var) -> list[Eqn]:
+        eqns: list[Eqn] = []
+        operands = list(e.invars)
+        for k in positions:
+            x = operands[k]
+            operands[k] = Var(aval(x.aval.shape, x.aval.dtype))
+            zero = Literal(x.aval.dtype.type(0))
+            eqns.append(Eqn(select, [active, x, zero], {}, [operands[k]], e.source))
+        return [*eqns, Eqn(e.primitive, operands, e.params, e.outvars, e.source)]
+
+    return gate
 
 
 def beside(x: Any, d: int, axis: int) -> Any:

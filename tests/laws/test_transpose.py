@@ -184,7 +184,12 @@ def test_a_mask_of_what_was_read_hides_no_cotangent(case: Case, operands: tuple[
         assert_close(whole(ct, case.avals[i]), whole(e, case.avals[i]))
 
 
-@over_operands([c for c in READ if callable(c.row.mask)], choices)
+def is_of_stacks(case: Case) -> bool:
+    """Whether a rule of a mask knows only which matrices of a stack meet."""
+    return "mask_of_stacks" in getattr(case.row.mask, "__qualname__", "")
+
+
+@over_operands([c for c in READ if callable(c.row.mask) and not is_of_stacks(c)], choices)
 def test_a_rule_of_a_mask_names_what_meets_what_was_read(
     case: Case, operands: tuple[int, ...]
 ) -> None:
@@ -202,3 +207,24 @@ def test_a_rule_of_a_mask_names_what_meets_what_was_read(
     expected = case.row.transpose(mask.astype(out.dtype), *args, **case.sample.params)
     for i in operands:
         np.testing.assert_array_equal(found[i], np.asarray(expected[i]) != 0)
+
+
+@over_operands([c for c in TRANSPOSABLE if is_of_stacks(c)], choices)
+def test_matrices_meet_the_results_for_themselves(case: Case, operands: tuple[int, ...]) -> None:
+    """Of three equal stacks the results for the second are taken: so are its operands, whole."""
+    avals = [aval((3, *a.shape), a.dtype) for a in case.avals]
+    args: list[Any] = [
+        Linear(a) if i in operands else np.stack([x] * 3)
+        for i, (a, x) in enumerate(zip(avals, case.args, strict=True))
+    ]
+    masks = [
+        np.stack([np.zeros(a.shape, bool), np.ones(a.shape, bool), np.zeros(a.shape, bool)])
+        for a in case.types(*case.avals)
+    ]
+    given = [masks[0], *(None for _ in masks[1:])] if case.row.multiple else masks[0]
+    found = case.row.mask(given, *args, **case.sample.params)
+    for i in operands:
+        assert found[i].shape == avals[i].shape
+        assert not found[i][0].any()
+        assert not found[i][2].any()
+        assert found[i][1].all() or case.avals[i].size == 0 or masks[0].size == 0

@@ -158,8 +158,13 @@ def _behind_gufunc(e: Eqn, axes: Sequence[Axis]) -> Axis:
     call = gufunc_call(e)
     if call is None or any(x != 0 for x in axes):
         return MEET
-    cores = [c for c in (*call.inputs, *call.outputs) if isinstance(c, Cores)]
-    return MEET if any(0 in c.axes for c in cores) else 0
+    pairs = [
+        (c, atoms[c.at])
+        for found, atoms in ((call.inputs, e.invars), (call.outputs, e.outvars))
+        for c in found
+        if isinstance(c, Cores)
+    ]
+    return MEET if any(0 in c.of_rank(a.aval.ndim) for c, a in pairs) else 0
 
 
 _RULES: Final[dict[Any, Callable[..., Axis]]] = {
