@@ -4,6 +4,7 @@ Inside traces it is the singleton `ZERO`; its aval is always that of the primal 
 rules that ask for symbolic zeros get `SymbolicZero(aval)`.
 """
 
+from contextlib import suppress
 from types import FunctionType
 from typing import Any, Final, NamedTuple
 
@@ -111,22 +112,63 @@ class Masked:
 
     @property
     def mask(self) -> Any:
-        made = self._mask
-        if type(made) is not FunctionType:
-            return made
-        if not self.fixed:
-            self._mask = made()
+        """The mask. Those that it is made of are made first: a chain of them has any length."""
+        if type(self._mask) is not FunctionType:
             return self._mask
-        if ctx.trace is EVAL:
-            if self._known is None:
-                self._known = made()
-            return self._known
-        if self._staged is None:
-            self._staged = made()
-        return self._staged
+        waiting: list[Masked] = [self]
+        seen: set[int] = set()
+        while waiting:
+            last = waiting[-1]
+            if last._is_made():
+                waiting.pop()
+            elif id(last) not in seen:
+                seen.add(id(last))
+                waiting += (m for m in _asked(last._mask) if not m._is_made())
+            else:
+                last._make()
+        if not self.fixed:
+            return self._mask
+        return self._known if ctx.trace is EVAL else self._staged
+
+    def _is_made(self) -> bool:
+        """Whether the mask is known, where it is fixed by the trace that runs."""
+        if type(self._mask) is not FunctionType:
+            return True
+        return self.fixed and (self._known if ctx.trace is EVAL else self._staged) is not None
+
+    def _make(self) -> None:
+        if not self.fixed:
+            self._mask = self._mask()
+        elif ctx.trace is EVAL:
+            self._known = self._mask()
+        else:
+            self._staged = self._mask()
 
     def with_value(self, value: Any, mask: Any) -> "Masked":
         """Another cotangent of which as much is known; its mask is made from this one's."""
         found = Masked(value, mask, self.zeroed, read=self.read)
         found.fixed, found.computed = self.fixed, self.computed
         return found
+
+
+def _asked(function: Any) -> list[Masked]:
+    """The masked cotangents that a function which makes a mask refers to."""
+    found: list[Masked] = []
+    seen: set[int] = set()
+    waiting = [function]
+    while waiting:
+        x = waiting.pop()
+        if type(x) is Masked:
+            found.append(x)
+            continue
+        if type(x) in (list, tuple):
+            waiting += x
+            continue
+        x = getattr(x, "__wrapped__", x)
+        if type(x) is FunctionType and id(x) not in seen:
+            seen.add(id(x))
+            waiting += x.__defaults__ or ()
+            for cell in x.__closure__ or ():
+                with suppress(ValueError):  # an empty cell
+                    waiting.append(cell.cell_contents)
+    return found

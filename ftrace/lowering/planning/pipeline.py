@@ -49,8 +49,9 @@ def _any_machine(machine: Machine) -> bool:
     return True
 
 
-def _calls_are_cheap(machine: Machine) -> bool:
-    return machine.pages is not None
+def _few_threads(machine: Machine) -> bool:
+    """Whether blocks in one thread are faster than iterations that all threads share."""
+    return machine.pages is not None and machine.threads <= 8
 
 
 @record
@@ -111,7 +112,7 @@ _OWN: Final = (
     Pass("inline", "call", JAXPR, opened),
     Pass("accumulate", JAXPR, JAXPR, _accumulated, of=Scattering),
     Pass("dce", JAXPR, JAXPR, alive),
-    Pass("block", JAXPR, JAXPR, _in_blocks, on=_calls_are_cheap, of=Iteration),
+    Pass("block", JAXPR, JAXPR, _in_blocks, on=_few_threads, of=Iteration),
     Pass("factor", JAXPR, JAXPR, _factored, of=Solving),
     Pass("roll", JAXPR, JAXPR, _rolled),
     Pass("fuse", JAXPR, "groups", _fused),
