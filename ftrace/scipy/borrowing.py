@@ -6,11 +6,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ftrace.control.rules.host_calls import host_of, pure_callback_call
 from ftrace.core.arguments import BARE, options_check
-from ftrace.core.avals import check_int
-from ftrace.core.device import LIBRARIES
+from ftrace.core.avals import check_int, typeof
+from ftrace.core.device import LIBRARIES, on_device
 from ftrace.core.lazy import lazy
-from ftrace.core.trace import EVAL, ctx, running
+from ftrace.core.trace import EVAL, Tracer, ctx, running
+from ftrace.core.tree import tree_flatten, tree_structure
+from ftrace.lax import stop_gradient
 from ftrace.numpy.promote import broadcast, promote_inexact, untraced, value
 from ftrace.numpy.refusing import refusal
 from ftrace.numpy.stand_ins import ask
@@ -68,6 +71,30 @@ def borrowing(
         if (found := refusal(error, plain, fn, args, options, name)) is error:
             raise
         raise found from None
+
+
+def at_run_time(plain: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """What SciPy finds on the host when the program runs: integers, or values without a slope.
+
+    Args:
+        plain: a function of SciPy's whose results have the same shapes for all values.
+        args, options: its arguments, or containers of them, some traced.
+    """
+    given, tree = tree_flatten((args, options))
+    open_ = [i for i, x in enumerate(given) if isinstance(x, Tracer) or on_device(x)]
+
+    def found(*values: Any) -> Any:
+        filled = dict(enumerate(given)) | dict(zip(open_, values, strict=True))
+        all_args, all_options = tree.unflatten(filled.values())
+        return plain(*all_args, **all_options)
+
+    found.__name__ = getattr(plain, "__name__", "found")
+    operands = [stop_gradient(given[i]) for i in open_]
+    like = found(*(np.zeros(typeof(x).shape, typeof(x).dtype) for x in operands))
+    call = tree_structure((tuple(operands), {}))
+    host = host_of(f"scipy.{found.__name__}", found, call, like)
+    assert host.tree is not None
+    return host.tree.unflatten(pure_callback_call(*operands, host=host))
 
 
 def prepared(*xs: Any) -> list[Any]:

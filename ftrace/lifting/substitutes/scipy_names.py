@@ -150,10 +150,13 @@ def _where_solved(plain: Callable[..., Any], ours: Callable[..., Any]) -> Callab
 
 
 def _method(fn: MethodType) -> Callable[..., Any] | None:
-    """A method of a sparse matrix, or of a distribution, perhaps with its parameters."""
+    """A method of a sparse matrix, an interpolator, or a distribution with its parameters."""
     holder: Any = fn.__self__
-    if is_sparse(holder):
-        return _where_traced(fn, lambda *args: getattr(traceable(holder), fn.__name__)(*args), _NO)
+    adopt = traceable if is_sparse(holder) else _adoption(type(holder))
+    if adopt is not None:
+        return _where_traced(
+            fn, lambda *args, **given: getattr(adopt(holder), fn.__name__)(*args, **given), _NO
+        )
     distribution = getattr(holder, "dist", holder)
     bound = (holder.args, holder.kwds) if distribution is not holder else ((), {})
     ours = _face("scipy.stats", type(distribution).__name__.removesuffix("_gen"))
@@ -163,12 +166,16 @@ def _method(fn: MethodType) -> Callable[..., Any] | None:
 
 def _object(x: Any) -> Callable[..., Any] | None:
     """A callable object, such as an interpolator, whose class has a traced counterpart."""
-    kind = type(x)
-    faces = (_face(theirs, kind.__name__) for theirs in _homes(kind))
-    adopt = next((face.from_scipy for face in faces if hasattr(face, "from_scipy")), None)
+    adopt = _adoption(type(x))
     if adopt is None:
         return None
     return _where_traced(x, lambda *args, **given: adopt(x)(*args, **given), _NO)
+
+
+def _adoption(kind: type) -> Callable[[Any], Any] | None:
+    """What makes one of our objects of an object of SciPy's of some class."""
+    faces = (_face(theirs, kind.__name__) for theirs in _homes(kind))
+    return next((face.from_scipy for face in faces if hasattr(face, "from_scipy")), None)
 
 
 def is_sparse(x: Any) -> bool:

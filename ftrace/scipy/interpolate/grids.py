@@ -13,8 +13,9 @@ from ftrace.core.errors import DtypeError, RuleError, ShapeError
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.promote import inexact, promote_inexact, value
 from ftrace.numpy.refusing import refuse
-from ftrace.scipy.interpolate.basis_splines import BSpline, make_interp_spline
+from ftrace.scipy.interpolate.basis_splines import BSpline, knots_at, make_interp_spline
 from ftrace.scipy.interpolate.piecewise import column, interval, placed, registered, samples
+from ftrace.scipy.interpolate.tensor_splines import at_points, coefficients, local_basis
 
 _DEGREES = {"quadratic": 2, "cubic": 3}
 _KINDS = ("linear", "nearest", "previous", "next", *_DEGREES)
@@ -135,6 +136,9 @@ class interp1d:  # noqa: N801 - SciPy's name
         return fnp.where(column(fnp.isnan(at), found), fnp.nan, found)
 
 
+_SPLINES = {"slinear": 1, "cubic": 3, "quintic": 5}
+
+
 @registered(("grid", "values", "fill_value"), ("method", "bounds_error"))
 @explained_methods
 class RegularGridInterpolator:
@@ -143,7 +147,7 @@ class RegularGridInterpolator:
     Args:
         points: for each dimension a vector of places, that increases.
         values: samples, their first axes those of the grid.
-        method: "linear" or "nearest".
+        method: "linear", "nearest", or the splines "slinear", "cubic" and "quintic".
         bounds_error: whether places outside raise a ValueError.
         fill_value: what is given outside; None extrapolates.
 
@@ -169,10 +173,10 @@ class RegularGridInterpolator:
         fill_value: Any = fnp.nan,
         **options: Any,
     ) -> None:
-        if method not in ("linear", "nearest"):
+        if method not in ("linear", "nearest", *_SPLINES):
             raise RuleError(
                 f"RegularGridInterpolator has no method {method!r}.",
-                'Use "linear" or "nearest"; on a line CubicSpline.',
+                f'Use "linear", "nearest" or one of {", ".join(_SPLINES)}.',
             )
         self.values = inexact(value(values))
         self.grid = tuple(inexact(value(p)) for p in points)
@@ -181,6 +185,11 @@ class RegularGridInterpolator:
             raise ShapeError(
                 f"A grid of {sizes} places was given values {typeof(self.values).shape}.",
                 "Give a vector of places for each of the first axes.",
+            )
+        if min(sizes) <= _SPLINES.get(method, 0):
+            raise ShapeError(
+                f"A grid of {sizes} places was given for method {method!r}.",
+                f"It needs {_SPLINES[method] + 1} places along each axis.",
             )
         _check_fill(fill_value, self.values)
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
@@ -208,12 +217,21 @@ class RegularGridInterpolator:
             )
         at, values = promote_inexact(at, self.values)
         flat = fnp.reshape(at, (-1, d))
-        found = self._between(flat, values, method)
+        among = self._on_splines if method in _SPLINES else self._between
+        found = among(flat, values, method)
         outside = self._outside(flat)
         if not self.bounds_error and self.fill_value is not None:
             found = fnp.where(column(outside, found), self.fill_value, found)
         found = fnp.where(column(fnp.any(fnp.isnan(flat), axis=-1), found), fnp.nan, found)
         return fnp.reshape(found, (*typeof(at).shape[:-1], *typeof(values).shape[d:]))
+
+    def _on_splines(self, at: Any, values: Any, method: str) -> Any:
+        k = _SPLINES[method]
+        grid = [fnp.astype(p, typeof(at).dtype) for p in self.grid]
+        knots = [knots_at(p, k) for p in grid]
+        c = coefficients(grid, values, knots, [k] * len(grid))
+        bases = [local_basis(t, k, at[:, i]) for i, t in enumerate(knots)]
+        return at_points(c, bases)
 
     def _outside(self, at: Any) -> Any:
         found: Any = False

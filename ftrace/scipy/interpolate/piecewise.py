@@ -10,25 +10,30 @@ from typing import Any, TypeVar
 import ftrace.numpy as fnp
 from ftrace.core.arguments import explained_methods
 from ftrace.core.avals import typeof
+from ftrace.core.device import on_device
 from ftrace.core.errors import DomainError, ShapeError
+from ftrace.core.lazy import lazy
 from ftrace.core.registration import register_pytree_node
+from ftrace.core.trace import Tracer
+from ftrace.core.tree import tree_leaves
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.promote import inexact, one_axis, promote_inexact, static_int, value
 from ftrace.numpy.refusing import refuse
+from ftrace.numpy.stand_ins import ask
 
 T = TypeVar("T")
 
 
-def registered(leaves: Sequence[str], static: Sequence[str]) -> Any:
+def registered(traced: Sequence[str], static: Sequence[str]) -> Any:
     """A decorator: the class is a pytree of some attributes, with others that are static."""
 
     def decorate(cls: type[T]) -> type[T]:
         def take_apart(x: Any) -> tuple[Any, Any]:
-            return tuple(getattr(x, n) for n in leaves), tuple(getattr(x, n) for n in static)
+            return tuple(getattr(x, n) for n in traced), tuple(getattr(x, n) for n in static)
 
         def put_together(data: Any, children: Any) -> Any:
             made: Any = object.__new__(cls)
-            for name, given in zip((*leaves, *static), (*children, *data), strict=True):
+            for name, given in zip((*traced, *static), (*children, *data), strict=True):
                 setattr(made, name, given)
             return made
 
@@ -36,6 +41,23 @@ def registered(leaves: Sequence[str], static: Sequence[str]) -> Any:
         return cls
 
     return decorate
+
+
+def asked(name: str, *args: Any, **options: Any) -> None:
+    """Raise what SciPy's own class or function raises on such data, whatever traced values are."""
+    ask(lazy("scipy.interpolate", name), args, options, f"scipy.interpolate.{name}")
+
+
+def scipys_own(name: str, *args: Any, **options: Any) -> Any:
+    """What SciPy makes of plain data; None of traced data, about which it has been asked."""
+    if not any(isinstance(x, Tracer) or on_device(x) for x in tree_leaves((args, options))):
+        return lazy("scipy.interpolate", name)(*args, **options)
+    return asked(name, *args, **options)
+
+
+def floats(x: Any) -> Any:
+    """Numbers as an array in double precision."""
+    return fnp.asarray(value(x), dtype=float)
 
 
 def interval(x: Any, at: Any) -> Any:
