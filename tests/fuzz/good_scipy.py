@@ -360,6 +360,10 @@ def _images() -> list[tuple[Any, ...]]:
         ("map_coordinates", M, np.array([[0.5, 1.5], [1.0, 1.0]])), ("rank_filter", M, 2, 3),
         ("percentile_filter", M, 20, 3), ("rotate", M, 30), ("shift", M, 0.5),
         ("spline_filter", M), ("spline_filter1d", M), ("zoom", M, 2),
+        *((f"grey_{name}", M, 3) for name in ("erosion", "dilation", "opening", "closing")),
+        *((name, M, 3) for name in ("white_tophat", "black_tophat", "morphological_gradient")),
+        *((f"fourier_{name}", M, 1.0) for name in ("gaussian", "uniform", "ellipsoid", "shift")),
+        *((name, M) for name in ("sum_labels", "mean", "variance", "median", "extrema")),
     ]  # fmt: skip
 
 

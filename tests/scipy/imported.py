@@ -161,7 +161,7 @@ def images() -> Iterator[Case]:
         **{"median_filter": (3,), "percentile_filter": (20, 3), "rank_filter": (2, (2, 3))},
         **dict.fromkeys(("minimum_filter", "maximum_filter"), ((2, 3),)),
         **dict.fromkeys(("minimum_filter1d", "maximum_filter1d"), (3,)),
-        "gaussian_gradient_magnitude": (1,),
+        **{"gaussian_gradient_magnitude": (1,), "generic_filter": (np.ptp, (2, 3))},
     }
     for name, more in calls.items():
         yield f"scipy.ndimage.{name}", (image, *more), {}

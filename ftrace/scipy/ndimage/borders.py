@@ -109,7 +109,7 @@ def dtype_of(like: Any, output: Any, whole: bool = False) -> Any:
     """
     kind, whole = typeof(like).dtype, whole or typeof(like).dtype.kind == "c"
     if output is not None:
-        kind = typeof(output).dtype if _is_array(output) else np.dtype(output)
+        kind = typeof(output).dtype if is_array(output) else np.dtype(output)
         if whole and kind.kind != "c" and isinstance(output, type | np.dtype):
             warn("promoting specified output dtype to complex")
             kind = np.promote_types(kind, np.complex64)
@@ -120,7 +120,8 @@ def dtype_of(like: Any, output: Any, whole: bool = False) -> Any:
     return kind
 
 
-def _is_array(output: Any) -> bool:
+def is_array(output: Any) -> bool:
+    """Whether an output is an array to write into, no dtype."""
     return not (output is None or isinstance(output, str | type | np.dtype))
 
 
@@ -139,7 +140,7 @@ def delivered(found: Any, like: Any, output: Any, rounded: bool = False) -> Any:
     """
     kind = dtype_of(like, output, typeof(found).dtype.kind == "c")
     result = fnp.astype(_converted(found, kind, rounded), kind)
-    if not _is_array(output):
+    if not is_array(output):
         return result
     if typeof(output).shape != typeof(result).shape:
         raise RefusedError("output shape not correct")

@@ -1,4 +1,7 @@
-"""Filters by order: the smallest, largest or n-th element of a window about each element."""
+"""Filters by order: the smallest, largest or n-th element of a window about each element.
+
+`generic_filter` has what a function makes of the window.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -105,7 +108,7 @@ def maximum_filter1d(
     return _along(_largest, input, size, axis, output, (mode, cval, origin))
 
 
-class _Window:
+class FilterWindow:
     """A window about each element: its footprint, on all axes of an array."""
 
     def __init__(self, x: Any, size: Any, footprint: Any, origin: Any, axes: Any) -> None:
@@ -183,7 +186,7 @@ def minimum_filter(
                [2., 1.]])
     """
     x = value(input)
-    window = _Window(x, size, footprint, origin, axes)
+    window = FilterWindow(x, size, footprint, origin, axes)
     return delivered(window.extremes(real_image(x), _smallest, mode, cval), x, output)
 
 
@@ -218,7 +221,7 @@ def maximum_filter(
                [5., 5.]])
     """
     x = value(input)
-    window = _Window(x, size, footprint, origin, axes)
+    window = FilterWindow(x, size, footprint, origin, axes)
     return delivered(window.extremes(real_image(x), _largest, mode, cval), x, output)
 
 
@@ -227,7 +230,7 @@ def _ranked(
 ) -> Any:
     """The element of each window that has a place in its order."""
     x = value(input)
-    about = _Window(x, *window)
+    about = FilterWindow(x, *window)
     n, (mode, cval) = int(about.held.sum()), border
     place = rank_of(n)
     place += n if place < 0 else 0
@@ -348,3 +351,43 @@ def percentile_filter(
         return n - 1 if share == 100.0 else int(float(n) * share / 100.0)
 
     return _ranked(input, place, (size, footprint, origin, axes), output, (mode, cval))
+
+
+@scipys("scipy.ndimage", asked=False)
+def generic_filter(
+    input: Any,
+    function: Callable[..., Any],
+    size: Any = None,
+    footprint: Any = None,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+    origin: Any = 0,
+    extra_arguments: tuple[Any, ...] = (),
+    extra_keywords: dict[str, Any] | None = None,
+    *,
+    axes: Any = None,
+) -> Any:
+    """What a function makes of the window about each element.
+
+    Args:
+        input, size, footprint, output, mode, cval, origin, axes: as in `minimum_filter`.
+        function: from the elements of a window, a vector, to a number.
+        extra_arguments, extra_keywords: given to the function, too.
+
+    Returns:
+        An array of the input's shape.
+
+    Raises:
+        RuntimeError, ValueError, TypeError: as in `minimum_filter`.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> from ftrace.scipy.ndimage import generic_filter
+        >>> ftrace.jit(lambda x: generic_filter(x, np.ptp, 3))(np.array([5.0, 1.0, 2.0, 4.0]))
+        array([4., 4., 3., 2.])
+    """
+    x = value(input)
+    elements = FilterWindow(x, size, footprint, origin, axes).elements(real_image(x), mode, cval)
+    found = fnp.apply_along_axis(function, -1, elements, *extra_arguments, **(extra_keywords or {}))
+    return delivered(found, x, output)
