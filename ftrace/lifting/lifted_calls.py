@@ -257,7 +257,7 @@ class Territory:
 
     def __call__(self, fn: Any) -> Any:
         """The function, method, class or other callable, lifted where it is the user's own."""
-        found = counterpart(fn) or SUBSTITUTES.get(id(fn)) or traced_text.asking(fn)
+        found = counterpart(fn, self) or SUBSTITUTES.get(id(fn)) or traced_text.asking(fn)
         if found is not None:
             return found
         kind = type(fn)

@@ -22,6 +22,7 @@ from ftrace.core.avals import SCALAR_AVALS, typeof
 from ftrace.core.errors import DtypeError, LiftError
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, lifted, running
 from ftrace.core.tree import tree_flatten
+from ftrace.interpreters.quiet import quietly
 from ftrace.lifting.state.leaves import one_of
 from ftrace.lifting.state.watching import put_together
 from ftrace.lifting.substitutes.python import BUILTINS, holds_tracer, is_unknown, stacked
@@ -67,6 +68,38 @@ _SCALAR: Final = (np.generic, int, float, complex)
 
 def _ndenumerate(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
     return ((i, x[i]) for i in np.ndindex(*typeof(x).shape))
+
+
+def apply_where(
+    cond: Any,
+    args: Any,
+    f1: Callable[..., Any],
+    f2: Callable[..., Any] | None = None,
+    /,
+    *,
+    fill_value: Any = None,
+    xp: Any = None,
+) -> Any:
+    """What one function gives where a condition holds, and another one or a value elsewhere.
+
+    It is the function of array_api_extra, which SciPy calls, but both functions see all elements.
+    """
+    chosen, *given = fnp.broadcast_arrays(cond, *(args if type(args) is tuple else (args,)))
+    with quietly():
+        other = fill_value if f2 is None else f2(*given)
+        return fnp.where(chosen, f1(*given), other)
+
+
+def lazy_select(condlist: Any, choicelist: Any, arrays: Any, default: Any = 0) -> Any:
+    """What the function of the last condition that holds gives, or a default.
+
+    It is a function of SciPy's, but all functions see all elements.
+    """
+    found: Any = default
+    with quietly():
+        for chosen, f in zip(condlist, choicelist, strict=True):
+            found = apply_where(chosen, tuple(arrays), f, fill_value=found)
+    return found
 
 
 def _vectorize(pyfunc: Any, otypes: Any = None, doc: Any = None, **options: Any) -> Any:

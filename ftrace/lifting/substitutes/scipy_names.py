@@ -15,7 +15,8 @@ from typing import Any, Final
 from ftrace.core import source
 from ftrace.core.errors import ConcretizationTypeError, UnexpectedTracerError
 from ftrace.core.trace import ctx, forget, refused
-from ftrace.lifting.substitutes.python import holds_tracer
+from ftrace.lifting.substitutes.array_functions import apply_where, lazy_select
+from ftrace.lifting.substitutes.python import holds_tracer, is_unknown
 
 _DISPATCHING: Final = "uarray"  # the functions of scipy.fft are objects of its
 _SPARSE: Final = "scipy.sparse."
@@ -23,13 +24,21 @@ _NO: Final[tuple[Any, dict[str, Any]]] = ((), {})
 _SOLVERS: Final = ("scipy.integrate", "scipy.optimize", "scipy.sparse.linalg")
 """Where functions call others, of which nobody knows what they return."""
 _CALLS: Final = "ftrace.implicit.scipy_calls"
+_OF_DISTRIBUTIONS: Final = frozenset(
+    {"pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"}
+)
 
 
-def counterpart(fn: Any) -> Callable[..., Any] | None:
-    """What to call instead of a function, class or method of SciPy; None of any other."""
+def counterpart(fn: Any, lifted: Callable[[Any], Any]) -> Callable[..., Any] | None:
+    """What to call instead of a function, class or method of SciPy; None of any other.
+
+    Args:
+        fn: whatever is called.
+        lifted: what lifts a function that is called in its turn.
+    """
     kind = type(fn)
     if kind is MethodType:
-        return _method(fn) if _is_scipys(type(fn.__self__)) else None
+        return _method(fn, lifted) if _is_scipys(type(fn.__self__)) else None
     if kind is FunctionType or kind.__module__ == _DISPATCHING or issubclass(kind, type):
         return _named(fn) if _is_scipys(fn) else None
     if not _is_scipys(kind):
@@ -43,6 +52,10 @@ def _is_scipys(x: Any) -> bool:
 
 
 def _named(fn: Any) -> Callable[..., Any] | None:
+    if fn.__name__ == "apply_where" and ".array_api_extra." in fn.__module__:
+        return _where_unknown(fn)
+    if fn.__name__ == "_lazyselect":
+        return _where_traced(fn, lazy_select, _NO)
     for theirs in _homes(fn):
         if theirs in _SOLVERS:
             ours = getattr(importlib.import_module(_CALLS), fn.__name__, None)
@@ -149,7 +162,7 @@ def _where_solved(plain: Callable[..., Any], ours: Callable[..., Any]) -> Callab
     return solve
 
 
-def _method(fn: MethodType) -> Callable[..., Any] | None:
+def _method(fn: MethodType, lifted: Callable[[Any], Any]) -> Callable[..., Any] | None:
     """A method of a sparse matrix, an interpolator, or a distribution with its parameters."""
     holder: Any = fn.__self__
     adopt = traceable if is_sparse(holder) else _adoption(type(holder))
@@ -159,9 +172,22 @@ def _method(fn: MethodType) -> Callable[..., Any] | None:
         )
     distribution = getattr(holder, "dist", holder)
     bound = (holder.args, holder.kwds) if distribution is not holder else ((), {})
-    ours = _face("scipy.stats", type(distribution).__name__.removesuffix("_gen"))
+    own = type(distribution).__name__.removesuffix("_gen")
+    ours = _face("scipy.stats", getattr(distribution, "name", own))
+    if ours is None and fn.__name__ in _OF_DISTRIBUTIONS:
+        adopt = importlib.import_module("ftrace.scipy.stats.adopted_distributions").adopted
+        ours = adopt(distribution, lifted)
     method = None if ours is None else getattr(ours, fn.__name__, None)
     return None if method is None else _where_traced(fn, method, bound)
+
+
+def _where_unknown(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Our `apply_where`, if it is not known which elements are chosen."""
+
+    def call(cond: Any, *args: Any, **options: Any) -> Any:
+        return (apply_where if is_unknown(cond) else plain)(cond, *args, **options)
+
+    return call
 
 
 def _object(x: Any) -> Callable[..., Any] | None:

@@ -1,0 +1,64 @@
+"""SciPy's distributions that have no counterpart here: their own formulas, without selections.
+
+SciPy's methods gather the elements inside of a support and store the results back, for which their
+number must be known. A formula of SciPy's sees all elements here, those outside as a value inside.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import ftrace.numpy as fnp
+from ftrace.core.avals import typeof
+from ftrace.scipy.stats.distribution import Continuous, Discrete, Distribution
+
+_SHARED = ("cdf", "sf", "logcdf", "logsf")
+
+
+def adopted(
+    distribution: Any, lifted: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Distribution | None:
+    """A distribution of SciPy's as one whose arguments may be traced; None of another kind.
+
+    Args:
+        distribution: an object such as `scipy.stats.rice`.
+        lifted: what makes of a function of SciPy's one whose control flow traced values may decide.
+    """
+    theirs = importlib.import_module("scipy.stats")
+    name = getattr(distribution, "name", None)
+    if type(name) is not str or getattr(theirs, name, None) is not distribution:
+        return None
+    is_continuous = isinstance(distribution, theirs.rv_continuous)
+    names = ("pdf", "logpdf", "ppf", "isf") if is_continuous else ("pmf", "logpmf")
+    support = lifted(distribution._get_support)
+
+    def inside(*parameters: Any) -> Any:
+        low, high = support(*parameters)
+        bounded = fnp.isfinite(low), fnp.isfinite(high)
+        low, high = (fnp.where(b, v, 0.0) for b, v in zip(bounded, (low, high), strict=True))
+        middle = (low + high) / 2 if is_continuous else low
+        beyond = fnp.where(bounded[0], low + 1.0, fnp.where(bounded[1], high - 1.0, 0.5))
+        return fnp.where(bounded[0] & bounded[1], middle, beyond)
+
+    kind = Continuous if is_continuous else Discrete
+    return kind(
+        name,
+        "",
+        (distribution.shapes or "").replace(",", " "),
+        support=lambda *parameters: support(*parameters),
+        inside=inside,
+        valid=lifted(distribution._argcheck),
+        **{n: _on_vectors(lifted(getattr(distribution, f"_{n}"))) for n in (*names, *_SHARED)},
+    )
+
+
+def _on_vectors(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A formula of vectors of one length, as SciPy calls its own, which are not asked about NaN."""
+
+    def call(*given: Any) -> Any:
+        x, *rest = fnp.broadcast_arrays(*given)
+        flat = fnp.reshape(x, (-1,))
+        found = formula(flat, *(fnp.reshape(v, (-1,)) for v in rest))
+        return fnp.reshape(fnp.where(fnp.isnan(flat), flat, found), typeof(x).shape)
+
+    return call
