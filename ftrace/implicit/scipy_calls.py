@@ -243,6 +243,33 @@ def least_squares(
     return fitting.least_squares(user, x0, bounds, method, loss, f_scale, args, **steps)
 
 
+def leastsq(
+    func: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    Dfun: Any = None,
+    full_output: Any = False,
+    col_deriv: Any = False,
+    ftol: float = 1.49012e-8,
+    xtol: float = 1.49012e-8,
+    gtol: float = 0.0,
+    maxfev: int = 0,
+    epsfcn: Any = None,
+    factor: float = 100,
+    diag: Any = None,
+) -> tuple[Any, int]:
+    """`scipy.optimize.leastsq`."""
+    _no("leastsq", full_output=full_output)
+    start = fnp.atleast_1d(fnp.asarray(x0))
+    steps = {"ftol": ftol, "xtol": xtol, "gtol": gtol or 1e-15, "max_nfev": maxfev or None}
+    return least_squares(func, start, method="lm", args=_tuple(args), **steps).x, 1
+
+
+def _tuple(args: Any) -> tuple[Any, ...]:
+    """Further arguments, of which a single one may stand alone."""
+    return args if isinstance(args, tuple) else (args,)
+
+
 def curve_fit(
     f: Callable[..., Any],
     xdata: Any,

@@ -176,8 +176,14 @@ _KEPT: Final[list[Any]] = []  # so that no other object gets one of the ids
 SUBSTITUTES: Final = _table()
 """By the id of what Python or NumPy offers: what takes its place while a trace runs."""
 
+
+def _builtin(fn: Any) -> Any:
+    """What a call of a compiled function or method calls."""
+    return counterpart(fn, lifted) or array_functions.numpy_method(fn)
+
+
 _BY_TYPE: Final[dict[type, Callable[[Any], Any]]] = {
-    types.BuiltinFunctionType: array_functions.numpy_method,
+    types.BuiltinFunctionType: _builtin,
     type(np.sum): array_functions.numpy_function,
     np.ufunc: array_functions.numpy_function,
     np.vectorize: array_functions.numpy_vectorized,

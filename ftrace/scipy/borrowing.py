@@ -73,12 +73,13 @@ def borrowing(
         raise found from None
 
 
-def at_run_time(plain: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def at_run_time(plain: Callable[..., Any], *args: Any, like: Any = None, **options: Any) -> Any:
     """What SciPy finds on the host when the program runs: integers, or values without a slope.
 
     Args:
         plain: a function of SciPy's whose results have the same shapes for all values.
         args, options: its arguments, or containers of them, some traced.
+        like: results of those shapes and dtypes; None asks the function, of zeros.
     """
     given, tree = tree_flatten((args, options))
     open_ = [i for i, x in enumerate(given) if isinstance(x, Tracer) or on_device(x)]
@@ -90,7 +91,8 @@ def at_run_time(plain: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
     found.__name__ = getattr(plain, "__name__", "found")
     operands = [stop_gradient(given[i]) for i in open_]
-    like = found(*(np.zeros(typeof(x).shape, typeof(x).dtype) for x in operands))
+    if like is None:
+        like = found(*(np.zeros(typeof(x).shape, typeof(x).dtype) for x in operands))
     call = tree_structure((tuple(operands), {}))
     host = host_of(f"scipy.{found.__name__}", found, call, like)
     assert host.tree is not None

@@ -9,7 +9,7 @@ SciPy is not imported: a user who calls its functions brings them along.
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType, FunctionType, MethodType, TracebackType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, TracebackType
 from typing import Any, Final
 
 from ftrace.core import source
@@ -18,6 +18,7 @@ from ftrace.core.trace import ctx, forget, refused
 from ftrace.lifting.substitutes.array_functions import apply_where, lazy_select
 from ftrace.lifting.substitutes.python import holds_tracer, is_unknown
 
+_FUNCTIONS: Final = (FunctionType, BuiltinFunctionType)
 _DISPATCHING: Final = "uarray"  # the functions of scipy.fft are objects of its
 _SPARSE: Final = "scipy.sparse."
 _NO: Final[tuple[Any, dict[str, Any]]] = ((), {})
@@ -39,7 +40,7 @@ def counterpart(fn: Any, lifted: Callable[[Any], Any]) -> Callable[..., Any] | N
     kind = type(fn)
     if kind is MethodType:
         return _method(fn, lifted) if _is_scipys(type(fn.__self__)) else None
-    if kind is FunctionType or kind.__module__ == _DISPATCHING or issubclass(kind, type):
+    if kind in _FUNCTIONS or kind.__module__ == _DISPATCHING or issubclass(kind, type):
         return _named(fn) if _is_scipys(fn) else None
     if not _is_scipys(kind):
         return None

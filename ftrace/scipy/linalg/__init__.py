@@ -19,6 +19,8 @@ from ftrace.scipy.linalg.matrix_functions import (
     solve_discrete_lyapunov as solve_discrete_lyapunov,
 )
 from ftrace.scipy.linalg.matrix_functions import solve_sylvester as solve_sylvester
+from ftrace.scipy.linalg.riccati_equations import solve_continuous_are as solve_continuous_are
+from ftrace.scipy.linalg.riccati_equations import solve_discrete_are as solve_discrete_are
 from ftrace.scipy.linalg.special_matrices import block_diag as block_diag
 from ftrace.scipy.linalg.special_matrices import circulant as circulant
 from ftrace.scipy.linalg.special_matrices import companion as companion

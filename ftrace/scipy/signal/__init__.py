@@ -18,6 +18,7 @@ from ftrace.scipy.signal.convolving import oaconvolve as oaconvolve
 from ftrace.scipy.signal.filtering import detrend as detrend
 from ftrace.scipy.signal.filtering import lfilter as lfilter
 from ftrace.scipy.signal.filtering import medfilt as medfilt
+from ftrace.scipy.signal.filtering import medfilt2d as medfilt2d
 from ftrace.scipy.signal.filtering import sosfilt as sosfilt
 from ftrace.scipy.signal.power_spectra import csd as csd
 from ftrace.scipy.signal.power_spectra import periodogram as periodogram

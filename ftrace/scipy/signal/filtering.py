@@ -151,6 +151,33 @@ def medfilt(volume: Any, kernel_size: Any = None) -> Any:
 
 
 @scipys("scipy.signal")
+def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
+    """The median of a window about each element of an image, with zeros outside.
+
+    Args:
+        input: an image of uint8, float32 or float64.
+        kernel_size: how many elements a window has along both axes, or each of them: odd numbers.
+
+    Returns:
+        An image of the same dtype.
+
+    Raises:
+        ValueError: a size that is even; another dtype or rank.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> from ftrace.scipy.signal import medfilt2d
+        >>> ftrace.jit(medfilt2d)(np.array([[5.0, 1.0], [2.0, 4.0]]))
+        array([[0., 0.],
+               [0., 0.]])
+    """
+    x = value(input)
+    if typeof(x).ndim != 2 or typeof(x).dtype.char not in "Bfd":
+        raise RefusedError("No matching signature found")
+    return medfilt.__wrapped__(x, kernel_size)  # type: ignore[attr-defined]
+
+
+@scipys("scipy.signal")
 def detrend(
     data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
 ) -> Any:
