@@ -261,13 +261,17 @@ def leastsq(
     """`scipy.optimize.leastsq`."""
     _no("leastsq", full_output=full_output)
     start = fnp.atleast_1d(fnp.asarray(x0))
-    steps = {"ftol": ftol, "xtol": xtol, "gtol": gtol or 1e-15, "max_nfev": maxfev or None}
-    return least_squares(func, start, method="lm", args=_tuple(args), **steps).x, 1
-
-
-def _tuple(args: Any) -> tuple[Any, ...]:
-    """Further arguments, of which a single one may stand alone."""
-    return args if isinstance(args, tuple) else (args,)
+    found = least_squares(
+        func,
+        start,
+        method="lm",
+        ftol=ftol,
+        xtol=xtol,
+        gtol=gtol or 1e-15,  # SciPy's least_squares takes no 0
+        max_nfev=maxfev or None,
+        args=args if isinstance(args, tuple) else (args,),
+    )
+    return found.x, 1
 
 
 def curve_fit(

@@ -138,6 +138,9 @@ def samples() -> Iterator[Case]:
     yield "scipy.stats.ttest_1samp", (x, 0.9), {}
     yield "scipy.stats.wasserstein_distance", (x, y * 1.1), {}
     yield "scipy.stats.bartlett", (x, y), {}
+    for power in (None, "log-likelihood", "neyman", "mod-log-likelihood", 0.7):
+        yield "scipy.stats.power_divergence", (x,), {"lambda_": power}
+    yield "scipy.stats.chisquare", (some(4, 3),), {"axis": None, "ddof": 1}
     yield "scipy.stats.boxcox_llf", (0.4, x), {}
     for name in ("hilbert", "periodogram", "czt", "envelope"):
         yield f"scipy.signal.{name}", (long,), {}
@@ -145,6 +148,10 @@ def samples() -> Iterator[Case]:
     yield "scipy.signal.spectrogram", (long,), {"nperseg": 8}
     yield "scipy.signal.coherence", (long, long**2), {"nperseg": 8}
     yield "scipy.signal.resample", (long, 10), {}
+    yield "scipy.signal.sawtooth", (6 * long, 0.3), {}
+    yield "scipy.signal.lfilter_zi", (x[:3], 1 + x[:4]), {}
+    yield "scipy.signal.lfilter_zi", (x[:4], 1 + x[:2]), {}
+    yield "scipy.signal.filtfilt", (x[:3], np.array([1.0, -0.5, 0.2]), long), {}
     yield "scipy.signal.oaconvolve", (long, x), {}
 
 
@@ -165,6 +172,7 @@ def images() -> Iterator[Case]:
     }
     for name, more in calls.items():
         yield f"scipy.ndimage.{name}", (image, *more), {}
+    yield "scipy.signal.medfilt2d", (image,), {}
     yield "scipy.signal.savgol_filter", (some(9), 5, 2), {}
 
 

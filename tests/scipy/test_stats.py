@@ -8,6 +8,7 @@ import pytest
 import scipy.stats
 
 import ftrace
+from ftrace.core.errors import DomainError
 from ftrace.scipy import stats
 
 INF, NAN = np.inf, np.nan
@@ -341,3 +342,15 @@ def test_a_density_of_fewer_than_two_samples_is_refused(samples: Any) -> None:
     for f in (density, ftrace.jit(density)):
         with pytest.raises(ValueError, match="should have multiple elements"):
             f(np.array(samples))
+
+
+def test_bad_frequencies_are_refused() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    for f in (stats.chisquare, stats.power_divergence):
+        with pytest.raises(ValueError, match="sums of the observed"):
+            ftrace.jit(lambda x, f=f: f(x, np.ones(3)))(x)
+    found = ftrace.jit(lambda x: stats.chisquare(x, np.ones(3), sum_check=False))(x)
+    expected = scipy.stats.chisquare(x, np.ones(3), sum_check=False)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    with pytest.raises(DomainError, match="no lambda_='none'"):
+        ftrace.jit(lambda x: stats.power_divergence(x, lambda_="none"))(x)

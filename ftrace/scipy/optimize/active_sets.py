@@ -71,15 +71,15 @@ def nnls(A: Any, b: Any, maxiter: int | None = None) -> Any:
         array([[0.5, 0.5, 0. ],
                [0. , 0. , 0. ]])
     """
-    A, b = (fnp.astype(fnp.asarray(value(v)), float) for v in (A, b))
-    if typeof(A).ndim != 2 or typeof(b).shape != typeof(A).shape[:1]:
+    matrix, b = (fnp.astype(fnp.asarray(value(v)), float) for v in (A, b))
+    if typeof(matrix).ndim != 2 or typeof(b).shape != typeof(matrix).shape[:1]:
         raise RefusedError("A matrix and a vector that fit are expected.")
-    n = typeof(A).shape[1]
+    n = typeof(matrix).shape[1]
     found, _ = at_run_time(
-        lazy("scipy.optimize", "nnls"), A, b, maxiter=maxiter, like=(np.zeros(n), 0.0)
+        lazy("scipy.optimize", "nnls"), matrix, b, maxiter=maxiter, like=(np.zeros(n), 0.0)
     )
     used = fnp.greater(found, 0)
-    among = fnp.where(used, A, 0.0)
+    among = fnp.where(used, matrix, 0.0)
     square = among.T @ among + fnp.diag(fnp.where(used, 0.0, 1.0))
     x = fnp.linalg.solve(square, among.T @ b)
-    return x, fnp.linalg.norm(A @ x - b)
+    return x, fnp.linalg.norm(matrix @ x - b)

@@ -17,12 +17,14 @@ from ftrace.scipy.signal.convolving import fftconvolve as fftconvolve
 from ftrace.scipy.signal.convolving import oaconvolve as oaconvolve
 from ftrace.scipy.signal.filtering import detrend as detrend
 from ftrace.scipy.signal.filtering import lfilter as lfilter
+from ftrace.scipy.signal.filtering import lfilter_zi as lfilter_zi
 from ftrace.scipy.signal.filtering import medfilt as medfilt
 from ftrace.scipy.signal.filtering import medfilt2d as medfilt2d
 from ftrace.scipy.signal.filtering import sosfilt as sosfilt
 from ftrace.scipy.signal.power_spectra import csd as csd
 from ftrace.scipy.signal.power_spectra import periodogram as periodogram
 from ftrace.scipy.signal.power_spectra import welch as welch
+from ftrace.scipy.signal.waveforms import sawtooth as sawtooth
 
 _explain(globals())
 __getattr__ = _refusing("scipy.signal")

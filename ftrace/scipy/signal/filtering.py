@@ -115,6 +115,35 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 
 @scipys("scipy.signal")
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """The state of a filter in which it answers a constant 1 with a constant.
+
+    Args:
+        b, a: coefficients of the numerator and the denominator, vectors; a[0] is not 0.
+
+    Returns:
+        The state, of max(len(a), len(b)) - 1 numbers, for `lfilter`.
+
+    Raises:
+        ValueError: arrays of another rank.
+
+    Example:
+        >>> import numpy as np, ftrace
+        >>> from ftrace.scipy.signal import lfilter_zi
+        >>> ftrace.jit(lfilter_zi)(np.array([0.5]), np.array([1.0, -0.5]))
+        array([0.5])
+    """
+    b, a = map(fnp.atleast_1d, promote_inexact(value(b), value(a)))
+    if typeof(b).ndim != 1 or typeof(a).ndim != 1:
+        raise RefusedError("Numerator and denominator are vectors.")
+    n = max(typeof(b).size, typeof(a).size)
+    b, a = (fnp.pad(v, (0, n - typeof(v).size)) / a[0] for v in (b, a))
+    shifts = fnp.eye(n - 1, dtype=typeof(a).dtype) - fnp.eye(n - 1, k=1, dtype=typeof(a).dtype)
+    first = fnp.astype(fnp.arange(n - 1) == 0, typeof(a).dtype)
+    return fnp.linalg.solve(shifts + a[1:, None] * first, b[1:] - a[1:] * b[0])
+
+
+@scipys("scipy.signal")
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     """The median of a window about each element, with zeros outside.
 
@@ -167,9 +196,10 @@ def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
     Example:
         >>> import numpy as np, ftrace
         >>> from ftrace.scipy.signal import medfilt2d
-        >>> ftrace.jit(medfilt2d)(np.array([[5.0, 1.0], [2.0, 4.0]]))
-        array([[0., 0.],
-               [0., 0.]])
+        >>> f = lambda x: medfilt2d(x, (1, 3))
+        >>> ftrace.jit(f)(np.array([[5.0, 1.0, 2.0], [3.0, 4.0, 9.0]]))
+        array([[1., 2., 1.],
+               [3., 4., 4.]])
     """
     x = value(input)
     if typeof(x).ndim != 2 or typeof(x).dtype.char not in "Bfd":

@@ -33,6 +33,8 @@ from ftrace.scipy.stats.discrete_distributions import binom as binom
 from ftrace.scipy.stats.discrete_distributions import geom as geom
 from ftrace.scipy.stats.discrete_distributions import nbinom as nbinom
 from ftrace.scipy.stats.discrete_distributions import poisson as poisson
+from ftrace.scipy.stats.divergences import chisquare as chisquare
+from ftrace.scipy.stats.divergences import power_divergence as power_divergence
 from ftrace.scipy.stats.joint_distributions import dirichlet as dirichlet
 from ftrace.scipy.stats.joint_distributions import multinomial as multinomial
 from ftrace.scipy.stats.joint_distributions import multivariate_normal as multivariate_normal
