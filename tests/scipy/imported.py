@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.special
+import scipy.stats
 
 from ftrace.numpy.scipy_special import ROWS
 from ftrace.primitives.families import Reals
@@ -27,6 +28,11 @@ Case = tuple[str, tuple[Any, ...], dict[str, Any]]
 def some(*shape: int) -> Any:
     """Numbers between 0.3 and 1.7."""
     return RNG.uniform(0.3, 1.7, shape)
+
+
+def share_of_kernels(x: Any) -> Any:
+    """A method of SciPy's object that has a counterpart of ours, which lacks the method."""
+    return scipy.stats.gaussian_kde(PLACES).integrate_box_1d(x[0], x[1])
 
 
 def polynomials() -> Iterator[Case]:
@@ -141,6 +147,7 @@ def samples() -> Iterator[Case]:
     for power in (None, "log-likelihood", "neyman", "mod-log-likelihood", 0.7):
         yield "scipy.stats.power_divergence", (x,), {"lambda_": power}
     yield "scipy.stats.chisquare", (some(4, 3),), {"axis": None, "ddof": 1}
+    yield "tests.scipy.imported.share_of_kernels", (x,), {}
     yield "scipy.stats.boxcox_llf", (0.4, x), {}
     for name in ("hilbert", "periodogram", "czt", "envelope"):
         yield f"scipy.signal.{name}", (long,), {}

@@ -166,8 +166,8 @@ def _where_solved(plain: Callable[..., Any], ours: Callable[..., Any]) -> Callab
 def _method(fn: MethodType, lifted: Callable[[Any], Any]) -> Callable[..., Any] | None:
     """A method of a sparse matrix, an interpolator, or a distribution with its parameters."""
     holder: Any = fn.__self__
-    adopt = traceable if is_sparse(holder) else _adoption(type(holder))
-    if adopt is not None:
+    adopt: Any = traceable if is_sparse(holder) else _adoption(type(holder))
+    if adopt is traceable or hasattr(getattr(adopt, "__self__", None), fn.__name__):
         return _where_traced(
             fn, lambda *args, **given: getattr(adopt(holder), fn.__name__)(*args, **given), _NO
         )
