@@ -26,7 +26,10 @@ MODULES = (
 VECTORS = ("braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "cosine")
 VECTORS += ("euclidean", "hamming", "jensenshannon", "minkowski", "sqeuclidean")
 NAMES = {
-    **{"cluster.vq": ("vq",), "interpolate": ("interpn", "splev", "splrep")},
+    "cluster.vq": ("vq",),
+    "interpolate": (
+        *("barycentric_interpolate", "griddata", "interpn", "splev", "splint", "splrep"),
+    ),
     # not squareform: SciPy's ends the process on an array of objects
     "spatial.distance": (*VECTORS, "cdist", "mahalanobis", "pdist", "seuclidean"),
 }
@@ -56,6 +59,11 @@ def decay(t: Any, y: Any) -> Any:
 def decay_of(y: Any, t: Any) -> Any:
     """The right side of an equation, as `odeint` takes it."""
     return -y
+
+
+def grid_points() -> Any:
+    """Nine points in a square."""
+    return np.stack(np.meshgrid(X, X), -1).reshape(-1, 2)
 
 
 def line(x: Any, a: Any, b: Any) -> Any:
@@ -130,6 +138,22 @@ class Interpolators:
     def made_bspline(self, y: Any, x: Any, at: Any, k: Any = 3, bc_type: Any = None) -> Any:
         """The one through samples."""
         return self.module.make_interp_spline(x, y, k, bc_type=bc_type)(at)
+
+    def through(self, y: Any, x: Any, at: Any, nu: Any = 0, k: Any = 3, ext: Any = 0) -> Any:
+        """One of FITPACK's classes."""
+        return self.module.InterpolatedUnivariateSpline(x, y, k=k, ext=ext)(at, nu)
+
+    def nearest(self, y: Any, x: Any, t: Any, at: Any, w: Any = None, k: Any = 3) -> Any:
+        """The nearest one to samples."""
+        return self.module.LSQUnivariateSpline(x, y, t, w, k=k)(at)
+
+    def rectangle(self, z: Any, x: Any, y: Any, at: Any, dx: Any = 0, kx: Any = 3) -> Any:
+        """A spline of two variables."""
+        return self.module.RectBivariateSpline(x, y, z, kx=kx)(at, at, dx)
+
+    def radial(self, d: Any, y: Any, x: Any, kernel: Any = "linear", degree: Any = None) -> Any:
+        """A sum of radial functions."""
+        return self.module.RBFInterpolator(y, d, kernel=kernel, degree=degree)(x)
 
     def linear(self, y: Any, x: Any, at: Any, kind: Any = "linear", axis: Any = -1) -> Any:
         """Lines between samples."""
@@ -387,6 +411,12 @@ def _others() -> list[Good]:
         _call("scipy.cluster.vq", "vq", M, M[:2]),
         _call("scipy.interpolate", "splev", PLACES, (np.arange(10.0), np.ones(6), 3)),
         _call("scipy.interpolate", "splrep", KNOTS, HEIGHTS),
+        _call("scipy.interpolate", "splint", 0.5, 2.0, (np.arange(10.0), np.ones(6), 3)),
+        _call("scipy.interpolate", "barycentric_interpolate", KNOTS, HEIGHTS, PLACES),
+        _call("scipy.interpolate", "griddata", grid_points(), M.ravel(), M[:, :2] / 9.0),
+        _call("scipy.optimize", "nnls", M, X),
+        _call("scipy.optimize", "linear_sum_assignment", M),
+        _call("scipy.linalg", "solve_continuous_are", M, M, SPD, SPD),
         _call("scipy.interpolate", "interpn", grid, M, np.array([[0.5, 1.5], [1.0, 1.0]])),
         *_all("scipy.ndimage", _images()),
         *_all("scipy.spatial.distance", _distances()),
@@ -405,6 +435,9 @@ def _interpolators() -> list[Good]:
         ("hermite", HEIGHTS, KNOTS, HEIGHTS, PLACES),
         ("pieces", np.ones((3, 5)), KNOTS, PLACES),
         ("bspline", HEIGHTS, np.arange(10.0), 3, PLACES + 2.5), ("cubic", M, X, PLACES[:2]),
+        ("through", HEIGHTS, KNOTS, PLACES), ("nearest", HEIGHTS, KNOTS, [2.5], PLACES),
+        ("rectangle", np.outer(HEIGHTS, HEIGHTS), KNOTS, KNOTS, PLACES),
+        ("radial", HEIGHTS, KNOTS[:, None], PLACES[:, None]),
         ("grid", M, grid, np.array([[0.5, 1.5], [1.0, 1.0]])), ("linear", M, X, X, "linear", 0),
     ]  # fmt: skip
     return _all("interpolators", calls)

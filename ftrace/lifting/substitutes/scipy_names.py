@@ -167,7 +167,7 @@ def _method(fn: MethodType, lifted: Callable[[Any], Any]) -> Callable[..., Any] 
     """A method of a sparse matrix, an interpolator, or a distribution with its parameters."""
     holder: Any = fn.__self__
     adopt: Any = traceable if is_sparse(holder) else _adoption(type(holder))
-    if adopt is traceable or hasattr(getattr(adopt, "__self__", None), fn.__name__):
+    if adopt is traceable or (adopt is not None and _is_public(adopt.__self__, fn.__name__)):
         return _where_traced(
             fn, lambda *args, **given: getattr(adopt(holder), fn.__name__)(*args, **given), _NO
         )
@@ -189,6 +189,11 @@ def _where_unknown(plain: Callable[..., Any]) -> Callable[..., Any]:
         return (apply_where if is_unknown(cond) else plain)(cond, *args, **options)
 
     return call
+
+
+def _is_public(cls: type, name: str) -> bool:
+    """Whether a class has a public method: one of ours that SciPy's object has, too."""
+    return name[0] != "_" and hasattr(cls, name)
 
 
 def _object(x: Any) -> Callable[..., Any] | None:

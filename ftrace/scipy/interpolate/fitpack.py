@@ -156,6 +156,8 @@ def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
     """
     if full_output:
         raise RuleError("splint was asked for its full output.", "Call SciPy's on plain values.")
+    if typeof(value(a)).size != 1 or typeof(value(b)).size != 1:
+        raise RefusedError("The ends of an integral are numbers.")
     t, c, k = (tck.t, tck.c, tck.k) if hasattr(tck, "t") else tck
     if _curves(c):
         return [splint.__wrapped__(a, b, (t, one, k)) for one in c]  # type: ignore[attr-defined]

@@ -21,7 +21,7 @@ _DEGREES = {"quadratic": 2, "cubic": 3}
 _KINDS = ("linear", "nearest", "previous", "next", *_DEGREES)
 
 
-def _check_fill(given: Any, values: Any) -> None:
+def check_fill(given: Any, values: Any) -> None:
     """Raise `DtypeError` for what is given outside, if it has no place among the values."""
     if given is None:
         return
@@ -85,7 +85,7 @@ class interp1d:  # noqa: N801 - SciPy's name
         below, above = filled if type(filled) is tuple else (filled, filled)
         self.fill_value = None if extrapolates else (below, above)
         for v in self.fill_value or ():
-            _check_fill(v, self.y)
+            check_fill(v, self.y)
             rest, own = typeof(self.y).shape[1:], np.shape(v)
             if own != (1,) and np.broadcast_shapes(own, rest) != rest:
                 raise ValueError(f"fill_value of shape {own} does not broadcast to {rest}")
@@ -191,7 +191,7 @@ class RegularGridInterpolator:
                 f"A grid of {sizes} places was given for method {method!r}.",
                 f"It needs {_SPLINES[method] + 1} places along each axis.",
             )
-        _check_fill(fill_value, self.values)
+        check_fill(fill_value, self.values)
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
 
     @classmethod

@@ -106,7 +106,7 @@ def _slopes(x: Any, w: Any) -> Any:
     return others - fnp.diag(fnp.sum(others, axis=1))
 
 
-@scipys("scipy.interpolate", asked=False)
+@scipys("scipy.interpolate")
 def barycentric_interpolate(
     xi: Any, yi: Any, x: Any, axis: int = 0, *, der: Any = 0, rng: Any = None
 ) -> Any:

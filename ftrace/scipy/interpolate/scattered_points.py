@@ -17,7 +17,7 @@ from ftrace.core.trace import Tracer
 from ftrace.numpy.indexing import getitem
 from ftrace.numpy.promote import inexact, value
 from ftrace.scipy.borrowing import at_run_time
-from ftrace.scipy.interpolate.grids import interp1d
+from ftrace.scipy.interpolate.grids import check_fill, interp1d
 from ftrace.scipy.interpolate.piecewise import column, floats, registered
 
 _triangulation = lazy("scipy.spatial", "Delaunay")
@@ -130,6 +130,7 @@ class LinearNDInterpolator(_Scattered):
         self, points: Any, values: Any, fill_value: Any = np.nan, rescale: bool = False
     ) -> None:
         values, self.fill_value = inexact(value(values)), fill_value
+        check_fill(fill_value, values)
         if hasattr(points, "simplices"):
             self.found = points
             self.take(points.points, values, False)

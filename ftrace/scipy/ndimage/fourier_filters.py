@@ -41,7 +41,8 @@ def _product(x: Any, factors: list[Any], output: Any, wide: Any = np.float64) ->
     is_array = not (output is None or isinstance(output, type))
     if output is not None:
         kind = typeof(output).dtype if is_array else np.dtype(output)
-        if kind not in map(np.dtype, kinds) or (own.kind == "c" and kind.kind != "c"):
+        named = is_array or issubclass(output, np.generic)  # SciPy does not take Python's float
+        if not named or kind not in map(np.dtype, kinds) or (own.kind == "c" and kind.kind != "c"):
             raise RefusedError("output type not supported")
     found = x
     for factor in factors:
