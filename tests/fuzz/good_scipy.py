@@ -27,10 +27,8 @@ VECTORS = ("braycurtis", "canberra", "chebyshev", "cityblock", "correlation", "c
 VECTORS += ("euclidean", "hamming", "jensenshannon", "minkowski", "sqeuclidean")
 NAMES = {
     "cluster.vq": ("vq",),
-    "interpolate": (
-        *("barycentric_interpolate", "griddata", "interpn", "splev", "splint", "splrep"),
-    ),
-    # not squareform: SciPy's ends the process on an array of objects
+    # not splint, not squareform: SciPy's end the process on some arguments
+    "interpolate": ("barycentric_interpolate", "griddata", "interpn", "splev", "splrep"),
     "spatial.distance": (*VECTORS, "cdist", "mahalanobis", "pdist", "seuclidean"),
 }
 X = np.array([1.0, 2.0, 3.0])
@@ -151,9 +149,9 @@ class Interpolators:
         """A spline of two variables."""
         return self.module.RectBivariateSpline(x, y, z, kx=kx)(at, at, dx)
 
-    def radial(self, d: Any, y: Any, x: Any, kernel: Any = "linear", degree: Any = None) -> Any:
+    def radial(self, d: Any, y: Any, x: Any, kernel: Any = "linear", smoothing: Any = 0.0) -> Any:
         """A sum of radial functions."""
-        return self.module.RBFInterpolator(y, d, kernel=kernel, degree=degree)(x)
+        return self.module.RBFInterpolator(y, d, None, smoothing, kernel)(x)
 
     def linear(self, y: Any, x: Any, at: Any, kind: Any = "linear", axis: Any = -1) -> Any:
         """Lines between samples."""
@@ -411,7 +409,6 @@ def _others() -> list[Good]:
         _call("scipy.cluster.vq", "vq", M, M[:2]),
         _call("scipy.interpolate", "splev", PLACES, (np.arange(10.0), np.ones(6), 3)),
         _call("scipy.interpolate", "splrep", KNOTS, HEIGHTS),
-        _call("scipy.interpolate", "splint", 0.5, 2.0, (np.arange(10.0), np.ones(6), 3)),
         _call("scipy.interpolate", "barycentric_interpolate", KNOTS, HEIGHTS, PLACES),
         _call("scipy.interpolate", "griddata", grid_points(), M.ravel(), M[:, :2] / 9.0),
         _call("scipy.optimize", "nnls", M, X),

@@ -1,6 +1,7 @@
 """Interpolation between scattered points by radial functions."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -90,6 +91,12 @@ class RBFInterpolator:
         self.epsilon = 1.0 if epsilon is None else floats(epsilon)
         self.degree = _LEAST_DEGREE.get(self.kernel, 0) if degree is None else int(degree)
         self.neighbors = None if neighbors is None else int(min(neighbors, n))
+        monomials, most = math.comb(self.degree + axes, axes), self.neighbors or n
+        if monomials > most:
+            raise ValueError(
+                f"At least {monomials} data points are required when `degree` is {self.degree} and "
+                f"the number of dimensions is {axes}."
+            )
         each = itertools.chain.from_iterable(
             itertools.combinations_with_replacement(range(axes), k) for k in range(self.degree + 1)
         )
