@@ -11,7 +11,7 @@ import ftrace.numpy as fnp
 from ftrace.core.avals import typeof
 from ftrace.numpy.promote import known, value
 from ftrace.ops import segment_sum
-from ftrace.scipy.borrowing import scipys
+from ftrace.scipy.borrowing import RefusedError, scipys
 
 
 class _Parts:
@@ -89,6 +89,8 @@ class _Parts:
 
 def _extreme(parts: _Parts, largest: bool) -> tuple[Any, Any]:
     """The smallest or largest element of each part, and its place: of a part alone the first."""
+    if not typeof(parts.x).size:
+        raise RefusedError("An image without elements has no smallest and largest one.")
     order, first, last = parts.ordered(largest and parts.one)
     places = last if largest else first
     found = parts.elements(order, places, fnp.greater_equal(last, first))
