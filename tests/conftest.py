@@ -20,6 +20,7 @@ from ftrace.interpreters import captures
 from tests.deferring import defer_everything
 from tests.golden.files import Golden
 from tests.renaming import rename_everything
+from tests.sampling import takes_all, waiting
 from tests.sharing import share_everything
 
 set_default(check_jaxprs=True, check_captures=True)
@@ -73,7 +74,7 @@ OPTIONS = {"--renamed": "by_name", "--shared": "by_size", "--deferred": "at_once
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """All processes of a run take the same samples of each row (tests/laws/cases.py)."""
+    """All processes of a run take the same samples (tests/laws/cases.py, tests/sampling.py)."""
     os.environ.setdefault("FTRACE_LAWS_SEED", str(random.randrange(10**6)))
     if config.getoption("--renamed"):
         rename_everything()
@@ -84,12 +85,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that name primitives make no sense where these have other names, and so on."""
-    for option, mark in OPTIONS.items():
-        if config.getoption(option):
-            marked = [item for item in items if item.get_closest_marker(mark)]
-            config.hook.pytest_deselected(items=marked)
-            items[:] = [item for item in items if item not in marked]
+    """Tests that name primitives make no sense where these have other names, and so on.
+
+    And of some tests a run takes a part (tests/sampling.py).
+    """
+    absent = {
+        item
+        for option, mark in OPTIONS.items()
+        if config.getoption(option)
+        for item in items
+        if item.get_closest_marker(mark)
+    }
+    if not takes_all(config):
+        absent |= waiting([item for item in items if item not in absent])
+    if absent:
+        config.hook.pytest_deselected(items=[item for item in items if item in absent])
+        items[:] = [item for item in items if item not in absent]
 
 
 def pytest_collection_finish() -> None:
@@ -99,7 +110,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how to run the same samples again."""
+    """Say how to take the same samples again."""
     if not FAST and os.environ.get("FTRACE_LAWS") != "all":
         seed = os.environ["FTRACE_LAWS_SEED"]
         terminalreporter.write_line(f"samples of laws: FTRACE_LAWS_SEED={seed}")

@@ -165,6 +165,7 @@ def test_the_measured_peak_stays_within_any_budget(program):
     check_budgets(program, lambda f: f, [1.0, 1.2, 1.6, 2.5, 10.0])
 
 
+@pytest.mark.sampled(2, each="program")
 @pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda f: f, jit], ids=["called", "whole"])
 @pytest.mark.parametrize("program", BUDGETED, ids=lambda p: p.__name__)

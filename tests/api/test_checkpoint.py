@@ -134,6 +134,7 @@ def close(actual, expected):
 SOME = ("everything", "dots", "names", "not names", "smallest budget")
 
 
+@pytest.mark.sampled(3, each="keeping")
 @pytest.mark.slow
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("keeping", SOME)

@@ -125,6 +125,7 @@ def in_a_global(w):
     return lambda: everywhere
 
 
+@pytest.mark.sampled(2, each="use")
 @pytest.mark.parametrize("use", USES | DIFFERENTIATED)
 @pytest.mark.parametrize("put", [in_an_attribute, in_a_global])
 @pytest.mark.parametrize("make", MAKERS)

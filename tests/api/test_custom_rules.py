@@ -130,6 +130,7 @@ RULES = {
 }
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", RULES)
 def test_a_right_rule_of_any_kind_changes_nothing(name, way):
@@ -163,6 +164,7 @@ TRIPLED = {
 }
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.parametrize("way", FIRST_ORDER)
 @pytest.mark.parametrize("name", TRIPLED)
 def test_a_rule_is_what_is_used(name, way):

@@ -79,6 +79,7 @@ EVERY_WAY = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "interpreted"])
 @pytest.mark.parametrize("way", EVERY_WAY)
 @pytest.mark.parametrize("rules", RULES)

@@ -118,6 +118,7 @@ def test_the_solution_is_found_everywhere(name):
     close(ftrace.jit(ftrace.vmap(f))(stack), expected, tol)
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.slow
 @pytest.mark.parametrize("way", GRADIENTS)
 @pytest.mark.parametrize("name", SOLUTIONS)
@@ -126,6 +127,7 @@ def test_first_derivatives(name, way):
     close(GRADIENTS[way](scalar(name))(P), differences(reference(name), P), tol)
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.slow
 @pytest.mark.parametrize("way", HESSIANS)
 @pytest.mark.parametrize("name", SOLUTIONS)

@@ -168,6 +168,7 @@ DTYPES = ["?", "i1", "u1", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 SCALARS = [True, 2, 2.5, 1j]
 
 
+@pytest.mark.sampled(3, each="left")
 @pytest.mark.parametrize("right", [*DTYPES, *SCALARS], ids=str)
 @pytest.mark.parametrize("left", DTYPES)
 def test_promotion_under_jit_is_numpys(left, right):

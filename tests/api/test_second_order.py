@@ -69,6 +69,7 @@ FUNCTIONS = {
 EVERY = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 
 
+@pytest.mark.sampled(3, each="f")
 @EVERY
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("chunk", [None, 1, 4, np.int64(6)])

@@ -141,6 +141,7 @@ def test_values_are_those_of_the_scalar_function_everywhere(program):
     assert got.flags.writeable
 
 
+@pytest.mark.sampled(2, each="way")
 @pytest.mark.parametrize("way", GRADIENTS)
 def test_gradients_in_every_mode(program, way):
     f, plain = program
@@ -160,6 +161,7 @@ def test_gradients_by_both_arguments(program):
     np.testing.assert_allclose(np.concatenate(got), want, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.sampled(2, each="way")
 @pytest.mark.parametrize("way", HESSIANS)
 def test_hessians_in_every_mode(program, way):
     f, _ = program

@@ -32,6 +32,7 @@ def jobs(cases, system):
 # --- cases
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "column"), jobs(TINY, "ftrace"))
 def test_ftrace_is_right_on_numpy_arrays(name, column):
     found = answer(Session(Ftrace(), TINY, "check"), name, column)

@@ -18,6 +18,7 @@ def test_there_are_forty_of_four_kinds() -> None:
     assert len(PROGRAMS) == 40
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compiled_programs_agree_with_plain_numpy(name: str) -> None:
     program = PROGRAMS[name]

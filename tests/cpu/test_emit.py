@@ -59,6 +59,7 @@ def test_a_sample_kernel_that_threads_share_equals_the_reference(name, lanes):
     check(sample, "native", shared(sample.kernel, with_lanes(sample.kernel, lanes)))
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 4, 32])
 @pytest.mark.parametrize("level", LEVELS)

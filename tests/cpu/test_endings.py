@@ -37,6 +37,7 @@ def test_random_loops_equal_the_reference(seed):
     check(repetition(seed), level, random.Random(seed).choice([4, 8, 16, 32]))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seed", range(1000, 1400))
 def test_many_random_loops_equal_the_reference(seed):

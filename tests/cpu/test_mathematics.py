@@ -66,6 +66,7 @@ def test_errors_stay_within_two_units_of_the_last_place(op, dtype, fma):
     assert worst_error < 2, where
 
 
+@pytest.mark.sampled(2, each="op")
 @pytest.mark.slow
 @pytest.mark.parametrize("fma", [True, False], ids=["fma", "no_fma"])
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -10,6 +10,7 @@ from tests.fuzz import jumps
 FAST = os.environ.get("FTRACE_LAWS") == "fast"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("part", range(1 if FAST else 6))
 def test_programs_are_right_or_refused(tmp_path, part):
     found = [jumps.check(seed, str(tmp_path)) for seed in range(part * 30, part * 30 + 30)]

@@ -39,6 +39,7 @@ def found(folder, body):
     return {(o.check, o.verdict) for o in check(folder, SIMPLE.replace("BODY", body)) if o.finding}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("part", range(1 if FAST else 5))
 def test_programs_are_right_or_loud(folder, part):
     tally = Tally()

@@ -11,6 +11,7 @@ FAST = os.environ.get("FTRACE_LAWS") == "fast"
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", range(1 if FAST else 4))
 def test_programs_are_right_or_refused(tmp_path, part):
     found = [numbers.check(seed, str(tmp_path)) for seed in range(part * 15, part * 15 + 15)]

@@ -8,11 +8,12 @@ passed over.
 from typing import Any
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import ftrace
 from tests.fuzz.programs import PROGRAMS, SHAPE, WEIGHTS, Step, run, through_loop
+from tests.sampling import examples
 
 SEEDS = st.integers(0, 10_000)
 
@@ -53,7 +54,7 @@ def close(actual: Any, expected: Any, tolerance: float) -> None:
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * scale)
 
 
-@given(PROGRAMS, SEEDS)
+@examples(PROGRAMS, SEEDS)
 def test_values_are_numpys_under_every_transformation(steps: list[Step], seed: int) -> None:
     x, v = point(seed)
     expected = value(steps, x)
@@ -64,13 +65,13 @@ def test_values_are_numpys_under_every_transformation(steps: list[Step], seed: i
     close(ftrace.linearize(f, x)[0], expected, 1e-12)
 
 
-@given(PROGRAMS, SEEDS)
+@examples(PROGRAMS, SEEDS)
 def test_jvp_agrees_with_differences(steps: list[Step], seed: int) -> None:
     x, v = point(seed)
     close(ftrace.jvp(program(steps), (x,), (v,))[1], differences(steps, x, v), 1e-5)
 
 
-@given(PROGRAMS, SEEDS)
+@examples(PROGRAMS, SEEDS)
 def test_reverse_mode_is_the_transpose_of_forward_mode(steps: list[Step], seed: int) -> None:
     x, v = point(seed)
     value(steps, x)
@@ -80,7 +81,7 @@ def test_reverse_mode_is_the_transpose_of_forward_mode(steps: list[Step], seed: 
     close(np.sum(gradient * v), np.sum(pushed * WEIGHTS), 1e-9)
 
 
-@given(PROGRAMS, SEEDS)
+@examples(PROGRAMS, SEEDS)
 def test_wrappers_and_jit_do_not_change_a_gradient(steps: list[Step], seed: int) -> None:
     x, _ = point(seed)
     value(steps, x)
@@ -91,7 +92,7 @@ def test_wrappers_and_jit_do_not_change_a_gradient(steps: list[Step], seed: int)
     close(ftrace.grad(ftrace.jit(loss(steps)))(x), expected, 1e-10)
 
 
-@given(PROGRAMS, SEEDS)
+@examples(PROGRAMS, SEEDS)
 def test_vmap_is_the_loop(steps: list[Step], seed: int) -> None:
     x, v = point(seed)
     batch = np.stack([x, x * 0.5, v * 0.3])
@@ -102,7 +103,7 @@ def test_vmap_is_the_loop(steps: list[Step], seed: int) -> None:
     close(ftrace.vmap(ftrace.grad(loss(steps)))(batch), gradients, 1e-9)
 
 
-@given(PROGRAMS, SEEDS)
+@examples(PROGRAMS, SEEDS)
 def test_second_derivatives_agree_in_every_order_of_modes(steps: list[Step], seed: int) -> None:
     x, v = point(seed)
     value(steps, x)
@@ -113,7 +114,7 @@ def test_second_derivatives_agree_in_every_order_of_modes(steps: list[Step], see
     close(ftrace.grad(lambda y: np.sum(ftrace.grad(loss(steps))(y) * v))(x), forward, 1e-8)
 
 
-@given(PROGRAMS, SEEDS)
+@examples(PROGRAMS, SEEDS)
 def test_forward_mode_and_vmap_go_through_loops(steps: list[Step], seed: int) -> None:
     x, v = point(seed)
     value(steps, x)

@@ -24,8 +24,9 @@ SLOW = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = {str(Path(__file__).with_name(f"{name}.py")) for name in SLOW}
     for item in items:
-        if item.path.parent == Path(__file__).parent and item.path.stem in SLOW:
+        if str(item.path) in here:
             item.add_marker(pytest.mark.slow)
 
 

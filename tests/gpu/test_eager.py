@@ -97,6 +97,7 @@ INNER = [t for t in matrix.TRANSFORMATIONS if t not in (*PLAIN_RULES, "inside ve
 OUTER = [t for t in INNER if t != "custom_gradient"]
 
 
+@pytest.mark.sampled(3, each="outer")
 @pytest.mark.slow
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("outer", OUTER)

@@ -29,6 +29,7 @@ from tests.gpu.running import (
 )
 from tests.lowering.kernels import SAMPLES, Nest, Sample, kernels
 from tests.lowering.nests import f4, i8, random
+from tests.sampling import examples
 
 FORCED: dict[str, dict[str, int]] = {
     "parts of warps": {"SHORT": 0, "MANY": 1},
@@ -75,6 +76,7 @@ def check(sample: Any, machine: Machine | None = None) -> Any:
     return found
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_samples_compute_what_the_reference_does(name: str, forced: str) -> None:
     check(SAMPLES[name](), Machine(8))
@@ -90,8 +92,7 @@ def test_random_kernels_compute_what_the_reference_does(sample: Any, constants: 
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
-@given(kernels(), st.sampled_from([{}, *FORCED.values()]))
+@examples(kernels(), st.sampled_from([{}, *FORCED.values()]), count=300)
 def test_many_random_kernels_do(sample: Any, constants: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in constants.items():

@@ -96,6 +96,7 @@ def test_the_work_is_linear_and_the_depth_logarithmic(n):
     assert calls <= 2 * np.log2(n)
 
 
+@pytest.mark.sampled(2, each="composition")
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_every_transformation_agrees_with_differences(composition, reverse):

@@ -124,6 +124,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sampled(3, each="program")
 @pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 3])
 @pytest.mark.parametrize("way", WAYS)

@@ -98,6 +98,7 @@ def test_values_are_those_of_the_naive_loop(case):
     np.testing.assert_allclose(ftrace.jit(lambda *a: convolved(case, *a))(x, k), y, rtol=1e-14)
 
 
+@pytest.mark.sampled(3, each="composition")
 @pytest.mark.slow
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("name", ["everything", "two axes", "feature groups", "batch groups"])

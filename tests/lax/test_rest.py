@@ -30,6 +30,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_transformation_agrees_with_differences(composition, name):

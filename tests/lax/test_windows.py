@@ -67,6 +67,7 @@ def test_values_are_those_of_the_loop(monoid, where):
     np.testing.assert_allclose(ftrace.jit(lambda x: pooled(x, monoid, where))(X), y, rtol=1e-14)
 
 
+@pytest.mark.sampled(3, each="composition")
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("where", ["padding", "everything"])
 @pytest.mark.parametrize("monoid", [SUM, MAX, PRODUCT], ids=["sum", "max", "product"])

@@ -46,6 +46,7 @@ def test_on_known_values_it_is_python(f: Callable[..., Any]) -> None:
         assert type(expected) is type(actual)
 
 
+@pytest.mark.sampled(2, each="f")
 @each
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_values(f: Callable[..., Any], name: str) -> None:
@@ -53,6 +54,7 @@ def test_values(f: Callable[..., Any], name: str) -> None:
     _close([f(x) for x in xs], TRANSFORMED[name](ftrace.lift(f))(xs))
 
 
+@pytest.mark.sampled(3, each="f")
 @each
 @pytest.mark.parametrize("name", DERIVED)
 def test_first_derivatives(f: Callable[..., Any], name: str) -> None:
@@ -66,6 +68,7 @@ def test_first_derivatives(f: Callable[..., Any], name: str) -> None:
     _close(expected, DERIVED[name](ftrace.lift(f))(xs))
 
 
+@pytest.mark.sampled(4, each="f")
 @pytest.mark.slow
 @each
 @pytest.mark.parametrize("name", TWICE)

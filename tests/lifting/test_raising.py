@@ -76,6 +76,7 @@ def test_one_member_is_as_in_python(f):
         agree(outcome(compiled, x), outcome(f, x))
 
 
+@pytest.mark.sampled(3, each="f")
 @pytest.mark.parametrize("way", MAPPED)
 @pytest.mark.parametrize("f", PROGRAMS, ids=called)
 def test_members_are_as_in_python(f, way):

@@ -9,6 +9,7 @@ from tests.lifting.random_programs import random_program
 XS = np.array([0.31, 1.73, -0.9])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_program(seed: int) -> None:
@@ -20,6 +21,7 @@ def test_a_random_program(seed: int) -> None:
     np.testing.assert_allclose(ftrace.vmap(lifted)(XS), expected)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_the_derivative_of_a_random_program(seed: int) -> None:

@@ -30,6 +30,7 @@ def slices(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.sampled(3, each="m")
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 @pytest.mark.parametrize("m", [1, 2, TERMS - 1, TERMS, TERMS + 1, 2 * TERMS, 2 * TERMS + 3])
 def test_convolutions_of_vectors_call_no_python(slices, m, mode):

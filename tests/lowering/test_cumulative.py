@@ -72,6 +72,7 @@ KINDS = [("f8", *place) for place in SHAPES]
 KINDS += [(dtype, (4, 5), axis) for dtype in ("f4", "f2", "i8", "u1", "?") for axis in (0, 1)]
 
 
+@pytest.mark.sampled(2, each="name")
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("dtype", "shape", "axis"), KINDS)
 @pytest.mark.parametrize("name", EXACT)

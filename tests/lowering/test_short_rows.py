@@ -37,6 +37,7 @@ def text(f: Any, *args: Any) -> str:
     return "\n".join(ftrace.jit(f).lower(*args).kernels)
 
 
+@pytest.mark.sampled(2, each="rows")
 @pytest.mark.parametrize("columns", [2, 3, 7, 24, 25])
 @pytest.mark.parametrize("rows", [1, 5, 31, 32, 33, 100])
 def test_every_reduction_over_rows_of_any_length(rows: int, columns: int) -> None:

@@ -163,6 +163,7 @@ DERIVATIVES = {
 }
 
 
+@pytest.mark.sampled(2, each="change")
 @pytest.mark.parametrize("change", DERIVATIVES)
 @pytest.mark.parametrize("name", ["kalman", "matrices", "reductions", "indexed"])
 def test_derivatives_and_batches(name: str, change: str) -> None:

@@ -25,6 +25,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(2, each="kind")
 @pytest.mark.parametrize("n", range(1, LARGEST + 1))
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_a_small_system_is_computed_by_kernels_alone(kind: str, n: int) -> None:

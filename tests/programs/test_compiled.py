@@ -19,6 +19,7 @@ from tests.lowering import programs
 from tests.lowering.simulate import simulate
 from tests.lowering.test_plan import assert_places_are_disjoint
 from tests.programs.arrays import OPERANDS, STEPS, drawn, evaluate
+from tests.sampling import examples
 
 X, V = np.linspace(-2, 3, 48).reshape(6, 8), np.linspace(-2, 3, 40)
 SEEDS = st.integers(0, 1000)
@@ -76,10 +77,13 @@ test_a_planned_program_gives_numpys_values = settings(max_examples=40)(
 test_a_compiled_program_gives_numpys_values = given(STEPS, OPERANDS, SEEDS)(check_compiled)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("check", [check_planned, check_compiled])
-def test_many_random_programs_give_numpys_values(check: Any) -> None:
-    settings(max_examples=150)(given(STEPS, OPERANDS, SEEDS)(check))()
+RANDOM = STEPS, OPERANDS, SEEDS
+test_many_planned_programs_give_numpys_values = pytest.mark.slow(
+    examples(*RANDOM, count=150)(check_planned)
+)
+test_many_compiled_programs_give_numpys_values = pytest.mark.slow(
+    examples(*RANDOM, count=150)(check_compiled)
+)
 
 
 # ---------------------------------------------------------------------------------- whole

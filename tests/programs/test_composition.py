@@ -104,6 +104,7 @@ COMPOSITIONS = {
 }
 
 
+@pytest.mark.sampled(3, each="variant")
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if v != "plain"])
 def test_every_variant_agrees_with_the_plain_function(variant, composition):

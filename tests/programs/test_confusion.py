@@ -118,6 +118,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(3, each="program")
 @modes
 @inner_modes
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -84,6 +84,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "jit"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", BODIES)

@@ -331,6 +331,7 @@ PLAIN = {
 }
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_loop_equals_the_loop_in_python(name, mode):

@@ -18,6 +18,7 @@ def test_a_pair_equals_plain_python(outer, inner):
         assert difference(outer, inner, name) <= TOLERANCE, name
 
 
+@pytest.mark.sampled(4, each="outer")
 @pytest.mark.slow
 @pytest.mark.parametrize("inner", TRANSFORMATIONS)
 @pytest.mark.parametrize("outer", TRANSFORMATIONS)

@@ -38,6 +38,7 @@ NAMES = {kind: [n for n in OWN if kind in LONG or n not in table.by_name] for ki
 CHAINS = {kind: Chain([KINDS[kind](name) for name in names]) for kind, names in NAMES.items()}
 
 
+@pytest.mark.sampled(2, each="name")
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "jit"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", TRANSFORMED)

@@ -551,6 +551,7 @@ SUMS = ("vmap inside grad", "fori_loop", "while_loop")
 OPAQUE = (host_functions_that_count.__name__, "vmap inside grad")
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.parametrize("way", TRANSFORMED)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_whose_runs_are_alike_is_right(name: str, way: str) -> None:

@@ -111,6 +111,7 @@ FEW = ("a slice", "a power", "many slices", "indices", "a product", "in jit", "i
 EVERY = ("grad", "jit of grad", "vmap of grad")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "wrapper"),
     [(p, w) for p in PROGRAMS for w in WRAPPERS if p in FEW or w in EVERY],
