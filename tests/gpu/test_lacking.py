@@ -45,6 +45,7 @@ def device(emulation: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lacking
         yield found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.by_name  # the table of CuPy's functions
 @pytest.mark.parametrize(("law", "cases"), IN_TURN)
 def test_what_cupy_lacks_is_refused_and_nothing_else(

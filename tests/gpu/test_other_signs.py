@@ -91,7 +91,7 @@ def wrong(emulation: None) -> Iterator[Turning]:
     yield from _device({"eigh": _exchanged, "svd": _left_alone})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("law", "cases"), IN_TURN)
 def test_signs_and_phases_of_vectors_change_nothing(
     law: Law, cases: list[Case], turning: Turning

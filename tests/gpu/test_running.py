@@ -70,12 +70,14 @@ def check(kind: str, x: Any, axis: int, reverse: bool) -> Any:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
 def test_prefixes_along_memory(kind: str, dtype: str, host_device: HostDevice) -> None:
     for number, shape in enumerate(ALONG):
         check(kind, sample(kind, shape, dtype), 1, bool(number % 2))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "dtype"), CASES)
 def test_prefixes_across_memory(kind: str, dtype: str, host_device: HostDevice) -> None:
     for number, shape in enumerate(ACROSS):

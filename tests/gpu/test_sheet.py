@@ -236,6 +236,7 @@ def test_the_cell_with_its_partials_leaves_room(name, machine):
     assert machine.occupancies([kernel]) == [1.0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("arch", [a for a in ARCHS if a != H200.arch])
 def test_every_kernel_compiles(arch):
     assert compiled(module(everything()), arch).cubin.startswith(b"\x7fELF")

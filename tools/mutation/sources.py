@@ -14,6 +14,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from tools.mutation import operators
 
@@ -299,7 +300,8 @@ def _arity(value: ast.expr) -> str:
 # ---------------------------------------------------------------------------------- mutants
 
 
-def mutants_of(path: str, source: str) -> list[Mutant]:
+@cache
+def mutants_of(path: str, source: str) -> tuple[Mutant, ...]:
     """All mutants of a file in the order of their places; each changes what the file means."""
     tree = ast.parse(source)
     places = _Places(source)
@@ -310,9 +312,8 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     found: list[Mutant] = []
     numbers: dict[tuple[str, str, str, str], int] = defaultdict(int)
     for unit, node, statement in _with_statements(tree):
-        whole = places.span(statement)
-        indent = "if 1:\n" + " " * statement.col_offset if statement.col_offset else ""
-        seen = {_meaning(indent + source[whole[0] : whole[1]])}
+        simple = _simple(statement)
+        seen: dict[ast.stmt, set[str | None]] = {}
         edits = _Finder(places, bound).unit(node)
         value = node.value if isinstance(node, ast.keyword) else node
         edits += [_Edit(value, "neighbour-rule", text) for text in rules.get(unit, ())]
@@ -324,13 +325,17 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
                 path, unit, edit.operator, start, end, before, edit.after,
                 getattr(edit.node, "lineno", 0), numbers[key],
             )  # fmt: skip
-            changed = source[whole[0] : start] + edit.after + source[end : whole[1]]
-            meaning = _meaning(indent + changed)
-            if meaning and meaning not in seen:
-                seen.add(meaning)
+            around = simple.get(edit.node, statement)
+            first, last = places.span(around)
+            indent = "if 1:\n" + " " * around.col_offset if around.col_offset else ""
+            if around not in seen:
+                seen[around] = {_meaning(indent + source[first:last])}
+            meaning = _meaning(indent + source[first:start] + edit.after + source[end:last])
+            if meaning and meaning not in seen[around]:
+                seen[around].add(meaning)
                 numbers[key] += 1
                 found.append(mutant)
-    return sorted(found, key=lambda m: (m.start, m.end, m.after))
+    return tuple(sorted(found, key=lambda m: (m.start, m.end, m.after)))
 
 
 def _with_statements(tree: ast.Module) -> Iterator[tuple[str, ast.AST, ast.stmt]]:
@@ -343,6 +348,19 @@ def _with_statements(tree: ast.Module) -> Iterator[tuple[str, ast.AST, ast.stmt]
     for name, node in units(tree):
         whole = node if isinstance(node, ast.FunctionDef) else of_row[name.partition(".")[0]]
         yield name, node, whole
+
+
+def _simple(statement: ast.stmt) -> dict[ast.AST, ast.stmt]:
+    """The parts of a statement, each with the statement without a body that it is in, if one is.
+
+    A change of one of these changes no other, so that it alone tells what the change means.
+    """
+    return {
+        part: inner
+        for inner in ast.walk(statement)
+        if isinstance(inner, ast.stmt) and not hasattr(inner, "body")
+        for part in ast.walk(inner)
+    }
 
 
 def _meaning(statement: str) -> str | None:
