@@ -51,11 +51,11 @@ settings.load_profile("fast" if FAST else "default")
 COMPILED = ("tests/cpu/", "tests/gpu/", "tests/lowering/", "test_jit_is_the_function", "compiled")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=FAST)
 def compiled_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fast runs compile only where that is the point."""
     name = request.node.nodeid
-    with update(compile=not FAST or any(part in name for part in COMPILED)):
+    with update(compile=any(part in name for part in COMPILED)):
         yield
 
 

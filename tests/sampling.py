@@ -2,11 +2,12 @@
 
 Some tests go over a grid (programs times transformations) or over numbered random programs, where
 a mistake shows in many cases. `@pytest.mark.sampled(3)` lets a run take a third of the cases of
-such a test, and `@pytest.mark.sampled(3, each="f")` a third of those of each `f`, one at least. A
-run that names tests (`pytest file::test`, `-k`) takes all their cases. Where each case is there
-for a bug of its own, every run takes it.
+such a test, and `@pytest.mark.sampled(3, each="f")` a third of those of each `f`, one at least
+(`each="case.row"`: of each row of a `case`). A run that names tests (`pytest file::test`, `-k`)
+takes all their cases. Where each case is there for a bug of its own, every run takes it.
 """
 
+import functools
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -27,9 +28,8 @@ def waiting(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     for item in items:
         mark = item.get_closest_marker("sampled")
         if mark is not None:
-            name, each = item.nodeid.partition("[")[0], mark.kwargs.get("each")
-            value = None if each is None else id(cast(pytest.Function, item).callspec.params[each])
-            groups.setdefault(name, {}).setdefault(value, []).append(item)
+            name = item.nodeid.partition("[")[0]
+            groups.setdefault(name, {}).setdefault(_value(item, mark), []).append(item)
             (shares[name],) = mark.args
     # a fast run is always the same
     chosen_by = "fast" if LAWS == "fast" else os.environ["FTRACE_LAWS_SEED"]
@@ -40,6 +40,16 @@ def waiting(items: Sequence[pytest.Item]) -> set[pytest.Item]:
             kept = -(-len(cases) // shares[name])
             found |= {*choice.sample(cases, len(cases) - kept)}
     return found
+
+
+def _value(item: pytest.Item, mark: pytest.Mark) -> int | None:
+    """Which value of what `each` names a case has."""
+    each = mark.kwargs.get("each")
+    if each is None:
+        return None
+    parameter, *attributes = each.split(".")
+    value = cast(pytest.Function, item).callspec.params[parameter]
+    return id(functools.reduce(getattr, attributes, value))
 
 
 def takes_all(config: pytest.Config) -> bool:

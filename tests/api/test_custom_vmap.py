@@ -91,6 +91,7 @@ BATCHED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", BATCHED)
 @pytest.mark.parametrize("axes", AXES)
 def test_the_rule_is_used_whatever_is_mapped(axes, way):

@@ -43,6 +43,7 @@ def test_a_sample_kernel_equals_the_reference(name):
     check(SAMPLES[name](), "native")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", list(SAMPLES))
 def test_a_sample_kernel_that_streams_all_it_writes_equals_the_reference(name):
     """Stores under masks of arms and of ragged ends are those of their lanes."""
@@ -52,6 +53,7 @@ def test_a_sample_kernel_that_streams_all_it_writes_equals_the_reference(name):
         check(SAMPLES[name](), "native", replace(with_lanes(kernel, lanes), streams=written))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize("name", list(SAMPLES))
 def test_a_sample_kernel_that_threads_share_equals_the_reference(name, lanes):

@@ -31,6 +31,7 @@ def check(sample, level, lanes):
             assert differences(got[buffer.name][0], want[buffer.name][0]) == "", buffer.name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(16))
 def test_random_loops_equal_the_reference(seed):
     level = ("native", "native", "avx2", "sse2")[seed % 4]

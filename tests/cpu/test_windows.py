@@ -39,6 +39,7 @@ def operands(case: Any, dtype: str, groups: int = 2) -> tuple[Any, Any, dict[str
     return x, w, {"strides": strides, "dilation": dilation}
 
 
+@pytest.mark.sampled(2, each="dtype")
 @pytest.mark.parametrize("level", ["native", *LEVELS])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "u2", "i4", "u8"])
 def test_each_vector_and_dtype_by_itself(level: str, dtype: str) -> None:

@@ -12,6 +12,7 @@ OURS = [job for job in jobs_of(TINY, "ftrace", "") if "op by op" not in job[1]] 
 BY_HAND = [job for job in jobs_of(TINY, "cuda", "") if "copy of" not in job[0]]  # by the driver
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "column"), OURS)
 def test_ftrace_is_right(name, column, host_device):
     before = host_device.launches

@@ -129,6 +129,7 @@ SUMS = [Fold("sum", "f4", 32, 64), Fold("sum", "f8", 32), Fold("prod", "f4", 1)]
 SHAPES = [(3, 1000), (5, 333), (9, 64), (300, 40), (1000, 3), (1, 5000)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_trees_of_sums_are_followed(shape: tuple[int, int], axis: int, forced: str) -> None:

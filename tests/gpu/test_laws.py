@@ -167,6 +167,7 @@ def test_rows_on_a_device(law: Law, cases: list[Case], some_device: Any) -> None
             assert_agree(some_device, f, args, actual, False)
 
 
+@pytest.mark.sampled(2)
 @programs(compiled=True)
 def test_compiled_rows_on_a_device(law: Law, cases: list[Case], some_device: Any) -> None:
     parts = []

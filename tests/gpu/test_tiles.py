@@ -176,6 +176,7 @@ ORDERS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "order"), ORDERS)
 def test_axes_in_any_order_are_numpys_and_copied_so(shape, order, dtype, host_device):

@@ -77,6 +77,7 @@ def test_second_derivatives(f: Callable[..., Any], name: str) -> None:
     _close([ftrace.hessian(f)(x) for x in xs], TWICE[name](ftrace.lift(f))(xs))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @each
 def test_compiled_kernels(f: Callable[..., Any]) -> None:

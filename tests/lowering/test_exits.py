@@ -25,6 +25,7 @@ def changed(sample):
     return new
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", range(40))
 def test_random_loops_keep_their_bits(block):
     for seed in range(20 * block, 20 * block + 20):

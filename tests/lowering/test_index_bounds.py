@@ -131,7 +131,7 @@ J = np.array([1, 1, 0, 1, -3])
 V = np.linspace(-2, 3, 15).reshape(5, 3)
 
 
-@pytest.mark.sampled(2, each="write")
+@pytest.mark.sampled(3, each="write")
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i2", "u1", "?", "c16"])
 @pytest.mark.parametrize("write", WRITES)
 def test_updates_are_the_librarys_bit_for_bit(write, dtype):

@@ -98,6 +98,7 @@ def agree(want, got):
         np.testing.assert_allclose(other, one, rtol=digits, atol=digits)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.filterwarnings("ignore")
 def test_dtypes_are_numpys(name):
