@@ -375,6 +375,7 @@ TRANSFORMED: dict[str, Callable[[_Fun], Any]] = {
 }
 
 
+@pytest.mark.sampled(3, each="make")
 @pytest.mark.parametrize("transformed", TRANSFORMED.values(), ids=TRANSFORMED)
 @pytest.mark.parametrize("make", CARRIED.values(), ids=CARRIED)
 def test_what_a_run_leaves_for_the_next_is_an_error(

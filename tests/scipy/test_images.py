@@ -98,6 +98,7 @@ def test_filters_by_order(mode: str) -> None:
     agree("maximum_filter", REAL, 3, mode=[mode, "wrap"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order", range(7))
 @pytest.mark.parametrize("mode", MODES)
 def test_splines(mode: str, order: int) -> None:

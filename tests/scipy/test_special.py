@@ -87,6 +87,7 @@ REFUSED = {
 WIDTHS = [(name, dtype) for name in NAMES for dtype in ("f8", "f4")]
 
 
+@pytest.mark.sampled(2, each="name")
 @pytest.mark.parametrize(("name", "dtype"), [w for w in WIDTHS if w not in REFUSED])
 def test_a_compiled_ufunc_has_scipys_value_and_dtype(name: str, dtype: str) -> None:
     ufunc, args = getattr(scipy.special, name), operands(name, dtype)
