@@ -15,8 +15,9 @@ def test_writes_are_seen_as_in_python(f, points):
     ways = {
         "jit": lambda x: ftrace.jit(f)(x),
         "vmap": lambda x: ftrace.vmap(f)(np.array([points[-1], x]))[1],
-        "jvp": lambda x: ftrace.jvp(ftrace.jit(f), (x,), (1.0,))[0],
     }
+    if f.__name__ in LOUD:
+        ways["jvp"] = lambda x: ftrace.jvp(ftrace.jit(f), (x,), (1.0,))[0]
     for way, run in ways.items():
         for x in points:
             if f.__name__ in LOUD:
@@ -35,7 +36,8 @@ def test_derivatives_follow_the_writes(f, points):
     for x in points:
         h = 1e-6
         central = (f(x + h) - f(x - h)) / (2 * h)
-        _, t = ftrace.jvp(ftrace.jit(f), (x,), (1.0,))
+        y, t = ftrace.jvp(ftrace.jit(f), (x,), (1.0,))
+        np.testing.assert_allclose(y, f(x), err_msg=f"value at {x}")
         np.testing.assert_allclose(t, central, rtol=1e-4, atol=1e-4)
 
 
