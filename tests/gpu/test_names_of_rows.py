@@ -18,7 +18,7 @@ CHAINS = {
 WAYS = ("nothing", "jvp", "vjp", "grad", "vmap", "checkpoint", "scan")
 
 
-@pytest.mark.sampled(2, each="name")
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "jit"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", WAYS)

@@ -82,7 +82,7 @@ def tangents_for(case: Case) -> list[Any]:
     return [0.0 if t is ZERO else t for t in found]
 
 
-@pytest.mark.sampled(2, each="case.row")
+@pytest.mark.sampled(3, each="case.row")
 @over_cases(DIFFERENTIABLE)
 def test_jvp_of_jit_is_jit_of_jvp(case: Case) -> None:
     args = [*case.args, *tangents_for(case)]
@@ -92,7 +92,7 @@ def test_jvp_of_jit_is_jit_of_jvp(case: Case) -> None:
     assert_agree(pushed, args, ftrace.jit(pushed)(*args), expected)
 
 
-@pytest.mark.sampled(2, each="case.row")
+@pytest.mark.sampled(3, each="case.row")
 @over_cases(DIFFERENTIABLE)
 def test_grad_of_jit_is_jit_of_grad(case: Case) -> None:
     rng = case.rng()
@@ -103,7 +103,7 @@ def test_grad_of_jit_is_jit_of_grad(case: Case) -> None:
     assert_agree(pulled, case.args, ftrace.jit(pulled)(*case.args), expected)
 
 
-@pytest.mark.sampled(2, each="case.row")
+@pytest.mark.sampled(3, each="case.row")
 @over_cases(MAPPABLE)
 def test_vmap_of_jit_is_jit_of_vmap(case: Case) -> None:
     args, dims = batched_args(case)

@@ -74,6 +74,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sampled(3, each="way")
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_gives_what_it_gives_at_once(way, start):
@@ -83,6 +84,7 @@ def test_every_way_gives_what_it_gives_at_once(way, start):
         close(ftrace.jit(transform(trajectory))(RATES, X), wanted)
 
 
+@pytest.mark.sampled(3, each="start")
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_loops(seed, start):

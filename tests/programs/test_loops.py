@@ -475,6 +475,7 @@ def run_by_python():
         object.__setattr__(row, "impl", impl)
 
 
+@pytest.mark.sampled(3, each="name")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("mode", ["grad jit", "jit vmap grad", "grad jit vmap"])
@@ -522,6 +523,7 @@ def test_a_loop_in_a_branch_that_members_take_differently(wrap):
         np.testing.assert_allclose(expected[i], slopes, rtol=1e-6)
 
 
+@pytest.mark.sampled(3, each="length")
 @pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 2, 5])
 @pytest.mark.parametrize("length", [0, 1, 2, 12])

@@ -11,6 +11,7 @@ from tests.programs.matrix import FUNCTIONS, TOLERANCE, TRANSFORMATIONS, X, diff
 FEW = ("while",)  # a loop, a counter and products; the others are slow tests
 
 
+@pytest.mark.sampled(3, each="outer")
 @pytest.mark.parametrize("inner", TRANSFORMATIONS)
 @pytest.mark.parametrize("outer", TRANSFORMATIONS)
 def test_a_pair_equals_plain_python(outer, inner):
@@ -18,7 +19,7 @@ def test_a_pair_equals_plain_python(outer, inner):
         assert difference(outer, inner, name) <= TOLERANCE, name
 
 
-@pytest.mark.sampled(4, each="outer")
+@pytest.mark.sampled(6, each="outer")
 @pytest.mark.slow
 @pytest.mark.parametrize("inner", TRANSFORMATIONS)
 @pytest.mark.parametrize("outer", TRANSFORMATIONS)

@@ -82,6 +82,7 @@ CLOSED = {  # methods whose slope by a parameter has no closed form: which param
 }
 
 
+@pytest.mark.sampled(2, each="name")
 @pytest.mark.parametrize(("name", "method"), CASES)
 def test_slopes_agree_with_differences(name: str, method: str) -> None:
     """By the place, the parameters, and location and scale."""
