@@ -21,7 +21,7 @@ PARALLEL := -n auto --maxprocesses=8
 
 help:
 	@echo "make demo       train, aim and picture: what ftrace is for, on real data (build/demo/)"
-	@echo "make test       every test"
+	@echo "make test       every test; of large grids and of samples the part that a seed chooses"
 	@echo "make check      format, lint, types, layers, sizes, doctests (two minutes)"
 	@echo "make test-fast  two samples per row, no slow programs (six minutes)"
 	@echo "make fuzz       random programs against plain Python: SECONDS=3600 SEED=1"
