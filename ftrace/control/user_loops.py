@@ -11,7 +11,7 @@ import numpy as np
 
 from ftrace.control.drawing import BRANCHES, TURNS
 from ftrace.control.functions import result_avals
-from ftrace.control.rows.cond import cond_call
+from ftrace.control.narrow_arms import branch
 from ftrace.control.rows.while_loop import while_call
 from ftrace.control.traces import CachedTrace, Traces
 from ftrace.core.avals import ShapedArray, strengthen, typeof
@@ -101,7 +101,7 @@ def _choose(what: str, functions: dict[str, Any], index: Any, operands: Any) -> 
         branches.append(fitting(_padded(trace, before, after), wanted))
     given = [x for group in captured for x in group]
     with quietly():
-        outs = cond_call(index, *given, *leaves, branches=tuple(branches))
+        outs = branch(index, [*given, *leaves], tuple(branches))
     return traces[0].out_tree.unflatten(outs)
 
 

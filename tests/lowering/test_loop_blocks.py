@@ -41,7 +41,10 @@ def branching(x, c):
 
 
 def newton(x, c):
-    return lax.while_loop(lambda s: abs(s * s - c) > 1e-10, lambda s: 0.5 * (s + c / s), x)
+    def step(s):
+        return s - 1 + c / np.exp(s)
+
+    return lax.while_loop(lambda s: abs(np.exp(s) - c) > 1e-10, step, x)
 
 
 def rotating(x, c, m=MATRIX):
@@ -70,7 +73,7 @@ def shifting(x, c):
 
 def growing_complex(x, c):
     def step(z):
-        return z * (1.01 + 0.02j) + 0.01 * abs(z)
+        return z * (1.01 + 0.02j) + 0.01 * np.sin(z)
 
     _, back = ftrace.vjp(lambda z: lax.while_loop(lambda z: abs(z) < c, step, z), x + 0.1j * x)
     return back(1 + 0.5j)[0]
@@ -165,7 +168,7 @@ def test_equal_numbers_of_iterations(limit):
     """None at all, the same for each, and as many as doubling from 1 to 1e300 takes."""
 
     def doubling(x, c):
-        return np.sqrt(lax.while_loop(lambda s: s < c, lambda s: s * 2 + 1 / s, x))
+        return np.sqrt(lax.while_loop(lambda s: s < c, lambda s: s * 2 + np.exp(-s), x))
 
     check(vmap(grad(doubling)), X, np.full(MANY, limit))
 
@@ -178,7 +181,9 @@ def test_the_longest_ones_anywhere():
 
 def test_derivatives_that_are_not_finite_stay_with_their_own():
     def root(x, c):
-        return np.sqrt(lax.while_loop(lambda s: s < c, lambda s: s * 1.01 + 0.01, x) - 0.5)
+        return np.sqrt(
+            lax.while_loop(lambda s: s < c, lambda s: s * 1.01 + 0.01 * np.cos(s) ** 2, x) - 0.5
+        )
 
     x = np.where(np.arange(MANY) % 9 == 0, 0.5, X)
     found = jit(vmap(grad(root)))(x, np.where(x == 0.5, 0.2, C))
@@ -235,14 +240,54 @@ def nested(x):
     return vmap(inner)(x, C).sum()
 
 
+def until_all_end(x):
+    """A loop of the user's own: no batch element stays where it ended."""
+
+    def step(s):
+        return s * 1.2 + 0.1 * np.sin(s)
+
+    return lax.while_loop(lambda s: np.any(s < C), step, x).sum()
+
+
+def newton_of_all(x):
+    def step(s):
+        return s - 1 + C / np.exp(s) + 1e-3 * np.sin(s)
+
+    return lax.while_loop(lambda s: np.any(abs(np.exp(s) - C) > 0.1), step, x).sum()
+
+
 @pytest.mark.parametrize(
-    "f", [normalized, logarithm, by_count, among_all, nested], ids=lambda f: f.__name__
+    "f",
+    [normalized, logarithm, by_count, among_all, nested, until_all_end, newton_of_all],
+    ids=lambda f: f.__name__,
 )
 def test_batch_elements_that_meet(f):
     assert not in_blocks(grad(f), X)
     found = jit(grad(f))(X)
     with update(compile=False):
         np.testing.assert_allclose(found, jit(grad(f))(X), rtol=1e-12, atol=1e-12)
+
+
+def test_a_longest_loop_that_weighs_tangents():
+    def loop(x, c, p):
+        def step(s):
+            return s[0] * p + 0.01 * np.sin(s[0]), s[1] + 1
+
+        return lax.while_loop(lambda s: s[0] < c, step, (x, 0))
+
+    def f(p):
+        y, push = ftrace.linearize(lambda p: vmap(lambda x, c: loop(x, c, p))(X, C), p)
+        return push(1.0 / y[1].max())[0]
+
+    found = jit(f)(1.01)
+    with update(compile=False):
+        np.testing.assert_allclose(found, jit(f)(1.01), rtol=1e-12)
+
+
+def test_cheap_loops_are_left_as_they_are():
+    assert not in_blocks(
+        vmap(grad(lambda x, c: lax.while_loop(lambda s: s < c, lambda s: s * 4, x))), X, C
+    )
 
 
 def test_second_derivatives_read_tapes_twice():
@@ -257,7 +302,7 @@ def test_errors_of_batch_elements_are_raised():
         while x < c:
             if x > 40:
                 raise ValueError("too far")
-            x = x * 1.1 + 0.01
+            x = x * 1.1 + 0.01 * np.cos(x) ** 2
         return x
 
     check(vmap(grad(careful)), X, C)

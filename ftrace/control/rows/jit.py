@@ -16,6 +16,7 @@ from ftrace.core import hooks
 from ftrace.core.config import config
 from ftrace.core.device import platform
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, cached_on_jaxpr, eval_jaxpr
+from ftrace.core.kinds import branches
 from ftrace.core.lazy import MAKING, is_importing, lazy
 from ftrace.core.lower import Call
 from ftrace.core.primitive import Effects, Linear, Primitive
@@ -45,6 +46,7 @@ _with_scans = lazy("ftrace.control.rows.repeats_as_scans", "with_scans")
 _least_moved = lazy("ftrace.control.remat.mincut", "least_moved")
 LONG: Final = 64  # iterations after which the body of a loop is compiled
 MANY: Final = 4000  # equations from which on a search for repeats takes less time than it saves
+ARMS: Final = 24  # equations that take as long as a branch: it is several, and each has derivatives
 
 
 def executable(
@@ -144,7 +146,10 @@ class Turns:
 def _shortened(jaxpr: Jaxpr) -> Jaxpr:
     """What is differentiated in the place of a jaxpr: a long one with scans for its repeats."""
     least = config.settings.roll
-    return _with_scans(jaxpr, least) if least and len(jaxpr.eqns) >= MANY else jaxpr
+    if not least or ARMS * len(jaxpr.eqns) < MANY:
+        return jaxpr
+    many = len(jaxpr.eqns) + ARMS * sum(bool(branches(e)) for e in jaxpr.eqns)
+    return _with_scans(jaxpr, least) if many >= MANY else jaxpr
 
 
 hooks.shorten.give(_shortened)

@@ -9,7 +9,7 @@ need at its exit is filled with zeros.
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
-from ftrace.control.rows.cond import cond_call
+from ftrace.control.narrow_arms import branch
 from ftrace.control.rows.raising import Errors, bind_again, in_region, without_errors
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import is_array
@@ -470,7 +470,7 @@ class Merge:
         )
         index = convert_element_type(pred, new_dtype=int64)
         with quietly():
-            return cond_call(index, *operands, branches=(second, first))
+            return branch(index, operands, (second, first))
 
 
 class Link:

@@ -23,6 +23,7 @@ from ftrace.interpreters.batching import Axis, batch_jaxpr
 from ftrace.interpreters.dce import dce_jaxpr
 from ftrace.interpreters.partial import with_results
 from ftrace.interpreters.staging import trace_closed
+from ftrace.lowering.fusion.fuse import is_costly
 from ftrace.lowering.fusion.inline import inline
 from ftrace.lowering.loops.batch_axes import (
     axis_of_input,
@@ -49,6 +50,7 @@ from ftrace.primitives.sort import sort
 
 SIZE: Final = 128  # batch elements of a block, of one number each
 FEWEST: Final = 4  # blocks that are worth to be sorted
+CHEAP: Final = 16  # equations of a body that is short, its masks and counts included
 WASTE: Final = 1.25  # iterations of all batch elements until the last one is done, for one of use
 LONGEST: Final = 2**15 - 1  # NumPy sorts keys of 16 bits in linear time
 _FOLDS: Final = (reduce_max, reduce_sum)
@@ -67,10 +69,15 @@ def in_blocks(jaxpr: Jaxpr) -> Jaxpr:
 def _batch_elements(eqn: Eqn) -> int:
     """How many batch elements a recording loop has, of which each has its own end; or 0."""
     loop = layout(eqn)
-    if loop is None or not loop.records or eqn.effects:
+    if loop is None or not loop.records or eqn.effects or _is_cheap(loop.body):
         return 0
     last = next((e for e in reversed(loop.cond.eqns) if loop.cond.outvars[0] in e.outvars), None)
     return 0 if last is None or not over_all(last, "or") else last.invars[0].aval.shape[0]
+
+
+def _is_cheap(body: Jaxpr) -> bool:
+    """Whether an iteration takes less time than to look at how many there are."""
+    return len(body.eqns) < CHEAP and not any(map(is_costly, body.eqns))
 
 
 def _size(eqn: Eqn, n: int) -> int:

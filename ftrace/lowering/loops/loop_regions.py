@@ -7,9 +7,10 @@ elements share has a cotangent to which each of them adds in every iteration.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ftrace.core.dtypes import is_inexact
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.kinds import layout, way
-from ftrace.core.lower import Moving, Pointwise
+from ftrace.core.lower import Layout, Moving, Pointwise, Reduction
 from ftrace.core.records import record
 from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.inline import without_calls
@@ -28,7 +29,7 @@ class RecordedLoop:
         inputs: what it reads.
         sums: what its scans add up over iterations and batch elements.
         outs: other results that are read elsewhere.
-        before, after: the other equations; those behind it read what it makes.
+        before, after: the other equations, in their order but for those that it reads.
     """
 
     axes: BatchAxes
@@ -78,10 +79,7 @@ def region_of(jaxpr: Jaxpr, loop: Eqn, n: int) -> RecordedLoop | None:
     if not scans or not all(map(found.takes, inside)):
         return None
     eqns, sums = found.eqns, found.sums
-    own = {id(e) for e in inside}
-    after = [e for e in behind if id(e) not in own]
-    late = {id(e) for e in behind}
-    before = [e for e in jaxpr.eqns if id(e) not in late]
+    before, after = _around(jaxpr.eqns, loop, inside)
     effects = [[e for e in some if e.effects] for some in (jaxpr.eqns, (*before, *after))]
     if any(x is not y for x, y in zip(*effects, strict=True)):
         return None
@@ -93,6 +91,24 @@ def region_of(jaxpr: Jaxpr, loop: Eqn, n: int) -> RecordedLoop | None:
     if any(is_tape(v.aval) or found.axes.of(v) is None for v in outs):
         return None
     return RecordedLoop(found.axes, loop, eqns, tuple(inputs), sums, outs, before, after)
+
+
+def _around(eqns: Sequence[Eqn], loop: Eqn, inside: Sequence[Eqn]) -> tuple[list[Eqn], list[Eqn]]:
+    """The equations before a region, which is where its loop was, and those behind."""
+    own = {id(e) for e in inside}
+    place = next(k for k, e in enumerate(eqns) if e is loop)
+    needed = {a for e in inside for a in e.invars}
+    earlier: list[Eqn] = []
+    later: list[Eqn] = []
+    for e in reversed(eqns[place + 1 :]):
+        if id(e) in own:
+            continue
+        if needed.isdisjoint(e.outvars):
+            later.append(e)
+        else:
+            needed.update(e.invars)
+            earlier.append(e)
+    return [*eqns[:place], *reversed(earlier)], later[::-1]
 
 
 def _dependent(eqns: Sequence[Eqn], first: Eqn) -> list[Eqn]:
@@ -189,7 +205,9 @@ class _Apart:
             return False
         tapes = ends[loop.n_carry :]
         self.axes.axes.update(zip(eqn.outvars, (*ends[: loop.n_carry], None, *tapes), strict=True))
-        return over_all(last, "or") and last.invars[0].aval.ndim == 1 and asked.is_any(last)
+        if last.invars[0].aval.ndim != 1 or not asked.is_any(last):
+            return False
+        return _stays_where_it_ended(loop, body, cond, last.invars[0])
 
     def _scanned(self, eqn: Eqn) -> dict[int, Sum] | None:
         """What a scan behind it adds up, by operand; None where batch elements meet otherwise."""
@@ -199,6 +217,8 @@ class _Apart:
         if any(is_tape(v.aval) for v in eqn.outvars) or eqn.invars[0] not in self._common:
             return None
         if any(a in self._common and a.aval.dtype.kind != "i" for a in starts):
+            return None
+        if not self._common.isdisjoint(loop.consts(eqn.invars)):
             return None
         body = without_calls(loop.body)
         n = self.axes.n
@@ -222,6 +242,56 @@ class _Apart:
         }
         outside = all(type(x.start) is Literal or x.start in self._inputs for x in found.values())
         return found if outside else None
+
+
+def _stays_where_it_ended(loop: Layout, body: Jaxpr, cond: Jaxpr, goes_on: Any) -> bool:
+    """Whether a batch element keeps what it carries once its own condition does not hold.
+
+    Batching makes such loops. In a user's own `while np.any(...)` all go on until the last ends.
+    """
+    expressions = [_Expressions(j) for j in (body, cond)]
+    wanted = expressions[1].of(goes_on)
+    made = {v: e for e in body.eqns for v in e.outvars}
+
+    def asks(a: Any) -> bool:
+        e = made.get(a)
+        pointwise = None if e is None else way(e.primitive, Pointwise)
+        moves = e is not None and way(e.primitive, Moving) is not None
+        if e is not None and (moves or (pointwise and pointwise.rule is elements.convert)):
+            return asks(e.invars[0])
+        return type(a) is Var and wanted is not None and expressions[0].of(a) == wanted
+
+    def keeps(old: Var, new: Any) -> bool:
+        e = made.get(new)
+        pointwise = None if e is None else way(e.primitive, Pointwise)
+        if e is None or pointwise is None:
+            return new is old
+        if pointwise.rule == "select":
+            return e.invars[2] is old and asks(e.invars[0])
+        return pointwise.rule == "add" and e.invars[0] is old and asks(e.invars[1])  # it counts
+
+    return all(map(keeps, loop.carry(body.invars), body.outvars))
+
+
+class _Expressions:
+    """What variables of a jaxpr are, in terms of its inputs: equal ones are equal values."""
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self._known: dict[Any, Any] = {v: k for k, v in enumerate(jaxpr.invars)}
+        for e in jaxpr.eqns:
+            params = tuple((k, _plain(v)) for k, v in sorted(e.params.items()))
+            own = (e.primitive, params, tuple(map(self.of, e.invars)))
+            for k, v in enumerate(e.outvars):
+                self._known[v] = None if None in own[2] else (k, own)
+
+    def of(self, a: Any) -> Any:
+        """The expression of an atom; None where it is not known."""
+        return repr(a.value) if type(a) is Literal else self._known.get(a)
+
+
+def _plain(x: Any) -> Any:
+    """A parameter as what it equals; of what has no such text, itself."""
+    return repr(x) if type(x) in (bool, int, float, str, tuple, type(None)) else id(x)
 
 
 EACH: Final = "each"  # values of a batch element, or the same for all
@@ -268,8 +338,13 @@ class _Meeting:
     def _made(self, e: Eqn, labels: list[Any]) -> Any:
         pointwise = way(e.primitive, Pointwise)
         rule = None if pointwise is None else pointwise.rule
-        if rule is elements.convert or way(e.primitive, Moving) is not None:
-            return labels[0] if labels in ([PART], [SOME]) else None
+        if way(e.primitive, Reduction) is not None:
+            return SOME if labels == [SOME] else None
+        if rule is elements.convert:
+            return PART if labels == [PART] and is_inexact(e.outvars[0].aval.dtype) else None
+        if way(e.primitive, Moving) is not None:
+            zeros = all(type(a) is Literal and a.value == 0 for a in e.invars[1:])
+            return labels[0] if labels[0] in (PART, SOME) and zeros else None
         if rule == "select" and type(e.invars[2]) is Literal and e.invars[2].value == 0:
             asked, x, _ = labels
             if type(x) is int:  # nothing, or what was added so far
@@ -291,4 +366,6 @@ class _Meeting:
         if label is EACH:
             axes = (self.axes.of(a) for a in e.invars)
             self.axes.axes[e.outvars[0]] = next((x for x in axes if x is not None), None)
+            if not self.varying.isdisjoint(e.invars):
+                self.varying.add(e.outvars[0])
         return label
