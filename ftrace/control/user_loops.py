@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ftrace.control.drawing import BRANCHES, TURNS
+from ftrace.control.forms.narrow_arms import branch
 from ftrace.control.functions import result_avals
-from ftrace.control.narrow_arms import branch
 from ftrace.control.rows.while_loop import while_call
 from ftrace.control.traces import CachedTrace, Traces
 from ftrace.core.avals import ShapedArray, strengthen, typeof

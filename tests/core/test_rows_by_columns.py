@@ -93,6 +93,9 @@ TRAVERSALS = {
     },
     "repeats": {"lowering/rolling/listing.py", "control/rows/repeats_as_scans.py"},
     "sums of scatters": {"lowering/fusion/accumulation.py"},
+    "what arms touch, how long a program is": {
+        "control/forms/narrow_arms.py", "control/rows/jit.py",
+    },
     "batch elements apart": {
         "lowering/loops/batch_axes.py", "lowering/loops/loop_blocks.py",
         "lowering/loops/loop_regions.py",

@@ -22,8 +22,8 @@ from ftrace.api.compiled.devices import check_on_host
 from ftrace.api.looking.flow import NOTHING, Flow, cuts_of
 from ftrace.api.looking.probing import Break, breaks
 from ftrace.api.looking.reaching import Reaching
+from ftrace.control.forms.walking import WalkTrace, walk
 from ftrace.control.functions import FlatFunction, argument_avals, argument_paths, flatten_call
-from ftrace.control.walking import WalkTrace, walk
 from ftrace.core import source
 from ftrace.core import trace as core
 from ftrace.core.avals import typeof

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ftrace.control.walking import Walked, WalkTrace, walk
+from ftrace.control.forms.walking import Walked, WalkTrace, walk
 from ftrace.core import source
 from ftrace.core.dtypes import is_inexact
 from ftrace.core.primitive import NONDIFFERENTIABLE, Primitive

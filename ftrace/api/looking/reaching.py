@@ -12,7 +12,7 @@ from operator import or_
 from typing import Any
 
 from ftrace.api.looking.flow import NOTHING, Cut, Cuts, Flow, kind_of
-from ftrace.control.walking import Walked
+from ftrace.control.forms.walking import Walked
 from ftrace.core import source
 from ftrace.core.avals import typeof
 from ftrace.core.primitive import Primitive

@@ -9,7 +9,7 @@ need at its exit is filled with zeros.
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
-from ftrace.control.narrow_arms import branch
+from ftrace.control.forms.narrow_arms import branch
 from ftrace.control.rows.raising import Errors, bind_again, in_region, without_errors
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import is_array

@@ -28,7 +28,7 @@ def adopted(
     name = getattr(distribution, "name", None)
     if type(name) is not str or getattr(theirs, name, None) is not distribution:
         return None
-    is_continuous = isinstance(distribution, theirs.rv_continuous)
+    is_continuous = issubclass(type(distribution), theirs.rv_continuous)
     names = ("pdf", "logpdf", "ppf", "isf") if is_continuous else ("pmf", "logpmf")
     support = lifted(distribution._get_support)
 
