@@ -207,7 +207,7 @@ class Verdict:
         if self.known or watch.moved or not parts:
             return
         if len(_table) >= _MOST:
-            _table.pop(next(iter(_table)), None)
+            _table.pop(next(iter(_table), None), None)  # what died has left it by itself
         refs = [dropping(x, _table, self._key) for x in parts]
         _table[self._key] = refs, test
 

@@ -48,7 +48,6 @@ from ftrace.numpy.views import (
     content,
     is_reachable,
     link,
-    living,
     nowhere_else,
     same,
     ways_of,
@@ -398,9 +397,9 @@ def _check_way(x: Tracer, way: Way) -> None:
             x, root, f"belongs to code outside the function that {trace.name} runs, and was"
         )
     if type(alias) is Root:
-        alias.partners = living(alias.partners)
-        if alias.partners:
-            raise _refused(x, root, f"{alias.partners[0][1]}, and was")
+        partners = alias.living_partners()
+        if partners:
+            raise _refused(x, root, f"{partners[0][1]}, and was")
 
 
 def _refused(x: Tracer, root: Tracer, why: str) -> MutationError:

@@ -147,6 +147,13 @@ class Root:
             self.views = [weakref.ref(v) for v in found]
         return found
 
+    def living_partners(self) -> list[tuple[Tracer, str]]:
+        """The cells that may share memory with this one and may still be read, and why."""
+        found = [(x, why) for r, why in self.partners if (x := r()) is not None and x.owner.alive]
+        if len(found) < len(self.partners):
+            self.partners = [(weakref.ref(x), why) for x, why in found]
+        return found
+
 
 class View:
     """The alias of a view."""
@@ -444,13 +451,7 @@ def partner(x: Any, y: Any, why: str) -> None:
     """Let two cells of unknown relation keep each other from being written."""
     if not is_reachable(x) or not is_reachable(y) or x is y:
         return
-    for ref, reason in [(weakref.ref(x), why), *living(record_of(x).partners)]:
-        other = ref()
-        if other is not None and other is not y:
+    for other, reason in [(x, why), *record_of(x).living_partners()]:
+        if other is not y:
             record_of(other).partners.append((weakref.ref(y), reason))
-            record_of(y).partners.append((ref, reason))
-
-
-def living(refs: Iterable[tuple[weakref.ref[Tracer], str]]) -> list[Any]:
-    """The references whose objects are alive, in a function that still runs."""
-    return [(r, why) for r, why in refs if (x := r()) is not None and x.owner.alive]
+            record_of(y).partners.append((weakref.ref(other), reason))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import gc
 import json
 import operator
 import sys
@@ -305,3 +306,15 @@ def test_what_takes_plain_numbers_matters_where_an_error_is_caught():
     assert not asking(lambda x: _takes_plain_numbers(x)).asks
     assert not asking(lambda x: _catches(x)).asks
     assert asking(lambda x: _takes_plain_numbers(_catches(x))).asks
+
+
+def calling(h):
+    return lambda x: (h or np.sin)(x)
+
+
+def test_a_function_that_is_gone_is_not_taken_for_none():
+    helper = lambda x: type(x)(2.0)  # noqa: E731 - made anew, and forgotten
+    assert asking(calling(helper)).asks
+    del helper
+    gc.collect()
+    assert not asking(calling(None)).asks

@@ -1,10 +1,15 @@
 """Names that may show one of several arrays: writes reach the right one, under either answer."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 import ftrace
 from ftrace.core.errors import MutationError
+from ftrace.lifting.state.sharing import _partners
+from ftrace.numpy.views import record_of
 
 
 def arrays(x):
@@ -128,3 +133,38 @@ def test_a_write_to_a_plain_copy_that_unlifted_code_made_is_refused():
     for _ in range(2):  # the second time it starts lifted
         with pytest.raises(ValueError, match="read-only"):
             ftrace.jvp(f, (x,), (x,))
+
+
+class Garbage:
+    """What stands for an array in a cycle that only the garbage collector takes away."""
+
+    alive = True
+
+    def __init__(self):
+        self.owner = self
+
+
+class Collecting(Garbage):
+    """The same; the collector runs while one looks whether it may still be read."""
+
+    alive = property(lambda self: gc.collect() or True)
+
+
+def test_arrays_that_share_memory_may_go_while_they_are_looked_at():
+    found = []
+
+    def f(x):
+        y = x * 2.0
+        partners = [Garbage(), Collecting()]
+        record_of(y).partners = [(weakref.ref(p), "why") for p in partners]
+        del partners
+        found.extend(type(p) for p in _partners(y))
+        return y
+
+    gc.disable()
+    try:
+        ftrace.jit(f)(np.ones(3))
+    finally:
+        gc.enable()
+    assert Collecting in found
+    assert type(None) not in found

@@ -118,7 +118,8 @@ def _hold(links: "Links") -> bool:
             return False
         space = held.__globals__ if type(held) is types.FunctionType else held.__dict__
         for name, value in names:
-            if space.get(name) is not value():
+            now = value()
+            if now is None or space.get(name) is not now:
                 return False
     return True
 
@@ -198,7 +199,7 @@ class _Like:
                 return False
             for name, kind, value in self._plain:
                 v = space[name]
-                if type(v) is not kind if value is None else value() is not v:
+                if type(v) is not kind or (value is not None and value() is not v):
                     return False
             if self._cells:
                 held = [cell.cell_contents for cell in fn.__closure__ or ()]
@@ -219,7 +220,7 @@ def _are(values: Sequence[Any], expected: Sequence[tuple[type, Any]]) -> bool:
     if len(values) != len(expected):
         return False
     for v, (kind, value) in zip(values, expected, strict=True):
-        if type(v) is not kind if value is None else value() is not v:
+        if type(v) is not kind or (value is not None and value() is not v):
             return False
     return True
 

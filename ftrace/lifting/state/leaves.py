@@ -19,7 +19,7 @@ from ftrace.interpreters.tangents import zeros
 from ftrace.numpy.layouts import layout_of
 from ftrace.numpy.promote import weak
 from ftrace.numpy.scalar_classes import NOTHING, Classes, asked, classes_of, marked, one_of_classes
-from ftrace.numpy.views import Root, Way, alias_of, chosen, content, living, may_be_cell, ways_of
+from ftrace.numpy.views import Root, Way, alias_of, chosen, content, may_be_cell, ways_of
 from ftrace.primitives.compare import bitwise_and, eq, ne
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.shape import reshape
@@ -195,8 +195,8 @@ class LeafSharing:
             self.layouts[key] = alias.layout if type(alias) is Root else alias
             if self._counts[key] == 1 and cell.aval.shape:
                 self.layouts[key] = layout_of(w for w in shown[key] if w.base is cell)
-            for ref, why in living(alias.partners) if type(alias) is Root else ():
-                self.kin.append((key, ref(), why))
+            for other, why in alias.living_partners() if type(alias) is Root else ():
+                self.kin.append((key, other, why))
 
     @staticmethod
     def is_inside(x: Any) -> bool:

@@ -27,7 +27,6 @@ from ftrace.numpy.views import (
     as_cell,
     chosen,
     is_reachable,
-    living,
     nowhere_else,
     partner,
     ways_of,
@@ -360,4 +359,4 @@ def _either(a: Any, b: Any) -> Any:
 
 def _partners(base: Any) -> list[Any]:
     alias = alias_of(base) if isinstance(base, Tracer) else None
-    return [ref() for ref, _ in living(alias.partners)] if type(alias) is Root else []
+    return [x for x, _ in alias.living_partners()] if type(alias) is Root else []
