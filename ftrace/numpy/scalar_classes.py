@@ -150,6 +150,9 @@ def computed(operate: Callable[..., Any], found: T, *operands: Any) -> T:
         mine = [t for t in classes_of(x).types if t in NUMBERS]
         types = [(*before, t) for before in types for t in mine]
     kinds = {_result(operate, *one) for one in types} - {None}
+    if callable(is_python):  # at once, as in `chosen_classes`
+        now = asked(is_python)
+        is_python = lambda: now  # noqa: E731
     return marked(found, Classes((stands_for(found), *kinds), is_python, True))
 
 

@@ -423,3 +423,22 @@ def test_a_write_reaches_what_choices_in_choices_show():
     a = np.arange(12.0).reshape(4, 3)
     for x in ([0.5, -1.0, 2.0, 1.5], [0.5, 0.5, -1.0, 0.5], [2.0, 0.5, 0.5, -1.0], [-1.0] * 4):
         np.testing.assert_array_equal(jit(f)(np.array(x), a), f(np.array(x), a))
+
+
+def winding(x, steps):
+    y = total = 0.0
+    for _ in range(steps):
+        total += y
+        u = x[0] + total
+        if u > 2:  # of NumPy's class on one path, of Python's on the other
+            u = 2.0
+            total -= y
+        y += u + y
+    return y
+
+
+def test_each_step_with_a_number_of_two_classes_adds_as_much():
+    x = np.array([0.01])
+    sizes = [len(make_jaxpr(winding, static_argnums=1)(x, n).eqns) for n in (10, 20, 30, 40)]
+    assert len(set(np.diff(sizes))) == 1
+    assert jit(winding, static_argnums=1)(x, 12) == winding(x, 12)
