@@ -1,10 +1,10 @@
 """Guards: does a trace still say what the user's function does?
 
 `Watch(fun)` reads before a trace what the function will read from outside (`reading.py`), with the
-contents of small arrays; after the trace `guard()` makes of it one expression, which every later
-call evaluates. Arrays that the trace uses as operands are read by reference at every run: writing
-into them needs no guard. Contents are compared only of those that Python itself read (`K[0]`,
-`K.sum()`), up to 64 KiB.
+contents of arrays; after the trace `guard()` makes of it one expression, which every later call
+evaluates. Arrays that the trace uses as operands are read by reference at every run: writing into
+them needs no guard. Contents are compared only of those that Python itself read (`K[0]`,
+`K.sum()`), up to 64 MiB; above that a warning says that a change would not be seen.
 """
 
 import operator
@@ -16,7 +16,7 @@ from typing import Any
 
 from ftrace.control.freshness import combining as combining
 from ftrace.control.freshness.bytecode import position
-from ftrace.control.freshness.facts import content
+from ftrace.control.freshness.facts import COMPARED, content, held
 from ftrace.control.freshness.reading import Use
 from ftrace.control.freshness.stack import Reader
 from ftrace.control.freshness.values import Value, is_library, is_ndarray
@@ -35,6 +35,7 @@ class Watch:
     Args:
         fun: what is traced, with its wrappers.
         known: objects that are among its arguments as they are.
+        most: bytes of the largest array whose content is compared.
 
     Attributes:
         moved: whether the run put another list in the place of one that it appends to.
@@ -42,15 +43,17 @@ class Watch:
 
     __slots__ = ("_fun", "_reader", "moved")
 
-    def __init__(self, fun: Callable[..., Any], known: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, fun: Callable[..., Any], known: Sequence[Any] = (), most: int = COMPARED
+    ) -> None:
         self._fun = fun
         given = Value(tuple(known), traced=True, bag=True)
-        reader = Reader()
+        reader = Reader(most)
         reader.start(fun, given)
         for _ in range(_MAX_WALKS):
             if not reader.grown:
                 break
-            before, reader = reader, Reader()
+            before, reader = reader, Reader(most)
             reader.follow(before)
             reader.start(fun, given)
         if reader.exhausted:
@@ -69,7 +72,11 @@ class Watch:
         layouts = [a for a in captured if is_ndarray(a)]
         root = _root(self._fun)
         weak = () if root is None else (root,)
-        test = self._test(weak, (), self._contents(noted), layouts)
+        read = self._read(noted)
+        for a in read:
+            if id(a) not in self._reader.before:
+                _warn_of_content(self._fun, self._name(a), a)
+        test = self._test(weak, (), self._contents(read), layouts)
         # What the function itself changes, the next run is to change again, even from where it was
         return test if test is None or test() else _never
 
@@ -81,11 +88,20 @@ class Watch:
         layouts = reader.arrays | {id(a): a for a in captured}
         return reader.facts.guard(weak, given, layouts.values(), contents)
 
-    def _contents(self, noted: set[Any]) -> list[tuple[Any, bytearray]]:
-        """Arrays that Python reads, with what they held."""
-        reader = self._reader
-        read = {id(u.array): u.array for u in reader.uses.values() if not _by_reference(u, noted)}
-        return [(a, reader.before[i]) for i, a in read.items()]
+    def _read(self, noted: Iterable[Any] = ()) -> list[Any]:
+        """Arrays that Python reads."""
+        uses = self._reader.uses.values()
+        return list({id(u.array): u.array for u in uses if not _by_reference(u, noted)}.values())
+
+    def _contents(self, arrays: Iterable[Any]) -> list[tuple[Any, bytearray]]:
+        """These, with what they held, but for those that are too large."""
+        before = self._reader.before
+        return [(a, held(a, before[id(a)])) for a in arrays if id(a) in before]
+
+    def _name(self, array: Any) -> str:
+        """A word for an array."""
+        found = (name for name, a in self.names({}) if is_ndarray(a) and owner(a) is owner(array))
+        return next(found, "")
 
     def unchanged(self, weak: Iterable[Any], given: Iterable[Any]) -> Callable[[], bool] | None:
         """A function that tells whether all is as it was; None if it is not.
@@ -94,7 +110,7 @@ class Watch:
             weak: objects that it does not keep alive.
             given: objects whose content is not asked.
         """
-        test = self._test(weak, given, self._contents(set())) or _always
+        test = self._test(weak, given, self._contents(self._read())) or _always
         return test if test() else None
 
     def snapshot(self) -> "Snapshot":
@@ -108,7 +124,7 @@ class Watch:
     def lasting(self, weak: Iterable[Any], given: Iterable[Any]) -> Callable[[], bool]:
         """The same, about what is as it was."""
         self._reader.facts.settle()
-        contents = [(a, before) for a, before in self._contents(set()) if content(a) == before]
+        contents = [(a, b) for a, b in self._contents(self._read()) if content(a) == b]
         return self._test(weak, given, contents) or _always
 
     def names(self, known: dict[int, str]) -> Iterable[tuple[str, Any]]:
@@ -209,7 +225,18 @@ def _warn(fun: Any) -> None:
     )
 
 
-def _by_reference(use: Use, noted: set[Any]) -> bool:
+def _warn_of_content(fun: Any, name: str, array: Any) -> None:
+    told, it = (f"`{name}`, ", name) if name else ("", "a")
+    warn(
+        f"{getattr(_root(fun), '__qualname__', fun)} may read elements of {told}an array of "
+        f"{array.nbytes / 2**20:.0f} MiB, while it is traced, and is not traced anew when they "
+        "change. Pass the array as an argument, or let nobody change it, before the first call: "
+        f"`{it}.flags.writeable = False`.",
+        FreshnessWarning,
+    )
+
+
+def _by_reference(use: Use, noted: Iterable[Any]) -> bool:
     """Whether an instruction only gives an array to the trace, as often as it runs."""
     place = position(use.code, use.offset)
     if place is None or (id(owner(use.array)), place) not in noted:
@@ -220,4 +247,4 @@ def _by_reference(use: Use, noted: set[Any]) -> bool:
 def captured_arrays(fun: Callable[..., Any]) -> dict[str, Any]:
     """The arrays that the function and its callees read, by words for them."""
     known = {id(fun.__self__): "self"} if isinstance(fun, types.MethodType) else {}
-    return {name: a for name, a in Watch(fun).names(known) if is_array(a)}
+    return {name: a for name, a in Watch(fun, most=0).names(known) if is_array(a)}

@@ -23,6 +23,7 @@ from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
 from ftrace.core.weak import dropping
 from ftrace.interpreters.alike import Recording, are_alike, follow, recorded
+from ftrace.interpreters.captures import COPY_LIMIT
 
 _MORE: Final = 2  # runs that are compared where each changes something
 _MOST: Final = 1_000  # functions
@@ -112,7 +113,7 @@ def checked(runs: Staging | Batching, fun: Any, times: str, known: Sequence[Any]
         result = runs.run()
         draws.check(times)
         return result
-    watch = watch_of(fun, known)
+    watch = watch_of(fun, known, COPY_LIMIT)
     result, recording = runs.followed()
     draws.check(times)
     test = watch.unchanged(kept.weak, kept.given)
@@ -136,7 +137,7 @@ def _compared(
         LiftError: it did not compute the same as in the first run.
         UnexpectedTracerError: it got a traced value that an earlier run had left.
     """
-    watch, cause = watch_of(kept.fun, kept.known), None
+    watch, cause = watch_of(kept.fun, kept.known, COPY_LIMIT), None
     snapshot = watch.snapshot()  # what one run has left, and these runs are not to change
     try:
         second = runs.recorded()

@@ -342,8 +342,9 @@ class DerivativeError(FtraceError, AssertionError):
 
 
 class FreshnessWarning(UserWarning):
-    """A compiled function reads through too many functions to be watched for changes.
+    """A compiled function reads more than can be watched for changes.
 
     Pass what changes as an argument, or call `clear_cache()` after a change. Up to 4,000 visits of
-    functions, what they read is compared at each call.
+    functions, what they read is compared at each call; so is what they read of the content of an
+    array while they are traced, up to 64 MiB. Arrays that are read-only are not compared.
     """

@@ -30,6 +30,7 @@ from ftrace.control.freshness.values import (
     is_container,
     is_library,
     is_ndarray,
+    is_traced,
     joined,
     rules_of,
     same,
@@ -304,10 +305,17 @@ class Attributes(Reading):
         """`value[index]`."""
         self.use_all(index, beside=value.traced)
         self.operate(index.refs, [], ("__index__",))
+        if value.exact and not value.bag and is_ndarray(value.refs[0]):
+            found = self.elements_at(value.refs[0], index)
+            if found is not None:
+                return constant(found)
         return self._each(value, lambda ref: self._item(ref, index), whole=True)
 
     def _item(self, ref: Any, index: Value) -> Value:
         if is_ndarray(ref):
+            if is_traced(index):  # an equation reads it
+                self.use(Value((ref,)), beside=True)
+                return TRACED
             return self._inside(ref)
         if any(type(k) not in SCALARS for k in index.refs):
             self.throw(index)  # in a KeyError

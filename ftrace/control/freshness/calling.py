@@ -63,8 +63,8 @@ _MAX_DEPTH: Final = 40  # of calls; deeper ones are followed afterwards, their r
 class Calling(Attributes):
     """A walk with calls."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
         self._walking: set[Any] = set()
         self._results: dict[Any, tuple[Any, Value]] = {}
         self._instances: dict[Any, Any] = {}  # by where they are made

@@ -15,6 +15,7 @@ import numpy as np
 
 from ftrace.control.freshness.values import held_in, is_container
 from ftrace.core.sameness import is_same
+from ftrace.interpreters.captures import COPY_LIMIT, digest
 
 _MISSING: Final = object()
 
@@ -179,9 +180,26 @@ class Facts:
         return _function(tests, scope)
 
 
+COMPARED: Final = 1 << 26
+"""Bytes of the largest array whose content each call of a compiled function compares."""
+
+
 def content(array: Any) -> bytearray:
     """A copy of an array's content, to be compared with it."""
     return bytearray(_contiguous(array).tobytes())
+
+
+def noted(array: Any) -> bytearray | bytes:
+    """What an array holds, for `held`: of a large one a digest, since most are but operands."""
+    small = array.nbytes <= COPY_LIMIT or array.dtype.hasobject
+    return content(array) if small else digest(_contiguous(array))
+
+
+def held(array: Any, before: bytearray | bytes) -> bytearray:
+    """A copy of what an array held when it was `noted`; of none that changed if it was large."""
+    if type(before) is bytearray:
+        return before
+    return content(array) if noted(array) == before else bytearray()
 
 
 def _contiguous(array: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.control.freshness.bytecode import Listing, listing
-from ftrace.control.freshness.facts import Facts, content
+from ftrace.control.freshness.facts import Facts, noted
 from ftrace.control.freshness.opaque import is_opaque, parts_of, referents, state_of
 from ftrace.control.freshness.values import (
     MAX_REFS,
@@ -44,7 +44,7 @@ from ftrace.control.freshness.values import (
 from ftrace.core.config import config
 from ftrace.core.sameness import SCALARS
 from ftrace.core.trace import Tracer
-from ftrace.interpreters.captures import COPY_LIMIT, is_read_only
+from ftrace.interpreters.captures import is_read_only
 
 _MISSING: Final = object()
 _MAX_OPENED: Final = 300  # objects of a library that one holds
@@ -122,10 +122,11 @@ class Use:
 class Reading:
     """The state of one walk: facts, arrays and their uses, and what the walked code writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.facts = Facts()
         self.arrays: dict[int, Any] = {}
-        self.before: dict[int, bytearray] = {}
+        self._most = most  # bytes of the largest array whose content is noted
+        self.before: dict[int, bytearray | bytes] = {}
         self.uses: dict[tuple[int, int, int], Use] = {}
         self.written: dict[tuple[int, Any], Value] = {}  # (id of the holder, key) -> also holds
         self.stored: set[Any] = set()  # names and keys that are written somewhere
@@ -135,6 +136,7 @@ class Reading:
         self._inner: dict[int, Any] = {}  # what is in something of the outside
         self._opened_at: set[Any] = set()
         self.numbers: dict[Any, Any] = {}  # that the walk computed
+        self.views: dict[Any, tuple[Any, Any]] = {}  # array and index -> the array, its elements
         self.frame: Any = None
         self.here: Any = None  # the instruction
         self.visits = 0
@@ -151,6 +153,7 @@ class Reading:
         self.stored = before.stored
         self.written = {name: _lasting(v) for name, v in before.written.items()}
         self.numbers = before.numbers  # what is the same must look the same
+        self._most, self.before, self.views = before._most, before.before, before.views
         self._ones = {k: one for k, one in before._ones.items() if not any(map(_is_made, one[0]))}
 
     @property
@@ -189,6 +192,22 @@ class Reading:
         if is_ndarray(value):
             self.arrays[id(value)] = value
         return constant(value)
+
+    def elements_at(self, array: Any, index: Value) -> Any:
+        """The elements of an array at a known index, one object each time; None if there is none.
+
+        Nothing else of the array counts then. Where an array is only one of several, or what is
+        known stands for some view of it, all of it does.
+        """
+        k = index.refs[0] if index.exact else None
+        k = k if type(k) is tuple else (k,)
+        plain = type(array) is np.ndarray and not array.dtype.hasobject
+        if not plain or not all(type(n) is int for n in k):
+            return None
+        try:
+            return self.views.setdefault((id(array), k), (array, array[*k, ...]))[1]
+        except IndexError:  # the run will find it
+            return None
 
     def write(self, holder: Any, key: Any, value: Value) -> None:
         """The walked code writes something: what it read of that name is not all there may be."""
@@ -252,10 +271,9 @@ class Reading:
         for a in refs:
             if not is_ndarray(a) or is_read_only(a):
                 continue
-            if a.nbytes > COPY_LIMIT and not config.settings.check_captures:
-                continue
-            if id(a) not in self.before:
-                self.before[id(a)] = content(a)
+            compared = a.nbytes <= self._most or config.settings.check_captures
+            if compared and id(a) not in self.before:
+                self.before[id(a)] = noted(a)
             key = (id(a), id(code), offset)
             use = self.uses.setdefault(key, Use(a, code, offset))
             use.beside &= beside

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ftrace.control.freshness.bytecode import Instruction
 from ftrace.control.freshness.calling import Calling
+from ftrace.control.freshness.facts import COMPARED
 from ftrace.control.freshness.names_of_calls import ENTERING, TRUTH
 from ftrace.control.freshness.reading import Frame
 from ftrace.control.freshness.values import (
@@ -54,8 +55,8 @@ def on(*names: str) -> Callable[[Handle], Handle]:
 class Reader(Calling):
     """The walk of one function and of all that it calls."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, most: int = COMPARED) -> None:
+        super().__init__(most)
         self._kept: dict[int, Stack] = {}
         self.keywords: tuple[str, ...] = ()  # of keyword arguments, for the next call
 

@@ -89,7 +89,10 @@ class Expressions(ast.NodeTransformer):
         if _is_static(node.slice):
             return node
         key = _Slices().visit(node.slice)
-        return at(node, ast.Call(method("item"), [node.value, key], []))
+        new = at(node, ast.Call(method("item"), [node.value, key], []))
+        if node.end_lineno == node.lineno:  # where guards look for it (`control/guards.py`)
+            new.end_col_offset = node.end_col_offset
+        return new
 
     def _target(self, node: ast.Subscript | ast.Attribute, is_static: bool) -> Any:
         """What is bound at traced places: `x[i][j] = v` as `_ft.into(x, i)[j] = v`."""
