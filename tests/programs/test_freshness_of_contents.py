@@ -107,6 +107,42 @@ def test_every_kind_of_array_is_compared(array):
         assert jitted(2.0) == 2.0 * np.count_nonzero(array.astype(bool))
 
 
+class Plain:
+    def __init__(self, n):
+        self.array = np.zeros(n)
+
+
+class WithEquality(Plain):
+    def __eq__(self, other):
+        return type(other) is type(self)
+
+    def __hash__(self):
+        return 1
+
+
+@pytest.mark.parametrize("cls", [Plain, WithEquality])
+@pytest.mark.parametrize("n", [100, 20_000])
+@pytest.mark.parametrize("read", [lambda a: a[3], lambda a: a.sum(), np.count_nonzero])
+def test_arrays_of_static_arguments_are_compared(cls, n, read):
+    def f(x, model):
+        return x * read(model.array)
+
+    model = cls(n)
+    jitted = ftrace.jit(f, static_argnums=1)
+    for value in (0.0, 5.0):
+        model.array[3] = value
+        assert jitted(2.0, model) == f(2.0, model)
+
+
+def test_operands_of_static_arguments_are_not():
+    model = Plain(20_000)
+    jitted = ftrace.jit(lambda x, model: x * model.array, static_argnums=1)
+    jitted(2.0, model)
+    model.array[3] = 5.0
+    assert traces(jitted, 2.0, model) == 0
+    assert jitted(2.0, model)[3] == 10.0
+
+
 def traces(f, *args):
     before = counter.count
     f(*args)

@@ -102,7 +102,8 @@ class Attributes(Reading):
             return TRACED if value.traced else NOTHING
         parts = [part(ref) for ref in refs]
         found = united([*parts, bag(refs)] if whole and value.bag else parts)
-        traced = value.traced or found.traced
+        # an array of an object among the arguments is not traced, as they may be
+        traced = found.traced or (value.traced and not any(map(is_ndarray, found.refs)))
         return found._replace(complete=found.complete and value.complete, traced=traced)
 
     def _attribute(self, ref: Any, name: str) -> Value:  # noqa: PLR0911 - kinds
