@@ -6,6 +6,7 @@ it is turned into text only when somebody reads it.
 """
 
 import linecache
+import opcode
 import os
 import sys
 import threading
@@ -44,6 +45,15 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
+
+
+_FOR_OTHERS = ("CALL", "COMPARE_OP", "CONTAINS_OP")
+
+
+def asks_for_others(depth: int) -> bool:
+    """Whether a frame runs what asks its operands' elements: `max` of pairs, `<` of tuples."""
+    frame = sys._getframe(depth + 1)  # pyright: ignore[reportPrivateUsage]
+    return opcode.opname[frame.f_code.co_code[frame.f_lasti]].startswith(_FOR_OTHERS)
 
 
 # the same for `location`, but None of files where some function replays equations

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core import avals, device, errors, hooks
+from ftrace.core import advice, avals, device, errors, hooks, source
 from ftrace.core.avals import ShapedArray
 from ftrace.core.device import PLAIN
 from ftrace.core.errors import (
@@ -231,23 +231,25 @@ class Tracer:
         return value
 
     def _numbers(self, wanted: str) -> Any:
-        value = self._exactly(wanted, TracerArrayConversionError, _FLOAT_FIX)
+        value = self._exactly(wanted, TracerArrayConversionError, advice.FLOAT_FIX)
         return np.asarray(device.to_host(value))
 
     def exactly(self, wanted: str) -> Any:
         """The Python number, where it is known and no derivative is lost."""
-        value = self._exactly(wanted, ConcretizationTypeError, _NUMBER_FIX)
+        value = self._exactly(wanted, ConcretizationTypeError, advice.NUMBER_FIX)
         return np.asarray(device.to_host(value)).item()
 
     def __int__(self) -> int:
-        return int(device.to_host(self._exactly("int()", TracerIntegerConversionError, _INT_FIX)))
+        return int(
+            device.to_host(self._exactly("int()", TracerIntegerConversionError, advice.INT_FIX))
+        )
 
     __trunc__ = __int__
 
     def __index__(self) -> int:
-        wanted, fix = "A shape, a range or a list index", _INT_FIX
+        wanted, fix = "A shape, a range or a list index", advice.INT_FIX
         if self.aval.dtype.kind in "fc":
-            wanted, fix = "A repeated list, or an index,", _LIST_FIX
+            wanted, fix = "A repeated list, or an index,", advice.LIST_FIX
         value = self._exactly(wanted, TracerIntegerConversionError, fix)
         return device.to_host(value).__index__()
 
@@ -266,12 +268,12 @@ class Tracer:
         return self._numbers("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = self._exactly("Making a plain array", TracerArrayConversionError, _ARRAY_FIX)
+        value = self._exactly("Making a plain array", TracerArrayConversionError, advice.ARRAY_FIX)
         if not copy and ctx.restarts is not None and ctx.lift is None and _is_writable(self):
             raise TracerArrayConversionError(  # lifted, np.asarray gives the array itself
                 f"A plain array was asked of {self!r}, which {self.owner.name} traces: writes to "
                 "one would not reach the other.",
-                _ARRAY_FIX + _lift_advice(TracerArrayConversionError),
+                advice.ARRAY_FIX + _lift_advice(TracerArrayConversionError),
             )
         if device.on_device(value):
             raise DeviceError(
@@ -287,11 +289,11 @@ class Tracer:
     def __hash__(self) -> int:
         if is_cell(self):
             raise TypeError(f"unhashable type: '{stands_for(self).__module__}.ndarray'")
-        value = self._exactly("A hash", ConcretizationTypeError, _HASH_FIX)
+        value = self._exactly("A hash", ConcretizationTypeError, advice.HASH_FIX)
         return hash(np.asarray(device.to_host(value)).item())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        value = self._exactly("pickle", ConcretizationTypeError, _PICKLE_FIX)
+        value = self._exactly("pickle", ConcretizationTypeError, advice.PICKLE_FIX)
         return value.__reduce_ex__(protocol)
 
     def __format__(self, spec: str) -> str:
@@ -315,27 +317,6 @@ class Tracer:
 
 
 _PYTHON: Final = {"b": bool, "i": int, "f": float, "c": complex}
-_INT_FIX = (
-    "Shapes and Python indices must be known: make the argument static (static_argnums), or index "
-    "with numpy.take or x[i], which accept traced integers."
-)
-_NUMBER_FIX = (
-    "Compute it outside of the traced function, or make the argument static (static_argnums)."
-)
-_HASH_FIX = (
-    "It was to be a key of a dict, an item of a set, or an argument of a function that caches: "
-    "decide with `if`, use a list, or call the function beneath (`f.__wrapped__`)."
-)
-_PICKLE_FIX = "Return it from the transformed function, and store the result."
-_LIST_FIX = "A list that is to be multiplied must be an array: numpy.asarray(list) * x."
-_FLOAT_FIX = (
-    "Keep it an array: numpy.sin instead of math.sin, no float() on the way, and an array made by "
-    "ftrace.numpy.zeros instead of a plain one that is filled (plain[i] = t)."
-)
-_ARRAY_FIX = (
-    "np.array([t, 1.0]), np.full(3, t) and plain[i] = t convert: use ftrace.numpy.array or stack, "
-    "ftrace.numpy.full, and ftrace.numpy.zeros for an array that is filled later."
-)
 
 
 def _lift_advice(error: type[ConcretizationTypeError]) -> str:
@@ -347,10 +328,8 @@ def _lift_advice(error: type[ConcretizationTypeError]) -> str:
         return f" In functions of your own ftrace.lift(f) {does}{how}"
     if counts:
         return ""
-    return (
-        " Functions of your own are rewritten to do this (ftrace.lift); this line belongs to a "
-        "library, is called by one, or is none of those that can be rewritten."
-    )
+    others = error is TracerBoolConversionError and source.asks_for_others(2)
+    return advice.COMPARED if others else advice.NOT_REWRITTEN
 
 
 # id of a cell -> what it holds in the region of lifted code that wrote it

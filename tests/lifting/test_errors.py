@@ -1,5 +1,7 @@
 """What cannot be staged says where, why, and what to write instead."""
 
+import bisect
+import heapq
 import inspect
 import itertools
 import re
@@ -892,3 +894,34 @@ def test_a_loop_that_a_traced_value_ends_over_an_iterator_that_others_hold():
             line="the loop",
             args=(1.5,),
         )
+
+
+def pushed(x):
+    heap = []
+    for v in x:
+        heapq.heappush(heap, v)
+    return heap[0]
+
+
+def listed(x):
+    pairs = [(v, 1) for v in x]
+    pairs.sort()
+    return pairs[0][0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: 1.0 * ((x[0], x[1]) < (x[1], x[0])),
+        lambda x: max((v, i) for i, v in enumerate(x))[0],
+        lambda x: sorted([(v, 1) for v in x])[0][0],
+        lambda x: x * bisect.bisect([1.0, 2.0], x[0]),
+        pushed,
+        listed,
+    ],
+)
+def test_what_python_compares_by_itself_is_named(f):
+    with pytest.raises(ftrace.errors.TracerBoolConversionError) as caught:
+        ftrace.jit(f)(np.array([1.5, 0.5, 2.5]))
+    assert "Tuples and lists are compared by Python itself" in caught.value.fix
+    assert "argsort" in caught.value.fix
