@@ -47,7 +47,7 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(text, category, stacklevel=level)
 
 
-_FOR_OTHERS = ("CALL", "COMPARE_OP", "CONTAINS_OP")
+_FOR_OTHERS = ("CALL", "PRECALL", "COMPARE_OP", "CONTAINS_OP")
 
 
 def asks_for_others(depth: int) -> bool:
