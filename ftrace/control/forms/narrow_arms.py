@@ -30,13 +30,19 @@ class _Narrowed(NamedTuple):
 
     Attributes:
         result: the result that is the operand with slices written; None where none is.
-        slices: that are read or written in some arm.
+        reads: for each arm the slices that it reads as they were, one by one: the arms of another
+            iteration differ in nothing, even where some of these are the same.
         written: those that are written in some arm.
     """
 
     result: int | None
-    slices: tuple[Slice, ...]
+    reads: tuple[tuple[Slice, ...], ...]
     written: tuple[Slice, ...]
+
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        """What arms are given."""
+        return (*(s for arm in self.reads for s in arm), *self.written)
 
 
 def branch(index: Any, operands: Sequence[Any], branches: Branches) -> list[Any]:
@@ -46,7 +52,8 @@ def branch(index: Any, operands: Sequence[Any], branches: Branches) -> list[Any]
         return cond_call(index, *operands, branches=branches)
     others = [x for k, x in enumerate(operands) if k not in found]
     taken = [_take(operands[k], s) for k, one in found.items() for s in one.slices]
-    arms = tuple(_arm(b, found, [typeof(x) for x in (*others, *taken)]) for b in branches)
+    avals = [typeof(x) for x in (*others, *taken)]
+    arms = tuple(_arm(b, i, found, avals) for i, b in enumerate(branches))
     outs = iter(cond_call(index, *others, *taken, branches=arms))
     bases = {one.result: k for k, one in found.items() if one.result is not None}
     results: list[Any] = []
@@ -91,24 +98,25 @@ def _narrowed(branches: Branches) -> dict[int, _Narrowed]:
         if v.aval.size < 2 or any(t is None for t in touched):
             continue
         ends = {u.results.get(k, ()) for u in uses}
-        reads = {s for read, _ in filter(None, touched) for s in read}
-        written = {s for _, write in filter(None, touched) for s in write}
-        every = sorted(reads | written)
-        if len(ends) > 1 or len(ends | {()}) > 2 or not _few(every, v.aval):
+        reads = tuple(tuple(read) for read, _ in filter(None, touched))
+        written = tuple(dict.fromkeys(s for _, write in filter(None, touched) for s in write))
+        one = _Narrowed(None, reads, written)
+        if len(ends) > 1 or not _few(one.slices, v.aval):
             continue
         (end,) = ends
         if len(end) > 1 or (written and not end):
             continue
-        if every and (written or not end):
-            found[k] = _Narrowed(end[0] if end else None, tuple(every), tuple(sorted(written)))
+        if one.slices and (written or not end):
+            found[k] = one._replace(result=end[0] if end else None)
     return found
 
 
 def _few(slices: Sequence[Slice], a: ShapedArray) -> bool:
     """Whether slices are a part of an array, and no two of them share some of their elements."""
-    if len(slices) > MANY or 2 * sum(map(_size, slices)) > a.size:
+    different = sorted(set(slices))
+    if len(slices) > MANY or 2 * sum(map(_size, different)) > a.size:
         return False
-    return all(_apart(s, t) for i, s in enumerate(slices) for t in slices[:i])
+    return all(_apart(s, t) for i, s in enumerate(different) for t in different[:i])
 
 
 def _size(s: Slice) -> int:
@@ -135,26 +143,27 @@ class _Uses:
         self._whole: set[int] = set()
         self.results: dict[int, tuple[int, ...]] = {}
         versions = {v: k for k, v in enumerate(jaxpr.invars)}
+        new: dict[Any, frozenset[Slice]] = {v: frozenset() for v in versions}  # what was written
         for e in jaxpr.eqns:
             kind, rest = _kind(e), e.invars
             base = versions.get(e.invars[0]) if e.invars and type(e.invars[0]) is Var else None
             if base is not None and kind is elements.slice_:
-                self._read[base].append(_slice(e))
+                if _slice(e) not in new[e.invars[0]]:
+                    self._read[base].append(_slice(e))
                 rest = e.invars[1:]
             elif base is not None and kind is elements.update_slice and _fits(e):
                 self._written[base].append(_slice(e))
                 versions[e.outvars[0]] = base
+                new[e.outvars[0]] = new[e.invars[0]] | {_slice(e)}
                 rest = e.invars[1:]
             self._whole.update(versions[a] for a in rest if type(a) is Var and a in versions)
-        last: dict[int, set[Any]] = {}
         for r, v in enumerate(jaxpr.outvars):
             if type(v) is Var and v in versions:
                 base = versions[v]
                 self.results[base] = (*self.results.get(base, ()), r)
-                last.setdefault(base, set()).add(v)
 
     def slices(self, k: int) -> tuple[list[Slice], list[Slice]] | None:
-        """The slices of an operand that are read, and written; None where it is used as a whole."""
+        """The slices that are read as they were, and written; None where it is used as a whole."""
         return None if k in self._whole else (self._read[k], self._written[k])
 
 
@@ -180,7 +189,9 @@ def _fits(e: Eqn) -> bool:
 _RESHAPES: Final = (elements.squeeze, elements.expand_dims, elements.reshape)
 
 
-def _arm(jaxpr: Jaxpr, found: dict[int, _Narrowed], avals: Sequence[ShapedArray]) -> Jaxpr:
+def _arm(
+    jaxpr: Jaxpr, number: int, found: dict[int, _Narrowed], avals: Sequence[ShapedArray]
+) -> Jaxpr:
     """An arm of (other operands, slices) to (results, written slices).
 
     What has one element is a number until something else than another shape is asked of it.
@@ -191,25 +202,30 @@ def _arm(jaxpr: Jaxpr, found: dict[int, _Narrowed], avals: Sequence[ShapedArray]
         env: dict[Any, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
         supply = iter(args)
         env.update((v, next(supply)) for k, v in enumerate(jaxpr.invars) if k not in found)
-        parts: dict[Any, dict[Slice, Any]] = {
-            jaxpr.invars[k]: {s: next(supply) for s in one.slices} for k, one in found.items()
-        }
+        parts: dict[Any, dict[Slice, Any]] = {jaxpr.invars[k]: {} for k in found}
+        homes: dict[Any, int] = {jaxpr.invars[k]: k for k in found}
+        given: dict[int, Any] = {}
+        before: dict[int, dict[Slice, Any]] = {}
+        for k, one in found.items():
+            every = [[next(supply) for _ in arm] for arm in one.reads]
+            given[k] = iter(every[number])
+            before[k] = {s: next(supply) for s in one.written}
 
         def read(a: Any) -> Any:
             return a.value if type(a) is Literal else _shaped(env[a], a.aval.shape)
 
         for e in jaxpr.eqns:
             first = e.invars[0] if e.invars and type(e.invars[0]) is Var else None
-            base, kind = parts.get(first), _kind(e)
+            base, kind = None if first is None else parts.get(first), _kind(e)
             if base is not None and kind is elements.slice_:
-                env[e.outvars[0]] = base[_slice(e)]
+                known = _slice(e) in base
+                env[e.outvars[0]] = base[_slice(e)] if known else next(given[homes[first]])
             elif base is not None:
                 new = e.invars[1]
-                number = type(new) is Var and new.aval.size == 1
-                parts[e.outvars[0]] = {
-                    **base,
-                    _slice(e): _shaped(env[new], ()) if number else read(new),
-                }
+                is_number = type(new) is Var and new.aval.size == 1
+                written = _shaped(env[new], ()) if is_number else read(new)
+                parts[e.outvars[0]] = {**base, _slice(e): written}
+                homes[e.outvars[0]] = homes[first]
             elif kind in _RESHAPES and first is not None and first.aval.size == 1:
                 env[e.outvars[0]] = _shaped(env[first], ())
             else:
@@ -217,7 +233,11 @@ def _arm(jaxpr: Jaxpr, found: dict[int, _Narrowed], avals: Sequence[ShapedArray]
                 env.update(zip(e.outvars, outs if e.primitive.multiple else (outs,), strict=True))
         left: list[Any] = []
         for r, v in enumerate(jaxpr.outvars):
-            left += [read(v)] if r not in results else (parts[v][s] for s in results[r].written)
+            if r not in results:
+                left.append(read(v))
+                continue
+            now = {**before[homes[v]], **parts[v]}
+            left += (now[s] for s in results[r].written)
         return left
 
     return trace_closed(run, avals)
