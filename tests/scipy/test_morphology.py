@@ -78,6 +78,21 @@ def test_grey_morphology(name: str) -> None:
     agree(name, REAL, structure=heights[0])
 
 
+@pytest.mark.parametrize("name", [*GREY, "minimum_filter", "maximum_filter"])
+def test_sizes_belong_to_axes_in_their_order(name: str) -> None:
+    for more in ({"size": (2, 3)}, {"size": (2, 3), "origin": (0, -1)}):
+        agree(name, REAL, **more, axes=(1, 0))
+    agree(name, REAL, footprint=np.ones((2, 4)), axes=(1, 0), mode=["wrap", "nearest"])
+    agree(name, REAL, footprint=[[1, 0, 1], [0, 1, 1]], axes=(1, 0))
+    agree(name, VOLUME, size=(2, 3), axes=(2, 0))
+
+
+def test_heights_that_are_not_whole_of_images_of_integers() -> None:
+    image, heights = RNG.integers(-9, 9, (6, 7)), 2 * RNG.normal(size=(2, 3))
+    for name in GREY:
+        agree(name, image, structure=heights)
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_derivatives_of_grey_morphology(check: str) -> None:
     run = CHECKS[check]
@@ -192,6 +207,27 @@ def test_measurements(name: str) -> None:
         agree(name, REAL, LABELS, [1, 9])
     with pytest.raises(ConcretizationTypeError, match="Which labels"):
         ftrace.jit(lambda i: getattr(ndimage, name)(REAL, LABELS, i))(np.array([1, 2]))
+
+
+@pytest.mark.parametrize("kind", ["u1", "i1", "u2", "i4"])
+def test_sums_of_small_integers_do_not_overflow(kind: str) -> None:
+    top = np.iinfo(kind).max
+    image = RNG.integers(top // 2, top, (6, 7)).astype(kind)
+    for name in SUMS:
+        for more in ((), (LABELS,), (LABELS, 2), (LABELS, [1, 3])):
+            agree(name, image, *more)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.filterwarnings("ignore:Mean of empty")
+def test_measurements_of_nan_and_of_no_part() -> None:
+    image = np.where(RNG.uniform(size=(6, 7)) < 0.2, np.nan, REAL)
+    for name in ORDERS[:3]:
+        for more in ((), (LABELS,), (LABELS, 2), (LABELS, [1, 3])):
+            agree(name, image, *more)
+    agree("median", REAL, LABELS, 9)
+    for name in (*SUMS[:4], *ORDERS[:3]):
+        agree(name, REAL, LABELS, [])
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -39,13 +39,15 @@ class _Parts:
     def sums(self, data: Any) -> Any:
         """The sum over each part; of several parts in double precision, as in SciPy."""
         names, places = np.unique(self.wanted, return_inverse=True)
+        if not len(names):
+            return fnp.zeros(self.asked)
         slot = fnp.clip(fnp.searchsorted(names, self.labels), 0, len(names) - 1)
         slot = fnp.where(fnp.equal(fnp.take(names, slot), self.labels), slot, len(names))
         kind = typeof(data).dtype
         if not self.one:
             data = fnp.astype(data, complex if kind.kind == "c" else float)
-        elif kind.kind == "b":
-            data = fnp.astype(data, int)
+        elif kind.kind in "biu":  # as NumPy's sum
+            data = fnp.astype(data, np.uint64 if kind.kind == "u" else int)
         return self.given(segment_sum(data, slot, len(names))[places])
 
     def counts(self) -> Any:
@@ -79,6 +81,21 @@ class _Parts:
         found = fnp.take(self.x, fnp.take(order, fnp.clip(places, 0, top)))
         return fnp.where(some, found, fnp.zeros((), typeof(self.x).dtype))
 
+    def with_nan(self, found: Any, none: Any) -> Any:
+        """A number found of a single part, or NaN where it holds some, as NumPy has it.
+
+        Args:
+            found: the number.
+            none: whether it is NaN for a part without elements, too.
+        """
+        if not self.one or not (none or typeof(self.x).dtype.kind in "fc"):
+            return found
+        own = fnp.equal(self.labels, self.wanted[0])
+        missing = fnp.any(own & fnp.isnan(self.x))
+        if none:
+            missing = missing | ~fnp.any(own)
+        return fnp.where(missing, np.asarray(np.nan, typeof(found).dtype), found)
+
     def place(self, order: Any, places: Any) -> Any:
         """The indices of elements at places of an order: a tuple, or a list of them."""
         flat = fnp.take(order, fnp.clip(places, 0, typeof(self.x).size - 1))
@@ -94,7 +111,7 @@ def _extreme(parts: _Parts, largest: bool) -> tuple[Any, Any]:
     order, first, last = parts.ordered(largest and parts.one)
     places = last if largest else first
     found = parts.elements(order, places, fnp.greater_equal(last, first))
-    return parts.given(found), parts.place(order, places)
+    return parts.with_nan(parts.given(found), False), parts.place(order, places)
 
 
 def _squares(parts: _Parts) -> Any:
@@ -108,7 +125,7 @@ def _median(parts: _Parts) -> Any:
     low, high = (parts.elements(order, at, some) for at in (first + step, last - step))
     if typeof(low).dtype.kind in "biu":
         low, high = fnp.astype(low, float), fnp.astype(high, float)
-    return parts.given((low + high) / 2)
+    return parts.with_nan(parts.given((low + high) / 2), True)
 
 
 def _center(parts: _Parts) -> Any:
@@ -272,7 +289,7 @@ def maximum(input: Any, labels: Any = None, index: Any = None) -> Any:
 
 @scipys("scipy.ndimage")
 def median(input: Any, labels: Any = None, index: Any = None) -> Any:
-    """The median of each part of an image; 0 of a part without any.
+    """The median of each part of an image; 0 of a part without any, NaN if it is the only one.
 
     Args:
         input, labels, index: as in `sum_labels`.

@@ -124,13 +124,16 @@ class FilterWindow:
             raise RefusedError(
                 "a footprint has one axis for each axis of the array, and an element"
             )
+        self.sizes = held.shape
         self.held = np.expand_dims(held, tuple(i for i in range(rank) if i not in along))
         self.origins = [int(o) for o in on_all(origin, along, rank, 0)]
+        whole = len(along) == rank  # SciPy does not look at the order of the axes then
+        self.placed = list(map(int, each_axis(origin, along))) if whole else self.origins
         self.along = along
 
     def elements(self, x: Any, mode: Any, cval: Any) -> Any:
         """The elements of each window, along a last axis."""
-        wide = around(x, self.held.shape, self.origins, mode, cval)
+        wide = around(x, self.held.shape, self.placed, mode, cval)
         shape = typeof(x).shape
         if 0 in shape:
             return fnp.zeros((*shape, np.count_nonzero(self.held)))
@@ -142,10 +145,10 @@ class FilterWindow:
         """The smallest or largest element of each window."""
         if not self.held.all():
             return (fnp.max if pick is _largest else fnp.min)(self.elements(x, modes, cval), -1)
-        for axis, mode in zip(self.along, each_axis(modes, self.along), strict=True):
-            k, origin = self.held.shape[axis], self.origins[axis]
+        each = zip(self.along, self.sizes, each_axis(modes, self.along), strict=True)
+        for axis, k, mode in each:
             if k > 1:
-                x = _extreme(x, pick, axis, k, origin, mode, cval)
+                x = _extreme(x, pick, axis, k, self.origins[axis], mode, cval)
         return x
 
 
