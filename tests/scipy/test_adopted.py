@@ -59,6 +59,32 @@ def test_continuous_distributions(name: str) -> None:
     CHECKS["jvp"](ftrace.grad(lambda x: np.sum(theirs.logpdf(x, *parameters))), (inside,))
 
 
+def test_densities_at_the_ends_of_supports() -> None:
+    for name, *parameters in (
+        ("alpha", 3.57),
+        ("invgauss", 0.145),
+        ("johnsonsb", 4.3, 3.2),
+        ("levy_l",),
+        ("powerlaw", 0.66),
+        ("powerlaw", 1.66),
+        ("wald",),
+        ("rice", 1.2),
+    ):
+        theirs = getattr(scipy.stats, name)
+        at = np.array([v for v in theirs.support(*parameters) if np.isfinite(v)] + [-0.4, np.nan])
+        for method in (theirs.pdf, theirs.logpdf):
+            found = ftrace.jit(lambda x, f=method, p=parameters: f(x, *p))(at)
+            np.testing.assert_allclose(found, method(at, *parameters), rtol=1e-9)
+
+
+def test_frozen_distributions() -> None:
+    for made in (lambda b: scipy.stats.rice(b, 0.1), lambda b: scipy.stats.rice(b=b, scale=2.0)):
+        CHECKS["vjp"](lambda x, b, made=made: made(b).logpdf(x), (np.array([0.3, 2.0]), 1.2))
+        fixed = made(1.2)
+        for method in (fixed.pdf, fixed.logpdf, fixed.cdf, fixed.sf):
+            CHECKS["jit"](lambda x, f=method: f(x), (np.array([0.3, 2.0]),))
+
+
 @pytest.mark.parametrize("name", DISCRETE)
 def test_discrete_distributions(name: str) -> None:
     theirs, parameters = getattr(scipy.stats, name), DISCRETE[name]

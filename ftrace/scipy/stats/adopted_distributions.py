@@ -5,7 +5,7 @@ number must be known. A formula of SciPy's sees all elements here, those outside
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ftrace.numpy as fnp
@@ -26,8 +26,8 @@ def adopted(
     """
     theirs = importlib.import_module("scipy.stats")
     name = getattr(distribution, "name", None)
-    if type(name) is not str or getattr(theirs, name, None) is not distribution:
-        return None
+    if type(name) is not str or type(getattr(theirs, name, None)) is not type(distribution):
+        return None  # a frozen one is a copy
     is_continuous = issubclass(type(distribution), theirs.rv_continuous)
     names = ("pdf", "logpdf", "ppf", "isf") if is_continuous else ("pmf", "logpmf")
     support = lifted(distribution._get_support)
@@ -40,8 +40,8 @@ def adopted(
         beyond = fnp.where(bounded[0], low + 1.0, fnp.where(bounded[1], high - 1.0, 0.5))
         return fnp.where(bounded[0] & bounded[1], middle, beyond)
 
-    kind = Continuous if is_continuous else Discrete
-    return kind(
+    kind = _Adopted if is_continuous else Discrete
+    found = kind(
         name,
         "",
         (distribution.shapes or "").replace(",", " "),
@@ -50,6 +50,31 @@ def adopted(
         valid=lifted(distribution._argcheck),
         **{n: _on_vectors(lifted(getattr(distribution, f"_{n}"))) for n in (*names, *_SHARED)},
     )
+    mask = "_support_mask"
+    if (
+        is_continuous
+        and getattr(type(distribution), mask) is not theirs.rv_continuous._support_mask
+    ):
+        found.mask = lifted(getattr(distribution, mask))
+    return found
+
+
+class _Adopted(Continuous):
+    """A distribution of SciPy's with a density.
+
+    Attributes:
+        mask: where the density is told by its formula, if that is not the whole support: many have
+            none at the ends.
+    """
+
+    mask: Callable[..., Any] | None = None
+
+    def _outside(self, z: Any, parameters: Sequence[Any], closed: bool) -> tuple[Any, Any]:
+        below, above = super()._outside(z, parameters, closed)
+        if closed and self.mask is not None:
+            told = fnp.logical_or(self.mask(z, *parameters), fnp.isnan(z))
+            below = fnp.logical_or(below, fnp.logical_not(told))
+        return below, above
 
 
 def _on_vectors(formula: Callable[..., Any]) -> Callable[..., Any]:
