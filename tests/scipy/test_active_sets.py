@@ -47,6 +47,22 @@ def test_fits_without_negative_parts(check: str) -> None:
         ftrace.jit(lambda b: f(TABLE, b))(SUMS[:3])
 
 
+@pytest.mark.parametrize("solve", ARES)
+def test_riccati_equations_in_single_precision(solve: Any) -> None:
+    args = [v.astype("f4") for v in (A, B, Q, R)]
+    found, expected = ftrace.jit(solve)(*args), solve(*args)
+    assert found.dtype == expected.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert ftrace.grad(lambda a: np.sum(solve(a, *args[1:])))(args[0]).dtype == np.float32
+
+
+def test_a_fit_to_a_column() -> None:
+    np.testing.assert_allclose(
+        ftrace.jit(lambda b: scipy.optimize.nnls(TABLE, b)[0])(SUMS[:, None]),
+        scipy.optimize.nnls(TABLE, SUMS)[0],
+    )
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_assignments(check: str) -> None:
     for maximize in (False, True):

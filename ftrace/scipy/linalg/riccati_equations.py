@@ -36,6 +36,8 @@ def _started(name: str, matrices: Any, more: tuple[Any, Any], balanced: bool) ->
             "Bring the equation into the form without: A - B R^-1 S^H, Q - S R^-1 S^H.",
         )
     a, b, q, r = promote_inexact(*map(value, matrices))
+    wide = np.result_type(typeof(a).dtype, np.float64)  # SciPy's solutions are in double precision
+    a, b, q, r = (fnp.astype(v, wide) for v in (a, b, q, r))
     like = np.zeros(typeof(a).shape, typeof(a).dtype)
     solve = lazy("scipy.linalg", name)
     return [a, b, q, r, at_run_time(solve, a, b, q, r, balanced=balanced, like=like)]

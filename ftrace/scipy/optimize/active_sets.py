@@ -50,7 +50,7 @@ def nnls(A: Any, b: Any, maxiter: int | None = None) -> Any:
 
     Args:
         A: shape (m, n); columns that are used are independent.
-        b: shape (m,).
+        b: shape (m,), or a column.
         maxiter: the most iterations.
 
     Returns:
@@ -72,6 +72,7 @@ def nnls(A: Any, b: Any, maxiter: int | None = None) -> Any:
                [0. , 0. , 0. ]])
     """
     matrix, b = (fnp.astype(fnp.asarray(value(v)), float) for v in (A, b))
+    b = b[:, 0] if typeof(b).ndim == 2 and typeof(b).shape[1] == 1 else b
     if typeof(matrix).ndim != 2 or typeof(b).shape != typeof(matrix).shape[:1]:
         raise RefusedError("A matrix and a vector that fit are expected.")
     n = typeof(matrix).shape[1]
