@@ -184,7 +184,7 @@ def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
     """The median of a window about each element of an image, with zeros outside.
 
     Args:
-        input: an image of uint8, float32 or float64.
+        input: an image; of another dtype than uint8, float32 or float64 as `medfilt` takes it.
         kernel_size: how many elements a window has along both axes, or each of them: odd numbers.
 
     Returns:
@@ -202,8 +202,8 @@ def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
                [3., 4., 4.]])
     """
     x = value(input)
-    if typeof(x).ndim != 2 or typeof(x).dtype.char not in "Bfd":
-        raise RefusedError("No matching signature found")
+    if typeof(x).dtype.char in "Bfd" and typeof(x).ndim != 2:
+        raise RefusedError("object of too small depth for desired array")
     return medfilt.__wrapped__(x, kernel_size)  # type: ignore[attr-defined]
 
 

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 import ftrace.numpy as fnp
 from ftrace.numpy.promote import promote_inexact, value
 from ftrace.scipy.borrowing import scipys
@@ -25,7 +27,8 @@ def sawtooth(t: Any, width: Any = 1) -> Any:
         >>> ftrace.jit(sawtooth)(np.array([0.0, np.pi / 2, np.pi]))
         array([-1. , -0.5,  0. ])
     """
-    t, width = fnp.broadcast_arrays(*promote_inexact(value(t), value(width)))
+    t, width, _ = promote_inexact(value(t), value(width), np.float64(0))  # as SciPy's result
+    t, width = fnp.broadcast_arrays(t, width)
     phase = fnp.mod(t, 2 * math.pi)
     rises = fnp.less(phase, width * 2 * math.pi)
     up = phase / fnp.where(rises, math.pi * width, 1.0) - 1
