@@ -210,6 +210,14 @@ def test_splines_of_several_variables_are_scipys() -> None:
         interpolate.NdBSpline((t, t), c[1:], 2)
     with pytest.raises(ShapeError, match="coordinates"):
         interpolate.NdBSpline((t, t), c, 2)(at[..., :1])
+    with pytest.raises(ValueError, match="must be positive"):
+        interpolate.NdBSpline((t, t), c, 2)(at, nu=(-1, 0))
+
+
+def test_the_method_that_calls_a_spline_is_lifted() -> None:
+    call = theirs.InterpolatedUnivariateSpline(X, Y).__call__
+    close(ftrace.jit(lambda x: call(x, 1))(INSIDE), call(INSIDE, 1))
+    close(ftrace.jit(lambda x: list(map(call, x)))(INSIDE), call(INSIDE))
 
 
 # ------------------------------------------------------------------------------ fits
@@ -220,6 +228,7 @@ def test_fits_by_their_basis_are_scipys() -> None:
     many = RNG.normal(size=(2, 12, 3))
     for fit in (
         lambda m, y: m.make_lsq_spline(X, y, t, 3, W, 1),
+        lambda m, y: m.make_lsq_spline(X, y, t, 3, W, 1, check_finite=False, method="norm-eq"),
         lambda m, y: m.make_interp_spline(X, y, bc_type="natural", axis=1),
         lambda m, y: m.make_interp_spline(X, y, bc_type=("clamped", [(2, y[:, 0] * 0.1)]), axis=1),
         lambda m, y: m.make_smoothing_spline(X, y, W, 0.1, axis=1),

@@ -193,7 +193,7 @@ def _where_unknown(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_public(cls: type, name: str) -> bool:
     """Whether a class has a public method: one of ours that SciPy's object has, too."""
-    return name[0] != "_" and hasattr(cls, name)
+    return (name[0] != "_" or name == "__call__") and hasattr(cls, name)
 
 
 def _object(x: Any) -> Callable[..., Any] | None:

@@ -246,7 +246,17 @@ def nearest(a: Any, b: Any) -> Any:
     return fnp.linalg.lstsq(a, b, rcond=None)[0]
 
 
-def make_lsq_spline(x: Any, y: Any, t: Any, k: int = 3, w: Any = None, axis: int = 0) -> BSpline:
+def make_lsq_spline(
+    x: Any,
+    y: Any,
+    t: Any,
+    k: int = 3,
+    w: Any = None,
+    axis: int = 0,
+    check_finite: bool = True,
+    *,
+    method: str = "qr",
+) -> BSpline:
     """The spline of some knots that is nearest to samples, by least squares.
 
     Args:
@@ -256,6 +266,7 @@ def make_lsq_spline(x: Any, y: Any, t: Any, k: int = 3, w: Any = None, axis: int
         k: the degree.
         w: weights that differences are multiplied with, m positive numbers.
         axis: the axis of y.
+        check_finite, method: without effect, but those that SciPy does not know are refused.
 
     Returns:
         A `BSpline`.
@@ -271,7 +282,7 @@ def make_lsq_spline(x: Any, y: Any, t: Any, k: int = 3, w: Any = None, axis: int
         >>> ftrace.grad(f)(x**2).round(3)
         array([-0.123,  0.246,  0.614,  0.351,  0.088, -0.175])
     """
-    asked("make_lsq_spline", x, y, t, k, w, axis)
+    asked("make_lsq_spline", x, y, t, k, w, axis, check_finite, method=method)
     x, y, axis = samples(x, y, axis)
     knots, k = value(t), static_int(k, "k")
     weights = 1 if w is None else fnp.astype(value(w), typeof(x).dtype)

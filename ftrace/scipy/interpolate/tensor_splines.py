@@ -139,6 +139,8 @@ class NdBSpline:
             )
         flat = fnp.reshape(at, (-1, d))
         orders = [0] * d if nu is None else [static_int(n, "nu") for n in nu]
+        if min(orders) < 0:
+            raise ValueError(f"derivatives must be positive, got nu = {nu}")
         parts = [(t, k, flat[:, i]) for i, (t, k) in enumerate(zip(knots, self.k, strict=True))]
         bases = [local_basis(*part, n) for part, n in zip(parts, orders, strict=True)]
         found = at_points(c, bases)
