@@ -8,6 +8,7 @@ import scipy.stats
 
 import ftrace
 from ftrace.core.config import update
+from ftrace.core.errors import TracerIntegerConversionError
 from tests.scipy.agreeing import CHECKS
 
 CONTINUOUS: dict[str, tuple[float, ...]] = {
@@ -80,7 +81,7 @@ def test_densities_at_the_ends_of_supports() -> None:
 def test_frozen_distributions() -> None:
     for made in (lambda b: scipy.stats.rice(b, 0.1), lambda b: scipy.stats.rice(b=b, scale=2.0)):
         CHECKS["vjp"](lambda x, b, made=made: made(b).logpdf(x), (np.array([0.3, 2.0]), 1.2))
-        fixed = made(1.2)
+        fixed: Any = made(1.2)
         for method in (fixed.pdf, fixed.logpdf, fixed.cdf, fixed.sf):
             CHECKS["jit"](lambda x, f=method: f(x), (np.array([0.3, 2.0]),))
 
@@ -103,3 +104,9 @@ def test_slopes_by_parameters() -> None:
             check(lambda *p, x=x, f=theirs.logpdf: f(x, *p, 0.0, 1.2), parameters)
     for check in CHECKS.values():
         check(lambda p: scipy.stats.logser.logpmf(np.array([1, 2, 4]), p), (0.6,))
+
+
+def test_a_distribution_that_holds_another_object_is_no_frozen_one() -> None:
+    urn = scipy.stats.nchypergeom_fisher
+    with pytest.raises(TracerIntegerConversionError, match="int"):
+        ftrace.jit(lambda k: urn.pmf(k, 140, 80, 60, 0.5))(np.arange(40.0, 43.0))

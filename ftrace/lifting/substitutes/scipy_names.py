@@ -171,7 +171,7 @@ def _method(fn: MethodType, lifted: Callable[[Any], Any]) -> Callable[..., Any] 
         return _where_traced(
             fn, lambda *args, **given: getattr(adopt(holder), fn.__name__)(*args, **given), _NO
         )
-    distribution = getattr(holder, "dist", holder)
+    distribution = holder.dist if hasattr(holder, "args") else holder
     bound = (holder.args, holder.kwds) if distribution is not holder else ((), {})
     own = type(distribution).__name__.removesuffix("_gen")
     ours = _face("scipy.stats", getattr(distribution, "name", own))

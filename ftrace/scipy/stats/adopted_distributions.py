@@ -50,12 +50,9 @@ def adopted(
         valid=lifted(distribution._argcheck),
         **{n: _on_vectors(lifted(getattr(distribution, f"_{n}"))) for n in (*names, *_SHARED)},
     )
-    mask = "_support_mask"
-    if (
-        is_continuous
-        and getattr(type(distribution), mask) is not theirs.rv_continuous._support_mask
-    ):
-        found.mask = lifted(getattr(distribution, mask))
+    if isinstance(found, _Adopted):
+        usual = type(distribution)._support_mask is theirs.rv_continuous._support_mask
+        found.mask = None if usual else lifted(distribution._support_mask)
     return found
 
 
