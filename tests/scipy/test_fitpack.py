@@ -8,7 +8,7 @@ import scipy.interpolate as theirs
 
 import ftrace
 from ftrace.core.config import update
-from ftrace.core.errors import RuleError
+from ftrace.core.errors import RuleError, ShapeError
 from ftrace.scipy import interpolate
 from tests.scipy.agreeing import CHECKS
 
@@ -86,3 +86,13 @@ def test_calls_of_scipys_own_functions_are_transformed() -> None:
 
     np.testing.assert_allclose(ftrace.jit(program)(Y), program(Y), rtol=1e-9)
     CHECKS["jvp"](program, (Y,))
+
+
+def test_a_spline_without_coefficients_is_refused_by_name() -> None:
+    for call in (
+        lambda tck: theirs.splint(0.0, 1.0, tck),
+        lambda tck: theirs.spalde(1.0, tck),
+        lambda tck: theirs.splev(1.0, tck),
+    ):
+        with pytest.raises(ShapeError, match="0 coefficients"):
+            ftrace.jit(lambda c, f=call: f((np.arange(8.0), c, 3)))(np.zeros(0))

@@ -109,7 +109,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
             raise RefusedError("A BSpline has one curve, and extrapolates.")
         return BSpline(tck.t, tck.c, tck.k)(at, der)
     t, c, k = tck
-    if typeof(value(c[0])).ndim:
+    if _curves(c):
         return [splev.__wrapped__(at, (t, one, k), der, ext) for one in c]  # type: ignore[attr-defined]
     der, k = static_int(der, "der"), static_int(k, "The degree")
     if not 0 <= der <= k:
@@ -129,7 +129,7 @@ def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 
 def _curves(c: Any) -> bool:
     """Whether coefficients are those of several curves."""
-    return bool(typeof(value(c[0])).ndim)
+    return len(c) > 0 and bool(typeof(value(c[0])).ndim)
 
 
 @scipys("scipy.interpolate", asked=False)
