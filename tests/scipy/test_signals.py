@@ -201,7 +201,8 @@ def test_a_filter_compiled() -> None:
 def test_sawtooth_and_medfilt2d_have_dtypes_of_scipys() -> None:
     for dtype in ("f4", "i4", "f8"):
         t, image = np.arange(6).astype(dtype), np.arange(12).reshape(3, 4).astype(dtype) ** 2 % 7
-        for width in (1, 0.5, np.float32(0.25)):
+        widths: Any = (1, 0.5, np.float32(0.25))
+        for width in widths:
             found = ftrace.jit(lambda t, w=width: scipy.signal.sawtooth(t, w))(t)
             assert found.dtype == np.float64
             np.testing.assert_allclose(found, scipy.signal.sawtooth(t, width), atol=1e-6)
