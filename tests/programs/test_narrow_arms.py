@@ -7,6 +7,7 @@ import ftrace
 import ftrace.numpy as fnp
 from ftrace import lax
 from ftrace.core.jaxpr import subjaxprs
+from ftrace.core.source import describe
 
 X = np.random.default_rng(0).normal(size=6)
 
@@ -175,6 +176,32 @@ def test_arms_over_a_table_are_arms_over_numbers():
 def test_an_array_that_an_arm_hands_on_is_copied_as_before():
     y = lax.cond(True, lambda x: x, lambda x: x, X)
     assert not np.shares_memory(y, X)
+
+
+def test_large_slices_are_not_copied_for_an_arm_that_may_not_be_taken():
+    def f(x):
+        a = x.copy()
+        if x[-1, -1] > 0.5:
+            a[:, 0] = np.sin(a[:, 1])
+        return a
+
+    assert branches(f, np.ones((1000, 8))) == [[(1000, 8)]]
+    assert branches(f, np.ones((10, 8))) == [[(10, 1), (10, 1)]]
+
+
+def test_equations_of_arms_keep_their_lines():
+    def f(x):
+        a = x.copy()
+        if x[5] > 0.5:
+            a[1] = a[0] * 2.0
+            a[2] = np.log(a[1])
+        return a
+
+    made = ftrace.make_jaxpr(f)(X)
+    (cond,) = (e for e in made.eqns if e.primitive.name == "cond")
+    places = {e.primitive.name: e.source for b in cond.params["branches"] for e in b.eqns}
+    assert "a[0] * 2.0" in describe(places["mul"])
+    assert "np.log(a[1])" in describe(places["log"])
 
 
 def test_a_long_table_is_differentiated_as_a_loop():

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from ftrace.control.rows.cond import Branches, cond_call
+from ftrace.core import source
 from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
 from ftrace.core.kinds import way
@@ -22,6 +23,7 @@ from ftrace.primitives.slicing import slice as slice_of
 from ftrace.primitives.slicing import update_slice
 
 MANY: Final = 32  # slices of an array that are told apart
+SMALL: Final = 1 << 10  # elements that are copied for an arm which may not be taken
 Slice = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # starts, limits, strides
 
 
@@ -112,9 +114,9 @@ def _narrowed(branches: Branches) -> dict[int, _Narrowed]:
 
 
 def _few(slices: Sequence[Slice], a: ShapedArray) -> bool:
-    """Whether slices are a part of an array, and no two of them share some of their elements."""
+    """Whether slices are a small part of an array, and no two of them share some elements."""
     different = sorted(set(slices))
-    if len(slices) > MANY or 2 * sum(map(_size, different)) > a.size:
+    if len(slices) > MANY or sum(map(_size, different)) > min(SMALL, a.size // 2):
         return False
     return all(_apart(s, t) for i, s in enumerate(different) for t in different[:i])
 
@@ -198,7 +200,8 @@ def _arm(
     """
     results = {one.result: one for one in found.values() if one.result is not None}
 
-    def run(*args: Any) -> list[Any]:
+    @source.replaying
+    def narrowed(*args: Any) -> list[Any]:
         env: dict[Any, Any] = dict(zip(jaxpr.constvars, jaxpr.consts, strict=True))
         supply = iter(args)
         env.update((v, next(supply)) for k, v in enumerate(jaxpr.invars) if k not in found)
@@ -214,23 +217,25 @@ def _arm(
         def read(a: Any) -> Any:
             return a.value if type(a) is Literal else _shaped(env[a], a.aval.shape)
 
-        for e in jaxpr.eqns:
-            first = e.invars[0] if e.invars and type(e.invars[0]) is Var else None
-            base, kind = None if first is None else parts.get(first), _kind(e)
+        for eqn in jaxpr.eqns:
+            first = eqn.invars[0] if eqn.invars and type(eqn.invars[0]) is Var else None
+            base, kind = None if first is None else parts.get(first), _kind(eqn)
             if base is not None and kind is elements.slice_:
-                known = _slice(e) in base
-                env[e.outvars[0]] = base[_slice(e)] if known else next(given[homes[first]])
+                known = _slice(eqn) in base
+                env[eqn.outvars[0]] = base[_slice(eqn)] if known else next(given[homes[first]])
             elif base is not None:
-                new = e.invars[1]
+                new = eqn.invars[1]
                 is_number = type(new) is Var and new.aval.size == 1
                 written = _shaped(env[new], ()) if is_number else read(new)
-                parts[e.outvars[0]] = {**base, _slice(e): written}
-                homes[e.outvars[0]] = homes[first]
+                parts[eqn.outvars[0]] = {**base, _slice(eqn): written}
+                homes[eqn.outvars[0]] = homes[first]
             elif kind in _RESHAPES and first is not None and first.aval.size == 1:
-                env[e.outvars[0]] = _shaped(env[first], ())
+                env[eqn.outvars[0]] = _shaped(env[first], ())
             else:
-                outs = e.primitive(*map(read, e.invars), **e.params)
-                env.update(zip(e.outvars, outs if e.primitive.multiple else (outs,), strict=True))
+                outs = eqn.primitive(*map(read, eqn.invars), **eqn.params)
+                env.update(
+                    zip(eqn.outvars, outs if eqn.primitive.multiple else (outs,), strict=True)
+                )
         left: list[Any] = []
         for r, v in enumerate(jaxpr.outvars):
             if r not in results:
@@ -240,4 +245,4 @@ def _arm(
             left += (now[s] for s in results[r].written)
         return left
 
-    return trace_closed(run, avals)
+    return trace_closed(narrowed, avals)
