@@ -158,6 +158,7 @@ pinv = Primitive(
     jvp=_pinv_jvp,
     transpose=NO_TRANSPOSE,
     batch=lambda *args, **params: in_front(pinv)(*args, **params),
+    gate=gate_stacks(0),
     zeros=True,
     samples=_pinv_samples,
     errors=_pinv_errors,

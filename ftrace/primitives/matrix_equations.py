@@ -184,6 +184,7 @@ sylvester = Primitive(
     transpose=_sylvester_transpose,
     batch=lambda axis, values, dims: in_front(sylvester)(axis, values, dims),
     mask=mask_of_stacks((2,), (2, 2, 2)),
+    gate=gate_stacks(2, units=(0, 1)),
     zeros=True,
     linear_in=(2,),
     samples=_sylvester_samples,

@@ -18,7 +18,8 @@ from ftrace.core.jaxpr import Eqn, Literal, Var
 from ftrace.core.lower import Cores, GufuncCall
 from ftrace.core.primitive import ErrorSample, Linear, Rule, Unsupported
 from ftrace.primitives.arithmetic import conj
-from ftrace.primitives.compare import bitwise_or, ge, select
+from ftrace.primitives.compare import bitwise_or, eq, ge, select
+from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.create import iota
 from ftrace.primitives.dot import dot_general
 from ftrace.primitives.linear import add, broadcast_in_dim, check_kinds, move_axis, transpose
@@ -193,20 +194,42 @@ def mask_of_stacks(results: Ints, operands: Ints) -> Rule:
     return reach
 
 
-def gate_stacks(*positions: int) -> Rule:
-    """The `gate` of a row that refuses some numbers: operands are zero where it is not active."""
+def gate_stacks(*positions: int, units: Ints = ()) -> Rule:
+    """The `gate` of a row that refuses some numbers: operands are zero where it is not active.
+
+    Args:
+        units: operands that are unit matrices there, as zeros are refused, or warned of.
+    """
 
     def gate(e: Eqn, active: Var) -> list[Eqn]:
         eqns: list[Eqn] = []
         operands = list(e.invars)
-        for k in positions:
-            x = operands[k]
-            operands[k] = Var(aval(x.aval.shape, x.aval.dtype))
-            zero = Literal(x.aval.dtype.type(0))
-            eqns.append(Eqn(select, [active, x, zero], {}, [operands[k]], e.source))
+        for k in (*positions, *units):
+            x = operands[k].aval
+            other: Any = Literal(x.dtype.type(0))
+            if k in units:
+                made = _unit_matrices(x, e.source)
+                eqns += made
+                (other,) = made[-1].outvars
+            new = Var(aval(x.shape, x.dtype))
+            eqns.append(Eqn(select, [active, operands[k], other], {}, [new], e.source))
+            operands[k] = new
         return [*eqns, Eqn(e.primitive, operands, e.params, e.outvars, e.source)]
 
     return gate
+
+
+def _unit_matrices(x: ShapedArray, place: Any) -> list[Eqn]:
+    """The equations that make unit matrices of a type."""
+    row, column = (Var(aval(x.shape, dtypes.int64)) for _ in range(2))
+    same, unit = Var(aval(x.shape, dtypes.bool_)), Var(aval(x.shape, x.dtype))
+    counts = {"dtype": dtypes.int64, "shape": x.shape}
+    return [
+        Eqn(iota, [], {**counts, "dimension": x.ndim - 2}, [row], place),
+        Eqn(iota, [], {**counts, "dimension": x.ndim - 1}, [column], place),
+        Eqn(eq, [row, column], {}, [same], place),
+        Eqn(convert_element_type, [same], {"new_dtype": x.dtype}, [unit], place),
+    ]
 
 
 def beside(x: Any, d: int, axis: int) -> Any:

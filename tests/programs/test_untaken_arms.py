@@ -32,6 +32,10 @@ OPERATIONS = {
     "lstsq": lambda z: np.linalg.lstsq(S / z, B[:2], rcond=None)[0].sum(),
     "matrix_power": lambda z: np.linalg.matrix_power(S / z, 2).sum(),
     "expm": lambda z: scipy.linalg.expm(S / z * 0.1).sum(),
+    "pinv": lambda z: np.linalg.pinv(S / z).sum(),
+    "sqrtm": lambda z: scipy.linalg.sqrtm(S / z).real.sum(),
+    "logm": lambda z: scipy.linalg.logm(S / z).real.sum(),
+    "solve_sylvester": lambda z: scipy.linalg.solve_sylvester(S / z, S, S).sum(),
     "complex dot": lambda z: np.real(np.ones(3) @ (B / (z * 1j))),
     "cov": lambda z: np.cov(B / z),
 }
@@ -77,3 +81,12 @@ def test_derivatives_of_a_batch_are_those_of_its_elements(name, form):
     ]
     for one in found:
         np.testing.assert_allclose(one, expected, rtol=1e-9)
+
+
+def test_forms_without_derivatives_are_not_asked_for_where_the_arm_is_not_taken():
+    def f(x):
+        if x > 0:
+            return scipy.linalg.schur(S / x)[0][0, 0] + scipy.linalg.hessenberg(S / x)[1, 1]
+        return 2.0 * x
+
+    np.testing.assert_allclose(ftrace.vmap(f)(X), [f(x) for x in X])
