@@ -194,6 +194,20 @@ def mask_of_stacks(results: Ints, operands: Ints) -> Rule:
     return reach
 
 
+def mask_of_columns(mask: Any, a: Any, b: Any, *, left_side: bool = True, **params: Any) -> Any:
+    """The `mask` of a row that solves systems: a column of b meets that of the solution.
+
+    With `left_side` False it is a row. A mapped axis may lie among them (`beside`).
+    """
+    if type(b) is not Linear:
+        return None, None
+    n = len(typeof(mask).shape)
+    across = n - 2 if left_side else n - 1
+    kept = tuple(d for d in range(n) if d != across)
+    alive = reduce_or(mask, axes=(across,))
+    return None, broadcast_in_dim(alive, shape=b.aval.shape, broadcast_dimensions=kept)
+
+
 def gate_stacks(*positions: int, units: Ints = ()) -> Rule:
     """The `gate` of a row that refuses some numbers: operands are zero where it is not active.
 

@@ -26,6 +26,7 @@ from ftrace.primitives.stacks import (
     check_square,
     check_stacks,
     in_front,
+    mask_of_columns,
     matrices,
     numpys_loop,
     product,
@@ -119,6 +120,7 @@ def _solve_row(name: str, row: Callable[[], Primitive], *, leads: bool, doc: str
         jvp=_solve_jvp(row),
         transpose=_solve_transpose,
         batch=_solve_batch(row),
+        mask=mask_of_columns,
         zeros=True,
         linear_in=(1,),
         lower=(

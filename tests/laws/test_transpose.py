@@ -186,7 +186,8 @@ def test_a_mask_of_what_was_read_hides_no_cotangent(case: Case, operands: tuple[
 
 def is_of_stacks(case: Case) -> bool:
     """Whether a rule of a mask knows only which matrices of a stack meet."""
-    return "mask_of_stacks" in getattr(case.row.mask, "__qualname__", "")
+    name = getattr(case.row.mask, "__qualname__", "")
+    return "mask_of_stacks" in name or "mask_of_columns" in name
 
 
 @over_operands([c for c in READ if callable(c.row.mask) and not is_of_stacks(c)], choices)

@@ -90,3 +90,22 @@ def test_forms_without_derivatives_are_not_asked_for_where_the_arm_is_not_taken(
         return 2.0 * x
 
     np.testing.assert_allclose(ftrace.vmap(f)(X), [f(x) for x in X])
+
+
+@pytest.mark.parametrize("solve", [np.linalg.solve, scipy.linalg.solve_triangular])
+def test_right_hand_sides_of_one_matrix_lie_beside_each_other(solve):
+    """They are columns of one system under `vmap`, and stay apart."""
+
+    def f(m, x):
+        if x > 0:
+            return solve(S, np.log(m) / np.sqrt(m)).sum()
+        return x * m.sum()
+
+    m = np.array([[1.0, 2.0], [0.0, 1.0], [3.0, 0.5]])
+
+    def total(m):
+        return ftrace.vmap(f)(m, X).sum()
+
+    expected = [ftrace.grad(f)(row, x) for row, x in zip(m, X, strict=True)]
+    for one in (ftrace.grad(total), ftrace.jit(ftrace.grad(total))):
+        np.testing.assert_allclose(one(m), expected, rtol=1e-12)
