@@ -188,6 +188,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_is_named_with_what_to_use(name: str) -> None:
     f, advice = REFUSED[name]
