@@ -6,6 +6,7 @@ whether a division by zero is an error is asked of each (`dividing.py`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ftrace.core.errors import LiftError
@@ -151,9 +152,12 @@ def computed(operate: Callable[..., Any], found: T, *operands: Any) -> T:
         types = [(*before, t) for before in types for t in mine]
     kinds = {_result(operate, *one) for one in types} - {None}
     if callable(is_python):  # at once, as in `chosen_classes`
-        now = asked(is_python)
-        is_python = lambda: now  # noqa: E731
+        is_python = partial(_same, asked(is_python))
     return marked(found, Classes((stands_for(found), *kinds), is_python, True))
+
+
+def _same(known: Any) -> Any:
+    return known
 
 
 def _result(operate: Callable[..., Any], *types: type) -> Any:

@@ -313,7 +313,9 @@ def calling(h):
 
 
 def test_a_function_that_is_gone_is_not_taken_for_none():
-    helper = lambda x: type(x)(2.0)  # noqa: E731 - made anew, and forgotten
+    def helper(x):  # made anew, and forgotten
+        return type(x)(2.0)
+
     assert asking(calling(helper)).asks
     del helper
     gc.collect()
