@@ -17,6 +17,7 @@ from ftrace.interpreters.batching import Axis, batch_jaxpr
 from ftrace.interpreters.staging import trace_closed
 from ftrace.lowering.fusion.inline import without_calls
 from ftrace.lowering.loops.batch_axes import BatchAxes, narrowed
+from ftrace.primitives.spectra import eigvalsh
 from tests.laws.cases import assert_close, over_cases
 from tests.laws.test_vmap import dims_of, stacked, subsets
 
@@ -62,3 +63,15 @@ def test_rows_that_nobody_mapped(case):
     one = trace_closed(case.flat, case.avals)
     for n in {n for a in case.avals for n in a.shape if n > max(CHOSEN)}:
         of_some(one, case.args, n)
+
+
+def test_rows_of_a_matrix_are_no_batch_of_matrices():
+    """A gufunc's core axes may be counted from the last one."""
+    a = np.random.default_rng(0).normal(size=(SIZE, SIZE))
+
+    def values(a):
+        return [eigvalsh(a, low=True)]
+
+    assert not of_some(trace_closed(values, [typeof(a)]), [a], SIZE)
+    stack = np.stack([k * a for k in range(SIZE)])
+    assert of_some(trace_closed(values, [typeof(stack)]), [stack], SIZE)

@@ -256,9 +256,22 @@ def newton_of_all(x):
     return lax.while_loop(lambda s: np.any(abs(np.exp(s) - C) > 0.1), step, x).sum()
 
 
+def going_on_behind_their_end(x):
+    """Chosen by the loop's own condition, but not what was carried before."""
+
+    def step(state):
+        s, c = state
+        return np.where(s < c, s * 1.2 + 0.1 * np.sin(s), s * 1.01 + 0.01 * np.cos(s)), c
+
+    return lax.while_loop(lambda state: np.any(state[0] < state[1]), step, (x, C))[0].sum()
+
+
 @pytest.mark.parametrize(
     "f",
-    [normalized, logarithm, by_count, among_all, nested, until_all_end, newton_of_all],
+    [
+        *(normalized, logarithm, by_count, among_all, nested, until_all_end, newton_of_all),
+        going_on_behind_their_end,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_batch_elements_that_meet(f):
@@ -315,7 +328,9 @@ def test_passes_of_users_see_equations_once():
         found = passes.replacing("sin", np.cos)(passes.replacing("cos", fnp.tan)(jaxpr))
         return passes.replacing("tan", np.sin)(found)
 
-    f = vmap(grad(grow))
+    def f(x, c):  # a sine behind the loop, its cosine before the way back
+        return grad(lambda x: np.sin(vmap(grow)(x, c)).sum())(x)
+
     with passes.inserted(swapped, after="dce", name="swapped"):
         assert in_blocks(f, X, C)
         found, expected = jit(f)(X, C), jit(f)(X[1:], C[1:])

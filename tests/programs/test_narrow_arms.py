@@ -28,6 +28,11 @@ def branches(f, *args):
     return found
 
 
+def equations(jaxpr):
+    inner = (j for e in jaxpr.eqns for _, j in subjaxprs(e.params))
+    return len(jaxpr.eqns) + sum(map(equations, inner))
+
+
 def check(f, x):
     """Compiled, mapped and differentiated, a program is what NumPy makes of it."""
     expected = f(x.copy())
@@ -89,7 +94,7 @@ def exchanging(x):
 
 def overlapping(x):
     """Slices that share elements are not told apart."""
-    a = np.sin(x)
+    a = np.outer(np.sin(x), np.ones(8)).ravel()
     if x[0] > 0:
         a[1:4] = a[0:3] * 2
         a[2] = a[1]
@@ -205,11 +210,11 @@ def test_equations_of_arms_keep_their_lines():
 
 
 def test_a_long_table_is_differentiated_as_a_loop():
-    x = np.random.default_rng(1).normal(size=16)
+    x = np.random.default_rng(1).normal(size=11)  # of less equations than it takes without branches
     slope = ftrace.grad(longest)(x)
     np.testing.assert_allclose(ftrace.jit(ftrace.grad(longest))(x), slope, rtol=1e-12)
-    jaxpr = ftrace.make_jaxpr(ftrace.grad(ftrace.jit(longest)))(x)
-    assert len(getattr(jaxpr, "jaxpr", jaxpr).eqns) < 300
+    made = ftrace.make_jaxpr(ftrace.grad(ftrace.jit(longest)))(x)
+    assert equations(getattr(made, "jaxpr", made)) < 300
 
 
 @pytest.mark.parametrize("seed", range(12))
