@@ -53,6 +53,18 @@ def is_view(eqn: Eqn) -> bool:
     return moving is not None and len(eqn.invars) == 1 and moving.reads in ("axes", "shifted")
 
 
+def is_reshape(eqn: Eqn) -> bool:
+    """Whether the result is the operand's memory in another shape."""
+    moving = way(eqn.primitive, Moving)
+    return moving is not None and moving.memory and moving.reads == "axes"
+
+
+def is_joined(eqn: Eqn) -> bool:
+    """Whether the result is the operands' memory, one behind the other."""
+    moving = way(eqn.primitive, Moving)
+    return moving is not None and moving.memory and moving.reads == "choice"
+
+
 def keeps(eqn: Eqn) -> bool:
     """Whether evaluation may hand operands to a function of the user's, which may keep them."""
     row = eqn.primitive

@@ -54,7 +54,8 @@ class Moving:
         reads: where. "axes": coordinates are coordinates of the result, or 0; "shifted": affine in
             them; "computed": by scalar operands; "choice": of an operand, by a coordinate.
         when: (operand avals, result aval) -> whether kernels can do this case of the row.
-        memory: whether row-major memory stays as it is.
+        memory: whether row-major memory stays as it is; with "choice", that of the operands, one
+            behind the other.
         joins: params -> the axis along which operands are put one behind the other, so that
             neighbours may be put together first, by the same row.
         part: params -> (starts, sizes) of the part of operand 0, without gaps, that the result is
@@ -296,8 +297,8 @@ class Layout(NamedTuple):
         first: 1 if operand 0 is the number of iterations, else 0.
         reverse: whether the last element comes first.
         records: whether a loop with a condition leaves tapes and counts its iterations.
-        along: for each array with elements (first, step): the element of the first iteration, and
-            how many further that of the next one lies; None: each in its turn.
+        along: for each array with elements (first, step): the element of number 0, and how many
+            further that of the next one lies; None: each in its turn.
     """
 
     body: Any

@@ -101,6 +101,7 @@ TRAVERSALS = {
         "lowering/loops/loop_regions.py",
     },
     "systems with one matrix": {"lowering/fusion/shared_systems.py"},
+    "copies that are not made": {"lowering/memory/assembly.py"},
     "printing, checking, telling where a value was made": {
         "core/check.py", "core/pretty.py", "interpreters/noting.py", "api/looking/residuals.py",
     },

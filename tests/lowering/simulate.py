@@ -23,6 +23,7 @@ from ftrace.lowering.program.program import (
     Copy,
     Look,
     Multiply,
+    PartOf,
     Program,
     Repeat,
     Scan,
@@ -62,11 +63,26 @@ def _rubbish(a: ShapedArray) -> Any:
 
 
 def _run(steps: Sequence[Step], program: Program, memory: Memory, reverse: bool) -> None:
+    parts: dict[PartOf, bytes] = {}  # as they were put into their arrays last
     for step in steps:
+        if isinstance(step, PartOf):
+            parts[step] = b""
+            continue
         _step(step, program, memory, reverse)
+        for part, before in reversed(parts.items()):  # those of a part before it
+            parts[part] = memory[part.slot].tobytes()
+            if parts[part] != before:
+                _put_into(part, program, memory)
     for step in steps:
         if isinstance(step, Look):
             _put_back(step.windows, int(memory[step.number]), program, memory)
+
+
+def _put_into(part: PartOf, program: Program, memory: Memory) -> None:
+    """What was written into a part of an array."""
+    first, written = program.table[part.start], memory[part.slot]
+    whole = memory[part.base].reshape(-1).view(np.uint8)
+    whole[first : first + written.nbytes] = written.reshape(-1).view(np.uint8)
 
 
 def _step(step: Step, program: Program, memory: Memory, reverse: bool) -> None:

@@ -20,7 +20,7 @@ from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.show import text
 from ftrace.lowering.kernel.traversal import inside
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.planning.arena import ALIGNMENT, Arena
+from ftrace.lowering.memory.arena import ALIGNMENT, Arena
 from ftrace.lowering.planning.plan import plan
 from ftrace.lowering.program.program import (
     ARENA,
@@ -32,7 +32,9 @@ from ftrace.lowering.program.program import (
     Callback,
     Copy,
     Multiply,
+    PartOf,
     Scan,
+    ScatterStep,
 )
 from tests.lowering import programs
 from tests.lowering.programs import counted, planned
@@ -79,6 +81,7 @@ class _Follower:
         self.owner: dict[int, int] = {}
         self.bytes: dict[int, range] = {}
         self.shown: dict[int, int] = {}  # a window -> what it looks at
+        self.parts: dict[int, range] = {}  # a part of an array -> its bytes there
         for k in program.of_place(ARENA):
             a = program.slots[k].aval
             start = program.table[program.slots[k].entry]
@@ -97,6 +100,12 @@ class _Follower:
 
     def move(self, inputs: set[int], outputs: set[int]) -> None:
         """A step that reads and writes in any order."""
+        for a in inputs & self.parts.keys():
+            for b in outputs & self.parts.keys():
+                if self.shown[a] == self.shown[b]:  # two parts of one array
+                    low, high = sorted((self.parts[a], self.parts[b]), key=lambda r: r.start)
+                    assert low.stop <= high.start
+                    inputs = inputs - {a}
         inputs, outputs = self.behind(inputs), self.behind(outputs)
         assert not inputs & outputs
         self.read(inputs)
@@ -124,6 +133,13 @@ class _Follower:
             elif isinstance(step, BranchStep):
                 self.read([step.index])
                 self.steps(step.arms[-1 if self.last else 0])
+            elif isinstance(step, ScatterStep):
+                self.read([step.out])
+                self.move({step.updates, step.places}, {step.out})
+            elif isinstance(step, PartOf):
+                start, a = self.program.table[step.start], self.program.slots[step.slot].aval
+                self.shown[step.slot] = step.base
+                self.parts[step.slot] = range(start, start + a.size * a.dtype.itemsize)
             else:
                 self.turns(step)
 

@@ -70,5 +70,5 @@ def _scanned(operands: list[Any], body: Jaxpr, loop: RolledLoop) -> list[Any]:
         along(x, Evolution(*places), loop.length)
         for x, places in zip(operands[fixed:], loop.along, strict=True)
     ]
-    scan = ScanLoop(loop.length, False, len(consts), loop.n_carry)
+    scan = ScanLoop(loop.length, loop.reverse, len(consts), loop.n_carry)
     return scan_call(*consts, *operands[n:fixed], *xs, body=body, loop=scan)

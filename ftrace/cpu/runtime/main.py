@@ -38,6 +38,7 @@ from ftrace.lowering.program.program import (
     Copy,
     Look,
     Multiply,
+    PartOf,
     Program,
     Repeat,
     Scan,
@@ -121,6 +122,7 @@ class _Main:
             Repeat: self._repeat,
             Scan: self._scan,
             Look: self._looks,
+            PartOf: self._part,
         }
 
     def write(self) -> str:
@@ -217,6 +219,9 @@ class _Main:
     def _looks(self, step: Look) -> None:
         for window in step.windows:
             self._look(window, self._load(step.number, "i8"))
+
+    def _part(self, step: PartOf) -> None:
+        self._shows(step.slot, self._slot(step.base), self._entry(step.start))
 
     def _stop_if_raised(self, step: Launch) -> None:
         """Behind a kernel: its loops may have looked for signals."""
@@ -447,8 +452,12 @@ class _Main:
             first, step = (Typed(self._entry(window.along + k), "i8", 1) for k in (0, 1))
             at = text.add(first, text.mul(at, step))
         distance = text.mul(at, Typed(self._entry(window.size), "i8", 1))
+        self._shows(window.slot, self._elements(window.base), distance.name)
+
+    def _shows(self, window: int, base: str, distance: str) -> None:
+        """Let a window show what lies so many bytes behind an address."""
+        text = self.text
         address, place = text.fresh(), text.fresh()
-        base = self._elements(window.base)
-        text.line(f"%{address} = getelementptr i8, ptr {base}, i64 {distance.name}")
-        text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {window.slot}")
+        text.line(f"%{address} = getelementptr i8, ptr {base}, i64 {distance}")
+        text.line(f"%{place} = getelementptr ptr, ptr %slots, i64 {window}")
         text.line(f"store ptr %{address}, ptr %{place}, align 8")

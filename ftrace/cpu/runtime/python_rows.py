@@ -32,6 +32,7 @@ from ftrace.lowering.program.program import (
     Copy,
     Look,
     Multiply,
+    PartOf,
     Program,
     Repeat,
     Scan,
@@ -255,7 +256,7 @@ def call_back(number: int) -> None:
 def is_interpreted(steps: Sequence[Step]) -> bool:
     """Whether no step is native."""
     for step in steps:
-        if isinstance(step, Launch | Multiply | ScatterStep | Accumulate | Apply | Look):
+        if isinstance(step, Launch | Multiply | ScatterStep | Accumulate | Apply | Look | PartOf):
             return False
         if isinstance(step, BranchStep):
             inner = step.arms

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any, Final
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from ftrace.core.kinds import is_reshape
 from ftrace.core.lower import Layout, Moving, Pointwise, Reduction
 from ftrace.core.tapes import is_tape
 from ftrace.lowering.fusion.backward_slice import Producers, row_major
@@ -42,7 +43,7 @@ class _Reader(IterationReader):
     def _compute(self, var: Any, index: Index) -> Any:
         if var in self.inside:
             raise _ElsewhereError
-        if var in self.producers and _keeps_order(self.producers[var][1]):
+        if var in self.producers and is_reshape(self.producers[var][1]):
             return self._same_place(self.producers[var][1], index)
         return super()._compute(var, index)
 
@@ -223,14 +224,8 @@ def small_loop(
     return found
 
 
-def _keeps_order(eqn: Eqn) -> bool:
-    """Whether the elements of the only operand are the result's, in another shape."""
-    rule = eqn.primitive.lower
-    return isinstance(rule, Moving) and rule.memory and len(eqn.invars) == 1
-
-
 def _is_known(eqn: Eqn) -> bool:
-    if _keeps_order(eqn):
+    if is_reshape(eqn):
         return True
     rule = eqn.primitive.lower
     if isinstance(rule, Reduction):

@@ -9,7 +9,7 @@ from ftrace.lowering.fusion.backward_slice import Producers
 from ftrace.lowering.loops.interchange import Interchange, interchanged
 from ftrace.lowering.loops.small_loops import SmallLoop, small_loop
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.planning.liveness import Slots
+from ftrace.lowering.memory.liveness import Slots
 from ftrace.lowering.planning.pipeline import Pipeline
 
 

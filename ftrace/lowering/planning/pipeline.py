@@ -37,6 +37,7 @@ from ftrace.lowering.kernel.launching import Launch
 from ftrace.lowering.kernel.schedule import schedule
 from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.machine import Machine
+from ftrace.lowering.memory.assembly import elided
 from ftrace.lowering.planning.build import build
 from ftrace.lowering.planning.refusals import looked_at_late
 from ftrace.lowering.rolling.roll import is_rolled, roll
@@ -49,9 +50,14 @@ def _any_machine(machine: Machine) -> bool:
     return True
 
 
+def _calls_cheaply(machine: Machine) -> bool:
+    """Whether a program of many steps costs no more than one of few."""
+    return machine.pages is not None
+
+
 def _few_threads(machine: Machine) -> bool:
     """Whether blocks in one thread are faster than iterations that all threads share."""
-    return machine.pages is not None and machine.threads <= 8
+    return _calls_cheaply(machine) and machine.threads <= 8
 
 
 @record
@@ -115,6 +121,7 @@ _OWN: Final = (
     Pass("block", JAXPR, JAXPR, _in_blocks, on=_few_threads, of=Iteration),
     Pass("factor", JAXPR, JAXPR, _factored, of=Solving),
     Pass("roll", JAXPR, JAXPR, _rolled),
+    Pass("elide", JAXPR, JAXPR, elided, on=_calls_cheaply),
     Pass("fuse", JAXPR, "groups", _fused),
     Pass("build", "groups", KERNEL, build),
 )
@@ -126,16 +133,17 @@ def default() -> tuple[Pass, ...]:
     "inline" opens calls, "accumulate" lets scatters add into one array, "dce" drops equations that
     nothing reads, "block" has loops that record for reverse mode take many batch elements in blocks
     that end together, "factor" has systems with one matrix share its factors, "roll" makes loops of
-    equations that repeat each other, "fuse" gathers equations into groups, and "build" writes the
-    kernel of each group: its loops, which it joins, splits at the bounds of conditions, gates (what
-    `where` does not choose is not computed) and gives roles.
+    equations that repeat each other, "elide" has what would be copied into a concatenation made
+    there, "fuse" gathers equations into groups, and "build" writes the kernel of each group: its
+    loops, which it joins, splits at the bounds of conditions, gates (what `where` does not choose
+    is not computed) and gives roles.
 
     Example:
         >>> import ftrace
         >>> ftrace.passes.default()
         (<pass inline: call -> jaxpr>, <pass accumulate: jaxpr>, <pass dce: jaxpr>,
          <pass block: jaxpr>, <pass factor: jaxpr>, <pass roll: jaxpr>,
-         <pass fuse: jaxpr -> groups>, <pass build: groups -> kernel>)
+         <pass elide: jaxpr>, <pass fuse: jaxpr -> groups>, <pass build: groups -> kernel>)
     """
     return _OWN
 

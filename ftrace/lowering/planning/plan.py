@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.avals import aval
 from ftrace.core.binomial import ADVANCE, BACK, KEEP, RESTORE
 from ftrace.core.config import config
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.kinds import branches, gufunc_call, layout, way
+from ftrace.core.kinds import branches, gufunc_call, is_joined, layout, way
 from ftrace.core.lower import (
     Cores,
     Cumulative,
@@ -38,10 +38,10 @@ from ftrace.lowering.kernel.verify import verify, verify_schedule
 from ftrace.lowering.loops.interchange import Interchange
 from ftrace.lowering.loops.small_loops import SmallLoop
 from ftrace.lowering.machine import Machine
-from ftrace.lowering.planning import liveness
-from ftrace.lowering.planning.arena import Arena
+from ftrace.lowering.memory import liveness
+from ftrace.lowering.memory.liveness import Lives, Slots
+from ftrace.lowering.memory.slot_table import SlotTable, bytes_of
 from ftrace.lowering.planning.contraction import Dims, contraction
-from ftrace.lowering.planning.liveness import Slots
 from ftrace.lowering.planning.loop_kernels import loop_kernels
 from ftrace.lowering.planning.loop_numbers import inner_loop, loop_numbers, operand_types
 from ftrace.lowering.planning.pipeline import Pipeline, alive
@@ -49,25 +49,20 @@ from ftrace.lowering.planning.replay import table, zero_sums
 from ftrace.lowering.planning.streaming import stream
 from ftrace.lowering.planning.thread_sharing import share
 from ftrace.lowering.program.program import (
-    ARENA,
     ARGUMENT,
-    CONSTANT,
     RESULT,
-    TAPE,
     WINDOW,
     Accumulate,
     Apply,
     BranchStep,
     Callback,
     CallStep,
-    Copy,
     Look,
     Multiply,
     Program,
     Repeat,
     Scan,
     ScatterStep,
-    Slot,
     Step,
     Window,
 )
@@ -86,25 +81,22 @@ def plan(jaxpr: Jaxpr, machine: Machine) -> Program:
     return share(stream(_Planner(machine).program(jaxpr)), machine.threads)
 
 
-class _Planner:
+class _Planner(SlotTable):
     """What one program needs while it is planned."""
 
     def __init__(self, machine: Machine) -> None:
+        super().__init__()
         self.machine = machine
-        self.slots: list[Slot] = []
-        self.table: list[int] = []
         self.calls: list[CallStep] = []
-        self.constants: list[Any] = []
-        self.known: dict[int, int] = {}  # id of a constant -> slot
-        self.arena = Arena()
         self.passes = Pipeline(machine)
+        self.parts: set[int] = set()  # slots that are parts of others
         self.kernels = 0
 
     def program(self, jaxpr: Jaxpr) -> Program:
         """The whole program."""
         args = [Var(a) for a in jaxpr.in_avals]
-        slots: Slots = {v: self._slot(ARGUMENT, v.aval, i) for i, v in enumerate(args)}
-        results = [self._slot(RESULT, a, i) for i, a in enumerate(jaxpr.out_avals)]
+        slots: Slots = {v: self.new(ARGUMENT, v.aval, i) for i, v in enumerate(args)}
+        results = [self.new(RESULT, a, i) for i, a in enumerate(jaxpr.out_avals)]
         steps = self.region(jaxpr, args, slots, results)
         return Program(
             tuple(self.slots),
@@ -116,54 +108,6 @@ class _Planner:
             tuple(a.weak for a in jaxpr.out_avals),
             self.passes.changing,
         )
-
-    # --- slots
-
-    def _slot(self, place: str, a: ShapedArray, entry: int) -> int:
-        self.slots.append(Slot(place, a, entry))
-        return len(self.slots) - 1
-
-    def _entry(self, value: int) -> int:
-        self.table.append(value)
-        return len(self.table) - 1
-
-    def _entries(self, values: Sequence[int]) -> int:
-        """The first of new entries."""
-        self.table.extend(values)
-        return len(self.table) - len(values)
-
-    def _scratch(self, a: ShapedArray) -> int:
-        """A new place in the arena, or a new tape."""
-        if is_tape(a):
-            return self._slot(TAPE, a, 0)
-        return self._slot(ARENA, a, self._entry(self.arena.take(_bytes(a))))
-
-    def _free(self, slot: int) -> None:
-        if self.slots[slot].place == TAPE:
-            return
-        self.arena.give(self.table[self.slots[slot].entry], _bytes(self.slots[slot].aval))
-
-    def _constant(self, array: Any) -> int:
-        """The slot of a captured array, or of a literal."""
-        found = self.known.get(id(array))
-        if found is None:
-            self.constants.append(array)
-            a = aval(np.shape(array), np.asarray(array).dtype)
-            found = self._slot(CONSTANT, a, len(self.constants) - 1)
-            self.known[id(array)] = found
-        return found
-
-    def _slot_of(self, atom: Any, slots: Slots) -> int:
-        if type(atom) is not Literal:
-            return slots[atom]
-        return self._constant(np.asarray(atom.value, atom.aval.dtype))
-
-    def _copy(self, source: int, target: int) -> Copy:
-        return Copy(source, target, self._entry(_bytes(self.slots[target].aval)))
-
-    def _copies(self, sources: Sequence[int], targets: Sequence[int]) -> list[Step]:
-        pairs = zip(sources, targets, strict=True)
-        return [self._copy(a, b) for a, b in pairs if a != b]
 
     # --- regions
 
@@ -187,40 +131,74 @@ class _Planner:
         form, unmade = self._made_of(self.passes.jaxpr(jaxpr, args), into)
         outs, into = form.outvars, [k for k in into if k not in unmade]
         consts = zip(form.constvars, form.consts, strict=True)
-        slots = {**outer, **{v: self._constant(array) for v, array in consts}}
+        slots = {**outer, **{v: self.constant(array) for v, array in consts}}
         items, producers = self.passes.groups(form)
-        aliases = liveness.aliases_of(items)
-        made = {v for item in items for v in liveness.made(item)} - aliases.keys()
-        last = liveness.last_uses(items, outs, aliases)
-        into, beside = self._beside(items, form, into, carried, slots, (last, aliases))
+        lives = Lives.of(items, outs)
+        into, beside = self._beside(items, form, into, carried, slots, lives)
         for k, (out, slot) in enumerate(zip(outs, into, strict=True)):
-            for v in liveness.written_as(items, out, made, {} if k < carried else aliases):
+            aliases = {} if k < carried else lives.aliases
+            for v in liveness.written_as(items, out, lives.made, aliases):
                 slots.setdefault(v, slot)
-        slots.update(liveness.starts(items, slots, made, last, aliases))
+        slots.update(liveness.starts(items, slots, lives.made, lives.last, lives.memory))
         steps: list[Step] = []
-        places: list[tuple[int, int]] = []  # (last use, slot) of what lies in the arena
         for number, item in enumerate(items):
-            dying = {slot for end, slot in places if end == number}
-            for v in liveness.made(item):
-                if v in made and v not in slots and last.get(v, -1) > number:
-                    found = liveness.in_place(item, v, slots, dying, aliases)
-                    if found is None:
-                        found = self._scratch(v.aval)
-                    else:
-                        dying.discard(found)
-                        places.remove((number, found))
-                    slots[v] = found
-                    places.append((last[v], found))
-            steps += self._item(item, producers, slots, aliases)
-            places = self._release(places, number)
+            steps += self._place(number, item, slots, lives)
+            steps += self._item(item, producers, slots, lives)
+            self._release(lives, number)
         for out, slot in zip(outs, into, strict=True):
-            if self._slot_of(out, slots) != slot:
-                steps.append(self._copy(self._slot_of(out, slots), slot))
-        self._release(places, len(items))
+            if self.of(out, slots) != slot:
+                steps.append(self.copy(self.of(out, slots), slot))
+        self._release(lives, len(items))
         for source, target in beside:
-            steps.append(self._copy(source, target))
-            self._free(source)
+            steps.append(self.copy(source, target))
+            self.free(source)
         return [*steps, *map(self._empty_tape, unmade)]
+
+    def _place(self, number: int, item: Item, slots: Slots, lives: Lives) -> list[Step]:
+        """Give what an item makes places, where somebody reads it."""
+        steps: list[Step] = []
+        places = lives.places
+        dying = {slot for end, slot in places if end == number}
+        for v in liveness.made(item):
+            if v in lives.parts and v not in slots:
+                steps += self._place_part(v, slots, lives)
+            elif v in lives.made and v not in slots and lives.last.get(v, -1) > number:
+                found = liveness.in_place(item, v, slots, dying, lives.memory)
+                if found is None:
+                    found = self.scratch(v.aval)
+                else:
+                    dying.discard(found)
+                    places.remove((number, found))
+                slots[v] = found
+                places.append((lives.last[v], found))
+        return steps
+
+    def _place_part(self, var: Any, slots: Slots, lives: Lives) -> list[Step]:
+        """Give a variable its part of another one, which has a place from here on."""
+        whole, start = lives.parts[var]
+        steps: list[Step] = []
+        if whole not in slots:
+            if whole in lives.parts:
+                steps = self._place_part(whole, slots, lives)
+            else:
+                slots[whole] = self.scratch(whole.aval)
+                lives.places.append((lives.last[whole], slots[whole]))
+        part = self.part(slots[whole], var.aval, start)
+        slots[var] = part.slot
+        self.parts.add(part.slot)
+        return [*steps, part]
+
+    def _copies_into(self, eqn: Eqn, slots: Slots, lives: Lives) -> list[Step]:
+        """Copies of the operands of a `joined` that were not made in its result."""
+        (out,), start = eqn.outvars, 0
+        steps: list[Step] = []
+        for a in eqn.invars:
+            source = self.of(a, slots)
+            if source not in self.parts or lives.parts.get(a) != (out, start):
+                part = self.part(slots[out], a.aval, start)
+                steps += [part, self.copy(source, part.slot)]
+            start += bytes_of(a.aval)
+        return steps
 
     def _beside(
         self,
@@ -229,19 +207,18 @@ class _Planner:
         into: Sequence[int],
         carried: int,
         slots: Slots,
-        lives: tuple[dict[Any, int], dict[Any, Any]],
+        lives: Lives,
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """Where results are made, and what is copied at the end: results that are inputs too.
 
         Only where nobody reads the input any more, its slot can take the result at once.
         """
-        last, aliases = lives
         places, copies = [*into], []
         for k, (out, slot) in enumerate(zip(form.outvars[:carried], into, strict=False)):
             holders = [v for v in form.invars if slots[v] == slot]
-            if out in holders or liveness.overwrites(items, out, holders, last, aliases):
+            if out in holders or liveness.overwrites(items, out, holders, lives.last, lives.memory):
                 continue
-            places[k] = self._scratch(out.aval)
+            places[k] = self.scratch(out.aval)
             copies.append((places[k], slot))
         return places, copies
 
@@ -257,29 +234,29 @@ class _Planner:
     def _empty_tape(self, tape: int) -> Step:
         """Leaves an empty tape."""
         a = self.slots[tape].aval
-        window = self._window(tape, aval(a.shape[1:], a.dtype), True)
-        return Scan(self._entry(0), None, False, (window,), ())
+        window = self.window(tape, aval(a.shape[1:], a.dtype), True)
+        return Scan(self.entry(0), None, False, (window,), ())
 
-    def _release(self, places: list[tuple[int, int]], number: int) -> list[tuple[int, int]]:
-        """Free the places that no later item reads; the others."""
-        for last, slot in places:
+    def _release(self, lives: Lives, number: int) -> None:
+        """Free the places that no later item reads."""
+        for last, slot in lives.places:
             if last <= number:
-                self._free(slot)
-        return [(last, slot) for last, slot in places if last > number]
+                self.free(slot)
+        lives.places[:] = [(last, slot) for last, slot in lives.places if last > number]
 
-    def _item(
-        self, item: Item, producers: Any, slots: Slots, aliases: dict[Any, Any]
-    ) -> list[Step]:
+    def _item(self, item: Item, producers: Any, slots: Slots, lives: Lives) -> list[Step]:
         if isinstance(item, Group):
             return [self._launch(item, producers, slots)]
-        if item.outvars and item.outvars[0] in aliases:
-            slots[item.outvars[0]] = self._slot_of(item.invars[0], slots)
+        if is_joined(item):
+            return self._copies_into(item, slots, lives)
+        if item.outvars and item.outvars[0] in lives.aliases:
+            slots[item.outvars[0]] = self.of(item.invars[0], slots)
             return []
         return self._step(item, slots)
 
     def _loop_kernels(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step] | None:
         """A loop that kernels do as a whole."""
-        found = loop_kernels(eqn, loop, slots, self.passes, self._constant, self.machine)
+        found = loop_kernels(eqn, loop, slots, self.passes, self.constant, self.machine)
         if found is None:
             return None
         return [self._launch(one, found.producers, found.slots) for one in found.kernels]
@@ -302,11 +279,11 @@ class _Planner:
         unused: list[int] = []
         for v in eqn.outvars:
             if v not in slots:
-                slots[v] = self._scratch(v.aval)
+                slots[v] = self.scratch(v.aval)
                 unused.append(slots[v])
         steps = self._steps(eqn, loop, slots)
         for slot in unused:
-            self._free(slot)
+            self.free(slot)
         return steps
 
     def _steps(self, eqn: Eqn, loop: Layout | None, slots: Slots) -> list[Step]:
@@ -325,7 +302,7 @@ class _Planner:
         if way(eqn.primitive, Pointwise) and all(is_tape(a.aval) for a in eqn.invars):
             return self._tapes(eqn, slots)
         if way(eqn.primitive, Refusal):
-            flag = self._slot_of(eqn.invars[0], slots)
+            flag = self.of(eqn.invars[0], slots)
             return [BranchStep(flag, "b1", ((), tuple(self._callback(eqn, slots))))]
         scattering = way(eqn.primitive, Scattering)
         if scattering is not None:
@@ -347,13 +324,13 @@ class _Planner:
         beside = {k: k for k in (*places, *results) if k is not None}
         for k in beside:
             if self.slots[k].place == WINDOW:
-                beside[k] = self._scratch(self.slots[k].aval)
+                beside[k] = self.scratch(self.slots[k].aval)
         read = [k for k in beside if k in places]
-        before = [self._copy(k, beside[k]) for k in read if beside[k] != k]
-        after = [self._copy(beside[k], k) for k in results if beside[k] != k]
+        before = [self.copy(k, beside[k]) for k in read if beside[k] != k]
+        after = [self.copy(beside[k], k) for k in results if beside[k] != k]
         for k, copy in beside.items():
             if copy != k:
-                self._free(copy)
+                self.free(copy)
         operands = tuple(None if k is None else beside[k] for k in places)
         self.calls.append(CallStep(eqn, operands, tuple(beside[k] for k in results)))
         return [*before, Callback(len(self.calls) - 1), *after]
@@ -363,19 +340,19 @@ class _Planner:
         base, updates, places = eqn.invars
         if not self.machine.scatters(combine, base.aval.dtype):
             return self._callback(eqn, slots)
-        source, out = self._slot_of(base, slots), slots[eqn.outvars[0]]
+        source, out = self.of(base, slots), slots[eqn.outvars[0]]
         shape, lead = base.aval.shape, base.aval.ndim - (updates.aval.ndim - places.aval.ndim)
         first = len(self.table)
         self.table.extend([places.aval.size, prod(shape[:lead]), prod(shape[lead:])])
         step = ScatterStep(
             out,
-            self._slot_of(updates, slots),
-            self._slot_of(places, slots),
+            self.of(updates, slots),
+            self.of(places, slots),
             code(base.aval.dtype),
             combine,
             first,
         )
-        return [*self._copies([source], [out]), step]
+        return [*self.copies([source], [out]), step]
 
     def _accumulate(self, eqn: Eqn, operation: str, slots: Slots) -> Step:
         """All prefixes of lines of an array, where no kernel joins them."""
@@ -384,7 +361,7 @@ class _Planner:
         inner = prod(shape[axis + 1 :])
         self.table.extend([prod(shape[:axis]) * inner, shape[axis], inner])
         return Accumulate(
-            self._slot_of(x, slots),
+            self.of(x, slots),
             slots[eqn.outvars[0]],
             operation,
             code(x.aval.dtype),
@@ -399,7 +376,7 @@ class _Planner:
         if loop is None or found is None or not self.machine.loops(loop, call.fails):
             return self._callback(eqn, slots)
         operands = [
-            slots[a] if type(a) is not Literal else self._constant(np.asarray(a.value, dtype))
+            slots[a] if type(a) is not Literal else self.constant(np.asarray(a.value, dtype))
             for a, dtype in zip(eqn.invars, operand_types(eqn, call), strict=True)
         ]
         results = [slots[v] for v in eqn.outvars]
@@ -407,20 +384,20 @@ class _Planner:
         copies: list[Step] = []
         for x in call.inputs:
             if not isinstance(x, Cores):
-                inputs.append(self._constant(x))
+                inputs.append(self.constant(x))
             elif x.into is None:
                 inputs.append(operands[x.at])
             else:
                 inputs.append(results[x.into])
-                copies.append(self._copy(operands[x.at], results[x.into]))
+                copies.append(self.copy(operands[x.at], results[x.into]))
         first = len(self.table)
         self.table.extend(found.numbers)
-        spare = [self._scratch(x) for x in call.outputs if not isinstance(x, Cores)]
+        spare = [self.scratch(x) for x in call.outputs if not isinstance(x, Cores)]
         rest = iter(spare)
         outputs = tuple(results[x.at] if isinstance(x, Cores) else next(rest) for x in call.outputs)
         fails = tuple(self._callback(eqn, slots)) if call.fails else ()
         for slot in spare:
-            self._free(slot)
+            self.free(slot)
         step = Apply(loop, tuple(inputs), outputs, found.depth, found.cores, first, fails)
         if call.operations:
             step = replace(step, operations=call.operations)
@@ -430,7 +407,7 @@ class _Planner:
         found = contraction(eqn, dims, self.machine.longest())
         if found is None:
             return self._otherwise(eqn, slots)
-        operands = [self._slot_of(a, slots) for a in eqn.invars]
+        operands = [self.of(a, slots) for a in eqn.invars]
         lhs, rhs = operands[::-1] if found.swapped else operands
         out = slots[eqn.outvars[0]]
         first = len(self.table)
@@ -442,21 +419,21 @@ class _Planner:
         index, *operands = eqn.invars
         into = [slots[v] for v in eqn.outvars]
         arms = [tuple(self.region(b, operands, slots, into)) for b in jaxprs]
-        return [BranchStep(self._slot_of(index, slots), code(index.aval.dtype), tuple(arms))]
+        return [BranchStep(self.of(index, slots), code(index.aval.dtype), tuple(arms))]
 
     def _while(self, eqn: Eqn, loop: Layout, slots: Slots) -> list[Step]:
         """The results' slots hold the carried values; the body leaves the next ones beside them."""
         consts, n = loop.consts(eqn.invars), loop.n_carry
         carry, rest = [slots[v] for v in eqn.outvars[:n]], eqn.outvars[n:]
-        steps = self._copies([self._slot_of(a, slots) for a in loop.carry(eqn.invars)], carry)
-        record = self._written(rest[1:], loop.body.out_avals[n:], slots)
+        steps = self.copies([self.of(a, slots) for a in loop.carry(eqn.invars)], carry)
+        record = self.written(rest[1:], loop.body.out_avals[n:], slots)
         count = slots[rest[0]] if rest else None
         state = [Var(a) for a in loop.body.out_avals[:n]]
         inside = {**slots, **dict(zip(state, carry, strict=True))}
-        predicate = self._scratch(BOOLEAN)
+        predicate = self.scratch(BOOLEAN)
         cond = self.region(loop.cond, [*consts, *state], inside, [predicate])
         body = self._iteration(loop.body, [*consts, *state], inside, carry, record)
-        self._free(predicate)
+        self.free(predicate)
         return [*steps, Repeat(tuple(cond), predicate, tuple(body), tuple(record), count)]
 
     def _iteration(
@@ -476,17 +453,17 @@ class _Planner:
         n, body = loop.n_carry, loop.body
         consts = loop.consts(eqn.invars)
         carry = [slots[v] for v in eqn.outvars[:n]]
-        steps = self._copies([self._slot_of(a, slots) for a in loop.carry(eqn.invars)], carry)
+        steps = self.copies([self.of(a, slots) for a in loop.carry(eqn.invars)], carry)
         bound = [Var(a) for a in body.in_avals[len(consts) :]]
-        read = self._read(loop.xs(eqn.invars), bound[n:], slots)
+        read = self.read(loop.xs(eqn.invars), bound[n:], slots)
         if loop.along is not None:
             pairs = zip(read, loop.along, strict=True)
-            read = [replace(w, along=self._entries(numbers)) for w, numbers in pairs]
-        left = self._written(eqn.outvars[n:], body.out_avals[n:], slots)
+            read = [replace(w, along=self.entries(numbers)) for w, numbers in pairs]
+        left = self.written(eqn.outvars[n:], body.out_avals[n:], slots)
         inside = {**slots, **dict(zip(bound, (*carry, *(w.slot for w in read)), strict=True))}
         iteration = self._iteration(body, [*consts, *bound], inside, carry, left)
-        length = None if loop.length is None else self._entry(loop.length)
-        count = self._slot_of(eqn.invars[0], slots) if loop.first else None
+        length = None if loop.length is None else self.entry(loop.length)
+        count = self.of(eqn.invars[0], slots) if loop.first else None
         return [*steps, Scan(length, count, loop.reverse, (*read, *left), tuple(iteration))]
 
     def _replay(
@@ -501,19 +478,19 @@ class _Planner:
         consts, start, xs, cts, ct_ys = cut(eqn.invars, sizes)
         carry = [slots[v] for v in eqn.outvars[: m_consts + m_carry]]  # sums, and cotangents
         steps = self.region(zero_sums(back, m_consts), (), slots, carry[:m_consts])
-        state = [self._scratch(a.aval) for a in start]
-        kept = [self._scratch(aval((found.places, *a.aval.shape), a.aval.dtype)) for a in start]
-        first = [self._slot_of(a, slots) for a in (*start, *cts)]
-        steps += self._copies(first, (*state, *carry[m_consts:]))
+        state = [self.scratch(a.aval) for a in start]
+        kept = [self.scratch(aval((found.places, *a.aval.shape), a.aval.dtype)) for a in start]
+        first = [self.of(a, slots) for a in (*start, *cts)]
+        steps += self.copies(first, (*state, *carry[m_consts:]))
         bound = [Var(a) for a in back.in_avals[n_consts:]]
         v_state, v_xs, v_carry, v_ys = cut(bound, (n_carry, n_xs, len(carry), len(bound)))
-        read, read_ys = self._read(xs, v_xs, slots), self._read(ct_ys, v_ys, slots)
-        left = self._written(eqn.outvars[len(carry) :], back.out_avals[len(carry) :], slots)
+        read, read_ys = self.read(xs, v_xs, slots), self.read(ct_ys, v_ys, slots)
+        left = self.written(eqn.outvars[len(carry) :], back.out_avals[len(carry) :], slots)
         pairs = [(v_state, state), (v_carry, carry)]
         pairs += [(v, [w.slot for w in ws]) for v, ws in ((v_xs, read), (v_ys, read_ys))]
         inside = {**slots, **{v: k for vs, ks in pairs for v, k in zip(vs, ks, strict=True)}}
-        columns = [self._constant(c) for c in (found.actions, found.numbers)]
-        action, number = (self._window(c, INTEGER, False) for c in columns)
+        columns = [self.constant(c) for c in (found.actions, found.numbers)]
+        action, number = (self.window(c, INTEGER, False) for c in columns)
         iteration = [*consts, *v_state, *v_xs]
         arms: dict[int, list[Step]] = {
             ADVANCE: [
@@ -528,9 +505,9 @@ class _Planner:
             RESTORE: self._moved(number.slot, state, kept, False),
         }
         for slot in (*state, *kept):
-            self._free(slot)
+            self.free(slot)
         branch = BranchStep(action.slot, "i8", tuple(tuple(arms[k]) for k in sorted(arms)))
-        length = self._entry(len(found.actions))
+        length = self.entry(len(found.actions))
         return [*steps, Scan(length, None, False, (action, number), (branch,))]
 
     def _moved(
@@ -538,10 +515,10 @@ class _Planner:
     ) -> list[Step]:
         """A state put into the place of a number, or taken from there."""
         windows = [
-            self._window(k, self.slots[s].aval, keep) for s, k in zip(state, kept, strict=True)
+            self.window(k, self.slots[s].aval, keep) for s, k in zip(state, kept, strict=True)
         ]
         places = [w.slot for w in windows]
-        copies = self._copies(state, places) if keep else self._copies(places, state)
+        copies = self.copies(state, places) if keep else self.copies(places, state)
         return [Look(number, tuple(windows)), *copies]
 
     def _tapes(self, eqn: Eqn, slots: Slots) -> list[Step]:
@@ -549,31 +526,11 @@ class _Planner:
         out = eqn.outvars[0].aval
         avals = [aval(v.aval.shape[1:], v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)]
         *args, result = map(Var, avals)
-        read = self._read(eqn.invars, args, slots)
-        left = self._written(eqn.outvars, avals[-1:], slots)
+        read = self.read(eqn.invars, args, slots)
+        left = self.written(eqn.outvars, avals[-1:], slots)
         body = Jaxpr(args, [Eqn(eqn.primitive, args, eqn.params, [result], eqn.source)], [result])
         inside = {v: w.slot for v, w in zip(args, read, strict=True)}
         iteration = self.region(body, args, inside, [left[0].slot])
-        length = None if out.shape[0] is TURNS else self._entry(out.shape[0])
-        count = None if length is not None else self._slot_of(eqn.invars[0], slots)
+        length = None if out.shape[0] is TURNS else self.entry(out.shape[0])
+        count = None if length is not None else self.of(eqn.invars[0], slots)
         return [Scan(length, count, False, (*read, *left), tuple(iteration))]
-
-    def _read(self, xs: Sequence[Any], elements: Sequence[Any], slots: Slots) -> list[Window]:
-        """Windows on arrays, given with the variables of their elements."""
-        pairs = zip(xs, elements, strict=True)
-        return [self._window(self._slot_of(x, slots), v.aval, False) for x, v in pairs]
-
-    def _written(
-        self, ys: Sequence[Any], elements: Sequence[ShapedArray], slots: Slots
-    ) -> list[Window]:
-        """Windows on results, given with the types of their elements."""
-        return [self._window(slots[y], a, True) for y, a in zip(ys, elements, strict=True)]
-
-    def _window(self, base: int, element: ShapedArray, written: bool) -> Window:
-        slot = self._slot(WINDOW, element, 0)
-        return Window(slot, base, self._entry(_bytes(element)), written)
-
-
-def _bytes(a: ShapedArray) -> int:
-    """What an element of a stack takes; of a tape, its address."""
-    return 8 if is_tape(a) else a.size * a.dtype.itemsize

@@ -1,14 +1,14 @@
 """Programs: what a compiled function does with memory, step by step.
 
 A program works on `slots`, base addresses of arrays: arguments and constants (given at each
-call), results (allocated at each call) and places in one arena per call; in the iterations of a
-`Scan` also windows, the elements of other slots along their first axis. A `Repeat` that records
-what its iterations leave grows tapes, which a `Scan` reads; tapes may be arguments, results, and
-elements of tapes. Everything that depends on sizes is in its `table`, so that programs of the same
-structure share machine code. Steps run in order; `BranchStep`, `Repeat` and `Scan` hold steps.
-Matrix products are a library's and some rows compiled loops of NumPy's, called by machine code;
-other rows that kernels cannot do are `Callback`s, which run the row on views of the slots. plan.py
-makes programs; `cpu/` compiles and runs them.
+call), results (allocated at each call) and places in one arena per call; windows lie in other
+slots: in the iterations of a `Scan` their elements along the first axis, or a `PartOf` of them. A
+`Repeat` that records what its iterations leave grows tapes, which a `Scan` reads; tapes may be
+arguments, results, and elements of tapes. Everything that depends on sizes is in its `table`, so
+that programs of the same structure share machine code. Steps run in order; `BranchStep`, `Repeat`
+and `Scan` hold steps. Matrix products are a library's and some rows compiled loops of NumPy's,
+called by machine code; other rows that kernels cannot do are `Callback`s, which run the row on
+views of the slots. plan.py makes programs; `cpu/` compiles and runs them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -228,8 +228,28 @@ class Look:
     windows: tuple[Window, ...]
 
 
+@record
+class PartOf:
+    """Let a window be the part of slot `base` from byte `table[start]` on, until the next time."""
+
+    slot: int
+    base: int
+    start: int
+
+
 Step = Union[  # noqa: UP007 - named above
-    Launch, Copy, Callback, Multiply, ScatterStep, Accumulate, Apply, BranchStep, Repeat, Scan, Look
+    Launch,
+    Copy,
+    Callback,
+    Multiply,
+    ScatterStep,
+    Accumulate,
+    Apply,
+    BranchStep,
+    Repeat,
+    Scan,
+    Look,
+    PartOf,
 ]
 
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from ftrace.core.avals import aval
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal, Var
-from ftrace.core.kinds import way
+from ftrace.core.kinds import is_reshape, way
 from ftrace.core.lower import Moving
 from ftrace.interpreters.dce import dce_equations
 from ftrace.lowering.rolling.listing import Numbered
-from ftrace.lowering.rolling.loop_stacks import InStack, Stacks, StackWindow, is_memory
+from ftrace.lowering.rolling.loop_stacks import InStack, Stacks, StackWindow
 from ftrace.lowering.rolling.rolled_row import RolledLoop, rolled
 from ftrace.lowering.rolling.unify import Handed, Listed, Literals, Local, Same, Unified
 from ftrace.primitives.dynamic import dynamic_slice, dynamic_update_slice
@@ -168,7 +168,7 @@ class Body:
     def _shown(self, q: int, old: Eqn, kinds: tuple[Any, ...]) -> StackWindow | None:
         """The window of a result that is an element of an array, whatever its shape."""
         found = self.windows.get(("part", q))
-        if found is None and is_memory(old):
+        if found is None and is_reshape(old):
             (x,) = kinds
             if type(x) is Local:
                 found = self.shows.get(x.result)

@@ -6,13 +6,13 @@ its array is a `StackWindow`, and joined they are the array. Slices and reshapes
 until they are needed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final, NamedTuple
 
 from ftrace.core.avals import ShapedArray, aval
 from ftrace.core.jaxpr import Eqn, Literal, Var
-from ftrace.core.kinds import way
+from ftrace.core.kinds import is_reshape, layout, way
 from ftrace.core.lower import Moving
 from ftrace.core.records import record
 from ftrace.lowering.rolling.rolled_row import weakened
@@ -47,12 +47,6 @@ class StackWindow:
     step: int
 
 
-def is_memory(eqn: Eqn) -> bool:
-    """Whether the result is the operand in another shape."""
-    moving = way(eqn.primitive, Moving)
-    return moving is not None and moving.memory and len(eqn.invars) == 1
-
-
 def unit_part(eqn: Eqn, part: Any) -> bool:
     """Whether an equation with a part reads one element along the first axis."""
     moving = way(eqn.primitive, Moving)
@@ -68,11 +62,13 @@ class Stacks:
     Attributes:
         eqns: the equations so far.
         consts: (variable, array) of the constants that were added.
+        flipped: arrays -> what they are, from the last element to the first.
     """
 
     def __init__(self) -> None:
         self.eqns: list[Eqn] = []
         self.consts: list[tuple[Var, Any]] = []
+        self.flipped: dict[Any, Any] = {}
         self._now: dict[Any, Any] = {}  # a variable of the old program -> atom or element
         self._also: dict[Any, list[InStack]] = {}
 
@@ -115,7 +111,7 @@ class Stacks:
         if moving is not None:
             first = self._now.get(eqn.invars[0]) if eqn.invars else None
             if type(first) is InStack:
-                if is_memory(eqn):
+                if is_reshape(eqn):
                     self.put(eqn.outvars[0], InStack(first.array, first.number, eqn))
                     return
             elif unit_part(eqn, part):
@@ -216,7 +212,11 @@ class Stacks:
                 "strides": (1,) * len(shape),
             }
             array = self.write(cut, array, params)
-        return self.write(rev, array, {"dimensions": (0,)}) if reverse else array
+        if not reverse:
+            return array
+        out = self.write(rev, array, {"dimensions": (0,)})
+        self.flipped[out] = array
+        return out
 
     def stacked(self, atoms: Sequence[Any]) -> Any:
         """One array of several values."""
@@ -243,3 +243,39 @@ class Stacks:
         whole = (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
         assert prod(whole) == stack.aval.size
         return self.shaped(stack, aval(whole, element.dtype))
+
+
+def turned(
+    eqns: Sequence[Eqn], outs: Sequence[Any], flipped: Mapping[Any, Any]
+) -> tuple[list[Eqn], list[Any]]:
+    """Equations and results where loops leave their values in the order in which these are read.
+
+    A loop whose values are only read from the last to the first counts down.
+
+    Args:
+        eqns: equations.
+        outs: their results.
+        flipped: variables that are others from the last element to the first.
+    """
+    readers: dict[Any, list[Any]] = {a: [None] for a in outs if type(a) is Var}
+    for e in eqns:
+        for a in e.invars:
+            if type(a) is Var:
+                readers.setdefault(a, []).append(e.outvars[0] if e.outvars else None)
+    found: list[Eqn] = []
+    now: dict[Any, Any] = {}  # what flips the values of a loop that counts down -> the values
+    for e in eqns:
+        loop = layout(e)
+        if loop is not None and loop.along is not None:
+            left = [v for v in e.outvars[loop.n_carry :] if v in readers]
+            if left and all(flipped.get(r) is v for v in left for r in readers[v]):
+                now.update((r, v) for v in left for r in readers[v])
+                params = {**e.params, "loop": e.params["loop"].turned()}
+                e = Eqn(e.primitive, e.invars, params, e.outvars, e.source)
+        if e.outvars and e.outvars[0] in now:
+            continue
+        if any(type(a) is Var and a in now for a in e.invars):
+            operands = [now.get(a, a) if type(a) is Var else a for a in e.invars]
+            e = Eqn(e.primitive, operands, e.params, e.outvars, e.source)
+        found.append(e)
+    return found, [now.get(a, a) if type(a) is Var else a for a in outs]

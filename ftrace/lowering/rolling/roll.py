@@ -21,7 +21,7 @@ from ftrace.lowering.fusion.fusible import is_pulled
 from ftrace.lowering.rolling import rolling_notes
 from ftrace.lowering.rolling.bodies import Body
 from ftrace.lowering.rolling.listing import Naming, Numbered
-from ftrace.lowering.rolling.loop_stacks import PEELED, Stacks, StackWindow, unit_part
+from ftrace.lowering.rolling.loop_stacks import PEELED, Stacks, StackWindow, turned, unit_part
 from ftrace.lowering.rolling.repeats import Run, Stretch, stretches
 from ftrace.lowering.rolling.unify import Listed, Same, Unified, unify
 
@@ -78,7 +78,9 @@ def _round(
     if not work.loops:
         return None
     results = [work.stacks.atom(a) for a in outs]
-    return dce_equations(work.stacks.eqns, results), results, work.stacks.consts
+    stacks = work.stacks
+    written, results = turned(dce_equations(stacks.eqns, results), results, stacks.flipped)
+    return written, results, stacks.consts
 
 
 # ---------------------------------------------------------------------------------- the choice

@@ -2,8 +2,9 @@
 
 `body` takes `(*consts, *carry, *elements)` and gives `(*carry, *ys)`; the row takes `(*consts,
 *carry, *arrays)` and gives `(*carry, *ys)`. It differs from a `scan` in where elements lie: each
-array has its own first element and step. It is made after derivatives and batching, and has no
-rules for them. `weakened` makes an element of what Python numbers left a Python number again.
+array that it reads has its own first element and step. It is made after derivatives and batching,
+and has no rules for them. `weakened` makes an element of what Python numbers left a Python number
+again.
 """
 
 from typing import Any, Final, NamedTuple
@@ -23,24 +24,33 @@ class RolledLoop(NamedTuple):
     Attributes:
         length: the number of iterations.
         n_consts, n_carry: how many operands there are of these kinds.
-        along: for each array the element of the first iteration, and how many further the next is.
+        along: for each array the element of number 0, and how many further that of the next one is.
+        reverse: whether the iterations count down, from the last number to 0.
     """
 
     length: int
     n_consts: int
     n_carry: int
     along: tuple[tuple[int, int], ...]
+    reverse: bool = False
+
+    def turned(self) -> "RolledLoop":
+        """The same iterations, counted the other way; what they leave lies the other way, too."""
+        last = self.length - 1
+        along = tuple((first + last * step, -step) for first, step in self.along)
+        return self._replace(along=along, reverse=not self.reverse)
 
 
 def _impl(*operands: Any, body: Jaxpr, loop: RolledLoop) -> list[Any]:
     n, m = loop.n_consts, loop.n_consts + loop.n_carry
     consts, carry, arrays = operands[:n], list(operands[n:m]), operands[m:]
     left: list[list[Any]] = []
-    for i in range(loop.length):
+    for i in reversed(range(loop.length)) if loop.reverse else range(loop.length):
         xs = [x[first + i * step] for x, (first, step) in zip(arrays, loop.along, strict=True)]
         outs = eval_jaxpr(body, (*consts, *carry, *xs))
         carry = outs[: loop.n_carry]
         left.append(outs[loop.n_carry :])
+    left = left[::-1] if loop.reverse else left
     avals = body.out_avals[loop.n_carry :]
     ys = [np.stack(y).astype(a.dtype) for y, a in zip(zip(*left, strict=True), avals, strict=True)]
     return [*carry, *ys]
@@ -57,7 +67,8 @@ def _effects(*, body: Jaxpr, **params: Any) -> Effects:
 
 
 def _layout(operands: int, *, body: Jaxpr, loop: RolledLoop) -> Layout:
-    return Layout(body, None, loop.n_consts, loop.n_carry, loop.length, along=loop.along)
+    n, m, length = loop.n_consts, loop.n_carry, loop.length
+    return Layout(body, None, n, m, length, reverse=loop.reverse, along=loop.along)
 
 
 _LATE: Final = Unsupported(

@@ -5,15 +5,45 @@ loop may start in. Nothing here makes a slot.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from ftrace.core.jaxpr import Eqn, Literal
-from ftrace.core.kinds import layout, way
-from ftrace.core.lower import Moving, Scattering
+from ftrace.core.jaxpr import Eqn, Literal, Var
+from ftrace.core.kinds import is_joined, is_reshape, layout, way
+from ftrace.core.lower import Scattering
 from ftrace.lowering.fusion.fuse import Item
 from ftrace.lowering.fusion.groups import Group, Target, only_at
 
 Slots = dict[Any, int]
+Parts = dict[Any, tuple[Any, int]]
+
+
+class Lives(NamedTuple):
+    """Where variables of a region lie, and how long.
+
+    Attributes:
+        aliases: reshapes -> what they are other names for.
+        memory: these, and parts -> the variable in whose memory they lie.
+        parts: what is made in a part of another variable's memory -> that, and the first byte.
+        made: what the region makes.
+        last: the last item that reads each variable.
+        places: (last use, slot) of what lies in the arena now.
+    """
+
+    aliases: dict[Any, Any]
+    memory: dict[Any, Any]
+    parts: Parts
+    made: set[Any]
+    last: dict[Any, int]
+    places: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, items: Sequence[Item], outs: Sequence[Any]) -> "Lives":
+        """Those of a list of items that gives these results."""
+        aliases = aliases_of(items)
+        new = {v for item in items for v in made(item)} - aliases.keys()
+        parts = parts_of(items, new, outs, aliases)
+        memory = {**aliases, **{v: whole for v, (whole, _) in parts.items()}}
+        return cls(aliases, memory, parts, new, last_uses(items, outs, memory), [])
 
 
 def made(item: Item) -> list[Any]:
@@ -91,11 +121,26 @@ def _same_place(group: Group, target: Target, var: Any, nest: tuple[int, ...]) -
 
 def aliases_of(items: Sequence[Item]) -> dict[Any, Any]:
     """Reshapes of stored arrays: the same memory under another variable."""
-    return {
-        e.outvars[0]: e.invars[0]
-        for e in items
-        if isinstance(e, Eqn) and (moving := way(e.primitive, Moving)) and moving.memory
-    }
+    return {e.outvars[0]: e.invars[0] for e in items if isinstance(e, Eqn) and is_reshape(e)}
+
+
+def parts_of(
+    items: Sequence[Item], made: set[Any], outs: Sequence[Any], aliases: dict[Any, Any]
+) -> Parts:
+    """What is made in a part of another variable's memory: that variable, and the first byte.
+
+    Results of the region have places of their own, and so has what is joined with itself.
+    """
+    found: Parts = {}
+    elsewhere = {v for out in outs for v in _chain(out, aliases)}
+    for e in items:
+        if isinstance(e, Eqn) and is_joined(e):
+            start = 0
+            for a in e.invars:
+                if type(a) is Var and a in made and a not in elsewhere and a not in found:
+                    found[a] = e.outvars[0], start
+                start += a.aval.size * a.aval.dtype.itemsize
+    return found
 
 
 def written_as(
