@@ -471,3 +471,30 @@ def test_a_long_compilation_says_so_on_a_terminal_only_compiled(monkeypatch, cap
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     ftrace.jit(lambda x: steps(x) + 1.75)(V)
     assert capsys.readouterr().err == ""
+
+
+def sandpile(n, steps):
+    def f(x):
+        g = x.copy()
+        for _ in range(steps):
+            for i in range(n):
+                for j in range(n):
+                    if g[i, j] >= 4:
+                        g[i, j] -= 4
+                        for k, m in ((i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)):
+                            if 0 <= k < n and 0 <= m < n:
+                                g[k, m] += 1
+        return g
+
+    return f
+
+
+def test_a_period_that_repeats_within_itself_is_found():
+    """Sites of a grid are alike in places, in no regular order; the sweeps over it are alike."""
+    x = np.random.default_rng(5).uniform(0, 6, size=(4, 4))
+    f = sandpile(4, 6)
+    plain, found = rolled_jaxpr(f, x)
+    (loop,) = loops(found)
+    assert loop.params["loop"].length == 6
+    np.testing.assert_array_equal(ftrace.jit(f)(x), f(x))
+    assert 5 * len(found.eqns) < len(plain.eqns)

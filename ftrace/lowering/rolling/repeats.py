@@ -1,7 +1,8 @@
 """Where a list of equations seems to repeat itself: stretches with a period.
 
 A period is a distance at which names recur (or a small multiple: two halves of an iteration may
-look alike); for each, the list is compared with itself that much further, all at once. Operands
+look alike), one by one or many in a row (an iteration may hold repeats that are no loops of their
+own); for each, the list is compared with itself that much further, all at once. Operands
 must agree as well: made as far back, or by the same equation, or in an earlier iteration. What is
 found here is a guess; unify.py says whether it holds.
 """
@@ -15,6 +16,7 @@ from ftrace.core.records import record
 from ftrace.lowering.rolling.listing import Numbered, Numbers
 
 PERIODS: Final = 64  # distances that are tried, the most frequent first
+LONG: Final = 8  # of them for each length of what recurs beyond three names
 MULTIPLES: Final = (1, 2, 3, 4, 5, 6, 8)
 MEMORY: Final = 3  # iterations back from which one may read
 INNER: Final = 8  # iterations of what is taken for a loop in a loop, and done first
@@ -104,18 +106,32 @@ def _alike(makers: list[Numbers], first: int, end: int, d: int) -> tuple[Numbers
 
 
 def _periods(names: Numbers, longest: int) -> list[int]:
-    """Distances at which three names in a row recur, and their multiples."""
+    """Distances at which three names in a row recur, and their multiples; and twice as many names.
+
+    Words of names are numbered by doubling (Karp, Miller and Rosenberg 1972).
+    """
     if len(names) < 3:
         return []
-    _, three = np.unique(names[:-2] * (1 << 40) + names[1:-1] * (1 << 20) + names[2:], False, True)
-    order = np.argsort(three, kind="stable")
-    gaps = np.diff(order)[three[order][1:] == three[order][:-1]]
+    _, words = np.unique(names[:-2] * (1 << 40) + names[1:-1] * (1 << 20) + names[2:], False, True)
+    length = 3
+    every = {d * k for d in _gaps(words, longest)[:PERIODS] for k in MULTIPLES}
+    while 2 * length <= longest:
+        pairs = words[:-length] * len(words) + words[length:]
+        _, words = np.unique(pairs, False, True)
+        length *= 2
+        every.update(_gaps(words, longest)[:LONG])
+    return sorted(d for d in every if d <= longest)
+
+
+def _gaps(words: Numbers, longest: int) -> list[int]:
+    """Distances between a word and the same one again, the most frequent first."""
+    order = np.argsort(words, kind="stable")
+    gaps = np.diff(order)[words[order][1:] == words[order][:-1]]
     found, counts = np.unique(gaps[gaps <= longest], return_counts=True)
     often = counts >= 2
     found, counts = found[often], counts[often]
-    best = found[np.argsort(-counts, kind="stable")][:PERIODS]
-    every = {int(d) * k for d in best for k in MULTIPLES}
-    return sorted(d for d in every if d <= longest)
+    best: list[int] = found[np.argsort(-counts, kind="stable")].tolist()
+    return best
 
 
 def _where(flags: Flags) -> tuple[Numbers, Numbers]:
