@@ -175,20 +175,22 @@ class DeferringJVPTrace(JVPTrace):
     """Differentiates a program that is staged: long ones when they are known, and not before.
 
     Nothing needs a tangent before the function has returned. So from the `START`-th operation on
-    the primal alone is staged, and the operation recorded. In the end what was recorded is one
-    jaxpr; if it repeats itself, as an unrolled Python loop does, it is shortened first
-    (`core/hooks.py: shorten`), and one iteration is differentiated in the place of all. What was
-    staged on the way is then read by nobody. What is not shortened, or meets an operation that
-    cannot wait, is differentiated as it was recorded, in the same order.
+    the primal alone is staged, and the operation recorded. In the end what was recorded, from the
+    first operation on, is one jaxpr; if it repeats itself, as an unrolled Python loop does, it is
+    shortened first (`core/hooks.py: shorten`), and one iteration is differentiated in the place of
+    all. What was staged on the way is then read by nobody. What is not shortened, or meets an
+    operation that cannot wait, is differentiated as it was recorded, in the same order.
     """
 
-    __slots__ = ("_done", "_eqns", "_inputs", "_outs", "_waits")
+    __slots__ = ("_done", "_early", "_eqns", "_first", "_inputs", "_outs", "_waits")
 
     def __init__(self, parent: Trace, captures: Captures | None = None) -> None:
         super().__init__(parent, captures)
         self._done = 0  # operations that were differentiated at once
         self._waits = False
-        self._eqns: list[Eqn] = []
+        self._first: list[Eqn] = []  # these operations; none once the others have been done, too
+        self._early: dict[Any, tuple[JVPTracer, Var]] = {}  # their results
+        self._eqns: list[Eqn] = []  # operations whose tangents wait
         self._outs: list[Waiting] = []
         self._inputs: dict[Any, tuple[Any, Var]] = {}
 
@@ -204,9 +206,29 @@ class DeferringJVPTrace(JVPTrace):
         self._done += 1
         if self._outs:
             args = tuple(map(self._found, args))
-        return super().process(primitive, args, params)
+        found = super().process(primitive, args, params)
+        if self._done <= START and not _cannot_wait(primitive, params):
+            self._note(primitive, args, params, found if primitive.multiple else [found])
+        return found
 
     # --- recording
+
+    def _note(
+        self, primitive: Primitive, args: Any, params: dict[str, Any], found: Sequence[JVPTracer]
+    ) -> None:
+        """Record an operation that has been differentiated."""
+        atoms = [
+            Literal(a) if type(a) in SCALAR_AVALS else self._input(self._key(a), a) for a in args
+        ]
+        outs = [Var(typeof(y.primal)) for y in found]
+        self._early.update((self._key(y), (y, v)) for y, v in zip(found, outs, strict=True))
+        self._first.append(Eqn(primitive, atoms, params, outs, source.location(2)))
+
+    def _key(self, a: Any) -> Any:
+        """The addresses of what a value is."""
+        if type(a) is JVPTracer and a.owner is self:
+            return id(a.primal), id(a.tangent)
+        return tuple(id(getattr(a, s)) for s in a.slots) if isinstance(a, Tracer) else id(a)
 
     def _record(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         primals: list[Any] = []
@@ -217,16 +239,14 @@ class DeferringJVPTrace(JVPTrace):
                 primals.append(a.primal)
                 t = a.tangent
                 active |= a.has_tangent
-                waits = type(t) is Waiting
-                atoms.append(t.var if waits else self._input((id(a.primal), id(t)), a))
+                atoms.append(t.var if type(t) is Waiting else self._input(self._key(a), a))
             elif type(a) in SCALAR_AVALS:
                 primals.append(a)
                 atoms.append(Literal(a))
             else:
                 own = self._enter(a)
                 primals.append(own)
-                key = tuple(id(getattr(a, s)) for s in a.slots) if isinstance(a, Tracer) else id(a)
-                atoms.append(self._input(key, own))
+                atoms.append(self._input(self._key(a), own))
         ctx.trace = self.parent
         active &= primitive.jvp is not NONDIFFERENTIABLE
         y = primitive(*primals, **params)
@@ -237,7 +257,7 @@ class DeferringJVPTrace(JVPTrace):
 
     def _input(self, key: Any, value: Any) -> Var:
         """The variable of a value from before. It is kept: a key is made of addresses."""
-        known = self._inputs.get(key)
+        known = self._early.get(key) or self._inputs.get(key)
         if known is None:
             value = value.fresh() if isinstance(value, Tracer) else value
             known = self._inputs[key] = value, Var(typeof(value))
@@ -251,6 +271,10 @@ class DeferringJVPTrace(JVPTrace):
 
     # --- the end
 
+    def _given(self) -> list[tuple[Any, Var]]:
+        """What the operations that wait are given."""
+        return [*self._inputs.values(), *self._early.values()]
+
     def _found(self, a: Any) -> Any:
         """An operand with the tangent that it was waiting for."""
         if type(a) is JVPTracer and a.owner is self and type(a.tangent) is Waiting:
@@ -263,11 +287,11 @@ class DeferringJVPTrace(JVPTrace):
         env = self._replayed(self._eqns)
         for waiting in self._outs:
             waiting.found = env[waiting.var]
-        self._eqns, self._inputs = [], {}
+        self._first, self._early, self._eqns, self._inputs = [], {}, [], {}
 
     @source.replaying
     def _replayed(self, eqns: Sequence[Eqn]) -> dict[Any, Any]:
-        env: dict[Any, Any] = {v: x for x, v in self._inputs.values()}
+        env: dict[Any, Any] = {v: x for x, v in self._given()}
         for eqn in eqns:
             operands = tuple(env[a] if type(a) is Var else a.value for a in eqn.invars)
             found = super().process(eqn.primitive, operands, eqn.params)
@@ -278,15 +302,21 @@ class DeferringJVPTrace(JVPTrace):
         if self._waits:
             wanted = [x.tangent for x in values if _waits_for(x, self)]
             outs = [w.var for w in wanted]
-            jaxpr = Jaxpr(
-                [v for _, v in self._inputs.values()], dce_equations(self._eqns, outs), outs
-            )
+            given = list(self._inputs.values())
+            whole = _recorded(given, [*self._first, *self._eqns], outs)
+            jaxpr = hooks.shorten(whole)
+            if jaxpr is whole:
+                given = self._given()
+                jaxpr = _recorded(given, self._eqns, outs)
             self._waits = False
-            given = [x for x, _ in self._inputs.values()]
-            found = core.run(self, eval_jaxpr, hooks.shorten(jaxpr), given)
+            found = core.run(self, eval_jaxpr, jaxpr, [x for x, _ in given])
             for waiting, x in zip(wanted, found, strict=True):
                 waiting.found = x
         return super().unpacked([self._found(x) for x in values])
+
+
+def _recorded(given: Sequence[tuple[Any, Var]], eqns: Sequence[Eqn], outs: list[Var]) -> Jaxpr:
+    return Jaxpr([v for _, v in given], dce_equations(eqns, outs), outs)
 
 
 def _waits_for(x: Any, trace: Trace) -> bool:

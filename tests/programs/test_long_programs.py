@@ -15,7 +15,7 @@ from ftrace.interpreters import jvp
 from tests.deferring import deferring
 from tests.lowering.random_loops import RandomLoop
 
-STARTS = (0, 7, 40)
+STARTS = (0, 7, 40)  # operations before the first that waits
 
 
 def field(x, rates):
@@ -99,7 +99,8 @@ def test_one_iteration_is_differentiated_in_the_place_of_all():
     with deferring():
         few, more = (size(ftrace.grad(long(n))) for n in (60, 240))
         of_a_call = size(ftrace.grad(ftrace.jit(long(240))))
-    at_once = size(ftrace.grad(long(240)))
+    with deferring(10**9):
+        at_once = size(ftrace.grad(long(240)))
     assert few == more < at_once / 10
     assert of_a_call < at_once / 10
 
@@ -107,7 +108,7 @@ def test_one_iteration_is_differentiated_in_the_place_of_all():
 def test_a_program_is_long_without_being_told():
     forward = size(long(400))
     assert forward > jit.MANY
-    assert size(ftrace.grad(long(400))) < forward
+    assert size(ftrace.grad(long(400))) < forward / 10
     assert size(ftrace.grad(ftrace.jit(long(400)))) < forward / 10
 
 
