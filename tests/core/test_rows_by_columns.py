@@ -91,7 +91,10 @@ TRAVERSALS = {
         "control/rows/gating.py", "control/rows/raising.py", "lifting/staging/merging.py",
         "lowering/planning/pipeline.py", "lowering/planning/refusals.py",
     },
-    "repeats": {"lowering/rolling/listing.py", "control/rows/repeats_as_scans.py"},
+    "repeats": {
+        "lowering/rolling/listing.py", "lowering/rolling/literals.py",
+        "control/rows/repeats_as_scans.py",
+    },
     "sums of scatters": {"lowering/fusion/accumulation.py"},
     "what arms touch, how long a program is": {
         "control/forms/narrow_arms.py", "control/rows/jit.py",

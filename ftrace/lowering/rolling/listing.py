@@ -70,7 +70,7 @@ class Numbered:
     def _read(self, atom: Any) -> int:
         """The number of what no equation made."""
         if type(atom) is Literal:
-            key = _value(atom.value), atom.aval
+            key = value_key(atom.value), atom.aval
             found = self._literals.setdefault(key, -1 - 2 * len(self._literals))
         else:
             found = self._before.setdefault(atom, -2 - 2 * len(self._before))
@@ -141,7 +141,7 @@ class Naming:
         row = e.primitive
         rule = self._part_of(row)
         part = None if rule is None else rule(**e.params)
-        meaning = part[1] if part else self._meaning(e.params) if e.params else None
+        meaning = part[1] if part else self.meaning(e.params) if e.params else None
         literals = tuple([type(a) is Literal for a in e.invars])
         types = tuple([a.aval for a in e.invars])
         made = tuple([v.aval for v in e.outvars])
@@ -157,7 +157,8 @@ class Naming:
         self._count += 1
         return self._count - 1
 
-    def _meaning(self, params: dict[str, Any]) -> Any:
+    def meaning(self, params: dict[str, Any]) -> Any:
+        """A key that params have in common which mean the same."""
         return tuple([(k, self._param(params[k])) for k in sorted(params)])
 
     def _param(self, value: Any) -> Any:
@@ -166,7 +167,7 @@ class Naming:
         if isinstance(value, tuple) and not PLAIN.issuperset(map(type, value)):
             return type(value), *map(self._param, value)
         try:
-            return _value(value)
+            return value_key(value)
         except TypeError:  # it has no hash
             return object()
 
@@ -182,7 +183,7 @@ class Naming:
                 operands = tuple(_atom(a, number) for a in e.invars)
                 for v in e.outvars:
                     number[v] = len(number)
-                meaning = self._meaning(e.params)
+                meaning = self.meaning(e.params)
                 rows.append((id(e.primitive), meaning, operands, tuple(v.aval for v in e.outvars)))
             rows.append(tuple(_atom(a, number) for a in jaxpr.outvars))
             found = self._jaxprs.setdefault(tuple(rows), len(self._jaxprs))
@@ -190,7 +191,7 @@ class Naming:
         return found
 
 
-def _value(value: Any) -> Any:
+def value_key(value: Any) -> Any:
     """A key that values have in common which mean the same."""
     kind = type(value)
     if kind in PLAIN:
@@ -203,4 +204,4 @@ def _value(value: Any) -> Any:
 
 
 def _atom(a: Any, number: dict[Any, int]) -> Any:
-    return (_value(a.value), a.aval) if type(a) is Literal else number[a]
+    return (value_key(a.value), a.aval) if type(a) is Literal else number[a]

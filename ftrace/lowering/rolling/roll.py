@@ -21,6 +21,7 @@ from ftrace.lowering.fusion.fusible import is_pulled
 from ftrace.lowering.rolling import rolling_notes
 from ftrace.lowering.rolling.bodies import Body
 from ftrace.lowering.rolling.listing import Naming, Numbered
+from ftrace.lowering.rolling.literals import handed_in
 from ftrace.lowering.rolling.loop_stacks import PEELED, Stacks, StackWindow, turned, unit_part
 from ftrace.lowering.rolling.repeats import Run, Stretch, stretches
 from ftrace.lowering.rolling.unify import Listed, Same, Unified, unify
@@ -66,7 +67,7 @@ def _round(
     eqns: Sequence[Eqn], outs: Sequence[Any], least: int, naming: Naming
 ) -> tuple[list[Eqn], list[Any], list[tuple[Var, Any]]] | None:
     """The equations with loops in them, what stands for the results, and new constants."""
-    listing = Numbered(eqns, outs, naming)
+    listing = Numbered(handed_in(eqns, naming), outs, naming)
     chosen = sorted(_chosen(listing, least), key=lambda u: u.run.start)
     if not chosen:
         return None
@@ -74,7 +75,7 @@ def _round(
     for unified in chosen:
         work.up_to(unified.run.start)
         work.run(unified)
-    work.up_to(len(eqns))
+    work.up_to(len(listing.eqns))
     if not work.loops:
         return None
     results = [work.stacks.atom(a) for a in outs]

@@ -1,0 +1,154 @@
+"""Literals in arms and bodies: what a loop differs in is handed to its branches."""
+
+import numpy as np
+import pytest
+
+import ftrace
+from ftrace import lax
+from ftrace.core.check import check_jaxpr
+from ftrace.core.jaxpr import eval_jaxpr
+from ftrace.lowering.rolling import literals, roll
+from ftrace.lowering.rolling.listing import Naming
+from ftrace.tree import leaves
+from tests.lowering.test_rolling import agree, loops, opened_jaxpr, same_bits
+
+RNG = np.random.default_rng(11)
+V = RNG.normal(size=40)
+
+
+def last_above(x):
+    """Another number in one arm."""
+    last, count = -1.0, 0
+    for t in range(40):
+        if x[t] > 0.3:
+            last, count = t * 1.0, count + 1
+    return last + x[0] * count
+
+
+def in_both_arms(x):
+    c = x[0]
+    for t in range(40):
+        if c > x[t]:
+            c = c * (1.0 + 0.01 * t)
+            c = c - x[t]
+        else:
+            c = c + 0.5 * t
+    return c
+
+
+def in_nested_arms(x):
+    c, k = x[0], 0.0
+    for t in range(40):
+        if c > x[t]:
+            if x[t] < 0.1:
+                k = t * 2.0
+            c = c - 0.25
+        else:
+            c = c + 0.125 * t
+    return c + k
+
+
+def the_same_in_some(x):
+    """Two of three literals differ, and one of these in every other iteration alone."""
+    c = x[0]
+    for t in range(40):
+        c = np.tanh(c * 3.0) + x[t] if c > t // 2 else c + (t % 2) * 0.5
+    return c
+
+
+def spiking(x):
+    """Loops in loops; what differs between outer iterations lies in bodies of inner loops."""
+    v, s, last = np.zeros(5), np.zeros(5), np.full(5, -9.0)
+    for t in range(12):
+        for i in range(5):
+            v[i] += 0.1 * (x[i] - v[i]) + 0.05 * s.sum()
+            if v[i] > 0.2 and t - last[i] > 3:
+                v[i], s[i], last[i] = 0.0, 1.0, t
+            else:
+                s[i] *= 0.8
+    return v + s + last
+
+
+def of_types(x):
+    """Literals of other types in the arms of the same branch."""
+    n, c = 0, x[0]
+    for t in range(40):
+        up = x[t] > 0
+        n = lax.cond(up, lambda n, t=t: n + t, lambda n: n - 1, n)
+        c = lax.cond(up, lambda c: c * 0.5, lambda c, t=t: c + float(t), c)
+    return c, n
+
+
+def one_arm_twice(x):
+    c = x[0]
+    for t in range(40):
+
+        def arm(c, t=t):
+            return c * 0.5 + float(t)
+
+        c = lax.cond(x[t] > 0, arm, arm, c)
+    return c
+
+
+PROGRAMS = (
+    last_above,
+    in_both_arms,
+    in_nested_arms,
+    the_same_in_some,
+    spiking,
+    of_types,
+    one_arm_twice,
+)
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_branches_with_other_numbers_are_repeats(f):
+    same, found = agree(ftrace.lift(f), V)
+    assert same
+    assert found == 1
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_compiled_values_and_derivatives_are_those_of_python(f):
+    lifted = ftrace.lift(f)
+    for y, e in zip(leaves(ftrace.jit(lifted)(V)), leaves(f(V)), strict=True):
+        np.testing.assert_allclose(y, e, rtol=1e-13)
+
+    def total(x):
+        return sum(np.sum(y) for y in leaves(lifted(x)))
+
+    wanted = ftrace.grad(total)(V)
+    np.testing.assert_allclose(ftrace.jit(ftrace.grad(total))(V), wanted, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_handing_in_changes_no_bit(f):
+    plain = opened_jaxpr(ftrace.lift(f), V)
+    handed = literals.handed_in(plain.eqns, Naming())
+    assert handed != list(plain.eqns)
+    found = type(plain)(plain.invars, handed, plain.outvars, plain.constvars, plain.consts)
+    check_jaxpr(found)
+    assert same_bits(*(eval_jaxpr(j, [V]) for j in (plain, found)))
+
+
+def test_what_differs_in_more_than_numbers_stays_apart():
+    def f(x):
+        c = x[0]
+        for t in range(40):
+            if c > x[t]:
+                c = np.sin(c) * t if t % 3 == 0 else c - x[t]
+        return c
+
+    plain = opened_jaxpr(ftrace.lift(f), V)
+    assert len(loops(roll.roll(plain, 4))) == 1  # of three branches each
+
+
+def test_equal_branches_stay_as_they_are():
+    def f(x):
+        c = x[0]
+        for t in range(40):
+            c = c * 0.5 if c > x[t] else c + 0.25
+        return c
+
+    plain = opened_jaxpr(ftrace.lift(f), V)
+    assert literals.handed_in(plain.eqns, Naming()) == list(plain.eqns)
