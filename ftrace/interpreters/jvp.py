@@ -221,7 +221,7 @@ class DeferringJVPTrace(JVPTrace):
             Literal(a) if type(a) in SCALAR_AVALS else self._input(self._key(a), a) for a in args
         ]
         outs = [Var(typeof(y.primal)) for y in found]
-        self._early.update((self._key(y), (y, v)) for y, v in zip(found, outs, strict=True))
+        self._early.update((self._key(y), (y.fresh(), v)) for y, v in zip(found, outs, strict=True))
         self._first.append(Eqn(primitive, atoms, params, outs, source.location(2)))
 
     def _key(self, a: Any) -> Any:

@@ -53,7 +53,16 @@ hooks.print_jaxpr.give(pretty.to_text)
 class JaxprTrace(Trace):
     """Appends one equation per primitive, typed by the row."""
 
-    __slots__ = ("cells", "constants", "consts", "eqns", "hoisted", "on_device", "snapshots")
+    __slots__ = (
+        "cells",
+        "constants",
+        "consts",
+        "eqns",
+        "hoisted",
+        "on_device",
+        "ranges",
+        "snapshots",
+    )
     name = "jit"
     stages = True
 
@@ -67,6 +76,7 @@ class JaxprTrace(Trace):
         self.consts: dict[int, tuple[Any, Var]] = {}
         self.snapshots: dict[Var, Any] = {}  # what each const held when it was first read
         self.constants = ConstantValues(self)
+        self.ranges: Any = None  # of integers (value_ranges.py), once somebody asks
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         if primitive.stage is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from ftrace.control.rows.raising import fail_where, may_be_caught, some, unasked
 from ftrace.core.avals import typeof
 from ftrace.core.trace import UNKNOWN, Tracer
+from ftrace.interpreters.value_ranges import value_range
 from ftrace.numpy.promote import cast
 from ftrace.primitives.compare import bitwise_or, clamp, ge, lt, select
 from ftrace.primitives.linear import add
@@ -21,20 +22,35 @@ Ints = tuple[int, ...]
 INDEX: Final = np.dtype(np.int64)
 
 
-def for_reading(indices: Sequence[Any], axes: Ints, shape: Ints) -> tuple[Any, ...]:
-    """Indices to read with; where a member's are out of range, which is noted, any others."""
+def for_reading(indices: Sequence[Any], axes: Ints, shape: Ints) -> tuple[tuple[Any, ...], str]:
+    """Indices to read with, and their mode; those of a member that are out of range are noted."""
+    if _are_inside(indices, axes, shape):
+        return tuple(indices), "clip"
     if not _may_fail(indices):
-        return tuple(indices)
-    return tuple(i for i, _ in _looked_at(indices, axes, shape))
+        return tuple(indices), "raise"
+    return tuple(i for i, _ in _looked_at(indices, axes, shape)), "raise"
 
 
 def for_writing(indices: Sequence[Any], axes: Ints, shape: Ints) -> tuple[tuple[Any, ...], str]:
     """Indices to write with, and their mode: a member that has an error by now writes nothing."""
+    if _are_inside(indices, axes, shape):
+        return tuple(indices), "clip"
     if not _may_fail(indices):
         return tuple(indices), "raise"
     found = _looked_at(indices, axes, shape)
     stopped = unasked()
     return tuple(select(stopped, INDEX.type(n), i) for i, n in found), "drop"
+
+
+def _are_inside(indices: Sequence[Any], axes: Ints, shape: Ints) -> bool:
+    """Whether traced indices are in range, counted from the start, whatever the arguments are."""
+    if not any(isinstance(i, Tracer) for i in indices):
+        return False
+    ranges = map(value_range, indices)
+    sizes = (shape[a] for a in axes)
+    return all(
+        r is not None and r.low >= 0 and r.high < n for r, n in zip(ranges, sizes, strict=True)
+    )
 
 
 def _may_fail(indices: Sequence[Any]) -> bool:

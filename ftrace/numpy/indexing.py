@@ -280,7 +280,7 @@ class Advanced:
         """What the key reads."""
         inner, indices = self.basic.get(x), self.indices
         if mode == "raise":
-            indices = for_reading(indices, self.axes, self.basic.shape)
+            indices, mode = for_reading(indices, self.axes, self.basic.shape)
         y = gather(inner, *indices, axes=self.axes, mode=mode)
         return y if self.permutation is None else transpose(y, permutation=self.permutation)
 

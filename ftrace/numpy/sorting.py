@@ -218,7 +218,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     index = following(as_index(given))
     np.take((0,), 0, mode=mode)  # type: ignore[call-overload] - it says what modes there are
     if mode == "raise":
-        (index,) = for_reading([index], (i,), typeof(x).shape)
+        (index,), mode = for_reading([index], (i,), typeof(x).shape)
     found = gather(x, index, axes=(i,), mode=mode)
     rank = typeof(index).ndim
     if i:
@@ -235,8 +235,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if typeof(index).ndim != typeof(x).ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     check_range(indices, i, typeof(x).shape[i])
-    (index,) = for_reading([index], (i,), typeof(x).shape)
-    return gather(x, *along_axis(x, index, i), axes=tuple(range(typeof(x).ndim)), mode="raise")
+    (index,), mode = for_reading([index], (i,), typeof(x).shape)
+    return gather(x, *along_axis(x, index, i), axes=tuple(range(typeof(x).ndim)), mode=mode)
 
 
 def along_axis(x: Any, index: Any, axis: int) -> list[Any]:

@@ -23,6 +23,7 @@ from ftrace.core.errors import DtypeError, LiftError
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, lifted, running
 from ftrace.core.tree import tree_flatten
 from ftrace.interpreters.quiet import quietly
+from ftrace.interpreters.value_ranges import value_range
 from ftrace.lifting.state.leaves import one_of
 from ftrace.lifting.state.watching import put_together
 from ftrace.lifting.substitutes.python import BUILTINS, holds_tracer, is_unknown, stacked
@@ -319,8 +320,11 @@ def in_range(holder: Any, i: Any) -> Any:
 
 
 def _fail_outside(i: Any, n: int, throw: Callable[[Any], Any]) -> Any:
-    fail_where(fnp.less(i, -n) | fnp.greater_equal(i, n), (i,), throw, IndexError)
-    return fnp.clip(fnp.where(fnp.less(i, 0), i + n, i), 0, max(n - 1, 0))
+    found = value_range(i)
+    if found is None or found.low < -n or found.high >= n:
+        fail_where(fnp.less(i, -n) | fnp.greater_equal(i, n), (i,), throw, IndexError)
+        return fnp.clip(fnp.where(fnp.less(i, 0), i + n, i), 0, max(n - 1, 0))
+    return i if found.low >= 0 else fnp.where(fnp.less(i, 0), i + n, i)
 
 
 def _looked_up(table: dict[Any, Any], key: Any, bound: bool) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ftrace.core.jaxpr import Eqn, Jaxpr, Literal
 from ftrace.core.kinds import way
-from ftrace.core.lower import Moving
+from ftrace.core.lower import Moving, Refusal
 from ftrace.core.primitive import Primitive
 from ftrace.core.sameness import Static
 from ftrace.core.tapes import is_tape
@@ -148,7 +148,7 @@ class Naming:
         key = row, meaning, literals, types, made
         name = self._names.get(key)
         if name is None:
-            alone = row.effects is not None and bool(e.effects)
+            alone = row.effects is not None and bool(e.effects) and way(row, Refusal) is None
             alone = alone or any(map(is_tape, (*types, *made)))
             name = self._names[key] = OWN if alone else self._next()
         return self._next() if name == OWN else name, part

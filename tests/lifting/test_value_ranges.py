@@ -1,0 +1,251 @@
+"""Value ranges: what is known of integers while a function is traced, and who asks."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+import ftrace
+import ftrace.numpy as fnp
+from ftrace import lax
+from ftrace.interpreters.value_ranges import Range, value_range
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=6)
+
+
+def seen(f, *args):
+    """The range of what a function leaves, as it is known while the function is traced."""
+    found = []
+
+    def traced(*xs):
+        y = ftrace.lift(f)(*xs)
+        found.append(value_range(y))
+        return y
+
+    ftrace.jit(traced).trace(*args)
+    return found[-1]
+
+
+def chosen(x):
+    best = 0
+    for j in range(6):
+        if x[j] < x[best]:
+            best = j
+    return best
+
+
+def of_counts(x):
+    n = 0
+    for v in x:
+        if v > 0:
+            n = n + 1
+    return n
+
+
+KNOWN = {
+    "chosen among counters": (chosen, (0, 5)),
+    "counted in branches": (of_counts, (0, 6)),
+    "argmax": (lambda x: fnp.argmax(x), (0, 5)),
+    "argmin of rows": (lambda x: fnp.argmin(fnp.reshape(x, (2, 3)), axis=1), (0, 2)),
+    "comparison": (lambda x: (x[0] > 0) * 3, (0, 3)),
+    "negated": (lambda x: -fnp.argmax(x) - 1, (-6, -1)),
+    "products": (lambda x: (fnp.argmax(x) - 2) * (1 - fnp.argmin(x)), (-12, 8)),
+    "clipped": (lambda x: fnp.clip(fnp.floor(x[0]).astype(int), -1, 4), (-1, 4)),
+    "remainder of anything": (lambda x: fnp.floor(x[0]).astype(int) % 5, (0, 4)),
+    "quotient": (lambda x: (fnp.argmax(x) - 3) // 2, (-2, 1)),
+    "absolute": (lambda x: abs(fnp.argmax(x) - 4), (0, 4)),
+    "both bits": (lambda x: fnp.argmax(x) & 3, (0, 3)),
+    "a bit of either": (lambda x: fnp.argmax(x) | 8, (8, 15)),
+    "of elements": (lambda x: fnp.stack([fnp.argmax(x), fnp.argmin(x) + 3])[::-1], (0, 8)),
+    "least of several": (
+        lambda x: fnp.minimum(fnp.argmax(x), 2) + fnp.maximum(fnp.argmax(x), 1),
+        (1, 7),
+    ),
+    "as another integer": (lambda x: fnp.argmax(x).astype(np.int8), (0, 5)),
+    "largest of integers": (lambda x: fnp.max((x > 0) * 2), (0, 2)),
+    "surely greater": (lambda x: fnp.argmax(x) + 9 > fnp.argmin(x), (1, 1)),
+    "surely not equal": (lambda x: fnp.argmax(x) == fnp.argmin(x) + 6, (0, 0)),
+}
+UNKNOWN = {
+    "an argument": lambda x: fnp.floor(x[0]).astype(int),
+    "a float": lambda x: fnp.argmax(x) * 1.0,
+    "too large for its type": lambda x: (fnp.argmax(x) + 125).astype(np.int8),
+    "overflowing": lambda x: (fnp.argmax(x) + 2**62) * 4,
+    "a remainder by what may be 0": lambda x: 7 % fnp.argmax(x),
+    "a sum": lambda x: fnp.sum((x > 0) * 1),
+    "an element of an array": lambda x: fnp.asarray(np.array([3, 9]))[(x[0] > 0) * 1],
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_ranges_follow_from_those_of_operands(name):
+    f, (low, high) = KNOWN[name]
+    assert seen(f, X) == Range(low, high)
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_nothing_is_said_of_what_may_be_anything(name):
+    found = seen(UNKNOWN[name], X)
+    limits = np.iinfo(np.int8 if "for its type" in name else np.int64)
+    assert found is None or found == (limits.min, limits.max)
+
+
+def test_transformations_are_looked_through():
+    found = []
+
+    def f(x):
+        i = fnp.argmax(x)
+        found.append(value_range(i))
+        return x[i]
+
+    ftrace.jit(ftrace.vmap(ftrace.grad(f))).trace(X.reshape(2, 3))
+    ftrace.jit(lambda x: lax.cond(x[0] > 0, f, lambda x: x[0], x)).trace(X)
+    assert set(found) == {(0, 2), (0, 5)}
+
+
+def test_what_an_arm_reads_from_around_it_is_known():
+    found = []
+
+    def f(x):
+        i = fnp.argmax(x) + 1
+
+        def arm():
+            found.append(value_range(i))
+            return i
+
+        return lax.cond(x[0] > 0, arm, lambda: 0)
+
+    assert seen(f, X) == Range(0, 6)
+    assert found[-1] == Range(1, 6)
+
+
+OPERATIONS = (
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: fnp.minimum(a, b),
+    lambda a, b: fnp.maximum(a, b),
+    lambda a, b: a // (abs(b) + 1),
+    lambda a, b: a % (abs(b) + 2),
+    lambda a, b: fnp.where(a < b, a, b + 1),
+    lambda a, b: abs(a) & abs(b),
+    lambda a, b: abs(a) | abs(b),
+    lambda a, b: (a <= b) * a - (a >= b) * b + (a == b) * 2 - (a > b) * 1,
+    lambda a, b: -a,
+    lambda a, b: fnp.clip(a, -3, 9),
+    lambda a, b: lax.cond(a > b, lambda a, b: a - 1, lambda a, b: b + 2, a, b),
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_values_lie_in_their_ranges(seed):
+    """Programs of random operations on indices: their ranges hold whatever they are given."""
+    choice = random.Random(seed)
+    steps = [(choice.choice(OPERATIONS), choice.random(), choice.random()) for _ in range(9)]
+    numbers = [choice.randrange(-4, 5) for _ in range(3)]
+
+    def f(x):
+        values = [fnp.argmax(x), fnp.argmin(x) - 3, (x[0] > 0) * 2 + numbers[0]]
+        values += [fnp.where(x[1] > 0, n, -n) for n in numbers]
+        for operation, i, j in steps:
+            a, b = (values[int(k * len(values))] for k in (i, j))
+            values.append(operation(a, b))
+        return fnp.stack([fnp.asarray(v, dtype=np.int64) for v in values])
+
+    ranges = []
+
+    def traced(x):
+        y = f(x)
+        ranges[:] = [value_range(y[k]) for k in range(y.shape[0])]
+        return y
+
+    ftrace.jit(traced).trace(X)
+    lows, highs = (np.array([r[k] for r in map(tuple, ranges)]) for k in (0, 1))
+    for x in (*RNG.normal(size=(40, 6)), np.zeros(6), -np.ones(6)):
+        y = np.asarray(f(x))
+        assert (lows <= y).all()
+        assert (y <= highs).all()
+
+
+# ---------------------------------------------------------------------------------- indices
+
+
+def test_an_index_that_is_in_range_is_not_looked_at():
+    def f(x):
+        return x[chosen_in(x)]
+
+    def chosen_in(x):
+        best = 0
+        for j in range(6):
+            if x[j] < x[best]:
+                best = j
+        return best
+
+    low = ftrace.jit(f).lower(X)
+    assert "raise" not in str(low.jaxpr)
+    assert low.cost().callbacks == 0
+    assert ftrace.jit(f)(X) == X.min()
+
+
+@pytest.mark.parametrize("offset", [-7, -1, 1, 3])
+def test_an_index_that_may_be_out_of_range_is(offset):
+    def f(x):
+        best = 0
+        for j in range(6):
+            if x[j] < x[best]:
+                best = j
+        return x[best + offset]
+
+    for least in range(6):
+        x = np.abs(X) + (np.arange(6) != least)
+        try:
+            wanted = f(x)
+        except IndexError:
+            with pytest.raises(IndexError, match="out of bounds"):
+                ftrace.jit(f)(x)
+        else:
+            assert ftrace.jit(f)(x) == wanted
+
+
+def selection_sort(x):
+    a = x.copy()
+    for i in range(len(a)):
+        least = i
+        for j in range(i + 1, len(a)):
+            if a[j] < a[least]:
+                least = j
+        a[i], a[least] = a[least], a[i]
+    return a * np.arange(len(a))
+
+
+def test_sorting_by_hand_compiles_as_loops():
+    x = RNG.normal(size=14)
+    low = ftrace.jit(selection_sort).lower(x)
+    assert sum("became a loop" in note for note in low.rolled) >= 5
+    np.testing.assert_array_equal(ftrace.jit(selection_sort)(x), selection_sort(x))
+    order = np.argsort(np.argsort(x))
+    np.testing.assert_array_equal(
+        ftrace.jit(ftrace.grad(lambda x: np.sum(selection_sort(x))))(x), order.astype(float)
+    )
+
+
+def test_an_index_out_of_range_in_a_rolled_loop_is_refused_in_its_turn():
+    """The first iteration with such an index says so, with its value."""
+
+    def f(x, places):
+        c = x[0]
+        for t in range(40):
+            c = np.sin(c) + x[places[t]]
+        return c
+
+    places = RNG.integers(-6, 6, size=40)
+    low = ftrace.jit(f).lower(X, places)
+    assert any("became a loop" in note for note in low.rolled)
+    np.testing.assert_allclose(ftrace.jit(f)(X, places), f(X, places), rtol=1e-15)
+    for bad, later in itertools.pairwise((31, 12, 3)):
+        places[bad] = 6 + bad
+        with pytest.raises(IndexError, match=rf"{6 + bad}"):
+            ftrace.jit(f)(X, places)
+        assert later < bad
