@@ -53,6 +53,13 @@ def value_range(x: Any) -> Range | None:
     return _INTERPRETER.constant(x)
 
 
+def range_of_result(operation: str, *operands: Range | None) -> Range | None:
+    """The range of an operation on whole numbers of these ranges; None where none is known."""
+    if operation not in _RULES or None in operands:
+        return None
+    return _RULES[operation](*operands)
+
+
 class TraceRanges:
     """What is known of the variables of one trace.
 
@@ -178,7 +185,7 @@ def _result(eqn: Eqn, operands: list[Range | None]) -> Range | None:
     if rule is elements.clamp:
         low, x, high = known
         return _min(_max(x, low), high)
-    return _RULES[rule](*known) if isinstance(rule, str) and rule in _RULES else None
+    return range_of_result(rule, *known) if isinstance(rule, str) else None
 
 
 def _reduced(eqn: Eqn, fold: str, operands: list[Range | None]) -> Range | None:

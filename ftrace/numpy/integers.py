@@ -3,10 +3,11 @@
 A traced Python integer is a weak int64. Where an operator of two of them gives more, the number
 would wrap in silence: the same operator on float64 says so, well within what it rounds by, since
 results are to stay `core.avals.LIMIT` below 2**63. So the sums of counters, which add less than
-SMALL, need no such question. NumPy's integers wrap, as in NumPy. Booleans of Python are integers.
+SMALL, need no such question, nor does what is small as its operands are (interpreters/
+value_ranges.py). NumPy's integers wrap, as in NumPy. Booleans of Python are integers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from ftrace.core.avals import LIMIT, check_int, typeof
 from ftrace.core.dtypes import float64, int64
 from ftrace.core.errors import DtypeError
 from ftrace.core.trace import UNKNOWN, Tracer
+from ftrace.interpreters.value_ranges import range_of_result, value_range
 from ftrace.primitives import elementwise as e
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import add
@@ -28,6 +30,8 @@ _ROWS: Final[dict[str, Callable[..., Any]]] = {
     "power": e.pow,
     "left_shift": lambda x, n: e.mul(x, e.exp2(n)),
 }
+
+_OPERATIONS: Final = {"add": "add", "subtract": "sub", "multiply": "mul"}  # of scalars
 
 
 def is_integer(x: Any) -> bool:
@@ -58,7 +62,7 @@ def refuse_wide(name: str, plain: Callable[..., Any], *operands: Any) -> None:
     for x in operands:
         if type(x) is int:
             check_int(x, np.iinfo(int64).max, "An operand of a traced int")
-    if name in ("add", "subtract") and any(map(_is_small, operands)):
+    if _is_no_question(name, operands):
         return
     operands = tuple(map(as_integer, operands))
     if name in ("left_shift", "right_shift"):
@@ -102,6 +106,14 @@ def _no_integer(x: int, y: int) -> None:
     )
 
 
+def _is_no_question(name: str, operands: Sequence[Any]) -> bool:
+    """Whether a result surely fits."""
+    if name in ("add", "subtract") and any(map(_is_small, operands)):
+        return True
+    found = range_of_result(_OPERATIONS.get(name, ""), *map(value_range, operands))
+    return found is not None and found.low >= -LIMIT and found.high <= LIMIT
+
+
 def _is_small(x: Any) -> bool:
     return -SMALL < x < SMALL if type(x) is int else typeof(x).dtype.kind == "b"
 
@@ -112,7 +124,9 @@ def refuse_unfit(x: Any, dtype: np.dtype[Any]) -> None:
     if found is not UNKNOWN:
         dtype.type(found)
         return
-    limits = np.iinfo(dtype)
+    limits, known = np.iinfo(dtype), value_range(x)
+    if known is not None and limits.min <= known.low and known.high <= limits.max:
+        return
     least = limits.min if limits.min > np.iinfo(int64).min else None
     most = limits.max if limits.max < np.iinfo(int64).max else None
     bad: Any = False

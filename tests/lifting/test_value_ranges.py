@@ -249,3 +249,43 @@ def test_an_index_out_of_range_in_a_rolled_loop_is_refused_in_its_turn():
         with pytest.raises(IndexError, match=rf"{6 + bad}"):
             ftrace.jit(f)(X, places)
         assert later < bad
+
+
+def test_integers_that_stay_small_are_not_asked_whether_they_fit():
+    def f(x):
+        n, total = 0, 0
+        for v in x:
+            if v > 0:
+                n = n + 1
+                total = total + 2 * n * n
+        return n * x[0] + total
+
+    assert "raise" not in str(ftrace.jit(f).trace(X))
+    assert ftrace.jit(f)(X) == f(X)
+
+
+def test_integers_that_may_grow_too_large_are():
+    def f(x):
+        n = 3
+        for v in x:
+            if v > 0:
+                n = n * n
+        return n * 1.0
+
+    x = np.ones(6)
+    with pytest.raises(ftrace.errors.DtypeError, match="of more than 64 bits"):
+        ftrace.jit(f)(x)
+    x[3:] = -1
+    assert ftrace.jit(f)(x) == 3**8
+
+
+def test_a_narrow_integer_takes_what_fits_without_a_question():
+    def f(x, table):
+        return table + chosen(x)
+
+    table = np.arange(4, dtype=np.uint8)
+    assert "raise" not in str(ftrace.jit(f).trace(X, table))
+    assert ftrace.jit(f)(X, table).dtype == np.uint8
+    np.testing.assert_array_equal(ftrace.jit(f)(X, table), f(X, table))
+    with pytest.raises(OverflowError):
+        ftrace.jit(lambda x, t: t + (chosen(x) + 300))(X, table)
