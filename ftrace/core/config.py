@@ -9,10 +9,12 @@ half a change. FTRACE_CPU, which is no setting, chooses the instructions of comp
 """
 
 import os
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import fields, replace
+from types import ModuleType
 from typing import Any, Final
 
 from ftrace.core.errors import ConfigError
@@ -147,6 +149,15 @@ def _check(changes: dict[str, Any], environment: bool = False) -> None:
             )
 
 
+def _refuse_assignment(name: str) -> None:
+    """Raise `ConfigError`: an attribute that is assigned changes no setting."""
+    _check({name: getattr(config.defaults, name, None)})
+    raise ConfigError(
+        f"The setting {name} was assigned, which would change nothing.",
+        f"Use `with ftrace.config.update({name}=...)`, or ftrace.config.set_default({name}=...).",
+    )
+
+
 class _Changes:
     """What `update` changes in a block, and the record that follows from it."""
 
@@ -189,8 +200,27 @@ class _Config:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.settings, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "defaults":
+            _refuse_assignment(name)
+        object.__setattr__(self, name, value)
+
 
 config = _Config()
+
+
+class _Module(ModuleType):
+    """A module in which an assignment to a new name is a mistake: nothing would read it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(self, name):
+            _refuse_assignment(name)
+        super().__setattr__(name, value)
+
+
+def refuse_assignments(module: str) -> None:
+    """Let assignments to names that a module does not have raise `ConfigError`."""
+    sys.modules[module].__class__ = _Module
 
 
 def set_default(**changes: Any) -> None:

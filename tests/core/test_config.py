@@ -149,6 +149,15 @@ def test_nonsense_is_refused_and_changes_nothing(changes, words):
     assert config.settings is before
 
 
+@pytest.mark.parametrize("holder", [ftrace.config, config], ids=["module", "record"])
+def test_an_assigned_setting_is_refused_since_it_would_change_nothing(holder):
+    with pytest.raises(ConfigError, match=r"The setting threads was assigned.*\n.*\n?Use `with"):
+        holder.threads = 2
+    with pytest.raises(ConfigError, match=r"no setting 'thread'\. Is 'threads' meant"):
+        holder.thread = 2
+    assert config.threads == 0
+
+
 @pytest.mark.parametrize(
     ("name", "text", "found"),
     [
