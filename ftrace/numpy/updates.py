@@ -19,7 +19,7 @@ from ftrace.numpy.assigning import assignable, fitted, is_mask, setitem_value
 from ftrace.numpy.indexing import Advanced, Plan, advanced, basic
 from ftrace.numpy.promote import cast, strong, value
 from ftrace.primitives.convert import copy as copy_row
-from ftrace.primitives.elementwise import bitwise_and, clamp, ge, lt, mod, neg, select
+from ftrace.primitives.elementwise import bitwise_and, clamp, ge, gt, lt, mod, neg, select
 from ftrace.primitives.index import scatter, scatter_add
 from ftrace.primitives.linear import add, broadcast_in_dim, transpose
 from ftrace.primitives.scatter import scatter_max, scatter_min, scatter_mul
@@ -189,13 +189,23 @@ def _checked(mode: str, hints: dict[str, bool]) -> str:
     return mode
 
 
+def _within_signed(i: Any, size: int) -> Any:
+    """Indices that int64 holds: larger ones become others out of range, alike modulo the size."""
+    if typeof(i).dtype != np.uint64:
+        return i
+    n = max(size, 1)
+    beyond = n * ((1 << 62) // n)
+    larger = add(mod(i, np.uint64(n)), np.uint64(beyond))
+    return select(gt(i, np.uint64(np.iinfo(np.int64).max)), larger, i)
+
+
 def _from_end(plan: Advanced, x: Any) -> list[tuple[Any, int]]:
     """The indices, negative ones counted from the end, each with its axis' size."""
     shape = plan.basic.shape
     found: list[tuple[Any, int]] = []
     for i, axis in zip(plan.indices, plan.axes, strict=True):
         n = shape[axis]
-        i = cast(i, np.dtype(np.int64))
+        i = cast(_within_signed(i, n), np.dtype(np.int64))
         found.append((select(lt(i, 0), add(i, n), i), n))
     return found
 

@@ -429,3 +429,26 @@ def test_an_index_computed_from_the_array_itself_is_read_and_written(outer):
 
     found = outer(ftrace.grad(f))(np.array([1.0, 3.0, 2.0]))
     np.testing.assert_array_equal(found, [10.0 + 3.0, 1.0, 16.0])
+
+
+@pytest.mark.parametrize("index", [2**63, 2**63 + 7, 2**64 - 1])
+def test_unsigned_indices_that_no_signed_integer_holds_are_out_of_range(index):
+    """They do not become negative ones, which count from the end."""
+    x, i = np.arange(5.0), np.uint64(index)
+    read = {
+        "drop": lambda x, i: x.at[i].set(9.0),
+        "fill": lambda x, i: x.at[i].get(mode="fill", fill_value=7.0),
+        "clip": lambda x, i: x.at[i].get(mode="clip"),
+        "wrap": lambda x, i: x.at[i].get(mode="wrap"),
+    }
+    expected = {"drop": x, "fill": 7.0, "clip": x[-1], "wrap": x[index % 5]}
+    for mode, f in read.items():
+        for indices in (i, np.array([i, i])):
+            found = jit(f)(x, indices)
+            known = jit(lambda x, f=f, i=indices: f(x, i))(x)
+            np.testing.assert_array_equal(found, np.broadcast_to(expected[mode], found.shape))
+            np.testing.assert_array_equal(known, found)
+    np.testing.assert_array_equal(fnp.at(x)[i].set(9.0), x)
+    for mode in ("raise", "promise_in_bounds"):
+        with pytest.raises(IndexError):
+            fnp.at(x)[i].get(mode=mode)
