@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import ftrace
 from ftrace import lax
@@ -183,3 +184,54 @@ def test_an_index_that_a_turn_takes_raises(way):
     np.testing.assert_array_equal(mapped(np.array([0, 3, 1])), [1.5, 4.5, 1.5])
     with pytest.raises(IndexError):
         mapped(np.array([0, 4]))
+
+
+def asked_on_the_host(x, y):
+    def root(v):
+        if v < 0:
+            raise ValueError("a host function of positive numbers")
+        return np.sqrt(v)
+
+    if x > 0:
+        z = ftrace.pure_callback(root, np.float64(0), ftrace.stop_gradient(y))
+        return x * z + y
+    return x
+
+
+def asked_in_a_loop(x, y):
+    n = x * 1.0
+    while n > 0:
+        n = n - ftrace.pure_callback(positive, np.float64(0), ftrace.stop_gradient(n))
+    return n + y
+
+
+def positive(v):
+    assert v > 0
+    return np.float64(1.0)
+
+
+def fitted(x, y):
+    if x > 0:
+        a = np.array([[1.0, 2.0], [3.0, 1.0], [0.0, 1.0]])
+        return scipy.optimize.nnls(a / y, np.array([1.0, 2.0, 3.0]))[0].sum() * x
+    return x
+
+
+def assigned(x, y):
+    if x > 0:
+        costs = np.array([[1.0, 2.0], [3.0, 1.0]]) / y
+        return costs[scipy.optimize.linear_sum_assignment(costs)].sum() * x
+    return x
+
+
+@pytest.mark.parametrize("f", [asked_on_the_host, asked_in_a_loop, fitted, assigned])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_host_is_not_asked_for_members_that_do_not_take_an_arm(f, way):
+    xs, ys = np.array([(-1.0, -2.0), (2.0, 4.0), (0.0, 0.0), (0.5, 2.25)]).T
+    with np.errstate(all="ignore"):
+        expected = [f(x, y) for x, y in zip(xs, ys, strict=True)]
+        np.testing.assert_allclose(WAYS[way](f)(xs, ys), expected, rtol=1e-13)
+        if way == "vmap(jit)":
+            return
+        slopes = [ftrace.grad(f)(x, y) for x, y in zip(xs, ys, strict=True)]
+        np.testing.assert_allclose(WAYS[way](ftrace.grad(f))(xs, ys), slopes, rtol=1e-13)

@@ -20,6 +20,7 @@ from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.device import free, is_array, on_device, to_host
 from ftrace.core.dtypes import canonical, is_inexact
 from ftrace.core.errors import CallbackError, RuleError, SolverError
+from ftrace.core.jaxpr import Eqn, Var
 from ftrace.core.primitive import NONDIFFERENTIABLE, Effects, Primitive, Unsupported
 from ftrace.core.records import record
 from ftrace.core.source import Location
@@ -135,6 +136,17 @@ class Host:
 
         return replace(self.mapped(axis), flat=members)
 
+    def where_active(self) -> "Host":
+        """The same of a boolean in front, which is called where that is true; else zeros."""
+
+        def asked(active: Any, *values: Any) -> Any:
+            if active:
+                return self.flat(*values)
+            nothing = [np.zeros(a.shape, a.dtype) for a in self.results]
+            return None if self.tree is None else self.tree.unflatten(nothing)
+
+        return replace(self, flat=asked)
+
     def _member(self, values: Sequence[Any]) -> list[Any]:
         try:
             return self(*values)
@@ -222,6 +234,15 @@ def _batch(row: Callable[[], Primitive]) -> Callable[..., Any]:
     return batch
 
 
+def _gate(e: Eqn, active: Var) -> list[Eqn] | None:
+    """A function that takes the mapped axis itself gets all batch elements."""
+    host: Host = e.params["host"]
+    if host.vmap_method != "sequential":
+        return None
+    params = {**e.params, "host": host.where_active()}
+    return [Eqn(e.primitive, [active, *e.invars], params, e.outvars, e.source)]
+
+
 def _effects(*, ordered: bool, **params: Any) -> Effects:
     return frozenset({"ordered" if ordered else "unordered"})
 
@@ -240,6 +261,7 @@ pure_callback_call: Final = Primitive(
     jvp=_jvp(lambda: pure_callback_call),
     transpose=_NOT_LINEAR,
     batch=_batch(lambda: pure_callback_call),
+    gate=_gate,
     host=lambda host, **_: host.what,
     zeros=True,
     multiple=True,
