@@ -15,6 +15,8 @@ the current trace is restored afterwards, whatever the rule did. `Trace.process`
     partial    (known, **params) -> Split, for rows that hold jaxprs (see interpreters/partial.py)
     mask       how a masked cotangent crosses the transpose: "same", "move", "sum", "call" or "";
                or a rule (mask, *operands, **params) -> masks of the operands, for what was read
+    clear      (mask, *operands, **params) -> operands, where known elements that meet no result in
+               the mask are zero, of a row whose transpose sums over such; None: it does not
     steep      operands of which one may be an infinite slope where the function is finite, if none
                of them is known to be tame
     effects    params -> effect names
@@ -182,6 +184,7 @@ class Primitive(Named):
     doc: str
     partial: Rule | None = None
     mask: str | Rule = ""
+    clear: Rule | None = None
     steep: tuple[int, ...] = ()
     zeros: bool = False
     effects: Rule | None = None

@@ -76,6 +76,7 @@ class Masked:
         "_mask",
         "_staged",
         "_value",
+        "branch",
         "computed",
         "fixed",
         "holes",
@@ -102,6 +103,7 @@ class Masked:
         self.holes = holes  # slices outside of which the mask is True, if that is known
         self.fixed = False  # shapes and known indices alone decide the mask
         self.computed = False  # it was read at a computed place: beside another mask it is plain
+        self.branch = False  # batch elements took another branch: what is known may be infinite
         self.read = read  # it says where something was read, which matters beside another mask only
 
     @property
@@ -147,7 +149,7 @@ class Masked:
     def with_value(self, value: Any, mask: Any) -> "Masked":
         """Another cotangent of which as much is known; its mask is made from this one's."""
         found = Masked(value, mask, self.zeroed, read=self.read)
-        found.fixed, found.computed = self.fixed, self.computed
+        found.fixed, found.computed, found.branch = self.fixed, self.computed, self.branch
         return found
 
 

@@ -10,8 +10,9 @@ from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.tapes import TURNS
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives.assembling import assembled, covered, together
-from ftrace.primitives.compare import bitwise_or, select
+from ftrace.primitives.compare import bitwise_or
 from ftrace.primitives.linear import add, broadcast_in_dim
+from ftrace.primitives.movement import plain as materialise
 
 
 def zeros(aval: ShapedArray) -> Any:
@@ -33,15 +34,6 @@ def instantiate(tangent: Any, primal: Any) -> Any:
     return zeros_like(primal) if tangent is ZERO else tangent
 
 
-def materialise(ct: Any) -> Any:
-    """A masked cotangent as a plain one."""
-    if type(ct) is Masked:
-        if ct.zeroed:
-            return ct.value
-        return select(ct.mask, ct.value, typeof(ct.value).dtype.type(0))
-    return ct
-
-
 def add_cotangents(a: Any, b: Any) -> Any:
     """The sum where two cotangents meet; it is masked only where both are."""
     reads = together(a, b)
@@ -51,14 +43,17 @@ def add_cotangents(a: Any, b: Any) -> Any:
         return found
     if type(a) is Masked and type(b) is Masked and not _differ(a, b):
         zeroed = a.zeroed and b.zeroed
+        branch = a.branch or b.branch
         if not zeroed and a.mask is b.mask:
-            return Masked(add(a.value, b.value), a.mask)
+            found = Masked(add(a.value, b.value), a.mask)
+            found.branch = branch
+            return found
         both = add(a.value, b.value) if zeroed else add(materialise(a), materialise(b))
         holes = b.holes if a.holes is None else a.holes
         either = lambda: bitwise_or(a.mask, b.mask)  # noqa: E731
         found = Masked(both, either, True, holes, a.read and b.read)
         found.computed = a.computed or b.computed
-        found.fixed = a.fixed and b.fixed
+        found.fixed, found.branch = a.fixed and b.fixed, branch
         return found
     return add(materialise(a), materialise(b))
 

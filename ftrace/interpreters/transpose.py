@@ -20,7 +20,7 @@ from ftrace.core.errors import RuleError
 from ftrace.core.jaxpr import Eqn, Jaxpr, Var, cached_on_jaxpr, eval_jaxpr, subjaxprs
 from ftrace.core.kinds import gufunc_call
 from ftrace.core.lower import Cores
-from ftrace.core.primitive import Linear
+from ftrace.core.primitive import Linear, Primitive
 from ftrace.core.trace import ctx
 from ftrace.core.zero import Masked
 from ftrace.interpreters.partial import PartialTrace
@@ -70,11 +70,15 @@ def _walk(  # noqa: C901, PLR0912 - the one backward loop
     cts: Sequence[Any],
     steep: Callable[[Eqn], bool] | None,
 ) -> tuple[list[Any], bool]:
-    """The cotangents, and whether a mask of what was read was dropped.
+    """The cotangents, and whether something was left out that masks are for.
+
+    That is a mask of what was read, or the zeros that known operands have outside of a mask.
 
     Args:
         eqns, invars, outs, cts: as in `backward_pass`.
-        steep: which equations may multiply by something infinite; None: drop such masks.
+        steep: which equations may multiply by something infinite; None: drop such masks. Where
+            every equation may, known operands are zero outside of any mask, not only of those that
+            branches leave.
     """
     env: dict[Any, Any] = {}
     dropped = False
@@ -89,17 +93,19 @@ def _walk(  # noqa: C901, PLR0912 - the one backward loop
             ct: Any = [env.pop(v, None) for v in outvars]
             if all(c is None for c in ct):
                 continue
-            masked = any(type(c) is Masked for c in ct)
+            hidden = [c for c in ct if type(c) is Masked]
         else:
             ct = env.pop(outvars[0], None)
             if ct is None:
                 continue
-            masked = type(ct) is Masked
+            hidden = [ct] if type(ct) is Masked else []
         operands = [Linear(a.aval) if type(a) is Var else a.value for a in eqn.invars]
         try:
-            if masked:
+            if hidden:
+                if steep is _is_any:
+                    _clear_known(hidden)
                 used = _without_reads(eqn, ct, steep)
-                dropped = dropped or used is not ct
+                dropped = dropped or used is not ct or _leaves_known(primitive, hidden)
                 found = _crossed(eqn, used, operands, steep)
             else:
                 found = primitive.transpose(ct, *operands, **eqn.params)
@@ -115,6 +121,18 @@ def _walk(  # noqa: C901, PLR0912 - the one backward loop
 
 
 Steep = Callable[[Eqn], bool] | None
+
+
+def _clear_known(cts: list[Masked]) -> None:
+    """Take what is known for infinite outside of masks, as it may be in a branch."""
+    for ct in cts:
+        ct.branch = ct.branch or not ct.read
+
+
+def _leaves_known(primitive: Primitive, cts: list[Masked]) -> bool:
+    """Whether a sum of products has terms outside of a mask: zeros, times what is known."""
+    sums = primitive.clear is not None or primitive.mask == "call"
+    return sums and any(not ct.branch and not ct.read for ct in cts)
 
 
 def _without_reads(eqn: Eqn, ct: Any, steep: Steep) -> Any:
@@ -265,13 +283,19 @@ def _same(eqn: Eqn, ct: Masked, operands: list[Any], harsh: bool = False) -> Seq
 def _summed(ct: Masked, axes: tuple[int, ...], read: bool) -> Any:
     """The cotangent of a number that was repeated: `read`, if any element was."""
     value = reduce_sum(materialise(ct), axes=axes)
-    return value if read else Masked(value, lambda: _any(ct.mask, axes), zeroed=True)
+    if read:
+        return value
+    found = Masked(value, lambda: _any(ct.mask, axes), zeroed=True)
+    found.branch = ct.branch
+    return found
 
 
 def _narrow(ct: Any, other: Masked) -> Masked:
     """A cotangent that lives only where another one does too."""
     if type(ct) is Masked:
-        return Masked(ct.value, lambda: bitwise_and(ct.mask, other.mask))
+        found = Masked(ct.value, lambda: bitwise_and(ct.mask, other.mask))
+        found.branch = ct.branch or other.branch
+        return found
     found = other.with_value(ct, lambda: other.mask)
     found.zeroed, found.holes = other.read, other.holes
     return found
@@ -331,7 +355,10 @@ def _sum(eqn: Eqn, ct: Masked, operands: list[Any]) -> Sequence[Any]:
     if ct.read:  # some of it was read: one number was, or all that was repeated
         rank0 = len(stretched) == len(source)
         return found if rank0 else [ct.with_value(c, mask) for c in found]
-    return [Masked(c, mask, zeroed=True) for c in found]  # sums of zeros
+    summed = [Masked(c, mask, zeroed=True) for c in found]  # sums of zeros
+    for c in summed:
+        c.branch = ct.branch
+    return summed
 
 
 def _call(eqn: Eqn, cts: list[Any], operands: list[Any]) -> Sequence[Any]:
@@ -349,7 +376,10 @@ def _whole(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
     if masks is None:
         alive = [_any(c.mask, tuple(range(len(typeof(c.mask).shape)))) for c in cts]
         masks = dict.fromkeys(range(len(found)), reduce(bitwise_or, alive))
-    return [None if c is None else _narrow(c, Masked(None, masks[i])) for i, c in enumerate(found)]
+    others = {i: Masked(None, mask) for i, mask in masks.items()}
+    for other in others.values():
+        other.branch = any(c.branch for c in cts)
+    return [None if c is None else _narrow(c, others[i]) for i, c in enumerate(found)]
 
 
 def _of_batch(eqn: Eqn, cts: Sequence[Any]) -> dict[int, Any] | None:
@@ -396,12 +426,20 @@ def _reaching(eqn: Eqn, ct: Any, operands: list[Any]) -> Sequence[Any]:
         ]
         return reach(full if several else full[0], *operands, **eqn.params)
 
-    found = _materialised(eqn, ct, operands)
+    clear, branch, factors = eqn.primitive.clear, any(c.branch for c in cts), operands
+    if clear is not None and branch:
+        factors = clear(full_mask(ct.mask, typeof(ct.value).shape), *operands, **eqn.params)
+    found = _materialised(eqn, ct, factors)
     like = min(cts, key=lambda c: c.read)
-    return [
+    met = [
         None if c is None else like.with_value(c, lambda i=i: masks(ctx.trace is core.EVAL)[i])
         for i, c in enumerate(found)
     ]
+    zeros_stay = like.read or all(type(x) is Linear for x in operands)  # no factor is known
+    for c in met:
+        if c is not None:
+            c.branch, c.zeroed = branch, c.zeroed and zeros_stay
+    return met
 
 
 _CROSSINGS: dict[Any, Callable[..., Sequence[Any]]] = {
@@ -422,11 +460,12 @@ def transpose_jaxpr(
     Args:
         jaxpr: outputs linear in the inputs marked by `linear`.
         linear: one flag per input.
-        live: per output 0 (no cotangent), 1 (a cotangent) or 2 (a cotangent and its mask).
+        live: per output 0 (no cotangent), 1 (a cotangent), 2 (a cotangent and its mask) or 3 (the
+            same, with a mask of branches).
 
     Returns:
         The jaxpr of (known inputs, cotangents and masks) -> cotangents and masks of the linear
-        inputs, and per linear input 0, 1 or 2 as above.
+        inputs, and per linear input a number as above.
     """
     kinds: list[int] = []
     avals = _operand_avals(jaxpr, linear, live)
@@ -436,7 +475,7 @@ def transpose_jaxpr(
         known, supply = iter(args[:n]), iter(args[n:])
         cts = [None if k == 0 else _take(supply, k) for k in live]
         found = pull_jaxpr(jaxpr, [None if f else next(known) for f in linear], linear, cts)
-        kinds[:] = [0 if c is None else 2 if type(c) is Masked else 1 for c in found]
+        kinds[:] = kinds_of(found)
         return flatten_masked(found)
 
     return trace_closed(backward, avals), tuple(kinds)
@@ -453,7 +492,11 @@ def _operand_avals(
 
 def _take(supply: Any, kind: int) -> Any:
     value = next(supply)
-    return value if kind == 1 else Masked(value, next(supply))
+    if kind == 1:
+        return value
+    found = Masked(value, next(supply))
+    found.branch = kind == 3
+    return found
 
 
 def flatten_masked(cts: Sequence[Any]) -> list[Any]:
@@ -474,8 +517,10 @@ def unflatten_masked(values: Sequence[Any], kinds: Sequence[int]) -> list[Any]:
 
 
 def kinds_of(cts: Sequence[Any]) -> tuple[int, ...]:
-    """Per cotangent 0 (absent), 1 (plain) or 2 (masked)."""
-    return tuple(0 if c is None else 2 if type(c) is Masked else 1 for c in cts)
+    """Per cotangent 0 (absent), 1 (plain), 2 (masked) or 3 (masked by branches)."""
+    return tuple(
+        0 if c is None else 1 if type(c) is not Masked else 3 if c.branch else 2 for c in cts
+    )
 
 
 def pull_jaxpr(
@@ -499,11 +544,11 @@ def instantiate_cotangent(ct: Any, aval: ShapedArray) -> Any:
 
 
 def at_kind(ct: Any, kind: int, aval: ShapedArray) -> Any:
-    """A cotangent made plain (kind 1) or masked (kind 2), where another path needs it so."""
+    """A cotangent made plain (kind 1) or masked (2 and 3), where another path needs it so."""
     if ct is None and kind:
         zero = zeros(aval)
-        return Masked(zero, _truth(False, typeof(zero).shape)) if kind == 2 else zero
-    if kind == 2 and type(ct) is not Masked:
+        return Masked(zero, _truth(False, typeof(zero).shape)) if kind > 1 else zero
+    if kind > 1 and type(ct) is not Masked:
         return Masked(ct, _truth(True, aval.shape))
     return ct
 

@@ -6,7 +6,7 @@ elementwise.py, which also offers everything of the other two under one name.
 """
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ftrace.core import dtypes
 from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.lower import Pointwise
-from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Linear, Primitive, Sample
+from ftrace.core.primitive import NONDIFFERENTIABLE, ErrorSample, Linear, Primitive, Rule, Sample
 from ftrace.core.zero import ZERO, Masked
 from ftrace.primitives import elements
 from ftrace.primitives.families import (
@@ -207,10 +207,10 @@ population_count = unary(
 # ---------------------------------------------------------------------------------- select
 
 
-def _select_type(which: ShapedArray, x: ShapedArray, y: ShapedArray) -> ShapedArray:
+def _select_type(name: str, which: ShapedArray, x: ShapedArray, y: ShapedArray) -> ShapedArray:
     if which.dtype != dtypes.bool_:
-        raise DtypeError(f"select chooses by a boolean array, not {which}.", "Compare: x != 0.")
-    return aval(join_shapes("select", which, x, y), join("select", x, y)[0])
+        raise DtypeError(f"{name} chooses by a boolean array, not {which}.", "Compare: x != 0.")
+    return aval(join_shapes(name, which, x, y), join(name, x, y)[0])
 
 
 def _select_impl(which: Any, x: Any, y: Any) -> Any:
@@ -222,29 +222,37 @@ def _select_impl(which: Any, x: Any, y: Any) -> Any:
     return z if z.ndim else z[()]
 
 
-def _select_jvp(primals: Any, tangents: Any) -> Any:
-    which, x, y = primals
-    _, tx, ty = tangents
-    z = select(which, x, y)
-    zero = constant(0, z)
-    tx = zero if tx is ZERO else adapted(x, tx, z)[1]
-    ty = zero if ty is ZERO else adapted(y, ty, z)[1]
-    return z, spread(select(which, tx, ty), z)
+def _select_jvp(row: Callable[[], Primitive]) -> Rule:
+    def jvp(primals: Any, tangents: Any) -> Any:
+        which, x, y = primals
+        _, tx, ty = tangents
+        z = row()(which, x, y)
+        zero = constant(0, z)
+        tx = zero if tx is ZERO else adapted(x, tx, z)[1]
+        ty = zero if ty is ZERO else adapted(y, ty, z)[1]
+        return z, spread(row()(which, tx, ty), z)
+
+    return jvp
 
 
-def _select_transpose(ct: Any, which: Any, x: Any, y: Any) -> Any:
-    plain = typeof(ct)
-    out: list[Any] = [None]
-    for operand, mask in ((x, which), (y, None)):
-        if type(operand) is not Linear:
-            out.append(None)
-            continue
-        taken = which if mask is not None else bitwise_not(which)
-        if operand.aval.shape == plain.shape:
-            out.append(Masked(ct, taken))
-        else:
-            out.append(collapse(select(taken, ct, plain.dtype.type(0)), operand.aval))
-    return out
+def _select_transpose(row: Callable[[], Primitive], branches: bool) -> Rule:
+    def transpose(ct: Any, which: Any, x: Any, y: Any) -> Any:
+        plain = typeof(ct)
+        out: list[Any] = [None]
+        for operand, mask in ((x, which), (y, None)):
+            if type(operand) is not Linear:
+                out.append(None)
+                continue
+            taken = which if mask is not None else bitwise_not(which)
+            if operand.aval.shape == plain.shape:
+                masked = Masked(ct, taken)
+                masked.branch = branches
+                out.append(masked)
+            else:
+                out.append(collapse(row()(taken, ct, plain.dtype.type(0)), operand.aval))
+        return out
+
+    return transpose
 
 
 def _select_samples() -> Iterable[Sample]:
@@ -270,22 +278,39 @@ def _select_errors() -> Iterable[ErrorSample]:
     yield ErrorSample((x > 0, x, x[:2]), {}, ShapeError, "Primitives do not broadcast")
 
 
-select = Primitive(
-    name="select",
-    lower=Pointwise("select"),
-    impl=_select_impl,
-    type=_select_type,
-    jvp=_select_jvp,
-    transpose=_select_transpose,
-    batch=lambda axis, values, dims: batch_elementwise(select, axis, values, dims),
-    mask="same",
-    zeros=True,
-    linear_in=(1, 2),
-    calm=True,
-    samples=_select_samples,
-    errors=_select_errors,
+def _select_row(name: str, row: Callable[[], Primitive], *, branches: bool, doc: str) -> Primitive:
+    return Primitive(
+        name=name,
+        lower=Pointwise("select"),
+        impl=_select_impl,
+        type=lambda which, x, y: _select_type(name, which, x, y),
+        jvp=_select_jvp(row),
+        transpose=_select_transpose(row, branches),
+        batch=lambda axis, values, dims: batch_elementwise(row(), axis, values, dims),
+        mask="same",
+        zeros=True,
+        linear_in=(1, 2),
+        calm=True,
+        samples=_select_samples,
+        errors=_select_errors,
+        doc=doc,
+    )
+
+
+select = _select_row(
+    "select",
+    lambda: select,
+    branches=False,
     doc="x where `which` is true, y elsewhere. The side not taken contributes exactly zero to "
     "any derivative, even where its own derivative is infinite or NaN.",
+)
+select_branch = _select_row(
+    "select_branch",
+    lambda: select_branch,
+    branches=True,
+    doc="`select` between the results of branches, of which each batch element takes one. What it "
+    "computed in another branch may be infinite, and reaches no derivative that batch elements "
+    "share.",
 )
 
 # ---------------------------------------------------------------------------------- clamp

@@ -35,7 +35,7 @@ from ftrace.primitives.linear import (
     move_axis,
     reduce_sum,
 )
-from ftrace.primitives.movement import Ints, zeros
+from ftrace.primitives.movement import Ints, outside_zero, zeros
 from ftrace.primitives.shape import concatenate, reshape, rev
 from ftrace.primitives.slicing import slice
 from ftrace.primitives.windows import check_windows, count, spread_back, strided_windows
@@ -264,14 +264,23 @@ def _conv_mask(mask: Any, lhs: Any, rhs: Any, **windows: Ints) -> Any:
     """What of the linear operand meets a result that was read: those are counted."""
 
     def ones(x: Any) -> Any:
-        shape = x.aval.shape if type(x) is Linear else typeof(x).shape
         if type(x) is Linear:
-            return Linear(aval(shape, float32))
+            return Linear(aval(x.aval.shape, float32))
+        shape = (x if type(x) is ShapedArray else typeof(x)).shape
         return broadcast_rank0(np.float32(1), shape)
 
     read = convert_element_type(mask, new_dtype=float32)
     found = _conv_transpose(read, ones(lhs), ones(rhs), **windows)
     return tuple(None if c is None else gt(c, np.float32(0)) for c in found)
+
+
+def _conv_clear(mask: Any, lhs: Any, rhs: Any, **windows: Ints) -> Any:
+    """The known operand is zero where it meets no result in the mask."""
+    if type(lhs) is Linear:
+        _, met = _conv_mask(mask, lhs.aval, Linear(typeof(rhs)), **windows)
+        return lhs, outside_zero(met, rhs)
+    met, _ = _conv_mask(mask, Linear(typeof(lhs)), rhs.aval, **windows)
+    return outside_zero(met, lhs), rhs
 
 
 def _lhs_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, strides: Ints, dilation: Ints) -> Any:
@@ -383,6 +392,7 @@ conv = Primitive(
     batch=_conv_batch,
     lower=(Expansion(_expanded), Gufunc(_conv_call)),
     mask=_conv_mask,
+    clear=_conv_clear,
     zeros=True,
     linear_in=(0, 1),
     bilinear=True,

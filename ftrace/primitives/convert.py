@@ -315,8 +315,11 @@ def _barrier_transpose(cts: Any, *operands: Any) -> Any:
     live = [ct.value if type(ct) is Masked else ct for ct in found if ct is not None]
     rest = iter(optimization_barrier(*live))
     for i, ct in enumerate(found):
-        if ct is not None:
-            found[i] = Masked(next(rest), ct.mask) if type(ct) is Masked else next(rest)
+        if type(ct) is Masked:
+            masked = found[i] = Masked(next(rest), ct.mask)
+            masked.branch = ct.branch
+        elif ct is not None:
+            found[i] = next(rest)
     return found
 
 

@@ -17,6 +17,7 @@ from ftrace.core.lower import Cores, Gufunc, GufuncCall, Product
 from ftrace.core.primitive import ErrorSample, Linear, Primitive, Sample, Unsupported
 from ftrace.core.zero import ZERO
 from ftrace.primitives.linear import add, broadcast_in_dim, join, transpose
+from ftrace.primitives.movement import outside_zero
 from ftrace.primitives.reduce import reduce_or
 
 Axes = tuple[int, ...]
@@ -150,23 +151,40 @@ def _dot_transpose(ct: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumbe
 
 def _dot_mask(mask: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumbers) -> tuple[Any, Any]:
     """What of the linear operand meets a result that was read: rows, or columns, of it."""
-    (xc, yc), (xb, yb) = dimension_numbers
     left, right = (v.aval if type(v) is Linear else typeof(v) for v in (x, y))
-    nb, x_free = len(xb), _free(left.ndim, xc, xb)
-    y_free = _free(right.ndim, yc, yb)
-    rows = range(nb, nb + len(x_free))
-    columns = range(rows.stop, rows.stop + len(y_free))
     if type(x) is Linear:
-        others, kept, shape = columns, (*xb, *x_free), left.shape
-    else:
-        others, kept, shape = rows, (*yb, *y_free), right.shape
-    if len(others):
-        mask = reduce_or(mask, axes=tuple(others))
+        return _meeting(mask, left, right, dimension_numbers, False), None
+    (xc, yc), (xb, yb) = dimension_numbers
+    return None, _meeting(mask, right, left, ((yc, xc), (yb, xb)), True)
+
+
+def _meeting(
+    mask: Any, x: ShapedArray, y: ShapedArray, dimension_numbers: DimensionNumbers, swapped: bool
+) -> Any:
+    """What of `x`, the left operand, or the right one of the swapped product, meets the mask."""
+    (xc, yc), (xb, yb) = dimension_numbers
+    nb, x_free, y_free = len(xb), _free(x.ndim, xc, xb), _free(y.ndim, yc, yb)
+    first = nb if swapped else nb + len(x_free)
+    if y_free:
+        mask = reduce_or(mask, axes=tuple(range(first, first + len(y_free))))
+    kept = (*xb, *x_free)
     order = tuple(int(i) for i in np.argsort(kept))
     if order != tuple(range(len(order))):
         mask = transpose(mask, permutation=order)
-    found = broadcast_in_dim(mask, shape=shape, broadcast_dimensions=tuple(sorted(kept)))
-    return (found, None) if type(x) is Linear else (None, found)
+    return broadcast_in_dim(mask, shape=x.shape, broadcast_dimensions=tuple(sorted(kept)))
+
+
+def _dot_clear(mask: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumbers) -> Any:
+    """The cotangent of one operand sums over the free axes of the other, if it has any."""
+    (xc, yc), (xb, yb) = dimension_numbers
+    if type(x) is Linear:
+        if not _free(typeof(y).ndim, yc, yb):
+            return x, y
+        numbers = (yc, xc), (yb, xb)
+        return x, outside_zero(_meeting(mask, typeof(y), x.aval, numbers, True), y)
+    if not _free(typeof(x).ndim, xc, xb):
+        return x, y
+    return outside_zero(_meeting(mask, typeof(x), y.aval, dimension_numbers, False), x), y
 
 
 # ---------------------------------------------------------------------------------- batching
@@ -250,6 +268,7 @@ dot_general = Primitive(
     transpose=_dot_transpose,
     batch=_dot_batch,
     mask=_dot_mask,
+    clear=_dot_clear,
     zeros=True,
     lower=Product(lambda dimension_numbers, **_: dimension_numbers, Gufunc(_dot_call)),
     linear_in=(0, 1),

@@ -61,8 +61,9 @@ def _gather_transpose(ct: Any, x: Any, *indices: Any, axes: Ints, mode: str) -> 
         return scatter_add(empty, c, *indices, axes=axes, mode=_back(mode))
 
     if type(ct) is Masked:
-        fixed, ct = ct.fixed, Masked(plain(ct), lambda c=ct: whole_mask(c), True, read=ct.read)
-        ct.fixed = fixed
+        masked = ct.with_value(plain(ct), lambda c=ct: whole_mask(c))
+        masked.zeroed, masked.computed = True, False
+        ct = masked
     known = not any(isinstance(i, Tracer) for i in indices)
     return (spread(ct, back, fixed=known), *(None for _ in indices))
 

@@ -10,7 +10,7 @@ from ftrace.core.avals import ShapedArray, typeof
 from ftrace.core.errors import AxisError
 from ftrace.core.primitive import Rule
 from ftrace.core.zero import Masked
-from ftrace.primitives.compare import select
+from ftrace.primitives.compare import select, select_branch
 from ftrace.primitives.linear import broadcast_in_dim, broadcast_rank0, move_axis
 
 Ints = tuple[int, ...]
@@ -66,7 +66,13 @@ def plain(ct: Any) -> Any:
         return ct
     if ct.zeroed:
         return ct.value
-    return select(ct.mask, ct.value, typeof(ct.value).dtype.type(0))
+    row = select_branch if ct.branch else select
+    return row(ct.mask, ct.value, typeof(ct.value).dtype.type(0))
+
+
+def outside_zero(mask: Any, x: Any) -> Any:
+    """Known values as zeros outside of a mask of branches, where they may be infinite."""
+    return select_branch(mask, x, typeof(x).dtype.type(0))
 
 
 def carry(ct: Any, move: Rule) -> Any:

@@ -32,7 +32,9 @@ def without(ct: Any, clear: Rule, hole: Region | None = None) -> Masked:
         holes = None if hole is None else (hole,)
         return Masked(clear(ct), lambda: clear(everywhere(shape)), True, holes=holes)
     holes = _joined(ct.holes, hole)
-    return Masked(clear(ct.value), lambda: clear(whole_mask(ct)), ct.zeroed, holes=holes)
+    found = Masked(clear(ct.value), lambda: clear(whole_mask(ct)), ct.zeroed, holes=holes)
+    found.branch = ct.branch
+    return found
 
 
 def everywhere(shape: tuple[int, ...]) -> Any:

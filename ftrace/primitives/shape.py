@@ -366,7 +366,7 @@ def _split_transpose(cts: list[Any], x: Linear, sizes: Ints, axis: int) -> Any:
     zeroed, read = (all(getattr(p, name) for p in parts) for name in ("zeroed", "read"))
     masks = lambda: concatenate(*map(whole_mask, parts), dimension=axis)  # noqa: E731
     found = Masked(whole, masks, zeroed, read=read)
-    found.fixed = all(p.fixed for p in parts)
+    found.fixed, found.branch = all(p.fixed for p in parts), any(p.branch for p in parts)
     return (found,)
 
 

@@ -98,6 +98,7 @@ def _pad_transpose(ct: Any, x: Any, padding_value: Any, padding_config: PaddingC
         if type(ct) is Masked:
             live = bitwise_and(whole_mask(ct), places)
             to_value = Masked(to_value, reduce_sum(live, axes=tuple(range(a.ndim))))  # or
+            to_value.branch = ct.branch
     return to_x, to_value
 
 

@@ -195,12 +195,12 @@ def mask_of_stacks(results: Ints, operands: Ints) -> Rule:
 
 
 def mask_of_columns(mask: Any, a: Any, b: Any, *, left_side: bool = True, **params: Any) -> Any:
-    """The `mask` of a row that solves systems: a column of b meets that of the solution.
+    """The `mask` of systems and products: a column of b meets that of the result, a matrix all.
 
     With `left_side` False it is a row. A mapped axis may lie among them (`beside`).
     """
-    if type(b) is not Linear:
-        return None, None
+    if type(a) is Linear:
+        return mask_of_stacks((2,), (2, 2))(mask, a, b)
     n = len(typeof(mask).shape)
     across = n - 2 if left_side else n - 1
     kept = tuple(d for d in range(n) if d != across)

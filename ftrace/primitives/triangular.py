@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ftrace.core.avals import ShapedArray, aval
+from ftrace.core.avals import ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.lazy import lazy
 from ftrace.core.lower import Cores, Gufunc, GufuncCall
@@ -18,6 +18,7 @@ from ftrace.core.primitive import ErrorSample, Linear, Primitive, Rule, Sample, 
 from ftrace.core.zero import ZERO
 from ftrace.primitives.arithmetic import neg, sub
 from ftrace.primitives.linear import NO_TRANSPOSE, add
+from ftrace.primitives.movement import outside_zero
 from ftrace.primitives.stacks import (
     apart,
     beside,
@@ -204,6 +205,14 @@ def _product_transpose(
     return triangle(found, params["lower"]), None
 
 
+def _product_clear(mask: Any, a: Any, b: Any, *, left_side: bool, **params: bool) -> Any:
+    """The cotangent of the matrix sums over the columns, or rows, of b."""
+    if type(a) is not Linear:
+        return a, b
+    _, met = mask_of_columns(mask, None, Linear(typeof(b)), left_side=left_side)
+    return a, outside_zero(met, b)
+
+
 def _product_samples() -> Iterable[Sample]:
     """Without unit diagonals, in which the row is not linear in its matrix."""
     for sample in _samples(100):
@@ -217,6 +226,8 @@ triangular_product = Primitive(
     jvp=_product_jvp,
     transpose=_product_transpose,
     batch=_batch(lambda: triangular_product),
+    mask=mask_of_columns,
+    clear=_product_clear,
     zeros=True,
     linear_in=(0, 1),
     bilinear=True,

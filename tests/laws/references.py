@@ -305,6 +305,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "integer_pow": lambda x, y: x**y if y >= 0 else 1 / x**-y,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "select": np.where,
+    "select_branch": np.where,
     "clamp": lambda low, x, high: np.clip(x, low, high),
     "convert_element_type": _convert,
     "bitcast_convert_type": _bitcast,

@@ -210,6 +210,34 @@ def test_a_rule_of_a_mask_names_what_meets_what_was_read(
         np.testing.assert_array_equal(found[i], np.asarray(expected[i]) != 0)
 
 
+@over_operands([c for c in READ if c.row.clear and not is_of_stacks(c)], choices)
+def test_known_operands_outside_of_branches_add_nothing(
+    case: Case, operands: tuple[int, ...]
+) -> None:
+    """NaN, where a known element meets no result of a branch that was taken, is not seen."""
+    rng = case.rng()
+    (out,) = case.types(*case.avals)
+    mask = np.asarray(rng.random(out.shape) < 0.2)
+    (linear,) = operands
+    other = 1 - linear
+    roles: list[Any] = [rng.uniform(1, 2, a.shape).astype(a.dtype)[()] for a in case.avals]
+    roles[other] = Linear(case.avals[other])
+    met = np.asarray(
+        case.row.transpose(mask.astype(out.dtype), *roles, **case.sample.params)[other]
+    )
+    eqn, _ = equation(case, operands)
+    args = [Linear(a.aval) if type(a) is Var else a.value for a in eqn.invars]
+    ct = Masked(rng.normal(size=out.shape).astype(out.dtype), mask)
+    ct.branch = True
+    known, found = args[other], []
+    if case.row.clear(mask, *args, **case.sample.params)[other] is known:
+        return  # the cotangent does not sum over its elements
+    for missing in (0, np.nan):
+        args[other] = np.where(met != 0, known, known.dtype.type(missing))[()]
+        found.append(materialise(_crossed(eqn, ct, args, None)[linear]))
+    np.testing.assert_array_equal(*found)
+
+
 @over_operands([c for c in TRANSPOSABLE if is_of_stacks(c)], choices)
 def test_matrices_meet_the_results_for_themselves(case: Case, operands: tuple[int, ...]) -> None:
     """Of three equal stacks the results for the second are taken: so are its operands, whole."""

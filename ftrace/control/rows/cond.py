@@ -34,7 +34,7 @@ from ftrace.interpreters.transpose import (
     transpose_jaxpr,
     unflatten_masked,
 )
-from ftrace.primitives.compare import bitwise_not, bitwise_or, eq, select
+from ftrace.primitives.compare import bitwise_not, bitwise_or, eq, select_branch
 from ftrace.primitives.linear import broadcast_in_dim
 
 Branches = tuple[Jaxpr, ...]
@@ -139,7 +139,7 @@ def _chosen(taken: Sequence[Any], found: Sequence[Any]) -> Any:
     """What each member's branch gives."""
     out = found[-1]
     for mask, x in reversed(list(zip(taken, found, strict=False))):
-        out = select(_at_rank(mask, typeof(x).shape), x, out)
+        out = select_branch(_at_rank(mask, typeof(x).shape), x, out)
     return out
 
 

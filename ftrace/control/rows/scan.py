@@ -43,7 +43,7 @@ from ftrace.interpreters.transpose import (
     transpose_jaxpr,
     unflatten_masked,
 )
-from ftrace.primitives.compare import lt, select
+from ftrace.primitives.compare import lt, select_branch
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import add, broadcast_in_dim
 from ftrace.primitives.reduce import reduce_max
@@ -222,7 +222,9 @@ def _while_live(body: Jaxpr, members: int, n_consts: int, n_carry: int, reverse:
         outs = eval_jaxpr(body, (*consts, *carry, *xs))
         live = lt(turn, turns)
         kept = [
-            select(broadcast_in_dim(live, shape=typeof(x).shape, broadcast_dimensions=(0,)), x, y)
+            select_branch(
+                broadcast_in_dim(live, shape=typeof(x).shape, broadcast_dimensions=(0,)), x, y
+            )
             for x, y in zip(outs[:n_carry], carry, strict=True)
         ]
         return [*kept, add(turn, step), *outs[n_carry:]]

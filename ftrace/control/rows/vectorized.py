@@ -348,6 +348,7 @@ def _pull(
         if all(type(c) is Masked for c in parents):
             masks = [_mask(c) for c in parents]
             result[i] = Masked(ct, reduce(bitwise_or, masks))
+            result[i].branch = any(c.branch for c in parents)
     return result
 
 

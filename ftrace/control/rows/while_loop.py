@@ -37,7 +37,7 @@ from ftrace.interpreters.jvp import jvp_jaxpr
 from ftrace.interpreters.partial import RES, Half, Split, known_result, with_results
 from ftrace.interpreters.staging import trace_closed
 from ftrace.interpreters.tangents import instantiate
-from ftrace.primitives.compare import select
+from ftrace.primitives.compare import select_branch
 from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.linear import add, broadcast_in_dim
 from ftrace.primitives.reduce import reduce_or
@@ -249,7 +249,9 @@ def _per_member(
         (going,) = eval_jaxpr(cond, (*consts, *carry))
         outs = eval_jaxpr(body, (*(going,) * asks, *consts, *carry))
         kept = [
-            select(broadcast_in_dim(going, shape=typeof(x).shape, broadcast_dimensions=(0,)), x, y)
+            select_branch(
+                broadcast_in_dim(going, shape=typeof(x).shape, broadcast_dimensions=(0,)), x, y
+            )
             if m
             else y
             for x, y, m in zip(outs[:n_carry], carry, moving, strict=True)

@@ -118,7 +118,7 @@ def _transpose(
     return [*(None for _ in captured), *(_where_alive(x, alive) for x in found[:n])]
 
 
-def _alive(cts: Any, lanes: int) -> Any:
+def _alive(cts: Any, lanes: int) -> Masked | None:
     """Which members take part, if all cotangents are masked; the rest of a system is coupled."""
     live = [c for c in cts if c is not None]
     if any(type(c) is not Masked for c in live):
@@ -126,16 +126,20 @@ def _alive(cts: Any, lanes: int) -> Any:
     masks = [flatten_masked([c])[1] for c in live]
     axes = [tuple(range(lanes, len(typeof(m).shape))) for m in masks]
     pairs = zip(masks, axes, strict=True)
-    return reduce(bitwise_or, (reduce_or(m, axes=a) if a else m for m, a in pairs))
+    mask = reduce(bitwise_or, (reduce_or(m, axes=a) if a else m for m, a in pairs))
+    found = Masked(None, mask)
+    found.branch = any(c.branch for c in live)
+    return found
 
 
-def _where_alive(ct: Any, alive: Any) -> Any:
+def _where_alive(ct: Any, alive: Masked | None) -> Any:
     if alive is None:
         return ct
-    shape, kept = typeof(ct).shape, tuple(range(len(typeof(alive).shape)))
+    mask = alive.mask
+    shape, kept = typeof(ct).shape, tuple(range(len(typeof(mask).shape)))
     if kept and len(kept) < len(shape):
-        alive = broadcast_in_dim(alive, shape=shape, broadcast_dimensions=kept)
-    return Masked(ct, alive)
+        mask = broadcast_in_dim(mask, shape=shape, broadcast_dimensions=kept)
+    return alive.with_value(ct, mask)
 
 
 def _batch(  # noqa: PLR0913 - a row's params

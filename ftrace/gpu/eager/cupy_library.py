@@ -133,6 +133,7 @@ RULES: Final[dict[str, Rule]] = {
     "slice": arrays.sliced,
     "update_slice": arrays.updated,
     "select": arrays.select,
+    "select_branch": arrays.select,
     "clamp": arrays.clamp,
     **{row: arrays.ufunc(name) for row, name in _COMPARISONS.items()},
     **{name: partial(_compiled, name) for name in ("mod", "floor_divide", "rem")},

@@ -47,7 +47,7 @@ from ftrace.numpy.cells import push, put
 from ftrace.numpy.layouts import joint_layout
 from ftrace.numpy.scalar_classes import asked, chosen_classes, marked, told
 from ftrace.numpy.views import Way, as_cell, chosen, nowhere_else, partner
-from ftrace.primitives.compare import bitwise_not, select
+from ftrace.primitives.compare import bitwise_not, select_branch
 from ftrace.primitives.convert import convert_element_type
 
 _ALIKE: Final = (
@@ -569,7 +569,7 @@ def _selected(
     ):
         return None
     sides = [eval_jaxpr(b, xs) for b, xs in zip(branches, operands, strict=True)]
-    found = [select(pred, x, y) for x, y in zip(*sides, strict=True)]
+    found = [select_branch(pred, x, y) for x, y in zip(*sides, strict=True)]
     return [converted(y, a) for y, a in zip(found, wanted, strict=True)]  # a bool stays Python's
 
 
