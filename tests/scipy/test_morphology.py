@@ -93,6 +93,17 @@ def test_heights_that_are_not_whole_of_images_of_integers() -> None:
         agree(name, image, structure=heights)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "u4"])
+def test_heights_overflow_in_small_integers_as_in_scipy(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    image = RNG.choice(np.array([limits.min, 1, 2, limits.max], dtype), (6, 7))
+    heights = np.array([[0, 1, 0], [1, 3, 1], [0, 1, 0]])
+    for name in GREY:
+        agree(name, image, structure=heights)
+        agree(name, image, structure=heights * 0.5, mode="nearest")
+        agree(name, image, structure=-heights, footprint=heights > 0)
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_derivatives_of_grey_morphology(check: str) -> None:
     run = CHECKS[check]

@@ -32,10 +32,14 @@ def _chosen(x: Any, pick: Callable[..., Any], about: _About, output: Any) -> Any
     held = np.ones(typeof(heights).shape, bool) if footprint is None else footprint
     window = FilterWindow(x, None, held, origin, axes)
     own = fnp.reshape(heights, (-1,))[np.flatnonzero(window.held)]
-    if typeof(x).dtype.kind in "iu":  # SciPy cuts all heights but the first
+    dtype = typeof(x).dtype
+    if dtype.kind in "iu":  # SciPy cuts all heights but the first
         own = fnp.concatenate([own[:1], fnp.trunc(own[1:])])
     elements = window.elements(real_image(x), mode, cval)
     moved = elements - own if pick is _smallest else elements + own
+    if dtype.kind in "iu":  # and adds them to elements of the image's dtype, which overflow
+        rest = fnp.astype(fnp.astype(moved[..., 1:], np.int64), dtype)
+        moved = fnp.concatenate([moved[..., :1], fnp.astype(rest, float)], axis=-1)
     return delivered((fnp.min if pick is _smallest else fnp.max)(moved, -1), x, output)
 
 
