@@ -31,6 +31,7 @@ from ftrace.core.errors import (
     UnexpectedTracerError,
     brief,
 )
+from ftrace.core.printed import keep_from_printing
 from ftrace.core.traced_text import TracedText
 
 FEW: Final = 20  # numbers that are all shown
@@ -268,7 +269,13 @@ class Tracer:
         return self._numbers("tolist()").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = self._exactly("Making a plain array", TracerArrayConversionError, advice.ARRAY_FIX)
+        try:
+            value = self._exactly(
+                "Making a plain array", TracerArrayConversionError, advice.ARRAY_FIX
+            )
+        except TracerArrayConversionError as error:
+            keep_from_printing(error)
+            raise
         if not copy and ctx.restarts is not None and ctx.lift is None and _is_writable(self):
             raise TracerArrayConversionError(  # lifted, np.asarray gives the array itself
                 f"A plain array was asked of {self!r}, which {self.owner.name} traces: writes to "

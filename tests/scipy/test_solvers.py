@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy.integrate import quad
 
 import ftrace
 from ftrace import errors
+from ftrace.core.printed import keep_from_printing
 from tests.api.ways import differences
 
 T = np.linspace(0.0, 3.0, 8)
@@ -268,3 +270,39 @@ def test_a_minimum_that_rounding_hides_is_one():
     np.testing.assert_allclose(ftrace.jacfwd(best)(a), expected, rtol=1e-5)
     with pytest.raises(errors.SolverError, match="iterations"):
         ftrace.jacfwd(lambda a: best(a, maxiter=2))(a)
+
+
+SOLVED = {
+    "fsolve": lambda a: so.fsolve(lambda x: x**2 - a, np.ones(2)),
+    "leastsq": lambda a: so.leastsq(lambda x: x**2 - a, np.ones(2))[0],
+    "curve_fit": lambda a: so.curve_fit(lambda t, k: k * t * a, T, 2.0 * T)[0],
+}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+@pytest.mark.parametrize("lift", [True, False], ids=["lifted", "as it is"])
+def test_minpack_prints_no_error_of_a_tracer(name, lift, capsys):
+    """Its wrapper prints why what a function gave is no array, and then raises it."""
+    before = sys.excepthook
+    f = SOLVED[name]
+    if lift:
+        assert np.isfinite(ftrace.jvp(f, (2.0,), (1.0,))[1]).all()
+    else:
+        with pytest.raises(errors.FtraceError):
+            ftrace.jvp(f, (2.0,), (1.0,), lift=False)
+    assert capsys.readouterr().err == ""
+    assert sys.excepthook is before
+
+
+def test_other_errors_are_printed(capsys):
+    error, another = errors.TracerArrayConversionError("an error", "fix"), ValueError("another one")
+    call, before = compile("asked()", "scipy/optimize/_minpack_py.py", "exec"), sys.excepthook
+
+    def asked():  # as a tracer's __array__, called by MINPACK
+        keep_from_printing(error)
+
+    for told in (another, error):
+        exec(call, {"asked": asked})
+        sys.excepthook(type(told), told, None)
+        assert ("another one" in capsys.readouterr().err) == (told is another)
+        assert sys.excepthook is before

@@ -27,6 +27,8 @@ from ftrace.scipy.linalg.matrix_operands import as_complex, floating, square
 def sqrtm(A: Any, disp: bool | None = None, blocksize: Any = None) -> Any:
     """The principal square root of matrices; complex, as whether it is real depends on values.
 
+    SciPy's own function, which is called where nothing is traced, gives real numbers where it can.
+
     Args:
         A: shape (..., n, n).
         disp, blocksize: not looked at.
