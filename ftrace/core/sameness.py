@@ -73,7 +73,7 @@ def _fields(a: Any) -> tuple[Any, ...] | None:
 _LARGE: Final = 1 << 16  # bytes: larger arrays are compared by identity
 
 
-def _held(a: Any, around: tuple[int, ...] = ()) -> Any:  # noqa: PLR0911 - kinds of values
+def held(a: Any, around: tuple[int, ...] = ()) -> Any:  # noqa: PLR0911 - kinds of values
     """A picture of what a value holds now, to be compared by `is_same`.
 
     It goes through containers, functions that a function makes, and objects with an `__eq__` of
@@ -86,21 +86,21 @@ def _held(a: Any, around: tuple[int, ...] = ()) -> Any:  # noqa: PLR0911 - kinds
         return kind
     inner = (*around, id(a))
     if kind in (list, tuple):
-        return (kind, *(_held(v, inner) for v in a))
+        return (kind, *(held(v, inner) for v in a))
     if kind is dict:
-        return (kind, *((_held(k, inner), _held(v, inner)) for k, v in a.items()))
+        return (kind, *((held(k, inner), held(v, inner)) for k, v in a.items()))
     if kind in (set, frozenset):
         return kind, frozenset(a)
     if kind is np.ndarray:
         return a if a.nbytes > _LARGE or a.dtype.hasobject else (a.shape, a.dtype, a.tobytes())
     if kind is types.FunctionType:
         cells = tuple(map(content, a.__closure__ or ()))
-        return a.__code__, _held(cells, inner), _held(a.__defaults__, inner)
+        return a.__code__, held(cells, inner), held(a.__defaults__, inner)
     if not _has_own_equality(kind):
         return a
     slots = (name for c in kind.__mro__ for name in _slots(c) if hasattr(a, name))
-    held = {**getattr(a, "__dict__", {}), **{name: getattr(a, name) for name in slots}}
-    return kind, _held(held, inner)
+    fields = {**getattr(a, "__dict__", {}), **{name: getattr(a, name) for name in slots}}
+    return kind, held(fields, inner)
 
 
 _DEEP: Final = 20
@@ -127,7 +127,7 @@ class Static:
     def __init__(self, value: Any) -> None:
         self.value = value
         self._hash = hash_of(value)
-        self._held = None if type(value) in SCALARS else _held(value)
+        self._held = None if type(value) in SCALARS else held(value)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not Static or not is_same(self.value, other.value):

@@ -58,6 +58,7 @@ class JaxprTrace(Trace):
         "constants",
         "consts",
         "eqns",
+        "errors",
         "hoisted",
         "on_device",
         "ranges",
@@ -76,6 +77,8 @@ class JaxprTrace(Trace):
         self.consts: dict[int, tuple[Any, Var]] = {}
         self.snapshots: dict[Var, Any] = {}  # what each const held when it was first read
         self.constants = ConstantValues(self)
+        # equations that were asked for errors, the last of them, and whether one holds (raising.py)
+        self.errors: tuple[int, Eqn | None, Any] = (0, None, None)
         self.ranges: Any = None  # of integers (value_ranges.py), once somebody asks
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:

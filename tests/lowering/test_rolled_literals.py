@@ -152,3 +152,85 @@ def test_equal_branches_stay_as_they_are():
 
     plain = opened_jaxpr(ftrace.lift(f), V)
     assert literals.handed_in(plain.eqns, Naming()) == list(plain.eqns)
+
+
+# ---------------------------------------------------------------------------------- while loops
+
+
+def insertion_sort(x):
+    a = x.copy()
+    for i in range(1, 12):
+        key, j = a[i], i - 1
+        while j >= 0 and a[j] > key:
+            a[j + 1] = a[j]
+            j -= 1
+        a[j + 1] = key
+    return a
+
+
+def searched(x, q):
+    """Each search waits for the errors of those before it."""
+    out = np.zeros(12)
+    for k in range(12):
+        low, high = 0, 40
+        while low < high:
+            middle = (low + high) // 2
+            if x[middle] < q[k]:
+                low = middle + 1
+            else:
+                high = middle
+        out[k] = low
+    return out
+
+
+def test_while_loops_of_a_python_loop_are_repeats():
+    x, q = np.sort(V), RNG.normal(size=12)
+    for f, args in ((insertion_sort, (V,)), (searched, (x, q))):
+        low = ftrace.jit(f).lower(*args)
+        assert any("became a loop" in note for note in low.rolled)
+        np.testing.assert_array_equal(ftrace.jit(f)(*args), f(*args))
+    stack = np.stack([V, V[::-1], -V])
+    found = ftrace.jit(ftrace.vmap(insertion_sort))(stack)
+    np.testing.assert_array_equal(found, [insertion_sort(x) for x in stack])
+
+
+def test_the_first_error_of_while_loops_in_a_row_is_raised():
+    """The loops behind it do not start, though they would not end."""
+
+    def f(x, starts):
+        total = 0.0
+        for k in range(8):
+            i = starts[k]
+            while x[i] < 0.5:
+                i = i + 1
+                total = total + x[i]
+        return total
+
+    x = np.where(np.arange(20) % 5 == 4, 1.0, 0.25)
+    starts = np.arange(8)
+    low = ftrace.jit(f).lower(x, starts)
+    assert any("became a loop" in note for note in low.rolled)
+    assert ftrace.jit(f)(x, starts) == f(x, starts)
+    for place, wrong in ((5, 20), (2, 31)):
+        starts[place] = wrong
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds"):
+            ftrace.jit(f)(x, starts)
+        with pytest.raises(IndexError, match="out of bounds"):
+            ftrace.vmap(f)(np.stack([x, x * 0.5]), np.stack([starts, starts * 0]))
+
+
+def test_questions_about_errors_cost_the_same_however_many_there_were():
+    def size(n):
+        def f(x, starts):
+            total = 0.0
+            for k in range(n):
+                i = starts[k]
+                while x[i] < 0.5:
+                    i = i + 1
+                total = total + i
+            return total
+
+        jaxpr = ftrace.jit(f).trace(V, np.zeros(n, int))
+        return sum(len(e.invars) for e in jaxpr.eqns)
+
+    assert size(32) - size(24) == size(16) - size(8)

@@ -26,6 +26,7 @@ from ftrace.core.jaxpr import Jaxpr, cached_on_jaxpr
 from ftrace.core.lower import Call, Refusal
 from ftrace.core.primitive import NONDIFFERENTIABLE, RAISES, Effects, Primitive, Unsupported
 from ftrace.core.records import record
+from ftrace.core.sameness import held, is_same
 from ftrace.core.source import Location
 from ftrace.core.trace import EVAL, UNKNOWN, Tracer, ctx, remember
 from ftrace.interpreters.batching import Axis, BatchTrace, place_axis
@@ -53,6 +54,18 @@ class Thrower:
     kinds: tuple[type[BaseException], ...]
     place: Location | None
     tells_origin: bool | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same, by the same code about the same facts, of one line."""
+        if self is other:
+            return True
+        if type(other) is not Thrower or self.place != other.place or self.kinds != other.kinds:
+            return False
+        alike = self.tells_origin is other.tells_origin
+        return alike and is_same(held(self.throw), held(other.throw))
+
+    def __hash__(self) -> int:
+        return hash((self.place, self.kinds))
 
     def __call__(self, values: Sequence[Any], index: tuple[int, ...]) -> None:
         """Raise the error of one member, with its index and the user's line."""
@@ -461,11 +474,33 @@ def pending() -> Iterator[Any]:
     while t is not None:
         for found in noted_in(t):
             yield from (noted.bad for noted in found)
-        for eqn in t.eqns if t.stages else ():
+        if t.stages:
+            bad = _bound_in(t)
+            if bad is not None:
+                yield bad
+        t = t.parent
+
+
+def _bound_in(trace: Any) -> Any:
+    """Whether one of the errors holds that a trace has bound so far; None if there are none.
+
+    It is computed from what it was at the last question, so that every question costs the same.
+    """
+    read, last, bad = trace.errors
+    eqns = trace.eqns
+    if read and (len(eqns) < read or eqns[read - 1] is not last):
+        read, bad = 0, None  # some were taken back
+    inside, ctx.trace = ctx.trace, trace
+    try:
+        for eqn in eqns[read:]:
             if eqn.primitive is raise_where:
                 atom = eqn.invars[0]
-                yield JaxprTracer(t, atom, atom.aval)
-        t = t.parent
+                own = some(JaxprTracer(trace, atom, atom.aval))
+                bad = own if bad is None else bitwise_or(bad, own)
+    finally:
+        ctx.trace = inside
+    trace.errors = len(eqns), eqns[-1] if eqns else None, bad
+    return bad
 
 
 def joined(found: Sequence[Noted]) -> Noted:

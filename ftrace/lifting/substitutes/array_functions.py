@@ -316,7 +316,11 @@ def _of_axis(i: Any, axis: int, n: int) -> Any:
 def in_range(holder: Any, i: Any) -> Any:
     """An index that is in range: for others there is Python's IndexError."""
     alike = holder if type(holder) is range else type(holder)([0]) * len(holder)
-    return _fail_outside(i, len(holder), alike.__getitem__)
+
+    def throw(value: Any) -> None:
+        alike[value]
+
+    return _fail_outside(i, len(holder), throw)
 
 
 def _fail_outside(i: Any, n: int, throw: Callable[[Any], Any]) -> Any:
