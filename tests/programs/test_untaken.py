@@ -163,6 +163,25 @@ def read_while(x, i):
     return s
 
 
+def stored_by_steps(x, k):
+    out = np.ones(7)
+    for i in range(0, 7, k):  # a member that has ended would leave 8 on the tape
+        out[i] *= x
+    return out
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_member_leaves_after_its_last_turn_is_no_index_of_the_transposed_loop(way):
+    xs, steps = np.array([0.5, 1.5, 2.0]), np.array([1, 2, 4])
+
+    def f(x, k):
+        return np.sum(np.square(stored_by_steps(x, k)))
+
+    for slope in (ftrace.grad(f), ftrace.grad(ftrace.jacfwd(f)), ftrace.jacfwd(ftrace.grad(f))):
+        alone = [slope(x, int(k)) for x, k in zip(xs, steps, strict=True)]
+        np.testing.assert_allclose(WAYS[way](slope)(xs, steps), alone)
+
+
 @pytest.mark.parametrize("f", [stored, stored_twice, read, read_in_a_cond, stored_while])
 @pytest.mark.parametrize("way", WAYS)
 def test_an_index_is_asked_where_it_is_taken_alone(f, way):

@@ -178,9 +178,9 @@ def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: ScanLoo
 
     moving = fixpoint([d is not None for d in d_carry], once)
     force = moving + (False,) * (len(body.outvars) - loop.n_carry)
-    batched, out_dims = batch_jaxpr(
-        body, axis, (*fixed, *(place[m] for m in moving), *along), force
-    )
+    asks = each and is_gated(body)  # what members leave on tapes after their end may be anything
+    flags = (*(0,) * asks, *fixed, *(place[m] for m in moving), *along)
+    batched, out_dims = batch_jaxpr(gated(body) if asks else body, axis, flags, force)
     carry = tuple(
         place_axis(v, d, axis, 0) if m else v
         for v, d, m in zip(carry, d_carry, moving, strict=True)
@@ -193,7 +193,7 @@ def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: ScanLoo
         own = convert_element_type(turns[0], new_dtype=np.dtype(np.int64))
         turns = (reduce_max(own, axes=(0,)),)
         first = add(turns[0], np.int64(-1)) if loop.reverse else np.int64(0)
-        batched = _while_live(batched, axis.size, loop.n_consts, loop.n_carry, loop.reverse)
+        batched = _while_live(batched, axis.size, loop, asks)
         consts, carry = (*consts, own), (*carry, first)
     outs = scan_call(
         *turns,
@@ -209,18 +209,19 @@ def _scan_batch(axis: Any, values: Any, dims: Any, *, body: Jaxpr, loop: ScanLoo
     return outs, [*(place[m] for m in moving), *ys_dims]
 
 
-def _while_live(body: Jaxpr, members: int, n_consts: int, n_carry: int, reverse: bool) -> Jaxpr:
+def _while_live(body: Jaxpr, members: int, loop: ScanLoop, asks: bool) -> Jaxpr:
     """A batched body that leaves the carry of members alone whose iterations are over.
 
     It also takes the members' numbers of iterations, after the consts, and the iteration, after the
-    carry.
+    carry. A body that `asks` is told first which members go on.
     """
-    step = np.int64(-1 if reverse else 1)
+    n_consts, n_carry = loop.n_consts, loop.n_carry
+    step = np.int64(-1 if loop.reverse else 1)
 
     def masked(*args: Any) -> list[Any]:
         consts, (turns,), carry, (turn,), xs = cut(args, (n_consts, 1, n_carry, 1, len(args)))
-        outs = eval_jaxpr(body, (*consts, *carry, *xs))
         live = lt(turn, turns)
+        outs = eval_jaxpr(body, (*(live,) * asks, *consts, *carry, *xs))
         kept = [
             select_branch(
                 broadcast_in_dim(live, shape=typeof(x).shape, broadcast_dimensions=(0,)), x, y
@@ -230,7 +231,7 @@ def _while_live(body: Jaxpr, members: int, n_consts: int, n_carry: int, reverse:
         return [*kept, add(turn, step), *outs[n_carry:]]
 
     integer = np.dtype(np.int64)
-    consts, carry, xs = cut(body.in_avals, (n_consts, n_carry, len(body.invars)))
+    consts, carry, xs = cut(body.in_avals[asks:], (n_consts, n_carry, len(body.invars)))
     avals = [*consts, aval((members,), integer), *carry, aval((), integer), *xs]
     return trace_closed(masked, avals)
 
