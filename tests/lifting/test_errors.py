@@ -812,6 +812,72 @@ def test_an_iterator_advanced_on_both_sides(made):
             ftrace.jit(broken)(1.5)
 
 
+class Source:
+    def __init__(self, it):
+        self.it = it
+
+    def ask(self, x):
+        it = self.it
+        if x > 0:
+            return next(it)
+        return x
+
+
+def advance(it, x):
+    if x > 0:
+        next(it)
+
+
+def it_is_given(it, x):
+    advance(it, x)
+    return next(it) + x
+
+
+def it_is_given_and_asked(it, x):
+    y = (lambda it: next(it) if x > 0 else 0.0)(it)
+    return y + next(it)
+
+
+def it_is_captured(it, x):
+    def inner():
+        return next(it) if x > 0 else x
+
+    return inner() + next(it)
+
+
+def an_object_has_it(it, x):
+    source = Source(it)
+    return source.ask(x) + next(source.it)
+
+
+@pytest.mark.parametrize(
+    "f", [it_is_given, it_is_given_and_asked, it_is_captured, an_object_has_it]
+)
+@pytest.mark.parametrize("made", ITERATORS)
+def test_an_iterator_that_others_hold_advanced_where_a_traced_value_decides(f, made):
+    """The function does not go on with it; its caller, an object or another function may."""
+    with pytest.raises(LiftError, match="is changed where a traced value decides"):
+        ftrace.jit(lambda x: f(made(x), x))(1.5)
+
+
+def test_an_iterator_of_a_users_class_that_a_method_changes_is_an_object_with_attributes():
+    class Steps(Counting):
+        def reset(self, x):
+            if x > 0:
+                self.n = self.n * 2
+
+    def f(x):
+        it = Steps()
+        y = next(it) + next(it)
+        it.reset(x)
+        while y < x + 30:
+            y = y + next(it)
+        return y + next(it)
+
+    for x in (1.5, -1.5):
+        assert ftrace.jit(f)(x) == f(x)
+
+
 def test_an_iterator_of_a_users_class_is_an_object_with_attributes():
     def f(x):
         it = Counting()

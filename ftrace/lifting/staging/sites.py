@@ -297,7 +297,7 @@ class BranchSite(Site):
     ) -> Outcome:
         pred = truth(test)
         regions = [self._region(i, arm, live) for i, arm in enumerate(arms)]
-        later = self.live.always.union(*live.values())
+        later = self.live.always.union(self.template.shared, *live.values())
         read = [later | names.loads(arm) for arm in reversed(arms)]
         return self.merged(frame, pred, _runs(frame, regions), live, read)
 
@@ -357,8 +357,11 @@ class Choice(Expression):
     def staged(self, frame: LocalFrame, *given: Any) -> Outcome:
         pred = truth(given[0])
         arms = self.node.body, self.node.orelse
-        returned = getattr(self.node, "is_returned", False)  # nobody reads anything after that
-        read = [names.loads([arm]) if returned else None for arm in reversed(arms)]
+        returned = getattr(
+            self.node, "is_returned", False
+        )  # this function reads nothing after that
+        later = self.template.shared
+        read = [later | names.loads([arm]) if returned else None for arm in reversed(arms)]
         return self.merged(frame, pred, _runs(frame, self._result(*arms)), {}, read)
 
 

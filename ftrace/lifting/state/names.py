@@ -127,13 +127,14 @@ def written(function: ast.AST) -> Names:
 
 
 _PURE: Final = frozenset({"np", "numpy", "fnp", "math"})
+_CHANGING: Final = frozenset({"next", "setattr", "delattr"})  # of the builtins
 
 
 def is_write(node: ast.AST) -> bool:
     """Whether a node changes an item or an attribute, or calls what might."""
     if isinstance(node, ast.Call):
         found = [n.id for n in ast.walk(node.func) if isinstance(n, ast.Name)]
-        return not all(n in _PURE or hasattr(builtins, n) for n in found)
+        return not all(n in _PURE or (hasattr(builtins, n) and n not in _CHANGING) for n in found)
     return isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load)
 
 

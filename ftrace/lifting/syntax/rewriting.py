@@ -70,6 +70,9 @@ class Template:
         self.cells = frozenset((*code.co_cellvars, *code.co_freevars))
         declared = [n for n in ast.walk(self.source.node) if isinstance(n, ast.Global)]
         self.globals = frozenset(name for node in declared for name in node.names)
+        parameters = inspect.getargs(code)
+        given = (*parameters.args, *filter(None, (parameters.varargs, parameters.varkw)))
+        self.shared = self.cells.union(given)  # what these names show, others may hold, too
         self.plain = frozenset(code.co_varnames) - self.cells - self.globals
         names.note_reflection(self.source.node, self.plain)
         self.first = code.co_varnames[0] if code.co_argcount else None
