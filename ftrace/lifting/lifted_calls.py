@@ -42,7 +42,7 @@ from ftrace.lifting.substitutes.python import BUILTINS, holds_tracer
 from ftrace.lifting.substitutes.scipy_names import counterpart, is_foreign_operator
 from ftrace.lifting.substitutes.trailing_zeros import checking
 from ftrace.lifting.substitutes.unasked import ANSWERED, REFUSED
-from ftrace.lifting.syntax import users_operators
+from ftrace.lifting.syntax import users_operators, users_targets
 from ftrace.lifting.syntax.rewriting import rewrite
 from ftrace.numpy.scalar_classes import agreed
 
@@ -164,7 +164,7 @@ def _table() -> dict[int, Callable[..., Any]]:
     table |= {plain: _of_functions(plain) for plain in HIGHER}
     table |= {plain: _of_handled(plain) for plain in _ASKING}
     table |= FILLED | ALWAYS
-    table |= users_operators.functions()
+    table |= users_operators.functions() | users_targets.functions()
     table[complex] = traced_text.asking(complex, table[complex])
     for plain in (abs, float, int, complex, round, len, iter, next, reversed):
         table[plain] = users_operators.by_method(table.get(plain, plain), f"__{plain.__name__}__")

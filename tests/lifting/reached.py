@@ -298,10 +298,32 @@ def imported(x):
     return other(x) * x
 
 
+def stored(x):
+    box = Box(x)
+    box[0] = x
+    return box.stored * x
+
+
+def property_written(x):
+    box = Box(x)
+    box.written = x
+    return box.written * x
+
+
+def attribute_written(x):
+    guarded = Guarded()
+    guarded.kind = x
+    return guarded.kind * x
+
+
 PROGRAMS = {
     f.__name__: f
-    for f in (with_block, looped, unpacked, in_place, class_in_a_function, managed, imported)
+    for f in (
+        *(with_block, looped, unpacked, in_place, class_in_a_function, managed, imported),
+        *(stored, property_written, attribute_written),
+    )
 } | {
+    "descriptor": lambda x: Described(x).kind * x,
     "property": lambda x: Box(x).kind * x,
     "cached property": lambda x: Box(x).kept * x,
     "method": lambda x: Box(x).method() * x,
@@ -353,28 +375,9 @@ PROGRAMS = {
 }
 
 
-def stored(x):
-    box = Box(x)
-    box[0] = x
-    return box.stored * x
-
-
-def property_written(x):
-    box = Box(x)
-    box.written = x
-    return box.written * x
-
-
-def attribute_written(x):
-    guarded = Guarded()
-    guarded.kind = x
-    return guarded.kind * x
-
-
-REFUSED = {f.__name__: f for f in (stored, property_written, attribute_written)} | {
+REFUSED = {
     "format": lambda x: len(f"{Box(x)}") * x,
     "getattribute": lambda x: Answering(x).kind * x,
-    "descriptor": lambda x: Described(x).kind * x,
     "attrgetter": lambda x: operator.attrgetter("kind")(Box(x)) * x,
     "methodcaller": lambda x: operator.methodcaller("method")(Box(x)) * x,
     "given a list": lambda x: operator.methodcaller("of_items", [x])(Far(1.0)) * x,

@@ -15,6 +15,7 @@ import pytest
 import ftrace
 from ftrace.core.errors import ConcretizationTypeError, LiftError
 from ftrace.lifting.syntax import users_operators
+from ftrace.lifting.syntax.runtime import Helper
 
 
 class Number:
@@ -257,6 +258,9 @@ def f(a, b):
     e = [*d]
     e[0] = z
     e[1] += 1.5
+    e[1:] = [[a, b], e[0]]
+    del e[1][0]
+    e[1][0] *= 2
     assert z > 0, f"{z}"
     while z > 10:
         z -= 10
@@ -270,7 +274,7 @@ def test_operators_of_plain_values_are_pythons():
     tree = ast.parse(textwrap.dedent(PLAIN))
     users_operators.Operators().of(tree.body[0])
     assert ast.unparse(tree).count("_ft.operate") > 50
-    rewritten = {"_ft": users_operators}
+    rewritten = {"_ft": Helper}
     exec(compile(ast.fix_missing_locations(tree), "rewritten", "exec"), rewritten)
     for a, b in ((3.5, 2.0), (2, 5), (np.float64(7.0), 3)):
         got, want = rewritten["f"](a, b), scope["f"](copy.copy(a), b)

@@ -1,6 +1,6 @@
 """Questions of type in code that is run and was not lifted: refused where they are asked.
 
-A `__setitem__`, a function without source or one that native code calls may ask
+A `__format__`, a function without source or one that native code calls may ask
 `type(x) is float` of a traced value, and no error would come of it. So while a function is traced
 that leads to such code, Python tells of each call, and a call of that code with traced values
 raises. This costs time while tracing, for these functions alone.

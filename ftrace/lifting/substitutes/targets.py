@@ -93,11 +93,17 @@ class ChosenPlaces:
                 self._set_items(holder, key, x, when)
             elif type(holder) is dict and _is_traced(key):
                 self._set_values(holder, key, x, when)
+            elif when is True:
+                holder[key] = x
+            elif type(holder) is dict and key not in holder:
+                raise _not_everywhere(f"key {key!r}")
             else:
-                holder[key] = x if when is True else self._chosen(when, x, holder[key])
+                holder[key] = self._chosen(when, x, holder[key])
 
     def __setattr__(self, name: str, x: Any) -> None:
         for holder, when in self._places:
+            if when is not True and not hasattr(holder, name):
+                raise _not_everywhere(f"attribute {name!r}")
             setattr(holder, name, self._chosen(when, x, getattr(holder, name)))
 
     def __delitem__(self, key: Any) -> None:
@@ -141,6 +147,13 @@ def _is_new(key: Any) -> None:
     raise LiftError(
         f"A traced key, {key}, of a dict was bound that the dict has not.",
         "Make the dict with all its keys, or use a list or an array.",
+    )
+
+
+def _not_everywhere(what: str) -> LiftError:
+    return LiftError(
+        f"The {what} was bound in a thing that a traced index chooses, and is not there in all.",
+        "Give it to each of them before.",
     )
 
 

@@ -27,7 +27,7 @@ from ftrace.lifting.state.leaves import truth, undecided
 from ftrace.lifting.state.local_state import MISSING, LocalFrame, Mark, Outcome
 from ftrace.lifting.state.watching import RegionWatch, refuse_held
 from ftrace.lifting.substitutes import array_functions, python, targets
-from ftrace.lifting.syntax import patterns, users_operators
+from ftrace.lifting.syntax import patterns, users_operators, users_targets
 from ftrace.numpy.masking import Selection
 from ftrace.numpy.tracer_operators import refuse_division
 from ftrace.primitives.compare import bitwise_not
@@ -140,6 +140,7 @@ class Helper:
     operate = staticmethod(users_operators.operate)
     attribute = staticmethod(users_operators.attribute)
     managed = staticmethod(users_operators.managed)
+    target = staticmethod(users_targets.target)
     cell = staticmethod(array_functions.cell)
     cells = staticmethod(array_functions.cells)
     choose = staticmethod(chosen)

@@ -10,7 +10,7 @@ import ast
 import functools
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -127,32 +127,53 @@ _COMPARING: Final = (operator.lt, operator.le, operator.gt, operator.ge, operato
 
 
 def attribute(x: Any, name: str) -> Any:
-    """`x.name`, with a property or `__getattr__` of a user's class lifted."""
-    kind: Any = type(x)
+    """`x.name`, with a property, descriptor or `__getattr__` of a user's class lifted."""
+    kind = type(x)
     if issubclass(kind, Tracer):
         return python.attribute(x, name)
-    if kind is types.ModuleType or issubclass(kind, np.ndarray | type):
-        return getattr(x, name)
-    if kind is super:
-        classes = x.__self_class__.__mro__
-        classes = classes[classes.index(x.__thisclass__) + 1 :]
-    elif kind.__getattribute__ is object.__getattribute__:
-        classes = kind.__mro__
-    else:
-        return getattr(x, name)
-    found = next((vars(c)[name] for c in classes if name in vars(c)), None)
-    if kind is super and type(found) is not property:
-        return getattr(x, name)
+    classes = _classes_asked(x)
+    found = _of_classes(classes, name)
     if type(found) is property and type(found.fget) is types.FunctionType:
         return lifted(found.fget)(x.__self__ if kind is super else x)
+    return _of_instance(x, name, found) if classes and kind is not super else getattr(x, name)
+
+
+def _classes_asked(x: Any) -> tuple[type, ...]:
+    """The classes in which Python looks for attributes of an object; none if it looks elsewhere."""
+    kind = type(x)
+    if kind is types.ModuleType or issubclass(kind, np.ndarray | type):
+        return ()
+    if kind is super:
+        classes = x.__self_class__.__mro__
+        return classes[classes.index(x.__thisclass__) + 1 :]
+    # written in C: object's, and those of tuples, dicts and numbers
+    own = type(kind.__getattribute__) is not types.WrapperDescriptorType
+    return () if own else kind.__mro__
+
+
+def _of_instance(x: Any, name: str, found: Any) -> Any:
+    """An attribute of an object whose class has `found` under its name."""
     if type(found) is functools.cached_property:
         if name not in vars(x):
             vars(x)[name] = lifted(found.func)(x)
         return vars(x)[name]
+    stored = name in getattr(x, "__dict__", ())
+    read = own_method(found, "__get__")
+    if read is not None and (hasattr(type(found), "__set__") or not stored):
+        return read(x, type(x))
     fallback = own_method(x, "__getattr__")
-    if fallback is None or found is not None or name in getattr(x, "__dict__", ()):
+    if fallback is None or found is not None or stored:
         return getattr(x, name)
     return fallback(name)
+
+
+def class_attribute(kind: type, name: str) -> Any:
+    """What a class has under a name, before it is bound to an object."""
+    return _of_classes(kind.__mro__, name)
+
+
+def _of_classes(classes: Iterable[type], name: str) -> Any:
+    return next((vars(c)[name] for c in classes if name in vars(c)), None)
 
 
 def fetched(x: Any, name: str, *default: Any) -> Any:
@@ -241,18 +262,30 @@ class Operators(ast.NodeTransformer):
         return at(node, ast.Assign([node.target], value))
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
+        if not isinstance(node.ctx, ast.Load):
+            node.slice = self.visit(node.slice)
+            return self._target(node, None)
         self.generic_visit(node)
-        sliced = any(isinstance(n, ast.Slice | ast.Starred) for n in ast.walk(node.slice))
-        if sliced or not isinstance(node.ctx, ast.Load):
+        if _is_sliced(node):
             return node
         return _operated(node, "getitem", node.value, node.slice)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
+        if not isinstance(node.ctx, ast.Load):
+            return self._target(node, node.attr)
         self.generic_visit(node)
-        private = node.attr.startswith("__") and not node.attr.endswith("__")
-        if private or not isinstance(node.ctx, ast.Load):
+        if node.attr.startswith("__") and not node.attr.endswith("__"):
             return node
         return at(node, ast.Call(method("attribute"), [node.value, ast.Constant(node.attr)], []))
+
+    def _target(self, node: ast.Subscript | ast.Attribute, name: str | None) -> Any:
+        """What is assigned or deleted in an object (`users_targets.py`)."""
+        holder, keys = node.value, []
+        while isinstance(holder, ast.Subscript) and not _is_sliced(holder):
+            holder, keys = holder.value, [holder.slice, *keys]
+        args: list[ast.expr] = [ast.Constant(name), *map(self.visit, (holder, *keys))]
+        node.value = at(node.value, ast.Call(method("target"), args, []))
+        return node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         self.generic_visit(node)
@@ -286,6 +319,10 @@ class Operators(ast.NodeTransformer):
 
 def _operated(node: Any, name: str, *args: ast.expr) -> Any:
     return at(node, ast.Call(method("operate"), [ast.Constant(name), *args], []))
+
+
+def _is_sliced(node: ast.Subscript) -> bool:
+    return any(isinstance(n, ast.Slice | ast.Starred) for n in ast.walk(node.slice))
 
 
 def _is_counted(node: ast.expr) -> bool:
