@@ -310,6 +310,9 @@ class Attributes(Reading):
             found = self.elements_at(value.refs[0], index)
             if found is not None:
                 return constant(found)
+        asked = tuple(x for x in value.refs if _is_asked(x, index))
+        if asked:  # the classes of the keys say what is equal
+            self.operate(index.refs, [Value(asked)])
         return self._each(value, lambda ref: self._item(ref, index), whole=True)
 
     def _item(self, ref: Any, index: Value) -> Value:
@@ -327,11 +330,9 @@ class Attributes(Reading):
                 return parts[at]
             return ref.contents
         if is_container(ref):
-            if index.complete and index.refs and all(_is_key(k, ref) for k in index.refs):
-                return self.with_more(ref, united([self.item_at(ref, k) for k in index.refs]))
-            for key in index.refs:  # whose class says what is equal
-                self.operate((key,), [constant(ref)])
-            return self.within([Value((ref,))])
+            if _is_asked(ref, index):
+                return self.within([Value((ref,))])
+            return self.with_more(ref, united([self.item_at(ref, k) for k in index.refs]))
         if isinstance(ref, type) and not is_library(ref):
             return self.call(self.attribute(constant(ref), "__class_getitem__"), [index])
         return self.operate((ref,), [index], ITEMS)
@@ -397,6 +398,13 @@ def _is_of_library(cls: type, name: str) -> bool:
     """Whether a library's class says what an attribute of the instances is."""
     owner = next((c for c in cls.__mro__ if name in vars(c)), None)
     return is_library(owner)
+
+
+def _is_asked(ref: Any, index: Value) -> bool:
+    """Whether a container compares its keys with one that is not known here."""
+    if isinstance(ref, Container) or not is_container(ref):
+        return False
+    return not (index.complete and index.refs and all(_is_key(k, ref) for k in index.refs))
 
 
 def _is_key(key: Any, ref: Any) -> bool:

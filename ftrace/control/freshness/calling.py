@@ -433,6 +433,8 @@ class Calling(Attributes):
         if known is None or known[0] != self.growth:
             inner = self.within(args)
             held = held_functions(f)
+            methods = (x for x in inner.refs if isinstance(x, types.MethodType) and not is_users(x))
+            held += [g for x in methods for g in held_functions(x)]
             functions = [*held, *(x for x in inner.refs if is_users(x))]
             given = inner._replace(traced=traced)
             if ours and not isinstance(f, Held):  # `grad(f, ...)` gives f no function

@@ -76,7 +76,9 @@ def is_users(x: Any) -> bool:
     """Whether it is a function of the user's, or one around such a function."""
     if isinstance(x, types.FunctionType):
         return not is_library(x) or is_of_ftrace(x) or "__wrapped__" in x.__dict__
-    if isinstance(x, (types.MethodType, functools.partial, Made, Method, Held, *GETTERS)):
+    if isinstance(x, types.MethodType):
+        return not is_method_of_library(x)
+    if isinstance(x, (functools.partial, Made, Method, Held, *GETTERS)):
         return True
     if isinstance(x, type) or type(x) in SCALARS or is_container(x) or is_ndarray(x):
         return False
@@ -84,6 +86,19 @@ def is_users(x: Any) -> bool:
         return False
     call = call_of(x)
     return call is not None and (not is_library(call) or is_of_ftrace(call))
+
+
+def is_method_of_library(x: types.MethodType) -> bool:
+    """Whether it is a library's, of an object of its own; it may be one that `exec` made."""
+    f = x.__func__
+    of_function = is_library(f) or _is_made_by_exec(f)
+    return is_library(type(x.__self__)) and (
+        of_function if isinstance(f, types.FunctionType) else is_library(type(f))
+    )
+
+
+def _is_made_by_exec(f: Any) -> bool:
+    return isinstance(f, types.FunctionType) and f.__code__.co_filename == "<string>"
 
 
 def gives_arrays(f: Any) -> bool:
@@ -115,9 +130,13 @@ def held_functions(f: Any) -> list[Any]:
             if not is_library(x):
                 found.append(x)
                 continue
-        elif isinstance(x, types.MethodType | functools.partial | Made) or rules_of(x):
+        elif isinstance(x, functools.partial | Made) or rules_of(x):
             found.append(x)
             continue
+        elif isinstance(x, types.MethodType):
+            if not is_method_of_library(x):
+                found.append(x)
+                continue
         else:
             call = call_of(x)
             if call is not None and not is_library(call):
@@ -135,7 +154,8 @@ def _parts(x: Any) -> list[Any]:
         cells = [c.cell_contents for c in x.__closure__ or () if is_filled(c)]
         return [*cells, *x.__dict__.values()]
     if isinstance(x, types.MethodType):
-        return [x.__func__, x.__self__]
+        made = is_method_of_library(x) and _is_made_by_exec(x.__func__)
+        return [x.__self__] if made else [x.__func__, x.__self__]
     if isinstance(x, functools.partial):
         return [x.func, *x.args, *x.keywords.values()]
     if isinstance(x, dict):
