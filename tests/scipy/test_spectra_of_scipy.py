@@ -1,5 +1,6 @@
 """scipy.linalg's decompositions and matrix functions: SciPy's values, derivatives, refusals."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -288,3 +289,24 @@ def test_second_derivatives_of_functions_at_equal_eigenvalues_are_refused() -> N
     f = ftrace.grad(lambda x: weighed(linalg.funm(x, np.exp, hermitian=True)))
     with pytest.raises(DomainError, match="eigenvalues 0 and 1"):
         ftrace.grad(lambda x: weighed(f(x)))(with_values(1, 1, 2))
+
+
+@pytest.mark.parametrize("name", ["sqrtm", "logm", "funm"])
+def test_estimates_of_errors_are_refused(name: str) -> None:
+    """`F, error = logm(A, disp=False)` would take the two rows of a matrix for them."""
+    more = (np.exp,) if name == "funm" else ()
+    theirs = getattr(scipy.linalg, name)
+    a = definite(2)
+
+    def f(a: Any, disp: Any) -> Any:
+        found, _ = theirs(a, *more, disp=disp)
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of disp= itself
+        assert f(a, False).shape == (2, 2)
+        for transform in (ftrace.jit(f, static_argnums=1), ftrace.jacfwd(f)):
+            with pytest.raises(RuleError, match=rf"{name} was asked for an estimate of its error"):
+                transform(a, False)
+        jitted = ftrace.jit(lambda a: getattr(linalg, name)(a, *more, disp=True))
+        np.testing.assert_allclose(jitted(a), getattr(linalg, name)(a, *more), atol=1e-12)

@@ -11,7 +11,7 @@ import ftrace.numpy as fnp
 from ftrace.control.closures import Closure
 from ftrace.control.rules.custom_derivatives import custom_jvp_call
 from ftrace.core.avals import typeof
-from ftrace.core.errors import DomainError
+from ftrace.core.errors import DomainError, RuleError
 from ftrace.core.zero import ZERO
 from ftrace.interpreters.jvp import jvp_flat
 from ftrace.interpreters.tangents import instantiate
@@ -31,13 +31,14 @@ def sqrtm(A: Any, disp: bool | None = None, blocksize: Any = None) -> Any:
 
     Args:
         A: shape (..., n, n).
-        disp, blocksize: not looked at.
+        disp: without an estimate of the error, which False asks for.
+        blocksize: not looked at.
 
     Returns:
         The complex roots, of A's shape.
 
     Raises:
-        MatrixError: A is not square.
+        MatrixError: A is not square. RuleError: disp=False.
 
     Example:
         >>> import numpy as np, ftrace
@@ -46,6 +47,7 @@ def sqrtm(A: Any, disp: bool | None = None, blocksize: Any = None) -> Any:
         array([[0.25, 0.25],
                [0.25, 0.25]])
     """
+    _check_displayed("sqrtm", disp)
     (a,) = square("sqrtm", A)
     return matrix_roots.sqrtm(as_complex(a))
 
@@ -56,13 +58,13 @@ def logm(A: Any, disp: bool | None = None) -> Any:
 
     Args:
         A: shape (..., n, n).
-        disp: not looked at.
+        disp: without an estimate of the error, which False asks for.
 
     Returns:
         The complex logarithms, of A's shape.
 
     Raises:
-        MatrixError: A is not square.
+        MatrixError: A is not square. RuleError: disp=False.
 
     Example:
         >>> import numpy as np, ftrace
@@ -71,8 +73,17 @@ def logm(A: Any, disp: bool | None = None) -> Any:
         array([[0.25, 0.25],
                [0.25, 0.25]])
     """
+    _check_displayed("logm", disp)
     (a,) = square("logm", A)
     return matrix_roots.logm(as_complex(a))
+
+
+def _check_displayed(name: str, disp: bool | None) -> None:
+    if disp is not None and not disp:
+        raise RuleError(
+            f"{name} was asked for an estimate of its error, too (disp=False).",
+            f"Leave out disp=, and take {name}(A) alone.",
+        )
 
 
 # ---------------------------------------------------------------------------------- any function
@@ -130,7 +141,7 @@ def funm(
         A: shape (..., n, n).
         func: function of the array of eigenvalues, element by element; of NumPy's functions. It may
             close over traced values, which have derivatives, too.
-        disp: not looked at.
+        disp: without an estimate of the error, which False asks for.
         hermitian: A is Hermitian, and its lower triangle is read. Eigenvalues are real, and the
             derivative is exact where they are equal or close; with False it is refused there.
 
@@ -139,8 +150,8 @@ def funm(
         it is SciPy's.
 
     Raises:
-        MatrixError: A is not square. DomainError: a derivative at equal eigenvalues: the first one
-            unless `hermitian`, the second one in any case.
+        MatrixError: A is not square. RuleError: disp=False. DomainError: a derivative at equal
+            eigenvalues: the first one unless `hermitian`, the second one in any case.
 
     Example:
         >>> import numpy as np, ftrace
@@ -150,6 +161,7 @@ def funm(
                [2., 1.]])
     """
     if hermitian:
+        _check_displayed("funm", disp)
         (a,) = square("funm", A)
         return _of_hermitian(func, a)
     return _general(A, func, disp)
@@ -160,6 +172,7 @@ def _general(A: Any, func: Callable[[Any], Any], disp: bool) -> Any:
 
 
 def _traced_funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+    _check_displayed("funm", disp)
     (a,) = square("funm", A)
     w, v = eigenvalues.eig(a)
     return v * func(w)[..., None, :] @ fnp.linalg.inv(v)
