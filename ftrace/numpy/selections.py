@@ -274,6 +274,9 @@ ELEMENTWISE: Final[dict[Any, int]] = {  # and how many arguments are such
     **dict.fromkeys((np.round, np.around, np.angle, np.sinc, np.nan_to_num), 1),
     **dict.fromkeys((np.interp, np.copy, np.zeros_like, np.ones_like, np.full_like), 1),
 }
+KINDS: Final = frozenset(
+    (np.result_type, np.can_cast, np.common_type, np.iscomplexobj, np.isrealobj, np.ndim)
+)
 PRODUCTS: Final[dict[Any, Callable[..., Any]]] = {
     np.dot: _product,
     **dict.fromkeys((np.vdot, np.inner), _vectors),
@@ -296,6 +299,8 @@ def array_function(self: Selection, function: Any, types: Any, args: Any, kwargs
     n = ELEMENTWISE.get(function, 0)
     if any(type(x) is Selection for x in args[:n]) and (function is not np.where or len(args) == n):
         return elementwise(_ours(function), args[:n], *args[n:], **kwargs)
+    if function in KINDS:
+        return function(*map(_without_size, args), **kwargs)
     if function is np.average:
         return _average(*args, **kwargs)
     if function is np.transpose:
@@ -310,6 +315,11 @@ def array_function(self: Selection, function: Any, types: Any, args: Any, kwargs
         if type(s) is Selection and options.keys().isdisjoint(("where", "out", "mean")):
             return _folded(function, s, options)
     raise refused(self.mask, f"np.{function.__name__} needs it")
+
+
+def _without_size(x: Any) -> Any:
+    """For a question about dtype or rank: an array of a selection's."""
+    return np.empty((0,) * x.ndim, x.dtype) if type(x) is Selection else x
 
 
 def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False) -> Any:

@@ -619,6 +619,17 @@ def test_a_selection_answers_as_an_array() -> None:
         jit(lambda x: x[x > 0].nothing)(X)
 
 
+def test_a_selection_answers_what_its_dtype_and_rank_are() -> None:
+    def f(x: Any) -> Any:
+        v = x[x > 0]
+        kinds = np.result_type(v, 1j) == np.dtype("c16") and np.can_cast(v.dtype, "c16")
+        real = np.isrealobj(v) and not np.iscomplexobj(v) and np.common_type(v) is np.float64
+        return v.sum() * np.ndim(v) if kinds and real else np.nan
+
+    assert jit(f)(X) == f(X)
+    np.testing.assert_allclose(vmap(f)(np.stack([X, -X])), [f(X), f(-X)])
+
+
 def test_a_selection_that_leaves_its_trace_is_named() -> None:
     kept: list[Any] = []
 
