@@ -258,3 +258,56 @@ def test_what_only_some_of_the_chosen_have_is_not_bound() -> None:
     for f, what in ((item, "key 'b'"), (attribute, "attribute 'new'")):
         with pytest.raises(LiftError, match=what):
             ftrace.jit(f)(1.0, 0)
+
+
+LOG: list[float] = []
+
+
+class Logging:
+    @property
+    def asked(self) -> float:
+        LOG.append(1.0)
+        return 2.0
+
+    @staticmethod
+    def noted() -> None:
+        LOG.extend(v for v in (1.0, 2.0))
+
+    def note(self) -> None:
+        [LOG.append(v) for v in (1.0, 2.0)]
+
+
+def noting(x: Any) -> None:
+    if x > 0:
+        Logging().note()
+
+
+def noting_statically(x: Any) -> None:
+    if x > 0:
+        Logging.noted()
+
+
+def noting_by_a_property(x: Any) -> Any:
+    made = Logging()
+    return made.asked if x > 0 else 0.0
+
+
+def noting_in_a_comprehension(x: Any) -> None:
+    if x > 0:
+        [LOG.append(v) for v in (1.0,)]
+
+
+@pytest.mark.parametrize(
+    "decides", [noting, noting_statically, noting_by_a_property, noting_in_a_comprehension]
+)
+def test_what_a_method_changes_is_seen_where_only_the_method_names_it(decides: Any) -> None:
+    """It would be changed whether the arm is taken or not."""
+
+    def f(x: Any) -> Any:
+        decides(x)
+        decides(-x)
+        return x
+
+    with pytest.raises(LiftError, match="`LOG` is a list"):
+        ftrace.jit(f)(1.5)
+    assert LOG == []

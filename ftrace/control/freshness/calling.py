@@ -23,6 +23,7 @@ from ftrace.control.freshness.holders import (
     held_functions,
     is_users,
     owner_of,
+    users_among,
 )
 from ftrace.control.freshness.meanings import MEANINGS, gotten
 from ftrace.control.freshness.names_of_calls import FIRST, ITERATING, LIFE, PASSING, PLAIN, WRITING
@@ -433,9 +434,7 @@ class Calling(Attributes):
         if known is None or known[0] != self.growth:
             inner = self.within(args)
             held = held_functions(f)
-            methods = (x for x in inner.refs if isinstance(x, types.MethodType) and not is_users(x))
-            held += [g for x in methods for g in held_functions(x)]
-            functions = [*held, *(x for x in inner.refs if is_users(x))]
+            functions = [*held, *users_among(inner.refs)]
             given = inner._replace(traced=traced)
             if ours and not isinstance(f, Held):  # `grad(f, ...)` gives f no function
                 given = given._replace(refs=tuple(x for x in inner.refs if not is_users(x)))

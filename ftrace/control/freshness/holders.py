@@ -4,6 +4,7 @@ import functools
 import gc
 import operator
 import types
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -144,6 +145,15 @@ def held_functions(f: Any) -> list[Any]:
                 continue
         queue.extend(_parts(x))
     return found
+
+
+def users_among(refs: Iterable[Any]) -> Iterator[Any]:
+    """The user's functions among objects, and those that methods of a library's hold."""
+    for x in refs:
+        if is_users(x):
+            yield x
+        elif isinstance(x, types.MethodType):
+            yield from held_functions(x)
 
 
 def _parts(x: Any) -> list[Any]:

@@ -7,7 +7,9 @@ not count. An exit is how control leaves a statement list.
 
 import ast
 import builtins
+import functools
 import sys
+import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -156,6 +158,13 @@ def read_late(function: ast.AST) -> frozenset[tuple[str, int]]:
                 if any(n > first or n < s.lineno for n in lines):  # or in the next iteration
                     found.add((x.id, s.lineno))  # type: ignore[attr-defined]
     return frozenset(found)
+
+
+@functools.lru_cache(maxsize=10_000)
+def outer_names(code: types.CodeType) -> tuple[str, ...]:
+    """The globals and attributes that code names, its comprehensions and functions included."""
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return tuple(dict.fromkeys((*code.co_names, *(n for c in inner for n in outer_names(c)))))
 
 
 # ---------------------------------------------------------------------------------- exits

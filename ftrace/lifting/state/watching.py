@@ -39,6 +39,7 @@ from ftrace.lifting.state.changed_places import (
     put_back,
 )
 from ftrace.lifting.state.local_state import LocalFrame
+from ftrace.lifting.state.names import outer_names
 
 _MOST = 20_000  # objects that are looked at
 _LONG = 2_000  # the items of longer containers are not looked into
@@ -377,15 +378,26 @@ def _parts(path: str, x: Any, content: tuple[Any, ...]) -> Iterator[tuple[str, A
     elif isinstance(x, types.FunctionType):
         yield from zip(x.__code__.co_freevars, content, strict=False)
         scope = x.__globals__
-        yield from ((n, scope[n]) for n in x.__code__.co_names if n in scope)
+        yield from ((n, scope[n]) for n in outer_names(x.__code__) if n in scope)
         yield from shared() if may_draw(x) else ()
     elif isinstance(x, (Iterator, *_HOLDING)):
         yield from ((path, v) for v in content)
     elif not (isinstance(x, set | bytearray) or is_generator(x)):
         n = len(content) // 2
         yield from ((f"{path}.{k}", v) for k, v in zip(content[:n], content[n:], strict=True))
-        if not isinstance(x, type):
+        if isinstance(x, type):
+            yield from ((path, method) for method in _methods(x))
+        else:
             yield type(x).__name__, type(x)
+
+
+def _methods(cls: type) -> Iterator[types.FunctionType]:
+    """The functions of a class of the user's, which may change what they name."""
+    for base in filter(_is_users, cls.__mro__):
+        for v in vars(base).values():
+            held = (v.fget, v.fset, v.fdel) if isinstance(v, property) else (v,)
+            functions = (getattr(f, "__func__", getattr(f, "func", f)) for f in held)
+            yield from (f for f in functions if isinstance(f, types.FunctionType))
 
 
 def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

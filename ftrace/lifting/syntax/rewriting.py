@@ -66,7 +66,7 @@ class Template:
         self.source = source
         self.follows = mode[1]
         self.name, self.qualname = code.co_name, code.co_qualname
-        self.outer = code.co_names
+        self.outer = names.outer_names(code)
         self.cells = frozenset((*code.co_cellvars, *code.co_freevars))
         declared = [n for n in ast.walk(self.source.node) if isinstance(n, ast.Global)]
         self.globals = frozenset(name for node in declared for name in node.names)
