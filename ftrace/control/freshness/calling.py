@@ -433,8 +433,7 @@ class Calling(Attributes):
         known = self._escaped.get(key)
         if known is None or known[0] != self.growth:
             inner = self.within(args)
-            held = held_functions(f)
-            functions = [*held, *users_among(inner.refs)]
+            functions = [*held_functions(f), *users_among(inner.refs)]
             given = inner._replace(traced=traced)
             if ours and not isinstance(f, Held):  # `grad(f, ...)` gives f no function
                 given = given._replace(refs=tuple(x for x in inner.refs if not is_users(x)))
