@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ftrace.core import dtypes
-from ftrace.core.avals import ShapedArray, aval, typeof
+from ftrace.core.avals import SCALAR_AVALS, ShapedArray, aval, typeof
 from ftrace.core.errors import DtypeError, ShapeError
 from ftrace.core.lower import Pointwise
 from ftrace.core.primitive import (
@@ -38,6 +38,7 @@ from ftrace.primitives.compare import (
     select,
     signbit,
 )
+from ftrace.primitives.convert import convert_element_type
 from ftrace.primitives.families import (
     ANY,
     FLOATING,
@@ -81,12 +82,43 @@ sub = binary(
     weak=True,
     doc="x - y, elementwise.",
 )
+
+
+def _alone(ct: Any, factor: Any) -> Any:
+    """The factor as a cotangent, where it is multiplied by the one that a gradient begins with."""
+    cls = type(ct)
+    if cls not in SCALAR_AVALS or ct != 1:
+        return None
+    if type(factor) is float:
+        return cls(factor)
+    given, wanted = typeof(factor), SCALAR_AVALS[cls]
+    if given == wanted:
+        return factor
+    if given.weak and given.dtype == wanted.dtype:
+        return convert_element_type(factor, new_dtype=wanted.dtype)
+    return None
+
+
+def _cotangents(product: Rule) -> tuple[Rule, Rule]:
+    """The transpose of a product by each of its factors."""
+
+    def by_first(ct: Any, y: Any) -> Any:
+        found = _alone(ct, y)
+        return product(ct, y) if found is None else found
+
+    def by_second(ct: Any, x: Any) -> Any:
+        found = _alone(ct, x)
+        return product(x, ct) if found is None else found
+
+    return by_first, by_second
+
+
 mul = binary(
     "mul",
     operator.mul,
     ANY,
     jvp=(lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)),
-    transpose=(lambda ct, y: mul(ct, y), lambda ct, x: mul(x, ct)),
+    transpose=_cotangents(lambda x, y: mul(x, y)),
     bilinear=True,
     weak=True,
     doc="x * y, elementwise.",
@@ -96,7 +128,7 @@ steep_mul = binary(
     operator.mul,
     ANY,
     jvp=(lambda t, z, x, y: mul(t, y), lambda t, z, x, y: mul(x, t)),
-    transpose=(lambda ct, y: steep_mul(ct, y), lambda ct, x: steep_mul(x, ct)),
+    transpose=_cotangents(lambda x, y: steep_mul(x, y)),
     bilinear=True,
     steep=(0, 1),
     weak=True,

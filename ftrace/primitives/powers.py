@@ -14,6 +14,7 @@ import numpy as np
 from ftrace.core.avals import SCALAR_AVALS, ShapedArray
 from ftrace.core.lower import Cores, Gufunc, GufuncCall, Pointwise, elementwise_call
 from ftrace.core.primitive import Sample
+from ftrace.core.zero import ZERO
 from ftrace.primitives import elements
 from ftrace.primitives.arithmetic import div, mul, steep_mul, sub
 from ftrace.primitives.compare import bitwise_and, eq, select
@@ -30,7 +31,9 @@ POSITIVE = Reals(0.1, 5)
 def _pow_jvp_base(t: Any, z: Any, x: Any, y: Any) -> Any:
     """y * x**(y - 1), which is 0 where y is, even at x = 0."""
     if type(y) in SCALAR_AVALS:  # a literal exponent: known here, nothing to guard
-        return steep_mul(t, mul(pow(x, y - 1), y)) if y != 0 else mul(t, constant(0, t))
+        if y == 0:
+            return ZERO
+        return t if y == 1 else steep_mul(t, mul(pow(x, y - 1), y))
     both = bitwise_and(eq(x, constant(0, z)), eq(y, constant(0, z)))
     lowered = select(both, constant(1, z), sub(y, constant(1, z)))
     return steep_mul(t, mul(pow(x, lowered), y))
@@ -63,7 +66,7 @@ def _integer_pow_call(avals: Sequence[ShapedArray], y: int) -> GufuncCall:
 
 def _integer_pow_jvp(t: Any, z: Any, x: Any, y: int) -> Any:
     if y == 0:
-        return mul(t, constant(0, t))
+        return ZERO
     if y == 1:
         return t
     times = mul if y > 0 else steep_mul

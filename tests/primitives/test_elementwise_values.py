@@ -54,7 +54,8 @@ def gradient(fn: Any, *xs: Any, ct: Any = None) -> Any:
     """The pullback of a cotangent to each operand."""
     with quietly():
         (y,), tape = linearize_flat(lambda *vs: [fn(*vs)], xs, outlives=True)
-        found = tape.pull([np.ones_like(y) if ct is None else ct])
+        pulled = tape.pull([np.ones_like(y) if ct is None else ct])
+    found = [np.zeros_like(x) if c is None else c for c, x in zip(pulled, xs, strict=True)]
     return found[0] if len(xs) == 1 else found
 
 
