@@ -236,7 +236,7 @@ def _data(fun: Function, plan: Plan, x: Any, args: tuple[Any, ...]) -> Any:
     """The elements of a sparse derivative, in the order of its pattern."""
     f = lambda p: fnp.reshape(fun(p, *args), -1)  # noqa: E731
     colouring, (m, n) = plan.colouring, plan.pattern.shape
-    parts = [fnp.zeros(0, x.dtype)]
+    parts = []
     if colouring.forward:
         _, push = linearize(f, x)
         seeds = _one_hot(colouring.columns, colouring.forward, x.dtype)
@@ -250,7 +250,11 @@ def _data(fun: Function, plan: Plan, x: Any, args: tuple[Any, ...]) -> Any:
     j = np.where(colouring.mirrored, coo.row, coo.col)
     by_columns = colouring.columns[j] * m + i
     by_rows = colouring.forward * m + colouring.rows[i] * n + j
-    return fnp.concatenate(parts)[np.where(colouring.by_rows, by_rows, by_columns)]
+    if not parts:
+        return fnp.zeros(0, x.dtype)
+    computed = parts[0] if len(parts) == 1 else fnp.concatenate(parts)
+    places = np.where(colouring.by_rows, by_rows, by_columns)
+    return fnp.take(computed, places, mode="clip")  # all are inside: nothing is to be checked
 
 
 def _one_hot(colours: Any, count: int, dtype: Any) -> Any:
