@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ftrace
+from ftrace.api.derivatives import measured_chunks
 from ftrace.errors import ShapeError
 
 X = np.linspace(0.2, 1.4, 7)
@@ -150,7 +151,7 @@ def test_automatic_chunks_fit_in_memory(jacobian, monkeypatch):
     assert sizes[:3] == [3, 3, 1]
     sizes.clear()
     ftrace.make_jaxpr(jacobian(seen, chunk_size="auto"))(np.ones(1000))
-    assert sizes == [100]
+    assert sizes[-1] in measured_chunks.SIZES
 
 
 @pytest.mark.parametrize("chunk", ["auto", ("auto", "auto"), (2, "auto")])

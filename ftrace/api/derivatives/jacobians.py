@@ -71,8 +71,10 @@ def jacfwd(
         holomorphic: `fun` is complex-analytic. Otherwise arguments are real for `jacfwd` and
             `hessian`, results for `jacrev` and `hessian`.
         chunk_size: how many of the k input elements go through one pass together (default:
-            all); there are ceil(k / chunk_size) passes. "auto": 100 where the program is compiled,
-            where the passes are one loop; else as many as take 64 MiB.
+            all); there are ceil(k / chunk_size) passes. "auto": where the program is compiled, so
+            that passes are one loop, what is fastest of some numbers, which is measured once for
+            a function and a machine and kept on disk (100, where it cannot be measured, and under
+            `config.deterministic`); else as many as take 64 MiB.
         lift: as in `grad`.
 
     Returns:
@@ -137,7 +139,7 @@ def forward_call(
 
         with quietly():
             if chunk is not None and loops(avals, chunk):
-                stacked = looped(forward, avals, chunk)
+                stacked = looped(forward, avals, chunk, wanted)
                 joined = [_columns(s, total(avals)) for s in stacked]
                 results = [aval(typeof(j).shape[:-1], typeof(j).dtype) for j in joined]
                 if has_aux:
@@ -211,7 +213,8 @@ def jacrev(
                 return backward_pass(tape, basis, leaves, (count, extra))
 
             if chunk is not None and loops(out_avals, chunk):
-                live = iter(looped(lambda b, n: _live(backward(b, n)), out_avals, chunk))
+                made = looped(lambda b, n: _live(backward(b, n)), out_avals, chunk, wanted)
+                live = iter(made)
                 joined = [
                     _rows(next(live), total(out_avals)) if is_inexact(typeof(x).dtype) else None
                     for x in leaves

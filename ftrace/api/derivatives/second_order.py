@@ -147,7 +147,7 @@ def laplacian(
 
         with quietly():
             if chunk is not None and loops(avals, chunk):
-                sums = [reduce_sum(s, axes=(0,)) for s in looped(one_pass, avals, chunk)]
+                sums = [reduce_sum(s, axes=(0,)) for s in looped(one_pass, avals, chunk, wanted)]
                 if has_aux:
                     outs[:] = restart(lambda: flat(*leaves), given)
             else:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ftrace.api.calls import brief
+from ftrace.api.derivatives.measured_chunks import fastest
 from ftrace.control.rows.scan import scan_call
 from ftrace.core.avals import ShapedArray
 from ftrace.core.device import free
@@ -102,7 +103,10 @@ def _nothing(count: int, a: ShapedArray) -> Any:
 
 
 def looped(
-    one_pass: Callable[[Basis, int], Sequence[Any]], avals: Sequence[ShapedArray], chunk: int
+    one_pass: Callable[[Basis, int], Sequence[Any]],
+    avals: Sequence[ShapedArray],
+    chunk: int,
+    wanted: Chunk = None,
 ) -> list[Any]:
     """The results of all passes, stacked: those of the last one beyond the last element are zero.
 
@@ -110,8 +114,25 @@ def looped(
         one_pass: a basis and the number of its directions -> arrays.
         avals: what the directions are of.
         chunk: directions of a pass.
+        wanted: what was asked for: "auto" measures which number is fastest.
     """
-    count = -(-total(avals) // chunk)
+    if wanted == "auto":
+
+        def some(size: int, passes: int) -> tuple[Any, Any]:
+            jaxpr, captured = trace_to_jaxpr(lambda: _passes(one_pass, avals, size, passes), [])
+            return jaxpr, captured
+
+        chunk = fastest(some, total(avals), chunk)
+    return _passes(one_pass, avals, chunk, -(-total(avals) // chunk))
+
+
+def _passes(
+    one_pass: Callable[[Basis, int], Sequence[Any]],
+    avals: Sequence[ShapedArray],
+    chunk: int,
+    count: int,
+) -> list[Any]:
+    """The results of the first `count` passes, stacked, as a loop."""
 
     def body(start: Any) -> Sequence[Any]:
         return one_pass(_units(avals, start, chunk), chunk)
